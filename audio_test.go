@@ -385,7 +385,7 @@ func TestWhyAFileCannotBeRewoundIsTold(t *testing.T) {
 func TestARestTellsTheLength(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
-	a.note = `{"id":7}` // nor does the note
+	a.note = `{"id":7,"name":"n"}` // nor does the note
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 		if n > 2 {
 			return false

@@ -338,6 +338,9 @@ func renewed(source TokenSource, header authorization) func(ctx context.Context,
 // BaseURL returns the URL that the client was made with, without a slash at its end: what tells one service from another.
 func (c *Client) BaseURL() string { return c.base }
 
+// Assumptions returns what [WithAssumptions] states about the service.
+func (c *Client) Assumptions() Assumptions { return c.assumptions }
+
 // LogValue lists what may be logged of the client: where it points.
 func (c *Client) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("base_url", c.base))

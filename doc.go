@@ -5,12 +5,9 @@
 //	...
 //	audio, err := clinicaldoc.AudioFile("encounter.wav")
 //	...
-//	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
+//	note, err := client.Notes.CreateOnce(ctx, clinicaldoc.CreateNoteParams{
 //		Name: "Follow-up", PatientID: 7, PromptID: 1, Audio: audio,
-//	})
-//	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok { // the response was lost
-//		note, err = client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{})
-//	}
+//	}, clinicaldoc.FindCreatedParams{})
 //	...
 //	note, err = client.Notes.Wait(ctx, note.ID, clinicaldoc.WaitParams{}) // until it is complete
 //	...
@@ -25,8 +22,8 @@
 //
 //   - Errors: a response that is no success is an [*Error], tested with [errors.Is] and a sentinel such as [ErrNotFound].
 //     Arguments that cannot be right are refused before any request ([ErrInvalidArgument]). Error texts are safe to log.
-//   - Retries: [RetryPolicy] says what is tried again, and what is not. A create whose response was lost is an
-//     [*OutcomeUnknownError]; [NotesService.FindCreated] finds out what became of it.
+//   - Retries: [RetryPolicy] lists what is retried. A create whose response was lost is not: it is an
+//     [*OutcomeUnknownError]. [NotesService.CreateOnce] resolves it, or names the notes for a person to compare.
 //   - Lists: [NotesService.All] yields every row, or ends with an error ([ErrIncompleteList], [ErrPatientMismatch]).
 //   - Users: a client has a token, or a [TokenSource], by which a server acts for whoever is logged in ([WithTokenSource]).
 //   - Privacy: the token goes to the origin of the base URL and nowhere else. Values that hold patients' data print as

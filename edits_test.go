@@ -745,7 +745,7 @@ func TestIfUnchangedComparesEveryText(t *testing.T) {
 				if r.Method == http.MethodGet {
 					return madeResponse(r, http.StatusOK, stored), nil
 				}
-				return madeResponse(r, http.StatusOK, `{"id":9,`+tc.response+`}`), nil
+				return madeResponse(r, http.StatusOK, `{"id":9,"created_at":"2024-05-01T10:11:12Z",`+tc.response+`}`), nil
 			})})
 			read, err := client.Notes.Get(t.Context(), 9)
 			require.NoError(t, err)

@@ -161,6 +161,10 @@ type OutcomeUnknownError struct {
 	UserID      int64  `json:"user_id"`      // who sent it; 0: not known yet
 	AudioSHA256 string `json:"audio_sha256"` // of what was sent, in hexadecimal digits; empty: not known, or not computed yet
 
+	// Candidates are the ids of the notes that may be the one, as FindCreated last saw them: those nearest in time first, at
+	// most 100. A person can compare them and pass what they are not to FindCreatedParams.Exclude.
+	Candidates []int64 `json:"candidates,omitempty"`
+
 	Err error `json:"-"` // why the outcome is unknown
 
 	exact bool // Params.Audio is what was sent: Create made this error
@@ -276,8 +280,9 @@ func Retryable(err error) bool {
 
 // Errors of responses that decode but are not what was asked for. Their texts hold no data.
 var (
-	errOtherID = redact.Text("it is another record than the one asked for")
-	errNoURL   = redact.Text("it holds no usable url")
+	errNotANote = redact.Text("it has an id, but neither a name nor a created_at, so it is not a note")
+	errOtherID  = redact.Text("it is another record than the one asked for")
+	errNoURL    = redact.Text("it holds no usable url")
 )
 
 // kinds maps statuses to what to call them and what to do about them.

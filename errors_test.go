@@ -77,7 +77,7 @@ func TestEveryEndpointReportsItself(t *testing.T) {
 				request.status, request.response = status, `{"message":"m"}`
 				calls := []call{request}
 				if e.operation == "Notes.Sign" && status != 401 && status != 404 && status != 429 {
-					calls = append(calls, call{url: "/v1/progress-notes/7", response: `{"id":7,"has":{"content":true,"transcription":true}}`})
+					calls = append(calls, call{url: "/v1/progress-notes/7", response: `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`})
 				}
 				value, err := e.call(t.Context(), serve(t, calls...))
 				assert.Empty(t, value)

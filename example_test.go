@@ -27,12 +27,9 @@ func Example() {
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 	client := srv.Client()
 
-	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
+	note, err := client.Notes.CreateOnce(ctx, clinicaldoc.CreateNoteParams{
 		Name: "Visit", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("visit.wav", []byte("synthetic audio")),
-	})
-	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
-		note, err = client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{})
-	}
+	}, clinicaldoc.FindCreatedParams{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -88,6 +85,22 @@ func ExampleNotesService_Create() {
 	// Output:
 	// all 15 bytes have left
 	// note 1
+}
+
+func ExampleNotesService_CreateOnce() {
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit()) // created, but the response is lost
+	audio := clinicaldoc.AudioBytes("visit.wav", []byte("synthetic audio"))
+	note, err := srv.Client().Notes.CreateOnce(ctx, clinicaldoc.CreateNoteParams{
+		Name: "Visit", PatientID: 7, PromptID: 1, Audio: audio,
+	}, clinicaldoc.FindCreatedParams{})
+	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
+		fmt.Println("a person has to compare it with the notes", unknown.Candidates)
+		return
+	}
+	fmt.Println(note, err, len(srv.Notes()))
+	// Output: clinicaldoc.ProgressNote{id=1 stage=uploaded transcription=false content=false signed=false} <nil> 1
 }
 
 func ExampleNotesService_FindCreated() {

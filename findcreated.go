@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/download"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
@@ -23,187 +25,844 @@ import (
 
 var findCreated = &operation{"Notes.FindCreated", http.MethodGet, "/v1/progress-notes", exchange.Reads}
 
+// Bounds on one search.
 const (
 	defaultSettle   = 10 * time.Minute
-	minLookPause    = time.Second
-	maxLookPause    = time.Minute
-	maxLatePause    = 4 * time.Minute // when only recordings are waited for
+	maxOverdue      = 30 * time.Minute // after which a search that could have been decided ends
+	minLookPause    = 2 * time.Second
+	maxLookPause    = 2 * time.Minute
+	maxLatePause    = 4 * time.Minute // after many requests, or when only recordings are waited for
+	slowRequests    = 40              // after each of which pauses may be two minutes longer
+	maxRequests     = 180             // without those to storage
 	maxFailedLooks  = 10              // in a row
 	maxSearchedRows = 5000            // of one list
-	maxRequests     = 180             // after which no recording is waited for
-	slowRequests    = 40              // after so many the pauses grow on
+	maxCandidates   = 100             // that an error names
 )
 
-// FindCreatedParams says how sure [NotesService.FindCreated] has to be. The zero value is the careful choice.
+// FindCreatedParams configures [NotesService.FindCreated]. The zero value is the careful choice.
 type FindCreatedParams struct {
 	hidden
 
-	// Settle is how long after the response was lost the service, or a proxy before it, may still be at work on the create, until
-	// its lists show the note; 0 means 10 minutes. It never counts less than the upload itself took.
+	// Settle is how long after the response was lost the service, or a proxy in front of it, may still be processing the
+	// create. If zero, it defaults to 10 minutes. Values shorter than the upload itself are raised to its duration.
 	Settle time.Duration
-	// ExcludeIDs are notes that come from elsewhere, as somebody knows who has just looked at them, also if one was found for this
-	// create before. Those that Create of this client returned need not be named.
-	ExcludeIDs []int64
-	// ExcludeNotes are such notes that were seen at some time, by ID and CreatedAt: a service may use an id again. One without a
-	// CreatedAt says of a note that was made since only that it is not to be returned.
-	ExcludeNotes []*ProgressNote
-	// UniqueName guarantees that no other note of the patient has or will have the name in Params, to the letter, and that
-	// nobody renames the note meanwhile. Then the name alone decides, whatever sizes, users and clocks say.
+	// Exclude lists notes that come from other creates, by ID and CreatedAt. A note without a CreatedAt excludes any note
+	// with its ID. Notes that Create of this client returned do not need to be listed.
+	Exclude []*ProgressNote
+	// Unresolved lists other creates for the same patient whose outcome is unknown, of this or another process.
+	// FindCreated does not return a note that one of them may have made.
+	Unresolved []*OutcomeUnknownError
+	// UniqueName states that no other note of the patient has, or will have, exactly the name in Params, and that neither
+	// the service nor a person changes it. The name alone then identifies the note.
 	UniqueName bool
-	// TrustPatientFilter accepts rows that name no patient; see [ListNotesParams].
+	// TrustPatientFilter accepts rows without a patient ID; see [ListNotesParams].
 	TrustPatientFilter bool
-	// WithoutAudio forbids to read recordings back in order to compare them.
+	// WithoutAudio forbids reading recordings back in order to compare them.
 	WithoutAudio bool
-	// Result, when set, is filled with how the note was found.
-	Result *FindCreatedResult
+	// OnProgress, if not nil, is called in the goroutine of the call each time the notes were searched and nothing was
+	// decided yet. It receives the reason and the time from which on the search can be decided.
+	OnProgress func(reason string, decidable time.Time)
 }
 
-// FindCreatedResult says how [NotesService.FindCreated] came to its result.
-type FindCreatedResult struct {
-	// By is how the note was found: "response", its id was in the response; "name", no other has its name; "content", its
-	// recording is what was sent; "likeness", everything else fits. Empty: it was not found.
-	By string
-	// Recordings is how many were read back and compared.
-	Recordings int
+// Assumptions states what you know about the service. The zero value assumes nothing. FindCreated never infers any of
+// this: a service may keep one recording as it was sent and compress the next one.
+type Assumptions struct {
+	// RecordingsUnchanged states that the service stores every recording exactly as it was sent, for good. FindCreated then
+	// rules out a note whose recording differs.
+	RecordingsUnchanged bool
+	// NamesUnchanged states that neither the service nor a person changes the name of a note. FindCreated then rules out a
+	// note with another name.
+	NamesUnchanged bool
 }
 
-// FindCreated finds out what became of a Create whose outcome is unknown, by looking among the patient's newest notes: at
-// once and then in growing pauses, until it can decide or the context ends.
+// FindCreated determines the outcome of a Create that ended with an [*OutcomeUnknownError]. It searches the patient's
+// notes, first immediately and then with growing pauses, until it can decide or the context ends.
 //
-//   - It returns a note when everything fits (patient, name, size, user, time) and nothing else explains it, or when its
-//     recording is byte for byte what was sent. Recordings are read only where all else does not decide.
-//   - It returns [ErrNotCreated] only to the user who sent it, when Settle has passed, the list was surely seen whole and no
-//     note resembles it. Creating it again is safe then.
-//   - Everything else is undecided: an [*OutcomeUnknownError], at once when waiting cannot help. Its Err says why and from
-//     when on it can be decided. It can be asked again, also by another process, from its JSON.
+//   - It returns the note if the response contained its ID, if its recording is byte for byte what was sent, or if it has
+//     the unique name that the caller promises. Names, sizes, users and times that are merely alike prove nothing.
+//   - It returns an error matching [ErrNotCreated] if no note can be the one: Settle has passed, the list is complete, the
+//     create was sent with the same token or by the same user, and every note made since is known to come from elsewhere.
+//     Creating the note again is then safe.
+//   - Otherwise it returns an [*OutcomeUnknownError] that says why and from when on asking again can help. Its Candidates
+//     are the notes that a person should compare. Another process can ask again, from the error's JSON.
 //
-// Headers and query of the Create are given again: any of them may pick a tenant, and with others nothing is said. Only those that
-// name a request, such as X-Request-Id, do not matter.
+// Pass the same headers and query parameters as in Create. They may select a tenant, so FindCreated does not decide with
+// different ones. Headers that only name a request, such as X-Request-Id, may differ.
 //
-// To resolve several lost creates, ask about each once with a cancelled context first: a note may fit more than one.
+// If you construct the error yourself, set at least Params and SentAt, and AudioSHA256 or Params.Audio. FindCreated returns
+// ErrNotCreated only if Service and UserID are set too. Without LostAt, Settle counts from now.
 //
-// An error put together from Params, SentAt and AudioSize is enough to find a note; that there is none is said only if Service and
-// UserID are filled in too. Without LostAt, Settle counts from now. When the error holds a NoteID, that note is read and returned
-// if it is the patient's. Bad params are [ErrInvalidArgument].
-func (s *NotesService) FindCreated(ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption) (*ProgressNote, error) {
+// A search ends at the latest 30 minutes after Settle, and makes at most 250 requests. It returns an error matching
+// [ErrInvalidArgument] for invalid params.
+func (s *NotesService) FindCreated(
+	ctx context.Context, lost *OutcomeUnknownError, params FindCreatedParams, opts ...CallOption,
+) (*ProgressNote, error) {
 	return run(ctx, s.client, findCreated.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
-		l, err := s.newSearch(lost, params, &call.options)
-		if err != nil {
+		if err := params.check(lost); err != nil {
 			return nil, err
 		}
-		return l.find(ctx)
+		search := s.newSearch(lost, params, &call.options)
+		if reason := search.cannotStart(); reason != "" {
+			return nil, search.undecided(string(reason))
+		}
+		return search.run(ctx)
 	})
 }
 
-func (l *search) find(ctx context.Context) (*ProgressNote, error) {
+func (p *FindCreatedParams) check(lost *OutcomeUnknownError) error {
 	switch {
-	case l.lost.Service != "" && l.lost.Service != l.notes.client.service():
-		return nil, l.undecided(string(creates.Elsewhere))
-	case l.lost.kept.Token != "" && l.lost.kept.Where != l.asker.where:
-		return nil, l.undecided(string(creates.OtherTenant))
-	case l.lost.NoteID == 0 && l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == "":
-		return nil, l.undecided("the note was created without a name and a patient, so that nothing can tell it from others")
+	case lost == nil || lost.SentAt.IsZero():
+		return invalid("Notes.FindCreated", "needs the error of a Create")
+	case lost.NoteID < 0 || lost.Params.PatientID < 0:
+		return invalid("Notes.FindCreated", "needs the error of a Create; its ids must not be negative")
+	case p.Settle < 0:
+		return invalid("Notes.FindCreated: Settle", "must not be negative")
+	case p.UniqueName && strings.TrimSpace(lost.Params.Name) == "":
+		return invalid("Notes.FindCreated: UniqueName", "needs a name in the params of the Create")
+	case !noneOrSHA256.MatchString(lost.AudioSHA256):
+		return invalid("Notes.FindCreated: AudioSHA256", "is not 64 hexadecimal digits")
+	case slices.ContainsFunc(p.Exclude, func(n *ProgressNote) bool { return n == nil || n.ID < 1 }):
+		return invalid("Notes.FindCreated: Exclude", "contains a note without an ID")
+	case slices.Contains(p.Unresolved, nil):
+		return invalid("Notes.FindCreated: Unresolved", "contains nil")
 	}
-	reason := creates.NoList
-	for {
-		evidence, failure := l.look(ctx)
-		if ctx.Err() != nil {
-			when := "; ask again"
-			if time.Now().Before(l.settledAt) {
-				when = "; it can be decided after " + l.settledAt.UTC().Format(time.RFC3339)
-			}
-			return nil, l.undecided(string(reason)+": "+redact.Cause(ctx.Err())+when, ctx.Err(), context.Cause(ctx))
+	return nil
+}
+
+var noneOrSHA256 = regexp.MustCompile(`^([0-9a-fA-F]{64})?$`)
+
+// search is one call of FindCreated.
+type search struct {
+	lost       OutcomeUnknownError
+	params     FindCreatedParams
+	notes      *NotesService
+	opts       []CallOption
+	registry   *creates.Registry
+	create     creates.Create
+	unresolved []creates.Create
+	sum        string // SHA-256 of the recording; empty if nothing can be compared
+	exact      bool   // sum is of what was sent
+
+	window    creates.Window
+	settledAt time.Time // when the service must be done with the create, by our clock
+	latest    time.Time // the same if our clock may have been set since it was lost
+	deadline  time.Time
+
+	asker    sender
+	response *Response      // to the latest request
+	furthest creates.Clocks // when the service's clock was furthest ahead of ours
+	sorting  sorting
+	looks    int
+	failed   int // looks in a row
+	rows     map[int64]row
+	found    *ProgressNote
+	reading  creates.Reading
+	refused  map[creates.Ref]bool // recordings that can never be read
+
+	// Of the latest look.
+	clocks     creates.Clocks
+	stale      time.Duration // how much older the list may be than our clock says
+	retryAfter time.Duration // as the service or storage asked
+	candidates []*ProgressNote
+}
+
+// row is a note as the list last showed it.
+type row struct {
+	*ProgressNote
+
+	made creates.Made // by the clocks of its page
+	look int
+}
+
+// sorting is whether the service sorts lists as it is asked to.
+type sorting int
+
+const (
+	sortingUnknown sorting = iota
+	sortingIgnored
+	sortingFollowed
+)
+
+func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, options *callOptions) *search {
+	l := &search{
+		lost: *lost, params: params, notes: s, registry: s.client.creates,
+		rows: map[int64]row{}, refused: map[creates.Ref]bool{},
+		asker: sender{where: options.where()}, response: cmp.Or(options.response, new(Response)),
+	}
+	l.opts = []CallOption{
+		options.inherited(),
+		WithHeader("Cache-Control", "no-cache"), // a cached list may be older than the note
+		always(func(inner *callOptions) {
+			inner.sender = &l.asker
+			inner.response = l.response
+		}),
+	}
+	l.lost.AudioSize = lost.audioSize()
+	l.lost.Service = exchange.Service(l.lost.Service)
+	if !params.WithoutAudio {
+		l.sum, l.exact = lost.recording()
+	}
+	if l.exact {
+		l.lost.AudioSHA256 = l.sum
+	}
+	l.settle(time.Now())
+	l.create = l.lost.create()
+	l.addUnresolved()
+	l.registry.Lost(l.create)
+	if found := l.registry.View(l.create, nil, false).Note; l.isExcluded(found) {
+		l.registry.Unclaim(l.create) // the caller knows better by now
+	}
+	return l
+}
+
+// addUnresolved takes in the other lost creates of the patient. What they sent is hashed if that is not known yet.
+func (l *search) addUnresolved() {
+	for _, other := range l.params.Unresolved {
+		if other.Params.PatientID != l.lost.Params.PatientID {
+			continue
 		}
-		v := creates.Decide(evidence)
-		reason = v.Reason
-		switch {
-		case v.By == creates.NotCreated:
-			l.registry.Resolve(l.loss)
-			return nil, &callError{op: findCreated, detail: "the note was not created; creating it again is safe", causes: []error{ErrNotCreated}}
-		case v.By != "" && l.registry.Claim(l.loss, l.found.ref(l.asker.where), v.By == creates.ByContent):
-			l.params.Result.By = string(v.By)
-			return l.found, nil
-		case v.By != "":
-			return nil, l.undecided(string(creates.Several))
-		case !v.Wait && failure != nil:
-			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
-		case !v.Wait:
-			return nil, l.undecided(string(reason))
-		case evidence.Settled && l.asker.requests > maxRequests:
-			return nil, l.undecided(string(reason) + ": it took too many requests; ask again")
+		hashed := *other
+		if sum, exact := other.recording(); exact {
+			hashed.AudioSHA256 = sum
 		}
-		l.pause(ctx, evidence.Settled, failure)
+		create := hashed.create()
+		l.registry.Learn(create)
+		l.unresolved = append(l.unresolved, create)
 	}
 }
 
-// pause waits for the next look, which is not later than the time from which on it can be decided, or for the context's end.
+// settle determines when the service must be done with the create: Settle after the response was lost, or as long as the
+// upload took if that was longer. A time that another process noted counts only together with the service's clock, because
+// ours may have been set since.
+func (l *search) settle(now time.Time) {
+	lostAt := now
+	settle := cmp.Or(l.params.Settle, defaultSettle)
+	if !l.lost.LostAt.IsZero() {
+		upload := max(l.lost.LostAt.Sub(l.lost.SentAt), 0)
+		settle = max(settle, upload)
+		lostAt = l.lost.SentAt.Add(upload)
+	}
+	from := now
+	switch {
+	case l.lost.exact: // this process read the times, from a clock that cannot be set
+		from = lostAt
+	case l.lost.kept.clocksCompared():
+		from = l.lost.kept.ClockRead
+		l.furthest = creates.Clocks{Known: true, Ahead: l.lost.kept.ahead()}
+	}
+	l.window = creates.Window{Sent: l.lost.SentAt.Unix(), Settled: lostAt.Add(settle).Unix()}
+	l.settledAt = from.Add(settle)
+	l.latest = now.Add(settle)
+	l.deadline = l.latest.Add(maxOverdue)
+}
+
+// cannotStart returns why nothing can be decided about this create by this client, or "".
+func (l *search) cannotStart() creates.Reason {
+	kept := l.lost.kept
+	unnamed := l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == ""
+	switch {
+	case l.lost.Service != "" && l.lost.Service != l.notes.client.service():
+		return creates.OtherService
+	case kept.Token != "" && kept.Where != l.asker.where:
+		return creates.OtherTenant
+	case unnamed && l.lost.NoteID == 0 && l.sum == "":
+		return creates.Nameless
+	}
+	return ""
+}
+
+func (l *search) run(ctx context.Context) (*ProgressNote, error) {
+	reason := creates.NoList
+	for {
+		observed, failure := l.look(ctx)
+		if ctx.Err() != nil {
+			return nil, l.undecided(string(reason)+": "+redact.Cause(ctx.Err()), ctx.Err(), context.Cause(ctx))
+		}
+		verdict := creates.Decide(observed)
+		reason = verdict.Reason
+		switch {
+		case verdict.Outcome == creates.NotCreated:
+			l.registry.Resolve(l.create)
+			return nil, &callError{op: findCreated, detail: notCreated, causes: []error{ErrNotCreated}}
+		case verdict.Outcome == creates.Found && l.registry.Claim(l.create, l.found.ref(l.asker.where)):
+			return l.found, nil
+		case verdict.Outcome == creates.Found:
+			return nil, l.undecided(string(creates.LostTwice))
+		case failure != nil && !verdict.Wait:
+			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
+		case !verdict.Wait:
+			return nil, l.undecided(string(reason))
+		case l.asker.requests >= maxRequests || time.Now().After(l.deadline):
+			return nil, l.undecided(string(reason) + ": the search took too long; ask again later")
+		}
+		if l.params.OnProgress != nil {
+			l.params.OnProgress(string(reason), l.settledAt)
+		}
+		l.pause(ctx, observed.Settled, failure)
+	}
+}
+
+const notCreated = "the note was not created; creating it again is safe"
+
+// pause waits until the next look, but not longer than until the search can be decided.
 func (l *search) pause(ctx context.Context, settled bool, failure error) {
 	longest := min(maxLookPause*time.Duration(1+l.asker.requests/slowRequests), maxLatePause)
 	if settled {
 		longest = maxLatePause
 	}
 	wait := exchange.Backoff(l.looks-1, minLookPause, longest, 0, exchange.Jitter(ctx))
-	if remaining := time.Until(l.settledAt); remaining > 0 { // later, what a cache keeps grows old as fast as time goes
+	if remaining := time.Until(l.settledAt); remaining > 0 { // later, a cached list ages as fast as time passes
 		wait = min(wait, remaining+l.stale)
 	}
-	l.heed(failure)
+	l.honorRetryAfter(failure)
 	_ = poll.Sleep(ctx, max(wait, min(l.retryAfter, maxLookPause)))
 }
 
-// heed takes in how long a refusal asks to wait.
-func (l *search) heed(failure error) {
+func (l *search) honorRetryAfter(failure error) {
 	if refused, ok := errors.AsType[*Error](failure); ok {
 		l.retryAfter = max(l.retryAfter, refused.RetryAfter)
 	}
 }
 
-// undecided is the lost create once more, with the reason why it is lost still.
+// undecided returns the lost create with the reason why its outcome is still unknown.
 func (l *search) undecided(reason string, causes ...error) error {
+	detail := "cannot determine whether the note was created: " + reason
 	unknown := l.lost
-	unknown.Err = &callError{op: findCreated, detail: "cannot tell whether the note was created: " + reason, causes: causes}
+	unknown.Candidates = nil
+	for _, note := range l.candidates[:min(len(l.candidates), maxCandidates)] {
+		unknown.Candidates = append(unknown.Candidates, note.ID)
+	}
+	if len(l.candidates) > 0 {
+		detail += "; compare it with " + describe(l.candidates)
+	}
+	if time.Now().Before(l.settledAt) {
+		detail += "; asking can decide it from " + l.settledAt.UTC().Format(time.RFC3339) + " on"
+	}
+	unknown.Err = &callError{op: findCreated, detail: detail, causes: causes}
 	return &unknown
 }
 
-// audioSize is the size of the recording that was sent: -1 when it is not known, 0 when there was none.
-func (e *OutcomeUnknownError) audioSize() int64 {
-	if e.AudioSize == 0 && e.Params.Audio != nil {
-		return e.Params.Audio.Size()
+// describe names a few notes by their id and when they were created.
+func describe(notes []*ProgressNote) string {
+	const most = 5
+	var names []string
+	for _, note := range notes[:min(len(notes), most)] {
+		name := "note " + strconv.FormatInt(note.ID, 10)
+		if !note.CreatedAt.IsZero() {
+			name += " of " + note.CreatedAt.UTC().Format(time.RFC3339)
+		}
+		names = append(names, name)
 	}
-	return e.AudioSize
-}
-
-// create is what this client remembers the create by.
-func (e *OutcomeUnknownError) create() creates.Create {
-	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize(), e.ID, e.SentAt, e.AudioSHA256)
-}
-
-var noneOrSHA256 = regexp.MustCompile(`^([0-9a-fA-F]{64})?$`)
-
-// recording returns the SHA-256 of the recording, empty if it is not known, and whether it surely is of what was sent. It is
-// computed here, and not by Create: the caller of that has lost enough time.
-func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
-	if e.AudioSHA256 != "" {
-		return strings.ToLower(e.AudioSHA256), true
+	if more := len(notes) - most; more > 0 {
+		names = append(names, strconv.Itoa(more)+" more")
 	}
-	sum, err := e.Params.Audio.sum()
-	return sum, err == nil && e.exact && e.Params.Audio.fixed
+	return strings.Join(names, ", ")
 }
 
-// sender is who made the latest request of a call.
+// look searches once. The error, if any, is why not more could be observed.
+func (l *search) look(ctx context.Context) (creates.Observation, error) {
+	asked := time.Now()
+	l.looks++
+	l.clocks = creates.Clocks{Now: asked.Unix()}
+	l.stale = 0
+	l.retryAfter = 0
+	l.asker.startLook()
+	l.reading.Begin(asked)
+
+	var observed creates.Observation
+	var err error
+	observed.Named, err = l.readNamed(ctx)
+	if observed.Named == creates.NamedIt {
+		return observed, nil
+	}
+	if err == nil {
+		observed.List, err = l.list(ctx)
+	}
+	if err == nil && l.asker.changed {
+		observed.List = creates.ListRefused
+		err = errTokenChanged
+	}
+	if err != nil {
+		observed.List = l.failedLook(err)
+		return observed, err
+	}
+	l.failed = 0
+	l.keepClocks(asked)
+	shown := asked.Add(-l.stale)
+	clocksAgree := l.lost.exact || l.clocks.Known || !shown.Before(l.latest)
+	observed.Settled = !shown.Before(l.settledAt) && clocksAgree
+	observed.Future = l.window.Future(l.clocks)
+	observed.Later = l.readRecordings(ctx)
+	l.compare(&observed)
+	observed.SameSender = true
+	switch creates.Decide(observed).Outcome {
+	case creates.Found:
+	case creates.NotCreated:
+		observed.SameSender, err = l.isSender(ctx)
+		if err != nil {
+			observed.List = l.failedLook(err)
+		}
+	case creates.Undecided:
+		l.learnUser(ctx)
+	}
+	return observed, err
+}
+
+const errTokenChanged = redact.Text("the token changed from one request to the next, perhaps to another user's")
+
+// failedLook counts a failure and returns what it means for the list.
+func (l *search) failedLook(err error) creates.List {
+	l.failed++
+	if mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks {
+		return creates.ListFailing
+	}
+	return creates.ListRefused
+}
+
+// keepClocks keeps with the lost create how the clocks compare, for whoever asks next.
+func (l *search) keepClocks(asked time.Time) {
+	if !l.clocks.Known || l.lost.kept.clocksCompared() {
+		return
+	}
+	l.lost.kept.ClockRead = asked
+	l.lost.kept.Clock = asked.Add(time.Duration(l.clocks.Ahead) * time.Second)
+	l.lost.kept.ClockUnknown = !l.lost.exact
+}
+
+// learnUser keeps who sent the create, once that is known: another process may ask with another token of that user.
+func (l *search) learnUser(ctx context.Context) {
+	mustPause := l.retryAfter > 0
+	if !l.hasSendersToken() || l.lost.kept.User != "" || mustPause {
+		return
+	}
+	user, err := l.user(ctx)
+	if err == nil {
+		l.lost.UserID = user.ID
+		l.lost.kept.User = user.Fingerprint
+	}
+}
+
+func (l *search) hasSendersToken() bool {
+	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
+}
+
+// isSender reports whether whoever asks is who sent the create, and so would see its note: the token is the same, or the
+// service names the same user for both tokens.
+func (l *search) isSender(ctx context.Context) (bool, error) {
+	switch {
+	case l.lost.Service == "":
+		return false, nil
+	case l.hasSendersToken():
+		return true, nil
+	case l.lost.UserID == 0:
+		return false, nil
+	}
+	user, err := l.user(ctx)
+	if l.lost.kept.Token != "" {
+		return err == nil && user.Fingerprint == l.lost.kept.User, err
+	}
+	return err == nil && user.ID == l.lost.UserID, err // the caller constructed the error and states who sent it
+}
+
+// user returns whose token asks.
+func (l *search) user(ctx context.Context) (creates.User, error) {
+	if user := l.registry.Users.Get(l.asker.token); user.ID != 0 {
+		return user, nil
+	}
+	opts := append(l.opts, WithResponse(new(Response))) // the caller's shows the list
+	if _, err := l.notes.client.Users.Me(ctx, opts...); err != nil {
+		return creates.User{}, err
+	}
+	return l.registry.Users.Get(l.asker.token), nil
+}
+
+// readNamed reads the note whose id the response held, or that was found for this create before.
+func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
+	before := l.registry.View(l.create, nil, false).Note
+	id := cmp.Or(before.ID, l.lost.NoteID)
+	if id == 0 {
+		return creates.NotNamed, nil
+	}
+	asked := time.Now()
+	note, err := l.notes.Get(ctx, id, l.opts...)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return creates.NamedGone, nil
+	case err != nil:
+		return creates.NotNamed, err
+	}
+	l.readClocks(asked)
+	isIt := l.isIt(note)
+	if before.ID != 0 {
+		isIt = before.Is(note.ref("")) && l.isPatients(note)
+	}
+	if isIt {
+		l.found = note
+		return creates.NamedIt, nil
+	}
+	if l.isPatients(note) {
+		l.rows[note.ID] = row{note, l.window.Made(note.CreatedAt, l.clocks), l.looks}
+	}
+	return creates.NamedOther, nil
+}
+
+// isIt reports whether nothing that is known of the note differs from the create whose response held its id.
+func (l *search) isIt(note *ProgressNote) bool {
+	switch {
+	case l.isExplained(note, nil), !l.isPatients(note):
+		return false
+	case l.window.Made(note.CreatedAt, l.clocks) != creates.MadeSince:
+		return false
+	case creates.CompareNames(l.lost.Params.Name, note.Name) == creates.NameOther:
+		return false
+	case l.hasOtherUser(note):
+		return false
+	}
+	return !l.hasOtherSize(note)
+}
+
+func (l *search) hasOtherUser(note *ProgressNote) bool {
+	maker := note.maker()
+	return maker != 0 && l.lost.UserID != 0 && maker != l.lost.UserID
+}
+
+func (l *search) hasOtherSize(note *ProgressNote) bool {
+	if note.Audio == nil || note.Audio.Size <= 0 {
+		return false
+	}
+	return l.lost.AudioSize >= 0 && l.lost.AudioSize != note.Audio.Size
+}
+
+// isPatients reports whether the note is the patient's, or belongs to none if the create had none.
+func (l *search) isPatients(note *ProgressNote) bool {
+	patient := l.lost.Params.PatientID
+	if patient == 0 {
+		return namesNoPatient(note)
+	}
+	return note.comparePatient(patient) != namesOther
+}
+
+// namesNoPatient is strict: a patient without a readable id is a patient.
+func namesNoPatient(note *ProgressNote) bool {
+	return note.comparePatient(0) == namesNone && slices.Contains([]string{"", "{}", "[]"}, note.Patient.raw)
+}
+
+// compare fills in what the notes show that were seen so far.
+func (l *search) compare(observed *creates.Observation) {
+	view := l.registry.View(l.create, l.unresolved, l.params.UniqueName)
+	observed.Twin = view.Twin
+	observed.UnderWay = view.UnderWay
+	l.candidates = nil
+	for _, row := range l.nearestFirst() {
+		if l.isExplained(row.ProgressNote, view.Recordings) {
+			continue
+		}
+		gone := row.look != l.looks
+		if !gone {
+			l.candidates = append(l.candidates, row.ProgressNote)
+		}
+		observed.Unexplained++
+		switch l.match(row) {
+		case creates.Equal:
+			l.countMatch(observed, row, gone)
+		case creates.Unread:
+			observed.Unread = observed.Unread || row.made == creates.MadeSince
+		case creates.Differs:
+		}
+	}
+}
+
+// countMatch takes a note into account that has the recording or the unique name.
+func (l *search) countMatch(observed *creates.Observation, row row, gone bool) {
+	switch {
+	case gone: // somebody deleted it, so it remains unexplained
+	case row.made == creates.MadeSince || l.params.UniqueName:
+		observed.Matching++
+		l.found = row.ProgressNote
+	default:
+		observed.Earlier = true
+	}
+}
+
+// match compares a note with the create: by its name if that is unique, or else by its recording.
+func (l *search) match(row row) creates.Match {
+	if !l.params.UniqueName {
+		return l.recordingOf(row.ProgressNote).Compare(l.lost.AudioSize, l.sum)
+	}
+	if creates.CompareNames(l.lost.Params.Name, row.Name) == creates.NameEqual {
+		return creates.Equal
+	}
+	return creates.Differs
+}
+
+func (l *search) recordingOf(note *ProgressNote) creates.Recording {
+	return l.registry.Recordings.Get(note.ref(l.asker.where))
+}
+
+// isExplained reports whether the note is known to come from elsewhere: from a create whose note is known, from one that
+// sent one of these recordings, or because of what the caller states.
+func (l *search) isExplained(note *ProgressNote, others []string) bool {
+	ref := note.ref(l.asker.where)
+	if l.isExcluded(ref) || l.registry.Explains(l.create, l.lost.SentAt, ref) {
+		return true
+	}
+	recording := l.recordingOf(note)
+	sentByAnother := recording.SHA256 != l.sum && slices.Contains(others, recording.SHA256)
+	if l.exact && sentByAnother {
+		return true
+	}
+	assume := l.notes.client.assumptions
+	differs := recording.Compare(l.lost.AudioSize, l.sum) == creates.Differs
+	if assume.RecordingsUnchanged && l.exact && differs {
+		return true
+	}
+	keepsNames := assume.NamesUnchanged || l.params.UniqueName
+	return keepsNames && creates.CompareNames(l.lost.Params.Name, note.Name) == creates.NameOther
+}
+
+// isExcluded reports whether the caller excludes the note.
+func (l *search) isExcluded(note creates.Ref) bool {
+	return slices.ContainsFunc(l.params.Exclude, func(n *ProgressNote) bool { return n.ref("").Is(note) })
+}
+
+// nearestFirst returns the notes that were seen, the nearest to when the create was sent first.
+func (l *search) nearestFirst() []row {
+	sent := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)
+	rows := make([]row, 0, len(l.rows))
+	for _, row := range l.rows {
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		byTime := cmp.Compare(a.CreatedAt.Sub(sent).Abs(), b.CreatedAt.Sub(sent).Abs())
+		return cmp.Or(byTime, cmp.Compare(a.ID, b.ID))
+	})
+	return rows
+}
+
+// readRecordings reads the recordings of the notes that nothing explains, each until it was read once. It reports whether a
+// later look may read more.
+func (l *search) readRecordings(ctx context.Context) (later bool) {
+	if l.sum == "" || l.params.UniqueName {
+		return false
+	}
+	others := l.registry.View(l.create, l.unresolved, false).Recordings
+	for _, row := range l.nearestFirst() {
+		gone := row.look != l.looks
+		if gone || l.match(row) != creates.Unread || l.isExplained(row.ProgressNote, others) {
+			continue
+		}
+		ref := row.ref(l.asker.where)
+		if !l.refused[ref] && !l.readRecording(ctx, ref) && !l.refused[ref] {
+			later = true
+		}
+	}
+	return later && l.reading.MayReadLater()
+}
+
+// readRecording reads a recording, up to the first byte that shows another length. It reports whether the recording can be
+// compared now. A read is not retried: the next look reads it again.
+func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
+	mayRead := l.retryAfter == 0 && l.reading.MayRead(time.Now()) && l.asker.requests < maxRequests
+	if !mayRead || ctx.Err() != nil {
+		return false
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	size := l.lost.AudioSize
+	hash := sha256.New()
+	var got creates.Recording
+	onProgress := func(received, total int64) {
+		got.Size = max(total, 0)
+		if size > 0 && received > size {
+			got.LongerThan = size
+		}
+		if got.Compare(size, l.sum) == creates.Differs {
+			stop()
+		}
+	}
+	params := DownloadParams{OnProgress: onProgress, IgnoreSize: true}
+	_, err := l.notes.DownloadAudio(ctx, note.ID, hash, params, append(l.opts, WithoutRetry())...)
+	if err == nil {
+		got.SHA256 = hex.EncodeToString(hash.Sum(nil))
+	}
+	if got.Compare(size, l.sum) == creates.Unread {
+		l.readFailed(note, err)
+		return false
+	}
+	l.reading.Done()
+	l.registry.Recordings.Put(note, got)
+	return true
+}
+
+// readFailed counts a recording that could not be read.
+func (l *search) readFailed(note creates.Ref, err error) {
+	l.honorRetryAfter(err)
+	l.reading.Failed(errors.Is(err, ErrNotFound))
+	if exchange.Permanent(err) || errors.Is(err, download.ErrAddress) {
+		l.refused[note] = true
+	}
+}
+
+// list reads the patient's notes until no further note can matter.
+func (l *search) list(ctx context.Context) (creates.List, error) {
+	rule := list.Twice
+	if l.looks > 1 && time.Now().Before(l.settledAt) {
+		rule = list.AsGiven // the first look has shown whether the list can be complete; only the last one has to be
+	}
+	var made []time.Time // of the notes of this walk
+	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: l.fetch, Rule: rule}) {
+		if err != nil {
+			return l.listEnded(ctx, err, made)
+		}
+		if visit.At == (list.Position{}) { // a walk begins
+			made = nil
+		}
+		if len(made) >= maxSearchedRows {
+			return creates.ListRefused, errTooMany
+		}
+		for i := range visit.Value.Items {
+			made = append(made, visit.Value.Items[i].CreatedAt)
+			l.see(&visit.Value.Items[i])
+		}
+		if visit.Enough == nil {
+			continue
+		}
+		*visit.Enough, err = l.isPastWindow(ctx, made)
+		if err != nil {
+			return creates.ListRefused, err
+		}
+	}
+	return creates.ListComplete, nil
+}
+
+const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
+
+// listEnded returns what was seen of a list that ended with an error. A list that is not complete, for example because its
+// total counts deleted notes, may still have been read past the window.
+func (l *search) listEnded(ctx context.Context, err error, made []time.Time) (creates.List, error) {
+	incomplete, ok := errors.AsType[*list.IncompleteError](err)
+	switch {
+	case !ok:
+		return creates.ListRefused, err
+	case incomplete.Err != nil:
+		return creates.ListRefused, incomplete.Err
+	}
+	past, err := l.isPastWindow(ctx, made)
+	switch {
+	case err != nil:
+		return creates.ListRefused, err
+	case past:
+		return creates.ListComplete, nil
+	}
+	return creates.ListUnproven, nil
+}
+
+// isPastWindow reports whether the rest of the list is older than the window.
+func (l *search) isPastWindow(ctx context.Context, made []time.Time) (bool, error) {
+	if !l.window.Past(made, l.clocks) {
+		return false, nil
+	}
+	if l.sorting == sortingUnknown {
+		if err := l.learnSorting(ctx, made); err != nil {
+			return false, err
+		}
+	}
+	return l.sorting == sortingFollowed, nil
+}
+
+// learnSorting requests the list in the other order, to see whether the service follows. A request that fails shows nothing.
+// It is an error if the service asks for a pause.
+func (l *search) learnSorting(ctx context.Context, made []time.Time) error {
+	_, page, err := l.fetch(ctx, list.Position{Size: 1, Reversed: true})
+	l.honorRetryAfter(err)
+	switch {
+	case l.retryAfter > 0:
+		return err
+	case err != nil:
+		return nil //nolint:nilerr // the list itself could be read
+	}
+	l.sorting = sortingIgnored
+	if len(page.Items) > 0 && creates.Sorted(made, page.Items[0].CreatedAt) {
+		l.sorting = sortingFollowed
+	}
+	return nil
+}
+
+// fetch requests a page and compares the clocks.
+func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
+	if l.asker.requests >= maxRequests {
+		return list.Page{}, fetchedPage{}, errTooMany
+	}
+	params := ListNotesParams{
+		PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest,
+		TrustPatientFilter: l.params.TrustPatientFilter,
+	}
+	asked := time.Now()
+	page, fetched, err := noteList{service: l.notes, params: params, opts: l.opts}.fetch(ctx, at)
+	if err == nil {
+		l.readClocks(asked)
+		l.stale = max(l.stale, l.clocks.Stale(&l.furthest))
+	}
+	return page, fetched, err
+}
+
+// readClocks compares the clocks by the latest response. If another process sent the create, the difference may have been
+// another one then.
+func (l *search) readClocks(asked time.Time) {
+	kept := l.lost.kept
+	c := creates.ReadClocks(l.response.Header, asked, time.Now())
+	c.Late = max(kept.Late, l.registry.Clocks(asked).Late)
+	c.Vague = l.response.zoneless
+	if l.lost.exact {
+		l.clocks = c
+		return
+	}
+	c.Vague = c.Vague || kept.ClockUnknown || !kept.clocksCompared()
+	if kept.clocksCompared() {
+		moved := kept.ahead() - c.Ahead
+		if !c.Known || max(moved, -moved) > c.Spread {
+			c.Moved = moved
+		}
+	}
+	l.clocks = c
+}
+
+// see keeps a row that may be the note, now or once more is known.
+func (l *search) see(note *ProgressNote) {
+	made := l.window.Made(note.CreatedAt, l.clocks)
+	hasName := l.params.UniqueName && creates.CompareNames(l.lost.Params.Name, note.Name) != creates.NameOther
+	mayMatter := made != creates.MadeOutside || hasName
+	if mayMatter && (l.lost.Params.PatientID != 0 || namesNoPatient(note)) {
+		l.rows[note.ID] = row{note, made, l.looks}
+	}
+}
+
+// sender is who makes the requests of a call.
 type sender struct {
-	token    string // its fingerprint, and that of where it was sent
+	token    string // fingerprint of the latest token and of where it was sent
 	where    string // see callOptions.where
-	changed  bool   // there was another token before
-	requests int    // with the token
-	sent     time.Time
+	changed  bool   // the token changed during this look
+	requests int
+	sent     time.Time // the latest request
 }
 
-// sends takes in that a request is about to be sent. Without a sender nobody wants to know.
+// startLook forgets the token of earlier requests.
+func (s *sender) startLook() {
+	s.token = ""
+	s.changed = false
+}
+
+// sends notes that a request is about to be sent. A nil sender ignores it.
 func (s *sender) sends(authorization string) {
-	if s != nil {
-		before := s.token
-		s.token, s.requests, s.sent = fingerprint(authorization+s.where), s.requests+1, time.Now()
-		s.changed = s.changed || before != "" && before != s.token
+	if s == nil {
+		return
+	}
+	before := s.token
+	s.token = fingerprint(authorization + s.where)
+	s.requests++
+	s.sent = time.Now()
+	if before != "" && before != s.token {
+		s.changed = true
 	}
 }
 
@@ -214,40 +873,29 @@ func fingerprint(text string) string {
 
 func (c *Client) service() string { return exchange.Service(c.base) }
 
-// maxControl is the largest recording in memory that a client holds on to.
-const maxControl = 1 << 20
-
-// remember keeps what a note that Create returned shows of others; nil: none was returned.
-func (c *Client) remember(note *ProgressNote, u *upload, s *sender) {
-	if note == nil {
-		return
-	}
-	c.creates.Returned(note.ref(s.where), s.sent, time.Now())
-	if user := note.maker(); user != 0 {
-		c.creates.Users.Put(s.token, user)
-	}
-	control := creates.Control{Note: note.ref(""), Size: u.audioSize(), SHA256: u.sentSum()}
-	if a := u.audio; a != nil && a.fixed && (a.length <= maxControl || !a.memory) {
-		control.Compute = a.sum
-	}
-	c.creates.SetControl(u.mediaType, control)
-}
-
-// identify says of a lost create which one it is, where it was sent, by whom, and what.
+// identify records in the error which create it was, who sent it where, and what was sent.
 func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
-	e.ID, e.Service, e.UserID = rand.Text(), c.service(), c.creates.Users.Get(s.token)
-	e.AudioSize, e.AudioSHA256, e.exact = u.audioSize(), u.sentSum(), true
+	user := c.creates.Users.Get(s.token)
+	e.ID = rand.Text()
+	e.Service = c.service()
+	e.UserID = user.ID
+	e.AudioSize = u.audioSize()
+	e.AudioSHA256 = u.sentSum()
+	e.exact = true
 	clocks := c.creates.Clocks(e.LostAt)
-	e.kept = lossDetails{Token: s.token, Where: s.where, AudioType: u.mediaType, NoClock: !clocks.Known, Late: clocks.Late, Control: c.creates.Controls.Get(u.mediaType)}
+	e.kept = lossDetails{
+		Token: s.token, User: user.Fingerprint, Where: s.where, ClockUnknown: !clocks.Known, Late: clocks.Late,
+	}
 	if clocks.Known {
-		e.kept.ClockRead, e.kept.Clock = e.LostAt, e.LostAt.Add(time.Duration(clocks.Ahead)*time.Second)
+		e.kept.ClockRead = e.LostAt
+		e.kept.Clock = e.LostAt.Add(time.Duration(clocks.Ahead) * time.Second)
 	}
 }
 
-// ref names the note, as it was seen there.
+// ref identifies the note, as it was seen at a tenant.
 func (n *ProgressNote) ref(where string) creates.Ref { return creates.NewRef(n.ID, n.CreatedAt, where) }
 
-// maker is the user who made the note; 0: it does not say, or names two.
+// maker returns the user who made the note, or 0 if it does not say, or names two.
 func (n *ProgressNote) maker() int64 {
 	inside, named := n.User.ID()
 	id := cmp.Or(n.UserID, inside)
@@ -257,17 +905,42 @@ func (n *ProgressNote) maker() int64 {
 	return id
 }
 
-// lossDetails is what FindCreated has to know of a lost create besides, as JSON keeps it.
-type lossDetails struct {
-	Token     string          `json:"token_fingerprint,omitempty"` // it was sent with
-	Where     string          `json:"where,omitempty"`             // see callOptions.where
-	AudioType string          `json:"audio_type,omitempty"`
-	ClockRead time.Time       `json:"clock_read_at,omitzero"`  // when both clocks were read, at the loss or later, by ours
-	Clock     time.Time       `json:"service_clock,omitzero"`  // and by the service's
-	NoClock   bool            `json:"clock_unknown,omitempty"` // nobody has compared the clock that gave SentAt
-	Late      int64           `json:"late_seconds,omitempty"`  // see creates.Clocks
-	Control   creates.Control `json:"control,omitzero"`
+// audioSize is the size of the recording that was sent: -1 if it is not known, 0 if there was none.
+func (e *OutcomeUnknownError) audioSize() int64 {
+	if e.AudioSize == 0 && e.Params.Audio != nil {
+		return e.Params.Audio.Size()
+	}
+	return e.AudioSize
 }
+
+// create is what this client remembers the create by.
+func (e *OutcomeUnknownError) create() creates.Create {
+	sum := strings.ToLower(e.AudioSHA256)
+	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize(), e.ID, e.SentAt, sum)
+}
+
+// recording returns the SHA-256 of the recording, empty if it is not known, and whether it is certainly of what was sent. It
+// is computed here and not by Create, whose caller should not wait for it.
+func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
+	if e.AudioSHA256 != "" {
+		return strings.ToLower(e.AudioSHA256), true
+	}
+	sum, err := e.Params.Audio.sum()
+	return sum, err == nil && e.exact && e.Params.Audio.fixed
+}
+
+// lossDetails is what else FindCreated has to know of a lost create, as its JSON keeps it.
+type lossDetails struct {
+	Token        string    `json:"token_fingerprint,omitempty"` // that sent it
+	User         string    `json:"user_fingerprint,omitempty"`  // whom the service named for that token
+	Where        string    `json:"where,omitempty"`             // see callOptions.where
+	ClockRead    time.Time `json:"clock_read_at,omitzero"`      // when both clocks were read, by ours
+	Clock        time.Time `json:"service_clock,omitzero"`      // and by the service's
+	ClockUnknown bool      `json:"clock_unknown,omitempty"`     // the clock that gave SentAt was never compared
+	Late         int64     `json:"late_seconds,omitempty"`      // see creates.Clocks
+}
+
+func (d lossDetails) clocksCompared() bool { return !d.Clock.IsZero() }
 
 // ahead is how far the service's clock was ahead, in seconds.
 func (d lossDetails) ahead() int64 {
@@ -283,14 +956,17 @@ type storedLoss struct {
 
 type publicLoss OutcomeUnknownError // without its methods
 
-// MarshalJSON gives all that FindCreated needs, in another process too. That includes the note's name and the patient: what
-// is encoded is a patient's data. Of Err only its text is kept, of the recording its SHA-256, for which it is read.
+// MarshalJSON encodes all that FindCreated needs, also in another process. The JSON contains patient data: the note's name
+// and the patient's ID. It keeps the text of Err, and the SHA-256 of the recording, for which the recording is read.
 func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 	if sum, exact := e.recording(); exact {
 		e.AudioSHA256 = sum
 	}
-	e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()
-	e.kept.ClockRead, e.kept.Clock, e.kept.Control = e.kept.ClockRead.UTC(), e.kept.Clock.UTC(), e.kept.Control.Computed()
+	e.AudioSize = e.audioSize()
+	e.SentAt = e.SentAt.UTC()
+	e.LostAt = e.LostAt.UTC()
+	e.kept.ClockRead = e.kept.ClockRead.UTC()
+	e.kept.Clock = e.kept.Clock.UTC()
 	stored := storedLoss{publicLoss: publicLoss(e), lossDetails: e.kept}
 	if e.Err != nil {
 		stored.Error = text(e.Err)
@@ -298,8 +974,8 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stored)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. What an earlier version wrote has no identity: FindCreated will not say of it
-// that there is no note unless Service and UserID are filled in.
+// UnmarshalJSON decodes what MarshalJSON encoded. The JSON of version 0.1 does not identify who sent the create: FindCreated
+// returns ErrNotCreated for it only if you set Service and UserID.
 func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 	var stored storedLoss
 	if err := json.Unmarshal(data, &stored); err != nil {
@@ -311,443 +987,4 @@ func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 		e.Err = redact.Text(stored.Error)
 	}
 	return nil
-}
-
-// search is one call of FindCreated: what is looked for, and what was seen of it so far.
-type search struct {
-	lost     OutcomeUnknownError
-	params   FindCreatedParams
-	notes    *NotesService
-	opts     []CallOption
-	registry *creates.Registry
-	loss     creates.Create
-	sum      string // SHA-256 of the recording; empty: nothing can be compared
-	exact    bool   // it is of what was sent
-	excluded []creates.Ref
-
-	window    creates.Window
-	settledAt time.Time // from then on the service has surely done with it, by our clock
-	latest    time.Time // the same, where nobody knows whether our clock was set meanwhile
-
-	asker         sender
-	response      *Response      // to the latest request
-	furthest      creates.Clocks // when the service's clock was the furthest ahead of ours
-	orderKnown    bool           // the list was requested in the other order too
-	orderFollowed bool
-	looks         int
-	failed        int // looks in a row
-	seen          map[int64]sighting
-	longest       int           // name, in bytes
-	found         *ProgressNote // that fits, or that the response named
-	reading       creates.Reading
-
-	// Of the latest look.
-	clocks     creates.Clocks
-	stale      time.Duration // how much older what it showed may be than our clock says
-	retryAfter time.Duration // that the service or storage asks for
-}
-
-// sighting is a note as the list showed it, and in which look last.
-type sighting struct {
-	row  *ProgressNote
-	made creates.Made // by the clocks of its page
-	look int
-}
-
-func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, options *callOptions) (*search, error) {
-	if err := params.check(lost); err != nil {
-		return nil, err
-	}
-	l := &search{
-		lost: *lost, params: params, notes: s, registry: s.client.creates, seen: map[int64]sighting{},
-		asker: sender{where: options.where()}, response: cmp.Or(options.response, new(Response)),
-	}
-	l.params.Result = cmp.Or(params.Result, new(FindCreatedResult))
-	*l.params.Result = FindCreatedResult{}
-	// What a cache gives may be older than the note.
-	l.opts = []CallOption{options.inherited(), WithHeader("Cache-Control", "no-cache"), always(func(inner *callOptions) {
-		inner.sender, inner.response = &l.asker, l.response
-	})}
-	l.lost.AudioSize = lost.audioSize()
-	if l.lost.kept.AudioType == "" && lost.Params.Audio != nil && lost.Params.Audio.audioState != nil {
-		l.lost.kept.AudioType, _ = lost.Params.Audio.mediaType()
-	}
-	l.lost.Service = exchange.Service(l.lost.Service)
-	if !params.WithoutAudio {
-		if l.sum, l.exact = lost.recording(); l.exact {
-			l.lost.AudioSHA256 = l.sum
-		}
-	}
-	if l.lost.Service == s.client.service() && l.registry.Controls.Get(l.lost.kept.AudioType).Note.ID == 0 {
-		l.registry.SetControl(l.lost.kept.AudioType, l.lost.kept.Control)
-	}
-	l.settleAt(time.Now())
-	l.loss = l.lost.create()
-	for _, note := range params.ExcludeNotes {
-		l.excluded = append(l.excluded, note.ref(""))
-	}
-	l.registry.Lost(l.loss)
-	// What was found for this loss before may be another's, as the caller knows by now.
-	if found := l.registry.View(l.loss).Note; slices.Contains(params.ExcludeIDs, found.ID) || slices.ContainsFunc(l.excluded, found.Is) {
-		l.registry.Claim(l.loss, creates.Ref{}, false)
-		l.excluded = append(l.excluded, found)
-	}
-	return l, nil
-}
-
-func (p *FindCreatedParams) check(lost *OutcomeUnknownError) error {
-	switch {
-	case lost == nil || lost.SentAt.IsZero():
-		return invalid("Notes.FindCreated", "needs the error of a Create")
-	case lost.NoteID < 0 || lost.Params.PatientID < 0:
-		return invalid("Notes.FindCreated", "needs the error of a Create; its ids must not be negative")
-	case p.Settle < 0:
-		return invalid("Notes.FindCreated: Settle", "must not be negative")
-	case p.UniqueName && strings.TrimSpace(lost.Params.Name) == "":
-		return invalid("Notes.FindCreated: UniqueName", "needs a name in the params of the Create")
-	case !noneOrSHA256.MatchString(lost.AudioSHA256):
-		return invalid("Notes.FindCreated: AudioSHA256", "is not 64 hexadecimal digits")
-	case slices.ContainsFunc(p.ExcludeIDs, func(id int64) bool { return id < 1 }):
-		return invalid("Notes.FindCreated: ExcludeIDs", "holds an id below 1")
-	case slices.ContainsFunc(p.ExcludeNotes, func(n *ProgressNote) bool { return n == nil || n.ID < 1 }):
-		return invalid("Notes.FindCreated: ExcludeNotes", "holds a note without an id")
-	}
-	return nil
-}
-
-// settleAt finds out when the service surely has done with the create: Settle after its response was lost, or as long as the
-// upload took if that was longer. A time that another process has noted counts only with the service's clock beside it, for
-// ours may have been set since: else it is counted from now.
-func (l *search) settleAt(now time.Time) {
-	lostAt, from := now, now
-	settle := cmp.Or(l.params.Settle, defaultSettle)
-	if !l.lost.LostAt.IsZero() {
-		upload := max(l.lost.LostAt.Sub(l.lost.SentAt), 0)
-		settle, lostAt = max(settle, upload), l.lost.SentAt.Add(upload)
-	}
-	switch {
-	case l.lost.exact: // its times were read in this process, from a clock that nobody can set
-		from = lostAt
-	case !l.lost.kept.Clock.IsZero():
-		from = l.lost.kept.ClockRead
-	}
-	l.window = creates.Window{Sent: l.lost.SentAt.Unix(), Settled: lostAt.Add(settle).Unix()}
-	l.settledAt, l.latest = from.Add(settle), now.Add(settle)
-	if !l.lost.kept.Clock.IsZero() {
-		l.furthest = creates.Clocks{Known: true, Ahead: l.lost.kept.ahead()}
-	}
-}
-
-// look gathers evidence. The error, if any, is why there is not more of it.
-func (l *search) look(ctx context.Context) (creates.Evidence, error) {
-	l.looks++
-	asked := time.Now()
-	l.clocks, l.stale, l.retryAfter = creates.Clocks{Now: asked.Unix()}, 0, 0
-	l.asker.token, l.asker.changed = "", false
-	l.reading.Begin(asked)
-	e := creates.Evidence{UniqueName: l.params.UniqueName}
-	var err error
-	view := l.registry.View(l.loss)
-	// A note that was found for this very loss before is as good as named.
-	if id := cmp.Or(l.lost.NoteID, view.Note.ID); id != 0 {
-		e.Look, err = l.readNamed(ctx, id, view)
-	} else if e.Look, err = l.list(ctx); err == nil {
-		err = l.knowUser(ctx)
-	}
-	named := e.Look >= creates.NamedHere
-	if l.asker.changed && !named {
-		e.Look, err = creates.LookRefused, cmp.Or[error](err, redact.Text("the token changed from one request to the next, perhaps to another user's"))
-	}
-	if err != nil && !named {
-		if l.failed++; mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks {
-			e.Look = creates.LookFailing
-		}
-	} else {
-		l.failed = 0
-	}
-	if l.clocks.Known && l.lost.kept.Clock.IsZero() {
-		l.lost.kept.ClockRead, l.lost.kept.Clock = asked, asked.Add(time.Duration(l.clocks.Ahead)*time.Second)
-		l.lost.kept.NoClock = l.lost.kept.NoClock && !l.lost.exact
-	}
-	shown := asked.Add(-l.stale)
-	e.Settled = !shown.Before(l.settledAt) && (l.lost.exact || l.clocks.Known || !shown.Before(l.latest))
-	if l.sameToken() && l.lost.UserID == 0 {
-		l.lost.UserID = l.user() // who sent it is known from now on
-	}
-	e.Future, e.Ahead = l.window.Future(l.clocks)
-	e.Own = l.lost.Service != "" && (l.sameToken() || l.lost.UserID != 0 && l.lost.UserID == l.user())
-	compared := l.compare(e)
-	// Recordings are read only where all else does not decide.
-	if err == nil && !named && creates.Decide(compared).By == "" {
-		e.Later = l.readRecordings(ctx)
-		compared = l.compare(e)
-	}
-	return compared, err
-}
-
-// knowUser finds out whose token asks, where that matters: notes were seen, or another token sent it.
-func (l *search) knowUser(ctx context.Context) error {
-	matters := len(l.seen) > 0 && !l.params.UniqueName || l.lost.UserID != 0 && !l.sameToken()
-	if l.user() != 0 || !matters {
-		return nil
-	}
-	user, err := l.notes.client.Users.Me(ctx, append(l.opts, WithResponse(new(Response)))...) // the caller's shows the list
-	switch {
-	case err == nil:
-		l.registry.Users.Put(l.asker.token, user.ID)
-	case mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks-1: // else the list may still show that there is no note
-		return err
-	}
-	return nil
-}
-
-// user is whose token asks; 0: not known.
-func (l *search) user() int64 { return l.registry.Users.Get(l.asker.token) }
-
-func (l *search) sameToken() bool {
-	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
-}
-
-// compare holds all notes that were seen against what this client knows. It asks first which creates are under way: one that
-// ends in between has left its note's id by then.
-func (l *search) compare(e creates.Evidence) creates.Evidence {
-	view := l.registry.View(l.loss)
-	e.Forgot, e.Others = view.Forgot, view.Sized
-	var proven *ProgressNote
-	for _, s := range l.seen {
-		n := l.judge(s)
-		if n.Proven() {
-			proven = s.row
-		}
-		if e.Add(n) == creates.Fitting {
-			l.found = s.row
-			if n.Size != creates.Equal {
-				e.Others = view.Unsized
-			}
-		}
-	}
-	if e.Prove(view.Same); e.Proof == creates.ProofFound {
-		l.found = proven
-	}
-	return e
-}
-
-// readRecordings compares the recordings of notes that may be the lost one to what was sent: the nearest to when that was
-// first, each once. It reports whether more may be known by a later look.
-func (l *search) readRecordings(ctx context.Context) (later bool) {
-	if l.sum == "" {
-		return false
-	}
-	mediaType := l.lost.kept.AudioType
-	control := l.registry.Controls.Get(mediaType)
-	telling := l.exact && control.Note.ID != 0 && control.Shows != creates.Differs // that another recording is another note
-	var unread []*ProgressNote
-	differs := false
-	for _, s := range l.seen {
-		n := l.judge(s)
-		differs = differs || n.Content == creates.Differs
-		worth := telling && n.Known != creates.Explained || n.Known <= creates.Excluded && n.Size != creates.Differs
-		if !n.Gone && n.Patient && n.Content == creates.Untold && worth {
-			unread = append(unread, s.row)
-		}
-	}
-	sent := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)
-	slices.SortFunc(unread, func(a, b *ProgressNote) int {
-		return cmp.Or(cmp.Compare(a.CreatedAt.Sub(sent).Abs(), b.CreatedAt.Sub(sent).Abs()), cmp.Compare(a.ID, b.ID))
-	})
-	for _, row := range unread {
-		content := l.readRecording(ctx, row.ref(l.asker.where), l.lost.AudioSize, l.sum)
-		differs, later = differs || content == creates.Differs, later || content == creates.Untold
-		if content == creates.Equal { // then recordings are kept as they are sent
-			control = creates.Control{Note: row.ref(""), Size: l.lost.AudioSize, SHA256: l.sum, Shows: creates.Equal}
-			l.registry.SetControl(mediaType, control)
-		}
-	}
-	if differs && telling && control.Shows == creates.Untold {
-		if control = control.Computed(); control.SHA256 != "" {
-			control.Shows = l.readRecording(ctx, control.Note, control.Size, control.SHA256)
-			later = later || control.Shows == creates.Untold
-			l.registry.SetControl(mediaType, control)
-		}
-	}
-	l.params.Result.Recordings = l.reading.Read
-	return later && l.reading.Left()
-}
-
-// readRecording compares one, up to the first byte that shows another length, if it may be read now: the next look is its retry.
-func (l *search) readRecording(ctx context.Context, note creates.Ref, size int64, sum string) creates.Match {
-	known := l.registry.Recordings.Get(note).Compare(size, sum)
-	if known != creates.Untold || ctx.Err() != nil || l.retryAfter > 0 || !l.reading.May(time.Now()) {
-		return known
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	got, read, otherLength := sha256.New(), creates.Recording{}, false
-	expect := func(received, total int64) {
-		read.Size = max(received, total)
-		if otherLength = size > 0 && (read.Size > size || total > 0 && total < size); otherLength {
-			stop()
-		}
-	}
-	_, err := l.notes.DownloadAudio(ctx, note.ID, got, DownloadParams{OnProgress: expect, IgnoreSize: true}, append(l.opts, WithoutRetry())...)
-	if err != nil && !otherLength {
-		l.heed(err)
-		l.reading.Failed(errors.Is(err, ErrNotFound))
-		return creates.Untold
-	}
-	l.reading.Read++
-	if !otherLength {
-		read.SHA256 = hex.EncodeToString(got.Sum(nil))
-	}
-	l.registry.Recordings.Put(note, read)
-	return read.Compare(size, sum)
-}
-
-// readNamed reads the note whose id the response held: that the service gave it is the evidence, if it is the patient's. What
-// an odd response calls an id may be another thing's, so the note has to resemble what was sent as well.
-func (l *search) readNamed(ctx context.Context, id int64, view creates.View) (creates.Look, error) {
-	asked := time.Now()
-	note, err := l.notes.Get(ctx, id, l.opts...)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return creates.NamedGone, err
-	case err != nil:
-		return creates.LookRefused, err
-	}
-	l.readClocks(asked)
-	before, n := view.Note.ID == id, l.judge(sighting{note, l.window.Made(note.CreatedAt, l.clocks), l.looks})
-	switch {
-	case !n.Patient || note.comparePatient(l.lost.Params.PatientID) == namesOther:
-		return creates.NamedOther, mismatch("the note names another patient than the create did")
-	case before && !view.Note.Is(note.ref("")) || n.Known > creates.Reused || !before && n.Like(false) == creates.Unlike:
-		return creates.NamedOther, nil
-	}
-	l.found = note
-	return creates.NamedHere, nil
-}
-
-// list looks through the list until it is proven that no other note can matter.
-func (l *search) list(ctx context.Context) (creates.Look, error) {
-	var order []time.Time // in which notes of this walk were made
-	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: l.fetch, Rule: list.Twice}) {
-		incomplete, ok := errors.AsType[*list.IncompleteError](err)
-		switch {
-		case ok && incomplete.Err == nil:
-			return creates.LookUnproven, nil
-		case ok:
-			return creates.LookRefused, incomplete.Err
-		case err != nil:
-			return creates.LookRefused, err
-		case visit.At == list.Position{}: // a walk begins
-			order = nil
-		case len(order) >= maxSearchedRows:
-			return creates.LookRefused, errTooMany
-		}
-		for i := range visit.Value.Items {
-			order = append(order, visit.Value.Items[i].CreatedAt)
-			l.see(&visit.Value.Items[i])
-		}
-		if visit.Enough != nil && l.window.Past(order, l.clocks) {
-			if *visit.Enough, err = l.followsOrder(ctx, order); err != nil {
-				return creates.LookRefused, err
-			}
-		}
-	}
-	return creates.LookProven, nil
-}
-
-const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
-
-// fetch gets a page, and with it the time by the service's clock.
-func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
-	params := ListNotesParams{PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest, TrustPatientFilter: l.params.TrustPatientFilter}
-	asked := time.Now()
-	page, fetched, err := noteList{service: l.notes, params: params, opts: l.opts}.fetch(ctx, at)
-	if err == nil {
-		l.readClocks(asked)
-		l.stale = max(l.stale, l.clocks.Stale(&l.furthest))
-		if l.response.zoneless {
-			l.clocks.Behind = creates.MostBehind
-		}
-	}
-	return page, fetched, err
-}
-
-// readClocks takes in the clocks at the latest response. The difference that they had when it was lost may be another: then its
-// times are of another machine.
-func (l *search) readClocks(asked time.Time) {
-	l.clocks = creates.ReadClocks(l.response.Header, asked, time.Now())
-	l.clocks.Late = max(l.lost.kept.Late, l.registry.Clocks(asked).Late)
-	kept := l.lost.kept
-	switch moved := kept.ahead() - l.clocks.Ahead; {
-	case l.lost.exact || !l.clocks.Known:
-	case kept.NoClock:
-		l.clocks.Moved = creates.MostMoved
-	case !kept.Clock.IsZero() && max(moved, -moved) > l.clocks.Spread:
-		l.clocks.Moved = moved
-	}
-}
-
-// followsOrder reports whether the service follows the order of a list: that its rows fall in time may be an accident. The
-// other order is requested once; a request that fails shows nothing, and is an error if the service wants a pause.
-func (l *search) followsOrder(ctx context.Context, order []time.Time) (bool, error) {
-	if !l.orderKnown {
-		_, page, err := l.fetch(ctx, list.Position{Size: 1, Reversed: true})
-		if l.heed(err); l.retryAfter > 0 {
-			return false, err
-		}
-		l.orderKnown = err == nil
-		l.orderFollowed = err == nil && len(page.Items) > 0 && creates.Followed(order, page.Items[0].CreatedAt)
-	}
-	return l.orderFollowed, nil
-}
-
-func (l *search) see(row *ProgressNote) {
-	l.longest = max(l.longest, len(strings.TrimSpace(row.Name)))
-	s := sighting{row, l.window.Made(row.CreatedAt, l.clocks), l.looks}
-	if n := l.judge(s); n.Like(l.params.UniqueName) > creates.Unlike || n.Made >= creates.MadeUnclear && n.Size != creates.Differs {
-		l.seen[row.ID] = s
-	}
-}
-
-// judge holds a note against what was to be created and against what this client knows, which may be more once all rows were seen.
-func (l *search) judge(s sighting) creates.Note {
-	ref := s.row.ref(l.asker.where)
-	n := creates.Note{
-		Gone:    s.look != l.looks,
-		Patient: l.lost.Params.PatientID != 0 || namesNoPatient(s.row), // the list's own check has seen to the patient
-		Name:    creates.CompareNames(l.lost.Params.Name, s.row.Name, l.longest),
-		Size:    l.compareSize(s.row),
-		User:    l.compareUser(s.row),
-		Made:    s.made,
-		Known:   l.registry.Knows(l.loss, l.lost.SentAt, l.excluded, ref),
-		Content: l.registry.Recordings.Get(ref).Compare(l.lost.AudioSize, l.sum),
-	}
-	keepsBytes := l.registry.Controls.Get(l.lost.kept.AudioType).Shows == creates.Equal
-	other := n.Content == creates.Differs && l.exact && keepsBytes
-	if other || slices.Contains(l.params.ExcludeIDs, ref.ID) || n.Known == creates.Excluded && n.Made < creates.MadeJustBefore {
-		n.Known = creates.Explained
-	}
-	return n
-}
-
-func (l *search) compareSize(row *ProgressNote) creates.Match {
-	sent, size := l.lost.AudioSize, max(cmp.Or(row.Audio, &AudioInfo{}).Size, 0)
-	if sent > 0 && size == 0 || sent < 0 && size > 0 {
-		return creates.OneSided
-	}
-	return creates.Compare(max(sent, 0), size)
-}
-
-func (l *search) compareUser(row *ProgressNote) creates.Match {
-	sent := l.lost.UserID
-	if sent == 0 && l.lost.kept.Token == "" {
-		sent = l.user()
-	}
-	return creates.Compare(sent, row.maker())
-}
-
-// namesNoPatient is strict: a patient that is there but has no readable id is one.
-func namesNoPatient(note *ProgressNote) bool {
-	return note.comparePatient(0) == namesNone && slices.Contains([]string{"", "{}", "[]"}, note.Patient.raw)
 }

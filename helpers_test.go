@@ -333,7 +333,7 @@ func get(t *testing.T, answer string) (*clinicaldoc.ProgressNote, error) {
 }
 
 // withField is a note with one more field.
-func withField(field string) string { return `{"id":7,` + field + `}` }
+func withField(field string) string { return `{"id":7,"name":"n",` + field + `}` }
 
 // object is the Object that a JSON value reads as.
 func object(t *testing.T, document string) clinicaldoc.Object {
@@ -394,7 +394,7 @@ const notesPath = "/v1/progress-notes"
 func rows(ids ...int) string {
 	list := make([]string, 0, len(ids))
 	for _, id := range ids {
-		list = append(list, fmt.Sprintf(`{"id":%d,"patient":{"id":4711}}`, id))
+		list = append(list, fmt.Sprintf(`{"id":%d,"name":"n","patient":{"id":4711}}`, id))
 	}
 	return "[" + strings.Join(list, ",") + "]"
 }
@@ -688,8 +688,8 @@ var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \(
 	`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
 	`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
 	`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
-	`want (an? (object|whole number|number|boolean|date-time|record with an id)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
-	`|it holds no (id|list|usable url)|it is (another record than the one asked for|empty))` +
+	`want (an? (object|whole number|number|boolean|date-time|record with an id and what it must have besides)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
+	`|it holds no (id|list|usable url)|it is (another record than the one asked for|empty)|it has an id, but neither a name nor a created_at, so it is not a note)` +
 	`(; it may or may not have been carried out: ask Notes\.FindCreated before creating again|; an attempt may have had its effect: read the record before trying again)?$`)
 
 // checkDecoding expects either a value or an error whose text holds nothing of the answer.
@@ -1303,7 +1303,7 @@ type fakeService struct {
 	reads    int                                            // of recordings
 	audio    func(id int64, r *http.Request) *http.Response // instead of a recording; nil, or what gives nil: it is given
 	busy     int                                            // so often GET /user fails before it succeeds, in a way that passes
-	me       func(r *http.Request) int64                    // who GET /user says it is; nil: fakeUser
+	whoami   func(token string) string                      // what GET /user returns; nil: fakeUser
 	deleting int                                            // the status of its response to a DELETE
 }
 
@@ -1402,11 +1402,10 @@ func (s *fakeService) httpClient() *http.Client {
 		if s.noUser {
 			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
 		}
-		user := int64(fakeUser)
-		if s.me != nil {
-			user = s.me(r)
+		if s.whoami != nil {
+			return s.respond(r, http.StatusOK, s.whoami(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))), nil
 		}
-		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, user)), nil
+		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, fakeUser)), nil
 	})
 	return &http.Client{Transport: transport}
 }
@@ -1602,7 +1601,7 @@ func requireUndecided(t *testing.T, note *clinicaldoc.ProgressNote, err error, r
 	require.Nil(t, note)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	require.NotErrorIs(t, err, clinicaldoc.ErrNotCreated)
-	require.ErrorContains(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): cannot tell whether the note was created: ")
+	require.ErrorContains(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): cannot determine whether the note was created: ")
 	require.ErrorContains(t, err, reason)
 	var again *lostCreate
 	require.ErrorAs(t, err, &again)
@@ -1613,9 +1612,6 @@ type (
 	findParams = clinicaldoc.FindCreatedParams
 	lostCreate = clinicaldoc.OutcomeUnknownError //nolint:errname // what it stands for in these tests
 )
-
-// likeness reads no recording.
-var likeness = findParams{WithoutAudio: true}
 
 const defaultSettle = 10 * time.Minute
 

@@ -42,7 +42,6 @@ type audioState struct {
 	stream io.Reader                   // nil for what can be read at any place
 	begun  atomic.Bool                 // somebody reads the stream; nobody else may
 	fixed  bool                        // what is read later is what was read before, or an error
-	memory bool                        // whoever keeps the source keeps the recording
 }
 
 // AudioFile is the recording in a file, which is opened when it is sent. An empty or missing file, a directory and a
@@ -100,7 +99,7 @@ func (f audioFile) changed() bool {
 // is unknown, before FindCreated does: what was sent is known by them.
 func AudioBytes(name string, b []byte) *AudioSource {
 	a := AudioReaderAt(name, bytes.NewReader(b), int64(len(b)))
-	a.fixed, a.memory = true, true
+	a.fixed = true
 	return a
 }
 
@@ -117,6 +116,11 @@ func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
 // and not sent again once any of it was read: prefer the other sources. The reader is not closed.
 func AudioReader(name string, r io.Reader) *AudioSource {
 	return &AudioSource{audioState: &audioState{name: baseName(name), length: -1, stream: r}}
+}
+
+// canBeSentAgain reports whether the recording, if any, can be read more than once.
+func (a *AudioSource) canBeSentAgain() bool {
+	return a == nil || a.audioState == nil || a.stream == nil
 }
 
 // sum returns the recording's SHA-256 in hexadecimal digits, and an error if it cannot be read again as it was.

@@ -71,7 +71,17 @@ type Completion struct {
 // patientID is a member that the description does not show: how a service may name the patient, in place of an object.
 const patientID = "patient_id"
 
-func (n *ProgressNote) id() int64 { return n.ID }
+// id returns the note's id, or 0 if it is not a note.
+func (n *ProgressNote) id() int64 {
+	if n.isBare() {
+		return 0
+	}
+	return n.ID
+}
+
+// isBare reports whether the note has neither a name nor a time of creation. A record of another kind, such as a queued job,
+// may have an id too.
+func (n *ProgressNote) isBare() bool { return n.Name == "" && n.CreatedAt.IsZero() }
 
 // noteParts is room for what most notes have both of, in one allocation.
 type noteParts struct {

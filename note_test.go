@@ -37,7 +37,7 @@ func TestDecodeToleratesForms(t *testing.T) {
 	t.Parallel()
 	utc := time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)
 	note := func(change func(*clinicaldoc.ProgressNote)) clinicaldoc.ProgressNote {
-		n := clinicaldoc.ProgressNote{ID: 7}
+		n := clinicaldoc.ProgressNote{ID: 7, Name: "n"}
 		change(&n)
 		return n
 	}
@@ -56,26 +56,29 @@ func TestDecodeToleratesForms(t *testing.T) {
 	}
 	tests := map[string]clinicaldoc.ProgressNote{
 		// The envelope.
-		`{"id":7}`:                                  bare,
-		` { "id" : 7 } ` + "\n":                     bare,
-		`{"data":{"id":7}}`:                         bare,
-		`{"message":"ok","data":{"id":7}}`:          bare,
-		`{"id":7,"data":{"id":8,"name":"other"}}`:   extra(`{"data":{"id":8,"name":"other"}}`),
-		`{"id":7,"data":[1]}`:                       extra(`{"data":[1]}`),
-		`{"id":"7"}`:                                bare,
-		`{"id":7,"unknown":{"deep":[{"id":9}]}}`:    extra(`{"unknown":{"deep":[{"id":9}]}}`),
-		`{"id":7,"ID":9,"Name":"other"}`:            extra(`{"ID":9,"Name":"other"}`),
-		`{"id":7,"name":"first","name":"\u0061"}`:   note(func(n *clinicaldoc.ProgressNote) { n.Name = "a" }),
-		`{"\u0069d":7}`:                             bare,
-		withField(`"transcription":"\ud83d\ude00"`): note(func(n *clinicaldoc.ProgressNote) { n.Transcription = "😀" }),
+		`{"id":7,"name":"n"}`:                                bare,
+		` { "id" : 7, "name" : "n" } ` + "\n":                bare,
+		`{"data":{"id":7,"name":"n"}}`:                       bare,
+		`{"message":"ok","data":{"id":7,"name":"n"}}`:        bare,
+		`{"id":7,"name":"n","data":{"id":8,"name":"other"}}`: extra(`{"data":{"id":8,"name":"other"}}`),
+		`{"id":7,"name":"n","data":[1]}`:                     extra(`{"data":[1]}`),
+		`{"id":"7","name":"n"}`:                              bare,
+		`{"id":7,"name":"n","unknown":{"deep":[{"id":9}]}}`:  extra(`{"unknown":{"deep":[{"id":9}]}}`),
+		`{"id":7,"name":"n","ID":9,"Name":"other"}`:          extra(`{"ID":9,"Name":"other"}`),
+		`{"id":7,"name":"first","name":"\u0061"}`:            note(func(n *clinicaldoc.ProgressNote) { n.Name = "a" }),
+		`{"\u0069d":7,"name":"n"}`:                           bare,
+		withField(`"transcription":"\ud83d\ude00"`):          note(func(n *clinicaldoc.ProgressNote) { n.Transcription = "😀" }),
 
 		// Null and [] for what is absent.
-		withField(`"name":null,"transcription":null,"analysis":null,"team_id":null,"user_id":null`):        bare,
+		withField(`"transcription":null,"analysis":null,"team_id":null,"user_id":null`):                    bare,
 		withField(`"template":null,"patient":null,"audio":null,"has":null,"user":null,"error_state":null`): bare,
 		withField(`"template":[],"audio":[],"has":[]`):                                                     bare,
 		withField(`"template":{}`): note(func(n *clinicaldoc.ProgressNote) { n.Template = new(clinicaldoc.Template) }),
 		withField(`"created_at":null,"updated_at":null,"transcription_started_at":null,"transcription_completed_at":null,"analysis_started_at":null,"analysis_completed_at":null`): bare,
 		withField(`"template":{"id":null,"name":null,"description":null}`): note(func(n *clinicaldoc.ProgressNote) { n.Template = new(clinicaldoc.Template) }),
+
+		`{"id":7,"name":null,"created_at":"2024-05-01T10:11:12Z"}`: {ID: 7, CreatedAt: utc},
+		`{"id":7,"created_at":"2024-05-01T10:11:12Z"}`:             {ID: 7, CreatedAt: utc},
 
 		// Numbers as texts, with zeros after the point, or as null.
 		withField(`"audio":{"duration":"61.5","bitrate":"128000","size":"980123"}`):                                            audio(clinicaldoc.AudioInfo{Duration: 61.5, Bitrate: 128000, Size: 980123}),
@@ -278,7 +281,7 @@ func TestRowsAreHeldAgainstThePatientAskedFor(t *testing.T) {
 	t.Parallel()
 	for field, want := range patientShapes {
 		for _, trust := range []bool{false, true} {
-			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", response: `{"data":[{"id":1,"patient":{"id":7}},` + withField(field) + `]}`}).
+			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", response: `{"data":[{"id":1,"name":"n","patient":{"id":7}},` + withField(field) + `]}`}).
 				Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 7, TrustPatientFilter: trust})
 			if want.names == "7" || want.names == "none" && trust {
 				require.NoError(t, err, "%s trust=%v", field, trust)
@@ -316,55 +319,59 @@ func TestObjectDecode(t *testing.T) {
 func TestDecodeRefusals(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{ // what the error must tell
-		``:                                 "no body",
-		` `:                                "",
-		`<!DOCTYPE html><p>secret</p>`:     "JSON",
-		`secret`:                           "JSON",
-		`null`:                             "no id",
-		`[]`:                               "no id",
-		`{}`:                               "no id",
-		`true`:                             "",
-		`"secret"`:                         "",
-		`[{"id":7}]`:                       "object",
-		`{"id":null}`:                      "no id",
-		`{"id":0}`:                         "no id",
-		`{"id":-7}`:                        "id: want a whole number",
-		`{"message":"secret"}`:             "no id",
-		`{"data":null}`:                    "no id",
-		`{"data":[]}`:                      "no id",
-		`{"data":[{"id":7}]}`:              "no id",
-		`{"data":{}}`:                      "no id",
-		`{"data":{"data":{"id":7}}}`:       "no id",
-		`{"data":{"id":"secret"}}`:         "id: want a whole number",
-		`{"id":8}`:                         "another record",
-		`{"data":{"id":8}}`:                "another record",
-		`{"id":"secret"}`:                  "id: want a whole number",
-		`{"id":7.5}`:                       "id: want a whole number",
-		`{"id":7.0}`:                       "id: want a whole number",
-		`{"id":"0x1p4"}`:                   "id: want a whole number",
-		`{"id":"1e5"}`:                     "id: want a whole number",
-		`{"id":1e5}`:                       "id: want a whole number",
-		`{"id":9007199254740993.0}`:        "id: want a whole number",
-		`{"id":"1_000"}`:                   "id: want a whole number",
-		`{"id":9223372036854775808}`:       "id: want a whole number",
-		`{"id":true}`:                      "id: want",
-		`{"id":[7]}`:                       "id: want",
-		`{"id":7`:                          "JSON",
-		`{"id":7}{"secret":1}`:             "JSON",
-		`{"id":7}secret`:                   "JSON",
-		`{"id":7,"secret":}`:               "JSON",
-		withField(`"name":5`):              "name: want",
-		withField(`"name":["secret"]`):     "name: want",
-		withField(`"name":{"a":1}`):        "name: want",
-		withField(`"created_at":"secret"`): "created_at: want a date-time",
-		withField(`"created_at":"2024-13-01T00:00:00Z"`):                             "created_at: want a date-time",
-		withField(`"created_at":1714558272`):                                         "created_at: want",
-		withField(`"created_at":{"date":"secret"}`):                                  "created_at: want",
-		withField(`"created_at":"0000-00-00secret"`):                                 "created_at: want a date-time",
-		withField(`"error_state":{"secret`):                                          "JSON",
-		withField(`"patient":{"secret":}`):                                           "JSON",
-		strings.Repeat(`[`, 5000):                                                    "",
-		`{"id":7,"x":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`: "JSON",
+		``:                                       "no body",
+		` `:                                      "",
+		`<!DOCTYPE html><p>secret</p>`:           "JSON",
+		`secret`:                                 "JSON",
+		`null`:                                   "no id",
+		`[]`:                                     "no id",
+		`{}`:                                     "no id",
+		`true`:                                   "",
+		`"secret"`:                               "",
+		`[{"id":7}]`:                             "object",
+		`{"id":null}`:                            "no id",
+		`{"id":0}`:                               "no id",
+		`{"id":-7}`:                              "id: want a whole number",
+		`{"message":"secret"}`:                   "no id",
+		`{"data":null}`:                          "no id",
+		`{"data":[]}`:                            "no id",
+		`{"data":[{"id":7}]}`:                    "no id",
+		`{"data":{}}`:                            "no id",
+		`{"data":{"data":{"id":7}}}`:             "no id",
+		`{"data":{"id":"secret"}}`:               "id: want a whole number",
+		`{"id":8,"name":"n"}`:                    "another record",
+		`{"data":{"id":8,"name":"n"}}`:           "another record",
+		`{"id":7}`:                               "not a note",
+		`{"id":7,"status":"queued"}`:             "not a note",
+		`{"data":{"id":7,"name":""}}`:            "not a note",
+		`{"id":7,"name":null,"created_at":null}`: "not a note",
+		`{"id":"secret"}`:                        "id: want a whole number",
+		`{"id":7.5}`:                             "id: want a whole number",
+		`{"id":7.0}`:                             "id: want a whole number",
+		`{"id":"0x1p4"}`:                         "id: want a whole number",
+		`{"id":"1e5"}`:                           "id: want a whole number",
+		`{"id":1e5}`:                             "id: want a whole number",
+		`{"id":9007199254740993.0}`:              "id: want a whole number",
+		`{"id":"1_000"}`:                         "id: want a whole number",
+		`{"id":9223372036854775808}`:             "id: want a whole number",
+		`{"id":true}`:                            "id: want",
+		`{"id":[7]}`:                             "id: want",
+		`{"id":7`:                                "JSON",
+		`{"id":7}{"secret":1}`:                   "JSON",
+		`{"id":7}secret`:                         "JSON",
+		`{"id":7,"secret":}`:                     "JSON",
+		withField(`"name":5`):                    "name: want",
+		withField(`"name":["secret"]`):           "name: want",
+		withField(`"name":{"a":1}`):              "name: want",
+		withField(`"created_at":"secret"`):       "created_at: want a date-time",
+		withField(`"created_at":"2024-13-01T00:00:00Z"`):                                        "created_at: want a date-time",
+		withField(`"created_at":1714558272`):                                                    "created_at: want",
+		withField(`"created_at":{"date":"secret"}`):                                             "created_at: want",
+		withField(`"created_at":"0000-00-00secret"`):                                            "created_at: want a date-time",
+		withField(`"error_state":{"secret`):                                                     "JSON",
+		withField(`"patient":{"secret":}`):                                                      "JSON",
+		strings.Repeat(`[`, 5000):                                                               "",
+		`{"id":7,"name":"n","x":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`: "JSON",
 	}
 	for answer, tells := range tests {
 		note, err := get(t, answer)
@@ -405,7 +412,7 @@ func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
 		option, read := warnings(t)
 		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: withField(field)}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, field)
-		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7}, *note, field)
+		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7, Name: "n"}, *note, field)
 		lines := read()
 		require.Len(t, lines, 1, field)
 		assert.Equal(t, "Notes.Get", lines[0]["operation"])
@@ -443,7 +450,7 @@ func TestUnreadableMembersOfAudio(t *testing.T) {
 	}
 	for audio, logged := range tests {
 		option, read := warnings(t)
-		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: `{"data":{"id":7,"audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
+		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: `{"data":{"id":7,"name":"n","audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, audio)
 		assert.Equal(t, clinicaldoc.AudioInfo{}, *note.Audio, audio)
 		lines := read()
@@ -457,14 +464,14 @@ func TestOneUnreadableMemberDoesNotCostThePage(t *testing.T) {
 	option, read := warnings(t)
 	rows := make([]string, 30)
 	for i := range rows {
-		rows[i] = fmt.Sprintf(`{"id":%d,"updated_at":"secret","audio":{"duration":"00:03:10","size":"secret"},"transcription_started_at":"0000-00-00 00:00:00"}`, i+1)
+		rows[i] = fmt.Sprintf(`{"id":%d,"name":"n","updated_at":"secret","audio":{"duration":"00:03:10","size":"secret"},"transcription_started_at":"0000-00-00 00:00:00"}`, i+1)
 	}
 	page, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes", response: `{"data":[` + strings.Join(rows, ",") + `]}`}).
 		Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
 	require.NoError(t, err)
 	require.Len(t, page.Items, len(rows))
 	for i, note := range page.Items {
-		assert.Equal(t, clinicaldoc.ProgressNote{ID: int64(i + 1), Audio: &clinicaldoc.AudioInfo{Duration: 190}}, note)
+		assert.Equal(t, clinicaldoc.ProgressNote{ID: int64(i + 1), Name: "n", Audio: &clinicaldoc.AudioInfo{Duration: 190}}, note)
 	}
 	lines := read()
 	require.Len(t, lines, 1, "one line a response, however many members")
@@ -599,7 +606,7 @@ func FuzzTimes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		quoted, err := json.Marshal(text)
 		require.NoError(t, err)
-		document := []byte(`{"id":7,"created_at":` + string(quoted) + `}`)
+		document := []byte(`{"id":7,"name":"n","created_at":` + string(quoted) + `}`)
 		note, err := fuzzClient(t, answerWith(http.StatusOK, "application/json", document)).Notes.Get(t.Context(), 7)
 		want, standard := time.Parse(time.RFC3339, text)
 		encodable := want.UTC().Year() >= 0 && want.UTC().Year() <= 9999
@@ -666,15 +673,15 @@ func TestStoredNotesReadBackEqual(t *testing.T) {
 	for _, answer := range []string{
 		fullNote,
 		smallNote,
-		`{"id":7,"error_state":{"code": 5},"patient":[],"user":{}}`,
-		`{"id":7,"patient":"4711","user":[ 1, 2 ]}`,
-		`{"id":7,"patient_id":4711}`,
-		`{"id":7,"patient":{ "id" : 4711,"name":"a \" b\\","<tag>" : "<b> & \u2028 ` + "\u2028" + `"}}`,
-		`{"id":7,"patient":{"name":"<b>"},"user":{"name":"a>b"}}`,
-		`{"id":7,"patient":{"name":"a&b"}}`,
-		`{"id":7,"patient":{"url":"https:\/\/clinic.test","name":"Ren\u00e9"}}`,
+		`{"id":7,"name":"n","error_state":{"code": 5},"patient":[],"user":{}}`,
+		`{"id":7,"name":"n","patient":"4711","user":[ 1, 2 ]}`,
+		`{"id":7,"name":"n","patient_id":4711}`,
+		`{"id":7,"name":"n","patient":{ "id" : 4711,"name":"a \" b\\","<tag>" : "<b> & \u2028 ` + "\u2028" + `"}}`,
+		`{"id":7,"name":"n","patient":{"name":"<b>"},"user":{"name":"a>b"}}`,
+		`{"id":7,"name":"n","patient":{"name":"a&b"}}`,
+		`{"id":7,"name":"n","patient":{"url":"https:\/\/clinic.test","name":"Ren\u00e9"}}`,
 		richNote,
-		`{"id":7,"patient_id":4711,"patient":{"name":"x"},"more":[ {"a" : "<b>"} ],"more":2}`,
+		`{"id":7,"name":"n","patient_id":4711,"patient":{"name":"x"},"more":[ {"a" : "<b>"} ],"more":2}`,
 	} {
 		note, err := get(t, answer)
 		require.NoError(t, err, answer)
@@ -770,7 +777,7 @@ func TestExtraReplacesNoDescribedMember(t *testing.T) {
 
 func TestNotesCanBeStoredWithGob(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []string{fullNote, richNote, `{"id":7,"error_state":"","template":{},"patient":"x","patient_id":5,"more":{"a":1}}`} {
+	for _, answer := range []string{fullNote, richNote, `{"id":7,"name":"n","error_state":"","template":{},"patient":"x","patient_id":5,"more":{"a":1}}`} {
 		note, err := get(t, answer)
 		require.NoError(t, err, answer)
 		type stored struct {
@@ -1371,24 +1378,26 @@ func publicSamples(t *testing.T) map[string]sample {
 	}).Notes.OpenAudio(t.Context(), 7)
 	require.NoError(t, err)
 	return map[string]sample{
-		"AudioInfo":           sampleOf(*note.Audio),
-		"AudioSource":         sampleOf(*params.Audio),
-		"AudioStream":         samplePointer(stream),
-		"AudioURL":            sampleOf(clinicaldoc.AudioURL{URL: "https://storage.clinic.test/?signature=" + canary}),
-		"AttemptInfo":         sampleOf(clinicaldoc.AttemptInfo{Operation: "Notes.Create"}),
-		"AttemptResult":       sampleOf(clinicaldoc.AttemptResult{ErrorType: "503"}),
-		"Attempt":             sampleOf(clinicaldoc.Attempt{Operation: "Notes.Create", Err: &answered}),
-		"CallInfo":            sampleOf(clinicaldoc.CallInfo{Operation: "Notes.Create"}),
-		"CallResult":          sampleOf(clinicaldoc.CallResult{ErrorType: "503"}),
-		"Client":              sampleOf(*client),
-		"Completion":          sampleOf(note.Has),
-		"Confirmation":        sampleOf(clinicaldoc.Confirmation{Message: canary}),
-		"ConflictError":       sampleOf(clinicaldoc.ConflictError{Current: &note, Err: &answered}),
-		"CreateNoteParams":    sampleOf(params),
-		"DownloadParams":      sampleOf(clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {}}),
-		"Error":               sampleOf(answered),
-		"FindCreatedParams":   sampleOf(clinicaldoc.FindCreatedParams{Settle: time.Minute, ExcludeIDs: []int64{canaryPatient}}),
-		"FindCreatedResult":   sampleOf(clinicaldoc.FindCreatedResult{By: "content", Recordings: 1}),
+		"AudioInfo":        sampleOf(*note.Audio),
+		"AudioSource":      sampleOf(*params.Audio),
+		"AudioStream":      samplePointer(stream),
+		"AudioURL":         sampleOf(clinicaldoc.AudioURL{URL: "https://storage.clinic.test/?signature=" + canary}),
+		"AttemptInfo":      sampleOf(clinicaldoc.AttemptInfo{Operation: "Notes.Create"}),
+		"AttemptResult":    sampleOf(clinicaldoc.AttemptResult{ErrorType: "503"}),
+		"Attempt":          sampleOf(clinicaldoc.Attempt{Operation: "Notes.Create", Err: &answered}),
+		"CallInfo":         sampleOf(clinicaldoc.CallInfo{Operation: "Notes.Create"}),
+		"CallResult":       sampleOf(clinicaldoc.CallResult{ErrorType: "503"}),
+		"Client":           sampleOf(*client),
+		"Completion":       sampleOf(note.Has),
+		"Confirmation":     sampleOf(clinicaldoc.Confirmation{Message: canary}),
+		"ConflictError":    sampleOf(clinicaldoc.ConflictError{Current: &note, Err: &answered}),
+		"CreateNoteParams": sampleOf(params),
+		"DownloadParams":   sampleOf(clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {}}),
+		"Error":            sampleOf(answered),
+		"FindCreatedParams": sampleOf(clinicaldoc.FindCreatedParams{
+			Settle: time.Minute, Exclude: []*clinicaldoc.ProgressNote{{ID: canaryPatient, Name: canary}},
+		}),
+		"Assumptions":         sampleOf(clinicaldoc.Assumptions{RecordingsUnchanged: true}),
 		"Hooks":               sampleOf(clinicaldoc.Hooks{}),
 		"ListNotesParams":     sampleOf(clinicaldoc.ListNotesParams{PatientID: canaryPatient, Cursor: canary}),
 		"NotesService":        sampleOf(*client.Notes),
@@ -1499,7 +1508,7 @@ func TestWhatIsPrinted(t *testing.T) {
 	}
 	for _, value := range []any{
 		clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.CreateNoteParams{Name: canary}, clinicaldoc.Confirmation{Message: canary},
-		clinicaldoc.FindCreatedParams{ExcludeIDs: []int64{canaryPatient}},
+		clinicaldoc.FindCreatedParams{Exclude: []*clinicaldoc.ProgressNote{{ID: canaryPatient, Name: canary}}},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%q", "%x"} {
 			assert.Equal(t, "{not printed}", fmt.Sprintf(verb, value), "%T", value)

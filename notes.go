@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"time"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
@@ -73,7 +74,9 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			}
 		}
 		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(0))
-		s.client.remember(note, upload, &sent)
+		if note != nil {
+			s.client.creates.Returned(note.ref(sent.where), sent.sent, time.Now())
+		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: "the note was created, but names another patient than the one asked for"}
 		}
@@ -84,6 +87,35 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		return note, err
 	})
+}
+
+// maxCreates is how often CreateOnce uploads a recording at most.
+const maxCreates = 3
+
+// CreateOnce creates a note and resolves an unknown outcome: it calls Create, then FindCreated if the outcome is unknown, and
+// Create again if the note was certainly not created. It uploads the recording at most three times.
+//
+// If FindCreated cannot decide, CreateOnce returns its [*OutcomeUnknownError] and does not upload again. A recording from
+// [AudioReader] can be sent only once: the error then matches [ErrNotCreated].
+//
+// CreateOnce returns as soon as a note is proven to be the one. If none is found, each search lasts until
+// [FindCreatedParams].Settle has passed, 10 minutes by default, and up to 30 minutes longer while recordings cannot be read.
+// Use a context with a deadline to bound it. FindCreatedParams.OnProgress reports that it is searching.
+func (s *NotesService) CreateOnce(
+	ctx context.Context, params CreateNoteParams, find FindCreatedParams, opts ...CallOption,
+) (*ProgressNote, error) {
+	for uploads := 1; ; uploads++ {
+		note, err := s.Create(ctx, params, opts...)
+		lost, unknown := errors.AsType[*OutcomeUnknownError](err)
+		if !unknown {
+			return note, err
+		}
+		note, err = s.FindCreated(ctx, lost, find, opts...)
+		mayCreateAgain := errors.Is(err, ErrNotCreated) && params.Audio.canBeSentAgain()
+		if !mayCreateAgain || uploads == maxCreates {
+			return note, err
+		}
+	}
 }
 
 // Sort is the order of a list.
@@ -259,8 +291,12 @@ func mismatch(detail string) error { return redact.Fail(detail, ErrPatientMismat
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.
 func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, error) {
 	return func(response []byte) (*ProgressNote, []string, error) {
-		note, unreadable, err := tolerant.Record(response, s.fillNote, (*ProgressNote).id)
-		if err == nil && id != 0 && note.ID != id {
+		note, unreadable, err := tolerant.Record(response, s.fillNote, func(n *ProgressNote) int64 { return n.ID })
+		switch {
+		case err != nil:
+		case note.isBare():
+			return nil, nil, errNotANote
+		case id != 0 && note.ID != id:
 			return nil, nil, errOtherID
 		}
 		return note, unreadable, err

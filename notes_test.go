@@ -78,7 +78,7 @@ func TestNotesGet(t *testing.T) {
 
 func TestNotesGetLargestID(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{url: "/v1/progress-notes/9223372036854775807", response: `{"id":9223372036854775807}`})
+	client := serve(t, call{url: "/v1/progress-notes/9223372036854775807", response: `{"id":9223372036854775807,"name":"n"}`})
 	note, err := client.Notes.Get(t.Context(), math.MaxInt64)
 	require.NoError(t, err)
 	assert.Equal(t, int64(math.MaxInt64), note.ID)
@@ -238,9 +238,9 @@ func TestNotesSign(t *testing.T) {
 func TestNotesSignRefusals(t *testing.T) {
 	t.Parallel()
 	const (
-		complete   = `{"id":7,"has":{"content":true,"transcription":true}}`
-		incomplete = `{"id":7,"has":{"content":false,"transcription":true}}`
-		signed     = `{"id":7,"has":{"content":true,"transcription":true,"signed":true}}`
+		complete   = `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`
+		incomplete = `{"id":7,"name":"n","has":{"content":false,"transcription":true}}`
+		signed     = `{"id":7,"name":"n","has":{"content":true,"transcription":true,"signed":true}}`
 		telling    = `{"message":"A note without complete transcription and analysis cannot be signed"}`
 		silent     = `{"message":"This action is unauthorized."}`
 	)
@@ -306,7 +306,7 @@ func TestNotesSignFindsItselfDone(t *testing.T) {
 		} {
 			transport := httpmock.NewMockTransport()
 			transport.RegisterResponder("PUT", note+"/sign", lost)
-			transport.RegisterResponder("GET", note, httpmock.NewStringResponder(http.StatusOK, `{"id":7,"has":{"content":true,"transcription":true,"signed":true}}`))
+			transport.RegisterResponder("GET", note, httpmock.NewStringResponder(http.StatusOK, `{"id":7,"name":"n","has":{"content":true,"transcription":true,"signed":true}}`))
 			client := clientOn(t, &http.Client{Transport: transport}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: retries, MinWait: 1, MaxWait: 1}))
 			signed, err := client.Notes.Sign(t.Context(), 7)
 			require.NoError(t, err, name)

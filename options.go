@@ -28,6 +28,7 @@ type config struct {
 	observer     func(context.Context, Attempt)
 	hooks        Hooks
 	names        QueryNames
+	assumptions  Assumptions
 	listParams   reflect.Type // ListNotesParams under these names
 	insecureHTTP bool
 }
@@ -177,6 +178,12 @@ func WithQueryNames(names QueryNames) Option {
 	text := strings.Join(slices.Compact(all), ",")
 	return when(strings.Count(text, ",") == len(all)-1 && !hasControl(text), "WithQueryNames",
 		"the names must differ from each other and hold no commas and no control characters", func(c *config) { c.names = names })
+}
+
+// WithAssumptions states what you know about the service. FindCreated and package ingest rely on it: if it is not true of
+// the service, a note can be created twice.
+func WithAssumptions(assume Assumptions) Option {
+	return always(func(c *config) { c.assumptions = assume })
 }
 
 // WithUserAgent replaces the User-Agent header, "clinicaldoc-go/" and the version.

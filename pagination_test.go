@@ -542,26 +542,26 @@ func TestPatientOfEveryRowIsChecked(t *testing.T) {
 		trust bool
 		ok    bool
 	}{
-		"the patient":               {`{"id":2,"patient":{"id":4711}}`, false, true},
-		"the patient as text":       {`{"id":2,"patient":{"id":"4711"}}`, false, true},
-		"the patient beside":        {`{"id":2,"patient_id":4711}`, false, true},
-		"another":                   {`{"id":2,"patient":{"id":4712}}`, false, false},
-		"another beside":            {`{"id":2,"patient_id":4712}`, false, false},
-		"none":                      {`{"id":2}`, false, false},
-		"null":                      {`{"id":2,"patient":null}`, false, false},
-		"empty":                     {`{"id":2,"patient":[]}`, false, false},
-		"a name alone":              {`{"id":2,"patient":{"name":"Jane"}}`, false, false},
-		"trusted, none":             {`{"id":2}`, true, true},
-		"trusted, a name alone":     {`{"id":2,"patient":{"name":"Jane"}}`, true, true},
-		"trusted, but another":      {`{"id":2,"patient":{"id":4712}}`, true, false},
-		"trusted, another beside":   {`{"id":2,"patient_id":"4712"}`, true, false},
-		"another beside a nameless": {`{"id":2,"patient":{"name":"Jane"},"patient_id":4712}`, true, false},
+		"the patient":               {`{"id":2,"name":"n","patient":{"id":4711}}`, false, true},
+		"the patient as text":       {`{"id":2,"name":"n","patient":{"id":"4711"}}`, false, true},
+		"the patient beside":        {`{"id":2,"name":"n","patient_id":4711}`, false, true},
+		"another":                   {`{"id":2,"name":"n","patient":{"id":4712}}`, false, false},
+		"another beside":            {`{"id":2,"name":"n","patient_id":4712}`, false, false},
+		"none":                      {`{"id":2,"name":"n"}`, false, false},
+		"null":                      {`{"id":2,"name":"n","patient":null}`, false, false},
+		"empty":                     {`{"id":2,"name":"n","patient":[]}`, false, false},
+		"a name alone":              {`{"id":2,"name":"n","patient":{"name":"Jane"}}`, false, false},
+		"trusted, none":             {`{"id":2,"name":"n"}`, true, true},
+		"trusted, a name alone":     {`{"id":2,"name":"n","patient":{"name":"Jane"}}`, true, true},
+		"trusted, but another":      {`{"id":2,"name":"n","patient":{"id":4712}}`, true, false},
+		"trusted, another beside":   {`{"id":2,"name":"n","patient_id":"4712"}`, true, false},
+		"another beside a nameless": {`{"id":2,"name":"n","patient":{"name":"Jane"},"patient_id":4712}`, true, false},
 	}
 	for name, tt := range tests {
 		for prefetch := range 2 {
 			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
 				t.Parallel()
-				answer := pagedCall("?patient_id=4711", `{"data":[{"id":1,"patient":{"id":4711}},`+tt.row+`],"links":{"next":null}}`)
+				answer := pagedCall("?patient_id=4711", `{"data":[{"id":1,"name":"n","patient":{"id":4711}},`+tt.row+`],"links":{"next":null}}`)
 				params := clinicaldoc.ListNotesParams{PatientID: 4711, TrustPatientFilter: tt.trust, Prefetch: prefetch}
 				client := serve(t, answer, answer)
 				page, err := client.Notes.List(t.Context(), params)
@@ -587,7 +587,7 @@ func TestPatientOfEveryRowIsChecked(t *testing.T) {
 
 func TestPatientsAreNotCheckedUnasked(t *testing.T) {
 	t.Parallel()
-	client := serve(t, pagedCall("", `[{"id":1,"patient":{"id":1}},{"id":2,"patient":{"id":2}},{"id":3}]`))
+	client := serve(t, pagedCall("", `[{"id":1,"name":"n","patient":{"id":1}},{"id":2,"name":"n","patient":{"id":2}},{"id":3,"name":"n"}]`))
 	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
 	require.NoError(t, err)
 	assert.Len(t, page.Items, 3)
@@ -743,10 +743,10 @@ func TestPrefetchAsksAheadBeforeAPageIsDecoded(t *testing.T) {
 		transport := roundTripper(func(req *http.Request) (*http.Response, error) {
 			number, _ := strconv.Atoi(req.URL.Query().Get("page"))
 			number = max(number, 1)
-			row := fmt.Sprintf(`{"id":%d}`, number)
+			row := fmt.Sprintf(`{"id":%d,"name":"n"}`, number)
 			switch number {
 			case 2:
-				row = `{"id":2,"has":{"signed":"nobody knows"}}` // of which the log is told in the middle of decoding
+				row = `{"id":2,"name":"n","has":{"signed":"nobody knows"}}` // of which the log is told in the middle of decoding
 			case 3:
 				close(third)
 			}
@@ -885,10 +885,10 @@ func TestPageHasNext(t *testing.T) {
 
 func FuzzPages(f *testing.F) {
 	for _, seed := range []string{
-		"", "[]", "null", `{"data":null}`, `{"data":[` + fullNote + `]}`, `[{"id":1},{"id":2,"patient":{"id":4711}}]`,
-		`{"data":[{"id":1}],"links":{"next":"https://other.test/?cursor=c"},"meta":{"current_page":1,"last_page":"2","per_page":15,"total":16}}`,
-		`{"data":[{"id":1}],"meta":{"next_cursor":"abc"},"next_page_url":null}`, `{"data":[{"id":1}],"next_page_url":"?cursor=%zz"}`,
-		`{"data":[{"id":1}],"current_page":9223372036854775807,"last_page":-1}`, `{"data":[],"data":[{"id":1}],"meta":[],"links":7}`,
+		"", "[]", "null", `{"data":null}`, `{"data":[` + fullNote + `]}`, `[{"id":1,"name":"n"},{"id":2,"name":"n","patient":{"id":4711}}]`,
+		`{"data":[{"id":1,"name":"n"}],"links":{"next":"https://other.test/?cursor=c"},"meta":{"current_page":1,"last_page":"2","per_page":15,"total":16}}`,
+		`{"data":[{"id":1,"name":"n"}],"meta":{"next_cursor":"abc"},"next_page_url":null}`, `{"data":[{"id":1,"name":"n"}],"next_page_url":"?cursor=%zz"}`,
+		`{"data":[{"id":1,"name":"n"}],"current_page":9223372036854775807,"last_page":-1}`, `{"data":[],"data":[{"id":1,"name":"n"}],"meta":[],"links":7}`,
 		`{"tokens":[{"id":1,"name":"label","created_at":"2024-05-01T10:11:12Z","last_used_at":""}]}`, `{"data":[{"id":0}]}`, `[{"id":1,"has":{"signed":2}}]`,
 	} {
 		f.Add([]byte(seed))
@@ -977,7 +977,7 @@ func FuzzPageWalk(f *testing.F) {
 			}
 			var ids []string
 			for _, id := range pieces[min(page, len(pieces))-1] {
-				ids = append(ids, fmt.Sprintf(`{"id":%d}`, id))
+				ids = append(ids, fmt.Sprintf(`{"id":%d,"name":"n"}`, id))
 			}
 			body := `{"data":[` + strings.Join(ids, ",") + `],"links":{"next":` + strings.ReplaceAll(string(quoted), "$", number) + `},"meta":{` + strings.NewReplacer("$", number, "~", strconv.Itoa(900-page)).Replace(meta) + `}}`
 			return answerWith(http.StatusOK, "application/json", []byte(body))(r)

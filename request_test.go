@@ -55,7 +55,7 @@ func TestEveryEndpointRefusesOtherResponses(t *testing.T) {
 				request.response, request.answerHeader = answer.response, answer.answerHeader
 				calls := []call{request}
 				if e.operation == "Notes.Sign" {
-					calls = append(calls, call{url: "/v1/progress-notes/7", response: `{"id":7,"has":{"content":true,"transcription":true}}`})
+					calls = append(calls, call{url: "/v1/progress-notes/7", response: `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`})
 				}
 				value, err := e.call(t.Context(), serve(t, calls...))
 				require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
@@ -1443,7 +1443,7 @@ func TestMemoryOfSenselessLists(t *testing.T) { //nolint:paralleltest // it coun
 		path string
 	}{
 		"rows without an id": {"{}", 4 << 20 / 3, "[0]: want a record with an id"},
-		"too many rows":      {`{"id":7}`, 8 << 20 / 9, "[100000]: want the end of the list"},
+		"too many rows":      {`{"id":7,"name":"n"}`, 8 << 20 / 20, "[100000]: want the end of the list"},
 	}
 	for name, test := range tests {
 		for path, answer := range map[string]string{
@@ -2300,7 +2300,7 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 	))
 	path := "/v1/progress-notes/7"
 	requestID := map[string]string{"X-Request-Id": "req-9", "X-Debug": canary}
-	rows := `[{"id":1,"patient_id":47114711471147},{"id":2,"patient_id":47114711471147}]`
+	rows := `[{"id":1,"name":"n","patient_id":47114711471147},{"id":2,"name":"n","patient_id":47114711471147}]`
 	note := `{"id":7,"name":"` + canary + `","patient":{"id":47114711471147,"name":"` + canary + `"}}`
 	body := `{"name":"` + canary + `"}`
 	client := serveWith(t, []clinicaldoc.Option{

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
@@ -31,8 +32,17 @@ var getUser = &operation{"Users.Me", http.MethodGet, "/user", exchange.Reads}
 // Me returns the user whom the token belongs to. It is the cheapest way to find out whether a token works:
 // [ErrUnauthorized] says that it does not.
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
-	return runOne(ctx, s.client, getUser, 0, opts, func(response []byte) (*User, []string, error) {
-		return tolerant.Record(response, userFields.Fill, func(u *User) int64 { return u.ID })
+	return run(ctx, s.client, getUser.name, opts, func(ctx context.Context, call *scope) (*User, error) {
+		if call.options.sender == nil {
+			call.options.sender = &sender{where: call.options.where()}
+		}
+		user, err := do(ctx, call, getUser, getUser.route, func(response []byte) (*User, []string, error) {
+			return tolerant.Record(response, userFields.Fill, func(u *User) int64 { return u.ID })
+		})
+		if err == nil {
+			s.client.creates.Users.Put(call.options.sender.token, creates.NewUser(user.ID, user.Email, user.CreatedAt))
+		}
+		return user, err
 	})
 }
 

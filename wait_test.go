@@ -1310,7 +1310,7 @@ func TestWaitAllWorksWithoutTheList(t *testing.T) {
 		"500":   func(_ int, r *http.Request) *reply { return made(r, 500, `{}`) },
 		"empty": func(_ int, r *http.Request) *reply { return made(r, 200, `{"data":[]}`) },
 		"others' row": func(_ int, r *http.Request) *reply {
-			return made(r, 200, `{"data":[{"id":99}],"links":{"next":"x"}}`)
+			return made(r, 200, `{"data":[{"id":99,"name":"n"}],"links":{"next":"x"}}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -1337,7 +1337,7 @@ func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 9)
 		w.list = func(_ int, r *http.Request) *reply {
-			return made(r, 200, `{"data":[{"id":99}],"meta":{"next_cursor":"same"}}`)
+			return made(r, 200, `{"data":[{"id":99,"name":"n"}],"meta":{"next_cursor":"same"}}`)
 		}
 		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 9)
 		assert.Equal(t, 2, w.lists)

@@ -29,6 +29,7 @@ type life struct {
 	Link                bool // the journal is opened by a link to it
 	Recordings          int
 	Twins               bool // two recordings that only their content tells apart
+	Letters             bool // every second recording is the one before, wanted as a second note
 	UniqueName          bool
 	Settle              time.Duration
 	EndAt               int  // the number of the transition; 0: none
@@ -100,7 +101,7 @@ func (l life) run(ctx context.Context) error {
 	return out.Encode(outcome{Done: true})
 }
 
-// recordings have contents of their own, by which the service's notes are told apart whatever they are called.
+// recordings have their own contents, or else their own names, by which the notes of the service are told apart.
 func (l life) recordings() iter.Seq2[ingest.Recording, error] {
 	return func(yield func(ingest.Recording, error) bool) {
 		for n := range l.Recordings {
@@ -113,14 +114,19 @@ func (l life) recordings() iter.Seq2[ingest.Recording, error] {
 
 func (l life) recording(n int) ingest.Recording {
 	named := n
-	if l.Twins && n == 1 {
+	name := "Encounter"
+	switch {
+	case l.Twins && n == 1:
 		named = 0
+	case l.Letters && n%2 == 1:
+		named = n - 1
+		name = "Letter"
 	}
-	params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", named), PatientID: int64(1 + named%2), PromptID: 1}
+	params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("%s #%d.", name, named), PatientID: int64(1 + named%2), PromptID: 1}
 	if n%3 == 0 { // some are in files, with keys of their content
 		return ingest.Recording{File: filepath.Join(filepath.Dir(l.Journal), fmt.Sprintf("%d.wav", n)), Params: params}
 	}
-	params.Audio = clinicaldoc.AudioBytes("a.wav", content(n))
+	params.Audio = clinicaldoc.AudioBytes("a.wav", l.content(n))
 	return ingest.Recording{Key: fmt.Sprintf("recording %d", n), Params: params}
 }
 
@@ -128,7 +134,12 @@ func (l life) recording(n int) ingest.Recording {
 func labelOf(r ingest.Recording) string { return cmp.Or(r.File, r.Key) }
 
 // content is as long for all.
-func content(n int) []byte { return fmt.Appendf(nil, "RIFF synthetic recording %04d", n) }
+func (l life) content(n int) []byte {
+	if l.Letters {
+		n -= n % 2
+	}
+	return fmt.Appendf(nil, "RIFF synthetic recording %04d", n)
+}
 
 // deadlyDisk ends the process at a transition.
 type deadlyDisk struct {

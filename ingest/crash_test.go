@@ -150,13 +150,14 @@ func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 		Recordings: 6 + w.rand.IntN(10), Twins: w.rand.IntN(8) == 0, UniqueName: w.rand.IntN(4) == 0,
 	}
 	w.life.UniqueName = w.life.UniqueName && !w.life.Twins
+	w.life.Letters = w.rand.IntN(3) == 0 && !w.life.Twins
 	journal, err := openOrBegin(t.Context(), w.life.URL, w.life.Journal)
 	require.NoError(t, err)
 	require.NoError(t, journal.Close())
 	w.links = makeLink(t, w.life.Journal, w.life.Journal+".link")
 	for n := range w.life.Recordings {
 		if r := w.life.recording(n); r.File != "" {
-			require.NoError(t, os.WriteFile(r.File, content(n), 0o600))
+			require.NoError(t, os.WriteFile(r.File, w.life.content(n), 0o600))
 		}
 	}
 	return w
@@ -257,14 +258,16 @@ func start(t *testing.T, l life) (*exec.Cmd, io.Reader) {
 // check holds what the processes said against what the service has.
 func (w *world) check(t *testing.T) {
 	t.Helper()
-	notes := map[string][]int64{} // by content
+	notes := map[string][]int64{} // by name and content
 	for _, note := range w.box.Notes() {
-		notes[note.AudioSHA256] = append(notes[note.AudioSHA256], note.ID)
+		of := note.Name + note.AudioSHA256
+		notes[of] = append(notes[of], note.ID)
 	}
 	for n := range w.life.Recordings {
-		sum := sha256.Sum256(content(n))
-		made := notes[hex.EncodeToString(sum[:])]
-		key := labelOf(w.life.recording(n))
+		recording := w.life.recording(n)
+		sum := sha256.Sum256(w.life.content(n))
+		made := notes[recording.Params.Name+hex.EncodeToString(sum[:])]
+		key := labelOf(recording)
 		o, told := w.last[key]
 		where := fmt.Sprintf("world %d, %s: %+v, notes %v", w.seed, key, o, made)
 		assert.LessOrEqual(t, len(made), 1, "DUPLICATE: %s", where)

@@ -1,10 +1,12 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -18,6 +20,7 @@ const (
 	maxDoubts     = 10_000           // recordings in doubt at a time; what comes then is left to the next run
 	relatedWindow = 27 * time.Hour   // FindCreated looks at the notes of about a day
 	maxAsks       = 6                // in vain about one recording in one run
+	maxAskTime    = 2 * time.Minute  // after it was first asked about in vain
 	firstPause    = 2 * time.Second  // after it was asked about in vain; doubled each time
 )
 
@@ -41,7 +44,8 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 
 // recover takes in that an earlier process, or run, ended, nobody knows when, after the recording may have left. From now on nothing
 // more of it leaves.
-func (r *run) recover(t *task) {
+func (r *run) recover(t *task, known Entry) {
+	t.entry = known
 	if r.doubtAgain(t) {
 		return
 	}
@@ -52,18 +56,16 @@ func (r *run) recover(t *task) {
 	r.enterDoubt(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
 }
 
-// keepClock adds to a loss what FindCreated read of the service's clock. From then on Settle counts, in the next process too;
-// without it each would count from its own beginning. It reports whether there is something to be saved.
-func (t *task) keepClock(seen error) bool {
-	const read, clock = "clock_read_at", "service_clock"
+// keep adds to a loss what FindCreated has learned: the service's clock, from which on Settle counts in the next process
+// too, and the notes that a person should compare. It reports whether there is something to be saved.
+func (t *task) keep(seen error) bool {
 	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](seen)
-	var kept, now map[string]json.RawMessage
-	if !ok || json.Unmarshal(t.entry.Loss, &kept) != nil || json.Unmarshal(lossOf(unknown, nil), &now) != nil || kept[clock] != nil || now[clock] == nil {
+	if !ok || len(t.entry.Loss) == 0 {
 		return false
 	}
-	kept[read], kept[clock] = now[read], now[clock]
-	t.entry.Loss, _ = json.Marshal(kept)
-	return true
+	before := t.entry.Loss
+	t.entry.Loss = lossOf(unknown, map[string]any{"took": int64(t.took())})
+	return !bytes.Equal(before, t.entry.Loss)
 }
 
 // lossOf is all that is known of a loss, without its params, which name a patient: the recording tells them whenever it is
@@ -102,6 +104,9 @@ func (r *run) enterDoubt(t *task, until time.Time, why string) {
 
 // doubt leaves the recording to a resolver, so that the worker can go on.
 func (r *run) doubt(t *task) {
+	if t.entry.SHA256 != "" {
+		r.reserve(t, t.entry.SHA256)
+	}
 	r.mu.Lock()
 	full := r.doubts >= maxDoubts && !t.doubted
 	if !full && !t.doubted {
@@ -157,10 +162,10 @@ func (r *run) resolveAll() {
 	}
 }
 
-// ask waits for FindCreated's word on a recording in doubt. Without one it asks once more if the journal explains more of the
-// patient's notes than before.
+// ask waits for FindCreated's verdict on a recording in doubt. If there is none, it asks again if the journal explains more
+// of the patient's notes than before.
 func (r *run) ask(t *task) {
-	explained := -1
+	explained := math.MinInt
 	for {
 		related, err := r.related(t)
 		if err != nil {
@@ -168,37 +173,62 @@ func (r *run) ask(t *task) {
 			return
 		}
 		params := r.find(t, related)
-		if len(params.ExcludeNotes) == explained {
+		explains := len(params.Exclude) - len(params.Unresolved)
+		if explained >= explains {
 			r.undecided(t)
 			return
 		}
-		explained = len(params.ExcludeNotes)
-		note, err := r.uploader.Client.Notes.FindCreated(r.resolving, t.unknown(), params)
-		switch {
-		case err == nil:
-			if r.found(t, note) {
-				continue
-			}
-			return
-		case errors.Is(err, clinicaldoc.ErrNotCreated):
-			r.notCreated(t, err)
-			return
-		}
-		t.err = err
-		learned := t.keepClock(err)
-		if r.resolving.Err() != nil {
-			var broken error
-			if learned {
-				broken = r.save(t, t.entry)
-			}
-			r.done(t, t.inDoubt(), broken)
+		explained = explains
+		if r.askOnce(t, params) {
 			return
 		}
 	}
 }
 
+// askOnce asks FindCreated and reports whether the recording needs no further verdict now.
+func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool) {
+	note, err := r.findCreated(t, params)
+	switch {
+	case err == nil:
+		return r.found(t, note)
+	case errors.Is(err, clinicaldoc.ErrNotCreated):
+		r.notCreated(t, err)
+		return true
+	}
+	t.err = err
+	learned := t.keep(err)
+	if r.resolving.Err() == nil {
+		return false
+	}
+	var broken error
+	if learned {
+		broken = r.save(t, t.entry)
+	}
+	r.done(t, t.inDoubt(), broken)
+	return true
+}
+
+// findCreated asks FindCreated. A name that contains the key proves that a note is the recording's. That no note has this
+// name proves nothing, because a service or a person may change names: then the recordings have to.
+func (r *run) findCreated(t *task, params clinicaldoc.FindCreatedParams) (*clinicaldoc.ProgressNote, error) {
+	notes := r.uploader.Client.Notes
+	note, err := notes.FindCreated(r.resolving, t.unknown(), params)
+	namesUnchanged := r.uploader.Find.UniqueName || r.uploader.Client.Assumptions().NamesUnchanged
+	if !params.UniqueName || namesUnchanged || !errors.Is(err, clinicaldoc.ErrNotCreated) {
+		return note, err
+	}
+	params.UniqueName = false
+	return notes.FindCreated(r.resolving, t.unknown(), params)
+}
+
+// related returns what the journal knows of the patient from about the time of the upload; if a name identifies the note,
+// from any time.
 func (r *run) related(t *task) ([]Entry, error) {
-	return r.uploader.Journal.EntriesForPatient(r.resolving, t.own.Patient, t.entry.SentAt.Add(-relatedWindow))
+	since := t.entry.SentAt.Add(-relatedWindow)
+	if r.isNameUnique(t) {
+		since = time.Time{}
+	}
+	return r.uploader.Journal.EntriesForPatient(r.resolving, t.own.Patient, since)
 }
 
 // journalFailed ends a task whose journal cannot be read. Where one record is damaged, the others go on.
@@ -214,37 +244,38 @@ func (r *run) journalFailed(t *task, err error) {
 	r.done(t, t.inDoubt(), err)
 }
 
-// found takes a note that fits, if no other recording of the journal has it or may have made it: what had made a note before
-// the list was read is committing in the journal by now, at least. One at a time, so that no two take the same. If another may
-// have made it, the note's recording decides; if that is the other's, it is asked once more.
-func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (again bool) {
+// found takes the note that FindCreated returned, unless another recording of the journal has it or may have made it since
+// the search began. One at a time, so that no two take the same. It reports false if it has to be asked again.
+func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (over bool) {
 	r.finding <- struct{}{}
 	defer func() { <-r.finding }()
 	related, err := r.related(t)
 	if err != nil {
 		r.journalFailed(t, err)
-		return false
-	}
-	taken := slices.ContainsFunc(related, func(e Entry) bool { return e.Key != t.own.Key && e.has(note.ID, note.CreatedAt) })
-	rivals := slices.DeleteFunc(related, func(e Entry) bool { return !t.mayBeOf(note, e) })
-	sum := ""
-	if len(rivals) > 0 && !taken {
-		sum, _ = r.read(r.resolving, note.ID, t.entry.Size)
-	}
-	switch {
-	case taken:
-		t.err = fail("the note that fits was found for another recording before; a person has to look", clinicaldoc.ErrOutcomeUnknown)
-	case len(rivals) == 0, sum != "" && sum == t.entry.SHA256:
-		r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, t.createdEntry(note, true)))
-		return false
-	case sum != "" && t.entry.SHA256 != "" && slices.ContainsFunc(rivals, func(e Entry) bool { return e.SHA256 == sum }):
-		t.others = append(t.others, note)
 		return true
-	default:
-		t.err = fail("a note fits, but may be that of a recording in doubt with the same patient, name and size; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
 	}
-	r.undecided(t)
-	return false
+	for _, e := range related {
+		if e.Key != t.own.Key && r.mayClaim(e, t, note) {
+			t.err = fail("a note was found, but another recording has it, or may have made it", clinicaldoc.ErrOutcomeUnknown)
+			return false
+		}
+	}
+	r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, t.createdEntry(note, true)))
+	return true
+}
+
+// mayClaim reports whether another recording of the journal has the note, or may have made it.
+func (r *run) mayClaim(e Entry, t *task, note *clinicaldoc.ProgressNote) bool {
+	named := note.ID == t.entry.NoteID // by the response
+	switch {
+	case e.claims(note.ID, note.CreatedAt):
+		return true
+	case named || !e.isOpen():
+		return false
+	case r.isNameUnique(t):
+		return e.Name == t.own.Name
+	}
+	return e.maySend(t.entry.Size, t.entry.SHA256)
 }
 
 // undecided writes down why, and lets the recording be asked about some more times: others may be creating notes of the same
@@ -254,22 +285,15 @@ func (r *run) undecided(t *task) {
 	e.At, e.Why = time.Now(), redact.Opaque(t.err).Error()
 	err := r.save(t, e)
 	t.asks++
-	if err != nil || t.asks >= maxAsks {
+	if t.asks == 1 {
+		t.askUntil = time.Now().Add(maxAskTime)
+	}
+	if err != nil || t.asks >= maxAsks || time.Now().After(t.askUntil) {
 		r.done(t, t.inDoubt(), err)
 		return
 	}
 	t.due = time.Now().Add(firstPause << (t.asks - 1))
 	r.send(message{waiting: t})
-}
-
-// mayBeOf reports whether nothing tells this recording's note from that of another one in doubt: the client knows what it lost
-// itself, not what an earlier process lost.
-func (t *task) mayBeOf(note *clinicaldoc.ProgressNote, other Entry) bool {
-	if note.ID == t.entry.NoteID || other.Key == t.own.Key || other.Name != t.own.Name || other.State == StateCreated {
-		return false // the response named it, or there is no other
-	}
-	told := note.Audio != nil && note.Audio.Size > 0 && other.Size > 0 && t.entry.Size > 0
-	return !told || other.Size == t.entry.Size
 }
 
 // notCreated uploads once more what surely has no note, unless that was in vain often enough.
@@ -286,35 +310,43 @@ func (r *run) notCreated(t *task, verdict error) {
 	r.send(message{again: t, contact: answered})
 }
 
-// find adds what the journal knows of the patient's other notes to what explains them. A note that was found for another
-// recording explains it only if that had another name, or is what the note was made of: else it may be this one's.
+// find adds what the journal knows of the patient: the notes of other recordings, and those that are not resolved either.
 func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	params := r.uploader.Find
-	params.Result = nil // several searches at once would write to it
+	params.OnProgress = nil // several searches at once would call it
+	params.UniqueName = r.hasUniqueName(t, related)
 	params.Settle = max(r.settle(), t.took())
 	if len(t.entry.Loss) == 0 { // of the version before: counted from when it was sent, the time is the same whenever it is asked
 		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
 	}
-	params.ExcludeNotes = slices.Concat(params.ExcludeNotes, t.others)
+	params.Exclude = slices.Clone(params.Exclude)
+	params.Unresolved = slices.Clone(params.Unresolved)
 	for _, e := range related {
-		other := slices.ContainsFunc(t.others, func(n *clinicaldoc.ProgressNote) bool { return e.has(n.ID, n.CreatedAt) })
-		if e.State == StateCreated && e.NoteID != t.entry.NoteID && !other && (!e.Found || e.Name != t.own.Name || r.madeOf(t, e)) {
-			params.ExcludeNotes = append(params.ExcludeNotes, e.note())
+		switch {
+		case e.Key == t.own.Key:
+		case e.State == StateCreated:
+			params.Exclude = append(params.Exclude, e.note())
+		case e.isOpen():
+			params.Unresolved = append(params.Unresolved, t.unresolved(e))
 		}
 	}
 	return params
 }
 
-// madeOf reports whether the note that was found for another recording is that one's, and not this one's.
-func (r *run) madeOf(t *task, e Entry) bool {
-	if e.SHA256 == "" || t.entry.SHA256 == "" || e.SHA256 == t.entry.SHA256 {
-		return false
+// unresolved describes the lost create of another recording of the patient. Its name is not known, unless it is the same.
+func (t *task) unresolved(e Entry) *clinicaldoc.OutcomeUnknownError {
+	other := &clinicaldoc.OutcomeUnknownError{}
+	if len(e.Loss) > 0 {
+		_ = json.Unmarshal(e.Loss, other) // for its ID
 	}
-	content, _ := r.compare(r.resolving, e.NoteID, e.Size, e.SHA256)
-	if content == contentEqual {
-		t.others = append(t.others, e.note())
+	other.Params = clinicaldoc.CreateNoteParams{PatientID: t.recording.Params.PatientID}
+	if e.Name == t.own.Name {
+		other.Params.Name = t.recording.Params.Name
 	}
-	return content == contentEqual
+	other.SentAt = e.SentAt
+	other.AudioSize = e.Size
+	other.AudioSHA256 = e.SHA256
+	return other
 }
 
 // took is how long an upload took of whose end no time is known.
@@ -341,5 +373,11 @@ func (t *task) inDoubt() Result {
 	if err == nil {
 		err = fail("nobody knows yet whether its note was created", clinicaldoc.ErrOutcomeUnknown)
 	}
-	return Result{Status: InDoubt, NoteID: t.entry.NoteID, Until: t.entry.Until, Err: err}
+	result := Result{
+		Status: InDoubt, NoteID: t.entry.NoteID, Until: t.entry.Until, Candidates: t.entry.Candidates(), Err: err,
+	}
+	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok && len(unknown.Candidates) > 0 {
+		result.Candidates = slices.Clone(unknown.Candidates)
+	}
+	return result
 }

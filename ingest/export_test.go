@@ -45,3 +45,6 @@ func Entries(content []byte) (map[Key]Entry, error) {
 	_, err := j.readAll(context.Background(), bytes.NewReader(content))
 	return j.all, err
 }
+
+// ContainsKey reports whether a name contains a key.
+func ContainsKey(name, key string) bool { return containsKey(name, key) }

@@ -29,7 +29,6 @@ type fileIndex struct {
 	patients map[uint32]uint32 // the latest record of each
 	details  map[Key]details
 	live     uint32 // records that are of use
-	sample   *Entry // the latest that was created and has a hash
 }
 
 func newFileIndex() fileIndex {
@@ -86,9 +85,6 @@ func (x *fileIndex) put(e Entry, line uint32) {
 	}
 	r.note, r.size, r.sent, r.until, r.latest = e.NoteID, e.Size, toNano(e.SentAt), toNano(until), max(r.latest, toNano(e.At), toNano(e.SentAt), toNano(e.NoteCreatedAt))
 	r.patient, r.name, r.line, r.state, r.found = e.Patient, e.Name, line, e.State, e.Found
-	if e.State == StateCreated && e.SHA256 != "" {
-		x.sample = &e
-	}
 	doubtful := e.State == StateCommitting || e.State == StateInDoubt || e.Found // the note that was found may be another's
 	if e.By != "" || doubtful && (e.SHA256 != "" || e.Loss != nil) {
 		x.details[e.Key] = details{e.SHA256, e.By, e.Loss}

@@ -249,7 +249,7 @@ func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err
 			}
 		}
 		j.mu.Lock()
-		binding = Binding{Origin: j.origin, Gaps: j.gaps, Sample: j.index.sample}
+		binding = Binding{Origin: j.origin, Gaps: j.gaps}
 		j.bound = true
 		current := j.index.live + 3 // the header and notices
 		outdated := j.lines - min(j.lines, current)

@@ -594,29 +594,3 @@ func TestWhoseRecordingsTheyAre(t *testing.T) {
 		assert.Zero(t, owner.UserID)
 	}
 }
-
-// The newest note is the one to compare with: it is the likeliest to be there still.
-func TestTheNewestNoteIsTheOneToCompareWith(t *testing.T) {
-	t.Parallel()
-	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
-	for n := range 3 {
-		e := entry(n, ingest.StateCreated)
-		if n < 2 {
-			e.SHA256 = strings.Repeat("ab", 32)
-		}
-		claim, err := j.Claim(t.Context(), key(n))
-		require.NoError(t, err)
-		require.NoError(t, claim.Save(t.Context(), e))
-		claim.Release()
-	}
-	for range 2 {
-		binding, err := j.Bind(t.Context(), ingest.Owner{Service: service})
-		require.NoError(t, err)
-		require.NotNil(t, binding.Sample)
-		assert.Equal(t, key(1), binding.Sample.Key)
-		require.NoError(t, j.Close())
-		j = openJournal(t, service, path)
-	}
-}

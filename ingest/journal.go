@@ -46,9 +46,6 @@ type Binding struct {
 	Origin string
 	// Gaps says that some of what the journal held is lost. What it does not know may have a note all the same.
 	Gaps bool
-	// Sample is a recording whose note was created and whose SHA256 is known, to find out whether the service keeps recordings
-	// as they were sent; nil: the journal knows of none.
-	Sample *Entry
 }
 
 // Claim is one key in one worker's hands.
@@ -78,8 +75,8 @@ type Entry struct {
 	Found   bool      // created: FindCreated found the note, no response named it
 	Why     string    // refused, in doubt: the reason, safe to print; a journal may forget it
 	SHA256  string    `json:",omitempty"` // of what was sent, in hexadecimal digits; empty: not known
-	// Loss is what the client knows of a lost create beyond these fields: an OutcomeUnknownError in JSON without its params,
-	// which the recording tells. A journal keeps it as it is.
+	// Loss is what else is known of a recording in doubt: an OutcomeUnknownError in JSON without its params, which the
+	// recording has. A journal keeps it as it is.
 	Loss json.RawMessage `json:",omitempty"`
 	// NoteCreatedAt, of what was created, tells the note from a later one of the same id; zero: not known.
 	NoteCreatedAt time.Time `json:",omitzero"`
@@ -173,6 +170,24 @@ func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 func (e Entry) differs(now Entry) bool {
 	size := e.Size != now.Size && e.Size >= 0 && now.Size >= 0
 	return e.State.sent() && (e.Patient != now.Patient || size)
+}
+
+// maxNamed is how many notes an entry names for a person to compare.
+const maxNamed = 100
+
+// candidateIDs is the member of a loss that names the notes which may be it.
+type candidateIDs struct {
+	Candidates []int64 `json:"candidates"`
+}
+
+// Candidates returns the ids of the notes that may be the recording's, for a person to compare: the likeliest first, at most
+// 100. Only recordings in doubt have any.
+func (e Entry) Candidates() []int64 {
+	var kept candidateIDs
+	if e.State != StateInDoubt || json.Unmarshal(e.Loss, &kept) != nil {
+		return nil
+	}
+	return kept.Candidates
 }
 
 // note names the note.

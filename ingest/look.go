@@ -3,29 +3,25 @@ package ingest
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
-	"hash"
-	"runtime"
+	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-	"weak"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// An empty journal proves nothing: it may have been lost, or begun in another place. So a recording that the journal does not
-// know is looked for among the patient's notes before it is uploaded.
+// An empty journal proves nothing: it may have been lost, or begun in another place. So the notes of the patient are searched
+// for a recording that the journal does not know, before it is uploaded.
 
 const (
-	maxCandidates = 30          // whose recordings are read for one
-	maxPatients   = 256         // whose lists are kept
-	freshFor      = time.Minute // a list, at least
+	maxReads    = 30          // recordings that are read for one
+	maxPatients = 256         // whose lists are kept
+	freshFor    = time.Minute // a list, at least
 )
 
 // patientNotes is what a list of a patient's notes showed.
@@ -37,9 +33,10 @@ type patientNotes struct {
 }
 
 type noteRow struct {
-	id, size int64 // the size as the service tells it; 0: it does not
-	created  time.Time
-	name     string
+	id      int64
+	size    int64 // of its recording; 0 if the service does not report it
+	created time.Time
+	name    string
 }
 
 type notesCache map[int64]*patientNotes
@@ -89,7 +86,7 @@ func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err erro
 		if of, named := note.PatientID(); named && of != patient {
 			continue // only where no patient was asked for
 		}
-		row := noteRow{id: note.ID, created: note.CreatedAt, name: plainName(note.Name)}
+		row := noteRow{id: note.ID, created: note.CreatedAt, name: note.Name}
 		if note.Audio != nil {
 			row.size = note.Audio.Size
 		}
@@ -98,46 +95,54 @@ func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err erro
 	return rows, nil
 }
 
-// look uploads a recording that has no note yet, as far as its patient's notes tell.
+// look uploads a recording that has no note yet, as far as the notes of its patient show. The notes are listed before the
+// journal is read: a recording of this journal that made one of them is at least committing by then.
 func (r *run) look(t *task) {
 	rows, err := r.notesOf(r.ctx, t.recording.Params.PatientID)
-	switch {
-	case err != nil && r.ctx.Err() != nil:
-		r.drop(t)
-		return
-	case err != nil:
+	if err != nil {
 		r.lookFailed(t, err)
 		return
 	}
-	candidates, err := r.candidates(t, rows)
-	switch {
-	case err != nil && r.ctx.Err() != nil:
-		r.drop(t)
-		return
-	case err != nil:
-		r.done(t, Result{Status: Refused, Err: err}, err)
-		return
-	case len(candidates) == 0:
-		r.upload(t)
+	entries, err := r.entriesOf(t)
+	if err != nil {
+		r.entriesFailed(t, err)
 		return
 	}
-	found, doubt := r.compareAll(t, candidates)
+	seen := r.search(t, rows, entries)
 	switch {
 	case r.ctx.Err() != nil:
 		r.drop(t)
-	case found.id != 0:
-		r.foundThere(t, found)
-	case errors.Is(doubt, errUnknownService) && !t.job.final:
-		r.send(message{deferred: r.jobsOf(t, Result{})})
-	case doubt != nil:
-		r.lookDoubt(t, doubt)
+	case seen.rival != nil:
+		r.waitFor(t, *seen.rival)
+	case seen.found != nil:
+		r.foundThere(t, *seen.found)
+	case seen.why != nil:
+		r.lookDoubt(t, seen.why, seen.candidates)
 	default:
 		r.upload(t)
 	}
 }
 
+// uploadNew uploads a recording that certainly has no note yet.
+func (r *run) uploadNew(t *task, _ Entry) {
+	entries, err := r.entriesOf(t)
+	if err != nil {
+		r.entriesFailed(t, err)
+		return
+	}
+	if rival := t.rival(entries); rival != nil && !r.hasUniqueName(t, entries) {
+		r.waitFor(t, *rival)
+		return
+	}
+	r.upload(t)
+}
+
 // lookFailed ends a task whose patient's notes cannot be listed.
 func (r *run) lookFailed(t *task, err error) {
+	if r.ctx.Err() != nil {
+		r.drop(t)
+		return
+	}
 	what, later := r.failureOf(t, err)
 	switch {
 	case later && r.mayTryAgain(t):
@@ -148,99 +153,230 @@ func (r *run) lookFailed(t *task, err error) {
 		return
 	}
 	r.send(message{contact: what, err: err})
-	r.lookDoubt(t, fail("whether it has a note already cannot be told, because its patient's notes cannot be listed; AllNew uploads without that: "+redact.Opaque(err).Error(), err))
+	const why = "the patient's notes cannot be listed, so it is not known whether it has a note already" +
+		"; AllNew uploads without that: "
+	r.lookDoubt(t, fail(why+redact.Opaque(err).Error(), err), nil)
 }
 
-// candidates are the notes that have the recording's name or size and that the journal does not know as others'.
-func (r *run) candidates(t *task, rows []noteRow) ([]noteRow, error) {
-	name, size := plainName(t.recording.Params.Name), t.own.Size
-	unique := r.uploader.Find.UniqueName
-	rows = slices.DeleteFunc(slices.Clone(rows), func(row noteRow) bool {
-		return !sameName(name, row.name) && (unique || row.size != size)
-	})
-	if len(rows) == 0 {
-		return nil, nil
-	}
+// entriesOf returns what the journal knows of the patient. A damaged record does not count: recordings tell notes apart.
+func (r *run) entriesOf(t *task) ([]Entry, error) {
 	entries, err := r.uploader.Journal.EntriesForPatient(r.ctx, t.own.Patient, time.Time{})
-	if err != nil && !errors.Is(err, ErrJournalDamaged) { // without a record, content alone tells notes apart
-		return nil, err
+	if errors.Is(err, ErrJournalDamaged) {
+		return entries, nil
 	}
-	others := map[int64][]*Entry{} // by their notes: a patient may have thousands
+	return entries, err
+}
+
+// entriesFailed ends a task whose journal cannot be read.
+func (r *run) entriesFailed(t *task, err error) {
+	if r.ctx.Err() != nil {
+		r.drop(t)
+		return
+	}
+	r.done(t, Result{Status: Refused, Err: err}, err)
+}
+
+// sighting is what the patient's notes show of a recording. The zero value shows that it has no note.
+type sighting struct {
+	found      *noteRow
+	rival      *Entry    // another recording with this content, which has to be resolved first
+	why        error     // it cannot be decided
+	candidates []noteRow // then, the notes that a person should compare
+}
+
+// search looks for the recording among the patient's notes. Only equal bytes, or a unique name, prove that a note is its own.
+func (r *run) search(t *task, rows []noteRow, entries []Entry) sighting {
+	rows = unexplained(t, rows, entries)
+	if r.hasUniqueName(t, entries) {
+		seen, decided := r.searchName(t, rows)
+		if decided || r.uploader.Find.UniqueName {
+			return seen
+		}
+	}
+	if rival := t.rival(entries); rival != nil {
+		return sighting{rival: rival}
+	}
+	named, others := t.candidates(rows)
+	if len(named)+len(others) == 0 {
+		return sighting{}
+	}
+	sum, err := t.hash()
+	if err != nil {
+		return unreadable(named, err)
+	}
+	c := comparison{run: r, size: t.own.Size, sum: sum}
+	if seen, decided := c.searchNamed(named); decided {
+		return seen
+	}
+	return c.searchOthers(t, others, entries)
+}
+
+// unexplained returns the notes that no other recording of the journal has, as far as is known.
+func unexplained(t *task, rows []noteRow, entries []Entry) []noteRow {
+	others := map[int64][]*Entry{} // by their notes, because a patient may have thousands
 	for i := range entries {
 		if e := &entries[i]; e.Key != t.own.Key {
 			others[e.NoteID] = append(others[e.NoteID], e)
 		}
 	}
-	rows = slices.DeleteFunc(rows, func(row noteRow) bool {
-		return slices.ContainsFunc(others[row.id], func(e *Entry) bool { return e.has(row.id, row.created) })
+	return slices.DeleteFunc(slices.Clone(rows), func(row noteRow) bool {
+		return slices.ContainsFunc(others[row.id], func(e *Entry) bool { return e.claims(row.id, row.created) })
 	})
-	slices.SortFunc(rows, func(a, b noteRow) int { // the likeliest first, then the oldest
-		likely := func(row noteRow) int {
-			if row.size == size {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Or(likely(a)-likely(b), cmp.Compare(a.id, b.id))
-	})
-	return rows, nil
 }
 
-// errUnknownService: content differs, and whether the service keeps recordings as they were sent is not known yet.
-var errUnknownService = fail("its patient has a note with the same name or size and another recording, and it is not known yet whether this service keeps recordings as they were sent; a person has to look (Uploader.Resolve), or AllNew says that it is new", clinicaldoc.ErrOutcomeUnknown)
+// searchName looks for a note with the unique name of the recording. It reports false if no note may have that name.
+func (r *run) searchName(t *task, rows []noteRow) (seen sighting, decided bool) {
+	var equal, similar []noteRow
+	for _, row := range rows {
+		switch creates.CompareNames(t.recording.Params.Name, row.name) {
+		case creates.NameEqual:
+			equal = append(equal, row)
+		case creates.NameUnclear:
+			similar = append(similar, row)
+		case creates.NameOther:
+		}
+	}
+	all := slices.Concat(equal, similar)
+	switch {
+	case len(all) == 0:
+		return sighting{}, false
+	case len(all) > 1 || len(equal) == 0:
+		return undecided("several notes may have its unique name", all, nil), true
+	case r.hasOtherRecording(t, equal[0]):
+		return undecided("a note has its unique name, but another recording", equal, nil), true
+	}
+	return sighting{found: &equal[0]}, true
+}
 
-// compareAll looks for the recording's note among those that may be it.
-func (r *run) compareAll(t *task, candidates []noteRow) (found noteRow, doubt error) {
+// hasOtherRecording reports whether the note is known to have another recording. That can be known only where the service
+// stores recordings unchanged.
+func (r *run) hasOtherRecording(t *task, row noteRow) bool {
+	if !r.uploader.Client.Assumptions().RecordingsUnchanged {
+		return false
+	}
 	sum, err := t.hash()
 	if err != nil {
-		return noteRow{}, fail("its patient has a note with the same name or size, and the recording cannot be read before it is sent; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown, err)
+		return false
 	}
-	name := plainName(t.recording.Params.Name)
-	read := 0
-	for _, row := range candidates {
-		named := sameName(name, row.name)
-		if r.keepsContent(r.ctx) == contentKept && row.size > 0 && row.size != t.own.Size && !r.uploader.Find.UniqueName {
-			continue
-		}
-		if read++; read > maxCandidates {
-			return noteRow{}, fail("its patient has too many notes with the same name or size; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
-		}
-		content, err := r.compare(r.ctx, row.id, t.own.Size, sum)
-		switch {
-		case content == contentEqual:
-			r.content.know(contentKept)
-			return row, nil
-		case content == contentOther && r.keepsContent(r.ctx) == contentKept:
-			if named && r.uploader.Find.UniqueName {
-				return noteRow{}, fail("its patient has a note of the same name with another recording, although names are said to be unique; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
-			}
-		case named && r.uploader.Find.UniqueName:
-			return row, nil
-		case content == contentOther && r.keepsContent(r.ctx) == contentUnknown:
-			doubt = errUnknownService
-		case content == contentOther && !named: // another length by chance
-		case content == contentOther:
-			doubt = fail("its patient has a note of the same name, and this service does not keep recordings as they were sent; a person has to look (Uploader.Resolve)", clinicaldoc.ErrOutcomeUnknown)
-		default:
-			return noteRow{}, fail("its patient has a note with the same name or size whose recording cannot be read; a person has to look (Uploader.Resolve): "+redact.Opaque(err).Error(), clinicaldoc.ErrOutcomeUnknown, err)
-		}
-	}
-	return noteRow{}, doubt
+	c := comparison{run: r, size: t.own.Size, sum: sum}
+	return c.compare(row) == creates.Differs
 }
 
-// foundThere takes down that the recording has a note already.
+// candidates returns the notes that may be the recording's: those with its name, and others that have its size, or none.
+// The name does not count before its recording was read: a person may have changed it.
+func (t *task) candidates(rows []noteRow) (named, others []noteRow) {
+	for _, row := range rows {
+		switch {
+		case isNamed(t.recording.Params.Name, row.name):
+			named = append(named, row)
+		case row.size == t.own.Size, row.size == 0 && t.own.Size > 0:
+			others = append(others, row)
+		}
+	}
+	likeliestFirst := func(a, b noteRow) int {
+		return cmp.Or(t.unlikeliness(a)-t.unlikeliness(b), cmp.Compare(a.id, b.id))
+	}
+	slices.SortFunc(named, likeliestFirst)
+	slices.SortFunc(others, likeliestFirst)
+	return named, others
+}
+
+func (t *task) unlikeliness(row noteRow) int {
+	if row.size == t.own.Size {
+		return 0
+	}
+	return 1
+}
+
+// isNamed reports whether a note may have the name that was sent. A service may change its spaces, or its letters to others
+// of the same kind.
+func isNamed(sent, got string) bool {
+	if strings.TrimSpace(sent) == "" {
+		return false
+	}
+	return creates.CompareNames(plainName(sent), plainName(got)) != creates.NameOther
+}
+
+func plainName(name string) string { return strings.ToLower(strings.Join(strings.Fields(name), " ")) }
+
+// unreadable is what can be said of a recording that can be read only once.
+func unreadable(named []noteRow, err error) sighting {
+	if len(named) == 0 {
+		return sighting{}
+	}
+	return undecided("a note has its name, and the recording cannot be read before it is sent", named, err)
+}
+
+// undecided asks a person to compare these notes. The cause is added to the reason if there is one.
+func undecided(reason string, rows []noteRow, cause error) sighting {
+	why := "whether the recording has a note already cannot be determined: " + reason
+	causes := []error{clinicaldoc.ErrOutcomeUnknown}
+	if cause != nil {
+		why += " (" + redact.Opaque(cause).Error() + ")"
+		causes = append(causes, cause)
+	}
+	why += "; compare it with " + describe(rows) + " and state which it is, or that it is none (Uploader.Resolve)"
+	return sighting{why: fail(why, causes...), candidates: rows}
+}
+
+// describe names a few notes by their id and when they were created.
+func describe(rows []noteRow) string {
+	const most = 5
+	var names []string
+	for _, row := range rows[:min(len(rows), most)] {
+		name := fmt.Sprintf("note %d", row.id)
+		if !row.created.IsZero() {
+			name += " of " + row.created.UTC().Format(time.RFC3339)
+		}
+		names = append(names, name)
+	}
+	if more := len(rows) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// foundThere saves that the recording has a note already. One at a time, so that no two recordings take the same note.
 func (r *run) foundThere(t *task, found noteRow) {
+	r.finding <- struct{}{}
+	defer func() { <-r.finding }()
+	entries, err := r.entriesOf(t)
+	if err != nil {
+		r.entriesFailed(t, err)
+		return
+	}
+	taken := func(e Entry) bool { return e.Key != t.own.Key && e.claims(found.id, found.created) }
+	if i := slices.IndexFunc(entries, taken); i >= 0 {
+		r.waitFor(t, entries[i])
+		return
+	}
 	e := t.own
-	e.State, e.At, e.NoteID, e.NoteCreatedAt, e.Found, e.SHA256 = StateCreated, time.Now(), found.id, found.created, true, t.sha256
+	e.State = StateCreated
+	e.At = time.Now()
 	e.SentAt = e.At
+	e.NoteID = found.id
+	e.NoteCreatedAt = found.created
+	e.Found = true
+	e.SHA256 = t.sha256
 	r.doneWith(t, message{contact: answered, broken: r.save(t, e)}, Result{Status: AlreadyThere, NoteID: e.NoteID})
 }
 
-// lookDoubt takes down that the recording may have a note already. It was not sent: the next run looks again.
-func (r *run) lookDoubt(t *task, doubt error) {
+// lookDoubt saves that the recording may have a note already. It was not sent: the next run looks again.
+func (r *run) lookDoubt(t *task, why error, candidates []noteRow) {
+	ids := make([]int64, 0, maxNamed)
+	for _, row := range candidates[:min(len(candidates), maxNamed)] {
+		ids = append(ids, row.id)
+	}
 	e := t.own
-	e.State, e.At, e.Why, e.SHA256 = StateInDoubt, time.Now(), redact.Opaque(doubt).Error(), t.sha256
-	r.done(t, Result{Status: InDoubt, Err: doubt}, r.save(t, e))
+	e.State = StateInDoubt
+	e.At = time.Now()
+	e.Why = redact.Opaque(why).Error()
+	e.SHA256 = t.sha256
+	if len(ids) > 0 {
+		e.Loss, _ = json.Marshal(candidateIDs{ids})
+	}
+	err := r.save(t, e)
+	r.done(t, Result{Status: InDoubt, Candidates: e.Candidates(), Err: why}, err)
 }
 
 // hash is the recording's SHA-256.
@@ -251,157 +387,4 @@ func (t *task) hash() (string, error) {
 	var err error
 	t.sha256, err = t.recording.Params.Audio.SHA256()
 	return t.sha256, err
-}
-
-// content is how a note's recording compares with another.
-type content int
-
-const (
-	contentUnread content = iota
-	contentEqual
-	contentOther
-)
-
-// compare reads a note's recording.
-func (r *run) compare(ctx context.Context, id, size int64, sum string) (content, error) {
-	if sum == "" {
-		return contentUnread, errors.New("nothing to compare with")
-	}
-	got, err := r.read(ctx, id, size)
-	switch {
-	case err != nil:
-		return contentUnread, err
-	case got == sum:
-		return contentEqual, nil
-	}
-	return contentOther, nil
-}
-
-// read returns the SHA-256 of a note's recording; empty: it is longer than this size.
-func (r *run) read(ctx context.Context, id, size int64) (sum string, err error) {
-	if r.uploader.Find.WithoutAudio {
-		return "", errWithoutAudio
-	}
-	w := &comparing{hash: sha256.New(), left: size}
-	_, err = r.uploader.Client.Notes.DownloadAudio(ctx, id, w, clinicaldoc.DownloadParams{IgnoreSize: true})
-	switch {
-	case w.longer:
-		return "", nil
-	case err != nil:
-		return "", err
-	}
-	return hex.EncodeToString(w.hash.Sum(nil)), nil
-}
-
-var errWithoutAudio = redact.New("Find.WithoutAudio forbids it")
-
-// comparing ends a download that is longer than what it is compared with.
-type comparing struct {
-	hash   hash.Hash
-	left   int64 // negative: not known
-	longer bool
-}
-
-var errLonger = redact.New("the recording is longer")
-
-func (c *comparing) Write(p []byte) (int, error) {
-	if c.left >= 0 {
-		if int64(len(p)) > c.left {
-			c.longer = true
-			return 0, errLonger
-		}
-		c.left -= int64(len(p))
-	}
-	return c.hash.Write(p)
-}
-
-// keeping is whether the service keeps recordings as they were sent.
-type keeping int
-
-const (
-	contentUnknown keeping = iota
-	contentKept
-	contentChanged
-)
-
-// contentCheck finds out whether the service keeps recordings as they were sent: from one whose content is known.
-type contentCheck struct {
-	mu     sync.Mutex
-	sample *Entry // of a note and its hash; nil: there is none
-	known  keeping
-	tries  int
-}
-
-// contentChecks are kept for a client, so that a service is tried once and not in each run.
-var contentChecks sync.Map // of weak.Pointer[clinicaldoc.Client] to *contentCheck
-
-func contentCheckOf(client *clinicaldoc.Client) *contentCheck {
-	key := weak.Make(client)
-	check, loaded := contentChecks.LoadOrStore(key, new(contentCheck))
-	if !loaded {
-		runtime.AddCleanup(client, func(weak.Pointer[clinicaldoc.Client]) { contentChecks.Delete(key) }, key)
-	}
-	return check.(*contentCheck) //nolint:errcheck,forcetypeassert // nothing else is put there
-}
-
-// learn takes in a note whose recording is known; nil is ignored.
-func (c *contentCheck) learn(e *Entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.sample == nil && e != nil && e.SHA256 != "" {
-		c.sample = e
-	}
-}
-
-func (c *contentCheck) know(what keeping) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known = what
-}
-
-// canTell reports whether there is a note to find it out from.
-func (c *contentCheck) canTell() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sample != nil || c.known != contentUnknown
-}
-
-const maxSampleReads = 3
-
-// keepsContent reads the sample when it matters, once.
-func (r *run) keepsContent(ctx context.Context) keeping {
-	c := r.content
-	c.mu.Lock()
-	sample, known := c.sample, c.known
-	may := known == contentUnknown && sample != nil && c.tries < maxSampleReads
-	if may {
-		c.tries++
-	}
-	c.mu.Unlock()
-	if !may {
-		return known
-	}
-	switch content, _ := r.compare(ctx, sample.NoteID, sample.Size, sample.SHA256); content {
-	case contentEqual:
-		known = contentKept
-	case contentOther:
-		known = contentChanged
-	default:
-		return contentUnknown
-	}
-	c.know(known)
-	return known
-}
-
-// plainName is a name as services may give it back: without spaces at the ends, in lower case.
-func plainName(name string) string {
-	return creates.Compose(strings.ToLower(strings.Join(strings.Fields(name), " ")))
-}
-
-// minCut is how long the beginning of a name has to be, to be taken for a name that the service cut off.
-const minCut = 16
-
-// sameName reports whether a note may have the name that was sent.
-func sameName(sent, got string) bool {
-	return sent != "" && (sent == got || len(got) >= minCut && strings.HasPrefix(sent, got))
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,36 +166,6 @@ func TestALostJournalIsADoubtWhereRecordingsCannotBeRead(t *testing.T) {
 	}
 }
 
-// What is the same by name or size alone is another recording, once it is known that the service keeps what it is sent.
-func TestNotesThatOnlyLookAlikeHoldNothingUp(t *testing.T) {
-	t.Parallel()
-	srv, path := newBox(t), journalPath(t)
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Follow-up", Audio: sound(8)})
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Something else", Audio: sound(9)}) // of the same size
-	followUp := onePatient(9)
-	followUp.Key, followUp.Params.Name = "follow-up", "Follow-up"
-	copied := followUp
-	followUp.Params.Audio = clinicaldoc.AudioBytes("a.wav", append([]byte("another"), sound(2)...))
-	run := func(list ...ingest.Recording) []ingest.Result {
-		journal := openJournal(t, srv.URL, path)
-		defer func() { _ = journal.Close() }()
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}, ingest.Recordings(list...))
-		require.NoError(t, err)
-		return results
-	}
-	results := run(followUp)
-	require.Equal(t, ingest.InDoubt, results[0].Status, "nobody knows yet what the service keeps")
-	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrOutcomeUnknown)
-	file := filepath.Join(t.TempDir(), "other.wav")
-	require.NoError(t, os.WriteFile(file, sound(5), 0o600))
-	results = run(followUp, ingest.Recording{Key: "other", File: file, Params: clinicaldoc.CreateNoteParams{Name: "Other", PatientID: 8, PromptID: 1}})
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), "another recording of the run shows it")
-	copied.Key = "copied"
-	assert.Equal(t, ingest.AlreadyThere, run(copied)[0].Status, "the same content, whatever its name")
-	followUp.Key, followUp.Params.Audio = "second follow-up", clinicaldoc.AudioBytes("a.wav", append([]byte("a third"), sound(2)...))
-	assert.Equal(t, ingest.Created, run(followUp)[0].Status, "the journal remembers a note to find it out from")
-}
-
 // A note whose size the list does not tell may be it, whatever others of its name there are.
 func TestALostJournalFindsANoteWhoseSizeIsNotTold(t *testing.T) {
 	t.Parallel()
@@ -219,7 +188,6 @@ func TestALostJournalFindsANoteWhoseSizeIsNotTold(t *testing.T) {
 		require.NoError(t, err)
 		return results[0]
 	}
-	require.Equal(t, ingest.Created, run(recording(0)).Status, "from which it is found out that the service keeps what it is sent")
 	content := bytes.Repeat([]byte{'a'}, size)
 	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: sound(100)})
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: content})
@@ -229,16 +197,12 @@ func TestALostJournalFindsANoteWhoseSizeIsNotTold(t *testing.T) {
 	assert.Equal(t, ingest.AlreadyThere, result.Status, result)
 	assert.Equal(t, id, result.NoteID)
 
-	// A name may come back in another spelling, or cut off.
+	// A name may come back in another spelling, or cut off, or somebody may have changed it.
 	for n, names := range [][2]string{{"Visit OF the Day", " visit of  the day"}, {"Caf\u00e9", "Cafe\u0301"}, {"A very long name of a visit", "A very long name"}, {"Long", "Longer than it was sent"}, {"Another long name", "Another long na"}} {
 		content := bytes.Repeat([]byte{byte('b' + n)}, size)
 		srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: names[1], Audio: content})
 		visit.Key, visit.Params.PatientID, visit.Params.Name, visit.Params.Audio = names[0], 8, names[0], clinicaldoc.AudioBytes("a.wav", content)
-		want := ingest.AlreadyThere
-		if n > 2 {
-			want = ingest.Created
-		}
-		assert.Equal(t, want, run(visit).Status, names)
+		assert.Equal(t, ingest.AlreadyThere, run(visit).Status, names)
 	}
 }
 
@@ -258,38 +222,6 @@ func TestALostJournalFindsOneAmongManyOfItsName(t *testing.T) {
 	assert.Equal(t, id, results[0].NoteID)
 }
 
-// What another recording of the run may show is waited for as long as one is under way.
-func TestARecordingThatCannotBeToldWaitsForTheOthers(t *testing.T) {
-	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
-		slow := recording(1)
-		slow.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Minute); return nil }
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 2}
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9), slow))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
-	})
-}
-
-// Nor longer: an iterator that waits for more holds up nothing that can be told by now.
-func TestARecordingIsToldAsSoonAsItCanBe(t *testing.T) {
-	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-		results, err := collect(ctx, u, func(yield func(ingest.Recording, error) bool) {
-			if yield(onePatient(9), nil) && yield(recording(1), nil) {
-				<-ctx.Done()
-			}
-		})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
-	})
-}
-
 // What was looked for when the run ended was not begun: it has no result, and is no doubt.
 func TestALookThatIsEndedIsNoDoubt(t *testing.T) {
 	t.Parallel()
@@ -300,7 +232,7 @@ func TestALookThatIsEndedIsNoDoubt(t *testing.T) {
 			if route != "" {
 				srv.Inject(route, clinicaldoctest.Silent().Always())
 			} else {
-				u.Journal = asking{file, make(chan time.Time, 1)}
+				u.Journal = asking{file, make(chan time.Time, 1), false}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -393,46 +325,6 @@ func TestListsOfManyPatientsAreNotKept(t *testing.T) {
 	})
 }
 
-// A note that is the recording's shows that the service keeps what it is sent: others of the same name are told by their content.
-func TestAFoundNoteTellsTheOthersApart(t *testing.T) {
-	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		for n, content := range []int{0, 8} {
-			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(n).Params.Name, Audio: sound(content)})
-		}
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(0), onePatient(1)))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 1, ingest.Created: 1}, statuses(results), results)
-	})
-}
-
-// So it is while one is to be tried again. If the run ends before it can be told, it was never begun: it has no result.
-func TestARecordingThatCannotBeToldWaitsForWhatIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	for _, cancelled := range []bool{false, true} {
-		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
-			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic"))
-			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			if cancelled {
-				time.AfterFunc(2500*time.Millisecond, cancel) // it was sent once more, and its response is waited for
-			}
-			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-			results, err := collect(ctx, u, ingest.Recordings(onePatient(9), recording(1)))
-			if !cancelled {
-				require.NoError(t, err)
-				assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
-				return
-			}
-			require.ErrorIs(t, err, context.Canceled)
-			assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
-		})
-	}
-}
-
 // A recording without a patient is not looked for among the patients' notes, whatever the list of all notes shows.
 func TestARecordingWithoutAPatientIsNoPatients(t *testing.T) {
 	t.Parallel()
@@ -444,33 +336,6 @@ func TestARecordingWithoutAPatientIsNoPatients(t *testing.T) {
 	results, err := collect(t.Context(), u, ingest.Recordings(r))
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrValidation, "it is sent, and this service wants a patient")
-}
-
-// That the service keeps recordings as they were sent is found out once, and known for all that follow. The beginning of a name is
-// not the name.
-func TestWhatTheServiceKeepsIsFoundOutOnce(t *testing.T) {
-	t.Parallel()
-	srv := newBox(t)
-	var all []ingest.Recording
-	for n := range 5 {
-		r := onePatient(n)
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: r.Params.Name, Audio: bytes.Repeat([]byte{0xff}, len(sound(n)))})
-		all = append(all, r)
-	}
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
-	results, err := collect(t.Context(), u, recordings(8, 9)) // the note of which shows it
-	require.NoError(t, err)
-	require.Equal(t, ingest.Created, results[0].Status)
-	results, err = collect(t.Context(), u, ingest.Recordings(all...))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 5}, statuses(results), results)
-
-	longer := onePatient(9)
-	longer.Params.Name = "Encounter #1. And more"
-	u.Find.UniqueName = true
-	results, err = collect(t.Context(), u, ingest.Recordings(longer))
-	require.NoError(t, err)
-	assert.Equal(t, ingest.Created, results[0].Status, results[0])
 }
 
 // A note that the journal knows is another recording's is not this one's, for all that both were made of the same sound.
@@ -488,24 +353,6 @@ func TestANoteOfAnotherKeyIsNotTaken(t *testing.T) {
 	assert.Len(t, srv.Notes(), 2)
 }
 
-// With names that are unique, a note of the name and another recording is neither this one's nor no reason to wonder.
-func TestAUniqueNameWithAnotherRecordingIsADoubt(t *testing.T) {
-	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, Find: clinicaldoc.FindCreatedParams{UniqueName: true}}
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1))) // which shows that the service keeps recordings
-		require.NoError(t, err)
-		require.Equal(t, ingest.Created, results[0].Status)
-		for n, audio := range map[int][]byte{2: sound(9), 3: append(sound(3), "longer"...)} {
-			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(n).Params.Name, Audio: audio})
-			results, err = collect(t.Context(), u, ingest.Recordings(onePatient(n)))
-			require.NoError(t, err)
-			assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
-			require.ErrorContains(t, results[0].Err, "said to be unique")
-		}
-	})
-}
-
 // Notes that a lost journal knew are found also where lists name no patient, and known from then on with a time, by which others
 // find them.
 func TestALostJournalFindsNotesThatNameNoPatient(t *testing.T) {
@@ -521,26 +368,6 @@ func TestALostJournalFindsNotesThatNameNoPatient(t *testing.T) {
 	}
 }
 
-// sampled is a journal whose sample says nothing of what was sent.
-type sampled struct{ ingest.Journal }
-
-func (j sampled) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
-	binding, err := j.Journal.Bind(ctx, owner)
-	binding.Sample = &ingest.Entry{State: ingest.StateCreated, NoteID: 1}
-	return binding, err
-}
-
-// A note of which nobody knows what was sent is none to compare with, and does not stand in the way of one.
-func TestANoteWithoutAHashIsNoneToCompareWith(t *testing.T) {
-	t.Parallel()
-	srv := newBox(t)
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(8)})
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: sampled{openJournal(t, srv.URL, journalPath(t))}, Workers: 1}
-	results, err := collect(t.Context(), u, ingest.Recordings(recording(1), onePatient(9)))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
-}
-
 // A note that the journal knows as another recording's need not be read to be told apart.
 func TestANoteOfAnotherRecordingIsNotComparedWith(t *testing.T) {
 	t.Parallel()
@@ -554,19 +381,6 @@ func TestANoteOfAnotherRecordingIsNotComparedWith(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, ingest.Created, results[0].Status, results[0])
 	}
-}
-
-// Where the service is known to keep recordings in another form, a note of the same name may be it, whatever its recording.
-func TestANoteOfTheSameNameIsADoubtWhereRecordingsAreChanged(t *testing.T) {
-	t.Parallel()
-	srv := newBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: sound(5)})
-	visit := onePatient(1)
-	visit.Params.Name = "Visit"
-	results, err := collect(t.Context(), u, ingest.Recordings(recording(0), visit))
-	require.NoError(t, err)
-	require.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.InDoubt: 1}, statuses(results), results)
 }
 
 // counted counts the bytes of responses.
@@ -595,32 +409,6 @@ func TestALongerRecordingIsNotReadToItsEnd(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, ingest.InDoubt, results[0].Status)
 	assert.Less(t, sent.Load(), int64(long/2))
-}
-
-// A note to compare with that is gone shows nothing: the doubt is said, and not looked into again and again.
-func TestANoteToCompareWithThatIsGoneHoldsNothingUp(t *testing.T) {
-	t.Parallel()
-	srv, path := newBox(t), journalPath(t)
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Follow-up", Audio: sound(8)})
-	run := func(r ingest.Recording) ingest.Result {
-		journal := openJournal(t, srv.URL, path)
-		defer func() { _ = journal.Close() }()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		results, err := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}, ingest.Recordings(r))
-		require.NoError(t, err)
-		return results[0]
-	}
-	file := filepath.Join(t.TempDir(), "other.wav")
-	require.NoError(t, os.WriteFile(file, sound(5), 0o600))
-	created := run(ingest.Recording{Key: "other", File: file, Params: clinicaldoc.CreateNoteParams{Name: "Other", PatientID: 8, PromptID: 1}})
-	require.Equal(t, ingest.Created, created.Status)
-	_, err := srv.Client().Notes.Delete(t.Context(), created.NoteID)
-	require.NoError(t, err)
-	followUp := onePatient(9)
-	followUp.Key, followUp.Params.Name = "follow-up", "Follow-up"
-	followUp.Params.Audio = clinicaldoc.AudioBytes("a.wav", append([]byte("another"), sound(2)...))
-	assert.Equal(t, ingest.InDoubt, run(followUp).Status)
 }
 
 // Who knows that all is new need not look.
@@ -775,39 +563,6 @@ func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
 	require.ErrorIs(t, err, ingest.ErrOtherService)
 }
 
-// A note to compare with that cannot be read is tried a few times, not once for each recording.
-func TestANoteToCompareWithIsReadAFewTimesOnly(t *testing.T) {
-	t.Parallel()
-	srv := newBox(t)
-	journal := openJournal(t, srv.URL, journalPath(t))
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-	file := filepath.Join(t.TempDir(), "other.wav")
-	require.NoError(t, os.WriteFile(file, sound(5), 0o600))
-	results, err := collect(t.Context(), u, ingest.Recordings(ingest.Recording{Key: "other", File: file, Params: clinicaldoc.CreateNoteParams{Name: "Other", PatientID: 8, PromptID: 1}}))
-	require.NoError(t, err)
-	sample := results[0].NoteID
-	_, err = srv.Client().Notes.Delete(t.Context(), sample)
-	require.NoError(t, err)
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Follow-up", Audio: sound(8)})
-	srv.ForgetRequests()
-	var more []ingest.Recording
-	for n := range 12 {
-		r := onePatient(n + 20)
-		r.Params.Name = "Follow-up"
-		more = append(more, r)
-	}
-	results, err = collect(t.Context(), u, ingest.Recordings(more...))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 12}, statuses(results))
-	reads := 0
-	for _, r := range srv.Requests() {
-		if r.Route == clinicaldoctest.RouteAudioURL && strings.Contains(r.Path, fmt.Sprintf("/%d/", sample)) {
-			reads++
-		}
-	}
-	assert.Equal(t, 3, reads)
-}
-
 // A journal goes to another name of its service, and never to another user, who may not see all of its notes: a colleague can read
 // those that are looked at. Who is not told apart does not make it anybody's.
 func TestAJournalDoesNotGoToAnotherUser(t *testing.T) {
@@ -829,28 +584,4 @@ func TestAJournalDoesNotGoToAnotherUser(t *testing.T) {
 	results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 2))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 2}, statuses(results))
-}
-
-// Who forbids to read recordings means it: what only their content could tell is a doubt.
-func TestNoRecordingIsReadWhereThatIsForbidden(t *testing.T) {
-	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		found := new(clinicaldoc.FindCreatedResult)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, Find: clinicaldoc.FindCreatedParams{WithoutAudio: true, Result: found}}
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(9)})
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(3))
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(5)))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
-		assert.Zero(t, *found, "several searches at once would write to it")
-		results, err = collect(t.Context(), u, ingest.Recordings(twin(0)))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
-		results, err = collect(t.Context(), u, ingest.Recordings(twin(1), onePatient(9)))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
-		for _, r := range srv.Requests() {
-			assert.NotEqual(t, clinicaldoctest.RouteAudioURL, r.Route)
-		}
-	})
 }

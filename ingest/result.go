@@ -18,6 +18,9 @@ type Result struct {
 	NoteID     int64                     // of the note: created, already there; in doubt when the response named one
 	Note       *clinicaldoc.ProgressNote // created: as the service gave it; else nil
 	Until      time.Time                 // in doubt: from then on it can be said that no note was created
+	// Candidates are the ids of the notes that a person should compare, if it is in doubt: the likeliest first. Pass the
+	// right one to [Uploader.Resolve].
+	Candidates []int64
 	// Err is why: refused, in doubt. It is the error of Create or FindCreated, or one of this package;
 	// [clinicaldoc.Retryable] tells whether the next run may succeed by itself.
 	Err  error
@@ -58,6 +61,9 @@ func (r Result) LogValue() slog.Value {
 	}
 	if !r.Until.IsZero() {
 		attrs = append(attrs, slog.Time("until", r.Until))
+	}
+	if len(r.Candidates) > 0 {
+		attrs = append(attrs, slog.Any("candidates", r.Candidates))
 	}
 	if r.Err != nil {
 		attrs = append(attrs, slog.String("error", redact.Opaque(r.Err).Error()))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -33,11 +34,13 @@ type run struct {
 	feedErr   error          // likewise
 	halt      chan struct{}  // closed when no more are wanted
 
-	messages chan message
-	gone     chan struct{} // closed when nobody takes messages any more
-	saving   chan struct{} // holds one for each note that is being written down
-	finding  chan struct{} // holds one while a note that was found is being taken
-	workers  sync.WaitGroup
+	messages   chan message
+	gone       chan struct{}                                // closed when nobody takes messages any more
+	recordings creates.Memo[creates.Ref, creates.Recording] // of notes, as far as they were read
+
+	saving  chan struct{} // holds one for each note that is being written down
+	finding chan struct{} // holds one while a note that was found is being taken
+	workers sync.WaitGroup
 
 	mu        sync.Mutex
 	active    map[Key]*task
@@ -46,7 +49,7 @@ type run struct {
 	until     time.Time // by then all of them can be decided
 	resolvers int
 	notes     notesCache
-	content   *contentCheck
+	sending   map[content]Key // what has to be resolved before the next recording with this content is sent
 
 	// Of the goroutine that ranges over the results.
 	progress    progress
@@ -55,7 +58,6 @@ type run struct {
 	waiting     []*task // in doubt, and to be asked about once more later
 	again       []*task // surely without a note, to be uploaded once more
 	backlog     []job   // to be tried once more
-	deferred    []job   // that cannot be told from notes before one was created
 	exhausted   bool    // there are no more recordings
 	ended       bool    // nothing new is begun
 	deadline    time.Time
@@ -79,26 +81,27 @@ type job struct {
 	successes int  // of the run at the last one
 	due       time.Time
 	result    Result // of the last one; zero: there was none
-	final     bool   // nothing more will be known of the service
+	waits     int    // for a recording that this run does not have
+	waitsFor  Key    // the recording that has to be resolved first
 }
 
 // message is what the other goroutines have to tell.
 type message struct {
-	results  []Result
-	free     bool // a worker is
-	patient  *uint32
-	waiting  *task
-	again    *task
-	back     []job // to be tried once more, for err
-	deferred []job
-	dropped  int     // recordings that will have no result
-	contact  contact // what it says of the service
-	err      error   // of the contact, or of a probe
-	probed   bool
-	bound    *bound
-	event    *Event
-	broken   error // of the journal
-	panic    any   // of the caller's own code; nil: none
+	results []Result
+	free    bool // a worker is
+	patient *uint32
+	waiting *task
+	again   *task
+	back    []job   // to be tried once more, for err
+	blocked []job   // that wait for another recording
+	dropped int     // recordings that will have no result
+	contact contact // what it says of the service
+	err     error   // of the contact, or of a probe
+	probed  bool
+	bound   *bound
+	event   *Event
+	broken  error // of the journal
+	panic   any   // of the caller's own code; nil: none
 }
 
 // bound is whose recordings these are, and what the journal said to that.
@@ -109,8 +112,8 @@ type bound struct {
 
 func (u *Uploader) newRun(ctx context.Context) *run {
 	r := &run{
-		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, content: contentCheckOf(u.Client), drawn: make(chan Recording), halt: make(chan struct{}),
-		messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
+		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, sending: map[content]Key{},
+		drawn: make(chan Recording), halt: make(chan struct{}), messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
 		saving: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
@@ -231,7 +234,7 @@ func (r *run) finished() bool {
 	if r.ended && !time.Now().Before(r.deadline) {
 		return true
 	}
-	left := !r.exhausted || len(r.backlog)+len(r.deferred)+len(r.waiting) > 0
+	left := !r.exhausted || len(r.backlog)+len(r.waiting) > 0
 	return r.unfinished == r.waitingRecordings() && (r.ended || !left)
 }
 
@@ -300,13 +303,6 @@ func (r *run) beginMore() {
 			continue
 		}
 		i := slices.IndexFunc(r.backlog, func(j job) bool { return !now.Before(j.due) })
-		if len(r.backlog) == 0 && len(r.deferred) > 0 && r.exhausted && r.busy == 0 {
-			j := r.deferred[0] // no other recording can help any more
-			r.deferred = r.deferred[1:]
-			j.final = true
-			r.begin(j)
-			continue
-		}
 		if i < 0 {
 			return
 		}
@@ -390,10 +386,10 @@ func (r *run) take(m message) []Result {
 	}
 	if m.bound != nil {
 		r.owner, r.service, r.gaps = m.bound.owner, m.bound.binding.Origin, m.bound.binding.Gaps
-		r.content.learn(m.bound.binding.Sample)
 	}
 	r.takeContact(m)
 	r.takeBack(m)
+	r.takeBlocked(m.blocked)
 	if m.free {
 		r.busy--
 		r.trouble.freed(r.busy)
@@ -402,6 +398,7 @@ func (r *run) take(m message) []Result {
 	for _, result := range m.results {
 		r.progress.count(result)
 		r.tell(Event{Recording: result.Recording, Result: &result})
+		r.unblock(result.JournalKey)
 	}
 	if m.patient != nil && !r.ended {
 		// What was found for it may explain what stood in the way of others.
@@ -412,8 +409,7 @@ func (r *run) take(m message) []Result {
 
 // takeBack takes recordings back that are to be begun once more.
 func (r *run) takeBack(m message) {
-	r.unfinished -= len(m.back) + len(m.deferred)
-	r.deferred = append(r.deferred, m.deferred...)
+	r.unfinished -= len(m.back)
 	for _, j := range m.back {
 		if j.successes != r.progress.successes {
 			j.tries++
@@ -421,12 +417,6 @@ func (r *run) takeBack(m message) {
 		}
 		j.due = time.Now().Add(firstPause << min(j.tries, maxTries))
 		r.backlog = append(r.backlog, j)
-	}
-	if len(r.deferred) > 0 && r.content.canTell() {
-		for i := range r.deferred {
-			r.deferred[i].final = true // a note to compare with that cannot be read must not let them come back without end
-		}
-		r.backlog, r.deferred = append(r.backlog, r.deferred...), nil
 	}
 }
 
@@ -452,7 +442,7 @@ func (r *run) giveUp(yield func(Result, error) bool) bool {
 	}
 	r.waiting, r.again = nil, nil
 	for _, j := range r.backlog {
-		if j.result.Err != nil { // one that only waited for others to show what the service keeps was never begun
+		if j.result.Err != nil { // one that waited for another recording was never begun
 			results = append(results, j.result)
 		}
 	}

@@ -211,7 +211,7 @@ func endOnce(t *testing.T, seed uint64, path string) {
 	_ = file.Close()
 }
 
-// The case that was seen: two lost recordings that cannot be told apart, one of them listed twice.
+// The case that was seen: two recordings with the same content, one of them listed twice. The other one waits for the first.
 func TestEqualsOfADoubtDoNotKeepARunFromEnding(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -225,11 +225,12 @@ func TestEqualsOfADoubtDoNotKeepARunFromEnding(t *testing.T) {
 		defer cancel()
 		a, b := onePatient(1), onePatient(1)
 		b.Key = "another"
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
 		begun := time.Now()
 		results, err := collect(ctx, u, ingest.Recordings(a, b, a))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Len(t, results, 3)
+		require.Len(t, results, 2)
+		assert.Equal(t, results[0].Recording.Key, results[1].Recording.Key)
 		assert.Less(t, time.Since(begun), 61*time.Second)
 		require.NoError(t, journal.Close())
 	})

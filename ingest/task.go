@@ -22,12 +22,13 @@ type task struct {
 	entry     Entry  // as it was saved last, or is to be saved
 	claim     Claim
 	begun     time.Time
-	uploads   int                         // in this run
-	doubted   bool                        // it was in doubt in this run
-	asks      int                         // in vain, in this run
-	due       time.Time                   // when it is asked about once more
-	err       error                       // the latest
-	others    []*clinicaldoc.ProgressNote // that fit, and are made of others' recordings; ids and times alone
+	uploads   int       // in this run
+	doubted   bool      // it was in doubt in this run
+	asks      int       // in vain, in this run
+	askUntil  time.Time // when it is not asked about again
+	due       time.Time // when it is asked about once more
+	err       error     // the latest
+	reserved  []content // see run.reserve; guarded by run.mu
 
 	equals []Recording // with the same key, that came meanwhile; guarded by run.mu
 }
@@ -39,9 +40,40 @@ const (
 
 // decide decides from the journal what is to be done with a recording.
 func (r *run) decide(t *task) {
-	if t.recording, t.unusable = t.recording.prepare(); t.unusable != nil && t.recording.Key == "" {
-		r.cannotSend(t, Refused)
+	mayBegin := r.describe(t) && r.enter(t) && r.claimKey(t)
+	if !mayBegin {
 		return
+	}
+	known := t.claim.Entry()
+	isNew := r.uploader.AllNew && !r.gaps || known.By != ""
+	for _, row := range []struct {
+		applies bool
+		do      func(t *task, known Entry)
+	}{
+		{known.differs(t.own), r.keyReused},
+		{known.State == StateCreated, r.alreadyThere}, // the name of a note that exists may change
+		{known.State.sent() && known.Name != t.own.Name, r.otherName},
+		{known.State.sent() && r.unsaved(t) != nil, r.saveKnown},
+		{t.unusable != nil && !known.State.sent(), func(t *task, _ Entry) { r.cannotSend(t, Refused) }},
+		{known.State == StateCommitting, r.recover},
+		{known.isOpen(), r.doubtKnown},
+		{t.unusable != nil, func(t *task, _ Entry) { r.cannotSend(t, InDoubt) }},
+		{isNew, r.uploadNew},
+		{true, func(t *task, _ Entry) { r.look(t) }},
+	} {
+		if row.applies {
+			row.do(t, known)
+			return
+		}
+	}
+}
+
+// describe fills in what the journal knows the recording by. It ends the task and reports false if there is no key.
+func (r *run) describe(t *task) bool {
+	t.recording, t.unusable = t.recording.prepare()
+	if t.unusable != nil && t.recording.Key == "" {
+		r.cannotSend(t, Refused)
+		return false
 	}
 	t.sha256 = t.recording.SHA256
 	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
@@ -50,49 +82,53 @@ func (r *run) decide(t *task) {
 		t.own.Size = -1
 	}
 	t.entry = t.own
-	if !r.enter(t) {
-		return
-	}
+	return true
+}
+
+// claimKey takes the key in the journal. It ends the task and reports false if it cannot.
+func (r *run) claimKey(t *task) bool {
 	claim, err := r.uploader.Journal.Claim(r.ctx, t.own.Key)
 	switch {
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrJournalDamaged): // which is of this recording alone
 		r.done(t, Result{Status: InDoubt, Err: err}, nil)
-		return
 	case err != nil && r.ctx.Err() != nil: // it is the run that ended
 		r.drop(t)
-		return
 	case err != nil:
 		r.done(t, Result{Status: Refused, Err: err}, err)
-		return
-	}
-	t.claim = claim
-	known := claim.Entry()
-	switch {
-	case known.differs(t.own):
-		r.done(t, Result{Status: Refused, Err: fail("the key was used for another patient's recording, or one of another size; give each recording a key of its own", ErrKeyReused)}, nil)
-	case known.State == StateCreated: // the name of a note that exists may change
-		r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID}, nil)
-	case known.State.sent() && known.Name != t.own.Name:
-		err := fail("the recording is in doubt under another name; give it that name again, or say what became of it (Uploader.Resolve)", ErrKeyReused)
-		r.done(t, Result{Status: InDoubt, NoteID: known.NoteID, Until: known.Until, Err: err}, nil)
-	case known.State.sent() && r.unsaved(t) != nil:
-		t.entry = known
-		r.saveAgain(t)
-	case t.unusable != nil && !known.State.sent():
-		r.cannotSend(t, Refused)
-	case known.State == StateCommitting:
-		t.entry = known
-		r.recover(t)
-	case known.State == StateInDoubt && !known.SentAt.IsZero():
-		t.entry = known
-		r.doubt(t)
-	case t.unusable != nil:
-		r.cannotSend(t, InDoubt)
-	case known.By != "" || r.uploader.AllNew && !r.gaps:
-		r.upload(t)
 	default:
-		r.look(t)
+		t.claim = claim
 	}
+	return err == nil
+}
+
+func (r *run) keyReused(t *task, _ Entry) {
+	const why = "the key was used for another patient's recording, or one of another size; give each recording a key of its own"
+	r.done(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)}, nil)
+}
+
+func (r *run) alreadyThere(t *task, known Entry) {
+	r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID}, nil)
+}
+
+// otherName ends a task whose recording is in doubt under another name.
+func (r *run) otherName(t *task, known Entry) {
+	const why = "the recording is in doubt under another name; give it that name again, or say what became of it (Uploader.Resolve)"
+	r.done(t, Result{
+		Status: InDoubt, NoteID: known.NoteID, Until: known.Until, Candidates: known.Candidates(),
+		Err: fail(why, ErrKeyReused),
+	}, nil)
+}
+
+// saveKnown writes down the note that an earlier run could not.
+func (r *run) saveKnown(t *task, known Entry) {
+	t.entry = known
+	r.saveAgain(t)
+}
+
+// doubtKnown goes on with a recording that an earlier run left in doubt.
+func (r *run) doubtKnown(t *task, known Entry) {
+	t.entry = known
+	r.doubt(t)
 }
 
 // cannotSend ends a task whose recording cannot be sent, or not now.
@@ -154,6 +190,7 @@ func (r *run) upload(t *task) {
 	}
 	conflict, other := errors.AsType[*clinicaldoc.ConflictError](err)
 	journal, broken := errors.AsType[*journalError](err)
+	rival, blocked := errors.AsType[*rivalError](err)
 	switch {
 	case err == nil:
 		r.created(t, note)
@@ -162,6 +199,8 @@ func (r *run) upload(t *task) {
 		r.lost(t, unknown)
 	case other && conflict.Current != nil: // a note was made, but not this patient's: a person has to look
 		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: conflict.Current.ID, Err: err})
+	case blocked:
+		r.waitFor(t, rival.rival)
 	case broken && errors.Is(journal.err, ErrTaken): // another worker took it over; its note is not ours to make
 		r.done(t, Result{Status: InDoubt, Err: journal.err}, nil)
 	case broken && r.ctx.Err() != nil && errors.Is(journal.err, r.ctx.Err()): // it is the run that ended
@@ -196,24 +235,35 @@ func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 			}
 		}
 		committed.Store(true)
-		if err := r.ctx.Err(); err != nil {
-			return err
-		}
-		e := t.entry
-		e.State, e.At = StateCommitting, time.Now()
-		if e.SHA256 = sum; t.sha256 != "" && sum != t.sha256 {
-			return errChanged
-		}
-		if err := t.claim.Save(attempt, e); err != nil {
-			return &journalError{err}
-		}
-		t.entry = e
-		return nil
+		return r.commit(attempt, t, sum)
 	}
 	if r.uploader.OnEvent != nil {
 		params.OnProgress = r.onProgress(t)
 	}
 	return r.uploader.Client.Notes.Create(ctx, params)
+}
+
+// commit writes down that the last bytes of the recording may leave, which has this SHA-256.
+func (r *run) commit(attempt context.Context, t *task, sum string) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if t.sha256 != "" && sum != t.sha256 {
+		return errChanged
+	}
+	first := r.reserve(t, sum)
+	if first != t.own.Key && !r.isNameUnique(t) {
+		return &rivalError{Entry{Key: first, State: StateCommitting}}
+	}
+	e := t.entry
+	e.State = StateCommitting
+	e.At = time.Now()
+	e.SHA256 = sum
+	if err := t.claim.Save(attempt, e); err != nil {
+		return &journalError{err}
+	}
+	t.entry = e
+	return nil
 }
 
 var errChanged = fail("the recording changed since it was read for its key, or looked for; try again when it is complete", clinicaldoc.ErrInvalidArgument)
@@ -232,7 +282,6 @@ func (e *journalError) Unwrap() error    { return e.err }
 // this line can share a sync with the next upload's.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	e := t.createdEntry(note, false)
-	r.content.learn(&e) // before the worker is free: then those that wait for this are begun
 	r.saving <- struct{}{}
 	r.workers.Go(func() {
 		defer func() { <-r.saving }()
@@ -342,6 +391,7 @@ func (r *run) resultsOf(t *task, result Result) []Result {
 	if r.active[t.own.Key] == t {
 		delete(r.active, t.own.Key)
 	}
+	r.free(t)
 	if t.doubted {
 		r.doubts--
 	}

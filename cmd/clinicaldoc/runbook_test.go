@@ -103,10 +103,11 @@ func TestTheRunbookIsDone(t *testing.T) {
 	book.types(0, "clinicaldoc upload rename", "JOURNAL="+files[0])
 	upload(0, "")
 
-	// Two doubts: the patient has a note of this size, and its recording cannot be read. One is the recording's, one is not.
+	// Two recordings in doubt: the patient has a note of this name, and its recording cannot be read. One is the recording's, one is not.
 	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "").Always())
 	doubt := func(patient int, audio string) (key string, note int64) {
-		note = srv.AddNote(clinicaldoctest.Note{PatientID: int64(patient), Audio: []byte(audio)})
+		name := fmt.Sprintf("Visit %d", len(recordings))
+		note = srv.AddNote(clinicaldoctest.Note{PatientID: int64(patient), Name: name, Audio: []byte(audio)})
 		add(patient)
 		upload(7, "")
 		said, code := book.runs("clinicaldoc upload status --jq '.[].doubts[].key'")
@@ -115,7 +116,14 @@ func TestTheRunbookIsDone(t *testing.T) {
 	}
 	key, note := doubt(8, "RIFF synthetic 2")
 	assert.Equal(t, key, strings.TrimSpace(book.types(0, "clinicaldoc upload status --jq")))
-	assert.Contains(t, book.types(0, "clinicaldoc notes list", "PATIENT=8"), fmt.Sprint(note))
+	report, code := book.runs("clinicaldoc upload report")
+	require.Equal(t, 0, code, report)
+	assert.Regexp(t, fmt.Sprintf(`compare +note %d, created \d{4}-\d\d-\d\d`, note), report)
+	assert.NotContains(t, report, "Visit 2")
+	candidates := book.types(0, `clinicaldoc upload resolve "$KEY" `, "KEY="+key)
+	assert.Regexp(t, fmt.Sprintf(`(?m)^%d\s+\d{4}-\d\d-\d\dT\S+$`, note), candidates)
+	assert.Contains(t, candidates, "clinicaldoc upload resolve "+key[:12]+" --none")
+	assert.Contains(t, book.types(0, `clinicaldoc upload resolve "$KEY" --reveal`, "KEY="+key), "Visit 2")
 	book.types(0, `clinicaldoc upload resolve "$KEY" --note`, "KEY="+key, fmt.Sprint("NOTE=", note))
 	upload(0, "")
 	key, _ = doubt(9, "RIFF other audio")

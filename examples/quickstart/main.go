@@ -100,18 +100,21 @@ func run(ctx context.Context, client *clinicaldoc.Client, patient, prompt int64,
 	return look(ctx, client, note.ID, patient, recording, say)
 }
 
-// create makes the note. If the response is lost the note is looked for: creating it again could make a second one.
-func create(ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) (*clinicaldoc.ProgressNote, error) {
-	note, err := client.Notes.Create(ctx, params)
-	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
-		if ctx.Err() != nil { // interrupted: what was made is still to be deleted
-			var cancel context.CancelFunc
-			ctx, cancel = cleanUp(ctx)
-			defer cancel()
-		}
-		note, err = client.Notes.FindCreated(ctx, unknown, clinicaldoc.FindCreatedParams{})
+// create creates the note. After an interrupt it searches for a note whose response was lost, so that it can be deleted.
+func create(
+	ctx context.Context, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams,
+) (*clinicaldoc.ProgressNote, error) {
+	find := clinicaldoc.FindCreatedParams{OnProgress: func(reason string, _ time.Time) {
+		log.Printf("searching for the note: %s", reason)
+	}}
+	note, err := client.Notes.CreateOnce(ctx, params, find)
+	lost, unknown := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
+	if !unknown || ctx.Err() == nil {
+		return note, err
 	}
-	return note, err
+	last, cancel := cleanUp(ctx)
+	defer cancel()
+	return client.Notes.FindCreated(last, lost, find)
 }
 
 // cleanUp returns a context for what must be done at the end, also after an interrupt, but not for ever.

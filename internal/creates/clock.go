@@ -8,47 +8,44 @@ import (
 	"time"
 )
 
-// Made is when a note was made, held against when the lost create was sent.
+// Made is when a note was made, compared with when a lost create was sent.
 type Made int
 
-// When a note can have been made, from impossible to certain.
+// The results of that comparison.
 const (
-	MadeOutside    Made = iota // of the window
-	MadeEarlier                // before it was sent, in the window
-	MadeJustBefore             // before it was sent, by minutes
-	MadeUnclear                // the clocks disagree, be it by seconds, the service does not tell, or it was later than it can have taken
-	MadeAhead                  // not before it was sent, by both clocks, but that time has not come yet by the service's own
-	MadeSince                  // not before it was sent, by both clocks
+	MadeOutside Made = iota // the create cannot have made it: too early or too late
+	MadeBefore              // before the create was sent, but by so little that the clocks may be wrong
+	MadeSince               // not before the create was sent, as far as the clocks can tell
 )
 
 const (
-	// slack is how far a service's times can be off without a word: local times, given as if they were UTC.
+	// slack is how far a service's times can be off without saying so: local times, given as if they were UTC.
 	slack = 26 * 3600
-	// MostMoved is how far a clock may have been set that nobody has compared.
-	MostMoved = slack
-	// MostBehind is how far the time of a place can be behind UTC: one without a zone may be that of any place.
+	// MostBehind is how far local time can be behind UTC. A time without a zone may be of any place.
 	MostBehind = 12 * 3600
-	// justBefore is how much earlier a note may seem to be that was made since.
+	// justBefore is how much earlier than it was sent a create's note may appear to have been made.
 	justBefore = 15 * 60
 )
 
-// Clocks is the time at which a response came, in whole seconds: few services tell more.
+// Clocks compares the service's clock with ours, in whole seconds, because few services report more.
 type Clocks struct {
 	Now    int64         // by our clock
-	Ahead  int64         // how far the service's clock is ahead of ours, going by the nearest it can be
-	Moved  int64         // how much farther it was when the create was lost, by a clock that may have been another
-	Spread int64         // how much less that may be: Date tells whole seconds, and a response takes its time
-	Known  bool          // the service gave its time
+	Known  bool          // the service reported its time
+	Ahead  int64         // how far the service's clock is ahead of ours, at least
+	Spread int64         // how much further ahead it may be: Date has whole seconds, and a response takes time
+	Moved  int64         // how much further ahead it was when the create was sent
 	Cached time.Duration // how long the response had been in a cache
-	Behind int64         // how far its times may be behind UTC without saying so
-	Late   int64         // how much earlier than they were made notes seemed to have been
+	Late   int64         // how much earlier than they were made notes have appeared to be
+	Vague  bool          // the times may be off by hours: they have no zone, or the sender's clock was never compared
 }
 
-// ReadClocks takes the service's time from a response. A Date between the times of ours at which it was asked for and came agrees.
+// ReadClocks reads the service's time from a response. A Date between the times at which the request was sent and the
+// response arrived agrees with our clock.
 func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	c := Clocks{Now: came.Unix()}
+	const longest = 1 << 31 // RFC 9111 allows no longer Age
 	if age, err := strconv.ParseInt(h.Get("Age"), 10, 64); err == nil {
-		c.Cached = time.Duration(min(max(age, 0), 1<<31)) * time.Second // RFC 9111 has no longer one
+		c.Cached = time.Duration(min(max(age, 0), longest)) * time.Second
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now := date.Add(c.Cached).Unix()
@@ -59,61 +56,70 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	return c
 }
 
-// Window is the time in which the note of a lost create can have been made, by our clock: from when it was sent until it was settled.
-type Window struct{ Sent, Settled int64 }
-
-// Future tells whether it was sent in the future, by our clock and by the service's.
-func (w Window) Future(c Clocks) (ours, theirs bool) { return w.Sent > c.Now, w.Sent > c.Now+c.Ahead }
-
-// Made tells when a note was made, going by what the service gives as its time of creation.
-func (w Window) Made(created time.Time, c Clocks) Made {
-	at := created.Unix()
-	least, most := c.Ahead+min(c.Moved, 0), c.Ahead+max(c.Moved, 0)
-	earliest := w.Sent + min(least, 0)
-	ours, theirs, soon := at >= w.Sent, at >= w.Sent+most, at <= w.Settled+least
-	switch {
-	case created.IsZero():
-		return MadeUnclear
-	case at < earliest-slack || at > w.Settled+slack+max(most, 0):
-		return MadeOutside
-	case ours && theirs && soon && c.Known && at > c.Now+c.Ahead:
-		return MadeAhead
-	case ours && theirs && soon && c.Known:
-		return MadeSince
-	case ours || at >= w.Sent+least-max(c.Late, c.Spread):
-		return MadeUnclear
-	case at >= earliest-justBefore-c.Behind:
-		return MadeJustBefore
-	}
-	return MadeEarlier
-}
-
-// Stale is how much less time has passed than our clock says, for what a response shows: as long as it was in a cache, and as
-// long as the service's clock has fallen behind ours since it was the furthest ahead, which is updated. A cache may keep an old
-// Date and say nothing, and our own clock may have been set.
+// Stale is how much less time has passed than our clock says, for what a response shows: as long as it was in a cache, and
+// as long as the service's clock has fallen behind ours since it was furthest ahead, which is updated. A cache may keep an
+// old Date without saying so, and our own clock may have been set.
 func (c Clocks) Stale(furthest *Clocks) time.Duration {
-	if c.Known && (!furthest.Known || c.Ahead > furthest.Ahead) {
+	if !c.Known {
+		return c.Cached
+	}
+	if !furthest.Known || c.Ahead > furthest.Ahead {
 		*furthest = c
 	}
-	if fallen := furthest.Ahead - c.Ahead; c.Known && fallen > 1 { // whole seconds are rounded
-		return c.Cached + time.Duration(fallen)*time.Second
+	fallen := furthest.Ahead - c.Ahead
+	if fallen <= 1 { // whole seconds are rounded
+		return c.Cached
 	}
-	return c.Cached
+	return c.Cached + time.Duration(fallen)*time.Second
 }
 
-// Past reports whether notes that were made at these times come newest first and all that follows is older than the window, if the
-// service follows the order it is asked for: one that does not know the sort parameter's name says nothing of it.
+// Window is the time in which a lost create can have made its note, by our clock: from when it was sent until the service
+// was done with it.
+type Window struct{ Sent, Settled int64 }
+
+// Future reports whether the create was sent in the future, by our clock or by the service's.
+func (w Window) Future(c Clocks) bool { return w.Sent > c.Now || w.Sent > c.Now+c.Ahead }
+
+// Made compares a note's time of creation, by the service's clock, with the window. A note without one may be of any time.
+func (w Window) Made(created time.Time, c Clocks) Made {
+	if created.IsZero() {
+		return MadeSince
+	}
+	made := created.Unix()
+	sent := w.Sent + c.Ahead + c.Moved
+	end := w.Settled + max(c.Ahead+max(c.Moved, 0), 0) + slack
+	switch {
+	case made < w.begin(c) || made > end:
+		return MadeOutside
+	case made < sent-max(c.Late, c.Spread):
+		return MadeBefore
+	}
+	return MadeSince
+}
+
+// begin is the earliest time, by either clock, at which the create's note may appear to have been made.
+func (w Window) begin(c Clocks) int64 {
+	sent := w.Sent + min(c.Ahead+min(c.Moved, 0), 0)
+	if c.Vague {
+		return sent - slack
+	}
+	return sent - max(justBefore, c.Late)
+}
+
+// Past reports whether a list with these times of creation is sorted from the newest to the oldest and has reached notes
+// that are older than the window. That proves nothing about a service which does not sort as it is asked to; see [Sorted].
 func (w Window) Past(made []time.Time, c Clocks) bool {
 	if len(made) == 0 || made[len(made)-1].IsZero() {
 		return false
 	}
-	falls := slices.IsSortedFunc(made, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
+	newest := made[0].Unix()
 	oldest := made[len(made)-1].Unix()
-	return falls && oldest < made[0].Unix() && oldest < w.Sent+min(c.Ahead, 0)-slack
+	falls := slices.IsSortedFunc(made, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
+	return falls && oldest < newest && oldest < w.Sent+min(c.Ahead, 0)-slack
 }
 
-// Followed reports whether it does: the list in the other order begins with a note made at the first time. A list that falls in time
-// only by accident begins with the same note in both.
-func Followed(made []time.Time, first time.Time) bool {
+// Sorted reports whether the service sorts as it is asked to: the list in the other order begins with the oldest note. A
+// list that is sorted only by accident begins with the same note in both orders.
+func Sorted(made []time.Time, first time.Time) bool {
 	return len(made) > 0 && !first.IsZero() && first.Unix() <= made[len(made)-1].Unix()
 }

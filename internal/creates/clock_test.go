@@ -23,7 +23,8 @@ func dated(at time.Time, age string) http.Header {
 
 func TestReadClocks(t *testing.T) {
 	t.Parallel()
-	asked, came := noon.Add(900*time.Millisecond), noon.Add(3100*time.Millisecond)
+	asked := noon.Add(900 * time.Millisecond)
+	came := noon.Add(3100 * time.Millisecond)
 	for _, tc := range []struct {
 		header http.Header
 		want   creates.Clocks
@@ -46,19 +47,19 @@ func TestReadClocks(t *testing.T) {
 	}
 }
 
-// A response may take a second: a Date of the second before agrees with our clock.
-func TestTheClockOfACreateMayBeASecondOld(t *testing.T) {
+// A response may take a second, so a Date of the second before agrees with our clock.
+func TestRegistryClocks_MayBeASecondOld(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	m.SawClock(dated(noon, ""), noon.Add(1100*time.Millisecond))
 	assert.Equal(t, creates.Clocks{Now: noon.Unix() + 1, Known: true, Spread: 2}, m.Clocks(noon))
 	m.SawClock(http.Header{}, noon.Add(time.Hour))
-	assert.True(t, m.Clocks(noon).Known, "what tells nothing changes nothing")
+	assert.True(t, m.Clocks(noon).Known, "a response without a Date changes nothing")
 }
 
-// What was lost after our clock was set back was lost by the service's clock of that moment: to another machine, an hour less of it
-// would be an hour that has passed.
-func TestTheClockOfACreateOutlivesAStepOfOurs(t *testing.T) {
+// A create that was lost after our clock was set back counts by the service's clock of that moment. Otherwise another
+// machine would take the step for time that has passed.
+func TestRegistryClocks_FollowAStepOfOurClock(t *testing.T) {
 	t.Parallel()
 	for by, want := range map[time.Duration]int64{0: 5, -time.Hour: 3605, time.Hour: 5} {
 		m := creates.NewRegistry()
@@ -76,18 +77,8 @@ func set(at time.Time, by time.Duration) time.Time {
 	return at
 }
 
-func TestATimeWithoutAZoneMayBeHoursBehind(t *testing.T) {
-	t.Parallel()
-	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(10 * time.Minute).Unix()}
-	clocks := creates.Clocks{Now: noon.Add(time.Minute).Unix(), Known: true}
-	assert.Equal(t, creates.MadeEarlier, window.Made(noon.Add(-12*time.Hour), clocks))
-	clocks.Behind = creates.MostBehind
-	assert.Equal(t, creates.MadeJustBefore, window.Made(noon.Add(-12*time.Hour), clocks))
-	assert.Equal(t, creates.MadeEarlier, window.Made(noon.Add(-13*time.Hour), clocks))
-}
-
-// Both may be: a cache that tells the age of what it keeps, and a clock that was set.
-func TestHowOldWhatAResponseShowsIs(t *testing.T) {
+// A cache may report an age, and our clock may have been set: both count.
+func TestClocksStale(t *testing.T) {
 	t.Parallel()
 	var furthest creates.Clocks
 	for i, tc := range []struct {
@@ -106,71 +97,74 @@ func TestHowOldWhatAResponseShowsIs(t *testing.T) {
 	}
 }
 
-func TestMade(t *testing.T) {
+func TestWindowMade(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
+	const (
+		hour = time.Hour
+		day  = 24 * time.Hour
+	)
 	window := creates.Window{Sent: noon.Add(600 * time.Millisecond).Unix(), Settled: noon.Add(10 * time.Minute).Unix()}
-	at := func(ahead time.Duration) creates.Clocks {
-		return creates.Clocks{Now: noon.Add(time.Minute).Unix(), Ahead: int64(ahead.Seconds()), Known: true}
-	}
+	var same creates.Clocks // both clocks agree
+	ahead := func(by time.Duration) creates.Clocks { return creates.Clocks{Ahead: int64(by.Seconds())} }
+	moved := func(by time.Duration) creates.Clocks { return creates.Clocks{Moved: int64(by.Seconds())} }
 	for _, tc := range []struct {
-		name    string
-		created time.Time
-		clocks  creates.Clocks
-		want    creates.Made
+		name   string
+		after  time.Duration // noon, by the service's clock
+		clocks creates.Clocks
+		want   creates.Made
 	}{
-		{"the same second", noon, at(0), creates.MadeSince},
-		{"now", noon.Add(time.Minute), at(0), creates.MadeSince},
-		{"a second before", noon.Add(-time.Millisecond), at(0), creates.MadeJustBefore},
-		{"a second before, or not", noon.Add(-time.Millisecond), creates.Clocks{Now: noon.Add(time.Minute).Unix(), Known: true, Spread: 1}, creates.MadeUnclear},
-		{"two seconds before", noon.Add(-2 * time.Second), creates.Clocks{Now: noon.Add(time.Minute).Unix(), Known: true, Spread: 1}, creates.MadeJustBefore},
-		{"in the future", noon.Add(time.Minute + time.Second), at(0), creates.MadeAhead},
-		{"in a local time ahead", noon.Add(2 * time.Hour), at(0), creates.MadeUnclear},
-		{"in a local time behind", noon.Add(-5 * time.Hour), at(0), creates.MadeEarlier},
-		{"not known", time.Time{}, at(0), creates.MadeUnclear},
-		{"no Date", noon.Add(time.Second), creates.Clocks{Now: noon.Add(time.Minute).Unix()}, creates.MadeUnclear},
-		{"no Date, in the future", noon.Add(2 * time.Minute), creates.Clocks{Now: noon.Add(time.Minute).Unix()}, creates.MadeUnclear},
-		{"no Date, before", noon.Add(-time.Second), creates.Clocks{Now: noon.Add(time.Minute).Unix()}, creates.MadeJustBefore},
-		{"a service an hour ahead", noon.Add(time.Hour), at(time.Hour), creates.MadeSince},
-		{"a service an hour ahead, before", noon.Add(time.Hour - time.Second), at(time.Hour), creates.MadeUnclear},
-		{"a machine that was an hour slow, before", noon.Add(5 * time.Minute), creates.Clocks{Now: noon.Add(2 * time.Hour).Unix(), Moved: 3600, Known: true}, creates.MadeUnclear},
-		{"a machine that was five minutes slow", noon.Add(5 * time.Minute), creates.Clocks{Now: noon.Add(2 * time.Hour).Unix(), Moved: 300, Known: true}, creates.MadeSince},
-		{"a machine that was an hour fast", noon.Add(-time.Hour), creates.Clocks{Now: noon.Add(2 * time.Hour).Unix(), Moved: -3600, Known: true}, creates.MadeUnclear},
-		{"a machine that was an hour fast, before", noon.Add(-time.Hour - time.Second), creates.Clocks{Now: noon.Add(2 * time.Hour).Unix(), Moved: -3600, Known: true}, creates.MadeJustBefore},
-		{"a note that seems five hours old", noon.Add(-5 * time.Hour), creates.Clocks{Now: noon.Add(time.Minute).Unix(), Late: 5 * 3600, Known: true}, creates.MadeUnclear},
-		{"a service an hour behind", noon.Add(-time.Hour), at(-time.Hour), creates.MadeUnclear},
-		{"a service an hour behind, before", noon.Add(-time.Hour - time.Second), at(-time.Hour), creates.MadeJustBefore},
-		{"a service three seconds behind, which looks like two", noon.Add(-3 * time.Second), creates.Clocks{Now: noon.Add(time.Minute).Unix(), Known: true, Ahead: -2, Spread: 1}, creates.MadeUnclear},
-		{"15 minutes before", noon.Add(-15 * time.Minute), at(0), creates.MadeJustBefore},
-		{"more than 15 minutes before", noon.Add(-15*time.Minute - time.Second), at(0), creates.MadeEarlier},
-		{"26 hours before", noon.Add(-26 * time.Hour), at(0), creates.MadeEarlier},
-		{"more than 26 hours before", noon.Add(-26*time.Hour - time.Second), at(0), creates.MadeOutside},
-		{"more than 26 hours before, a service behind", noon.Add(-26*time.Hour - time.Second), at(-time.Minute), creates.MadeEarlier},
-		{"much later", noon.Add(10*time.Minute + 26*time.Hour + time.Second), creates.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, creates.MadeOutside},
-		{"later, a service ahead", noon.Add(10*time.Minute + 27*time.Hour), creates.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Known: true}, creates.MadeUnclear},
-		{"later", noon.Add(10*time.Minute + 26*time.Hour), creates.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, creates.MadeUnclear},
-		{"as late as can be", noon.Add(10 * time.Minute), creates.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, creates.MadeSince},
-		{"as late as can be, a service ahead", noon.Add(70 * time.Minute), creates.Clocks{Now: noon.Add(7 * day).Unix(), Ahead: 3600, Known: true}, creates.MadeSince},
-		{"an hour before, in a local time ahead, asked when that has passed", noon.Add(time.Hour), creates.Clocks{Now: noon.Add(7 * day).Unix(), Known: true}, creates.MadeUnclear},
+		{"the same second", 0, same, creates.MadeSince},
+		{"a minute after", time.Minute, same, creates.MadeSince},
+		{"a second before", -time.Second, same, creates.MadeBefore},
+		{"a second before, within the spread", -time.Second, creates.Clocks{Spread: 1}, creates.MadeSince},
+		{"two seconds before, beyond the spread", -2 * time.Second, creates.Clocks{Spread: 1}, creates.MadeBefore},
+		{"15 minutes before", -15 * time.Minute, same, creates.MadeBefore},
+		{"more than 15 minutes before", -15*time.Minute - time.Second, same, creates.MadeOutside},
+
+		{"26 hours before, times without a zone", -26 * hour, creates.Clocks{Vague: true}, creates.MadeBefore},
+		{"longer ago, times without a zone", -26*hour - time.Second, creates.Clocks{Vague: true}, creates.MadeOutside},
+		{"hours before, as notes have appeared", -5 * hour, creates.Clocks{Late: 5 * 3600}, creates.MadeSince},
+		{"earlier than notes have appeared", -5*hour - time.Second, creates.Clocks{Late: 5 * 3600}, creates.MadeOutside},
+
+		{"service ahead", hour, ahead(hour), creates.MadeSince},
+		{"service ahead, a second before", hour - time.Second, ahead(hour), creates.MadeBefore},
+		{"service ahead, 15 minutes before by our clock", -15 * time.Minute, ahead(hour), creates.MadeBefore},
+		{"service behind", -hour, ahead(-hour), creates.MadeSince},
+		{"service behind, a second before", -hour - time.Second, ahead(-hour), creates.MadeBefore},
+		{"service behind, 15 minutes before", -hour - 15*time.Minute, ahead(-hour), creates.MadeBefore},
+		{"service behind, longer ago", -hour - 16*time.Minute, ahead(-hour), creates.MadeOutside},
+		{"service behind by what looks like less", -3 * time.Second, creates.Clocks{Ahead: -2, Spread: 1}, creates.MadeSince},
+
+		{"sent by a clock that was fast", -hour, moved(-hour), creates.MadeSince},
+		{"sent by a clock that was fast, a second before", -hour - time.Second, moved(-hour), creates.MadeBefore},
+		{"sent by a clock that was slow", hour, moved(hour), creates.MadeSince},
+		{"sent by a clock that was slow, a second before", hour - time.Second, moved(hour), creates.MadeBefore},
+
+		{"a day later: a local time", day, same, creates.MadeSince},
+		{"26 hours after it settled", 10*time.Minute + 26*hour, same, creates.MadeSince},
+		{"longer after it settled", 10*time.Minute + 26*hour + time.Second, same, creates.MadeOutside},
+		{"longer, service ahead", 10*time.Minute + 27*hour, ahead(hour), creates.MadeSince},
+		{"longer, service ahead no more", 10*time.Minute + 27*hour, moved(hour), creates.MadeSince},
+		{"longer, service behind", 10*time.Minute + 26*hour + time.Second, ahead(-hour), creates.MadeOutside},
 	} {
-		assert.Equal(t, tc.want, window.Made(tc.created, tc.clocks), tc.name)
+		assert.Equal(t, tc.want, window.Made(noon.Add(tc.after), tc.clocks), tc.name)
 	}
+	assert.Equal(t, creates.MadeSince, window.Made(time.Time{}, same), "a note without a time may be of any")
 }
 
-func TestSentInTheFuture(t *testing.T) {
+func TestWindowFuture(t *testing.T) {
 	t.Parallel()
 	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(time.Minute).Unix()}
 	for _, tc := range []struct {
-		now, ahead   int64
-		ours, theirs bool
-	}{{0, 0, false, false}, {0, -1, false, true}, {-1, 5, true, false}, {-1, 0, true, true}} {
-		ours, theirs := window.Future(creates.Clocks{Now: noon.Unix() + tc.now, Ahead: tc.ahead, Known: true})
-		assert.Equal(t, tc.ours, ours, "%+v", tc)
-		assert.Equal(t, tc.theirs, theirs, "%+v", tc)
+		now, ahead int64
+		want       bool
+	}{{0, 0, false}, {5, -5, false}, {0, 5, false}, {0, -1, true}, {-1, 5, true}, {-1, 0, true}} {
+		clocks := creates.Clocks{Now: noon.Unix() + tc.now, Ahead: tc.ahead, Known: true}
+		assert.Equal(t, tc.want, window.Future(clocks), "%+v", tc)
 	}
 }
 
-func TestOrder(t *testing.T) {
+func TestWindowPast(t *testing.T) {
 	t.Parallel()
 	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(time.Minute).Unix()}
 	const old = 26*time.Hour + time.Second
@@ -202,17 +196,19 @@ func TestOrder(t *testing.T) {
 			}
 			order = append(order, created)
 		}
-		assert.Equal(t, tc.past, window.Past(order, creates.Clocks{Now: noon.Unix(), Ahead: tc.ahead, Known: true}), tc.name)
+		clocks := creates.Clocks{Now: noon.Unix(), Ahead: tc.ahead, Known: true}
+		assert.Equal(t, tc.past, window.Past(order, clocks), tc.name)
 	}
 }
 
-func TestOrderIsFollowed(t *testing.T) {
+func TestSorted(t *testing.T) {
 	t.Parallel()
 	var order []time.Time
-	assert.False(t, creates.Followed(order, noon), "nothing was seen")
+	assert.False(t, creates.Sorted(order, noon), "nothing was seen")
 	order = []time.Time{noon, noon.Add(-time.Hour)}
-	for ago, followed := range map[time.Duration]bool{0: false, 59 * time.Minute: false, time.Hour: true, 50 * time.Hour: true} {
-		assert.Equal(t, followed, creates.Followed(order, noon.Add(-ago)), ago)
+	sorted := map[time.Duration]bool{0: false, 59 * time.Minute: false, time.Hour: true, 50 * time.Hour: true}
+	for ago, want := range sorted {
+		assert.Equal(t, want, creates.Sorted(order, noon.Add(-ago)), ago)
 	}
-	assert.False(t, creates.Followed(order, time.Time{}), "a note without a time shows nothing")
+	assert.False(t, creates.Sorted(order, time.Time{}), "a note without a time shows nothing")
 }

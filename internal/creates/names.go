@@ -1,44 +1,41 @@
 package creates
 
 import (
-	"html"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// minCut is the shortest name that a service may have cut a longer one to.
-const minCut = 16
+// Name compares a note's name with the one that was sent.
+type Name int
 
-// CompareNames holds a note's name against the one that was sent. A service that shows names longer than this one, of so many
-// bytes, has not cut it.
-func CompareNames(sent, got string, longest int) Name {
-	sent, got = Compose(strings.TrimSpace(sent)), Compose(strings.TrimSpace(got))
+// The results of a comparison.
+const (
+	NameUnclear Name = iota // no name was sent, or the names may be two spellings of the same characters
+	NameOther
+	NameEqual
+)
+
+// CompareNames compares names exactly, except for white space at their ends and for how accented letters are composed.
+func CompareNames(sent, got string) Name {
+	sent = Compose(strings.TrimSpace(sent))
+	got = Compose(strings.TrimSpace(got))
 	switch {
 	case sent == "":
-		return NameUnsent
+		return NameUnclear
 	case sent == got:
 		return NameEqual
-	case len(got) >= max(minCut, longest) && strings.HasPrefix(sent, strings.TrimRight(got, ".… ")):
-		return NameCut
-	}
-	a, b, ignored := html.UnescapeString(sent), html.UnescapeString(got), punctuation
-	composed := composition.MatchString(a + b)
-	if composed {
-		ignored = allButASCII
-	}
-	// Generous: case, spaces, punctuation and whether letters are composed do not count, and one may be the beginning of the other.
-	a, b = skeleton(a, ignored), skeleton(b, ignored)
-	switch {
-	case composed && a == b:
-		return NameCut
-	case strings.HasPrefix(a, b) || strings.HasPrefix(b, a):
-		return NameSimilar
+	case composition.MatchString(sent+got) && plainLetters(sent) == plainLetters(got):
+		return NameUnclear
 	}
 	return NameOther
 }
 
-// Compose puts Latin letters and the marks behind them into one piece, as NFC does. Other letters are compared as far as ASCII goes.
+// plainLetters returns what is left of a name without characters that have several spellings.
+func plainLetters(name string) string { return notPlain.ReplaceAllString(name, "") }
+
+// Compose replaces Latin letters followed by a combining mark with the composed letter, as NFC does. It leaves other
+// scripts alone.
 var Compose = func() func(string) string {
 	var pairs []string
 	// By the mark, each letter before its composed form.
@@ -55,13 +52,9 @@ var Compose = func() func(string) string {
 }()
 
 var (
-	// composition matches parts of letters (marks, Hangul's), and blocks of letters that normalising replaces by others.
+	// composition matches parts of letters (marks, Hangul), and blocks of letters that have another, canonical form.
 	composition = regexp.MustCompile(`[\p{M}\x{340}-\x{387}\x{958}-\x{a5e}\x{f43}-\x{fb9}\x{1100}-\x{11ff}\x{1f00}-\x{1fff}` +
 		`\x{2126}-\x{212b}\x{f900}-\x{fb4f}\x{2f800}-\x{2fa1f}]`)
-	punctuation = regexp.MustCompile(`[^\p{L}\p{Nd}]`)
-	allButASCII = regexp.MustCompile(`[^0-9A-Za-z]|.\p{M}`) // a letter with a mark behind it is none of ASCII
+	// notPlain matches all but ASCII, and ASCII letters with a mark behind them.
+	notPlain = regexp.MustCompile(`[^\x00-\x7f]|.\p{M}`)
 )
-
-func skeleton(s string, ignored *regexp.Regexp) string {
-	return strings.ToLower(strings.ToUpper(ignored.ReplaceAllString(s, ""))) // some letters have two small forms
-}

@@ -1,7 +1,9 @@
 package creates
 
 import (
-	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"net/http"
@@ -12,91 +14,139 @@ import (
 )
 
 const (
-	// MaxRemembered is how many there are of each kind. Of lost creates and of notes the oldest makes room for the next one.
+	// MaxRemembered is how many entries of each kind a registry keeps. The oldest makes room for the next one.
 	MaxRemembered = 4096
-	// apart is how far from each other two creates were sent of which neither can have made the other's note, in milliseconds.
+	// apart is how far apart two creates were sent if neither can have made the other's note, in milliseconds.
 	apart = slack * 1000
-	// replaced is how soon after a create returned a note the next one is sent whose note may seem to be the same, a second younger:
-	// somebody deleted the first, and the service uses its id again.
+	// replaced is how soon after a create returned its note the next one may be sent whose note has the same id and appears
+	// to be a second younger: somebody deleted the first note, and the service used its id again.
 	replaced = 2 * time.Second
 )
 
-// Create is what can tell one create from another, under way or lost, by the note it makes. Of patient and name only hashes are
-// kept: whoever prints a client must not see them.
+// Create identifies a create, under way or lost. It keeps only hashes of patient and name, so that printing a client shows
+// neither.
 type Create struct {
 	patient, name uint64
-	size          int64  // 0: not known
-	id            string // of a lost one, random; empty for one that was put together: it is known by when it was sent
-	sent          int64  // in milliseconds, as some journals keep it
-	sha256        string // of the recording; empty: not known
+	size          int64  // 0 if not known
+	id            string // of a lost create; empty if the caller constructed it
+	sent          int64  // in milliseconds
+	sha256        string // of the recording; empty if not known
 }
 
 var seed = maphash.MakeSeed()
 
-// Hash stands for a value in this process.
+// Hash stands for a value within this process.
 func Hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 
-// NewCreate describes a create. White space at the ends of a name is nothing to tell it by.
+// NewCreate describes a create. White space at the ends of a name does not count.
 func NewCreate(patientID int64, name string, size int64, id string, sent time.Time, sha256 string) Create {
-	return Create{Hash(patientID), Hash(strings.TrimSpace(name)), max(size, 0), id, sent.UnixMilli(), sha256}
+	return Create{
+		patient: Hash(patientID),
+		name:    Hash(Compose(strings.TrimSpace(name))),
+		size:    max(size, 0),
+		id:      id,
+		sent:    sent.UnixMilli(),
+		sha256:  sha256,
+	}
 }
 
-// is reports whether both are the same.
+// is reports whether both are the same create: by id, or else by what was sent and when, as precisely as both times are.
 func (c *Create) is(other *Create) bool {
 	if c.id != "" && other.id != "" {
 		return c.id == other.id
 	}
-	return c.sent == other.sent && c.patient == other.patient && c.name == other.name && c.size == other.size
+	const second = 1000
+	sameTime := c.sent == other.sent
+	if c.sent%second == 0 || other.sent%second == 0 {
+		sameTime = c.sent/second == other.sent/second
+	}
+	return sameTime && c.patient == other.patient && c.name == other.name && c.size == other.size
 }
 
-// Ref names a note: by its id and by when it was made, since a service may use an id again.
+// mayBeTwin reports whether the other create may have made the note that was found for this one, by its recording or by a
+// unique name.
+func (c *Create) mayBeTwin(other *Create, byName bool) bool {
+	switch {
+	case c.patient != other.patient:
+		return false
+	case byName:
+		return c.name == other.name
+	case c.sha256 != "" && other.sha256 != "":
+		return c.sha256 == other.sha256
+	}
+	return c.size == 0 || other.size == 0 || c.size == other.size
+}
+
+// Ref identifies a note by its id and its time of creation, because a service may use an id again.
 type Ref struct {
-	ID    int64  `json:"id"`
-	Made  int64  `json:"made"` // in seconds; 0: not known
-	Where string `json:"-"`    // it was seen: a tenant may have ids of its own
+	ID    int64
+	Made  int64  // in seconds; 0 if not known
+	Where string // the tenant it was seen at, which may have ids of its own
 }
 
-// NewRef names the note of that id and time, as it was seen there. Before 1970 there were none.
+// NewRef returns the reference of a note.
 func NewRef(id int64, created time.Time, where string) Ref {
 	return Ref{id, max(created.Unix(), 0), where}
 }
 
 // Is reports whether both are the same note. The service may round its times.
 func (r Ref) Is(other Ref) bool {
-	return r.ID == other.ID && (r.Made == 0 || other.Made == 0 || max(r.Made-other.Made, other.Made-r.Made) <= 1)
+	if r.ID != other.ID {
+		return false
+	}
+	between := max(r.Made-other.Made, other.Made-r.Made)
+	return r.Made == 0 || other.Made == 0 || between <= 1
 }
 
-// Registry is what a client remembers of creates and edits, for any number of goroutines.
+// User is a user as the service named it for a token.
+type User struct {
+	ID int64
+	// Fingerprint tells users of the same id at different tenants apart.
+	Fingerprint string
+}
+
+// NewUser returns the user with that id and email address.
+func NewUser(id int64, email string, created time.Time) User {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%d", id, email, created.UnixMicro()))
+	return User{ID: id, Fingerprint: hex.EncodeToString(sum[:16])}
+}
+
+// Registry is what a client remembers of its creates and edits. It is safe for concurrent use.
 type Registry struct {
 	mu       sync.Mutex
 	underWay map[*Create]bool
-	lost     []*entry // the oldest first
-	forgot   int64    // losses that were sent until then may have to do with what is forgotten
+	lost     []*loss // the oldest first
+	forgot   int64   // creates sent until then may have a twin that was forgotten
 
-	returned map[int64]*entry // by the note
-	order    []int64          // of them, the oldest first
+	returned map[int64]*returned // by the note's id
+	order    []int64             // of them, the oldest first
 
-	clocks     Clocks    // as a create last showed them
-	clocksRead time.Time // then
+	clocks     Clocks // as the latest create showed them
+	clocksRead time.Time
 
-	Users      Memo[string, int64]     // by their token
+	Users      Memo[string, User]      // by the fingerprint of their token
 	Edited     Memo[uint64, time.Time] // when an edit left a note in this state, which is a Hash
-	Controls   Memo[string, Control]   // by media type; see SetControl
 	Recordings Memo[Ref, Recording]    // what searches have read
 }
 
-// entry is a create that was lost, or that returned its note.
-type entry struct {
+// loss is a lost create, with the note that was found for it.
+type loss struct {
 	Create
-	note    Ref       // found for it, or returned; zero: none
-	at      time.Time // when it was returned
-	content bool      // it was found by its recording
+
+	note    Ref // zero if none was found
 	deleted bool
 }
 
-// NewRegistry returns an empty one.
+// returned is a note that a create returned.
+type returned struct {
+	note    Ref
+	at      time.Time
+	deleted bool
+}
+
+// NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{underWay: map[*Create]bool{}, returned: map[int64]*entry{}}
+	return &Registry{underWay: map[*Create]bool{}, returned: map[int64]*returned{}}
 }
 
 // Begin remembers that a create is under way, until end is called.
@@ -111,173 +161,241 @@ func (m *Registry) Begin(c Create) (end func()) {
 	}
 }
 
-// Lost remembers a loss, once, until it is resolved.
-func (m *Registry) Lost(l Create) {
+// Lost remembers a lost create until it is resolved.
+func (m *Registry) Lost(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entry(l)
+	m.loss(c)
 }
 
-func (m *Registry) entry(l Create) *entry {
-	at := slices.IndexFunc(m.lost, func(e *entry) bool { return e.is(&l) })
-	if at < 0 {
-		if len(m.lost) == MaxRemembered {
-			m.forgot = max(m.forgot, m.lost[0].sent+apart)
-			m.lost = slices.Delete(m.lost, 0, 1)
+// loss returns the entry of a lost create, which it makes if there is none.
+func (m *Registry) loss(c Create) *loss {
+	for _, l := range m.lost {
+		if l.is(&c) {
+			if c.sha256 != "" {
+				l.sha256 = c.sha256
+			}
+			return l
 		}
-		at, m.lost = len(m.lost), append(m.lost, &entry{Create: l})
 	}
-	if l.sha256 != "" {
-		m.lost[at].sha256 = l.sha256
+	if len(m.lost) == MaxRemembered {
+		m.forgot = max(m.forgot, m.lost[0].sent+apart)
+		m.lost = slices.Delete(m.lost, 0, 1)
 	}
-	return m.lost[at]
+	added := &loss{Create: c}
+	m.lost = append(m.lost, added)
+	return added
 }
 
-// Resolve forgets a loss of which it is known that its note was not created.
-func (m *Registry) Resolve(l Create) {
+// Learn remembers the recording of a lost create, if the create is remembered.
+func (m *Registry) Learn(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lost = slices.DeleteFunc(m.lost, func(e *entry) bool { return e.is(&l) })
+	for _, l := range m.lost {
+		if c.sha256 != "" && l.is(&c) {
+			l.sha256 = c.sha256
+		}
+	}
 }
 
-// Claim remembers the note found for a loss, zero for none after all, and whether by its recording; false: it is another's.
-func (m *Registry) Claim(l Create, note Ref, content bool) bool {
+// Resolve forgets a lost create whose note was not created.
+func (m *Registry) Resolve(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.lost, func(e *entry) bool { return e.note.ID != 0 && e.note.Is(note) && !e.is(&l) }) {
-		return false
+	m.lost = slices.DeleteFunc(m.lost, func(l *loss) bool { return l.is(&c) })
+}
+
+// Claim remembers the note found for a lost create and reports whether it is that one's: no other may have claimed it.
+func (m *Registry) Claim(c Create, note Ref) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.lost {
+		if !l.is(&c) && l.found(note) {
+			return false
+		}
 	}
-	e := m.entry(l)
-	e.note, e.content, e.deleted = note, content, false
+	own := m.loss(c)
+	own.note = note
+	own.deleted = false
 	return true
 }
 
-// View is what a client remembers, as far as it concerns one loss.
-type View struct {
-	Note    Ref    // found for it before; zero: none
-	Forgot  bool   // others that were sent since, or notes that were returned since, are forgotten
-	Sized   Others // creates for the same patient that may have made its note, where the service tells sizes
-	Unsized Others // and where it does not
-	Same    Others // those that may have sent the same recording
-}
-
-// View returns what is remembered concerning the loss.
-func (m *Registry) View(l Create) View {
+// Unclaim forgets the note found for a lost create.
+func (m *Registry) Unclaim(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := View{Forgot: m.forgot >= l.sent}
-	for c := range m.underWay {
-		v.add(l, *c, OthersUnderWay, EqualUnderWay)
+	own := m.loss(c)
+	own.note = Ref{}
+}
+
+// found reports whether the note was found for the lost create.
+func (l *loss) found(note Ref) bool { return l.note.ID != 0 && l.note.Is(note) }
+
+// View is what a client remembers that concerns one lost create.
+type View struct {
+	Note       Ref      // found for it before; zero if none was
+	Twin       Twin     // another create that may have made its note
+	UnderWay   bool     // another create for the patient is under way
+	Recordings []string // SHA-256 of what other lost creates for the patient sent
+}
+
+// View returns what is remembered that concerns a lost create, beside other lost creates that the caller knows of. If
+// byName is set, a unique name identifies its note.
+func (m *Registry) View(c Create, others []Create, byName bool) View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var v View
+	if m.forgot >= c.sent {
+		v.Twin = TwinLost
 	}
-	for _, e := range m.lost {
-		switch {
-		case e.is(&l):
-			v.Note = e.note
-		case e.note.ID == 0 && max(e.sent-l.sent, l.sent-e.sent) < apart:
-			v.add(l, e.Create, NoOthers, EqualLost)
+	for _, l := range m.lost {
+		if l.is(&c) {
+			v.Note = l.note
+			continue
+		}
+		v.addLost(c, l.Create, l.note.ID != 0, byName)
+	}
+	for _, other := range others {
+		if !other.is(&c) && !m.isResolved(other) {
+			v.addLost(c, other, false, byName)
+		}
+	}
+	for other := range m.underWay {
+		if other.patient != c.patient {
+			continue
+		}
+		v.UnderWay = true
+		if v.Twin == NoTwin && c.mayBeTwin(other, byName) {
+			v.Twin = TwinUnderWay
 		}
 	}
 	return v
 }
 
-// add takes another create into account, which counts for this much if it can be told apart from the loss, or cannot.
-func (v *View) add(l, other Create, apart, equal Others) {
-	if l.patient != other.patient {
+// isResolved reports whether a note was found for the lost create.
+func (m *Registry) isResolved(c Create) bool {
+	return slices.ContainsFunc(m.lost, func(l *loss) bool { return l.is(&c) && l.note.ID != 0 })
+}
+
+// addLost takes another lost create into account, for which a note was found or not.
+func (v *View) addLost(c, other Create, found, byName bool) {
+	tooFarApart := max(other.sent-c.sent, c.sent-other.sent) >= apart
+	if other.patient != c.patient || tooFarApart {
 		return
 	}
-	sameSize := Compare(l.size, other.size) != Differs
-	counts := map[bool]Others{false: apart, true: equal}
-	v.Sized = max(v.Sized, counts[l.name == other.name && sameSize])
-	v.Unsized = max(v.Unsized, counts[l.name == other.name])
-	v.Same = max(v.Same, counts[sameSize && Compare(l.sha256, other.sha256) != Differs])
+	if other.sha256 != "" {
+		v.Recordings = append(v.Recordings, other.sha256)
+	}
+	if !found && c.mayBeTwin(&other, byName) {
+		v.Twin = TwinLost
+	}
 }
 
-// Knows returns what is known of a note that may be that of the loss, which was sent then. The caller's word excludes some.
-func (m *Registry) Knows(l Create, sent time.Time, excluded []Ref, note Ref) Known {
+// Explains reports whether another create made the note: this client's Create returned it, or it was found for another
+// lost create. The create in question was sent at that time.
+func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sameID := func(r Ref) bool { return r.ID == note.ID }
-	r := cmp.Or(m.returned[note.ID], &entry{})
-	reused := r.note.ID != 0 || slices.ContainsFunc(excluded, sameID)
-	var c entry // of another loss, for which it was found
-	for _, e := range m.lost {
-		if sameID(e.note) && !e.is(&l) {
-			if reused = true; e.note.Is(note) {
-				c = *e
-			}
-		}
+	if r := m.returned[note.ID]; r != nil && r.explains(sent, note) {
+		return true
 	}
-	same, claimed := r.note.Is(note), c.note.ID != 0
-	perhaps := same && (r.deleted || r.note.Where != note.Where) || claimed && (c.deleted || c.note.Where != note.Where)
-	named := slices.Contains(excluded, Ref{ID: note.ID})
-	timed := func(r Ref) bool { return r.Made != 0 && r.Is(note) }
-	after := sent.Sub(r.at)
-	mayBeNext := same && note.Made > r.note.Made && after > 0 && after < replaced
-	switch {
-	case !r.deleted && !mayBeNext && (!perhaps && (same || claimed && (named || c.content)) || slices.ContainsFunc(excluded, timed)):
-		return Explained
-	case named, perhaps, mayBeNext:
-		return Excluded
-	case claimed:
-		return Claimed
-	case reused:
-		return Reused
-	}
-	return Unexplained
+	return slices.ContainsFunc(m.lost, func(l *loss) bool {
+		return !l.is(&c) && l.found(note) && !l.deleted && l.note.Where == note.Where
+	})
 }
 
-// Returned remembers a note that a create, which was sent at that time, returned.
+// explains reports whether the note is the one that was returned, and not a later one with its id.
+func (r *returned) explains(sent time.Time, note Ref) bool {
+	if r.deleted || r.note.Where != note.Where || !r.note.Is(note) {
+		return false
+	}
+	after := sent.Sub(r.at)
+	mayBeReplaced := note.Made > r.note.Made && after > 0 && after < replaced
+	return !mayBeReplaced
+}
+
+// Returned remembers a note that a create returned, which was sent at that time.
 func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if note.Made != 0 && m.clocks.Known {
 		m.clocks.Late = max(m.clocks.Late, sent.Unix()+m.clocks.Ahead-note.Made)
 	}
-	if _, known := m.returned[note.ID]; !known {
+	if m.returned[note.ID] == nil {
 		m.order = append(m.order, note.ID)
 	}
-	m.returned[note.ID] = &entry{note: note, at: at}
+	m.returned[note.ID] = &returned{note: note, at: at}
 	if len(m.order) > MaxRemembered {
-		m.forgot = max(m.forgot, m.returned[m.order[0]].at.UnixMilli())
 		delete(m.returned, m.order[0])
 		m.order = m.order[1:]
 	}
 }
 
-// SetDeleted takes in that this client deletes a note, or tries to: another may have its id from then on, made in the same second. So
-// what was returned, found or read of it explains nothing any more.
+// SetDeleted remembers that this client deletes a note, or tries to. Another note may have its id from then on, made in the
+// same second, so nothing that is known of it explains a note any more.
 func (m *Registry) SetDeleted(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := m.returned[id]; r != nil {
 		r.deleted = true
 	}
-	for _, e := range m.lost {
-		e.deleted = e.deleted || e.note.ID == id
+	for _, l := range m.lost {
+		if l.note.ID == id {
+			l.deleted = true
+		}
 	}
 	m.Recordings.mu.Lock()
 	defer m.Recordings.mu.Unlock()
 	maps.DeleteFunc(m.Recordings.values, func(note Ref, _ Recording) bool { return note.ID == id })
 }
 
-// Note returns when a create returned the note of that id, zero if it was to be deleted since, and whether one is remembered.
+// Note returns when a create returned the note of that id, and whether one is remembered. The time is zero if this client
+// has deleted it since.
 func (m *Registry) Note(id int64) (at time.Time, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, known := m.returned[id]
-	if known && !r.deleted {
-		at = r.at
+	r := m.returned[id]
+	switch {
+	case r == nil:
+		return time.Time{}, false
+	case r.deleted:
+		return time.Time{}, true
 	}
-	return at, known
+	return r.at, true
 }
 
-// Memo remembers what can be done without: when there is too much of it, all is forgotten. The zero value is ready to use.
+// SawClock remembers the time that the response of a create reported.
+func (m *Registry) SawClock(h http.Header, now time.Time) {
+	c := ReadClocks(h, now.Add(-time.Second), now)
+	if !c.Known {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.Late = m.clocks.Late
+	m.clocks = c
+	m.clocksRead = now
+}
+
+// Clocks returns what the responses of creates have shown of the clocks, at a time of ours. If our clock was set back since,
+// the service's is further ahead. A clock that appears to be set forward may be that of a machine that slept.
+func (m *Registry) Clocks(at time.Time) Clocks {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.clocks
+	setBack := at.Sub(m.clocksRead) - at.Round(0).Sub(m.clocksRead.Round(0))
+	c.Ahead += int64(max(setBack, 0).Round(time.Second) / time.Second)
+	return c
+}
+
+// Memo remembers values that can be learned again. When it is full, it forgets all of them. The zero value is ready to use,
+// and safe for concurrent use.
 type Memo[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]V
 }
 
-// Get returns what is remembered; zero: nothing.
+// Get returns the value of a key, or the zero value.
 func (m *Memo[K, V]) Get(key K) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,26 +410,4 @@ func (m *Memo[K, V]) Put(key K, value V) {
 		m.values = map[K]V{}
 	}
 	m.values[key] = value
-}
-
-// SawClock takes in the time that the response of a create gave.
-func (m *Registry) SawClock(h http.Header, now time.Time) {
-	if c := ReadClocks(h, now.Add(-time.Second), now); c.Known {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		c.Late = m.clocks.Late
-		m.clocks, m.clocksRead = c, now
-	}
-}
-
-// Clocks returns what the responses of creates have shown of the clocks, and of the times that the service gives, at a time of
-// ours. If our clock was set back since, the service's is further ahead; one that seems to be set forward may be that of a machine
-// that slept.
-func (m *Registry) Clocks(at time.Time) Clocks {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := m.clocks
-	setBack := at.Sub(m.clocksRead) - at.Round(0).Sub(m.clocksRead.Round(0))
-	c.Ahead += int64(max(setBack, 0).Round(time.Second) / time.Second)
-	return c
 }

@@ -12,131 +12,231 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 )
 
-func view(m *creates.Registry, l creates.Create) creates.View {
-	v := m.View(l)
-	v.Same = creates.NoOthers // by their recordings; see below
-	return v
+const (
+	sumA = "aa" // of one recording
+	sumB = "bb" // of another
+)
+
+// sent is a create of patient 7 that was sent some time after noon, and was given that id.
+func sent(id string, after time.Duration, name string, size int64, sum string) creates.Create {
+	return creates.NewCreate(7, name, size, id, noon.Add(after), sum)
 }
 
-func TestCreatesUnderWay(t *testing.T) {
-	t.Parallel()
-	mine := creates.NewCreate(7, "Visit", 5, "", noon, "")
-	for _, tc := range []struct {
-		name  string
-		other creates.Create
-		want  creates.View
-	}{
-		{"equal", creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
-		{"white space aside", creates.NewCreate(7, " Visit ", 5, "", time.Time{}, ""), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
-		{"a size not known", creates.NewCreate(7, "Visit", -1, "", time.Time{}, ""), creates.View{Sized: creates.EqualUnderWay, Unsized: creates.EqualUnderWay}},
-		{"another size", creates.NewCreate(7, "Visit", 6, "", time.Time{}, ""), creates.View{Sized: creates.OthersUnderWay, Unsized: creates.EqualUnderWay}},
-		{"another name", creates.NewCreate(7, "Other", 5, "", time.Time{}, ""), creates.View{Sized: creates.OthersUnderWay, Unsized: creates.OthersUnderWay}},
-		{"another patient", creates.NewCreate(8, "Visit", 5, "", time.Time{}, ""), creates.View{}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			m := creates.NewRegistry()
-			m.Lost(mine)
-			end := m.Begin(tc.other)
-			assert.Equal(t, tc.want, view(m, mine))
-			second := m.Begin(tc.other)
-			end()
-			assert.Equal(t, tc.want, view(m, mine), "the second one still is")
-			second()
-			assert.Equal(t, creates.View{}, view(m, mine))
-		})
-	}
-}
-
-func TestALossOfUnknownSizeEqualsAll(t *testing.T) {
-	t.Parallel()
+// viewed returns what a registry that remembers these lost creates knows of mine.
+func viewed(mine creates.Create, lost ...creates.Create) creates.View {
 	m := creates.NewRegistry()
-	mine := creates.NewCreate(7, "Visit", -1, "", noon, "")
-	m.Begin(creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""))
-	m.Lost(creates.NewCreate(7, "Visit", 6, "", noon, ""))
-	assert.Equal(t, creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, mine))
+	m.Lost(mine)
+	for _, other := range lost {
+		m.Lost(other)
+	}
+	return m.View(mine, nil, false)
 }
 
-func TestOtherLosses(t *testing.T) {
+// A create is known by its id, or else by what was sent and when, as precisely as both times are known.
+func TestRegistry_SameCreate(t *testing.T) {
 	t.Parallel()
-	visit := func(at time.Time) creates.Create { return creates.NewCreate(7, "Visit", 5, "", at, "") }
-	mine := visit(noon)
-	later := noon.Add(time.Minute)
-	for _, tc := range []struct {
-		name  string
-		other creates.Create
-		want  creates.View
+	const fraction = 345 * time.Millisecond
+	mine := sent("one", fraction, "Visit", 5, "")
+	anonymous := sent("", fraction, "Visit", 5, "")
+	for name, tc := range map[string]struct {
+		mine, other creates.Create
+		same        bool
 	}{
-		{"the same", visit(noon), creates.View{}},
-		{"equal", visit(later), creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}},
-		{"equal, before", visit(noon.Add(-time.Minute)), creates.View{Sized: creates.EqualLost, Unsized: creates.EqualLost}},
-		{"another size", creates.NewCreate(7, "Visit", 6, "", later, ""), creates.View{Unsized: creates.EqualLost}},
-		{"another name", creates.NewCreate(7, "Other", 5, "", later, ""), creates.View{}},
-		{"another patient", creates.NewCreate(8, "Visit", 5, "", later, ""), creates.View{}},
-		{"of another day", visit(noon.Add(26 * time.Hour)), creates.View{}},
-		{"of the other day", visit(noon.Add(-26 * time.Hour)), creates.View{}},
+		"same id":                            {mine, sent("one", 0, "Other", 9, ""), true},
+		"other id":                           {mine, sent("two", fraction, "Visit", 5, ""), false},
+		"no id":                              {mine, anonymous, true},
+		"no ids":                             {anonymous, anonymous, true},
+		"no id, less than a millisecond off": {mine, sent("", fraction+time.Microsecond, "Visit", 5, ""), true},
+		"no id, a millisecond off":           {mine, sent("", fraction+time.Millisecond, "Visit", 5, ""), false},
+		"no id, whole second":                {mine, sent("", 0, "Visit", 5, ""), true},
+		"no id, whole second asked about":    {sent("", 0, "Visit", 5, ""), mine, true},
+		"no id, other whole second":          {mine, sent("", time.Second, "Visit", 5, ""), false},
+		"no id, other name":                  {mine, sent("", fraction, "Other", 5, ""), false},
+		"no id, name with white space":       {mine, sent("", fraction, " Visit ", 5, ""), true},
+		"no id, other size":                  {mine, sent("", fraction, "Visit", 6, ""), false},
+		"no id, other patient": {
+			mine, creates.NewCreate(8, "Visit", 5, "", noon.Add(fraction), ""), false,
+		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := creates.NewRegistry()
-			m.Lost(mine)
 			m.Lost(tc.other)
-			assert.Equal(t, tc.want, view(m, mine))
-			m.Resolve(tc.other)
-			assert.Equal(t, creates.View{}, view(m, mine), "it made no note")
+			m.Claim(tc.other, creates.Ref{ID: 70})
+			assert.Equal(t, tc.same, m.View(tc.mine, nil, false).Note.ID == 70)
 		})
 	}
 }
 
-func TestOneNoteForOneLoss(t *testing.T) {
+// Another create may have made the matching note if its recording, or its unique name, is not known to be another.
+func TestRegistryView_Twin(t *testing.T) {
 	t.Parallel()
-	m := creates.NewRegistry()
-	a, b := creates.NewCreate(7, "Visit", 5, "", noon, ""), creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Second), "")
-	m.Lost(a)
-	m.Lost(b)
-	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false))
-	assert.True(t, m.Claim(a, creates.Ref{ID: 70}, false), "asked twice, the same note")
-	assert.False(t, m.Claim(b, creates.Ref{ID: 70}, false))
-	assert.Equal(t, creates.View{Note: creates.Ref{ID: 70}, Sized: creates.EqualLost, Unsized: creates.EqualLost}, view(m, a))
-	assert.Equal(t, creates.Claimed, m.Knows(b, time.Time{}, nil, creates.Ref{ID: 70}), "what it made is known")
-	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, false))
-	assert.EqualValues(t, 71, view(m, b).Note.ID)
-	assert.True(t, m.Claim(b, creates.Ref{ID: 71}, true))
-	assert.Equal(t, creates.Explained, m.Knows(a, time.Time{}, nil, creates.Ref{ID: 71}), "its recording is what the other sent")
-	// One of another process is remembered from when it is found.
-	c := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Hour), "")
-	assert.True(t, m.Claim(c, creates.Ref{ID: 72}, false))
-	assert.EqualValues(t, 72, m.View(c).Note.ID)
-}
-
-// What its recording is may be known later: then it is the same loss, and told apart from others by that.
-func TestALossWhoseRecordingIsKnownLater(t *testing.T) {
-	t.Parallel()
-	m := creates.NewRegistry()
-	visit := func(at time.Time, sha256 string) creates.Create {
-		return creates.NewCreate(7, "Visit", 5, "", at, sha256)
+	const minute = time.Minute
+	patient8 := creates.NewCreate(8, "Visit", 5, "other", noon.Add(minute), sumA)
+	for name, tc := range map[string]struct {
+		mine, other creates.Create
+		twin        bool
+		byName      bool // with a unique name
+	}{
+		"same recording":             {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Visit", 5, sumA), true, true},
+		"other recording":            {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Visit", 5, sumB), false, true},
+		"same recording, other name": {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", 5, sumA), true, false},
+		"same size":                  {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", 5, ""), true, false},
+		"other size":                 {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Visit", 6, ""), false, true},
+		"unknown size":               {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", -1, ""), true, false},
+		"own size unknown":           {sent("me", 0, "Visit", -1, ""), sent("other", minute, "Other", 6, sumB), true, false},
+		"other patient":              {sent("me", 0, "Visit", 5, sumA), patient8, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for byName, isTwin := range map[bool]bool{false: tc.twin, true: tc.byName} {
+				want := creates.NoTwin
+				wantUnderWay := creates.NoTwin
+				if isTwin {
+					want = creates.TwinLost
+					wantUnderWay = creates.TwinUnderWay
+				}
+				m := creates.NewRegistry()
+				assert.Equal(t, want, m.View(tc.mine, []creates.Create{tc.other}, byName).Twin, "the caller knows of it")
+				end := m.Begin(tc.other)
+				assert.Equal(t, wantUnderWay, m.View(tc.mine, nil, byName).Twin, "it is under way")
+				end()
+				assert.Zero(t, m.View(tc.mine, nil, byName), "it has ended")
+				m.Lost(tc.other)
+				assert.Equal(t, want, m.View(tc.mine, nil, byName).Twin, "it is lost")
+				m.Resolve(tc.other)
+				assert.Zero(t, m.View(tc.mine, nil, byName), "it was not created")
+			}
+		})
 	}
-	m.Lost(visit(noon, ""))
-	assert.Equal(t, creates.View{}, m.View(visit(noon, "first")), "it is no other than itself")
-	other := visit(noon.Add(time.Second), "second")
-	assert.Equal(t, creates.EqualLost, m.View(other).Same)
-	m.Lost(visit(noon, "first"))
-	assert.Equal(t, creates.NoOthers, m.View(other).Same)
 }
 
-// A note that is found for a loss whose first one was deleted is there.
-func TestANoteThatIsFoundAgainIsThere(t *testing.T) {
+// One that is lost stays lost, so it counts for more than one that is under way.
+func TestRegistryView_LostTwinOutweighsOneUnderWay(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
-	first, second := creates.NewCreate(7, "Visit", 5, "first", noon, ""), creates.NewCreate(7, "Visit", 5, "second", noon, "")
-	assert.True(t, m.Claim(first, creates.NewRef(5, noon, ""), false))
-	m.SetDeleted(5)
-	again := creates.NewRef(5, noon.Add(time.Hour), "")
-	assert.True(t, m.Claim(first, again, false))
-	assert.Equal(t, creates.Claimed, m.Knows(second, time.Time{}, nil, again))
+	mine := sent("me", 0, "Visit", 5, sumA)
+	m.Lost(sent("other", time.Minute, "Visit", 5, sumA))
+	m.Begin(sent("", 0, "Visit", 5, sumA))
+	assert.Equal(t, creates.TwinLost, m.View(mine, nil, false).Twin)
 }
 
-func TestItSaysWhatItForgot(t *testing.T) {
+func TestRegistryView_UnderWay(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	mine := sent("me", 0, "Visit", 5, sumA)
+	m.Begin(creates.NewCreate(8, "Visit", 5, "", time.Time{}, ""))
+	assert.False(t, m.View(mine, nil, false).UnderWay, "for another patient")
+	first := m.Begin(sent("", 0, "Other", 6, ""))
+	second := m.Begin(sent("", 0, "Other", 6, ""))
+	assert.Equal(t, creates.View{UnderWay: true}, m.View(mine, nil, false), "it cannot have made the same note")
+	first()
+	assert.True(t, m.View(mine, nil, false).UnderWay, "the second one still is")
+	second()
+	assert.False(t, m.View(mine, nil, false).UnderWay)
+}
+
+// Creates that were sent more than a day apart do not concern each other.
+func TestRegistryView_OtherDay(t *testing.T) {
+	t.Parallel()
+	mine := sent("me", 0, "Visit", 5, sumA)
+	const day = 26 * time.Hour
+	near := creates.View{Twin: creates.TwinLost, Recordings: []string{sumA}}
+	for after, want := range map[time.Duration]creates.View{
+		day: {}, -day: {}, day - time.Millisecond: near, -day + time.Millisecond: near,
+	} {
+		other := sent("other", after, "Visit", 5, sumA)
+		assert.Equal(t, want, viewed(mine, other), "lost %s later", after)
+		assert.Equal(t, want, creates.NewRegistry().View(mine, []creates.Create{other}, false), "%s later", after)
+	}
+}
+
+// The recordings of other creates explain their notes.
+func TestRegistryView_Recordings(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	mine := sent("me", 0, "Visit", 5, sumA)
+	found := sent("found", time.Minute, "Visit", 5, sumB)
+	m.Lost(mine)
+	m.Lost(sent("unknown", time.Minute, "Visit", 6, ""))
+	m.Lost(creates.NewCreate(8, "Visit", 5, "patient", noon, "patient 8"))
+	assert.True(t, m.Claim(found, creates.Ref{ID: 70}))
+	unresolved := []creates.Create{
+		mine,  // the caller may list all that are unresolved
+		found, // or one that is not any more
+		sent("elsewhere", time.Minute, "Visit", 9, "cc"),
+	}
+	assert.Equal(t, creates.View{Recordings: []string{sumB, "cc"}}, m.View(mine, unresolved, false))
+}
+
+// A recording that is hashed only when somebody asks makes a create known by it from then on.
+func TestRegistryLost_LearnsTheRecording(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	other := sent("other", time.Second, "Visit", 5, sumB)
+	m.Lost(sent("me", 0, "Visit", 5, ""))
+	assert.Equal(t, creates.TwinLost, m.View(other, nil, false).Twin)
+	m.Lost(sent("me", 0, "Visit", 5, sumA))
+	assert.Equal(t, creates.View{Recordings: []string{sumA}}, m.View(other, nil, false))
+	m.Lost(sent("me", 0, "Visit", 5, ""))
+	assert.Equal(t, creates.View{Recordings: []string{sumA}}, m.View(other, nil, false), "it is not forgotten")
+}
+
+func TestRegistryLearn(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	mine := sent("me", 0, "Visit", 5, sumA)
+	other := sent("other", time.Second, "Visit", 5, "")
+	m.Learn(sent("other", time.Second, "Visit", 5, sumB))
+	assert.Zero(t, m.View(mine, nil, false), "it is not remembered")
+	m.Lost(other)
+	m.Learn(sent("third", time.Second, "Visit", 5, "cc"))
+	assert.Equal(t, creates.View{Twin: creates.TwinLost}, m.View(mine, nil, false))
+	m.Learn(sent("other", time.Second, "Visit", 5, sumB))
+	m.Learn(other)
+	assert.Equal(t, creates.View{Recordings: []string{sumB}}, m.View(mine, nil, false))
+}
+
+func TestRegistryClaim_OneNoteForOneCreate(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	first := sent("first", 0, "Visit", 5, "")
+	second := sent("second", time.Second, "Visit", 5, "")
+	m.Lost(first)
+	m.Lost(second)
+	note := creates.NewRef(70, noon, "")
+	assert.True(t, m.Claim(first, note))
+	assert.True(t, m.Claim(first, note), "it is asked about again")
+	assert.False(t, m.Claim(second, note))
+	assert.False(t, m.Claim(second, creates.NewRef(70, noon.Add(time.Second), "")), "the time was rounded")
+	assert.Equal(t, note, m.View(first, nil, false).Note)
+	assert.Zero(t, m.View(second, nil, false).Note)
+	assert.Equal(t, creates.NoTwin, m.View(second, nil, false).Twin, "the note of the first is known")
+	assert.Equal(t, creates.NoTwin, m.View(second, []creates.Create{first}, false).Twin, "whatever the caller lists")
+	assert.True(t, m.Claim(second, creates.NewRef(70, noon.Add(time.Minute), "")), "another note has its id")
+
+	other := sent("other process", time.Hour, "Visit", 5, "")
+	assert.True(t, m.Claim(other, creates.Ref{ID: 72}), "it is remembered from when it is found")
+	assert.EqualValues(t, 72, m.View(other, nil, false).Note.ID)
+}
+
+func TestRegistryUnclaim(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	first := sent("first", 0, "Visit", 5, sumA)
+	second := sent("second", time.Second, "Visit", 5, sumA)
+	note := creates.NewRef(70, noon, "")
+	assert.True(t, m.Claim(first, note))
+	m.Unclaim(first)
+	assert.Zero(t, m.View(first, nil, false).Note)
+	assert.False(t, m.Explains(second, noon, note))
+	want := creates.View{Twin: creates.TwinLost, Recordings: []string{sumA}}
+	assert.Equal(t, want, m.View(second, nil, false), "it is unresolved again, and its recording is known")
+	assert.True(t, m.Claim(second, note))
+}
+
+// When a lost create is forgotten, any create that was sent about as late may have had it for a twin.
+func TestRegistryView_ForgottenCreateIsATwin(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	of := func(i int) creates.Create {
@@ -144,17 +244,19 @@ func TestItSaysWhatItForgot(t *testing.T) {
 	}
 	for i := range creates.MaxRemembered {
 		m.Lost(of(i))
-		m.Lost(of(i)) // once is enough
+		m.Lost(of(i)) // takes one place
 	}
-	assert.False(t, m.View(of(0)).Forgot)
-	assert.True(t, m.Claim(of(0), creates.Ref{ID: 70}, false))
+	assert.True(t, m.Claim(of(0), creates.Ref{ID: 70}))
+	assert.Zero(t, m.View(of(1), nil, false))
 	m.Lost(of(creates.MaxRemembered))
-	assert.Zero(t, m.View(of(0)).Note.ID, "the oldest made room")
-	assert.True(t, m.View(of(1)).Forgot, "it may have had the same note")
-	assert.False(t, m.View(creates.NewCreate(1, "Visit", 5, "", noon.Add(27*time.Hour), "")).Forgot)
+	assert.Zero(t, m.View(of(0), nil, false).Note.ID, "the oldest made room")
+	assert.Equal(t, creates.TwinLost, m.View(of(1), nil, false).Twin)
+	assert.Equal(t, creates.TwinLost, m.View(of(1), nil, true).Twin)
+	later := creates.NewCreate(1, "Visit", 5, "", noon.Add(26*time.Hour+time.Millisecond), "")
+	assert.Zero(t, m.View(later, nil, false))
 }
 
-func TestTheLatestThatWasForgottenCounts(t *testing.T) {
+func TestRegistryView_LatestForgottenCreateCounts(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	late := noon.Add(100 * time.Hour)
@@ -162,20 +264,167 @@ func TestTheLatestThatWasForgottenCounts(t *testing.T) {
 	for i := range creates.MaxRemembered + 1 {
 		m.Lost(creates.NewCreate(int64(i+2), "Visit", 5, "", noon, ""))
 	}
-	assert.True(t, m.View(creates.NewCreate(1, "Visit", 5, "", late, "")).Forgot)
+	assert.Equal(t, creates.TwinLost, m.View(creates.NewCreate(1, "Visit", 5, "", late, ""), nil, false).Twin)
 }
 
-// How late a service's times can be is what the worst of them showed, also after one that was right.
-func TestTheWorstTimeOfAServiceCounts(t *testing.T) {
+// A note that Create returned comes from that create. One with its id may be another note.
+func TestRegistryExplains_ReturnedNote(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		note creates.Ref
+		sent time.Duration // after the note was returned
+		want bool
+	}{
+		"it":                                     {creates.NewRef(3, noon, "a"), 0, true},
+		"other id":                               {creates.NewRef(4, noon, "a"), 0, false},
+		"other tenant":                           {creates.NewRef(3, noon, "b"), 0, false},
+		"no time":                                {creates.NewRef(3, time.Time{}, "a"), 0, true},
+		"a second earlier: rounded":              {creates.NewRef(3, noon.Add(-time.Second), "a"), time.Second, true},
+		"a second later, sent before":            {creates.NewRef(3, noon.Add(time.Second), "a"), -time.Minute, true},
+		"a second later, sent at the same time":  {creates.NewRef(3, noon.Add(time.Second), "a"), 0, true},
+		"a second later, sent right after":       {creates.NewRef(3, noon.Add(time.Second), "a"), time.Millisecond, false},
+		"a second later, sent two seconds after": {creates.NewRef(3, noon.Add(time.Second), "a"), 2 * time.Second, true},
+		"same second, sent right after":          {creates.NewRef(3, noon, "a"), time.Millisecond, true},
+		"two seconds later: the id used again":   {creates.NewRef(3, noon.Add(2*time.Second), "a"), -time.Minute, false},
+		"two seconds earlier":                    {creates.NewRef(3, noon.Add(-2*time.Second), "a"), 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := creates.NewRegistry()
+			m.Returned(creates.NewRef(3, noon, "a"), noon, noon)
+			mine := sent("me", tc.sent, "Visit", 5, "")
+			assert.Equal(t, tc.want, m.Explains(mine, noon.Add(tc.sent), tc.note))
+		})
+	}
+}
+
+func TestRegistryExplains_NoteFoundForAnotherCreate(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
-	m.SawClock(http.Header{"Date": {noon.UTC().Format(http.TimeFormat)}}, noon)
-	m.Returned(creates.NewRef(1, noon.Add(-5*time.Hour), ""), noon, noon)
-	m.Returned(creates.NewRef(2, noon, ""), noon, noon)
-	assert.InDelta(t, 5*3600, m.Clocks(noon).Late, 2)
+	first := sent("first", 0, "Visit", 5, "")
+	second := sent("second", 0, "Visit", 5, "")
+	note := creates.NewRef(5, noon, "a")
+	assert.False(t, m.Explains(second, noon, note))
+	assert.True(t, m.Claim(first, note))
+	assert.True(t, m.Explains(second, noon, note))
+	assert.False(t, m.Explains(first, noon, note), "it is its own")
+	assert.False(t, m.Explains(second, noon, creates.NewRef(5, noon, "b")), "at another tenant")
+	assert.False(t, m.Explains(second, noon, creates.NewRef(5, noon.Add(time.Hour), "a")), "its id was used again")
 }
 
-func TestManyGoroutinesShareIt(t *testing.T) {
+// Once this client has deleted a note, or tried to, the service may give its id to another note of the same second.
+func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	first := sent("first", 0, "Visit", 5, "")
+	second := sent("second", 0, "Visit", 5, "")
+	returned := creates.NewRef(3, noon, "")
+	found := creates.NewRef(5, noon, "")
+	kept := creates.NewRef(6, noon, "")
+	m.Returned(returned, noon, noon)
+	assert.True(t, m.Claim(first, found))
+	for _, note := range []creates.Ref{returned, found, kept} {
+		m.Recordings.Put(note, creates.Recording{Size: 5})
+	}
+	m.SetDeleted(returned.ID)
+	m.SetDeleted(found.ID)
+	assert.False(t, m.Explains(second, noon, returned))
+	assert.False(t, m.Explains(second, noon, found))
+	assert.Zero(t, m.Recordings.Get(returned))
+	assert.Zero(t, m.Recordings.Get(found))
+	assert.NotZero(t, m.Recordings.Get(kept))
+	assert.Equal(t, found, m.View(first, nil, false).Note, "it is still the one that was found")
+
+	m.Returned(returned, noon, noon)
+	assert.True(t, m.Explains(second, noon, returned), "the next note with its id is this client's too")
+	again := creates.NewRef(5, noon.Add(time.Hour), "")
+	assert.True(t, m.Claim(first, again))
+	assert.True(t, m.Explains(second, noon, again))
+}
+
+func TestRegistryNote(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	m.SetDeleted(7)
+	_, known := m.Note(7)
+	assert.False(t, known)
+	m.Returned(creates.Ref{ID: 7}, noon, noon)
+	at, known := m.Note(7)
+	assert.True(t, known)
+	assert.Equal(t, noon, at)
+	_, known = m.Note(8)
+	assert.False(t, known)
+	m.Returned(creates.Ref{ID: 7}, noon, noon.Add(time.Hour))
+	at, _ = m.Note(7)
+	assert.Equal(t, noon.Add(time.Hour), at, "the latest time counts")
+	m.SetDeleted(7)
+	at, known = m.Note(7)
+	assert.True(t, known)
+	assert.Zero(t, at)
+}
+
+func TestRegistryReturned_ForgetsTheOldest(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	const more = 10
+	const all = creates.MaxRemembered + more
+	mine := sent("me", 0, "Visit", 5, "")
+	for id := int64(1); id <= all; id++ {
+		m.Returned(creates.NewRef(id, noon, ""), noon, noon)
+		m.Returned(creates.NewRef(id, noon, ""), noon, noon) // takes one place
+	}
+	for id := int64(1); id <= all; id++ {
+		_, known := m.Note(id)
+		assert.Equal(t, id > more, known, id)
+		assert.Equal(t, id > more, m.Explains(mine, noon, creates.NewRef(id, noon, "")), "what is forgotten explains nothing")
+	}
+}
+
+// The largest difference between a note's time and the service's clock counts, also after a note whose time was right.
+func TestRegistryClocks_KeepTheLatestNote(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	m.Returned(creates.NewRef(1, noon.Add(-5*time.Hour), ""), noon, noon)
+	assert.Zero(t, m.Clocks(noon).Late, "the service's clock is not known yet")
+	m.SawClock(dated(noon, ""), noon)
+	m.Returned(creates.NewRef(1, noon.Add(-5*time.Hour), ""), noon, noon)
+	m.Returned(creates.NewRef(2, noon, ""), noon, noon)
+	m.Returned(creates.NewRef(3, time.Time{}, ""), noon, noon)
+	m.SawClock(dated(noon, ""), noon)
+	assert.EqualValues(t, 5*3600, m.Clocks(noon).Late)
+}
+
+// Tenants may have a user of the same number each.
+func TestNewUser_FingerprintTellsTenantsApart(t *testing.T) {
+	t.Parallel()
+	user := creates.NewUser(1, "one@clinic.test", noon)
+	assert.EqualValues(t, 1, user.ID)
+	assert.Len(t, user.Fingerprint, 32)
+	assert.Equal(t, user, creates.NewUser(1, "one@clinic.test", noon.In(time.FixedZone("", 3600))))
+	for name, other := range map[string]creates.User{
+		"other id":            creates.NewUser(2, "one@clinic.test", noon),
+		"other email address": creates.NewUser(1, "two@clinic.test", noon),
+		"created later":       creates.NewUser(1, "one@clinic.test", noon.Add(time.Microsecond)),
+		"without either":      creates.NewUser(1, "", time.Time{}),
+	} {
+		assert.NotEqual(t, user.Fingerprint, other.Fingerprint, name)
+	}
+}
+
+func TestMemo_ForgetsWhenFull(t *testing.T) {
+	t.Parallel()
+	var m creates.Memo[int, string]
+	assert.Empty(t, m.Get(0))
+	for i := range creates.MaxRemembered {
+		m.Put(i, "synthetic")
+	}
+	assert.Equal(t, "synthetic", m.Get(0))
+	m.Put(creates.MaxRemembered, "synthetic")
+	assert.Empty(t, m.Get(0))
+	assert.Equal(t, "synthetic", m.Get(creates.MaxRemembered))
+}
+
+func TestRegistryClaim_ManyGoroutines(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	var claims sync.Map
@@ -183,11 +432,11 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 	for worker := range 8 {
 		workers.Go(func() {
 			for i := range 100 {
-				l := creates.NewCreate(7, "Visit", 5, "", noon.Add(time.Duration(100*worker+i)*time.Second), "")
-				end := m.Begin(creates.NewCreate(7, "Visit", 5, "", time.Time{}, ""))
-				m.Lost(l)
-				m.View(l)
-				if m.Claim(l, creates.Ref{ID: int64(i + 1)}, false) {
+				mine := sent("", time.Duration(100*worker+i)*time.Second, "Visit", 5, "")
+				end := m.Begin(sent("", 0, "Visit", 5, ""))
+				m.Lost(mine)
+				m.View(mine, nil, false)
+				if m.Claim(mine, creates.Ref{ID: int64(i + 1)}) {
 					_, twice := claims.LoadOrStore(i, worker)
 					assert.False(t, twice, i)
 				}
@@ -198,8 +447,8 @@ func TestManyGoroutinesShareIt(t *testing.T) {
 	workers.Wait()
 }
 
-// Nothing of it belongs to one goroutine: the race detector says so.
-func TestManyGoroutinesShareAllOfIt(t *testing.T) {
+// The race detector checks that nothing belongs to one goroutine.
+func TestRegistry_ManyGoroutines(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	header := http.Header{"Date": {noon.UTC().Format(http.TimeFormat)}}
@@ -208,147 +457,29 @@ func TestManyGoroutinesShareAllOfIt(t *testing.T) {
 		workers.Go(func() {
 			for i := range 100 {
 				at := noon.Add(time.Duration(i) * time.Second)
-				id, token := int64(i+1), strconv.Itoa(i)
-				note, l := creates.NewRef(id, at, ""), creates.NewCreate(id, "Visit", 5, "", at, "")
-				m.Lost(l)
+				id := int64(i + 1)
+				token := strconv.Itoa(i)
+				note := creates.NewRef(id, at, "")
+				mine := creates.NewCreate(id, "Visit", 5, "", at, "")
+				m.Lost(mine)
 				m.SawClock(header, at)
 				m.Clocks(at)
 				m.Returned(note, at, at)
 				m.Recordings.Put(note, creates.Recording{Size: 5})
 				m.Recordings.Get(note)
-				m.SetControl("audio/wav", creates.Control{Note: note})
-				m.Controls.Get("audio/wav")
-				m.Users.Put(token, id)
+				m.Users.Put(token, creates.User{ID: id})
 				m.Users.Get(token)
-				m.Knows(l, time.Time{}, nil, note)
+				m.Explains(mine, at, note)
+				m.Unclaim(mine)
 				m.SetDeleted(id)
 				m.Note(id)
-				m.Resolve(l)
+				m.Resolve(mine)
 			}
 		})
 	}
 	workers.Wait()
 	assert.True(t, m.Clocks(noon).Known)
-	assert.EqualValues(t, 100, m.Users.Get("99"))
-	assert.Equal(t, creates.View{}, m.View(creates.NewCreate(1, "Visit", 5, "", noon.Add(time.Millisecond), "")), "all are resolved")
-}
-
-func TestAddRemembersTheTime(t *testing.T) {
-	t.Parallel()
-	ids := creates.NewRegistry()
-	_, ok := ids.Note(7)
-	assert.False(t, ok)
-	assert.False(t, has(ids, 7))
-	ids.Returned(creates.Ref{ID: 7}, noon, noon)
-	at, ok := ids.Note(7)
-	assert.True(t, ok)
-	assert.Equal(t, noon, at)
-	assert.True(t, has(ids, 7))
-	assert.False(t, has(ids, 8))
-	ids.Returned(creates.Ref{ID: 7}, noon, noon.Add(time.Hour))
-	at, _ = ids.Note(7)
-	assert.Equal(t, noon.Add(time.Hour), at, "the latest time counts")
-}
-
-func TestExpireKeepsTheID(t *testing.T) {
-	t.Parallel()
-	ids := creates.NewRegistry()
-	ids.SetDeleted(7)
-	assert.False(t, has(ids, 7))
-	ids.Returned(creates.Ref{ID: 7}, noon, noon)
-	ids.SetDeleted(7)
-	at, ok := ids.Note(7)
-	assert.True(t, ok)
-	assert.Zero(t, at)
-}
-
-func TestTheOldestMakeRoom(t *testing.T) {
-	t.Parallel()
-	ids := creates.NewRegistry()
-	const more = 10
-	for id := int64(1); id <= 2*creates.MaxRemembered+more; id++ {
-		ids.Returned(creates.Ref{ID: id}, noon, noon)
-		ids.Returned(creates.Ref{ID: id}, noon, noon) // an id added twice takes one place
-		assert.True(t, has(ids, id))
-	}
-	for id := int64(1); id <= 2*creates.MaxRemembered+more; id++ {
-		assert.Equal(t, id > creates.MaxRemembered+more, has(ids, id), id)
-	}
-}
-
-func TestManyGoroutinesShareTheReturned(t *testing.T) {
-	t.Parallel()
-	ids := creates.NewRegistry()
-	var workers sync.WaitGroup
-	for worker := range int64(8) {
-		workers.Go(func() {
-			for id := 100*worker + 1; id <= 100*worker+100; id++ {
-				ids.Returned(creates.Ref{ID: id}, noon, noon)
-				assert.True(t, has(ids, id))
-			}
-		})
-	}
-	workers.Wait()
-	for id := int64(1); id <= 800; id++ {
-		assert.True(t, has(ids, id), id)
-	}
-}
-
-func TestReturnedSaysWhatItForgot(t *testing.T) {
-	t.Parallel()
-	m := creates.NewRegistry()
-	since := func(at time.Duration) bool {
-		return m.View(creates.NewCreate(7, "Visit", 5, "", noon.Add(at), "")).Forgot
-	}
-	for id := range int64(creates.MaxRemembered) {
-		m.Returned(creates.Ref{ID: id}, noon, noon.Add(time.Duration(id)*time.Second))
-	}
-	assert.False(t, since(-time.Hour), "all are remembered")
-	m.Returned(creates.Ref{ID: 0}, noon, noon.Add(time.Hour)) // keeps its place
-	m.SetDeleted(0)
-	m.Returned(creates.Ref{ID: creates.MaxRemembered}, noon, noon)
-	assert.True(t, since(time.Hour))
-	assert.False(t, since(time.Hour+time.Second), "it was sent later")
-	m.Returned(creates.Ref{ID: creates.MaxRemembered + 1}, noon, noon)
-	assert.True(t, since(time.Hour), "the latest time counts")
-}
-
-func has(m *creates.Registry, id int64) bool {
-	_, known := m.Note(id)
-	return known
-}
-
-// What this client has deleted, or tried to, explains no note that has its id, not even one of the same second.
-func TestADeletedNoteExplainsNoOther(t *testing.T) {
-	t.Parallel()
-	m := creates.NewRegistry()
-	note := creates.NewRef(3, noon, "")
-	l := creates.NewCreate(7, "Visit", 5, "", noon, "")
-	m.Returned(note, noon, noon)
-	for late, known := range map[time.Duration]creates.Known{-time.Second: creates.Explained, 0: creates.Explained, time.Second: creates.Explained, 2 * time.Second: creates.Reused} {
-		assert.Equal(t, known, m.Knows(l, time.Time{}, nil, creates.NewRef(3, noon.Add(late), "")), "a list may round the time")
-	}
-	m.SetDeleted(3)
-	assert.Equal(t, creates.Excluded, m.Knows(l, time.Time{}, nil, note), "nobody knows which of the two it is")
-	assert.Equal(t, creates.Excluded, m.Knows(l, time.Time{}, []creates.Ref{note}, note), "whatever the caller has kept")
-	m.Returned(note, noon, noon)
-	assert.Equal(t, creates.Explained, m.Knows(l, time.Time{}, nil, note), "the next one is this client's too")
-}
-
-// The id of a note that this client deleted may be another's in the same second.
-func TestAFoundNoteThatWasDeletedExplainsNoOther(t *testing.T) {
-	t.Parallel()
-	m := creates.NewRegistry()
-	first := creates.NewCreate(7, "Visit", 1000, "first", noon, "")
-	second := creates.NewCreate(7, "Visit", 1000, "second", noon, "")
-	note := creates.NewRef(5, noon, "")
-	assert.True(t, m.Claim(first, note, true))
-	m.Recordings.Put(note, creates.Recording{Size: 1000})
-	assert.Equal(t, creates.Explained, m.Knows(second, time.Time{}, nil, note))
-	assert.False(t, m.Claim(second, note, true))
-	m.SetDeleted(5)
-	assert.Equal(t, creates.Excluded, m.Knows(second, time.Time{}, nil, note))
-	assert.Equal(t, creates.Excluded, m.Knows(second, time.Time{}, []creates.Ref{{ID: 5}}, note))
-	assert.Zero(t, m.Recordings.Get(note))
-	assert.Equal(t, note, m.View(first).Note, "that one is still its own")
+	assert.EqualValues(t, 100, m.Users.Get("99").ID)
+	unknown := creates.NewCreate(1, "Visit", 5, "", noon.Add(time.Millisecond), "")
+	assert.Zero(t, m.View(unknown, nil, false), "all are resolved")
 }

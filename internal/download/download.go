@@ -102,7 +102,7 @@ func (d *Download) Prepare(req *http.Request) error {
 	}
 	u, err := url.Parse(d.address.URL)
 	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
-		return unexpected("the address of the recording is plain http, or carries a password; it is not used")
+		return unexpected("the address of the recording is plain http, or carries a password; it is not used", ErrAddress)
 	}
 	u.Fragment = ""
 	// The address is all that the request carries of the caller's: storage refuses a token beside a signature, and has no business

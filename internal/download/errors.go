@@ -22,6 +22,7 @@ type Error struct {
 var (
 	ErrSizeMismatch = redact.New("size mismatch")              // what storage sent has another size than Source tells
 	ErrChanged      = redact.New("recording may have changed") // the target has a part of another recording and cannot be rewound
+	ErrAddress      = redact.New("address cannot be used")     // it is not safe to use, now or later
 )
 
 // Then says what could help after a failure.

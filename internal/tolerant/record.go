@@ -178,7 +178,7 @@ func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jso
 		rows = append(rows, *new(T))
 		row := &rows[len(rows)-1]
 		if fill(row, d); id(row) < 1 {
-			d.Fail("a record with an id")
+			d.Fail("a record with an id and what it must have besides")
 		}
 		d.Flush() // before the row may move
 	}

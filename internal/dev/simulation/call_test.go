@@ -25,6 +25,8 @@ type call struct {
 	note        int64                     // that it is about
 	fact        *fact                     // of that note, when the call began; nil: there never was one
 	fingerprint string                    // of the recording
+	wish        string                    // that the call is about
+	foreign     bool                      // it asks as somebody whose lists show other notes
 	unchanged   *clinicaldoc.ProgressNote // as the program read it
 	readAt      time.Time                 // when that was
 	began       time.Time
@@ -53,6 +55,7 @@ type call struct {
 	lastPage   int           // the highest page that it asked for
 	travelled  time.Duration // how long requests were under way
 	observed   []observation
+	useless    []*fact // notes whose addresses it was given and cannot use
 	firstWrite time.Time
 	shownAt    time.Time
 	texts      map[int64]texts    // of the notes, as reads showed them last

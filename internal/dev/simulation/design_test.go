@@ -29,6 +29,13 @@ type design struct {
 	lag    time.Duration // of the replica that serves some of the reads; 0: there is none
 	cached time.Duration // the longest that a proxy serves a list from its cache; 0: there is none
 
+	variation variation
+	rivals    bool // programs in processes of their own upload recordings that look alike
+	machines  bool // each of them on a machine whose clock is its own
+	letters   bool // one recording may be wanted as two notes
+	sameMail  bool // a user of the same number at another tenant has the same address
+	assumes   bool // programs tell the SDK what holds of the service
+
 	ageless bool // the cache says nothing of itself, and leaves the Date as it was
 	storage storage
 	apart   bool // users see their own notes alone, and programs ask as the wrong one now and then
@@ -82,6 +89,7 @@ const (
 	serviceDate dateKind = iota
 	noDate
 	skewedDate // of a proxy whose clock is off
+	stillDate  // always the same
 )
 
 const day = 24 * time.Hour
@@ -98,7 +106,7 @@ func newDesign(seed uint64) design {
 		dictates:  true, yesterday: d.chance(0.2), manyOlder: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
 	}
 	for kind := range faultKinds {
-		if d.chance(0.5) && (kind != bloated || d.chance(0.1)) {
+		if d.chance(0.5) && (kind != bloated || d.chance(0.1)) && kind != queued {
 			w.faults = append(w.faults, kind)
 		}
 	}
@@ -118,6 +126,7 @@ func newDesign(seed uint64) design {
 	w.storage = newStorage(drawsAt(seed, hashOf("storage")), w.sizes)
 	w.mum, w.blunt = mix(seed, 80)%2 == 0, mix(seed, 81)%2 == 0
 	w.ageless, w.apart = mix(seed, 78)%2 == 0, mix(seed, 79)%4 == 0
+	w.assumes = drawsAt(seed, hashOf("assumes")).chance(0.5)
 	if w.quiet {
 		w.calmDown()
 	} else {
@@ -247,6 +256,10 @@ func (w *design) makeSpecial(d *draws) {
 			w.faults = append(w.faults, unavailable, tooMany, barred, webPage, unheard, silent, slow)
 		}
 		w.blocks = choice == 11
+	default:
+		if d.chance(0.3) {
+			w.vary(d)
+		}
 	}
 }
 
@@ -297,7 +310,7 @@ func (w design) tellsDeletions() bool {
 // tellsEnd reports whether a list can be shown to be whole: one that comes at once only by its other order.
 func (w design) tellsEnd() bool {
 	shown := !w.unsorted && w.variant.Times == clinicaldoctest.TimeMicroseconds
-	return !w.strange && (w.variant.Pagination != clinicaldoctest.PaginationNone || shown)
+	return !w.strange && !w.countsDeleted && (w.variant.Pagination != clinicaldoctest.PaginationNone || shown)
 }
 
 // tellsTotals reports whether that is by their number, which a birth makes up for.
@@ -314,7 +327,7 @@ func (w design) sizeCount() int {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, focus %s, %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, many older %t, pages %d, times %d, prefetch %t, ingest %t, manners %+v, faults %v",
+	return fmt.Sprintf("quiet %t, focus %s, %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, many older %t, pages %d, times %d, prefetch %t, ingest %t, variation %s, assumes %t, storage %+v, manners %+v, faults %v",
 		w.quiet, w.focus, w.protocol, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
-		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.manyOlder, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.manners, w.faults)
+		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.manyOlder, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.variation, w.assumes, w.storage, w.manners, w.faults)
 }

@@ -35,6 +35,9 @@ type manners struct {
 	unsorted bool          // its lists come in an order of their own, whatever is asked for
 	lists    time.Duration // the longest that a list takes
 	uploads  time.Duration // the longest that an upload takes
+	titles   bool          // it names notes itself once they are processed
+
+	countsDeleted bool // its totals count notes that were deleted
 }
 
 // sizeKind is what the service tells of a recording's size.
@@ -86,10 +89,10 @@ func unmuted(query string) string { return strings.ReplaceAll(query, mumPrefix, 
 // refusal is what the service says on its own to a request that the box would accept; nil: nothing.
 func (t *trip) refusal() *http.Response {
 	r := t.request
-	if r.id() != 0 && r.call.token == strangerToken { // users see their own notes alone
+	if r.id() != 0 && r.call.foreign { // users see their own notes alone
 		return respond(http.StatusNotFound, "application/json", `{"message":"Resource not found"}`)
 	}
-	if r.lists() && r.call.token == strangerToken {
+	if r.lists() && r.call.foreign {
 		return respond(http.StatusOK, "application/json", `{"data":[],"links":{},"meta":{"current_page":1,"last_page":1,"total":0}}`)
 	}
 	if t.world.design.refuses && r.method == http.MethodPut && r.signs() && t.world.service.look(r.id()).Stage == clinicaldoctest.StageSigned {
@@ -135,12 +138,21 @@ func (t *trip) mannered(resp *http.Response) *http.Response {
 	}
 	address := t.request.addresses()
 	hides := w.hides && t.request.lists() && t.request.call.op == "list" && t.extent%5 == 0 && time.Now().Before(t.world.calm)
-	if resp.StatusCode >= 300 || t.request.storage || !address && !hides && w.plain() {
+	user := t.request.namesUser() && w.namesTenants()
+	counts := w.countsDeleted && t.request.lists() && !t.request.call.foreign
+	rewritten := address || hides || user || counts || !w.plain()
+	if resp.StatusCode >= 300 || t.request.storage || !rewritten {
 		return resp
 	}
 	body, _ := io.ReadAll(resp.Body)
 	if hides {
 		body = t.hidden(body)
+	}
+	if counts {
+		body = t.withDeleted(body)
+	}
+	if user {
+		body = t.asUser(body)
 	}
 	if address {
 		body = bytes.ReplaceAll(body, []byte(t.world.service.primary.StorageURL), []byte(storageURL))

@@ -41,11 +41,12 @@ const (
 	barred                          // 403 or 501 of something in between
 	oddPart                         // a note of which one part that it need not have cannot be read
 	bloated                         // a list of far too many rows
+	queued                          // 202 with the id of a job: carried out, not, or late
 	faultKinds
 )
 
 func (k faultKind) String() string {
-	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page", "302", "garbled", "mixed up", "barred", "odd part", "bloated"}[k]
+	return [...]string{"refused", "cut", "lost", "unheard", "502", "503", "504", "silent", "429", "slow", "breaks off", "web page", "302", "garbled", "mixed up", "barred", "odd part", "bloated", "queued"}[k]
 }
 
 // fate is what becomes of the commit.
@@ -94,6 +95,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	t.prepare(d)
+	t.drawJob(drawsAt(d.key, hashOf("job")))
 	t.meddle(d, place)
 	t.request.attempt, t.request.knew = c.asked(r, n.world), c.knows()
 	if r.writes() && r.id() != 0 {
@@ -156,8 +158,9 @@ type trip struct {
 	keptAt *atomic.Pointer[time.Time]
 	extent int // of what arrives when something is cut, or of what is asked for
 
-	unused bool // nothing has left: the connection was not fit for it
-	spared bool // the response has nothing that the fault could spoil
+	job    int64 // that a response names instead of the note
+	unused bool  // nothing has left: the connection was not fit for it
+	spared bool  // the response has nothing that the fault could spoil
 }
 
 // prepare makes all choices before the request leaves.
@@ -172,8 +175,8 @@ func (t *trip) prepare(d *draws) {
 	}
 	t.late = min(d.within(t.world.design.late), 10*time.Minute-t.world.design.lag) // replicas have it within Settle
 	t.copied = t.world.service.replica != nil && !t.request.writes() && !t.request.storage && !t.request.addresses() && d.chance(0.5)
-	t.copied = t.copied && t.request.call.token != strangerToken
-	t.cached = t.world.design.cached > 0 && t.request.call.token != strangerToken && t.request.call.op == "find" && t.request.lists()
+	t.copied = t.copied && !t.request.call.foreign
+	t.cached = t.world.design.cached > 0 && !t.request.call.foreign && t.request.call.op == "find" && t.request.lists()
 	t.extent = d.below(1 << 20)
 	switch t.fault {
 	case lost, tooMany, barred:
@@ -182,6 +185,10 @@ func (t *trip) prepare(d *draws) {
 		t.fate = pick(d, atOnce, never)
 	case gatewayTimeout, silent, webPage:
 		t.fate = pick(d, atOnce, never, later)
+	case queued:
+		if t.request.creates() {
+			t.fate = pick(d, atOnce, never, later)
+		}
 	default:
 		t.fate = atOnce
 	}
@@ -278,6 +285,11 @@ func (t *trip) travel(ctx context.Context) (*http.Response, error) {
 	case silent:
 		<-ctx.Done()
 		return nil, ctx.Err()
+	case queued:
+		if t.request.creates() {
+			return t.dated(t.jobResponse()), nil
+		}
+		return t.dated(<-response), nil
 	default:
 		return t.spoilt(t.dated(<-response)), nil
 	}
@@ -418,6 +430,8 @@ func (t *trip) dated(resp *http.Response) *http.Response {
 		return resp
 	case skewedDate:
 		now = now.Add(t.world.design.skew)
+	case stillDate:
+		now = t.world.began.Add(t.world.design.clock)
 	}
 	resp.Header.Set("Date", now.UTC().Format(http.TimeFormat))
 	return resp

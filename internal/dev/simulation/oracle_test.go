@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -249,6 +250,30 @@ func (c *call) checkBounds() {
 		w.violate("late", "%s took %s", c.op, took)
 	}
 	w.count("requests of "+c.op, c.requests)
+	w.countHighest("requests of "+c.op, c.requests)
+}
+
+// longestSearch is how long a search takes at most, whatever clocks show.
+const longestSearch = 12 * time.Hour
+
+// checkPatience looks whether a search waited for what cannot come.
+func (c *call) checkPatience() {
+	if took := time.Since(c.began); took > longestSearch {
+		c.program.world.violate("late", "a search took %s", took)
+	}
+}
+
+// refuseAddress takes in that a search was given an address that it can never use: to ask for it again does not help.
+func (c *call) refuseAddress(f *fact) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.op != "find" {
+		return
+	}
+	if slices.Contains(c.useless, f) {
+		c.program.world.violate("flood", "a search asks again for an address of note %d that it can never use", f.id)
+	}
+	c.useless = append(c.useless, f)
 }
 
 // maxRequests is far above what any world needs.
@@ -269,7 +294,7 @@ func (w *world) checkFlood() {
 // countReason counts why a lost create is undecided in the end, by whether its note is there and its recording as it was sent.
 func (w *world) countReason(r *recording) {
 	_, reason, _ := strings.Cut(r.lost.Err.Error(), "was created: ")
-	f, s := w.service.birth(r.fingerprint), w.design.storage
+	f, s := w.service.birth(r.wish()), w.design.storage
 	state := "no note"
 	switch {
 	case f != nil && !f.died().IsZero():

@@ -28,7 +28,8 @@ type program struct {
 	known   []int64                     // notes that it was told of
 	made    []*clinicaldoc.ProgressNote // the same, by id and time
 	pending []*recording
-	left    bool // it has revoked its token
+	last    []*recording // what the program still asks about at the end
+	left    bool         // it has revoked its token
 
 	responses []keptResponse
 }
@@ -56,7 +57,7 @@ func newProgram(w *world, number int, team []*program) *program {
 	p := &program{being: being{world: w, name: fmt.Sprintf("p%d", number), number: number}, group: number, token: firstToken}
 	p.network = &network{being: &p.being, asked: map[string]int{}}
 	p.known = slices.Clone(w.service.editable)
-	if w.design.patientless {
+	if w.design.patientless || w.design.rivals {
 		p.group = 0 // only the patient tells their notes apart
 	}
 	if w.design.secondUser && number > 0 && number == w.design.programs-1 {
@@ -90,11 +91,22 @@ func (p *program) newClient() *clinicaldoc.Client {
 				c.start(info.Operation)
 			}
 			return ctx
-		}}))
+		}}),
+		clinicaldoc.WithAssumptions(p.assumptions()))
 	if err != nil {
 		panic(err)
 	}
 	return client
+}
+
+// assumptions is what the program states about the service, all of it true.
+func (p *program) assumptions() clinicaldoc.Assumptions {
+	if !p.world.design.assumes {
+		return clinicaldoc.Assumptions{}
+	}
+	return clinicaldoc.Assumptions{
+		RecordingsUnchanged: p.world.design.recordingsUnchanged(), NamesUnchanged: p.world.design.namesUnchanged(),
+	}
 }
 
 func (p *program) live(ctx context.Context) {
@@ -134,13 +146,15 @@ func (p *program) starts() []time.Duration {
 // settle is the calm end of the day: what is still open is asked once more, and a list must be whole.
 func (p *program) settle(ctx context.Context) {
 	if p.world.design.restarts && !p.world.design.shared {
-		p.restart(ctx)
+		p.restart()
 	}
-	open := p.pending
+	p.last = p.pending
 	p.pending = nil
-	for _, r := range open {
-		if r.lost != nil && !p.find(ctx, r, 30*time.Minute) && r.lost != nil {
+	for _, r := range p.last {
+		if r.lost != nil && !p.find(ctx, r, p.lastLimit()) && r.lost != nil {
 			p.world.count("lost creates undecided at the end", 1)
+			p.world.count(candidates+strconv.Itoa(len(r.lost.Candidates)), 1)
+			p.checkCandidates(r)
 			p.world.countReason(r)
 		}
 	}
@@ -160,6 +174,28 @@ func (p *program) settle(ctx context.Context) {
 			p.world.violate("response", "one that was kept has changed")
 		}
 	}
+}
+
+// checkCandidates counts whether the candidates of an undecided create include its note, where there is one.
+func (p *program) checkCandidates(r *recording) {
+	own := p.world.service.birth(r.wish())
+	if own == nil || !own.died().IsZero() || len(r.lost.Candidates) == 0 {
+		return
+	}
+	if slices.Contains(r.lost.Candidates, own.id) {
+		p.world.count("candidates with the note", 1)
+		return
+	}
+	p.world.count("candidates without the note", 1)
+}
+
+// lastLimit is how long a program waits for a last verdict. Where the Date stands still only the SDK's own bounds end a
+// search.
+func (p *program) lastLimit() time.Duration {
+	if p.world.design.date == stillDate {
+		return 2 * day
+	}
+	return 30 * time.Minute
 }
 
 // shares are how often programs do each thing, in hundredths, by what the world is about.
@@ -250,26 +286,46 @@ func (p *program) newRecording(d *draws) *recording {
 	audio += sound(100 + 20*p.group + d.below(p.world.design.sizeCount()) - len(audio))
 	sum := sha256.Sum256([]byte(audio))
 	r := &recording{fingerprint: hex.EncodeToString(sum[:])}
-	r.params = clinicaldoc.CreateNoteParams{Name: p.noteName(d), PatientID: p.patient(d), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte(audio))}
-	if !p.world.design.renames && d.chance(0.3) {
+	file := pick(p.draws("format"), "a.wav", "a.wav", "a.mp3", "a.m4a")
+	r.params = clinicaldoc.CreateNoteParams{
+		Name: p.noteName(d), PatientID: p.patient(d), PromptID: 1, Audio: clinicaldoc.AudioBytes(file, []byte(audio)),
+	}
+	if p.world.design.namesUnchanged() && d.chance(0.3) {
 		r.unique = true
 		r.params.Name = fmt.Sprintf("%s %s %s.%03d", nameMark, uniqueMark, p.name, p.step)
 	}
 	return r
 }
 
-// record brings a recording to the service as the documentation says: what is lost is looked for, and created again only if
-// it surely was not.
+// record brings a recording to the service, now and then as two notes.
 func (p *program) record(ctx context.Context, d *draws) {
 	r := p.newRecording(d)
+	p.bring(ctx, d, r)
+	if more := p.draws("letter"); p.world.design.letters && more.chance(0.6) {
+		p.bring(ctx, more, r.letter())
+	}
+}
+
+// goOn works with a note that has just been made.
+func (p *program) goOn(ctx context.Context, d *draws, r *recording) {
+	f := p.world.service.birth(r.wish())
+	if f == nil {
+		return // the SDK was wrong, as the oracle has noted
+	}
+	if d.chance(0.15) && !p.world.design.variant.ReuseIDs {
+		p.wait(ctx, d, f.id, true)
+	}
+	if p.world.design.focus == onEdits && d.chance(0.4) || p.world.design.slowly { // nobody has waited for it
+		p.sign(ctx, d, f.id)
+	}
+}
+
+// bring creates a note as the documentation says: it searches for what is lost, and creates it again only if it was not
+// created.
+func (p *program) bring(ctx context.Context, d *draws, r *recording) {
 	for range 3 {
 		if p.create(ctx, r) {
-			if d.chance(0.15) && !p.world.design.variant.ReuseIDs {
-				p.wait(ctx, d, p.world.service.birth(r.fingerprint).id, true)
-			}
-			if p.world.design.focus == onEdits && d.chance(0.4) || p.world.design.slowly { // nobody has waited for it
-				p.sign(ctx, d, p.world.service.birth(r.fingerprint).id)
-			}
+			p.goOn(ctx, d, r)
 			return
 		}
 		if r.lost == nil {
@@ -278,7 +334,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 		p.world.count("lost creates", 1)
 		if p.world.design.restarts && !p.world.design.shared && d.chance(0.5) {
 			p.pending = append(p.pending, r)
-			p.restart(ctx)
+			p.restart()
 			p.pending = p.pending[:len(p.pending)-1]
 		}
 		if !p.world.design.quiet && (d.chance(0.15) || p.world.design.focus == onLosses && d.chance(0.3)) { // who does not ask at once must not make others err
@@ -300,6 +356,7 @@ func (p *program) record(ctx context.Context, d *draws) {
 func (p *program) create(ctx context.Context, r *recording) bool {
 	c := p.begin("create")
 	c.fingerprint = r.fingerprint
+	c.wish = r.wish()
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	params := r.params
@@ -307,7 +364,7 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 		params.BeforeCommit = func(context.Context) error { return errFullDisk }
 	}
 	r.tries++
-	note, err := p.client.Notes.Create(ctx, params)
+	note, err := p.client.Notes.Create(ctx, params, p.tenant()...)
 	var mixed *clinicaldoc.ConflictError
 	if errors.As(err, &mixed) && errors.Is(err, clinicaldoc.ErrPatientMismatch) {
 		p.world.say(p.name, "   create: %s", err)
@@ -331,27 +388,22 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 
 // told is the SDK's word that this note was made of the recording.
 func (p *program) told(c *call, r *recording, note *clinicaldoc.ProgressNote) {
+	if !p.world.service.isOf(note.ID, r.fingerprint, r.params.Name, p.name, c.began) {
+		p.world.violate("wrong note", "%s says note %d, which is not the recording's", c.op, note.ID)
+		return
+	}
 	p.known = append(p.known, note.ID)
 	slices.Sort(p.known)
 	p.made = append(p.made, &clinicaldoc.ProgressNote{ID: note.ID, CreatedAt: note.CreatedAt})
-	if !p.world.service.isOf(note.ID, r.fingerprint, c.began) {
-		p.world.violate("wrong note", "%s says note %d, which is not the recording's", c.op, note.ID)
-	}
 }
 
 // restart is a new process that has only what was kept on disk.
-func (p *program) restart(ctx context.Context) {
+func (p *program) restart() {
 	p.world.count("restarts", 1)
 	p.client = p.newClient()
 	p.pending = slices.DeleteFunc(p.pending, func(r *recording) bool { return r.lost == nil }) // decided meanwhile
 	for _, r := range p.pending {
 		r.lost = p.stored(r.lost)
-	}
-	// The new client learns of the losses from being asked about them.
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	for _, r := range p.pending {
-		_, _ = p.client.Notes.FindCreated(ended, r.lost, p.finding(r.unique))
 	}
 }
 
@@ -377,7 +429,7 @@ func (p *program) elsewhere(kept []byte, there bool) *clinicaldoc.OutcomeUnknown
 	for _, name := range []string{"sent_at", "lost_at", "clock_read_at"} {
 		text, _ := members[name].(string)
 		if at, err := time.Parse(time.RFC3339Nano, text); err == nil && !there {
-			members[name] = at.Add(p.world.design.machine).Truncate(p.world.design.precision).Format(time.RFC3339Nano)
+			members[name] = at.Add(p.machine()).Truncate(p.world.design.precision).Format(time.RFC3339Nano)
 		}
 	}
 	kept, _ = json.Marshal(members)
@@ -393,10 +445,12 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 	p.askWrongly(ctx, r)
 	c := p.begin("find")
 	c.limit = limit
+	c.wish = r.wish()
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	response := new(clinicaldoc.Response)
-	note, err := p.client.Notes.FindCreated(ctx, r.lost, p.finding(r.unique), clinicaldoc.WithResponse(response))
+	options := append(p.tenant(), clinicaldoc.WithResponse(response))
+	note, err := p.client.Notes.FindCreated(ctx, r.lost, p.finding(r), options...)
 	p.responses = append(p.responses, keptResponse{response, response.Header.Clone(), string(response.Body)})
 	since := time.Since(r.lost.LostAt)
 	var undecided *clinicaldoc.OutcomeUnknownError
@@ -415,6 +469,7 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 		r.lost = nil
 	case errors.As(err, &undecided):
 		c.end(err)
+		c.checkPatience()
 		p.world.count("reached: undecided", 1)
 		r.lost = undecided
 		p.pending = append(p.pending, r)
@@ -428,21 +483,24 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 // there is no note.
 func (p *program) askWrongly(ctx context.Context, r *recording) {
 	d := p.draws("wrong " + strconv.Itoa(r.tries))
-	if !p.world.design.apart || !d.chance(0.3) {
+	often := 0.3
+	if p.world.design.namesTenants() {
+		often = 0.8
+	}
+	if !p.world.design.apart || !d.chance(often) {
 		return
 	}
 	elsewhere, err := clinicaldoc.NewClient("https://elsewhere.clinicaldoc.test", p.token, clinicaldoc.WithHTTPClient(&http.Client{Transport: way{}}))
 	if err != nil {
 		panic(err)
 	}
-	for _, ask := range []struct {
-		client *clinicaldoc.Client
-		token  string
-	}{{elsewhere, p.token}, {p.client, strangerToken}} {
+	for _, ask := range p.wrongAsks(elsewhere) {
 		c := p.begin("find")
 		c.limit, c.token = 12*time.Minute, ask.token
+		c.foreign = true
 		limited, cancel := c.context(ctx)
-		_, err := ask.client.Notes.FindCreated(limited, p.stored(r.lost), p.finding(r.unique), clinicaldoc.WithToken(ask.token))
+		options := append(ask.options, clinicaldoc.WithToken(ask.token))
+		_, err := ask.client.Notes.FindCreated(limited, p.stored(r.lost), p.finding(r), options...)
 		cancel()
 		c.checkBounds()
 		p.world.count("reached: asked at the wrong place, or as the wrong user", 1)
@@ -452,31 +510,66 @@ func (p *program) askWrongly(ctx context.Context, r *recording) {
 	}
 }
 
+// wrongAsk is a question to a service, or as a user or for a tenant, whose lists do not show the note.
+type wrongAsk struct {
+	client  *clinicaldoc.Client
+	token   string
+	options []clinicaldoc.CallOption
+}
+
+func (p *program) wrongAsks(elsewhere *clinicaldoc.Client) []wrongAsk {
+	if p.world.design.variation == tenantByHeader {
+		return []wrongAsk{
+			{p.client, p.token, []clinicaldoc.CallOption{clinicaldoc.WithHeader(tenantHeader, "other")}},
+			{p.newClient(), p.token, nil},
+		}
+	}
+	return []wrongAsk{{elsewhere, p.token, nil}, {p.client, strangerToken, nil}, {p.newClient(), strangerToken, nil}}
+}
+
+// tenant selects the tenant of the program's calls, where that is not done by the token.
+func (p *program) tenant() []clinicaldoc.CallOption {
+	if p.world.design.variation != tenantByHeader {
+		return nil
+	}
+	return []clinicaldoc.CallOption{clinicaldoc.WithHeader(tenantHeader, "own")}
+}
+
+// machine is how far the clock was ahead, or behind, that the program lived by before it was restarted.
+func (p *program) machine() time.Duration {
+	if p.world.design.machines && p.number > 0 {
+		d := drawsAt(p.world.seed, uint64(p.number), hashOf("machine"))
+		return pick(d, 5*time.Minute, time.Hour, -5*time.Minute, -time.Hour)
+	}
+	return p.world.design.machine
+}
+
 // finding excludes what the program knows, in some worlds also notes of which it has kept no more than the id.
-func (p *program) finding(unique bool) clinicaldoc.FindCreatedParams {
-	params := clinicaldoc.FindCreatedParams{UniqueName: unique, ExcludeNotes: p.made, TrustPatientFilter: p.world.design.unnamed}
-	switch {
-	case !p.world.design.variant.ReuseIDs:
-		params.ExcludeIDs = p.known
-	case p.world.seed%2 == 0:
+func (p *program) finding(r *recording) clinicaldoc.FindCreatedParams {
+	params := clinicaldoc.FindCreatedParams{
+		UniqueName: r.unique, Exclude: slices.Clip(p.made), TrustPatientFilter: p.world.design.unnamed,
+	}
+	if !p.world.design.variant.ReuseIDs {
 		for _, id := range p.known {
-			params.ExcludeNotes = append(slices.Clip(params.ExcludeNotes), &clinicaldoc.ProgressNote{ID: id})
+			params.Exclude = append(params.Exclude, &clinicaldoc.ProgressNote{ID: id})
+		}
+	}
+	for _, other := range slices.Concat(p.pending, p.last) {
+		if other != r && other.lost != nil {
+			params.Unresolved = append(params.Unresolved, other.lost)
 		}
 	}
 	return params
 }
 
 // notCreated is the SDK's word that no note was made of the recording. What a clinician has deleted meanwhile nobody can
-// see, nor that a renamed note of another size is the one, if it seems to be older by more than clocks may differ.
+// see.
 func (p *program) notCreated(r *recording) {
-	f := p.world.service.birth(r.fingerprint)
+	f := p.world.service.birth(r.wish())
 	switch {
 	case f == nil:
 	case !f.died().IsZero():
 		p.world.count("reached: deleted before it was found", 1)
-		return
-	case p.world.design.machine > 15*time.Minute && p.world.design.sizes != told && strings.HasPrefix(p.world.service.look(f.id).Name, renamed):
-		p.world.count("reached: sent by a clock that was too far off", 1)
 		return
 	}
 	r.call.deny()

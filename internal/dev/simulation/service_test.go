@@ -53,18 +53,28 @@ type service struct {
 	editable []int64          // notes to work on
 	older    []int64          // notes of long ago, all complete
 	tapes    []int64          // notes with a long recording, and one of nothing but silence
-	births   map[string]*fact // of the programs, by the recording's fingerprint; the last one that lives, or died last
+	births   map[string]*fact // of the programs, by what was wanted; the last one that lives, or died last
+	places   map[string]*fact // notes by the paths of their recordings in storage
 }
 
 // fact is the truth about one note.
 type fact struct {
 	id          int64
 	fingerprint string
+	name        string // that it was created with
 	patient     int64
 	born        time.Time
 	death       atomic.Int64 // in Unix nanoseconds, as listeners look at any time; 0: it lives
 	by          *call        // that made it; nil: a clinician
 	changes     []change
+}
+
+// wish is what the note was wanted of.
+func (f *fact) wish() string { return wish(f.fingerprint, f.name) }
+
+// isOthers reports whether the note is of the recording, and of nobody's wish or another actor's.
+func (f *fact) isOthers(fingerprint, actor string) bool {
+	return f.fingerprint == fingerprint && (f.by == nil || f.by.program.name != actor)
 }
 
 // died is when the note was deleted; zero if it lives.
@@ -85,7 +95,7 @@ type change struct {
 }
 
 func newService(w *world) *service {
-	s := &service{world: w, notes: map[int64]*fact{}, births: map[string]*fact{}, cache: cache{}}
+	s := &service{world: w, notes: map[int64]*fact{}, births: map[string]*fact{}, places: map[string]*fact{}, cache: cache{}}
 	s.primary = newBox(w.design, w.design.clock)
 	if w.design.lag > 0 {
 		s.replica = newBox(w.design, w.design.clock-w.design.lag)
@@ -243,8 +253,8 @@ func (s *service) handleWrite(box *clinicaldoctest.Server, r request) *http.Resp
 
 func (s *service) recordBirth(r request) {
 	n := slices.MaxFunc(s.primary.Notes(), func(a, b clinicaldoctest.Note) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	f := &fact{id: n.ID, fingerprint: n.AudioSHA256, patient: n.PatientID, born: time.Now(), by: r.call}
-	s.world.born(f, s.births[f.fingerprint])
+	f := &fact{id: n.ID, fingerprint: n.AudioSHA256, name: n.Name, patient: n.PatientID, born: time.Now(), by: r.call}
+	s.world.born(f, s.births[f.wish()])
 	if station := s.world.station; station != nil {
 		station.bornAfter(f, r.sent)
 	}
@@ -257,8 +267,9 @@ func (s *service) recordBirth(r request) {
 	}
 	s.notes[n.ID] = f
 	if r.call != nil { // a note that others make of the same recording is not the program's
-		s.births[f.fingerprint] = f
+		s.births[f.wish()] = f
 	}
+	s.giveTitle(f)
 	s.uploadAgain(r, n)
 	if s.world.design.doubles && r.call != nil {
 		s.world.running.Go(func() { s.double(r.call.program, n) })
@@ -314,24 +325,25 @@ func (s *service) fact(id int64) *fact {
 	return s.notes[id]
 }
 
-// birth returns the note that was made of a recording; nil if there is none.
-func (s *service) birth(fingerprint string) *fact {
+// birth returns the note that was made for a wish; nil if there is none.
+func (s *service) birth(wish string) *fact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.births[fingerprint]
+	return s.births[wish]
 }
 
-// isOf reports whether the note that has this id, or had it since that time, was made of the recording by a program; where
-// that has none, or a list may not show it, another's will do: nobody can tell them apart.
-func (s *service) isOf(id int64, fingerprint string, since time.Time) bool {
-	own, f := s.birth(fingerprint), s.fact(id)
+// isOf reports whether the note that has this id, or had it since that time, was made for what the actor wanted; where
+// that has none, or a list may not show it, the note that another made of the recording will do: nobody can tell them
+// apart. What the actor itself wanted of the recording besides is another note.
+func (s *service) isOf(id int64, fingerprint, name, actor string, since time.Time) bool {
+	own, f := s.birth(wish(fingerprint, name)), s.fact(id)
 	if own != nil && own.id == id && (own == f || own.died().After(since)) {
 		return true
 	}
 	s.mu.Lock()
-	had := slices.ContainsFunc(s.former, func(f *fact) bool { return f.id == id && f.fingerprint == fingerprint && f.died().After(since) })
+	had := slices.ContainsFunc(s.former, func(f *fact) bool { return f.id == id && f.isOthers(fingerprint, actor) && f.died().After(since) })
 	s.mu.Unlock()
-	others := (had || f != nil && f.fingerprint == fingerprint) && (own == nil || !own.died().IsZero() || s.world.design.strange)
+	others := (had || f != nil && f.isOthers(fingerprint, actor)) && (own == nil || !own.died().IsZero() || s.world.design.strange)
 	if others {
 		s.world.count("reached: the same recording by others", 1)
 	}

@@ -16,11 +16,13 @@ import (
 )
 
 var (
-	from  = flag.Uint64("from", 1, "seed of the first world")
-	seeds = flag.Uint64("seeds", 12, "how many worlds")
-	first = flag.Bool("first", false, "end with the first world that breaks a promise")
-	quiet = flag.Bool("quiet", false, "live only in worlds of a good day")
-	show  = flag.Uint64("show", 0, "seed of a world to print")
+	from   = flag.Uint64("from", 1, "seed of the first world")
+	seeds  = flag.Uint64("seeds", 12, "how many worlds")
+	first  = flag.Bool("first", false, "end with the first world that breaks a promise")
+	quiet  = flag.Bool("quiet", false, "live only in worlds of a good day")
+	reduce = flag.Bool("reduce", true, "reduce a scenario that breaks a promise to its fewest events, and print it")
+	varied = flag.String("variation", "", "run only scenarios of this variation, or of any")
+	show   = flag.Uint64("show", 0, "seed of a world to print")
 )
 
 // season is many worlds.
@@ -29,22 +31,33 @@ type season struct {
 	mu      sync.Mutex
 	total   tally
 	kinds   map[string]tally    // the same, by the kind of world
-	stores  map[string]tally    // and of its storage, without quiet ones
+	stores  map[string]tally    // by its storage and by what programs assume, without quiet ones
+	assumed map[string]tally    // by the kind of world and by what programs assume
+	plain   map[string]tally    // by good and drawn storage and by what programs assume, without variations and quiet ones
+	varied  map[string]tally    // by variation and by what programs assume
 	broken  map[string][]uint64 // seeds by the kind of the broken promise
+	wrong   map[string][]uint64 // seeds by variation and by the kind of the broken promise
 	stopped atomic.Bool
 }
 
 // live runs the worlds of n seeds on all cores.
 func (s *season) live(t *testing.T, from, n uint64) {
 	t.Helper()
-	s.total, s.kinds, s.stores, s.broken = tally{}, map[string]tally{}, map[string]tally{}, map[string][]uint64{}
+	s.total = tally{}
+	s.kinds = map[string]tally{}
+	s.stores = map[string]tally{}
+	s.assumed = map[string]tally{}
+	s.plain = map[string]tally{}
+	s.varied = map[string]tally{}
+	s.broken = map[string][]uint64{}
+	s.wrong = map[string][]uint64{}
 	var next atomic.Uint64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < n && !s.stopped.Load(); i = next.Add(1) - 1 {
 				w := newWorld(from + i)
-				if *quiet && !w.design.quiet {
+				if !w.design.wanted() {
 					continue
 				}
 				w.mute = true
@@ -54,6 +67,12 @@ func (s *season) live(t *testing.T, from, n uint64) {
 		})
 	}
 	workers.Wait()
+}
+
+// wanted reports whether the flags ask for scenarios of this design.
+func (w design) wanted() bool {
+	varies := *varied == "" || *varied == w.variation.String() || *varied == "any" && w.variation != noVariation
+	return varies && (w.quiet || !*quiet)
 }
 
 func (s *season) take(w *world) {
@@ -67,8 +86,17 @@ func (s *season) take(w *world) {
 		}
 		kinds[kind].add(w.tally)
 	}
-	if add(s.kinds, w.design.kind()); !w.design.quiet {
-		add(s.stores, w.design.storage.kind())
+	add(s.kinds, w.design.kind())
+	assumed := ", " + w.design.assumption()
+	add(s.assumed, w.design.kind()+assumed)
+	if !w.design.quiet {
+		add(s.stores, w.design.storage.kind()+assumed)
+	}
+	switch {
+	case w.design.variation != noVariation:
+		add(s.varied, w.design.variation.String()+assumed)
+	case !w.design.quiet:
+		add(s.plain, w.design.storageClass()+assumed)
 	}
 	s.total.add(w.tally)
 	s.total[fmt.Sprintf("worlds of %s", w.design.scale)]++
@@ -82,6 +110,8 @@ func (s *season) take(w *world) {
 	for _, v := range w.violations {
 		if !slices.Contains(s.broken[v.kind], w.seed) {
 			s.broken[v.kind] = append(s.broken[v.kind], w.seed)
+			label := w.design.variation.String() + ": " + v.kind
+			s.wrong[label] = append(s.wrong[label], w.seed)
 		}
 		s.stopped.Store(s.stopped.Load() || *first)
 	}
@@ -104,7 +134,7 @@ func TestWorlds(t *testing.T) {
 		slices.Sort(list)
 		t.Errorf("broken: %s, in %d of %d worlds: seeds %v; again: go test ./internal/dev/simulation -run '^TestWorlds$' -v -from %d -seeds 1",
 			kind, len(list), s.worlds.Load(), list[:min(len(list), 20)], list[0])
-		if !*first {
+		if !*first && *reduce {
 			explain(t, list[0], kind)
 		}
 	}

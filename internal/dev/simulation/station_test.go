@@ -30,14 +30,15 @@ type station struct {
 	recordings []ingest.Recording
 	arrivals   []time.Duration
 	prints     map[string]string // fingerprints by key
+	names      map[string]string // by key
 	lives      int
 
 	mu      sync.Mutex
-	refused map[string]time.Time // when a recording's note was last said not to exist, by fingerprint
+	refused map[string]time.Time // when a recording's note was last said not to exist, by wish
 }
 
 func newStation(w *world, number int) *station {
-	s := &station{being: being{world: w, name: "i0", number: number}, disk: disktest.New(), prints: map[string]string{}, refused: map[string]time.Time{}}
+	s := &station{being: being{world: w, name: "i0", number: number}, disk: disktest.New(), prints: map[string]string{}, names: map[string]string{}, refused: map[string]time.Time{}}
 	d := drawsAt(w.seed, uint64(number), hashOf("recordings"))
 	apart := int64(d.below(2) * 100) // patients of its own, or the programs'
 	if w.design.quiet {
@@ -49,14 +50,31 @@ func newStation(w *world, number int) *station {
 		sum := sha256.Sum256([]byte(audio))
 		key := fmt.Sprintf("recording %d", i)
 		s.prints[key] = hex.EncodeToString(sum[:])
-		s.recordings = append(s.recordings, ingest.Recording{Key: key, Params: clinicaldoc.CreateNoteParams{
+		recording := ingest.Recording{Key: key, Params: clinicaldoc.CreateNoteParams{
 			Name: fmt.Sprintf("%s %d", nameMark, d.below(w.design.names)), PatientID: apart + int64(1+d.below(w.design.patients)), PromptID: 1,
 			Audio: clinicaldoc.AudioBytes("a.wav", []byte(audio)),
-		}})
-		s.arrivals = append(s.arrivals, d.within(w.design.scale))
+		}}
+		s.names[key] = recording.Params.Name
+		s.recordings = append(s.recordings, recording)
+		arrives := d.within(w.design.scale)
+		s.arrivals = append(s.arrivals, arrives)
+		if w.design.letters {
+			s.addLetter(recording, arrives)
+		}
 	}
 	slices.Sort(s.arrivals)
 	return s
+}
+
+// addLetter wants one more note of the recording.
+func (s *station) addLetter(r ingest.Recording, arrives time.Duration) {
+	fingerprint := s.prints[r.Key]
+	r.Key += letterSuffix
+	r.Params.Name += letterSuffix
+	s.prints[r.Key] = fingerprint
+	s.names[r.Key] = r.Params.Name
+	s.recordings = append(s.recordings, r)
+	s.arrivals = append(s.arrivals, arrives)
 }
 
 func (s *station) live(ctx context.Context) {
@@ -281,10 +299,11 @@ func (s *station) judge(result ingest.Result, calm bool) {
 	if calm {
 		s.world.count("ingest, in the end: "+result.Status.String(), 1)
 	}
-	f := s.world.service.birth(fingerprint)
+	name := s.names[result.Recording.Key]
+	f := s.world.service.birth(wish(fingerprint, name))
 	switch result.Status {
 	case ingest.Created, ingest.AlreadyThere:
-		if !s.world.service.isOf(result.NoteID, fingerprint, s.world.began) {
+		if !s.world.service.isOf(result.NoteID, fingerprint, name, s.name, s.world.began) {
 			s.world.violate("wrong note", "%s is said to be note %d", result.Recording.Key, result.NoteID)
 		}
 	case ingest.Refused:
@@ -293,7 +312,7 @@ func (s *station) judge(result ingest.Result, calm bool) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.refused[fingerprint] = time.Now()
+		s.refused[wish(fingerprint, name)] = time.Now()
 	default:
 	}
 }
@@ -302,7 +321,7 @@ func (s *station) judge(result ingest.Result, calm bool) {
 func (s *station) bornAfter(f *fact, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at, said := s.refused[f.fingerprint]; said && sent.Before(at) {
+	if at, said := s.refused[f.wish()]; said && sent.Before(at) {
 		s.world.violate("denied", "note %d was said not to exist", f.id)
 	}
 }

@@ -12,11 +12,15 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-var goodStorage = flag.Bool("goodstorage", false, "storage keeps recordings as they are sent, and works 99 times of 100")
+var onlyStorage = flag.String("storage", "", "run only scenarios with good or with drawn storage")
 
 // storage is how recordings are kept, for those who read them back to compare them.
 type storage struct {
+	good    bool // it keeps recordings as they are sent, and works 99 times of 100
 	form    formKind
+	which   formats       // that it changes
+	later   bool          // only when the note is processed; if that fails it stays as it was sent
+	refused bool          // its addresses are such as the SDK never uses
 	ready   time.Duration // the longest until a recording can be read
 	expires time.Duration // until it cannot any more; 0: never
 	fails   int           // so many requests of 100
@@ -31,6 +35,17 @@ const (
 	remuxed             // of the same length
 	transcoded          // of another
 )
+
+// formats are the recordings that a service changes.
+type formats int
+
+const (
+	allFormats formats = iota
+	allButMP3
+	halfOfWAV
+)
+
+func goodStorage() storage { return storage{good: true, fails: 1} }
 
 func newStorage(d *draws, sizes sizeKind) (s storage) {
 	switch choice := d.below(10); {
@@ -52,8 +67,8 @@ func newStorage(d *draws, sizes sizeKind) (s storage) {
 		s.fails = 30
 	}
 	s.again = d.chance(0.15)
-	if *goodStorage {
-		s = storage{fails: 1}
+	if d.chance(0.4) && *onlyStorage != "drawn" || *onlyStorage == "good" {
+		return goodStorage()
 	}
 	return s
 }
@@ -61,6 +76,14 @@ func newStorage(d *draws, sizes sizeKind) (s storage) {
 // kind is what the report tells worlds apart by: what is the worst for who reads recordings.
 func (s storage) kind() string {
 	switch {
+	case s.good:
+		return "good"
+	case s.refused:
+		return "refused"
+	case s.later:
+		return "re-encodes later"
+	case s.which != allFormats:
+		return "re-encodes some"
 	case s.form != kept:
 		return "re-encodes"
 	case s.fails > 0:
@@ -94,12 +117,27 @@ func (t *trip) fromStorage(resp *http.Response) *http.Response {
 		case s.expires > 0 && age > s.expires:
 			return respond(http.StatusGone, "application/json", `{"message":"Gone"}`)
 		}
+		body, _ := io.ReadAll(resp.Body)
+		t.world.service.notePlace(body, f)
+		if s.refused {
+			body = plainAddress(body)
+			if t.fault < 0 {
+				r.call.refuseAddress(f)
+			}
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		resp.ContentLength = int64(len(body))
 		return resp
 	}
 	if t.extent%100 < s.fails {
 		return respond(http.StatusServiceUnavailable, "application/xml", "<Error/>")
 	}
-	if resp.StatusCode != http.StatusOK || s.form == kept {
+	f := t.world.service.recordingAt(r.path)
+	changed := t.world.service.reencodes(f, resp.Header.Get("Content-Type"))
+	if f != nil {
+		t.checkRival(f, !changed)
+	}
+	if resp.StatusCode != http.StatusOK || !changed {
 		return resp
 	}
 	recording, _ := io.ReadAll(resp.Body)

@@ -175,6 +175,13 @@ func (w *world) count(what string, n int) {
 	w.tally[what] += n
 }
 
+// countHighest keeps the highest number of all.
+func (w *world) countHighest(what string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tally[highest+what] = max(w.tally[highest+what], n)
+}
+
 // lines are the history in the order of time; at one instant a program may ask for several pages at once.
 func (w *world) lines() []string {
 	slices.SortStableFunc(w.history, func(a, b line) int {

@@ -243,7 +243,7 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 		if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
 			return nil, err
 		}
-		s.Doubts = append(s.Doubts, journalDoubt{e.Key.String(), e.State.String(), e.SentAt.UTC(), e.Until, ownWords(e.Why)})
+		s.Doubts = append(s.Doubts, doubtOf(e))
 	}
 	for letter, err := range fleet.DeadLetters(ctx) {
 		if err != nil {

@@ -139,10 +139,11 @@ func unreachable(err error) bool {
 
 // wordsOf says in this command's words what the libraries say in a Go program's. What stands first is looked for first.
 var wordsOf = strings.NewReplacer(
-	"a person has to look (Uploader.Resolve), or AllNew says that it is new", "a person has to look",
-	"a person has to look (Uploader.Resolve)", "a person has to look",
+	"and state which it is, or that it is none (Uploader.Resolve)", `and decide: "clinicaldoc upload resolve"`,
+	"first (Uploader.Resolve)", `first: "clinicaldoc upload resolve"`,
 	"say what became of it (Uploader.Resolve)", `say what became of it by "clinicaldoc upload resolve"`,
 	"; AllNew uploads without that", "",
+	"check the names in WithQueryNames", "check the names in --query",
 	"Repair makes it anew", `"clinicaldoc fleet repair" makes it anew`,
 	"Repair undoes that", `"clinicaldoc fleet repair" undoes that`,
 	": clinicaldoc: ", ": ",

@@ -132,6 +132,7 @@ func (o *uploadOptions) run(ctx context.Context, list func() ([]ingest.Recording
 	// A reader of the results that ends must not end the upload.
 	signal.Ignore(syscall.SIGPIPE)
 	run := newUploadRun(o, recordings)
+	run.compare = client
 	uploader := &ingest.Uploader{
 		Client: client, Workers: o.workers, Total: len(recordings), OnEvent: run.event, MaxPause: o.maxPause,
 		Find: clinicaldoc.FindCreatedParams{Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust},
@@ -176,6 +177,8 @@ type uploadResult struct {
 	Until  time.Time `json:"until,omitzero"`
 	Error  string    `json:"error,omitempty"`
 	File   string    `json:"file,omitempty"`
+	// Candidates are the ids of the notes that a person should compare.
+	Candidates []int64 `json:"candidates,omitempty"`
 }
 
 // uploadSum is the last line of --json.

@@ -131,6 +131,9 @@ func (o *reportOptions) text(w *strings.Builder, r report.Run) {
 		if !x.Until.IsZero() {
 			line("  ", "until", report.Clock(x.Until)+": from then on it can be decided")
 		}
+		for _, candidate := range x.Candidates {
+			line("  ", "compare", candidate.String())
+		}
 		line("  ", "why", x.Error)
 		line("  ", "service", x.Words)
 		for _, field := range slices.Sorted(maps.Keys(x.Fields)) {
@@ -174,20 +177,29 @@ type resolveOptions struct {
 	none bool
 }
 
+// doubt is a recording whose note is unresolved.
+type doubt struct {
+	key        ingest.Key
+	candidates []int64
+}
+
 func newUploadResolve(e *Env) *cobra.Command {
 	o := &resolveOptions{uploadOptions: uploadOptions{Env: e}}
 	c := &cobra.Command{
-		Use: "resolve KEY", Short: "Say what became of a recording in doubt", Args: exactly(1, "the key of a recording, as the report shows it"),
-		Long: `Say what became of a recording in doubt, after looking at the patient's notes: it has become the note that --note names, which is
-read and must be the patient's and no other recording's; or --none, there is no note, and the next upload sends it. The journal keeps
-who said so, and when.`,
-		Example: "  clinicaldoc upload resolve 3f9a2c41d0b2 --note 42\n  clinicaldoc upload resolve 3f9a2c41d0b2 --none",
+		Use: "resolve KEY", Short: "Decide which note a recording has become", Args: exactly(1, "the key of a recording, as the report shows it"),
+		Long: `Decide which note a recording in doubt has become. Without --note and --none, it lists the notes that may be it, with the time
+at which each was created; --reveal adds their names. Compare them with the recording, for example by "clinicaldoc audio get".
+
+--note names the recording's note. The note is read: it must be the patient's, and no other recording may have it. --none states that
+there is no note: the next upload sends the recording. Use it only after checking the patient's notes. The journal keeps who decided,
+and when.`,
+		Example: "  clinicaldoc upload resolve 3f9a2c41d0b2\n  clinicaldoc upload resolve 3f9a2c41d0b2 --note 42\n  clinicaldoc upload resolve 3f9a2c41d0b2 --none",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key = strings.ToLower(args[0])
 			if err := o.checkPlace(); err != nil {
 				return err
 			}
-			if o.none == (o.note != 0) || o.note < 0 {
+			if o.none && o.note != 0 || o.note < 0 {
 				return usagef("say --note ID, or --none")
 			}
 			return o.run(c.Context())
@@ -196,6 +208,7 @@ who said so, and when.`,
 	o.placeFlags(c)
 	c.Flags().Int64Var(&o.note, "note", 0, "it is the note with this `ID`")
 	c.Flags().BoolVar(&o.none, "none", false, "there is no note of it")
+	c.Flags().BoolVar(&o.reveal, "reveal", false, "show the names of the notes that may be it")
 	return c
 }
 
@@ -205,16 +218,20 @@ func (o *resolveOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	var fits []ingest.Key
-	for _, key := range doubts {
-		if strings.HasPrefix(key.String(), o.key) {
-			fits = append(fits, key)
+	var fits []doubt
+	for _, d := range doubts {
+		if strings.HasPrefix(d.key.String(), o.key) {
+			fits = append(fits, d)
 		}
 	}
 	if len(fits) != 1 || len(o.key) < 4 {
 		return &refusedError{fmt.Sprintf("%d recordings in doubt have a key that begins so: nothing was changed", len(fits)), `"clinicaldoc upload status --json" lists what is in doubt`}
 	}
-	err = (&ingest.Uploader{Client: client, Journal: journal}).Resolve(ctx, fits[0], ingest.Resolution{NoteID: o.note, By: whoSays()})
+	key := fits[0].key.String()[:keyDigits]
+	if !o.none && o.note == 0 {
+		return o.showCandidates(ctx, client, key, fits[0].candidates)
+	}
+	err = (&ingest.Uploader{Client: client, Journal: journal}).Resolve(ctx, fits[0].key, ingest.Resolution{NoteID: o.note, By: whoSays()})
 	switch {
 	case errors.Is(err, ingest.ErrKeyReused):
 		return refusedf("note %d is another recording's", o.note)
@@ -227,16 +244,16 @@ func (o *resolveOptions) run(ctx context.Context) error {
 	if o.note != 0 {
 		become = strconv.FormatInt(o.note, 10)
 	}
-	return o.outf("%s\t%s\n", fits[0].String()[:keyDigits], become)
+	return o.outf("%s\t%s\n", key, become)
 }
 
 // openDoubts opens the journal and lists what is in doubt.
-func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []ingest.Key, *clinicaldoc.Client, func(), error) {
+func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []doubt, *clinicaldoc.Client, func(), error) {
 	client, user, err := o.me(ctx)
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	var doubts []ingest.Key
+	var doubts []doubt
 	if o.nats != "" {
 		fleet, conn, err := o.openFleet(ctx, client.BaseURL(), user.ID)
 		if err != nil {
@@ -247,7 +264,7 @@ func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []inges
 				conn.Close()
 				return nil, nil, nil, nil, err
 			}
-			doubts = append(doubts, entry.Key)
+			doubts = append(doubts, doubt{entry.Key, entry.Candidates()})
 		}
 		return fleet.Journal(), doubts, client, conn.Close, nil
 	}
@@ -264,7 +281,7 @@ func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []inges
 	}
 	for _, e := range entries {
 		if e.State == ingest.StateInDoubt || e.State == ingest.StateCommitting {
-			doubts = append(doubts, e.Key)
+			doubts = append(doubts, doubt{e.Key, e.Candidates()})
 		}
 	}
 	return journal, doubts, client, func() { _ = journal.Close() }, nil
@@ -374,4 +391,6 @@ type journalDoubt struct {
 	SentAt time.Time `json:"sent_at,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
 	Why    string    `json:"why,omitempty"`
+	// Candidates are the ids of the notes that a person should compare.
+	Candidates []int64 `json:"candidates,omitempty"`
 }

@@ -35,6 +35,9 @@ type uploadRun struct {
 	doubts     []string // keys
 	worst      error    // of the refused ones
 	broken     error    // of standard output
+
+	compare  *clinicaldoc.Client // reads candidates; nil: they are not read
+	compared int                 // candidates that were read
 }
 
 func newUploadRun(o *uploadOptions, recordings []ingest.Recording) *uploadRun {
@@ -220,14 +223,14 @@ func totalText(p ingest.Progress) string {
 // result prints and records what became of a recording.
 func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 	number := r.numbers[result.Recording.File]
-	line := uploadResult{At: time.Now().UTC().Truncate(time.Millisecond), Key: keyOf(result), Status: result.Status.String(), NoteID: result.NoteID, Until: result.Until}
+	line := uploadResult{At: time.Now().UTC().Truncate(time.Millisecond), Key: keyOf(result), Status: result.Status.String(), NoteID: result.NoteID, Until: result.Until, Candidates: result.Candidates}
 	if number > 0 {
 		line.Size = max(r.size(number), 0)
 	}
 	if result.Err != nil {
 		line.Error = errorText(result.Err)
 	}
-	r.recordResult(&line, result, number)
+	r.recordResult(ctx, &line, result, number)
 	if r.reveal {
 		line.File = result.Recording.File
 	}
@@ -267,7 +270,7 @@ func described(r *ingest.Recording) report.Recording {
 }
 
 // recordResult keeps what became of a recording, with what the service said itself.
-func (r *uploadRun) recordResult(line *uploadResult, result *ingest.Result, number int) {
+func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result *ingest.Result, number int) {
 	kept := described(&result.Recording)
 	kept.At, kept.Key, kept.Status, kept.NoteID, kept.Size, kept.Until, kept.Took, kept.Error = line.At, line.Key, line.Status, line.NoteID, line.Size, line.Until, result.Took.Seconds(), line.Error
 	kept.OwnKey = ""
@@ -279,11 +282,22 @@ func (r *uploadRun) recordResult(line *uploadResult, result *ingest.Result, numb
 	}
 	switch {
 	case result.Status == ingest.InDoubt:
-		kept.Do = fmt.Sprintf("run the same upload again, which asks once more; or look at the patient's notes, then \"clinicaldoc upload resolve %s --note ID\" or \"--none\"", line.Key)
+		kept.Candidates = r.candidates(ctx, result.Candidates)
+		kept.Do = adviceFor(line.Key, len(kept.Candidates) > 0)
 	case result.Err != nil:
 		kept.Do = uploadKind(result.Err).do
 	}
 	r.record.Add(kept)
+}
+
+// adviceFor says what to do about a recording whose note is unresolved.
+func adviceFor(key string, candidates bool) string {
+	compare := "compare it with the patient's notes"
+	if candidates {
+		compare = "compare it with these notes"
+	}
+	return fmt.Sprintf("run the same upload again, which asks once more; if that does not help, %s: "+
+		"\"clinicaldoc upload resolve %s --note ID\" if one is its note, \"--none\" if none is", compare, key)
 }
 
 // line prints a result: above the rows where there are some on the same terminal.

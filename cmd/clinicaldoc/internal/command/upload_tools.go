@@ -79,11 +79,18 @@ func readStatus(ctx context.Context, path string) (journalStatus, error) {
 			} else {
 				s.Underway++
 			}
-			s.Doubts = append(s.Doubts, journalDoubt{e.Key.String(), e.State.String(), e.SentAt.UTC(), e.Until, ownWords(e.Why)})
+			s.Doubts = append(s.Doubts, doubtOf(e))
 		}
 	}
 	slices.SortFunc(s.Doubts, func(a, b journalDoubt) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key)) })
 	return s, err
+}
+
+func doubtOf(e ingest.Entry) journalDoubt {
+	return journalDoubt{
+		Key: e.Key.String(), State: e.State.String(), SentAt: e.SentAt.UTC(), Until: e.Until, Why: ownWords(e.Why),
+		Candidates: e.Candidates(),
+	}
 }
 
 func newUploadSalvage(e *Env) *cobra.Command {

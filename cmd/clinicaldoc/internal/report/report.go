@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -64,6 +65,8 @@ type Recording struct {
 	Took   float64   `json:"seconds,omitempty"`
 	Error  string    `json:"error,omitempty"`
 	Do     string    `json:"do,omitempty"`
+	// Candidates are the notes that a person should compare, the likeliest first.
+	Candidates []Candidate `json:"candidates,omitempty"`
 	// What may name or describe a patient.
 	File    string              `json:"file,omitempty"`
 	Name    string              `json:"name,omitempty"`
@@ -72,6 +75,25 @@ type Recording struct {
 	Prompt  int64               `json:"prompt,omitempty"`
 	Words   string              `json:"service_says,omitempty"`
 	Fields  map[string][]string `json:"service_objects,omitempty"`
+}
+
+// Candidate is a note that may be a recording's.
+type Candidate struct {
+	NoteID    int64     `json:"note_id"`
+	CreatedAt time.Time `json:"created_at,omitzero"` // zero: it could not be read
+	Name      string    `json:"name,omitempty"`      // may name or describe a patient
+}
+
+// String names the note for people.
+func (c Candidate) String() string {
+	text := "note " + strconv.FormatInt(c.NoteID, 10)
+	if !c.CreatedAt.IsZero() {
+		text += ", created " + Clock(c.CreatedAt)
+	}
+	if c.Name != "" {
+		text += ", " + c.Name
+	}
+	return text
 }
 
 // LeftOut is what a folder held and the run did not take.
@@ -128,6 +150,10 @@ func (r Run) Hidden() Run {
 	for i := range r.Recordings {
 		x := &r.Recordings[i]
 		x.File, x.Name, x.OwnKey, x.Patient, x.Prompt, x.Words, x.Fields = "", "", "", 0, 0, "", nil
+		x.Candidates = slices.Clone(x.Candidates)
+		for i := range x.Candidates {
+			x.Candidates[i].Name = ""
+		}
 	}
 	for i := range r.LeftOut {
 		r.LeftOut[i].File = ""

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -70,4 +71,20 @@ func TestThePageIsOneFileAndRunsNothing(t *testing.T) {
 	assert.NotContains(t, page.String(), "<img")
 	assert.NotRegexp(t, `(src|href)="(https?:)?//`, page.String())
 	assert.Contains(t, page.String(), "default-src 'none'")
+}
+
+func TestCandidate_IsNamedByIDAndTime(t *testing.T) {
+	t.Parallel()
+	created := time.Date(2026, 11, 15, 3, 4, 5, 0, time.UTC)
+	candidates := []report.Candidate{{NoteID: 17, CreatedAt: created, Name: "Synthetic name"}, {NoteID: 18}}
+	run := report.Run{Recordings: []report.Recording{{Key: "k", Status: report.InDoubt, Candidates: candidates}}}
+	hidden := run.Hidden().Recordings[0].Candidates
+	assert.Equal(t, "note 17, created "+report.Clock(created), hidden[0].String())
+	assert.Equal(t, "note 18", hidden[1].String())
+	assert.Equal(t, "note 17, created "+report.Clock(created)+", Synthetic name", candidates[0].String(), "the caller's are as they were")
+
+	var page strings.Builder
+	require.NoError(t, report.HTML(&page, []report.Run{run.Hidden()}))
+	assert.Contains(t, page.String(), "compare with note 17, created ")
+	assert.NotContains(t, page.String(), "Synthetic name")
 }

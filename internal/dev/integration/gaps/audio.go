@@ -1,11 +1,14 @@
 package gaps
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -79,4 +82,68 @@ func signatureForm(query url.Values) string {
 	}
 	slices.Sort(keys)
 	return "other parameters: " + names(keys)
+}
+
+// askKept uploads a recording of each format and reads it back before and after the service has processed it. What one
+// recording shows is not a rule: the report says what was seen, and [clinicaldoc.WithAssumptions] is the reader's to set.
+func (p *prober) askKept(ctx context.Context) {
+	for _, format := range []struct {
+		key, file string
+		recording []byte
+	}{
+		{"audio.wav", "synthetic.wav", p.Audio},
+		{"audio.mp3", "synthetic.mp3", silentMP3()},
+	} {
+		params := p.params()
+		params.Audio = clinicaldoc.AudioBytes(format.file, format.recording)
+		created, err := p.createWith(ctx, params)
+		if err != nil {
+			p.report.unseen(format.key, "the upload was %s", outcome(err))
+			continue
+		}
+		before := p.readBack(ctx, created.ID, format.recording)
+		note, err := p.follow(ctx, created.ID, func(clinicaldoc.Stage) {})
+		after := "not seen, as it was not processed in time"
+		if err == nil {
+			after = p.readBack(ctx, created.ID, format.recording)
+			p.report.set("note.name", "%s before, %s after", sameName(params.Name, created.Name), sameName(params.Name, note.Name))
+		}
+		p.report.set(format.key, "%s before, %s after", before, after)
+		_ = p.remove(ctx, created.ID) // what stays is deleted at the end
+	}
+	p.report.unseen("note.name", "no note was processed in time")
+}
+
+// readBack compares a note's recording with what was sent.
+func (p *prober) readBack(ctx context.Context, id int64, sent []byte) string {
+	hash := sha256.New()
+	_, err := p.Client.Notes.DownloadAudio(ctx, id, hash, clinicaldoc.DownloadParams{IgnoreSize: true})
+	want := sha256.Sum256(sent)
+	switch {
+	case err != nil:
+		return "not readable"
+	case bytes.Equal(hash.Sum(nil), want[:]):
+		return "unchanged"
+	}
+	return "changed"
+}
+
+// sameName compares a note's name with the one that was sent.
+func sameName(sent, got string) string {
+	if strings.TrimSpace(got) == strings.TrimSpace(sent) {
+		return "unchanged"
+	}
+	return "changed"
+}
+
+// silentMP3 is a quarter of a second of silence: frames of MPEG-1 layer III, 128 kbit/s, 44.1 kHz, mono.
+func silentMP3() []byte {
+	const frames, length = 10, 417
+	var recording []byte
+	for range frames {
+		frame := make([]byte, length)
+		copy(frame, []byte{0xff, 0xfb, 0x90, 0xc4})
+		recording = append(recording, frame...)
+	}
+	return recording
 }

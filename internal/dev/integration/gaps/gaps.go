@@ -86,6 +86,7 @@ func Probe(ctx context.Context, options Options) (report *Report, err error) {
 	p.askAccount(ctx)
 	p.askErrors(ctx)
 	p.askEndpoints(ctx)
+	p.askKept(ctx)
 	p.deleteOwn(ctx)
 	p.tellObservations()
 	return p.report, nil

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,6 +114,9 @@ func expected(v clinicaldoctest.Variant) map[string]string {
 		"audio.form":         choose(v.LocalDisk, "expires and signature, as an application signs", "S3 signature version 4"),
 		"audio.lifetime":     choose(v.LocalDisk, "about ", "") + v.AudioURLLifetime.String(),
 		"audio.size":         choose(v.Audio == clinicaldoctest.AudioAsSent, "as sent", "another than was sent"),
+		"audio.wav":          kept(v.Audio == clinicaldoctest.AudioAsSent),
+		"audio.mp3":          kept(v.Audio == clinicaldoctest.AudioAsSent),
+		"note.name":          kept(true),
 		"limits.retention":   v.AudioRetention.String(),
 		"processing.stages":  "uploaded, transcribing, transcribed, analysing, complete",
 		"processing.time":    (4 * step).String(),
@@ -144,6 +149,59 @@ func expected(v clinicaldoctest.Variant) map[string]string {
 		want["limits.rate"] = "none"
 	}
 	return want
+}
+
+func kept(unchanged bool) string {
+	if unchanged {
+		return "unchanged before, unchanged after"
+	}
+	return "changed before, changed after"
+}
+
+// compressing is a service that stores MP3 recordings as they were sent and changes them once they are processed.
+type compressing struct {
+	http.RoundTripper
+
+	storage string
+	looks   *atomic.Int64 // at a note since the latest upload
+}
+
+func (c compressing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodPost {
+		c.looks.Store(0)
+	}
+	resp, err := c.RoundTripper.RoundTrip(req)
+	isMP3 := strings.HasPrefix(req.URL.String(), c.storage) && strings.HasSuffix(req.URL.Path, ".mp3")
+	isProcessed := c.looks.Load() >= 4
+	if err != nil || !isMP3 || !isProcessed {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	body[len(body)-1] ^= 0xff
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+func TestRecordings_AreReportedByFormatBeforeAndAfterProcessing(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	looks := new(atomic.Int64)
+	client, err := clinicaldoc.NewClient(box.URL, box.Token, clinicaldoc.WithHTTPClient(&http.Client{
+		Transport: compressing{RoundTripper: box.Transport(), storage: box.StorageURL, looks: looks},
+	}))
+	require.NoError(t, err)
+	options.Client = client
+	options.OnPoll = func() {
+		looks.Add(1)
+		box.Advance(step)
+	}
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	assert.Equal(t, "unchanged before, unchanged after", report.Item("audio.wav").Seen)
+	assert.Equal(t, "unchanged before, changed after", report.Item("audio.mp3").Seen)
 }
 
 var shapes = map[clinicaldoctest.Pagination]string{

@@ -60,39 +60,54 @@ func (p *prober) get(ctx context.Context, id int64) (*clinicaldoc.ProgressNote, 
 	return note, err
 }
 
-// watch looks at a note until its processing has ended, and reports whether it has come to a good end.
+// watch follows a note until its processing has ended, and reports whether it succeeded.
 func (p *prober) watch(ctx context.Context, created *clinicaldoc.ProgressNote) bool {
+	stages := []string{created.Stage().String()}
+	note, err := p.follow(ctx, created.ID, func(stage clinicaldoc.Stage) {
+		if name := stage.String(); stages[len(stages)-1] != name {
+			stages = append(stages, name)
+		}
+		p.report.set("processing.stages", "%s", strings.Join(stages, ", "))
+	})
+	switch {
+	case errors.Is(err, errNotProcessed):
+		p.report.unseen("processing.time", "not complete after %s", p.WaitFor)
+		return false
+	case err != nil:
+		p.report.unseen("processing.stages", "the note could not be read to its end")
+		return false
+	case !note.AnalysisCompletedAt.IsZero() && !note.CreatedAt.IsZero():
+		p.report.set("processing.time", "%s", note.AnalysisCompletedAt.Sub(note.CreatedAt).Round(time.Millisecond))
+	}
+	p.report.unseen("processing.time", "the note ended as %s", note.Stage())
+	return note.Stage() != clinicaldoc.StageFailed
+}
+
+var errNotProcessed = errors.New("gaps: the note was not processed in time")
+
+// follow reads a note until its processing has ended, and calls seen with each stage.
+func (p *prober) follow(ctx context.Context, id int64, seen func(clinicaldoc.Stage)) (*clinicaldoc.ProgressNote, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.WaitFor)
 	defer cancel()
-	stages := []string{created.Stage().String()}
 	for {
-		note, err := p.get(ctx, created.ID)
+		note, err := p.get(ctx, id)
 		if err != nil {
-			p.report.unseen("processing.stages", "the note could not be read to its end")
-			return false
+			return nil, err
 		}
 		stage := note.Stage()
 		if stage == clinicaldoc.StageSigned {
 			stage = clinicaldoc.StageComplete // the signature is this probe's own
 		}
-		if name := stage.String(); stages[len(stages)-1] != name {
-			stages = append(stages, name)
-		}
-		p.report.set("processing.stages", "%s", strings.Join(stages, ", "))
+		seen(stage)
 		if stage >= clinicaldoc.StageComplete || stage == clinicaldoc.StageFailed {
-			if !note.AnalysisCompletedAt.IsZero() && !note.CreatedAt.IsZero() {
-				p.report.set("processing.time", "%s", note.AnalysisCompletedAt.Sub(note.CreatedAt).Round(time.Millisecond))
-			}
-			p.report.unseen("processing.time", "the note ended as %s", stage)
-			return stage != clinicaldoc.StageFailed
+			return note, nil
 		}
 		if p.OnPoll != nil {
 			p.OnPoll()
 		}
 		select {
 		case <-ctx.Done():
-			p.report.unseen("processing.time", "not complete after %s", p.WaitFor)
-			return false
+			return nil, errNotProcessed
 		case <-time.After(p.Interval):
 		}
 	}

@@ -1,0 +1,186 @@
+package ingest
+
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+)
+
+// One recording may be wanted as several notes of its patient, such as a progress note and a letter. If the responses of two
+// of them are lost, their recordings cannot tell the notes apart. So such recordings are sent one after the other: the next
+// one waits until the one before is resolved.
+
+// content identifies what was recorded of a patient.
+type content struct {
+	patient uint32
+	sha256  string
+}
+
+// reserve makes the task the only one of this run that may have an unresolved note with this content. It returns the key of
+// the task that is.
+func (r *run) reserve(t *task, sum string) (first Key) {
+	wanted := content{t.own.Patient, sum}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first, found := r.sending[wanted]
+	if found {
+		return first
+	}
+	r.sending[wanted] = t.own.Key
+	t.reserved = append(t.reserved, wanted)
+	return t.own.Key
+}
+
+// free ends what the task has reserved. The caller holds r.mu.
+func (r *run) free(t *task) {
+	for _, c := range t.reserved {
+		delete(r.sending, c)
+	}
+	t.reserved = nil
+}
+
+// rival returns another recording of the patient with the same content that may have been sent, and whose outcome is
+// unknown. It returns nil if there is none, or if the recording can be read only once.
+func (t *task) rival(entries []Entry) *Entry {
+	for i := range entries {
+		e := &entries[i]
+		if e.Key == t.own.Key || !e.isOpen() || !e.maySend(t.own.Size, "") {
+			continue
+		}
+		sum, err := t.hash()
+		if err == nil && e.maySend(t.own.Size, sum) {
+			return e
+		}
+	}
+	return nil
+}
+
+// isOpen reports whether the recording may have made a note that is not known yet.
+func (e Entry) isOpen() bool {
+	return e.State == StateCommitting || e.State == StateInDoubt && !e.SentAt.IsZero()
+}
+
+// maySend reports whether the recording may have this content. An empty sum is not known.
+func (e Entry) maySend(size int64, sum string) bool {
+	if e.SHA256 != "" && sum != "" {
+		return e.SHA256 == sum
+	}
+	sizeUnknown := e.Size < 0 || size < 0
+	return sizeUnknown || e.Size == size
+}
+
+// claims reports whether the note is this recording's: it is known to be, or the response to its upload contained the id.
+func (e Entry) claims(id int64, created time.Time) bool {
+	return e.has(id, created) || e.isOpen() && e.NoteID == id
+}
+
+// rivalError is why a recording is not sent now: another one with the same content has to be resolved first.
+type rivalError struct{ rival Entry }
+
+func (e *rivalError) Error() string {
+	if e.rival.State == StateInDoubt {
+		return "ingest: not sent, because the outcome of another recording with the same content for the patient is " +
+			"unknown; resolve recording " + e.rival.Key.String() + " first (Uploader.Resolve)"
+	}
+	return "ingest: not sent, because another recording with the same content for the patient is being sent; try again later"
+}
+
+// SafeText returns the text, which is safe to print.
+func (e *rivalError) SafeText() string { return e.Error() }
+
+// Unwrap makes errors.Is find [clinicaldoc.ErrOutcomeUnknown], and [ErrTaken] while the other one is being sent.
+func (e *rivalError) Unwrap() []error {
+	if e.rival.State == StateInDoubt {
+		return []error{clinicaldoc.ErrOutcomeUnknown}
+	}
+	return []error{clinicaldoc.ErrOutcomeUnknown, ErrTaken}
+}
+
+// waitFor begins the recording again when another one with the same content was resolved. If this run does not have that
+// one, it waits about a minute.
+func (r *run) waitFor(t *task, rival Entry) {
+	r.mu.Lock()
+	isHere := rival.isOpen() && r.active[rival.Key] != nil
+	r.mu.Unlock()
+	mayWait := r.uploader.MaxPause >= 0 && (isHere || t.job.waits < maxAsks)
+	why := &rivalError{rival}
+	switch {
+	case mayWait:
+		if !isHere {
+			t.job.waits++
+		}
+		t.job.waitsFor = rival.Key
+		r.send(message{blocked: r.jobsOf(t, Result{})})
+	case rival.State == StateInDoubt:
+		r.lookDoubt(t, why, nil)
+	default:
+		r.done(t, Result{Status: InDoubt, Until: rival.Until, Err: why}, nil)
+	}
+}
+
+// takeBlocked takes back recordings that wait for another one.
+func (r *run) takeBlocked(blocked []job) {
+	r.unfinished -= len(blocked)
+	for _, j := range blocked {
+		j.due = time.Now().Add(firstPause << min(j.waits, maxTries))
+		r.backlog = append(r.backlog, j)
+	}
+}
+
+// unblock begins what has waited for a recording that has its result now.
+func (r *run) unblock(key Key) {
+	for i := range r.backlog {
+		if r.backlog[i].waitsFor == key {
+			r.backlog[i].due = time.Time{}
+		}
+	}
+}
+
+// hasUniqueName reports whether no other note of the patient has the recording's name: because the caller states it, or
+// because the name contains the key. It does not if the journal has another recording of that name.
+func (r *run) hasUniqueName(t *task, entries []Entry) bool {
+	if !r.isNameUnique(t) {
+		return false
+	}
+	for _, e := range entries {
+		if e.Key != t.own.Key && e.Name == t.own.Name {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *run) isNameUnique(t *task) bool {
+	return r.uploader.Find.UniqueName || containsKey(t.recording.Params.Name, t.recording.Key)
+}
+
+const minKeyInName = 8 // characters; a shorter key may stand in a name by accident
+
+// containsKey reports whether a name contains a key that is not a part of a longer word or number.
+func containsKey(name, key string) bool {
+	name = creates.Compose(name)
+	key = creates.Compose(key)
+	if utf8.RuneCountInString(key) < minKeyInName || !strings.ContainsFunc(key, isWord) {
+		return false
+	}
+	for before := ""; ; {
+		head, tail, found := strings.Cut(name, key)
+		if !found {
+			return false
+		}
+		last, _ := utf8.DecodeLastRuneInString(before + head)
+		next, _ := utf8.DecodeRuneInString(tail)
+		if !isWord(last) && !isWord(next) {
+			return true
+		}
+		_, width := utf8.DecodeRuneInString(key)
+		before += head + key[:width]
+		name = key[width:] + tail
+	}
+}
+
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }

@@ -1,0 +1,129 @@
+// Package creates decides what became of a create whose response was lost. Only proof decides: likeness of names, sizes,
+// users or times does not. The package makes no requests and keeps no patient data, so all of it can be printed.
+package creates
+
+// Observation is what a search among a patient's notes has shown about one lost create.
+type Observation struct {
+	Named Named // the note whose id the response held
+	List  List  // how much of the patient's list was seen
+
+	Matching    int  // notes proven to be the one, by a unique name or by their recording
+	Unread      bool // a further note may have the same recording, which has not been read
+	Earlier     bool // a note has the recording, but was made before the create was sent
+	Unexplained int  // notes that may be the one, because nothing explains them
+
+	Twin     Twin // what is known of another create that may have made the matching note
+	UnderWay bool // this client is creating another note for the patient, which is unexplained until Create returns
+	Later    bool // a recording that cannot be read now may be readable later
+
+	Settled    bool // the service has had the time it may need, by both clocks
+	Future     bool // the create was sent in the future, by our clock or the service's
+	SameSender bool // whoever asks is who sent the create
+}
+
+// Named is what became of the note whose id the response held.
+type Named int
+
+// The cases of a named note.
+const (
+	NotNamed   Named = iota // the response held no id
+	NamedIt                 // the note exists, and nothing known about it differs
+	NamedOther              // a note of that id exists, but something known about it differs
+	NamedGone               // there is no note of that id
+)
+
+// List is how much of a patient's list was seen.
+type List int
+
+// The cases of a list, from nothing to everything.
+const (
+	ListRefused  List = iota // it cannot be read
+	ListFailing              // it cannot be read now
+	ListUnproven             // rows were read, but the service may have more
+	ListComplete             // all rows were read, or all that were made since the create was sent
+)
+
+// Twin is what is known of another create that may have made the matching note.
+type Twin int
+
+// The cases of a twin.
+const (
+	NoTwin       Twin = iota
+	TwinUnderWay      // it is under way in this client
+	TwinLost          // its outcome is unknown too
+)
+
+// Outcome is what became of a create.
+type Outcome int
+
+// The outcomes.
+const (
+	Undecided Outcome = iota
+	Found
+	NotCreated
+)
+
+// Verdict is what an observation proves.
+type Verdict struct {
+	Outcome Outcome
+	Reason  Reason // why it is undecided; empty otherwise
+	Wait    bool   // searching again later may decide it
+}
+
+// Decide returns the verdict of the first row that applies.
+func Decide(o Observation) Verdict {
+	match := o.Matching > 0
+	moreToCome := !o.Settled || o.UnderWay || o.Later
+	rows := []struct {
+		applies bool
+		verdict Verdict
+	}{
+		{o.Named == NamedIt, Verdict{Outcome: Found}},
+		{o.List == ListRefused, Verdict{Reason: NoList}},
+		{o.List == ListFailing, Verdict{Reason: NoList, Wait: true}},
+		{match && o.Twin == TwinUnderWay, Verdict{Reason: CreateUnderWay, Wait: true}},
+		{match && o.Twin == TwinLost, Verdict{Reason: LostTwice, Wait: !o.Settled}},
+		{o.Matching > 1, Verdict{Reason: Several}},
+		{match && o.Unread, Verdict{Reason: NotAllRead, Wait: o.Later}},
+		{match, Verdict{Outcome: Found}},
+		{o.Future, Verdict{Reason: SentInFuture, Wait: !o.Settled}},
+		{o.Earlier, Verdict{Reason: EarlierNote, Wait: moreToCome}},
+		{o.Named == NamedOther, Verdict{Reason: OtherNote, Wait: moreToCome}},
+		{o.Named == NamedGone, Verdict{Reason: NoteGone, Wait: moreToCome}},
+		{o.List == ListUnproven, Verdict{Reason: NotComplete, Wait: o.Later}},
+		{o.Unexplained > 0, Verdict{Reason: Unexplained, Wait: moreToCome}},
+		{!o.Settled, Verdict{Reason: NotSettled, Wait: true}},
+		{!o.SameSender, Verdict{Reason: OtherSender}},
+	}
+	for _, row := range rows {
+		if row.applies {
+			return row.verdict
+		}
+	}
+	return Verdict{Outcome: NotCreated}
+}
+
+// Reason says why a create is undecided. It is safe to print.
+type Reason string
+
+// The reasons.
+const (
+	NoList         Reason = "the patient's notes could not be read"
+	CreateUnderWay Reason = "a note has this recording, but another create of it by this client is still under way"
+	LostTwice      Reason = "a note matches, but another create whose outcome is unknown may have made it"
+	Several        Reason = "several notes match"
+	NotAllRead     Reason = "a note has this recording, but the recording of another note could not be read"
+	SentInFuture   Reason = "it was sent in the future by this machine's clock or the service's; check the clocks"
+	EarlierNote    Reason = "a note has this recording, but was created before this one was sent"
+	OtherNote      Reason = "the response contained the ID of a note that does not match what was sent"
+	NoteGone       Reason = "the response contained the ID of a note that does not exist"
+	NotComplete    Reason = "the service does not show that its list is complete; check the names in WithQueryNames"
+	Unexplained    Reason = "at least one note may be it"
+	NotSettled     Reason = "no note yet, but the service may still be processing the upload"
+	OtherSender    Reason = "there is no such note in this list, but it was sent by another user or with another token, " +
+		"who may see other notes; ask with the token that sent it"
+	OtherService Reason = "it was sent to another service; ask with a client for that service"
+	OtherTenant  Reason = "it was sent with other headers or query parameters, which may select another tenant; " +
+		"pass the same ones as in Create"
+	Nameless Reason = "it was created without a name, a patient and a recording, so nothing can identify its note"
+)
