@@ -1786,8 +1786,853 @@ func stubborn(rows []string, _ *http.Request) string {
 	return fmt.Sprintf(`{"data":[%s],"meta":{"current_page":1,"last_page":3}}`, cut(rows, 0, 100))
 }
 
-var (
-	_ = bytes.NewReader
-	_ = x509.UnknownAuthorityError{}
-	_ = clinicaldoctest.NewServer
-)
+// Absence needs a list that was read to its end, or past the window in an order that the service was seen to follow.
+func TestFindCreated_ListIsComplete(t *testing.T) {
+	t.Parallel()
+	hourly := func(n int) func(*fakeService) {
+		return func(s *fakeService) {
+			for i := range n {
+				s.keep(earlier().ago(time.Duration(n-i) * time.Hour))
+			}
+		}
+	}
+	often := func(s *fakeService) { // so that the second page of three leaves the window
+		for i := range 300 {
+			s.keep(earlier().ago(time.Hour + time.Duration(300-i)*12*time.Minute))
+		}
+	}
+	together := func(s *fakeService) { // all in one second, so that no order shows
+		for range 250 {
+			s.keep(earlier().ago(20 * time.Hour))
+		}
+	}
+	const incomplete = "the service does not show that its list is complete"
+	for name, tt := range map[string]struct {
+		list   func([]string, *http.Request) string
+		fill   func(*fakeService)
+		order  func(a, b fakeNote) int // nil: as asked for
+		pages  int                     // of one look
+		reason string                  // "": proven
+	}{
+		"numbered, one page":                 {nil, hourly(20), nil, 1, ""},
+		"numbered, empty":                    {nil, hourly(0), nil, 1, ""},
+		"numbered, past the window":          {nil, hourly(250), nil, 2, ""},
+		"numbered, past it on page 2":        {nil, often, nil, 5, ""},
+		"numbered, whose order is its own":   {nil, hourly(250), newestFirst, 7, ""},
+		"numbered, oldest first":             {nil, hourly(250), oldestFirst, 6, ""},
+		"numbered, no order":                 {nil, together, nil, 6, ""},
+		"simple":                             {simple, together, nil, 6, ""},
+		"cursors":                            {cursors, together, nil, 6, ""},
+		"bare, empty":                        {bare(100, 1), hourly(0), nil, 1, ""},
+		"bare, one page":                     {bare(100, 1), hourly(20), nil, 6, ""},
+		"bare, small pages":                  {bare(15, 1), hourly(20), nil, 8, ""},
+		"bare, past the window":              {bare(100, 1), hourly(50), nil, 2, ""},
+		"bare, whose order is its own":       {bare(100, 1), hourly(50), newestFirst, 7, ""},
+		"bare, counted from 0":               {bare(15, 0), hourly(20), nil, 6, ""},
+		"everything at once":                 {deaf(1000), hourly(20), nil, 8, ""},
+		"everything, in an order of its own": {deaf(1000), hourly(20), newestFirst, 5, incomplete},
+		"everything, past the window":        {deaf(1000), hourly(50), nil, 2, ""},
+		"the first rows only":                {deaf(15), hourly(20), nil, 4, incomplete},
+		"the first rows, oldest first":       {deaf(15), hourly(50), oldestFirst, 5, incomplete},
+		"the first rows, newest first":       {deaf(15), hourly(50), newestFirst, 5, incomplete},
+		"deleted rows in the total":          {short, hourly(20), nil, 2, incomplete},
+		"deleted rows, past the window":      {short, hourly(50), nil, 3, ""},
+		"deleted rows, order is its own":     {short, hourly(50), newestFirst, 3, incomplete},
+		"too many, oldest first":             {nil, hourly(5100), oldestFirst, 51, "too many notes to search"},
+		"pages that bring nothing new":       {stuck, hourly(20), nil, 4, incomplete},
+		"another page than the one asked":    {stubborn, together, nil, 2, "another page than the one asked for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				s.list = tt.list
+				s.order = tt.order
+				client := s.client()
+				tt.fill(s)
+				lost := lose(t, client, visit())
+				ago(lost, defaultSettle)
+				begin := time.Now()
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if tt.reason == "" {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				} else {
+					requireUndecided(t, note, err, tt.reason)
+				}
+				assert.Equal(t, tt.pages, s.lists, "pages")
+				assert.Zero(t, time.Since(begin), "waiting cannot help")
+			})
+		})
+	}
+}
+
+// A list by id, whatever order is asked for: 120 old notes were imported, the newest first, so the first page happens to
+// fall in time to before the window. The note is on the second page.
+func TestFindCreated_ListSortedByAccident(t *testing.T) {
+	t.Parallel()
+	for name, made := range map[string]bool{"created": true, "not created": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				s.order = func(a, b fakeNote) int { return cmp.Compare(a.id, b.id) }
+				client := s.client()
+				for i := range 120 {
+					s.keep(earlier().ago(time.Duration(i+1) * 24 * time.Hour))
+				}
+				lost := lose(t, client, visit())
+				var id int64
+				if made {
+					id = s.keep(visited())
+				}
+				ago(lost, defaultSettle)
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if !made {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					assert.Equal(t, 5, s.lists, "two walks of two pages, and the other order once")
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, id, note.ID)
+			})
+		})
+	}
+}
+
+// A service that wants a pause when the other order is requested gets it, before the search reads on.
+func TestFindCreated_PausesWhenTheOtherOrderIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		for i := range 120 {
+			s.keep(earlier().ago(time.Duration(120-i) * 24 * time.Hour))
+		}
+		lost := lose(t, client, visit())
+		ago(lost, defaultSettle)
+		var last time.Time
+		s.onList = func() {
+			if s.fail(s.lists) != 0 {
+				assert.GreaterOrEqual(t, time.Since(last), fakeRetryAfter, "after list %d", s.lists)
+			}
+			last = time.Now()
+		}
+		s.fail = func(list int) int {
+			if list > 1 && list < 6 {
+				return http.StatusTooManyRequests
+			}
+			return 0
+		}
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, 7, s.lists, "the other order four times, and both in the next look")
+	})
+}
+
+// A request for the other order that fails is made again by the next look, and no more once it succeeded.
+func TestFindCreated_RequestsTheOtherOrderUntilItSucceeds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		for i := range 101 {
+			s.keep(earlier().ago(30*time.Hour - time.Duration(i)*time.Minute))
+		}
+		asked := 0
+		looks := 0
+		s.instead = func(_ int, r *http.Request) *http.Response {
+			if r.URL.Query().Get("sort") != "oldest" {
+				looks++
+				return nil
+			}
+			if asked++; asked == 1 {
+				return s.respond(r, http.StatusForbidden, "")
+			}
+			return nil
+		}
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, 2, asked)
+		assert.Greater(t, looks, 4)
+	})
+}
+
+// Rows that come and go while the list is read do not hide the note.
+func TestFindCreated_ListChangesWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	t.Run("a deletion moves the note to the page before", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeService(t)
+			s.order = oldestFirst
+			client := s.client()
+			for range 100 {
+				s.keep(earlier().ago(20 * time.Hour))
+			}
+			lost := lose(t, client, visit())
+			ago(lost, defaultSettle) // so that one look decides
+			id := s.keep(visited())  // the first row of the second page
+			s.keep(visited().of(remade))
+			s.onList = func() {
+				if s.lists == 1 {
+					s.change(1, func(n *fakeNote) { n.id = 0 })
+					s.keep(visited().of(remade)) // so that the total does not show it
+				}
+			}
+			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+			require.NoError(t, err)
+			assert.Equal(t, id, note.ID)
+		})
+	})
+	t.Run("new notes raise the total with every page", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeService(t)
+			client := s.client(namesUnchanged)
+			for range 150 {
+				s.keep(earlier().ago(20 * time.Hour))
+			}
+			lost := lose(t, client, visit())
+			ago(lost, defaultSettle)
+			s.onList = func() { s.keep(visited().named("Later"), visited().named("Later")) }
+			_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		})
+	})
+	t.Run("the newest note is the last row", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeService(t)
+			client := s.client()
+			lost := lose(t, client, visit())
+			for i := range 150 {
+				s.keep(earlier().ago(time.Duration(i+1) * time.Hour))
+			}
+			id := s.keep(visited())
+			s.list = func(rows []string, r *http.Request) string {
+				rows[50], rows[51] = rows[51], rows[50]
+				return numbered(append(rows[1:len(rows):len(rows)], rows[0]), r)
+			}
+			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+			require.NoError(t, err)
+			assert.Equal(t, id, note.ID)
+		})
+	})
+}
+
+func TestFindCreated_ListFails(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		status, times int
+		want          error // nil: found
+		lists         int
+	}{
+		"for a while":       {http.StatusBadGateway, 5, nil, 6},
+		"too many requests": {http.StatusTooManyRequests, 2, nil, 3},
+		"for good":          {http.StatusBadGateway, 1000, clinicaldoc.ErrServer, 10},
+		"not allowed":       {http.StatusForbidden, 1000, clinicaldoc.ErrForbidden, 1},
+		"token revoked":     {http.StatusUnauthorized, 1000, clinicaldoc.ErrUnauthorized, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				s.fail = func(list int) int {
+					if list <= tt.times {
+						return tt.status
+					}
+					return 0
+				}
+				client := s.client()
+				lost := lose(t, client, visit())
+				id := s.keep(visited())
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				assert.Equal(t, tt.lists, s.lists)
+				if tt.status == http.StatusTooManyRequests {
+					assert.GreaterOrEqual(t, time.Since(lost.LostAt), 2*fakeRetryAfter)
+				}
+				if tt.want == nil {
+					require.NoError(t, err)
+					assert.Equal(t, id, note.ID)
+					return
+				}
+				requireUndecided(t, note, err, "the patient's notes could not be read")
+				require.ErrorIs(t, err, tt.want)
+				assert.NotContains(t, err.Error(), "Canary")
+			})
+		})
+	}
+}
+
+// Ten failures in a row end the search, however many there are in all.
+func TestFindCreated_ListFailsNowAndThen(t *testing.T) {
+	t.Parallel()
+	for _, every := range []int{3, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeService(t)
+			failures := 0
+			s.fail = func(list int) int {
+				if list%every == 0 {
+					return 0
+				}
+				failures++
+				return http.StatusBadGateway
+			}
+			client := s.client()
+			params := findParams{Settle: 30 * time.Minute}
+			_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), params)
+			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+			assert.Greater(t, failures, 15)
+		})
+	}
+}
+
+func TestFindCreated_ListCanNeverBeRead(t *testing.T) {
+	t.Parallel()
+	lists := 0
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == notesPath {
+			lists++
+		}
+		return nil, x509.UnknownAuthorityError{}
+	})})
+	note, err := client.Notes.FindCreated(t.Context(), constructed(), findParams{})
+	requireUndecided(t, note, err, "the patient's notes could not be read: no response: "+
+		"the server's certificate is signed by an authority unknown here")
+	assert.Equal(t, 1, lists)
+}
+
+// A proxy that asks people to log in responds in the service's place for a while.
+func TestFindCreated_LoginPage(t *testing.T) {
+	t.Parallel()
+	page := func(s *fakeService, r *http.Request) *http.Response {
+		resp := s.respond(r, http.StatusOK, "<html>")
+		resp.Header.Set("Content-Type", "text/html")
+		return resp
+	}
+	elsewhere := func(s *fakeService, r *http.Request) *http.Response {
+		resp := s.respond(r, http.StatusFound, "")
+		resp.Header.Set("Location", "https://login.example")
+		return resp
+	}
+	for name, login := range map[string]func(*fakeService, *http.Request) *http.Response{"page": page, "redirect": elsewhere} {
+		for looks, found := range map[int]bool{1: true, 9: true, 10: false} {
+			t.Run(fmt.Sprint(name, looks), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newFakeService(t)
+					s.instead = func(list int, r *http.Request) *http.Response {
+						if list > looks {
+							return nil
+						}
+						return login(s, r)
+					}
+					client := s.client()
+					lost := lose(t, client, visit())
+					s.keep(visited())
+					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+					if !found {
+						requireUndecided(t, note, err, "the patient's notes could not be read")
+						return
+					}
+					require.NoError(t, err)
+					assert.EqualValues(t, 1, note.ID)
+				})
+			})
+		}
+	}
+}
+
+// The pauses begin with a second and double from there.
+func TestFindCreated_PausesGrow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		var looks []time.Time
+		s.onList = func() {
+			if looks = append(looks, time.Now()); len(looks) == 4 {
+				s.keep(visited())
+			}
+		}
+		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
+		require.NoError(t, err)
+		require.Len(t, looks, 4)
+		for i, shortest := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			pause := looks[i+1].Sub(looks[i])
+			assert.LessOrEqual(t, pause, shortest*3/2)
+			assert.GreaterOrEqual(t, pause, shortest)
+		}
+	})
+}
+
+// The service's own pause counts, up to a minute.
+func TestFindCreated_HonorsRetryAfter(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[string]time.Duration{"40": 40 * time.Second, "3600": time.Minute} {
+		t.Run(asked, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				id := s.keep(visited())
+				s.instead = func(list int, r *http.Request) *http.Response {
+					if list > 1 {
+						return nil
+					}
+					refusal := s.respond(r, http.StatusTooManyRequests, `{}`)
+					refusal.Header.Set("Retry-After", asked)
+					return refusal
+				}
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				require.NoError(t, err)
+				assert.Equal(t, id, note.ID)
+				assert.Equal(t, want, time.Since(lost.LostAt))
+			})
+		})
+	}
+}
+
+// Whatever the service's clock shows, a search ends in time and makes at most 250 requests.
+func TestFindCreated_IsBounded(t *testing.T) {
+	t.Parallel()
+	busyStorage := func(int64, *http.Request) *http.Response { return httpmock.NewStringResponse(http.StatusNotFound, "") }
+	for name, tt := range map[string]struct {
+		settle  time.Duration
+		prepare func(*fakeService)
+	}{
+		"constant Date": {0, func(s *fakeService) { s.constantDate() }},
+		"constant Date, long Settle": {24 * time.Hour, func(s *fakeService) {
+			s.constantDate()
+		}},
+		"Date that runs backwards": {0, func(s *fakeService) {
+			begin := time.Now()
+			s.onList = func() { s.ahead = -2 * time.Since(begin) }
+		}},
+		"ever older cache": {0, func(s *fakeService) {
+			begin := time.Now()
+			s.onList = func() { s.age = time.Since(begin) }
+		}},
+		"long Settle":  {24 * time.Hour, func(*fakeService) {}},
+		"many pages":   {12 * time.Hour, func(s *fakeService) { keepMany(s, 2000) }},
+		"busy storage": {0, func(s *fakeService) { s.keep(visited(), visited()); s.audio = busyStorage }},
+		"busy storage, many notes and a constant Date": {0, func(s *fakeService) {
+			keepMany(s, 250)
+			for range 60 {
+				s.keep(visited().of(remade))
+			}
+			s.audio = busyStorage
+			s.constantDate()
+		}},
+		"failing user": {0, func(s *fakeService) { s.busy = 1000 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				lost := constructed()
+				tt.prepare(s)
+				begin := time.Now()
+				_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{Settle: tt.settle})
+				require.Error(t, err)
+				settle := cmp.Or(tt.settle, defaultSettle)
+				assert.LessOrEqual(t, time.Since(begin), settle+35*time.Minute)
+				assert.LessOrEqual(t, s.lists+s.users+s.urls+s.reads, 250)
+			})
+		})
+	}
+}
+
+func (s *fakeService) constantDate() {
+	begin := time.Now()
+	s.onList = func() { s.ahead = -time.Since(begin) }
+}
+
+// keepMany adds notes from long ago in one second, so that all of their pages have to be read.
+func keepMany(s *fakeService, n int) {
+	for range n {
+		s.keep(earlier().ago(20 * time.Hour))
+	}
+}
+
+// The recordings nearest in time are read first, each once, and storage that fails is not flooded.
+func TestFindCreated_ReadsRecordingsWithinBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.ahead = 5 * time.Minute // the nearest by the service's clock
+		retries := clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}
+		client := s.client(clinicaldoc.WithRetry(retries)) // a read is not retried
+		lost := lose(t, client, visit())
+		for i := range 6 {
+			s.keep(visited().of(remade).ago(-time.Duration(i) * time.Second))
+		}
+		time.Sleep(time.Minute)
+		var asked []int64
+		s.audio = func(id int64, _ *http.Request) *http.Response {
+			asked = append(asked, id)
+			if id == 1 {
+				return nil
+			}
+			return httpmock.NewStringResponse(http.StatusInternalServerError, "")
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		requireUndecided(t, note, err, "may be it")
+		assert.Equal(t, []int64{1, 2, 3, 4, 2, 3, 4}, asked[:7], "the nearest first, three failures a look, none read twice")
+		assert.Len(t, asked, 11, "one was read, and ten failures are enough")
+	})
+}
+
+func TestFindCreated_HonorsRetryAfterOfStorage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		_, own := twoVisits(s)
+		var asked []time.Duration
+		begin := time.Now()
+		s.audio = func(int64, *http.Request) *http.Response {
+			asked = append(asked, time.Since(begin))
+			if len(asked) > 1 {
+				return nil
+			}
+			resp := httpmock.NewStringResponse(http.StatusTooManyRequests, "")
+			resp.Header.Set("Retry-After", "25")
+			return resp
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+		assert.Equal(t, []time.Duration{0, 25 * time.Second, 25 * time.Second}, asked)
+	})
+}
+
+// Storage that lags returns 404 for minutes.
+func TestFindCreated_RecordingIsStoredLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		_, own := twoVisits(s)
+		s.audio = func(int64, *http.Request) *http.Response {
+			if time.Since(lost.LostAt) < 5*time.Minute {
+				return httpmock.NewStringResponse(http.StatusNotFound, "")
+			}
+			return nil
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+	})
+}
+
+// Waiting does not help if a recording can never be read.
+func TestFindCreated_DoesNotWaitForUnreadableRecordings(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{
+		"plain http": "http://storage.clinic.test/1?signature=synthetic",
+		"a password": "https://user:synthetic@storage.clinic.test/1?signature=synthetic",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				s.address = address
+				client := s.client()
+				lost := lose(t, client, visit())
+				s.keep(visited())
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{Settle: 3 * time.Second})
+				requireUndecided(t, note, err, "may be it")
+				assert.Equal(t, 3*time.Second, time.Since(lost.LostAt))
+				assert.Equal(t, 1, s.urls)
+				assert.Zero(t, s.reads)
+			})
+		})
+	}
+}
+
+// Storage that sends no length and no end is left at the first byte too many.
+func TestFindCreated_RecordingWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		twoVisits(s)
+		read := 0
+		s.audio = func(_ int64, r *http.Request) *http.Response {
+			resp := s.stored(r, "")
+			resp.ContentLength = -1
+			resp.TransferEncoding = []string{"chunked"}
+			resp.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) {
+				read += len(p)
+				return copy(p, bytes.Repeat([]byte{1}, len(p))), nil
+			}))
+			return resp
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		requireUndecided(t, note, err, "may be it")
+		assert.Less(t, read, 1<<20)
+		assert.Equal(t, 2, s.reads, "each is known to be longer")
+	})
+}
+
+// A list in a cache shows how things were.
+func TestFindCreated_CachedList(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		prepare func(*fakeService)
+		after   time.Duration // Settle
+	}{
+		"always two minutes old": {func(s *fakeService) { s.age = 2 * time.Minute }, 2 * time.Minute},
+		"old once": {func(s *fakeService) {
+			s.onList = func() { s.age = map[bool]time.Duration{true: time.Hour}[s.lists == 0] }
+		}, 0},
+		"the first page is old": {func(s *fakeService) {
+			keepMany(s, 101)
+			s.list = func(rows []string, r *http.Request) string {
+				s.age = 0
+				if pageOf(r) < 2 {
+					s.age = 2 * time.Minute
+				}
+				return numbered(rows, r)
+			}
+		}, 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				tt.prepare(s)
+				_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				assert.GreaterOrEqual(t, time.Since(lost.LostAt), defaultSettle+tt.after)
+				assert.Less(t, time.Since(lost.LostAt), defaultSettle+tt.after+2*time.Minute)
+				assert.Less(t, s.lists, 100)
+			})
+		})
+	}
+}
+
+// A cache keeps an old Date and reports no Age: what it shows at the end is what it showed at first.
+func TestFindCreated_CacheWithoutAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		time.AfterFunc(2*time.Minute, func() { s.keep(visited()) })
+		kept := time.Now().UTC().Format(http.TimeFormat)
+		s.instead = func(_ int, r *http.Request) *http.Response {
+			if time.Since(lost.LostAt) > 14*time.Minute {
+				return nil
+			}
+			resp := s.respond(r, http.StatusOK, numbered(nil, r))
+			resp.Header.Set("Date", kept)
+			return resp
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+	})
+}
+
+// A cached list may be older than the note, whatever the caller allows.
+func TestFindCreated_RequestsNothingFromACache(t *testing.T) {
+	t.Parallel()
+	for allowed, want := range map[string][]string{"": {"no-cache"}, "max-stale=3600": {"max-stale=3600", "no-cache"}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeService(t)
+			service := s.httpClient().Transport
+			requests := 0
+			client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet {
+					requests++
+					assert.Equal(t, want, r.Header["Cache-Control"], r.URL.Path)
+				}
+				return service.RoundTrip(r)
+			})})
+			var opts []clinicaldoc.CallOption
+			if allowed != "" {
+				opts = append(opts, clinicaldoc.WithHeader("Cache-Control", allowed))
+			}
+			lost := lose(t, client, visit())
+			_, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, opts...)
+			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+			assert.Greater(t, requests, 4)
+		})
+	}
+}
+
+// The process that lost the response is gone, and the clock of the next one may be another.
+func TestFindCreated_SettleCountsByBothClocks(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		step   time.Duration // how far the next clock is ahead
+		known  bool          // the clocks were compared when it was lost
+		silent bool          // the service reports no time any more
+	}{
+		"an hour ahead":                     {time.Hour, true, false},
+		"an hour ahead, no Date":            {time.Hour, true, true},
+		"an hour ahead, never compared":     {time.Hour, false, false},
+		"a few seconds ahead":               {20 * time.Second, true, false},
+		"the same":                          {0, true, false},
+		"the same, but they never compared": {0, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				s.post = s.timingOut
+				lost := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
+					sentByAClock(t, -tt.step)(members)
+					if !tt.known {
+						delete(members, "clock_read_at")
+						delete(members, "service_clock")
+					}
+				})
+				s.noDate = tt.silent
+				begin := time.Now()
+				_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				assert.InDelta(t, defaultSettle.Seconds(), time.Since(begin).Seconds(), 61)
+				assert.GreaterOrEqual(t, time.Since(begin), defaultSettle-2*time.Second)
+			})
+		})
+	}
+}
+
+// The clocks that a look showed are kept: a third process does not begin anew.
+func TestFindCreated_KeepsTheClocks(t *testing.T) {
+	t.Parallel()
+	for _, later := range []time.Duration{0, 5 * time.Minute} { // until then nobody knows whether our clock was set
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeService(t)
+			lost := restored(t, lose(t, s.client(), visit()), nil)
+			time.Sleep(later)
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			note, err := s.client().Notes.FindCreated(ctx, lost, findParams{})
+			lost = restored(t, requireUndecided(t, note, err, "may still be processing"), nil)
+			begin := time.Now()
+			_, err = s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+			assert.InDelta(t, 360, time.Since(begin).Seconds(), 2)
+		})
+	}
+}
+
+// The time of a note is compared with when the create was sent, by the service's clock.
+func TestFindCreated_TimeOfTheNote(t *testing.T) {
+	t.Parallel()
+	const before = "a note has this recording, but was created before"
+	for name, tt := range map[string]struct {
+		zone     time.Duration // the service's times are local, and do not say so
+		machine  time.Duration // how far the clock was ahead of the machine that sent it
+		returned bool          // a Create before has shown the service's times
+		made     time.Duration // before it was sent
+		want     string        // "": found
+	}{
+		"a zone that was shown":         {zone: -5 * time.Hour, returned: true},
+		"sent by a fast clock":          {machine: time.Hour},
+		"sent by a slow clock":          {machine: -time.Hour},
+		"older, sent by a slow clock":   {machine: -time.Hour, made: 55 * time.Minute, want: before},
+		"older by minutes":              {made: 5 * time.Minute, want: before},
+		"older, sent by a fast clock":   {machine: time.Hour, made: 5 * time.Minute, want: before},
+		"older, in a zone that shown":   {zone: -5 * time.Hour, returned: true, made: 5 * time.Hour, want: "not created"},
+		"younger, sent by a fast clock": {machine: time.Hour, made: -5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				s.zone = tt.zone
+				if tt.returned {
+					s.returned(client)
+				}
+				s.post = s.timingOut
+				time.Sleep(time.Minute)
+				lost := lose(t, client, visit())
+				own := s.keep(visited().ago(tt.made))
+				time.Sleep(2 * time.Hour)
+				askers := map[*clinicaldoc.Client]*lostCreate{s.client(): restored(t, lost, sentByAClock(t, tt.machine))}
+				if tt.machine == 0 {
+					askers[client] = lost
+				}
+				for client, lost := range askers {
+					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+					switch tt.want {
+					case "":
+						require.NoError(t, err)
+						assert.Equal(t, own, note.ID)
+					case "not created":
+						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					default:
+						requireUndecided(t, note, err, tt.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A time without a zone may be of any place, so a note of hours before may be it.
+func TestFindCreated_TimesWithoutAZone(t *testing.T) {
+	t.Parallel()
+	for format, notCreated := range map[string]bool{
+		"2006-01-02 15:04:05": false, "2006-01-02T15:04:05.000000": false, "2006-01-02T15:04:05Z": true,
+	} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				s.list = func(_ []string, r *http.Request) string {
+					made := lost.SentAt.Add(-5 * time.Hour).UTC().Format(format)
+					return numbered([]string{fmt.Sprintf(`{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`, made)}, r)
+				}
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true})
+				if notCreated {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				requireUndecided(t, note, err, "may be it")
+			})
+		})
+	}
+}
+
+// If the sender's clock was never compared with the service's, it may have been wrong by hours.
+func TestFindCreated_ClockNeverCompared(t *testing.T) {
+	t.Parallel()
+	for name, compared := range map[string]bool{"never compared": false, "compared": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				if compared {
+					s.post = s.timingOut
+				}
+				lost := restored(t, lose(t, s.client(), visit()), nil)
+				s.keep(visited().of(remade).ago(2 * time.Hour))
+				for range 2 { // asked again, no more is known
+					note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+					if compared {
+						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+						continue
+					}
+					lost = restored(t, requireUndecided(t, note, err, "may be it"), nil)
+				}
+			})
+		})
+	}
+}
+
+var _ = clinicaldoctest.NewServer

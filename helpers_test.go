@@ -1304,6 +1304,7 @@ type fakeService struct {
 	audio    func(id int64, r *http.Request) *http.Response // instead of a recording; nil, or what gives nil: it is given
 	busy     int                                            // so often GET /user fails before it succeeds, in a way that passes
 	whoami   func(token string) string                      // what GET /user returns; nil: fakeUser
+	address  string                                         // of all recordings; empty: each has its own
 	deleting int                                            // the status of its response to a DELETE
 }
 
@@ -1391,7 +1392,8 @@ func (s *fakeService) httpClient() *http.Client {
 		defer s.mu.Unlock()
 		s.urls++
 		id := httpmock.MustGetSubmatchAsInt(r, 1)
-		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"url":"%s/%d?signature=%s"}`, fakeStorage, id, canary)), nil
+		address := cmp.Or(s.address, fmt.Sprintf("%s/%d?signature=%s", fakeStorage, id, canary))
+		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"url":%q}`, address)), nil
 	})
 	transport.RegisterResponder(http.MethodGet, `=~^`+fakeStorage+`/(\d+)`, s.recordingOf)
 	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
