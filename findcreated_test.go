@@ -82,6 +82,21 @@ func sentByAClock(t *testing.T, off time.Duration) func(map[string]any) {
 	}
 }
 
+// requireVerdict demands a verdict: "" is the note with that id, "not created" its absence, anything else a reason.
+func requireVerdict(t *testing.T, want string, id int64, note *clinicaldoc.ProgressNote, err error) {
+	t.Helper()
+	switch want {
+	case "":
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	case "not created":
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Nil(t, note)
+	default:
+		requireUndecided(t, note, err, want)
+	}
+}
+
 // committing keeps every note that is sent, and gives its response.
 func (s *fakeService) committing(r *http.Request, sent fakeNote) (*http.Response, error) {
 	return s.commit(r, sent), nil
@@ -563,15 +578,7 @@ func TestFindCreated_TwoLostCreates(t *testing.T) {
 					for recording, want := range tt.want {
 						for _, lost := range lost[recording] {
 							note, err := client.Notes.FindCreated(t.Context(), lost, findParams{Unresolved: all})
-							switch want {
-							case "":
-								require.NoError(t, err)
-								assert.Equal(t, ids[recording], note.ID)
-							case "not created":
-								require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-							default:
-								requireUndecided(t, note, err, want)
-							}
+							requireVerdict(t, want, ids[recording], note, err)
 						}
 					}
 				}
@@ -629,15 +636,7 @@ func TestFindCreated_Unresolved(t *testing.T) {
 				tt.params.Unresolved = []*lostCreate{other(tt.other)}
 				s.keep(visited().of(tt.made))
 				note, err := s.client().Notes.FindCreated(t.Context(), mine, tt.params)
-				switch tt.want {
-				case "":
-					require.NoError(t, err)
-					assert.EqualValues(t, 1, note.ID)
-				case "not created":
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				default:
-					requireUndecided(t, note, err, tt.want)
-				}
+				requireVerdict(t, tt.want, 1, note, err)
 			})
 		})
 	}
@@ -868,15 +867,7 @@ func TestFindCreated_IDUsedAgain(t *testing.T) {
 				tt.made.made = returned.CreatedAt.Add(tt.younger)
 				again(s, returned.ID, tt.made)
 				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				switch tt.want {
-				case "":
-					require.NoError(t, err)
-					assert.Equal(t, returned.ID, note.ID)
-				case "not created":
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				default:
-					requireUndecided(t, note, err, tt.want)
-				}
+				requireVerdict(t, tt.want, returned.ID, note, err)
 			})
 		})
 	}
@@ -1003,15 +994,7 @@ func TestFindCreated_CreateUnderWay(t *testing.T) {
 				synctest.Wait()
 				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
 				workers.Wait()
-				switch tt.want {
-				case "":
-					require.NoError(t, err)
-					assert.EqualValues(t, 1, note.ID)
-				case "not created":
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				default:
-					requireUndecided(t, note, err, tt.want)
-				}
+				requireVerdict(t, tt.want, 1, note, err)
 			})
 		})
 	}
@@ -1053,15 +1036,7 @@ func TestFindCreated_ByUniqueName(t *testing.T) {
 				tt.made(s)
 				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{UniqueName: true})
 				assert.Zero(t, s.urls, "the name decides")
-				switch tt.want {
-				case "":
-					require.NoError(t, err)
-					assert.EqualValues(t, 1, note.ID)
-				case "not created":
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				default:
-					requireUndecided(t, note, err, tt.want)
-				}
+				requireVerdict(t, tt.want, 1, note, err)
 			})
 		})
 	}
@@ -1116,12 +1091,7 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 				params := tt.params
 				params.TrustPatientFilter = true
 				note, err := s.client().Notes.FindCreated(t.Context(), lost, params)
-				if tt.want == "" {
-					require.NoError(t, err)
-					assert.EqualValues(t, 1, note.ID)
-					return
-				}
-				requireUndecided(t, note, err, tt.want)
+				requireVerdict(t, tt.want, 1, note, err)
 			})
 		})
 	}
@@ -1140,64 +1110,6 @@ func TestFindCreated_ByIDInTheResponse_LateAndAhead(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, note.ID)
 	})
-}
-
-// A job that was queued has an id too, and is not a note.
-func TestCreate_ResponseWithoutANote(t *testing.T) {
-	t.Parallel()
-	for body, id := range map[string]int64{
-		`{"id":55,"status":"queued"}`: 55, `{"id":55}`: 55, `{"data":{"id":55}}`: 55, `{"id":55,"name":"","created_at":null}`: 55,
-		`{"status":"queued"}`: 0, ``: 0,
-	} {
-		t.Run(body, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
-					return s.respond(r, http.StatusAccepted, body), nil
-				}
-				client := s.client()
-				lost := lose(t, client, visit())
-				assert.Equal(t, id, lost.NoteID)
-				require.ErrorIs(t, lost, clinicaldoc.ErrUnexpectedResponse)
-
-				// Note 55 is another patient's. It is not taken for the one that was sent.
-				for range 54 {
-					s.keep(earlier().ago(time.Hour))
-				}
-				strangers := visited()
-				strangers.patient = 5
-				require.EqualValues(t, 55, s.keep(strangers))
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if id == 0 {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					return
-				}
-				requireUndecided(t, note, err, "does not match what was sent")
-			})
-		})
-	}
-}
-
-func TestGet_ResponseWithoutANote(t *testing.T) {
-	t.Parallel()
-	for body, isNote := range map[string]bool{
-		`{"id":55}`: false, `{"id":55,"status":"queued"}`: false, `{"id":55,"transcription":"words"}`: false,
-		`{"id":55,"name":"Visit"}`: true, `{"id":55,"created_at":"2026-01-02T03:04:05Z"}`: true,
-	} {
-		client := serve(t, call{url: notesPath + "/55", response: body}, call{url: notesPath, response: `{"data":[` + body + `]}`})
-		note, err := client.Notes.Get(t.Context(), 55)
-		page, listErr := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
-		if isNote {
-			require.NoError(t, err, body)
-			assert.EqualValues(t, 55, note.ID)
-			require.NoError(t, listErr, body)
-			assert.Len(t, page.Items, 1)
-			continue
-		}
-		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, body)
-		require.ErrorIs(t, listErr, clinicaldoc.ErrUnexpectedResponse, body)
-	}
 }
 
 // A create without a patient made a note without one.
@@ -2567,15 +2479,7 @@ func TestFindCreated_TimeOfTheNote(t *testing.T) {
 				}
 				for client, lost := range askers {
 					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-					switch tt.want {
-					case "":
-						require.NoError(t, err)
-						assert.Equal(t, own, note.ID)
-					case "not created":
-						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					default:
-						requireUndecided(t, note, err, tt.want)
-					}
+					requireVerdict(t, tt.want, own, note, err)
 				}
 			})
 		})

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -873,4 +874,343 @@ func TestBeforeCommitIsFollowedByTheUsualPatience(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		assert.Less(t, time.Since(committed), 62*time.Second)
 	})
+}
+
+// A job that was queued has an id too, and is not a note.
+func TestCreate_ResponseWithoutANote(t *testing.T) {
+	t.Parallel()
+	for body, id := range map[string]int64{
+		`{"id":55,"status":"queued"}`: 55, `{"id":55}`: 55, `{"data":{"id":55}}`: 55, `{"id":55,"name":"","created_at":null}`: 55,
+		`{"status":"queued"}`: 0, ``: 0,
+	} {
+		t.Run(body, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+					return s.respond(r, http.StatusAccepted, body), nil
+				}
+				client := s.client()
+				lost := lose(t, client, visit())
+				assert.Equal(t, id, lost.NoteID)
+				require.ErrorIs(t, lost, clinicaldoc.ErrUnexpectedResponse)
+
+				// Note 55 is another patient's. It is not taken for the one that was sent.
+				for range 54 {
+					s.keep(earlier().ago(time.Hour))
+				}
+				strangers := visited()
+				strangers.patient = 5
+				require.EqualValues(t, 55, s.keep(strangers))
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if id == 0 {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				requireUndecided(t, note, err, "does not match what was sent")
+			})
+		})
+	}
+}
+
+func TestGet_ResponseWithoutANote(t *testing.T) {
+	t.Parallel()
+	for body, isNote := range map[string]bool{
+		`{"id":55}`: false, `{"id":55,"status":"queued"}`: false, `{"id":55,"transcription":"words"}`: false,
+		`{"id":55,"name":"Visit"}`: true, `{"id":55,"created_at":"2026-01-02T03:04:05Z"}`: true,
+	} {
+		client := serve(t, call{url: notesPath + "/55", response: body}, call{url: notesPath, response: `{"data":[` + body + `]}`})
+		note, err := client.Notes.Get(t.Context(), 55)
+		page, listErr := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		if isNote {
+			require.NoError(t, err, body)
+			assert.EqualValues(t, 55, note.ID)
+			require.NoError(t, listErr, body)
+			assert.Len(t, page.Items, 1)
+			continue
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, body)
+		require.ErrorIs(t, listErr, clinicaldoc.ErrUnexpectedResponse, body)
+	}
+}
+
+func TestCreateOnce_ReturnsTheNoteOfCreate(t *testing.T) {
+	t.Parallel()
+	s := newFakeService(t)
+	s.post = s.committing
+	note, err := s.client().Notes.CreateOnce(t.Context(), visit(), findParams{})
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, note.ID)
+	assert.Zero(t, s.lists, "nothing is searched for")
+}
+
+// The response is lost and the note is found, also if it is created late. Nothing is sent twice.
+func TestCreateOnce_LostResponse(t *testing.T) {
+	t.Parallel()
+	gatewayTimeout := func(s *fakeService, r *http.Request) (*http.Response, error) {
+		time.Sleep(59 * time.Second)
+		return s.respond(r, http.StatusGatewayTimeout, ""), nil
+	}
+	silence := func(_ *fakeService, r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	reset := func(*fakeService, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
+	for name, tt := range map[string]struct {
+		lose   func(*fakeService, *http.Request) (*http.Response, error)
+		commit time.Duration
+	}{
+		"504 after 59 s, created before":          {gatewayTimeout, time.Second},
+		"504 after 59 s, created after 120 s":     {gatewayTimeout, 120 * time.Second},
+		"silent for a minute, created after 95 s": {silence, 95 * time.Second},
+		"reset, created after 36 s":               {reset, 36 * time.Second},
+		"reset, created after 9 minutes":          {reset, 9 * time.Minute},
+		"reset, created at the last moment":       {reset, defaultSettle - time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				s.keep(visited().ago(30 * time.Hour))
+				posts := 0
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+					posts++
+					time.AfterFunc(tt.commit, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
+					return tt.lose(s, r)
+				}
+				note, err := s.client().Notes.CreateOnce(t.Context(), visit(), findParams{})
+				require.NoError(t, err)
+				assert.EqualValues(t, 2, note.ID)
+				time.Sleep(time.Hour)
+				assert.Len(t, s.notes, 2, "one note for one recording")
+				assert.Equal(t, 1, posts)
+			})
+		})
+	}
+}
+
+// A proxy may need as long to pass an upload on as the upload took.
+func TestCreateOnce_LongUpload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			time.AfterFunc(15*time.Minute, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
+			return nil, io.ErrUnexpectedEOF
+		}
+		params := visit()
+		params.Audio = clinicaldoc.AudioReader("a.wav", &slowReader{strings.Repeat("s", 200), 50 * time.Second})
+		client := s.client(clinicaldoc.WithStallTimeout(time.Hour))
+		note, err := client.Notes.CreateOnce(t.Context(), params, findParams{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+		assert.Len(t, s.notes, 1)
+	})
+}
+
+// Only a note that was certainly not created is created again, at most three times in all.
+func TestCreateOnce_CreatesAgain(t *testing.T) {
+	t.Parallel()
+	stream := func() *clinicaldoc.AudioSource { return clinicaldoc.AudioReader("a.wav", strings.NewReader("sound")) }
+	for name, tt := range map[string]struct {
+		lost  int // uploads that never arrive
+		audio func() *clinicaldoc.AudioSource
+		other bool // somebody creates another note after the first upload
+		posts int
+		want  error // nil: created
+	}{
+		"once":                   {1, nil, false, 2, nil},
+		"twice":                  {2, nil, false, 3, nil},
+		"three times":            {3, nil, false, 3, clinicaldoc.ErrNotCreated},
+		"a stream":               {1, stream, false, 1, clinicaldoc.ErrNotCreated},
+		"no recording":           {1, func() *clinicaldoc.AudioSource { return nil }, false, 2, nil},
+		"undecided":              {1, nil, true, 1, clinicaldoc.ErrOutcomeUnknown},
+		"a stream and undecided": {1, stream, true, 1, clinicaldoc.ErrOutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				posts := 0
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+					posts++
+					if tt.other {
+						s.keep(visited().of(remade))
+					}
+					if posts <= tt.lost {
+						return nil, io.ErrUnexpectedEOF
+					}
+					return s.commit(r, sent), nil
+				}
+				params := visit()
+				if tt.audio != nil {
+					params.Audio = tt.audio()
+				}
+				begin := time.Now()
+				note, err := s.client().Notes.CreateOnce(t.Context(), params, findParams{Settle: time.Minute})
+				assert.Equal(t, tt.posts, posts)
+				if tt.want == nil {
+					require.NoError(t, err)
+					assert.EqualValues(t, 1, note.ID)
+					assert.Len(t, s.notes, 1)
+					assert.Equal(t, time.Duration(tt.lost)*time.Minute, time.Since(begin))
+					return
+				}
+				assert.Nil(t, note)
+				require.ErrorIs(t, err, tt.want)
+				isUnknown := tt.want == clinicaldoc.ErrOutcomeUnknown //nolint:errorlint // of the table
+				assert.Equal(t, isUnknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+			})
+		})
+	}
+}
+
+// The second upload is a create of its own: its response is lost too, and its note is found.
+func TestCreateOnce_SecondUploadIsFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		posts := 0
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			if posts++; posts == 2 {
+				return s.losing(r, sent)
+			}
+			return nil, io.ErrUnexpectedEOF
+		}
+		note, err := s.client().Notes.CreateOnce(t.Context(), visit(), findParams{})
+		require.NoError(t, err)
+		assert.EqualValues(t, 1, note.ID)
+		assert.Equal(t, 2, posts)
+	})
+}
+
+func TestCreateOnce_ContextEnds(t *testing.T) {
+	t.Parallel()
+	for name, post := range map[string]func(*http.Request, fakeNote) (*http.Response, error){
+		"while it searches": func(*http.Request, fakeNote) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+		"while it uploads": func(r *http.Request, _ fakeNote) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				posts := 0
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+					posts++
+					return post(r, sent)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+				defer cancel()
+				begin := time.Now()
+				note, err := s.client().Notes.CreateOnce(ctx, visit(), findParams{})
+				requireUndecided(t, note, err, "context deadline exceeded")
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, 40*time.Second, time.Since(begin))
+				assert.Equal(t, 1, posts)
+			})
+		})
+	}
+}
+
+func TestCreateOnce_ReportsProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		begin := time.Now()
+		var decidable []time.Time
+		params := findParams{Settle: time.Minute, OnProgress: func(reason string, at time.Time) {
+			assert.Contains(t, reason, "may still be processing")
+			decidable = append(decidable, at)
+		}}
+		_, err := s.client().Notes.CreateOnce(t.Context(), visit(), params)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		require.Greater(t, len(decidable), 6, "in each of three searches")
+		assert.Equal(t, begin.Add(time.Minute), decidable[0])
+		assert.Equal(t, begin.Add(3*time.Minute), decidable[len(decidable)-1])
+	})
+}
+
+// An error of Create after which nothing is unknown is returned as it is.
+func TestCreateOnce_OtherErrors(t *testing.T) {
+	t.Parallel()
+	s := newFakeService(t)
+	s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+		return s.respond(r, http.StatusUnprocessableEntity, `{"message":"invalid","errors":{"name":["too long"]}}`), nil
+	}
+	client := s.client()
+	note, err := client.Notes.CreateOnce(t.Context(), visit(), findParams{})
+	assert.Nil(t, note)
+	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
+	_, direct := client.Notes.Create(t.Context(), visit())
+	require.EqualError(t, err, direct.Error())
+
+	params := visit()
+	params.PatientID = -1
+	_, err = client.Notes.CreateOnce(t.Context(), params, findParams{})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	assert.Zero(t, s.lists)
+}
+
+// Many dictations of one patient under one name, at once, over a line that loses every eighth response and every ninth
+// request. No note is given to two of them, and none is created twice.
+func TestCreateOnce_ManyAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, same := range map[string]bool{"of one recording": true, "of different recordings": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				var posts atomic.Int64
+				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+					n := posts.Add(1)
+					time.Sleep(time.Duration(n) * 300 * time.Millisecond)
+					if n%9 == 0 {
+						return nil, io.ErrUnexpectedEOF
+					}
+					response := s.commit(r, sent)
+					time.Sleep(2 * time.Second)
+					if n%8 == 0 {
+						return nil, io.ErrUnexpectedEOF
+					}
+					return response, nil
+				}
+				client := s.client()
+				var mu sync.Mutex
+				given := map[int64][]string{} // recordings by note
+				undecided := 0
+				var workers sync.WaitGroup
+				for i := range 40 {
+					workers.Go(func() {
+						params := visit()
+						recording := "sound"
+						if !same {
+							recording = fmt.Sprintf("sound %02d", i)
+						}
+						params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
+						note, err := client.Notes.CreateOnce(t.Context(), params, findParams{})
+						mu.Lock()
+						defer mu.Unlock()
+						if err != nil {
+							assert.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+							undecided++
+							return
+						}
+						given[note.ID] = append(given[note.ID], recording)
+					})
+				}
+				workers.Wait()
+				for id, recordings := range given {
+					assert.Equal(t, []string{s.notes[id-1].recording}, recordings)
+				}
+				assert.Equal(t, 40, len(given)+undecided)
+				assert.LessOrEqual(t, len(s.notes), 40)
+				if !same {
+					assert.Len(t, given, 40, "every one is found, or created again")
+				}
+			})
+		})
+	}
 }
