@@ -2539,4 +2539,222 @@ func TestFindCreated_ClockNeverCompared(t *testing.T) {
 	}
 }
 
-var _ = clinicaldoctest.NewServer
+// Candidates are the notes that a person has to compare, the nearest in time first.
+func TestFindCreated_Candidates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		returned := visit()
+		returned.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
+		s.post = s.committing
+		_, err := client.Notes.Create(t.Context(), returned) // note 1, which is explained
+		require.NoError(t, err)
+		s.post = nil
+		time.Sleep(time.Minute)
+		lost := lose(t, client, visit())
+		for _, after := range []time.Duration{-5 * time.Minute, time.Minute, -20 * time.Second, 10 * time.Second, 3 * time.Minute} {
+			s.keep(visited().named(canary).of(remade).ago(-after)) // notes 2 to 6
+		}
+		s.keep(earlier().ago(time.Hour)) // note 7, which is older
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		undecided := requireUndecided(t, note, err, "; compare it with note 5 of 2000-01-01T00:01:10Z, "+
+			"note 4 of 2000-01-01T00:00:40Z, note 3 of 2000-01-01T00:02:00Z, note 6 of 2000-01-01T00:04:00Z, "+
+			"note 2 of 1999-12-31T23:56:00Z")
+		assert.Equal(t, []int64{5, 4, 3, 6, 2}, undecided.Candidates)
+		assert.NotContains(t, err.Error(), canary)
+		assert.NotContains(t, fmt.Sprintf("%+v", err), canary)
+		assert.Empty(t, lost.Candidates, "the caller's error is not changed")
+
+		again := restored(t, undecided, nil)
+		assert.Equal(t, undecided.Candidates, again.Candidates)
+		assert.Equal(t, undecided.Error(), again.Error())
+
+		// A person decides: none of them is it.
+		var exclude []*clinicaldoc.ProgressNote
+		for _, id := range undecided.Candidates {
+			exclude = append(exclude, &clinicaldoc.ProgressNote{ID: id})
+		}
+		_, err = client.Notes.FindCreated(t.Context(), undecided, findParams{Exclude: exclude})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	})
+}
+
+func TestFindCreated_CandidatesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		for i := range 120 {
+			s.keep(visited().of(remade).ago(-time.Duration(i) * time.Second))
+		}
+		untimed := visited().of(remade)
+		untimed.made = time.Time{}
+		s.keep(untimed)
+		params := findParams{WithoutAudio: true}
+		note, err := client.Notes.FindCreated(t.Context(), lost, params)
+		undecided := requireUndecided(t, note, err, "note 5 of 2000-01-01T00:00:04Z, 116 more")
+		require.Len(t, undecided.Candidates, 100)
+		assert.EqualValues(t, 1, undecided.Candidates[0])
+		assert.EqualValues(t, 100, undecided.Candidates[99])
+
+		// Those of a search before do not stay.
+		s.notes = nil
+		undecided.LostAt = time.Time{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		note, err = s.client().Notes.FindCreated(ctx, undecided, params)
+		assert.Empty(t, requireUndecided(t, note, err, "no note yet").Candidates)
+	})
+}
+
+func TestOutcomeUnknownError_JSON(t *testing.T) {
+	t.Parallel()
+	s := newFakeService(t)
+	client := s.client()
+	lost := lose(t, client, visit())
+	assert.EqualValues(t, 5, lost.AudioSize)
+	assert.WithinRange(t, lost.LostAt, lost.SentAt, time.Now())
+	lost.NoteID = 9
+	lost.Candidates = []int64{7, 8}
+	for _, value := range []any{lost, *lost} {
+		stored, err := json.Marshal(value)
+		require.NoError(t, err)
+		var members map[string]any
+		require.NoError(t, json.Unmarshal(stored, &members))
+		want := map[string]any{
+			"params":  map[string]any{"name": "Visit", "patient_id": float64(fakePatient), "prompt_id": 3.0},
+			"sent_at": lost.SentAt.UTC().Format(time.RFC3339Nano), "lost_at": lost.LostAt.UTC().Format(time.RFC3339Nano),
+			"audio_size": 5.0, "audio_sha256": soundSHA256, "note_id": 9.0, "candidates": []any{7.0, 8.0},
+			"error": lost.Err.Error(), "id": lost.ID, "service": testBase, "user_id": 0.0,
+			"token_fingerprint": members["token_fingerprint"], "clock_unknown": true,
+		}
+		assert.Equal(t, want, members)
+		assert.Len(t, members["token_fingerprint"], 32)
+
+		var again lostCreate
+		require.NoError(t, json.Unmarshal(stored, &again))
+		assert.Equal(t, lost.Error(), again.Error())
+		assert.Equal(t, lost.Candidates, again.Candidates)
+		require.ErrorIs(t, &again, clinicaldoc.ErrOutcomeUnknown)
+		encoded, err := json.Marshal(again)
+		require.NoError(t, err)
+		assert.JSONEq(t, string(stored), string(encoded))
+		assert.True(t, again.SentAt.Equal(lost.SentAt))
+	}
+}
+
+// What the version before stored is still read, and its note is found.
+func TestOutcomeUnknownError_JSONOfTheVersionBefore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		const stored = `{"params":{"name":"Visit","patient_id":4711,"prompt_id":3},
+			"sent_at":"2000-01-01T00:00:00.345Z","lost_at":"2000-01-01T00:00:00.345Z","audio_size":5,"note_id":0,
+			"id":"SYNTHETIC","service":"` + testBase + `","user_id":2,"audio_sha256":"` + soundSHA256 + `",
+			"token_fingerprint":"00000000000000000000000000000000","audio_type":"audio/wav","where":"",
+			"clock_read_at":"2000-01-01T00:00:00Z","service_clock":"2000-01-01T00:00:00Z","late_seconds":0,
+			"control":{"note":{"id":7,"made":946684800},"size":5,"sha256":"` + soundSHA256 + `"},
+			"error":"clinicaldoc: Notes.Create (POST /v1/progress-notes): no response"}`
+		lost := new(lostCreate)
+		require.NoError(t, json.Unmarshal([]byte(stored), lost))
+		assert.Equal(t, "SYNTHETIC", lost.ID)
+		time.Sleep(time.Second)
+		note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+		requireUndecided(t, note, err, "another user") // /user did not name the user_id of that version
+		id := s.keep(visited())
+		note, err = s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, id, note.ID)
+	})
+}
+
+func TestOutcomeUnknownError_JSONHasOnlySafeTexts(t *testing.T) {
+	t.Parallel()
+	stored, err := json.Marshal(lostCreate{SentAt: time.Now(), Err: errors.New("Canary")})
+	require.NoError(t, err)
+	assert.NotContains(t, string(stored), "Canary")
+
+	var again lostCreate
+	const oldest = `{"params":{"name":"Visit","patient_id":7},"sent_at":"2026-01-02T12:00:00Z","other":1}`
+	require.NoError(t, json.Unmarshal([]byte(oldest), &again))
+	require.NoError(t, again.Err)
+	assert.Zero(t, again.LostAt)
+	assert.EqualValues(t, 7, again.Params.PatientID)
+	require.Error(t, json.Unmarshal([]byte(`{"sent_at":"soon"}`), &again))
+	assert.EqualValues(t, 7, again.Params.PatientID, "what cannot be read changes nothing")
+}
+
+// An id in the body of a failure is not a note's.
+func TestOutcomeUnknownError_TakesNoIDFromAFailure(t *testing.T) {
+	t.Parallel()
+	s := newFakeService(t)
+	s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+		return s.respond(r, http.StatusInternalServerError, `{"id":7,"name":"Visit"}`), nil
+	}
+	lost := lose(t, s.client(), visit())
+	assert.Zero(t, lost.NoteID)
+	params := visit()
+	params.Audio = nil
+	assert.Zero(t, lose(t, s.client(), params).AudioSize)
+}
+
+func TestOutcomeUnknownError_GivesOneAdvice(t *testing.T) {
+	t.Parallel()
+	s := newFakeService(t)
+	s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+		resp := s.respond(r, http.StatusServiceUnavailable, "")
+		resp.Header.Set("Retry-After", "30")
+		return resp, nil
+	}
+	const failed = "the service, or a proxy before it, failed; it may or may not have been carried out: "
+	lost := lose(t, s.client(), visit())
+	assert.Equal(t, "clinicaldoc: Notes.Create (POST /v1/progress-notes): 503 Service Unavailable: "+failed+
+		"ask Notes.FindCreated before creating again", lost.Error())
+
+	client := serve(t, call{method: "POST", url: "/v1/teams", status: http.StatusBadGateway})
+	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", nil, nil)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+	require.EqualError(t, err, "clinicaldoc: Do (POST /v1/teams): 502 Bad Gateway: "+failed+"find out before sending it again")
+}
+
+// On the fake server, in all its variants.
+func TestFindCreated_OnEveryVariant(t *testing.T) {
+	t.Parallel()
+	for _, variant := range clinicaldoctest.Variants() {
+		t.Run(variant.Name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(variant))
+				defer srv.Close()
+				srv.AddPatient(clinicaldoctest.Patient{ID: 7})
+				params := visit()
+				params.PatientID = 7
+				params.PromptID = 1
+				find := findParams{TrustPatientFilter: variant.Patient == clinicaldoctest.PatientUnnamed}
+				client := srv.Client()
+
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+				lost := lose(t, client, params)
+				note, err := client.Notes.FindCreated(t.Context(), lost, find)
+				if err != nil { // its recording is not kept as it was sent
+					requireUndecided(t, note, err, "")
+					find.UniqueName = true
+					note, err = client.Notes.FindCreated(t.Context(), lost, find)
+				}
+				require.NoError(t, err)
+				assert.EqualValues(t, 1, note.ID)
+				assert.Equal(t, variant.Audio == clinicaldoctest.AudioAsSent, !find.UniqueName)
+
+				params.Name = "Another"
+				time.Sleep(48 * time.Hour)
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+				lost = lose(t, client, params)
+				_, err = client.Notes.FindCreated(t.Context(), lost, find)
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+				assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
+			})
+		})
+	}
+}
