@@ -421,7 +421,7 @@ func (s *memoryStream) info() *jetstream.StreamInfo {
 
 // Info lists what leads from patients and what workers say, whatever is asked for.
 func (s *memoryStream) Info(ctx context.Context, _ ...jetstream.StreamInfoOpt) (info *jetstream.StreamInfo, err error) {
-	err = s.memory.engine.do(ctx, "info", "", func() error {
+	err = s.memory.engine.do(ctx, "info", s.name, func() error {
 		info = s.info()
 		info.State.Msgs = uint64(s.memory.engine.count(string(freshLane), string(againLane)))
 		s.memory.engine.mu.Lock()

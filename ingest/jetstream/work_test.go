@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -144,6 +145,36 @@ func TestLanesHaveWorkers(t *testing.T) {
 	})
 }
 
+// A recording is wanted as two notes. The second is looked for while the response of the first is still on its way: each gets
+// its own note.
+func TestWork_RecordingWantedTwice_MakesBothNotes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
+		f := e.fleet(defaultLease)
+		note := filed(t, dir, 1)
+		require.NoError(t, f.Publish(t.Context(), note))
+		letter := note
+		letter.Key += ", letter"
+		letter.Params.Name = "Letter to " + note.Params.Name
+		time.AfterFunc(time.Second, func() {
+			assert.Len(t, srv.Notes(), 1)
+			assert.NoError(t, f.Publish(t.Context(), letter))
+		})
+		u := uploader(srv)
+		u.Workers = 2
+		for _, err := range f.Drain(t.Context(), u) {
+			require.NoError(t, err)
+		}
+		var names []string
+		for _, note := range srv.Notes() {
+			names = append(names, note.Name)
+		}
+		assert.ElementsMatch(t, []string{note.Params.Name, letter.Params.Name}, names)
+	})
+}
+
 // A recording that failed is not tried again before it has rested, the first time neither.
 func TestWhatFailedRests(t *testing.T) {
 	t.Parallel()
@@ -163,8 +194,8 @@ func TestWhatFailedRests(t *testing.T) {
 			}
 		}
 		due, silent := time.Now(), time.Now().Add(10*time.Second)
-		e.before = func(_ context.Context, op, _ string) error {
-			if op == "info" && time.Now().Before(silent) {
+		e.before = func(_ context.Context, op, name string) error {
+			if op == "info" && strings.HasSuffix(name, "-queue") && time.Now().Before(silent) {
 				return errors.New("synthetic") // a queue of which nothing is known is not empty
 			}
 			return nil
