@@ -40,19 +40,24 @@
 //
 // # An empty journal proves nothing
 //
-// It may have been lost, or begun in another place. So a recording that the journal does not know is looked for among its
-// patient's notes before it is uploaded. A note with its name or its size is read: the same content is "already there". One that
-// cannot be read is a doubt, and so is other content as long as it is not known, from a note of this journal, whether the service
-// keeps recordings as they were sent.
+// A journal may have been lost, or begun in another place. So the patient's notes are searched before a recording is uploaded
+// that the journal does not know. Candidates are the notes that no other recording of the journal has, and that have the
+// recording's name, its size, or no size. Their recordings are read. A note with the same bytes is "already there". A note with
+// the same name is ruled out only if its recording differs and the client's [clinicaldoc.Assumptions] state that recordings
+// are unchanged; otherwise the recording is in doubt, and [Result].Candidates names the note. A note with another name that
+// differs, or that cannot be read, is not the recording's.
 //
 // # Keys
 //
-// The same key for the same service is the same recording; best it is the encounter's number. [FileKey], the default, is made of
-// a file's content, the patient and the note's name. A key that comes back with another patient or another size is refused with [ErrKeyReused].
+// The same key for the same service is the same recording; the encounter's number is a good key. [FileKey], the default, is
+// made of a file's content, the patient and the note's name. A key that comes back with another patient or another size is
+// refused with [ErrKeyReused].
 //
-// Recordings that only their content tells apart, with the same patient, name and size, are distinct by their keys, but when
-// the responses of two of them are lost and recordings cannot be read back, nothing tells which note is whose: both stay in doubt.
-// Give notes names of their own, and set FindCreatedParams.UniqueName in [Uploader].Find where you can guarantee them.
+// One recording can become several notes of a patient, each with its own key and name. They are sent one after the other,
+// because only their order tells their notes apart once a response is lost.
+//
+// Where a service changes recordings or does not return them, put the key into the note's name; see [Recording].Key. If all
+// names are unique, set FindCreatedParams.UniqueName in [Uploader].Find.
 //
 // # What nobody can know
 //
@@ -60,7 +65,9 @@
 // idle machine has the upload whole, more when other uploads go on from the same sync. A process that is stopped just there for
 // longer than Settle, while another process has its journal, could send them after FindCreated said that there is no note. A
 // [FileJournal] is locked by the stopped process for as long as it lives, so that no other can have it; where the file system
-// knows no locks, run one process at a time. Deleting the journal, or restoring an old copy, loses what it knows: what the
-// service cannot tell either is a doubt. Two journals that are used at the same moment for the same recordings do not know of
-// each other.
+// knows no locks, run one process at a time. Two journals that are used at the same moment for the same recordings do not know
+// of each other.
+//
+// Deleting the journal, or restoring an old copy, loses what it knows. A note that was renamed, and whose recording is gone,
+// can then not be recognized: its recording is uploaded again.
 package ingest

@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -481,4 +482,108 @@ func TestLook_StreamWithANamesake_IsUnresolved(t *testing.T) {
 		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
 		assert.Equal(t, []int64{id}, results[0].Candidates)
 	})
+}
+
+// AllNew skips the search among the patient's notes, but not the wait for an unresolved recording with the same content.
+func TestRun_AllNew_WaitsForUnresolvedRecordingOfItsContent(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		note := onePatient(1)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, AllNew: true}
+		_, err := collect(t.Context(), u, ingest.Recordings(note))
+		require.Error(t, err)
+		u = &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}
+		results, err := collect(t.Context(), u, ingest.Recordings(letterOf(note)))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
+		results, err = collect(t.Context(), u, ingest.Recordings(letterOf(note), note))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+		assert.Len(t, srv.Notes(), 2)
+	})
+}
+
+// Recordings of one patient share a list of notes, from which none of them takes anything away.
+func TestLook_SharedList_StaysWhole(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		for n := range 4 {
+			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(n).Params.Name, Audio: sound(n)})
+		}
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		list := ingest.Recordings(onePatient(0), onePatient(1), onePatient(2), onePatient(3))
+		results, err := collect(t.Context(), u, list)
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 4}, statuses(results), results)
+		checkOwnNotes(t, srv, results)
+	})
+}
+
+// Two recordings whose names are equal, and contain both keys, are not identified by their name.
+func TestRun_NameOfTwoRecordings_IsNotUnique(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		first := keyed(1)
+		second := keyed(1)
+		second.Key = first.Params.Name
+		second.Params.Audio = clinicaldoc.AudioBytes("a.wav", sound(2))
+		srv.SetVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded})
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, Workers: 1}
+		_, err := collect(t.Context(), u, ingest.Recordings(first))
+		require.Error(t, err)
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: first.Params.Name, Audio: sound(1), CreatedAt: time.Now()})
+		u = &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		results, err := collect(t.Context(), u, ingest.Recordings(second))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), "the note is the first one's")
+		assert.Len(t, srv.Notes(), 1)
+	})
+}
+
+// growing is a journal in which another process begins to send the same recording while this one is asked about.
+type growing struct {
+	ingest.Journal
+	rival func(ingest.Entry) ingest.Entry
+	calls *int
+}
+
+func (j growing) EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
+	entries, err := j.Journal.EntriesForPatient(ctx, patient, since)
+	if since.IsZero() || len(entries) == 0 {
+		return entries, err
+	}
+	*j.calls++
+	if *j.calls > 1 {
+		entries = append(entries, j.rival(entries[0]))
+	}
+	return entries, err
+}
+
+func TestResolve_RivalAppearsDuringSearch_TakesNothing(t *testing.T) {
+	t.Parallel()
+	for name, sameContent := range map[string]bool{"same content": true, "other content": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+				rival := func(e ingest.Entry) ingest.Entry {
+					e.Key[0]++
+					e.State = ingest.StateCommitting
+					e.Loss = nil
+					if !sameContent {
+						e.SHA256 = sumOf(onePatient(8))
+					}
+					return e
+				}
+				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: growing{file, rival, new(int)}}
+				results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1)))
+				require.NoError(t, err)
+				want := ingest.Created
+				if sameContent {
+					want = ingest.InDoubt
+				}
+				assert.Equal(t, map[ingest.Status]int{want: 1}, statuses(results), results)
+			})
+		})
+	}
 }

@@ -18,8 +18,11 @@ import (
 
 // Recording is one recording to upload. It needs a File or Params.Audio; without a File also a Key.
 type Recording struct {
-	// Key is what makes this recording one: whatever happens, one key becomes one note of the service. At most 1024 bytes.
-	// When empty it is [FileKey] of File.
+	// Key identifies the recording among all recordings of the patient at this service, in every journal. One key becomes one
+	// note. It has at most 1024 bytes. If empty, it defaults to [FileKey] of File.
+	//
+	// A key of at least eight characters in Params.Name makes the name unique, if letters or digits do not continue it on either
+	// side: "Visit ENC-2026-0001". The name then identifies the note, whatever the service does with recordings.
 	Key string
 	// SHA256 of the recording, in 64 small hexadecimal digits; other content is refused. When empty, anything is taken. The
 	// recordings of results have it where the key was made of it, so that no other content is ever uploaded under such a key.

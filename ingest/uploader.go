@@ -17,13 +17,13 @@ type Uploader struct {
 	Client  *clinicaldoc.Client
 	Journal Journal
 	Workers int // uploads at a time; 0: 4
-	// Find says how sure FindCreated has to be about recordings in doubt. What it excludes is added to the notes that the
-	// journal knows of. With WithoutAudio no recording is read back, whatever for; Result is not filled.
+	// Find configures FindCreated for recordings whose outcome is unknown. Exclude and Unresolved are added to what the journal
+	// knows. OnProgress is not called. With WithoutAudio no recording of a note is read, for any purpose.
 	Find clinicaldoc.FindCreatedParams
-	// AllNew says that nothing but this journal's own uploads can have made notes of the recordings. Otherwise a recording that
-	// the journal does not know is looked for among the patient's notes before it is uploaded: one that has its name or its size
-	// and the same content is "already there", one that cannot be read is a doubt. That costs one list for a patient and run, and
-	// saves a second note where the journal was lost, doubled, restored, or begun in another place.
+	// AllNew states that nothing but this journal's own uploads can have made notes of the recordings. Otherwise the patient's
+	// notes are searched before a recording is uploaded that the journal does not know. A note with the same content is
+	// "already there". A note with the same name that cannot be ruled out leaves the recording in doubt. The search costs one
+	// list for each patient and run, and prevents a second note if the journal was lost, restored, or begun in another place.
 	AllNew bool
 	// MaxPause is how long the run pauses when everything fails in the same way (the service is gone, the token refused, a share
 	// not mounted), before it ends with that reason; 0: 15 minutes. Pauses are told by OnEvent. Negative: the run ends at once,

@@ -214,7 +214,7 @@ var caught = []defect{
 	{name: "the end of a recording is not told", file: "audio.go", old: "if err == nil && n < len(p) {\n\t\terr = io.EOF", with: "if err == nil && n < 0 {\n\t\terr = io.EOF"},
 	{name: "the journal is not synced", file: "ingest/filewrite.go", old: "err = j.file.Sync()", with: "err = nil"},
 	{name: "the journal is written too late", file: "ingest/task.go", old: "if err := t.claim.Save(attempt, e); err != nil {", with: "if err := error(nil); err != nil {"},
-	{name: "what may have left is uploaded once more", file: "ingest/task.go", old: "t.entry = known\n\t\tr.recover(t)", with: "t.entry = known\n\t\tr.upload(t)"},
+	{name: "what may have left is uploaded once more", file: "ingest/task.go", old: "{known.State == StateCommitting, r.recover},", with: "{known.State == StateCommitting, func(t *task, _ Entry) { r.upload(t) }},"},
 	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", old: "params.Settle = max(r.settle(), t.took())", with: "params.Settle = 1"},
 
 	// Patience, manners, privacy.
