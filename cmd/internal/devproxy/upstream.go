@@ -14,7 +14,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 	origin "github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 // wayState is what can be seen of the way to a real service and changed.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 // askAccount reads the user and the tokens, and revokes the spare one.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 // set is a set of names.

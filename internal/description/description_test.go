@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 func TestTheDocumentIsRead(t *testing.T) {
