@@ -15,7 +15,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/integration/gaps"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/gaps"
 )
 
 // TestGapReport finds out what the service does where its description is silent. The report is printed at the end of

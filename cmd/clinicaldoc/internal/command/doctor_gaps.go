@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/integration/gaps"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/gaps"
 )
 
 // askGaps asks what the description leaves open and adds a line for each question.

@@ -32,7 +32,7 @@ func TestNamesLineCompilesElsewhere(t *testing.T) {
 	for _, name := range []string{"per_page", "filter[patient_id]", "page[cursor]", "order"} {
 		require.Contains(t, program, strconv.Quote(name))
 	}
-	require.NoError(t, outside.Build(t.Context(), "../../../..", map[string]string{"user.go": program}), program)
+	require.NoError(t, outside.Build(t.Context(), "../..", map[string]string{"user.go": program}), program)
 }
 
 func TestReportsAreComparedWithEarlierOnes(t *testing.T) {
