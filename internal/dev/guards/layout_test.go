@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,4 +109,50 @@ func TestInternalPackagesDoNotKnowTheRoot(t *testing.T) {
 	require.NotEmpty(t, packages)
 	known := goOutput(t, append([]string{"list", "-deps", "-test"}, packages...)...)
 	assert.False(t, slices.Contains(known, thisModule), "one of %v imports the root", packages)
+}
+
+// Users run what is outside internal/dev, so it must not depend on what serves maintainers. Tests may use it. Nested modules
+// are read too, which is why this reads files instead of asking the go command.
+func TestShippedPackages_DoNotImportMaintainersTools(t *testing.T) {
+	t.Parallel()
+	maintainers := filepath.Join(root, "internal", "dev")
+	var checked []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if path == maintainers || entry.Name() == ".git" || entry.Name() == "testdata" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || isTest(path) {
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		require.NoError(t, err)
+		checked = append(checked, filepath.ToSlash(name))
+		for _, imported := range importsOf(t, path) {
+			assert.NotContains(t, imported+"/", thisModule+"/internal/dev/", name)
+		}
+		return nil
+	}))
+	for _, name := range []string{
+		"client.go", "ingest/jetstream/fleet.go", "cmd/clinicaldoc/main.go", "cmd/internal/devproxy/devproxy.go",
+		"internal/exchange/exchange.go", "otelclinicaldoc/hooks.go", "snapshot/snapshot.go", "clinicaldoctest/server.go",
+	} {
+		assert.Contains(t, checked, name, "the walk must reach every kind of package")
+	}
+}
+
+func importsOf(t *testing.T, path string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	require.NoError(t, err)
+	var imported []string
+	for _, spec := range file.Imports {
+		imported = append(imported, strings.Trim(spec.Path.Value, `"`))
+	}
+	return imported
 }
