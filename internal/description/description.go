@@ -1,20 +1,15 @@
-// Package description is what the service describes of itself: an OpenAPI document, and what of it responses are held
-// against.
+// Package description holds what the service's OpenAPI document describes of responses. The document is docs/openapi.json.
 package description
 
 import (
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
-)
 
-// OpenAPI is the document. All else here is read from it.
-//
-//go:embed openapi.json
-var OpenAPI []byte
+	"github.com/clinicaldoc/clinicaldoc-go/docs"
+)
 
 // Schema is what is described of a JSON value.
 type Schema struct {
@@ -74,7 +69,7 @@ var (
 
 func init() {
 	var d document
-	if err := json.Unmarshal(OpenAPI, &d); err != nil {
+	if err := json.Unmarshal(docs.OpenAPI(), &d); err != nil {
 		panic("openapi.json: " + err.Error())
 	}
 	for name, s := range d.Components.Schemas {

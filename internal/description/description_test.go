@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/clinicaldoc/clinicaldoc-go/docs"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
@@ -41,7 +42,7 @@ func TestMadeUpResponsesMakeSense(t *testing.T) {
 	var doc struct {
 		Components struct{ Schemas map[string]schema }
 	}
-	require.NoError(t, json.Unmarshal(description.OpenAPI, &doc))
+	require.NoError(t, json.Unmarshal(docs.OpenAPI(), &doc))
 	for name, s := range doc.Components.Schemas {
 		for property, p := range s.Properties {
 			if p.Type == "integer" && (property == "id" || strings.HasSuffix(property, "_id")) {

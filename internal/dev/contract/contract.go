@@ -1,4 +1,4 @@
-// Package contract holds what goes over the wire against openapi.yaml, the document of the service written from its
+// Package contract holds what goes over the wire against openapi.json, the document of the service written from its
 // description: every request the SDK sends, and every answer the service in a box gives.
 //
 // It is a module of its own, so that the validator does not enter the module graph of the SDK's importers.
@@ -14,17 +14,17 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
+	"github.com/clinicaldoc/clinicaldoc-go/docs"
 )
 
-// Document parses openapi.yaml and checks that it is a valid OpenAPI document, its examples included.
+// Document parses openapi.json and checks that it is a valid OpenAPI document, its examples included.
 func Document() (*openapi3.T, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(description.OpenAPI)
+	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI())
 	if err != nil {
-		return nil, fmt.Errorf("openapi.yaml cannot be read: %w", err)
+		return nil, fmt.Errorf("openapi.json cannot be read: %w", err)
 	}
 	if err := doc.Validate(context.Background()); err != nil {
-		return nil, fmt.Errorf("openapi.yaml is not valid: %w", err)
+		return nil, fmt.Errorf("openapi.json is not valid: %w", err)
 	}
 	return doc, nil
 }
@@ -35,7 +35,7 @@ type Contract struct {
 	operations map[string]*routers.Route // by operationId
 }
 
-// Load returns the contract of openapi.yaml.
+// Load returns the contract of openapi.json.
 //
 // The document lets the service add members to its objects; the contract does not, so that a misspelt member is found
 // even where the right one is optional.
