@@ -47,18 +47,22 @@ type controls interface {
 	replay(ctx context.Context, r *request, change edited) error
 }
 
-// front serves the inspector and passes everything else on. Without an inspector its paths are nobody's.
+// front serves the service's description and the inspector, and passes everything else on. Without an inspector its paths
+// are nobody's.
 func front(in *inspector, next http.Handler) http.Handler {
 	own := http.NotFoundHandler
 	if in != nil {
 		own = sync.OnceValue(in.handler) // when the first request comes, what is controlled has been started
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == strings.TrimSuffix(pagePath, "/") || strings.HasPrefix(r.URL.Path, pagePath) {
+		switch {
+		case asksForOpenAPI(r):
+			serveOpenAPI(w, r)
+		case r.URL.Path == strings.TrimSuffix(pagePath, "/"), strings.HasPrefix(r.URL.Path, pagePath):
 			own().ServeHTTP(w, r)
-			return
+		default:
+			next.ServeHTTP(w, r)
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 

@@ -55,7 +55,8 @@ prompt_id, name, stage, stuck, transcription, analysis, error_state, created_at.
 
 At /_/ is a page that shows the requests as they come and changes faults, clock
 and variant while it runs; programs use the same controls as JSON. Both are for
-this machine only, and -control=false turns them off.
+this machine only, and -control=false turns them off. /_/openapi.json is the
+service's description as an OpenAPI document, and is always served.
 
 The log goes to standard error and holds no token, query value, id or body.
 
