@@ -3,11 +3,13 @@ package fhir_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,8 +31,43 @@ func output(t *testing.T, folder string, stdin []byte, variables []string, name 
 	return out
 }
 
-// validator installs the library, as the lock file has it. What it returns tells what is wrong with each document.
-func validator(t *testing.T) func(documents ...map[string]any) [][]string {
+var scratch string // a folder that is removed at the end
+
+func TestMain(m *testing.M) {
+	var err error
+	scratch, err = os.MkdirTemp("", "fhir")
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(scratch); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+// install installs the library once for all tests, as the lock file has it.
+var install = sync.OnceValue(func() error {
+	for _, name := range []string{"package.json", "package-lock.json", ".npmrc", "validate.mjs"} {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(scratch, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	command := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	command.Dir = scratch
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("npm ci: %w: %s", err, out)
+	}
+	return nil
+})
+
+// validator returns a function that lists what is wrong with each of the given resources.
+func validator(t *testing.T) func(documents ...object) [][]string {
 	t.Helper()
 	for _, program := range []string{"npm", "node"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -38,93 +75,174 @@ func validator(t *testing.T) func(documents ...map[string]any) [][]string {
 			t.Skip(program + " was not found: what the example prints is NOT checked against R4")
 		}
 	}
-	folder := t.TempDir()
-	for _, name := range []string{"package.json", "package-lock.json", ".npmrc", "validate.mjs"} {
-		content, err := os.ReadFile(name)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
-	}
-	output(t, folder, nil, nil, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	return func(documents ...map[string]any) [][]string {
+	require.NoError(t, install())
+	return func(documents ...object) [][]string {
 		t.Helper()
 		given, err := json.Marshal(documents)
 		require.NoError(t, err)
 		var found [][]string
-		require.NoError(t, json.Unmarshal(output(t, folder, given, nil, "node", "--no-warnings", "validate.mjs"), &found))
+		require.NoError(t, json.Unmarshal(output(t, scratch, given, nil, "node", "--no-warnings", "validate.mjs"), &found))
 		require.Len(t, found, len(documents))
 		return found
 	}
 }
 
 // export returns what the example prints for a note that is signed.
-func export(t *testing.T, note clinicaldoctest.Note, author string) func() map[string]any {
+func export(t *testing.T, note clinicaldoctest.Note, signer string) func() object {
 	t.Helper()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	note.PatientID, note.Stage = 7, clinicaldoctest.StageSigned
+	note.PatientID = 7
+	note.Stage = clinicaldoctest.StageSigned
 	id := srv.AddNote(note)
 	variables := []string{"GOWORK=off", clinicaldoc.EnvBaseURL + "=" + srv.URL, clinicaldoc.EnvToken + "=" + srv.Token}
 	printed := output(t, "../../..", nil, variables, "go", "run", "./examples/fhirexport",
-		"-note", strconv.FormatInt(id, 10), "-patient", "7", "-subject", "Patient/123", "-author", author)
-	return func() (document map[string]any) {
-		require.NoError(t, json.Unmarshal(printed, &document))
-		return document
-	}
+		"-note", strconv.FormatInt(id, 10), "-patient", "7", "-subject", "Patient/123", "-device", "Device/9", "-signer", signer)
+	return func() object { return parse(t, string(printed)) }
 }
 
-func TestWhatTheExamplePrintsIsR4(t *testing.T) {
+func parse(t *testing.T, resource string) (document object) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(resource), &document))
+	return document
+}
+
+// at returns a part of a document: a name is a member, a number an element.
+func at(t *testing.T, document any, path ...any) object {
+	t.Helper()
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			object, ok := document.(object)
+			require.True(t, ok, "%v: no object before %q", path, step)
+			document = object[step]
+		case int:
+			list, ok := document.([]any)
+			require.True(t, ok, "%v: no array before %d", path, step)
+			require.Greater(t, len(list), step)
+			document = list[step]
+		}
+	}
+	object, ok := document.(object)
+	require.True(t, ok, "%v", path)
+	return object
+}
+
+func TestExample_PrintsR4(t *testing.T) {
 	t.Parallel()
 	validate := validator(t)
-	for what, found := range validate(
+	long := strings.Repeat("A long synthetic analysis. ", 20_000)
+	for i, found := range validate(
 		export(t, clinicaldoctest.Note{Name: "Synthetic visit", Analysis: "A synthetic analysis."}, "Practitioner/5")(),
 		export(t, clinicaldoctest.Note{Analysis: "x"}, "PractitionerRole/a.b-c")(),
-		export(t, clinicaldoctest.Note{Name: "Ünïcödé 🩺 \"&<>", Analysis: "Zeile 1\r\n\tZeile 2 🩺"}, "Organization/1")(),
-		export(t, clinicaldoctest.Note{Name: "Synthetic visit", Analysis: strings.Repeat("A long synthetic analysis. ", 20_000)}, "Device/1")(),
+		export(t, clinicaldoctest.Note{Name: "Ünïcödé 🩺 \"&<>", Analysis: "Zeile 1\r\n\tZeile 2 🩺"}, "Practitioner/1")(),
+		export(t, clinicaldoctest.Note{Name: "Synthetic visit", Analysis: long}, "Practitioner/1")(),
 	) {
-		assert.Empty(t, found, what)
+		assert.Empty(t, found, i)
 	}
 }
 
-// The check above means something: the library refuses a document of the example with one thing wrong.
-func TestTheLibraryRefusesWhatIsNotR4(t *testing.T) {
+// provenanceOf returns a Provenance with a role of its agent and a role of its entity. Some codes stand below others: legal
+// below verifier, and all roles of an entity but one below derivation.
+func provenanceOf(t *testing.T, agent, entity string) object {
+	t.Helper()
+	return parse(t, `{
+		"resourceType": "Provenance", "recorded": "2026-03-02T12:00:00Z", "target": [{"reference": "DocumentReference/1"}],
+		"agent": [{"who": {"reference": "Device/9"}, "type": {"coding": [{"code": "`+agent+`",
+			"system": "http://terminology.hl7.org/CodeSystem/provenance-participant-type"}]}}],
+		"entity": [{"role": "`+entity+`", "what": {"reference": "DocumentReference/2"}}]
+	}`)
+}
+
+func TestCheck_AcceptsCodesBelowOthers(t *testing.T) {
 	t.Parallel()
 	validate := validator(t)
-	document := export(t, clinicaldoctest.Note{Name: "Synthetic visit", Analysis: "A synthetic analysis."}, "Practitioner/5")
+	for i, found := range validate(
+		provenanceOf(t, "author", "derivation"),
+		provenanceOf(t, "verifier", "source"),
+		provenanceOf(t, "legal", "revision"),
+	) {
+		assert.Empty(t, found, i)
+	}
+}
+
+func TestCheck_RejectsUnknownCodes(t *testing.T) {
+	t.Parallel()
+	validate := validator(t)
+	otherSystem := provenanceOf(t, "author", "source")
+	at(t, otherSystem, "agent", 0, "type", "coding", 0)["system"] = "http://loinc.org"
+	for i, found := range validate(
+		provenanceOf(t, "author", "origin"),
+		provenanceOf(t, "nobody", "source"),
+		otherSystem,
+	) {
+		where := []string{"Provenance.entity[0].role", "Provenance.agent.type", "Provenance.agent.type"}[i]
+		assert.Len(t, found, 1, where)
+		assert.Contains(t, strings.Join(found, "\n"), where)
+	}
+}
+
+type object = map[string]any
+
+// parts are what the example prints.
+type parts struct{ bundle, document, attachment, provenance object }
+
+const unused = "00000000-0000-4000-8000-000000000000" // the name of no resource
+
+// The check of the example means something: it rejects what the example prints with one thing wrong.
+func TestCheck_RejectsSpoiledExport(t *testing.T) {
+	t.Parallel()
+	validate := validator(t)
+	note := clinicaldoctest.Note{Name: "Synthetic visit", Analysis: "A synthetic analysis."}
+	exported := export(t, note, "Practitioner/5")
 	wrongs := []struct {
 		where string
-		spoil func(document, attachment map[string]any)
+		spoil func(e parts)
 	}{
-		{"DocumentReference.status", func(d, _ map[string]any) { d["status"] = "signed" }},
-		{"DocumentReference.status", func(d, _ map[string]any) { delete(d, "status") }},
-		{"DocumentReference.status", func(d, _ map[string]any) { d["status"] = []any{"current"} }},
-		{"DocumentReference.docStatus", func(d, _ map[string]any) { d["docStatus"] = "signed" }},
-		{"DocumentReference.content", func(d, _ map[string]any) { delete(d, "content") }},
-		{"DocumentReference.content", func(d, _ map[string]any) { d["content"] = []any{} }},
-		{"DocumentReference.content", func(d, a map[string]any) { d["content"] = map[string]any{"attachment": a} }},
-		{"DocumentReference.author", func(d, _ map[string]any) { d["author"] = map[string]any{"reference": "Practitioner/5"} }},
-		{"DocumentReference.author", func(d, _ map[string]any) { d["author"] = []any{map[string]any{"reference": "Location/5"}} }},
-		{"DocumentReference.subject", func(d, _ map[string]any) { d["subject"] = []any{d["subject"]} }},
-		{"DocumentReference.subject", func(d, _ map[string]any) { d["subject"] = "Patient/123" }},
-		{"DocumentReference.type", func(d, _ map[string]any) { d["type"] = map[string]any{"coding": []any{map[string]any{"code": "1"}}} }},
-		{"DocumentReference.date", func(d, _ map[string]any) { d["date"] = "2026-03-02" }},
-		{"DocumentReference.date", func(d, _ map[string]any) { d["date"] = "2026-03-02T12:00:00" }},
-		{"DocumentReference.signed", func(d, _ map[string]any) { d["signed"] = true }},
-		{"DocumentReference.content[0].attachment.size", func(_, a map[string]any) { a["size"] = "21" }},
-		{"DocumentReference.content[0].attachment.size", func(_, a map[string]any) { a["size"] = -1 }},
-		{"DocumentReference.content[0].attachment.data", func(_, a map[string]any) { a["data"] = "A synthetic analysis." }},
-		{"DocumentReference.content[0].attachment.contentType", func(_, a map[string]any) { a["contentType"] = "text" }},
-		{"DocumentReference.content[0].attachment.creation", func(_, a map[string]any) { a["creation"] = "yesterday" }},
+		{"DocumentReference.status", func(e parts) { e.document["status"] = "signed" }},
+		{"DocumentReference.status", func(e parts) { delete(e.document, "status") }},
+		{"DocumentReference.status", func(e parts) { e.document["status"] = []any{"current"} }},
+		{"DocumentReference.docStatus", func(e parts) { e.document["docStatus"] = "signed" }},
+		{"DocumentReference.content", func(e parts) { delete(e.document, "content") }},
+		{"DocumentReference.content", func(e parts) { e.document["content"] = []any{} }},
+		{"DocumentReference.content", func(e parts) { e.document["content"] = object{"attachment": e.attachment} }},
+		{"DocumentReference.author", func(e parts) { e.document["author"] = object{"reference": "Device/9"} }},
+		{"DocumentReference.author", func(e parts) { e.document["author"] = []any{object{"reference": "Location/5"}} }},
+		{"DocumentReference.authenticator", func(e parts) { e.document["authenticator"] = []any{object{}} }},
+		{"DocumentReference.authenticator", func(e parts) { e.document["authenticator"] = object{"reference": "Device/9"} }},
+		{"DocumentReference.meta", func(e parts) { e.document["meta"] = object{"security": "AIAST"} }},
+		{"DocumentReference.meta", func(e parts) { e.document["meta"] = object{"label": "AIAST"} }},
+		{"DocumentReference.subject", func(e parts) { e.document["subject"] = []any{e.document["subject"]} }},
+		{"DocumentReference.subject", func(e parts) { e.document["subject"] = "Patient/123" }},
+		{"DocumentReference.type", func(e parts) { e.document["type"] = object{"coding": []any{object{"code": "1"}}} }},
+		{"DocumentReference.date", func(e parts) { e.document["date"] = "2026-03-02" }},
+		{"DocumentReference.date", func(e parts) { e.document["date"] = "2026-03-02T12:00:00" }},
+		{"DocumentReference.signed", func(e parts) { e.document["signed"] = true }},
+		{"DocumentReference.content[0].attachment.size", func(e parts) { e.attachment["size"] = "21" }},
+		{"DocumentReference.content[0].attachment.size", func(e parts) { e.attachment["size"] = -1 }},
+		{"DocumentReference.content[0].attachment.data", func(e parts) { e.attachment["data"] = "A synthetic analysis." }},
+		{"DocumentReference.content[0].attachment.contentType", func(e parts) { e.attachment["contentType"] = "text" }},
+		{"DocumentReference.content[0].attachment.creation", func(e parts) { e.attachment["creation"] = "yesterday" }},
+		{"Provenance.target", func(e parts) { delete(e.provenance, "target") }},
+		{"Provenance.recorded", func(e parts) { e.provenance["recorded"] = "2026-03-02" }},
+		{"Provenance.agent", func(e parts) { e.provenance["agent"] = []any{} }},
+		{"Provenance.agent[0].who", func(e parts) { delete(at(t, e.provenance, "agent", 0), "who") }},
+		{"Provenance.agent[0].who", func(e parts) { at(t, e.provenance, "agent", 0, "who")["reference"] = "Location/5" }},
+		{"Provenance.agent.type", func(e parts) { at(t, e.provenance, "agent", 1, "type", "coding", 0)["code"] = "signer" }},
+		{"Bundle.type", func(e parts) { e.bundle["type"] = "upload" }},
+		{"Bundle.entry[0].request.method", func(e parts) { delete(at(t, e.bundle, "entry", 0, "request"), "method") }},
+		{"Bundle.entry[0].request.method", func(e parts) { at(t, e.bundle, "entry", 0, "request")["method"] = "SEND" }},
+		{"Provenance refers to", func(e parts) { at(t, e.bundle, "entry", 0)["fullUrl"] = "urn:uuid:" + unused }},
 	}
-	var broken []map[string]any
+	var spoiled []object
 	for _, wrong := range wrongs {
-		whole := document()
-		content, _ := whole["content"].([]any)
-		first, _ := content[0].(map[string]any)
-		attachment, _ := first["attachment"].(map[string]any)
-		wrong.spoil(whole, attachment)
-		broken = append(broken, whole)
+		bundle := exported()
+		document := at(t, bundle, "entry", 0, "resource")
+		attachment := at(t, document, "content", 0, "attachment")
+		wrong.spoil(parts{bundle, document, attachment, at(t, bundle, "entry", 1, "resource")})
+		spoiled = append(spoiled, bundle)
 	}
-	for i, found := range validate(broken...) {
-		assert.Contains(t, strings.Join(found, "\n"), wrongs[i].where, "%d of %v", i, broken[i])
+	for i, found := range validate(spoiled...) {
+		assert.Contains(t, strings.Join(found, "\n"), wrongs[i].where, "%d of %v", i, spoiled[i])
 	}
 }

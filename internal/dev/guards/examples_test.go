@@ -28,7 +28,7 @@ import (
 // arguments are those with which an example does its work in an empty folder that prepare has filled.
 var arguments = map[string][]string{
 	"export":     {},
-	"fhirexport": {"-note", "1", "-patient", "7", "-subject", "Patient/7", "-author", "Practitioner/1"},
+	"fhirexport": {"-note", "1", "-patient", "7", "-subject", "Patient/7", "-device", "Device/1", "-signer", "Practitioner/1"},
 	"nightly":    {"-manifest", "tonight.csv", "-journal", "uploads.journal", "-begin"},
 	"quickstart": {},
 	"webbackend": {"-addr", "127.0.0.1:0"},
