@@ -1,7 +1,8 @@
-// Fhirexport prints a signed note as a FHIR R4 transaction, for a system that accepts documents in that form. It only reads.
+// Fhirexport prints a signed note as a FHIR R4 transaction, for a system that accepts documents in that form. It only
+// reads from the service.
 //
-// The transaction has two resources. The DocumentReference is the note: software wrote it, so it is labelled as such, the
-// device is its author, and the person who signed is its authenticator. The Provenance states both roles again.
+// The transaction has two resources. The DocumentReference is the note. It is labelled as written by software: the device
+// is its author, and the person who signed is its authenticator. The Provenance states both roles again.
 //
 // It is a mapping to adapt, not a promise: the receiving system decides on profiles, codes and identifiers. The service
 // does not know FHIR, nor does it report who signed, so the caller names the Patient, the Device and the signer.

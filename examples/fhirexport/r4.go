@@ -122,8 +122,8 @@ func check(note *clinicaldoc.ProgressNote, who people) error {
 	return nil
 }
 
-// newBundle maps a signed note to a transaction. Sending it again updates the document, which is found by its identifier,
-// and adds a Provenance of that update.
+// newBundle maps a signed note to a transaction. A receiving system that gets a note again finds the document by its
+// identifier, updates it, and adds a Provenance.
 func newBundle(service string, note *clinicaldoc.ProgressNote, who people, now time.Time) (*bundle, error) {
 	if err := check(note, who); err != nil {
 		return nil, err
@@ -169,7 +169,8 @@ func newDocument(id identifier, note *clinicaldoc.ProgressNote, who people, now 
 	}
 }
 
-// newProvenance states who wrote and who verified the target. It has no time of signing: the service does not report one.
+// newProvenance states who wrote and who verified the target. It has no time of signing, because the service does not
+// report one.
 func newProvenance(target string, who people, now time.Time) provenance {
 	return provenance{
 		ResourceType: "Provenance",

@@ -11,8 +11,8 @@ import (
 // openAPIPath is where the service's description is served. It stays the same, so that programs may rely on it.
 const openAPIPath = pagePath + "openapi.json"
 
-// asksForOpenAPI reports whether a request reads the service's description. Unlike the inspector, it is for everybody who
-// reaches the proxy: it contains nothing that is not in the repository.
+// asksForOpenAPI reports whether a request reads the service's description. Unlike the inspector, the description is
+// served to every machine: it contains nothing that is not in the repository.
 func asksForOpenAPI(r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	return reads && r.URL.Path == openAPIPath

@@ -57,7 +57,7 @@ var install = sync.OnceValue(func() error {
 			return err
 		}
 	}
-	command := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	command := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund") //nolint:noctx // for all tests
 	command.Dir = scratch
 	out, err := command.CombinedOutput()
 	if err != nil {
@@ -97,7 +97,8 @@ func export(t *testing.T, note clinicaldoctest.Note, signer string) func() objec
 	id := srv.AddNote(note)
 	variables := []string{"GOWORK=off", clinicaldoc.EnvBaseURL + "=" + srv.URL, clinicaldoc.EnvToken + "=" + srv.Token}
 	printed := output(t, "../../..", nil, variables, "go", "run", "./examples/fhirexport",
-		"-note", strconv.FormatInt(id, 10), "-patient", "7", "-subject", "Patient/123", "-device", "Device/9", "-signer", signer)
+		"-note", strconv.FormatInt(id, 10), "-patient", "7", "-subject", "Patient/123",
+		"-device", "Device/9", "-signer", signer)
 	return func() object { return parse(t, string(printed)) }
 }
 
@@ -142,8 +143,8 @@ func TestExample_PrintsR4(t *testing.T) {
 	}
 }
 
-// provenanceOf returns a Provenance with a role of its agent and a role of its entity. Some codes stand below others: legal
-// below verifier, and all roles of an entity but one below derivation.
+// provenanceOf returns a Provenance with a role of its agent and a role of its entity. Some codes stand below others:
+// legal below verifier, and all roles of an entity but one below derivation.
 func provenanceOf(t *testing.T, agent, entity string) object {
 	t.Helper()
 	return parse(t, `{

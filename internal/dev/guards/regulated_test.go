@@ -55,8 +55,8 @@ func publishedModules(t *testing.T) (folders []string) {
 	return folders
 }
 
-// requiredBy returns the versions of the modules of others that a go.mod requires. Of the root module it also returns what
-// is required indirectly, because every importer gets it.
+// requiredBy returns the versions of the modules of others that a go.mod requires. Of the root module it also returns
+// what is required indirectly, because every importer gets it.
 func requiredBy(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	var file struct {
