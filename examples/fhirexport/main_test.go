@@ -134,3 +134,16 @@ func TestExport_RejectsUnsignedNote(t *testing.T) {
 	require.Error(t, run(t.Context(), srv.Client(), wanted{note: id, patient: 7, people: everybody}, &out))
 	assert.Empty(t, out.String())
 }
+
+func TestExport_RejectsNoteWithoutPatient(t *testing.T) {
+	t.Parallel()
+	unnamed := clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed}
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(unnamed))
+	t.Cleanup(srv.Close)
+	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Stage: clinicaldoctest.StageSigned, Analysis: "synthetic"})
+	var out bytes.Buffer
+	for _, patient := range []int64{0, 7} {
+		require.Error(t, run(t.Context(), srv.Client(), wanted{note: id, patient: patient, people: everybody}, &out))
+	}
+	assert.Empty(t, out.String())
+}

@@ -396,4 +396,31 @@ var held = []defect{
 	{name: "a refusal names one user twice", file: "internal/fileheader/fileheader.go", old: "+\", and this is user \"+strconv.FormatInt(own.UserID, 10), ErrOtherUser)", with: "+\", and this is user \"+strconv.FormatInt(h.UserID, 10), ErrOtherUser)", held: "internal/fileheader TestWhatIsContinued"},
 	{name: "a refusal names the services the wrong way round", file: "internal/fileheader/fileheader.go", old: "\"it belongs to \"+h.Service+\", and this is \"+own.Service", with: "\"it belongs to \"+own.Service+\", and this is \"+h.Service", held: "internal/fileheader TestWhatIsContinued"},
 	{name: "a later version's line without a service is no header", file: "internal/fileheader/fileheader.go", old: "\tcase h.Kind != own.Kind || h.Version < 1 || h.Version <= own.Version && h.Service == \"\":", with: "\tcase h.Kind != own.Kind || h.Version < 1 || h.Service == \"\":", held: "internal/fileheader TestWhatIsContinued"},
+
+	// What is exported and described.
+	{
+		name: "an exported document is not labelled as written by software", file: "examples/fhirexport/r4.go",
+		old: "Security: []coding{writtenBySoftware}", with: "Security: []coding{}",
+		held: "examples/fhirexport TestExport_SignedNote_NamesSoftwareAndSigner",
+	},
+	{
+		name: "an exported document names the signer as its author", file: "examples/fhirexport/r4.go",
+		old: "[]reference{{who.device}}", with: "[]reference{{who.signer}}",
+		held: "examples/fhirexport TestExport_SignedNote_NamesSoftwareAndSigner",
+	},
+	{
+		name: "a complete note is exported unsigned", file: "examples/fhirexport/r4.go",
+		old: "note.Stage() != clinicaldoc.StageSigned", with: "note.Stage() < clinicaldoc.StageComplete",
+		held: "examples/fhirexport TestExport_RejectsUnsignedNote",
+	},
+	{
+		name: "a note without a known patient is exported", file: "examples/fhirexport/main.go",
+		old: "!known || patient != w.patient", with: "known && patient != w.patient",
+		held: "examples/fhirexport TestExport_RejectsNoteWithoutPatient",
+	},
+	{
+		name: "the OpenAPI document is served with the inspector only", file: "cmd/internal/devproxy/control.go",
+		old: "case asksForOpenAPI(r):", with: "case in != nil && asksForOpenAPI(r):",
+		held: "cmd/internal/devproxy TestOpenAPI_IsServedAsTheRepositoryHasIt",
+	},
 }
