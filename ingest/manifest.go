@@ -33,6 +33,8 @@ import (
 //
 // It is checked whole before anything is uploaded: ids are numbers, no value goes on in the next line, files are there and not
 // empty, no key and no file is named twice. What is wrong is a [*ManifestError] that lists it by line; then there are no recordings.
+//
+// A manifest has at most 64 MiB. A longer one is an error that matches [clinicaldoc.ErrInvalidArgument].
 func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -43,7 +45,12 @@ func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 	for _, opt := range opts {
 		opt(&m)
 	}
-	if err := m.read(bufio.NewReader(file)); err != nil {
+	bounded := &io.LimitedReader{R: file, N: maxManifest + 1}
+	err = m.read(bufio.NewReader(bounded))
+	if bounded.N == 0 {
+		return nil, fail("the manifest cannot be read: it is longer than 64 MiB", clinicaldoc.ErrInvalidArgument)
+	}
+	if err != nil {
 		return nil, fail("the manifest cannot be read: "+redact.Cause(err), err)
 	}
 	if len(m.problems) > 0 {
@@ -63,7 +70,7 @@ func WithDefaults(patientID, promptID int64) ManifestOption {
 
 // ManifestError is what is wrong with a manifest. It matches [clinicaldoc.ErrInvalidArgument].
 type ManifestError struct {
-	Problems []ManifestProblem // by line, all of them
+	Problems []ManifestProblem // by line; reading stops after about 10,000
 }
 
 // ManifestProblem is one thing that is wrong with a manifest.
@@ -71,6 +78,12 @@ type ManifestProblem struct {
 	Line int    // from 1 on
 	What string // without anything of the line's own
 }
+
+// The bounds of what is read of a manifest.
+const (
+	maxManifest = 64 << 20 // bytes
+	maxProblems = 10_000
+)
 
 // maxListed is how many problems an error's text holds.
 const maxListed = 10
@@ -123,6 +136,9 @@ func (m *manifest) wrong(line int, what string) {
 	m.problems = append(m.problems, ManifestProblem{line, what})
 }
 
+// full reports whether there are so many problems that the rest does not matter.
+func (m *manifest) full() bool { return len(m.problems) >= maxProblems }
+
 func (m *manifest) read(from *bufio.Reader) error {
 	if mark, _ := from.Peek(3); string(mark) == "\ufeff" { // as spreadsheets begin a file
 		_, _ = from.Discard(3)
@@ -141,7 +157,7 @@ func (m *manifest) read(from *bufio.Reader) error {
 }
 
 func (m *manifest) readJSON(from *bufio.Reader) error {
-	for line := 1; ; line++ {
+	for line := 1; !m.full(); line++ {
 		text, err := from.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
@@ -153,6 +169,7 @@ func (m *manifest) readJSON(from *bufio.Reader) error {
 			return nil //nolint:nilerr // the file's end
 		}
 	}
+	return nil
 }
 
 func (m *manifest) takeJSON(line int, text []byte) {
@@ -203,10 +220,10 @@ func (m *manifest) readCSV(from io.Reader) error {
 			return nil
 		}
 	}
-	for {
+	for !m.full() {
 		row, err := rows.Read()
-		line, _ := rows.FieldPos(0)
-		switch parse, bad := errors.AsType[*csv.ParseError](err); {
+		parse, bad := errors.AsType[*csv.ParseError](err)
+		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case bad:
@@ -214,7 +231,9 @@ func (m *manifest) readCSV(from io.Reader) error {
 			return nil
 		case err != nil:
 			return err
-		case len(row) != len(head):
+		}
+		line, _ := rows.FieldPos(0)
+		if len(row) != len(head) {
 			m.wrong(line, fmt.Sprintf("it has %d columns, and the first line %d", len(row), len(head)))
 			continue
 		}
@@ -224,6 +243,7 @@ func (m *manifest) readCSV(from io.Reader) error {
 		}
 		m.take(line, values)
 	}
+	return nil
 }
 
 // take checks a line and makes a recording of it.

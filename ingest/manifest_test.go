@@ -306,3 +306,50 @@ func TestWhatIsLeftIsWhatHasNoResult(t *testing.T) {
 		})
 	}
 }
+
+// endless is a file that never ends, or not before a test that reads too much of it has failed: 256 MB of one line, or of many.
+func endless(t *testing.T, begins, block string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "manifest")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	_, err = file.WriteString(begins)
+	require.NoError(t, err)
+	if block == "" {
+		require.NoError(t, file.Truncate(256<<20)) // a hole: it takes no room
+	}
+	for range 20_000 {
+		_, err = file.WriteString(block)
+		require.NoError(t, err)
+	}
+	require.NoError(t, file.Close())
+	return path
+}
+
+// A quote that is never closed is a mistake of the line that it begins in, also if nothing follows.
+func TestReadManifest_UnclosedQuote(t *testing.T) {
+	t.Parallel()
+	for _, content := range []string{"path,patient\n\"", "path,patient\n\"x", "path,patient\n1.wav,7\n\"\n"} {
+		_, err := ingest.ReadManifest(manifest(t, content))
+		listed, ok := errors.AsType[*ingest.ManifestError](err)
+		require.True(t, ok, "%q: %v", content, err)
+		assert.Equal(t, "it is no CSV", listed.Problems[0].What)
+	}
+}
+
+// A manifest has a bound, in bytes and in mistakes, whatever is read in its place.
+func TestReadManifest_BoundsWhatItReads(t *testing.T) {
+	t.Parallel()
+	for _, begins := range []string{"path,patient\n", "{", "path,patient\n\"", ""} {
+		_, err := ingest.ReadManifest(endless(t, begins, ""))
+		require.ErrorContains(t, err, "the manifest cannot be read: it is longer than 64 MiB", "%q", begins)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	}
+	for _, wrong := range [][2]string{{"path,patient\n", "x\n"}, {"path,patient\n", "x,\n"}, {"{\n", "{\n"}} {
+		_, err := ingest.ReadManifest(endless(t, wrong[0], wrong[1]))
+		listed, ok := errors.AsType[*ingest.ManifestError](err)
+		require.True(t, ok, "%v", err)
+		assert.GreaterOrEqual(t, len(listed.Problems), 10_000)
+		assert.LessOrEqual(t, len(listed.Problems), 10_005, "it stops there")
+	}
+}
