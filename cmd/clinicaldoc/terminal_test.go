@@ -38,7 +38,7 @@ type terminal struct {
 
 func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) //nolint:usetesting // outlives the test's end by a little
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second) //nolint:usetesting // outlives the test's end by a little
 	t.Cleanup(cancel)
 	term := &terminal{t: t, command: exec.CommandContext(ctx, "clinicaldoc", args...), screen: vt10x.New(vt10x.WithSize(70, 12)), more: make(chan struct{}, 1), over: make(chan struct{})}
 	term.command.Env = append(append(os.Environ(), "TERM=xterm", "CI=", "NO_COLOR="), env...)
@@ -285,4 +285,56 @@ func TestTerminalLeavesCtrlCToTheEditor(t *testing.T) {
 	x.until("caught")
 	assert.Equal(t, 0, x.ends())
 	assert.Equal(t, "written", srv.Notes()[0].Analysis)
+}
+
+// What waits at the terminal ends at the first signal, too: a question, a token, an editor and a pager.
+func TestTerminal_EndsAtTheFirstSignal(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	srv.AddNote(clinicaldoctest.Note{Name: "Follow-up", Analysis: "as it was"})
+	noAccount := []string{"CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN="}
+	waits := filepath.Join(t.TempDir(), "waits")
+	require.NoError(t, os.WriteFile(waits, []byte("#!/bin/sh\necho waiting\nexec sleep 300\n"), 0o700))
+	for name, one := range map[string]struct {
+		args, env []string
+		until     string
+		after     string // is on the screen at the end
+	}{
+		"token":              {args: []string{"login", srv.URL}, env: noAccount, until: "Token:", after: "interrupted"},
+		"question":           {args: []string{"notes", "delete", "1"}, until: "[y/N]", after: "interrupted"},
+		"editor":             {args: []string{"notes", "edit", "1"}, env: []string{"VISUAL=" + waits}, until: "waiting"},
+		"editor with words":  {args: []string{"notes", "edit", "1"}, env: []string{"VISUAL=env A=1 '" + waits + "'"}, until: "waiting"},
+		"editor of commands": {args: []string{"notes", "edit", "1"}, env: []string{"VISUAL=f() { echo waiting; sleep 300; }; f"}, until: "waiting"},
+		"pager":              {args: []string{"notes", "show", "1"}, env: []string{"PAGER=" + waits}, until: "waiting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := onTerminal(t, append(environment(t, srv), one.env...), one.args...)
+			x.until(one.until)
+			require.NoError(t, x.command.Process.Signal(syscall.SIGTERM))
+			assert.Equal(t, 143, x.ends(), x.seen())
+			assert.Contains(t, x.seen(), one.after)
+		})
+	}
+	// Ctrl-C is the editor's; one that ends by it ends the command.
+	x := onTerminal(t, append(environment(t, srv), "VISUAL="+waits), "notes", "edit", "1")
+	x.until("waiting")
+	x.press("\x03")
+	assert.Equal(t, 130, x.ends(), x.seen())
+	assert.Equal(t, "as it was", srv.Notes()[0].Analysis)
+}
+
+// An empty CLINICALDOC_PAGER means none, whatever PAGER is.
+func TestTerminal_EmptyPagerIsNone(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	srv.AddNote(clinicaldoctest.Note{Name: "Follow-up"})
+	x := onTerminal(t, append(environment(t, srv), "PAGER=sed s/^/paged/", "CLINICALDOC_PAGER="), "notes", "list")
+	assert.Equal(t, 0, x.ends())
+	assert.NotContains(t, x.seen(), "paged")
+	x = onTerminal(t, append(environment(t, srv), "PAGER=false", "CLINICALDOC_PAGER=sed s/^/paged/"), "notes", "list")
+	assert.Equal(t, 0, x.ends())
+	assert.Contains(t, x.seen(), "pagedID")
 }

@@ -48,6 +48,9 @@ type seedNote struct {
 	CreatedAt     time.Time             `json:"created_at"`
 }
 
+// maxSeed bounds the size of a seed's file.
+const maxSeed = 64 << 20
+
 // readSeed takes the number of notes to make up, or the name of a file.
 func readSeed(text string) (seed, error) {
 	if n, err := strconv.Atoi(text); err == nil {
@@ -55,6 +58,13 @@ func readSeed(text string) (seed, error) {
 			return seed{}, fmt.Errorf("cannot make %d notes", n)
 		}
 		return seed{made: n}, nil
+	}
+	info, err := os.Stat(text)
+	if err != nil {
+		return seed{}, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSeed {
+		return seed{}, fmt.Errorf("%s is not a file of at most %d MiB", text, maxSeed>>20)
 	}
 	content, err := os.ReadFile(text)
 	if err != nil {

@@ -2,9 +2,12 @@ package account
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -96,12 +99,54 @@ func stateBase() (string, error) {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckName refuses what cannot be a context's name, which is also part of a file's.
+// CheckName rejects a text that cannot be a context's name. The name is also part of a file's name.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("%q is no name for a context: letters, digits, dots, dashes and underscores are", name)
+		return fmt.Errorf("%q cannot be the name of a context: a name has up to 64 letters, digits, dots, dashes and underscores, "+
+			"and begins with a letter or a digit", name)
 	}
 	return nil
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9._-]`)
+
+// NameFor returns the name of the context for a host, with or without a port. A host that is too long for a name, or that has
+// characters beyond those of a name, is shortened, and gets some digits of its hash so that two such hosts have two names.
+func NameFor(host string) string {
+	host = strings.ToLower(host)
+	name := strings.ReplaceAll(host, ":", "-")
+	if strings.HasPrefix(name, "[") {
+		name = "ipv6-" + strings.Replace(name[1:], "]", "", 1)
+	}
+	if nameForm.MatchString(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(host))
+	name = strings.Trim(notInNames.ReplaceAllString(name, "-"), "._-")
+	return strings.TrimLeft(name[:min(len(name), 50)]+"-"+hex.EncodeToString(sum[:4]), "-")
+}
+
+// The bounds of the files in the settings' folder.
+const (
+	maxConfig    = 16 << 20
+	maxTokenFile = 256 << 10 // a token of 64 KiB, in JSON
+)
+
+// readRegular reads a file of at most limit bytes. It rejects a FIFO or a device, which may never end.
+func readRegular(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, fmt.Errorf("%s is not a file of at most %d KiB: remove it, and log in again", path, limit>>10)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, limit))
 }
 
 func (s *Store) configFile() string { return filepath.Join(s.Folder, "config.json") }
@@ -109,7 +154,7 @@ func (s *Store) configFile() string { return filepath.Join(s.Folder, "config.jso
 // Load reads the contexts; none is an empty Config.
 func (s *Store) Load() (*Config, error) {
 	config := &Config{}
-	text, err := os.ReadFile(s.configFile())
+	text, err := readRegular(s.configFile(), maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -187,13 +232,29 @@ func (s *Store) Logout(name string) error {
 	})
 }
 
-// write replaces a file whole, for this user alone.
+// resolved is the file that a path leads to: where it is a link, the file behind it is replaced, and the link stays.
+func resolved(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	// The target may be missing: Readlink still names it.
+	target, err := os.Readlink(path)
+	switch {
+	case err != nil:
+		return path
+	case filepath.IsAbs(target):
+		return target
+	}
+	return filepath.Join(filepath.Dir(path), target)
+}
+
+// write replaces a file completely, for this user alone.
 func (s *Store) write(name string, value any) error {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.Folder, name)
+	path := resolved(filepath.Join(s.Folder, name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

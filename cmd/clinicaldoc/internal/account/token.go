@@ -161,7 +161,7 @@ func readPrivate(path string) ([]byte, error) {
 	if runtime.GOOS != "windows" && modeOf(info).Perm()&0o077 != 0 {
 		return nil, &NotPrivateError{path}
 	}
-	return os.ReadFile(path)
+	return readRegular(path, maxTokenFile)
 }
 
 // modeOf is a variable for tests of file systems that know no modes.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,7 +85,7 @@ func (o *apiOptions) run(ctx context.Context) error {
 	if o.jq.IsSet() && o.template.IsSet() {
 		return errTwoForms
 	}
-	body, err := o.body()
+	body, err := o.body(ctx)
 	if err != nil {
 		return err
 	}
@@ -237,36 +236,19 @@ type pageMeta struct {
 }
 
 // body returns what to send: nil for nothing.
-func (o *apiOptions) body() (body any, err error) {
-	if o.input != "" && len(o.fields)+len(o.raws) > 0 {
+func (o *apiOptions) body(ctx context.Context) (any, error) {
+	hasFields := len(o.fields)+len(o.raws) > 0
+	switch {
+	case o.input != "" && hasFields:
 		return nil, usagef("--input excludes --field and --raw-field")
+	case hasFields:
+		return o.fieldsBody(ctx)
+	case o.input == "":
+		return nil, nil //nolint:nilnil // there is none
 	}
-	if len(o.fields)+len(o.raws) > 0 {
-		members := map[string]any{}
-		for i, field := range append(slices.Clone(o.raws), o.fields...) {
-			name, value, ok := strings.Cut(field, "=")
-			if !ok || name == "" {
-				return nil, usagef("--field and --raw-field want NAME=VALUE")
-			}
-			members[name] = value
-			if i >= len(o.raws) {
-				if members[name], err = o.fieldValue(value); err != nil {
-					return nil, err
-				}
-			}
-			// encoding/json would put other letters in their place without a word, and that into a patient's note.
-			if text, ok := members[name].(string); ok && !utf8.ValidString(text) {
-				return nil, usagef("--field and --raw-field want texts in UTF-8, and one of these is not")
-			}
-		}
-		return members, nil
-	}
-	if o.input == "" {
-		return body, nil
-	}
-	text, err := o.readInput(o.input)
+	text, err := o.readInput(ctx, o.input)
 	if err != nil {
-		return nil, usagef("--input cannot be read: %s", reason(err))
+		return nil, inputError(ctx, "--input cannot be read", err)
 	}
 	if !json.Valid(bytes.TrimSpace(text)) || !utf8.Valid(text) {
 		return nil, usagef("--input holds no JSON in UTF-8")
@@ -274,14 +256,48 @@ func (o *apiOptions) body() (body any, err error) {
 	return json.RawMessage(text), nil
 }
 
-func (o *apiOptions) readInput(path string) ([]byte, error) {
-	if path == "-" {
-		return io.ReadAll(o.IO.In)
+// fieldsBody is the object that --raw-field and --field describe, of which the latter win.
+func (o *apiOptions) fieldsBody(ctx context.Context) (map[string]any, error) {
+	members := map[string]any{}
+	for i, field := range append(slices.Clone(o.raws), o.fields...) {
+		name, text, ok := strings.Cut(field, "=")
+		if !ok || name == "" {
+			return nil, usagef("--field and --raw-field want NAME=VALUE")
+		}
+		var value any = text
+		if i >= len(o.raws) {
+			var err error
+			value, err = o.fieldValue(ctx, text)
+			if err != nil {
+				return nil, err
+			}
+		}
+		// encoding/json would put other letters in their place without a word, and that into a patient's note.
+		if text, ok := value.(string); ok && !utf8.ValidString(text) {
+			return nil, usagef("--field and --raw-field want texts in UTF-8, and one of these is not")
+		}
+		members[name] = value
 	}
-	return os.ReadFile(path)
+	return members, nil
 }
 
-func (o *apiOptions) fieldValue(text string) (any, error) {
+// readInput reads a file, or standard input for "-". It ends with the context and at the bound.
+func (o *apiOptions) readInput(ctx context.Context, path string) ([]byte, error) {
+	if path == "-" {
+		return output.ReadAll(ctx, o.IO.In, output.MaxText)
+	}
+	return output.ReadFile(ctx, path, output.MaxText)
+}
+
+// inputError says that an input cannot be read, unless a signal ended the read.
+func inputError(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return usagef("%s: %s", what, reason(err))
+}
+
+func (o *apiOptions) fieldValue(ctx context.Context, text string) (any, error) {
 	switch text {
 	case "true":
 		return true, nil
@@ -291,9 +307,9 @@ func (o *apiOptions) fieldValue(text string) (any, error) {
 		return nil, nil //nolint:nilnil // that is the value
 	}
 	if path, ok := strings.CutPrefix(text, "@"); ok {
-		content, err := o.readInput(path)
+		content, err := o.readInput(ctx, path)
 		if err != nil {
-			return nil, usagef("--field: the file cannot be read: %s", reason(err))
+			return nil, inputError(ctx, "--field: the file cannot be read", err)
 		}
 		return string(content), nil
 	}

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/url"
 	"os"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
 type loginOptions struct {
@@ -44,12 +47,9 @@ func (o *loginOptions) run(ctx context.Context) error {
 	if u, err := url.Parse(o.baseURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return usagef("the base URL begins with https://, or with http:// where the service is on this machine")
 	}
-	name := o.contextName
-	if name == "" {
-		name = strings.NewReplacer(":", "-", "[", "", "]", "").Replace(strings.ToLower(hostOf(o.baseURL)))
-	}
+	name := cmp.Or(o.contextName, account.NameFor(hostOf(o.baseURL)))
 	if err := account.CheckName(name); err != nil {
-		return usagef("%s", err)
+		return usagef("%s; choose another with --context", err)
 	}
 	query, err := account.ParseQueryNames(o.query)
 	if err != nil {
@@ -59,12 +59,9 @@ func (o *loginOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	token, err := o.IO.ReadSecret("Token: ")
-	switch {
-	case err != nil:
+	token, err := o.readToken(ctx)
+	if err != nil {
 		return err
-	case token == "":
-		return usagef("no token came")
 	}
 	a := &account.Account{Name: name, Token: token, Context: account.Context{BaseURL: strings.TrimRight(o.baseURL, "/"), Query: query, InsecureHTTP: o.insecure}}
 	client, err := a.Client(o.options()...)
@@ -84,6 +81,18 @@ func (o *loginOptions) run(ctx context.Context) error {
 		o.IO.Note("%s and %s come before it while they are set.", clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken)
 	}
 	return o.outf("logged in to %s as user %d, context %s\n", hostOf(a.Context.BaseURL), user.ID, name)
+}
+
+// readToken asks for the token, or reads it from standard input.
+func (o *loginOptions) readToken(ctx context.Context) (string, error) {
+	token, err := o.IO.ReadSecret(ctx, "Token: ")
+	if tooLong, ok := errors.AsType[*output.TooLongError](err); ok {
+		return "", usagef("standard input holds no token: %s", tooLong)
+	}
+	if err == nil && token == "" {
+		err = usagef("standard input holds no token: it is empty")
+	}
+	return token, err
 }
 
 func newLogout(e *Env) *cobra.Command {

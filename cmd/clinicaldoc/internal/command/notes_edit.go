@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -66,9 +67,7 @@ func (o *editOptions) params(text string) clinicaldoc.UpdateNoteParams {
 }
 
 func (o *editOptions) run(ctx context.Context) error {
-	switch o.field {
-	case "analysis", "transcription", "name":
-	default:
+	if !slices.Contains(editable, o.field) {
 		return usagef("--field is analysis, transcription or name")
 	}
 	client, err := o.client()
@@ -87,11 +86,22 @@ func (o *editOptions) run(ctx context.Context) error {
 		return err
 	}
 	text, err := edit(ctx, filepath.Join(folder, "mine.txt"), o.text(note))
-	switch {
-	case err != nil:
+	if err != nil {
 		return errors.Join(err, o.keepOrRemove(folder, text, o.text(note)))
-	case sameText(text, o.text(note)), strings.TrimSpace(text) == "":
-		o.IO.Note("Nothing was changed; nothing is sent.")
+	}
+	return o.save(ctx, client, note, folder, text)
+}
+
+// save sends an edited text. A text that was emptied, or left as it was, is not sent.
+func (o *editOptions) save(
+	ctx context.Context, client *clinicaldoc.Client, note *clinicaldoc.ProgressNote, folder, text string,
+) error {
+	switch {
+	case sameText(text, o.text(note)):
+		o.IO.Note("The text was not changed. Nothing is sent.")
+		return os.RemoveAll(folder)
+	case isBlank(text):
+		o.IO.Note("The text is empty, and an empty text is not sent. The note is unchanged.")
 		return os.RemoveAll(folder)
 	case o.field == "name" && strings.ContainsAny(text, "\r\n"):
 		return o.keep(folder, text, refusedf("a name is one line: nothing is sent"))
@@ -101,6 +111,11 @@ func (o *editOptions) run(ctx context.Context) error {
 		return o.keep(folder, text, err)
 	}
 	return errors.Join(os.RemoveAll(folder), o.outf("%d\t%s\n", saved.ID, saved.Stage()))
+}
+
+// isBlank reports whether nothing of a text can be seen.
+func isBlank(text string) bool {
+	return strings.TrimSpace(strings.ReplaceAll(text, byteOrderMark, "")) == ""
 }
 
 // mayChange asks before a signed note is changed.
@@ -142,11 +157,15 @@ func editFolder(id int64) (string, error) {
 	return os.MkdirTemp(parent, fmt.Sprintf("note-%d-", id))
 }
 
-// keepOrRemove removes the folder unless it holds work: a text, or what a killed editor has put beside it.
+// keepOrRemove removes the folder unless it holds work: a changed text, one that could not be read, or what a killed editor has
+// put beside it.
 func (o *editOptions) keepOrRemove(folder, text, before string) error {
 	files, err := os.ReadDir(folder)
 	others := slices.ContainsFunc(files, func(file os.DirEntry) bool { return file.Name() != "mine.txt" })
-	if err == nil && !others && (text == "" || sameText(text, before)) {
+	info, statErr := os.Lstat(filepath.Join(folder, "mine.txt"))
+	unread := text == "" && statErr == nil && info.Size() > 0
+	noWork := text == "" || sameText(text, before)
+	if err == nil && !others && !unread && noWork {
 		return os.RemoveAll(folder)
 	}
 	o.IO.Note("Your text is kept in %s; remove it when you are done.", folder) // no error: of a signal nothing else is told
@@ -163,14 +182,17 @@ func edit(ctx context.Context, path, before string) (string, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", err
 	}
-	run := shell(ctx, interactive(cmp.Or(firstSet("VISUAL", "EDITOR"), defaultEditor())), path)
+	run := interactive(ctx, cmp.Or(firstSet("VISUAL", "EDITOR"), defaultEditor()), path)
 	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
 	var runErr error
 	withoutInterrupts(func() { runErr = run.Run() })
-	edited, err := os.ReadFile(path)
-	if runErr != nil {
+	switch {
+	case wasInterrupted(runErr):
+		runErr = output.ErrInterrupted
+	case runErr != nil:
 		runErr = errors.New("the editor failed: nothing is sent; VISUAL or EDITOR names another")
 	}
+	edited, err := readEdited(path)
 	text = string(edited)
 	if !strings.HasPrefix(before, byteOrderMark) {
 		text = strings.TrimPrefix(text, byteOrderMark)
@@ -179,6 +201,22 @@ func edit(ctx context.Context, path, before string) (string, error) {
 		text = strings.ReplaceAll(text, "\r\n", "\n")
 	}
 	return strings.TrimSuffix(text, "\n"), errors.Join(runErr, err)
+}
+
+// readEdited reads what the editor left: a file, and not a FIFO that somebody put in its place.
+func readEdited(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("the editor removed the text: nothing is sent")
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("the editor left something else than a file: nothing is sent")
+	case info.Size() > output.MaxText:
+		return nil, fmt.Errorf("the edited text cannot be sent: %w", &output.TooLongError{Limit: output.MaxText})
+	}
+	return os.ReadFile(path)
 }
 
 const byteOrderMark = "\ufeff"

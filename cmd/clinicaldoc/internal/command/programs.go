@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 	"unicode"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -29,12 +32,39 @@ func shell(ctx context.Context, line string, args ...string) *exec.Cmd {
 	return run
 }
 
-// interactive is the command line of a program that does something else at Ctrl-C than to end: its shell does not end either.
-func interactive(line string) string {
+// programGrace is how long an editor or a pager may take to end after a termination signal.
+const programGrace = 5 * time.Second
+
+// interactive is a program at the terminal, such as an editor. Ctrl-C is left to the program, and its shell survives it. If the
+// context ends, the program is asked to terminate, and killed after a grace period.
+func interactive(ctx context.Context, line string, args ...string) *exec.Cmd {
 	if runtime.GOOS == "windows" {
-		return line
+		return shell(ctx, line, args...)
 	}
-	return "trap : INT; " + line
+	if oneProgram.MatchString(line) {
+		line = "exec " + line // in the shell's place, so that signals reach it
+	}
+	plain := shell(ctx, "trap : INT; "+line, args...)
+	run := exec.CommandContext(ctx, plain.Path, plain.Args[1:]...) //nolint:gosec // the user's own program
+	run.Env = plain.Env
+	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) }
+	run.WaitDelay = programGrace
+	return run
+}
+
+// oneProgram matches a command line that is a program with arguments: no operators of the shell, no variables before it, no
+// builtin such as ":".
+var oneProgram = regexp.MustCompile(`^["'~/.A-Za-z0-9_][^\s=;|&(){}<>` + "`" + `\n]*(\s[^;|&(){}<>` + "`" + `\n]*)?$`)
+
+// wasInterrupted reports whether Ctrl-C ended a program.
+func wasInterrupted(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	bySignal := ok && status.Signaled() && status.Signal() == syscall.SIGINT
+	return bySignal || exit.ExitCode() == 128+int(syscall.SIGINT)
 }
 
 // shellWords is a command line that a shell reads as these words.
@@ -70,13 +100,22 @@ func firstSet(names ...string) string {
 	return ""
 }
 
+// pagerLine is the command line of the pager. CLINICALDOC_PAGER counts also if it is empty, which means none.
+func pagerLine() string {
+	line, ok := os.LookupEnv("CLINICALDOC_PAGER")
+	if !ok {
+		line = os.Getenv("PAGER")
+	}
+	return strings.TrimSpace(line)
+}
+
 // paged does something whose output goes through the pager of CLINICALDOC_PAGER or PAGER, if standard output is a terminal.
 func (e *Env) paged(ctx context.Context, do func() error) error {
-	line := firstSet("CLINICALDOC_PAGER", "PAGER")
+	line := pagerLine()
 	if !e.IO.OutTTY || e.IO.Plain || line == "" || line == "cat" {
 		return do()
 	}
-	pager := shell(ctx, interactive(line))
+	pager := interactive(ctx, line)
 	pager.Env = append(pager.Env, "LESS="+cmp.Or(os.Getenv("LESS"), "FRX"), "LV="+cmp.Or(os.Getenv("LV"), "-c"))
 	pager.Stdout, pager.Stderr = os.Stdout, os.Stderr
 	text, err := pager.StdinPipe()
@@ -95,12 +134,21 @@ func (e *Env) paged(ctx context.Context, do func() error) error {
 		_ = text.Close()
 		ended = pager.Wait()
 	})
-	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && (exit.ExitCode() == 126 || exit.ExitCode() == 127) { // the shell cannot run it
+	if cannotRun(ended) {
 		e.IO.Out = out
 		return do()
 	}
-	if closedPipe.is(runtime.GOOS, err) || errors.Is(err, io.ErrClosedPipe) {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case closedPipe.is(runtime.GOOS, err), errors.Is(err, io.ErrClosedPipe):
 		return nil // the reader has seen enough
 	}
 	return err
+}
+
+// cannotRun reports whether the shell could not run a program.
+func cannotRun(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && (exit.ExitCode() == 126 || exit.ExitCode() == 127)
 }

@@ -91,8 +91,11 @@ func (o *uploadOptions) uploadFlags(c *cobra.Command) {
 	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
 }
 
+// listing returns the recordings to upload.
+type listing func(context.Context) ([]ingest.Recording, error)
+
 // runRecorded uploads, and keeps a record of it whatever happens. A record that cannot be kept ends no upload.
-func (o *uploadOptions) runRecorded(ctx context.Context, recordings func() ([]ingest.Recording, error)) error {
+func (o *uploadOptions) runRecorded(ctx context.Context, recordings listing) error {
 	folder, err := account.StateFolder("reports")
 	if err != nil {
 		return err
@@ -111,8 +114,8 @@ func (o *uploadOptions) runRecorded(ctx context.Context, recordings func() ([]in
 	return err
 }
 
-func (o *uploadOptions) run(ctx context.Context, list func() ([]ingest.Recording, error)) error {
-	recordings, err := list()
+func (o *uploadOptions) run(ctx context.Context, list listing) error {
+	recordings, err := list(ctx)
 	o.plan(recordings)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -17,7 +19,7 @@ import (
 var audioEndings = []string{".wav", ".mp3", ".m4a", ".mp4", ".aac", ".ogg", ".oga", ".opus", ".flac", ".webm", ".wma", ".aif", ".aiff", ".amr", ".3gp", ".caf", ".dss", ".ds2"}
 
 // recordings lists what is to be uploaded, in the order of the paths.
-func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
+func (o *uploadOptions) recordings(ctx context.Context) ([]ingest.Recording, error) {
 	var list []ingest.Recording
 	var err error
 	switch {
@@ -30,7 +32,7 @@ func (o *uploadOptions) recordings() ([]ingest.Recording, error) {
 	case o.manifest != "" && len(o.paths) > 0:
 		return nil, usagef("name files or a manifest, not both")
 	case o.manifest != "":
-		list, err = o.fromManifest()
+		list, err = o.fromManifest(ctx)
 	case len(o.paths) == 0:
 		return nil, &usageError{"want files, folders or a manifest", "clinicaldoc upload --help"}
 	case o.patient < 1 || o.prompt < 1:
@@ -197,12 +199,20 @@ func reason(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
 	}
+	if e, ok := errors.AsType[*output.TooLongError](err); ok {
+		return e.Error()
+	}
 	return "it cannot be used"
 }
 
 // fromManifest reads the list of recordings; a note is called as its file where the list does not say.
-func (o *uploadOptions) fromManifest() ([]ingest.Recording, error) {
-	list, err := ingest.ReadManifest(o.manifest, ingest.WithDefaults(o.patient, o.prompt))
+func (o *uploadOptions) fromManifest(ctx context.Context) ([]ingest.Recording, error) {
+	list, err := output.Await(ctx, func() ([]ingest.Recording, error) {
+		return ingest.ReadManifest(o.manifest, ingest.WithDefaults(o.patient, o.prompt))
+	})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if _, listed := errors.AsType[*ingest.ManifestError](err); err != nil && !listed {
 		return nil, usagef("%s", errorText(err))
 	}

@@ -42,7 +42,7 @@ func TestARecordingWithTwoNamesIsTakenOnce(t *testing.T) {
 	require.NoError(t, os.Link(in("c.wav"), in("d.wav")))
 	require.NoError(t, os.Symlink("visits", filepath.Join(folder, "tonight")))
 	o := &uploadOptions{paths: []string{in(""), in("b.wav")}, patient: 7, prompt: 1, workers: 1}
-	list, err := o.recordings()
+	list, err := o.recordings(t.Context())
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	assert.Equal(t, []string{in("b.wav"), in("c.wav")}, []string{list[0].File, list[1].File})
@@ -50,7 +50,7 @@ func TestARecordingWithTwoNamesIsTakenOnce(t *testing.T) {
 	assert.Equal(t, []leftOut{{Reason: why, File: in("d.wav")}, {Reason: why, File: in("a.wav")}}, o.left)
 
 	o = &uploadOptions{paths: []string{filepath.Join(folder, "tonight")}, patient: 7, prompt: 1, workers: 1}
-	list, err = o.recordings()
+	list, err = o.recordings(t.Context())
 	require.NoError(t, err)
 	assert.Len(t, list, 2)
 }

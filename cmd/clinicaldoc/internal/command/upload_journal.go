@@ -67,6 +67,16 @@ func (p *journalPlace) checkPlace() error {
 	if p.nats != "" && p.journal != "" {
 		return usagef("--journal is for one machine, --nats for a fleet: name one")
 	}
+	return checkRegular("--nats-creds", p.natsCreds)
+}
+
+// checkRegular rejects a path that leads to something else than a file, such as a FIFO, which may never end. An empty path, and
+// one that leads nowhere, are for whoever opens it.
+func checkRegular(flag, path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return usagef("%s does not name a file", flag)
+	}
 	return nil
 }
 

@@ -317,7 +317,7 @@ patients, prompts and names. What has a note by now is not sent again. With --na
 				o.IO.Note("Nothing was left over.")
 				return nil
 			}
-			return o.runRecorded(c.Context(), func() ([]ingest.Recording, error) { return list, nil })
+			return o.runRecorded(c.Context(), func(context.Context) ([]ingest.Recording, error) { return list, nil })
 		},
 	}
 	o.flags(c, uploadResult{})

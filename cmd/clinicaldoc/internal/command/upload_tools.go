@@ -32,6 +32,9 @@ func newUploadStatus(e *Env) *cobra.Command {
 
 // journalStatus tells what the journals know; they can be in use meanwhile.
 func (e *Env) journalStatus(ctx context.Context, journal string, f *format) error {
+	if err := checkRegular("--journal", journal); err != nil {
+		return err
+	}
 	paths := []string{journal}
 	if journal == "" {
 		folder, err := account.StateFolder("journals")

@@ -55,40 +55,29 @@ func (s *IO) Ask(ctx context.Context, question string) (bool, error) {
 	if _, err := io.WriteString(s.Err, question+" [y/N] "); err != nil {
 		return false, err
 	}
-	type answer struct {
-		line string
-		err  error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		line, err := s.readLine()
-		answers <- answer{line, err}
-	}()
-	select {
-	case a := <-answers:
-		line := strings.ToLower(strings.TrimSpace(a.line))
-		return line == "y" || line == "yes", a.err
-	case <-ctx.Done(): // Ctrl-C does not wait for Enter
+	line, err := Await(ctx, func() (string, error) { return readLine(s.In, MaxToken) })
+	if ctx.Err() != nil { // Ctrl-C does not wait for Enter
 		s.Note("")
 		return false, context.Cause(ctx)
 	}
+	line = strings.ToLower(strings.TrimSpace(line))
+	return line == "y" || line == "yes", err
 }
 
-// readLine reads a line from standard input, without its end.
-func (s *IO) readLine() (string, error) {
-	line, err := s.In.ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return strings.TrimRight(line, "\r\n"), err
-}
+// byteOrderMark is what some editors put at the beginning of a file.
+const byteOrderMark = "\ufeff"
 
 // ReadSecret reads a line that is not shown: from the terminal if there is one, else from standard input.
-func (s *IO) ReadSecret(question string) (string, error) {
-	if !s.InTTY {
-		line, err := s.readLine()
-		return strings.TrimSpace(line), err
+func (s *IO) ReadSecret(ctx context.Context, question string) (string, error) {
+	if s.InTTY {
+		return s.typedSecret(ctx, question)
 	}
+	line, err := Await(ctx, func() (string, error) { return readLine(s.In, MaxToken) })
+	return strings.TrimSpace(strings.TrimPrefix(line, byteOrderMark)), err
+}
+
+// typedSecret asks for a line on the terminal. It puts the terminal back as it was, also if the context ends meanwhile.
+func (s *IO) typedSecret(ctx context.Context, question string) (string, error) {
 	// Raw before the question is asked: nothing that is typed or pasted early is shown.
 	fd := int(os.Stdin.Fd())
 	state, err := term.MakeRaw(fd)
@@ -101,12 +90,18 @@ func (s *IO) ReadSecret(question string) (string, error) {
 		io.Reader
 		io.Writer
 	}{keys, s.Err}, "")
-	secret, err := keyboard.ReadPassword(question)
-	switch {
-	case errors.Is(err, io.EOF) && keys.interrupted:
-		return "", ErrInterrupted
-	case errors.Is(err, io.EOF):
-		return "", nil // Ctrl-D
+	secret, err := Await(ctx, func() (string, error) {
+		secret, err := keyboard.ReadPassword(question)
+		switch {
+		case errors.Is(err, io.EOF) && keys.interrupted:
+			return "", ErrInterrupted
+		case errors.Is(err, io.EOF):
+			return "", nil // Ctrl-D
+		}
+		return secret, err
+	})
+	if ctx.Err() != nil {
+		_, _ = io.WriteString(s.Err, "\r\n")
 	}
 	return strings.TrimSpace(secret), err
 }
