@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -220,5 +221,24 @@ func TestQueryNamesAreReadAndWritten(t *testing.T) {
 	for _, wrong := range []string{"patient=x", "page", "page="} {
 		_, err := account.ParseQueryNames(wrong)
 		assert.Error(t, err, wrong)
+	}
+}
+
+// The name of a context is valid whatever the host is, and two hosts have two names.
+func TestNameFor_AnyHost(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "service.example", account.NameFor("Service.Example"))
+	assert.Equal(t, "127.0.0.1-8790", account.NameFor("127.0.0.1:8790"))
+	assert.Equal(t, "ipv6-2001-db8--1-8790", account.NameFor("[2001:db8::1]:8790"))
+	long := strings.Repeat("a", 60)
+	names := map[string]string{}
+	for _, host := range []string{
+		"[::1]:8790", "[::1]", "[::11]", "[fe80::1%25eth0]:8790", long + ".example", long + ".example:1", long + "x.example",
+		"krankenhaus-süd.example", "krankenhaus-söd.example", "病院.example", "医院.example", "-.example", "...", "_", "%",
+	} {
+		name := account.NameFor(host)
+		require.NoError(t, account.CheckName(name), host)
+		assert.Empty(t, names[name], "%s and %s have one name", host, names[name])
+		names[name] = host
 	}
 }

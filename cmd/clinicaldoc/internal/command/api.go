@@ -66,7 +66,7 @@ next page for as long as the service tells one, and prints each.`,
 	f.StringArrayVarP(&o.raws, "raw-field", "f", nil, "a member of the JSON body that is a text, `NAME=TEXT`")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header to add, `NAME:VALUE`")
 	f.StringVar(&o.input, "input", "", "the JSON body is in this `FILE`; - is standard input")
-	f.Var(&o.jq, "jq", "print what this jq `EXPRESSION` makes of the response")
+	f.VarP(&o.jq, "jq", "q", "print what this jq `EXPRESSION` makes of the response")
 	f.Var(&o.template, "template", "print what this Go `TEMPLATE` makes of the response")
 	f.BoolVarP(&o.include, "include", "i", false, "print the status line and the headers first")
 	f.BoolVar(&o.paginate, "paginate", false, "go on with the next page while there is one, with GET")

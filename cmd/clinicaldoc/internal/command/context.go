@@ -19,7 +19,7 @@ func newContext(e *Env) *cobra.Command {
 func newContextList(e *Env) *cobra.Command {
 	var f format
 	c := &cobra.Command{
-		Use: "list", Short: "List the contexts", Example: "  clinicaldoc context list", Args: noArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the contexts", Example: "  clinicaldoc context list", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return e.listContexts(c.Context(), &f) },
 	}
 	f.flags(c, contextRow{})

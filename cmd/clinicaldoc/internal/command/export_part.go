@@ -3,6 +3,8 @@ package command
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,13 +80,9 @@ func openPart(target string, own fileheader.Header) (*exportPart, error) {
 	p := &exportPart{target: target, held: map[int64]heldNote{}}
 	var err error
 	if target == "-" {
-		folder, folderErr := account.StateFolder("exports")
-		if folderErr != nil {
-			return nil, folderErr
-		}
-		p.file, err = os.CreateTemp(folder, "export-*")
+		p.file, err = temporaryPart()
 	} else {
-		path := filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".clinicaldoc-part")
+		path := partPath(target)
 		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 			return nil, partRefused(disk.ErrNotPrivate)
 		}
@@ -96,18 +94,50 @@ func openPart(target string, own fileheader.Header) (*exportPart, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the export cannot be written: %w", err)
 	}
-	err = disk.CheckPrivate(p.file)
-	if err == nil && target == "-" && runtime.GOOS != "windows" {
-		err = os.Remove(p.file.Name()) // nothing stays behind, however this ends
-	}
-	if err == nil {
-		err = p.load(own)
-	}
-	if err != nil {
+	if err := p.begin(own); err != nil {
 		p.close()
 		return nil, partRefused(err)
 	}
 	return p, nil
+}
+
+// begin checks that the part is for this user alone, and loads what it holds.
+func (p *exportPart) begin(own fileheader.Header) error {
+	if err := disk.CheckPrivate(p.file); err != nil {
+		return err
+	}
+	if p.target == "-" && runtime.GOOS != "windows" {
+		if err := os.Remove(p.file.Name()); err != nil { // nothing stays behind, however this ends
+			return err
+		}
+	}
+	return p.load(own)
+}
+
+// temporaryPart makes the part of an export to standard output: in the state folder, or with other temporary files where there
+// is none. Only this user can read it.
+func temporaryPart() (*os.File, error) {
+	folder, err := account.StateFolder("exports")
+	if err == nil {
+		file, err := os.CreateTemp(folder, "export-*")
+		if err == nil {
+			return file, nil
+		}
+	}
+	return os.CreateTemp("", "clinicaldoc-export-*")
+}
+
+// maxPartName is how long a target's name may be so that its part, and what is made of the part, can have a longer one.
+const maxPartName = 200
+
+// partPath is the part's path beside the target, hidden.
+func partPath(target string) string {
+	folder, name := filepath.Split(target)
+	if len(name) > maxPartName {
+		sum := sha256.Sum256([]byte(name))
+		name = hex.EncodeToString(sum[:16])
+	}
+	return filepath.Join(folder, "."+name+".clinicaldoc-part")
 }
 
 // partRefused says what is wrong with a part that is there, and what to do about it.

@@ -17,7 +17,7 @@ type format struct {
 	json     string // "": no JSON; "*": all of it; else names of members
 	jq       output.Filter
 	template output.Template
-	members  []string // that the result can have; none: it may have any
+	members  []string // that the result can have
 }
 
 const allMembers = "*"
@@ -28,35 +28,41 @@ var errTwoForms = usagef("--jq and --template exclude each other")
 func (f *format) flags(c *cobra.Command, samples ...any) {
 	for _, sample := range samples {
 		for field := range reflect.TypeOf(sample).Fields() {
-			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" && !slices.Contains(f.members, name) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name != "" && name != "-" && !slices.Contains(f.members, name) {
 				f.members = append(f.members, name)
 			}
 		}
 	}
 	c.Annotations = map[string]string{membersKey: strings.Join(f.members, ",")}
-	c.Flags().StringVar(&f.json, "json", "", "print JSON: all of it, or these `MEMBERS` with commas between")
+	c.Flags().StringVar(&f.json, "json", "", "print JSON: all of it, or these `FIELDS` with commas between")
 	c.Flags().Lookup("json").NoOptDefVal = allMembers
-	c.Flags().Var(&f.jq, "jq", "print what this jq `EXPRESSION` makes of the JSON")
+	c.Flags().VarP(&f.jq, "jq", "q", "print what this jq `EXPRESSION` makes of the JSON")
 	c.Flags().Var(&f.template, "template", "print what this Go `TEMPLATE` makes of the JSON")
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
-		if check != nil {
-			if err := check(c, args); err != nil {
-				return err
-			}
+		if err := f.checkMembers(c.Flags().Changed("json")); err != nil {
+			return err
 		}
-		return f.checkMembers()
+		if check != nil {
+			return check(c, args)
+		}
+		return nil
 	}
 }
 
-// checkMembers refuses names that the result never has, before anything is asked of the service.
-func (f *format) checkMembers() error {
+// checkMembers rejects fields that the result never has, before anything is asked of the service.
+func (f *format) checkMembers(given bool) error {
 	if f.jq.IsSet() && f.template.IsSet() {
 		return errTwoForms
 	}
+	list := strings.Join(f.members, ", ")
+	if given && f.json == "" {
+		return usagef("--json names no field; it has %s", list)
+	}
 	for _, name := range f.names() {
-		if len(f.members) > 0 && !slices.Contains(f.members, name) {
-			return usagef("--json: there is no %s; there are %s", quote(name), strings.Join(f.members, ", "))
+		if !slices.Contains(f.members, name) {
+			return usagef("--json has no field %s; it has %s", quote(name), list)
 		}
 	}
 	return nil
@@ -110,14 +116,14 @@ func only(value any, names []string) any {
 
 var memberList = regexp.MustCompile(`^[a-z][a-z_]*(,[a-z][a-z_]*)*$`)
 
-// joinMembers lets --json take its members as a word of its own, as gh's does: a flag whose value may be missing takes none.
+// joinMembers lets --json take its fields as a word of its own, as gh's does: a flag whose value may be missing takes none.
 func joinMembers(root *cobra.Command, args []string) []string {
 	var joined []string
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
 			return append(joined, args[i:]...)
 		}
-		if args[i] == "--json" && i+1 < len(args) && memberList.MatchString(args[i+1]) && isMembers(root, args, args[i+1]) {
+		if args[i] == "--json" && i+1 < len(args) && isMembers(root, args[:i], args[i+1]) {
 			joined = append(joined, "--json="+args[i+1])
 			i++
 			continue
@@ -127,13 +133,19 @@ func joinMembers(root *cobra.Command, args []string) []string {
 	return joined
 }
 
-// isMembers tells a list of members from an argument, such as a folder: it has a comma, or is the name of a member.
-func isMembers(root *cobra.Command, args []string, text string) bool {
-	if strings.Contains(text, ",") {
-		return true
+// isMembers tells the fields that follow --json from an argument. The command is the one that the words before name. Where it
+// takes files, a single word that is not one of its fields is a file.
+func isMembers(root *cobra.Command, before []string, text string) bool {
+	if !memberList.MatchString(text) {
+		return false
 	}
-	c, _, err := root.Find(args)
-	return err == nil && slices.Contains(strings.Split(c.Annotations[membersKey], ","), text)
+	c, _, err := root.Find(before)
+	if err != nil || c.Annotations[membersKey] == "" {
+		return false
+	}
+	known := slices.Contains(strings.Split(c.Annotations[membersKey], ","), text)
+	takesFiles := strings.Contains(c.Use, "FILE")
+	return known || strings.Contains(text, ",") || !takesFiles
 }
 
 const membersKey = "members"

@@ -4,6 +4,7 @@ package command
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -22,12 +23,31 @@ func Main(args []string) int {
 	root := New(env)
 	root.SetArgs(joinMembers(root, args))
 	cobra.MousetrapHelpText = "" // a double click on Windows shows the help and ends
+	help := &checkedWriter{to: env.IO.Out}
+	root.SetOut(help)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = help.err
+	}
 	if err == nil {
 		return 0
 	}
 	env.tell(ctx, err)
 	return exitCode(ctx, err)
+}
+
+// checkedWriter remembers the first error: cobra drops those of the help.
+type checkedWriter struct {
+	to  io.Writer
+	err error
+}
+
+func (w *checkedWriter) Write(text []byte) (int, error) {
+	n, err := w.to.Write(text)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 // signalError is the cause of a context that a signal ended.

@@ -25,7 +25,7 @@ type listOptions struct {
 func newNotesList(e *Env) *cobra.Command {
 	o := &listOptions{Env: e}
 	c := &cobra.Command{
-		Use: "list", Short: "List notes", Args: noArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List notes", Args: noArgs,
 		Long:    "List notes with their ids, stages and times. Names, patients and texts are left out of tables and JSON unless --reveal is given; texts may be shortened in lists.",
 		Example: "  clinicaldoc notes list --stage complete --limit 0\n  clinicaldoc notes list --patient 7 --reveal\n  clinicaldoc notes list --jq '.[].id'",
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },

@@ -17,9 +17,10 @@ import (
 func newNotesShow(e *Env) *cobra.Command {
 	var f format
 	c := &cobra.Command{
-		Use: "show ID", Short: "Show a note with its texts", Args: exactly(1, "a note's id"),
-		Long:              "Show a note with its name, patient and texts. A signed URL of its recording is not among them: see \"clinicaldoc audio download\".",
-		Example:           "  clinicaldoc notes show 42\n  clinicaldoc notes show 42 --jq .version",
+		Use: "show ID", Aliases: []string{"get", "view"}, Short: "Show a note with its texts", Args: exactly(1, "a note's id"),
+		Long: "Show a note with its name, patient and texts. A signed URL of its recording is not among them: see \"clinicaldoc audio download\". " +
+			"--json without fields also has members that the service adds to its description.",
+		Example:           "  clinicaldoc notes show 42\n  clinicaldoc notes show 42 -q .version",
 		ValidArgsFunction: e.completeNotes,
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := parseID(args[0], "note")
@@ -29,8 +30,14 @@ func newNotesShow(e *Env) *cobra.Command {
 			return e.showNote(c.Context(), id, &f)
 		},
 	}
-	f.flags(c) // of any members: the service may have more than its description
+	f.flags(c, clinicaldoc.ProgressNote{}, shownNote{})
 	return c
+}
+
+// shownNote is what "notes show" adds to a note of the service.
+type shownNote struct {
+	Stage   string `json:"stage"`
+	Version string `json:"version"`
 }
 
 func (e *Env) showNote(ctx context.Context, id int64, f *format) error {

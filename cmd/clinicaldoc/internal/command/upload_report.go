@@ -62,7 +62,7 @@ func (o *reportOptions) run(ctx context.Context) error {
 		return err
 	}
 	if len(runs) == 0 {
-		return &refusedError{"there is no such report", `"clinicaldoc upload report --list" lists them`}
+		return o.none(ctx)
 	}
 	if !o.reveal {
 		for i := range runs {
@@ -89,6 +89,23 @@ func (o *reportOptions) run(ctx context.Context) error {
 		})
 	})
 }
+
+// none is the result where no report fits.
+func (o *reportOptions) none(ctx context.Context) error {
+	switch {
+	case o.which == "":
+		return &refusedError{"there are no reports of uploads yet", "upload something first: every upload keeps a report"}
+	case !o.list || o.which != "all":
+		return errNoReport
+	}
+	return o.print(ctx, &o.format, []report.Run{}, func() error {
+		o.IO.Note("There are no reports of uploads yet.")
+		return nil
+	})
+}
+
+// errNoReport means that no report has this date or id.
+var errNoReport = &refusedError{"there is no such report", `"clinicaldoc upload report --list" lists them`}
 
 func (o *reportOptions) table(runs []report.Run) error {
 	var rows [][]string
@@ -341,7 +358,7 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 		return nil, err
 	}
 	if len(runs) == 0 {
-		return nil, &refusedError{"there is no such report", `"clinicaldoc upload report --list" lists them`}
+		return nil, errNoReport
 	}
 	all, err := report.List(folder, "all")
 	if err != nil {
