@@ -122,7 +122,7 @@ func (r *run) doubt(t *task) {
 		r.done(t, t.inDoubt(), nil)
 		return
 	}
-	r.event(Event{Recording: t.recording, State: StateInDoubt, Until: t.entry.Until})
+	r.event(Event{Recording: t.recording, JournalKey: t.own.Key, State: StateInDoubt, Until: t.entry.Until})
 	r.resolve(t)
 }
 

@@ -91,7 +91,11 @@ const maxListed = 10
 // Error lists the first problems.
 func (e *ManifestError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ingest: the manifest has %d mistakes, and nothing was uploaded", len(e.Problems))
+	mistakes := "mistakes"
+	if len(e.Problems) == 1 {
+		mistakes = "mistake"
+	}
+	fmt.Fprintf(&b, "ingest: the manifest has %d %s, and nothing was uploaded", len(e.Problems), mistakes)
 	for _, p := range e.Problems[:min(len(e.Problems), maxListed)] {
 		fmt.Fprintf(&b, "; line %d: %s", p.Line, p.What)
 	}

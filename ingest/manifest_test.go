@@ -334,6 +334,7 @@ func TestReadManifest_UnclosedQuote(t *testing.T) {
 		listed, ok := errors.AsType[*ingest.ManifestError](err)
 		require.True(t, ok, "%q: %v", content, err)
 		assert.Equal(t, "it is no CSV", listed.Problems[0].What)
+		assert.Contains(t, err.Error(), "has 1 mistake,")
 	}
 }
 

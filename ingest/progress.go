@@ -11,9 +11,10 @@ import (
 // Event is something that happened to a recording, or to the run. It is enough for metrics: results have their durations and
 // sizes, pauses their reasons.
 type Event struct {
-	Recording Recording // zero for a Pause
-	State     State     // it came to: claimed, or in doubt; zero for the other events
-	Until     time.Time // in doubt: from then on it can be decided
+	Recording  Recording // zero for a Pause
+	JournalKey Key       // of the recording, if State is set
+	State      State     // it came to: claimed, or in doubt; zero for the other events
+	Until      time.Time // in doubt: from then on it can be decided
 	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a few
 	// times a second at most, and not all when the results are taken slowly.
 	Sent, Size int64

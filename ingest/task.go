@@ -178,7 +178,7 @@ func (r *run) upload(t *task) {
 	t.uploads++
 	t.entry = t.own
 	t.entry.SentAt, t.entry.SHA256 = time.Now(), t.sha256
-	r.event(Event{Recording: t.recording, State: StateClaimed})
+	r.event(Event{Recording: t.recording, JournalKey: t.own.Key, State: StateClaimed})
 	note, err := r.create(t)
 	if errors.Is(err, errChanged) {
 		err = errChanged
