@@ -276,7 +276,7 @@ func TestAFaultIsNoDeparture(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, resp.Body.Close())
 	c.interrupt()
-	assert.Contains(t, c.stdout.String(), "1 requests; every response was as described")
+	assert.Contains(t, c.stdout.String(), "1 request; every response was as described")
 }
 
 func TestClockUsersTokensAndFates(t *testing.T) {

@@ -70,7 +70,7 @@ func (d *departures) summary() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d requests; ", d.all)
+	fmt.Fprintf(&text, "%s; ", requestsText(d.all))
 	if len(d.seen) == 0 {
 		text.WriteString("every response was as described.\n")
 		return text.String()
@@ -82,7 +82,21 @@ func (d *departures) summary() string {
 			route = s.route
 			fmt.Fprintf(&text, "\n  %s\n", route)
 		}
-		fmt.Fprintf(&text, "    %s (%d times)\n", s.finding, d.seen[s])
+		fmt.Fprintf(&text, "    %s (%s)\n", s.finding, timesText(d.seen[s]))
 	}
 	return text.String()
+}
+
+func requestsText(n int) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
+}
+
+func timesText(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }

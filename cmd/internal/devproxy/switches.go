@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -63,9 +64,9 @@ func switchKind(t reflect.Type) string {
 	}
 }
 
-// switchName turns ClampPageSize into clamp_page_size.
+// switchName turns ClampPageSize into clamp_page_size, and ReuseIDs into reuse_ids.
 func switchName(field string) string {
-	letters := []rune(field)
+	letters := []rune(pluralAbbreviation.ReplaceAllString(field, "${1}S$2"))
 	var name strings.Builder
 	for i, letter := range letters {
 		startsWord := unicode.IsUpper(letter) && i > 0 &&
@@ -77,6 +78,9 @@ func switchName(field string) string {
 	}
 	return name.String()
 }
+
+// pluralAbbreviation matches several of what has an abbreviation, such as IDs, and what follows it.
+var pluralAbbreviation = regexp.MustCompile(`([A-Z]{2,})s([A-Z]|$)`)
 
 // MarshalJSON writes every switch under its name: durations as "1m30s", choices
 // by the names of their values.

@@ -73,3 +73,13 @@ func TestSwitchesAreSetOneByOne(t *testing.T) {
 		assert.Equal(t, before, v, "nothing is half set")
 	}
 }
+
+func TestSwitchName_KeepsAbbreviationsTogether(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]string{
+		"ReuseIDs": "reuse_ids", "NoRequestID": "no_request_id", "AudioURLLifetime": "audio_url_lifetime", "AlwaysJSON": "always_json",
+		"URLsExpire": "urls_expire",
+	} {
+		assert.Equal(t, want, switchName(field))
+	}
+}
