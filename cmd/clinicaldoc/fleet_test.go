@@ -83,7 +83,7 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	assert.Contains(t, run("fleet", "status"), "dead letters\t1\t")
 	assert.Equal(t, "array\narray\narray\n", run("fleet", "status", "--jq", ".workers, .doubts, .dead_letters | type"))
 	assert.Equal(t, "1\n", run("fleet", "status", "--jq", ".dead_letters | length"))
-	assert.Equal(t, "1 recordings are in the queue again\n", run("upload", "retry"))
+	assert.Equal(t, "1 recording is in the queue again\n", run("upload", "retry"))
 	last, said := machine()
 	require.NoError(t, last.Run(), said)
 	assert.NoError(t, srv.CreatedOnce(append(recordings, []byte("RIFF the last of all recordings"))...))
@@ -110,7 +110,7 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	exit, ok = errors.AsType[*exec.ExitError](retry.Run())
 	require.True(t, ok, said)
 	assert.Equal(t, 9, exit.ExitCode(), said)
-	assert.Contains(t, said.String(), "1 recordings are in the queue again\n")
+	assert.Contains(t, said.String(), "1 recording is in the queue again\n")
 	assert.Contains(t, said.String(), "the letter cannot be read: publish its recording again, then discard it")
 }
 
@@ -141,7 +141,7 @@ func TestAFleetGoesOnAfterAKeyThatIsTaken(t *testing.T) {
 	require.NoError(t, os.WriteFile(list, []byte("path,key,patient\nvisit-02.wav,E1,8\nvisit-03.wav,E2,7\n"), 0o600))
 	said, code = run("upload", "--prompt", "1", "--manifest", list)
 	assert.Equal(t, 9, code, said)
-	assert.Contains(t, said, "1 recordings were put into the queue; this machine had 3 of the fleet's: 2 created, 0 already there, 1 refused, 0 in doubt")
+	assert.Contains(t, said, "1 recording was put into the queue; this machine had 3 of the fleet's: 2 created, 0 already there, 1 refused, 0 in doubt")
 	assert.Contains(t, said, "give each recording a key of its own")
 	assert.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
 	assert.Len(t, srv.Notes(), 3)

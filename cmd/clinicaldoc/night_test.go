@@ -78,6 +78,7 @@ func (c *cron) morning(wants ...string) string {
 		assert.Regexp(c.t, "(?m)"+want, said)
 	}
 	assert.NotContains(c.t, said, "visit-")
+	assert.NotRegexp(c.t, `exit code|Notes\.|Users\.`, said)
 	if testing.Verbose() {
 		c.t.Logf("a morning:\n%s", said)
 	}
@@ -130,7 +131,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	// Nobody has logged in where cron runs, and there is no keyring: what is printed to be done is done.
 	said, code := c.runs(tonight)
 	assert.Equal(t, 4, code, said)
-	c.morning(`^how +exit code 4: not logged in`, `^do +clinicaldoc login URL`)
+	c.morning(`^how +nothing was uploaded: not logged in`, `^do +clinicaldoc login URL`)
 	login := func() {
 		said, code := c.runs("printf '%s' \"$T\" | CLINICALDOC_KEYRING=off clinicaldoc login "+srv.URL, "T="+srv.Token)
 		require.Equal(t, 0, code, said)
@@ -147,7 +148,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	_ = killed.Wait()
 	close(n.holds[0].release)
 	n.awaitCalm()
-	c.morning(`^how +cut off without a word`, `^do +run the same upload again, or "clinicaldoc upload retry"`, `1001 recordings: \d+ created.*not begun or not finished`, `^earlier +.*exit code 4: not logged in`)
+	c.morning(`^how +cut off without a word`, `^do +run the same upload again, or "clinicaldoc upload retry"`, `1001 recordings: \d+ created.*not begun or not finished`)
 	said, code = c.runs("clinicaldoc upload report --reveal")
 	assert.Equal(t, 0, code)
 	assert.Regexp(t, `(?m)^command +clinicaldoc upload --begin --patient 7 .* share\nfolder +`+c.home, said)
@@ -160,7 +161,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be in doubt
 	n.awaitCalm()
 	assert.Contains(t, said, "the report could not be kept whole: file too large")
-	c.morning(`^how +exit code [17]: .*file too large`, `^do +make room on the disk, and run the same command again`, `\d+ created, \d+ already there, .* not begun or not finished$`, `^but +what became of \d+ recordings could not be written here`)
+	c.morning(`^how +\d+ of 1001 recordings have a note; .*\d+ are not begun or not finished$`, `^why +.*file too large`, `^do +make room on the disk, and run the same command again`, `\d+ created, \d+ already there, .* not begun or not finished$`, `^but +what became of \d+ recordings could not be written here`)
 	said, code = c.runs("ulimit -f 0; " + tonight)
 	assert.NotEqual(t, 0, code, said)
 	c.morning(`^how +no record of it could be kept, as on a full disk`, `^do +make room on the disk, and run the same upload again`)
@@ -173,29 +174,29 @@ func TestTwoNightsFromCron(t *testing.T) {
 	require.NoError(t, os.Remove(place))
 	said, code = c.runs(tonight)
 	assert.Equal(t, 4, code, said)
-	c.morning(`^how +exit code 4: .*keyring`, `^do +.*CLINICALDOC_KEYRING=off clinicaldoc login URL`)
+	c.morning(`^how +nothing was uploaded: .*keyring`, `^do +.*CLINICALDOC_KEYRING=off clinicaldoc login URL`)
 	login()
 	require.NoError(t, os.WriteFile(place, bytes.Replace(good, []byte(srv.Token), []byte("revoked"), 1), 0o600))
 	said, code = c.runs(tonight)
 	assert.Equal(t, 4, code, said)
-	c.morning(`^how +exit code 4: .*401`, `^do +clinicaldoc login URL`)
+	c.morning(`^how +nothing was uploaded: GET /user: 401`, `^do +clinicaldoc login URL`)
 	login()
 
 	// The share is not there.
 	// do: check the path, and whether its share is mounted; then run the same command again
 	said, code = c.runs(upload + "/nowhere/share")
 	assert.Equal(t, 2, code, said)
-	c.morning(`^how +exit code 2: a file or folder that is named cannot be read: no such file`, `^do +check the path, and whether its share is mounted`, `^  1 +it cannot be read`)
+	c.morning(`^how +nothing was uploaded: a file or folder that is named cannot be read: no such file`, `^do +check the path, and whether its share is mounted`, `^  1 +it cannot be read`)
 
 	// The second night: the service goes down in the middle, for longer than a run waits.
 	n.downFrom.Store(n.uploads.Load() + 100)
 	said, code = c.runs(upload + "--max-pause 1ms share")
 	assert.Equal(t, 7, code, said)
 	n.awaitCalm()
-	c.morning(`^how +exit code 7: .*everything fails in the same way: .*503`, `^do +run it again later; .*; what is in doubt is asked about first then$`, `^  paused +.*503`, `in doubt, \d+ not begun or not finished`)
+	c.morning(`^how +\d+ of 1001 recordings have a note; .* in doubt`, `^why +.*everything fails in the same way: .*503`, `^do +run it again later; .*; what is in doubt is asked about first then$`, `^  paused +.*503`, `in doubt, \d+ not begun or not finished`)
 	said, code = c.runs(tonight)
 	assert.Equal(t, 6, code, said)
-	c.morning(`^how +exit code 6: .*503`, `^do +run it again later`, `^earlier +.*exit code 7: .*503`, `^earlier +.*exit code 2: `)
+	c.morning(`^how +nothing was uploaded: .*503`, `^do +run it again later`, `^earlier +.* of 1001 recordings have a note; .*503`, `^earlier +.*nothing was uploaded: a file`)
 	n.down.Store(false)
 
 	// Then it goes down and comes back, and the run goes on by itself. One file is bad.
@@ -209,7 +210,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	exit, ok := errors.AsType[*exec.ExitError](paused.Wait())
 	require.True(t, ok)
 	assert.Equal(t, 9, exit.ExitCode())
-	report := c.morning(`^how +exit code 9: 1 of 1001 recordings were refused`, `1001 recordings: \d+ created, \d+ already there, 1 refused, 0 in doubt$`,
+	report := c.morning(`^how +1000 of 1001 recordings have a note; 1 was refused$`, `^why +1 of 1001 recordings was refused`, `1001 recordings: \d+ created, \d+ already there, 1 refused, 0 in doubt$`,
 		`^file-[0-9a-f]{8}  refused`, `^  why +.*empty`, `^  do +look at the file, and run the same command again`, `^  paused +.*503`, `^  went on +20`)
 	t.Logf("the morning after the second night:\n%s", report)
 	require.NoError(t, srv.CreatedOnce(recordings...))
@@ -248,7 +249,7 @@ func TestAShareThatGoesAway(t *testing.T) {
 	exit, ok := errors.AsType[*exec.ExitError](p.Wait())
 	require.True(t, ok, string(said))
 	assert.Equal(t, 6, exit.ExitCode(), string(said))
-	c.morning(`^how +exit code 6: .*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: [3-5] created`, `not begun or not finished`)
+	c.morning(`^how +[3-5] of 12 recordings have a note; `, `^why +.*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: [3-5] created`, `not begun or not finished`)
 
 	// do: is the share mounted? then run the same command again
 	// It is mounted again, and what the run left over is sent by its report alone.
@@ -293,7 +294,7 @@ echo "third"; upload
 	second, third, ok := strings.Cut(rest, "\nthird\n")
 	require.True(t, ok, said)
 	assert.Regexp(t, `(?m)^code [17]$`, first)
-	assert.Regexp(t, `(?m)^how +exit code [17]: .*no space left on device`, first, "the end is written where room was kept for it")
+	assert.Regexp(t, `(?m)^why +.*no space left on device`, first, "the end is written where room was kept for it")
 	assert.Regexp(t, `(?m)^do +make room on the disk, and run the same command again`, first)
 	assert.Regexp(t, `(?m)^  do: make room on the disk`, second)
 	assert.NotRegexp(t, `(?m)^how +all done`, second)

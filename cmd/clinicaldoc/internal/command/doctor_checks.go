@@ -16,6 +16,7 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
@@ -47,11 +48,11 @@ func (d *doctor) all(ctx context.Context) {
 func (d *doctor) checkSettings(context.Context) check {
 	a, err := d.account()
 	if err != nil {
-		return found(bad, kindOf(err).do, "%s", err)
+		return found(bad, kindOf(err).do, "%s", errorText(err))
 	}
 	client, err := d.client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 	if err != nil {
-		return found(bad, "clinicaldoc login URL", "%s", err)
+		return found(bad, "clinicaldoc login URL", "%s", errorText(err))
 	}
 	base, err := url.Parse(client.BaseURL())
 	if err != nil {
@@ -104,7 +105,16 @@ func (d *doctor) checkDNS(ctx context.Context) check {
 	if d.found, err = net.DefaultResolver.LookupHost(ctx, host); err != nil {
 		return found(bad, "check the name, and whether this machine is online", "%s has no address", host)
 	}
-	return found(good, "", "%s has %d address(es)", host, len(d.found))
+	return found(good, "", "%s has %s", host, output.Count(len(d.found), "address", "addresses"))
+}
+
+// silentOf is how many addresses of a host are silent, with the verb for it.
+func silentOf(silent, all int, name string) string {
+	verb := "are"
+	if silent == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("%d of the %d addresses of %s %s", silent, all, name, verb)
 }
 
 // checkTCP tries each address of the name by itself: a silent one among them holds every program up before it tries the next.
@@ -139,7 +149,7 @@ func connected(name string, took time.Duration, errs []error) check {
 	case !some:
 		return found(bad, "is the service up, the port right, a firewall in between?", "no connection to %s", name)
 	case silent > 0:
-		return found(doubtful, "tell whoever runs the service: programs lose seconds before they try the next address", "%d of the %d addresses of %s are silent", silent, len(errs), name)
+		return found(doubtful, "tell whoever runs the service: programs lose seconds before they try the next address", "%s silent", silentOf(silent, len(errs), name))
 	}
 	return found(good, "", "connected to %s in %d ms", name, took.Milliseconds())
 }
@@ -164,9 +174,9 @@ func (d *doctor) checkTLS(ctx context.Context) check {
 	state := conn.(*tls.Conn).ConnectionState() //nolint:errcheck,forcetypeassert // that is what tls.Dialer returns
 	left := int(time.Until(state.PeerCertificates[0].NotAfter).Hours() / 24)
 	if left < 14 {
-		return found(doubtful, "tell whoever runs the service", "the certificate of %s ends in %d days", d.base.Host, left)
+		return found(doubtful, "tell whoever runs the service", "the certificate of %s ends in %s", d.base.Host, output.Count(left, "day", "days"))
 	}
-	return found(good, "", "certificate of %s, %d days left", d.base.Host, left)
+	return found(good, "", "certificate of %s, %s left", d.base.Host, output.Count(left, "day", "days"))
 }
 
 func tlsReason(err error) string {
@@ -302,7 +312,7 @@ func (d *doctor) checkList(ctx context.Context) check {
 	page, err := d.sdk.Notes.List(ctx, clinicaldoc.ListNotesParams{PerPage: 1, Sort: clinicaldoc.SortLatest})
 	switch {
 	case err != nil:
-		return found(bad, kindOf(err).do, "%s", err)
+		return found(bad, kindOf(err).do, "%s", errorText(err))
 	case page.Meta.PerPageIgnored:
 		return found(doubtful, "clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name", "the service ignores the page size as it is asked for")
 	case len(page.Items) == 0:

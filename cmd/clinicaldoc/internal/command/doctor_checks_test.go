@@ -75,7 +75,7 @@ func TestDoctorTellsASilentAddress(t *testing.T) {
 	}{
 		{good, "connected to service.example:443 in 3 ms", []error{nil}},
 		{good, "connected to service.example:443 in 3 ms", []error{refused, nil}},
-		{doubtful, "1 of the 2 addresses of service.example:443 are silent", []error{silent, nil}},
+		{doubtful, "1 of the 2 addresses of service.example:443 is silent", []error{silent, nil}},
 		{bad, "no connection to service.example:443", []error{silent, refused}},
 	} {
 		got := connected("service.example:443", 3*time.Millisecond, one.errs)

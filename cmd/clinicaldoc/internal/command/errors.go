@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -130,5 +131,5 @@ func (e *Env) tellLines(problems []ingest.ManifestProblem) {
 	if more := len(problems) - maxWrongLines; more > 0 {
 		e.IO.Note("and %d more", more)
 	}
-	e.IO.Note("clinicaldoc: the manifest has %d mistakes: nothing was sent", len(problems))
+	e.IO.Note("clinicaldoc: the manifest has %s: nothing was sent", output.Count(len(problems), "mistake", "mistakes"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
@@ -77,9 +78,9 @@ func (o *exportOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.IO.Note("%d notes", written)
+	o.IO.Note("%s", output.Count(written, "note", "notes"))
 	if gone := len(rows) - written; gone > 0 {
-		o.IO.Note("%d more were deleted meanwhile", gone)
+		o.IO.Note("%s deleted meanwhile", output.Count(gone, "more was", "more were"))
 	}
 	return nil
 }

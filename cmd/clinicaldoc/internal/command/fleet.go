@@ -51,7 +51,7 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 				return err
 			}
 		case err != nil:
-			return fmt.Errorf("%d of %d recordings are in the queue: %w", put, len(r.recordings), err)
+			return fmt.Errorf("%s in the queue: %w", r.some(put, "is", "are"), err)
 		default:
 			put++
 			i++
@@ -60,8 +60,8 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 	ended := r.drain(ctx, fleet, uploader, &handed)
 	r.show.Close()
 	r.last = handed
-	r.IO.Note("%d recordings were put into the queue; this machine had %d of the fleet's: %d created, %d already there, %d refused, %d in doubt",
-		put, handed.Done(), handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
+	r.IO.Note("%s put into the queue; this machine had %d of the fleet's: %d created, %d already there, %d refused, %d in doubt",
+		output.Count(put, "recording was", "recordings were"), handed.Done(), handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
 	r.sumLeftOut()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -119,7 +119,7 @@ func (o *uploadOptions) redrive(ctx context.Context) error {
 			n++
 		}
 	}
-	err = o.outf("%d recordings are in the queue again\n", n)
+	err = o.outf("%s in the queue again\n", output.Count(n, "recording is", "recordings are"))
 	switch {
 	case err != nil || stays == nil:
 		return err
@@ -273,7 +273,7 @@ func (o *fleetOptions) show(s *fleetStatus) error {
 		rows = append(rows, []string{"doubt", d.Key[:keyDigits], d.Why})
 	}
 	for _, d := range s.DeadLetters {
-		rows = append(rows, []string{"dead letter", o.IO.Time(d.At), fmt.Sprintf("%s, after %d tries %s", d.Reason, d.Tries, output.Cell(d.File))})
+		rows = append(rows, []string{"dead letter", o.IO.Time(d.At), fmt.Sprintf("%s, after %s %s", d.Reason, output.Count(d.Tries, "try", "tries"), output.Cell(d.File))})
 	}
 	return o.IO.Table([]string{"WHAT", "HOW MANY", ""}, rows)
 }

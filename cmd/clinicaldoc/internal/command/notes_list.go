@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
 type listOptions struct {
@@ -110,9 +111,9 @@ func (o *listOptions) tellCut(ctx context.Context, client *clinicaldoc.Client, p
 	switch {
 	case err == nil && o.stage == "" && page.Meta.Total == o.limit:
 	case err == nil && o.stage == "" && page.Meta.Total > 0:
-		o.IO.Note("%d of %d notes; --limit 0 shows all", o.limit, page.Meta.Total)
+		o.IO.Note("%d of %s; --limit 0 shows all", o.limit, output.Count(page.Meta.Total, "note", "notes"))
 	default:
-		o.IO.Note("%d notes, and there may be more; --limit 0 shows all", o.limit)
+		o.IO.Note("%s, and there may be more; --limit 0 shows all", output.Count(o.limit, "note", "notes"))
 	}
 }
 

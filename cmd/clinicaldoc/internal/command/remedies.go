@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -178,6 +179,9 @@ var wordsOf = strings.NewReplacer(
 	"Audio: the file has changed since AudioFile; make a new source when it is complete", "the file has changed meanwhile; run the command again when it is complete",
 )
 
+// methodName matches a method of the library before its route, as in "Notes.Get (GET /v1/progress-notes/{id})".
+var methodName = regexp.MustCompile(`\b[A-Z][A-Za-z]*\.[A-Z][A-Za-z]* \(([A-Z]+ /[^()]*)\)`)
+
 // errorText is an error's text in this command's words, harmless to a terminal.
 func errorText(err error) string { return ownWords(err.Error()) }
 
@@ -186,5 +190,5 @@ func ownWords(text string) string {
 	for _, library := range []string{"clinicaldoc: ", "ingest: ", "jetstream: "} {
 		text = strings.TrimPrefix(text, library)
 	}
-	return wordsOf.Replace(output.Harmless(text))
+	return wordsOf.Replace(methodName.ReplaceAllString(output.Harmless(text), "$1"))
 }

@@ -44,7 +44,8 @@ func (o *uploadOptions) recordings(ctx context.Context) ([]ingest.Recording, err
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, refusedf("there is no recording, and %d files or folders were left out: nothing was sent", len(o.left))
+		return nil, refusedf("there is no recording, and %s left out: nothing was sent",
+			output.Count(len(o.left), "file or folder was", "files or folders were"))
 	}
 	if o.unique {
 		return list, checkUnique(list)
@@ -212,6 +213,9 @@ func (o *uploadOptions) fromManifest(ctx context.Context) ([]ingest.Recording, e
 	})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		o.leaveOut(o.manifest, "the manifest cannot be used")
 	}
 	if _, listed := errors.AsType[*ingest.ManifestError](err); err != nil && !listed {
 		return nil, usagef("%s", errorText(err))

@@ -125,6 +125,7 @@ func (o *reportOptions) text(w *strings.Builder, r report.Run) {
 	fmt.Fprintf(w, "Upload of %s\n", report.Clock(r.Began))
 	line("", "ended", report.Clock(r.Ended))
 	line("", "how", r.Outcome())
+	line("", "why", r.Why())
 	line("", "do", r.Advice())
 	line("", "what", r.Sum())
 	line("", "but", r.Gap())
@@ -242,7 +243,7 @@ func (o *resolveOptions) run(ctx context.Context) error {
 		}
 	}
 	if len(fits) != 1 || len(o.key) < 4 {
-		return &refusedError{fmt.Sprintf("%d recordings in doubt have a key that begins so: nothing was changed", len(fits)), `"clinicaldoc upload status --json" lists what is in doubt`}
+		return &refusedError{output.Count(len(fits), "recording in doubt has", "recordings in doubt have") + " a key that begins so: nothing was changed", `"clinicaldoc upload status --json" lists what is in doubt`}
 	}
 	key := fits[0].key.String()[:keyDigits]
 	if !o.none && o.note == 0 {

@@ -77,16 +77,31 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		k := r.endedKind(ended)
 		return &runError{k.code, errorText(ended), k.do}
 	case r.last.InDoubt > 0:
-		return &runError{codeInDoubt, fmt.Sprintf("%d of %d recordings are in doubt, and none of them was sent twice", r.last.InDoubt, len(r.recordings)), `run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`}
+		text := r.some(r.last.InDoubt, "is", "are") + " in doubt, and none was sent twice"
+		return &runError{codeInDoubt, text, `run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`}
 	case r.worst != nil && done > 0:
-		return &runError{codeSome, fmt.Sprintf("%d of %d recordings were refused, such as: %s", r.last.Refused, len(r.recordings), errorText(r.worst)), uploadKind(r.worst).do}
+		return &runError{codeSome, r.refusedText(), uploadKind(r.worst).do}
 	case r.worst != nil:
 		k := uploadKind(r.worst)
-		return &runError{k.code, fmt.Sprintf("%d of %d recordings were refused, such as: %s", r.last.Refused, len(r.recordings), errorText(r.worst)), k.do}
+		return &runError{k.code, r.refusedText(), k.do}
 	case len(r.left) > 0:
-		return &runError{codeSome, fmt.Sprintf("%d files or folders were left out", len(r.left)), "--reveal names them; --ignore says which ones are expected"}
+		text := output.Count(len(r.left), "file or folder was", "files or folders were") + " left out"
+		return &runError{codeSome, text, "--reveal names them; --ignore says which ones are expected"}
 	}
 	return r.broken
+}
+
+// some is how many of the recordings, with the verb for it.
+func (r *uploadRun) some(n int, one, many string) string {
+	verb := many
+	if n == 1 || len(r.recordings) == 1 {
+		verb = one
+	}
+	return fmt.Sprintf("%d of %s %s", n, output.Count(len(r.recordings), "recording", "recordings"), verb)
+}
+
+func (r *uploadRun) refusedText() string {
+	return r.some(r.last.Refused, "was", "were") + " refused, such as: " + errorText(r.worst)
 }
 
 // endedKind is the kind of what ended a run before its end.
@@ -147,12 +162,31 @@ func (r *uploadRun) event(e ingest.Event) {
 	case e.State == ingest.StateInDoubt:
 		r.mu.Lock()
 		if row := r.rows[number]; row != nil {
-			row.Rename(r.label(number) + " in doubt until " + e.Until.Local().Format("15:04"))
+			row.Rename(r.label(number) + ", searching for its note")
 		}
 		r.mu.Unlock()
-		r.tell("%s: the response was lost; asking the service until %s at the latest", r.label(number), e.Until.UTC().Format(time.RFC3339))
+		r.tell("%s: %s", r.nameOf(&e), lostText(time.Now(), e.Until))
 	}
 	r.show.Total(totalText(e.Progress))
+}
+
+// nameOf names the recording of an event as its result does: by the journal's key, or by its file with --reveal.
+func (r *uploadRun) nameOf(e *ingest.Event) string {
+	key := e.JournalKey.String()[:keyDigits]
+	if r.reveal {
+		return key + " " + output.Harmless(output.Cell(e.Recording.File))
+	}
+	return key
+}
+
+// lostText says that a response was lost, and from when on it can be known that there is no note. That time is not a limit: the
+// service may be slow, and a note may be found sooner.
+func lostText(now, until time.Time) string {
+	if !now.Before(until) {
+		return "the response was lost in an earlier upload, so the note may or may not exist; searching for it"
+	}
+	return "the response was lost, so the note may or may not exist; searching for it. That it does not exist is certain at " +
+		until.UTC().Format(time.RFC3339) + " at the earliest"
 }
 
 // tell prints a line with the time.
@@ -329,7 +363,8 @@ func (r *uploadRun) sumLeftOut() {
 func (r *uploadRun) sum(ctx context.Context) {
 	p := r.last
 	left := max(len(r.recordings)-p.Done(), 0)
-	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt)
+	text := fmt.Sprintf("%s: %d created, %d already there, %d refused, %d in doubt",
+		output.Count(len(r.recordings), "recording", "recordings"), p.Created, p.AlreadyThere, p.Refused, p.InDoubt)
 	if left > 0 {
 		text += fmt.Sprintf(", %d not begun or not finished", left)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -120,7 +121,7 @@ by the next uploads, which look among the patient's notes before they send anyth
 			if err != nil {
 				return err
 			}
-			return o.outf("%d lines were lost\n", lost)
+			return o.outf("%s lost\n", output.Count(lost, "line was", "lines were"))
 		},
 	}
 	c.Flags().StringVar(&o.journal, "journal", "", "the journal is this `FILE` (default that of the service and user)")

@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -69,4 +70,12 @@ func (s *IO) Time(t time.Time) string {
 		return t.Local().Format("2006-01-02 15:04:05")
 	}
 	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// Count is a number with the word for it: "1 note", "2 notes".
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }

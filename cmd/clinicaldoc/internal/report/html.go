@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
 //go:embed page.html
@@ -34,7 +37,7 @@ func Clock(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05 -07:00")
 }
 
-// Outcome says how a run ended, in a sentence.
+// Outcome says for people how a run ended: how many recordings have a note, and what became of the others.
 func (r Run) Outcome() string {
 	switch {
 	case r.Running:
@@ -43,12 +46,62 @@ func (r Run) Outcome() string {
 		return "no record of it could be kept, as on a full disk"
 	case r.CutOff():
 		return "cut off without a word: the process was killed, or the machine went down"
-	case r.Code == 0:
+	case r.Code == 0 && r.Fleet:
 		return "all done"
-	case r.Error != "":
-		return fmt.Sprintf("exit code %d: %s", r.Code, r.Error)
+	case r.Code == 0:
+		return "all done: " + withNotes(output.Count(r.Total, "recording", "recordings"), r.Total == 1)
+	case r.ended() == 0 && r.Error != "":
+		return "nothing was uploaded: " + r.Error
+	case r.ended() == 0:
+		return "nothing was uploaded"
 	}
-	return fmt.Sprintf("exit code %d", r.Code)
+	return r.counted()
+}
+
+// counted is the outcome in numbers.
+func (r Run) counted() string {
+	done := r.Count(Created) + r.Count(AlreadyThere)
+	total := output.Count(r.Total, "recording", "recordings")
+	if r.Fleet {
+		total = output.Count(r.ended(), "recording", "recordings") + " of this machine"
+	}
+	text := withNotes(fmt.Sprintf("%d of %s", done, total), done == 1 || r.Total == 1)
+	var others []string
+	add := func(n int, one, many string) {
+		if n > 0 {
+			others = append(others, output.Count(n, one, many))
+		}
+	}
+	add(r.Count(Refused), "was refused", "were refused")
+	add(r.Count(InDoubt), "is in doubt", "are in doubt")
+	add(r.Left(), "is not begun or not finished", "are not begun or not finished")
+	add(len(r.LeftOut), "file or folder was left out", "files or folders were left out")
+	if len(others) == 0 {
+		return text
+	}
+	return text + "; " + strings.Join(others, ", ")
+}
+
+func withNotes(recordings string, single bool) string {
+	if single {
+		return recordings + " has a note"
+	}
+	return recordings + " have a note"
+}
+
+// Why is the error that a run ended with, empty where the outcome says it.
+func (r Run) Why() string {
+	if r.Code == 0 || r.ended() == 0 {
+		return ""
+	}
+	return r.Error
+}
+
+func (r Run) outcomeAndWhy() string {
+	if why := r.Why(); why != "" {
+		return r.Outcome() + ": " + why
+	}
+	return r.Outcome()
 }
 
 // Advice says what to do about a run, empty if nothing is to be done.
@@ -80,7 +133,8 @@ func (r Run) Gap() string {
 	if r.Missing() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("what became of %d recordings could not be written here; the journal knows: \"clinicaldoc upload status --json\" lists what is in doubt", r.Missing())
+	return fmt.Sprintf("what became of %s could not be written here; the journal knows: "+
+		"\"clinicaldoc upload status --json\" lists what is in doubt", output.Count(r.Missing(), "recording", "recordings"))
 }
 
 // Open are the recordings that somebody has to look at.
@@ -117,10 +171,13 @@ func (r Run) Sum() string {
 	if r.Empty {
 		return "not known"
 	}
+	counts := fmt.Sprintf("%d created, %d already there, %d refused, %d in doubt",
+		r.Count(Created), r.Count(AlreadyThere), r.Count(Refused), r.Count(InDoubt))
 	if r.Fleet {
-		return fmt.Sprintf("%d recordings were put into the fleet's queue; this machine had %d of it: %d created, %d already there, %d refused, %d in doubt", r.Total, len(r.Recordings), r.Count(Created), r.Count(AlreadyThere), r.Count(Refused), r.Count(InDoubt)) + r.sumLeftOut()
+		put := output.Count(r.Total, "recording was", "recordings were")
+		return fmt.Sprintf("%s put into the fleet's queue; this machine had %d of it: %s", put, len(r.Recordings), counts) + r.sumLeftOut()
 	}
-	text := fmt.Sprintf("%d recordings: %d created, %d already there, %d refused, %d in doubt", r.Total, r.Count(Created), r.Count(AlreadyThere), r.Count(Refused), r.Count(InDoubt))
+	text := output.Count(r.Total, "recording", "recordings") + ": " + counts
 	if left := r.Left(); left > 0 {
 		text += fmt.Sprintf(", %d not begun or not finished", left)
 	}

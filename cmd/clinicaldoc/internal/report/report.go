@@ -312,40 +312,6 @@ func List(folder, which string) ([]Run, error) {
 	return runs, nil
 }
 
-// maxEarlier bounds how many runs before the last one are told.
-const maxEarlier = 5
-
-// earlier are the runs of the day before this one that left something open which no later one has done, the last one first.
-func (r *Run) earlier(folder string, before []string) (list []Earlier) {
-	done := map[string]bool{}
-	note := func(run *Run) {
-		for _, x := range run.Done() {
-			done[x.File] = true
-		}
-	}
-	note(r)
-	for _, name := range slices.Backward(before) {
-		run, err := Read(filepath.Join(folder, name))
-		if r.Began.Sub(run.Began) > 24*time.Hour || len(list) == maxEarlier {
-			break
-		}
-		if err == nil && run.leaves(done) {
-			list = append(list, Earlier{run.ID, run.Began, run.Outcome()})
-		}
-		note(&run)
-	}
-	return list
-}
-
-// leaves reports whether something of the run is still to be done, when these files are done.
-func (r *Run) leaves(done map[string]bool) bool {
-	if r.Class() == classGood {
-		return false
-	}
-	open := slices.Concat(r.Open(), r.Unfinished)
-	return len(open) == 0 || slices.ContainsFunc(open, func(x Recording) bool { return !done[x.File] })
-}
-
 // Read reads one record. What a crash cut off, and what a later version added, is passed over.
 func Read(path string) (Run, error) {
 	text, err := os.ReadFile(path)

@@ -88,3 +88,136 @@ func TestCandidate_IsNamedByIDAndTime(t *testing.T) {
 	assert.Contains(t, page.String(), "compare with note 17, created ")
 	assert.NotContains(t, page.String(), "Synthetic name")
 }
+
+// beginReport begins a report later than those that were begun before, by its name.
+func beginReport(reports string) *report.Writer {
+	for before := time.Now().UnixMilli(); time.Now().UnixMilli() == before; {
+		runtime.Gosched()
+	}
+	return report.Begin(reports, "v1")
+}
+
+// upload keeps the record of a run with recordings in a folder: each file's status, "" for one that was not come to.
+func upload(t *testing.T, reports string, code int, statuses map[string]string) {
+	t.Helper()
+	w := beginReport(reports)
+	w.Run.Total = len(statuses)
+	w.Run.Code = code
+	for file, status := range statuses {
+		w.Plan(report.Recording{File: file})
+		if status != "" {
+			w.Add(report.Recording{Key: "0123", Status: status, File: file})
+		}
+	}
+	require.NoError(t, w.Close())
+}
+
+// The headline is for people: how many have a note and what became of the others, without codes.
+func TestOutcome_CountsForPeople(t *testing.T) {
+	t.Parallel()
+	ended := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	for want, run := range map[string]report.Run{
+		"all done: 12 recordings have a note":         {Total: 12, Counts: report.Counts{report.Created: 2, report.AlreadyThere: 10}},
+		"all done: 1 recording has a note":            {Total: 1, Counts: report.Counts{report.Created: 1}},
+		"nothing was uploaded: not logged in":         {Code: 4, Total: 12, Error: "not logged in"},
+		"nothing was uploaded":                        {Code: 130, Total: 12},
+		"0 of 1 recording has a note; 1 was refused":  {Code: 5, Total: 1, Error: "x", Counts: report.Counts{report.Refused: 1}},
+		"1 of 2 recordings has a note; 1 is in doubt": {Code: 7, Total: 2, Counts: report.Counts{report.Created: 1, report.InDoubt: 1}},
+		"0 of 4 recordings have a note; 2 were refused, 2 are not begun or not finished": {
+			Code: 6, Total: 4, Counts: report.Counts{report.Refused: 2},
+		},
+		"1 of 1 recording has a note; 1 file or folder was left out": {
+			Code: 9, Total: 1, Counts: report.Counts{report.Created: 1}, LeftOut: make([]report.LeftOut, 1),
+		},
+	} {
+		run.Ended = ended
+		assert.Equal(t, want, run.Outcome())
+	}
+}
+
+// Earlier runs are named for as long as they need somebody.
+func TestEarlier_HoldsWhatNeedsSomebody(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		before func(t *testing.T, reports, share string)
+		last   map[string]string
+		want   int
+	}{
+		"a recording that was refused": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			upload(t, reports, 9, map[string]string{share + "/a.wav": report.Refused, share + "/b.wav": report.Created})
+		}, map[string]string{"/elsewhere/c.wav": report.Created}, 1},
+		"done since": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			upload(t, reports, 5, map[string]string{share + "/a.wav": report.Refused})
+			upload(t, reports, 0, map[string]string{share + "/a.wav": report.Created})
+		}, map[string]string{"/elsewhere/c.wav": report.Created}, 0},
+		"in the last report itself": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			upload(t, reports, 5, map[string]string{share + "/a.wav": report.Refused})
+		}, map[string]string{"SHARE/a.wav": report.Refused}, 0},
+		"named once, by the newest report that has it": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			upload(t, reports, 5, map[string]string{share + "/a.wav": report.Refused})
+			upload(t, reports, 5, map[string]string{share + "/a.wav": report.Refused})
+		}, map[string]string{"/elsewhere/c.wav": report.Created}, 1},
+		"a file that was removed since": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			upload(t, reports, 5, map[string]string{share + "/gone.wav": report.Refused})
+		}, nil, 0},
+		"a removed file in doubt may have a note": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			upload(t, reports, 7, map[string]string{share + "/gone.wav": report.InDoubt})
+		}, nil, 1},
+		"files of a share that is not mounted are not removed": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			upload(t, reports, 6, map[string]string{share + "-away/a.wav": ""})
+			require.NoError(t, os.Mkdir(share+"-empty", 0o700))
+			upload(t, reports, 6, map[string]string{share + "-empty/a.wav": ""})
+		}, nil, 2},
+		"a mistyped command": {func(t *testing.T, reports, _ string) {
+			t.Helper()
+			upload(t, reports, 2, nil)
+		}, nil, 0},
+		"a folder that could not be read": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			w := beginReport(reports)
+			w.Run.Code = 2
+			w.AddLeftOut(report.LeftOut{Reason: "it cannot be read", File: share + "-away"})
+			require.NoError(t, w.Close())
+		}, nil, 1},
+		"a folder that was uploaded since": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			w := beginReport(reports)
+			w.Run.Code = 2
+			w.AddLeftOut(report.LeftOut{Reason: "it cannot be read", File: share})
+			require.NoError(t, w.Close())
+		}, map[string]string{"SHARE/a.wav": report.Refused}, 0},
+		"a token that was refused": {func(t *testing.T, reports, share string) {
+			t.Helper()
+			upload(t, reports, 4, map[string]string{share + "/a.wav": ""})
+		}, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reports, share := t.TempDir(), filepath.Join(t.TempDir(), "share")
+			require.NoError(t, os.Mkdir(share, 0o700))
+			for _, file := range []string{"a.wav", "b.wav"} {
+				require.NoError(t, os.WriteFile(filepath.Join(share, file), []byte("RIFF"), 0o600))
+			}
+			one.before(t, reports, share)
+			last := map[string]string{}
+			code := 0
+			for file, status := range one.last {
+				last[strings.Replace(file, "SHARE", share, 1)] = status
+				if status != report.Created {
+					code = 5
+				}
+			}
+			upload(t, reports, code, last)
+			runs, err := report.List(reports, "")
+			require.NoError(t, err)
+			assert.Len(t, runs[0].Earlier, one.want, "%+v", runs[0].Earlier)
+		})
+	}
+}

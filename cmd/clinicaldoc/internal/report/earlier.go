@@ -1,0 +1,129 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxEarlier bounds how many runs before the last one are told.
+const maxEarlier = 5
+
+// earlier are the runs of the day before this one that still need somebody, the last one first.
+func (r *Run) earlier(folder string, before []string) (list []Earlier) {
+	later := newLaterRuns()
+	later.add(r)
+	for _, name := range slices.Backward(before) {
+		run, err := Read(filepath.Join(folder, name))
+		if r.Began.Sub(run.Began) > 24*time.Hour || len(list) == maxEarlier {
+			break
+		}
+		if err == nil && later.leaveOpen(&run) {
+			list = append(list, Earlier{run.ID, run.Began, run.outcomeAndWhy()})
+		}
+		later.add(&run)
+	}
+	return list
+}
+
+// laterRuns is what the runs after another one say of its recordings.
+type laterRuns struct {
+	allDone  bool            // one of them did all that it was meant to
+	named    map[string]bool // files that one of them names, whatever became of them
+	settled  map[string]bool // files that have a note, or that are in doubt there as well
+	commands map[string]bool // command lines that found recordings
+}
+
+func newLaterRuns() *laterRuns {
+	return &laterRuns{named: map[string]bool{}, settled: map[string]bool{}, commands: map[string]bool{}}
+}
+
+func (l *laterRuns) add(r *Run) {
+	l.allDone = l.allDone || r.Class() == classGood
+	if r.Total > 0 {
+		l.commands[r.commandLine()] = true
+	}
+	for _, x := range slices.Concat(r.Recordings, r.Unfinished) {
+		l.named[x.File] = true
+	}
+	for _, x := range slices.Concat(r.Done(), r.inDoubt()) {
+		l.settled[x.File] = true
+	}
+	for _, left := range r.LeftOut {
+		l.named[left.File] = true
+	}
+}
+
+// leaveOpen reports whether a run needs somebody, as far as no later one names the same recordings.
+func (l *laterRuns) leaveOpen(r *Run) bool {
+	if r.Class() == classGood {
+		return false
+	}
+	if slices.ContainsFunc(r.inDoubt(), func(x Recording) bool { return !l.settled[x.File] }) {
+		return true
+	}
+	var files []string
+	for _, x := range slices.Concat(r.Open(), r.Unfinished) {
+		files = append(files, x.File)
+	}
+	if len(files) == 0 && len(r.Recordings) == 0 {
+		return l.leaveOpenUnbegun(r)
+	}
+	for _, left := range r.LeftOut {
+		files = append(files, left.File)
+	}
+	if r.Missing() > 0 && !l.allDone { // what became of some is not known
+		return true
+	}
+	return slices.ContainsFunc(files, func(file string) bool { return !l.named[file] && !removed(file) })
+}
+
+// usageCode is the exit code of a mistake on the command line, which whoever made it has seen.
+const usageCode = 2
+
+// leaveOpenUnbegun is leaveOpen for a run that came to no recording.
+func (l *laterRuns) leaveOpenUnbegun(r *Run) bool {
+	switch {
+	case l.commands[r.commandLine()]:
+		return false
+	case len(r.LeftOut) > 0: // a folder or a manifest that could not be read
+		return slices.ContainsFunc(r.LeftOut, func(left LeftOut) bool { return !l.namesBelow(left.File) })
+	}
+	return r.Code != usageCode && !l.allDone
+}
+
+// namesBelow reports whether a later run names something in the folder.
+func (l *laterRuns) namesBelow(folder string) bool {
+	if l.named[folder] {
+		return true
+	}
+	for file := range l.named {
+		if strings.HasPrefix(file, filepath.Clean(folder)+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
+// commandLine tells command lines of several folders apart.
+func (r *Run) commandLine() string { return r.Folder + "\x00" + r.Command }
+
+func (r *Run) inDoubt() (list []Recording) {
+	for _, x := range r.Recordings {
+		if x.Status == InDoubt {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// removed reports whether somebody has removed a file. In an empty folder, or in none, a share may not be mounted.
+func removed(file string) bool {
+	if _, err := os.Lstat(file); !os.IsNotExist(err) {
+		return false
+	}
+	others, err := os.ReadDir(filepath.Dir(file))
+	return err == nil && len(others) > 0
+}
