@@ -221,3 +221,20 @@ func TestEarlier_HoldsWhatNeedsSomebody(t *testing.T) {
 		})
 	}
 }
+
+// Words of narrow columns are not broken: only files and reasons, which may be long, break anywhere.
+func TestThePage_BreaksOnlyLongColumns(t *testing.T) {
+	t.Parallel()
+	var page strings.Builder
+	require.NoError(t, report.HTML(&page, nil))
+	style, _, ok := strings.Cut(page.String(), "</style>")
+	require.True(t, ok)
+	assert.Regexp(t, `(?m)^th \{[^}]*white-space: nowrap;`, style)
+	assert.Regexp(t, `(?m)^th, td \{[^}]*overflow-wrap: break-word;`, style)
+	for _, rule := range strings.Split(style, "}") {
+		selector, declarations, _ := strings.Cut(rule, "{")
+		breaks := strings.Contains(selector, "td") && strings.Contains(declarations, "overflow-wrap: anywhere")
+		long := strings.Contains(selector, "recording") || strings.Contains(selector, "why")
+		assert.False(t, breaks && !long, selector)
+	}
+}
