@@ -249,14 +249,15 @@ func TestInput_FIFOInPlaceOfAFile(t *testing.T) {
 	t.Cleanup(srv.Close)
 	upload := []string{"upload", "--begin", "--patient", "7", "--prompt", "1"}
 	for name, args := range map[string][]string{
-		"recording":              slices.Concat(upload, []string{fifoArg}),
-		"journal":                slices.Concat(upload, []string{"--journal", fifoArg, os.Args[0]}),
-		"journal that is read":   {"upload", "status", "--journal", fifoArg},
-		"journal that is moved":  {"upload", "rename", fifoArg},
-		"state of a watch":       {"watch", "--count", "1", "--state", fifoArg},
-		"credentials of a fleet": slices.Concat(upload, []string{"--nats", "nats://127.0.0.1:1", "--nats-creds", fifoArg, os.Args[0]}),
-		"target of an export":    {"export", fifoArg},
-		"seed of the box":        {"box", "-addr", "127.0.0.1:0", "-seed", fifoArg},
+		"recording":             slices.Concat(upload, []string{fifoArg}),
+		"journal":               slices.Concat(upload, []string{"--journal", fifoArg, os.Args[0]}),
+		"journal that is read":  {"upload", "status", "--journal", fifoArg},
+		"journal that is moved": {"upload", "rename", fifoArg},
+		"state of a watch":      {"watch", "--count", "1", "--state", fifoArg},
+		"credentials of a fleet": slices.Concat(upload,
+			[]string{"--nats", "nats://127.0.0.1:1", "--nats-creds", fifoArg, os.Args[0]}),
+		"target of an export": {"export", fifoArg},
+		"seed of the box":     {"box", "-addr", "127.0.0.1:0", "-seed", fifoArg},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -102,16 +102,17 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // CheckName rejects a text that cannot be a context's name. The name is also part of a file's name.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("%q cannot be the name of a context: a name has up to 64 letters, digits, dots, dashes and underscores, "+
-			"and begins with a letter or a digit", name)
+		return fmt.Errorf("%q cannot be the name of a context: "+
+			"a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
 	return nil
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9._-]`)
 
-// NameFor returns the name of the context for a host, with or without a port. A host that is too long for a name, or that has
-// characters beyond those of a name, is shortened, and gets some digits of its hash so that two such hosts have two names.
+// NameFor returns the name of the context for a host, with or without a port. A host that is too long for a name,
+// or that has characters beyond those of a name, is shortened, and gets some digits of its hash so that two such
+// hosts have two names.
 func NameFor(host string) string {
 	host = strings.ToLower(host)
 	name := strings.ReplaceAll(host, ":", "-")

@@ -74,13 +74,9 @@ next page for as long as the service tells one, and prints each.`,
 }
 
 func (o *apiOptions) run(ctx context.Context) error {
-	u, err := url.Parse(o.path)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.Contains(o.path, "#") {
-		return usagef("the path starts with a slash and holds no host and no #: the token belongs to one service")
-	}
-	query, err := url.ParseQuery(u.RawQuery)
+	path, query, err := o.target()
 	if err != nil {
-		return usagef("the query cannot be sent as it is typed: a ; is %%3B there, a %% is %%25, and parameters have & between")
+		return err
 	}
 	if o.jq.IsSet() && o.template.IsSet() {
 		return errTwoForms
@@ -96,21 +92,56 @@ func (o *apiOptions) run(ctx context.Context) error {
 	if o.paginate && (o.method != http.MethodGet || body != nil) {
 		return usagef("--paginate is for GET without a body")
 	}
-	var options []clinicaldoc.CallOption
-	for _, header := range o.headers {
-		name, value, ok := strings.Cut(header, ":")
-		if !ok {
-			return usagef("--header wants NAME:VALUE")
-		}
-		options = append(options, clinicaldoc.WithHeader(strings.TrimSpace(name), strings.TrimSpace(value)))
+	options, err := o.headerOptions()
+	if err != nil {
+		return err
 	}
 	client, err := o.client()
 	if err != nil {
 		return err
 	}
+	return o.pages(query, func(query url.Values) (*clinicaldoc.Response, error) {
+		return o.call(ctx, client, path, query, body, options)
+	})
+}
+
+// target returns the path and the query that were typed.
+func (o *apiOptions) target() (path string, query url.Values, err error) {
+	u, err := url.Parse(o.path)
+	if err != nil {
+		return "", nil, errWrongPath
+	}
+	elsewhere := u.Scheme != "" || u.Host != ""
+	if elsewhere || !strings.HasPrefix(u.Path, "/") || strings.Contains(o.path, "#") {
+		return "", nil, errWrongPath
+	}
+	query, err = url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return "", nil, usagef("the query cannot be sent as it is typed: " +
+			"a ; is %%3B there, a %% is %%25, and parameters have & between")
+	}
+	return u.EscapedPath(), query, nil
+}
+
+var errWrongPath = usagef("the path starts with a slash and holds no host and no #: the token belongs to one service")
+
+// headerOptions are the headers that were given.
+func (o *apiOptions) headerOptions() (options []clinicaldoc.CallOption, err error) {
+	for _, header := range o.headers {
+		name, value, ok := strings.Cut(header, ":")
+		if !ok {
+			return nil, usagef("--header wants NAME:VALUE")
+		}
+		options = append(options, clinicaldoc.WithHeader(strings.TrimSpace(name), strings.TrimSpace(value)))
+	}
+	return options, nil
+}
+
+// pages calls for one page after the other, for as long as there is one.
+func (o *apiOptions) pages(query url.Values, call func(url.Values) (*clinicaldoc.Response, error)) error {
 	seen := map[string]bool{}
 	for {
-		response, err := o.call(ctx, client, u.EscapedPath(), query, body, options)
+		response, err := call(query)
 		if err != nil {
 			return err
 		}
@@ -119,9 +150,10 @@ func (o *apiOptions) run(ctx context.Context) error {
 		if err != nil || next == nil {
 			return err
 		}
-		if query = next; seen[query.Encode()] {
+		if seen[next.Encode()] {
 			return refusedf("the service names a page as the next one that was there before")
 		}
+		query = next
 	}
 }
 

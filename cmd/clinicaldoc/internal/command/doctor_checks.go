@@ -149,7 +149,8 @@ func connected(name string, took time.Duration, errs []error) check {
 	case !some:
 		return found(bad, "is the service up, the port right, a firewall in between?", "no connection to %s", name)
 	case silent > 0:
-		return found(doubtful, "tell whoever runs the service: programs lose seconds before they try the next address", "%s silent", silentOf(silent, len(errs), name))
+		return found(doubtful, "tell whoever runs the service: programs lose seconds before they try the next address",
+			"%s silent", silentOf(silent, len(errs), name))
 	}
 	return found(good, "", "connected to %s in %d ms", name, took.Milliseconds())
 }
@@ -174,7 +175,8 @@ func (d *doctor) checkTLS(ctx context.Context) check {
 	state := conn.(*tls.Conn).ConnectionState() //nolint:errcheck,forcetypeassert // that is what tls.Dialer returns
 	left := int(time.Until(state.PeerCertificates[0].NotAfter).Hours() / 24)
 	if left < 14 {
-		return found(doubtful, "tell whoever runs the service", "the certificate of %s ends in %s", d.base.Host, output.Count(left, "day", "days"))
+		return found(doubtful, "tell whoever runs the service",
+			"the certificate of %s ends in %s", d.base.Host, output.Count(left, "day", "days"))
 	}
 	return found(good, "", "certificate of %s, %s left", d.base.Host, output.Count(left, "day", "days"))
 }

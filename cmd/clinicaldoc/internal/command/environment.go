@@ -15,7 +15,7 @@ func newEnvironment() *cobra.Command {
   CLINICALDOC_PLAIN         plain lines, as --plain
   NO_COLOR                  no colours
   VISUAL, EDITOR            the editor of "notes edit", as a shell reads it
-  CLINICALDOC_PAGER, PAGER  the pager of lists, notes and reports on a terminal
+  CLINICALDOC_PAGER, PAGER  the pager of lists, notes and reports on a terminal; an empty CLINICALDOC_PAGER means none
   HTTPS_PROXY, HTTP_PROXY, NO_PROXY   proxies
 
 CLINICALDOC_BASE_URL, CLINICALDOC_TOKEN and CLINICALDOC_NATS are not handed on to editors, pagers and programs of "watch --exec".

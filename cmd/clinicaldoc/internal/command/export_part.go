@@ -114,8 +114,8 @@ func (p *exportPart) begin(own fileheader.Header) error {
 	return p.load(own)
 }
 
-// temporaryPart makes the part of an export to standard output: in the state folder, or with other temporary files where there
-// is none. Only this user can read it.
+// temporaryPart makes the part of an export to standard output: in the state folder, or with other temporary files
+// where there is none. Only this user can read it.
 func temporaryPart() (*os.File, error) {
 	folder, err := account.StateFolder("exports")
 	if err == nil {
@@ -127,7 +127,8 @@ func temporaryPart() (*os.File, error) {
 	return os.CreateTemp("", "clinicaldoc-export-*")
 }
 
-// maxPartName is how long a target's name may be so that its part, and what is made of the part, can have a longer one.
+// maxPartName is how long a target's name may be so that its part, and what is made of the part, can have a longer
+// one.
 const maxPartName = 200
 
 // partPath is the part's path beside the target, hidden.

@@ -60,8 +60,10 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 	ended := r.drain(ctx, fleet, uploader, &handed)
 	r.show.Close()
 	r.last = handed
-	r.IO.Note("%s put into the queue; this machine had %d of the fleet's: %d created, %d already there, %d refused, %d in doubt",
-		output.Count(put, "recording was", "recordings were"), handed.Done(), handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
+	counts := fmt.Sprintf("%d created, %d already there, %d refused, %d in doubt",
+		handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
+	r.IO.Note("%s put into the queue; this machine had %d of the fleet's: %s",
+		output.Count(put, "recording was", "recordings were"), handed.Done(), counts)
 	r.sumLeftOut()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -273,7 +275,9 @@ func (o *fleetOptions) show(s *fleetStatus) error {
 		rows = append(rows, []string{"doubt", d.Key[:keyDigits], d.Why})
 	}
 	for _, d := range s.DeadLetters {
-		rows = append(rows, []string{"dead letter", o.IO.Time(d.At), fmt.Sprintf("%s, after %s %s", d.Reason, output.Count(d.Tries, "try", "tries"), output.Cell(d.File))})
+		tries := output.Count(d.Tries, "try", "tries")
+		text := fmt.Sprintf("%s, after %s %s", d.Reason, tries, output.Cell(d.File))
+		rows = append(rows, []string{"dead letter", o.IO.Time(d.At), text})
 	}
 	return o.IO.Table([]string{"WHAT", "HOW MANY", ""}, rows)
 }

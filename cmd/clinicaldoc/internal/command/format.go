@@ -116,7 +116,8 @@ func only(value any, names []string) any {
 
 var memberList = regexp.MustCompile(`^[a-z][a-z_]*(,[a-z][a-z_]*)*$`)
 
-// joinMembers lets --json take its fields as a word of its own, as gh's does: a flag whose value may be missing takes none.
+// joinMembers lets --json take its fields as a word of its own, as gh's does: a flag whose value may be missing
+// takes none.
 func joinMembers(root *cobra.Command, args []string) []string {
 	var joined []string
 	for i := 0; i < len(args); i++ {
@@ -133,8 +134,8 @@ func joinMembers(root *cobra.Command, args []string) []string {
 	return joined
 }
 
-// isMembers tells the fields that follow --json from an argument. The command is the one that the words before name. Where it
-// takes files, a single word that is not one of its fields is a file.
+// isMembers tells the fields that follow --json from an argument. The command is the one that the words before
+// name. Where it takes files, a single word that is not one of its fields is a file.
 func isMembers(root *cobra.Command, before []string, text string) bool {
 	if !memberList.MatchString(text) {
 		return false

@@ -28,8 +28,9 @@ func newLogin(e *Env) *cobra.Command {
 		Use: "login URL", Short: "Keep a token for a service",
 		Long: `Keep a token for a service, after one request that shows that it works.
 
-The token is asked for, or read from standard input when that is no terminal. It goes into the system's keyring, or into a
-file that only you can read where there is none. It is never a flag or an argument: those can be seen by others.`,
+The command asks for the token, or reads it from standard input if that is not a terminal: one line of at most 64 KiB. The token
+is kept in the system's keyring or, without one, in a file that only you can read. It is never a flag or an argument, since others
+can see those. The context is named after the host, or by --context.`,
 		Example: `  clinicaldoc login https://service.example
   clinicaldoc login https://service.example/api --context ward-3 < token.txt`,
 		Args: exactly(1, "the service's base URL; the token is asked for, or comes by standard input"),

@@ -157,8 +157,8 @@ func editFolder(id int64) (string, error) {
 	return os.MkdirTemp(parent, fmt.Sprintf("note-%d-", id))
 }
 
-// keepOrRemove removes the folder unless it holds work: a changed text, one that could not be read, or what a killed editor has
-// put beside it.
+// keepOrRemove removes the folder unless it holds work: a changed text, one that could not be read, or what a
+// killed editor has put beside it.
 func (o *editOptions) keepOrRemove(folder, text, before string) error {
 	files, err := os.ReadDir(folder)
 	others := slices.ContainsFunc(files, func(file os.DirEntry) bool { return file.Name() != "mine.txt" })

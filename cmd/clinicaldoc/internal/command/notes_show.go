@@ -17,8 +17,10 @@ import (
 func newNotesShow(e *Env) *cobra.Command {
 	var f format
 	c := &cobra.Command{
-		Use: "show ID", Aliases: []string{"get", "view"}, Short: "Show a note with its texts", Args: exactly(1, "a note's id"),
-		Long: "Show a note with its name, patient and texts. A signed URL of its recording is not among them: see \"clinicaldoc audio download\". " +
+		Use: "show ID", Aliases: []string{"get", "view"}, Short: "Show a note with its texts",
+		Args: exactly(1, "a note's id"),
+		Long: "Show a note with its name, patient and texts. A signed URL of its recording is not among them: " +
+			"see \"clinicaldoc audio download\". " +
 			"--json without fields also has members that the service adds to its description.",
 		Example:           "  clinicaldoc notes show 42\n  clinicaldoc notes show 42 -q .version",
 		ValidArgsFunction: e.completeNotes,

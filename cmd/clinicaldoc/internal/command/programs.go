@@ -35,8 +35,8 @@ func shell(ctx context.Context, line string, args ...string) *exec.Cmd {
 // programGrace is how long an editor or a pager may take to end after a termination signal.
 const programGrace = 5 * time.Second
 
-// interactive is a program at the terminal, such as an editor. Ctrl-C is left to the program, and its shell survives it. If the
-// context ends, the program is asked to terminate, and killed after a grace period.
+// interactive is a program at the terminal, such as an editor. Ctrl-C is left to the program, and its shell
+// survives it. If the context ends, the program is asked to terminate, and killed after a grace period.
 func interactive(ctx context.Context, line string, args ...string) *exec.Cmd {
 	if runtime.GOOS == "windows" {
 		return shell(ctx, line, args...)
@@ -52,8 +52,8 @@ func interactive(ctx context.Context, line string, args ...string) *exec.Cmd {
 	return run
 }
 
-// oneProgram matches a command line that is a program with arguments: no operators of the shell, no variables before it, no
-// builtin such as ":".
+// oneProgram matches a command line that is a program with arguments: no operators of the shell, no variables
+// before it, no builtin such as ":".
 var oneProgram = regexp.MustCompile(`^["'~/.A-Za-z0-9_][^\s=;|&(){}<>` + "`" + `\n]*(\s[^;|&(){}<>` + "`" + `\n]*)?$`)
 
 // wasInterrupted reports whether Ctrl-C ended a program.

@@ -21,8 +21,10 @@ func newTokens(e *Env) *cobra.Command {
 func newTokensList(e *Env) *cobra.Command {
 	var f format
 	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List your access tokens", Example: "  clinicaldoc tokens list\n  clinicaldoc tokens list --jq '.[] | select(.last_used_at == null) | .id'", Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return e.listTokens(c.Context(), &f) },
+		Use: "list", Aliases: []string{"ls"}, Short: "List your access tokens",
+		Example: "  clinicaldoc tokens list\n  clinicaldoc tokens list --jq '.[] | select(.last_used_at == null) | .id'",
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return e.listTokens(c.Context(), &f) },
 	}
 	f.flags(c, clinicaldoc.Token{})
 	return c

@@ -70,8 +70,8 @@ func (p *journalPlace) checkPlace() error {
 	return checkRegular("--nats-creds", p.natsCreds)
 }
 
-// checkRegular rejects a path that leads to something else than a file, such as a FIFO, which may never end. An empty path, and
-// one that leads nowhere, are for whoever opens it.
+// checkRegular rejects a path that leads to something else than a file, such as a FIFO, which may never end. An
+// empty path, and one that leads nowhere, are for whoever opens it.
 func checkRegular(flag, path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {

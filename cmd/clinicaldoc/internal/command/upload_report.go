@@ -243,7 +243,8 @@ func (o *resolveOptions) run(ctx context.Context) error {
 		}
 	}
 	if len(fits) != 1 || len(o.key) < 4 {
-		return &refusedError{output.Count(len(fits), "recording in doubt has", "recordings in doubt have") + " a key that begins so: nothing was changed", `"clinicaldoc upload status --json" lists what is in doubt`}
+		text := output.Count(len(fits), "recording in doubt has", "recordings in doubt have")
+		return &refusedError{text + " a key that begins so: nothing was changed", `"clinicaldoc upload status --json" lists what is in doubt`}
 	}
 	key := fits[0].key.String()[:keyDigits]
 	if !o.none && o.note == 0 {

@@ -78,7 +78,10 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		return &runError{k.code, errorText(ended), k.do}
 	case r.last.InDoubt > 0:
 		text := r.some(r.last.InDoubt, "is", "are") + " in doubt, and none was sent twice"
-		return &runError{codeInDoubt, text, `run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`}
+		return &runError{
+			codeInDoubt, text,
+			`run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`,
+		}
 	case r.worst != nil && done > 0:
 		return &runError{codeSome, r.refusedText(), uploadKind(r.worst).do}
 	case r.worst != nil:
@@ -179,14 +182,14 @@ func (r *uploadRun) nameOf(e *ingest.Event) string {
 	return key
 }
 
-// lostText says that a response was lost, and from when on it can be known that there is no note. That time is not a limit: the
-// service may be slow, and a note may be found sooner.
+// lostText says that a response was lost, and from when on it can be known that there is no note. That time is not
+// a limit: the service may be slow, and a note may be found sooner.
 func lostText(now, until time.Time) string {
 	if !now.Before(until) {
 		return "the response was lost in an earlier upload, so the note may or may not exist; searching for it"
 	}
-	return "the response was lost, so the note may or may not exist; searching for it. That it does not exist is certain at " +
-		until.UTC().Format(time.RFC3339) + " at the earliest"
+	return "the response was lost, so the note may or may not exist; searching for it. " +
+		"That it does not exist is certain at " + until.UTC().Format(time.RFC3339) + " at the earliest"
 }
 
 // tell prints a line with the time.

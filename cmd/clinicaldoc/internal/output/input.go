@@ -46,7 +46,8 @@ func Await[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
-// ReadAll reads from until its end, the end of the context, or an error. It returns a [*TooLongError] after limit bytes.
+// ReadAll reads from until its end, the end of the context, or an error. It returns a [*TooLongError] after limit
+// bytes.
 func ReadAll(ctx context.Context, from io.Reader, limit int64) ([]byte, error) {
 	return Await(ctx, func() ([]byte, error) { return readAll(from, limit) })
 }

@@ -76,7 +76,8 @@ func (s *IO) ReadSecret(ctx context.Context, question string) (string, error) {
 	return strings.TrimSpace(strings.TrimPrefix(line, byteOrderMark)), err
 }
 
-// typedSecret asks for a line on the terminal. It puts the terminal back as it was, also if the context ends meanwhile.
+// typedSecret asks for a line on the terminal. It puts the terminal back as it was, also if the context ends
+// meanwhile.
 func (s *IO) typedSecret(ctx context.Context, question string) (string, error) {
 	// Raw before the question is asked: nothing that is typed or pasted early is shown.
 	fd := int(os.Stdin.Fd())

@@ -175,7 +175,8 @@ func (r Run) Sum() string {
 		r.Count(Created), r.Count(AlreadyThere), r.Count(Refused), r.Count(InDoubt))
 	if r.Fleet {
 		put := output.Count(r.Total, "recording was", "recordings were")
-		return fmt.Sprintf("%s put into the fleet's queue; this machine had %d of it: %s", put, len(r.Recordings), counts) + r.sumLeftOut()
+		text := fmt.Sprintf("%s put into the fleet's queue; this machine had %d of it: ", put, len(r.Recordings))
+		return text + counts + r.sumLeftOut()
 	}
 	text := output.Count(r.Total, "recording", "recordings") + ": " + counts
 	if left := r.Left(); left > 0 {
