@@ -100,10 +100,11 @@ func decodeEscape(literal []byte) (char rune, size int) {
 		return 0, 0
 	}
 	if utf16.IsSurrogate(char) {
-		low, _ := decodeUnit(literal[6:])
-		if char = utf16.DecodeRune(char, low); char != utf8.RuneError {
+		low, ok := decodeUnit(literal[6:])
+		if char = utf16.DecodeRune(char, low); ok && char != utf8.RuneError {
 			return char, 12
 		}
+		return utf8.RuneError, 6
 	}
 	return char, 6
 }
