@@ -38,11 +38,15 @@ func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOptio
 	return runOne(ctx, s.client, audioURL, id, opts, decodeAudioURL)
 }
 
-var audioURLFields = tolerant.Fields[AudioURL]{"url": func(u *AudioURL, d *jsonscan.Decoder) { tolerant.RequiredText(d, &u.URL) }}
-
 func decodeAudioURL(response []byte) (*AudioURL, []string, error) {
 	signed := new(AudioURL)
-	warnings, err := tolerant.Decode(response, "url", func(d *jsonscan.Decoder) { audioURLFields.Fill(signed, d) })
+	warnings, err := tolerant.Decode(response, "url", func(d *jsonscan.Decoder) {
+		tolerant.Object(d, func(key []byte) {
+			if string(key) == "url" {
+				tolerant.RequiredText(d, &signed.URL)
+			}
+		})
+	})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -117,8 +117,7 @@ func (e *edit) isDone(note *ProgressNote) bool {
 	if e.op != updateNote {
 		return e.op == signNote && note.Has.Signed
 	}
-	changed := e.params.applied(note)
-	return sameText(changed.Name, note.Name) && sameText(changed.Transcription, note.Transcription) && sameText(changed.Analysis, note.Analysis)
+	return e.params.textsApplied(note) && e.params.extraApplied(note)
 }
 
 // beforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
@@ -205,12 +204,26 @@ func sameText(a, b string) bool { return lines(strings.TrimSpace(a)) == lines(st
 // lines makes lines end alike: forms send CRLF where a service keeps LF.
 func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
+// textsApplied reports whether the note has the params' texts, white space at the ends aside.
+func (p *UpdateNoteParams) textsApplied(note *ProgressNote) bool {
+	texts := note.texts()
+	for i, text := range p.texts() {
+		if text != nil && !sameText(*text, *texts[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // applied is the note with the params' texts.
-func (p UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
+func (p *UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
 	changed := *note
-	changed.Name = *cmp.Or(p.Name, &note.Name)
-	changed.Transcription = *cmp.Or(p.Transcription, &note.Transcription)
-	changed.Analysis = *cmp.Or(p.Analysis, &note.Analysis)
+	texts := changed.texts()
+	for i, text := range p.texts() {
+		if text != nil {
+			*texts[i] = *text
+		}
+	}
 	return changed
 }
 

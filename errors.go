@@ -16,6 +16,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // Error is a response of the service that is not a success, whatever its body was: JSON, HTML or nothing. Test for it
@@ -32,6 +33,10 @@ type Error struct {
 	Operation  string              // the SDK's name of the call, such as "Notes.Get"
 	Method     string              // HTTP method
 	Route      string              // path template, such as "/v1/progress-notes/{id}"
+
+	// Extra holds the other members of the body, such as a code, and also message and errors if they do not have the
+	// described form. A body is read up to 64 KiB.
+	Extra Object `json:",omitzero"`
 
 	advice string // what the response says beyond its status; empty: advise by status
 }
@@ -387,39 +392,69 @@ const (
 	webPage = "text/html"
 )
 
-// decodeErrorBody fills in what an error's body tells, as far as it can be read: it may be cut, or something else.
+// decodeErrorBody fills in what an error's body holds, as far as it can be read: it may be cut, or something else.
 func decodeErrorBody(body []byte, e *Error) {
 	d := jsonscan.New(body)
+	var others []byte
 	for key := range d.Fields() {
+		name := string(key)
+		described := false
 		switch {
-		case string(key) == "message" && d.Kind() == jsonscan.String:
+		case name == "message" && d.Kind() == jsonscan.String:
 			e.Message = cmp.Or(d.Text(), e.Message) // one that is cut reads as none
-		case string(key) == "errors" && d.Kind() == jsonscan.Object:
-			for key := range d.Fields() {
-				if e.Fields == nil {
-					e.Fields = map[string][]string{}
-				}
-				if name := string(key); len(e.Fields) < maxErrorFields {
-					e.Fields[name] = fieldMessages(d, []string{})
-				}
-			}
+			described = true
+		case name == "errors" && d.Kind() == jsonscan.Object:
+			described = e.fillFields(d)
+		case name == "message" || name == "errors":
+			described = tolerant.Empty(d)
+		}
+		if !described {
+			others = tolerant.AppendMember(others, d, name)
 		}
 	}
+	tolerant.KeepMembers(d, &e.Extra.raw, others)
 	_ = d.End() // gives its memory back
 }
 
-// fieldMessages reads a field's messages: a list of texts, or a single one.
-func fieldMessages(d *jsonscan.Decoder, messages []string) []string {
-	if d.Kind() == jsonscan.Array {
-		for range d.Elements() {
-			if d.Kind() == jsonscan.String {
-				messages = fieldMessages(d, messages)
-			}
+// fillFields reads the messages of the fields, and reports whether these are all that there is.
+func (e *Error) fillFields(d *jsonscan.Decoder) (complete bool) {
+	complete = true
+	for key := range d.Fields() {
+		if e.Fields == nil {
+			e.Fields = map[string][]string{}
 		}
-	} else if d.Kind() == jsonscan.String && len(messages) < maxFieldMessages {
-		if text := d.Text(); d.Err() == nil {
-			messages = append(messages, text)
+		if len(e.Fields) == maxErrorFields {
+			complete = false
+			continue
 		}
+		messages, all := fieldMessages(d)
+		e.Fields[string(key)] = messages
+		complete = complete && all
 	}
-	return messages
+	return complete
+}
+
+// fieldMessages reads a field's messages, a list of texts or a single one, and reports whether these are all that there is.
+func fieldMessages(d *jsonscan.Decoder) (messages []string, complete bool) {
+	messages = []string{}
+	add := func() bool {
+		if d.Kind() != jsonscan.String {
+			return d.Null()
+		}
+		text := d.Text()
+		if d.Err() != nil || len(messages) == maxFieldMessages {
+			return false
+		}
+		messages = append(messages, text)
+		return true
+	}
+	if d.Kind() != jsonscan.Array {
+		return messages, add()
+	}
+	complete = true
+	for range d.Elements() {
+		added := add()
+		complete = complete && added
+	}
+	return messages, complete
 }

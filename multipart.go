@@ -10,11 +10,13 @@ import (
 	"hash"
 	"io"
 	"log/slog"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/textproto"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -219,9 +221,12 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	case !utf8.ValidString(p.Name):
 		return nil, invalid("Notes.Create: Name", "is not valid UTF-8")
 	}
+	extra, err := p.extraParts()
+	if err != nil {
+		return nil, err
+	}
 	u := &upload{audio: p.Audio}
 	u.latest.Store(new(audioReader))
-	var err error
 	var envelope bytes.Buffer // around the audio; writes to it do not fail
 	w := multipart.NewWriter(&envelope)
 	u.contentType = w.FormDataContentType()
@@ -245,6 +250,9 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	if p.PromptID != 0 {
 		_ = w.WriteField("prompt_id", strconv.FormatInt(p.PromptID, 10))
 	}
+	for _, name := range extra {
+		_ = w.WriteField(name, p.Extra[name])
+	}
 	ending := envelope.Len()
 	_ = w.Close()
 	u.before, u.after, u.ending = envelope.Bytes()[:audio], envelope.Bytes()[audio:ending], envelope.Bytes()[ending:]
@@ -252,6 +260,34 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 		u.at, err = u.audio.openAt()
 	}
 	return u, err
+}
+
+// extraParts returns the names of the further parts in order, or why they cannot be sent.
+func (p *CreateNoteParams) extraParts() ([]string, error) {
+	names := slices.Sorted(maps.Keys(p.Extra))
+	for _, name := range names {
+		switch {
+		case name == "" || len(name) > 255 || !utf8.ValidString(name):
+			return nil, invalid("Notes.Create: Extra", "the name of a part is empty, too long or not UTF-8")
+		case hasControl(name) || strings.ContainsAny(name, `"'\`):
+			return nil, invalid("Notes.Create: Extra", "the name of a part holds quotes, backslashes or control characters")
+		case slices.Contains(describedParts, formField(name)):
+			return nil, invalid("Notes.Create: Extra", "the name of a part is one that the SDK sends, or may be read as one")
+		case !utf8.ValidString(p.Extra[name]):
+			return nil, invalid("Notes.Create: Extra", "the value of a part is not valid UTF-8")
+		}
+	}
+	return names, nil
+}
+
+// describedParts are the parts with a field, and what would turn the request into another one for some frameworks.
+var describedParts = []string{"", "name", "patient_id", "prompt_id", "file", "_method"}
+
+// formField is the field that a service may take a part's name for: PHP reads "patient.id", "patient id" and "patient_id[0]"
+// as patient_id, and others do not care about case.
+func formField(name string) string {
+	name, _, _ = strings.Cut(strings.TrimLeft(name, " "), "[")
+	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_").Replace(name))
 }
 
 func (u *upload) close() {

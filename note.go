@@ -40,7 +40,7 @@ type ProgressNote struct {
 	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
 	Extra                    Object     `json:"-"` // members that are not described, written back by JSON; zero when there are none
 
-	unflagged bool // the service said of a note with both texts and no times that no flag is set: it is not complete
+	sent flagSet // the flags that the service sent, where Has does not tell
 }
 
 // Template is the template a note was made with.
@@ -48,6 +48,7 @@ type Template struct {
 	ID          int64  `json:"id"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
+	Extra       Object `json:"-"` // members that are not described, written back by JSON; zero when there are none
 }
 
 // AudioInfo describes a note's recording. FileURL is a temporary, signed URL: whoever has it can listen. It is not
@@ -59,6 +60,7 @@ type AudioInfo struct {
 	UploadedAt time.Time `json:"uploaded_at,omitzero"`
 	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
 	FileURL    string    `json:"file_url,omitempty"`
+	Extra      Object    `json:"-"` // members that are not described, written back by JSON; zero when there are none
 }
 
 // Completion holds a note's flags.
@@ -66,6 +68,62 @@ type Completion struct {
 	Content       bool `json:"content"`       // analysis completed
 	Transcription bool `json:"transcription"` // transcription completed
 	Signed        bool `json:"signed"`        // reviewed and signed
+
+	Extra Object `json:"-"` // members that are not described, written back by JSON; zero when there are none
+}
+
+// flags are the flags, in the order of flagMembers.
+func (c *Completion) flags() [len(flagMembers)]*bool {
+	return [...]*bool{&c.Content, &c.Transcription, &c.Signed}
+}
+
+// any reports whether a flag is set.
+func (c *Completion) any() bool { return c.Content || c.Transcription || c.Signed }
+
+// flagMembers are the names of the flags.
+var flagMembers = [...]string{"content", "transcription", "signed"}
+
+// flagSet is a set of flags, a bit for each of flagMembers. In a note it is empty in two usual cases: the service sent no
+// flag, and none is set; it sent all of them, and one at least is set. A note that a program constructs is then like one
+// that was read.
+type flagSet uint8
+
+const (
+	allFlags       flagSet = 1<<len(flagMembers) - 1
+	unreadableFlag flagSet = allFlags + 1 // something else came in the place of a flag
+)
+
+func (s flagSet) has(flag int) bool { return s&(1<<flag) != 0 }
+
+// usual is the set as a note keeps it. A flag that cannot be read counts as absent, but not where its absence would make
+// the note complete.
+func (s flagSet) usual(n *ProgressNote) flagSet {
+	switch {
+	case s&unreadableFlag != 0 && n.onlyTexts():
+		return allFlags
+	case s&allFlags == allFlags && n.Has.any():
+		return 0
+	}
+	return s & allFlags
+}
+
+// Flags returns the flags that the service sent, by their names: content, transcription and signed. A flag that it did
+// not send is missing in the map; in Has it is false.
+func (n ProgressNote) Flags() map[string]bool {
+	flags := map[string]bool{}
+	for i, flag := range n.Has.flags() {
+		if *flag || n.sentFlags().has(i) {
+			flags[flagMembers[i]] = *flag
+		}
+	}
+	return flags
+}
+
+func (n *ProgressNote) sentFlags() flagSet {
+	if n.sent == 0 && n.Has.any() {
+		return allFlags
+	}
+	return n.sent
 }
 
 // patientID is a member that the description does not show: how a service may name the patient, in place of an object.
@@ -89,12 +147,28 @@ type noteParts struct {
 	audio    AudioInfo
 }
 
-// noteFields are the described members but for the parts of noteParts.
-var noteFields = tolerant.Fields[ProgressNote]{
+// noteText is a text of a note that people write and change.
+type noteText struct {
+	member   string // its name in JSON
+	field    string // its name in Go
+	required bool   // a note without it, or with something else in its place, cannot be read
+}
+
+// noteTexts are the texts of a note, in the order of the methods named texts. Whatever reads, compares, hashes or changes
+// the texts of a note goes by this table: a further text has its line here, and its place in these methods.
+var noteTexts = [...]noteText{
+	{member: "name", field: "Name", required: true},
+	{member: "transcription", field: "Transcription"},
+	{member: "analysis", field: "Analysis"},
+}
+
+func (n *ProgressNote) texts() [len(noteTexts)]*string {
+	return [...]*string{&n.Name, &n.Transcription, &n.Analysis}
+}
+
+// noteFields are the described members except the parts of noteParts.
+var noteFields = withTexts(tolerant.Fields[ProgressNote]{
 	"id":                         func(n *ProgressNote, d *jsonscan.Decoder) { n.ID = tolerant.RequiredID(d) },
-	"name":                       func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.RequiredText(d, &n.Name) },
-	"transcription":              func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.Text(d, &n.Transcription) },
-	"analysis":                   func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.Text(d, &n.Analysis) },
 	"patient":                    func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.KeepRaw(d, &n.Patient.raw) },
 	"has":                        (*ProgressNote).fillHas,
 	"team_id":                    func(n *ProgressNote, d *jsonscan.Decoder) { n.TeamID = tolerant.ID(d) },
@@ -107,6 +181,24 @@ var noteFields = tolerant.Fields[ProgressNote]{
 	"transcription_completed_at": func(n *ProgressNote, d *jsonscan.Decoder) { n.TranscriptionCompletedAt = tolerant.Time(d) },
 	"analysis_started_at":        func(n *ProgressNote, d *jsonscan.Decoder) { n.AnalysisStartedAt = tolerant.Time(d) },
 	"analysis_completed_at":      func(n *ProgressNote, d *jsonscan.Decoder) { n.AnalysisCompletedAt = tolerant.Time(d) },
+})
+
+func withTexts(fields tolerant.Fields[ProgressNote]) tolerant.Fields[ProgressNote] {
+	for i, text := range noteTexts {
+		read := tolerant.Text
+		if text.required {
+			read = tolerant.RequiredText
+		}
+		fields[text.member] = func(n *ProgressNote, d *jsonscan.Decoder) { read(d, n.texts()[i]) }
+	}
+	return fields
+}
+
+// The members that noteParts has room for.
+const templateMember, audioMember = "template", "audio"
+
+func describesNote(member string) bool {
+	return member == templateMember || member == audioMember || noteFields.Describes(member)
 }
 
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
@@ -125,10 +217,10 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		switch read := noteFields[string(key)]; {
 		case read != nil:
 			read(n, d)
-		case string(key) == "template":
-			n.Template = tolerant.Optional(d, func() *Template { return &room(&hasTemplate).template }, templateFields.Fill)
-		case string(key) == "audio":
-			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room(&hasAudio).audio }, audioFields.Fill)
+		case string(key) == templateMember:
+			n.Template = tolerant.Optional(d, func() *Template { return &room(&hasTemplate).template }, (*Template).fill)
+		case string(key) == audioMember:
+			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room(&hasAudio).audio }, (*AudioInfo).fill)
 		default:
 			namesPatient = namesPatient || string(key) == patientID
 			others = append(append(others, ','), d.RawMember()...)
@@ -136,7 +228,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	})
 	tolerant.KeepMembers(d, &n.Extra.raw, others)
 	d.Flush()
-	n.unflagged = n.unflagged && n.onlyTexts()
+	n.sent = n.sent.usual(n)
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
@@ -157,21 +249,44 @@ var audioFields = tolerant.Fields[AudioInfo]{
 	"file_url":    func(a *AudioInfo, d *jsonscan.Decoder) { tolerant.Text(d, &a.FileURL) },
 }
 
+// flagFields are the members of Has.
 var flagFields = tolerant.Fields[Completion]{
 	"content":       func(c *Completion, d *jsonscan.Decoder) { c.Content = tolerant.Bool(d) },
 	"transcription": func(c *Completion, d *jsonscan.Decoder) { c.Transcription = tolerant.Bool(d) },
 	"signed":        func(c *Completion, d *jsonscan.Decoder) { c.Signed = tolerant.Bool(d) },
 }
 
-// fillHas reads the flags, which may be absent, and keeps in mind that there was one.
+// sentFields reads the members of a note's Has, and notes which of them were sent.
+var sentFields = notingSent(flagFields)
+
+func notingSent(fields tolerant.Fields[Completion]) tolerant.Fields[ProgressNote] {
+	noting := tolerant.Fields[ProgressNote]{}
+	for i, member := range flagMembers {
+		read := fields[member]
+		noting[member] = func(n *ProgressNote, d *jsonscan.Decoder) {
+			absent := d.Kind() == jsonscan.Null
+			warnings := len(d.Warnings)
+			read(&n.Has, d)
+			switch {
+			case absent:
+			case len(d.Warnings) > warnings:
+				n.sent |= unreadableFlag
+			default:
+				n.sent |= 1 << i
+			}
+		}
+	}
+	return noting
+}
+
+func (t *Template) fill(d *jsonscan.Decoder)   { templateFields.Fill(t, &t.Extra.raw, d) }
+func (a *AudioInfo) fill(d *jsonscan.Decoder)  { audioFields.Fill(a, &a.Extra.raw, d) }
+func (c *Completion) fill(d *jsonscan.Decoder) { flagFields.Fill(c, &c.Extra.raw, d) }
+
+// fillHas reads the flags, which may be absent, and which of them there are.
 func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
 	tolerant.Optional(d, func() *Completion { return &n.Has }, func(has *Completion, d *jsonscan.Decoder) {
-		tolerant.Object(d, func(key []byte) {
-			if read := flagFields[string(key)]; read != nil {
-				n.unflagged = n.unflagged || d.Kind() != jsonscan.Null
-				read(has, d)
-			}
-		})
+		sentFields.Fill(n, &has.Extra.raw, d)
 	})
 }
 
@@ -285,7 +400,7 @@ func (n ProgressNote) Stage() Stage {
 		return StageFailed
 	case n.Has.Signed:
 		return StageSigned
-	case transcribed && analysed, n.onlyTexts() && !n.unflagged:
+	case transcribed && analysed, n.onlyTexts() && n.sent == 0:
 		return StageComplete
 	case transcribed && !n.AnalysisStartedAt.IsZero():
 		return StageAnalysing
@@ -299,8 +414,10 @@ func (n ProgressNote) Stage() Stage {
 
 // onlyTexts reports whether the note has both texts while no flag is set and no time is set.
 func (n *ProgressNote) onlyTexts() bool {
-	return n.Transcription != "" && n.Analysis != "" && n.Has == Completion{} &&
-		n.TranscriptionStartedAt.IsZero() && n.TranscriptionCompletedAt.IsZero() && n.AnalysisStartedAt.IsZero() && n.AnalysisCompletedAt.IsZero()
+	hasBoth := n.Transcription != "" && n.Analysis != ""
+	transcribing := !n.TranscriptionStartedAt.IsZero() || !n.TranscriptionCompletedAt.IsZero()
+	analysing := !n.AnalysisStartedAt.IsZero() || !n.AnalysisCompletedAt.IsZero()
+	return hasBoth && !n.Has.any() && !transcribing && !analysing
 }
 
 // String returns the stage's name in lower case.
@@ -327,20 +444,37 @@ func (s *Stage) UnmarshalText(text []byte) error {
 	return invalid("Stage", "the text is not a stage's name")
 }
 
-// MarshalJSON writes the note as the service does: the described members, then those in Extra.
+// MarshalJSON writes the note as the service does: the described members, then those in Extra. Flags that the service did
+// not send are not written.
 func (n ProgressNote) MarshalJSON() ([]byte, error) {
-	var others ProgressNote // its Extra is what is not described in ours
-	if n.Extra.Decode(&others) != nil {
-		return nil, invalid("ProgressNote: Extra", "is not an object of further members")
+	has, err := n.marshalHas()
+	if err != nil {
+		return nil, err
 	}
 	type described ProgressNote // has no methods
-	if n.onlyTexts() && !n.unflagged {
-		return tolerant.Marshal(struct { // flags that never came are not written: they would read as denied
-			described
-			Has bool `json:"has,omitempty"`
-		}{described: described(n)}, others.Extra.raw)
+	note := struct {
+		described
+		Has json.RawMessage `json:"has,omitempty"`
+	}{described(n), has}
+	return marshalRecord(note, "ProgressNote", n.Extra, describesNote)
+}
+
+// marshalHas writes the flags that were sent; nil if there are none, nor anything beside them.
+func (n *ProgressNote) marshalHas() ([]byte, error) {
+	flags := n.Flags()
+	if len(flags) == 0 && n.Has.Extra.IsZero() {
+		return nil, nil
 	}
-	return tolerant.Marshal(described(n), others.Extra.raw)
+	return marshalRecord(flags, "Completion", n.Has.Extra, flagFields.Describes)
+}
+
+// marshalRecord writes the described members of a record, then those in its Extra that are not described.
+func marshalRecord(described any, name string, extra Object, describes func(member string) bool) ([]byte, error) {
+	others, err := tolerant.Without(extra.raw, describes)
+	if err != nil {
+		return nil, invalid(name+": Extra", "is not an object of further members")
+	}
+	return tolerant.Marshal(described, others)
 }
 
 // GobEncode encodes the note as its JSON.
@@ -355,22 +489,51 @@ func (n *ProgressNote) UnmarshalJSON(data []byte) error {
 }
 
 // UnmarshalJSON reads a template as tolerantly as the service's responses are read.
-func (t *Template) UnmarshalJSON(b []byte) error {
-	return tolerant.Unmarshal(b, t, templateFields.Fill)
+func (t *Template) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, t, (*Template).fill) }
+
+// MarshalJSON writes the described members, then those in Extra.
+func (t Template) MarshalJSON() ([]byte, error) {
+	type described Template // has no methods
+	return marshalRecord(described(t), "Template", t.Extra, templateFields.Describes)
 }
 
 // UnmarshalJSON reads audio metadata as tolerantly as the service's responses are read.
-func (a *AudioInfo) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, a, audioFields.Fill) }
+func (a *AudioInfo) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, a, (*AudioInfo).fill) }
 
-// UnmarshalJSON reads flags as tolerantly as the service's responses are read.
-func (c *Completion) UnmarshalJSON(b []byte) error { return tolerant.Unmarshal(b, c, flagFields.Fill) }
+// MarshalJSON writes the described members, then those in Extra.
+func (a AudioInfo) MarshalJSON() ([]byte, error) {
+	type described AudioInfo // has no methods
+	return marshalRecord(described(a), "AudioInfo", a.Extra, audioFields.Describes)
+}
+
+// UnmarshalJSON reads flags as tolerantly as the service's responses are read. A flag that is absent is false; see
+// [ProgressNote.Flags].
+func (c *Completion) UnmarshalJSON(b []byte) error {
+	return tolerant.Unmarshal(b, c, (*Completion).fill)
+}
+
+// MarshalJSON writes all three flags, then the members in Extra.
+func (c Completion) MarshalJSON() ([]byte, error) {
+	type described Completion // has no methods
+	return marshalRecord(described(c), "Completion", c.Extra, flagFields.Describes)
+}
+
+// LogValue lists what may be logged of the flags.
+func (c Completion) LogValue() slog.Value { return slog.GroupValue(c.attrs()...) }
+
+func (c *Completion) attrs() []slog.Attr {
+	return []slog.Attr{
+		slog.Bool("transcription", c.Transcription), slog.Bool("content", c.Content), slog.Bool("signed", c.Signed),
+	}
+}
+
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
+func (c Completion) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Completion", c) }
 
 // LogValue lists what may be logged of the note.
 func (n ProgressNote) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.Int64("id", n.ID), slog.String("stage", n.Stage().String()),
-		slog.Bool("transcription", n.Has.Transcription), slog.Bool("content", n.Has.Content), slog.Bool("signed", n.Has.Signed),
-	)
+	attrs := []slog.Attr{slog.Int64("id", n.ID), slog.String("stage", n.Stage().String())}
+	return slog.GroupValue(append(attrs, n.Has.attrs()...)...)
 }
 
 // Format prints what LogValue lists for every verb.

@@ -8,6 +8,9 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -38,6 +41,9 @@ type CreateNoteParams struct {
 	PatientID int64        `json:"patient_id"` // whose encounter was recorded
 	PromptID  int64        `json:"prompt_id"`  // the prompt to use
 	Audio     *AudioSource `json:"-"`          // the recording; nil: none is sent
+	// Extra holds further parts of the form, by their names, for a service that accepts more than is described. Names of the
+	// described parts, and names with quotes or control characters, are rejected with ErrInvalidArgument.
+	Extra map[string]string `json:"-"`
 	// OnProgress, when set, gets how many bytes of the audio were sent, and of how many (-1 when not known), in the
 	// goroutine of Create. A retried upload starts at 0.
 	OnProgress func(sent, total int64) `json:"-"`
@@ -207,6 +213,10 @@ type UpdateNoteParams struct {
 	Name          *string `json:"name,omitempty"`
 	Transcription *string `json:"transcription,omitempty"`
 	Analysis      *string `json:"analysis,omitempty"`
+
+	// Extra holds further members of the request, for a service that accepts more than is described. A member that has a
+	// field above, and a value that cannot be encoded as JSON, are rejected with ErrInvalidArgument.
+	Extra map[string]any `json:"-"`
 }
 
 // Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
@@ -223,14 +233,87 @@ func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNotePa
 	})
 }
 
-// encode refuses text that is not UTF-8: encoding/json would change it without a word.
+// texts are the params' texts, in the order of noteTexts; nil for one that stays as it is.
+func (p *UpdateNoteParams) texts() [len(noteTexts)]*string {
+	return [...]*string{p.Name, p.Transcription, p.Analysis}
+}
+
+// encode rejects text that is not UTF-8: encoding/json would change it without a word.
 func (p *UpdateNoteParams) encode() ([]byte, error) {
-	for i, text := range [...]*string{p.Name, p.Transcription, p.Analysis} {
+	for i, text := range p.texts() {
 		if text != nil && !utf8.ValidString(*text) {
-			return nil, invalid("Notes.Update: "+[...]string{"Name", "Transcription", "Analysis"}[i], "is not valid UTF-8")
+			return nil, invalid("Notes.Update: "+noteTexts[i].field, "is not valid UTF-8")
 		}
 	}
-	return json.Marshal(p) // texts alone: it cannot fail
+	described, err := json.Marshal(p)
+	if err != nil || len(p.Extra) == 0 {
+		return described, err // texts alone: it cannot fail
+	}
+	if err := p.checkExtra(); err != nil {
+		return nil, err
+	}
+	extra, err := json.Marshal(p.Extra)
+	if err != nil {
+		return nil, refuse("Notes.Update: Extra: a value cannot be encoded as JSON", err)
+	}
+	if !isUTF8(p.Extra) { // asked last: a value that contains itself cannot be encoded
+		return nil, invalid("Notes.Update: Extra", "a name or a text is not valid UTF-8")
+	}
+	return tolerant.Join(described, string(extra)), nil
+}
+
+func (p *UpdateNoteParams) checkExtra() error {
+	for name := range p.Extra {
+		described := slices.ContainsFunc(noteTexts[:], func(text noteText) bool { return strings.EqualFold(text.member, name) })
+		if name == "" || described {
+			return invalid("Notes.Update: Extra", "the name of a member is empty, or has a field of its own")
+		}
+	}
+	return nil
+}
+
+// isUTF8 reports whether the texts of a JSON value are, as far as it is made of the types that encoding/json gives.
+func isUTF8(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return utf8.ValidString(v)
+	case []any:
+		return !slices.ContainsFunc(v, func(element any) bool { return !isUTF8(element) })
+	case map[string]any:
+		for name, element := range v {
+			if !utf8.ValidString(name) || !isUTF8(element) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// extraApplied reports whether the note has all further members of the params, as they were sent.
+func (p *UpdateNoteParams) extraApplied(note *ProgressNote) bool {
+	var members map[string]json.RawMessage
+	if len(p.Extra) == 0 {
+		return true
+	}
+	if err := note.Extra.Decode(&members); err != nil {
+		return false
+	}
+	for name, value := range p.Extra {
+		sent, err := json.Marshal(value)
+		if err != nil || !sameJSON(sent, members[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameJSON reports whether two JSON documents have the same value; one that is absent has none.
+func sameJSON(a, b []byte) bool {
+	var one, other any
+	if len(b) == 0 || json.Unmarshal(a, &one) != nil || json.Unmarshal(b, &other) != nil {
+		return false
+	}
+	return reflect.DeepEqual(one, other)
 }
 
 // Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
@@ -252,7 +335,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
 		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
-		if err == nil && note.Has != (Completion{}) && !note.Has.Signed {
+		if err == nil && note.Has.any() && !note.Has.Signed {
 			err = maybeDone(&callError{op: signNote, detail: "the service accepted it, and says that the note is not signed", causes: []error{ErrUnexpectedResponse}})
 		}
 		if mayBeExplained(err) {

@@ -95,7 +95,8 @@ func TestNotesList(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Items, 1)
 	assertFullNote(t, &page.Items[0])
-	assert.Equal(t, clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 1, Total: 3}, page.Meta)
+	extra := object(t, `{"first":"x","last":"x","prev":null,"next":"x","from":2,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","to":2}`)
+	assert.Equal(t, clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 1, Total: 3, Extra: extra}, page.Meta)
 	assert.True(t, page.HasNext())
 }
 

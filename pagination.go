@@ -39,6 +39,10 @@ type PageMeta struct {
 	Total       int
 	NextCursor  string // for ListNotesParams.Cursor
 
+	// Extra holds all other members of the response except the rows: those of meta and links, and those next to the rows.
+	// It is one flat object, with members such as from, to, prev_cursor, first and last.
+	Extra Object `json:",omitzero"`
+
 	// PerPageIgnored reports that the page does not have the requested size: the service limits it, or knows the parameter
 	// by another name (see WithQueryNames).
 	PerPageIgnored bool
@@ -85,25 +89,41 @@ func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
 // decodePage reads a list in any form that a Laravel service gives: a bare array, or rows in "data" or under a name of their own,
 // alone, with links and meta, or with the meta fields beside them. It makes room for as many rows as size says.
 func decodePage[T any](response []byte, own string, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []string, error) {
-	page, found := &Page[T]{}, false
-	rows := func(d *jsonscan.Decoder) { found, page.Items = true, tolerant.Rows(d, page.Items, size, fill, id) }
+	page := &Page[T]{}
+	found := false
+	var others []byte // members without a field
+	rows := func(d *jsonscan.Decoder) {
+		found = true
+		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
+	}
+	member := func(d *jsonscan.Decoder, key, path string) {
+		if described := page.fillMeta(path, d); !described {
+			others = tolerant.AppendMember(others, d, key)
+		}
+	}
 	warnings, err := tolerant.Decode(response, own, func(d *jsonscan.Decoder) {
 		if d.Kind() == jsonscan.Array {
 			rows(d)
 			return
 		}
 		for key := range d.Fields() {
-			switch name, kind := string(key), d.Kind(); {
+			name := string(key)
+			kind := d.Kind()
+			grouped := name == metaMember || name == linksMember
+			switch {
 			case name == own, name == "data" && kind == jsonscan.Array:
 				rows(d)
-			case kind == jsonscan.Object && (name == "meta" || name == "links"):
+			case grouped && kind == jsonscan.Object:
 				for key := range d.Fields() {
-					page.fillMeta(strings.TrimPrefix(name+"."+string(key), "meta."), d)
+					inner := string(key)
+					member(d, inner, strings.TrimPrefix(name+"."+inner, metaMember+"."))
 				}
+			case grouped && tolerant.Empty(d):
 			default:
-				page.fillMeta(name, d)
+				member(d, name, name)
 			}
 		}
+		tolerant.KeepMembers(d, &page.Meta.Extra.raw, others)
 	})
 	if err == nil && !found {
 		err = redact.Text("it holds no list")
@@ -112,21 +132,45 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 	return page, warnings, err
 }
 
-// fillMeta reads one field of the meta data. Whatever is not of the expected kind counts as absent.
-func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) {
-	fields := map[string]any{
-		"current_page": &p.Meta.CurrentPage, "last_page": &p.Meta.LastPage, "per_page": &p.Meta.PerPage, "total": &p.Meta.Total,
-		"next_cursor": &p.Meta.NextCursor, "next_page_url": &p.nextURL, "links.next": &p.nextURL,
-	}
-	switch to := fields[key].(type) {
-	case *int:
-		*to = int(tolerant.IntegerOrZero(d))
-	case *string:
+// The objects of a page that are about it.
+const metaMember, linksMember = "meta", "links"
+
+// fillMeta reads one field of the meta data, and reports whether all that it says is in a field of Meta. Whatever is not of
+// the expected kind counts as absent.
+func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) (described bool) {
+	switch key {
+	case "current_page":
+		return fillNumber(&p.Meta.CurrentPage, d)
+	case "last_page":
+		return fillNumber(&p.Meta.LastPage, d)
+	case "per_page":
+		return fillNumber(&p.Meta.PerPage, d)
+	case "total":
+		return fillNumber(&p.Meta.Total, d)
+	case "next_cursor":
 		p.saysIfMore = true
-		if d.Kind() == jsonscan.String {
-			*to = d.Text()
-		}
+		return fillText(&p.Meta.NextCursor, d)
+	case "next_page_url", linksMember + ".next":
+		p.saysIfMore = true
+		isNull := d.Kind() == jsonscan.Null // HasNext says it
+		fillText(&p.nextURL, d)
+		return isNull
 	}
+	return false
+}
+
+func fillNumber(to *int, d *jsonscan.Decoder) (ok bool) {
+	value, ok := tolerant.IntegerIn(d)
+	*to = int(value)
+	return ok
+}
+
+func fillText(to *string, d *jsonscan.Decoder) (ok bool) {
+	if d.Kind() == jsonscan.String {
+		*to = d.Text()
+		return true
+	}
+	return d.Null()
 }
 
 // findNext finds out whether a page follows. Of the service's own link only the cursor's value is taken, never the address.

@@ -19,6 +19,7 @@ type Token struct {
 	Name       string    `json:"name"` // a label, often a device's name
 	CreatedAt  time.Time `json:"created_at,omitzero"`
 	LastUsedAt time.Time `json:"last_used_at,omitzero"` // zero when never used
+	Extra      Object    `json:"-"`                     // members that are not described, such as abilities and expires_at; written back by JSON
 }
 
 // TokensService works on the authenticated user's access tokens. Get it from [Client.Tokens].
@@ -32,7 +33,7 @@ var (
 // List returns the user's access tokens; the result is never nil without an error.
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
 	page, err := runOne(ctx, s.client, listTokens, 0, opts, func(response []byte) (*Page[Token], []string, error) {
-		return decodePage(response, "tokens", QueryNames{}, 0, tokenFields.Fill, func(t *Token) int64 { return t.ID })
+		return decodePage(response, "tokens", QueryNames{}, 0, (*Token).fill, func(t *Token) int64 { return t.ID })
 	})
 	if err != nil {
 		return nil, err
@@ -55,9 +56,15 @@ var tokenFields = tolerant.Fields[Token]{
 	"last_used_at": func(t *Token, d *jsonscan.Decoder) { t.LastUsedAt = tolerant.Time(d) },
 }
 
+func (t *Token) fill(d *jsonscan.Decoder) { tokenFields.Fill(t, &t.Extra.raw, d) }
+
 // UnmarshalJSON reads a token record as tolerantly as the service's responses are read.
-func (t *Token) UnmarshalJSON(data []byte) error {
-	return tolerant.Unmarshal(data, t, tokenFields.Fill)
+func (t *Token) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, t, (*Token).fill) }
+
+// MarshalJSON writes the described members, then those in Extra.
+func (t Token) MarshalJSON() ([]byte, error) {
+	type described Token // has no methods
+	return marshalRecord(described(t), "Token", t.Extra, tokenFields.Describes)
 }
 
 // LogValue lists what may be logged of the record: the label may be somebody's name.

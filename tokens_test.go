@@ -18,7 +18,10 @@ func TestTokensList(t *testing.T) {
 		{"id":2,"name":"phone","created_at":"2024-05-01T10:00:01.000000Z","last_used_at":null}
 	]`
 	want := []clinicaldoc.Token{
-		{ID: 1, Name: "ward-pc", CreatedAt: moment(0, 123456000), LastUsedAt: time.Date(2024, 5, 2, 11, 0, 0, 654321000, time.UTC)},
+		{
+			ID: 1, Name: "ward-pc", CreatedAt: moment(0, 123456000), LastUsedAt: time.Date(2024, 5, 2, 11, 0, 0, 654321000, time.UTC),
+			Extra: object(t, `{"abilities":["*"]}`),
+		},
 		{ID: 2, Name: "phone", CreatedAt: moment(1, 0)},
 	}
 	for _, answer := range []string{`{"tokens":` + records + `}`, `{"data":` + records + `}`, `{"data":{"tokens":` + records + `}}`, `{"tokens":null,"data":{"tokens":` + records + `}}`, records, `{"other":{"tokens":1},"tokens":` + records + `}`} {

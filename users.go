@@ -21,6 +21,7 @@ type User struct {
 	Email     string    `json:"email"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	Extra     Object    `json:"-"` // members that are not described, such as roles; written back by JSON
 }
 
 // UsersService reads the authenticated user. Get it from [Client.Users].
@@ -37,7 +38,7 @@ func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error
 			call.options.sender = &sender{where: call.options.where()}
 		}
 		user, err := do(ctx, call, getUser, getUser.route, func(response []byte) (*User, []string, error) {
-			return tolerant.Record(response, userFields.Fill, func(u *User) int64 { return u.ID })
+			return tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
 		})
 		if err == nil {
 			s.client.creates.Users.Put(call.options.sender.token, creates.NewUser(user.ID, user.Email, user.CreatedAt))
@@ -54,8 +55,16 @@ var userFields = tolerant.Fields[User]{
 	"updated_at": func(u *User, d *jsonscan.Decoder) { u.UpdatedAt = tolerant.Time(d) },
 }
 
+func (u *User) fill(d *jsonscan.Decoder) { userFields.Fill(u, &u.Extra.raw, d) }
+
 // UnmarshalJSON reads a user as tolerantly as the service's responses are read.
-func (u *User) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, u, userFields.Fill) }
+func (u *User) UnmarshalJSON(data []byte) error { return tolerant.Unmarshal(data, u, (*User).fill) }
+
+// MarshalJSON writes the described members, then those in Extra.
+func (u User) MarshalJSON() ([]byte, error) {
+	type described User // has no methods
+	return marshalRecord(described(u), "User", u.Extra, userFields.Describes)
+}
 
 // LogValue lists what may be logged of the user.
 func (u User) LogValue() slog.Value { return slog.GroupValue(slog.Int64("id", u.ID)) }

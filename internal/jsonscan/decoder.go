@@ -192,6 +192,15 @@ func (d *Decoder) Skip() {
 // document.
 func (d *Decoder) Raw() []byte { return d.skipFrom(d.pos) }
 
+// Consumed returns the literal of the current value as Raw does, also after it has been consumed.
+func (d *Decoder) Consumed() []byte {
+	d.skipUnread()
+	if d.err != nil {
+		return nil
+	}
+	return d.data[d.value:d.pos:d.pos]
+}
+
 // RawMember is Raw for the value of a member of an object, with the key before it.
 func (d *Decoder) RawMember() []byte { return d.skipFrom(d.member) }
 

@@ -18,11 +18,49 @@ func KeepRaw(d *jsonscan.Decoder, to *string) {
 
 // KeepMembers keeps members, each behind a comma, as an object in that form; "" when there are none.
 func KeepMembers(d *jsonscan.Decoder, to *string, members []byte) {
-	if len(members) > 0 {
-		members[0] = '{'
-		members = append(members, '}')
+	if len(members) == 0 {
+		d.Intern(to, nil) // takes the place of those that came before
+		return
 	}
-	d.Intern(to, d.Canonical(members))
+	members[0] = '{'
+	d.Intern(to, d.Canonical(append(members, '}')))
+}
+
+// AppendMember appends the current member of an object behind a comma, as KeepMembers wants it, also if its value has been
+// consumed already. A member that is cut is not appended.
+func AppendMember(members []byte, d *jsonscan.Decoder, key string) []byte {
+	if d.Kind() != jsonscan.Invalid {
+		raw := d.RawMember()
+		if raw == nil {
+			return members
+		}
+		return append(append(members, ','), raw...)
+	}
+	value := d.Consumed()
+	if value == nil {
+		return members
+	}
+	name, _ := json.Marshal(key) // a text: it cannot fail
+	members = append(append(members, ','), name...)
+	return append(append(members, ':'), value...)
+}
+
+// Without returns an object without some of its members; "" if none is left. An empty object may be written as [].
+func Without(object string, unwanted func(member string) bool) (string, error) {
+	if object == "" {
+		return "", nil
+	}
+	var rest string
+	var members []byte
+	d := jsonscan.New([]byte(object))
+	Object(d, func(key []byte) {
+		if !unwanted(string(key)) {
+			members = append(append(members, ','), d.RawMember()...)
+		}
+	})
+	KeepMembers(d, &rest, members)
+	err := d.End()
+	return rest, err
 }
 
 // Marshal encodes a value that gives an object, and puts the members of another one behind its own. HTML is not escaped:

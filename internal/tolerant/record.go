@@ -115,17 +115,25 @@ func Object(d *jsonscan.Decoder, member func(key []byte)) {
 	}
 }
 
-// Fields reads the members of a record by their names, and passes over all others.
+// Fields reads the described members of a record by their names.
 type Fields[T any] map[string]func(*T, *jsonscan.Decoder)
 
-// Fill reads a record.
-func (f Fields[T]) Fill(to *T, d *jsonscan.Decoder) {
+// Fill reads a record. All other members are kept in extra, as one object; it is "" if there are none.
+func (f Fields[T]) Fill(to *T, extra *string, d *jsonscan.Decoder) {
+	var room [256]byte // enough for the other members of most records
+	others := room[:0]
 	Object(d, func(key []byte) {
 		if read := f[string(key)]; read != nil {
 			read(to, d)
+			return
 		}
+		others = append(append(others, ','), d.RawMember()...)
 	})
+	KeepMembers(d, extra, others)
 }
+
+// Describes reports whether a member has a reader.
+func (f Fields[T]) Describes(member string) bool { return f[member] != nil }
 
 // Optional reads an object that may be absent, then nil, into the room that it takes for it.
 func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonscan.Decoder)) *T {
@@ -139,6 +147,15 @@ func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonsca
 	value := room()
 	fill(value, d)
 	return value
+}
+
+// Empty consumes what stands for an object without members, and reports whether it was there.
+func Empty(d *jsonscan.Decoder) bool {
+	if d.Kind() == jsonscan.Object {
+		return false
+	}
+	_, ok := objectNext(d)
+	return ok
 }
 
 // objectNext reports whether an object comes next, and whether what comes can be read as one. It consumes what stands for

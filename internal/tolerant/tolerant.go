@@ -50,11 +50,9 @@ const aWholeNumber = "a whole number"
 // Integer reads a whole number; 0 for null and "".
 func Integer(d *jsonscan.Decoder) int64 { return orElse(d.Warn, aWholeNumber, d, integer) }
 
-// IntegerOrZero reads a whole number where anything else may stand as well, which then counts as none.
-func IntegerOrZero(d *jsonscan.Decoder) int64 {
-	value, _ := integer(d)
-	return value
-}
+// IntegerIn reads a whole number where anything else may stand as well, which then counts as 0, and reports whether it
+// could be read.
+func IntegerIn(d *jsonscan.Decoder) (int64, bool) { return integer(d) }
 
 // ID reads an id, which is decimal digits and nothing else: what a fraction or an exponent writes may be another id's. 0 for
 // null and "".

@@ -79,7 +79,11 @@ func TestScalars(t *testing.T) {
 		if number == unreadable {
 			number = "0"
 		}
-		assert.Equal(t, number, read(t, document, tolerant.IntegerOrZero), document)
+		assert.Equal(t, number, read(t, document, func(d *jsonscan.Decoder) int64 {
+			value, ok := tolerant.IntegerIn(d)
+			assert.Equal(t, want[0] != unreadable, ok, document)
+			return value
+		}), document)
 	}
 }
 
