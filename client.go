@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -135,8 +136,8 @@ const doName = "Do"
 //
 // The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A body of type []byte or
 // [io.Reader] is sent as it is, with the Content-Type that [WithHeader] gives it or application/octet-stream, and a reader that
-// does not tell its Len in chunks, and once; any other body but nil is sent as JSON. A non-nil out must be a pointer and receives
-// the response as [json.Unmarshal] does; then a response without a JSON body is [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT
+// does not tell its Len in chunks, and once; any other body but nil is sent as JSON. A non-nil out must be a pointer to a type that
+// JSON can be stored in, and receives the response as [json.Unmarshal] does; then a response without a JSON body is [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT
 // and DELETE are retried after transient failures; any other method only when the service cannot have acted, else the error is
 // an [*OutcomeUnknownError].
 //
@@ -151,8 +152,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		if call.sent.Body, err = newBody(body, call.options.contentType); err != nil {
 			return nil, err
 		}
-		if target := reflect.ValueOf(out); out != nil && (target.Kind() != reflect.Pointer || target.IsNil()) {
-			return nil, invalid("Do: out", "must be nil or a pointer that is not")
+		if err := checkOut(out); err != nil {
+			return nil, err
 		}
 		return do(ctx, call, op, path, func(response []byte) (*struct{}, []string, error) {
 			if out == nil {
@@ -162,6 +163,59 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		})
 	})
 	return err
+}
+
+// checkOut rejects what no response can be stored in.
+func checkOut(out any) error {
+	if out == nil {
+		return nil
+	}
+	target := reflect.ValueOf(out)
+	switch {
+	case target.Kind() != reflect.Pointer || target.IsNil():
+		return invalid("Do: out", "must be nil or a pointer that is not")
+	case !fillable(target.Elem(), map[reflect.Type]bool{}):
+		return invalid("Do: out", "points to a type that no JSON can be stored in")
+	}
+	return nil
+}
+
+var (
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+func unmarshalsItself(t reflect.Type) bool {
+	pointer := reflect.PointerTo(t)
+	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
+}
+
+// fillable reports whether json.Unmarshal can store something in the value. A type in seen is looked at already. Fields of
+// a struct do not count: the response need not have them.
+func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
+	t := v.Type()
+	if seen[t] || unmarshalsItself(t) {
+		return true
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
+		return false
+	case reflect.Interface:
+		filled := v.Elem()
+		return t.NumMethod() == 0 || filled.Kind() == reflect.Pointer && !filled.IsNil()
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return fillable(reflect.New(t.Elem()).Elem(), seen)
+	case reflect.Map:
+		return fillableKey(t.Key()) && fillable(reflect.New(t.Elem()).Elem(), seen)
+	default:
+		return true
+	}
+}
+
+func fillableKey(t reflect.Type) bool {
+	isNumber := t.ConvertibleTo(reflect.TypeFor[int64]()) && t.Kind() != reflect.Float32 && t.Kind() != reflect.Float64
+	return t.Kind() == reflect.String || isNumber || reflect.PointerTo(t).Implements(textUnmarshaler)
 }
 
 // newOperation refuses what would leave the base URL's path or origin.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -524,3 +525,39 @@ func TestManyGoroutinesShareAClientOnSockets(t *testing.T) {
 	}
 	assert.EqualValues(t, 64, notes.Load())
 }
+
+// A response that nothing can be done with is no reason to send a request that must not be sent twice.
+func TestDo_RejectsOutThatCannotBeFilled(t *testing.T) {
+	t.Parallel()
+	type circle []circle
+	var stringer fmt.Stringer
+	for name, out := range map[string]any{
+		"chan": new(chan int), "func": new(func()), "complex": new(complex128), "unsafe pointer": new(unsafe.Pointer), "interface": &stringer,
+		"pointer to chan": new(*chan int), "list of funcs": new([]func()), "array of chans": new([2]chan int), "map of chans": new(map[string]chan int),
+		"map by chans": new(map[chan int]string), "map by structs": new(map[struct{ A int }]string), "no pointer": struct{}{}, "nil": (*struct{})(nil),
+	} {
+		err := serve(t).Do(t.Context(), http.MethodPost, "/v1/teams", nil, out)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, name)
+		assert.Contains(t, err.Error(), "Do: out", name)
+	}
+	var anything any
+	var holder fmt.Stringer = &filled{}
+	for name, out := range map[string]any{
+		"any": &anything, "struct": new(struct{ Rest chan int }), "map": new(map[string]any), "map by numbers": new(map[int]string), "map by texts": new(map[clinicaldoc.Stage]int),
+		"raw": new(json.RawMessage), "own method": new(filled), "interface with a pointer": &holder, "circle": new(circle), "note": new(clinicaldoc.ProgressNote),
+	} {
+		answer := `{}`
+		if name == "circle" {
+			answer = `[]`
+		}
+		client := serve(t, call{method: http.MethodPost, url: "/v1/teams", response: answer})
+		require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/teams", nil, out), name)
+	}
+}
+
+// filled reads itself.
+type filled struct{ C chan int }
+
+func (*filled) UnmarshalJSON([]byte) error { return nil }
+func (*filled) String() string             { return "" }

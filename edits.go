@@ -24,15 +24,38 @@ import (
 // The service has no conditional requests, so that somebody's change between that read and the write goes unnoticed
 // there; the note that comes back from the write is compared too, and a surprise is a [*ConflictError] as well.
 //
-// A nil note, a note with another id than the one to change, and any other method are [ErrInvalidArgument].
+// A nil note, a note with another id than the one to change, a second condition, and any other method are
+// [ErrInvalidArgument].
 func IfUnchanged(note *ProgressNote) CallOption {
-	return when(note != nil, "IfUnchanged", "the note is nil", func(o *callOptions) { o.unchanged, o.version = note.ID, note.Version() })
+	if note == nil {
+		return condition("IfUnchanged", "the note is nil", 0, "")
+	}
+	return condition("IfUnchanged", "", note.ID, note.Version())
 }
 
 // IfVersion is [IfUnchanged] for who kept no more of the note than its [ProgressNote.Version], such as the page of a web
 // application. An empty version, and any other method than Update, Sign and Delete, are [ErrInvalidArgument].
 func IfVersion(version string) CallOption {
-	return when(version != "", "IfVersion", "the version is empty", func(o *callOptions) { o.unchanged, o.version = 0, version })
+	wrong := ""
+	if version == "" {
+		wrong = "the version is empty"
+	}
+	return condition("IfVersion", wrong, 0, version)
+}
+
+// condition is the option of that name, which is rejected for what is wrong with it, and next to another one.
+func condition(name, wrong string, id int64, version string) CallOption {
+	return func(o *callOptions) error {
+		switch {
+		case wrong != "":
+			return invalid(name, "%s", wrong)
+		case o.version != "":
+			return invalid(name, "a call takes one condition; pass IfUnchanged or IfVersion once")
+		}
+		o.unchanged = id
+		o.version = version
+		return nil
+	}
 }
 
 // ConflictError says that a note is not what the caller read or wrote. It matches [ErrConflict]. Whether anything was
@@ -59,7 +82,11 @@ func (e *ConflictError) Unwrap() []error { return redact.OpaqueAll(ErrConflict, 
 
 // LogValue lists what may be logged of the error.
 func (e ConflictError) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("error", e.Error()), slog.Any("current", e.Current))
+	attrs := []slog.Attr{slog.String("error", e.Error())}
+	if e.Current != nil {
+		attrs = append(attrs, slog.Any("current", e.Current))
+	}
+	return slog.GroupValue(attrs...)
 }
 
 // Format prints the error's text for every verb.
@@ -136,6 +163,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return &callError{op: e.op, detail: "not retried, as the note cannot be read: " + redact.Cause(err), causes: []error{lost.Err, err}}
 	case mayHaveActed && e.isDone(current):
 		e.done = current
+		e.zoneless = response.zoneless
 		return errAlreadyDone
 	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
 		return incomplete(lost.Err)
@@ -164,11 +192,71 @@ func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	case err != nil:
 		return nil, err
 	}
-	if e.read != nil && !sameTexts(e.params.applied(e.read), *note) {
-		return nil, e.conflict(note, "it was carried out, but the note that came back holds other texts: the service or somebody changed them", nil)
+	if e.read != nil {
+		if err := e.compareWritten(note); err != nil {
+			return nil, err
+		}
 	}
 	e.client.creates.Edited.Put(note.state(), time.Now())
 	return note, nil
+}
+
+// compareWritten compares the note that came back from the write with the one that was read, in all that IfUnchanged
+// compares. A response may leave out texts, flags, the patient and the time.
+func (e *edit) compareWritten(note *ProgressNote) error {
+	want := e.params.applied(e.read)
+	if e.op == signNote {
+		want.Has.Signed = true
+	}
+	changed := func(what redact.Text, cause error) error {
+		return e.conflict(note, "it was carried out, but the note that came back "+what+": the service or somebody changed it", cause)
+	}
+	switch {
+	case !samePatient(&want, note):
+		return changed("names another patient", ErrPatientMismatch)
+	case !sameTexts(&want, note):
+		return changed("holds other texts", nil)
+	case !sameFlags(&want, note):
+		return changed("has other flags", nil)
+	case e.isOlder(note):
+		return changed("is older than the one that was read", nil)
+	}
+	return nil
+}
+
+// isOlder reports whether a written note was changed before the one that was read. The clocks of a service's machines may
+// differ a little. A time without a zone may be hours off.
+func (e *edit) isOlder(written *ProgressNote) bool {
+	const clocksDiffer = time.Minute
+	if e.zoneless || e.readBy.zoneless || written.UpdatedAt.IsZero() {
+		return false
+	}
+	return written.UpdatedAt.Before(e.read.UpdatedAt.Add(-clocksDiffer))
+}
+
+// samePatient compares the patient of a written note with the one wanted. A response may leave it out.
+func samePatient(want, got *ProgressNote) bool {
+	if namesNoPatient(got) {
+		return true
+	}
+	wantID, wantNamed := want.PatientID()
+	gotID, gotNamed := got.PatientID()
+	if wantNamed || gotNamed {
+		return wantNamed == gotNamed && wantID == gotID
+	}
+	return want.Patient.raw == got.Patient.raw
+}
+
+// sameFlags compares the flags of a written note with those wanted, as far as both are known.
+func sameFlags(want, got *ProgressNote) bool {
+	wanted := want.Has.flags()
+	for i, flag := range got.Has.flags() {
+		known := want.sentFlags().has(i) && got.sentFlags().has(i)
+		if known && *flag != *wanted[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // madeBefore reports whether the note is as an edit of this client left it that was over when this one began. A time in whole
@@ -180,12 +268,18 @@ func (e *edit) madeBefore(note *ProgressNote) bool {
 
 // state tells the note as it is from the same one before and after.
 func (n *ProgressNote) state() uint64 {
+	var texts [len(noteTexts)]string
+	for i, text := range n.texts() {
+		texts[i] = *text
+	}
+	flags := [...]bool{n.Has.Content, n.Has.Transcription, n.Has.Signed}
 	return creates.Hash(struct {
-		id, updated                            int64
-		name, transcription, analysis, patient string
-		beside                                 tolerant.Reference
-		Completion
-	}{n.ID, n.UpdatedAt.UnixNano(), n.Name, n.Transcription, n.Analysis, n.Patient.raw, tolerant.ReferenceBy(patientID, n.Extra.raw), n.Has})
+		id, updated int64
+		texts       [len(noteTexts)]string
+		patient     string
+		beside      tolerant.Reference
+		flags       [len(flagMembers)]bool
+	}{n.ID, n.UpdatedAt.UnixNano(), texts, n.Patient.raw, tolerant.ReferenceBy(patientID, n.Extra.raw), flags})
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {
@@ -193,10 +287,30 @@ func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) 
 }
 
 // sameTexts compares a written note with what was wanted, white space at the ends aside. A response may leave out the name,
-// and all texts.
-func sameTexts(want, got ProgressNote) bool {
-	return (got.Name == "" || sameText(want.Name, got.Name)) && (got.Transcription == "" && got.Analysis == "" ||
-		sameText(want.Transcription, got.Transcription) && sameText(want.Analysis, got.Analysis))
+// and all other texts.
+func sameTexts(want, got *ProgressNote) bool {
+	wanted := want.texts()
+	leftOut := got.leavesOut()
+	for i, text := range got.texts() {
+		if !leftOut[i] && !sameText(*wanted[i], *text) {
+			return false
+		}
+	}
+	return true
+}
+
+// leavesOut reports of each text whether a response does not show it: the name if it is empty, and the others if all of
+// them are.
+func (n *ProgressNote) leavesOut() (out [len(noteTexts)]bool) {
+	others := false
+	for i, text := range n.texts() {
+		out[i] = *text == ""
+		others = others || !noteTexts[i].required && *text != ""
+	}
+	for i := range out {
+		out[i] = out[i] && (noteTexts[i].required || !others)
+	}
+	return out
 }
 
 func sameText(a, b string) bool { return lines(strings.TrimSpace(a)) == lines(strings.TrimSpace(b)) }

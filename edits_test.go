@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -760,6 +761,197 @@ func TestIfUnchangedComparesEveryText(t *testing.T) {
 	}
 }
 
+// The response to a conditional write is compared in all that IfUnchanged compares. What it leaves out is not.
+func TestIfUnchanged_ComparesTheWrittenNote(t *testing.T) {
+	t.Parallel()
+	const (
+		texts = `"name":"Visit","transcription":"first words","analysis":"first thoughts"`
+		flags = `"has":{"content":true,"transcription":true,"signed":false}`
+		read  = `{"id":9,` + texts + `,` + flags + `,"patient":{"id":7},"updated_at":"2024-05-01T10:11:12Z"}`
+	)
+	signed := strings.Replace(flags, `"signed":false`, `"signed":true`, 1)
+	for name, tc := range map[string]struct {
+		sign, update bool // whether they are fine
+		response     string
+	}{
+		"as expected of Sign":            {true, false, texts + `,` + signed + `,"patient":{"id":7},"updated_at":"2024-05-01T10:11:13Z"`},
+		"as expected of Update":          {false, true, texts + `,` + flags + `,"patient":{"id":7},"updated_at":"2024-05-01T10:11:13Z"`},
+		"nothing but texts":              {true, true, texts},
+		"no texts":                       {true, true, `"name":"Visit"`},
+		"another patient":                {false, false, texts + `,"patient":{"id":8}`},
+		"another patient by number":      {false, false, texts + `,"patient_id":8`},
+		"two patients":                   {false, false, texts + `,"patient":{"id":7},"patient_id":8`},
+		"a patient without a number":     {false, false, texts + `,"patient":{"id":"synthetic"}`},
+		"no patient":                     {true, true, texts + `,"patient":null`},
+		"the analysis is gone":           {false, false, texts + `,"has":{"content":false,"transcription":true}`},
+		"some flags":                     {true, true, texts + `,"has":{"content":true}`},
+		"signed alone":                   {true, false, texts + `,"has":{"signed":true}`},
+		"the same time":                  {true, true, texts + `,"updated_at":"2024-05-01T10:11:12Z"`},
+		"a clock a little behind":        {true, true, texts + `,"updated_at":"2024-05-01T10:11:10Z"`},
+		"an earlier state":               {false, false, texts + `,"updated_at":"2024-05-01T09:11:12Z"`},
+		"an earlier time without a zone": {true, true, texts + `,"updated_at":"2024-05-01 05:11:12"`},
+	} {
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				return madeResponse(r, http.StatusOK, read), nil
+			}
+			return madeResponse(r, http.StatusOK, `{"id":9,`+tc.response+`}`), nil
+		})})
+		note, err := client.Notes.Get(t.Context(), 9)
+		require.NoError(t, err)
+		for _, condition := range []clinicaldoc.CallOption{clinicaldoc.IfUnchanged(note), clinicaldoc.IfVersion(note.Version())} {
+			_, err = client.Notes.Sign(t.Context(), 9, condition)
+			if errors.Is(err, clinicaldoc.ErrUnexpectedResponse) {
+				assert.Contains(t, tc.response, `"signed":false`, name) // and says so, with or without a condition
+			} else {
+				assertWritten(t, tc.sign, err, name+": Sign")
+			}
+			_, err = client.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Name: new("Visit")}, condition)
+			assertWritten(t, tc.update, err, name+": Update")
+		}
+		_, err = client.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Name: new("Visit")})
+		require.NoError(t, err, "without a condition nothing is compared")
+	}
+}
+
+// assertWritten wants no error, or a conflict that carries the note and says that the write was carried out.
+func assertWritten(t *testing.T, fine bool, err error, what string) {
+	t.Helper()
+	if fine {
+		assert.NoError(t, err, what)
+		return
+	}
+	conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
+	if !assert.True(t, ok, "%s: %v", what, err) {
+		return
+	}
+	assert.EqualValues(t, 9, conflict.Current.ID)
+	assert.Contains(t, err.Error(), "it was carried out", what)
+	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, what)
+}
+
+// A note that gets a patient between the read and the write is about somebody whom the caller has not seen.
+func TestIfUnchanged_NoticesANewPatient(t *testing.T) {
+	t.Parallel()
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		patient := `null`
+		if r.Method == http.MethodPut {
+			patient = `{"id":8}`
+		}
+		return madeResponse(r, http.StatusOK, `{"id":9,"name":"Visit","patient":`+patient+`,"updated_at":"2024-05-01T10:11:12Z"}`), nil
+	})})
+	note, err := client.Notes.Get(t.Context(), 9)
+	require.NoError(t, err)
+	_, err = client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(note))
+	assertWritten(t, false, err, "a new patient")
+}
+
+func TestConditions_OneAtATime(t *testing.T) {
+	t.Parallel()
+	note := &clinicaldoc.ProgressNote{ID: 9, Name: "Visit"}
+	unchanged := clinicaldoc.IfUnchanged(note)
+	version := clinicaldoc.IfVersion(note.Version())
+	for name, call := range edits() {
+		for _, two := range [][]clinicaldoc.CallOption{{unchanged, version}, {version, unchanged}, {version, version}, {unchanged, unchanged}} {
+			err := call(t.Context(), serve(t), two...)
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+			assert.Contains(t, err.Error(), "one condition")
+		}
+	}
+}
+
+// notCompared are the fields of a note that IfUnchanged leaves out, and why.
+var notCompared = map[string]string{
+	"Template":                 "what a note was made with does not change what it says",
+	"Audio":                    "its URL and times change with every read",
+	"TeamID":                   "of the record, not of what is reviewed",
+	"UserID":                   "who made the note",
+	"User":                     "who made the note, in more words",
+	"TranscriptionStartedAt":   "processing; its result is compared",
+	"TranscriptionCompletedAt": "processing; its result is compared",
+	"AnalysisStartedAt":        "processing; its result is compared",
+	"AnalysisCompletedAt":      "processing; its result is compared",
+	"ErrorState":               "processing; its result is compared",
+	"CreatedAt":                "it does not change",
+	"Extra":                    "members that are not described may be counters or times of reads; a patient_id among them is compared",
+}
+
+// A field that is added to ProgressNote is compared, or named above: nobody's change may go unnoticed by oversight.
+func TestVersion_CoversEveryFieldOrNamesIt(t *testing.T) {
+	t.Parallel()
+	note := clinicaldoc.ProgressNote{ID: 7, Name: "Visit", UpdatedAt: moment(1, 0)}
+	for field := range reflect.TypeFor[clinicaldoc.ProgressNote]().Fields() {
+		if !field.IsExported() {
+			continue
+		}
+		for _, change := range otherValues(t, field.Type) {
+			changed := note
+			reflect.ValueOf(&changed).Elem().FieldByIndex(field.Index).Set(change)
+			if notCompared[field.Name] == "" {
+				assert.NotEqual(t, note.Version(), changed.Version(), "%s is neither compared nor named as not compared", field.Name)
+			} else {
+				assert.Equal(t, note.Version(), changed.Version(), "%s is compared although it is named as not compared", field.Name)
+			}
+		}
+	}
+}
+
+// otherValues are values of a type, none of which a note of the test above has.
+func otherValues(t *testing.T, of reflect.Type) (values []reflect.Value) {
+	t.Helper()
+	switch reflect.Zero(of).Interface().(type) {
+	case int64:
+		return []reflect.Value{reflect.ValueOf(int64(8))}
+	case string:
+		return []reflect.Value{reflect.ValueOf("changed")}
+	case *string:
+		return []reflect.Value{reflect.ValueOf(new("changed"))}
+	case time.Time:
+		return []reflect.Value{reflect.ValueOf(moment(2, 0))}
+	case clinicaldoc.Object:
+		return []reflect.Value{reflect.ValueOf(object(t, `{"id":8}`))}
+	case *clinicaldoc.Template:
+		return []reflect.Value{reflect.ValueOf(&clinicaldoc.Template{ID: 8})}
+	case *clinicaldoc.AudioInfo:
+		return []reflect.Value{reflect.ValueOf(&clinicaldoc.AudioInfo{Size: 8})}
+	case clinicaldoc.Completion:
+		for field := range of.Fields() {
+			flags := reflect.New(of).Elem()
+			if field.Type.Kind() == reflect.Bool {
+				flags.FieldByIndex(field.Index).SetBool(true)
+				values = append(values, flags)
+			}
+		}
+		return values
+	}
+	require.Fail(t, "no value of this type is known here", "%s", of)
+	return nil
+}
+
+// The texts of a note and of an update are the same: a text that is added to one of them is added to the other.
+func TestUpdateNoteParams_HaveEveryTextOfANote(t *testing.T) {
+	t.Parallel()
+	var ofNote, ofParams []string
+	for field := range reflect.TypeFor[clinicaldoc.ProgressNote]().Fields() {
+		if field.Type.Kind() == reflect.String {
+			ofNote = append(ofNote, field.Name)
+		}
+	}
+	for field := range reflect.TypeFor[clinicaldoc.UpdateNoteParams]().Fields() {
+		if field.Type == reflect.TypeFor[*string]() {
+			ofParams = append(ofParams, field.Name)
+		}
+	}
+	assert.Equal(t, ofNote, ofParams)
+	for _, name := range ofNote {
+		var params clinicaldoc.UpdateNoteParams
+		reflect.ValueOf(&params).Elem().FieldByName(name).Set(reflect.ValueOf(new("\xff")))
+		_, err := serve(t).Notes.Update(t.Context(), 7, params)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		assert.Contains(t, err.Error(), "Notes.Update: "+name)
+	}
+}
+
 // sneakingTransport lets somebody change the transcription just before a write.
 type sneakingTransport struct{ noteServerTransport }
 
@@ -1127,8 +1319,7 @@ func TestIfVersion(t *testing.T) {
 	for _, request := range srv.Requests() {
 		assert.Equal(t, http.MethodGet, request.Method, "nothing was sent")
 	}
-	other := clinicaldoc.IfUnchanged(&clinicaldoc.ProgressNote{ID: id + 1}) // of two, the later one counts
-	signed, err := client.Notes.Sign(ctx, id, other, clinicaldoc.IfVersion(conflict.Current.Version()))
+	signed, err := client.Notes.Sign(ctx, id, clinicaldoc.IfVersion(conflict.Current.Version()))
 	require.NoError(t, err)
 	assert.True(t, signed.Has.Signed)
 

@@ -102,6 +102,7 @@ type scope struct {
 	attempts      int32 // that were sent
 	revokesItself bool  // the token that is sent begins with the id of the one to revoke, as those of many services do
 	yielded       error // the first that an iterator yielded
+	zoneless      bool  // a time of the latest note came without a zone
 
 	op   *operation       // of the latest request
 	edit *edit            // asked before what may have been carried out is retried; nil: nobody. Its error, as errAlreadyDone, ends the call

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -117,6 +118,11 @@ func (n ProgressNote) Flags() map[string]bool {
 		}
 	}
 	return flags
+}
+
+// deniesSigned reports whether the service says that the note is not signed, and knows what it says: another flag is set.
+func (n *ProgressNote) deniesSigned() bool {
+	return n.Has.any() && !n.Has.Signed && n.sentFlags().has(slices.Index(flagMembers[:], "signed"))
 }
 
 func (n *ProgressNote) sentFlags() flagSet {
@@ -316,16 +322,20 @@ func (n *ProgressNote) patient() tolerant.Reference {
 // texts has another version than the note. See [IfVersion].
 func (n ProgressNote) Version() string {
 	patient, named := n.PatientID()
-	texts := []string{n.Name, n.Transcription, n.Analysis, n.Patient.raw}
-	if named || namesNoPatient(&n) {
-		texts = texts[:3] // the number says it
+	texts := make([]string, 0, len(noteTexts)+1)
+	for _, text := range n.texts() {
+		texts = append(texts, *text)
 	}
-	hash, data := sha256.New(), make([]byte, 0, 256) // the texts may be long: they go by in pieces
+	if !named && !namesNoPatient(&n) { // else the number says it
+		texts = append(texts, n.Patient.raw)
+	}
+	hash := sha256.New()
+	data := make([]byte, 0, 256) // the texts may be long: they go by in pieces
 	for _, number := range [...]int64{n.ID, patient, n.UpdatedAt.UnixNano()} {
 		data = binary.BigEndian.AppendUint64(data, uint64(number)) //nolint:gosec // no number, but what tells one from another
 	}
-	for _, flag := range [...]bool{n.Has.Content, n.Has.Transcription, n.Has.Signed} {
-		data = strconv.AppendBool(data, flag)
+	for _, flag := range n.Has.flags() {
+		data = strconv.AppendBool(data, *flag)
 	}
 	for _, text := range texts {
 		text = lines(text)

@@ -1546,6 +1546,23 @@ func TestNilPointersPrint(t *testing.T) {
 	}
 }
 
+// What a value does not have is printed as nothing, and not as a panic that slog caught.
+func TestLogValue_OfValuesWithNilParts(t *testing.T) {
+	t.Parallel()
+	for _, value := range []any{
+		clinicaldoc.ConflictError{}, &clinicaldoc.ConflictError{}, &clinicaldoc.WaitError{ID: 7}, &clinicaldoc.WaitError{Err: &clinicaldoc.ConflictError{}},
+		clinicaldoc.OutcomeUnknownError{}, &clinicaldoc.OutcomeUnknownError{}, clinicaldoc.Error{}, clinicaldoc.ProgressNote{}, clinicaldoc.AudioSource{},
+		clinicaldoc.Page[clinicaldoc.ProgressNote]{}, clinicaldoc.Attempt{}, clinicaldoc.CreateNoteParams{}, clinicaldoc.Response{},
+	} {
+		var text, encoded strings.Builder
+		slog.New(slog.NewTextHandler(&text, nil)).InfoContext(t.Context(), "m", "value", value)
+		slog.New(slog.NewJSONHandler(&encoded, nil)).InfoContext(t.Context(), "m", "value", value)
+		for _, logged := range []string{text.String(), encoded.String(), fmt.Sprintf("%v", value)} {
+			assert.NotContains(t, strings.ToLower(logged), "panic", "%T", value)
+		}
+	}
+}
+
 // failures are errors of many origins, each of which had a canary at hand.
 func failures(t *testing.T) map[string]error {
 	t.Helper()

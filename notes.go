@@ -335,7 +335,7 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
 		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
-		if err == nil && note.Has.any() && !note.Has.Signed {
+		if err == nil && note.deniesSigned() {
 			err = maybeDone(&callError{op: signNote, detail: "the service accepted it, and says that the note is not signed", causes: []error{ErrUnexpectedResponse}})
 		}
 		if mayBeExplained(err) {
@@ -389,6 +389,7 @@ func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, erro
 // fillNote is the note's fill, and keeps with the response whether times have zones.
 func (s *scope) fillNote(n *ProgressNote, d *jsonscan.Decoder) {
 	n.fill(d)
+	s.zoneless = d.Zoneless
 	if s.options.response != nil {
 		s.options.response.zoneless = d.Zoneless
 	}

@@ -91,3 +91,34 @@ func TestADiskThatRefusesLeavesTheSnapshotAsItWas(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+// Some file systems sync no folders. What is saved there is in the file, as durable as it gets.
+func TestSave_FolderThatCannotBeSynced(t *testing.T) {
+	t.Parallel()
+	const path = "/notes.snapshot"
+	for failure, saved := range map[error]bool{syscall.EINVAL: true, syscall.ENOTSUP: true, syscall.EACCES: true, syscall.EIO: false} {
+		srv := newServer(t, clinicaldoctest.Variant{})
+		srv.AddNote(clinicaldoctest.Note{})
+		d := disktest.New()
+		mounted := d.Mount(func(op string) error {
+			if op == disktest.SyncDir {
+				return failure
+			}
+			return nil
+		})
+		s, err := snapshot.Open(disk.With(t.Context(), mounted), client(srv), path, clinicaldoc.ListNotesParams{})
+		require.NoError(t, err)
+		requireLook(t, s, "new 1 complete")
+		err = s.Save()
+		if saved {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, failure)
+			assert.Contains(t, err.Error(), "the file was replaced")
+			assert.NotContains(t, err.Error(), "cannot be written")
+		}
+		now, _ := d.Content(path)
+		assert.Contains(t, string(now), "end 1")
+		require.NoError(t, s.Close())
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
@@ -213,7 +214,8 @@ func (s *Snapshot) holds(note *clinicaldoc.ProgressNote) bool {
 	return s.params.PatientID == 0 || !named || patient == s.params.PatientID
 }
 
-// Save keeps in the file what was seen, whole or not at all. In memory alone it does nothing.
+// Save keeps in the file what was seen, whole or not at all. In memory alone it does nothing. An error after the file was
+// replaced says so; it means that a power cut may bring back the one before.
 func (s *Snapshot) Save() error {
 	if s.path == "" {
 		return nil
@@ -226,6 +228,10 @@ func (s *Snapshot) Save() error {
 	text.WriteString(s.end() + "\n")
 	if err := s.replace(text.Bytes()); err != nil {
 		return fail("the file cannot be written: "+redact.Cause(err), err)
+	}
+	if err := s.syncFolder(); err != nil {
+		return fail("the file was replaced, but its folder cannot be synced, so a power cut may bring back the one before; "+
+			"save again: "+redact.Cause(err), err)
 	}
 	return nil
 }
@@ -259,7 +265,16 @@ func (s *Snapshot) replace(text []byte) error {
 		_ = s.fs.Remove(next)
 		return err
 	}
-	return s.fs.SyncDir(filepath.Dir(s.path))
+	return nil
+}
+
+// syncFolder makes the file's name durable. Some file systems cannot do it; the name is then as durable as it gets.
+func (s *Snapshot) syncFolder() error {
+	err := s.fs.SyncDir(filepath.Dir(s.path))
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 // Close lets go of the file; what was not saved is lost. It may be called twice.
