@@ -21,8 +21,9 @@ import (
 // LF), flags, patient and updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note
 // as it is now. Read the note with Get: rows of a list may leave texts out, and then differ.
 //
-// The service has no conditional requests, so that somebody's change between that read and the write goes unnoticed
-// there; the note that comes back from the write is compared too, and a surprise is a [*ConflictError] as well.
+// The service has no conditional requests, so a change between that read and the write cannot be prevented. The note that
+// comes back from the write is compared too. If it names another patient, or has other texts, other flags or an earlier
+// updated_at than expected, the error is a [*ConflictError] that carries it. What a response leaves out is not compared.
 //
 // A nil note, a note with another id than the one to change, a second condition, and any other method are
 // [ErrInvalidArgument].
@@ -59,8 +60,8 @@ func condition(name, wrong string, id int64, version string) CallOption {
 }
 
 // ConflictError says that a note is not what the caller read or wrote. It matches [ErrConflict]. Whether anything was
-// sent is in its text; if that may be, it matches [ErrOutcomeUnknown] too. A created note that names another patient than
-// was asked for is one as well, and then matches [ErrPatientMismatch].
+// sent is in its text; if that may be, it matches [ErrOutcomeUnknown] too. If a note that was created or written names
+// another patient than expected, it also matches [ErrPatientMismatch].
 type ConflictError struct {
 	Current *ProgressNote // as the service has it now
 	Err     error         // what else is known; may be nil

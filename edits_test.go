@@ -1330,3 +1330,32 @@ func TestIfVersion(t *testing.T) {
 		require.ErrorIs(t, wrong, clinicaldoc.ErrInvalidArgument)
 	}
 }
+
+// Whether members that are not described were written can be told only by the note's own.
+func TestUpdate_LostResponseWithExtra(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		echoed string // by the read after the lost response
+		puts   int
+	}{
+		"carried out":                       {`"status":"final"`, 1},
+		"not carried out":                   {`"status":"draft"`, 2},
+		"the service does not give it back": {`"team_id":1`, 2},
+	} {
+		puts := 0
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			note := `{"id":7,"name":"n","analysis":"a","updated_at":"2024-05-01T10:11:12Z",` + tc.echoed + `}`
+			if r.Method == http.MethodPut {
+				puts++
+				_, _ = io.Copy(io.Discard, r.Body)
+				if puts == 1 {
+					return nil, io.ErrUnexpectedEOF
+				}
+			}
+			return madeResponse(r, http.StatusOK, note), nil
+		})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}))
+		_, err := client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{Extra: map[string]any{"status": "final"}})
+		require.NoError(t, err, name)
+		assert.Equal(t, tc.puts, puts, name)
+	}
+}

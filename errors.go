@@ -73,7 +73,8 @@ var (
 	ErrSizeMismatch = download.ErrSizeMismatch
 	// ErrStalled: an attempt was given up because nothing moved for the time of [WithStallTimeout].
 	ErrStalled = exchange.ErrStalled
-	// ErrPatientMismatch: a list filtered by patient returned a row that is, or may be, another patient's.
+	// ErrPatientMismatch: a row of a list filtered by patient, or a note that was created or written, is or may be another
+	// patient's.
 	ErrPatientMismatch = redact.New("patient mismatch")
 	// ErrInUse: another call, perhaps of another process, works on the same file; later it may be free.
 	ErrInUse = redact.New("in use")

@@ -1118,3 +1118,28 @@ func TestAMissingRecordingIsExplained(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, path, missing.Path)
 }
+
+func TestExtra_OfAnError(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"message":"m","errors":{"name":["required"]}}`:            `null`,
+		`{"message":"m","code":"E17","retry":{"after": 5}}`:         `{"code":"E17","retry":{"after":5}}`,
+		`{"message":{"text":"m"}}`:                                  `{"message":{"text":"m"}}`,
+		`{"message":"m","errors":[{"code":"E17"}]}`:                 `{"errors":[{"code":"E17"}]}`,
+		`{"message":"m","errors":{"name":[{"code":"E17"}]}}`:        `{"errors":{"name":[{"code":"E17"}]}}`,
+		`{"message":"m","errors":{"name":"required","files.0":[]}}`: `null`,
+		`{"message":"m","errors":null}`:                             `null`,
+		`{"message":"m","errors":[]}`:                               `null`,
+		`{"code":"E17","cut":"of`:                                   `{"code":"E17"}`,
+		`<html>`:                                                    `null`,
+		`[1]`:                                                       `null`,
+		``:                                                          `null`,
+		`{"errors":{"name":[` + strings.Repeat(`"m",`, 20) + `"the 21st"]}}`: `{"errors":{"name":[` + strings.Repeat(`"m",`, 20) + `"the 21st"]}}`,
+	} {
+		_, err := serve(t, call{url: "/v1/progress-notes/7", status: http.StatusUnprocessableEntity, response: body}).Notes.Get(t.Context(), 7)
+		answered, ok := errors.AsType[*clinicaldoc.Error](err)
+		require.True(t, ok, body)
+		assert.Equal(t, object(t, want), answered.Extra, body)
+		checkStored(t, *answered)
+	}
+}

@@ -933,3 +933,73 @@ func TestAudioFileRefusals(t *testing.T) {
 	_, err := clinicaldoc.AudioFile(filepath.Join(folder, "secret.wav"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+func TestCreate_ExtraIsSentAsFurtherParts(t *testing.T) {
+	t.Parallel()
+	params := clinicaldoc.CreateNoteParams{
+		Name: "Visit", PatientID: 5, Audio: clinicaldoc.AudioBytes("a.wav", []byte("RIFF")),
+		Extra: map[string]string{"language": "de", "encounter[id]": "17", "empty": "", "note text": "a\r\n--b"},
+	}
+	client := serve(t, call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: checkParts(
+		part{`form-data; name="file"; filename="a.wav"`, "audio/wav", "RIFF"},
+		part{`form-data; name="name"`, "", "Visit"},
+		part{`form-data; name="patient_id"`, "", "5"},
+		part{`form-data; name="empty"`, "", ""},
+		part{`form-data; name="encounter[id]"`, "", "17"},
+		part{`form-data; name="language"`, "", "de"},
+		part{`form-data; name="note text"`, "", "a\r\n--b"},
+	)})
+	_, err := client.Notes.Create(t.Context(), params)
+	require.NoError(t, err)
+	assert.Len(t, params.Extra, 4)
+}
+
+// PHP reads "patient id", "patient.id" and "patient_id[0]" as patient_id: such a part would make the note another patient's.
+func TestCreate_RejectsUnsendableExtra(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"", "name", "patient_id", "prompt_id", "file", "Patient_ID", "patient.id", "patient id", " patient_id", "patient_id[0]", "file[]", "name[first]",
+		"_method", "_METHOD", "a\"b", "a'b", "a\r\nX-Injected: yes", "a\x00", "a\x7f", "\xff", "[", strings.Repeat("x", 300),
+	} {
+		_, err := serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", Extra: map[string]string{"language": "de", name: canary}})
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%q", name)
+		assert.Contains(t, err.Error(), "Notes.Create: Extra")
+		assert.NotContains(t, err.Error(), canary)
+	}
+	_, err := serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Extra: map[string]string{"language": "\xff"}})
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+}
+
+// The parts of a form are read back as the standard library reads them: each under its name, with its value.
+func FuzzCreateExtra(f *testing.F) {
+	f.Add("language", "de")
+	f.Add("a\"b", "x")
+	f.Add("patient id", "8")
+	f.Add("encounter[id]", "a\r\n--b")
+	f.Add("n\\a", "\x00")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		parts := map[string]string{}
+		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+			_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+			require.NoError(t, err)
+			for reader := multipart.NewReader(r.Body, params["boundary"]); ; {
+				p, err := reader.NextPart()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				content, err := io.ReadAll(p)
+				require.NoError(t, err)
+				parts[p.FormName()] = string(content)
+			}
+			return answerWith(http.StatusCreated, "application/json", []byte(smallNote))(r)
+		})
+		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 5, Extra: map[string]string{name: value}})
+		if err != nil {
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+			require.Empty(t, parts, "nothing was sent")
+			return
+		}
+		require.Equal(t, map[string]string{"name": "Visit", "patient_id": "5", name: value}, parts)
+	})
+}

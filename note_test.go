@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -1742,5 +1743,196 @@ func TestNoMemberOfAnErrorsChainPrintsSecrets(t *testing.T) {
 			encoded.Write(text)
 			assertSilent(t, encoded.String(), name+" JSON")
 		})
+	}
+}
+
+// sentDocuments are what a service of this kind may send, with members that the description does not show at every level.
+var sentDocuments = map[string]string{
+	"note": `{"id":7,"name":"Visit","transcription":"words","analysis":"thoughts","severity":{"level": 3},"patient":{"id":5,"tags":[]},
+		"template":{"id":11,"name":"SOAP","description":"Four parts","locale":"en","sections":[{"title":"S"}]},
+		"audio":{"duration":61.25,"bitrate":128000,"size":980123,"uploaded_at":"2024-05-01T10:00:01.000001Z",
+		"expires_at":"2024-06-01T10:00:02Z","file_url":"https://storage.clinic.test/7.wav?signature=s","codec":"opus","channels":2},
+		"has":{"content":true,"transcription":true,"signed":false,"letter":true,"locked":null},
+		"team_id":3,"user_id":22,"user":{"id":22},"error_state":null,"created_at":"2024-05-01T10:00:07Z","updated_at":"2024-05-01T10:00:08Z"}`,
+	"token": `{"id":1,"name":"ward-pc","abilities":["*"],"expires_at":null,"tokenable_id":22,
+		"created_at":"2024-05-01T10:00:00.123456Z","last_used_at":"2024-05-02T11:00:00.654321Z"}`,
+	"user": `{"id":22,"name":"Test User","email":"user@clinic.test","roles":["clinician"],"current_team":{"id":3},
+		"created_at":"2024-05-01T10:00:01Z","updated_at":"2024-05-01T10:00:02Z"}`,
+	"template":   `{"id":11,"name":"SOAP","description":"Four parts","locale":"en"}`,
+	"audio":      `{"size":5,"codec":"opus","waveform":[0.5,0.25]}`,
+	"completion": `{"content":true,"transcription":false,"signed":false,"letter":true}`,
+}
+
+func TestExtra_EveryRecordGivesBackWhatCame(t *testing.T) {
+	t.Parallel()
+	for name, target := range map[string]any{
+		"note": new(clinicaldoc.ProgressNote), "token": new(clinicaldoc.Token), "user": new(clinicaldoc.User),
+		"template": new(clinicaldoc.Template), "audio": new(clinicaldoc.AudioInfo), "completion": new(clinicaldoc.Completion),
+	} {
+		require.NoError(t, json.Unmarshal([]byte(sentDocuments[name]), target), name)
+		encoded, err := json.Marshal(target)
+		require.NoError(t, err, name)
+		assert.JSONEq(t, sentDocuments[name], string(encoded), name)
+		byValue, err := json.Marshal(reflect.ValueOf(target).Elem().Interface())
+		require.NoError(t, err, name)
+		assert.Equal(t, string(encoded), string(byValue), name)
+	}
+}
+
+func TestExtra_IsReadAtEveryLevel(t *testing.T) {
+	t.Parallel()
+	note, err := get(t, sentDocuments["note"])
+	require.NoError(t, err)
+	assert.Equal(t, object(t, `{"severity":{"level":3}}`), note.Extra)
+	assert.Equal(t, object(t, `{"locale":"en","sections":[{"title":"S"}]}`), note.Template.Extra)
+	assert.Equal(t, object(t, `{"codec":"opus","channels":2}`), note.Audio.Extra)
+	assert.Equal(t, object(t, `{"letter":true,"locked":null}`), note.Has.Extra)
+	assertRoundTrip(t, *note)
+	assertRoundTrip(t, *note.Template)
+	assertRoundTrip(t, *note.Audio)
+	assertRoundTrip(t, note.Has)
+
+	page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + sentDocuments["note"] + `,` + sentDocuments["note"] + `]`}).
+		Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+	require.NoError(t, err)
+	assert.Equal(t, []clinicaldoc.ProgressNote{*note, *note}, page.Items)
+}
+
+func TestExtra_ReplacesNoDescribedMember(t *testing.T) {
+	t.Parallel()
+	extra := object(t, `{"id":8,"\u0069d":9,"name":"other","size":9,"content":true,"email":"x","file_url":"x","kept":[1]}`)
+	for name, value := range map[string]any{
+		`{"id":7,"name":"n","kept":[1],"size":9,"content":true,"email":"x","file_url":"x"}`:                                           clinicaldoc.Token{ID: 7, Name: "n", Extra: extra},
+		`{"id":7,"name":"n","email":"","kept":[1],"size":9,"content":true,"file_url":"x"}`:                                            clinicaldoc.User{ID: 7, Name: "n", Extra: extra},
+		`{"id":7,"name":"n","kept":[1],"size":9,"content":true,"email":"x","file_url":"x" }`:                                          clinicaldoc.Template{ID: 7, Name: "n", Extra: extra},
+		`{"size":7,"id":9,"name":"other","content":true,"email":"x","kept":[1]}`:                                                      clinicaldoc.AudioInfo{Size: 7, Extra: extra},
+		`{"content":false,"transcription":false,"signed":false,"id":9,"name":"other","size":9,"email":"x","file_url":"x","kept":[1]}`: clinicaldoc.Completion{Extra: extra},
+	} {
+		encoded, err := json.Marshal(value)
+		require.NoError(t, err)
+		assert.JSONEq(t, name, string(encoded), "%T", value)
+	}
+	for _, wrong := range []string{`5`, `"secret"`, `[1]`} {
+		extra := object(t, wrong)
+		for _, value := range []any{
+			clinicaldoc.Token{Extra: extra}, clinicaldoc.User{Extra: extra}, clinicaldoc.Template{Extra: extra},
+			clinicaldoc.AudioInfo{Extra: extra}, clinicaldoc.Completion{Extra: extra}, clinicaldoc.ProgressNote{Has: clinicaldoc.Completion{Extra: extra}},
+		} {
+			_, err := json.Marshal(value)
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%T", value)
+			assert.NotContains(t, err.Error(), "secret")
+		}
+	}
+}
+
+// A flag that the service did not send is false, as one that it sent as false. Encoding the note tells them apart, and so
+// does Flags.
+func TestFlags_TellAbsentFromFalse(t *testing.T) {
+	t.Parallel()
+	for has, want := range map[string]map[string]bool{
+		``:                                      {},
+		`"has":null`:                            {},
+		`"has":[]`:                              {},
+		`"has":{"content":null}`:                {},
+		`"has":{"letter":true}`:                 {},
+		`"has":{"signed":false}`:                {"signed": false},
+		`"has":{"content":true}`:                {"content": true},
+		`"has":{"content":true,"signed":false}`: {"content": true, "signed": false},
+		`"has":{"content":false,"transcription":false,"signed":false}`: {"content": false, "transcription": false, "signed": false},
+		`"has":{"content":true,"transcription":true,"signed":false}`:   {"content": true, "transcription": true, "signed": false},
+		`"has":{"content":1,"transcription":"0","signed":""}`:          {"content": true, "transcription": false, "signed": false},
+	} {
+		note, err := get(t, withField(`"team_id":1`+strings.TrimSuffix(","+has, ",")))
+		require.NoError(t, err, has)
+		assert.Equal(t, want, note.Flags(), has)
+		assertRoundTrip(t, *note)
+		var back struct{ Has map[string]any }
+		require.NoError(t, json.Unmarshal([]byte(asJSON(t, note)), &back))
+		for _, flag := range []string{"content", "transcription", "signed"} {
+			value, sent := want[flag]
+			written, isWritten := back.Has[flag]
+			assert.Equal(t, sent, isWritten, "%s: %s", has, flag)
+			assert.True(t, !sent || written == value, "%s: %s", has, flag)
+		}
+		note.Has.Signed = true
+		assert.True(t, note.Flags()["signed"], "what the program sets is written")
+		assert.Contains(t, asJSON(t, note), `"signed":true`)
+	}
+	constructed := clinicaldoc.ProgressNote{ID: 7, Has: clinicaldoc.Completion{Content: true}}
+	assert.Equal(t, map[string]bool{"content": true, "transcription": false, "signed": false}, constructed.Flags())
+	assert.Empty(t, clinicaldoc.ProgressNote{ID: 7}.Flags())
+}
+
+// FuzzRoundTrip wants every member of a record to be in what is encoded, at every level: the undescribed ones as they came,
+// the described ones with a value that reads as the same.
+func FuzzRoundTrip(f *testing.F) {
+	for _, document := range sentDocuments {
+		f.Add([]byte(document))
+	}
+	for _, seed := range []string{
+		fullNote, richNote, smallNote, "{}", `{"has":{"signed":false}}`, `{"has":{"content":true,"x":{"y":[1]}},"audio":{"":0},"template":{"\u0061":"<"}}`,
+		`{"template":{"x":1},"template":{"y":2}}`, `{"has":{"x":1},"has":{"content":true}}`, `{"audio":{"x":1},"audio":null}`,
+		`{"id":7,"abilities":["*"],"expires_at":"2024-05-01","x":"` + "\u2028" + `"}`, "{\"x\":\"\xff\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, document []byte) {
+		tooDeep := bytes.Count(document, []byte("["))+bytes.Count(document, []byte("{")) > 900
+		if tooDeep || !json.Valid(document) || repeatsKeys(json.NewDecoder(bytes.NewReader(document))) {
+			t.Skip("encoding/json, which compares, keeps one of two members and knows no limit of depth")
+		}
+		givesBack[clinicaldoc.Token](t, document, nil)
+		givesBack[clinicaldoc.User](t, document, nil)
+		givesBack[clinicaldoc.Template](t, document, nil)
+		givesBack[clinicaldoc.AudioInfo](t, document, nil)
+		givesBack[clinicaldoc.Completion](t, document, nil)
+		givesBack[clinicaldoc.ProgressNote](t, document, map[string]reflect.Type{
+			"template": reflect.TypeFor[clinicaldoc.Template](), "audio": reflect.TypeFor[clinicaldoc.AudioInfo](), "has": reflect.TypeFor[clinicaldoc.Completion](),
+		})
+	})
+}
+
+// givesBack decodes and encodes a document as T.
+func givesBack[T any](t *testing.T, document []byte, parts map[string]reflect.Type) {
+	t.Helper()
+	var value, back T
+	if json.Unmarshal(document, &value) != nil {
+		return
+	}
+	encoded, err := json.Marshal(value)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(encoded, &back))
+	require.Equal(t, value, back, "what is described reads as the same")
+	requireUndescribed(t, reflect.TypeFor[T](), document, encoded)
+	for member, part := range parts {
+		requireUndescribed(t, part, memberOf(document, member), memberOf(encoded, member))
+	}
+}
+
+func memberOf(document []byte, name string) []byte {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(document, &members)
+	return members[name]
+}
+
+// requireUndescribed wants the members of an object that have no field in the type.
+func requireUndescribed(t *testing.T, record reflect.Type, document, encoded []byte) {
+	t.Helper()
+	described := map[string]bool{}
+	for field := range record.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		described[name] = true
+	}
+	var sent, written map[string]json.RawMessage
+	if json.Unmarshal(document, &sent) != nil {
+		return
+	}
+	if len(encoded) > 0 {
+		require.NoError(t, json.Unmarshal(encoded, &written))
+	}
+	for name, value := range sent {
+		if !described[name] {
+			require.Equal(t, asJSON(t, value), asJSON(t, written[name]), "%s: %s", record, name)
+		}
 	}
 }

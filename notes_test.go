@@ -1215,3 +1215,44 @@ func TestCreateOnce_ManyAtOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestUpdate_ExtraIsSentAsFurtherMembers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		params clinicaldoc.UpdateNoteParams
+		want   string
+	}{
+		{clinicaldoc.UpdateNoteParams{Name: new("n"), Extra: map[string]any{"status": "draft", "tags": []string{"<a>"}}}, `{"name":"n","status":"draft","tags":["<a>"]}`},
+		{clinicaldoc.UpdateNoteParams{Extra: map[string]any{"status": nil}}, `{"status":null}`},
+		{clinicaldoc.UpdateNoteParams{Extra: map[string]any{}}, `{}`},
+	} {
+		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", response: smallNote, checkBody: func(t *testing.T, _ string, body []byte) {
+			t.Helper()
+			assert.JSONEq(t, tc.want, string(body))
+		}})
+		_, err := client.Notes.Update(t.Context(), 7, tc.params)
+		require.NoError(t, err)
+	}
+}
+
+func TestUpdate_RejectsUnsendableExtra(t *testing.T) {
+	t.Parallel()
+	circle := map[string]any{}
+	circle["again"] = circle
+	for name, extra := range map[string]map[string]any{
+		"name": {"name": canary}, "transcription": {"transcription": canary}, "analysis": {"Analysis": canary}, "no name": {"": canary},
+		"key": {"\xff": canary}, "text": {"status": "\xff"}, "nested text": {"status": map[string]any{"a": []any{"\xff"}}},
+		"chan": {"status": make(chan int)}, "func": {"status": func() {}}, "circle": circle,
+		"failing": {"status": unencodable{}},
+	} {
+		_, err := serve(t).Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{Analysis: new("a"), Extra: extra})
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
+		assert.Contains(t, err.Error(), "Notes.Update: Extra")
+		assert.NotContains(t, err.Error(), canary)
+	}
+}
+
+// unencodable is a value of a caller's that cannot be encoded, and says why in words that must not be printed.
+type unencodable struct{}
+
+func (unencodable) MarshalJSON() ([]byte, error) { return nil, errors.New(canary) }

@@ -1502,3 +1502,26 @@ func BenchmarkTextOfManyErrors(b *testing.B) {
 		}
 	}
 }
+
+func TestExtra_OfAPage(t *testing.T) {
+	t.Parallel()
+	const rows = `[{"id":1,"name":"n"}]`
+	for answer, want := range map[string]string{
+		`{"data":` + rows + `}`: `null`,
+		rows:                    `null`,
+		`{"data":` + rows + `,"meta":{"current_page":1,"last_page":1,"per_page":"15","total":1},"links":[]}`: `null`,
+		`{"data":` + rows + `,"links":{"first":"https://a.test/?page=1","last":null,"prev":null,"next":"https://a.test/?page=2"},
+		"meta":{"current_page":1,"from":1,"last_page":1,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"https://a.test","to":1,"total":1}}`: `{"first":"https://a.test/?page=1",
+		"last":null,"prev":null,"next":"https://a.test/?page=2","from":1,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"https://a.test","to":1}`,
+		`{"data":` + rows + `,"meta":{"path":"p","next_cursor":null,"prev_cursor":"abc"}}`:                     `{"path":"p","prev_cursor":"abc"}`,
+		`{"current_page":1,"data":` + rows + `,"from":1,"next_page_url":null,"to":1,"warnings":["synthetic"]}`: `{"from":1,"to":1,"warnings":["synthetic"]}`,
+		`{"data":` + rows + `,"meta":{"total":"many"}}`:                                                        `{"total":"many"}`,
+	} {
+		page, err := serve(t, call{url: "/v1/progress-notes", response: answer}).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		require.NoError(t, err, answer)
+		encoded, err := json.Marshal(page.Meta.Extra)
+		require.NoError(t, err)
+		assert.JSONEq(t, want, string(encoded), answer)
+		assertRoundTrip(t, page.Meta)
+	}
+}

@@ -2,6 +2,7 @@ package guards_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"go/format"
 	"go/token"
 	"io/fs"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 )
 
@@ -293,4 +295,24 @@ func TestDocumentsNameTheSameTestCommand(t *testing.T) {
 		assert.Regexp(t, `(?m)^\s*`+regexp.QuoteMeta(checks[1])+`( +#.*)?$`, read(name), name)
 	}
 	assert.Contains(t, read(".github/workflows/ci.yml"), "- run: "+checks[1]+"\n")
+}
+
+// Whoever looks for a member of the description finds in the table how a program reads and sends it.
+func TestGapsPage_ListsEveryDescribedMember(t *testing.T) {
+	t.Parallel()
+	_, section, found := strings.Cut(documents(t)["docs/gaps.md"], "## Every member")
+	require.True(t, found)
+	table, _, _ := strings.Cut(section, "\n## ")
+	var described struct {
+		Components struct {
+			Schemas map[string]struct{ Properties map[string]json.RawMessage }
+		}
+	}
+	require.NoError(t, json.Unmarshal(description.OpenAPI, &described))
+	require.Contains(t, described.Components.Schemas, "ProgressNote")
+	for schema, members := range described.Components.Schemas {
+		for member := range members.Properties {
+			assert.Contains(t, table, "`"+member+"`", "%s has a member that the table lacks", schema)
+		}
+	}
 }
