@@ -134,12 +134,13 @@ const doName = "Do"
 
 // Do calls an endpoint that this package has no method for, with token, limits, retries and typed errors as all others.
 //
-// The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A body of type []byte or
-// [io.Reader] is sent as it is, with the Content-Type that [WithHeader] gives it or application/octet-stream, and a reader that
-// does not tell its Len in chunks, and once; any other body but nil is sent as JSON. A non-nil out must be a pointer to a type that
-// JSON can be stored in, and receives the response as [json.Unmarshal] does; then a response without a JSON body is [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT
-// and DELETE are retried after transient failures; any other method only when the service cannot have acted, else the error is
-// an [*OutcomeUnknownError].
+// The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A body of type []byte
+// or [io.Reader] is sent as it is, with the Content-Type that [WithHeader] gives it or application/octet-stream, and
+// a reader that does not tell its Len in chunks, and once; any other body but nil is sent as JSON. A non-nil out must
+// be a pointer to a type that JSON can be stored in, and receives the response as [json.Unmarshal] does; then a
+// response without a JSON body is [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are retried after
+// transient failures; any other method only when the service cannot have acted, else the error is an
+// [*OutcomeUnknownError].
 //
 // Errors, logs, spans and metrics show the path as [WithRoute] says, else a version, one segment of lower-case letters, and {} for
 // each segment behind it: a name may stand there.
@@ -190,8 +191,8 @@ func unmarshalsItself(t reflect.Type) bool {
 	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
 }
 
-// fillable reports whether json.Unmarshal can store something in the value. A type in seen is looked at already. Fields of
-// a struct do not count: the response need not have them.
+// fillable reports whether json.Unmarshal can store something in the value. Types in seen are being looked at already.
+// Fields of a struct do not count: the response need not have them.
 func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
 	t := v.Type()
 	if seen[t] || unmarshalsItself(t) {

@@ -21,9 +21,10 @@ import (
 // LF), flags, patient and updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note
 // as it is now. Read the note with Get: rows of a list may leave texts out, and then differ.
 //
-// The service has no conditional requests, so a change between that read and the write cannot be prevented. The note that
-// comes back from the write is compared too. If it names another patient, or has other texts, other flags or an earlier
-// updated_at than expected, the error is a [*ConflictError] that carries it. What a response leaves out is not compared.
+// The service has no conditional requests, so a change between that read and the write cannot be prevented. The note
+// that comes back from the write is compared too. If it names another patient, or has other texts, other flags or an
+// earlier updated_at than expected, the error is a [*ConflictError] that carries it. What a response leaves out is not
+// compared.
 //
 // A nil note, a note with another id than the one to change, a second condition, and any other method are
 // [ErrInvalidArgument].
@@ -158,8 +159,8 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	var response Response
 	current, err := e.client.Notes.Get(ctx, e.id, e.options.inherited(), WithResponse(&response))
 	switch {
-	case mayHaveActed && e.op == deleteNote && errors.Is(err, ErrNotFound) && !changedSince(e.read.CreatedAt, e.began.Add(-time.Minute), e.readBy):
-		return errAlreadyDone // and no replica that has not got it yet
+	case mayHaveActed && e.isDeleted(err):
+		return errAlreadyDone
 	case err != nil:
 		return &callError{op: e.op, detail: "not retried, as the note cannot be read: " + redact.Cause(err), causes: []error{lost.Err, err}}
 	case mayHaveActed && e.isDone(current):
@@ -173,6 +174,12 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
 	}
 	return nil
+}
+
+// isDeleted reports whether a read that failed shows that the note is deleted, and not that a replica lacks it still.
+func (e *edit) isDeleted(err error) bool {
+	justBefore := e.began.Add(-time.Minute)
+	return e.op == deleteNote && errors.Is(err, ErrNotFound) && !changedSince(e.read.CreatedAt, justBefore, e.readBy)
 }
 
 // changedSince reports whether a note may have been changed since then, by our clock or by the service's, which told when it was.
@@ -210,7 +217,8 @@ func (e *edit) compareWritten(note *ProgressNote) error {
 		want.Has.Signed = true
 	}
 	changed := func(what redact.Text, cause error) error {
-		return e.conflict(note, "it was carried out, but the note that came back "+what+": the service or somebody changed it", cause)
+		const before, after = "it was carried out, but the note that came back ", ": the service or somebody changed it"
+		return e.conflict(note, before+what+after, cause)
 	}
 	switch {
 	case !samePatient(&want, note):
@@ -225,8 +233,8 @@ func (e *edit) compareWritten(note *ProgressNote) error {
 	return nil
 }
 
-// isOlder reports whether a written note was changed before the one that was read. The clocks of a service's machines may
-// differ a little. A time without a zone may be hours off.
+// isOlder reports whether a written note was changed before the one that was read. The clocks of a service's machines
+// may differ a little. A time without a zone may be hours off.
 func (e *edit) isOlder(written *ProgressNote) bool {
 	const clocksDiffer = time.Minute
 	if e.zoneless || e.readBy.zoneless || written.UpdatedAt.IsZero() {

@@ -435,7 +435,8 @@ func (e *Error) fillFields(d *jsonscan.Decoder) (complete bool) {
 	return complete
 }
 
-// fieldMessages reads a field's messages, a list of texts or a single one, and reports whether these are all that there is.
+// fieldMessages reads a field's messages, a list of texts or a single one, and reports whether these are all that there
+// is.
 func fieldMessages(d *jsonscan.Decoder) (messages []string, complete bool) {
 	messages = []string{}
 	add := func() bool {

@@ -283,8 +283,8 @@ func (p *CreateNoteParams) extraParts() ([]string, error) {
 // describedParts are the parts with a field, and what would turn the request into another one for some frameworks.
 var describedParts = []string{"", "name", "patient_id", "prompt_id", "file", "_method"}
 
-// formField is the field that a service may take a part's name for: PHP reads "patient.id", "patient id" and "patient_id[0]"
-// as patient_id, and others do not care about case.
+// formField is the field that a service may take a part's name for: PHP reads "patient.id", "patient id" and
+// "patient_id[0]" as patient_id, and others do not care about case.
 func formField(name string) string {
 	name, _, _ = strings.Cut(strings.TrimLeft(name, " "), "[")
 	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_").Replace(name))

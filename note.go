@@ -84,9 +84,9 @@ func (c *Completion) any() bool { return c.Content || c.Transcription || c.Signe
 // flagMembers are the names of the flags.
 var flagMembers = [...]string{"content", "transcription", "signed"}
 
-// flagSet is a set of flags, a bit for each of flagMembers. In a note it is empty in two usual cases: the service sent no
-// flag, and none is set; it sent all of them, and one at least is set. A note that a program constructs is then like one
-// that was read.
+// flagSet is a set of flags, a bit for each of flagMembers. In a note it is empty in two usual cases: the service
+// sent no flag, and none is set; it sent all of them, and one at least is set. A note that a program constructs is
+// then like one that was read.
 type flagSet uint8
 
 const (
@@ -96,8 +96,8 @@ const (
 
 func (s flagSet) has(flag int) bool { return s&(1<<flag) != 0 }
 
-// usual is the set as a note keeps it. A flag that cannot be read counts as absent, but not where its absence would make
-// the note complete.
+// usual is the set as a note keeps it. A flag that cannot be read counts as absent, but not where its absence would
+// make the note complete.
 func (s flagSet) usual(n *ProgressNote) flagSet {
 	switch {
 	case s&unreadableFlag != 0 && n.onlyTexts():
@@ -120,7 +120,8 @@ func (n ProgressNote) Flags() map[string]bool {
 	return flags
 }
 
-// deniesSigned reports whether the service says that the note is not signed, and knows what it says: another flag is set.
+// deniesSigned reports whether the service says that the note is not signed, and knows what it says: another flag is
+// set.
 func (n *ProgressNote) deniesSigned() bool {
 	return n.Has.any() && !n.Has.Signed && n.sentFlags().has(slices.Index(flagMembers[:], "signed"))
 }
@@ -160,8 +161,8 @@ type noteText struct {
 	required bool   // a note without it, or with something else in its place, cannot be read
 }
 
-// noteTexts are the texts of a note, in the order of the methods named texts. Whatever reads, compares, hashes or changes
-// the texts of a note goes by this table: a further text has its line here, and its place in these methods.
+// noteTexts are the texts of a note, in the order of the methods named texts. Whatever reads, compares, hashes or
+// changes the texts of a note goes by this table: a further text has its line here, and its place in these methods.
 var noteTexts = [...]noteText{
 	{member: "name", field: "Name", required: true},
 	{member: "transcription", field: "Transcription"},
@@ -454,8 +455,8 @@ func (s *Stage) UnmarshalText(text []byte) error {
 	return invalid("Stage", "the text is not a stage's name")
 }
 
-// MarshalJSON writes the note as the service does: the described members, then those in Extra. Flags that the service did
-// not send are not written.
+// MarshalJSON writes the note as the service does: the described members, then those in Extra. Flags that the service
+// did not send are not written.
 func (n ProgressNote) MarshalJSON() ([]byte, error) {
 	has, err := n.marshalHas()
 	if err != nil {

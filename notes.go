@@ -41,8 +41,8 @@ type CreateNoteParams struct {
 	PatientID int64        `json:"patient_id"` // whose encounter was recorded
 	PromptID  int64        `json:"prompt_id"`  // the prompt to use
 	Audio     *AudioSource `json:"-"`          // the recording; nil: none is sent
-	// Extra holds further parts of the form, by their names, for a service that accepts more than is described. Names of the
-	// described parts, and names with quotes or control characters, are rejected with ErrInvalidArgument.
+	// Extra holds further parts of the form, by their names, for a service that accepts more than is described. Names of
+	// the described parts, and names with quotes or control characters, are rejected with ErrInvalidArgument.
 	Extra map[string]string `json:"-"`
 	// OnProgress, when set, gets how many bytes of the audio were sent, and of how many (-1 when not known), in the
 	// goroutine of Create. A retried upload starts at 0.
@@ -264,7 +264,9 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 
 func (p *UpdateNoteParams) checkExtra() error {
 	for name := range p.Extra {
-		described := slices.ContainsFunc(noteTexts[:], func(text noteText) bool { return strings.EqualFold(text.member, name) })
+		described := slices.ContainsFunc(noteTexts[:], func(text noteText) bool {
+			return strings.EqualFold(text.member, name)
+		})
 		if name == "" || described {
 			return invalid("Notes.Update: Extra", "the name of a member is empty, or has a field of its own")
 		}

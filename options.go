@@ -74,12 +74,14 @@ var (
 	defaultQueryNames = QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor"}
 )
 
-// WithHTTPClient sets the HTTP client whose transport (proxies, certificates, connection pool) and timeout are used; its
-// cookie jar and redirect policy are not. It is never changed. Storage is reached by it too: a transport that sets a token, as that
-// of oauth2 does, sends it there; give its source to [WithTokenSource] instead. A Timeout in it limits each attempt at the service, including
-// a long upload, but not downloads from storage: prefer a context's deadline. A transport for HTTP/2 should ping ([http.HTTP2Config]), or a connection that dies silently takes
-// every retry. One that retries by itself is stopped where a create would be sent twice, and the outcome is then unknown.
-// Without this option all clients share one pool, and proxies come from the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+// WithHTTPClient sets the HTTP client whose transport (proxies, certificates, connection pool) and timeout are used;
+// its cookie jar and redirect policy are not. It is never changed. Storage is reached by it too: a transport that
+// sets a token, as that of oauth2 does, sends it there; give its source to [WithTokenSource] instead. A Timeout in it
+// limits each attempt at the service, including a long upload, but not downloads from storage: prefer a context's
+// deadline. A transport for HTTP/2 should ping ([http.HTTP2Config]), or a connection that dies silently takes every
+// retry. One that retries by itself is stopped where a create would be sent twice, and the outcome is then unknown.
+// Without this option all clients share one pool, and proxies come from the environment (HTTPS_PROXY, HTTP_PROXY,
+// NO_PROXY).
 func WithHTTPClient(client *http.Client) Option {
 	return when(client != nil, "WithHTTPClient", "the client is nil", func(c *config) {
 		c.peer.Transport, c.peer.Timeout = cmp.Or(client.Transport, http.DefaultTransport), client.Timeout

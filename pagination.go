@@ -135,8 +135,8 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 // The objects of a page that are about it.
 const metaMember, linksMember = "meta", "links"
 
-// fillMeta reads one field of the meta data, and reports whether all that it says is in a field of Meta. Whatever is not of
-// the expected kind counts as absent.
+// fillMeta reads one field of the meta data, and reports whether all that it says is in a field of Meta. Whatever is
+// not of the expected kind counts as absent.
 func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) (described bool) {
 	switch key {
 	case "current_page":

@@ -19,7 +19,8 @@ type Token struct {
 	Name       string    `json:"name"` // a label, often a device's name
 	CreatedAt  time.Time `json:"created_at,omitzero"`
 	LastUsedAt time.Time `json:"last_used_at,omitzero"` // zero when never used
-	Extra      Object    `json:"-"`                     // members that are not described, such as abilities and expires_at; written back by JSON
+
+	Extra Object `json:"-"` // members that are not described, such as abilities; written back by JSON
 }
 
 // TokensService works on the authenticated user's access tokens. Get it from [Client.Tokens].

@@ -214,8 +214,8 @@ func (s *Snapshot) holds(note *clinicaldoc.ProgressNote) bool {
 	return s.params.PatientID == 0 || !named || patient == s.params.PatientID
 }
 
-// Save keeps in the file what was seen, whole or not at all. In memory alone it does nothing. An error after the file was
-// replaced says so; it means that a power cut may bring back the one before.
+// Save keeps in the file what was seen, whole or not at all. In memory alone it does nothing. An error after the file
+// was replaced says so; it means that a power cut may bring back the one before.
 func (s *Snapshot) Save() error {
 	if s.path == "" {
 		return nil

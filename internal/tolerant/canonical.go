@@ -26,8 +26,8 @@ func KeepMembers(d *jsonscan.Decoder, to *string, members []byte) {
 	d.Intern(to, d.Canonical(append(members, '}')))
 }
 
-// AppendMember appends the current member of an object behind a comma, as KeepMembers wants it, also if its value has been
-// consumed already. A member that is cut is not appended.
+// AppendMember appends the current member of an object behind a comma, as KeepMembers wants it, also if its value has
+// been consumed already. A member that is cut is not appended.
 func AppendMember(members []byte, d *jsonscan.Decoder, key string) []byte {
 	const usual = 512 // the other members of a page
 	if members == nil {
