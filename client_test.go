@@ -532,9 +532,12 @@ func TestDo_RejectsOutThatCannotBeFilled(t *testing.T) {
 	type circle []circle
 	var stringer fmt.Stringer
 	for name, out := range map[string]any{
-		"chan": new(chan int), "func": new(func()), "complex": new(complex128), "unsafe pointer": new(unsafe.Pointer), "interface": &stringer,
-		"pointer to chan": new(*chan int), "list of funcs": new([]func()), "array of chans": new([2]chan int), "map of chans": new(map[string]chan int),
-		"map by chans": new(map[chan int]string), "map by structs": new(map[struct{ A int }]string), "no pointer": struct{}{}, "nil": (*struct{})(nil),
+		"chan": new(chan int), "func": new(func()), "complex": new(complex128), "unsafe pointer": new(unsafe.Pointer),
+		"interface":       &stringer,
+		"pointer to chan": new(*chan int), "list of funcs": new([]func()), "array of chans": new([2]chan int),
+		"map of chans": new(map[string]chan int),
+		"map by chans": new(map[chan int]string), "map by structs": new(map[struct{ A int }]string),
+		"no pointer": struct{}{}, "nil": (*struct{})(nil),
 	} {
 		err := serve(t).Do(t.Context(), http.MethodPost, "/v1/teams", nil, out)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
@@ -544,8 +547,10 @@ func TestDo_RejectsOutThatCannotBeFilled(t *testing.T) {
 	var anything any
 	var holder fmt.Stringer = &filled{}
 	for name, out := range map[string]any{
-		"any": &anything, "struct": new(struct{ Rest chan int }), "map": new(map[string]any), "map by numbers": new(map[int]string), "map by texts": new(map[clinicaldoc.Stage]int),
-		"raw": new(json.RawMessage), "own method": new(filled), "interface with a pointer": &holder, "circle": new(circle), "note": new(clinicaldoc.ProgressNote),
+		"any": &anything, "struct": new(struct{ Rest chan int }), "map": new(map[string]any),
+		"map by numbers": new(map[int]string), "map by texts": new(map[clinicaldoc.Stage]int),
+		"raw": new(json.RawMessage), "own method": new(filled), "interface with a pointer": &holder, "circle": new(circle),
+		"note": new(clinicaldoc.ProgressNote),
 	} {
 		answer := `{}`
 		if name == "circle" {

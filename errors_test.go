@@ -562,7 +562,8 @@ func withoutWait(e *clinicaldoc.Error) string {
 	return unhurried.Error()
 }
 
-// checkStoredError wants the JSON of an error to give back all of its exported fields. What to do about it is not stored.
+// checkStoredError wants the JSON of an error to give back all of its exported fields. What to do about it is not
+// stored.
 func checkStoredError(t *testing.T, answered *clinicaldoc.Error) {
 	t.Helper()
 	stored, err := json.Marshal(answered)
@@ -1136,7 +1137,8 @@ func TestExtra_OfAnError(t *testing.T) {
 		``:                                                          `null`,
 		`{"errors":{"name":[` + strings.Repeat(`"m",`, 20) + `"the 21st"]}}`: `{"errors":{"name":[` + strings.Repeat(`"m",`, 20) + `"the 21st"]}}`,
 	} {
-		_, err := serve(t, call{url: "/v1/progress-notes/7", status: http.StatusUnprocessableEntity, response: body}).Notes.Get(t.Context(), 7)
+		client := serve(t, call{url: "/v1/progress-notes/7", status: http.StatusUnprocessableEntity, response: body})
+		_, err := client.Notes.Get(t.Context(), 7)
 		answered, ok := errors.AsType[*clinicaldoc.Error](err)
 		require.True(t, ok, body)
 		assert.Equal(t, object(t, want), answered.Extra, body)

@@ -954,19 +954,23 @@ func TestCreate_ExtraIsSentAsFurtherParts(t *testing.T) {
 	assert.Len(t, params.Extra, 4)
 }
 
-// PHP reads "patient id", "patient.id" and "patient_id[0]" as patient_id: such a part would make the note another patient's.
+// PHP reads "patient id", "patient.id" and "patient_id[0]" as patient_id: such a part would make the note another
+// patient's.
 func TestCreate_RejectsUnsendableExtra(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"", "name", "patient_id", "prompt_id", "file", "Patient_ID", "patient.id", "patient id", " patient_id", "patient_id[0]", "file[]", "name[first]",
+		"", "name", "patient_id", "prompt_id", "file", "Patient_ID", "patient.id", "patient id", " patient_id",
+		"patient_id[0]", "file[]", "name[first]",
 		"_method", "_METHOD", "a\"b", "a'b", "a\r\nX-Injected: yes", "a\x00", "a\x7f", "\xff", "[", strings.Repeat("x", 300),
 	} {
-		_, err := serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", Extra: map[string]string{"language": "de", name: canary}})
+		params := clinicaldoc.CreateNoteParams{Name: "Visit", Extra: map[string]string{"language": "de", name: canary}}
+		_, err := serve(t).Notes.Create(t.Context(), params)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%q", name)
 		assert.Contains(t, err.Error(), "Notes.Create: Extra")
 		assert.NotContains(t, err.Error(), canary)
 	}
-	_, err := serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Extra: map[string]string{"language": "\xff"}})
+	params := clinicaldoc.CreateNoteParams{Extra: map[string]string{"language": "\xff"}}
+	_, err := serve(t).Notes.Create(t.Context(), params)
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 }
 

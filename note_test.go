@@ -856,7 +856,8 @@ func plainOf(t *testing.T, n clinicaldoc.ProgressNote) plainNote {
 	}
 	if a := n.Audio; a != nil {
 		p.Audio = &plainAudio{
-			Duration: a.Duration, Bitrate: a.Bitrate, Size: a.Size, UploadedAt: a.UploadedAt, ExpiresAt: a.ExpiresAt, FileURL: a.FileURL,
+			Duration: a.Duration, Bitrate: a.Bitrate, Size: a.Size, UploadedAt: a.UploadedAt, ExpiresAt: a.ExpiresAt,
+			FileURL: a.FileURL,
 		}
 	}
 	for o, raw := range map[*clinicaldoc.Object]*json.RawMessage{&n.Patient: &p.Patient, &n.User: &p.User} {
@@ -1380,8 +1381,9 @@ func publicSamples(t *testing.T) map[string]sample {
 	client, err := clinicaldoc.NewClient(testBase, canary)
 	require.NoError(t, err)
 	answered := clinicaldoc.Error{
-		StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}, canary + " " + canary: {canary}}, Operation: "Notes.Create",
-		Extra: note.Extra,
+		StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}, canary + " " + canary: {canary}},
+		Operation: "Notes.Create",
+		Extra:     note.Extra,
 	}
 	params := clinicaldoc.CreateNoteParams{
 		Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary+".wav", []byte(canary)),
@@ -1528,7 +1530,8 @@ func TestWhatIsPrinted(t *testing.T) {
 	}
 	for _, value := range []any{
 		clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.CreateNoteParams{Name: canary},
-		clinicaldoc.UpdateNoteParams{Extra: map[string]any{canary: canary}}, clinicaldoc.CreateNoteParams{Extra: map[string]string{canary: canary}}, clinicaldoc.Confirmation{Message: canary},
+		clinicaldoc.UpdateNoteParams{Extra: map[string]any{canary: canary}},
+		clinicaldoc.CreateNoteParams{Extra: map[string]string{canary: canary}}, clinicaldoc.Confirmation{Message: canary},
 		clinicaldoc.FindCreatedParams{Exclude: []*clinicaldoc.ProgressNote{{ID: canaryPatient, Name: canary}}},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%q", "%x"} {
@@ -1551,9 +1554,12 @@ func TestNilPointersPrint(t *testing.T) {
 func TestLogValue_OfValuesWithNilParts(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{
-		clinicaldoc.ConflictError{}, &clinicaldoc.ConflictError{}, &clinicaldoc.WaitError{ID: 7}, &clinicaldoc.WaitError{Err: &clinicaldoc.ConflictError{}},
-		clinicaldoc.OutcomeUnknownError{}, &clinicaldoc.OutcomeUnknownError{}, clinicaldoc.Error{}, clinicaldoc.ProgressNote{}, clinicaldoc.AudioSource{},
-		clinicaldoc.Page[clinicaldoc.ProgressNote]{}, clinicaldoc.Attempt{}, clinicaldoc.CreateNoteParams{}, clinicaldoc.Response{},
+		clinicaldoc.ConflictError{}, &clinicaldoc.ConflictError{}, &clinicaldoc.WaitError{ID: 7},
+		&clinicaldoc.WaitError{Err: &clinicaldoc.ConflictError{}},
+		clinicaldoc.OutcomeUnknownError{}, &clinicaldoc.OutcomeUnknownError{}, clinicaldoc.Error{},
+		clinicaldoc.ProgressNote{}, clinicaldoc.AudioSource{},
+		clinicaldoc.Page[clinicaldoc.ProgressNote]{}, clinicaldoc.Attempt{}, clinicaldoc.CreateNoteParams{},
+		clinicaldoc.Response{},
 	} {
 		var text, encoded strings.Builder
 		slog.New(slog.NewTextHandler(&text, nil)).InfoContext(t.Context(), "m", "value", value)
@@ -1746,7 +1752,8 @@ func TestNoMemberOfAnErrorsChainPrintsSecrets(t *testing.T) {
 	}
 }
 
-// sentDocuments are what a service of this kind may send, with members that the description does not show at every level.
+// sentDocuments are what a service of this kind may send, with members that the description does not show at every
+// level.
 var sentDocuments = map[string]string{
 	"note": `{"id":7,"name":"Visit","transcription":"words","analysis":"thoughts","severity":{"level": 3},"patient":{"id":5,"tags":[]},
 		"template":{"id":11,"name":"SOAP","description":"Four parts","locale":"en","sections":[{"title":"S"}]},
@@ -1816,7 +1823,8 @@ func TestExtra_ReplacesNoDescribedMember(t *testing.T) {
 		extra := object(t, wrong)
 		for _, value := range []any{
 			clinicaldoc.Token{Extra: extra}, clinicaldoc.User{Extra: extra}, clinicaldoc.Template{Extra: extra},
-			clinicaldoc.AudioInfo{Extra: extra}, clinicaldoc.Completion{Extra: extra}, clinicaldoc.ProgressNote{Has: clinicaldoc.Completion{Extra: extra}},
+			clinicaldoc.AudioInfo{Extra: extra}, clinicaldoc.Completion{Extra: extra},
+			clinicaldoc.ProgressNote{Has: clinicaldoc.Completion{Extra: extra}},
 		} {
 			_, err := json.Marshal(value)
 			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%T", value)
@@ -1825,7 +1833,8 @@ func TestExtra_ReplacesNoDescribedMember(t *testing.T) {
 	}
 }
 
-// A flag that the service did not send is false, as one that it sent as false. Encoding the note tells them apart, and so
+// A flag that the service did not send is false, as one that it sent as false. Encoding the note tells them apart,
+// and so
 // does Flags.
 func TestFlags_TellAbsentFromFalse(t *testing.T) {
 	t.Parallel()
@@ -1863,14 +1872,16 @@ func TestFlags_TellAbsentFromFalse(t *testing.T) {
 	assert.Empty(t, clinicaldoc.ProgressNote{ID: 7}.Flags())
 }
 
-// FuzzRoundTrip wants every member of a record to be in what is encoded, at every level: the undescribed ones as they came,
+// FuzzRoundTrip wants every member of a record to be in what is encoded, at every level: the undescribed ones as
+// they came,
 // the described ones with a value that reads as the same.
 func FuzzRoundTrip(f *testing.F) {
 	for _, document := range sentDocuments {
 		f.Add([]byte(document))
 	}
 	for _, seed := range []string{
-		fullNote, richNote, smallNote, "{}", `{"has":{"signed":false}}`, `{"has":{"content":true,"x":{"y":[1]}},"audio":{"":0},"template":{"\u0061":"<"}}`,
+		fullNote, richNote, smallNote, "{}", `{"has":{"signed":false}}`,
+		`{"has":{"content":true,"x":{"y":[1]}},"audio":{"":0},"template":{"\u0061":"<"}}`,
 		`{"template":{"x":1},"template":{"y":2}}`, `{"has":{"x":1},"has":{"content":true}}`, `{"audio":{"x":1},"audio":null}`,
 		`{"id":7,"abilities":["*"],"expires_at":"2024-05-01","x":"` + "\u2028" + `"}`, "{\"x\":\"\xff\"}",
 	} {
@@ -1887,7 +1898,8 @@ func FuzzRoundTrip(f *testing.F) {
 		givesBack[clinicaldoc.AudioInfo](t, document, nil)
 		givesBack[clinicaldoc.Completion](t, document, nil)
 		givesBack[clinicaldoc.ProgressNote](t, document, map[string]reflect.Type{
-			"template": reflect.TypeFor[clinicaldoc.Template](), "audio": reflect.TypeFor[clinicaldoc.AudioInfo](), "has": reflect.TypeFor[clinicaldoc.Completion](),
+			"template": reflect.TypeFor[clinicaldoc.Template](), "audio": reflect.TypeFor[clinicaldoc.AudioInfo](),
+			"has": reflect.TypeFor[clinicaldoc.Completion](),
 		})
 	})
 }

@@ -1240,8 +1240,9 @@ func TestUpdate_RejectsUnsendableExtra(t *testing.T) {
 	circle := map[string]any{}
 	circle["again"] = circle
 	for name, extra := range map[string]map[string]any{
-		"name": {"name": canary}, "transcription": {"transcription": canary}, "analysis": {"Analysis": canary}, "no name": {"": canary},
-		"key": {"\xff": canary}, "text": {"status": "\xff"}, "nested text": {"status": map[string]any{"a": []any{"\xff"}}},
+		"name": {"name": canary}, "transcription": {"transcription": canary}, "analysis": {"Analysis": canary},
+		"no name": {"": canary},
+		"key":     {"\xff": canary}, "text": {"status": "\xff"}, "nested text": {"status": map[string]any{"a": []any{"\xff"}}},
 		"chan": {"status": make(chan int)}, "func": {"status": func() {}}, "circle": circle,
 		"failing": {"status": unencodable{}},
 	} {

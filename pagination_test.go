@@ -1517,7 +1517,8 @@ func TestExtra_OfAPage(t *testing.T) {
 		`{"current_page":1,"data":` + rows + `,"from":1,"next_page_url":null,"to":1,"warnings":["synthetic"]}`: `{"from":1,"to":1,"warnings":["synthetic"]}`,
 		`{"data":` + rows + `,"meta":{"total":"many"}}`:                                                        `{"total":"many"}`,
 	} {
-		page, err := serve(t, call{url: "/v1/progress-notes", response: answer}).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		client := serve(t, call{url: "/v1/progress-notes", response: answer})
+		page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
 		require.NoError(t, err, answer)
 		encoded, err := json.Marshal(page.Meta.Extra)
 		require.NoError(t, err)

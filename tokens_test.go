@@ -19,8 +19,9 @@ func TestTokensList(t *testing.T) {
 	]`
 	want := []clinicaldoc.Token{
 		{
-			ID: 1, Name: "ward-pc", CreatedAt: moment(0, 123456000), LastUsedAt: time.Date(2024, 5, 2, 11, 0, 0, 654321000, time.UTC),
-			Extra: object(t, `{"abilities":["*"]}`),
+			ID: 1, Name: "ward-pc", CreatedAt: moment(0, 123456000),
+			LastUsedAt: time.Date(2024, 5, 2, 11, 0, 0, 654321000, time.UTC),
+			Extra:      object(t, `{"abilities":["*"]}`),
 		},
 		{ID: 2, Name: "phone", CreatedAt: moment(1, 0)},
 	}

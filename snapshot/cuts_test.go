@@ -96,7 +96,9 @@ func TestADiskThatRefusesLeavesTheSnapshotAsItWas(t *testing.T) {
 func TestSave_FolderThatCannotBeSynced(t *testing.T) {
 	t.Parallel()
 	const path = "/notes.snapshot"
-	for failure, saved := range map[error]bool{syscall.EINVAL: true, syscall.ENOTSUP: true, syscall.EACCES: true, syscall.EIO: false} {
+	for failure, saved := range map[error]bool{
+		syscall.EINVAL: true, syscall.ENOTSUP: true, syscall.EACCES: true, syscall.EIO: false,
+	} {
 		srv := newServer(t, clinicaldoctest.Variant{})
 		srv.AddNote(clinicaldoctest.Note{})
 		d := disktest.New()

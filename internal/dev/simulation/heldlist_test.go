@@ -438,7 +438,8 @@ var held = []defect{
 	},
 	{
 		name: "a note may get a patient while it is signed", file: "edits.go",
-		old: "return wantNamed == gotNamed && wantID == gotID", with: "return !wantNamed || wantNamed == gotNamed && wantID == gotID",
+		old:  "return wantNamed == gotNamed && wantID == gotID",
+		with: "return !wantNamed || wantNamed == gotNamed && wantID == gotID",
 		held: ". TestIfUnchanged_NoticesANewPatient",
 	},
 	{
@@ -447,7 +448,8 @@ var held = []defect{
 	},
 	{
 		name: "an update with further members is done by its texts alone", file: "edits.go",
-		old: "textsApplied(note) && e.params.extraApplied(note)", with: "textsApplied(note)", held: ". TestUpdate_LostResponseWithExtra",
+		old: "textsApplied(note) && e.params.extraApplied(note)", with: "textsApplied(note)",
+		held: ". TestUpdate_LostResponseWithExtra",
 	},
 	{
 		name: "a version leaves out a text", file: "note.go",
@@ -457,7 +459,8 @@ var held = []defect{
 	},
 	{
 		name: "members that are not described are passed over", file: "internal/tolerant/record.go",
-		old: "others = append(append(others, ','), d.RawMember()...)", with: "d.Skip()", held: ". TestExtra_IsReadAtEveryLevel",
+		old: "others = append(append(others, ','), d.RawMember()...)", with: "d.Skip()",
+		held: ". TestExtra_IsReadAtEveryLevel",
 	},
 	{
 		name: "a flag that never came is written as false", file: "note.go",
@@ -478,7 +481,8 @@ var held = []defect{
 	},
 	{
 		name: "a further member takes the place of a text", file: "notes.go",
-		old: "if name == \"\" || described {", with: "if name == \"\" || described && false {", held: ". TestUpdate_RejectsUnsendableExtra",
+		old: "if name == \"\" || described {", with: "if name == \"\" || described && false {",
+		held: ". TestUpdate_RejectsUnsendableExtra",
 	},
 	{
 		name: "half an escape is read as a character", file: "internal/jsonscan/text.go",
@@ -487,7 +491,8 @@ var held = []defect{
 	},
 	{
 		name: "a request is sent whose response cannot be stored", file: "client.go",
-		old: "case !fillable(target.Elem(), map[reflect.Type]bool{}):", with: "case false:", held: ". TestDo_RejectsOutThatCannotBeFilled",
+		old: "case !fillable(target.Elem(), map[reflect.Type]bool{}):", with: "case false:",
+		held: ". TestDo_RejectsOutThatCannotBeFilled",
 	},
 	{
 		name: "a snapshot fails where folders cannot be synced", file: "snapshot/snapshot.go",
