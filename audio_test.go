@@ -711,7 +711,7 @@ func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
 		"403": {storageStatus(403), clinicaldoc.ErrForbidden, 2, 2},
 		"404": {storageStatus(404), clinicaldoc.ErrNotFound, 2, 2},
 		"too long": {func(_ *audioServer, w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "60")
+			w.Header().Set("Retry-After", "121")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, clinicaldoc.ErrServer, 1, 1},
 	}

@@ -92,12 +92,14 @@ func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Clien
 		c.token = bearer(token)
 	}
 	c.peer.Origin = parsed
+	c.peer.Gate = new(exchange.Gate)
 	if c.peer.Transport == nil {
 		c.peer.Transport = exchange.Shared()
 	}
 	// Storage is another server: it gets no token, is not meant by the limits, and sends recordings for as long as they take.
 	c.storage = &exchange.Peer{
 		Transport: c.peer.Transport, UserAgent: c.peer.UserAgent, StallTimeout: c.peer.StallTimeout, MinWait: c.peer.MinWait, MaxWait: c.peer.MaxWait,
+		MaxRetryAfter: c.peer.MaxRetryAfter,
 	}
 	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
 	return c, nil

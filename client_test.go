@@ -333,6 +333,9 @@ func TestDoSendsAReaderByAnotherConnection(t *testing.T) {
 	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
 	idle := []time.Duration{time.Hour, 0}
 	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet { // shows that the server speaks HTTP/1
+			return madeResponse(r, http.StatusOK, `{}`), nil
+		}
 		trace := httptrace.ContextClientTrace(r.Context())
 		trace.GetConn("")
 		trace.GotConn(httptrace.GotConnInfo{Conn: ours, Reused: idle[0] > 0, IdleTime: idle[0]})
@@ -344,6 +347,7 @@ func TestDoSendsAReaderByAnotherConnection(t *testing.T) {
 		assert.Equal(t, "a synthetic stream", string(body))
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 	})})
+	require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/imports", nil, nil))
 	require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports", iotest.HalfReader(strings.NewReader("a synthetic stream")), nil))
 	assert.Empty(t, idle)
 }

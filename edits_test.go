@@ -1208,13 +1208,13 @@ func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
 	}
 	t.Run("lost, then asked to wait", func(t *testing.T) {
 		t.Parallel()
-		service := &signable{complete: true, steps: []func(*signable, http.ResponseWriter, *http.Request){signLost(t, false), answered(http.StatusTooManyRequests, "synthetic")}}
+		service := &signable{complete: true, steps: []func(*signable, http.ResponseWriter, *http.Request){signLost(t, false), answered(http.StatusTooManyRequests, "synthetic"), answered(http.StatusTooManyRequests, "synthetic")}}
 		srv := socketHandler(t, service.ServeHTTP)
 		once := clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: socketPolicy.MinWait, MaxWait: socketPolicy.MaxWait}
 		_, err := socketClient(t, srv.URL, clinicaldoc.WithRetry(once)).Notes.Sign(socketContext(t), 9)
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		assert.Equal(t, []string{"PUT", "GET", "PUT"}, service.log)
+		assert.Equal(t, []string{"PUT", "GET", "PUT", "GET", "PUT"}, service.log, "a wait for a limit is not a retry")
 	})
 	t.Run("lost, and the read asked to wait", func(t *testing.T) {
 		t.Parallel()

@@ -2003,3 +2003,75 @@ type badCallback struct{ err error }
 func (c badCallback) Wait(context.Context) error { return c.err }
 
 func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }
+
+// laravelLimit is Laravel's limiter as it counts in Redis: a window begins with its first request and lasts exactly as long as
+// it says, while Retry-After is computed from whole seconds, rounded down.
+type laravelLimit struct {
+	next    roundTripper
+	limit   int
+	window  time.Duration
+	latency time.Duration // of each way; the way of every seventh request is longer
+
+	mu       sync.Mutex
+	began    time.Time
+	used     int
+	requests int
+	refused  []int // by window
+}
+
+func newLaravelLimit(next roundTripper) *laravelLimit {
+	return &laravelLimit{next: next, limit: 60, window: time.Minute, latency: 20 * time.Millisecond}
+}
+
+// take counts a request, and returns the headers that the response gets.
+func (l *laravelLimit) take() (header http.Header, refused bool, latency time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if l.began.IsZero() || now.Sub(l.began) >= l.window {
+		l.began = now
+		l.used = 0
+		l.refused = append(l.refused, 0)
+	}
+	l.requests++
+	latency = l.latency * time.Duration(1+l.requests%7)
+	header = http.Header{"X-Ratelimit-Limit": {strconv.Itoa(l.limit)}}
+	if l.used >= l.limit {
+		l.refused[len(l.refused)-1]++
+		reset := l.began.Unix() + int64(l.window/time.Second)
+		header.Set("Retry-After", strconv.FormatInt(reset-now.Unix(), 10))
+		header.Set("X-Ratelimit-Reset", strconv.FormatInt(reset, 10))
+		header.Set("X-Ratelimit-Remaining", "0")
+		return header, true, latency
+	}
+	l.used++
+	header.Set("X-Ratelimit-Remaining", strconv.Itoa(l.limit-l.used))
+	return header, false, latency
+}
+
+func (l *laravelLimit) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(l.latency)
+	header, refused, latency := l.take()
+	var resp *http.Response
+	if refused {
+		resp = madeResponse(r, http.StatusTooManyRequests, `{"message":"Too Many Attempts."}`)
+	} else {
+		var err error
+		resp, err = l.next(r)
+		if err != nil {
+			return nil, err
+		}
+	}
+	maps.Copy(resp.Header, header)
+	time.Sleep(latency)
+	return resp, nil
+}
+
+// refusals is how many requests were refused, and the most in one window.
+func (l *laravelLimit) refusals() (all, most int) {
+	for _, n := range l.refused {
+		all += n
+		most = max(most, n)
+	}
+	return all, most
+}

@@ -162,6 +162,9 @@ func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (con
 	if c.hooks.CallStart != nil {
 		ctx = withValues(ctx, c.hooks.CallStart(ctx, call.call))
 	}
+	if c.header != nil {
+		call.options.header = withDefaults(call.options.header, c.header())
+	}
 	call.started = time.Now()
 	return ctx, call, nil
 }

@@ -27,6 +27,7 @@ type config struct {
 	logger       *slog.Logger
 	observer     func(context.Context, Attempt)
 	hooks        Hooks
+	header       func() http.Header // of every request to the service; nil: none. A function, so that fmt cannot print them
 	names        QueryNames
 	assumptions  Assumptions
 	listParams   reflect.Type // ListNotesParams under these names
@@ -54,7 +55,7 @@ func newConfig(opts []Option) (config, error) {
 		Accept:       "application/json", // without it the service puts errors into redirects
 		CacheControl: "no-cache",         // what a cache gives may be older than somebody's edit, or than a note
 		UserAgent:    "clinicaldoc-go/" + version, StallTimeout: time.Minute, MaxBody: 64 << 20,
-		MinWait: defaultRetry.MinWait, MaxWait: defaultRetry.MaxWait,
+		MinWait: defaultRetry.MinWait, MaxWait: defaultRetry.MaxWait, MaxRetryAfter: defaultRetry.MaxRetryAfter,
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -70,7 +71,9 @@ func newConfig(opts []Option) (config, error) {
 
 // The defaults of the options of these names.
 var (
-	defaultRetry      = RetryPolicy{MaxRetries: 3, MinWait: 500 * time.Millisecond, MaxWait: 30 * time.Second}
+	defaultRetry = RetryPolicy{
+		MaxRetries: 3, MinWait: 500 * time.Millisecond, MaxWait: 30 * time.Second, MaxRetryAfter: 2 * time.Minute,
+	}
 	defaultQueryNames = QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor"}
 )
 
@@ -103,9 +106,18 @@ func WithTokenSource(source TokenSource) Option {
 	return when(source != nil, "WithTokenSource", "the source is nil", func(c *config) { c.tokenSource = source })
 }
 
-// RetryPolicy says how often and how soon a failed attempt is retried. Without [WithRetry] it is 3 retries, waiting
-// from 500 ms to 30 s, or what Retry-After asks for; a wait that exceeds MaxWait or the context's deadline is not begun.
-// What may be retried is not configurable:
+// RetryPolicy configures how often and how soon a failed attempt is retried. Without [WithRetry] a call is retried up to 3
+// times, after pauses from 500 ms to 30 s. A pause that exceeds the context's deadline is not begun.
+//
+// A client waits for the end of a limit: after a 429, or a 503 with Retry-After, it sends nothing for as long as the service
+// asks, up to MaxRetryAfter. All calls of the client wait together, and one of them then goes first. Such a wait is neither an
+// attempt nor a retry, but a call that is refused more than MaxRetries times in a row fails. A call whose context ends while it
+// waits was not sent. Calls under [WithoutRetry], and of clients with MaxRetries 0, do not wait.
+//
+// All calls of a client share a budget of 100 retries, which refills by one a second, and faster with successes. While it is
+// used up, as in a long outage, failed attempts are not retried.
+//
+// The requests that may be retried are not configurable:
 //
 //   - Reads, after 408, 425, 429, 5xx but 501 and 505, and failures of the connection that may pass.
 //   - Updates, deletions and signing likewise. After a lost response the note is read first, and is not written again if
@@ -114,19 +126,25 @@ func WithTokenSource(source TokenSource) Option {
 //   - Creating a note only when the service cannot have processed it: nothing or only a part was sent, or the status was
 //     429. When the outcome is not known, the error is an [*OutcomeUnknownError].
 type RetryPolicy struct {
-	MaxRetries int           // attempts after the first; 0: none
-	MinWait    time.Duration // before the first retry, at least; doubled for each further one; 0: the default
-	MaxWait    time.Duration // the longest wait; a service that asks for more gets no retry; 0: the default
+	MaxRetries    int           // attempts after the first; 0: none
+	MinWait       time.Duration // before the first retry, at least; doubled for each further one; 0: the default
+	MaxWait       time.Duration // the longest pause that the client chooses itself; 0: the default
+	MaxRetryAfter time.Duration // the longest wait that the service may ask for; if it asks for more, the call fails; 0: 2 minutes
 }
 
 // WithRetry replaces the retry policy.
 func WithRetry(policy RetryPolicy) Option {
-	valid := policy.MaxRetries >= 0 && policy.MinWait >= 0 && policy.MaxWait >= 0
+	shortest := min(policy.MinWait, policy.MaxWait, policy.MaxRetryAfter)
 	policy.MaxWait = cmp.Or(policy.MaxWait, max(defaultRetry.MaxWait, policy.MinWait))
 	policy.MinWait = cmp.Or(policy.MinWait, min(defaultRetry.MinWait, policy.MaxWait))
-	return when(valid && policy.MinWait <= policy.MaxWait, "WithRetry",
-		"MaxRetries, MinWait and MaxWait must not be negative, and MinWait must not exceed MaxWait", func(c *config) {
-			c.maxRetries, c.peer.MinWait, c.peer.MaxWait = policy.MaxRetries, policy.MinWait, policy.MaxWait
+	policy.MaxRetryAfter = cmp.Or(policy.MaxRetryAfter, defaultRetry.MaxRetryAfter)
+	valid := policy.MaxRetries >= 0 && shortest >= 0 && policy.MinWait <= policy.MaxWait
+	return when(valid, "WithRetry", "MaxRetries and the waits must not be negative, and MinWait must not exceed MaxWait",
+		func(c *config) {
+			c.maxRetries = policy.MaxRetries
+			c.peer.MinWait = policy.MinWait
+			c.peer.MaxWait = policy.MaxWait
+			c.peer.MaxRetryAfter = policy.MaxRetryAfter
 		})
 }
 
@@ -160,6 +178,40 @@ func WithLogger(logger *slog.Logger) Option {
 // prefetched, and the size of a recording while it is downloaded, are asked for in goroutines of their own.
 func WithObserver(observe func(context.Context, Attempt)) Option {
 	return when(observe != nil, "WithObserver", "the function is nil", func(c *config) { c.observer = observe })
+}
+
+// WithHeaders sends the headers with every request to the origin of the base URL, such as one that selects a tenant. They are not
+// sent to storage, and they are not printed. The map is copied. [WithHeader] replaces a header for a single call.
+//
+// A header that the SDK sets itself, such as Authorization or Content-Type, is an error that matches [ErrInvalidArgument]. If the
+// option is given several times, the headers add up, and the last values of a name count.
+func WithHeaders(header http.Header) Option {
+	own := make(http.Header, len(header))
+	wrong := ""
+	for key, values := range header {
+		key = http.CanonicalHeaderKey(key)
+		for _, value := range values {
+			wrong = cmp.Or(wrong, checkHeader(key, value))
+			own[key] = append(own[key], value)
+		}
+		if key == "Content-Type" {
+			wrong = cmp.Or(wrong, key+setBySDK)
+		}
+	}
+	return when(wrong == "", "WithHeaders", wrong, func(c *config) {
+		merged := own
+		if c.header != nil {
+			merged = withDefaults(own, c.header())
+		}
+		c.header = func() http.Header { return merged }
+	})
+}
+
+// withDefaults adds to the header the names that it does not have, with copies of their values.
+func withDefaults(header, defaults http.Header) http.Header {
+	merged := defaults.Clone()
+	maps.Copy(merged, header)
+	return merged
 }
 
 // QueryNames are the names of the list's query parameters, which the service's description does not tell. An empty
@@ -225,6 +277,7 @@ type callOptions struct {
 	version       string        // of the note that the caller read; empty: not said
 	unchanged     int64         // its id; 0: not said
 	authorization authorization // nil: the client's
+	once          bool          // sent once, but not before the service's limit allows it
 	sender        *sender       // learns who makes the requests; nil: nobody wants to know
 	route         string        // of Do's path; empty: not said
 	contentType   string        // of Do's body; empty: not said
@@ -300,16 +353,25 @@ var ownHeaders = []string{
 	"X-Idempotency-Key", "X-Http-Method-Override",
 }
 
-// WithHeader adds a header to the request. Headers that the SDK is responsible for, such as Authorization, are refused, and so is
+const setBySDK = " is set by the SDK alone"
+
+// checkHeader says why a header cannot be sent; empty if it can. The key is in its canonical form.
+func checkHeader(key, value string) string {
+	switch {
+	case !redact.IsIdentifier(key, 128, "!#$%&'*+-.^_`|~"), !redact.IsHeaderValue(value):
+		return "the key or the value cannot stand in a header"
+	case slices.Contains(ownHeaders, key):
+		return key + setBySDK
+	}
+	return ""
+}
+
+// WithHeader adds a header to the request, in place of one of the same name that [WithHeaders] sets. Headers that the SDK is responsible for, such as Authorization, are refused, and so is
 // Range: a part of a response is none. Content-Type is for a body of [Client.Do].
 func WithHeader(key, value string) CallOption {
 	key = http.CanonicalHeaderKey(key)
-	wrong := "the key or the value cannot stand in a header"
-	ok := redact.IsIdentifier(key, 128, "!#$%&'*+-.^_`|~") && redact.IsHeaderValue(value)
-	if ok && slices.Contains(ownHeaders, key) {
-		ok, wrong = false, key+" is set by the SDK alone"
-	}
-	return when(ok, "WithHeader", wrong, func(o *callOptions) {
+	wrong := checkHeader(key, value)
+	return when(wrong == "", "WithHeader", wrong, func(o *callOptions) {
 		switch {
 		case key == "Content-Type":
 			o.contentType = value
@@ -337,9 +399,15 @@ func WithRoute(template string) CallOption {
 	return when(template != "", "WithRoute", "the template is empty", func(o *callOptions) { o.route = template })
 }
 
-// WithoutRetry sends the request once. A read that a method needs to understand the response, as Sign may, is still made.
+// WithoutRetry sends the request once, also while a limit of the service lasts. A read that a method needs to understand the response, as Sign may, is still made.
 func WithoutRetry() CallOption {
 	return always(func(o *callOptions) { o.noRetry = true })
+}
+
+// once sends the request once, after the end of a limit of the service.
+func once(o *callOptions) error {
+	o.once = true
+	return nil
 }
 
 // WithToken makes the call in another user's name: all its requests carry this token instead of the client's. It is for

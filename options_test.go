@@ -3,6 +3,7 @@ package clinicaldoc_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -891,4 +892,172 @@ func TestWithHTTPClientLeavesTheClientAlone(t *testing.T) {
 	_, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic-token", clinicaldoc.WithHTTPClient(own))
 	require.NoError(t, err)
 	assert.Nil(t, own.Transport)
+}
+
+// sentHeaders records the header of each request by its URL's host and path, and plays the service and its storage.
+type sentHeaders struct {
+	mu   sync.Mutex
+	sent map[string][]http.Header
+}
+
+func (s *sentHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sent == nil {
+		s.sent = map[string][]http.Header{}
+	}
+	where := r.Method + " " + r.URL.Host + r.URL.Path
+	s.sent[where] = append(s.sent[where], r.Header.Clone())
+	switch {
+	case r.URL.Host == "storage.clinic.test":
+		return madeResponse(r, http.StatusOK, "synthetic", "Content-Type", "audio/wav"), nil
+	case strings.HasSuffix(r.URL.Path, "/audio-url"):
+		return madeResponse(r, http.StatusOK, `{"url":"https://storage.clinic.test/a"}`), nil
+	case r.URL.Path == "/user":
+		return madeResponse(r, http.StatusOK, `{"id":1,"name":"synthetic","email":"synthetic@clinic.test"}`), nil
+	case r.Method == http.MethodGet && r.URL.Path == "/v1/progress-notes":
+		return madeResponse(r, http.StatusOK, `{"data":[`+socketNote(9)+`]}`), nil
+	case r.Method == http.MethodPut && len(s.sent[where]) == 1:
+		return nil, io.ErrUnexpectedEOF // the note is read before it is sent again
+	}
+	return madeResponse(r, http.StatusOK, socketNote(9)), nil
+}
+
+func TestWithHeaders_SentToTheServiceAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := &sentHeaders{}
+		given := http.Header{"x-tenant": {"north"}, "X-Many": {"one", "two"}}
+		client := timedClient(t, transport.RoundTrip, clinicaldoc.WithHeaders(given))
+		given["x-tenant"][0] = "changed afterwards"
+		given.Set("X-Later", "added afterwards")
+		ctx := t.Context()
+		_, err := client.Users.Me(ctx)
+		require.NoError(t, err)
+		_, err = clinicaldoc.Collect(client.Notes.All(ctx, clinicaldoc.ListNotesParams{}))
+		require.NoError(t, err)
+		_, err = client.Notes.Update(ctx, 9, clinicaldoc.UpdateNoteParams{Name: new("synthetic")})
+		require.Error(t, err, "the response was lost, and the note shows a change")
+		_, err = client.Notes.DownloadAudio(ctx, 9, io.Discard, clinicaldoc.DownloadParams{})
+		require.NoError(t, err)
+		_, err = client.Notes.Create(ctx, socketParams(10))
+		require.NoError(t, err)
+		require.NoError(t, client.Do(ctx, http.MethodGet, "/v1/teams", nil, nil))
+		for where, headers := range transport.sent {
+			for _, header := range headers {
+				if strings.Contains(where, "storage.clinic.test") {
+					assert.Empty(t, header.Values("X-Tenant"), where)
+					assert.Empty(t, header.Values("X-Many"), where)
+					continue
+				}
+				assert.Equal(t, []string{"north"}, header.Values("X-Tenant"), where)
+				assert.Equal(t, []string{"one", "two"}, header.Values("X-Many"), where)
+				assert.Empty(t, header.Values("X-Later"), where)
+			}
+		}
+		assert.Contains(t, transport.sent, "GET storage.clinic.test/a")
+		assert.Contains(t, transport.sent, "GET api.clinic.test/v1/progress-notes/9", "the read before a retry")
+	})
+}
+
+func TestWithHeaders_OneCallOverrides(t *testing.T) {
+	t.Parallel()
+	transport := &sentHeaders{}
+	client := timedClient(t, transport.RoundTrip,
+		clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"north"}, "X-Other": {"kept"}}),
+		clinicaldoc.WithHeaders(http.Header{"X-More": {"added"}}))
+	_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithHeader("x-tenant", "south"))
+	require.NoError(t, err)
+	_, err = client.Notes.Get(t.Context(), 9)
+	require.NoError(t, err)
+	sent := transport.sent["GET api.clinic.test/v1/progress-notes/9"]
+	assert.Equal(t, []string{"south"}, sent[0].Values("X-Tenant"))
+	assert.Equal(t, []string{"north"}, sent[1].Values("X-Tenant"), "the next call is as before")
+	for _, header := range sent {
+		assert.Equal(t, []string{"kept"}, header.Values("X-Other"))
+		assert.Equal(t, []string{"added"}, header.Values("X-More"))
+	}
+}
+
+// A transport may change the values of the header that it gets.
+func TestWithHeaders_TransportChangesThem(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+		seen = append(seen, r.Header.Get("X-Tenant"))
+		r.Header["X-Tenant"][0] = "changed"
+		return madeResponse(r, http.StatusOK, socketNote(9)), nil
+	}, clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"north"}}))
+	for range 2 {
+		_, err := client.Notes.Get(t.Context(), 9)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{"north", "north"}, seen)
+}
+
+func TestWithHeaders_Rejected(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{
+		"Authorization", "authorization", "Content-Type", "Content-Length", "Host", "Cookie", "User-Agent", "Accept", "Idempotency-Key", "Expect",
+		"Range", "Proxy-Authorization", "X y", "",
+	} {
+		_, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(http.Header{key: {"canary"}}))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, key)
+		assert.Contains(t, err.Error(), "WithHeaders")
+		assert.NotContains(t, err.Error(), "canary")
+	}
+	_, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"canary\r\nX-More: 1"}}))
+	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+	_, err = clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(nil))
+	require.NoError(t, err)
+}
+
+func TestWithHeaders_NotPrinted(t *testing.T) {
+	t.Parallel()
+	option := clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"canary"}})
+	client := timedClient(t, func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+		option, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	_, failed := client.Notes.Get(t.Context(), 9)
+	require.Error(t, failed)
+	var text strings.Builder
+	slog.New(slog.NewJSONHandler(&text, nil)).Info("all", "client", client, "notes", client.Notes, "option", option, "error", failed)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		for _, value := range []any{client, *client, client.Notes, *client.Notes, client.Tokens, client.Users, option, failed} {
+			fmt.Fprintf(&text, verb, value)
+		}
+	}
+	assert.NotContains(t, text.String(), "canary")
+	assert.NotContains(t, text.String(), fmt.Sprintf("%x", "canary"))
+}
+
+// Whether a header is given to the client or to the call, it is the same tenant.
+func TestWithHeaders_PartOfALossesIdentity(t *testing.T) {
+	t.Parallel()
+	tenant := func(name string) http.Header { return http.Header{"X-Tenant": {name}, "X-Request-Id": {"of " + name}} }
+	lose := func(client *clinicaldoc.Client, opts ...clinicaldoc.CallOption) string {
+		_, err := client.Notes.Create(t.Context(), socketParams(10), opts...)
+		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
+		require.True(t, ok, "%v", err)
+		encoded, err := json.Marshal(unknown)
+		require.NoError(t, err)
+		var kept struct {
+			Where string `json:"where"`
+		}
+		require.NoError(t, json.Unmarshal(encoded, &kept))
+		return kept.Where
+	}
+	lost := roundTripper(func(r *http.Request) (*http.Response, error) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		return nil, io.ErrUnexpectedEOF
+	})
+	plain := timedClient(t, lost)
+	north := timedClient(t, lost, clinicaldoc.WithHeaders(tenant("north")))
+	byCall := lose(plain, clinicaldoc.WithHeader("X-Tenant", "north"))
+	assert.NotEmpty(t, byCall)
+	assert.Equal(t, byCall, lose(north))
+	assert.Equal(t, byCall, lose(timedClient(t, lost, clinicaldoc.WithHeaders(tenant("south"))), clinicaldoc.WithHeader("X-Tenant", "north")))
+	assert.NotEqual(t, byCall, lose(timedClient(t, lost, clinicaldoc.WithHeaders(tenant("south")))))
+	assert.Empty(t, lose(plain))
+	requestID := http.Header{"X-Request-Id": {"synthetic"}}
+	assert.Empty(t, lose(timedClient(t, lost, clinicaldoc.WithHeaders(requestID))), "it names a request, not a tenant")
 }

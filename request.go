@@ -78,9 +78,10 @@ func (s *scope) newCall() *exchange.Request {
 	if options.authorization == nil {
 		call.Authorization, call.Renew = c.token, c.renew
 	}
-	if !options.noRetry {
+	if !options.noRetry && !options.once {
 		call.MaxRetries = c.maxRetries
 	}
+	call.Impatient = options.noRetry || c.maxRetries == 0
 	return call
 }
 
@@ -103,6 +104,9 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 			return s.statusError(a)
 		}
 		return s.unexpected(a, a.Cause)
+	case exchange.Held:
+		detail := "not sent: waiting for the end of a limit of the service: " + redact.Cause(a.Cause)
+		return &callError{op: s.op, detail: detail, kind: "rate_limit", causes: []error{before.Err, a.Cause}}
 	case exchange.Limit, exchange.Authorize:
 		detail, kind := "not sent: the limiter refused", "limiter"
 		if errors.Is(a.Cause, context.Canceled) || errors.Is(a.Cause, context.DeadlineExceeded) {

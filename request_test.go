@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -694,7 +695,8 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 	}{
 		{"7", 7 * time.Second, 7 * time.Second},
 		{"30", 30 * time.Second, 30 * time.Second},
-		{"31", never, never},
+		{"120", 2 * time.Minute, 2 * time.Minute},
+		{"121", never, never},
 		{"3600", never, never},
 		{"9300000000", never, never},           // overflows a duration
 		{"99999999999999999999", never, never}, // and a 64-bit number
@@ -705,7 +707,8 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		{"", 500 * time.Millisecond, 750 * time.Millisecond},
 		{"Mon, 02 Jan 1995 15:04:05 GMT", 500 * time.Millisecond, 750 * time.Millisecond},
 		{"date in 12s", 12 * time.Second, 12 * time.Second},
-		{"date in 90s", never, never},
+		{"date in 90s", 90 * time.Second, 90 * time.Second},
+		{"date in 121s", never, never},
 		{"Fri, 31 Dec 9999 23:59:59 GMT", never, never},
 	} {
 		for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
@@ -731,7 +734,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 						var answered *clinicaldoc.Error
 						require.ErrorAs(t, err, &answered)
 						assert.Equal(t, "synthetic", answered.Message)
-						assert.Greater(t, answered.RetryAfter, 30*time.Second)
+						assert.Greater(t, answered.RetryAfter, 2*time.Minute)
 						assert.Zero(t, waited)
 						assert.Equal(t, 1, attempts)
 						return
@@ -743,6 +746,401 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestLimit_ManyWorkers_OneRefusalAWindow(t *testing.T) {
+	t.Parallel()
+	for _, workers := range []int{1, 8, 50} {
+		t.Run(strconv.Itoa(workers), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const calls = 300
+				service := newLaravelLimit(func(r *http.Request) (*http.Response, error) {
+					return madeResponse(r, http.StatusOK, socketNote(9)), nil
+				})
+				client := timedClient(t, service.RoundTrip)
+				start := time.Now()
+				each(workers, calls, func(int) {
+					_, err := client.Notes.Get(t.Context(), 9)
+					assert.NoError(t, err)
+				})
+				all, most := service.refusals()
+				assert.LessOrEqual(t, most, 1, "in one window")
+				assert.Equal(t, calls+all, service.requests)
+				assert.Less(t, time.Since(start), (calls/60)*(time.Minute+3*time.Second))
+			})
+		})
+	}
+}
+
+// each calls do with the numbers below n, in so many goroutines.
+func each(workers, n int, do func(i int)) {
+	var all sync.WaitGroup
+	var next atomic.Int64
+	for range workers {
+		all.Go(func() {
+			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+				do(i - 1)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestLimit_Create_Waits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start, requests := time.Now(), 0
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if requests++; requests == 1 {
+				return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "60"), nil
+			}
+			return madeResponse(r, http.StatusCreated, socketNote(9)), nil
+		})
+		note, err := client.Notes.Create(t.Context(), socketParams(10))
+		require.NoError(t, err)
+		assert.EqualValues(t, 9, note.ID)
+		assert.Equal(t, time.Minute, time.Since(start))
+		assert.Equal(t, 2, requests)
+	})
+}
+
+// limitedOnce refuses its first request for a minute.
+func limitedOnce(status int) (transport roundTripper, requests *atomic.Int32) {
+	requests = new(atomic.Int32)
+	return func(r *http.Request) (*http.Response, error) {
+		if requests.Add(1) == 1 {
+			return madeResponse(r, status, `{}`, "Retry-After", "60"), nil
+		}
+		return madeResponse(r, http.StatusOK, socketNote(9)), nil
+	}, requests
+}
+
+func TestLimit_OtherCalls_WaitToo(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport, requests := limitedOnce(status)
+				client := timedClient(t, transport)
+				start := time.Now()
+				var all sync.WaitGroup
+				get := func(client *clinicaldoc.Client) {
+					_, err := client.Notes.Get(t.Context(), 9)
+					assert.NoError(t, err)
+				}
+				all.Go(func() { get(client) })
+				synctest.Wait()
+				for range 20 {
+					all.Go(func() { get(client) })
+				}
+				synctest.Wait()
+				assert.EqualValues(t, 1, requests.Load())
+				get(timedClient(t, transport))
+				assert.Zero(t, time.Since(start), "another client has limits of its own")
+				all.Wait()
+				assert.Equal(t, time.Minute, time.Since(start))
+				assert.EqualValues(t, 23, requests.Load())
+			})
+		})
+	}
+}
+
+func TestLimit_OneCallGoesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var refusals atomic.Int32
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			time.Sleep(100 * time.Millisecond)
+			if time.Since(start) < 25*time.Second {
+				refusals.Add(1)
+				return madeResponse(r, http.StatusTooManyRequests, `{}`, "Retry-After", "10"), nil
+			}
+			return madeResponse(r, http.StatusOK, socketNote(9)), nil
+		})
+		get := func(int) {
+			_, err := client.Notes.Get(t.Context(), 9)
+			assert.NoError(t, err)
+		}
+		var first sync.WaitGroup
+		first.Go(func() { get(0) })
+		time.Sleep(time.Second) // it is refused by then
+		each(20, 20, get)
+		first.Wait()
+		assert.EqualValues(t, 3, refusals.Load())
+		assert.Less(t, time.Since(start), 31*time.Second)
+	})
+}
+
+func TestLimit_ContextEnds_NotSent(t *testing.T) {
+	t.Parallel()
+	for name, ended := range map[string]error{"canceled": context.Canceled, "deadline": context.DeadlineExceeded} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport, requests := limitedOnce(http.StatusTooManyRequests)
+				client := timedClient(t, transport)
+				var all sync.WaitGroup
+				all.Go(func() {
+					_, err := client.Notes.Get(t.Context(), 9)
+					assert.NoError(t, err)
+				})
+				synctest.Wait()
+				ctx, cancel := context.WithCancel(t.Context())
+				if ended == context.DeadlineExceeded { //nolint:errorlint // it names the case
+					ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+				}
+				time.AfterFunc(10*time.Second, cancel)
+				var response clinicaldoc.Response
+				_, err := client.Notes.Create(ctx, socketParams(10), clinicaldoc.WithResponse(&response))
+				require.ErrorIs(t, err, ended)
+				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+				assert.Contains(t, err.Error(), "not sent")
+				assert.Zero(t, response.Attempts)
+				assert.EqualValues(t, 1, requests.Load())
+				all.Wait()
+				assert.EqualValues(t, 2, requests.Load())
+			})
+		})
+	}
+}
+
+func TestLimit_WithoutRetry_DoesNotWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		transport := func(r *http.Request) (*http.Response, error) {
+			requests++
+			return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "60"), nil
+		}
+		client := timedClient(t, transport)
+		start := time.Now()
+		for range 3 {
+			_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithoutRetry())
+			require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+		}
+		client = timedClient(t, transport, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+		for range 3 {
+			_, err := client.Notes.Get(t.Context(), 9)
+			require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+		}
+		assert.Equal(t, 6, requests)
+		assert.Zero(t, time.Since(start))
+	})
+}
+
+// A wait for a limit is neither an attempt nor a retry. Only refusals in a row are bounded.
+func TestLimit_Refusals_AreNotRetries(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		statuses []int
+		attempts int
+		failed   error
+	}{
+		"failures between them": {[]int{429, 429, 502, 429, 429, 502, 200}, 7, nil},
+		"refusals in a row":     {[]int{429, 429, 429, 200}, 3, clinicaldoc.ErrRateLimited},
+		"too many failures":     {[]int{502, 429, 502, 429, 502, 200}, 5, clinicaldoc.ErrServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				statuses := tc.statuses
+				client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					status := statuses[0]
+					statuses = statuses[1:]
+					return madeResponse(r, status, socketNote(9), "Retry-After", "40"), nil
+				}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2}))
+				var response clinicaldoc.Response
+				_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithResponse(&response))
+				require.ErrorIs(t, err, tc.failed)
+				assert.Equal(t, tc.attempts, response.Attempts)
+			})
+		})
+	}
+}
+
+func TestLimit_MaxRetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for seconds, waits := range map[int]bool{300: true, 301: false} {
+			transport, requests := limitedOnce(http.StatusTooManyRequests)
+			policy := clinicaldoc.RetryPolicy{MaxRetries: 3, MaxRetryAfter: 5 * time.Minute}
+			client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				resp, err := transport(r)
+				resp.Header.Set("Retry-After", strconv.Itoa(seconds))
+				return resp, err
+			}, clinicaldoc.WithRetry(policy))
+			start := time.Now()
+			_, err := client.Notes.Get(t.Context(), 9)
+			if waits {
+				require.NoError(t, err)
+				assert.Equal(t, 5*time.Minute, time.Since(start))
+				continue
+			}
+			require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+			assert.Zero(t, time.Since(start))
+			_, err = client.Notes.Get(t.Context(), 9)
+			require.NoError(t, err, "such a limit holds no other call up")
+			assert.EqualValues(t, 2, requests.Load())
+		}
+	})
+}
+
+// Storage is another server: its refusals hold up no call of the service, and the service's limit holds up no read of storage.
+func TestLimit_Storage_IsApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var refuseStorage, refuseService atomic.Bool
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			inStorage := r.URL.Host == "storage.clinic.test"
+			switch {
+			case inStorage && refuseStorage.Swap(false), !inStorage && refuseService.Swap(false):
+				return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "60"), nil
+			case inStorage:
+				resp := httptest.NewRecorder()
+				resp.Header().Set("ETag", `"synthetic"`)
+				http.ServeContent(resp, r, "a.wav", time.Time{}, strings.NewReader("synthetic"))
+				return resp.Result(), nil
+			case strings.HasSuffix(r.URL.Path, "/audio-url"):
+				return madeResponse(r, http.StatusOK, `{"url":"https://storage.clinic.test/a"}`), nil
+			}
+			return madeResponse(r, http.StatusOK, socketNote(9)), nil
+		})
+		get := func() {
+			_, err := client.Notes.Get(t.Context(), 9)
+			assert.NoError(t, err)
+		}
+		download := func() {
+			_, err := client.Notes.DownloadAudio(t.Context(), 9, io.Discard, clinicaldoc.DownloadParams{})
+			assert.NoError(t, err)
+		}
+		start := time.Now()
+		var all sync.WaitGroup
+		refuseStorage.Store(true)
+		all.Go(download)
+		synctest.Wait()
+		get()
+		assert.Zero(t, time.Since(start))
+		refuseService.Store(true)
+		all.Go(get)
+		synctest.Wait()
+		all.Wait()
+		assert.Equal(t, time.Minute, time.Since(start))
+
+		stream, err := client.Notes.OpenAudio(t.Context(), 9)
+		require.NoError(t, err)
+		refuseService.Store(true)
+		all.Go(get)
+		synctest.Wait()
+		content, err := io.ReadAll(stream)
+		require.NoError(t, err)
+		assert.Equal(t, "synthetic", string(content))
+		assert.Equal(t, time.Minute, time.Since(start))
+		all.Wait()
+	})
+}
+
+// An upload that takes long does not hold up other calls, also if it is the first after a limit.
+func TestLimit_LongUpload_HoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var requests atomic.Int32
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			switch {
+			case requests.Add(1) == 1:
+				return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "10", "X-RateLimit-Remaining", "0"), nil
+			case r.Method == http.MethodPost:
+				_, _ = io.Copy(io.Discard, r.Body)
+				time.Sleep(time.Hour)
+			}
+			return madeResponse(r, http.StatusOK, socketNote(9), "X-RateLimit-Remaining", "0"), nil
+		}, clinicaldoc.WithStallTimeout(2*time.Hour))
+		start := time.Now()
+		var upload sync.WaitGroup
+		upload.Go(func() {
+			_, err := client.Notes.Create(t.Context(), socketParams(10))
+			assert.NoError(t, err)
+		})
+		synctest.Wait()
+		for range 10 {
+			_, err := client.Notes.Get(t.Context(), 9)
+			require.NoError(t, err)
+		}
+		assert.Less(t, time.Since(start), 25*time.Second)
+		upload.Wait()
+	})
+}
+
+// Some services report that no request remains and go on.
+func TestLimit_WrongCount_IsNotUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			time.Sleep(100 * time.Millisecond)
+			return madeResponse(r, http.StatusOK, socketNote(9), "X-RateLimit-Remaining", "0"), nil
+		})
+		start := time.Now()
+		each(10, 1000, func(int) {
+			_, err := client.Notes.Get(t.Context(), 9)
+			assert.NoError(t, err)
+		})
+		assert.Less(t, time.Since(start), 11*time.Second)
+	})
+}
+
+func TestRetryBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var requests atomic.Int32
+		var up atomic.Bool
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			requests.Add(1)
+			if up.Load() {
+				return madeResponse(r, http.StatusOK, socketNote(9)), nil
+			}
+			return madeResponse(r, http.StatusBadGateway, `{}`), nil
+		})
+		get := func(int) { _, _ = client.Notes.Get(t.Context(), 9) }
+		began := time.Now()
+		each(100, 2000, get)
+		seconds := int(time.Since(began).Seconds()) + 1
+		extra := int(requests.Swap(0)) - 2000
+		assert.GreaterOrEqual(t, extra, 100)
+		assert.LessOrEqual(t, extra, 100+seconds, "retries of an outage are bounded")
+
+		time.Sleep(time.Minute)
+		each(100, 100, get)
+		extra = int(requests.Swap(0)) - 100
+		assert.GreaterOrEqual(t, extra, 60, "time gives back")
+		assert.LessOrEqual(t, extra, 70)
+
+		up.Store(true)
+		each(10, 400, get)
+		up.Store(false)
+		requests.Store(0)
+		each(100, 100, get)
+		extra = int(requests.Load()) - 100
+		assert.GreaterOrEqual(t, extra, 80, "successes give back")
+	})
+}
+
+// A program that makes one call after the other never notices the budget.
+func TestRetryBudget_OneCallAfterAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			return madeResponse(r, http.StatusBadGateway, `{}`), nil
+		})
+		for range 500 {
+			var response clinicaldoc.Response
+			_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithResponse(&response))
+			require.ErrorIs(t, err, clinicaldoc.ErrServer)
+			require.Equal(t, 4, response.Attempts)
+		}
+	})
 }
 
 func TestPauseThatDoesNotFitTheDeadline(t *testing.T) {
@@ -2477,6 +2875,9 @@ func TestADumpOfARequestThatAnotherConnectionTakes(t *testing.T) {
 		t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
 		idle := []time.Duration{time.Hour, 0}
 		client := clientOn(t, &http.Client{Transport: dumping{roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet { // shows that the server speaks HTTP/1
+				return madeResponse(r, http.StatusOK, `{}`), nil
+			}
 			trace := httptrace.ContextClientTrace(r.Context())
 			trace.GetConn("")
 			trace.GotConn(httptrace.GotConnInfo{Conn: ours, Reused: idle[0] > 0, IdleTime: idle[0]})
@@ -2487,6 +2888,7 @@ func TestADumpOfARequestThatAnotherConnectionTakes(t *testing.T) {
 			assert.Greater(t, sent, int64(100))
 			return madeResponse(r, http.StatusCreated, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`), err
 		}), bodies}})
+		require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/imports", nil, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		_, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 100))})
 		cancel()

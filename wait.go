@@ -174,7 +174,7 @@ func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
 	}
 	s.schedule = poll.Schedule{Interval: s.params.Interval, MaxInterval: s.params.MaxInterval, Began: time.Now()}
 	s.latest = cmp.Or(s.call.options.response, new(Response))
-	s.opts = []CallOption{s.call.options.inherited(), WithResponse(s.latest), WithoutRetry()}
+	s.opts = []CallOption{s.call.options.inherited(), WithResponse(s.latest), once}
 	for s.tick(ctx); len(s.pending) > 0 && !s.stopped; s.tick(ctx) {
 		if err := s.schedule.Sleep(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {

@@ -16,17 +16,28 @@ import (
 
 // RoundTrip makes one attempt and leaves what came of it in Last. A response has been read and closed.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, before := req.Context(), c.Last
-	a := &Attempt{Number: before.Number + 1, Started: time.Now(), Outcome: Outcome{Permanent: true}, ctx: ctx} // permanent until something is sent
+	ctx := req.Context()
+	before := c.Last
+	a := &Attempt{Number: before.Number + 1, Started: time.Now(), ctx: ctx}
+	a.Permanent = true // until something is sent
 	defer func() {
 		a.Duration = time.Since(a.Started)
 		c.Caller.End(a.ctx, a)
 	}()
+	defer c.leave(a)
 	resp := c.attempt(ctx, req, a)
+	a.Limited = c.limitedFor(a)
 	if a.Step != None {
 		a.Err = c.Caller.Explain(a, before)
 	}
+	if a.Step == Held { // nothing was attempted: the attempt before stays the last one
+		c.held = a.Err
+		return nil, a
+	}
 	c.Last = a
+	if a.Step == None {
+		c.Peer.Budget.Succeeded()
+	}
 	if !c.OutcomeUnknown {
 		c.OutcomeUnknown, c.unknown = a.Unknown(), a
 	}
@@ -37,9 +48,17 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// leave tells the Gate that an attempt which passed it is over, also if a panic ended it.
+func (c *call) leave(a *Attempt) {
+	if a.passed {
+		c.Peer.Gate.Leave(a.Started, a.Header, a.Limited)
+	}
+}
+
 // attempt goes through the steps once.
 func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http.Response {
-	if a.Step, a.Cause = c.admit(ctx); a.Cause != nil {
+	a.Step, a.Cause = c.admit(ctx, a)
+	if a.Cause != nil {
 		return nil
 	}
 	out := new(struct { // one object, and never used for another attempt: a transport may hold on to all of it
@@ -54,7 +73,10 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()
-	state.Once, state.BeforeCommit, state.Multiplexed = c.Effect == Creates, c.BeforeCommit, c.Peer.multiplexes.Load()
+	state.Once = c.Effect == Creates
+	state.BeforeCommit = c.BeforeCommit
+	state.Multiplexed = c.Peer.multiplexes.Load()
+	state.Single = c.Peer.single.Load()
 	a.Started = time.Now()
 	out.target = *req.URL
 	out.target.Path, out.target.RawQuery = req.URL.Path+c.Path, cmp.Or(c.Query, req.URL.RawQuery)
@@ -75,15 +97,24 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	return resp
 }
 
-// admit waits for the limiter, and then asks for the token, which must not age in a queue and may have been renewed.
-func (c *call) admit(ctx context.Context) (failed Step, err error) {
+// admit waits for the limiter and at the Gate. Then it asks for the token, which must not age in a queue and may have been
+// renewed.
+func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	if c.Peer.Limit != nil {
 		if err := c.Peer.Limit(ctx); err != nil {
 			return Limit, err
 		}
 	}
-	if justRenewed := c.renewed && c.next.AtOnce; c.Authorization != nil && !justRenewed {
-		if c.authorization, err = c.Authorization(ctx); err != nil {
+	if c.Peer.Gate != nil {
+		if err := c.Peer.Gate.Enter(ctx, !c.Impatient); err != nil {
+			return Held, err
+		}
+		a.passed = true
+	}
+	justRenewed := c.renewed && c.next.AtOnce
+	if c.Authorization != nil && !justRenewed {
+		c.authorization, err = c.Authorization(ctx)
+		if err != nil {
 			return Authorize, err
 		}
 	}
@@ -123,56 +154,90 @@ func (c *call) send(out *http.Request, state *SendState) (*http.Response, error)
 	return state.SendStreamed(out.Context(), c.Progress, func() (*http.Response, error) { return c.deliver(out, state) })
 }
 
-// deliver sends the request: by another connection if the one it got cannot be used, without the announcement if the
-// server rejects that, and to where a redirect leads if that is allowed.
+// deliver sends the request and returns the response to it. It sends the request again by another connection if the one that it
+// got cannot be used, without the announcement of its body if the server rejects that, and to the target of a redirect.
 func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, error) {
-	for hops := 0; ; hops++ {
-		resp, err := c.Peer.Transport.RoundTrip(out)
-		switch {
-		case err != nil && out.Context().Err() == nil && state.Skipped(err) && (c.Body.replayable() || state.BytesSent() == 0):
+	for redirects := 0; ; {
+		resp, err := c.roundTrip(out)
+		if err != nil {
+			if !c.mayReconnect(out, state, err) {
+				return nil, err
+			}
 			out = out.Clone(out.Context())
 			state.Attach(out, c.Body, out.Header.Get("Expect") != "")
 			continue
-		case err != nil:
-			return nil, err
-		case resp == nil:
-			return nil, redact.Text("the transport gave neither a response nor an error")
-		case resp.Request != nil && resp.Request.Response != nil && resp.Request.Method != out.Method: // it is a client that asked for another thing
-			if resp.Body != nil {
-				_ = resp.Body.Close()
-			}
-			resp = resp.Request.Response
-			resp.Body = http.NoBody
-		case resp.Body == nil:
-			resp.Body = http.NoBody
-		case resp.StatusCode < 200: // the connection itself, on which nothing more need come
-			_ = resp.Body.Close()
-			resp.Body = http.NoBody
 		}
-		rejected := resp.StatusCode == http.StatusExpectationFailed && out.Header.Get("Expect") != "" && c.Body.replayable()
 		target := Redirect(resp.StatusCode, out.Method, resp.Header.Get("Location"), out.URL, c.Peer.Origin)
-		redirected := target != nil && c.Body == nil && hops < maxRedirects
-		if !rejected && !redirected {
+		switch {
+		case c.rejectsExpect(out, resp):
+			out = again(out, resp)
+			c.Peer.ignoresExpect.Store(true)
+			out.Header.Del("Expect")
+			state.Attach(out, c.Body, false)
+		case target != nil && c.Body == nil && redirects < maxRedirects:
+			out = again(out, resp)
+			out.URL = target
+			redirects++
+		default:
 			return resp, nil
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
-		_ = resp.Body.Close()
-		out = out.Clone(out.Context()) // the transport may still hold on to the one it was given
-		if redirected {
-			out.URL = target
-			continue
-		}
-		c.Peer.ignoresExpect.Store(true)
-		out.Header.Del("Expect")
-		state.Attach(out, c.Body, false)
 	}
+}
+
+// roundTrip gives the transport the request. The response has a body that can be read and closed.
+func (c *call) roundTrip(out *http.Request) (*http.Response, error) {
+	resp, err := c.Peer.Transport.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	if resp == nil {
+		return nil, redact.Text("the transport gave neither a response nor an error")
+	}
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+	followed := resp.Request != nil && resp.Request.Response != nil
+	if followed && resp.Request.Method != out.Method { // the transport is a client, and asked for another thing
+		_ = resp.Body.Close()
+		resp = resp.Request.Response
+		resp.Body = http.NoBody
+	}
+	if resp.StatusCode < 200 { // its body is the connection itself, on which nothing more need come
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody
+	}
+	return resp, nil
+}
+
+// mayReconnect reports whether the request may be sent again by another connection.
+func (c *call) mayReconnect(out *http.Request, state *SendState, err error) bool {
+	if out.Context().Err() != nil || !state.Skipped(err) {
+		return false
+	}
+	return c.Body.replayable() || state.BytesSent() == 0
+}
+
+// rejectsExpect reports whether the server does not want bodies to be announced, and the request can be sent without that.
+func (c *call) rejectsExpect(out *http.Request, resp *http.Response) bool {
+	announced := out.Header.Get("Expect") != ""
+	return resp.StatusCode == http.StatusExpectationFailed && announced && c.Body.replayable()
+}
+
+// again makes another request of one that got the response. The transport may still hold on to the one that it was given.
+func again(out *http.Request, resp *http.Response) *http.Request {
+	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
+	_ = resp.Body.Close()
+	return out.Clone(out.Context())
 }
 
 // receive gives the policy the response, and ends what is left of the sending.
 func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, state *SendState) error {
 	defer func() { _ = resp.Body.Close() }()
-	if resp.ProtoMajor > 1 {
+	switch {
+	case resp.ProtoMajor > 1:
 		c.Peer.multiplexes.Store(true)
+	case resp.ProtoMajor == 1:
+		c.Peer.single.Store(true)
 	}
 	if resp.StatusCode/100 != 2 && c.Body != nil && resp.ProtoMajor < 2 {
 		state.Retire()

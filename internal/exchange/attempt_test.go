@@ -245,11 +245,11 @@ func TestTheSourceIsAskedForTheTokenOfEachAttempt(t *testing.T) {
 	asked := 0
 	source := func(context.Context) (string, error) { asked++; return "asked", nil }
 	c := &call{Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", Result: Result{renewed: true}, next: Next{AtOnce: true}}
-	_, err := c.admit(t.Context())
+	_, err := c.admit(t.Context(), new(Attempt))
 	require.NoError(t, err)
 	assert.Equal(t, "renewed", c.authorization, "it has just been asked")
 	c.next = Next{Retry: true}
-	_, err = c.admit(t.Context())
+	_, err = c.admit(t.Context(), new(Attempt))
 	require.NoError(t, err)
 	assert.Equal(t, "asked", c.authorization)
 	assert.Equal(t, 1, asked)

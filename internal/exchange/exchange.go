@@ -30,7 +30,14 @@ type Peer struct {
 	MinWait      time.Duration
 	MaxWait      time.Duration
 
-	multiplexes   atomic.Bool // it speaks HTTP/2, of which a connection without TLS does not tell
+	// MaxRetryAfter is the longest wait that the server may ask for. If Gate is not nil, all calls wait there for the end of a
+	// limit of the server.
+	MaxRetryAfter time.Duration
+	Gate          *Gate
+	Budget        Budget // for retries
+
+	multiplexes   atomic.Bool // it speaks HTTP/2 or later, which a connection without TLS does not show
+	single        atomic.Bool // it was seen to speak HTTP/1
 	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
 }
 
@@ -45,6 +52,7 @@ type Request struct {
 	Body       *Body       // nil: none
 	Effect     Effect
 	MaxRetries int
+	Impatient  bool // it is sent although the Gate is closed
 
 	// Authorization gives the header of that name, and Renew another one after a 401 to the given one: that one again, or nothing,
 	// if there is none. Functions, so that no verb of fmt can reach a token. Nil: none is sent, none is renewed.
@@ -114,6 +122,10 @@ type call struct {
 	next    Next     // what the policy said of the last attempt
 	spread  float64  // of back-off, between 0 and 1
 
+	failures int   // attempts that failed, other than by a limit of the server
+	refusals int   // by a limit, in a row
+	held     error // the call ended at the Gate
+
 	authorization string // of the last attempt, or of the next if it was renewed
 
 	loop    retryablehttp.Client
@@ -145,7 +157,10 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 		HTTPClient: &c.client, RetryWaitMin: r.Peer.MinWait, RetryWaitMax: r.Peer.MaxWait, RetryMax: math.MaxInt, // the policy counts
 		CheckRetry: c.checkRetry, ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	_, err := c.loop.Do(&c.driven)                                 //nolint:bodyclose // the attempt has read and closed it
+	_, err := c.loop.Do(&c.driven) //nolint:bodyclose // the attempt has read and closed it
+	if c.held != nil {
+		return &c.Result, c.held
+	}
 	if _, attempted := err.(*url.Error); err == nil || attempted { //nolint:errorlint // BeforeRetry's may wrap one
 		return &c.Result, c.Last.Err
 	}
@@ -168,27 +183,61 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 		c.next = Next{Retry: true, AtOnce: true}
 		return true, nil
 	}
-	if c.next = c.policy.Next(failed); !c.next.Retry {
+	c.next = c.policy.Next(failed)
+	if !c.next.Retry {
 		return false, nil
 	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	wait := c.backoff(c.loop.RetryWaitMin, c.loop.RetryWaitMax, 0, resp)
-	deadline, limited := ctx.Deadline()
-	return wait <= c.loop.RetryWaitMax && (!limited || time.Until(deadline) > wait), nil
+	if !c.fits(ctx, failed) {
+		return false, nil
+	}
+	free := c.next.AtOnce || failed.Limited > 0
+	return free || c.Peer.Budget.Take(), nil
 }
 
-// backoff is the pause before the next attempt. It goes by the failures in a row: not all attempts are failures that count.
-func (c *call) backoff(least, most time.Duration, _ int, resp *http.Response) time.Duration {
-	if c.next.AtOnce {
+// fits reports whether the wait before the next attempt is short enough for the policy and the context.
+func (c *call) fits(ctx context.Context, failed *Attempt) bool {
+	if !c.next.AtOnce && RetryAfter(failed.Header, time.Now()) > c.Peer.MaxRetryAfter {
+		return false
+	}
+	wait := max(failed.Limited, c.pause(failed))
+	deadline, limited := ctx.Deadline()
+	return !limited || time.Until(deadline) > wait
+}
+
+// backoff is the pause before the next attempt, as the retry loop wants it.
+func (c *call) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration {
+	return c.pause(c.Last)
+}
+
+// pause is how long to wait before the attempt after the failed one. It goes by the failures in a row: not all attempts are
+// failures that count. After a refusal by a limit the next attempt waits at the Gate instead.
+func (c *call) pause(failed *Attempt) time.Duration {
+	if c.next.AtOnce || failed.Limited > 0 {
 		return 0
 	}
-	var asked time.Duration
-	if resp != nil {
-		asked = RetryAfter(resp.Header, time.Now())
+	asked := RetryAfter(failed.Header, time.Now())
+	return Backoff(c.next.Failures-1, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
+}
+
+// limitedFor is how long no request is sent after the attempt: zero if the server did not refuse it because of a limit, or asks
+// for more than is allowed.
+func (c *call) limitedFor(a *Attempt) time.Duration {
+	if c.Peer.Gate == nil {
+		return 0
 	}
-	return Backoff(c.next.Failures-1, least, most, asked, c.spread)
+	asked := RetryAfter(a.Header, time.Now())
+	refused := a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable && asked > 0
+	if !refused || asked > c.Peer.MaxRetryAfter {
+		return 0
+	}
+	wait := Backoff(c.refusals, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
+	if _, counts := rateLimitRemaining(a.Header); counts && asked > 0 {
+		wait += time.Second // such a server gives whole seconds, rounded down
+	}
+	return wait
 }
 
 // renew gets another token for the one that was refused, once for a call: a server that does not know who asks has done
@@ -220,9 +269,14 @@ func (c *byEffect) Receive(_ context.Context, resp *http.Response, watch Watch) 
 }
 
 func (c *byEffect) Next(a *Attempt) Next {
-	next := Next{Failures: a.Number}
-	if c.renewed {
-		next.Failures--
+	var next Next
+	if a.Limited > 0 {
+		c.refusals++
+		next.Failures = c.refusals
+	} else {
+		c.refusals = 0
+		c.failures++
+		next.Failures = c.failures
 	}
 	next.Retry = next.Failures <= c.MaxRetries && c.Effect.MayRetry(a.Outcome) && c.Body.replayable()
 	if next.Retry && c.Effect == Creates && a.Sent == Partly {

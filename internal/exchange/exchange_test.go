@@ -69,7 +69,7 @@ func newRequest(effect Effect, serve transport) *Request {
 	return &Request{
 		Peer: &Peer{
 			Transport: serve, Origin: origin, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1000,
-			MinWait: time.Second, MaxWait: 10 * time.Second,
+			MinWait: time.Second, MaxWait: 10 * time.Second, MaxRetryAfter: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: &target, Effect: effect, MaxRetries: 3,
 		Caller: &caller{explain: explain},
@@ -107,7 +107,7 @@ func TestAdmit(t *testing.T) {
 		"no token to be had": {Request{Peer: &Peer{}, Authorization: func(context.Context) (string, error) { return "", refusal }}, Authorize, ""},
 	} {
 		c := &call{Request: &tc.request}
-		failed, err := c.admit(t.Context())
+		failed, err := c.admit(t.Context(), new(Attempt))
 		assert.Equal(t, tc.failed, failed, name)
 		assert.Equal(t, failed != None, errors.Is(err, refusal), name)
 		assert.Equal(t, tc.header, c.authorization, name)
@@ -342,7 +342,7 @@ func TestCheckRetry(t *testing.T) {
 		again, _ := checked(t.Context(), after(r, responded(429, "")))
 		assert.False(t, again, "there is nothing left to send")
 		c = after(newRequest(Reads, nil), responded(502, ""))
-		c.Last.Number = 4
+		c.failures = 3
 		again, _ = checked(t.Context(), c)
 		assert.False(t, again, "it was retried three times")
 	})
@@ -360,7 +360,6 @@ func after(r *Request, a *Attempt) *call {
 	a.Err = errors.New("synthetic")
 	c := begun(r)
 	a.Number, c.Last, c.spread = 1, a, 0.5
-	c.loop.RetryWaitMin, c.loop.RetryWaitMax = r.Peer.MinWait, r.Peer.MaxWait
 	return c
 }
 
@@ -375,17 +374,21 @@ func checked(ctx context.Context, c *call) (bool, error) {
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	c := after(newRequest(Reads, nil), new(Attempt))
-	pause := func(failures int, resp *http.Response) time.Duration {
+	pause := func(failures int, a *Attempt) time.Duration {
 		c.next = Next{Failures: failures}
-		return c.backoff(time.Second, 10*time.Second, 0, resp)
+		c.Last = a
+		return c.backoff(0, 0, 0, nil)
 	}
-	assert.Equal(t, 1250*time.Millisecond, pause(1, nil))
-	assert.Equal(t, 5*time.Second, pause(3, &http.Response{}))
+	assert.Equal(t, 1250*time.Millisecond, pause(1, new(Attempt)))
+	assert.Equal(t, 5*time.Second, pause(3, new(Attempt)))
 	c.spread = 1
-	assert.Equal(t, 6*time.Second, pause(3, &http.Response{}), "not all come back at once")
-	assert.Equal(t, 40*time.Second, pause(3, &http.Response{Header: http.Header{"Retry-After": {"40"}}}))
+	assert.Equal(t, 6*time.Second, pause(3, new(Attempt)), "not all come back at once")
+	asked := &Attempt{Header: http.Header{"Retry-After": {"40"}}}
+	assert.Equal(t, 40*time.Second, pause(3, asked))
+	asked.Limited = 40 * time.Second
+	assert.Zero(t, pause(3, asked), "the next attempt waits at the gate")
 	c.next = Next{AtOnce: true}
-	assert.Zero(t, c.backoff(time.Second, 10*time.Second, 0, nil))
+	assert.Zero(t, c.backoff(0, 0, 0, nil))
 }
 
 func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {

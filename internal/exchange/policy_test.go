@@ -69,7 +69,7 @@ func streaming(s *scripted, status int, header ...string) *exchange.Request {
 				}
 				return resp, nil
 			}),
-			StallTimeout: time.Minute, MinWait: time.Second, MaxWait: 10 * time.Second,
+			StallTimeout: time.Minute, MinWait: time.Second, MaxWait: 10 * time.Second, MaxRetryAfter: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: new(url.URL), Policy: s,
 		Caller: ended{end: func(*exchange.Attempt) {}},

@@ -150,9 +150,15 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Step    Step   // that failed; None for a success
 	Begun   bool   // only sending remained
 
+	// Limited is how long the calls of the client send nothing since the server refused the attempt because of a limit. It is
+	// known to Caller.End. Zero: it was not refused so.
+	Limited time.Duration
+
 	Cause error // why it failed
 	Ended error // of the caller's context, if that was over too
 	Err   error // as Explain put it; nil for a success
+
+	passed bool // the Gate let it pass
 
 	ctx context.Context //nolint:containedctx // the caller's, as Begin left it
 }
@@ -170,6 +176,7 @@ const (
 	Context        // the caller's context ended
 	Network        // no response, or only a part of one
 	Content        // the response came, and cannot be used: its status, or what it holds
+	Held           // the context ended at the Gate; nothing was sent
 )
 
 // Error makes an attempt the error by which the retry loop learns of it.

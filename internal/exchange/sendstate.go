@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,8 @@ type SendState struct {
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
 	BeforeCommit func(context.Context) error
 	Once         bool // the request must not reach the server twice
-	Multiplexed  bool // the server speaks HTTP/2
+	Multiplexed  bool // the server speaks HTTP/2 or later
+	Single       bool // the server was seen to speak HTTP/1
 
 	traced       atomic.Bool              // trace: a connection is wanted; Conclude, BytesSent: else the transport reports nothing
 	wroteHeaders atomic.Bool              // trace: at least into a buffer; Conclude, BytesSent, getConn
@@ -142,11 +144,11 @@ const (
 )
 
 func (s *SendState) gotConn(info httptrace.GotConnInfo) {
-	switch {
-	case info.Conn.RemoteAddr() == nil:
+	if info.Conn.RemoteAddr() == nil {
 		s.ignore(pretended)
 		return
-	case s.Once && info.Reused && s.skips < maxSkips && !s.shares(info.Conn) && (info.IdleTime > maxIdle || isRetired(info.Conn)):
+	}
+	if s.Once && info.Reused && s.skips < maxSkips && s.mayBeDead(info) {
 		s.skips++
 		s.ignore(skipped)
 		_ = info.Conn.Close()
@@ -156,6 +158,15 @@ func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 	if s.twice.Load() {
 		s.forbidWrites() // HTTP/1.1 may write before it notices that the context is over
 	}
+}
+
+// mayBeDead reports whether a create must not use the connection: the server may be about to close it, or a refused request had
+// it before. It leaves a connection alone that is not known to be HTTP/1's: other requests may be on it.
+func (s *SendState) mayBeDead(info httptrace.GotConnInfo) bool {
+	if !s.exclusive(info.Conn) {
+		return false
+	}
+	return info.IdleTime > maxIdle || isRetired(info.Conn)
 }
 
 func (s *SendState) ignore(why int32) {
@@ -217,8 +228,19 @@ func (s *SendState) shares(conn net.Conn) bool {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.ConnectionState().NegotiatedProtocol == "h2"
 	}
-	return s.Multiplexed
+	return s.Multiplexed || isDatagram(conn)
 }
+
+// exclusive reports whether the connection certainly serves one request at a time. Without TLS the responses before show it.
+func (s *SendState) exclusive(conn net.Conn) bool {
+	if _, secured := conn.(*tls.Conn); secured {
+		return !s.shares(conn)
+	}
+	return s.Single && !s.shares(conn)
+}
+
+// isDatagram reports whether the connection is HTTP/3's, which only names the peer and panics if it is used.
+func isDatagram(conn net.Conn) bool { return strings.HasPrefix(conn.RemoteAddr().Network(), "udp") }
 
 // isRetired reports whether nothing can be written to the connection. To write no bytes shows it: first below TLS, where a
 // deadline is seen, which TLS moves when it begins to close.

@@ -430,6 +430,7 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 		first, second := pipe(t), pipe(t)
 		transport := &stale{conns: []net.Conn{first, second}, idle: []time.Duration{idle, 0}}
 		request := newCall(nil)
+		speaksHTTP1(t, request)
 		request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
 		request.Body = oneShot(strings.NewReader("head"), "end")
 		result, err := request.Do(t.Context())
@@ -449,14 +450,16 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 func TestACreateThatIsOverTakesNoOtherConnection(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	transport := &stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}
+	old := &stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}
 	asked := 0
-	request := newCall(func(r *http.Request) (*http.Response, error) {
+	request := newCall(nil)
+	speaksHTTP1(t, request)
+	request.Peer.Transport = transport(func(r *http.Request) (*http.Response, error) {
 		if asked++; asked > 1 {
 			return status(r, http.StatusCreated), nil
 		}
 		cancel()
-		return transport.RoundTrip(r)
+		return old.RoundTrip(r)
 	})
 	request.Method, request.Effect, request.MaxRetries = http.MethodPost, exchange.Creates, 0
 	request.Body = oneShot(strings.NewReader("head"), "end")
@@ -478,6 +481,7 @@ func TestACreateTakesNoRetiredConnection(t *testing.T) {
 		require.NoError(t, retired.SetWriteDeadline(time.Unix(1, 0)))
 		transport := &stale{conns: []net.Conn{retired, pipe(t)}, idle: []time.Duration{0, 0}}
 		request := newCall(nil)
+		speaksHTTP1(t, request)
 		request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
 		request.Body = oneShot(strings.NewReader("head"), "end")
 		_, err := request.Do(t.Context())
@@ -494,6 +498,7 @@ func TestSkippingEnds(t *testing.T) {
 		transport.conns, transport.idle = append(transport.conns, pipe(t)), append(transport.idle, time.Hour)
 	}
 	request := newCall(nil)
+	speaksHTTP1(t, request)
 	request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
 	request.Body = oneShot(strings.NewReader("head"), "end")
 	_, err := request.Do(t.Context())
@@ -516,6 +521,7 @@ func TestHowManyConnectionsACreateSkips(t *testing.T) {
 		transport.conns, transport.idle = append([]net.Conn{pipe(t)}, transport.conns...), append([]time.Duration{time.Hour}, transport.idle...)
 	}
 	request := newCall(nil)
+	speaksHTTP1(t, request)
 	request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
 	request.Body = oneShot(strings.NewReader("head"), "end")
 	_, err = request.Do(t.Context())
@@ -564,11 +570,65 @@ func TestACallThatEndsAtASkippedConnectionIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	transport := &endedMeanwhile{stale: stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}, end: cancel}
 	request := newCall(nil)
+	speaksHTTP1(t, request)
 	request.Peer.Transport, request.Method, request.Effect = transport, http.MethodPost, exchange.Creates
 	request.Body = &exchange.Body{Bytes: []byte("{}")}
 	_, err := request.Do(ctx)
 	require.Error(t, err)
 	assert.LessOrEqual(t, transport.calls, 2)
+}
+
+// A connection without TLS whose server has not responded yet may be HTTP/2's, and serve others.
+func TestCreate_ConnectionOfUnknownProtocol_IsNotClosed(t *testing.T) {
+	t.Parallel()
+	shared := pipe(t)
+	transport := &stale{conns: []net.Conn{shared, pipe(t)}, idle: []time.Duration{time.Hour, 0}, proto: 2}
+	request := newCall(nil)
+	request.Peer.Transport = transport
+	request.Method = http.MethodPost
+	request.Effect = exchange.Creates
+	request.Body = &exchange.Body{Bytes: []byte("{}")}
+	_, err := request.Do(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, transport.sent, 1)
+	_, err = shared.Write(nil)
+	require.NoError(t, err)
+}
+
+// named is a connection as HTTP/3 shows it: all it can do is to name its peer.
+type named struct{ net.Conn }
+
+func (named) RemoteAddr() net.Addr { return &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+func TestCreate_ConnectionOfHTTP3_IsNotTouched(t *testing.T) {
+	t.Parallel()
+	for name, conns := range map[string][]net.Conn{
+		"one":               {named{}, pipe(t)},
+		"and a second send": {named{}},
+	} {
+		transport := &stale{conns: conns, idle: []time.Duration{time.Hour, 0}, proto: 3}
+		request := newCall(nil)
+		speaksHTTP1(t, request) // by another connection
+		request.Peer.Transport = transport
+		request.Method = http.MethodPost
+		request.Effect = exchange.Creates
+		request.Body = &exchange.Body{Bytes: []byte("{}")}
+		_, err := request.Do(t.Context())
+		require.NoError(t, err, name)
+		assert.Len(t, transport.sent, 1, name)
+	}
+}
+
+// speaksHTTP1 shows the request's peer a response of HTTP/1.
+func speaksHTTP1(t *testing.T, request *exchange.Request) {
+	t.Helper()
+	before := *request
+	request.Peer.Transport = transport(func(r *http.Request) (*http.Response, error) {
+		return status(r, http.StatusOK), nil
+	})
+	_, err := request.Do(t.Context())
+	require.NoError(t, err)
+	*request = before
 }
 
 // oneShot is a body that was read from already.

@@ -221,7 +221,7 @@ var caught = []defect{
 	{name: "nine retries", file: "request.go", old: "call.MaxRetries = c.maxRetries", with: "call.MaxRetries = 3 * c.maxRetries"},
 	{name: "no pauses", file: "internal/exchange/retry.go", old: "return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)", with: "return max(0*(shortest+time.Duration(spread*float64(longest-shortest))), retryAfter)"},
 	{name: "the service's words are printed", file: "errors.go", old: "if advice := e.whatToDo(); advice != \"\" {", with: "text += e.Message\n\tif advice := e.whatToDo(); advice != \"\" {"},
-	{name: "Retry-After is not heeded", file: "internal/exchange/exchange.go", old: "asked = RetryAfter(resp.Header, time.Now())", with: "_ = time.Now"},
+	{name: "Retry-After is not heeded", file: "internal/exchange/retry.go", old: "value := h.Get(\"Retry-After\")", with: "value := h.Get(\"Retry-After-Synthetic\")"},
 	{name: "a wait polls without a pause", file: "internal/poll/poll.go", old: "return max(s.Interval, longest-longest/5), longest", with: "return 0, 0"},
 	{name: "a silent connection is waited for", file: "internal/exchange/attempt.go", old: "Guard(timed, c.Peer.StallTimeout)", with: "Guard(timed, 100*c.Peer.StallTimeout)"},
 	{name: "a goroutine is left behind", file: "internal/exchange/exchange.go", old: "c.driven.Request = &c.request", with: "go func() { select {} }()\n\tc.driven.Request = &c.request"},

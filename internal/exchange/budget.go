@@ -1,0 +1,46 @@
+package exchange
+
+import (
+	"sync"
+	"time"
+)
+
+// The budget for retries: so many at once, so many a second, and a share of one for each success.
+const (
+	maxRetryBudget   = 100
+	retriesPerSecond = 1
+	retryPerSuccess  = 0.2
+)
+
+// Budget bounds the retries of all calls of a client, so that they do not multiply the load of a server that is failing. A retry
+// takes from it, and successes and time give back. The zero value is full. It is safe for concurrent use.
+type Budget struct {
+	mu    sync.Mutex
+	spent float64   // as of the time below; never negative
+	since time.Time // when spent was right
+}
+
+// Take reports whether a retry may be made, and counts it.
+func (b *Budget) Take() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.giveBack(now.Sub(b.since).Seconds() * retriesPerSecond)
+	b.since = now
+	if b.spent+1 > maxRetryBudget {
+		return false
+	}
+	b.spent++
+	return true
+}
+
+// Succeeded gives back a share of a retry.
+func (b *Budget) Succeeded() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.giveBack(retryPerSuccess)
+}
+
+func (b *Budget) giveBack(retries float64) {
+	b.spent = max(0, b.spent-retries)
+}
