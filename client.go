@@ -19,6 +19,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -389,6 +390,16 @@ func renewed(source TokenSource, header authorization) func(ctx context.Context,
 				return fresh
 			}
 		}
+	}
+}
+
+func init() { //nolint:gochecknoinits // so that journals can ask what no other package needs
+	fileheader.HeadersOf = func(client any) string {
+		c := client.(*Client) //nolint:errcheck,forcetypeassert // nothing else has headers
+		if c.header == nil {
+			return ""
+		}
+		return (&callOptions{header: c.header()}).where()
 	}
 }
 

@@ -308,7 +308,7 @@ var kinds = map[int]struct {
 	http.StatusConflict:                      {ErrConflict, "the record's state does not allow this"},
 	http.StatusRequestEntityTooLarge:         {ErrTooLarge, "the service or a proxy before it refuses a body of this size"},
 	http.StatusUnprocessableEntity:           {ErrValidation, "see Fields for what the service objects to"},
-	http.StatusTooManyRequests:               {ErrRateLimited, "send fewer requests, or share a WithLimiter among clients"},
+	http.StatusTooManyRequests:               {ErrRateLimited, "try again later; RetryPolicy.MaxRetryAfter is how long a client waits for a limit, and clients can share a WithLimiter"},
 	http.StatusNetworkAuthenticationRequired: {nil, "not the service but the network responds: it wants a login first, as guest networks do"},
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
 func TestNewClientRefusesInvalidOptions(t *testing.T) {
@@ -1055,6 +1056,8 @@ func TestWithHeaders_PartOfALossesIdentity(t *testing.T) {
 	byCall := lose(plain, clinicaldoc.WithHeader("X-Tenant", "north"))
 	assert.NotEmpty(t, byCall)
 	assert.Equal(t, byCall, lose(north))
+	assert.Equal(t, byCall, fileheader.HeadersOf(north), "journals know the tenant by the same fingerprint")
+	assert.Empty(t, fileheader.HeadersOf(plain))
 	assert.Equal(t, byCall, lose(timedClient(t, lost, clinicaldoc.WithHeaders(tenant("south"))), clinicaldoc.WithHeader("X-Tenant", "north")))
 	assert.NotEqual(t, byCall, lose(timedClient(t, lost, clinicaldoc.WithHeaders(tenant("south")))))
 	assert.Empty(t, lose(plain))

@@ -1526,3 +1526,27 @@ func TestExtra_OfAPage(t *testing.T) {
 		assertRoundTrip(t, page.Meta)
 	}
 }
+
+func TestAll_LimitOf60AMinute_YieldsAll(t *testing.T) {
+	t.Parallel()
+	for _, prefetch := range []int{0, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+			defer srv.Close()
+			for range 150 {
+				srv.AddNote(clinicaldoctest.Note{Name: "synthetic", PatientID: 7})
+			}
+			service := newLaravelLimit(srv.Transport().RoundTrip)
+			client := srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: service}))
+			start := time.Now()
+			params := clinicaldoc.ListNotesParams{PatientID: 7, PerPage: 1, Prefetch: prefetch}
+			notes, err := clinicaldoc.Collect(client.Notes.All(t.Context(), params))
+			require.NoError(t, err)
+			assert.Len(t, notes, 150)
+			all, most := service.refusals()
+			assert.LessOrEqual(t, most, 1)
+			assert.LessOrEqual(t, service.requests, 150+all)
+			assert.Less(t, time.Since(start), 3*time.Minute)
+		})
+	}
+}

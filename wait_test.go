@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // requireWaitError demands an error of a wait for note 7.
@@ -2004,5 +2005,37 @@ func TestAWaitLeavesNoContextBehind(t *testing.T) {
 		_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
 		require.NoError(t, err)
 		assert.Zero(t, ctx.open.Load())
+	})
+}
+
+func TestWaitAll_LimitOf60AMinute_BesideOtherCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		var ids []int64
+		for range 150 {
+			ids = append(ids, srv.AddNote(clinicaldoctest.Note{Name: "synthetic", PatientID: 7}))
+		}
+		srv.Advance(time.Hour)
+		service := newLaravelLimit(srv.Transport().RoundTrip)
+		client := srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: service}))
+		start := time.Now()
+		var others sync.WaitGroup
+		for range 3 {
+			others.Go(func() {
+				for range 30 {
+					_, err := client.Users.Me(t.Context())
+					assert.NoError(t, err)
+				}
+			})
+		}
+		notes, err := clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), ids, clinicaldoc.WaitParams{}))
+		require.NoError(t, err)
+		assert.Len(t, notes, 150)
+		others.Wait()
+		_, most := service.refusals()
+		assert.LessOrEqual(t, most, 1)
+		assert.Less(t, time.Since(start), 6*time.Minute)
 	})
 }

@@ -574,6 +574,30 @@ func TestARunGoesOnWhenTheTroubleIsOver(t *testing.T) {
 	}
 }
 
+func TestRun_LimitOf60AMinute_UploadsAll(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		const count = 100
+		srv.Inject("", clinicaldoctest.Throttle(60, time.Minute))
+		begun := time.Now()
+		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 8, AllNew: true}
+		u.OnEvent = func(e ingest.Event) { assert.Nil(t, e.Pause, "the client waits, and the run does not pause") }
+		results, err := collect(t.Context(), u, recordings(0, count))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: count}, statuses(results))
+		assert.Len(t, srv.Notes(), count)
+		refused := 0
+		for _, r := range srv.Requests() {
+			if r.Status == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		took := time.Since(begun)
+		assert.Less(t, took, 4*time.Minute)
+		assert.LessOrEqual(t, refused, int(took/time.Minute)+1, "one a window")
+	})
+}
+
 // The first look comes soon, however many recordings were under way when the trouble began.
 func TestUploadsUnderWayDoNotMakeAPauseLonger(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -333,6 +334,34 @@ func TestWhatDoctorSaysIsDone(t *testing.T) {
 	assert.Equal(t, 0, code, said)
 	assert.Regexp(t, `(?m)^good +tls +certificate of`, said)
 	assert.Regexp(t, `(?m)^good +token`, said)
+}
+
+func TestExport_ServiceLimitsRequests_ExportsAll(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	const count = 50
+	for range count {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "synthetic"})
+	}
+	const window = 3 * time.Second
+	srv.Inject("", clinicaldoctest.Throttle(20, window))
+	started := time.Now()
+	command := exec.CommandContext(t.Context(), "clinicaldoc", "export", "-", "--workers", "8")
+	command.Env = append(os.Environ(), environment(t, srv)...)
+	said := &strings.Builder{}
+	command.Stderr = said
+	exported, err := command.Output()
+	require.NoError(t, err, said)
+	assert.Equal(t, count, strings.Count(string(exported), "\n"))
+	refused := 0
+	for _, r := range srv.Requests() {
+		if r.Status == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	assert.NotZero(t, refused)
+	assert.LessOrEqual(t, refused, int(time.Since(started)/window)+1, "one a window")
 }
 
 // Standard output that ends early, or a kill, leaves nothing of an export behind.

@@ -26,6 +26,10 @@ type Header struct {
 	UserID  int64  // who made it; 0: not known
 }
 
+// HeadersOf returns a fingerprint of the headers that a *clinicaldoc.Client sends with every request, which may select a tenant.
+// It is empty if there are none, and does not count headers that name a single request. Package clinicaldoc sets it.
+var HeadersOf func(client any) string
+
 const userMember = "user="
 
 // String returns the line, without a newline: kind, version, service and, if it is known, the user.

@@ -34,7 +34,7 @@ const exitCodesText = `Exit codes:
   3    there is no such note or token
   4    not logged in, or the token is refused
   5    refused: by the service (403, 409, 413, 422), by a check of this program, or by your own no; of uploads: all of them
-  6    unreachable, failing (5xx) or asking for patience (429): it may work later
+  6    unreachable, failing (5xx), or limiting requests (429) for long: it may work later
   7    in doubt: it may or may not have been done; find out before you do it again
   8    not yet: the time to wait has passed
   9    some: what could be done was done, and something was left out or refused; "clinicaldoc upload report" says what
