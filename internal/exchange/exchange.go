@@ -225,12 +225,12 @@ func (c *call) pause(failed *Attempt) time.Duration {
 // limitedFor is how long no request is sent after the attempt: zero if the server did not refuse it because of a limit, or asks
 // for more than is allowed.
 func (c *call) limitedFor(a *Attempt) time.Duration {
-	if c.Peer.Gate == nil {
+	unavailable := a.Status == http.StatusServiceUnavailable
+	if c.Peer.Gate == nil || !unavailable && a.Status != http.StatusTooManyRequests {
 		return 0
 	}
 	asked := RetryAfter(a.Header, time.Now())
-	refused := a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable && asked > 0
-	if !refused || asked > c.Peer.MaxRetryAfter {
+	if unavailable && asked == 0 || asked > c.Peer.MaxRetryAfter {
 		return 0
 	}
 	wait := Backoff(c.refusals, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
