@@ -53,7 +53,7 @@ var remedies = []struct {
 	{clinicaldoc.ErrValidation, kind{codeRefused, ""}},
 	{clinicaldoc.ErrTooLarge, kind{codeRefused, "make the recording smaller, or have the service's limit raised; then run the same command again"}},
 	{clinicaldoc.ErrProcessingFailed, kind{codeOther, `"clinicaldoc notes show ID" says what the service reports`}},
-	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "run it again when the limit is over"}},
+	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "wait a little and run it again"}},
 	{clinicaldoc.ErrServer, kind{codeUnreachable, `run it again later; "clinicaldoc doctor" finds out more`}},
 	{clinicaldoc.ErrIncompleteList, kind{codeOther, `if it is the same again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`}},
 	{clinicaldoc.ErrInUse, kind{codeRefused, "wait for the other download to end, or name another file"}},
