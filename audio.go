@@ -299,7 +299,7 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 		case unusable != nil && !errors.Is(unusable, os.ErrNotExist): // as a name that is too long, of which only the end would tell
 			return 0, &callError{op: downloadAudio, detail: "the file cannot be opened: " + redact.Cause(unusable), causes: []error{unusable}, transient: disk.Limited(unusable)}
 		}
-		if err := checkID(call.call.Operation, id); err != nil {
+		if err := checkID(call.name, id); err != nil {
 			return 0, err
 		}
 		part, err := download.OpenPart(ctx, path, fmt.Sprintf("note %d of %s", id, s.client.service()))
@@ -320,7 +320,7 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 
 // download brings the note's recording to the target, and returns how much of it is there.
 func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to download.Target, params DownloadParams) (int64, error) {
-	if err := checkID(scope.call.Operation, id); err != nil {
+	if err := checkID(scope.name, id); err != nil {
 		return 0, err
 	}
 	var response Response // to the question for the size, which is asked while other things go on
@@ -343,6 +343,10 @@ func (s *NotesService) fetch(ctx context.Context, scope *scope, op *operation, p
 	result, err := call.Do(ctx)
 	if result.Stopped && errors.Is(ctx.Err(), err) { // else it is of the call for an address, in that call's words
 		return scope.explainStop(ctx, result, err)
+	}
+	rejected, ok := err.(*download.Error) //nolint:errorlint // what wraps one is no failure of storage
+	if result.Stopped && ok {
+		scope.refused(ctx, op.downloadError(rejected))
 	}
 	return err
 }

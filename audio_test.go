@@ -307,7 +307,7 @@ func TestDownloadGoesOnWithoutRanges(t *testing.T) {
 			}
 			var received []int64
 			var attempts []int64
-			client := a.client(t, clinicaldoc.WithObserver(func(_ context.Context, at clinicaldoc.Attempt) {
+			client := a.client(t, onAttempt(func(_ context.Context, at clinicaldoc.Attempt) {
 				if at.Operation == "Notes.DownloadAudio" {
 					attempts = append(attempts, at.BytesReceived)
 				}
@@ -759,7 +759,7 @@ func TestRestartsThatGetNoFurtherAreBounded(t *testing.T) {
 	assert.Len(t, a.seen(), 4, "one that got further, three that did not")
 }
 
-func TestObserverAndLoggerLearnOfStorage(t *testing.T) {
+func TestHooksAndLogger_ReportStorage(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -775,7 +775,7 @@ func TestObserverAndLoggerLearnOfStorage(t *testing.T) {
 	var attempts []clinicaldoc.Attempt
 	client := a.client(t,
 		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
-		clinicaldoc.WithObserver(func(_ context.Context, at clinicaldoc.Attempt) {
+		onAttempt(func(_ context.Context, at clinicaldoc.Attempt) {
 			if at.Operation == "Notes.DownloadAudio" {
 				attempts = append(attempts, at)
 			}
@@ -2281,7 +2281,7 @@ func TestReadsOfAStreamAreNoPartOfItsOpening(t *testing.T) {
 	type opening struct{}
 	a := newAudioServer(t, 200_000)
 	reads := 0
-	stream, err := a.client(t, clinicaldoc.WithHooks(clinicaldoc.Hooks{CallStart: func(ctx context.Context, call clinicaldoc.CallInfo) context.Context {
+	stream, err := a.client(t, clinicaldoc.WithHooks(clinicaldoc.Hooks{CallStart: func(ctx context.Context, call clinicaldoc.Call) context.Context {
 		if call.Operation == "AudioStream.ReadAt" {
 			reads++
 			assert.Nil(t, ctx.Value(opening{}))

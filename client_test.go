@@ -298,7 +298,7 @@ func TestDoErrors(t *testing.T) {
 func TestDoShowsTheRouteItIsGiven(t *testing.T) {
 	t.Parallel()
 	var attempt clinicaldoc.Attempt
-	observed := clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { attempt = a })
+	observed := onAttempt(func(_ context.Context, a clinicaldoc.Attempt) { attempt = a })
 	for template, path := range map[string]string{
 		"/v1/teams/{id}/members/{name}": "/v1/teams/5/members/garcia",
 		"/patients/{patient_id}":        "/patients/garcia",

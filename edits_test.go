@@ -289,7 +289,7 @@ func TestSignDoesNotChangeTheErrorThatObserversHold(t *testing.T) {
 	d.note.Has.Content = false
 	d.faults = []writeFault{{status: http.StatusUnprocessableEntity}}
 	var seen []error
-	client := d.client(t, clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { seen = append(seen, a.Err) }))
+	client := d.client(t, onAttempt(func(_ context.Context, a clinicaldoc.Attempt) { seen = append(seen, a.Err) }))
 	_, err := client.Notes.Sign(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
 	require.ErrorIs(t, err, clinicaldoc.ErrValidation)

@@ -268,7 +268,7 @@ func TestTheContextsCauseIsKept(t *testing.T) {
 		"between two attempts": func() error {
 			ctx, cancel := running()
 			retried := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: time.Hour, MaxWait: time.Hour})
-			client := serveWith(t, []clinicaldoc.Option{retried, clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { cancel(reason) })}, call{url: "/user", status: 503})
+			client := serveWith(t, []clinicaldoc.Option{retried, onAttempt(func(context.Context, clinicaldoc.Attempt) { cancel(reason) })}, call{url: "/user", status: 503})
 			_, err := client.Users.Me(ctx)
 			return err
 		},

@@ -382,11 +382,13 @@ func ExampleWithRetry() {
 	// Output: 3 <nil>
 }
 
-func ExampleWithObserver() {
+func ExampleWithHooks() {
 	srv := clinicaldoctest.NewServer()
 	defer srv.Close()
-	client := srv.Client(clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) {
-		fmt.Println(a.Operation, a.Route, a.StatusCode)
+	client := srv.Client(clinicaldoc.WithHooks(clinicaldoc.Hooks{
+		AttemptEnd: func(_ context.Context, a clinicaldoc.Attempt) {
+			fmt.Println(a.Operation, a.Route, a.StatusCode)
+		},
 	}))
 	_, err := client.Users.Me(ctx)
 	fmt.Println(err)

@@ -912,13 +912,17 @@ func edits() map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldo
 	}
 }
 
+// onAttempt is a client option that calls f at the end of every attempt.
+func onAttempt(f func(context.Context, clinicaldoc.Attempt)) clinicaldoc.Option {
+	return clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: f})
+}
+
 // hookLog is what hooks were told, as a tree: what the context of one led to stands below it.
 type hookLog struct {
 	mu       sync.Mutex
 	all      hookEntry
-	calls    []clinicaldoc.CallResult
-	attempts []clinicaldoc.AttemptResult
-	infos    []clinicaldoc.AttemptInfo
+	calls    []clinicaldoc.Call
+	attempts []clinicaldoc.Attempt
 }
 
 type hookEntry struct {
@@ -957,23 +961,23 @@ func (l *hookLog) end(ctx context.Context, text string) *hookEntry {
 
 func (l *hookLog) hooks() clinicaldoc.Hooks {
 	return clinicaldoc.Hooks{
-		CallStart: func(ctx context.Context, call clinicaldoc.CallInfo) context.Context {
+		CallStart: func(ctx context.Context, call clinicaldoc.Call) context.Context {
 			return l.begin(ctx, call.Operation)
 		},
-		AttemptStart: func(ctx context.Context, a clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+		AttemptStart: func(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 			return l.begin(ctx, fmt.Sprintf("%d: %s %s", a.Number, a.Method, a.Route)), clinicaldoc.TraceContext{Traceparent: traceparent}
 		},
-		AttemptEnd: func(ctx context.Context, a clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) {
+		AttemptEnd: func(ctx context.Context, a clinicaldoc.Attempt) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.end(ctx, hookText(r.StatusCode, r.ErrorType, r.OutcomeUnknown))
-			l.attempts, l.infos = append(l.attempts, r), append(l.infos, a)
+			l.end(ctx, hookText(a.StatusCode, a.ErrorType, a.OutcomeUnknown))
+			l.attempts = append(l.attempts, a)
 		},
-		CallEnd: func(ctx context.Context, call clinicaldoc.CallInfo, r clinicaldoc.CallResult) {
+		CallEnd: func(ctx context.Context, call clinicaldoc.Call) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.end(ctx, hookText(0, r.ErrorType, r.OutcomeUnknown))
-			l.calls = append(l.calls, r)
+			l.end(ctx, hookText(0, call.ErrorType, call.OutcomeUnknown))
+			l.calls = append(l.calls, call)
 		},
 	}
 }
@@ -1010,7 +1014,7 @@ func (l *hookLog) String() string {
 		}
 	}
 	write(l.all.below, "\t\t")
-	l.all, l.calls, l.attempts, l.infos = hookEntry{}, nil, nil, nil
+	l.all, l.calls, l.attempts = hookEntry{}, nil, nil
 	return b.String() + "\n"
 }
 

@@ -2,6 +2,7 @@ package clinicaldoc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"log/slog"
@@ -17,89 +18,172 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Hooks learn when calls and their attempts begin and end, for traces and metrics; module otelclinicaldoc has them for
-// OpenTelemetry. A nil field is not called. They are told words and numbers: no URL, id, header, body or error.
+// Hooks are functions that the client calls when calls and their attempts start and end. Use them for traces and
+// metrics; module otelclinicaldoc provides them for OpenTelemetry. Nil hooks are skipped.
 //
-// Every method that talks to the service is a call. Some contain others: Wait, Watch, WaitAll, All and FindCreated consist
-// of calls only, downloads and edits make some, and each read of a stream from storage is one, AudioStream.ReadAt. A call whose
-// options are refused does not begin; one that is ranged over lasts as long as the range.
+// Every method that sends requests is a call. Some calls contain other calls: Wait, Watch, WaitAll, All and FindCreated
+// consist of calls only, and downloads and edits make some. Each read of an [AudioStream] from storage is a call. A call
+// whose options are rejected does not start. The call of an iterator lasts as long as the range over it.
 //
-// Hooks run in the goroutine of the call, several at once. Who blocks in one holds up that call alone: its context counts, the
-// stall timeout does not. A panic comes out of the call, whose ends are told all the same.
+// Hooks run in the goroutine of the call, so they must be safe for concurrent use. A hook that blocks delays only its
+// own call. The call's context still applies; the stall timeout does not. If a hook panics, the panic leaves the call,
+// and the hooks for the end of what has started are still called.
+//
+// Hooks receive names and numbers, except Err. They receive no URLs, IDs, headers or bodies.
 type Hooks struct {
-	// CallStart is told that a call begins. The context that it returns is used for all that the call does, for its values
-	// only: its end and its deadline stay the caller's, and one with an [httptrace.ClientTrace] is not used at all, since that
-	// would see headers. Nil stands for the one that was given.
-	CallStart func(ctx context.Context, call CallInfo) context.Context
-	// AttemptStart is told that a request is about to be sent: limiter and token source are behind. The context that it
-	// returns is used as that of CallStart, for this attempt.
-	AttemptStart func(ctx context.Context, attempt AttemptInfo) (context.Context, TraceContext)
-	// AttemptEnd is told what came of an attempt, once for each that began.
-	AttemptEnd func(ctx context.Context, attempt AttemptInfo, result AttemptResult)
-	// CallEnd is told what came of a call, once for each that began.
-	CallEnd func(ctx context.Context, call CallInfo, result CallResult)
+	// CallStart is called when a call starts; Operation is set. The call uses the values of the returned context.
+	// It ignores that context's deadline and cancellation. A nil context, or one with another [httptrace.ClientTrace],
+	// which would see headers, is ignored.
+	CallStart func(ctx context.Context, call Call) context.Context
+
+	// AttemptStart is called just before a request is sent, after the limiter and the token source. The fields up to
+	// Number are set, and Waited. The returned context is used for this attempt in the same way as that of CallStart.
+	AttemptStart func(ctx context.Context, attempt Attempt) (context.Context, TraceContext)
+
+	// AttemptEnd is called once for each AttemptStart, with the context that AttemptStart returned.
+	AttemptEnd func(ctx context.Context, attempt Attempt)
+
+	// CallEnd is called once for each CallStart, with the context that CallStart returned.
+	CallEnd func(ctx context.Context, call Call)
 }
 
-// CallInfo says which call it is.
-type CallInfo struct {
-	Operation string // the SDK's name of the method, such as "Notes.Get"
-}
-
-// AttemptInfo says which attempt of a call it is. An attempt to get a recording from storage has the route "storage" and no
-// server: its address is a secret.
-type AttemptInfo struct {
-	Operation     string // of the call
+// Attempt describes one attempt of a call. [WithLogger] and [Hooks] report the same attempts.
+//
+// An attempt that ends before its request is sent is reported too, with Number 0: the context had ended, the limiter or
+// the token source failed, or the address of a recording was rejected. AttemptStart and AttemptEnd are then called
+// one after the other. A retry that is not started, because its pause was cut short, is not an attempt.
+//
+// An attempt to read a recording from storage has the route "storage" and no server, because the address is secret.
+type Attempt struct {
+	Operation     string // name of the call, such as "Notes.Get"
 	Method        string // HTTP method
 	Route         string // path template, such as "/v1/progress-notes/{id}"
 	ServerAddress string // host of the base URL; empty for storage
 	ServerPort    int    // port of the base URL; 0 for storage
-	Number        int    // 1 for the first attempt of a call; beyond that it is a retry
-}
+	Number        int    // 1 for the first attempt of a call, more for retries; 0 if no request was sent
 
-// AttemptResult says what came of an attempt.
-type AttemptResult struct {
-	StatusCode         int           // 0 when no response came
-	Duration           time.Duration // from the beginning of the sending to the end of the response
+	StatusCode         int           // 0 if there was no response
+	Duration           time.Duration // from the start of sending to the end of the response
+	Waited             time.Duration // time spent before sending because of the service's rate limit
+	RequestID          string        // as the service sent it; empty if it sent none
+	ErrorType          string        // as in [Call]; empty for a success
 	BytesSent          int64         // of the body
 	BytesReceived      int64         // of the body
-	RateLimitRemaining int           // as X-RateLimit-Remaining said; -1 when it was not told
-	ErrorType          string        // empty for a success; see CallResult
-	OutcomeUnknown     bool          // it failed, and the service may have carried it out all the same
+	RateLimitRemaining int           // value of X-RateLimit-Remaining; -1 if the header is absent
+	OutcomeUnknown     bool          // the attempt failed, but the service may have carried it out
+
+	// Err is the error of the attempt, or nil for a 2xx response, even if its body cannot be used. Its text is safe to
+	// log. Its fields may hold patient data, as those of [*Error].
+	Err error
 }
 
-// CallResult says what came of a call.
-type CallResult struct {
-	Attempts int           // of its own, not of the calls in it
-	Duration time.Duration // since CallStart
-	// ErrorType is empty for a success, else one of few words: the status of the response, such as "503"; "canceled" or
-	// "deadline_exceeded" for the caller's context; "dns", "connect", "tls", "timeout", "stalled" or "no_response" for the
-	// network; "unexpected_response", "incomplete_list", "patient_mismatch", "conflict", "note_incomplete",
-	// "processing_failed", "not_created", "audio_changed" or "size_mismatch" for the error of that name;
-	// "limiter", "token_source", "audio_source", "body_source", "before_commit", "file", "in_use" or "invalid_argument" for what failed on this side; "panic";
-	// "outcome_unknown" where nothing else is known; "_OTHER". Of several errors that were yielded it is the first one's.
+// Call describes one call of a method.
+type Call struct {
+	Operation string        // name of the method, such as "Notes.Get"
+	Attempts  int           // requests that the call itself sent, without those of the calls in it
+	Duration  time.Duration // since CallStart returned
+
+	// ErrorType is empty for a success. Otherwise it is one of a fixed set of words:
+	//
+	//   - the status of the response, such as "503";
+	//   - "canceled" or "deadline_exceeded" if the caller's context ended;
+	//   - "dns", "connect", "tls", "timeout", "stalled" or "no_response" if the network failed;
+	//   - "unexpected_response", "incomplete_list", "patient_mismatch", "conflict", "note_incomplete",
+	//     "processing_failed", "not_created", "audio_changed" or "size_mismatch" for the error of that name;
+	//   - "limiter", "token_source", "audio_source", "body_source", "before_commit", "file", "in_use" or
+	//     "invalid_argument" for a failure on the caller's side;
+	//   - "panic", if the call ended by a panic or by [runtime.Goexit];
+	//   - "outcome_unknown" if nothing else is known, and "_OTHER" for any other error.
+	//
+	// The call of an iterator has the type of the first error that it yielded.
 	ErrorType      string
 	OutcomeUnknown bool // the error matches [ErrOutcomeUnknown]
+
+	// Err is the error that the call returned, or the first one that it yielded. Its text is safe to log. Its fields
+	// may hold patient data, as those of [*OutcomeUnknownError].
+	Err error
 }
 
-// TraceContext is what the service is told of the trace that an attempt belongs to: the two headers of W3C Trace Context.
-// They are sent to the base URL's origin only, never to storage. What is not of their form is not sent.
+// MarshalJSON encodes the attempt's fields. It encodes Err as its text.
+func (a Attempt) MarshalJSON() ([]byte, error) {
+	type fields Attempt
+	return json.Marshal(struct {
+		fields
+		Err string `json:",omitempty"`
+	}{fields(a), errText(a.Err)})
+}
+
+// MarshalJSON encodes the call's fields. It encodes Err as its text.
+func (c Call) MarshalJSON() ([]byte, error) {
+	type fields Call
+	return json.Marshal(struct {
+		fields
+		Err string `json:",omitempty"`
+	}{fields(c), errText(c.Err)})
+}
+
+// errText is the error's text, or empty for nil.
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return text(err)
+}
+
+// LogValue returns the fields that [WithLogger] logs.
+func (a Attempt) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("operation", a.Operation),
+		slog.String("method", a.Method),
+		slog.String("route", a.Route),
+		slog.Int("attempt", a.Number),
+		slog.Int("status", a.StatusCode),
+		slog.Duration("duration", a.Duration),
+		slog.String("request_id", a.RequestID),
+		slog.Int64("bytes_sent", a.BytesSent),
+		slog.Int64("bytes_received", a.BytesReceived),
+	}
+	if a.Waited > 0 {
+		attrs = append(attrs, slog.Duration("waited", a.Waited))
+	}
+	if a.Err != nil {
+		attrs = append(attrs, slog.String("error", text(a.Err)))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// LogValue returns the call's fields, with the text of Err.
+func (c Call) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("operation", c.Operation),
+		slog.Int("attempts", c.Attempts),
+		slog.Duration("duration", c.Duration),
+	}
+	if c.Err != nil {
+		attrs = append(attrs, slog.String("error", text(c.Err)))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// TraceContext holds the two headers of W3C Trace Context for one attempt. They are sent only to the base URL's origin,
+// never to storage. Values that do not have the form of these headers are not sent.
 type TraceContext struct {
 	Traceparent string
 	Tracestate  string
 }
 
-// WithHooks calls the hooks for every call and attempt. Given twice, the last one counts.
+// WithHooks sets the hooks that are called for every call and attempt. If it is passed twice, the last one is used.
 func WithHooks(hooks Hooks) Option {
 	return always(func(c *config) { c.hooks = hooks })
 }
 
-// scope is one call of a public method, from its door to its end: what its options say, and who learns of it.
+// scope is one call of a public method: its options, and what is reported of it.
 type scope struct {
 	client        *Client
 	options       callOptions
-	call          CallInfo
+	name          string // of the method
 	started       time.Time
-	attempts      int32 // that were sent
+	attempts      int32 // requests that were sent
 	revokesItself bool  // the token that is sent begins with the id of the one to revoke, as those of many services do
 	yielded       error // the first that an iterator yielded
 	zoneless      bool  // a time of the latest note came without a zone
@@ -112,10 +196,13 @@ type scope struct {
 // storage reports whether the attempts go there.
 func (s *scope) storage() bool { return s.op.route == downloadAudio.route }
 
-const errUnfinished = redact.Text("the call was left by a panic")
+const errUnfinished = redact.Text("panic during call")
 
-// run is the door of a public method: its options are read, and hooks learn of its beginning and its end, also if it panics.
-func run[T any](ctx context.Context, c *Client, name string, opts []CallOption, method func(context.Context, *scope) (T, error)) (value T, err error) {
+// run is the entry point of a public method: it reads the options and reports the start and the end of the call, also if the
+// method panics.
+func run[T any](
+	ctx context.Context, c *Client, name string, opts []CallOption, method func(context.Context, *scope) (T, error),
+) (value T, err error) {
 	ctx, call, err := c.begin(ctx, name, opts)
 	if err != nil {
 		return value, err
@@ -126,7 +213,9 @@ func run[T any](ctx context.Context, c *Client, name string, opts []CallOption, 
 }
 
 // runOne is run for a method that is one request; the id matters where the route has one.
-func runOne[T any](ctx context.Context, c *Client, op *operation, id int64, opts []CallOption, decode func([]byte) (*T, []string, error)) (*T, error) {
+func runOne[T any](
+	ctx context.Context, c *Client, op *operation, id int64, opts []CallOption, decode func([]byte) (*T, []string, error),
+) (*T, error) {
 	return run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*T, error) {
 		path, err := op.path(id)
 		if err != nil {
@@ -139,7 +228,9 @@ func runOne[T any](ctx context.Context, c *Client, op *operation, id int64, opts
 type noteYield = func(*ProgressNote, error) bool
 
 // ranged is run for a method that is ranged over, maybe more than once. The error of the body, if any, is yielded at its end.
-func ranged(ctx context.Context, c *Client, name string, opts []CallOption, body func(context.Context, *scope, noteYield) error) iter.Seq2[*ProgressNote, error] {
+func ranged(
+	ctx context.Context, c *Client, name string, opts []CallOption, body func(context.Context, *scope, noteYield) error,
+) iter.Seq2[*ProgressNote, error] {
 	opts = slices.Clone(opts)
 	return func(yield noteYield) {
 		ctx, call, err := c.begin(ctx, name, opts)
@@ -153,14 +244,14 @@ func ranged(ctx context.Context, c *Client, name string, opts []CallOption, body
 	}
 }
 
-// begin reads a call's options and tells the hooks of its beginning. The context is for all that the call does.
+// begin reads a call's options and reports its start. The context is for all that the call does.
 func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (context.Context, *scope, error) {
-	call := &scope{client: c, call: CallInfo{Operation: name}}
+	call := &scope{client: c, name: name}
 	if err := call.options.read(name, opts); err != nil {
 		return ctx, nil, err
 	}
 	if c.hooks.CallStart != nil {
-		ctx = withValues(ctx, c.hooks.CallStart(ctx, call.call))
+		ctx = withValues(ctx, c.hooks.CallStart(ctx, Call{Operation: name}))
 	}
 	if c.header != nil {
 		call.options.header = withDefaults(call.options.header, c.header())
@@ -169,13 +260,18 @@ func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (con
 	return ctx, call, nil
 }
 
-// finish tells the hooks what came of the call.
+// finish reports the end of the call.
 func (s *scope) finish(ctx context.Context, err error) {
 	if s.client.hooks.CallEnd == nil {
 		return
 	}
-	s.client.hooks.CallEnd(ctx, s.call, CallResult{
-		Attempts: int(s.attempts), Duration: time.Since(s.started), ErrorType: errorType(ctx, err), OutcomeUnknown: errors.Is(err, ErrOutcomeUnknown),
+	s.client.hooks.CallEnd(ctx, Call{
+		Operation:      s.name,
+		Attempts:       int(s.attempts),
+		Duration:       time.Since(s.started),
+		ErrorType:      errorType(ctx, err),
+		OutcomeUnknown: errors.Is(err, ErrOutcomeUnknown),
+		Err:            redact.Opaque(err),
 	})
 }
 
@@ -193,12 +289,16 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Head
 	if !s.storage() {
 		authorization := header.Get("Authorization")
 		s.options.sender.sends(authorization)
-		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, bearerScheme+path.Base(s.sent.Path)+"|")
+		ownToken := bearerScheme + path.Base(s.sent.Path) + "|"
+		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, ownToken)
 	}
 	if s.client.hooks.AttemptStart == nil {
 		return ctx
 	}
-	given, trace := s.client.hooks.AttemptStart(ctx, s.info(a))
+	report := s.newAttempt()
+	report.Number = a.Number
+	report.Waited = a.Waited
+	given, trace := s.client.hooks.AttemptStart(ctx, report)
 	if trace.valid() && !s.storage() {
 		header["Traceparent"] = []string{trace.Traceparent}
 		delete(header, "Tracestate") // the caller's own belongs to another parent
@@ -209,65 +309,88 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Head
 	return withValues(ctx, given)
 }
 
-// End implements [exchange.Caller]: one report of an attempt. The hooks learn only of what was sent, also if a panic ended it.
+// End implements [exchange.Caller].
 func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
-	config := &s.client.config
-	if config.hooks.AttemptEnd == nil && config.observer == nil && config.logger == nil {
+	if !s.reports() {
 		return
 	}
-	report := Attempt{
-		Operation: s.op.name, Method: s.op.method, Route: s.op.route, Number: a.Number, StatusCode: a.Status, Duration: a.Duration,
-		RequestID: requestID(a.Header), BytesSent: a.BytesSent, BytesReceived: a.BytesReceived, Err: s.op.downloadError(a.Err),
+	if !a.Begun {
+		s.refused(ctx, a.Err)
+		return
 	}
-	defer func() { // whatever observer and logger do
-		if a.Begun && config.hooks.AttemptEnd != nil {
-			config.hooks.AttemptEnd(ctx, s.info(a), s.result(ctx, report, a))
-		}
-	}()
+	report := s.newAttempt()
+	report.Number = a.Number
+	report.Waited = a.Waited
+	report.StatusCode = a.Status
+	report.Duration = a.Duration
+	report.RequestID = requestID(a.Header)
+	report.BytesSent = a.BytesSent
+	report.BytesReceived = a.BytesReceived
+	report.Err = s.op.downloadError(a.Err)
 	if a.Unfinished() {
+		report.Err = errUnfinished
+	}
+	report.ErrorType = errorType(ctx, report.Err)
+	mayHaveActed := s.op.effect != exchange.Reads && a.Unknown()
+	report.OutcomeUnknown = report.Err != nil && mayHaveActed
+	if !s.storage() {
+		report.RateLimitRemaining = rateLimitRemaining(a.Header)
+	}
+	s.ended(ctx, report)
+}
+
+// refused reports an attempt that ended before its request was sent. An err of nil stands for a panic, of which the end of
+// the call tells: the hook itself may be what panicked.
+func (s *scope) refused(ctx context.Context, err error) {
+	if err == nil || !s.reports() {
 		return
 	}
-	if config.observer != nil {
-		config.observer(ctx, report)
+	report := s.newAttempt()
+	if s.client.hooks.AttemptStart != nil {
+		given, _ := s.client.hooks.AttemptStart(ctx, report)
+		ctx = withValues(ctx, given)
 	}
-	if config.logger != nil {
+	report.Err = err
+	report.ErrorType = errorType(ctx, err)
+	s.ended(ctx, report)
+}
+
+// reports reports whether anybody learns of attempts.
+func (s *scope) reports() bool {
+	hooks := &s.client.hooks
+	return hooks.AttemptStart != nil || hooks.AttemptEnd != nil || s.client.logger != nil
+}
+
+// ended logs the attempt and calls the hook, even if the logger panics.
+func (s *scope) ended(ctx context.Context, report Attempt) {
+	if hook := s.client.hooks.AttemptEnd; hook != nil {
+		defer hook(ctx, report)
+	}
+	if logger := s.client.logger; logger != nil {
 		level := slog.LevelDebug
 		if report.Err != nil {
 			level = slog.LevelWarn
 		}
-		config.logger.LogAttrs(ctx, level, "clinicaldoc attempt", report.LogValue().Group()...)
+		logger.LogAttrs(ctx, level, "clinicaldoc attempt", report.LogValue().Group()...)
 	}
 }
 
-// result is what hooks are told of the report.
-func (s *scope) result(ctx context.Context, report Attempt, a *exchange.Attempt) AttemptResult {
-	result := AttemptResult{
-		StatusCode: report.StatusCode, Duration: report.Duration, BytesSent: report.BytesSent, BytesReceived: report.BytesReceived,
-		RateLimitRemaining: -1, ErrorType: errorType(ctx, report.Err),
-	}
+// newAttempt is what is known of every attempt of the current request.
+func (s *scope) newAttempt() Attempt {
+	report := Attempt{Operation: s.name, Method: s.op.method, Route: s.op.route, RateLimitRemaining: -1}
 	if !s.storage() {
-		result.RateLimitRemaining = rateLimitRemaining(a.Header)
+		server := s.client.baseURL
+		report.ServerAddress = server.Hostname()
+		report.ServerPort, _ = strconv.Atoi(exchange.Port(server))
 	}
-	if a.Unfinished() {
-		result.ErrorType = errorType(ctx, errUnfinished)
-	}
-	result.OutcomeUnknown = result.ErrorType != "" && s.op.effect != exchange.Reads && a.Unknown()
-	return result
-}
-
-func (s *scope) info(a *exchange.Attempt) AttemptInfo {
-	info := AttemptInfo{Operation: s.call.Operation, Method: s.op.method, Route: s.op.route, Number: a.Number}
-	if server := s.client.baseURL; !s.storage() {
-		info.ServerAddress = server.Hostname()
-		info.ServerPort, _ = strconv.Atoi(exchange.Port(server))
-	}
-	return info
+	return report
 }
 
 // valid reports whether the headers can be nothing else than trace context.
 func (t TraceContext) valid() bool {
-	return len(t.Traceparent) >= 55 && len(t.Traceparent) <= 128 && strings.Trim(t.Traceparent, "0123456789abcdef-") == "" &&
-		len(t.Tracestate) <= 512 && redact.IsHeaderValue(t.Tracestate)
+	length := len(t.Traceparent)
+	parent := length >= 55 && length <= 128 && strings.Trim(t.Traceparent, "0123456789abcdef-") == ""
+	return parent && len(t.Tracestate) <= 512 && redact.IsHeaderValue(t.Tracestate)
 }
 
 // withValues is ctx with the values of the context that a hook made of it.
@@ -296,7 +419,7 @@ var errorTypes = []struct {
 	{ErrAudioChanged, "audio_changed"}, {ErrSizeMismatch, "size_mismatch"},
 }
 
-// errorType is the word of CallResult.ErrorType for an error that a call ended with under the context.
+// errorType is the word of Call.ErrorType for an error that a call ended with under the context.
 func errorType(ctx context.Context, err error) string {
 	if err == nil {
 		return ""

@@ -2,6 +2,7 @@ package clinicaldoc_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -48,14 +49,16 @@ func TestHooksLearnOfEveryEndpoint(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, told.attempts, 1, e.operation)
 		require.Len(t, told.calls, 1, e.operation)
-		attempt, result := told.infos[0], told.attempts[0]
-		assert.Equal(t, clinicaldoc.AttemptInfo{
+		attempt := told.attempts[0]
+		assert.Equal(t, e.body != "", attempt.BytesSent > 0, e.operation)
+		attempt.BytesSent = 0
+		attempt.Duration = 0
+		assert.Equal(t, clinicaldoc.Attempt{
 			Operation: e.operation, Method: e.method, Route: e.route, ServerAddress: "api.clinic.test", ServerPort: 443, Number: 1,
+			StatusCode: http.StatusOK, BytesReceived: int64(len(e.ok)), RateLimitRemaining: 41,
 		}, attempt)
-		assert.Equal(t, 41, result.RateLimitRemaining)
-		assert.EqualValues(t, len(e.ok), result.BytesReceived)
-		assert.Equal(t, e.body != "", result.BytesSent > 0, e.operation)
-		assert.Equal(t, 1, told.calls[0].Attempts)
+		told.calls[0].Duration = 0
+		assert.Equal(t, clinicaldoc.Call{Operation: e.operation, Attempts: 1}, told.calls[0])
 		assert.Equal(t, "\n\t\t"+e.operation+"\n\t\t\t1: "+e.method+" "+e.route+" 200\n", told.String())
 	}
 }
@@ -168,41 +171,35 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 	})
 }
 
-// Hooks, observer and logger report the same attempt: there is one report.
-func TestEverybodyIsToldTheSame(t *testing.T) {
+func TestLogger_ReportsTheNumbersOfTheHooks(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	var log bytes.Buffer
-	var attempts []clinicaldoc.Attempt
 	cut := roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp := madeResponse(r, http.StatusOK, "")
 		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat(" ", 100)), iotest.ErrReader(io.ErrUnexpectedEOF)))
 		return resp, nil
 	})
 	client := clientOn(t, &http.Client{Transport: cut}, told.option(),
-		clinicaldoc.WithLogger(slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
-		clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { attempts = append(attempts, a) }))
+		clinicaldoc.WithLogger(slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	_, err := client.Notes.Get(t.Context(), 7)
 	require.Error(t, err)
-	require.Len(t, attempts, 1)
 	require.Len(t, told.attempts, 1)
-	result, seen := told.attempts[0], attempts[0]
-	assert.EqualValues(t, 100, result.BytesReceived)
-	assert.Equal(t, result.BytesReceived, seen.BytesReceived)
-	assert.Equal(t, result.BytesSent, seen.BytesSent)
-	assert.Equal(t, result.StatusCode, seen.StatusCode)
-	assert.Equal(t, result.Duration, seen.Duration)
+	attempt := told.attempts[0]
+	assert.EqualValues(t, 100, attempt.BytesReceived)
+	assert.Same(t, err, attempt.Err) //nolint:testifylint // the very error that the caller gets
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(log.Bytes(), &line))
 	assert.EqualValues(t, 100, line["bytes_received"])
-	assert.EqualValues(t, result.Duration, line["duration"])
+	assert.EqualValues(t, attempt.Duration, line["duration"])
+	assert.Equal(t, err.Error(), line["error"])
 }
 
 // What a hook learns at the end comes with the caller's context, which a hook may still use.
 func TestTheContextOfAnEndIsTheCallers(t *testing.T) {
 	t.Parallel()
 	var ends []string
-	hooks := clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(ctx context.Context, call clinicaldoc.CallInfo, _ clinicaldoc.CallResult) {
+	hooks := clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(ctx context.Context, call clinicaldoc.Call) {
 		require.NoError(t, ctx.Err(), call.Operation)
 		ends = append(ends, call.Operation)
 	}})
@@ -226,11 +223,11 @@ func TestHooksLearnOfDownloads(t *testing.T) {
 	_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
 	require.NoError(t, err)
 	var received int64
-	for i, info := range told.infos {
-		if info.Route == "storage" {
-			assert.Empty(t, info.ServerAddress)
-			assert.Zero(t, info.ServerPort)
-			received += told.attempts[i].BytesReceived
+	for _, attempt := range told.attempts {
+		if attempt.Route == "storage" {
+			assert.Empty(t, attempt.ServerAddress)
+			assert.Zero(t, attempt.ServerPort)
+			received += attempt.BytesReceived
 		}
 	}
 	assert.EqualValues(t, 1000, received)
@@ -258,8 +255,9 @@ func TestHooksLearnOfDownloads(t *testing.T) {
 
 	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "visit.wav"), clinicaldoc.DownloadParams{IgnoreSize: true})
 	require.NoError(t, err)
-	assert.Equal(t, "storage", told.infos[len(told.infos)-1].Route)
-	assert.Equal(t, "Notes.DownloadAudioFile", told.infos[len(told.infos)-1].Operation, "of the call that it belongs to")
+	last := told.attempts[len(told.attempts)-1]
+	assert.Equal(t, "storage", last.Route)
+	assert.Equal(t, "Notes.DownloadAudioFile", last.Operation, "of the call that it belongs to")
 }
 
 // TestTraceContextStaysOnTheOrigin: a redirect on the base URL's own origin is followed with it, none leads elsewhere.
@@ -289,7 +287,7 @@ func TestTraceContextStaysOnTheOrigin(t *testing.T) {
 	}))
 	trace := clinicaldoc.TraceContext{Traceparent: traceparent, Tracestate: "vendor=1"}
 	client := socketClient(t, srv.URL, clinicaldoc.WithHooks(clinicaldoc.Hooks{
-		AttemptStart: func(ctx context.Context, _ clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+		AttemptStart: func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 			return ctx, trace
 		},
 	}))
@@ -314,7 +312,7 @@ func TestOnlyTraceContextIsSent(t *testing.T) {
 		{Traceparent: traceparent, Tracestate: strings.Repeat("a", 513)},
 		{Tracestate: "a=b"},
 	} {
-		hooks := clinicaldoc.Hooks{AttemptStart: func(ctx context.Context, _ clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+		hooks := clinicaldoc.Hooks{AttemptStart: func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 			return ctx, trace
 		}}
 		request := call{url: "/v1/progress-notes/7", response: smallNote, header: map[string]string{"Tracestate": "mine=1"}}
@@ -328,8 +326,8 @@ func TestOnlyTraceContextIsSent(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestHooksAreToldWordsAndNumbers: an error, a header or a pointer would lead to what the service said or the caller sent.
-func TestHooksAreToldWordsAndNumbers(t *testing.T) {
+// A header or a pointer would lead to what the service said or the caller sent. Err is the one field that does.
+func TestHooks_ReceiveNamesNumbersAndErr(t *testing.T) {
 	t.Parallel()
 	for field := range reflect.TypeFor[clinicaldoc.Hooks]().Fields() {
 		for parameter := range field.Type.Ins() {
@@ -338,6 +336,9 @@ func TestHooksAreToldWordsAndNumbers(t *testing.T) {
 			}
 			require.Equal(t, reflect.Struct, parameter.Kind(), field.Name)
 			for part := range parameter.Fields() {
+				if part.Name == "Err" && part.Type == reflect.TypeFor[error]() {
+					continue
+				}
 				assert.Contains(t, []reflect.Kind{reflect.String, reflect.Int, reflect.Int64, reflect.Bool}, part.Type.Kind(), "%s.%s", parameter, part.Name)
 			}
 		}
@@ -377,8 +378,8 @@ func TestALimitOfStorageIsNotTheServices(t *testing.T) {
 			return madeResponse(r, http.StatusOK, "RIFF", "Content-Type", "audio/wav", "X-RateLimit-Remaining", "5"), nil
 		}
 		return madeResponse(r, http.StatusOK, `{"url":"https://storage.clinic.test/visit.wav"}`, "X-RateLimit-Remaining", "7"), nil
-	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, a clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) {
-		remaining[a.Route] = r.RateLimitRemaining
+	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, a clinicaldoc.Attempt) {
+		remaining[a.Route] = a.RateLimitRemaining
 	}}))
 	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true})
 	require.NoError(t, err)
@@ -393,21 +394,184 @@ func TestARefusalIsNoEndOfTheContext(t *testing.T) {
 	client := timedClient(t, func(r *http.Request) (*http.Response, error) {
 		cancel()
 		return madeResponse(r, http.StatusNotFound, `{}`), nil
-	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(_ context.Context, _ clinicaldoc.CallInfo, r clinicaldoc.CallResult) { word = r.ErrorType }}))
+	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(_ context.Context, r clinicaldoc.Call) { word = r.ErrorType }}))
 	_, err := client.Notes.Get(ctx, 7)
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 	assert.Equal(t, "404", word)
 }
 
-// An attempt that a panic ended came to nothing that an observer or a logger could be told.
-func TestAnUnfinishedAttemptIsNotReported(t *testing.T) {
+// An attempt that fails before its request is sent is reported as any other, with Number 0.
+func TestHooks_ReportAttemptsRefusedBeforeSending(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	failing := badCallback{errors.New(canary)}
+	elsewhere := func(r *http.Request) (*http.Response, error) {
+		return madeResponse(r, http.StatusOK, `{"url":"http://10.0.0.1/`+canary+`"}`), nil
+	}
+	get := func(ctx context.Context, c *clinicaldoc.Client) error {
+		_, err := c.Notes.Get(ctx, 7)
+		return err
+	}
+	download := func(ctx context.Context, c *clinicaldoc.Client) error {
+		_, err := c.Notes.DownloadAudio(ctx, 7, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true})
+		return err
+	}
+	for name, test := range map[string]struct {
+		ctx    context.Context //nolint:containedctx // of one case
+		option clinicaldoc.Option
+		do     func(context.Context, *clinicaldoc.Client) error
+		want   string
+	}{
+		"limiter": {
+			option: clinicaldoc.WithLimiter(failing),
+			want:   "\n\t\tNotes.Get (limiter)\n\t\t\t0: GET /v1/progress-notes/{id} (limiter)\n",
+		},
+		"limiter after the deadline": {
+			option: clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { return context.DeadlineExceeded })),
+			want:   "\n\t\tNotes.Get (limiter)\n\t\t\t0: GET /v1/progress-notes/{id} (limiter)\n",
+		},
+		"token source": {
+			option: clinicaldoc.WithTokenSource(failing),
+			want:   "\n\t\tNotes.Get (token_source)\n\t\t\t0: GET /v1/progress-notes/{id} (token_source)\n",
+		},
+		"context": {
+			ctx:  ended,
+			want: "\n\t\tNotes.Get (canceled)\n\t\t\t0: GET /v1/progress-notes/{id} (canceled)\n",
+		},
+		"address of a recording": {
+			option: clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(elsewhere)}),
+			do:     download,
+			want: "\n\t\tNotes.DownloadAudio (unexpected_response)" +
+				"\n\t\t\tNotes.AudioURL\n\t\t\t\t1: GET /v1/progress-notes/{id}/audio-url 200" +
+				"\n\t\t\t0: GET storage (unexpected_response)\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told hookLog
+			var log bytes.Buffer
+			logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			opts := []clinicaldoc.Option{told.option(), clinicaldoc.WithLogger(logger)}
+			token := testToken
+			if name == "token source" {
+				token = ""
+			}
+			if test.option != nil {
+				opts = append(opts, test.option)
+			}
+			client, err := clinicaldoc.NewClient(testBase, token, opts...)
+			require.NoError(t, err)
+			do := get
+			if test.do != nil {
+				do = test.do
+			}
+			err = do(cmp.Or(test.ctx, t.Context()), client)
+			require.Error(t, err)
+			attempt := told.attempts[len(told.attempts)-1]
+			call := told.calls[len(told.calls)-1]
+			assert.Zero(t, attempt.Number)
+			assert.Zero(t, attempt.StatusCode)
+			assert.Zero(t, attempt.Duration)
+			assert.Equal(t, -1, attempt.RateLimitRemaining)
+			assert.Equal(t, err.Error(), attempt.Err.Error())
+			assert.Same(t, err, call.Err) //nolint:testifylint // the very error that the caller gets
+			assert.Zero(t, call.Attempts)
+			assertSameAttempts(t, told.attempts, log.String())
+			assertSilent(t, fmt.Sprintf("%+v %+v", attempt, call)+log.String(), name)
+			assert.Equal(t, test.want, told.String())
+		})
+	}
+}
+
+// assertSameAttempts compares what the hooks and the logger reported.
+func assertSameAttempts(t *testing.T, attempts []clinicaldoc.Attempt, log string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	require.Len(t, lines, len(attempts))
+	for i, attempt := range attempts {
+		var line struct {
+			Operation, Method, Route string
+			Attempt, Status          int
+			Error                    string
+		}
+		require.NoError(t, json.Unmarshal([]byte(lines[i]), &line))
+		assert.Equal(t, attempt.Operation, line.Operation)
+		assert.Equal(t, attempt.Method, line.Method)
+		assert.Equal(t, attempt.Route, line.Route)
+		assert.Equal(t, attempt.Number, line.Attempt)
+		assert.Equal(t, attempt.StatusCode, line.Status)
+		if attempt.Err != nil {
+			assert.Equal(t, attempt.Err.Error(), line.Error)
+		}
+	}
+}
+
+// A limiter that panics, or a hook at the start, leaves an attempt that nobody learned of.
+func TestHooks_PanicBeforeSending_ReportsTheCall(t *testing.T) {
+	t.Parallel()
+	var told hookLog
+	var log bytes.Buffer
+	limiter := limiterFunc(func(context.Context) error { panic("of the limiter") })
+	client := clientOn(t, &http.Client{Transport: canned(smallNote)}, told.option(), clinicaldoc.WithLimiter(limiter),
+		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+	assert.PanicsWithValue(t, "of the limiter", func() { _, _ = client.Notes.Get(t.Context(), 7) })
+	assert.Equal(t, "\n\t\tNotes.Get (panic)\n", told.String())
+	assert.Empty(t, log.String())
+}
+
+// An error of the caller's own code is reported by its type alone, and errors.Is still finds it.
+func TestHooks_CallErr_HidesForeignTexts(t *testing.T) {
+	t.Parallel()
+	own := errors.New(canary)
+	var told hookLog
+	a := newAudioServer(t, 1000)
+	_, err := a.client(t, told.option()).Notes.DownloadAudio(socketContext(t), 7, failingWriter{0, own}, clinicaldoc.DownloadParams{})
+	require.ErrorIs(t, err, own)
+	call := told.calls[len(told.calls)-1]
+	require.ErrorIs(t, call.Err, own)
+	assertSilent(t, fmt.Sprintf("%v %+v %#v %s", call, call, call, call.Err), "call")
+	encoded, err := json.Marshal(call)
+	require.NoError(t, err)
+	assertSilent(t, string(encoded), "JSON of the call")
+}
+
+// An unknown outcome holds what was sent. A program that prints or encodes the report shows nothing of it.
+func TestCall_OutcomeUnknown_PrintsNoPatientData(t *testing.T) {
+	t.Parallel()
+	var told hookLog
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		return madeResponse(r, http.StatusBadGateway, `{"message":"`+canary+`"}`), nil
+	})}, told.option())
+	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient})
+	var unknown *clinicaldoc.OutcomeUnknownError
+	require.ErrorAs(t, err, &unknown)
+	call := told.calls[0]
+	assert.True(t, call.OutcomeUnknown)
+	assert.Same(t, unknown, call.Err)
+	require.ErrorAs(t, told.attempts[0].Err, new(*clinicaldoc.Error))
+	for _, report := range []any{call, told.attempts[0]} {
+		encoded, err := json.Marshal(report)
+		require.NoError(t, err)
+		assertSilent(t, string(encoded), "JSON")
+		assert.Contains(t, string(encoded), `"Err":"clinicaldoc: Notes.Create (POST /v1/progress-notes): 502 Bad Gateway`)
+		var log strings.Builder
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("report", "value", report, "list", []any{report})
+		assertSilent(t, log.String(), "log")
+		assertPrintsSilently(t, report, "report")
+	}
+}
+
+func TestLogger_ReportsAnAttemptThatPanicked(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	client := timedClient(t, func(*http.Request) (*http.Response, error) { panic("synthetic") },
-		clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { t.Errorf("told of %v", a) }),
+	client := timedClient(t, func(*http.Request) (*http.Response, error) { panic(canary) },
 		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-	assert.PanicsWithValue(t, "synthetic", func() { _, _ = client.Notes.Get(t.Context(), 7) })
-	assert.Empty(t, log.String())
+	assert.PanicsWithValue(t, canary, func() { _, _ = client.Notes.Get(t.Context(), 7) })
+	assert.Equal(t, 1, strings.Count(log.String(), "\n"))
+	assert.Contains(t, log.String(), `error="panic during call"`)
+	assertSilent(t, log.String(), "panic")
 }
 
 // An attempt takes as long as it is on its way, a call also as long as the limiter takes; CallStart is before both.
@@ -419,9 +583,9 @@ func TestHooksLearnHowLongItTook(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return madeResponse(r, http.StatusOK, socketNote(7)), nil
 		}, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { time.Sleep(time.Second); return nil })), clinicaldoc.WithHooks(clinicaldoc.Hooks{
-			CallStart:  func(ctx context.Context, _ clinicaldoc.CallInfo) context.Context { time.Sleep(time.Minute); return ctx },
-			AttemptEnd: func(_ context.Context, _ clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) { attempt = r.Duration },
-			CallEnd:    func(_ context.Context, _ clinicaldoc.CallInfo, r clinicaldoc.CallResult) { call = r.Duration },
+			CallStart:  func(ctx context.Context, _ clinicaldoc.Call) context.Context { time.Sleep(time.Minute); return ctx },
+			AttemptEnd: func(_ context.Context, r clinicaldoc.Attempt) { attempt = r.Duration },
+			CallEnd:    func(_ context.Context, r clinicaldoc.Call) { call = r.Duration },
 		}))
 		_, err := client.Notes.Get(t.Context(), 7)
 		require.NoError(t, err)
@@ -558,8 +722,8 @@ func TestHooksCannotChangeTheLifeOfACall(t *testing.T) {
 		"spy":       spy,
 	} {
 		hooks := clinicaldoc.Hooks{
-			CallStart: func(ctx context.Context, _ clinicaldoc.CallInfo) context.Context { return make(ctx) },
-			AttemptStart: func(ctx context.Context, _ clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+			CallStart: func(ctx context.Context, _ clinicaldoc.Call) context.Context { return make(ctx) },
+			AttemptStart: func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 				return make(ctx), clinicaldoc.TraceContext{}
 			},
 		}
@@ -569,7 +733,8 @@ func TestHooksCannotChangeTheLifeOfACall(t *testing.T) {
 			<-r.Context().Done()
 		}).ServeHTTP)
 		var seen any
-		client := socketClient(t, srv.URL, clinicaldoc.WithHooks(hooks), clinicaldoc.WithObserver(func(ctx context.Context, _ clinicaldoc.Attempt) { seen = ctx.Value(otherKey{}) }))
+		hooks.AttemptEnd = func(ctx context.Context, _ clinicaldoc.Attempt) { seen = ctx.Value(otherKey{}) }
+		client := socketClient(t, srv.URL, clinicaldoc.WithHooks(hooks))
 		_, err := client.Notes.Get(ctx, 7)
 		require.NoError(t, err, name)
 		assert.Equal(t, name == "unrelated" || name == "over", seen != nil, name)
@@ -587,19 +752,19 @@ func TestPanicsOfHooks(t *testing.T) {
 		broken := hooks
 		switch name {
 		case "CallStart":
-			broken.CallStart = func(context.Context, clinicaldoc.CallInfo) context.Context { panic(name) }
+			broken.CallStart = func(context.Context, clinicaldoc.Call) context.Context { panic(name) }
 		case "AttemptStart":
-			broken.AttemptStart = func(context.Context, clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+			broken.AttemptStart = func(context.Context, clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 				panic(name)
 			}
 		case "AttemptEnd":
-			broken.AttemptEnd = func(ctx context.Context, a clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) {
-				hooks.AttemptEnd(ctx, a, r)
+			broken.AttemptEnd = func(ctx context.Context, a clinicaldoc.Attempt) {
+				hooks.AttemptEnd(ctx, a)
 				panic(name)
 			}
 		case "CallEnd":
-			broken.CallEnd = func(ctx context.Context, call clinicaldoc.CallInfo, r clinicaldoc.CallResult) {
-				hooks.CallEnd(ctx, call, r)
+			broken.CallEnd = func(ctx context.Context, call clinicaldoc.Call) {
+				hooks.CallEnd(ctx, call)
 				panic(name)
 			}
 		}
@@ -646,14 +811,14 @@ func TestHooksLearnNothingOfRefusedOptions(t *testing.T) {
 	assert.Equal(t, "\n", told.String())
 }
 
-// An observer that panics keeps no end from the hooks.
-func TestHooksLearnOfWhatAnObserverLeft(t *testing.T) {
+func TestHooks_LoggerPanics_AttemptStillEnds(t *testing.T) {
 	t.Parallel()
 	var told hookLog
-	observer := clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { panic("of the observer") })
-	client := serveWith(t, []clinicaldoc.Option{told.option(), observer},
+	handler := slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug})
+	logger := slog.New(contextHandler{handler, func(context.Context) { panic("of the logger") }})
+	client := serveWith(t, []clinicaldoc.Option{told.option(), clinicaldoc.WithLogger(logger)},
 		call{url: notesPath + "/7", response: smallNote, header: map[string]string{"Traceparent": traceparent}})
-	assert.PanicsWithValue(t, "of the observer", func() { _, _ = client.Notes.Get(t.Context(), 7) })
+	assert.PanicsWithValue(t, "of the logger", func() { _, _ = client.Notes.Get(t.Context(), 7) })
 	assert.Equal(t, "\n\t\tNotes.Get (panic)\n\t\t\t1: GET /v1/progress-notes/{id} 200\n", told.String())
 }
 
@@ -671,7 +836,7 @@ func TestHooksThatBlock(t *testing.T) {
 			sent++
 			return madeResponse(r, http.StatusOK, smallNote), nil
 		})
-		blocking := clinicaldoc.Hooks{AttemptStart: func(ctx context.Context, _ clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+		blocking := clinicaldoc.Hooks{AttemptStart: func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 			select {
 			case <-time.After(90 * time.Minute):
 			case <-ctx.Done():
@@ -687,11 +852,10 @@ func TestHooksThatBlock(t *testing.T) {
 	})
 }
 
-// Whoever logs or counts with the context learns which attempt it is about.
-func TestObserversGetTheContextOfTheAttempt(t *testing.T) {
+func TestLogger_GetsTheContextOfTheAttempt(t *testing.T) {
 	t.Parallel()
 	var told hookLog
-	var observed, logged, limited string
+	var logged, limited string
 	text := func(ctx context.Context) string {
 		entry, ok := ctx.Value(hookKey{}).(*hookEntry)
 		if !ok {
@@ -701,14 +865,12 @@ func TestObserversGetTheContextOfTheAttempt(t *testing.T) {
 	}
 	client := serveWith(t, []clinicaldoc.Option{
 		told.option(),
-		clinicaldoc.WithObserver(func(ctx context.Context, _ clinicaldoc.Attempt) { observed = text(ctx) }),
 		clinicaldoc.WithLogger(slog.New(contextHandler{slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug}), func(ctx context.Context) { logged = text(ctx) }})),
 		clinicaldoc.WithLimiter(limiterFunc(func(ctx context.Context) error { limited = text(ctx); return nil })),
 	}, call{url: "/v1/progress-notes/7", response: smallNote, header: map[string]string{"Traceparent": traceparent}})
 	_, err := client.Notes.Get(t.Context(), 7)
 	require.NoError(t, err)
-	assert.Equal(t, "1: GET /v1/progress-notes/{id}", observed)
-	assert.Equal(t, observed, logged)
+	assert.Equal(t, "1: GET /v1/progress-notes/{id}", logged)
 	assert.Equal(t, "Notes.Get", limited, "what comes before the sending belongs to the call")
 }
 
@@ -736,7 +898,7 @@ func TestHooksMayBeMissing(t *testing.T) {
 }
 
 // The privacy test runs every operation of the SDK, well and with every fault, against a service whose every text is a
-// canary, prints all that comes back in every way, and reads all that logger, observer and the standard streams were
+// canary, prints all that comes back in every way, and reads all that logger, hooks and the standard streams were
 // told. No canary may be in any of it.
 
 // secretPatient is a patient's id that no clock and no counter shows by accident.
@@ -932,13 +1094,40 @@ func holdsSecret(v reflect.Value, depth int) bool {
 	return false
 }
 
-// observe is the client's observer.
-func (w *eavesdropper) observe(_ context.Context, a clinicaldoc.Attempt) {
-	w.mu.Lock()
-	w.operations[a.Operation] = true
-	w.statuses[a.StatusCode] = true
-	w.mu.Unlock()
-	w.see("observer", &a)
+// hooks see every report, with the errors in it.
+func (w *eavesdropper) hooks() clinicaldoc.Hooks {
+	return clinicaldoc.Hooks{
+		CallStart: func(ctx context.Context, call clinicaldoc.Call) context.Context {
+			w.seeReport("call start", &call)
+			return ctx
+		},
+		AttemptStart: func(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+			w.seeReport("attempt start", &a)
+			return ctx, clinicaldoc.TraceContext{}
+		},
+		AttemptEnd: func(_ context.Context, a clinicaldoc.Attempt) {
+			w.mu.Lock()
+			w.operations[a.Operation] = true
+			w.statuses[a.StatusCode] = true
+			w.mu.Unlock()
+			w.seeReport("attempt end", &a)
+			w.see("attempt's error", a.Err)
+		},
+		CallEnd: func(_ context.Context, call clinicaldoc.Call) {
+			w.seeReport("call end", &call)
+			w.see("call's error", call.Err)
+		},
+	}
+}
+
+// seeReport also reads the report's JSON, which holds no more than its text does.
+func (w *eavesdropper) seeReport(what string, report any) {
+	w.see(what, report)
+	encoded, err := json.Marshal(report)
+	if err != nil {
+		w.read(what, canary+" cannot be encoded: "+err.Error())
+	}
+	w.read(what+" as JSON", string(encoded))
 }
 
 // patientFile is a service in a box with canaries in it, and a client that tells the eavesdropper everything.
@@ -981,7 +1170,7 @@ func newPatientFile(t *testing.T, w *eavesdropper, variant clinicaldoctest.Varia
 		})}),
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1}),
 		clinicaldoc.WithLogger(slog.New(slog.NewMultiHandler(slog.NewTextHandler(w, level), slog.NewJSONHandler(w, level)))),
-		clinicaldoc.WithObserver(w.observe))
+		clinicaldoc.WithHooks(w.hooks()))
 	require.NoError(t, err)
 	p.client = client
 	p.lost = &clinicaldoc.OutcomeUnknownError{Params: p.create(), SentAt: time.Now(), Service: client.BaseURL(), UserID: user.ID, Err: clinicaldoc.ErrServer}
@@ -1292,11 +1481,11 @@ func TestNothingIsWrittenToTheStandardStreams(t *testing.T) {
 
 // saysItself lists the types that fmt may print field by field, with the only fields they may have.
 var saysItself = map[string][]string{
-	"Attempt":       {"Operation", "Method", "Route", "Number", "StatusCode", "Duration", "RequestID", "BytesSent", "BytesReceived", "Err"},
-	"AttemptInfo":   {"Operation", "Method", "Route", "ServerAddress", "ServerPort", "Number"},
-	"AttemptResult": {"StatusCode", "Duration", "BytesSent", "BytesReceived", "RateLimitRemaining", "ErrorType", "OutcomeUnknown"},
-	"CallInfo":      {"Operation"},
-	"CallResult":    {"Attempts", "Duration", "ErrorType", "OutcomeUnknown"},
+	"Attempt": {
+		"Operation", "Method", "Route", "ServerAddress", "ServerPort", "Number", "StatusCode", "Duration", "Waited", "RequestID",
+		"ErrorType", "BytesSent", "BytesReceived", "RateLimitRemaining", "OutcomeUnknown", "Err",
+	},
+	"Call":          {"Operation", "Attempts", "Duration", "ErrorType", "OutcomeUnknown", "Err"},
 	"Assumptions":   {"RecordingsUnchanged", "NamesUnchanged"},
 	"NotesService":  {"client"},
 	"QueryNames":    {"PatientID", "PerPage", "Sort", "Page", "Cursor"},

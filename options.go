@@ -25,7 +25,6 @@ type config struct {
 	tokenSource  TokenSource
 	maxRetries   int
 	logger       *slog.Logger
-	observer     func(context.Context, Attempt)
 	hooks        Hooks
 	header       func() http.Header // of every request to the service; nil: none. A function, so that fmt cannot print them
 	names        QueryNames
@@ -168,16 +167,10 @@ func WithLimiter(limiter Limiter) Option {
 	return when(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.peer.Limit = limit })
 }
 
-// WithLogger logs every attempt, with the fields of [Attempt]: successes at debug level, failures as warnings. A warning
-// also tells which members of a response cannot be read, by their paths.
+// WithLogger logs the end of every attempt that [Hooks] report, with some fields of [Attempt]: successes at debug level,
+// failures as warnings. It also logs a warning that names the members of a response that cannot be read, by their paths.
 func WithLogger(logger *slog.Logger) Option {
 	return when(logger != nil, "WithLogger", "the logger is nil", func(c *config) { c.logger = logger })
-}
-
-// WithObserver calls observe after every attempt, in the goroutine of the call. [WithHooks] is for traces. Pages that are
-// prefetched, and the size of a recording while it is downloaded, are asked for in goroutines of their own.
-func WithObserver(observe func(context.Context, Attempt)) Option {
-	return when(observe != nil, "WithObserver", "the function is nil", func(c *config) { c.observer = observe })
 }
 
 // WithHeaders sends the headers with every request to the origin of the base URL, such as one that selects a tenant. They are not

@@ -39,7 +39,6 @@ func TestNewClientRefusesInvalidOptions(t *testing.T) {
 		"waits the wrong way":   {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MinWait: 2, MaxWait: 1}), "WithRetry"},
 		"nil limiter":           {clinicaldoc.WithLimiter(nil), "WithLimiter"},
 		"nil logger":            {clinicaldoc.WithLogger(nil), "WithLogger"},
-		"nil observer":          {clinicaldoc.WithObserver(nil), "WithObserver"},
 		"equal names":           {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "x", Sort: "x"}), "WithQueryNames"},
 		"name equal to default": {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "page"}), "WithQueryNames"},
 		"name with a comma":     {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Sort: "sort,omitempty"}), "WithQueryNames"},
@@ -75,7 +74,7 @@ func TestOptionsServeSeveralClientsAtOnce(t *testing.T) {
 	t.Parallel()
 	opts := []clinicaldoc.Option{
 		clinicaldoc.WithHTTPClient(&http.Client{}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}), clinicaldoc.WithLogger(slog.New(slog.DiscardHandler)),
-		clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) {}), clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "p"}),
+		onAttempt(func(context.Context, clinicaldoc.Attempt) {}), clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "p"}),
 		clinicaldoc.WithUserAgent("a"), clinicaldoc.WithInsecureHTTP(), clinicaldoc.WithStallTimeout(time.Second), clinicaldoc.WithMaxResponseSize(1),
 	}
 	var workers sync.WaitGroup

@@ -686,7 +686,7 @@ func (l *latency) client(t *testing.T) *clinicaldoc.Client {
 	transport.RegisterResponder(http.MethodGet, testBase+notesPath, l.respond)
 	return clientOn(t, &http.Client{Transport: transport},
 		clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { l.begun.Add(1); return nil })),
-		clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { l.ended.Add(1) }))
+		onAttempt(func(context.Context, clinicaldoc.Attempt) { l.ended.Add(1) }))
 }
 
 func (l *latency) respond(req *http.Request) (*http.Response, error) {
@@ -1348,8 +1348,8 @@ func TestWhatPanicsUnderPrefetchPanicsInTheLoop(t *testing.T) {
 				return numberedPages(req)
 			})})
 		},
-		"observer": func(strike func()) clinicaldoc.Option {
-			return clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { strike() })
+		"hook": func(strike func()) clinicaldoc.Option {
+			return onAttempt(func(context.Context, clinicaldoc.Attempt) { strike() })
 		},
 		"limiter": func(strike func()) clinicaldoc.Option {
 			return clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { strike(); return nil }))

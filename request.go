@@ -18,10 +18,13 @@ import (
 // do is the one way a service method reaches the service: attempts where those are safe, then a typed error, which says so if
 // the request may have been carried out all the same, or the decoded response. What decode passed over is logged.
 func do[T any](ctx context.Context, s *scope, op *operation, path string, decode func(response []byte) (*T, []string, error)) (*T, error) {
+	s.op = op
+	s.sent.Path = path
 	if ended := redact.ContextErr(ctx); ended != nil {
-		return nil, &callError{op: op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
+		err := &callError{op: op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
+		s.refused(ctx, err)
+		return nil, err
 	}
-	s.op, s.sent.Path = op, path
 	result, err := s.newCall().Do(ctx)
 	defer result.Release()
 	s.options.response.fill(result)

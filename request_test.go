@@ -629,7 +629,7 @@ func TestHTTP2(t *testing.T) {
 		refusing := h2Server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
 		var sent int64
 		c := socketClient(t, refusing.URL, clinicaldoc.WithHTTPClient(refusing.Client()),
-			clinicaldoc.WithObserver(func(_ context.Context, a clinicaldoc.Attempt) { sent = a.BytesSent }))
+			onAttempt(func(_ context.Context, a clinicaldoc.Attempt) { sent = a.BytesSent }))
 		_, err := c.Notes.Create(socketContext(t), socketParams(size))
 		require.ErrorIs(t, err, clinicaldoc.ErrTooLarge)
 		assert.Zero(t, sent)
@@ -2280,7 +2280,7 @@ func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 			},
 			"observer": func(t *testing.T) {
 				c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: drain}),
-					clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { stop() }))
+					onAttempt(func(context.Context, clinicaldoc.Attempt) { stop() }))
 				_, _ = c.Notes.Create(socketContext(t), socketParams(10))
 			},
 			"limiter": func(t *testing.T) {
@@ -2675,8 +2675,11 @@ func TestAnAttemptEncodesItsErrorAsText(t *testing.T) {
 	attempt := clinicaldoc.Attempt{Operation: "Notes.Create", Method: "POST", Route: "/r", Number: 1, StatusCode: 422, Duration: time.Second, Err: answered}
 	encoded, err := json.Marshal(attempt)
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"Operation":"Notes.Create","Method":"POST","Route":"/r","Number":1,"StatusCode":422,"Duration":1000000000,"RequestID":"","BytesSent":0,"BytesReceived":0,"Err":"`+
-		answered.Error()+`"}`, string(encoded))
+	assert.JSONEq(t, `{
+		"Operation": "Notes.Create", "Method": "POST", "Route": "/r", "ServerAddress": "", "ServerPort": 0, "Number": 1,
+		"StatusCode": 422, "Duration": 1000000000, "Waited": 0, "RequestID": "", "ErrorType": "", "BytesSent": 0,
+		"BytesReceived": 0, "RateLimitRemaining": 0, "OutcomeUnknown": false, "Err": "`+answered.Error()+`"
+	}`, string(encoded))
 	attempt.Err = errors.New(canary)
 	encoded, err = json.Marshal(attempt)
 	require.NoError(t, err)
@@ -2684,10 +2687,10 @@ func TestAnAttemptEncodesItsErrorAsText(t *testing.T) {
 	attempt.Err = nil
 	encoded, err = json.Marshal(&attempt)
 	require.NoError(t, err)
-	assert.NotContains(t, string(encoded), "Err")
+	assert.NotContains(t, string(encoded), `"Err"`)
 }
 
-func TestLoggerAndObserverAllowList(t *testing.T) {
+func TestLoggerAndHooks_AllowList(t *testing.T) {
 	t.Parallel()
 	const canary = "Canary"
 	var text, encoded strings.Builder
@@ -2703,7 +2706,7 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 	body := `{"name":"` + canary + `"}`
 	client := serveWith(t, []clinicaldoc.Option{
 		clinicaldoc.WithLogger(log),
-		clinicaldoc.WithObserver(func(ctx context.Context, a clinicaldoc.Attempt) {
+		onAttempt(func(ctx context.Context, a clinicaldoc.Attempt) {
 			assert.Equal(t, "call", ctx.Value(contextKey{}))
 			seen = append(seen, a)
 		}),
@@ -2729,6 +2732,12 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 			assert.Positive(t, seen[i].Duration)
 		}
 		seen[i].Duration = 0
+		assert.Equal(t, "api.clinic.test", seen[i].ServerAddress)
+		seen[i].ServerAddress = ""
+		assert.Equal(t, 443, seen[i].ServerPort)
+		seen[i].ServerPort = 0
+		assert.Equal(t, -1, seen[i].RateLimitRemaining)
+		seen[i].RateLimitRemaining = 0
 	}
 	require.Len(t, seen, 5)
 	require.ErrorIs(t, seen[1].Err, clinicaldoc.ErrValidation)
@@ -2738,6 +2747,8 @@ func TestLoggerAndObserverAllowList(t *testing.T) {
 	get := clinicaldoc.Attempt{Operation: "Notes.Get", Method: http.MethodGet, Route: "/v1/progress-notes/{id}", Number: 1}
 	invalid, lost, garbled := get, get, get
 	invalid.StatusCode, invalid.BytesReceived = http.StatusUnprocessableEntity, seen[1].BytesReceived
+	invalid.ErrorType = "422"
+	lost.ErrorType = "no_response"
 	garbled.StatusCode, garbled.BytesReceived = http.StatusOK, seen[3].BytesReceived
 	assert.Positive(t, invalid.BytesReceived)
 	assert.Equal(t, []clinicaldoc.Attempt{

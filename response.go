@@ -2,7 +2,6 @@ package clinicaldoc
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -98,46 +97,6 @@ func (r Response) LogValue() slog.Value {
 
 // Format prints what LogValue lists for every verb.
 func (r Response) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Response", r) }
-
-// Attempt is what an observer gets of one attempt of a call: an allow-list without URLs, bodies or patients' data.
-type Attempt struct {
-	Operation     string        // such as "Notes.Get"
-	Method        string        // HTTP method
-	Route         string        // path template, such as "/v1/progress-notes/{id}"
-	Number        int           // 1 for the first attempt of a call
-	StatusCode    int           // 0 when no response came
-	Duration      time.Duration // from the beginning of the sending to the end of the response
-	RequestID     string        // as the service gave it; empty when it gave none
-	BytesSent     int64         // of the body
-	BytesReceived int64         // of the body
-	Err           error         // nil for a 2xx response, also if it turns out not to be what the service describes
-}
-
-// MarshalJSON encodes the attempt's fields, the error as its text: the service's own words are not among them.
-func (a Attempt) MarshalJSON() ([]byte, error) {
-	type fields Attempt
-	encoded := struct {
-		fields
-		Err string `json:",omitempty"`
-	}{fields: fields(a)}
-	if a.Err != nil {
-		encoded.Err = text(a.Err)
-	}
-	return json.Marshal(encoded)
-}
-
-// LogValue lists the attempt's fields.
-func (a Attempt) LogValue() slog.Value {
-	attrs := []slog.Attr{
-		slog.String("operation", a.Operation), slog.String("method", a.Method), slog.String("route", a.Route),
-		slog.Int("attempt", a.Number), slog.Int("status", a.StatusCode), slog.Duration("duration", a.Duration),
-		slog.String("request_id", a.RequestID), slog.Int64("bytes_sent", a.BytesSent), slog.Int64("bytes_received", a.BytesReceived),
-	}
-	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", text(a.Err)))
-	}
-	return slog.GroupValue(attrs...)
-}
 
 // Confirmation is the service's word that something was done. Message is empty when the response held none.
 type Confirmation struct {

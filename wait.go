@@ -159,12 +159,12 @@ type waiter struct {
 // run waits until every note has ended.
 func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
 	for _, id := range ids {
-		if err := checkID(s.call.call.Operation, id); err != nil {
+		if err := checkID(s.call.name, id); err != nil {
 			return err
 		}
 		s.pending = append(s.pending, &awaited{id: id})
 	}
-	if s.params, err = s.params.check(s.call.call.Operation); err != nil {
+	if s.params, err = s.params.check(s.call.name); err != nil {
 		return err
 	}
 	if _, limited := ctx.Deadline(); !limited {

@@ -277,7 +277,7 @@ func TestAFileThatIsReplacedIsNotUploadedUnderItsOldKey(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		client := srv.Client(quick(), clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, _ clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) {
+		client := srv.Client(quick(), clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, r clinicaldoc.Attempt) {
 			if r.StatusCode == http.StatusTooManyRequests {
 				assert.NoError(t, os.WriteFile(path+".new", sound(7), 0o600)) // of the same size
 				assert.NoError(t, os.Rename(path+".new", path))

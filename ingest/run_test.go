@@ -398,7 +398,7 @@ func TestARefusalAtTheEndIsTold(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		client := srv.Client(quick(), clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, attempt clinicaldoc.AttemptInfo, _ clinicaldoc.AttemptResult) {
+		client := srv.Client(quick(), clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, attempt clinicaldoc.Attempt) {
 			if attempt.Method == http.MethodPost {
 				cancel()
 			}

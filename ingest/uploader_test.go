@@ -634,7 +634,7 @@ func TestACommitIsAPartOfItsAttempt(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	client := srv.Client(clinicaldoc.WithHooks(clinicaldoc.Hooks{
-		AttemptStart: func(ctx context.Context, attempt clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+		AttemptStart: func(ctx context.Context, attempt clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 			return context.WithValue(ctx, attemptKey{}, attempt.Operation), clinicaldoc.TraceContext{}
 		},
 	}))

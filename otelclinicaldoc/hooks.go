@@ -47,11 +47,14 @@ func WithoutPropagation() Option {
 	return func(c *config) { c.propagate = false }
 }
 
-// Hooks are for [clinicaldoc.WithHooks]. One value serves any number of clients.
+// Hooks returns hooks for [clinicaldoc.WithHooks] that record spans and metrics. Any number of clients can share them.
 //
-// The service is told of the trace by the headers of W3C Trace Context, on the base URL's origin only. Neither the global
-// propagator nor baggage is used: what a program carries there may be a patient's. An instrument that cannot be made is
-// reported to OpenTelemetry's error handler and counts nothing.
+// Every call is an internal span, and every attempt in it an HTTP client span. An attempt that sent no request is an internal
+// span with error.type, and does not count in the metrics of HTTP requests.
+//
+// The trace is sent to the base URL's origin by the headers of W3C Trace Context. Neither the global propagator nor baggage
+// is used, because baggage may hold patient data. If an instrument cannot be created, Hooks reports that to OpenTelemetry's
+// error handler and does not record it.
 func Hooks(opts ...Option) clinicaldoc.Hooks {
 	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), propagate: true}
 	for _, opt := range opts {
@@ -72,12 +75,12 @@ type recorder struct {
 	propagate   bool
 }
 
-func (r *recorder) callStart(ctx context.Context, call clinicaldoc.CallInfo) context.Context {
+func (r *recorder) callStart(ctx context.Context, call clinicaldoc.Call) context.Context {
 	ctx, _ = r.tracer.Start(ctx, "clinicaldoc."+call.Operation, trace.WithAttributes(operationKey.String(call.Operation)))
 	return ctx
 }
 
-func (r *recorder) attemptStart(ctx context.Context, a clinicaldoc.AttemptInfo) (context.Context, clinicaldoc.TraceContext) {
+func (r *recorder) attemptStart(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 	if a.Number > 1 {
 		r.instruments.retries.Add(ctx, 1, metric.WithAttributes(operationKey.String(a.Operation)))
 	}
@@ -89,7 +92,11 @@ func (r *recorder) attemptStart(ctx context.Context, a clinicaldoc.AttemptInfo) 
 	if a.Number > 1 {
 		attributes = append(attributes, semconv.HTTPRequestResendCount(a.Number-1))
 	}
-	ctx, _ = r.tracer.Start(ctx, name+" "+a.Route, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	kind := trace.SpanKindClient
+	if a.Number == 0 {
+		kind = trace.SpanKindInternal // no request is sent, so the service does not take part
+	}
+	ctx, _ = r.tracer.Start(ctx, name+" "+a.Route, trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
 	var headers traceContext
 	if r.propagate {
 		propagation.TraceContext{}.Inject(ctx, &headers)
@@ -97,31 +104,37 @@ func (r *recorder) attemptStart(ctx context.Context, a clinicaldoc.AttemptInfo) 
 	return ctx, clinicaldoc.TraceContext(headers)
 }
 
-func (r *recorder) attemptEnd(ctx context.Context, a clinicaldoc.AttemptInfo, result clinicaldoc.AttemptResult) {
-	r.instruments.attempt(ctx, a, result)
+func (r *recorder) attemptEnd(ctx context.Context, a clinicaldoc.Attempt) {
+	if a.Number > 0 {
+		r.instruments.attempt(ctx, a)
+	}
 	span := trace.SpanFromContext(ctx)
 	defer span.End()
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(semconv.HTTPRequestBodySizeKey.Int64(result.BytesSent), semconv.HTTPResponseBodySizeKey.Int64(result.BytesReceived))
-	if result.StatusCode != 0 {
-		span.SetAttributes(semconv.HTTPResponseStatusCode(result.StatusCode))
+	if a.Number > 0 {
+		sent := semconv.HTTPRequestBodySizeKey.Int64(a.BytesSent)
+		received := semconv.HTTPResponseBodySizeKey.Int64(a.BytesReceived)
+		span.SetAttributes(sent, received)
 	}
-	fail(span, result.ErrorType, result.OutcomeUnknown)
+	if a.StatusCode != 0 {
+		span.SetAttributes(semconv.HTTPResponseStatusCode(a.StatusCode))
+	}
+	fail(span, a.ErrorType, a.OutcomeUnknown)
 }
 
-func (r *recorder) callEnd(ctx context.Context, call clinicaldoc.CallInfo, result clinicaldoc.CallResult) {
-	r.instruments.call(ctx, call, result)
+func (r *recorder) callEnd(ctx context.Context, call clinicaldoc.Call) {
+	r.instruments.call(ctx, call)
 	span := trace.SpanFromContext(ctx)
 	defer span.End()
 	if !span.IsRecording() {
 		return
 	}
-	if result.Attempts > 0 {
-		span.SetAttributes(attemptsKey.Int(result.Attempts))
+	if call.Attempts > 0 {
+		span.SetAttributes(attemptsKey.Int(call.Attempts))
 	}
-	fail(span, result.ErrorType, result.OutcomeUnknown)
+	fail(span, call.ErrorType, call.OutcomeUnknown)
 }
 
 // fail marks a span as failed. There is no description: it would be an error's text.

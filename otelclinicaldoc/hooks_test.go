@@ -79,15 +79,42 @@ func TestASpanTellsItsMethodAndSizes(t *testing.T) {
 	d := newTracedBox(t)
 	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(d.tracers), otelclinicaldoc.WithMeterProvider(d.meters))
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"} {
-		attempt := clinicaldoc.AttemptInfo{Operation: "Do", Method: method, Route: "/synthetic", Number: 1}
+		attempt := clinicaldoc.Attempt{Operation: "Do", Method: method, Route: "/synthetic", Number: 1}
 		ctx, _ := hooks.AttemptStart(t.Context(), attempt)
-		hooks.AttemptEnd(ctx, attempt, clinicaldoc.AttemptResult{StatusCode: 200, BytesSent: 300, BytesReceived: 7})
+		attempt.StatusCode = 200
+		attempt.BytesSent = 300
+		attempt.BytesReceived = 7
+		hooks.AttemptEnd(ctx, attempt)
 		spans := d.spans.GetSpans()
 		span := spans[len(spans)-1]
 		assert.Equal(t, method+" /synthetic", span.Name)
 		assert.Equal(t, method, attributes(span)["http.request.method"].AsString())
 		assert.EqualValues(t, 300, attributes(span)["http.request.body.size"].AsInt64())
 		assert.EqualValues(t, 7, attributes(span)["http.response.body.size"].AsInt64())
+	}
+}
+
+// An attempt that sent no request has a span, and counts neither as a request nor as a retry.
+func TestHooks_AttemptRefusedBeforeSending_IsASpanButNoRequest(t *testing.T) {
+	t.Parallel()
+	d := newTracedBox(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := d.client.Users.Me(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, `clinicaldoc.Users.Me [internal] error.type=canceled ERROR
+  GET /user [internal] error.type=canceled ERROR
+`, d.tree())
+	refused := attributes(d.spans.GetSpans()[0])
+	assert.NotContains(t, refused, attribute.Key("http.request.body.size"))
+	assert.NotContains(t, refused, attribute.Key("http.response.body.size"))
+	counted := d.metrics(t)
+	assert.Equal(t, []string{"clinicaldoc.operation=Users.Me error.type=canceled 1"}, lines(counted["clinicaldoc.client.call.duration"]))
+	for _, name := range []string{
+		"http.client.request.duration", "http.client.request.body.size", "http.client.response.body.size",
+		"clinicaldoc.client.retries", "clinicaldoc.client.ratelimit.remaining",
+	} {
+		assert.NotContains(t, counted, name)
 	}
 }
 

@@ -59,35 +59,36 @@ func made[T any](instrument T, err error) T {
 	return instrument
 }
 
-func (i *instruments) attempt(ctx context.Context, a clinicaldoc.AttemptInfo, result clinicaldoc.AttemptResult) {
+func (i *instruments) attempt(ctx context.Context, a clinicaldoc.Attempt) {
 	_, method := requestMethod(a.Method)
 	attributes := append(make([]attribute.KeyValue, 0, 6), method, semconv.URLTemplate(a.Route))
 	if a.ServerAddress != "" {
 		attributes = append(attributes, semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
 	}
-	if result.RateLimitRemaining >= 0 {
-		i.remaining.Record(ctx, int64(result.RateLimitRemaining), metric.WithAttributes(semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort)))
+	if a.RateLimitRemaining >= 0 {
+		server := metric.WithAttributes(semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
+		i.remaining.Record(ctx, int64(a.RateLimitRemaining), server)
 	}
-	if result.StatusCode != 0 {
-		attributes = append(attributes, semconv.HTTPResponseStatusCode(result.StatusCode))
+	if a.StatusCode != 0 {
+		attributes = append(attributes, semconv.HTTPResponseStatusCode(a.StatusCode))
 	}
-	if result.ErrorType != "" {
-		attributes = append(attributes, semconv.ErrorTypeKey.String(result.ErrorType))
+	if a.ErrorType != "" {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(a.ErrorType))
 	}
 	set := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))} // one for all three
-	i.requestDuration.Inst().Record(ctx, result.Duration.Seconds(), set...)
-	i.requestSize.Inst().Record(ctx, result.BytesSent, set...)
-	i.responseSize.Inst().Record(ctx, result.BytesReceived, set...)
+	i.requestDuration.Inst().Record(ctx, a.Duration.Seconds(), set...)
+	i.requestSize.Inst().Record(ctx, a.BytesSent, set...)
+	i.responseSize.Inst().Record(ctx, a.BytesReceived, set...)
 }
 
-func (i *instruments) call(ctx context.Context, call clinicaldoc.CallInfo, result clinicaldoc.CallResult) {
+func (i *instruments) call(ctx context.Context, call clinicaldoc.Call) {
 	operation := operationKey.String(call.Operation)
-	if result.OutcomeUnknown {
+	if call.OutcomeUnknown {
 		i.unknown.Add(ctx, 1, metric.WithAttributes(operation))
 	}
-	if result.ErrorType == "" {
-		i.callDuration.Record(ctx, result.Duration.Seconds(), metric.WithAttributes(operation))
-		return
+	attributes := metric.WithAttributes(operation)
+	if call.ErrorType != "" {
+		attributes = metric.WithAttributes(operation, semconv.ErrorTypeKey.String(call.ErrorType))
 	}
-	i.callDuration.Record(ctx, result.Duration.Seconds(), metric.WithAttributes(operation, semconv.ErrorTypeKey.String(result.ErrorType)))
+	i.callDuration.Record(ctx, call.Duration.Seconds(), attributes)
 }

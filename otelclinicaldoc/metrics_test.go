@@ -88,11 +88,12 @@ func TestMetricsTellWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
 	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()), otelclinicaldoc.WithMeterProvider(d.meters))
-	attempt := clinicaldoc.AttemptInfo{Operation: "Notes.Get", Method: "GET", Route: "/synthetic", ServerAddress: "api.example.test", ServerPort: 8443, Number: 1}
-	measured := clinicaldoc.AttemptResult{StatusCode: 200, Duration: 1500 * time.Millisecond, BytesSent: 300, BytesReceived: 70_000, RateLimitRemaining: -1}
-	hooks.AttemptEnd(t.Context(), attempt, measured)
+	hooks.AttemptEnd(t.Context(), clinicaldoc.Attempt{
+		Operation: "Notes.Get", Method: "GET", Route: "/synthetic", ServerAddress: "api.example.test", ServerPort: 8443, Number: 1,
+		StatusCode: 200, Duration: 1500 * time.Millisecond, BytesSent: 300, BytesReceived: 70_000, RateLimitRemaining: -1,
+	})
 	for _, failed := range []string{"", "503"} {
-		hooks.CallEnd(t.Context(), clinicaldoc.CallInfo{Operation: "Notes.Get"}, clinicaldoc.CallResult{Attempts: 1, Duration: 90 * time.Second, ErrorType: failed})
+		hooks.CallEnd(t.Context(), clinicaldoc.Call{Operation: "Notes.Get", Attempts: 1, Duration: 90 * time.Second, ErrorType: failed})
 	}
 	otelclinicaldoc.OnEvent(otelclinicaldoc.WithMeterProvider(d.meters))(ingest.Event{Result: &ingest.Result{Status: ingest.Created, Took: 15 * time.Minute}})
 	var collected metricdata.ResourceMetrics

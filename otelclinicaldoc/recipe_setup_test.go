@@ -11,8 +11,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
-// newTracedClient returns a client whose spans and metrics go to the exporter and the reader, and
-// what the program has to call before it ends, or the last of them are lost.
+// newTracedClient returns a client that sends its spans and metrics to the exporter and the reader.
+// Call shutdown before the program ends, or the last of them are lost.
 func newTracedClient(exporter sdktrace.SpanExporter, reader sdkmetric.Reader) (
 	client *clinicaldoc.Client, shutdown func(context.Context) error, err error,
 ) {

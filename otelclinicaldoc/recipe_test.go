@@ -3,15 +3,17 @@ package otelclinicaldoc_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -57,8 +59,13 @@ func (k *keeping) Shutdown(context.Context) error { return nil }
 //nolint:paralleltest // it sets the environment
 func TestRecipePrometheus(t *testing.T) {
 	srv := inBox(t)
-	client, handler, err := newScrapedClient()
+	registry := prometheus.NewRegistry()
+	reader, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
 	require.NoError(t, err)
+	client, shutdown, err := newTracedClient(tracetest.NewInMemoryExporter(), reader)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, shutdown(t.Context())) }()
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusServiceUnavailable, ""))
 	_, err = client.Users.Me(t.Context(), clinicaldoc.WithoutRetry())
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
@@ -83,29 +90,4 @@ func TestRecipeSlog(t *testing.T) {
 	attempt := spans.GetSpans()[0].SpanContext
 	assert.Contains(t, log.String(), "g.request_id=req-1 ")
 	assert.Contains(t, log.String(), fmt.Sprintf("g.trace_id=%s g.span_id=%s\n", attempt.TraceID(), attempt.SpanID()), "the line and the attempt's span are found by one another")
-}
-
-func TestRecipeCrashReports(t *testing.T) {
-	t.Parallel()
-	d := newTracedBox(t)
-	ctx, span := d.tracer.Start(t.Context(), "test")
-	defer span.End()
-	failures := map[string]error{"error": errors.New(canary), "url": fmt.Errorf("%s: %w", canary, errors.New(canary))}
-	answer := clinicaldoctest.Answer(http.StatusUnprocessableEntity, `{"message":"`+canary+`","errors":{"name":["`+canary+`"]}}`).WithHeader("X-Request-Id", "req-9")
-	d.Inject(clinicaldoctest.RouteCreateNote, answer)
-	params := clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient}
-	_, failures["refused"] = d.client.Notes.Create(ctx, params)
-	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-	_, failures["unknown"] = d.client.Notes.Create(ctx, params)
-	ended, cancel := context.WithCancelCause(ctx)
-	cancel(errors.New(canary))
-	_, failures["wait"] = d.client.Notes.Wait(ended, 1, clinicaldoc.WaitParams{})
-	for name, err := range failures {
-		require.Error(t, err, name)
-		report := newCrashReport(ctx, fmt.Errorf(canary+" %w", err))
-		assertNoCanary(t, fmt.Sprintf("%+v", report))
-		assert.Equal(t, span.SpanContext().TraceID().String(), report.Tags["trace_id"])
-		assert.Equal(t, name == "refused" || name == "unknown" || name == "wait", report.Message != "", name)
-	}
-	assert.Contains(t, newCrashReport(ctx, failures["refused"]).Tags["request_id"], "req-")
 }

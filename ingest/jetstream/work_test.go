@@ -766,7 +766,7 @@ func TestARefusalAtTheEndIsNoTry(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		u := uploader(srv)
-		u.Client = srv.Client(clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, attempt clinicaldoc.AttemptInfo, _ clinicaldoc.AttemptResult) {
+		u.Client = srv.Client(clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, attempt clinicaldoc.Attempt) {
 			if attempt.Method == http.MethodPost {
 				cancel()
 			}

@@ -107,7 +107,7 @@ func (s storm) callersOf(box *clinicaldoctest.Server, n *network, w *ward, attem
 			clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}),
 			clinicaldoc.WithStallTimeout(stallTimeout),
 			clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: 5 * time.Millisecond, MaxWait: 50 * time.Millisecond}),
-			clinicaldoc.WithObserver(func(context.Context, clinicaldoc.Attempt) { attempts.Add(1) }),
+			clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(context.Context, clinicaldoc.Attempt) { attempts.Add(1) }}),
 		)
 	}
 	plain, err := client(stamping{transport})

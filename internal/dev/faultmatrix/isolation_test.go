@@ -320,19 +320,20 @@ func (w *isolation) client(t *testing.T, service int, transport http.RoundTrippe
 		clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}),
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 4, MinWait: time.Microsecond, MaxWait: time.Millisecond}),
 		clinicaldoc.WithLogger(slog.New(isolationLog{slog.DiscardHandler, w})),
-		clinicaldoc.WithObserver(func(ctx context.Context, a clinicaldoc.Attempt) {
-			told(ctx, "an observed attempt", fmt.Sprint(a, a.RequestID, a.Err))
-		}),
 		clinicaldoc.WithHooks(clinicaldoc.Hooks{
-			CallStart: func(ctx context.Context, c clinicaldoc.CallInfo) context.Context {
+			CallStart: func(ctx context.Context, c clinicaldoc.Call) context.Context {
 				told(ctx, "a call", fmt.Sprint(c))
 				return ctx
 			},
-			AttemptEnd: func(ctx context.Context, a clinicaldoc.AttemptInfo, r clinicaldoc.AttemptResult) {
-				told(ctx, "an attempt", fmt.Sprint(a, r))
+			AttemptStart: func(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+				told(ctx, "the start of an attempt", fmt.Sprint(a))
+				return ctx, clinicaldoc.TraceContext{}
 			},
-			CallEnd: func(ctx context.Context, c clinicaldoc.CallInfo, r clinicaldoc.CallResult) {
-				told(ctx, "an end", fmt.Sprint(c, r))
+			AttemptEnd: func(ctx context.Context, a clinicaldoc.Attempt) {
+				told(ctx, "an attempt", fmt.Sprint(a, a.RequestID, a.Err))
+			},
+			CallEnd: func(ctx context.Context, c clinicaldoc.Call) {
+				told(ctx, "an end", fmt.Sprint(c, c.Err))
 			},
 		}))
 	require.NoError(t, err)

@@ -151,7 +151,7 @@ func (w *world) newClient(t *testing.T) {
 		clinicaldoc.WithRetry(w.policy),
 		clinicaldoc.WithStallTimeout(w.stall),
 		clinicaldoc.WithMaxResponseSize(w.maxResponse),
-		clinicaldoc.WithObserver(w.observe),
+		clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: w.observe}),
 		clinicaldoc.WithLogger(slog.New(slog.NewJSONHandler(lockedWriter{w}, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 	)
 	require.NoError(t, err)
@@ -240,7 +240,9 @@ func (w *world) warmUp(ctx context.Context) {
 func (w *world) observe(_ context.Context, a clinicaldoc.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.attempts = append(w.attempts, a)
+	if a.Number > 0 { // else no request was sent
+		w.attempts = append(w.attempts, a)
+	}
 	if a.Err != nil {
 		fmt.Fprintf(&w.log, "%+v\n", a.Err)
 	}

@@ -41,7 +41,6 @@ var (
 	_ func(sdk.RetryPolicy) sdk.Option                     = sdk.WithRetry
 	_ func(sdk.Limiter) sdk.Option                         = sdk.WithLimiter
 	_ func(*slog.Logger) sdk.Option                        = sdk.WithLogger
-	_ func(func(context.Context, sdk.Attempt)) sdk.Option  = sdk.WithObserver
 	_ func(sdk.Hooks) sdk.Option                           = sdk.WithHooks
 	_ func(sdk.QueryNames) sdk.Option                      = sdk.WithQueryNames
 	_ func(string) sdk.Option                              = sdk.WithUserAgent
@@ -138,16 +137,17 @@ func values(n sdk.ProgressNote, at time.Time) []any {
 		sdk.PageMeta{CurrentPage: 1, LastPage: 1, PerPage: 1, Total: 1, NextCursor: "c"},
 		sdk.Response{StatusCode: 1, Header: http.Header{}, RequestID: "r", RateLimit: sdk.RateLimit{Limit: 1, Remaining: 1, Reset: at}, Attempts: 1, Body: []byte{}},
 		sdk.Hooks{
-			CallStart:    func(ctx context.Context, _ sdk.CallInfo) context.Context { return ctx },
-			AttemptStart: func(ctx context.Context, _ sdk.AttemptInfo) (context.Context, sdk.TraceContext) { return ctx, sdk.TraceContext{} },
-			AttemptEnd:   func(context.Context, sdk.AttemptInfo, sdk.AttemptResult) {},
-			CallEnd:      func(context.Context, sdk.CallInfo, sdk.CallResult) {},
+			CallStart:    func(ctx context.Context, _ sdk.Call) context.Context { return ctx },
+			AttemptStart: func(ctx context.Context, _ sdk.Attempt) (context.Context, sdk.TraceContext) { return ctx, sdk.TraceContext{} },
+			AttemptEnd:   func(context.Context, sdk.Attempt) {},
+			CallEnd:      func(context.Context, sdk.Call) {},
 		},
-		sdk.CallInfo{Operation: "o"}, sdk.TraceContext{Traceparent: "p", Tracestate: "s"},
-		sdk.AttemptInfo{Operation: "o", Method: "m", Route: "r", ServerAddress: "a", ServerPort: 1, Number: 1},
-		sdk.AttemptResult{StatusCode: 1, Duration: 1, BytesSent: id, BytesReceived: id, RateLimitRemaining: -1, ErrorType: "e", OutcomeUnknown: true},
-		sdk.CallResult{Attempts: 1, Duration: 1, ErrorType: "e", OutcomeUnknown: true},
-		sdk.Attempt{Operation: "o", Method: "m", Route: "r", Number: 1, StatusCode: 1, Duration: 1, RequestID: "r", BytesSent: id, BytesReceived: id, Err: err},
+		sdk.TraceContext{Traceparent: "p", Tracestate: "s"},
+		sdk.Call{Operation: "o", Attempts: 1, Duration: 1, ErrorType: "e", OutcomeUnknown: true, Err: err},
+		sdk.Attempt{
+			Operation: "o", Method: "m", Route: "r", ServerAddress: "a", ServerPort: 1, Number: 1, StatusCode: 1, Duration: 1, Waited: 1, RequestID: "r",
+			ErrorType: "e", BytesSent: id, BytesReceived: id, RateLimitRemaining: -1, OutcomeUnknown: true, Err: err,
+		},
 	}
 }
 

@@ -18,10 +18,10 @@ func countCalls(registry prometheus.Registerer) clinicaldoc.Hooks {
 		Name: "clinicaldoc_outcomes_unknown_total", Help: "Calls that may have acted.",
 	}, []string{"operation"})
 	registry.MustRegister(seconds, unknown)
-	end := func(_ context.Context, call clinicaldoc.CallInfo, result clinicaldoc.CallResult) {
-		ended := seconds.WithLabelValues(call.Operation, result.ErrorType)
-		ended.Observe(result.Duration.Seconds())
-		if result.OutcomeUnknown {
+	end := func(_ context.Context, call clinicaldoc.Call) {
+		ended := seconds.WithLabelValues(call.Operation, call.ErrorType)
+		ended.Observe(call.Duration.Seconds())
+		if call.OutcomeUnknown {
 			unknown.WithLabelValues(call.Operation).Inc()
 		}
 	}

@@ -81,17 +81,19 @@ func (way) RoundTrip(req *http.Request) (*http.Response, error) {
 func (p *program) newClient() *clinicaldoc.Client {
 	client, err := clinicaldoc.NewClient("https://"+apiHost, p.token, clinicaldoc.WithHTTPClient(&http.Client{Transport: way{}}),
 		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(reader{p.world}, nil))),
-		clinicaldoc.WithObserver(func(ctx context.Context, a clinicaldoc.Attempt) {
-			if a.Err != nil {
-				callOf(ctx).observe(a.Err)
-			}
+		clinicaldoc.WithHooks(clinicaldoc.Hooks{
+			CallStart: func(ctx context.Context, info clinicaldoc.Call) context.Context {
+				if c, asked := ctx.Value(callKey{}).(*call); asked { // else it is told of losses, and asks nothing
+					c.start(info.Operation)
+				}
+				return ctx
+			},
+			AttemptEnd: func(ctx context.Context, a clinicaldoc.Attempt) {
+				if a.Err != nil {
+					callOf(ctx).observe(a.Err)
+				}
+			},
 		}),
-		clinicaldoc.WithHooks(clinicaldoc.Hooks{CallStart: func(ctx context.Context, info clinicaldoc.CallInfo) context.Context {
-			if c, asked := ctx.Value(callKey{}).(*call); asked { // else it is told of losses, and asks nothing
-				c.start(info.Operation)
-			}
-			return ctx
-		}}),
 		clinicaldoc.WithAssumptions(p.assumptions()))
 	if err != nil {
 		panic(err)
