@@ -36,13 +36,16 @@ type Client struct {
 	Tokens *TokensService // the user's access tokens
 	Users  *UsersService  // the authenticated user
 
+	base string // scheme, host and path prefix, without a trailing slash
+	*core
+}
+
+// core is what the services share. It is behind a pointer, and its secrets are in functions, because fmt prints a struct in
+// an unexported field without asking its methods, and follows one pointer from there.
+type core struct {
 	config
-	base    string // scheme, host and path prefix, without a trailing slash
 	baseURL *url.URL
 	storage *exchange.Peer
-	token   authorization
-	renew   func(ctx context.Context, refused string) string // see [exchange.Request]; nil: never
-
 	creates *creates.Registry // creates under way, the notes they returned, those whose response was lost, what was found for them
 }
 
@@ -80,13 +83,11 @@ func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Clien
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{config: cfg, base: parsed.String(), baseURL: parsed, creates: creates.NewRegistry()}
+	c := &Client{base: parsed.String(), core: &core{config: cfg, baseURL: parsed, creates: creates.NewRegistry()}}
 	switch wrong := checkToken(token); {
-	case cfg.tokenSource != nil && token != "" && tokenName == givenToken:
+	case cfg.token != nil && token != "" && tokenName == givenToken:
 		return nil, invalid(tokenName, "give a token or WithTokenSource, not both")
-	case cfg.tokenSource != nil:
-		c.token = sourced(cfg.tokenSource)
-		c.renew = renewed(cfg.tokenSource, c.token)
+	case cfg.token != nil:
 	case wrong != "":
 		return nil, invalid(tokenName, "%s", wrong)
 	default:
@@ -330,6 +331,9 @@ func checkToken(token string) string {
 // authorization gives the header of that name: a function, because no verb of fmt can reach into one.
 type authorization = func(context.Context) (string, error)
 
+// renewal gives another header for one that was refused; see [exchange.Request].
+type renewal = func(ctx context.Context, refused string) string
+
 const bearerScheme = "Bearer "
 
 func bearer(token string) authorization {
@@ -356,7 +360,7 @@ const maxRefused = 1000
 
 // renewed reports a refused token to a source that wants to know, and asks it for another. Other calls wait for that. It reports
 // a token once, and again where the source still gives it: it may have looked for another too early.
-func renewed(source TokenSource, header authorization) func(ctx context.Context, refused string) string {
+func renewed(source TokenSource, header authorization) renewal {
 	invalidator, ok := source.(interface{ Invalidate(token string) })
 	if !ok {
 		return nil
@@ -409,10 +413,10 @@ func (c *Client) BaseURL() string { return c.base }
 // Assumptions returns what [WithAssumptions] states about the service.
 func (c *Client) Assumptions() Assumptions { return c.assumptions }
 
-// LogValue lists what may be logged of the client: where it points.
-func (c *Client) LogValue() slog.Value {
+// LogValue returns the base URL.
+func (c Client) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("base_url", c.base))
 }
 
-// Format prints the client without its token for every verb.
-func (c *Client) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Client", c) }
+// Format implements [fmt.Formatter]. It prints the base URL for every verb, never the token.
+func (c Client) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Client", c) }

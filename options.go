@@ -22,7 +22,8 @@ type Option func(*config) error
 // config is what the options fill in; a Client never changes its own afterwards.
 type config struct {
 	peer         *exchange.Peer // the service
-	tokenSource  TokenSource
+	token        authorization  // nil: NewClient's own
+	renew        renewal        // nil: never
 	maxRetries   int
 	logger       *slog.Logger
 	hooks        Hooks
@@ -102,7 +103,10 @@ type TokenSource interface {
 
 // WithTokenSource asks the source for the token of every attempt; the token given to [NewClient] must then be empty.
 func WithTokenSource(source TokenSource) Option {
-	return when(source != nil, "WithTokenSource", "the source is nil", func(c *config) { c.tokenSource = source })
+	return when(source != nil, "WithTokenSource", "the source is nil", func(c *config) {
+		c.token = sourced(source)
+		c.renew = renewed(source, c.token)
+	})
 }
 
 // RetryPolicy configures how often and how soon a failed attempt is retried. Without [WithRetry] a call is retried up to 3

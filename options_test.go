@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -1062,4 +1063,68 @@ func TestWithHeaders_PartOfALossesIdentity(t *testing.T) {
 	assert.Empty(t, lose(plain))
 	requestID := http.Header{"X-Request-Id": {"synthetic"}}
 	assert.Empty(t, lose(timedClient(t, lost, clinicaldoc.WithHeaders(requestID))), "it names a request, not a tenant")
+}
+
+// structSource is a token source, a limiter and a transport that holds its secret in a field, as a value and not a pointer.
+type structSource struct{ Secret string }
+
+func (s structSource) Token(context.Context) (string, error) { return s.Secret, nil }
+
+func (structSource) Invalidate(string) {}
+
+func (structSource) Wait(context.Context) error { return nil }
+
+func (structSource) RoundTrip(r *http.Request) (*http.Response, error) {
+	return madeResponse(r, http.StatusOK, `{"id":1,"name":"synthetic"}`), nil
+}
+
+// holder has the client where fmt calls none of its methods.
+type holder struct {
+	client  clinicaldoc.Client
+	pointer *clinicaldoc.Client
+	option  clinicaldoc.Option
+}
+
+func TestClient_StructTokenSource_IsNotPrinted(t *testing.T) {
+	t.Parallel()
+	source := structSource{Secret: canary}
+	options := []clinicaldoc.Option{
+		clinicaldoc.WithTokenSource(source), clinicaldoc.WithLimiter(source),
+		clinicaldoc.WithHTTPClient(&http.Client{Transport: source}),
+	}
+	sourced, err := clinicaldoc.NewClient(testBase, "", options...)
+	require.NoError(t, err)
+	fixed, err := clinicaldoc.NewClient(testBase, canary, clinicaldoc.WithHTTPClient(&http.Client{Transport: source}))
+	require.NoError(t, err)
+	for name, client := range map[string]*clinicaldoc.Client{"token source": sourced, "token": fixed} {
+		values := map[string]any{
+			"pointer":          client,
+			"value":            *client,
+			"pointers":         []*clinicaldoc.Client{client},
+			"values":           []clinicaldoc.Client{*client},
+			"unexported field": holder{*client, client, options[0]},
+			"option":           options[0],
+			"options":          options,
+			"call option":      clinicaldoc.WithToken(canary),
+		}
+		for field, value := range reflect.ValueOf(client).Elem().Fields() {
+			if !field.IsExported() {
+				continue
+			}
+			values[field.Name] = value.Interface()
+			values[field.Name+" by value"] = value.Elem().Interface()
+		}
+		require.Contains(t, values, "Notes by value")
+		for what, value := range values {
+			for _, verb := range append([]string{"%T", "%U", "%#x", "%# x"}, verbs...) {
+				for _, printed := range []any{value, &value, struct{ V any }{value}} {
+					assertSilent(t, fmt.Sprintf(verb, printed), name+", "+what+" "+verb)
+				}
+			}
+			var log strings.Builder
+			slog.New(slog.NewTextHandler(&log, nil)).Info("client", "value", value)
+			slog.New(slog.NewJSONHandler(&log, nil)).Info("client", "value", value)
+			assertSilent(t, log.String(), name+", "+what+" in slog")
+		}
+	}
 }
