@@ -154,6 +154,8 @@ type ListNotesParams struct {
 
 // List returns one page of notes. See [NotesService.All] for all of them.
 //
+// It returns an error matching [ErrInvalidArgument] if Prefetch or Verify is set, which are for All.
+//
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
 // than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
 func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {

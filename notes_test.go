@@ -111,7 +111,7 @@ func TestNotesListSendsTheCallsQueryToo(t *testing.T) {
 func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
 	t.Parallel()
 	for query, params := range map[string]clinicaldoc.ListNotesParams{
-		"":                {Prefetch: 3, TrustPatientFilter: true, Verify: true},
+		"":                {TrustPatientFilter: true},
 		"?patient_id=1":   {PatientID: 1},
 		"?per_page=100":   {PerPage: 100},
 		"?sort=latest":    {Sort: clinicaldoc.SortLatest},
@@ -139,8 +139,6 @@ func TestNotesListRefusesBadParams(t *testing.T) {
 		{"Sort: is neither SortLatest nor SortOldest", clinicaldoc.ListNotesParams{Sort: "newest"}},
 		{"Page: must not be negative", clinicaldoc.ListNotesParams{Page: -1}},
 		{"Page: cannot be combined with Cursor", clinicaldoc.ListNotesParams{Page: 1, Cursor: "c"}},
-		{"Prefetch: -1 is outside 0 to 64", clinicaldoc.ListNotesParams{Prefetch: -1}},
-		{"Prefetch: 65 is outside 0 to 64", clinicaldoc.ListNotesParams{Prefetch: 65}},
 	} {
 		want := "clinicaldoc: Notes.List: " + tt.text + ": invalid argument"
 		client := serve(t)
@@ -158,6 +156,31 @@ func TestNotesListRefusesBadParams(t *testing.T) {
 		}
 		assert.Equal(t, 1, yielded, tt.text)
 	}
+}
+
+// Fields that have an effect on All alone are an error where List would ignore them.
+func TestNotesList_RejectsWhatIsForAll(t *testing.T) {
+	t.Parallel()
+	for text, params := range map[string]clinicaldoc.ListNotesParams{
+		"Prefetch: is for Notes.All; List requests one page": {Prefetch: 1},
+		"Verify: is for Notes.All; List requests one page":   {Verify: true},
+	} {
+		_, err := serve(t).Notes.List(t.Context(), params)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		require.EqualError(t, err, "clinicaldoc: Notes.List: "+text+": invalid argument")
+	}
+	for text, params := range map[string]clinicaldoc.ListNotesParams{
+		"Prefetch: -1 is outside 0 to 64": {Prefetch: -1},
+		"Prefetch: 65 is outside 0 to 64": {Prefetch: 65},
+	} {
+		_, err := clinicaldoc.Collect(serve(t).Notes.All(t.Context(), params))
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		require.EqualError(t, err, "clinicaldoc: Notes.All: "+text+": invalid argument")
+	}
+	empty := `{"data":[],"meta":{"current_page":1,"last_page":1,"total":0}}`
+	client := serve(t, call{url: notesPath, response: empty})
+	_, err := clinicaldoc.Collect(client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 1, Verify: true}))
+	require.NoError(t, err)
 }
 
 func TestNotesUpdate(t *testing.T) {

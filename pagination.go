@@ -52,7 +52,11 @@ type PageMeta struct {
 // the service says nothing of it, only an empty page is known to be the last.
 func (p *Page[T]) HasNext() bool { return p.more }
 
-const maxPerPage, maxPrefetch = list.MaxSize, 64
+const (
+	maxPerPage  = list.MaxSize
+	maxPrefetch = 64
+	forAll      = "is for Notes.All; List requests one page"
+)
 
 // listParams is ListNotesParams with these names in tags, which is where go-querystring takes them from.
 func (n QueryNames) listParams() reflect.Type {
@@ -80,8 +84,10 @@ func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
 		return nil, invalid("Notes.List: Page", "must not be negative")
 	case p.Page > 0 && p.Cursor != "":
 		return nil, invalid("Notes.List: Page", "cannot be combined with Cursor")
-	case p.Prefetch < 0 || p.Prefetch > maxPrefetch:
-		return nil, invalid("Notes.List: Prefetch", "%d is outside 0 to %d", p.Prefetch, maxPrefetch)
+	case p.Prefetch != 0:
+		return nil, invalid("Notes.List: Prefetch", forAll)
+	case p.Verify:
+		return nil, invalid("Notes.List: Verify", forAll)
 	}
 	return query.Values(reflect.ValueOf(p).Convert(named).Interface())
 }
@@ -218,6 +224,9 @@ type fetchedPage struct {
 }
 
 func (l noteList) all(ctx context.Context, yield noteYield) error {
+	if ahead := l.params.Prefetch; ahead < 0 || ahead > maxPrefetch {
+		return invalid("Notes.All: Prefetch", "%d is outside 0 to %d", ahead, maxPrefetch)
+	}
 	rule := list.Complete
 	if l.params.Verify {
 		rule = list.Verified
@@ -243,6 +252,7 @@ func (l noteList) all(ctx context.Context, yield noteYield) error {
 func (l noteList) fetch(ctx context.Context, at list.Position) (said list.Page, got fetchedPage, err error) {
 	params, opts := l.params, l.opts
 	params.Page, params.Cursor = at.Number, at.Cursor
+	params.Prefetch, params.Verify = 0, false // which are not of one page
 	if at.Size > 0 {
 		params.PerPage, params.Sort = at.Size, cmp.Or(params.Sort, SortLatest)
 	}

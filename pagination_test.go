@@ -564,9 +564,10 @@ func TestPatientOfEveryRowIsChecked(t *testing.T) {
 			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
 				t.Parallel()
 				answer := pagedCall("?patient_id=4711", `{"data":[{"id":1,"name":"n","patient":{"id":4711}},`+tt.row+`],"links":{"next":null}}`)
-				params := clinicaldoc.ListNotesParams{PatientID: 4711, TrustPatientFilter: tt.trust, Prefetch: prefetch}
+				params := clinicaldoc.ListNotesParams{PatientID: 4711, TrustPatientFilter: tt.trust}
 				client := serve(t, answer, answer)
 				page, err := client.Notes.List(t.Context(), params)
+				params.Prefetch = prefetch
 				ids, allErr := collect(t, client.Notes.All(t.Context(), params))
 				if tt.ok {
 					require.NoError(t, err)
