@@ -76,7 +76,8 @@ var (
 	// ErrPatientMismatch: a row of a list filtered by patient, or a note that was created or written, is or may be another
 	// patient's.
 	ErrPatientMismatch = redact.New("patient mismatch")
-	// ErrInUse: another call, perhaps of another process, works on the same file; later it may be free.
+	// ErrInUse: the file is in use by another call, in this process or in another one. It may be free later, so [Retryable]
+	// reports true. Packages ingest and snapshot use it for a journal or a snapshot that is already open.
 	ErrInUse = redact.New("in use")
 	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole: fewer rows came than the
 	// service counts, its pages repeat and nothing tells whether more exist, or rows moved to where they cannot be followed.
@@ -280,8 +281,11 @@ func text(err error) string {
 //     that is not what the service describes, a refused argument, a connection that will fail the same way (a certificate, a
 //     host name), what your own code failed with (a reader, a token source, a limiter), and the end of your own context.
 func Retryable(err error) bool {
+	if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrConflict) {
+		return false
+	}
 	var own interface{ retryable() bool }
-	return !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrConflict) && errors.As(err, &own) && own.retryable()
+	return errors.Is(err, ErrInUse) || errors.As(err, &own) && own.retryable()
 }
 
 // Errors of responses that decode but are not what was asked for. Their texts hold no data.
@@ -338,14 +342,18 @@ func (e *Error) whatToDo() string {
 }
 
 // explain finds the advice that only the whole response can give. A redirect that could have been followed came too often.
-func (e *Error) explain(header http.Header, base *url.URL, bodyless bool) {
-	page, pasted := redact.MediaType(header.Get("Content-Type")) == webPage, pastedEnd(base)
+// An empty response is not a page, whatever its type.
+func (e *Error) explain(header http.Header, body []byte, base *url.URL, bodyless bool) {
+	page := len(body) > 0 && redact.MediaType(header.Get("Content-Type")) == webPage
+	pasted := pastedEnd(base)
 	switch {
 	case bodyless && exchange.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base) != nil:
 		e.advice = "the service, or a proxy before it, redirects in a circle, or too often to be followed"
 	case e.StatusCode == http.StatusNotFound && pasted != "":
 		e.advice = "the base URL ends in " + pasted + ", which is added to it; leave it out"
-	case page && (e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden || e.StatusCode == http.StatusNotFound):
+	case page && e.StatusCode == http.StatusUnauthorized:
+		e.advice = e.whatToDo() + "; or check the base URL: the response is a web page, as of a proxy or another server"
+	case page && (e.StatusCode == http.StatusForbidden || e.StatusCode == http.StatusNotFound):
 		e.advice = "this is a web page, as of a firewall, a proxy or another server than the service; check the base URL and what is in between"
 	}
 	switch e.StatusCode {

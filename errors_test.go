@@ -769,7 +769,7 @@ func TestATokenWithItsSchemeIsExplained(t *testing.T) {
 // A page that a firewall or a portal puts in the way is not explained by the token, the record or the service.
 func TestAPageInTheWayIsExplained(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		page := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 		err := friendlyCall(t, page.URL, nil)
 		assertFriendly(t, err, "this is a web page, as of a firewall, a proxy or another server", "check the base URL")
@@ -783,6 +783,30 @@ func TestAPageInTheWayIsExplained(t *testing.T) {
 	err := friendlyCall(t, portal.URL, nil)
 	assertFriendly(t, err, "511 Network Authentication Required", "not the service but the network responds", "login")
 	assert.NotContains(t, err.Error(), "trying later")
+}
+
+// Servers send an empty response as text/html too. Such a response is explained by its status.
+func TestError_EmptyResponseOfTypeHTML_IsExplainedByItsStatus(t *testing.T) {
+	t.Parallel()
+	for status, advice := range map[int]string{
+		http.StatusUnauthorized: "the token is missing, wrong, expired or revoked; get a new one",
+		http.StatusForbidden:    "the token's user may not do this",
+		http.StatusNotFound:     "although no record was named; is the base URL's path right?",
+	} {
+		srv := socketHandler(t, socketStatus(status, "", "Content-Type", "text/html; charset=utf-8"))
+		err := friendlyCall(t, srv.URL, nil)
+		assertFriendly(t, err, advice)
+		assert.NotContains(t, err.Error(), "web page")
+	}
+}
+
+// A 401 is about the token first, whoever sent it.
+func TestError_UnauthorizedWithAPage_NamesTheTokenFirst(t *testing.T) {
+	t.Parallel()
+	srv := socketHandler(t, socketStatus(http.StatusUnauthorized, friendlyAnswer, "Content-Type", "text/html"))
+	err := friendlyCall(t, srv.URL, nil)
+	assertFriendly(t, err, "401 Unauthorized: the token is missing, wrong, expired or revoked; get a new one",
+		"; or check the base URL: the response is a web page")
 }
 
 func TestACutUploadIsExplained(t *testing.T) {

@@ -174,7 +174,7 @@ func (s *scope) statusError(a *exchange.Attempt) error {
 		Operation: s.op.name, Method: s.op.method, Route: s.op.route,
 	}
 	decodeErrorBody(a.Body, e)
-	e.explain(a.Header, s.client.baseURL, s.sent.Body == nil)
+	e.explain(a.Header, a.Body, s.client.baseURL, s.sent.Body == nil)
 	return e
 }
 
