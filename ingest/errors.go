@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
@@ -13,8 +14,8 @@ var (
 	ErrJournalDamaged = redact.New("journal is damaged")
 	// ErrJournalMoved: the name of the journal no longer leads to the file that is open. Put the file back and open it anew.
 	ErrJournalMoved = redact.New("journal was moved or replaced")
-	// ErrJournalInUse: another process, or another [FileJournal] of this one, has the journal open.
-	ErrJournalInUse = redact.New("journal is in use")
+	// ErrJournalInUse is [clinicaldoc.ErrInUse]: the journal is already open, in this process or in another one.
+	ErrJournalInUse = clinicaldoc.ErrInUse
 	// ErrJournalVersion: the file is no journal, or one that a later version of this package wrote.
 	ErrJournalVersion = redact.New("not a journal of this version")
 	// ErrOtherService: the journal holds another service's recordings.

@@ -155,7 +155,7 @@ func (j *FileJournal) upgrade(context.Context) (err error) {
 	j.older, err = j.fs.Lock(j.path + ".lock")
 	switch {
 	case errors.Is(err, disk.ErrHeld):
-		return fail("a process of the version before has the journal open", ErrJournalInUse)
+		return fail("a program of the version before has the journal open; end it, then open the journal again", ErrJournalInUse)
 	case err != nil:
 		j.older = nil
 		return cannot("locked", err)

@@ -112,7 +112,7 @@ func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*File
 func cannotOpen(err error) error {
 	switch {
 	case errors.Is(err, disk.ErrHeld):
-		return fail("another process has the journal open", ErrJournalInUse)
+		return fail("the journal is already open, in this process or in another one; close it there, or try again later", ErrJournalInUse)
 	case errors.Is(err, disk.ErrNoLocks):
 		return fail("the file system knows no locks, which keep a second process from the journal; keep it elsewhere, or see to that yourself and open it with WithoutLock", err)
 	case errors.Is(err, fs.ErrNotExist):

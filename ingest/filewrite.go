@@ -173,7 +173,7 @@ func (j *FileJournal) put(lines []byte) error {
 		return cannot("written", err)
 	}
 	if n, _ := j.file.ReadAt(make([]byte, 1), j.size); n > 0 {
-		return fail("another process writes to the journal's file, which no lock keeps from it; end it, and open the journal anew", ErrJournalInUse)
+		return fail("the journal's file was written to from elsewhere, which no lock prevents; end the other writer, then open the journal again", ErrJournalInUse)
 	}
 	_, err := j.file.Write(lines)
 	if err == nil {

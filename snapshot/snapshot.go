@@ -29,8 +29,8 @@ import (
 
 // Why a file is not gone on with, for [errors.Is]. A file that others own, can write to or reach by a second name is refused too.
 var (
-	// ErrInUse: another Snapshot, of this process or of another, has the file open.
-	ErrInUse = redact.New("snapshot is in use")
+	// ErrInUse is [clinicaldoc.ErrInUse]: the file is already open, in this process or in another one.
+	ErrInUse = clinicaldoc.ErrInUse
 	// ErrDamaged: the file is no snapshot, not a whole one, of other notes, or of a later version of this package.
 	ErrDamaged = redact.New("not a snapshot to go on with")
 	// ErrOtherService: the file is of another service.
@@ -104,7 +104,7 @@ func Open(ctx context.Context, client *clinicaldoc.Client, path string, params c
 	}
 	switch {
 	case errors.Is(err, disk.ErrHeld):
-		return nil, fail("another has the file open", ErrInUse)
+		return nil, fail("the file is already open, in this process or in another one; close it there, or try again later", ErrInUse)
 	case err != nil:
 		return nil, fail("the file cannot be opened: "+redact.Cause(err), err)
 	}

@@ -122,7 +122,7 @@ func TestUploadKilledTwiceCreatesEachNoteOnce(t *testing.T) {
 	// do: wait for the other upload to end, or end it; a journal serves one at a time
 	require.True(t, ok, "the second is refused while the first one runs: %s", said)
 	assert.Equal(t, 5, exit.ExitCode(), said)
-	assert.Contains(t, said.String(), "another process has the journal open")
+	assert.Contains(t, said.String(), "the journal is already open")
 	assert.Contains(t, said.String(), "do: wait for the other upload to end, or end it; a journal serves one at a time")
 	close(g.holds[0].release)
 

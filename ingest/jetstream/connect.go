@@ -54,7 +54,8 @@ type Server struct {
 }
 
 // Embed starts a server in this process, for one machine with nothing installed. It keeps its files in dir, listens on no port
-// and syncs every write to the disk. A directory that another process uses is [ingest.ErrJournalInUse].
+// and syncs every write to the disk. It returns an error matching
+// [clinicaldoc.ErrInUse] if the directory is in use already.
 func Embed(ctx context.Context, dir string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fail("the directory cannot be made: "+redact.Cause(err), err)
@@ -128,7 +129,7 @@ func (l *logger) Fatalf(format string, v ...any) { l.note(format, v...) }
 
 func inUse(err error) error {
 	if errors.Is(err, disk.ErrHeld) {
-		return fail("another process uses the directory", ingest.ErrJournalInUse)
+		return fail("the directory is already in use, in this process or in another one; close it there, or try again later", ingest.ErrJournalInUse)
 	}
 	return fail("the directory cannot be locked: "+redact.Cause(err), err)
 }

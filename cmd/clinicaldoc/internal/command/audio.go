@@ -79,11 +79,15 @@ func (o *downloadOptions) run(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errFileThere):
 		return errFileThere
+	case errors.Is(err, clinicaldoc.ErrInUse):
+		return errDownloading
 	case err != nil:
 		return err
 	}
 	return o.outf("%d\t%d bytes\n", o.id, size)
 }
+
+var errDownloading = &refusedError{"another download to the file is under way", "wait for the other download to end, or name another file"}
 
 var errFileThere = &refusedError{"there is a file of that name, which stays as it is", "name another file, or add --force"}
 

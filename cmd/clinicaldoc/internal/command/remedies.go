@@ -31,7 +31,7 @@ var remedies = []struct {
 	kind
 }{
 	{clinicaldoc.ErrOutcomeUnknown, kind{codeInDoubt, `look first what has become of it: "clinicaldoc notes show ID", "clinicaldoc tokens list"`}},
-	{ingest.ErrJournalInUse, kind{codeRefused, waitForOther}},
+	{clinicaldoc.ErrInUse, kind{codeRefused, waitForOther}},
 	{ingest.ErrTaken, kind{codeRefused, waitForOther}},
 	{ingest.ErrKeyReused, kind{codeRefused, ""}},
 	{ingest.ErrJournalDamaged, kind{codeRefused, "clinicaldoc upload salvage"}},
@@ -56,7 +56,6 @@ var remedies = []struct {
 	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "wait a little and run it again"}},
 	{clinicaldoc.ErrServer, kind{codeUnreachable, `run it again later; "clinicaldoc doctor" finds out more`}},
 	{clinicaldoc.ErrIncompleteList, kind{codeOther, `if it is the same again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`}},
-	{clinicaldoc.ErrInUse, kind{codeRefused, "wait for the other download to end, or name another file"}},
 	{clinicaldoc.ErrSizeMismatch, kind{codeRefused, "if the service re-encodes recordings: --ignore-size"}},
 	{clinicaldoc.ErrUnexpectedResponse, kind{codeOther, `is that the right base URL? "clinicaldoc doctor" finds out`}},
 	{clinicaldoc.ErrStalled, kind{codeUnreachable, "clinicaldoc doctor"}},
