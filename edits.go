@@ -76,9 +76,6 @@ func (e *ConflictError) Error() string {
 	return errorText(e.op.name, e.op.method, e.op.route, string(cmp.Or(e.detail, "the note is in conflict")), "")
 }
 
-// SafeText is the error's text; see [Error.SafeText].
-func (e *ConflictError) SafeText() string { return e.Error() }
-
 // Unwrap makes [errors.Is] and [errors.As] see [ErrConflict] and Err.
 func (e *ConflictError) Unwrap() []error { return redact.OpaqueAll(ErrConflict, e.Err) }
 

@@ -125,9 +125,6 @@ func (e Error) LogValue() slog.Value {
 // Format prints the error's text for every verb, so that none prints the message or the fields.
 func (e Error) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// SafeText is the error's text. By this method the text may stand in the texts of errors around it.
-func (e *Error) SafeText() string { return e.Error() }
-
 func (e *Error) redirect() bool { return e.StatusCode >= 300 && e.StatusCode < 400 }
 
 // reads reports whether the call cannot have changed anything.
@@ -190,9 +187,6 @@ func (e *OutcomeUnknownError) Error() string {
 	return why + "; it may or may not have been carried out: find out before sending it again"
 }
 
-// SafeText is the error's text; see [Error.SafeText].
-func (e *OutcomeUnknownError) SafeText() string { return e.Error() }
-
 // Unwrap makes [errors.Is] and [errors.As] see [ErrOutcomeUnknown] and the cause.
 func (e *OutcomeUnknownError) Unwrap() []error {
 	return []error{ErrOutcomeUnknown, redact.Opaque(e.Err)}
@@ -239,10 +233,18 @@ func errorText(name, method, route, what, requestID string) string {
 	return "clinicaldoc: " + what
 }
 
-func (e *callError) SafeText() string           { return e.detail }
 func (e *callError) Unwrap() []error            { return redact.OpaqueAll(e.causes...) }
 func (e *callError) retryable() bool            { return e.transient }
 func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
+
+// The texts of these errors may stand in the texts of errors around them.
+func init() {
+	redact.Trust((*Error).Error)
+	redact.Trust((*OutcomeUnknownError).Error)
+	redact.Trust((*ConflictError).Error)
+	redact.Trust((*WaitError).Error)
+	redact.Trust(func(e *callError) string { return e.detail })
+}
 
 // invalid is an argument refused before any request; its values are the caller's and must not be patients' data.
 func invalid(what, format string, args ...any) error {

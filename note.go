@@ -488,12 +488,6 @@ func marshalRecord(described any, name string, extra Object, describes func(memb
 	return tolerant.Marshal(described, others)
 }
 
-// GobEncode encodes the note as its JSON.
-func (n ProgressNote) GobEncode() ([]byte, error) { return n.MarshalJSON() }
-
-// GobDecode reads what GobEncode wrote.
-func (n *ProgressNote) GobDecode(data []byte) error { return n.UnmarshalJSON(data) }
-
 // UnmarshalJSON reads a note as tolerantly as the service's responses are read.
 func (n *ProgressNote) UnmarshalJSON(data []byte) error {
 	return tolerant.Unmarshal(data, n, (*ProgressNote).fill)
@@ -596,12 +590,6 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 	*o = Object{}
 	return tolerant.Unmarshal(data, o, func(o *Object, d *jsonscan.Decoder) { tolerant.KeepRaw(d, &o.raw) })
 }
-
-// GobEncode encodes the object as its JSON.
-func (o Object) GobEncode() ([]byte, error) { return o.MarshalJSON() }
-
-// GobDecode reads what GobEncode wrote.
-func (o *Object) GobDecode(data []byte) error { return o.UnmarshalJSON(data) }
 
 // LogValue lists what may be logged: whether there is an object. Its id may be a patient's.
 func (o Object) LogValue() slog.Value { return slog.GroupValue(slog.Bool("present", !o.IsZero())) }

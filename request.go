@@ -160,8 +160,8 @@ func (s *scope) noResponse(detail, kind string, a *exchange.Attempt) error {
 
 // reason prints an error of the caller's only where its text is known to be harmless.
 func reason(err error) string {
-	var safe redact.Safe
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &safe) {
+	_, safe := redact.SafeText(err)
+	if safe || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return ": " + redact.Cause(err)
 	}
 	return ""

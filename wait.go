@@ -77,9 +77,6 @@ func (e *WaitError) Error() string {
 	return fmt.Sprintf("clinicaldoc: waiting for note %d (%s, %d polls in %s): %s", e.ID, e.stage(), e.Polls, e.Elapsed.Round(time.Millisecond), cause)
 }
 
-// SafeText is the error's text; see [Error.SafeText].
-func (e *WaitError) SafeText() string { return e.Error() }
-
 // Unwrap makes [errors.Is] and [errors.As] see what Err matches.
 func (e *WaitError) Unwrap() error { return redact.Opaque(e.Err) }
 

@@ -31,3 +31,9 @@ var (
 
 // fail makes an error with a text that is safe to print; causes are for errors.Is and errors.As, and not printed.
 func fail(text string, causes ...error) error { return redact.Fail("ingest: "+text, causes...) }
+
+// The texts of these errors may stand in the texts of errors around them.
+func init() {
+	redact.Trust((*ManifestError).Error)
+	redact.Trust((*journalError).Error)
+}

@@ -105,9 +105,6 @@ func (e *ManifestError) Error() string {
 	return b.String()
 }
 
-// SafeText is the error's text: it holds nothing of the manifest's own.
-func (e *ManifestError) SafeText() string { return e.Error() }
-
 // Unwrap makes [errors.Is] see [clinicaldoc.ErrInvalidArgument].
 func (e *ManifestError) Unwrap() error { return clinicaldoc.ErrInvalidArgument }
 

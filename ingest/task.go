@@ -274,9 +274,8 @@ var errBeforeCommit = redact.New("BeforeCommit refused")
 // journalError marks what the journal refused in BeforeCommit.
 type journalError struct{ err error }
 
-func (e *journalError) Error() string    { return redact.Opaque(e.err).Error() }
-func (e *journalError) SafeText() string { return e.Error() }
-func (e *journalError) Unwrap() error    { return e.err }
+func (e *journalError) Error() string { return redact.Opaque(e.err).Error() }
+func (e *journalError) Unwrap() error { return e.err }
 
 // created writes down the note. That it exists is told also when it cannot be written down. The worker goes on meanwhile:
 // this line can share a sync with the next upload's.

@@ -114,3 +114,5 @@ type timeoutError struct {
 
 func (timeoutError) Timeout() bool          { return true }
 func (e timeoutError) Is(target error) bool { return target == e.is }
+
+func init() { redact.Trust(timeoutError.Error) }

@@ -17,24 +17,18 @@ import (
 	"syscall"
 )
 
-// Safe is an error whose text is known to hold neither secrets nor patients' data, and that wraps none either.
-type Safe interface {
-	error
-	SafeText() string
-}
-
 // Cause describes why a request failed, in words that cannot hold a URL's query, a header, a body or a file's name.
 // Only texts of errors known to be harmless are repeated; of any other error just its type is told.
 func Cause(err error) string {
-	var safe Safe
 	var op *net.OpError
 	var path *fs.PathError
 	var dns *net.DNSError
 	var call *os.SyscallError
 	var errno syscall.Errno
+	safe, ok := SafeText(err)
 	switch {
-	case errors.As(err, &safe):
-		return safe.SafeText()
+	case ok:
+		return safe
 	case wraps(err, context.DeadlineExceeded):
 		return "the deadline passed (" + context.DeadlineExceeded.Error() + ")"
 	case wraps(err, context.Canceled):

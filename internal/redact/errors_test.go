@@ -30,8 +30,9 @@ const canary = "canary-of-a-patient"
 
 type safeError struct{ name string }
 
-func (safeError) Error() string    { return canary }
-func (safeError) SafeText() string { return "safe text" }
+func (safeError) Error() string { return canary }
+
+func init() { redact.Trust(func(safeError) string { return "safe text" }) }
 
 type timeoutError struct{}
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"syscall"
 )
 
@@ -26,7 +25,6 @@ func Opaque(err error) error {
 type opaque struct{ hidden error }
 
 func (o *opaque) Error() string                { return Cause(o.hidden) }
-func (o *opaque) SafeText() string             { return Cause(o.hidden) }
 func (o *opaque) MarshalText() ([]byte, error) { return []byte(Cause(o.hidden)), nil }
 func (o *opaque) Format(s fmt.State, _ rune)   { _, _ = io.WriteString(s, Cause(o.hidden)) }
 func (o *opaque) As(target any) bool           { return errors.As(o.hidden, target) }
@@ -48,9 +46,8 @@ var plain = []error{
 // harmless reports whether an error's text, and the text of all that it wraps, may be printed. Another module's type is
 // not trusted with that, whatever methods it has.
 func harmless(err error) bool {
-	_, safe := err.(Safe) //nolint:errorlint // of this error alone, not of those it wraps
-	safe = safe && ours(reflect.TypeOf(err))
-	switch err.(type) { //nolint:errorlint // as above
+	_, safe := trusted[reflect.TypeOf(err)]
+	switch err.(type) { //nolint:errorlint // of this error alone, not of those it wraps
 	case syscall.Errno:
 		return true
 	case fmt.Formatter:
@@ -61,13 +58,36 @@ func harmless(err error) bool {
 	return safe || slices.Contains(plain, err)
 }
 
-var module = strings.TrimSuffix(reflect.TypeFor[opaque]().PkgPath(), "internal/redact")
+// trusted has the types of errors whose texts hold neither secrets nor patients' data, with what to print of each.
+var trusted = map[reflect.Type]func(error) string{}
 
-func ours(typ reflect.Type) bool {
-	if typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
+// Trust declares that text returns neither secrets nor patients' data for any error of type E. Call it from init only.
+func Trust[E error](text func(E) string) {
+	trusted[reflect.TypeFor[E]()] = func(err error) string { return text(err.(E)) } //nolint:errorlint // the map is by its type
+}
+
+func init() {
+	Trust((*opaque).Error)
+	Trust((*failure).Error)
+	Trust(Text.Error)
+}
+
+// SafeText returns the text of the first error in err's tree whose type is trusted.
+func SafeText(err error) (text string, ok bool) {
+	if text, ok := trusted[reflect.TypeOf(err)]; ok {
+		return text(err), true
 	}
-	return strings.HasPrefix(typ.PkgPath()+"/", module)
+	switch parent := err.(type) { //nolint:errorlint // as errors.As walks
+	case interface{ Unwrap() error }:
+		return SafeText(parent.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, child := range parent.Unwrap() {
+			if text, ok := SafeText(child); ok {
+				return text, true
+			}
+		}
+	}
+	return "", false
 }
 
 // ContextErr is ctx.Err together with the cause that the context was ended with: both are matched, and the cause is told
@@ -78,8 +98,8 @@ func ContextErr(ctx context.Context) error {
 		return err
 	}
 	text := Cause(err)
-	if safe, ok := errors.AsType[Safe](cause); ok {
-		text += ": " + safe.SafeText()
+	if safe, ok := SafeText(cause); ok {
+		text += ": " + safe
 	}
 	return Fail(text, err, cause)
 }
@@ -88,9 +108,6 @@ func ContextErr(ctx context.Context) error {
 type Text string //nolint:errname // it reads as redact.Text("words")
 
 func (t Text) Error() string { return string(t) }
-
-// SafeText is the error's text.
-func (t Text) SafeText() string { return string(t) }
 
 // New returns a sentinel: a Text that matches nothing but itself, as what errors.New returns.
 func New(text string) error { return &failure{text: text} }
@@ -116,6 +133,5 @@ type failure struct {
 }
 
 func (f *failure) Error() string              { return f.text }
-func (f *failure) SafeText() string           { return f.text }
 func (f *failure) Unwrap() []error            { return f.causes }
 func (f *failure) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.text) }

@@ -43,8 +43,8 @@ func TestTheNamesFollowTheOverview(t *testing.T) {
 
 // printing are methods that fmt, slog and the encoders call. Nobody calls them, and so nobody needs to read them first.
 var printing = []string{
-	"Error", "SafeText", "Unwrap", "Is", "String", "GoString", "Format", "LogValue",
-	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "GobEncode", "GobDecode",
+	"Error", "Unwrap", "Is", "String", "GoString", "Format", "LogValue",
+	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText",
 }
 
 func TestMethodsThatOnlyPrintComeLast(t *testing.T) {
@@ -69,4 +69,26 @@ func TestMethodsThatOnlyPrintComeLast(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Methods that serve only this module, or an encoding that nobody asked for, are not part of the public surface.
+func TestPublicTypes_HaveNoMethodsForThisModuleAlone(t *testing.T) {
+	t.Parallel()
+	unwanted := []string{"SafeText", "GobEncode", "GobDecode"}
+	checked := 0
+	for name, source := range sources(t) {
+		if isTest(name) || strings.Contains("/"+name, "/internal/") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, declaration := range file.Decls {
+			method, ok := declaration.(*ast.FuncDecl)
+			if ok && method.Recv != nil {
+				checked++
+				assert.NotContains(t, unwanted, method.Name.Name, name)
+			}
+		}
+	}
+	assert.Greater(t, checked, 100)
 }
