@@ -189,7 +189,7 @@ type scope struct {
 	zoneless      bool  // a time of the latest note came without a zone
 
 	op   *operation       // of the latest request
-	edit *edit            // asked before what may have been carried out is retried; nil: nobody. Its error, as errAlreadyDone, ends the call
+	edit *edit            // asked before a retry of what may have been carried out; nil: nobody. Its error ends the call
 	sent exchange.Request // the latest, but of storage
 }
 
@@ -198,8 +198,8 @@ func (s *scope) storage() bool { return s.op.route == downloadAudio.route }
 
 const errUnfinished = redact.Text("panic during call")
 
-// run is the entry point of a public method: it reads the options and reports the start and the end of the call, also if the
-// method panics.
+// run is the entry point of a public method: it reads the options and reports the start and the end of the call, also
+// if the method panics.
 func run[T any](
 	ctx context.Context, c *Client, name string, opts []CallOption, method func(context.Context, *scope) (T, error),
 ) (value T, err error) {
@@ -227,7 +227,8 @@ func runOne[T any](
 
 type noteYield = func(*ProgressNote, error) bool
 
-// ranged is run for a method that is ranged over, maybe more than once. The error of the body, if any, is yielded at its end.
+// ranged is run for a method that is ranged over, maybe more than once. The error of the body, if any, is yielded at its
+// end.
 func ranged(
 	ctx context.Context, c *Client, name string, opts []CallOption, body func(context.Context, *scope, noteYield) error,
 ) iter.Seq2[*ProgressNote, error] {
@@ -275,7 +276,8 @@ func (s *scope) finish(ctx context.Context, err error) {
 	})
 }
 
-// noted is an error that is about to be yielded, the first of which is kept. To wrap yield instead would move it to the heap.
+// noted is an error that is about to be yielded, the first of which is kept. To wrap yield instead would move it to the
+// heap.
 func (s *scope) noted(err error) error {
 	if s.yielded == nil {
 		s.yielded = err
@@ -339,8 +341,8 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	s.ended(ctx, report)
 }
 
-// refused reports an attempt that ended before its request was sent. An err of nil stands for a panic, of which the end of
-// the call tells: the hook itself may be what panicked.
+// refused reports an attempt that ended before its request was sent. An err of nil stands for a panic, which the end of
+// the call reports: the hook itself may have panicked.
 func (s *scope) refused(ctx context.Context, err error) {
 	if err == nil || !s.reports() {
 		return
@@ -435,23 +437,30 @@ func errorType(ctx context.Context, err error) string {
 			return known.word
 		}
 	}
-	_, conflict := errors.AsType[*ConflictError](err)
-	own, _ := errors.AsType[*callError](err)
-	refused, _ := errors.AsType[*Error](err)
-	switch network := redact.Kind(err); {
-	case conflict:
+	if _, conflict := errors.AsType[*ConflictError](err); conflict {
 		return "conflict"
-	case own != nil && own.kind != "":
+	}
+	own, _ := errors.AsType[*callError](err)
+	if own != nil && own.kind != "" {
 		return own.kind
-	case refused != nil:
+	}
+	if refused, ok := errors.AsType[*Error](err); ok {
 		return strconv.Itoa(refused.StatusCode)
+	}
+	return failureType(err, own != nil && own.transient)
+}
+
+// failureType is the word for an error without a status. A transient one of this package means that no response came.
+func failureType(err error, transient bool) string {
+	network := redact.Kind(err)
+	switch {
 	case errors.Is(err, ErrStalled):
 		return "stalled"
 	case errors.Is(err, ErrUnexpectedResponse):
 		return "unexpected_response"
 	case network != "":
 		return network
-	case own != nil && own.transient:
+	case transient:
 		return "no_response"
 	case errors.Is(err, ErrInvalidArgument):
 		return "invalid_argument"
