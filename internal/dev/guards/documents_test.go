@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/description"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 )
 
