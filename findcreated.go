@@ -697,10 +697,12 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
 // readFailed counts a recording that could not be read.
 func (l *search) readFailed(note creates.Ref, err error) {
 	l.honorRetryAfter(err)
-	l.reading.Failed(errors.Is(err, ErrNotFound))
 	if exchange.Permanent(err) || errors.Is(err, download.ErrAddress) {
 		l.refused[note] = true
+		l.reading.Done() // no later look reads it, so the others do not wait
+		return
 	}
+	l.reading.Failed(errors.Is(err, ErrNotFound))
 }
 
 // list reads the patient's notes until no further note can matter.
