@@ -469,7 +469,7 @@ func (l *search) user(ctx context.Context) (creates.User, error) {
 	if user := l.registry.Users.Get(l.asker.token); user.ID != 0 {
 		return user, nil
 	}
-	opts := append(l.opts, WithResponse(new(Response))) // the caller's shows the list
+	opts := slices.Concat(l.opts, []CallOption{WithResponse(new(Response))}) // the caller's shows the list
 	if _, err := l.notes.client.Users.Me(ctx, opts...); err != nil {
 		return creates.User{}, err
 	}

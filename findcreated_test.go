@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,7 +105,7 @@ func (s *fakeService) committing(r *http.Request, sent fakeNote) (*http.Response
 
 // losing keeps every note that is sent, and loses its response.
 func (s *fakeService) losing(r *http.Request, sent fakeNote) (*http.Response, error) {
-	s.commit(r, sent) //nolint:bodyclose // it has none
+	s.commit(r, sent)
 	return nil, io.ErrUnexpectedEOF
 }
 
@@ -487,7 +488,9 @@ func TestFindCreated_AmbiguousRecording(t *testing.T) {
 		"two notes have it, one renamed": {
 			func(s *fakeService) { s.keep(visited().named("Other"), visited().by(5)) }, "several notes match",
 		},
-		"a note of minutes before has it": {func(s *fakeService) { s.keep(visited().ago(5 * time.Minute)) }, "was created before"},
+		"a note of minutes before has it": {
+			func(s *fakeService) { s.keep(visited().ago(5 * time.Minute)) }, "was created before",
+		},
 		"another note cannot be read": {func(s *fakeService) {
 			s.keep(visited(), visited().of(remade))
 			s.audio = fails(2, http.StatusServiceUnavailable) //nolint:bodyclose // it is the server's
@@ -792,6 +795,9 @@ func TestFindCreated_ReturnedNotesAreExplained(t *testing.T) {
 // An excluded note is neither returned nor in the way, also if it was found before.
 func TestFindCreated_Exclude(t *testing.T) {
 	t.Parallel()
+	younger := func(by time.Duration) func(*clinicaldoc.ProgressNote) {
+		return func(n *clinicaldoc.ProgressNote) { n.CreatedAt = n.CreatedAt.Add(by) }
+	}
 	for name, tt := range map[string]struct {
 		exclude func(*clinicaldoc.ProgressNote) // changes what is excluded
 		own     bool                            // there is another note, which is it
@@ -801,8 +807,8 @@ func TestFindCreated_Exclude(t *testing.T) {
 		"the note, beside the own":     {func(*clinicaldoc.ProgressNote) {}, true, "own"},
 		"its id":                       {func(n *clinicaldoc.ProgressNote) { n.CreatedAt = time.Time{} }, false, "not created"},
 		"its id, beside the own":       {func(n *clinicaldoc.ProgressNote) { n.CreatedAt = time.Time{} }, true, "own"},
-		"a rounded time":               {func(n *clinicaldoc.ProgressNote) { n.CreatedAt = n.CreatedAt.Add(time.Second) }, true, "own"},
-		"an earlier note with that id": {func(n *clinicaldoc.ProgressNote) { n.CreatedAt = n.CreatedAt.Add(-time.Minute) }, false, "found"},
+		"a rounded time":               {younger(time.Second), true, "own"},
+		"an earlier note with that id": {younger(-time.Minute), false, "found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -1015,7 +1021,7 @@ func TestFindCreated_ByUniqueName(t *testing.T) {
 		"white space":           {made: func(s *fakeService) { s.keep(visited().named(" Visit ")) }},
 		"composed letters":      {sent: "Größe", made: func(s *fakeService) { s.keep(visited().named("Gro\u0308ße")) }},
 		"decomposed letters":    {sent: "Gro\u0308ße", made: func(s *fakeService) { s.keep(visited().named("Größe")) }},
-		"twice":                 {made: func(s *fakeService) { s.keep(visited(), visited().ago(time.Hour)) }, want: "several notes"},
+		"twice":                 {made: func(s *fakeService) { s.keep(visited(), visited()) }, want: "several notes"},
 		"another name":          {made: func(s *fakeService) { s.keep(visited().named("Other")) }, want: "not created"},
 		"a shorter name":        {made: func(s *fakeService) { s.keep(visited().named("Vis")) }, want: "not created"},
 		"a longer name":         {made: func(s *fakeService) { s.keep(visited().named("Visit 10")) }, want: "not created"},
@@ -1046,6 +1052,7 @@ func TestFindCreated_ByUniqueName(t *testing.T) {
 func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 	t.Parallel()
 	const otherNote = "the ID of a note that does not match what was sent"
+	older := func(by time.Duration) func(*fakeNote) { return func(n *fakeNote) { n.made = n.made.Add(-by) } }
 	patient := func(id int64) func(*fakeNote) { return func(n *fakeNote) { n.patient = id } }
 	for name, tt := range map[string]struct {
 		change func(*fakeNote) // nil: the note is gone
@@ -1063,8 +1070,8 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 		"a patient, none sent":  {func(*fakeNote) {}, findParams{WithoutAudio: true}, 0, otherNote},
 		"somebody, none sent":   {patient(-1), findParams{WithoutAudio: true}, 0, otherNote},
 		"two patients":          {patient(-2), findParams{WithoutAudio: true}, fakePatient, otherNote},
-		"a minute older":        {func(n *fakeNote) { n.made = n.made.Add(-time.Minute) }, findParams{WithoutAudio: true}, fakePatient, otherNote},
-		"20 hours older":        {func(n *fakeNote) { n.made = n.made.Add(-20 * time.Hour) }, findParams{WithoutAudio: true}, fakePatient, otherNote},
+		"a minute older":        {older(time.Minute), findParams{WithoutAudio: true}, fakePatient, otherNote},
+		"20 hours older":        {older(20 * time.Hour), findParams{WithoutAudio: true}, fakePatient, otherNote},
 		"another name":          {func(n *fakeNote) { n.name = "Other" }, findParams{WithoutAudio: true}, fakePatient, otherNote},
 		"another user":          {func(n *fakeNote) { n.user = 5 }, findParams{WithoutAudio: true}, fakePatient, otherNote},
 		"another size":          {func(n *fakeNote) { n.size = 6 }, findParams{WithoutAudio: true}, fakePatient, otherNote},
@@ -1605,9 +1612,10 @@ func TestFindCreated_LostCreateWithoutIdentity(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newFakeService(t)
+				oldest := []string{"params", "sent_at", "lost_at", "audio_size", "note_id", "error"}
 				old := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
 					for key := range members {
-						if !strings.Contains("params sent_at lost_at audio_size note_id error", key) {
+						if !slices.Contains(oldest, key) {
 							delete(members, key)
 						}
 					}
@@ -1689,7 +1697,8 @@ func cursors(rows []string, r *http.Request) string {
 
 // short tells of more rows than it gives.
 func short(rows []string, _ *http.Request) string {
-	return fmt.Sprintf(`{"data":[%s],"meta":{"current_page":1,"last_page":1,"total":%d}}`, strings.Join(rows, ","), len(rows)+1)
+	const page = `{"data":[%s],"meta":{"current_page":1,"last_page":1,"total":%d}}`
+	return fmt.Sprintf(page, strings.Join(rows, ","), len(rows)+1)
 }
 
 // stuck always says that more follows.
@@ -2565,8 +2574,8 @@ func TestFindCreated_Candidates(t *testing.T) {
 		s.post = nil
 		time.Sleep(time.Minute)
 		lost := lose(t, client, visit())
-		for _, after := range []time.Duration{-5 * time.Minute, time.Minute, -20 * time.Second, 10 * time.Second, 3 * time.Minute} {
-			s.keep(visited().named(canary).of(remade).ago(-after)) // notes 2 to 6
+		for _, seconds := range []int{-300, 60, -20, 10, 180} { // notes 2 to 6
+			s.keep(visited().named(canary).of(remade).ago(-time.Duration(seconds) * time.Second))
 		}
 		s.keep(earlier().ago(time.Hour)) // note 7, which is older
 		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
