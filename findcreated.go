@@ -436,10 +436,12 @@ func (l *search) learnUser(ctx context.Context) {
 		return
 	}
 	user, err := l.user(ctx)
-	if err == nil {
-		l.lost.UserID = user.ID
-		l.lost.kept.User = user.Fingerprint
+	if err != nil {
+		l.honorRetryAfter(err)
+		return
 	}
+	l.lost.UserID = user.ID
+	l.lost.kept.User = user.Fingerprint
 }
 
 func (l *search) hasSendersToken() bool {
@@ -479,7 +481,10 @@ func (l *search) user(ctx context.Context) (creates.User, error) {
 // readNamed reads the note whose id the response held, or that was found for this create before.
 func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
 	before := l.registry.View(l.create, nil, false).Note
-	id := cmp.Or(before.ID, l.lost.NoteID)
+	id := before.ID
+	if id == 0 && !l.lost.kept.NoteIDUnproven {
+		id = l.lost.NoteID
+	}
 	if id == 0 {
 		return creates.NotNamed, nil
 	}
@@ -566,7 +571,7 @@ func (l *search) compare(observed *creates.Observation) {
 		case creates.Equal:
 			l.countMatch(observed, row, gone)
 		case creates.Unread:
-			observed.Unread = observed.Unread || row.made == creates.MadeSince
+			observed.Unread = true
 		case creates.Differs:
 		}
 	}
@@ -886,7 +891,8 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	e.exact = true
 	clocks := c.creates.Clocks(e.LostAt)
 	e.kept = lossDetails{
-		Token: s.token, User: user.Fingerprint, Where: s.where, ClockUnknown: !clocks.Known, Late: clocks.Late,
+		Token: s.token, User: user.Fingerprint, Where: s.where, NoteIDUnproven: e.kept.NoteIDUnproven,
+		ClockUnknown: !clocks.Known, Late: clocks.Late,
 	}
 	if clocks.Known {
 		e.kept.ClockRead = e.LostAt
@@ -939,7 +945,9 @@ type lossDetails struct {
 	ClockRead    time.Time `json:"clock_read_at,omitzero"`      // when both clocks were read, by ours
 	Clock        time.Time `json:"service_clock,omitzero"`      // and by the service's
 	ClockUnknown bool      `json:"clock_unknown,omitempty"`     // the clock that gave SentAt was never compared
-	Late         int64     `json:"late_seconds,omitempty"`      // see creates.Clocks
+	// NoteIDUnproven is set if the response contained an id and nothing that shows that it is a note's.
+	NoteIDUnproven bool  `json:"note_id_unproven,omitempty"`
+	Late           int64 `json:"late_seconds,omitempty"` // see creates.Clocks
 }
 
 func (d lossDetails) clocksCompared() bool { return !d.Clock.IsZero() }

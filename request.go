@@ -217,7 +217,9 @@ func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 	case s.op.effect == exchange.Creates:
 		unknown := &OutcomeUnknownError{SentAt: result.Last.Started, LostAt: time.Now(), Err: err}
 		if s.op == createNote && result.Last.Status/100 == 2 { // that is no note otherwise
-			unknown.NoteID = tolerant.FindID(result.Last.Body)
+			id, isNote := tolerant.FindID(result.Last.Body, "name", "created_at")
+			unknown.NoteID = id
+			unknown.kept.NoteIDUnproven = !isNote
 		}
 		return unknown
 	}

@@ -83,7 +83,7 @@ func Decide(o Observation) Verdict {
 		{o.List == ListFailing, Verdict{Reason: NoList, Wait: true}},
 		{match && o.Twin == TwinUnderWay, Verdict{Reason: CreateUnderWay, Wait: true}},
 		{match && o.Twin == TwinLost, Verdict{Reason: LostTwice, Wait: !o.Settled}},
-		{o.Matching > 1, Verdict{Reason: Several}},
+		{o.Matching > 1 || match && o.Earlier, Verdict{Reason: Several}},
 		{match && o.Unread, Verdict{Reason: NotAllRead, Wait: o.Later}},
 		{match, Verdict{Outcome: Found}},
 		{o.Future, Verdict{Reason: SentInFuture, Wait: !o.Settled}},

@@ -40,7 +40,7 @@ func decisions() []decision {
 	)
 	const (
 		seen    = "named=none|other|gone list=unproven|complete "
-		one     = seen + "matching=1 twin=none "
+		one     = seen + "matching=1 twin=none earlier=n "
 		none    = seen + "matching=0 "
 		before  = none + "future=n earlier=y "
 		other   = "list=unproven|complete matching=0 future=n earlier=n named=other "
@@ -58,6 +58,7 @@ func decisions() []decision {
 		{seen + "matching=1|2 twin=lost settled=n", wait(creates.LostTwice)},
 		{seen + "matching=1|2 twin=lost settled=y", ask(creates.LostTwice)},
 		{seen + "matching=2 twin=none", ask(creates.Several)},
+		{seen + "matching=1 twin=none earlier=y", ask(creates.Several)},
 		{one + "unread=y later=y", wait(creates.NotAllRead)},
 		{one + "unread=y later=n", ask(creates.NotAllRead)},
 		{one + "unread=n", found},

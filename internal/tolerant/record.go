@@ -2,7 +2,7 @@ package tolerant
 
 import (
 	"bytes"
-	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
@@ -35,26 +35,33 @@ func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T
 	return value, warnings, err
 }
 
-// FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and need not
-// even be whole; 0 when there is none.
-func FindID(document []byte) int64 {
-	return findID(jsonscan.New(bytes.TrimRight(document, "0123456789+-.eE"))) // a number that ends it may have been cut
+// FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and may be cut. It
+// returns 0 if there is none. It also reports whether the record has a value for at least one of the members.
+func FindID(document []byte, members ...string) (id int64, hasMember bool) {
+	complete := bytes.TrimRight(document, "0123456789+-.eE") // a number that ends it may have been cut
+	return findID(jsonscan.New(complete), members)
 }
 
-func findID(d *jsonscan.Decoder) int64 {
+func findID(d *jsonscan.Decoder, members []string) (own int64, hasMember bool) {
 	if d.Kind() != jsonscan.Object {
-		return 0
+		return 0, false
 	}
-	var own, inner int64
+	var inner int64
+	var innerHasMember bool
 	for key := range d.Fields() {
-		switch string(key) {
-		case "id":
+		switch name := string(key); {
+		case name == "id":
 			own, _ = id(d)
-		case "data":
-			inner = findID(d)
+		case name == "data":
+			inner, innerHasMember = findID(d, members)
+		case slices.Contains(members, name) && !saysNothing(d):
+			hasMember = true
 		}
 	}
-	return cmp.Or(own, inner)
+	if own != 0 {
+		return own, hasMember
+	}
+	return inner, innerHasMember
 }
 
 // Unwrap is the one place that knows of the wrap: it returns the object in the member "data" of a document, or the

@@ -117,6 +117,26 @@ func TestAnIDIsFoundInWhatDoesNotDecode(t *testing.T) {
 		`<html>`:                                     0,
 		``:                                           0,
 	} {
-		assert.Equal(t, want, tolerant.FindID([]byte(document)), document)
+		got, _ := tolerant.FindID([]byte(document))
+		assert.Equal(t, want, got, document)
+	}
+}
+
+func TestFindID_ReportsWhetherTheRecordHasAMember(t *testing.T) {
+	t.Parallel()
+	for document, want := range map[string]bool{
+		`{"id":5,"name":"Visit","more":`:          true,
+		`{"created_at":"2026-01-02","id":5}`:      true,
+		`{"data":{"id":5,"name":"Visit"}}`:        true,
+		`{"id":5}`:                                false,
+		`{"id":5,"name":""}`:                      false,
+		`{"id":5,"name":null,"created_at":null}`:  false,
+		`{"id":5,"status":"queued"}`:              false,
+		`{"name":"queue","data":{"id":5}}`:        false,
+		`{"id":5,"data":{"name":"Visit","id":6}}`: false,
+	} {
+		id, hasMember := tolerant.FindID([]byte(document), "name", "created_at")
+		assert.EqualValues(t, 5, id, document)
+		assert.Equal(t, want, hasMember, document)
 	}
 }

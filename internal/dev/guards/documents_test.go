@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
+	"github.com/clinicaldoc/clinicaldoc-go/docs"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 )
 
@@ -308,7 +308,7 @@ func TestGapsPage_ListsEveryDescribedMember(t *testing.T) {
 			Schemas map[string]struct{ Properties map[string]json.RawMessage }
 		}
 	}
-	require.NoError(t, json.Unmarshal(description.OpenAPI, &described))
+	require.NoError(t, json.Unmarshal(docs.OpenAPI(), &described))
 	require.Contains(t, described.Components.Schemas, "ProgressNote")
 	for schema, members := range described.Components.Schemas {
 		for member := range members.Properties {
