@@ -663,7 +663,7 @@ func TestQueryNamesMayBeOdd(t *testing.T) {
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "-", Sort: `so"rt`, PerPage: `size: "x"`})},
 		pagedCall("?-=2&patient_id=4711&size%3A+%22x%22=1&so%22rt=latest", `[]`))
 	_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{
-		PatientID: 4711, Page: 2, PerPage: 1, Sort: clinicaldoc.SortLatest, Prefetch: 3, TrustPatientFilter: true, Verify: true,
+		PatientID: 4711, Page: 2, PerPage: 1, Sort: clinicaldoc.SortLatest, TrustPatientFilter: true,
 	})
 	require.NoError(t, err)
 }
