@@ -46,7 +46,8 @@ var (
 // constructed is a create of visit whose response was lost now, as a caller constructs it.
 func constructed() *lostCreate {
 	return &lostCreate{
-		Params: visit(), SentAt: time.Now(), LostAt: time.Now(), Service: testBase, UserID: fakeUser, AudioSHA256: soundSHA256,
+		Params: visit(), SentAt: time.Now(), LostAt: time.Now(), AudioSHA256: soundSHA256,
+		Service: testBase, UserID: fakeUser,
 	}
 }
 
@@ -121,7 +122,8 @@ func (s *fakeService) returned(client *clinicaldoc.Client) *clinicaldoc.Progress
 	defer func() { s.post = before }()
 	s.post = s.committing
 	audio := clinicaldoc.AudioBytes("b.wav", []byte("control"))
-	note, err := client.Notes.Create(s.t.Context(), clinicaldoc.CreateNoteParams{Name: "Control", PatientID: 8, Audio: audio})
+	params := clinicaldoc.CreateNoteParams{Name: "Control", PatientID: 8, Audio: audio}
+	note, err := client.Notes.Create(s.t.Context(), params)
 	require.NoError(s.t, err)
 	return note
 }
@@ -347,7 +349,8 @@ func TestFindCreated_UnexplainedNote(t *testing.T) {
 func TestFindCreated_OtherBytes(t *testing.T) {
 	t.Parallel()
 	assembled := func(e *lostCreate) { // by a caller who may have another recording
-		*e = lostCreate{Params: visit(), SentAt: e.SentAt, LostAt: e.LostAt, AudioSize: 5, Service: testBase, UserID: fakeUser}
+		*e = *constructed()
+		e.AudioSHA256 = ""
 		e.Params.Audio = clinicaldoc.AudioBytes("a.wav", []byte("other"))
 	}
 	readAnywhere := func(e *lostCreate) {
@@ -594,6 +597,11 @@ func TestFindCreated_TwoLostCreates(t *testing.T) {
 func TestFindCreated_Unresolved(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
+	unknown := func(e *lostCreate, size int64) {
+		e.AudioSHA256 = ""
+		e.Params.Audio = nil
+		e.AudioSize = size
+	}
 	other := func(change func(*lostCreate)) *lostCreate {
 		e := constructed()
 		e.SentAt = e.SentAt.Add(time.Millisecond)
@@ -612,10 +620,10 @@ func TestFindCreated_Unresolved(t *testing.T) {
 		},
 		"another recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "sound", ""},
 		"an unknown recording of the same size": {
-			func(e *lostCreate) { e.AudioSHA256, e.Params.Audio, e.AudioSize = "", nil, 5 }, findParams{}, "sound", "another create",
+			func(e *lostCreate) { unknown(e, 5) }, findParams{}, "sound", "another create",
 		},
 		"an unknown recording of another size": {
-			func(e *lostCreate) { e.AudioSHA256, e.Params.Audio, e.AudioSize = "", nil, 6 }, findParams{}, "sound", "",
+			func(e *lostCreate) { unknown(e, 6) }, findParams{}, "sound", "",
 		},
 		"another patient":     {func(e *lostCreate) { e.Params.PatientID = 5 }, findParams{}, "sound", ""},
 		"of another day":      {func(e *lostCreate) { ago(e, 27*time.Hour) }, findParams{}, "sound", ""},
@@ -625,7 +633,9 @@ func TestFindCreated_Unresolved(t *testing.T) {
 			func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{UniqueName: true}, "sound", "another create",
 		},
 		"another unique name": {func(e *lostCreate) { e.Params.Name = "Other" }, findParams{UniqueName: true}, "sound", ""},
-		"itself":              {func(e *lostCreate) { e.SentAt = e.SentAt.Add(-time.Millisecond) }, findParams{}, "sound", ""},
+		"itself": {
+			func(e *lostCreate) { e.SentAt = e.SentAt.Add(-time.Millisecond) }, findParams{}, "sound", "",
+		},
 		"itself, in whole seconds": {
 			func(e *lostCreate) { e.SentAt = e.SentAt.Truncate(second) }, findParams{}, "sound", "",
 		},
@@ -795,6 +805,7 @@ func TestFindCreated_ReturnedNotesAreExplained(t *testing.T) {
 // An excluded note is neither returned nor in the way, also if it was found before.
 func TestFindCreated_Exclude(t *testing.T) {
 	t.Parallel()
+	untimed := func(n *clinicaldoc.ProgressNote) { n.CreatedAt = time.Time{} }
 	younger := func(by time.Duration) func(*clinicaldoc.ProgressNote) {
 		return func(n *clinicaldoc.ProgressNote) { n.CreatedAt = n.CreatedAt.Add(by) }
 	}
@@ -805,8 +816,8 @@ func TestFindCreated_Exclude(t *testing.T) {
 	}{
 		"the note":                     {func(*clinicaldoc.ProgressNote) {}, false, "not created"},
 		"the note, beside the own":     {func(*clinicaldoc.ProgressNote) {}, true, "own"},
-		"its id":                       {func(n *clinicaldoc.ProgressNote) { n.CreatedAt = time.Time{} }, false, "not created"},
-		"its id, beside the own":       {func(n *clinicaldoc.ProgressNote) { n.CreatedAt = time.Time{} }, true, "own"},
+		"its id":                       {untimed, false, "not created"},
+		"its id, beside the own":       {untimed, true, "own"},
 		"a rounded time":               {younger(time.Second), true, "own"},
 		"an earlier note with that id": {younger(-time.Minute), false, "found"},
 	} {
@@ -1052,6 +1063,7 @@ func TestFindCreated_ByUniqueName(t *testing.T) {
 func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 	t.Parallel()
 	const otherNote = "the ID of a note that does not match what was sent"
+	renamed := func(n *fakeNote) { n.name = "Other" }
 	older := func(by time.Duration) func(*fakeNote) { return func(n *fakeNote) { n.made = n.made.Add(-by) } }
 	patient := func(id int64) func(*fakeNote) { return func(n *fakeNote) { n.patient = id } }
 	for name, tt := range map[string]struct {
@@ -1072,12 +1084,12 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 		"two patients":          {patient(-2), findParams{WithoutAudio: true}, fakePatient, otherNote},
 		"a minute older":        {older(time.Minute), findParams{WithoutAudio: true}, fakePatient, otherNote},
 		"20 hours older":        {older(20 * time.Hour), findParams{WithoutAudio: true}, fakePatient, otherNote},
-		"another name":          {func(n *fakeNote) { n.name = "Other" }, findParams{WithoutAudio: true}, fakePatient, otherNote},
+		"another name":          {renamed, findParams{WithoutAudio: true}, fakePatient, otherNote},
 		"another user":          {func(n *fakeNote) { n.user = 5 }, findParams{WithoutAudio: true}, fakePatient, otherNote},
 		"another size":          {func(n *fakeNote) { n.size = 6 }, findParams{WithoutAudio: true}, fakePatient, otherNote},
 		"gone":                  {nil, findParams{}, fakePatient, "the ID of a note that does not exist"},
-		"another unique name":   {func(n *fakeNote) { n.name = "Other" }, findParams{UniqueName: true}, fakePatient, otherNote},
-		"renamed, its very own": {func(n *fakeNote) { n.name = "Other" }, findParams{}, fakePatient, ""},
+		"another unique name":   {renamed, findParams{UniqueName: true}, fakePatient, otherNote},
+		"renamed, its very own": {renamed, findParams{}, fakePatient, ""},
 		"excluded": {
 			func(*fakeNote) {}, findParams{Exclude: []*clinicaldoc.ProgressNote{{ID: 1}}}, fakePatient, otherNote,
 		},
@@ -1508,7 +1520,8 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 	team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
 	region := clinicaldoc.WithQuery("region", "two")
 	var named options
-	for _, key := range []string{"X-Request-ID", "Traceparent", "Tracestate", "Baggage", "X-Amzn-Trace-ID", "Cache-Control"} {
+	naming := []string{"X-Request-ID", "Traceparent", "Tracestate", "Baggage", "X-Amzn-Trace-ID", "Cache-Control"}
+	for _, key := range naming {
 		named = append(named, clinicaldoc.WithHeader(key, "synthetic-1"))
 	}
 	for name, tt := range map[string]struct {
@@ -1703,7 +1716,8 @@ func short(rows []string, _ *http.Request) string {
 
 // stuck always says that more follows.
 func stuck(rows []string, r *http.Request) string {
-	return fmt.Sprintf(`{"data":[%s],"meta":{"current_page":%d,"last_page":9}}`, strings.Join(rows, ","), max(pageOf(r), 1))
+	const page = `{"data":[%s],"meta":{"current_page":%d,"last_page":9}}`
+	return fmt.Sprintf(page, strings.Join(rows, ","), max(pageOf(r), 1))
 }
 
 // stubborn gives its first page, whatever is asked for.
@@ -1791,8 +1805,8 @@ func TestFindCreated_ListIsComplete(t *testing.T) {
 	}
 }
 
-// A list by id, whatever order is asked for: 120 old notes were imported, the newest first, so the first page happens to
-// fall in time to before the window. The note is on the second page.
+// The list is sorted by id, whatever order is asked for. 120 old notes were imported, the newest first, so the first
+// page happens to end before the window. The note is on the second page.
 func TestFindCreated_ListSortedByAccident(t *testing.T) {
 	t.Parallel()
 	for name, made := range map[string]bool{"created": true, "not created": false} {
@@ -2040,7 +2054,8 @@ func TestFindCreated_LoginPage(t *testing.T) {
 		resp.Header.Set("Location", "https://login.example")
 		return resp
 	}
-	for name, login := range map[string]func(*fakeService, *http.Request) *http.Response{"page": page, "redirect": elsewhere} {
+	type response = func(*fakeService, *http.Request) *http.Response
+	for name, login := range map[string]response{"page": page, "redirect": elsewhere} {
 		for looks, found := range map[int]bool{1: true, 9: true, 10: false} {
 			t.Run(fmt.Sprint(name, looks), func(t *testing.T) {
 				t.Parallel()
@@ -2737,7 +2752,8 @@ func TestOutcomeUnknownError_GivesOneAdvice(t *testing.T) {
 	client := serve(t, call{method: "POST", url: "/v1/teams", status: http.StatusBadGateway})
 	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", nil, nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-	require.EqualError(t, err, "clinicaldoc: Do (POST /v1/teams): 502 Bad Gateway: "+failed+"find out before sending it again")
+	require.EqualError(t, err, "clinicaldoc: Do (POST /v1/teams): 502 Bad Gateway: "+failed+
+		"find out before sending it again")
 }
 
 // On the fake server, in all its variants.

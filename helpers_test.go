@@ -1401,6 +1401,8 @@ func (s *fakeService) httpClient() *http.Client {
 	})
 	transport.RegisterResponder(http.MethodGet, `=~^`+fakeStorage+`/(\d+)`, s.recordingOf)
 	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.users++
 		if s.users <= s.busy {
 			return s.respond(r, http.StatusServiceUnavailable, `{"message":"Service Unavailable"}`), nil

@@ -993,9 +993,9 @@ func TestCreateOnce_LostResponse(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFakeService(t)
 				s.keep(visited().ago(30 * time.Hour))
-				posts := 0
+				var posts atomic.Int64
 				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					posts++
+					posts.Add(1)
 					time.AfterFunc(tt.commit, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
 					return tt.lose(s, r)
 				}
@@ -1004,7 +1004,7 @@ func TestCreateOnce_LostResponse(t *testing.T) {
 				assert.EqualValues(t, 2, note.ID)
 				time.Sleep(time.Hour)
 				assert.Len(t, s.notes, 2, "one note for one recording")
-				assert.Equal(t, 1, posts)
+				assert.EqualValues(t, 1, posts.Load())
 			})
 		})
 	}
@@ -1034,10 +1034,10 @@ func TestCreateOnce_CreatesAgain(t *testing.T) {
 	t.Parallel()
 	stream := func() *clinicaldoc.AudioSource { return clinicaldoc.AudioReader("a.wav", strings.NewReader("sound")) }
 	for name, tt := range map[string]struct {
-		lost  int // uploads that never arrive
+		lost  int64 // uploads that never arrive
 		audio func() *clinicaldoc.AudioSource
 		other bool // somebody creates another note after the first upload
-		posts int
+		posts int64
 		want  error // nil: created
 	}{
 		"once":                   {1, nil, false, 2, nil},
@@ -1052,13 +1052,13 @@ func TestCreateOnce_CreatesAgain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newFakeService(t)
-				posts := 0
+				var posts atomic.Int64
 				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					posts++
+					uploads := posts.Add(1)
 					if tt.other {
 						s.keep(visited().of(remade))
 					}
-					if posts <= tt.lost {
+					if uploads <= tt.lost {
 						return nil, io.ErrUnexpectedEOF
 					}
 					return s.commit(r, sent), nil
@@ -1069,7 +1069,7 @@ func TestCreateOnce_CreatesAgain(t *testing.T) {
 				}
 				begin := time.Now()
 				note, err := s.client().Notes.CreateOnce(t.Context(), params, findParams{Settle: time.Minute})
-				assert.Equal(t, tt.posts, posts)
+				assert.Equal(t, tt.posts, posts.Load())
 				if tt.want == nil {
 					require.NoError(t, err)
 					assert.EqualValues(t, 1, note.ID)
@@ -1091,9 +1091,9 @@ func TestCreateOnce_SecondUploadIsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
-		posts := 0
+		var posts atomic.Int64
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-			if posts++; posts == 2 {
+			if posts.Add(1) == 2 {
 				return s.losing(r, sent)
 			}
 			return nil, io.ErrUnexpectedEOF
@@ -1101,7 +1101,7 @@ func TestCreateOnce_SecondUploadIsFound(t *testing.T) {
 		note, err := s.client().Notes.CreateOnce(t.Context(), visit(), findParams{})
 		require.NoError(t, err)
 		assert.EqualValues(t, 1, note.ID)
-		assert.Equal(t, 2, posts)
+		assert.EqualValues(t, 2, posts.Load())
 	})
 }
 
@@ -1118,9 +1118,9 @@ func TestCreateOnce_ContextEnds(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newFakeService(t)
-				posts := 0
+				var posts atomic.Int64
 				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					posts++
+					posts.Add(1)
 					return post(r, sent)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
@@ -1130,7 +1130,7 @@ func TestCreateOnce_ContextEnds(t *testing.T) {
 				requireUndecided(t, note, err, "context deadline exceeded")
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.Equal(t, 40*time.Second, time.Since(begin))
-				assert.Equal(t, 1, posts)
+				assert.EqualValues(t, 1, posts.Load())
 			})
 		})
 	}
