@@ -63,8 +63,11 @@ type call struct {
 	acts       []change           // what the service did because of it
 	born       int64              // the note that it made
 	notBefore  map[bool]time.Time // the service, or its storage, asked for a pause until then
-	over       bool
-	denied     bool // the SDK said that nothing was done
+
+	limits, limitedWrites int // requests that a limit refused
+
+	over   bool
+	denied bool // the SDK said that nothing was done
 }
 
 type texts struct {
@@ -214,6 +217,7 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		c.notBefore[r.storage] = time.Now().Add(time.Duration(seconds) * time.Second)
+		c.countLimit(r)
 	}
 	if !r.writes() {
 		readable := t.fault < 0 || t.spared || t.fault == slow || t.fault == oddPart || t.fault == mixedUp || t.fault == bloated // which leave the texts as they are
@@ -233,6 +237,17 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 	certain := t.fault == refused || t.fault == cut && err != nil && c.op == "create" || err == nil && resp.StatusCode >= 400 && resp.StatusCode < 500 && resp.StatusCode != http.StatusRequestTimeout
 	if !certain {
 		c.doubtful, c.looked = true, false
+	}
+}
+
+// countLimit counts a request that a limit of the service refused.
+func (c *call) countLimit(r request) {
+	if r.storage {
+		return
+	}
+	c.limits++
+	if r.writes() {
+		c.limitedWrites++
 	}
 }
 

@@ -235,6 +235,7 @@ var bounds = map[string]struct {
 
 const (
 	attemptTime = 92 * time.Second
+	limitTime   = 20 * time.Minute
 	grace       = 3 * time.Second // after a context's end
 )
 
@@ -243,10 +244,18 @@ func (c *call) checkBounds() {
 	defer c.mu.Unlock()
 	w, b, took := c.program.world, bounds[c.op], time.Since(c.began)
 	took -= time.Duration(c.writes) * w.design.uploads // bytes move all the time
+	// What a limit refuses is no attempt. At most three refusals come between two attempts.
+	attempts := c.requests - c.limits
+	writes := c.writes - c.limitedWrites
+	refusals := 3 * (b.requests + 1)
+	lasts := b.lasts
+	if slices.Contains(w.design.faults, tooMany) {
+		lasts += limitTime // a call also waits for limits that others met
+	}
 	switch {
-	case c.writes > b.writes || c.requests > b.requests:
-		w.violate("flood", "%s made %d requests, %d of them writes", c.op, c.requests, c.writes)
-	case c.limit > 0 && took > c.limit+grace, c.limit == 0 && b.lasts > 0 && took > b.lasts:
+	case writes > b.writes || attempts > b.requests || c.limits > refusals:
+		w.violate("flood", "%s made %d requests, %d of them writes, %d limited", c.op, c.requests, c.writes, c.limits)
+	case c.limit > 0 && took > c.limit+grace, c.limit == 0 && b.lasts > 0 && took > lasts:
 		w.violate("late", "%s took %s", c.op, took)
 	}
 	w.count("requests of "+c.op, c.requests)

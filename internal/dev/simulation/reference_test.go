@@ -1,5 +1,7 @@
 package simulation
 
+import "net/http"
+
 // reference says which word must follow what the SDK was shown. It is written from the promises, apart from the SDK, so
 // that a reader can check it by eye:
 //
@@ -33,6 +35,7 @@ func (r *reference) expect() word {
 		}
 	}
 	cuts := 0
+	failures, refusals := 0, 0 // a refusal by a limit is no failure; as many may come in a row
 	for attempt := 1; ; attempt++ {
 		e := r.take()
 		if e.outcome == nil {
@@ -46,7 +49,16 @@ func (r *reference) expect() word {
 		if o.status == 0 && o.sent == headersAndSome {
 			cuts++
 		}
-		if !r.mayRetry(o, cuts) || attempt == r.attempts {
+		tried := 0
+		if o.status == http.StatusTooManyRequests {
+			refusals++
+			tried = refusals
+		} else {
+			refusals = 0
+			failures++
+			tried = failures
+		}
+		if !r.mayRetry(o, cuts) || tried == r.attempts {
 			return r.explained(word{kind: "failed", unknown: r.doubt}, o.status)
 		}
 		if r.unchanged || r.doubt && (r.op == "update" || r.op == "sign") {
