@@ -818,8 +818,10 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 func (l *search) readClocks(asked time.Time) {
 	kept := l.lost.kept
 	c := creates.ReadClocks(l.response.Header, asked, time.Now())
-	c.Late = max(kept.Late, l.registry.Clocks(asked).Late)
-	c.Vague = l.response.zoneless
+	known := l.registry.Clocks(asked)
+	c.Late = max(kept.Late, known.Late)
+	c.Tried = kept.TimesTried || known.Tried
+	c.Vague = l.response.zoneless || !c.Tried
 	if l.lost.exact {
 		l.clocks = c
 		return
@@ -892,7 +894,7 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	clocks := c.creates.Clocks(e.LostAt)
 	e.kept = lossDetails{
 		Token: s.token, User: user.Fingerprint, Where: s.where, NoteIDUnproven: e.kept.NoteIDUnproven,
-		ClockUnknown: !clocks.Known, Late: clocks.Late,
+		ClockUnknown: !clocks.Known, Late: clocks.Late, TimesTried: clocks.Tried,
 	}
 	if clocks.Known {
 		e.kept.ClockRead = e.LostAt
@@ -948,6 +950,7 @@ type lossDetails struct {
 	// NoteIDUnproven is set if the response contained an id and nothing that shows that it is a note's.
 	NoteIDUnproven bool  `json:"note_id_unproven,omitempty"`
 	Late           int64 `json:"late_seconds,omitempty"` // see creates.Clocks
+	TimesTried     bool  `json:"times_tried,omitempty"`
 }
 
 func (d lossDetails) clocksCompared() bool { return !d.Clock.IsZero() }

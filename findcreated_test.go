@@ -1469,6 +1469,7 @@ func TestFindCreated_TokenChanges(t *testing.T) {
 				client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
 					clinicaldoc.WithTokenSource(source))
 				require.NoError(t, err)
+				clinicaldoc.TryTimes(client)
 				for range 150 { // two pages
 					s.keep(earlier().ago(2 * time.Hour))
 				}
@@ -1496,6 +1497,7 @@ func TestFindCreated_TokenIsRenewed(t *testing.T) {
 		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
 			clinicaldoc.WithTokenSource(source))
 		require.NoError(t, err)
+		clinicaldoc.TryTimes(client)
 		for range 150 { // two pages
 			s.keep(earlier().ago(2 * time.Hour))
 		}
@@ -2664,7 +2666,7 @@ func TestOutcomeUnknownError_JSON(t *testing.T) {
 			"sent_at": lost.SentAt.UTC().Format(time.RFC3339Nano), "lost_at": lost.LostAt.UTC().Format(time.RFC3339Nano),
 			"audio_size": 5.0, "audio_sha256": soundSHA256, "note_id": 9.0, "candidates": []any{7.0, 8.0},
 			"error": lost.Err.Error(), "id": lost.ID, "service": testBase, "user_id": 0.0,
-			"token_fingerprint": members["token_fingerprint"], "clock_unknown": true,
+			"token_fingerprint": members["token_fingerprint"], "times_tried": true, "clock_unknown": true,
 		}
 		assert.Equal(t, want, members)
 		assert.Len(t, members["token_fingerprint"], 32)

@@ -1378,7 +1378,9 @@ func (s *fakeService) change(id int64, how func(*fakeNote)) {
 
 func (s *fakeService) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	s.t.Helper()
-	return clientOn(s.t, s.httpClient(), opts...)
+	client := clientOn(s.t, s.httpClient(), opts...)
+	clinicaldoc.TryTimes(client)
+	return client
 }
 
 func (s *fakeService) httpClient() *http.Client {

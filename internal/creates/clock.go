@@ -36,7 +36,8 @@ type Clocks struct {
 	Moved  int64         // how much further ahead it was when the create was sent
 	Cached time.Duration // how long the response had been in a cache
 	Late   int64         // how much earlier than they were made notes have appeared to be
-	Vague  bool          // the times may be off by hours: they have no zone, or the sender's clock was never compared
+	Tried  bool          // a note that this client created has shown that
+	Vague  bool          // the times may be off by hours: without a zone, never tried, or by a clock that was never compared
 }
 
 // ReadClocks reads the service's time from a response. A Date between the times at which the request was sent and the

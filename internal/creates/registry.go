@@ -321,6 +321,9 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	if note.Made != 0 && m.clocks.Known {
 		m.clocks.Late = max(m.clocks.Late, sent.Unix()+m.clocks.Ahead-note.Made)
 	}
+	if note.Made != 0 {
+		m.clocks.Tried = true
+	}
 	if m.returned[note.ID] == nil {
 		m.order = append(m.order, note.ID)
 	}
@@ -373,6 +376,7 @@ func (m *Registry) SawClock(h http.Header, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.Late = m.clocks.Late
+	c.Tried = m.clocks.Tried
 	m.clocks = c
 	m.clocksRead = now
 }

@@ -72,6 +72,9 @@ func (w *design) vary(d *draws) {
 
 func (w *design) varyStorage(d *draws) {
 	w.storage.form = pick(d, remuxed, transcoded)
+	// Where a service changes some recordings and keeps others, an upload of the same recording by somebody else may be the
+	// only one that is equal. Nobody can know that, as docs/retries.md says.
+	w.storage.again = false
 	switch w.variation {
 	case reencodedWhenProcessed:
 		w.storage.later = true
