@@ -1469,7 +1469,7 @@ func TestFindCreated_TokenChanges(t *testing.T) {
 				client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
 					clinicaldoc.WithTokenSource(source))
 				require.NoError(t, err)
-				clinicaldoc.TryTimes(client)
+				tryTimes(t, client)
 				for range 150 { // two pages
 					s.keep(earlier().ago(2 * time.Hour))
 				}
@@ -1497,7 +1497,7 @@ func TestFindCreated_TokenIsRenewed(t *testing.T) {
 		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
 			clinicaldoc.WithTokenSource(source))
 		require.NoError(t, err)
-		clinicaldoc.TryTimes(client)
+		tryTimes(t, client)
 		for range 150 { // two pages
 			s.keep(earlier().ago(2 * time.Hour))
 		}

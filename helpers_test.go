@@ -1379,8 +1379,19 @@ func (s *fakeService) change(id int64, how func(*fakeNote)) {
 func (s *fakeService) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	s.t.Helper()
 	client := clientOn(s.t, s.httpClient(), opts...)
-	clinicaldoc.TryTimes(client)
+	tryTimes(s.t, client)
 	return client
+}
+
+type tryingTimes struct{}
+
+// tryTimes lets a client of a fake service create a note, so that it knows how the service's times of creation compare. The
+// service does not keep the note.
+func tryTimes(t *testing.T, client *clinicaldoc.Client) {
+	t.Helper()
+	ctx := context.WithValue(t.Context(), tryingTimes{}, true)
+	_, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "tried"})
+	require.NoError(t, err)
 }
 
 func (s *fakeService) httpClient() *http.Client {
@@ -1464,6 +1475,10 @@ func (s *fakeService) respond(r *http.Request, status int, body string) *http.Re
 }
 
 func (s *fakeService) create(r *http.Request) (*http.Response, error) {
+	if r.Context().Value(tryingTimes{}) != nil {
+		made := time.Now().UTC().Format(time.RFC3339)
+		return madeResponse(r, http.StatusCreated, `{"id":9007199254740991,"name":"tried","created_at":"`+made+`"}`), nil
+	}
 	sent := fakeNote{}
 	parts, err := r.MultipartReader()
 	if err != nil {

@@ -134,7 +134,7 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var told hookLog
 			s := newFakeService(t)
-			client := s.client(told.option())
+			client := clientOn(t, s.httpClient(), told.option())
 			lost := lose(t, client, visit())
 			ago(lost, time.Hour)
 			_, err := client.Notes.FindCreated(t.Context(), lost, clinicaldoc.FindCreatedParams{})

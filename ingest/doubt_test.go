@@ -753,7 +753,7 @@ func TestADoubtKnowsWhatTheLossTold(t *testing.T) {
 		assert.Equal(t, r.Params.Name, unknown.Params.Name, "what goes into the journal is taken out of a copy")
 		assert.Equal(t, int64(4711), results[0].NoteID)
 		assert.Equal(t, int64(4711), doubt.NoteID)
-		assert.Equal(t, start.Add(5*time.Second), doubt.SentAt, "of the attempt that was lost")
+		assert.Equal(t, start.Add(6*time.Second), doubt.SentAt, "of the attempt that was lost")
 		require.NoError(t, file.Close())
 	})
 }

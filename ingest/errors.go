@@ -36,4 +36,5 @@ func fail(text string, causes ...error) error { return redact.Fail("ingest: "+te
 func init() {
 	redact.Trust((*ManifestError).Error)
 	redact.Trust((*journalError).Error)
+	redact.Trust((*rivalError).Error)
 }

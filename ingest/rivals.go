@@ -89,9 +89,6 @@ func (e *rivalError) Error() string {
 	return "ingest: not sent, because another recording with the same content for the patient is being sent; try again later"
 }
 
-// SafeText returns the text, which is safe to print.
-func (e *rivalError) SafeText() string { return e.Error() }
-
 // Unwrap makes errors.Is find [clinicaldoc.ErrOutcomeUnknown], and [ErrTaken] while the other one is being sent.
 func (e *rivalError) Unwrap() []error {
 	if e.rival.State == StateInDoubt {

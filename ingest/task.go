@@ -303,7 +303,8 @@ func (r *run) refused(t *task, cause error) {
 	_, response := errors.AsType[*clinicaldoc.Error](cause)
 	what, later := r.failureOf(t, cause)
 	later = later && r.mayTryAgain(t)
-	ended := r.ctx.Err() != nil && !response
+	notSent := !response || errors.Is(cause, context.Canceled) // a refusal may come before the end of a wait for the limit
+	ended := r.ctx.Err() != nil && notSent
 	var broken error
 	if committed := t.entry.State == StateCommitting; committed || !later && !ended {
 		e := t.entry

@@ -21,7 +21,7 @@ func TestTheOverviewOpensWithTheWayOfANote(t *testing.T) {
 	block := regexp.MustCompile(`(?:\n//\t[^\n]*)+`).FindString(string(sources(t)["doc.go"]))
 	code := strings.ReplaceAll(block, "\n//\t", "\n")[1:] + "\n"
 	at := -1
-	for _, step := range []string{"NewClient", ".Create(", ".FindCreated(", ".Wait(", ".Sign("} {
+	for _, step := range []string{"NewClient", ".CreateOnce(", ".Wait(", ".Sign("} {
 		next := strings.Index(code, step)
 		assert.Greater(t, next, at, step)
 		at = next
