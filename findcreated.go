@@ -248,6 +248,8 @@ func (l *search) settle(now time.Time) {
 		from = lostAt
 	case l.lost.kept.clocksCompared():
 		from = l.lost.kept.ClockRead
+	}
+	if l.lost.kept.clocksCompared() {
 		l.furthest = creates.Clocks{Known: true, Ahead: l.lost.kept.ahead()}
 	}
 	l.window = creates.Window{Sent: l.lost.SentAt.Unix(), Settled: lostAt.Add(settle).Unix()}
