@@ -146,11 +146,8 @@ func (p *program) delete(ctx context.Context, d *draws, id int64) {
 	_, err := p.client.Notes.Delete(ctx, id, opts...)
 	c.end(err)
 	if err == nil || errors.Is(err, clinicaldoc.ErrNotFound) || errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
-		// Its id says nothing from now on, or not much: it may be there, or be another's.
+		// Another note may have its id from now on.
 		p.made = slices.DeleteFunc(p.made, func(n *clinicaldoc.ProgressNote) bool { return n.ID == id })
-		if errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
-			p.made = append(p.made, &clinicaldoc.ProgressNote{ID: id})
-		}
 	}
 	p.checkDeleted(c, err)
 }
