@@ -126,7 +126,7 @@ func (w *world) seed() {
 	for range max(w.rows, 3) {
 		w.notes = append(w.notes, w.box.AddNote(clinicaldoctest.Note{
 			UserID: w.user.ID, PatientID: patientID, Name: canary + " note", Transcription: canary + " words", Analysis: canary + " thoughts",
-			Stage: clinicaldoctest.StageComplete, Audio: w.recording, CreatedAt: time.Now().Add(-time.Hour),
+			Stage: clinicaldoctest.StageComplete, Audio: w.recording, CreatedAt: time.Now().Add(-48 * time.Hour),
 		}))
 	}
 	w.note = w.notes[0]
