@@ -67,8 +67,8 @@ type FindCreatedParams struct {
 // Assumptions states what you know about the service. The zero value assumes nothing. FindCreated never infers any of
 // this: a service may keep one recording as it was sent and compress the next one.
 type Assumptions struct {
-	// RecordingsUnchanged states that the service stores every recording exactly as it was sent, for good. FindCreated then
-	// rules out a note whose recording differs.
+	// RecordingsUnchanged states that the service stores every recording exactly as it was sent, for good. FindCreated
+	// then rules out a note whose recording differs.
 	RecordingsUnchanged bool
 	// NamesUnchanged states that neither the service nor a person changes the name of a note. FindCreated then rules out a
 	// note with another name.
@@ -78,19 +78,19 @@ type Assumptions struct {
 // FindCreated determines the outcome of a Create that ended with an [*OutcomeUnknownError]. It searches the patient's
 // notes, first immediately and then with growing pauses, until it can decide or the context ends.
 //
-//   - It returns the note if the response contained its ID, if its recording is byte for byte what was sent, or if it has
-//     the unique name that the caller promises. Names, sizes, users and times that are merely alike prove nothing.
-//   - It returns an error matching [ErrNotCreated] if no note can be the one: Settle has passed, the list is complete, the
-//     create was sent with the same token or by the same user, and every note made since is known to come from elsewhere.
-//     Creating the note again is then safe.
-//   - Otherwise it returns an [*OutcomeUnknownError] that says why and from when on asking again can help. Its Candidates
-//     are the notes that a person should compare. Another process can ask again, from the error's JSON.
+//   - It returns the note if the response contained its ID, if its recording is byte for byte what was sent, or if it
+//     has the unique name that the caller promises. Names, sizes, users and times that are merely alike prove nothing.
+//   - It returns an error matching [ErrNotCreated] if no note can be the one: Settle has passed, the list is
+//     complete, the create was sent with the same token or by the same user, and every note made since is known to
+//     come from elsewhere. Creating the note again is then safe.
+//   - Otherwise it returns an [*OutcomeUnknownError] that says why and from when on asking again can help. Its
+//     Candidates are the notes that a person should compare. Another process can ask again, from the error's JSON.
 //
-// Pass the same headers and query parameters as in Create. They may select a tenant, so FindCreated does not decide with
-// different ones. Headers that only name a request, such as X-Request-Id, may differ.
+// Pass the same headers and query parameters as in Create. They may select a tenant, so FindCreated does not decide
+// with different ones. Headers that only name a request, such as X-Request-Id, may differ.
 //
-// If you construct the error yourself, set at least Params and SentAt, and AudioSHA256 or Params.Audio. FindCreated returns
-// ErrNotCreated only if Service and UserID are set too. Without LostAt, Settle counts from now.
+// If you construct the error yourself, set at least Params and SentAt, and AudioSHA256 or Params.Audio. FindCreated
+// returns ErrNotCreated only if Service and UserID are set too. Without LostAt, Settle counts from now.
 //
 // A search ends at the latest 30 minutes after Settle, and makes at most 250 requests. It returns an error matching
 // [ErrInvalidArgument] for invalid params.
@@ -231,9 +231,9 @@ func (l *search) addUnresolved() {
 	}
 }
 
-// settle determines when the service must be done with the create: Settle after the response was lost, or as long as the
-// upload took if that was longer. A time that another process noted counts only together with the service's clock, because
-// ours may have been set since.
+// settle determines when the service must be done with the create: Settle after the response was lost, or as long as
+// the upload took if that was longer. A time that another process noted counts only together with the service's
+// clock, because ours may have been set since.
 func (l *search) settle(now time.Time) {
 	lostAt := now
 	settle := cmp.Or(l.params.Settle, defaultSettle)
@@ -450,8 +450,8 @@ func (l *search) hasSendersToken() bool {
 	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
 }
 
-// isSender reports whether whoever asks is who sent the create, and so would see its note: the token is the same, or the
-// service names the same user for both tokens.
+// isSender reports whether whoever asks is who sent the create, and so would see its note: the token is the same, or
+// the service names the same user for both tokens.
 func (l *search) isSender(ctx context.Context) (bool, error) {
 	switch {
 	case l.lost.Service == "":
@@ -606,8 +606,8 @@ func (l *search) recordingOf(note *ProgressNote) creates.Recording {
 	return l.registry.Recordings.Get(note.ref(l.asker.where))
 }
 
-// isExplained reports whether the note is known to come from elsewhere: from a create whose note is known, from one that
-// sent one of these recordings, or because of what the caller states.
+// isExplained reports whether the note is known to come from elsewhere: from a create whose note is known, from one
+// that sent one of these recordings, or because of what the caller states.
 func (l *search) isExplained(note *ProgressNote, others []string) bool {
 	ref := note.ref(l.asker.where)
 	if l.isExcluded(ref) || l.registry.Explains(l.create, l.lost.SentAt, ref) {
@@ -646,8 +646,8 @@ func (l *search) nearestFirst() []row {
 	return rows
 }
 
-// readRecordings reads the recordings of the notes that nothing explains, each until it was read once. It reports whether a
-// later look may read more.
+// readRecordings reads the recordings of the notes that nothing explains, each until it was read once. It reports
+// whether a later look may read more.
 func (l *search) readRecordings(ctx context.Context) (later bool) {
 	if l.sum == "" || l.params.UniqueName {
 		return false
@@ -666,8 +666,8 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	return later && l.reading.MayReadLater()
 }
 
-// readRecording reads a recording, up to the first byte that shows another length. It reports whether the recording can be
-// compared now. A read is not retried: the next look reads it again.
+// readRecording reads a recording, up to the first byte that shows another length. It reports whether the recording
+// can be compared now. A read is not retried: the next look reads it again.
 func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
 	mayRead := l.retryAfter == 0 && l.reading.MayRead(time.Now()) && l.asker.requests < maxRequests
 	if !mayRead || ctx.Err() != nil {
@@ -746,8 +746,8 @@ func (l *search) list(ctx context.Context) (creates.List, error) {
 
 const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
 
-// listEnded returns what was seen of a list that ended with an error. A list that is not complete, for example because its
-// total counts deleted notes, may still have been read past the window.
+// listEnded returns what was seen of a list that ended with an error. A list that is not complete, for example
+// because its total counts deleted notes, may still have been read past the window.
 func (l *search) listEnded(ctx context.Context, err error, made []time.Time) (creates.List, error) {
 	incomplete, ok := errors.AsType[*list.IncompleteError](err)
 	switch {
@@ -779,8 +779,8 @@ func (l *search) isPastWindow(ctx context.Context, made []time.Time) (bool, erro
 	return l.sorting == sortingFollowed, nil
 }
 
-// learnSorting requests the list in the other order, to see whether the service follows. A request that fails shows nothing.
-// It is an error if the service asks for a pause.
+// learnSorting requests the list in the other order, to see whether the service follows. A request that fails shows
+// nothing. It is an error if the service asks for a pause.
 func (l *search) learnSorting(ctx context.Context, made []time.Time) error {
 	_, page, err := l.fetch(ctx, list.Position{Size: 1, Reversed: true})
 	l.honorRetryAfter(err)
@@ -815,8 +815,8 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 	return page, fetched, err
 }
 
-// readClocks compares the clocks by the latest response. If another process sent the create, the difference may have been
-// another one then.
+// readClocks compares the clocks by the latest response. If another process sent the create, the difference may have
+// been another one then.
 func (l *search) readClocks(asked time.Time) {
 	kept := l.lost.kept
 	c := creates.ReadClocks(l.response.Header, asked, time.Now())
@@ -931,8 +931,8 @@ func (e *OutcomeUnknownError) create() creates.Create {
 	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize(), e.ID, e.SentAt, sum)
 }
 
-// recording returns the SHA-256 of the recording, empty if it is not known, and whether it is certainly of what was sent. It
-// is computed here and not by Create, whose caller should not wait for it.
+// recording returns the SHA-256 of the recording, empty if it is not known, and whether it is certainly of what was
+// sent. It is computed here and not by Create, whose caller should not wait for it.
 func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
 	if e.AudioSHA256 != "" {
 		return strings.ToLower(e.AudioSHA256), true
@@ -971,8 +971,9 @@ type storedLoss struct {
 
 type publicLoss OutcomeUnknownError // without its methods
 
-// MarshalJSON encodes all that FindCreated needs, also in another process. The JSON contains patient data: the note's name
-// and the patient's ID. It keeps the text of Err, and the SHA-256 of the recording, for which the recording is read.
+// MarshalJSON encodes all that FindCreated needs, also in another process. The JSON contains patient data: the note's
+// name and the patient's ID. It keeps the text of Err, and the SHA-256 of the recording, for which the recording is
+// read.
 func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 	if sum, exact := e.recording(); exact {
 		e.AudioSHA256 = sum
@@ -989,8 +990,8 @@ func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
 	return json.Marshal(stored)
 }
 
-// UnmarshalJSON decodes what MarshalJSON encoded. The JSON of version 0.1 does not identify who sent the create: FindCreated
-// returns ErrNotCreated for it only if you set Service and UserID.
+// UnmarshalJSON decodes what MarshalJSON encoded. The JSON of version 0.1 does not identify who sent the create:
+// FindCreated returns ErrNotCreated for it only if you set Service and UserID.
 func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 	var stored storedLoss
 	if err := json.Unmarshal(data, &stored); err != nil {

@@ -47,19 +47,21 @@ type CreateNoteParams struct {
 	// OnProgress, when set, gets how many bytes of the audio were sent, and of how many (-1 when not known), in the
 	// goroutine of Create. A retried upload starts at 0.
 	OnProgress func(sent, total int64) `json:"-"`
-	// BeforeCommit, when set, is called in the goroutine of Create when all of the request but its last bytes has been given
-	// to the connection, for each attempt. Only when it returns nil do these bytes follow. An error, or the end of the
-	// context while it runs, ends Create with that error: the service never has the request whole, so that the note surely
-	// does not exist. A journal written here is on disk before a note can exist. The context is that of the attempt.
+	// BeforeCommit, when set, is called in the goroutine of Create when all of the request but its last bytes has been
+	// given to the connection, for each attempt. Only when it returns nil do these bytes follow. An error, or the end of
+	// the context while it runs, ends Create with that error: the service never has the request whole, so that the note
+	// surely does not exist. A journal written here is on disk before a note can exist. The context is that of the
+	// attempt.
 	BeforeCommit func(ctx context.Context) error `json:"-"`
 }
 
 // Create uploads a recording and creates its note. The audio is streamed, in constant memory.
 //
-// It is retried only when the service cannot have processed it: not sent, sent in part, or 429. A lost response, a 408, a 5xx and
-// a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. A note that names another patient than
-// was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other errors: [ErrValidation] with
-// Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable [AudioSource].
+// It is retried only when the service cannot have processed it: not sent, sent in part, or 429. A lost response, a
+// 408, a 5xx and a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. A note that names
+// another patient than was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other
+// errors: [ErrValidation] with Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable
+// [AudioSource].
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, createNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
 		upload, err := newUpload(params)
@@ -71,7 +73,9 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		defer end()
 		sent := sender{where: call.options.where()}
 		call.options.sender = &sent
-		call.sent.Body, call.sent.Progress, call.sent.BeforeCommit = upload.body(), upload.progress(params.OnProgress), params.BeforeCommit
+		call.sent.Body = upload.body()
+		call.sent.Progress = upload.progress(params.OnProgress)
+		call.sent.BeforeCommit = params.BeforeCommit
 		if sum, _ := ctx.Value(creates.WantedSum{}).(*string); sum != nil && params.BeforeCommit != nil {
 			upload.hashed = upload.audio != nil
 			call.sent.BeforeCommit = func(ctx context.Context) error {
@@ -84,7 +88,8 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			s.client.creates.Returned(note.ref(sent.where), sent.sent, time.Now())
 		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
-			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: "the note was created, but names another patient than the one asked for"}
+			const detail = "the note was created, but names another patient than the one asked for"
+			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: detail}
 		}
 		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 			unknown.Params = params
@@ -98,15 +103,15 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 // maxCreates is how often CreateOnce uploads a recording at most.
 const maxCreates = 3
 
-// CreateOnce creates a note and resolves an unknown outcome: it calls Create, then FindCreated if the outcome is unknown, and
-// Create again if the note was certainly not created. It uploads the recording at most three times.
+// CreateOnce creates a note and resolves an unknown outcome: it calls Create, then FindCreated if the outcome is
+// unknown, and Create again if the note was certainly not created. It uploads the recording at most three times.
 //
-// If FindCreated cannot decide, CreateOnce returns its [*OutcomeUnknownError] and does not upload again. A recording from
-// [AudioReader] can be sent only once: the error then matches [ErrNotCreated].
+// If FindCreated cannot decide, CreateOnce returns its [*OutcomeUnknownError] and does not upload again. A recording
+// from [AudioReader] can be sent only once: the error then matches [ErrNotCreated].
 //
 // CreateOnce returns as soon as a note is proven to be the one. If none is found, each search lasts until
-// [FindCreatedParams].Settle has passed, 10 minutes by default, and up to 30 minutes longer while recordings cannot be read.
-// Use a context with a deadline to bound it. FindCreatedParams.OnProgress reports that it is searching.
+// [FindCreatedParams].Settle has passed, 10 minutes by default, and up to 30 minutes longer while recordings cannot
+// be read. Use a context with a deadline to bound it. FindCreatedParams.OnProgress reports that it is searching.
 func (s *NotesService) CreateOnce(
 	ctx context.Context, params CreateNoteParams, find FindCreatedParams, opts ...CallOption,
 ) (*ProgressNote, error) {
@@ -147,8 +152,8 @@ type ListNotesParams struct {
 	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
 	// all the same.
 	TrustPatientFilter bool
-	// Verify makes All walk through the list again until a walk brings nothing new and no fewer rows, five times at most: for
-	// exports that must be whole, and for services that do not tell how many notes there are.
+	// Verify makes All walk through the list again until a walk brings nothing new and no fewer rows, five times at
+	// most: for exports that must be whole, and for services that do not tell how many notes there are.
 	Verify bool
 }
 
@@ -187,9 +192,10 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 
 // All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
 // over, can be ranged over again, asks nothing more after a break, and yields no note twice. Notes may be created and
-// deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is [ErrIncompleteList].
-// A deletion that a new note makes up for in the total, and some where neither a total nor a cursor is told, cannot be seen;
-// Verify helps there. An error is yielded once, with a nil note, and ends it; see List for the other errors.
+// deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is
+// [ErrIncompleteList]. A deletion that a new note makes up for in the total, and some where neither a total nor a
+// cursor is told, cannot be seen; Verify helps there. An error is yielded once, with a nil note, and ends it; see
+// List for the other errors.
 func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
 	return ranged(ctx, s.client, "Notes.All", opts, func(ctx context.Context, call *scope, yield noteYield) error {
 		return noteList{s, params, []CallOption{call.options.inherited()}, call.options.response}.all(ctx, yield)
@@ -207,8 +213,8 @@ func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*
 	})
 }
 
-// UpdateNoteParams says what to change. A nil field is not sent and stays as it is; new("text") sets it, new("") empties
-// it (which a service may refuse).
+// UpdateNoteParams says what to change. A nil field is not sent and stays as it is; new("text") sets it, new("")
+// empties it (which a service may refuse).
 type UpdateNoteParams struct {
 	hidden
 
@@ -223,11 +229,11 @@ type UpdateNoteParams struct {
 
 // Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
 //
-// After a lost response the note is read before the update is retried: if it has these texts, that is the result; if its
-// updated_at shows a change since, or tells no zone and is less than 12 hours old, it is not overwritten, and the error is a [*ConflictError] that also matches
-// [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read. An error after which the update may have been
-// carried out matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with
-// Fields, [ErrInvalidArgument] for text that is not UTF-8.
+// After a lost response the note is read before the update is retried: if it has these texts, that is the result; if
+// its updated_at shows a change since, or tells no zone and is less than 12 hours old, it is not overwritten, and the
+// error is a [*ConflictError] that also matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller
+// read. An error after which the update may have been carried out matches ErrOutcomeUnknown. Other errors:
+// [ErrForbidden], [ErrNotFound], [ErrValidation] with Fields, [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	return runEdit(ctx, s.client, updateNote, id, params, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
 		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
@@ -322,8 +328,8 @@ func sameJSON(a, b []byte) bool {
 
 // Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
 // deleted and that is no error; otherwise a missing note is [ErrNotFound]. An error after which the note may be deleted
-// matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read; a note of less than a minute that is not found
-// after a lost response stays in doubt: a replica may lag.
+// matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read; a note of less than a minute that is
+// not found after a lost response stays in doubt: a replica may lag.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return runEdit(ctx, s.client, deleteNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*Confirmation, error) {
 		s.client.creates.SetDeleted(id) // from now on, not finding it is no sign of a lagging replica
@@ -331,11 +337,12 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 	})
 }
 
-// Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both complete
-// is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
-// out. After a lost response the note is read too: if it is signed, that is the result; it is signed once more only if
-// its updated_at shows no change since, else the error is a [*ConflictError]. An error after which the note may be signed, or
-// may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller read, before and after.
+// Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both
+// complete is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read
+// once to find out. After a lost response the note is read too: if it is signed, that is the result; it is signed
+// once more only if its updated_at shows no change since, else the error is a [*ConflictError]. An error after which
+// the note may be signed, or may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the
+// caller read, before and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
 		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))

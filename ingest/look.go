@@ -15,8 +15,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// An empty journal proves nothing: it may have been lost, or begun in another place. So the notes of the patient are searched
-// for a recording that the journal does not know, before it is uploaded.
+// An empty journal proves nothing: it may have been lost, or begun in another place. So the notes of the patient are
+// searched for a recording that the journal does not know, before it is uploaded.
 
 const (
 	maxReads    = 30          // recordings that are read for one
@@ -41,8 +41,8 @@ type noteRow struct {
 
 type notesCache map[int64]*patientNotes
 
-// notesOf lists the patient's notes, once for all recordings that come together. A long list is kept for longer: listing takes
-// a hundredth of the time at most.
+// notesOf lists the patient's notes, once for all recordings that come together. A long list is kept for longer:
+// listing takes a hundredth of the time at most.
 func (r *run) notesOf(ctx context.Context, patient int64) ([]noteRow, error) {
 	r.mu.Lock()
 	n := r.notes[patient]
@@ -95,8 +95,8 @@ func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err erro
 	return rows, nil
 }
 
-// look uploads a recording that has no note yet, as far as the notes of its patient show. The notes are listed before the
-// journal is read: a recording of this journal that made one of them is at least committing by then.
+// look uploads a recording that has no note yet, as far as the notes of its patient show. The notes are listed before
+// the journal is read: a recording of this journal that made one of them is at least committing by then.
 func (r *run) look(t *task) {
 	rows, err := r.notesOf(r.ctx, t.recording.Params.PatientID)
 	if err != nil {
@@ -158,7 +158,8 @@ func (r *run) lookFailed(t *task, err error) {
 	r.lookDoubt(t, fail(why+redact.Opaque(err).Error(), err), nil)
 }
 
-// entriesOf returns what the journal knows of the patient. A damaged record does not count: recordings tell notes apart.
+// entriesOf returns what the journal knows of the patient. A damaged record does not count: recordings tell notes
+// apart.
 func (r *run) entriesOf(t *task) ([]Entry, error) {
 	entries, err := r.uploader.Journal.EntriesForPatient(r.ctx, t.own.Patient, time.Time{})
 	if errors.Is(err, ErrJournalDamaged) {
@@ -184,7 +185,8 @@ type sighting struct {
 	candidates []noteRow // then, the notes that a person should compare
 }
 
-// search looks for the recording among the patient's notes. Only equal bytes, or a unique name, prove that a note is its own.
+// search looks for the recording among the patient's notes. Only equal bytes, or a unique name, prove that a note is
+// its own.
 func (r *run) search(t *task, rows []noteRow, entries []Entry) sighting {
 	rows = unexplained(t, rows, entries)
 	if r.hasUniqueName(t, entries) {
@@ -248,8 +250,8 @@ func (r *run) searchName(t *task, rows []noteRow) (seen sighting, decided bool) 
 	return sighting{found: &equal[0]}, true
 }
 
-// hasOtherRecording reports whether the note is known to have another recording. That can be known only where the service
-// stores recordings unchanged.
+// hasOtherRecording reports whether the note is known to have another recording. That can be known only where the
+// service stores recordings unchanged.
 func (r *run) hasOtherRecording(t *task, row noteRow) bool {
 	if !r.uploader.Client.Assumptions().RecordingsUnchanged {
 		return false
@@ -262,8 +264,8 @@ func (r *run) hasOtherRecording(t *task, row noteRow) bool {
 	return c.compare(row) == creates.Differs
 }
 
-// candidates returns the notes that may be the recording's: those with its name, and others that have its size, or none.
-// The name does not count before its recording was read: a person may have changed it.
+// candidates returns the notes that may be the recording's: those with its name, and others that have its size, or
+// none. The name does not count before its recording was read: a person may have changed it.
 func (t *task) candidates(rows []noteRow) (named, others []noteRow) {
 	for _, row := range rows {
 		switch {
@@ -288,8 +290,8 @@ func (t *task) unlikeliness(row noteRow) int {
 	return 1
 }
 
-// isNamed reports whether a note may have the name that was sent. A service may change its spaces, or its letters to others
-// of the same kind.
+// isNamed reports whether a note may have the name that was sent. A service may change its spaces, or its letters to
+// others of the same kind.
 func isNamed(sent, got string) bool {
 	if strings.TrimSpace(sent) == "" {
 		return false

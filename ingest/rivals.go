@@ -10,9 +10,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 )
 
-// One recording may be wanted as several notes of its patient, such as a progress note and a letter. If the responses of two
-// of them are lost, their recordings cannot tell the notes apart. So such recordings are sent one after the other: the next
-// one waits until the one before is resolved.
+// One recording may be wanted as several notes of its patient, such as a progress note and a letter. If the responses
+// of two of them are lost, their recordings cannot tell the notes apart. So such recordings are sent one after the
+// other: the next one waits until the one before is resolved.
 
 // content identifies what was recorded of a patient.
 type content struct {
@@ -20,8 +20,8 @@ type content struct {
 	sha256  string
 }
 
-// reserve makes the task the only one of this run that may have an unresolved note with this content. It returns the key of
-// the task that is.
+// reserve makes the task the only one of this run that may have an unresolved note with this content. It returns the
+// key of the task that is.
 func (r *run) reserve(t *task, sum string) (first Key) {
 	wanted := content{t.own.Patient, sum}
 	r.mu.Lock()
@@ -73,7 +73,8 @@ func (e Entry) maySend(size int64, sum string) bool {
 	return sizeUnknown || e.Size == size
 }
 
-// claims reports whether the note is this recording's: it is known to be, or the response to its upload contained the id.
+// claims reports whether the note is this recording's: it is known to be, or the response to its upload contained the
+// id.
 func (e Entry) claims(id int64, created time.Time) bool {
 	return e.has(id, created) || e.isOpen() && e.NoteID == id
 }
@@ -86,7 +87,8 @@ func (e *rivalError) Error() string {
 		return "ingest: not sent, because the outcome of another recording with the same content for the patient is " +
 			"unknown; resolve recording " + e.rival.Key.String() + " first (Uploader.Resolve)"
 	}
-	return "ingest: not sent, because another recording with the same content for the patient is being sent; try again later"
+	return "ingest: not sent, because another recording with the same content for the patient is being sent; " +
+		"try again later"
 }
 
 // Unwrap makes errors.Is find [clinicaldoc.ErrOutcomeUnknown], and [ErrTaken] while the other one is being sent.
@@ -97,8 +99,8 @@ func (e *rivalError) Unwrap() []error {
 	return []error{clinicaldoc.ErrOutcomeUnknown, ErrTaken}
 }
 
-// waitFor begins the recording again when another one with the same content was resolved. If this run does not have that
-// one, it waits about a minute.
+// waitFor begins the recording again when another one with the same content was resolved. If this run does not have
+// that one, it waits about a minute.
 func (r *run) waitFor(t *task, rival Entry) {
 	r.mu.Lock()
 	isHere := rival.isOpen() && r.active[rival.Key] != nil

@@ -37,7 +37,7 @@ type Clocks struct {
 	Cached time.Duration // how long the response had been in a cache
 	Late   int64         // how much earlier than they were made notes have appeared to be
 	Tried  bool          // a note that this client created has shown that
-	Vague  bool          // the times may be off by hours: without a zone, never tried, or by a clock that was never compared
+	Vague  bool          // the times may be off by hours: without a zone, never tried, or by an unknown clock
 }
 
 // ReadClocks reads the service's time from a response. A Date between the times at which the request was sent and the
@@ -57,9 +57,9 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	return c
 }
 
-// Stale is how much less time has passed than our clock says, for what a response shows: as long as it was in a cache, and
-// as long as the service's clock has fallen behind ours since it was furthest ahead, which is updated. A cache may keep an
-// old Date without saying so, and our own clock may have been set.
+// Stale is how much less time has passed than our clock says, for what a response shows: as long as it was in a
+// cache, and as long as the service's clock has fallen behind ours since it was furthest ahead, which is updated. A
+// cache may keep an old Date without saying so, and our own clock may have been set.
 func (c Clocks) Stale(furthest *Clocks) time.Duration {
 	if !c.Known {
 		return c.Cached
@@ -74,14 +74,15 @@ func (c Clocks) Stale(furthest *Clocks) time.Duration {
 	return c.Cached + time.Duration(fallen)*time.Second
 }
 
-// Window is the time in which a lost create can have made its note, by our clock: from when it was sent until the service
-// was done with it.
+// Window is the time in which a lost create can have made its note, by our clock: from when it was sent until the
+// service was done with it.
 type Window struct{ Sent, Settled int64 }
 
 // Future reports whether the create was sent in the future, by our clock or by the service's.
 func (w Window) Future(c Clocks) bool { return w.Sent > c.Now || w.Sent > c.Now+c.Ahead }
 
-// Made compares a note's time of creation, by the service's clock, with the window. A note without one may be of any time.
+// Made compares a note's time of creation, by the service's clock, with the window. A note without one may be of any
+// time.
 func (w Window) Made(created time.Time, c Clocks) Made {
 	if created.IsZero() {
 		return MadeSince
@@ -107,8 +108,9 @@ func (w Window) begin(c Clocks) int64 {
 	return sent - max(justBefore, c.Late)
 }
 
-// Past reports whether a list with these times of creation is sorted from the newest to the oldest and has reached notes
-// that are older than the window. That proves nothing about a service which does not sort as it is asked to; see [Sorted].
+// Past reports whether a list with these times of creation is sorted from the newest to the oldest and has reached
+// notes that are older than the window. That proves nothing about a service which does not sort as it is asked to;
+// see [Sorted].
 func (w Window) Past(made []time.Time, c Clocks) bool {
 	if len(made) == 0 || made[len(made)-1].IsZero() {
 		return false
@@ -119,8 +121,8 @@ func (w Window) Past(made []time.Time, c Clocks) bool {
 	return falls && oldest < newest && oldest < w.Sent+min(c.Ahead, 0)-slack
 }
 
-// Sorted reports whether the service sorts as it is asked to: the list in the other order begins with the oldest note. A
-// list that is sorted only by accident begins with the same note in both orders.
+// Sorted reports whether the service sorts as it is asked to: the list in the other order begins with the oldest
+// note. A list that is sorted only by accident begins with the same note in both orders.
 func Sorted(made []time.Time, first time.Time) bool {
 	return len(made) > 0 && !first.IsZero() && first.Unix() <= made[len(made)-1].Unix()
 }

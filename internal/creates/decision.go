@@ -1,5 +1,5 @@
-// Package creates decides what became of a create whose response was lost. Only proof decides: likeness of names, sizes,
-// users or times does not. The package makes no requests and keeps no patient data, so all of it can be printed.
+// Package creates decides what became of a create whose response was lost. Only proof decides: likeness of names,
+// sizes, users or times does not. The package makes no requests and keeps no patient data, so all of it can be printed.
 package creates
 
 // Observation is what a search among a patient's notes has shown about one lost create.

@@ -45,8 +45,8 @@ func (r *Reading) MayReadLater() bool { return r.read < maxRead && r.spent < max
 // Done counts a recording that was read.
 func (r *Reading) Done() { r.read++ }
 
-// Failed counts a recording that could not be read. If it is missing, it may not be stored yet. Any other failure ends the
-// reading of this look.
+// Failed counts a recording that could not be read. If it is missing, it may not be stored yet. Any other failure
+// ends the reading of this look.
 func (r *Reading) Failed(missing bool) {
 	if r.failures == 0 {
 		r.pause = min(max(2*r.pause, firstPause), lastPause)
@@ -97,6 +97,6 @@ func (r Recording) hasOtherSize(size int64) bool {
 	return r.Size > 0 && r.Size != size || r.LongerThan >= size
 }
 
-// WantedSum is the context key of a *string that Create fills with the recording's SHA-256, in hexadecimal digits, before
-// it calls BeforeCommit.
+// WantedSum is the context key of a *string that Create fills with the recording's SHA-256, in hexadecimal digits,
+// before it calls BeforeCommit.
 type WantedSum struct{}

@@ -18,13 +18,13 @@ const (
 	MaxRemembered = 4096
 	// apart is how far apart two creates were sent if neither can have made the other's note, in milliseconds.
 	apart = slack * 1000
-	// replaced is how soon after a create returned its note the next one may be sent whose note has the same id and appears
-	// to be a second younger: somebody deleted the first note, and the service used its id again.
+	// replaced is how soon after a create returned its note the next one may be sent whose note has the same id and
+	// appears to be a second younger: somebody deleted the first note, and the service used its id again.
 	replaced = 2 * time.Second
 )
 
-// Create identifies a create, under way or lost. It keeps only hashes of patient and name, so that printing a client shows
-// neither.
+// Create identifies a create, under way or lost. It keeps only hashes of patient and name, so that printing a client
+// shows neither.
 type Create struct {
 	patient, name uint64
 	size          int64  // 0 if not known
@@ -50,7 +50,8 @@ func NewCreate(patientID int64, name string, size int64, id string, sent time.Ti
 	}
 }
 
-// is reports whether both are the same create: by id, or else by what was sent and when, as precisely as both times are.
+// is reports whether both are the same create: by id, or else by what was sent and when, as precisely as both times
+// are.
 func (c *Create) is(other *Create) bool {
 	if c.id != "" && other.id != "" {
 		return c.id == other.id
@@ -63,8 +64,8 @@ func (c *Create) is(other *Create) bool {
 	return sameTime && c.patient == other.patient && c.name == other.name && c.size == other.size
 }
 
-// mayBeTwin reports whether the other create may have made the note that was found for this one, by its recording or by a
-// unique name.
+// mayBeTwin reports whether the other create may have made the note that was found for this one, by its recording or
+// by a unique name.
 func (c *Create) mayBeTwin(other *Create, byName bool) bool {
 	switch {
 	case c.patient != other.patient:
@@ -334,8 +335,8 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	}
 }
 
-// SetDeleted remembers that this client deletes a note, or tries to. Another note may have its id from then on, made in the
-// same second, so nothing that is known of it explains a note any more.
+// SetDeleted remembers that this client deletes a note, or tries to. Another note may have its id from then on, made
+// in the same second, so nothing that is known of it explains a note any more.
 func (m *Registry) SetDeleted(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -352,8 +353,8 @@ func (m *Registry) SetDeleted(id int64) {
 	maps.DeleteFunc(m.Recordings.values, func(note Ref, _ Recording) bool { return note.ID == id })
 }
 
-// Note returns when a create returned the note of that id, and whether one is remembered. The time is zero if this client
-// has deleted it since.
+// Note returns when a create returned the note of that id, and whether one is remembered. The time is zero if this
+// client has deleted it since.
 func (m *Registry) Note(id int64) (at time.Time, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -381,8 +382,8 @@ func (m *Registry) SawClock(h http.Header, now time.Time) {
 	m.clocksRead = now
 }
 
-// Clocks returns what the responses of creates have shown of the clocks, at a time of ours. If our clock was set back since,
-// the service's is further ahead. A clock that appears to be set forward may be that of a machine that slept.
+// Clocks returns what the responses of creates have shown of the clocks, at a time of ours. If our clock was set back
+// since, the service's is further ahead. A clock that appears to be set forward may be that of a machine that slept.
 func (m *Registry) Clocks(at time.Time) Clocks {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -392,8 +393,8 @@ func (m *Registry) Clocks(at time.Time) Clocks {
 	return c
 }
 
-// Memo remembers values that can be learned again. When it is full, it forgets all of them. The zero value is ready to use,
-// and safe for concurrent use.
+// Memo remembers values that can be learned again. When it is full, it forgets all of them. The zero value is ready
+// to use, and safe for concurrent use.
 type Memo[K comparable, V any] struct {
 	mu     sync.Mutex
 	values map[K]V
