@@ -357,7 +357,7 @@ func (s *scope) refused(ctx context.Context, err error) {
 	s.ended(ctx, report)
 }
 
-// reports reports whether anybody learns of attempts.
+// reports tells whether anybody learns of attempts.
 func (s *scope) reports() bool {
 	hooks := &s.client.hooks
 	return hooks.AttemptStart != nil || hooks.AttemptEnd != nil || s.client.logger != nil

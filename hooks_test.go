@@ -187,7 +187,7 @@ func TestLogger_ReportsTheNumbersOfTheHooks(t *testing.T) {
 	require.Len(t, told.attempts, 1)
 	attempt := told.attempts[0]
 	assert.EqualValues(t, 100, attempt.BytesReceived)
-	assert.Same(t, err, attempt.Err) //nolint:testifylint // the very error that the caller gets
+	assert.Same(t, err, attempt.Err)
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(log.Bytes(), &line))
 	assert.EqualValues(t, 100, line["bytes_received"])
@@ -475,7 +475,7 @@ func TestHooks_ReportAttemptsRefusedBeforeSending(t *testing.T) {
 			assert.Zero(t, attempt.Duration)
 			assert.Equal(t, -1, attempt.RateLimitRemaining)
 			assert.Equal(t, err.Error(), attempt.Err.Error())
-			assert.Same(t, err, call.Err) //nolint:testifylint // the very error that the caller gets
+			assert.Same(t, err, call.Err)
 			assert.Zero(t, call.Attempts)
 			assertSameAttempts(t, told.attempts, log.String())
 			assertSilent(t, fmt.Sprintf("%+v %+v", attempt, call)+log.String(), name)
@@ -814,7 +814,8 @@ func TestHooksLearnNothingOfRefusedOptions(t *testing.T) {
 func TestHooks_LoggerPanics_AttemptStillEnds(t *testing.T) {
 	t.Parallel()
 	var told hookLog
-	handler := slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug})
+	var logged strings.Builder
+	handler := slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug})
 	logger := slog.New(contextHandler{handler, func(context.Context) { panic("of the logger") }})
 	client := serveWith(t, []clinicaldoc.Option{told.option(), clinicaldoc.WithLogger(logger)},
 		call{url: notesPath + "/7", response: smallNote, header: map[string]string{"Traceparent": traceparent}})

@@ -63,7 +63,7 @@ var trusted = map[reflect.Type]func(error) string{}
 
 // Trust declares that text returns neither secrets nor patients' data for any error of type E. Call it from init only.
 func Trust[E error](text func(E) string) {
-	trusted[reflect.TypeFor[E]()] = func(err error) string { return text(err.(E)) } //nolint:errorlint // the map is by its type
+	trusted[reflect.TypeFor[E]()] = func(err error) string { return text(err.(E)) } //nolint:errorlint,errcheck,forcetypeassert // the map is by its type
 }
 
 func init() {

@@ -53,7 +53,7 @@ func TestCIRun_EndedBySignal_HasNotPassed(t *testing.T) {
 			require.NoError(t, release.Close())
 			rest, err := io.ReadAll(lines)
 			require.NoError(t, err)
-			assert.Error(t, run.Wait())
+			require.Error(t, run.Wait())
 			assert.NotContains(t, string(rest), "All passed")
 		})
 	}

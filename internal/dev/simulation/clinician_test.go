@@ -175,7 +175,7 @@ func TestDictatedNote_RecordingCanBeReadBack(t *testing.T) {
 		notes := w.service.primary.Notes()
 		require.Len(t, notes, 1)
 		c := p.begin("find")
-		ctx, cancel := c.context(context.Background())
+		ctx, cancel := c.context(t.Context())
 		defer cancel()
 		got := sha256.New()
 		_, err := p.client.Notes.DownloadAudio(ctx, notes[0].ID, got, clinicaldoc.DownloadParams{})

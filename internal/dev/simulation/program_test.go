@@ -501,7 +501,7 @@ func (p *program) askWrongly(ctx context.Context, r *recording) {
 		c.limit, c.token = 12*time.Minute, ask.token
 		c.foreign = true
 		limited, cancel := c.context(ctx)
-		options := append(ask.options, clinicaldoc.WithToken(ask.token))
+		options := append(slices.Clip(ask.options), clinicaldoc.WithToken(ask.token))
 		_, err := ask.client.Notes.FindCreated(limited, p.stored(r.lost), p.finding(r), options...)
 		cancel()
 		c.checkBounds()

@@ -49,7 +49,7 @@ func (r *reference) expect() word {
 		if o.status == 0 && o.sent == headersAndSome {
 			cuts++
 		}
-		tried := 0
+		var tried int
 		if o.status == http.StatusTooManyRequests {
 			refusals++
 			tried = refusals
