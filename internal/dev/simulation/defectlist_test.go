@@ -3,13 +3,11 @@ package simulation
 import "slices"
 
 // defects are mistakes that were made once, or that somebody may make when changing the SDK.
-var defects = slices.Concat(caught, held)
+var defects = slices.Concat(caught, createFaults, held)
 
 // caught are those that the simulation has to catch, but for a few.
 var caught = []defect{
-	// A create and its verdict.
-	{name: "a lost create counts as settled after 30 seconds", file: "findcreated.go", old: "settle := cmp.Or(l.params.Settle, defaultSettle)", with: "settle := cmp.Or(l.params.Settle, defaultSettle/20)"},
-	{name: "not created is said at the first look", file: "internal/creates/verdict.go", old: "{!e.Settled,", with: "{false,"},
+	// A create.
 	{name: "a create is retried after a 5xx", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status >= 500"},
 	{name: "a create is retried after a 503", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0 && !o.Unknown() || o.Status == 503"},
 	{name: "a create is retried after a lost response", file: "internal/exchange/retry.go", old: "return o.Status == 0 && !o.Unknown()", with: "return o.Status == 0"},
@@ -22,114 +20,10 @@ var caught = []defect{
 	{name: "a cut upload is retried again and again", attempts: 3, file: "internal/exchange/exchange.go", old: "next.Retry = !c.cut", with: "next.Retry = true"},
 	{name: "BeforeCommit cannot refuse", file: "internal/exchange/upload.go", old: "return <-reply", with: "<-reply\n\t\treturn nil"},
 	{name: "the created note may be another patient's", file: "notes.go", old: "if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {", with: "if false {"},
-	{name: "a renamed note does not forbid to say not created", file: "internal/creates/evidence.go", old: "|| about && n.Patient && n.User != Differs", with: "|| about && false"},
-	{name: "nothing forbids to say not created", file: "internal/creates/verdict.go", old: "{e.Beside == Resembling,", with: "{false,"},
-	{name: "a shortened name does not resemble", file: "internal/creates/evidence.go", old: "(n.Name != NameOther || n.Size == Equal || about && n.Patient && n.User != Differs)", with: "(n.Name == NameEqual || n.Name == NameUnsent || about && false)"},
-	{name: "only the size tells what resembles", file: "internal/creates/evidence.go", old: "(n.Name != NameOther || n.Size == Equal || about && n.Patient && n.User != Differs)", with: "(n.Size == Equal || about && false)"},
-	{name: "what looks older than the lost create does not resemble", file: "internal/creates/clock.go", old: "case at < earliest-slack ||", with: "case at < w.Sent ||"},
-	{name: "a list that may go on counts as seen", file: "internal/creates/verdict.go", old: "{e.Look != LookProven,", with: "{false,"},
-	{name: "what a cache has kept counts as new", file: "findcreated.go", old: "shown := asked.Add(-l.stale)", with: "shown := asked"},
-	{
-		name: "an old Date is the service's time", file: "internal/creates/clock.go", old: "date.Add(c.Cached).Unix()", with: "date.Unix()",
-		also: []patch{{file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case theirs && (soon || ours || true) && c.Known:"}},
-	},
-	{name: "a note of some patient fits a create without one", file: "findcreated.go", old: "Patient: l.lost.Params.PatientID != 0 || namesNoPatient(s.row),", with: "Patient: true,"},
 	{name: "rows without a patient are never trusted", file: "notes.go", old: "case match == namesNone && !p.TrustPatientFilter:", with: "case match == namesNone:"},
-	{
-		name: "two lost creates are told of one note", file: "internal/creates/verdict.go", old: "{one && e.Others == EqualLost,", with: "{false,",
-		also: []patch{
-			{file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(&l)", with: "return false && e.note.Is(note)"},
-			{file: "internal/creates/registry.go", old: "case claimed:", with: "case false:"},
-		},
-	},
 	{name: "a note with one odd part cannot be read", file: "internal/jsonscan/errors.go", old: "if d.err != nil || got == Invalid {", with: "if true {"},
-	{name: "the id of an unreadable note is dropped", file: "request.go", old: "unknown.NoteID = tolerant.FindID(result.Last.Body)", with: "_ = tolerant.FindID(result.Last.Body)"},
-	{name: "a journal forgets when a create was lost", file: "findcreated.go", old: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()", with: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), time.Time{}, e.audioSize()"},
-	{name: "a journal forgets the recording's size", file: "findcreated.go", old: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), e.audioSize()", with: "e.SentAt, e.LostAt, e.AudioSize = e.SentAt.UTC(), e.LostAt.UTC(), 0"},
 	{name: "a lost create is to be tried later", file: "errors.go", old: "case byStatus == \"\" && e.StatusCode >= 500 && e.reads():", with: "case byStatus == \"\" && e.StatusCode >= 500:"},
 	{name: "whatever is lost is a note", file: "errors.go", old: "case e.Params.Name != \"\" || e.Params.PatientID != 0", with: "case true || e.Params.PatientID != 0"},
-	{name: "rivals do not count", file: "internal/creates/evidence.go", old: "case mayBe && there || n.Proven():", with: "case false && mayBe:"},
-	{name: "an equal create that was lost too does not count", file: "internal/creates/verdict.go", old: "{one && e.Others == EqualLost,", with: "{false,"},
-	{name: "an equal create under way does not count", file: "internal/creates/verdict.go", old: "|| e.Fitting > 0 && e.Others == EqualUnderWay,", with: ","},
-	{name: "creates under way are not remembered", file: "notes.go", old: "end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())", with: "end := func() {}"},
-	{name: "losses are not remembered", file: "notes.go", old: "s.client.creates.Lost(unknown.create())", with: ""},
-	{name: "what was asked about is not remembered", file: "findcreated.go", old: "\tl.registry.Lost(l.loss)\n", with: ""},
-	{name: "notes that Create returned are not remembered", file: "findcreated.go", old: "c.creates.Returned(note.ref(s.where), s.sent, time.Now())", with: ""},
-	{
-		name: "one note is found for two creates", file: "internal/creates/registry.go", old: "return e.note.ID != 0 && e.note.Is(note) && !e.is(&l)", with: "return false && e.note.Is(note)",
-		survives: "it takes two searches at one instant, and in worlds each has its own", held: "internal/creates TestOneNoteForOneLoss",
-	},
-	{
-		name: "notes found for others look free", file: "internal/creates/registry.go", old: "case claimed:", with: "case false:",
-		survives: "a note is found only once: without this more is undecided, for a worse reason", held: ". TestFindCreatedNeverGivesOneNoteToTwo",
-	},
-	{name: "another user's note fits", file: "internal/creates/evidence.go", old: "fits = described && n.User == Equal && n.Made == MadeSince", with: "fits = described && n.Made == MadeSince"},
-	{name: "an older note fits", file: "internal/creates/evidence.go", old: "fits = described && n.User == Equal && n.Made == MadeSince", with: "fits = described && n.User == Equal"},
-	{name: "a note of another size fits", file: "internal/creates/evidence.go", old: "(n.Size == Equal || n.Size == OneSided)", with: "n.Size != Untold"},
-	{name: "a note of another name fits", file: "internal/creates/evidence.go", old: "described := n.Name == NameEqual &&", with: "described := n.Name != NameUnsent &&"},
-	{
-		name: "a unique name that is only similar fits", file: "internal/creates/evidence.go", old: "fits, mayBe, resembles := n.Name == NameEqual,", with: "fits, mayBe, resembles := n.Name == NameEqual || n.Name == NameSimilar || n.Name == NameCut,",
-	},
-	{name: "a unique name is any name", file: "internal/creates/evidence.go", old: "fits, mayBe, resembles := n.Name == NameEqual,", with: "fits, mayBe, resembles := true,"},
-	{name: "the service's clock is not asked", file: "internal/creates/clock.go", old: "case ours && theirs && soon && c.Known:", with: "case ours || theirs || soon && false:"},
-	{name: "a list that failed counts as seen", file: "findcreated.go", old: "case err != nil:\n\t\t\treturn creates.LookRefused, err\n", with: "case err != nil:\n\t\t\treturn creates.LookProven, nil\n"},
-	{
-		name: "an order by accident counts as one", file: "findcreated.go", old: "*visit.Enough, err = l.followsOrder(ctx, order)", with: "*visit.Enough, err = true, nil",
-		survives: "the services of worlds follow the order they are asked for", held: ". TestFindCreatedReadsOnWhereTheOrderIsByAccident",
-	},
-	{
-		name: "a search is content with one walk", file: "findcreated.go", old: "Rule: list.Twice", with: "Rule: list.Complete",
-		survives: "a birth has to hide a deletion between two pages of a search", held: ". TestFindCreatedIsNotFooledByRowsThatMove",
-	},
-	{name: "an excluded id explains whatever note has it", file: "internal/creates/registry.go", old: "return Excluded", with: "return Explained"},
-	{
-		name: "a journal's notes are known by their ids alone", file: "ingest/journal.go", old: "creates.NewRef(e.NoteID, e.NoteCreatedAt, ", with: "creates.NewRef(e.NoteID, time.Time{}, ",
-		also: []patch{{file: "internal/creates/registry.go", old: "return r.Made != 0 && r.Is(note)", with: "return r.ID == note.ID"}},
-	},
-	{name: "the window is an hour too late", file: "findcreated.go", old: "Window{Sent: l.lost.SentAt.Unix(),", with: "Window{Sent: l.lost.SentAt.Unix() + 3600,"},
-	{name: "a window of seconds instead of a day", file: "internal/creates/clock.go", old: "case at < earliest-slack || at > w.Settled+slack+max(most, 0):", with: "case at < earliest-60 || at > w.Settled+max(most, 0):"},
-
-	// The identity of a loss, and its recording.
-	{name: "whoever asks is told that there is no note", file: "internal/creates/verdict.go", old: "{!e.Own,", with: "{false,"},
-	{name: "another service is asked about a loss", file: "findcreated.go", old: "case l.lost.Service != \"\" && l.lost.Service != l.notes.client.service():", with: "case false:"},
-	{name: "a cache that keeps an old Date is as new as it looks", file: "internal/creates/clock.go", old: "if fallen := furthest.Ahead - c.Ahead; c.Known && fallen > 1 {", with: "if fallen := furthest.Ahead - c.Ahead; c.Known && fallen > 1<<40 {"},
-	{name: "another length or other bytes are another note", file: "findcreated.go", old: "other := n.Content == creates.Differs && l.exact && keepsBytes", with: "other := n.Content == creates.Differs && (l.exact || keepsBytes || true)"},
-	{name: "the first recording that is equal decides", file: "internal/creates/evidence.go", old: "case e.equal > 1, e.unread, same == EqualLost, e.Forgot:", with: "case same == EqualLost, e.Forgot:"},
-	{
-		name: "a time that another process noted counts by our clock", file: "findcreated.go", old: "lostAt, from := now, now", with: "lostAt, from := now, l.lost.LostAt",
-		survives: "the difference of clocks is kept with nearly every loss", held: ". TestSettleIsCountedByBothClocks",
-	},
-	{
-		name: "a hash that was taken later is of what was sent", file: "findcreated.go", old: "return sum, err == nil && e.exact && e.Params.Audio.fixed", with: "return sum, err == nil",
-		survives: "programs put no errors together", held: ". TestOtherBytesAreAnotherNoteOnlyWhereBytesAreKept",
-	},
-	{
-		name: "twin losses do not count for recordings", file: "internal/creates/evidence.go", old: "case e.equal > 1, e.unread, same == EqualLost, e.Forgot:", with: "case e.equal > 1, e.unread, e.Forgot:",
-		survives: "programs record nothing twice", held: ". TestTwinLossesAreToldApartByTheirRecordings",
-	},
-	{
-		name: "storage that fails is asked without end", file: "internal/creates/content.go", old: "return r.Read < maxRead && r.spent < budget", with: "return true",
-		survives: "a search that waits for recordings ends after so many requests", held: ". TestRecordingsAreReadWithinBounds",
-	},
-	{
-		name: "notes are known by their ids alone", file: "internal/creates/registry.go", old: "return r.ID == other.ID && (r.Made == 0", with: "return r.ID == other.ID && (true || r.Made == 0",
-	},
-	{
-		name: "the difference of clocks that was kept has no say", file: "internal/creates/clock.go", old: "at >= w.Sent, at >= w.Sent+most,", with: "at >= w.Sent, at >= w.Sent+c.Ahead,",
-		survives: "an equal note has to be there from within the hour by which the clock was slow", held: "internal/creates TestMade",
-	},
-	{
-		name: "a clock that nobody compared is right", file: "findcreated.go", old: "l.clocks.Moved = creates.MostMoved", with: "l.clocks.Moved = 0",
-		survives: "an equal note has to be there from within the hour by which the clock was slow", held: ". TestASlowClockMakesNoNoteYounger",
-	},
-	{
-		name: "a note with an earlier id has no recording", file: "internal/creates/evidence.go", old: "case n.Gone || !n.Patient || n.Known == Explained:\n\tcase n.Content == Untold:", with: "case n.Gone || !n.Patient || n.Known != Unexplained:\n\tcase n.Content == Untold:",
-		survives: "its recording has to be uploaded again by others", held: ". TestANoteWithAnEarlierIDIsKnownByItsRecording",
-	},
-	{
-		name: "a loss is known by when it was sent", file: "internal/creates/registry.go", old: "if c.id != \"\" && other.id != \"\" {", with: "if false {",
-		survives: "each has an instant of its own, and asks from one journal", held: ". TestALossIsKnownByItsID",
-	},
 
 	// Edits.
 	{name: "a lost update is repeated without a look", file: "edits.go", old: "if e.read == nil && (!mayHaveActed || e.op == deleteNote) {", with: "if e.read == nil {"},
