@@ -726,17 +726,27 @@ func TestFindCreated_OneNoteForOneCreate(t *testing.T) {
 // Each create was resolved before the next was sent, so each gets its own note.
 func TestFindCreated_OneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		s.post = s.losing
-		for want := range int64(3) {
-			note, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
-			require.NoError(t, err)
-			assert.Equal(t, want+1, note.ID)
-			time.Sleep(3 * time.Second)
-		}
-	})
+	for name, opts := range map[string][]clinicaldoc.CallOption{
+		"no tenant": nil, "a tenant": {clinicaldoc.WithHeader("X-Team", "one")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				s.post = s.losing
+				for want := range int64(3) {
+					_, err := client.Notes.Create(t.Context(), visit(), opts...)
+					lost, ok := errors.AsType[*lostCreate](err)
+					require.True(t, ok, "%v", err)
+					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, opts...)
+					require.NoError(t, err)
+					assert.Equal(t, want+1, note.ID)
+					time.Sleep(3 * time.Second)
+				}
+			})
+		})
+	}
 }
 
 // A create that was not carried out does not stand in the way of the next one, also while somebody still asks about it.
@@ -2262,21 +2272,26 @@ func TestFindCreated_HonorsRetryAfterOfStorage(t *testing.T) {
 // Storage that lags returns 404 for minutes.
 func TestFindCreated_RecordingIsStoredLate(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
-		_, own := twoVisits(s)
-		s.audio = func(int64, *http.Request) *http.Response {
-			if time.Since(lost.LostAt) < 5*time.Minute {
-				return httpmock.NewStringResponse(http.StatusNotFound, "")
-			}
-			return nil
-		}
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, own, note.ID)
-	})
+	for _, late := range []time.Duration{5 * time.Minute, defaultSettle + 5*time.Minute} {
+		t.Run(late.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client()
+				lost := lose(t, client, visit())
+				_, own := twoVisits(s)
+				s.audio = func(int64, *http.Request) *http.Response {
+					if time.Since(lost.LostAt) < late {
+						return httpmock.NewStringResponse(http.StatusNotFound, "")
+					}
+					return nil
+				}
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				require.NoError(t, err)
+				assert.Equal(t, own, note.ID)
+			})
+		})
+	}
 }
 
 // Waiting does not help if a recording can never be read.
@@ -2554,7 +2569,9 @@ func TestFindCreated_TimesWithoutAZone(t *testing.T) {
 // If the sender's clock was never compared with the service's, it may have been wrong by hours.
 func TestFindCreated_ClockNeverCompared(t *testing.T) {
 	t.Parallel()
-	for name, compared := range map[string]bool{"never compared": false, "compared": true} {
+	for name, compared := range map[string]bool{
+		"never compared": false, "constructed": false, "constructed, no Date": false, "compared": true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -2563,6 +2580,10 @@ func TestFindCreated_ClockNeverCompared(t *testing.T) {
 					s.post = s.timingOut
 				}
 				lost := restored(t, lose(t, s.client(), visit()), nil)
+				if strings.HasPrefix(name, "constructed") {
+					lost = constructed()
+				}
+				s.noDate = strings.HasSuffix(name, "no Date")
 				s.keep(visited().of(remade).ago(2 * time.Hour))
 				for range 2 { // asked again, no more is known
 					note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
@@ -2644,6 +2665,172 @@ func TestFindCreated_CandidatesAreBounded(t *testing.T) {
 		defer cancel()
 		note, err = s.client().Notes.FindCreated(ctx, undecided, params)
 		assert.Empty(t, requireUndecided(t, note, err, "no note yet").Candidates)
+	})
+}
+
+// A lost create that nobody has asked about counts too.
+func TestFindCreated_RemembersLostCreates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lose(t, client, visit())
+		time.Sleep(time.Second)
+		second := lose(t, client, visit())
+		s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
+		requireUndecided(t, note, err, "another create whose outcome is unknown may have made it")
+	})
+}
+
+// The list of a replica may not show the note whose id the response contained. A person renamed it, so its recording decides.
+func TestFindCreated_ByIDInTheResponse_NotListed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		lost := constructed()
+		lost.NoteID = s.keep(visited().named("Other"))
+		s.list = func(_ []string, r *http.Request) string { return numbered(nil, r) }
+		note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, lost.NoteID, note.ID)
+	})
+}
+
+// A token may belong to another user at another tenant.
+func TestFindCreated_UserOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		_, err := client.Users.Me(t.Context(), clinicaldoc.WithHeader("X-Team", "one"))
+		require.NoError(t, err)
+		for team, user := range map[string]int64{"one": fakeUser, "two": 0} {
+			_, err = client.Notes.Create(t.Context(), visit(), clinicaldoc.WithHeader("X-Team", team))
+			lost, ok := errors.AsType[*lostCreate](err)
+			require.True(t, ok, "%v", err)
+			assert.Equal(t, user, lost.UserID, team)
+		}
+	})
+}
+
+func TestFindCreated_HonorsRetryAfterOfTheUser(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		service := s.httpClient().Transport
+		var refused time.Time
+		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/user" && refused.IsZero() {
+				refused = time.Now()
+				resp := httpmock.NewStringResponse(http.StatusServiceUnavailable, "")
+				resp.Request = r
+				resp.Header.Set("Retry-After", "90")
+				return resp, nil
+			}
+			if !refused.IsZero() {
+				assert.GreaterOrEqual(t, time.Since(refused), 90*time.Second, r.URL.Path)
+			}
+			return service.RoundTrip(r)
+		})})
+		tryTimes(t, client)
+		lost := lose(t, client, visit())
+		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.False(t, refused.IsZero())
+	})
+}
+
+// How late the service's times of creation are may become known only after the response was lost.
+func TestFindCreated_LaterCreateShowsTheTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.zone = -5 * time.Hour
+		s.returned(client)
+		own := s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+	})
+}
+
+// The clocks are compared when the response arrives. The service may have made the note when the request began.
+func TestFindCreated_ClocksOfALongUpload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const took = 10 * time.Minute
+		s := newFakeService(t)
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			time.Sleep(took)
+			return s.timingOut(r, sent)
+		}
+		lost := lose(t, s.client(clinicaldoc.WithStallTimeout(time.Hour)), visit())
+		own := s.keep(visited().ago(took))
+		note, err := s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, own, note.ID)
+	})
+}
+
+// A service may give local times as if they were UTC. Until a create has shown how its times compare, hours prove nothing.
+func TestFindCreated_TimesNeverShown(t *testing.T) {
+	t.Parallel()
+	for name, shown := range map[string]bool{"never shown": false, "shown": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := clientOn(t, s.httpClient())
+				if shown {
+					tryTimes(t, client)
+				}
+				lost := lose(t, client, visit())
+				s.keep(visited().of(remade).ago(2 * time.Hour))
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				if shown {
+					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+					return
+				}
+				requireUndecided(t, note, err, "may be it")
+			})
+		})
+	}
+}
+
+// Nobody can compare a note that was deleted meanwhile.
+func TestFindCreated_CandidatesAreNotGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		gone := s.keep(visited().of(remade))
+		left := s.keep(visited().of(remade))
+		s.onList = func() {
+			if s.lists == 2 {
+				s.change(gone, func(n *fakeNote) { n.id = 0 })
+			}
+		}
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		assert.Equal(t, []int64{left}, requireUndecided(t, note, err, "may be it").Candidates)
+	})
+}
+
+// The service's clock is ahead, so by ours the earlier note would be the nearest.
+func TestFindCreated_NearestByTheServicesClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		s.ahead = 5 * time.Minute
+		client := s.client()
+		lost := lose(t, client, visit())
+		before := s.keep(visited().of(remade).ago(2 * time.Minute))
+		after := s.keep(visited().of(remade).ago(-time.Minute))
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		assert.Equal(t, []int64{after, before}, requireUndecided(t, note, err, "may be it").Candidates)
 	})
 }
 
