@@ -30,7 +30,6 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 	if !unknown.LostAt.IsZero() {
 		t.entry.SentAt = unknown.SentAt
 	}
-	t.entry.NoteID = unknown.NoteID
 	if unknown.AudioSize != 0 { // a stream tells its size only when it was read
 		t.entry.Size = unknown.AudioSize
 	}
@@ -39,6 +38,7 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 		lostAt, took = time.Now(), 0
 	}
 	t.entry.Loss = lossOf(unknown, map[string]any{"audio_sha256": t.entry.SHA256})
+	t.entry.NoteID = namedNote(t.entry.Loss)
 	r.enterDoubt(t, lostAt.Add(max(r.settle(), took)), redact.Opaque(unknown).Error())
 }
 
@@ -87,6 +87,18 @@ func lossOf(unknown *clinicaldoc.OutcomeUnknownError, besides map[string]any) js
 	delete(members, "error")
 	text, _ = json.Marshal(members)
 	return text
+}
+
+// namedNote returns the id that the response contained, or 0 if nothing shows that it is a note's: a job has one too.
+func namedNote(loss json.RawMessage) int64 {
+	var kept struct {
+		NoteID   int64 `json:"note_id"`
+		Unproven bool  `json:"note_id_unproven"`
+	}
+	if err := json.Unmarshal(loss, &kept); err != nil || kept.Unproven {
+		return 0
+	}
+	return kept.NoteID
 }
 
 func (r *run) settle() time.Duration { return cmp.Or(r.uploader.Find.Settle, defaultSettle) }

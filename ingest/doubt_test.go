@@ -724,6 +724,38 @@ func TestTheEndOfARunWaitsForResponses(t *testing.T) {
 	})
 }
 
+// A service may answer with the id of a job, which may also be that of another recording's note.
+func TestRun_ResponseNamesAJob_TakesNoOtherNote(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		journal := openJournal(t, srv.URL, path)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(0)))
+		require.NoError(t, err)
+		other := results[0].NoteID
+		job := fmt.Sprintf(`{"id":%d,"status":"queued"}`, other)
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusAccepted, job))
+
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		results, err = collect(soon, u, ingest.Recordings(onePatient(1)))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Len(t, results, 1)
+		assert.Equal(t, ingest.InDoubt, results[0].Status)
+		assert.Zero(t, results[0].NoteID, "nothing shows that it is a note")
+
+		results, err = collect(t.Context(), u, ingest.Recordings(onePatient(1)))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
+		assert.NotEqual(t, other, results[0].NoteID)
+		assert.Len(t, srv.Notes(), 2)
+		require.NoError(t, journal.Close())
+	})
+}
+
 // A doubt holds all that the client knew of the loss, in the journal too; the error that the caller gets keeps what it says.
 func TestADoubtKnowsWhatTheLossTold(t *testing.T) {
 	t.Parallel()
@@ -732,7 +764,7 @@ func TestADoubtKnowsWhatTheLossTold(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(5*time.Second))
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"id":4711,"name":`))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"id":4711,"name":"Encounter","created_at":`))
 		file, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		var doubt ingest.Entry
