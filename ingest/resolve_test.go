@@ -177,7 +177,7 @@ func TestAPersonGivesTheNoteThatTheResponseNamed(t *testing.T) {
 	srv := newBox(t)
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
 	named := func() { // and nothing is found out before the run is ended
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":`, id)))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":"Encounter","created_at":`, id)))
 		srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "synthetic").Always())
 	}

@@ -289,7 +289,7 @@ func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
 	}
 	require.Equal(t, ingest.Created, run(t.Context(), 0, "Visit").Status)
 	assert.Equal(t, ingest.AlreadyThere, run(t.Context(), 0, "Another visit").Status)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"id":77,"name":`))
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"id":77,"name":"Visit","created_at":`))
 	ctx, cancel := context.WithCancel(t.Context())
 	u.OnEvent = func(e ingest.Event) {
 		if e.State == ingest.StateInDoubt {
