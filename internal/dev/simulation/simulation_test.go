@@ -145,12 +145,26 @@ func TestWorlds(t *testing.T) {
 		assert.GreaterOrEqual(t, s.total["worlds with compactions"]*10, int(s.worlds.Load()))
 		assert.GreaterOrEqual(t, s.kinds["quiet"].share("lost creates decided within Settle", "lost creates"), 0.99)
 		assert.GreaterOrEqual(t, s.kinds["quiet"].share("lists whole", "lists"), 0.99)
+		s.checkUsefulness(t)
 	}
 	if *seeds >= 10_000 && !*first { // some come once in two thousand
 		for _, what := range reachable {
 			assert.NotZero(t, s.total[what], "never reached: %s", what)
 		}
 	}
+}
+
+// checkUsefulness asserts how many lost creates are decided in the end, and at what cost.
+func (s *season) checkUsefulness(t *testing.T) {
+	t.Helper()
+	for group, least := range map[string]float64{
+		"good storage, nothing assumed": 0.65, "good storage, assumptions that hold": 0.85,
+		"drawn storage, nothing assumed": 0.42, "drawn storage, assumptions that hold": 0.55,
+	} {
+		assert.GreaterOrEqual(t, s.plain[group].share("lost creates decided", "lost creates"), least, group)
+	}
+	assert.LessOrEqual(t, s.total.share("requests of find", "lost creates"), 25.0, "requests for each lost create")
+	assert.LessOrEqual(t, s.total[highest+"requests of find"], 250)
 }
 
 // explain prints the smallest world that breaks the promise.
