@@ -37,7 +37,7 @@ type Hooks struct {
 	CallStart func(ctx context.Context, call Call) context.Context
 
 	// AttemptStart is called just before a request is sent, after the limiter and the token source. The fields up to
-	// Number are set, and Waited. The returned context is used for this attempt in the same way as that of CallStart.
+	// Number are set. The returned context is used for this attempt in the same way as that of CallStart.
 	AttemptStart func(ctx context.Context, attempt Attempt) (context.Context, TraceContext)
 
 	// AttemptEnd is called once for each AttemptStart, with the context that AttemptStart returned.
@@ -50,8 +50,13 @@ type Hooks struct {
 // Attempt describes one attempt of a call. [WithLogger] and [Hooks] report the same attempts.
 //
 // An attempt that ends before its request is sent is reported too, with Number 0: the context had ended, the limiter or
-// the token source failed, or the address of a recording was rejected. AttemptStart and AttemptEnd are then called
-// one after the other. A retry that is not started, because its pause was cut short, is not an attempt.
+// the token source failed, a limit of the service lasts too long, or the address of a recording was rejected.
+// AttemptStart and AttemptEnd are then called one after the other. A retry that is not started, because its pause was
+// cut short, is not an attempt.
+//
+// If the service refuses an attempt because of a rate limit, RateLimitWait is how long the calls of the client wait
+// before they send again. It is 0 if the service asks for more than [RetryPolicy].MaxRetryAfter. The wait is not an
+// attempt.
 //
 // An attempt to read a recording from storage has the route "storage" and no server, because the address is secret.
 type Attempt struct {
@@ -64,12 +69,12 @@ type Attempt struct {
 
 	StatusCode         int           // 0 if there was no response
 	Duration           time.Duration // from the start of sending to the end of the response
-	Waited             time.Duration // time spent before sending because of the service's rate limit
 	RequestID          string        // as the service sent it; empty if it sent none
 	ErrorType          string        // as in [Call]; empty for a success
 	BytesSent          int64         // of the body
 	BytesReceived      int64         // of the body
 	RateLimitRemaining int           // value of X-RateLimit-Remaining; -1 if the header is absent
+	RateLimitWait      time.Duration // how long the client now waits for the limit that refused the attempt; else 0
 	OutcomeUnknown     bool          // the attempt failed, but the service may have carried it out
 
 	// Err is the error of the attempt, or nil for a 2xx response, even if its body cannot be used. Its text is safe to
@@ -90,6 +95,7 @@ type Call struct {
 	//   - "dns", "connect", "tls", "timeout", "stalled" or "no_response" if the network failed;
 	//   - "unexpected_response", "incomplete_list", "patient_mismatch", "conflict", "note_incomplete",
 	//     "processing_failed", "not_created", "audio_changed" or "size_mismatch" for the error of that name;
+	//   - "rate_limit" if a limit of the service lasts longer than the context's deadline, so nothing was sent;
 	//   - "limiter", "token_source", "audio_source", "body_source", "before_commit", "file", "in_use" or
 	//     "invalid_argument" for a failure on the caller's side;
 	//   - "panic", if the call ended by a panic or by [runtime.Goexit];
@@ -143,8 +149,8 @@ func (a Attempt) LogValue() slog.Value {
 		slog.Int64("bytes_sent", a.BytesSent),
 		slog.Int64("bytes_received", a.BytesReceived),
 	}
-	if a.Waited > 0 {
-		attrs = append(attrs, slog.Duration("waited", a.Waited))
+	if a.RateLimitWait > 0 {
+		attrs = append(attrs, slog.Duration("rate_limit_wait", a.RateLimitWait))
 	}
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("error", text(a.Err)))
@@ -299,7 +305,6 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Head
 	}
 	report := s.newAttempt()
 	report.Number = a.Number
-	report.Waited = a.Waited
 	given, trace := s.client.hooks.AttemptStart(ctx, report)
 	if trace.valid() && !s.storage() {
 		header["Traceparent"] = []string{trace.Traceparent}
@@ -322,7 +327,6 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	}
 	report := s.newAttempt()
 	report.Number = a.Number
-	report.Waited = a.Waited
 	report.StatusCode = a.Status
 	report.Duration = a.Duration
 	report.RequestID = requestID(a.Header)
@@ -337,6 +341,7 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	report.OutcomeUnknown = report.Err != nil && mayHaveActed
 	if !s.storage() {
 		report.RateLimitRemaining = rateLimitRemaining(a.Header)
+		report.RateLimitWait = a.Limited
 	}
 	s.ended(ctx, report)
 }
@@ -373,7 +378,11 @@ func (s *scope) ended(ctx context.Context, report Attempt) {
 		if report.Err != nil {
 			level = slog.LevelWarn
 		}
-		logger.LogAttrs(ctx, level, "clinicaldoc attempt", report.LogValue().Group()...)
+		message := "clinicaldoc attempt"
+		if report.RateLimitWait > 0 {
+			message = "clinicaldoc attempt: waiting for the service's rate limit"
+		}
+		logger.LogAttrs(ctx, level, message, report.LogValue().Group()...)
 	}
 }
 

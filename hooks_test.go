@@ -400,6 +400,63 @@ func TestARefusalIsNoEndOfTheContext(t *testing.T) {
 	assert.Equal(t, "404", word)
 }
 
+// The attempt that a limit refuses reports how long the client waits. The log says so in words.
+func TestHooks_ReportTheWaitForALimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport, _ := limitedOnce(http.StatusTooManyRequests)
+		var told hookLog
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		client := timedClient(t, transport, told.option(), clinicaldoc.WithLogger(logger))
+		_, err := client.Notes.Get(t.Context(), 9)
+		require.NoError(t, err)
+		require.Len(t, told.attempts, 2)
+		assert.Equal(t, time.Minute, told.attempts[0].RateLimitWait)
+		assert.Zero(t, told.attempts[1].RateLimitWait)
+		lines := strings.Split(log.String(), "\n")
+		assert.Contains(t, lines[0], `msg="clinicaldoc attempt: waiting for the service's rate limit"`)
+		assert.Contains(t, lines[0], "rate_limit_wait=1m0s")
+		assert.Contains(t, lines[1], `msg="clinicaldoc attempt" `)
+		assert.NotContains(t, lines[1], "rate_limit_wait")
+		encoded, err := json.Marshal(told.attempts[0])
+		require.NoError(t, err)
+		assert.Contains(t, string(encoded), `"RateLimitWait":60000000000`)
+	})
+}
+
+// A call that cannot wait until a limit is over is not sent, and is reported with Number 0.
+func TestHooks_ReportCallsThatEndAtALimit(t *testing.T) {
+	t.Parallel()
+	for name, word := range map[string]string{"deadline": "rate_limit", "canceled": "canceled"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport, requests := limitedOnce(http.StatusTooManyRequests)
+				var told hookLog
+				client := timedClient(t, transport, told.option())
+				_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithoutRetry())
+				require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+				assert.Equal(t, time.Minute, told.attempts[0].RateLimitWait, "the other calls of the client wait")
+				ctx, cancel := context.WithCancel(t.Context())
+				if name == "deadline" {
+					ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+				}
+				time.AfterFunc(10*time.Second, cancel)
+				_, err = client.Notes.Get(ctx, 9)
+				require.Error(t, err)
+				require.Len(t, told.attempts, 2)
+				attempt := told.attempts[1]
+				assert.Zero(t, attempt.Number)
+				assert.Zero(t, attempt.RateLimitWait)
+				assert.Equal(t, word, attempt.ErrorType)
+				assert.Equal(t, word, told.calls[1].ErrorType)
+				assert.EqualValues(t, 1, requests.Load())
+			})
+		})
+	}
+}
+
 // An attempt that fails before its request is sent is reported as any other, with Number 0.
 func TestHooks_ReportAttemptsRefusedBeforeSending(t *testing.T) {
 	t.Parallel()
@@ -1512,8 +1569,8 @@ func TestNothingIsWrittenToTheStandardStreams(t *testing.T) {
 // saysItself lists the types that fmt may print field by field, with the only fields they may have.
 var saysItself = map[string][]string{
 	"Attempt": {
-		"Operation", "Method", "Route", "ServerAddress", "ServerPort", "Number", "StatusCode", "Duration", "Waited", "RequestID",
-		"ErrorType", "BytesSent", "BytesReceived", "RateLimitRemaining", "OutcomeUnknown", "Err",
+		"Operation", "Method", "Route", "ServerAddress", "ServerPort", "Number", "StatusCode", "Duration", "RequestID",
+		"ErrorType", "BytesSent", "BytesReceived", "RateLimitRemaining", "RateLimitWait", "OutcomeUnknown", "Err",
 	},
 	"Call":          {"Operation", "Attempts", "Duration", "ErrorType", "OutcomeUnknown", "Err"},
 	"Assumptions":   {"RecordingsUnchanged", "NamesUnchanged"},

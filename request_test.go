@@ -2677,7 +2677,7 @@ func TestAnAttemptEncodesItsErrorAsText(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
 		"Operation": "Notes.Create", "Method": "POST", "Route": "/r", "ServerAddress": "", "ServerPort": 0, "Number": 1,
-		"StatusCode": 422, "Duration": 1000000000, "Waited": 0, "RequestID": "", "ErrorType": "", "BytesSent": 0,
+		"StatusCode": 422, "Duration": 1000000000, "RateLimitWait": 0, "RequestID": "", "ErrorType": "", "BytesSent": 0,
 		"BytesReceived": 0, "RateLimitRemaining": 0, "OutcomeUnknown": false, "Err": "`+answered.Error()+`"
 	}`, string(encoded))
 	attempt.Err = errors.New(canary)

@@ -21,6 +21,9 @@ type Event struct {
 	Result     *Result  // it ended; nil for the other events
 	Pause      *Pause   // everything fails in the same way, or no longer does; nil for the other events
 	Progress   Progress // the sum
+
+	// RateLimitWait is how long the client now waits for a rate limit of the service. It is zero for the other events.
+	RateLimitWait time.Duration
 }
 
 // LogValue lists what may be logged of the event.
@@ -33,6 +36,8 @@ func (e Event) LogValue() slog.Value {
 		attrs = append(attrs, slog.Any("pause", *e.Pause))
 	case e.State != 0:
 		attrs = append(attrs, slog.String("state", e.State.String()))
+	case e.RateLimitWait > 0:
+		attrs = append(attrs, slog.Duration("rate_limit_wait", e.RateLimitWait))
 	default:
 		attrs = append(attrs, slog.Int64("sent", e.Sent), slog.Int64("size", e.Size))
 	}
@@ -137,6 +142,20 @@ func (r *run) tell(e Event) {
 func (r *run) event(e Event) {
 	if r.uploader.OnEvent != nil {
 		r.send(message{event: &e})
+	}
+}
+
+// limited reports that the client waits for a rate limit of the service: once, although it refuses several requests.
+func (r *run) limited(wait time.Duration) {
+	ends := time.Now().Add(wait)
+	r.mu.Lock()
+	known := ends.Before(r.limitEnds.Add(time.Second))
+	if !known {
+		r.limitEnds = ends
+	}
+	r.mu.Unlock()
+	if !known {
+		r.event(Event{RateLimitWait: wait})
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,39 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
+
+// A run that waits for a limit of the service says so once, however many workers wait.
+func TestEvents_WaitForALimit(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		var uploads atomic.Int32
+		client := srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodPost || uploads.Add(1) > 4 {
+				return srv.Transport().RoundTrip(r)
+			}
+			time.Sleep(time.Second) // until all four are under way
+			refused := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"50"}}, Request: r}
+			return refused, nil
+		})}))
+		journal, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		var waits []time.Duration
+		u := &ingest.Uploader{Client: client, Journal: journal, Workers: 4, AllNew: true, OnEvent: func(e ingest.Event) {
+			if e.RateLimitWait > 0 {
+				waits = append(waits, e.RateLimitWait)
+				assert.Contains(t, e.LogValue().String(), "rate_limit_wait=50s")
+			}
+		}}
+		results, err := collect(t.Context(), u, recordings(0, 8))
+		require.NoError(t, err)
+		require.NoError(t, journal.Close())
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 8}, statuses(results))
+		assert.Equal(t, []time.Duration{50 * time.Second}, waits)
+	})
+}
 
 func TestEventsTellOfEachAndOfAll(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -47,6 +48,7 @@ type run struct {
 	pending   []*task   // in doubt, and no resolver is free
 	doubts    int       // in doubt, pending or being resolved
 	until     time.Time // by then all of them can be decided
+	limitEnds time.Time // of the service's rate limit, as far as it was reported
 	resolvers int
 	notes     notesCache
 	sending   map[content]Key // what has to be resolved before the next recording with this content is sent
@@ -115,6 +117,9 @@ func (u *Uploader) newRun(ctx context.Context) *run {
 		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, sending: map[content]Key{},
 		drawn: make(chan Recording), halt: make(chan struct{}), messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
 		saving: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
+	}
+	if u.OnEvent != nil {
+		ctx = exchange.WithLimitReport(ctx, r.limited)
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.resolving, r.stopResolving = context.WithCancel(r.ctx)

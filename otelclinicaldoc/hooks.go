@@ -21,6 +21,7 @@ const (
 	operationKey      = attribute.Key("clinicaldoc.operation")       // method of the SDK, such as "Notes.Create"
 	attemptsKey       = attribute.Key("clinicaldoc.attempts")        // how many a call made itself
 	outcomeUnknownKey = attribute.Key("clinicaldoc.outcome_unknown") // true where the service may have acted although the call failed
+	rateLimitWaitKey  = attribute.Key("clinicaldoc.ratelimit.wait")  // seconds that the client waits for the limit that refused the attempt
 )
 
 // Option configures [Hooks] and [OnEvent].
@@ -120,6 +121,9 @@ func (r *recorder) attemptEnd(ctx context.Context, a clinicaldoc.Attempt) {
 	}
 	if a.StatusCode != 0 {
 		span.SetAttributes(semconv.HTTPResponseStatusCode(a.StatusCode))
+	}
+	if a.RateLimitWait > 0 {
+		span.SetAttributes(rateLimitWaitKey.Float64(a.RateLimitWait.Seconds()))
 	}
 	fail(span, a.ErrorType, a.OutcomeUnknown)
 }

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -116,6 +117,25 @@ func TestHooks_AttemptRefusedBeforeSending_IsASpanButNoRequest(t *testing.T) {
 	} {
 		assert.NotContains(t, counted, name)
 	}
+}
+
+// The span of the attempt that a limit refuses says how long the client waits, and a metric counts it.
+func TestHooks_RecordTheWaitForALimit(t *testing.T) {
+	t.Parallel()
+	d := newTracedBox(t)
+	d.Inject(clinicaldoctest.RouteMe, clinicaldoctest.TooManyRequests(0))
+	_, err := d.client.Users.Me(t.Context())
+	require.NoError(t, err)
+	spans := d.spans.GetSpans()
+	require.Len(t, spans, 3)
+	wait := attributes(spans[0])["clinicaldoc.ratelimit.wait"].AsFloat64()
+	assert.Positive(t, wait)
+	assert.NotContains(t, attributes(spans[1]), attribute.Key("clinicaldoc.ratelimit.wait"))
+	counted := d.metrics(t)["clinicaldoc.client.ratelimit.wait"]
+	assert.Equal(t, []string{"server.address=127.0.0.1 1"}, lines(counted))
+	seconds, ok := counted.Data.(metricdata.Histogram[float64])
+	require.True(t, ok)
+	assert.InDelta(t, wait, seconds.DataPoints[0].Sum, 1e-9)
 }
 
 func TestALostCreateIsMarked(t *testing.T) {
@@ -289,6 +309,7 @@ func TestNoCanaryIsInSpansOrMetrics(t *testing.T) {
 var allowed = []attribute.Key{
 	"http.request.method", "http.request.resend_count", "http.request.body.size", "http.response.status_code", "http.response.body.size",
 	"server.address", "server.port", "url.template", "error.type", "clinicaldoc.operation", "clinicaldoc.attempts", "clinicaldoc.outcome_unknown",
+	"clinicaldoc.ratelimit.wait",
 }
 
 func assertNoCanary(t *testing.T, text string) {

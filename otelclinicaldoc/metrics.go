@@ -22,6 +22,7 @@ type instruments struct {
 	retries      metric.Int64Counter
 	unknown      metric.Int64Counter
 	remaining    metric.Int64Gauge
+	limitWait    metric.Float64Histogram
 }
 
 // callBuckets go on where those of a request end: a wait takes minutes, a download as long as it takes.
@@ -48,6 +49,9 @@ func newInstruments(provider metric.MeterProvider) instruments {
 			metric.WithDescription("Calls that failed although the service may have carried them out."))),
 		remaining: made(m.Int64Gauge("clinicaldoc.client.ratelimit.remaining", metric.WithUnit("{request}"),
 			metric.WithDescription("Requests that the service still allows, by its latest response."))),
+		limitWait: made(m.Float64Histogram("clinicaldoc.client.ratelimit.wait", metric.WithUnit("s"),
+			metric.WithDescription("Time that the client waits after an attempt that a rate limit of the service refused."),
+			metric.WithExplicitBucketBoundaries(callBuckets...))),
 	}
 }
 
@@ -65,9 +69,8 @@ func (i *instruments) attempt(ctx context.Context, a clinicaldoc.Attempt) {
 	if a.ServerAddress != "" {
 		attributes = append(attributes, semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
 	}
-	if a.RateLimitRemaining >= 0 {
-		server := metric.WithAttributes(semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
-		i.remaining.Record(ctx, int64(a.RateLimitRemaining), server)
+	if a.RateLimitRemaining >= 0 || a.RateLimitWait > 0 {
+		i.rateLimit(ctx, a)
 	}
 	if a.StatusCode != 0 {
 		attributes = append(attributes, semconv.HTTPResponseStatusCode(a.StatusCode))
@@ -79,6 +82,17 @@ func (i *instruments) attempt(ctx context.Context, a clinicaldoc.Attempt) {
 	i.requestDuration.Inst().Record(ctx, a.Duration.Seconds(), set...)
 	i.requestSize.Inst().Record(ctx, a.BytesSent, set...)
 	i.responseSize.Inst().Record(ctx, a.BytesReceived, set...)
+}
+
+// rateLimit records what a response says of the service's limit.
+func (i *instruments) rateLimit(ctx context.Context, a clinicaldoc.Attempt) {
+	server := metric.WithAttributes(semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
+	if a.RateLimitRemaining >= 0 {
+		i.remaining.Record(ctx, int64(a.RateLimitRemaining), server)
+	}
+	if a.RateLimitWait > 0 {
+		i.limitWait.Record(ctx, a.RateLimitWait.Seconds(), server)
+	}
 }
 
 func (i *instruments) call(ctx context.Context, call clinicaldoc.Call) {

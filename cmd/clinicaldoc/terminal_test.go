@@ -148,6 +148,42 @@ func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 	assert.Empty(t, srv.Notes())
 }
 
+// A person at a terminal sees that nothing moves because of the service's limit. A pipe gets no such line.
+func TestTerminal_SaysThatItWaitsForALimit(t *testing.T) {
+	t.Parallel()
+	limited := func() *clinicaldoctest.Server {
+		srv := clinicaldoctest.NewServer()
+		t.Cleanup(srv.Close)
+		srv.AddNote(clinicaldoctest.Note{})
+		return srv
+	}
+	recording := filepath.Join(t.TempDir(), "visit-a.wav")
+	require.NoError(t, os.WriteFile(recording, []byte("RIFF\x24\x00\x00\x00WAVEfmt synthetic"), 0o600))
+	for name, test := range map[string]struct {
+		route string
+		args  []string
+	}{
+		"export, list":  {clinicaldoctest.RouteListNotes, []string{"export", filepath.Join(t.TempDir(), "notes.jsonl")}},
+		"export, notes": {clinicaldoctest.RouteGetNote, []string{"export", filepath.Join(t.TempDir(), "notes.jsonl")}},
+		"upload": {
+			clinicaldoctest.RouteCreateNote,
+			[]string{"upload", "--begin", "--patient", "7", "--prompt", "1", recording},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := limited()
+			srv.Inject(test.route, clinicaldoctest.TooManyRequests(57*time.Second)) // and less than another second
+			x := onTerminal(t, environment(t, srv), test.args...)
+			x.until("waiting 58 s for the service's limit")
+			assert.Regexp(t, `(?m)^waiting`, x.seen(), "the line stands above the progress")
+			assert.Equal(t, 1, strings.Count(x.seen(), "waiting"), x.seen())
+			x.press("\x03")
+			assert.Equal(t, 130, x.ends())
+		})
+	}
+}
+
 func TestTerminalAsksBeforeItSigns(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()

@@ -50,8 +50,12 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // leave tells the Gate that an attempt which passed it is over, also if a panic ended it.
 func (c *call) leave(a *Attempt) {
-	if a.passed {
-		c.Peer.Gate.Leave(a.Started, a.Header, a.Limited)
+	if !a.passed {
+		return
+	}
+	c.Peer.Gate.Leave(a.Started, a.Header, a.Limited)
+	if a.Limited > 0 {
+		reportLimit(c.request.Context(), a.Limited)
 	}
 }
 

@@ -141,6 +141,20 @@ func (g *Gate) learn(now, sent time.Time, header http.Header) {
 	}
 }
 
+type limitReportKey struct{}
+
+// WithLimitReport makes the calls of a context call report when the server refuses one of their requests because of a limit, with
+// the time that the calls of the client now wait. It is called in the goroutine of the call.
+func WithLimitReport(ctx context.Context, report func(wait time.Duration)) context.Context {
+	return context.WithValue(ctx, limitReportKey{}, report)
+}
+
+func reportLimit(ctx context.Context, wait time.Duration) {
+	if report, ok := ctx.Value(limitReportKey{}).(func(time.Duration)); ok {
+		report(wait)
+	}
+}
+
 // rateLimitRemaining reads how many requests the server still allows.
 func rateLimitRemaining(header http.Header) (remaining int, reported bool) {
 	value := header.Get("X-Ratelimit-Remaining")

@@ -141,7 +141,6 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Number        int
 	Started       time.Time     // when it began to send; the limiter's time is before that
 	Duration      time.Duration // since then, known to Caller.End
-	Waited        time.Duration // before Started, because of the server's rate limit
 	BytesSent     int64         // of the body
 	BytesReceived int64         // of the body
 

@@ -145,7 +145,7 @@ func values(n sdk.ProgressNote, at time.Time) []any {
 		sdk.TraceContext{Traceparent: "p", Tracestate: "s"},
 		sdk.Call{Operation: "o", Attempts: 1, Duration: 1, ErrorType: "e", OutcomeUnknown: true, Err: err},
 		sdk.Attempt{
-			Operation: "o", Method: "m", Route: "r", ServerAddress: "a", ServerPort: 1, Number: 1, StatusCode: 1, Duration: 1, Waited: 1, RequestID: "r",
+			Operation: "o", Method: "m", Route: "r", ServerAddress: "a", ServerPort: 1, Number: 1, StatusCode: 1, Duration: 1, RateLimitWait: 1, RequestID: "r",
 			ErrorType: "e", BytesSent: id, BytesReceived: id, RateLimitRemaining: -1, OutcomeUnknown: true, Err: err,
 		},
 	}

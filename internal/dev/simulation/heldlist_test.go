@@ -209,6 +209,8 @@ var held = []defect{
 	{name: "a limit's refusals count as retries", file: "internal/exchange/exchange.go", old: "\t\tc.refusals = 0\n", with: "", held: ". TestLimit_Refusals_AreNotRetries"},
 	{name: "a call without retries waits for a limit", file: "request.go", old: "call.Impatient = options.noRetry || c.maxRetries == 0", with: "call.Impatient = false", held: ". TestLimit_WithoutRetry_DoesNotWait"},
 	{name: "storage waits with the service", file: "client.go", old: "\t\tMaxRetryAfter: c.peer.MaxRetryAfter,\n", with: "\t\tMaxRetryAfter: c.peer.MaxRetryAfter, Gate: c.peer.Gate,\n", held: ". TestLimit_Storage_IsApart"},
+	{name: "the wait for a limit is not reported", file: "hooks.go", old: "\t\treport.RateLimitWait = a.Limited\n", with: "", held: ". TestHooks_ReportTheWaitForALimit"},
+	{name: "a run does not report its wait for a limit", file: "ingest/progress.go", old: "known := ends.Before(r.limitEnds.Add(time.Second))", with: "known := true", held: "ingest TestEvents_WaitForALimit"},
 	{name: "the retries of an outage are not bounded", file: "internal/exchange/budget.go", old: "if b.spent+1 > maxRetryBudget {", with: "if b.spent < 0 {", held: ". TestRetryBudget"},
 	{name: "the budget for retries does not refill with time", file: "internal/exchange/budget.go", old: "\tb.giveBack(now.Sub(b.since).Seconds() * retriesPerSecond)\n", with: "", held: ". TestRetryBudget"},
 	{name: "the budget for retries does not refill with successes", file: "internal/exchange/budget.go", old: "\tb.giveBack(retryPerSuccess)\n", with: "", held: ". TestRetryBudget"},

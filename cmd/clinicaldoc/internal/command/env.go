@@ -8,12 +8,15 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/progress"
 )
 
 // Env is what commands share. Nothing of it is opened before a command needs it.
@@ -25,6 +28,7 @@ type Env struct {
 	debug       bool
 	retries     int
 	found       *account.Account
+	limit       limitNotice
 }
 
 // account returns the account to use.
@@ -63,7 +67,41 @@ func (e *Env) options() []clinicaldoc.Option {
 		logger := slog.New(slog.NewTextHandler(e.IO.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		options = append(options, clinicaldoc.WithLogger(logger))
 	}
+	if e.IO.ErrTTY {
+		options = append(options, clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: e.attemptEnd}))
+	}
 	return options
+}
+
+// limitNotice is what a person was told of the service's rate limit.
+type limitNotice struct {
+	mu   sync.Mutex
+	ends time.Time         // of the wait that was shown
+	line func(text string) // shows a line above a command's progress; nil: there is none
+}
+
+// showAbove makes notices appear above what a command shows.
+func (e *Env) showAbove(show progress.Reporter) {
+	e.limit.mu.Lock()
+	defer e.limit.mu.Unlock()
+	e.limit.line = show.Line
+}
+
+// attemptEnd tells a person that the client waits, once for each wait: several requests may be refused together.
+func (e *Env) attemptEnd(_ context.Context, a clinicaldoc.Attempt) {
+	ends := time.Now().Add(a.RateLimitWait)
+	e.limit.mu.Lock()
+	defer e.limit.mu.Unlock()
+	if a.RateLimitWait < time.Second || ends.Before(e.limit.ends.Add(time.Second)) {
+		return
+	}
+	e.limit.ends = ends
+	text := fmt.Sprintf("waiting %.0f s for the service's limit", a.RateLimitWait.Seconds())
+	if e.limit.line != nil {
+		e.limit.line(text)
+		return
+	}
+	e.IO.Note("%s", text)
 }
 
 // version is the module's, or "devel" for a build from a checkout.

@@ -64,12 +64,13 @@ func (o *exportOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer part.close()
+	show := progress.New(o.IO)
+	defer show.Close()
+	o.showAbove(show)
 	rows, err := o.list(ctx, client)
 	if err != nil {
 		return err
 	}
-	show := progress.New(o.IO)
-	defer show.Close()
 	if err := o.read(ctx, client, part, rows, show); err != nil {
 		return err
 	}

@@ -136,6 +136,7 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 	signal.Ignore(syscall.SIGPIPE)
 	run := newUploadRun(o, recordings)
 	run.compare = client
+	o.showAbove(run.show)
 	uploader := &ingest.Uploader{
 		Client: client, Workers: o.workers, Total: len(recordings), OnEvent: run.event, MaxPause: o.maxPause,
 		Find: clinicaldoc.FindCreatedParams{Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust},
