@@ -18,7 +18,7 @@ var (
 	ErrJournalInUse = clinicaldoc.ErrInUse
 	// ErrJournalVersion: the file is no journal, or one that a later version of this package wrote.
 	ErrJournalVersion = redact.New("not a journal of this version")
-	// ErrOtherService: the journal holds another service's recordings.
+	// ErrOtherService: the journal holds another service's recordings, or those of a client with other headers.
 	ErrOtherService = fileheader.ErrOtherService
 	// ErrOtherUser: the journal holds another user's recordings: this one may not see all of their notes.
 	ErrOtherUser = fileheader.ErrOtherUser

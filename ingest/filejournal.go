@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -184,7 +185,11 @@ func BeginJournal(ctx context.Context, path string, owner Owner, opts ...Journal
 }
 
 func headerOf(owner Owner) fileheader.Header {
-	return fileheader.Header{Kind: journalKind, Version: fileVersion, Service: owner.Service, UserID: owner.UserID}
+	return fileheader.Header{Kind: journalKind, Version: fileVersion, Service: owner.Service, UserID: owner.UserID, Headers: owner.Headers}
+}
+
+func ownerOf(h fileheader.Header) Owner {
+	return Owner{Service: h.Service, UserID: h.UserID, Headers: h.Headers}
 }
 
 // Close writes what is left to be written and lets go of the file.
@@ -243,8 +248,11 @@ func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err
 		if err := j.checkOwner(owner); err != nil {
 			return err
 		}
-		if owner.UserID != 0 && j.owner.UserID == 0 { // nobody knew it before
-			if err := j.putNotice(notice{at: time.Now(), owner: Owner{j.owner.Service, owner.UserID}}); err != nil {
+		if headerOf(owner).Completes(headerOf(j.owner)) { // nobody knew it before
+			now := j.owner
+			now.UserID = cmp.Or(now.UserID, owner.UserID)
+			now.Headers = cmp.Or(now.Headers, owner.Headers)
+			if err := j.putNotice(notice{at: time.Now(), owner: now}); err != nil {
 				return err
 			}
 		}
@@ -267,7 +275,7 @@ func (j *FileJournal) checkOwner(owner Owner) error {
 	err := headerOf(j.owner).Check(headerOf(owner))
 	switch {
 	case errors.Is(err, ErrOtherService):
-		return fail("the journal: "+redact.Opaque(err).Error()+"; if that is the same service under another name, Rename takes the journal there", err)
+		return fail("the journal: "+redact.Opaque(err).Error()+"; if that is the same service and tenant under another name, Rename takes the journal there", err)
 	case err != nil:
 		return fail("the journal: "+redact.Opaque(err).Error(), err)
 	}

@@ -16,13 +16,13 @@ import (
 // A journal's file is lines of text. Each begins with a checksum of its text and of all lines before it, so that not even a
 // whole line can be lost or moved unnoticed:
 //
-//	5f1c2a3b clinicaldoc-ingest 2 https://host/prefix user=17
+//	5f1c2a3b clinicaldoc-ingest 2 https://host/prefix user=17 headers=none
 //	91d0e6c7 2026-01-02T03:04:05.6789Z committing 0123456789abcdef0123456789abcdef patient=9a8b7c6d name=01234567 size=48044 sent=2026-01-02T03:04:04.5Z
-//	0b7e21f4 2026-02-03T04:05:06Z owner https://new-name/prefix user=17
+//	0b7e21f4 2026-02-03T04:05:06Z owner https://new-name/prefix user=17 headers=none
 //	77a90c1d 2026-02-03T04:05:07Z gap
 //
-// The first line names the service that keys are hashed with. An owner line follows when the service got another name or the
-// user became known, a gap line when some of what was written is gone. Version 1 had neither these nor made, sha, by and loss.
+// The first line names the service that keys are hashed with. An owner line follows when the service got another name, or when
+// the user or the headers became known, a gap line when some of what was written is gone. Version 1 had neither these nor made, sha, by and loss.
 const (
 	journalKind = "clinicaldoc-ingest"
 	fileVersion = 2
@@ -192,7 +192,11 @@ func appendNotice(to []byte, n notice) []byte {
 	if n.gap {
 		return append(to, " "+gapWord...)
 	}
-	return append(to, " "+ownerWord+" "+n.owner.Service+" user="+strconv.FormatInt(n.owner.UserID, 10)...)
+	to = append(to, " "+ownerWord+" "+n.owner.Service+" user="+strconv.FormatInt(n.owner.UserID, 10)...)
+	if n.owner.Headers != "" {
+		to = append(to, " headers="+n.owner.Headers...)
+	}
+	return to
 }
 
 // parseNotice reads what appendNotice wrote.
@@ -206,9 +210,10 @@ func parseNotice(text []byte) (n notice, ok bool) {
 	if !isOwner {
 		return n, false
 	}
-	service, user, _ := strings.Cut(string(owner), " user=")
+	service, members, _ := strings.Cut(string(owner), " user=")
+	user, headers, _ := strings.Cut(members, " headers=")
 	id, err := strconv.ParseInt(user, 10, 64)
-	n.owner = Owner{service, id}
+	n.owner = Owner{Service: service, UserID: id, Headers: headers}
 	return n, err == nil && parseTime(at, &n.at)
 }
 

@@ -144,7 +144,7 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 			j.sum, j.size, j.lines = l.sum, l.size, l.lines
 			return l, nil
 		case l.lines == 1:
-			j.origin, j.owner = l.header.Service, Owner{l.header.Service, l.header.UserID}
+			j.origin, j.owner = l.header.Service, ownerOf(l.header)
 		default:
 			if !j.takeLine(text, l.lines) {
 				l.lines--

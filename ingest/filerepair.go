@@ -131,7 +131,7 @@ func (j *FileJournal) rewrite(texts [][]byte) error {
 
 const renameChecks = 20
 
-// Rename takes the journal to another name of its service. Up to twenty of the newest notes that it knows of are read with the
+// Rename takes the journal to another name of its service, or to other headers of the client. Up to twenty of the newest notes that it knows of are read with the
 // client: all that are there must be the patients' that the journal says, and at least one must be there, unless it knows of
 // none. Otherwise it is [ErrOtherService], and for another user than the journal's [ErrOtherUser]; then nothing is changed.
 func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) error {
@@ -167,7 +167,7 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 		return fail("none of the journal's notes is there", ErrOtherService)
 	}
 	return j.exclusive(func() error {
-		if err := j.checkOwner(Owner{j.owner.Service, owner.UserID}); err != nil {
+		if err := j.checkOwner(Owner{Service: j.owner.Service, UserID: owner.UserID}); err != nil {
 			return err
 		}
 		owner.UserID = cmp.Or(owner.UserID, j.owner.UserID)

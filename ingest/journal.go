@@ -15,14 +15,15 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
 // Journal remembers what became of each recording, so that none becomes two notes. [FileJournal] serves one machine.
 //
 // A journal sees neither keys nor names nor patients, only hashes of them. Its methods are called by several goroutines.
 type Journal interface {
-	// Bind says whose recordings the journal holds, before anything else is asked of it. One that holds another service's
-	// refuses with [ErrOtherService], another user's with [ErrOtherUser].
+	// Bind says whose recordings the journal holds, before anything else is asked of it. One that holds another service's,
+	// or those of a client with other headers, refuses with [ErrOtherService], another user's with [ErrOtherUser].
 	Bind(ctx context.Context, owner Owner) (Binding, error)
 	// Claim takes a key for the caller alone, until Release. While another has it, it is [ErrTaken]. Where that takes a moment to
 	// be known, two may begin the same recording; then Save lets only one of them commit. What is known of the key being damaged
@@ -38,6 +39,10 @@ type Journal interface {
 type Owner struct {
 	Service string // as [ServiceName] gives it
 	UserID  int64  // 0: not known
+
+	// Headers identifies the headers that the client sends with every request ([clinicaldoc.WithHeaders]), as [OwnerOf] gives
+	// it. They may select a tenant. Empty: not known.
+	Headers string
 }
 
 // Binding is what a journal says of itself.
@@ -200,10 +205,10 @@ func (e Entry) has(id int64, created time.Time) bool {
 	return e.State == StateCreated && creates.NewRef(e.NoteID, e.NoteCreatedAt, "").Is(creates.NewRef(id, created, ""))
 }
 
-// OwnerOf is whose recordings a client uploads: its service, and the user whose token it has. A service that does not say who
+// OwnerOf is whose recordings a client uploads: its service, the user whose token it has, and its headers. A service that does not say who
 // that is leaves the user at 0; one that cannot be asked now, or refuses the token, is an error.
 func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
-	owner := Owner{Service: ServiceName(client.BaseURL())}
+	owner := Owner{Service: ServiceName(client.BaseURL()), Headers: fileheader.Fingerprint(client)}
 	user, err := client.Users.Me(ctx)
 	switch {
 	case err == nil:

@@ -585,3 +585,120 @@ func TestAJournalDoesNotGoToAnotherUser(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 2}, statuses(results))
 }
+
+// tenants returns a function that makes clients of one service, which has a tenant for each of the servers and knows it by a header.
+func tenants(servers map[string]*clinicaldoctest.Server) func(t *testing.T, tenant string) *clinicaldoc.Client {
+	transport := transportFunc(func(r *http.Request) (*http.Response, error) {
+		return servers[r.Header.Get("X-Tenant")].Transport().RoundTrip(r)
+	})
+	return func(t *testing.T, tenant string) *clinicaldoc.Client {
+		t.Helper()
+		options := []clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}), quick()}
+		if tenant != "" {
+			options = append(options, clinicaldoc.WithHeaders(http.Header{"X-Tenant": {tenant}}))
+		}
+		client, err := clinicaldoc.NewClient("https://api.clinicaldoc.test", servers[tenant].Token, options...)
+		require.NoError(t, err)
+		return client
+	}
+}
+
+// Two tenants of one service, each with its own user 1, get each their own notes: a journal belongs to one of them.
+func TestJournal_TenantsByHeader(t *testing.T) {
+	t.Parallel()
+	servers := map[string]*clinicaldoctest.Server{}
+	for _, tenant := range []string{"", "north", "south"} {
+		servers[tenant] = clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer servers[tenant].Close()
+	}
+	client := tenants(servers)
+	for _, tenant := range []string{"north", "south", ""} {
+		owner, err := ingest.OwnerOf(t.Context(), client(t, tenant))
+		require.NoError(t, err)
+		path := journalPath(t)
+		journal, err := ingest.BeginJournal(t.Context(), path, owner)
+		require.NoError(t, err)
+		results, err := collect(t.Context(), &ingest.Uploader{Client: client(t, tenant), Journal: journal}, recordings(0, 6))
+		require.NoError(t, err)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 6}, statuses(results), "tenant %q", tenant)
+		require.NoError(t, journal.Close())
+		kept, _, err := ingest.ReadJournal(t.Context(), path)
+		require.NoError(t, err)
+		assert.Equal(t, owner, kept)
+		for other := range servers {
+			journal, err := ingest.OpenJournal(t.Context(), path)
+			require.NoError(t, err)
+			results, err := collect(t.Context(), &ingest.Uploader{Client: client(t, other), Journal: journal}, recordings(0, 6))
+			switch {
+			case other == tenant:
+				require.NoError(t, err)
+				assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 6}, statuses(results))
+			default:
+				require.ErrorIs(t, err, ingest.ErrOtherService)
+				require.ErrorContains(t, err, "other headers")
+				assert.Empty(t, results)
+			}
+			require.NoError(t, journal.Close())
+		}
+	}
+	for tenant, srv := range servers {
+		assert.Len(t, srv.Notes(), 6, "tenant %q", tenant)
+	}
+}
+
+// A journal of the version before does not say which headers it was begun with: it belongs to the first ones that it is used with.
+func TestJournal_HeadersUnknown_BindsOnFirstUse(t *testing.T) {
+	t.Parallel()
+	servers := map[string]*clinicaldoctest.Server{}
+	for _, tenant := range []string{"", "north", "south"} {
+		servers[tenant] = clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer servers[tenant].Close()
+	}
+	client := tenants(servers)
+	path := journalPath(t)
+	before := ingest.Owner{Service: "https://api.clinicaldoc.test", UserID: 1}
+	journal, err := ingest.BeginJournal(t.Context(), path, before)
+	require.NoError(t, err)
+	bind := func(tenant string) error {
+		_, err := collect(t.Context(), &ingest.Uploader{Client: client(t, tenant), Journal: journal, Owner: before}, recordings(0, 1))
+		return err
+	}
+	require.NoError(t, bind(""))
+	assert.Len(t, servers[""].Notes(), 1)
+	require.NoError(t, bind("north"))
+	require.ErrorIs(t, bind("south"), ingest.ErrOtherService)
+	require.ErrorIs(t, bind(""), ingest.ErrOtherService)
+	require.NoError(t, journal.Close())
+	journal, err = ingest.OpenJournal(t.Context(), path)
+	require.NoError(t, err)
+	require.ErrorIs(t, bind("south"), ingest.ErrOtherService, "the file says so too")
+	require.NoError(t, bind("north"))
+	require.NoError(t, journal.Close())
+}
+
+// Headers that change without another tenant lock nobody out: Rename checks the journal's notes and takes the new headers.
+func TestRename_TakesOtherHeaders(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+	defer srv.Close()
+	other := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+	defer other.Close()
+	client := tenants(map[string]*clinicaldoctest.Server{"north": srv, "North": srv, "south": other})
+	owner, err := ingest.OwnerOf(t.Context(), client(t, "north"))
+	require.NoError(t, err)
+	journal, err := ingest.BeginJournal(t.Context(), journalPath(t), owner)
+	require.NoError(t, err)
+	upload := func(tenant string) ([]ingest.Result, error) {
+		return collect(t.Context(), &ingest.Uploader{Client: client(t, tenant), Journal: journal}, recordings(0, 3))
+	}
+	_, err = upload("north")
+	require.NoError(t, err)
+	_, err = upload("North")
+	require.ErrorIs(t, err, ingest.ErrOtherService)
+	require.ErrorIs(t, journal.Rename(t.Context(), client(t, "south")), ingest.ErrOtherService, "its notes are not there")
+	require.NoError(t, journal.Rename(t.Context(), client(t, "North")))
+	results, err := upload("North")
+	require.NoError(t, err)
+	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 3}, statuses(results))
+	require.NoError(t, journal.Close())
+}

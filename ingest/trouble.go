@@ -13,6 +13,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -183,6 +184,7 @@ func (r *run) identity() message {
 	if owner.Service == "" || r.owner.Service != "" {
 		owner, err = OwnerOf(r.ctx, r.uploader.Client)
 	}
+	owner.Headers = fileheader.Fingerprint(r.uploader.Client)
 	m := message{probed: true, contact: answered, err: err}
 	switch {
 	case err != nil:

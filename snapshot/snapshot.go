@@ -96,7 +96,7 @@ func Open(ctx context.Context, client *clinicaldoc.Client, path string, params c
 	if err != nil {
 		return nil, err
 	}
-	own := fileheader.Header{Kind: "clinicaldoc-snapshot", Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID}
+	own := fileheader.Header{Kind: "clinicaldoc-snapshot", Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID, Headers: fileheader.Fingerprint(client)}
 	s.fs, s.path, s.head = durable.From(ctx), path, fmt.Sprintf("%s\npatient %d\n", own, params.PatientID)
 	s.file, err = s.fs.Open(path, false)
 	if errors.Is(err, fs.ErrNotExist) {

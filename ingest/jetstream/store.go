@@ -425,7 +425,7 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 		if err := json.Unmarshal(entry.Value(), &h); err != nil || h.Format != format || h.ID != s.header.ID {
 			return ingest.Binding{}, errFormat
 		}
-		own := fileheader.Header{Kind: ownerKind, Version: format, Service: owner.Service, UserID: owner.UserID}
+		own := fileheader.Header{Kind: ownerKind, Version: format, Service: owner.Service, UserID: owner.UserID, Headers: owner.Headers}
 		if h.Owner != "" {
 			bound, err := fileheader.Parse(ownerKind, h.Owner)
 			if err == nil {
@@ -434,10 +434,12 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 			if err != nil {
 				return ingest.Binding{}, fail("the fleet "+s.name+" is not this worker's: "+err.Error(), err)
 			}
-			if bound.UserID != 0 || own.UserID == 0 {
+			if !own.Completes(bound) {
 				return ingest.Binding{Origin: bound.Service, Gaps: h.Gaps}, nil
 			}
-			own.Service = bound.Service // now its user is known too
+			own.Service = bound.Service // now its user or its headers are known too
+			own.UserID = cmp.Or(bound.UserID, own.UserID)
+			own.Headers = cmp.Or(bound.Headers, own.Headers)
 		}
 		h.Owner = own.String()
 		value, err := json.Marshal(h)

@@ -416,6 +416,33 @@ func TestAFleetBelongsToOneServiceAndUser(t *testing.T) {
 	assert.Less(t, time.Since(begun), defaultPatience, "a refusal is not waited for")
 }
 
+// A client's headers may select a tenant, so a fleet belongs to those that it was first used with.
+func TestFleet_BelongsToTheHeadersOfItsClients(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	bind := func(fleet string, owner ingest.Owner) error {
+		_, err := openFleet(t, connect(t, s), Params{Name: fleet}).Journal().Bind(t.Context(), owner)
+		return err
+	}
+	plain := ingest.Owner{Service: service, UserID: 17, Headers: "none"}
+	north := ingest.Owner{Service: service, UserID: 17, Headers: "0123456789abcdef"}
+	south := ingest.Owner{Service: service, UserID: 17, Headers: "fedcba9876543210"}
+	require.NoError(t, bind("tenant", north))
+	require.NoError(t, bind("tenant", north))
+	require.ErrorIs(t, bind("tenant", south), ingest.ErrOtherService)
+	require.ErrorIs(t, bind("tenant", plain), ingest.ErrOtherService)
+
+	require.NoError(t, bind("without", plain))
+	require.ErrorIs(t, bind("without", north), ingest.ErrOtherService)
+
+	earlier := ingest.Owner{Service: service, UserID: 17} // as the version before wrote it
+	require.NoError(t, bind("earlier", earlier))
+	require.NoError(t, bind("earlier", plain))
+	require.NoError(t, bind("earlier", ingest.Owner{Service: service, Headers: north.Headers}), "its user stays known")
+	require.ErrorIs(t, bind("earlier", south), ingest.ErrOtherService)
+	require.ErrorIs(t, bind("earlier", ingest.Owner{Service: service, UserID: 18, Headers: north.Headers}), ingest.ErrOtherUser)
+}
+
 // A bucket that is deleted between two runs stops the second one: nothing is uploaded twice.
 func TestADeletedBucketDoublesNothing(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@
 package fileheader
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -24,19 +25,32 @@ type Header struct {
 	Version int    // of its format, from 1 on
 	Service string // its name as [exchange.Service] gives it
 	UserID  int64  // who made it; 0: not known
+	Headers string // what [Fingerprint] returned for the client that made it; empty: not known
 }
+
+// NoHeaders is the [Fingerprint] of a client without headers of its own.
+const NoHeaders = "none"
 
 // HeadersOf returns a fingerprint of the headers that a *clinicaldoc.Client sends with every request, which may select a tenant.
 // It is empty if there are none, and does not count headers that name a single request. Package clinicaldoc sets it.
 var HeadersOf func(client any) string
 
-const userMember = "user="
+// Fingerprint returns what tells the headers of one *clinicaldoc.Client from those of another. It is never empty.
+func Fingerprint(client any) string { return cmp.Or(HeadersOf(client), NoHeaders) }
 
-// String returns the line, without a newline: kind, version, service and, if it is known, the user.
+const (
+	userMember    = "user="
+	headersMember = "headers="
+)
+
+// String returns the line, without a newline: kind, version, service and, if they are known, the user and the headers.
 func (h Header) String() string {
 	line := h.Kind + " " + strconv.Itoa(h.Version) + " " + h.Service
 	if h.UserID != 0 {
 		line += " " + userMember + strconv.FormatInt(h.UserID, 10)
+	}
+	if h.Headers != "" {
+		line += " " + headersMember + h.Headers
 	}
 	return line
 }
@@ -60,12 +74,15 @@ func Parse(kind, line string) (Header, error) {
 		if id, ok := strings.CutPrefix(word, userMember); ok {
 			h.UserID, _ = strconv.ParseInt(id, 10, 64)
 		}
+		if headers, ok := strings.CutPrefix(word, headersMember); ok {
+			h.Headers = headers
+		}
 	}
 	return h, nil
 }
 
 // Check refuses to continue what has this header, for a program that writes the header own. Earlier versions can be read; who
-// calls it refuses those that it cannot. A user that either side does not know is no reason.
+// calls it refuses those that it cannot. A user, or headers, that either side does not know are not a reason.
 func (h Header) Check(own Header) error {
 	switch {
 	case h.Kind != own.Kind || h.Version < 1 || h.Version <= own.Version && h.Service == "":
@@ -76,6 +93,16 @@ func (h Header) Check(own Header) error {
 		return redact.Fail("it belongs to "+h.Service+", and this is "+own.Service, ErrOtherService)
 	case h.UserID != 0 && own.UserID != 0 && h.UserID != own.UserID:
 		return redact.Fail("it belongs to user "+strconv.FormatInt(h.UserID, 10)+", and this is user "+strconv.FormatInt(own.UserID, 10), ErrOtherUser)
+	case h.Headers != "" && own.Headers != "" && h.Headers != own.Headers:
+		return redact.Fail("it was begun with other headers of the client, which may select another tenant", ErrOtherService)
 	}
 	return nil
+}
+
+// Completes reports whether h knows the user or the headers, and bound, which may be continued by h, does not. A client without
+// headers does not count as such: it changes nothing that an earlier version wrote.
+func (h Header) Completes(bound Header) bool {
+	user := h.UserID != 0 && bound.UserID == 0
+	headers := h.Headers != "" && h.Headers != NoHeaders && bound.Headers == ""
+	return user || headers
 }

@@ -14,6 +14,7 @@ func TestAHeaderIsReadBack(t *testing.T) {
 	for _, h := range []fileheader.Header{
 		{Kind: "clinicaldoc-ingest", Version: 2, Service: "https://api.example.test/a", UserID: 17},
 		{Kind: "clinicaldoc-ingest", Version: 1, Service: "https://api.example.test"},
+		{Kind: "clinicaldoc-ingest", Version: 2, Service: "https://api.example.test", UserID: 17, Headers: "0a1b"},
 	} {
 		got, err := fileheader.Parse("clinicaldoc-ingest", h.String())
 		require.NoError(t, err)
@@ -34,7 +35,7 @@ func TestAHeaderIsReadBack(t *testing.T) {
 
 func TestWhatIsContinued(t *testing.T) {
 	t.Parallel()
-	own := fileheader.Header{Kind: "k", Version: 2, Service: "http://localhost:8790", UserID: 17}
+	own := fileheader.Header{Kind: "k", Version: 2, Service: "http://localhost:8790", UserID: 17, Headers: "0a1b"}
 	for name, c := range map[string]struct {
 		change func(*fileheader.Header)
 		want   error
@@ -43,6 +44,9 @@ func TestWhatIsContinued(t *testing.T) {
 		"another spelling":   {func(h *fileheader.Header) { h.Service = "HTTP://127.0.0.1:8790/" }, nil},
 		"the version before": {func(h *fileheader.Header) { h.Version = 1 }, nil},
 		"no user known":      {func(h *fileheader.Header) { h.UserID = 0 }, nil},
+		"headers not known":  {func(h *fileheader.Header) { h.Headers = "" }, nil},
+		"other headers":      {func(h *fileheader.Header) { h.Headers = "2c3d" }, fileheader.ErrOtherService},
+		"no headers":         {func(h *fileheader.Header) { h.Headers = fileheader.NoHeaders }, fileheader.ErrOtherService},
 		"another user":       {func(h *fileheader.Header) { h.UserID = 18 }, fileheader.ErrOtherUser},
 		"another service":    {func(h *fileheader.Header) { h.Service = "http://localhost:8791" }, fileheader.ErrOtherService},
 		"another scheme":     {func(h *fileheader.Header) { h.Service = "https://localhost:8790" }, fileheader.ErrOtherService},
@@ -68,5 +72,16 @@ func TestWhatIsContinued(t *testing.T) {
 	require.EqualError(t, stored.Check(own), "it belongs to http://localhost:8791, and this is http://localhost:8790")
 	unknown := own
 	unknown.UserID = 0
+	unknown.Headers = ""
 	assert.NoError(t, own.Check(unknown))
+}
+
+func TestHeader_Completes(t *testing.T) {
+	t.Parallel()
+	earlier := fileheader.Header{UserID: 17}
+	assert.True(t, fileheader.Header{UserID: 17}.Completes(fileheader.Header{}))
+	assert.True(t, fileheader.Header{Headers: "0a1b"}.Completes(earlier))
+	assert.False(t, fileheader.Header{UserID: 17, Headers: fileheader.NoHeaders}.Completes(earlier))
+	assert.False(t, fileheader.Header{UserID: 17}.Completes(earlier))
+	assert.False(t, fileheader.Header{UserID: 17, Headers: "0a1b"}.Completes(fileheader.Header{UserID: 17, Headers: "0a1b"}))
 }

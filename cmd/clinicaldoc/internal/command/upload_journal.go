@@ -18,6 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
 // envNATS names a NATS server, where its URL holds a password.
@@ -143,7 +144,8 @@ func (o *uploadOptions) openJournal(ctx context.Context, baseURL string, userID 
 	if !o.begin {
 		return nil, &refusedError{"there is no journal of this user's uploads to this service in " + o.journal + ": nothing was sent", "if there was one, put it back or name it with --journal; if nothing was uploaded yet, add --begin, once"}
 	}
-	return ingest.BeginJournal(ctx, o.journal, ingest.Owner{Service: ingest.ServiceName(baseURL), UserID: userID})
+	owner := ingest.Owner{Service: ingest.ServiceName(baseURL), UserID: userID, Headers: fileheader.NoHeaders}
+	return ingest.BeginJournal(ctx, o.journal, owner)
 }
 
 // connect finds the fleet of one user of one service. Close the connection after use.
