@@ -146,7 +146,7 @@ func (f *front) serve(raw net.Conn) {
 // next reads a request's header.
 func (s *strike) next() bool {
 	request, err := http.ReadRequest(s.in)
-	if err != nil {
+	if err != nil || !s.front.world.isOwn(s.conn) {
 		return false
 	}
 	w := s.front.world

@@ -69,7 +69,8 @@ type world struct {
 	passed   int // requests to the target before the fault
 	struck   int
 	dials    int
-	strayed  bool // one of them to the other origin; what comes there may be of another process that had the port before
+	dialed   map[string]bool // own addresses of the cell's connections
+	strayed  bool            // one of them to the other origin; what comes there may be of another process that had the port before
 	attempts []clinicaldoc.Attempt
 	log      bytes.Buffer
 	pending  func() // carried out late
@@ -78,7 +79,7 @@ type world struct {
 
 func newWorld(t *testing.T, f fault, op operation) *world {
 	t.Helper()
-	w := &world{setting: f.setting, fault: f, op: op, over: make(chan struct{})}
+	w := &world{setting: f.setting, fault: f, op: op, over: make(chan struct{}), dialed: map[string]bool{}}
 	if w.policy == (clinicaldoc.RetryPolicy{}) {
 		w.policy = quickly
 	}
@@ -174,6 +175,11 @@ func (w *world) dial(ctx context.Context, network, address string) (net.Conn, er
 	w.strayed = w.strayed || address == w.elsewhere.listener.Addr().String()
 	w.mu.Unlock()
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		w.mu.Lock()
+		w.dialed[conn.LocalAddr().String()] = true
+		w.mu.Unlock()
+	}
 	if tcp, is := conn.(*net.TCPConn); is && err == nil {
 		_, _ = tcp.SetWriteBuffer(socketBuffer), tcp.SetReadBuffer(socketBuffer)
 	}
@@ -302,6 +308,13 @@ func (w *world) received() int64 {
 		}
 	}
 	return most
+}
+
+// isOwn reports whether the connection is the cell's own. Another process may still reach for a port that it knew before.
+func (w *world) isOwn(conn net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dialed[conn.RemoteAddr().String()]
 }
 
 func (w *world) connections() int {
