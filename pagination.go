@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/go-querystring/query"
 
@@ -102,8 +101,8 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 		found = true
 		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
 	}
-	member := func(d *jsonscan.Decoder, key, path string) {
-		if described := page.fillMeta(path, d); !described {
+	member := func(d *jsonscan.Decoder, group, key string) {
+		if described := page.fillMeta(group, key, d); !described {
 			others = tolerant.AppendMember(others, d, key)
 		}
 	}
@@ -113,7 +112,7 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 			return
 		}
 		for key := range d.Fields() {
-			name := string(key)
+			name := pageMember(key)
 			kind := d.Kind()
 			grouped := name == metaMember || name == linksMember
 			switch {
@@ -121,12 +120,11 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 				rows(d)
 			case grouped && kind == jsonscan.Object:
 				for key := range d.Fields() {
-					inner := string(key)
-					member(d, inner, strings.TrimPrefix(name+"."+inner, metaMember+"."))
+					member(d, name, pageMember(key))
 				}
 			case grouped && tolerant.Empty(d):
 			default:
-				member(d, name, name)
+				member(d, "", name)
 			}
 		}
 		tolerant.KeepMembers(d, &page.Meta.Extra.raw, others)
@@ -141,9 +139,30 @@ func decodePage[T any](response []byte, own string, names QueryNames, size int, 
 // The objects of a page that are about it.
 const metaMember, linksMember = "meta", "links"
 
-// fillMeta reads one field of the meta data, and reports whether all that it says is in a field of Meta. Whatever is
+// pageMembers are the usual members of a page's objects.
+var pageMembers = [...]string{
+	"data", metaMember, linksMember, "current_page", "last_page", "per_page", "total", "from", "to", "path",
+	"next_cursor", "prev_cursor", "next_page_url", "prev_page_url", "first", "last", "prev", nextMember,
+}
+
+const nextMember = "next" // of links
+
+// pageMember is the key as a text, which costs no allocation for the usual members.
+func pageMember(key []byte) string {
+	for _, name := range pageMembers {
+		if string(key) == name {
+			return name
+		}
+	}
+	return string(key)
+}
+
+// fillMeta reads one field of the meta data, which is in the group of that name, and reports whether all that it says is in a field of Meta. Whatever is
 // not of the expected kind counts as absent.
-func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) (described bool) {
+func (p *Page[T]) fillMeta(group, key string, d *jsonscan.Decoder) (described bool) {
+	if isLink := group == linksMember; isLink != (key == nextMember) {
+		return false
+	}
 	switch key {
 	case "current_page":
 		return fillNumber(&p.Meta.CurrentPage, d)
@@ -156,7 +175,7 @@ func (p *Page[T]) fillMeta(key string, d *jsonscan.Decoder) (described bool) {
 	case "next_cursor":
 		p.saysIfMore = true
 		return fillText(&p.Meta.NextCursor, d)
-	case "next_page_url", linksMember + ".next":
+	case "next_page_url", nextMember:
 		p.saysIfMore = true
 		isNull := d.Kind() == jsonscan.Null // HasNext says it
 		fillText(&p.nextURL, d)
