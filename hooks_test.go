@@ -1566,6 +1566,30 @@ func TestNothingIsWrittenToTheStandardStreams(t *testing.T) {
 	assert.Contains(t, stdout.String(), "PASS")
 }
 
+// LogValue belongs to values: with a pointer's method, a handler would encode a value completely. The price is that a nil
+// pointer is logged as a panic that slog recovers, without data.
+func TestLogValue_ValuesPointersAndNil(t *testing.T) {
+	t.Parallel()
+	note := clinicaldoc.ProgressNote{ID: 9, Name: canary, Analysis: canary}
+	address := clinicaldoc.AudioURL{URL: "https://storage.clinic.test/" + canary}
+	for _, handler := range []func(io.Writer) slog.Handler{
+		func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) },
+		func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
+	} {
+		for _, value := range []any{note, &note, address, &address} {
+			var log bytes.Buffer
+			slog.New(handler(&log)).Info("read", "value", value)
+			assert.NotContains(t, log.String(), canary)
+			assert.NotContains(t, log.String(), "panicked")
+		}
+		for _, value := range []any{(*clinicaldoc.ProgressNote)(nil), (*clinicaldoc.AudioURL)(nil)} {
+			var log bytes.Buffer
+			slog.New(handler(&log)).Info("read", "value", value)
+			assert.Contains(t, log.String(), "LogValue panicked")
+		}
+	}
+}
+
 // saysItself lists the types that fmt may print field by field, with the only fields they may have.
 var saysItself = map[string][]string{
 	"Attempt": {

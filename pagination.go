@@ -200,13 +200,22 @@ func fillText(to *string, d *jsonscan.Decoder) (ok bool) {
 
 // findNext finds out whether a page follows. Of the service's own link only the cursor's value is taken, never the address.
 func (p *Page[T]) findNext(names QueryNames) {
-	if link, err := url.Parse(p.nextURL); err == nil && p.Meta.NextCursor == "" {
-		p.Meta.NextCursor = link.Query().Get(names.Cursor)
+	if p.nextURL != "" && p.Meta.NextCursor == "" {
+		p.Meta.NextCursor = cursorIn(p.nextURL, names.Cursor)
 	}
 	p.more = p.Meta.NextCursor != "" || p.nextURL != "" || !p.saysIfMore && len(p.Items) > 0
 	if p.Meta.NextCursor == "" && p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0 {
 		p.saysIfMore, p.more = true, p.Meta.CurrentPage < p.Meta.LastPage
 	}
+}
+
+// cursorIn is the value of the query parameter of that name, empty if there is none.
+func cursorIn(link, name string) string {
+	parsed, err := url.Parse(link)
+	if err != nil {
+		return ""
+	}
+	return parsed.Query().Get(name)
 }
 
 // LogValue lists what may be logged of the page: how many rows it has and where it stands.
