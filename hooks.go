@@ -382,7 +382,7 @@ func (s *scope) ended(ctx context.Context, report Attempt) {
 		if report.RateLimitWait > 0 {
 			message = "clinicaldoc attempt: waiting for the service's rate limit"
 		}
-		logger.LogAttrs(ctx, level, message, report.LogValue().Group()...)
+		logger.LogAttrs(ctx, level, message, report.LogValue().Group()...) //nolint:sloglint // one of two constants
 	}
 }
 

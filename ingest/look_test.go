@@ -609,7 +609,7 @@ func TestJournal_TenantsByHeader(t *testing.T) {
 	servers := map[string]*clinicaldoctest.Server{}
 	for _, tenant := range []string{"", "north", "south"} {
 		servers[tenant] = clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer servers[tenant].Close()
+		t.Cleanup(servers[tenant].Close)
 	}
 	client := tenants(servers)
 	for _, tenant := range []string{"north", "south", ""} {
@@ -629,11 +629,10 @@ func TestJournal_TenantsByHeader(t *testing.T) {
 			journal, err := ingest.OpenJournal(t.Context(), path)
 			require.NoError(t, err)
 			results, err := collect(t.Context(), &ingest.Uploader{Client: client(t, other), Journal: journal}, recordings(0, 6))
-			switch {
-			case other == tenant:
+			if other == tenant {
 				require.NoError(t, err)
 				assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 6}, statuses(results))
-			default:
+			} else {
 				require.ErrorIs(t, err, ingest.ErrOtherService)
 				require.ErrorContains(t, err, "other headers")
 				assert.Empty(t, results)
@@ -652,7 +651,7 @@ func TestJournal_HeadersUnknown_BindsOnFirstUse(t *testing.T) {
 	servers := map[string]*clinicaldoctest.Server{}
 	for _, tenant := range []string{"", "north", "south"} {
 		servers[tenant] = clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer servers[tenant].Close()
+		t.Cleanup(servers[tenant].Close)
 	}
 	client := tenants(servers)
 	path := journalPath(t)

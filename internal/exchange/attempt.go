@@ -24,7 +24,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 		a.Duration = time.Since(a.Started)
 		c.Caller.End(a.ctx, a)
 	}()
-	defer c.leave(a)
+	defer c.leave(ctx, a)
 	resp := c.attempt(ctx, req, a)
 	a.Limited = c.limitedFor(a)
 	if a.Step != None {
@@ -49,13 +49,13 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // leave tells the Gate that an attempt which passed it is over, also if a panic ended it.
-func (c *call) leave(a *Attempt) {
+func (c *call) leave(ctx context.Context, a *Attempt) {
 	if !a.passed {
 		return
 	}
 	c.Peer.Gate.Leave(a.Started, a.Header, a.Limited)
 	if a.Limited > 0 {
-		reportLimit(c.request.Context(), a.Limited)
+		reportLimit(ctx, a.Limited)
 	}
 }
 
