@@ -80,7 +80,7 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	state.Once = c.Effect == Creates
 	state.BeforeCommit = c.BeforeCommit
 	state.Multiplexed = c.Peer.multiplexes.Load()
-	state.Single = c.Peer.single.Load()
+	state.Single = &c.Peer.single
 	a.Started = time.Now()
 	out.target = *req.URL
 	out.target.Path, out.target.RawQuery = req.URL.Path+c.Path, cmp.Or(c.Query, req.URL.RawQuery)

@@ -42,7 +42,8 @@ type SendState struct {
 	BeforeCommit func(context.Context) error
 	Once         bool // the request must not reach the server twice
 	Multiplexed  bool // the server speaks HTTP/2 or later
-	Single       bool // the server was seen to speak HTTP/1
+	// Single is set once the server was seen to speak HTTP/1, also while this attempt waits for a connection.
+	Single *atomic.Bool
 
 	traced       atomic.Bool              // trace: a connection is wanted; Conclude, BytesSent: else the transport reports nothing
 	wroteHeaders atomic.Bool              // trace: at least into a buffer; Conclude, BytesSent, getConn
@@ -236,7 +237,7 @@ func (s *SendState) exclusive(conn net.Conn) bool {
 	if _, secured := conn.(*tls.Conn); secured {
 		return !s.shares(conn)
 	}
-	return s.Single && !s.shares(conn)
+	return s.Single != nil && s.Single.Load() && !s.shares(conn)
 }
 
 // isDatagram reports whether the connection is HTTP/3's, which only names the peer and panics if it is used.
