@@ -184,14 +184,27 @@ func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
 	return nil
 }
 
-// respect takes in how long the service wants callers to wait for the next request: as Retry-After says, or until a used-up
-// limit is reset.
+// respect pauses as long as the service asks for: by Retry-After, or until an exhausted limit is reset.
 func (s *waiter) respect() {
-	now, header := time.Now(), s.latest.Header
+	now := time.Now()
+	header := s.latest.Header
 	s.schedule.Respect(exchange.RetryAfter(header, now))
-	if reset := s.latest.RateLimit.Reset; rateLimitRemaining(header) == 0 && !reset.IsZero() {
-		s.schedule.Respect(reset.Sub(exchange.ServerTime(header, now)))
+	exhausted := rateLimitRemaining(header) == 0
+	if reset := s.latest.RateLimit.Reset; exhausted && !reset.IsZero() {
+		s.schedule.Respect(untilReset(reset, exchange.ServerTime(header, now), now))
 	}
+}
+
+// untilReset is how long it takes until a limit is reset: by the service's clock or by ours, whichever is sooner. Behind
+// a cache, the service's may stand still, so that the reset never comes. If the reset has passed by our clock, ours is
+// wrong.
+func untilReset(reset, serviceTime, now time.Time) time.Duration {
+	byService := reset.Sub(serviceTime)
+	byOurs := reset.Sub(now)
+	if byOurs <= 0 {
+		return byService
+	}
+	return min(byService, byOurs)
 }
 
 // mayPass reports whether a read that failed may succeed later: where the retries within a call say so, and where a proxy may

@@ -186,6 +186,16 @@ func TestWaitRespectsWhatTheServiceAsksFor(t *testing.T) {
 			date := time.Now().Add(10 * time.Hour).UTC().Format(http.TimeFormat)
 			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(10*time.Hour+40*time.Second), "Date", date)
 		}, 40 * time.Second, 40 * time.Second},
+		"by our clock where the service's stands still": {func(r *http.Request) *reply {
+			date := time.Now().Add(-50 * time.Minute).UTC().Format(http.TimeFormat)
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1),
+				"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second), "Date", date)
+		}, 40 * time.Second, 40 * time.Second},
+		"by the service's clock where ours is ahead": {func(r *http.Request) *reply {
+			date := time.Now().Add(-50 * time.Minute).UTC().Format(http.TimeFormat)
+			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1),
+				"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second-50*time.Minute), "Date", date)
+		}, 40 * time.Second, 40 * time.Second},
 		"a reset in milliseconds": {func(r *http.Request) *reply {
 			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second)+"000")
 		}, 40 * time.Second, 40 * time.Second},
