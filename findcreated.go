@@ -29,7 +29,7 @@ var findCreated = &operation{"Notes.FindCreated", http.MethodGet, "/v1/progress-
 const (
 	defaultSettle   = 10 * time.Minute
 	maxOverdue      = 30 * time.Minute // after which a search that could have been decided ends
-	minLookPause    = 2 * time.Second
+	minLookPause    = 4 * time.Second
 	maxLookPause    = 2 * time.Minute
 	maxLatePause    = 4 * time.Minute // after many requests, or when only recordings are waited for
 	slowRequests    = 40              // after each of which pauses may be two minutes longer

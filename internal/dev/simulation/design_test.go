@@ -298,6 +298,9 @@ func (w design) kind() string {
 	return w.focus.String()
 }
 
+// misnamed reports whether programs ask with parameters that the service does not know.
+func (w design) misnamed() bool { return w.strange && !w.assumes }
+
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
 // between two that are ready is a coin that nobody can load.
 func (w design) exact() bool { return !w.ingest && !w.prefetch && w.protocol != http2 }
@@ -310,7 +313,7 @@ func (w design) tellsDeletions() bool {
 // tellsEnd reports whether a list can be shown to be whole: one that comes at once only by its other order.
 func (w design) tellsEnd() bool {
 	shown := !w.unsorted && w.variant.Times == clinicaldoctest.TimeMicroseconds
-	return !w.strange && !w.countsDeleted && (w.variant.Pagination != clinicaldoctest.PaginationNone || shown)
+	return !w.misnamed() && !w.countsDeleted && (w.variant.Pagination != clinicaldoctest.PaginationNone || shown)
 }
 
 // tellsTotals reports whether that is by their number, which a birth makes up for.

@@ -94,7 +94,7 @@ func (p *program) newClient() *clinicaldoc.Client {
 				}
 			},
 		}),
-		clinicaldoc.WithAssumptions(p.assumptions()))
+		clinicaldoc.WithAssumptions(p.assumptions()), clinicaldoc.WithQueryNames(p.queryNames()))
 	if err != nil {
 		panic(err)
 	}
@@ -109,6 +109,15 @@ func (p *program) assumptions() clinicaldoc.Assumptions {
 	return clinicaldoc.Assumptions{
 		RecordingsUnchanged: p.world.design.recordingsUnchanged(), NamesUnchanged: p.world.design.namesUnchanged(),
 	}
+}
+
+// queryNames is what the program states about the list's parameters. Who states what holds of a service knows them.
+func (p *program) queryNames() clinicaldoc.QueryNames {
+	if !p.world.design.assumes {
+		return clinicaldoc.QueryNames{}
+	}
+	names := p.world.design.variant.Query
+	return clinicaldoc.QueryNames{PerPage: names.PerPage, Sort: names.Sort, Page: names.Page}
 }
 
 func (p *program) live(ctx context.Context) {

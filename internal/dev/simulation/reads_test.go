@@ -190,7 +190,7 @@ func (w design) listCosts(rows int, params clinicaldoc.ListNotesParams) (page, r
 	page = max((rows+params.PerPage-1)/params.PerPage, 1)
 	extra := 0
 	switch {
-	case w.strange, w.variant.Pagination == clinicaldoctest.PaginationNone:
+	case w.misnamed(), w.variant.Pagination == clinicaldoctest.PaginationNone:
 		page, extra = 2, 3
 	case w.variant.Pagination == clinicaldoctest.PaginationBare:
 		page, extra = page+1, 1

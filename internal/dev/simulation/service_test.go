@@ -343,7 +343,7 @@ func (s *service) isOf(id int64, fingerprint, name, actor string, since time.Tim
 	s.mu.Lock()
 	had := slices.ContainsFunc(s.former, func(f *fact) bool { return f.id == id && f.isOthers(fingerprint, actor) && f.died().After(since) })
 	s.mu.Unlock()
-	others := (had || f != nil && f.isOthers(fingerprint, actor)) && (own == nil || !own.died().IsZero() || s.world.design.strange)
+	others := (had || f != nil && f.isOthers(fingerprint, actor)) && (own == nil || !own.died().IsZero() || s.world.design.misnamed())
 	if others {
 		s.world.count("reached: the same recording by others", 1)
 	}
