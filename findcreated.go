@@ -29,10 +29,10 @@ var findCreated = &operation{"Notes.FindCreated", http.MethodGet, "/v1/progress-
 const (
 	defaultSettle   = 10 * time.Minute
 	maxOverdue      = 30 * time.Minute // after which a search that could have been decided ends
-	minLookPause    = 4 * time.Second
+	minLookPause    = 5 * time.Second
 	maxLookPause    = 2 * time.Minute
-	maxLatePause    = 4 * time.Minute // after many requests, or when only recordings are waited for
-	slowRequests    = 40              // after each of which pauses may be two minutes longer
+	maxLatePause    = 5 * time.Minute // after many requests, or when only recordings are waited for
+	slowRequests    = 20              // after each of which pauses may be two minutes longer
 	maxRequests     = 180             // without those to storage
 	maxFailedLooks  = 10              // in a row
 	maxSearchedRows = 5000            // of one list
