@@ -1,18 +1,18 @@
 package list
 
-// Step says how to go on after a page, or why that would not show the list to be whole.
+// Step is how to continue after a page, or why the list cannot be shown to be complete.
 type Step string
 
-// The steps. All but Back use the page's rows.
+// The steps. All except Back use the rows of the page.
 const (
 	Next  Step = "read the page after it"
-	Last  Step = "this walk is at its end" // Finish says what that means
-	Back  Step = "leave its rows and read the page before it again: rows may have moved there unseen"
+	Last  Step = "this walk is at its end" // Finish decides what that means
+	Back  Step = "ignore its rows and read the page before it again: rows may have moved there unseen"
 	Check Step = "it only repeats rows and nothing is known: find out in another way whether more exist"
 	Again Step = "walk once more from the start"
 	Whole Step = "all rows were seen"
 
-	// The list cannot be shown to be whole.
+	// The list cannot be shown to be complete.
 
 	NoProgress  Step = "page after page brings no new row"
 	BeforeStart Step = "so many rows were deleted that some may stand before the page it began with"
@@ -25,13 +25,13 @@ const (
 // Observation is what a page shows, compared with the pages before it.
 type Observation struct {
 	Page
-	Gap    bool // rows that were not seen may lie between what was seen and this page
+	Gap    bool // unseen rows may lie between this page and those before it
 	Before bool // the page before it belongs to the walk
 	New    bool // it has a row that this walk has not seen
-	Stale  bool // without a new row it is one page too many of that kind
+	Stale  bool // if it has no new row, too many pages in a row had none
 }
 
-// Decide turns what a page shows into the next step.
+// Decide returns the next step after a page.
 func Decide(o Observation) Step {
 	switch {
 	case o.Gap && o.Before:
@@ -40,10 +40,19 @@ func Decide(o Observation) Step {
 		return BeforeStart
 	case !o.More:
 		return Last
-	case !o.SaysIfMore && !o.New && o.Number != 1: // which may be the first once more, to learn whether pages are counted from 0
+	case o.repeats():
 		return Check
-	case o.Stuck, o.Stale && !o.New:
+	case o.Stuck:
+		return NoProgress
+	case o.Stale && !o.New:
 		return NoProgress
 	}
 	return Next
+}
+
+// repeats reports whether the page has no new row and the service does not report whether more follow. Page 1 may be
+// the first page once more, requested to learn whether the service counts pages from 0.
+func (o Observation) repeats() bool {
+	mayBeFirstAgain := o.Number == 1
+	return !o.SaysIfMore && !o.New && !mayBeFirstAgain
 }

@@ -2,8 +2,8 @@ package list
 
 import "slices"
 
-// IDSet is a set of ids. Those of a list lie close together, so it keeps their low bits, sorted, under their high bits: about
-// three bytes for an id, where a map takes 36. The zero value is empty and ready to use.
+// IDSet is a set of ids. The ids of a list lie close together, so the set stores their low bits, sorted, under their
+// high bits: about three bytes for an id, where a map takes 36. The zero value is an empty set.
 type IDSet struct {
 	low   map[int64][]uint16
 	count int
@@ -11,9 +11,10 @@ type IDSet struct {
 
 const lowBits = 12 // so that an insertion moves few of them
 
-// Add puts id into the set and reports whether it was new.
+// Add adds id to the set and reports whether it was new.
 func (s *IDSet) Add(id int64) bool {
-	high, low := id>>lowBits, uint16(id&(1<<lowBits-1))
+	high := id >> lowBits
+	low := uint16(id & (1<<lowBits - 1))
 	at, found := slices.BinarySearch(s.low[high], low)
 	if found {
 		return false
@@ -32,5 +33,15 @@ func (s *IDSet) Has(id int64) bool {
 	return found
 }
 
-// Len returns how many ids the set has.
+// HasAll reports whether all ids are in the set.
+func (s *IDSet) HasAll(ids []int64) bool {
+	for _, id := range ids {
+		if !s.Has(id) {
+			return false
+		}
+	}
+	return true
+}
+
+// Len returns the number of ids in the set.
 func (s *IDSet) Len() int { return s.count }

@@ -7,18 +7,18 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-// Line fetches values ahead of a reader. It belongs to the reader's goroutine; a panic of a fetch comes out there.
+// Line fetches values ahead of a reader. It must be used by one goroutine. If a fetch panics, Get panics.
 type Line[P comparable, V any] struct {
 	ctx   context.Context
-	depth int // how many values may be under way ahead, or wait to be read
+	depth int // how many values may be fetched ahead
 	fetch func(ctx context.Context, at P) (V, error)
-	next  func(P) (P, bool) // gives the position after another as long as it is known to exist
+	next  func(P) (P, bool) // returns the position after another if it is known to exist
 
-	last    P // the position that was begun last
+	last    P // the position whose fetch began last
 	pending []*future[P, V]
 }
 
-// future is a value to come.
+// future is a value that is being fetched.
 type future[P comparable, V any] struct {
 	at     P
 	ctx    context.Context // ended by a failure
@@ -28,8 +28,8 @@ type future[P comparable, V any] struct {
 	err    error
 }
 
-// Get reads the value at a position. If it is not the one that follows in the line, the line is given up and starts there, with a
-// fetch in the reader's goroutine.
+// Get returns the value at a position. If it is not the next one that was fetched ahead, what was fetched ahead is
+// discarded, and Get fetches the value itself.
 func (l *Line[P, V]) Get(at P) (V, error) {
 	if len(l.pending) == 0 || l.pending[0].at != at {
 		l.Stop()
@@ -43,26 +43,41 @@ func (l *Line[P, V]) Get(at P) (V, error) {
 	return f.value, f.err
 }
 
-// LookAhead begins to fetch what follows, as far as next knows of it and the depth allows. After a failure nothing is of use.
+// LookAhead begins to fetch the values that follow, as far as next and the depth allow. After a failure it fetches
+// nothing.
 func (l *Line[P, V]) LookAhead() {
-	failed := func(f *future[P, V]) bool { return f.ctx.Err() != nil }
-	for len(l.pending) < l.depth && !slices.ContainsFunc(l.pending, failed) {
+	for len(l.pending) < l.depth {
+		if l.failed() {
+			return
+		}
 		at, ok := l.next(l.last)
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithCancel(l.ctx)
-		f := &future[P, V]{at: at, ctx: ctx, cancel: cancel}
-		f.work = exchange.GoGuarded(func() {
-			if f.value, f.err = l.fetch(f.ctx, at); f.err != nil {
-				cancel()
-			}
-		})
-		l.pending, l.last = append(l.pending, f), at
+		l.pending = append(l.pending, l.begin(at))
+		l.last = at
 	}
 }
 
-// Stop gives up what was not read and returns when nothing of it is left.
+// begin fetches a value in another goroutine.
+func (l *Line[P, V]) begin(at P) *future[P, V] {
+	ctx, cancel := context.WithCancel(l.ctx)
+	f := &future[P, V]{at: at, ctx: ctx, cancel: cancel}
+	f.work = exchange.GoGuarded(func() {
+		f.value, f.err = l.fetch(f.ctx, at)
+		if f.err != nil {
+			cancel()
+		}
+	})
+	return f
+}
+
+// failed reports whether a value that was fetched ahead could not be fetched.
+func (l *Line[P, V]) failed() bool {
+	return slices.ContainsFunc(l.pending, func(f *future[P, V]) bool { return f.ctx.Err() != nil })
+}
+
+// Stop discards what was fetched ahead, and returns when no fetch is running.
 func (l *Line[P, V]) Stop() {
 	for _, f := range l.pending {
 		f.cancel()

@@ -1,35 +1,32 @@
 package list
 
-import (
-	"cmp"
-	"slices"
-)
+import "cmp"
 
-// Rule says what ends a walk.
+// Rule is what ends a walk.
 type Rule int
 
 // The rules.
 const (
-	// Complete ends when everything that the service says agrees that all rows were seen.
+	// Complete ends a walk when everything that the service reports agrees that all rows were seen.
 	Complete Rule = iota
-	// Verified ends when that is so and a whole walk found nothing new, and no fewer rows than the one before.
+	// Verified requires in addition that a whole walk finds nothing new, and no fewer rows than the walk before.
 	Verified
-	// Twice ends after two walks to the end, one if the list has a single page. Two, since a row that comes in can hide that
-	// another one was deleted and moved the rest; not more, since a busy list never comes to rest. For the same reason rows
-	// that came in after the start of a walk need not be seen.
+	// Twice ends after two walks to the end, or one if the list has a single page. One is not enough: a row that is
+	// inserted can hide that another was deleted and moved the rest. More would never end on a busy list. For the same
+	// reason, rows that are inserted after the start of a walk need not be seen.
 	Twice
 	// AsGiven ends where the service gives no further page. It proves nothing.
 	AsGiven
 )
 
 const (
-	maxStale = 3 // pages in a row that may show no new row: a few can, when rows are inserted
+	maxStale = 3 // pages in a row that may have no new row: a few can, when rows are inserted
 	maxWalks = 5
 )
 
-// Progress remembers what a walk saw.
+// Progress is what the walks through a list have seen.
 type Progress struct {
-	start int // number of the first page to read; 0: it stands at a cursor
+	start int // number of the first page to read; 0 if it has a cursor
 	rule  Rule
 
 	shown     *IDSet // rows of all walks
@@ -38,65 +35,107 @@ type Progress struct {
 	before    int // rows of the walk before this one
 	announced int // the total with which this walk began
 
-	seen   *IDSet // rows of this walk; in the first the same as shown
-	pages  int    // of this walk that were used
-	latest Page   // the page used last
+	seen   *IDSet // rows of this walk; in the first walk the same set as shown
+	pages  int    // of this walk whose rows were used
+	latest Page   // whose rows were used
 	stale  int    // pages in a row without a new row
 
-	edge Page // whose rows were left
-	// The page before the edge was read again, and the list had not grown meanwhile: then nothing unseen lies before it, even if
-	// the list shrinks once more. Without it, deletions behind the reader could hold it up for ever.
+	edge Page // whose rows were ignored
+	// sure is set if the page before the edge was read again, and the list had not grown in between. Then nothing
+	// unseen lies before the edge, even if the list shrinks once more. Without it, deletions could hold up the walk
+	// forever.
 	sure bool
 }
 
-// NewProgress returns the progress of a walk that starts at the page of that number, 0 for a cursor.
+// NewProgress returns the progress of a walk that starts at the page with that number, or at a cursor if it is 0.
 func NewProgress(start int, rule Rule) *Progress {
 	rows := new(IDSet)
 	return &Progress{start: start, rule: rule, walks: 1, shown: rows, seen: rows}
 }
 
-// Classify says how to go on after a page that was read, and which of its rows no walk has shown yet.
+// Classify returns how to continue after a page, and the indexes of its rows that no walk has shown yet.
 func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 	step = Decide(Observation{
 		Page:   p,
 		Gap:    w.gap(p),
 		Before: p.Number > w.start,
-		New:    slices.ContainsFunc(p.Rows, func(id int64) bool { return !w.seen.Has(id) }),
+		New:    !w.seen.HasAll(p.Rows),
 		Stale:  w.stale+1 >= maxStale,
 	})
 	if step == Back {
-		w.edge, w.sure = p, false
+		w.edge = p
+		w.sure = false
 		return step, nil
 	}
 	fresh = w.use(p)
-	// A walk that was made only to find missing rows ends with them; a total that falls meanwhile may be that of rows which were shown.
-	foundMissing := w.walks > 1 && w.rule == Complete && !w.short() && w.latest.Total >= w.announced
-	if foundMissing || w.rule == AsGiven && step != Next {
+	switch {
+	case w.foundMissing():
+		step = Whole
+	case w.rule == AsGiven && step != Next:
 		step = Whole
 	}
 	return step, fresh
 }
 
-// Before is the number of the page to read after Back: the one before p, or the last if there are fewer by now.
+// foundMissing reports whether this walk was made only to find missing rows, and found them. If the total has fallen
+// since, rows that were shown may have been deleted instead.
+func (w *Progress) foundMissing() bool {
+	if w.walks == 1 || w.rule != Complete {
+		return false
+	}
+	return !w.short() && w.latest.Total >= w.announced
+}
+
+// Before is the number of the page to read after Back: the one before p, or the last one if there are fewer now.
 func (w *Progress) Before(p Page) int {
 	number := p.Number - 1
 	return max(w.start, min(number, cmp.Or(p.Last, number)))
 }
 
-// Finish says what the end of a walk means, which came early if no row after it matters: Whole, Again or why the list is not
-// whole. After Again it is the progress of a new walk.
+// Finish returns what the end of a walk means: Whole, Again, or why the list is not complete. The end came early if no
+// row after it matters. After Again, the progress is that of a new walk.
 func (w *Progress) Finish(early bool) Step {
-	short, foundNew := !early && w.short(), w.shown.Len() > w.known
-	verify := w.rule == Verified || w.rule == Twice && w.walks == 1 && w.pages > 1
-	exhausted := w.walks == maxWalks || w.rule == Twice && w.walks == 2
+	foundNew := w.shown.Len() > w.known
+	short := !early && w.short()
 	switch {
-	case !short && (!verify || !foundNew && w.seen.Len() >= w.before):
-		return Whole
-	case short && (exhausted || !foundNew):
+	case short && (w.isLastWalk() || !foundNew):
 		return TooFew
-	case exhausted:
+	case short:
+		return w.again()
+	case !w.mustVerify() || w.verified():
+		return Whole
+	case w.isLastWalk():
 		return Unstable
 	}
+	return w.again()
+}
+
+// mustVerify reports whether a complete walk has to be confirmed by another one.
+func (w *Progress) mustVerify() bool {
+	switch w.rule {
+	case Verified:
+		return true
+	case Twice:
+		return w.walks == 1 && w.pages > 1
+	case Complete, AsGiven:
+	}
+	return false
+}
+
+// verified reports whether this walk found nothing new, and no fewer rows than the walk before.
+func (w *Progress) verified() bool {
+	return w.shown.Len() == w.known && w.seen.Len() >= w.before
+}
+
+func (w *Progress) isLastWalk() bool {
+	if w.rule == Twice && w.walks == 2 {
+		return true
+	}
+	return w.walks == maxWalks
+}
+
+// again begins another walk.
+func (w *Progress) again() Step {
 	*w = Progress{
 		start: w.start, rule: w.rule, shown: w.shown, walks: w.walks + 1, known: w.shown.Len(), before: w.seen.Len(),
 		announced: w.latest.Total, seen: new(IDSet), latest: Page{Total: w.latest.Total, Size: w.latest.Size},
@@ -106,19 +145,34 @@ func (w *Progress) Finish(early bool) Step {
 
 // short reports whether the service announces more rows than were shown. Rows before the start do not count.
 func (w *Progress) short() bool {
-	total, size := w.latest.Total, w.latest.Size
-	switch {
-	case w.rule == Twice:
+	total := w.latest.Total
+	if w.rule == Twice {
 		return min(cmp.Or(w.announced, total), total) > w.seen.Len()
-	case w.start == 0, w.start > 1 && (size < 1 || w.start-1 > total/size):
-		return false // how many lie before the start is not known, or all do
 	}
-	return total-(w.start-1)*size > w.shown.Len()
+	rows, known := w.rowsBeforeStart()
+	return known && total-rows > w.shown.Len()
 }
 
+// rowsBeforeStart returns how many rows lie before the start, if that is known and some rows lie after it.
+func (w *Progress) rowsBeforeStart() (rows int, known bool) {
+	size := w.latest.Size
+	switch {
+	case w.start == 0:
+		return 0, false
+	case w.start == 1:
+		return 0, true
+	case size < 1:
+		return 0, false
+	case w.start-1 > w.latest.Total/size:
+		return 0, false
+	}
+	return (w.start - 1) * size, true
+}
+
+// use takes in the rows of a page, and returns the indexes of those that no walk has shown yet.
 func (w *Progress) use(p Page) (fresh []int) {
-	if p.Number == 0 && w.rule == Complete && w.shrunk(p) {
-		w.rule = Verified // a cursor may be a number in disguise
+	if w.cursorShrank(p) {
+		w.rule = Verified
 	}
 	w.stale++
 	for i, id := range p.Rows {
@@ -130,28 +184,59 @@ func (w *Progress) use(p Page) (fresh []int) {
 			fresh = append(fresh, i)
 		}
 	}
-	w.sure = w.edge.Number == p.Number+1 && p.Total <= w.edge.Total && p.Last <= w.edge.Last
-	if w.pages++; w.pages == 1 && w.rule == Twice {
+	w.sure = w.joinsEdge(p)
+	w.pages++
+	if w.pages == 1 && w.rule == Twice {
 		w.announced = p.Total
 	}
 	if p.Total == 0 && len(p.Rows) > 0 {
-		p.Total = w.latest.Total // not known here; of an empty page it may be the truth
+		p.Total = w.latest.Total // not reported here; of an empty page it may be the truth
 	}
 	p.Last = cmp.Or(p.Last, w.latest.Last)
 	w.latest = p
 	return fresh
 }
 
-// gap reports whether rows that were not seen may lie between those that were and this page.
-func (w *Progress) gap(p Page) bool {
-	joined := w.seen.Has(p.first()) || w.sure && w.edge.first() == p.first()
-	movable := p.Number > 1 && w.latest.Number > 0 // else it is the first, or a cursor said behind which row it stands
-	return w.rule != AsGiven && !joined && movable && (p.Number != w.latest.Number+1 || w.shrunk(p))
+// cursorShrank reports whether a list with cursors has become shorter. A cursor may be a page number in disguise.
+func (w *Progress) cursorShrank(p Page) bool {
+	hasCursor := p.Number == 0
+	return hasCursor && w.rule == Complete && w.shrunk(p)
 }
 
-// shrunk reports whether the list has become shorter since the page used last.
-func (w *Progress) shrunk(p Page) bool {
-	fewer := func(now, then int) bool { return now > 0 && now < then }
-	promised := w.latest.SaysIfMore && w.latest.More
-	return fewer(p.Total, w.latest.Total) || fewer(p.Last, w.latest.Last) || promised && len(p.Rows) == 0 && !p.More
+// joinsEdge reports whether the page is the one before the edge, and the list has not grown since the edge was read.
+func (w *Progress) joinsEdge(p Page) bool {
+	grown := p.Total > w.edge.Total || p.Last > w.edge.Last
+	return w.edge.Number == p.Number+1 && !grown
 }
+
+// gap reports whether unseen rows may lie between those that were seen and this page.
+func (w *Progress) gap(p Page) bool {
+	isNumbered := p.Number > 1 && w.latest.Number > 0
+	switch {
+	case w.rule == AsGiven:
+		return false
+	case !isNumbered: // it is the first page, or its cursor names the row before it
+		return false
+	case w.seen.Has(p.first()):
+		return false
+	case w.sure && w.edge.first() == p.first():
+		return false
+	case p.Number != w.latest.Number+1:
+		return true
+	}
+	return w.shrunk(p)
+}
+
+// shrunk reports whether the list has become shorter since the page that was used last.
+func (w *Progress) shrunk(p Page) bool {
+	promised := w.latest.SaysIfMore && w.latest.More
+	isEnd := len(p.Rows) == 0 && !p.More
+	switch {
+	case fewer(p.Total, w.latest.Total), fewer(p.Last, w.latest.Last):
+		return true
+	}
+	return promised && isEnd
+}
+
+// fewer reports whether a number is known and smaller than before.
+func fewer(now, before int) bool { return now > 0 && now < before }

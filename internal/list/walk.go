@@ -1,73 +1,73 @@
-// Package list goes through a list page by page and does not end before it can say that all rows were seen, or that this
-// cannot be said. It knows rows by their ids alone.
+// Package list walks through a list page by page. It ends when it can say that all rows were seen, or that this cannot
+// be known. It identifies rows by their ids only.
 //
-// A list may change while it is read. Where pages are numbered, rows move to the front when one before them is deleted,
-// and what crosses a page's edge at that moment is never shown. So a page's rows are used only if nothing unseen can lie
-// before them: it is the first page, or it begins with a row that was seen, or it follows the page used last and the list
-// did not shrink in between. Otherwise the page before it is read again. Insertions only make rows come twice.
+// A list may change while it is read. If pages are numbered, a deletion moves all later rows forward, and a row that
+// crosses the edge of a page at that moment is never shown. So the rows of a page are used only if nothing unseen can
+// lie before them: it is the first page, or it begins with a row that was seen, or it follows the page that was used
+// last and the list has not become shorter in between. Otherwise the page before it is read again. After an insertion,
+// a row merely appears twice.
 package list
 
 import (
 	"cmp"
 	"context"
 	"iter"
-	"slices"
 )
 
-// MaxSize is how many rows a page can have at most.
+// MaxSize is the most rows that a page can have.
 const MaxSize = 100
 
 // List is a list to walk through.
 type List[V any] struct {
-	Fetch func(ctx context.Context, at Position) (Page, V, error) // requests a page and returns what it says
+	Fetch func(ctx context.Context, at Position) (Page, V, error) // requests a page
 	Start Position                                                // of the first page to read
 	Ahead int                                                     // how many pages may be requested before they are needed
 	Rule  Rule                                                    // what ends the walk
 }
 
-// Position says where a page stands: at a cursor, or else at a number, of which 0 is the first.
+// Position selects a page: by its cursor, or else by its number, where 0 selects the first page.
 type Position struct {
 	Number   int
 	Cursor   string
-	Size     int  // of its list's pages, if that is another than wanted
-	Reversed bool // its list is in the other order than wanted
+	Size     int  // of the pages, if it differs from the list's
+	Reversed bool // the opposite order
 }
 
-// Page is what a page says of itself and of its list.
+// Page is what a page reports about itself and its list.
 type Page struct {
 	Rows       []int64 // their ids, from 1
-	SaysIfMore bool    // the service says whether another page follows
-	More       bool    // another page follows, or may follow where nothing is known
-	Cursor     string  // of the page that follows; empty: it stands at the next number
-	Total      int     // rows of the list; 0: not known
-	Last       int     // number of the last page; 0: not known
-	Size       int     // rows of a full page; 0: not known
+	SaysIfMore bool    // the service reports whether another page follows
+	More       bool    // another page follows, or may follow if that is not reported
+	Cursor     string  // of the following page; if empty, that has the next number
+	Total      int     // rows of the list; 0 if not known
+	Last       int     // number of the last page; 0 if not known
+	Size       int     // rows of a full page; 0 if not known
 
-	// What the walk adds.
-	Number int  // from 1; 0: it stands at a cursor
-	Stuck  bool // there is no way to the page that follows
+	// Added by the walk.
+	Number int  // from 1; 0 if the page was selected by a cursor
+	Stuck  bool // the following page cannot be selected
 }
 
 // Visit is a page that was read.
 type Visit[V any] struct {
 	At     Position
 	Value  V
-	New    []int // indexes of its rows that are to be shown; no row is shown twice
-	Enough *bool // to be set if no row after it matters; nil: no page follows
+	New    []int // indexes of the rows that were not shown before
+	Enough *bool // set it to true if no later row matters; nil if no page follows
 
 	page Page
 }
 
-// IncompleteError says why a list cannot be shown to be whole.
+// IncompleteError is returned if a list cannot be shown to be complete.
 type IncompleteError struct {
 	Reason Step
-	Err    error // of a request that would have shown it; else nil
+	Err    error // of a request that would have shown it; otherwise nil
 }
 
 func (e *IncompleteError) Error() string { return string(e.Reason) }
 
-// Through walks through a list. An error is yielded once, with what was fetched beside it, and ends the walk. Nothing is
-// under way any more when it has ended, however it did.
+// Through walks through a list. An error ends the walk and is yielded once, together with what was fetched last. When
+// the walk has ended, for whatever reason, no request is running.
 func Through[V any](ctx context.Context, list List[V]) iter.Seq2[Visit[V], error] {
 	return func(yield func(Visit[V], error) bool) {
 		w := &walker[V]{list: list, progress: NewProgress(list.Start.number(), list.Rule)}
@@ -82,31 +82,22 @@ type walker[V any] struct {
 	list     List[V]
 	progress *Progress
 	pages    *Line[Position, Visit[V]]
-	latest   Visit[V] // the page read last
+	latest   Visit[V] // the page that was read last
 }
 
-// walk gets a page, decides from what it says, yields its new rows and goes on. It returns nil at the end and after a break.
-func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
+// walk reads page after page and yields each. It returns nil at the end, and if the caller stops.
+func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 	defer w.pages.Stop()
 	for at := w.list.Start; ; {
-		if w.latest, err = w.pages.Get(at); err != nil {
+		var err error
+		w.latest, err = w.pages.Get(at)
+		if err != nil {
 			return err
 		}
-		visit, early := w.latest, false
-		step, fresh := w.progress.Classify(visit.page)
-		if step == Next {
-			w.pages.LookAhead() // not earlier: the page may have shown that there is nothing to look for
-			visit.Enough = &early
-		}
-		visit.New = fresh
-		if !yield(visit, nil) {
+		visit := w.latest
+		step, stopped, err := w.visit(visit, yield)
+		if stopped {
 			return nil
-		}
-		if step == Check {
-			step, err = w.confirm(visit.page)
-		}
-		if step == Last || early {
-			step = w.progress.Finish(early)
 		}
 		switch step {
 		case Next:
@@ -123,47 +114,81 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) (err error) {
 	}
 }
 
-// confirm is for a list of which nothing is known, where a page repeats what was seen: because everything came at once, or
-// because the service does not know how pages are selected. Proof of the first is that the list in its other order begins
-// with the row at which the walk ended; or that more rows than were seen are requested and none comes, from a service that
-// follows the size.
-func (w *walker[V]) confirm(repeated Page) (_ Step, err error) {
-	seen, last := w.progress.seen, repeated.Rows[len(repeated.Rows)-1]
-	for _, look := range []Position{{Reversed: true, Size: min(seen.Len()+1, MaxSize)}, {Size: 1}} {
-		w.latest, err = w.pages.Get(look)
-		switch page := w.latest.page; {
-		case err != nil:
+// visit yields a page and returns how to continue, or that the caller stops.
+func (w *walker[V]) visit(visit Visit[V], yield func(Visit[V], error) bool) (step Step, stopped bool, err error) {
+	enough := false
+	step, visit.New = w.progress.Classify(visit.page)
+	if step == Next {
+		w.pages.LookAhead() // not earlier: the page may have shown that nothing follows
+		visit.Enough = &enough
+	}
+	if !yield(visit, nil) {
+		return step, true, nil
+	}
+	if step == Check {
+		step, err = w.confirm(visit.page)
+	}
+	if step == Last || enough {
+		step = w.progress.Finish(enough)
+	}
+	return step, false, err
+}
+
+// confirm finds out whether more rows exist if the service reports nothing and a page repeats rows. Either everything
+// came at once, or the service does not know how pages are selected. Everything came if the list in the opposite order
+// begins with the row at which the walk ended. It also came if the service follows the size of a page, and no further
+// row comes when one more is requested than were seen.
+func (w *walker[V]) confirm(repeated Page) (Step, error) {
+	seen := w.progress.seen
+	last := repeated.Rows[len(repeated.Rows)-1]
+	probes := []Position{{Reversed: true, Size: min(seen.Len()+1, MaxSize)}, {Size: 1}}
+	for _, probe := range probes {
+		var err error
+		w.latest, err = w.pages.Get(probe)
+		if err != nil {
 			return NotKnown, err
-		case slices.ContainsFunc(page.Rows, func(id int64) bool { return !seen.Has(id) }):
+		}
+		page := w.latest.page
+		followsSize := probe.Size == 1 && len(page.Rows) == 1
+		switch {
+		case !seen.HasAll(page.Rows):
 			return MoreExist, nil
-		case page.first() == 0, page.first() == last, len(page.Rows) == 1 && look.Size == 1 && seen.Len() < MaxSize:
+		case page.first() == 0, page.first() == last:
+			return Last, nil
+		case followsSize && seen.Len() < MaxSize:
 			return Last, nil
 		}
 	}
 	return NotKnown, nil
 }
 
-// fetch requests a page and completes what it says.
+// fetch requests a page and completes what it reports.
 func (w *walker[V]) fetch(ctx context.Context, at Position) (Visit[V], error) {
 	page, value, err := w.list.Fetch(ctx, at)
 	page.Number = at.number()
-	page.Stuck = at.Cursor != "" && (page.Cursor == "" || page.Cursor == at.Cursor)
+	byCursor := at.Cursor != ""
+	page.Stuck = byCursor && (page.Cursor == "" || page.Cursor == at.Cursor)
 	switch {
-	case at.Cursor != "" && page.Cursor == "":
-		page.More = page.SaysIfMore && page.More // without a cursor there is no way on
+	case byCursor && page.Cursor == "":
+		page.More = page.SaysIfMore && page.More // without a cursor, no page can follow
 	case !page.SaysIfMore && page.Last > 0:
-		page.SaysIfMore, page.More = true, page.Number < page.Last
+		page.SaysIfMore = true
+		page.More = page.Number < page.Last
 	}
 	return Visit[V]{At: at, Value: value, page: page}, err
 }
 
-// next is the page after another as far as the page read last tells: any up to the last, or else only the one right after it.
+// next returns the position after another, if its page is known to exist: any page up to the last, or else the one
+// after the page that was read last.
 func (w *walker[V]) next(at Position) (Position, bool) {
 	next := at.after(w.latest.page)
-	return next, at == w.latest.At || next.Number > 0 && next.Number <= w.latest.page.Last
+	if at == w.latest.At {
+		return next, true
+	}
+	return next, next.Number > 0 && next.Number <= w.latest.page.Last
 }
 
-// number is the number of the page, 0 at a cursor.
+// number is the number of the page; 0 if it is selected by a cursor.
 func (p Position) number() int {
 	if p.Cursor != "" {
 		return 0
@@ -171,17 +196,18 @@ func (p Position) number() int {
 	return max(p.Number, 1)
 }
 
-// after is the position of the page that follows, at a cursor if there is one. Where nothing is known, the first page is
-// requested once more, as page 1: if the service counts from 0, that is the second one.
+// after is the position of the page that follows. If the service reports nothing, the first page is requested once
+// more, as page 1: if the service counts from 0, that is the second page.
 func (p Position) after(page Page) Position {
+	isFirst := p == Position{}
 	switch {
 	case page.Cursor != "":
 		return Position{Cursor: page.Cursor}
-	case p == Position{} && !page.SaysIfMore:
+	case isFirst && !page.SaysIfMore:
 		return Position{Number: 1}
 	}
 	return Position{Number: p.number() + 1}
 }
 
-// first is the page's first row, 0 if it has none.
+// first is the id of the page's first row; 0 if it has none.
 func (p Page) first() int64 { return cmp.Or(p.Rows...) }
