@@ -1,6 +1,6 @@
-// Package download brings one recording from storage, over any number of attempts: a download that is cut goes on where it
-// was. It knows nothing of notes, and makes no attempts by itself: a [Download] is the policy of a call of
-// package exchange. After that CheckSize compares a complete recording with what the service says; in the end comes Stop.
+// Package download downloads a recording from storage in any number of attempts. After an interruption it continues
+// where it was. A [Download] makes no requests itself: it is the policy of a call of package exchange. After the call,
+// use CheckSize to compare the recording with its size as the service reports it, and then Stop.
 package download
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-// Source is what a download is told of the recording by others than storage.
+// Source is what the caller and the service know about the recording.
 type Source struct {
-	Address   func(context.Context) (*Address, error) // asks for a fresh address
-	Size      func(context.Context) int64             // asks for the recording's size; below 1: not told; nil: it does not matter
-	PlainHTTP func(*url.URL) bool                     // whether a recording may come from there without TLS
-	Progress  func(received, total int64)             // nil: nobody wants to know
+	Address   func(context.Context) (*Address, error) // requests a fresh address
+	Size      func(context.Context) int64             // requests the recording's size; below 1 if unknown; nil if irrelevant
+	PlainHTTP func(*url.URL) bool                     // whether a recording may be downloaded from there without TLS
+	Progress  func(received, total int64)             // may be nil
 
 	MaxRetries int // since the last new byte
 }
 
-// Address is where the recording can be fetched for a while.
+// Address is where the recording can be downloaded for a while.
 type Address struct {
 	URL       string
-	ExpiresAt time.Time // zero: not known
+	ExpiresAt time.Time // zero if not known
 }
 
 func (a *Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().Before(a.ExpiresAt) }
@@ -38,109 +38,149 @@ func (a *Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().B
 // Target is where a download goes: a [Writer] or a [Part].
 type Target interface {
 	io.Writer
-	// begin is told what recording the bytes from the first on belong to.
+	// begin states to which recording the bytes belong that are written from now on.
 	begin(recording)
-	// rewind drops all that was written, which is so much. An error means that it cannot.
+	// rewind discards all that was written. It returns an error if it cannot.
 	rewind(written int64) error
-	// left is what an earlier call left in the target: of what recording, and how much.
+	// left returns what an earlier call left in the target: of which recording, and how many bytes.
 	left() (recording, int64)
 }
 
-// recording is what tells one recording from another.
+// recording identifies a recording.
 type recording struct {
-	etag  string // strong, or empty: then nothing can be appended later
-	total int64  // as storage tells it; -1: it does not
+	etag  string // strong; if empty, nothing can be appended later
+	total int64  // as storage reports it; -1 if it does not
 }
 
-// Download is one recording on its way from storage.
+// Download is the download of one recording.
 type Download struct {
-	source      Source
-	to          Target
-	from, until int64 // where a piece begins, and where the next one would; 0: it is the whole recording
+	source Source
+	to     Target
+	from   int64 // where a piece begins
+	until  int64 // where the next piece would begin; 0 for a whole recording
 
 	recording
 	received int64 // bytes that the target has
 	furthest int64 // the most it ever had
-	counted  int64 // furthest when Next was asked last
+	counted  int64 // furthest when Next was called last
 	reported progress
-	size     atomic.Int64      // as others than storage tell it; 0: not known
-	asked    *exchange.Guarded // asks for it; nil before
+	size     atomic.Int64      // as the service reports it; 0 if not known
+	asked    *exchange.Guarded // requests the size; nil before
 	cancel   context.CancelFunc
 
-	address  *Address // nil: to be asked for
-	handedOn bool     // the address is an earlier call's: if it is refused it has expired, and to ask for another is no retry
-	renewed  bool     // a refused address was replaced since the last new byte
-	failures int      // attempts since the last new byte
+	address *Address // nil if one must be requested
+	// handedOn is set if the address was requested by an earlier call. If it is refused, it has expired, and requesting
+	// another one is not a retry.
+	handedOn bool
+	renewed  bool // a refused address was replaced since the last new byte
+	failures int  // attempts since the last new byte
 }
 
 type progress struct{ received, total int64 }
 
-// New begins a download, or goes on with what an earlier one left in the target.
+// New begins a download, or continues with what an earlier one left in the target.
 func New(source Source, to Target) *Download {
 	d := &Download{source: source, to: to, reported: progress{received: -1}}
 	d.recording, d.received = to.left()
-	d.furthest, d.counted = d.received, d.received
+	d.furthest = d.received
+	d.counted = d.received
 	return d
 }
 
 // Received is how many bytes of the recording the target has.
 func (d *Download) Received() int64 { return d.received }
 
-// Prepare gets ready for an attempt: an address that may still be good, a target that can be gone on with, and a request
-// for what is missing. It may take calls to the service; what those fail with is returned as it is.
+// Prepare prepares an attempt: it requests an address if there is none that may work, restarts if the download cannot
+// be continued, and sets the request's URL and header. Errors of the service are returned unchanged.
 func (d *Download) Prepare(req *http.Request) error {
-	if d.address == nil || d.address.expired() {
-		var err error
-		if d.address, err = d.source.Address(req.Context()); err != nil {
-			return err
-		}
+	if err := d.renewAddress(req.Context()); err != nil {
+		return err
 	}
 	if d.received > 0 && d.etag == "" {
 		if err := d.restart("the download was cut and storage gives no strong ETag to go on by"); err != nil {
 			return err
 		}
 	}
-	u, err := url.Parse(d.address.URL)
-	if err != nil || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !d.source.PlainHTTP(u)) {
+	address, err := url.Parse(d.address.URL)
+	if err != nil || !d.isSafe(address) {
 		return unexpected("the address of the recording is plain http, or carries a password; it is not used", ErrAddress)
 	}
-	u.Fragment = ""
-	// The address is all that the request carries of the caller's: storage refuses a token beside a signature, and has no business
-	// with one.
-	req.URL, req.Header = u, http.Header{"Accept-Encoding": {"identity"}}
-	if d.received > 0 || d.until > 0 {
-		last := ""
-		if d.until > 0 {
-			last = strconv.FormatInt(d.until-1, 10)
-		}
-		req.Header.Set("Range", "bytes="+strconv.FormatInt(d.received, 10)+"-"+last)
-		if d.etag != "" {
-			req.Header.Set("If-Range", d.etag)
-		}
-	}
+	address.Fragment = ""
+	req.URL = address
+	// Nothing else of the caller's is sent: storage rejects a token beside a signature, and must not see one.
+	req.Header = http.Header{"Accept-Encoding": {"identity"}}
+	d.setRange(req.Header)
 	return nil
 }
 
-// Next decides what may follow a failed attempt. It must be asked once after each. Failures count anew with every new
-// byte, and so does the one fresh address, with which the next attempt is made at once.
+// renewAddress requests an address unless there is one that may work.
+func (d *Download) renewAddress(ctx context.Context) error {
+	if d.address != nil && !d.address.expired() {
+		return nil
+	}
+	address, err := d.source.Address(ctx)
+	if err != nil {
+		return err
+	}
+	d.address = address
+	return nil
+}
+
+// isSafe reports whether a recording may be downloaded from there.
+func (d *Download) isSafe(address *url.URL) bool {
+	switch {
+	case address.User != nil:
+		return false
+	case address.Scheme == "https":
+		return true
+	}
+	return address.Scheme == "http" && d.source.PlainHTTP(address)
+}
+
+// setRange requests what is missing.
+func (d *Download) setRange(header http.Header) {
+	if d.received == 0 && d.until == 0 {
+		return
+	}
+	last := ""
+	if d.until > 0 {
+		last = strconv.FormatInt(d.until-1, 10)
+	}
+	header.Set("Range", "bytes="+strconv.FormatInt(d.received, 10)+"-"+last)
+	if d.etag != "" {
+		header.Set("If-Range", d.etag)
+	}
+}
+
+// Next decides what may follow a failed attempt. It must be called once after each. Every new byte resets the count of
+// failures. It also allows one fresh address, which is used immediately.
 func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	if d.furthest > d.counted {
-		d.failures, d.renewed = 0, false
+		d.failures = 0
+		d.renewed = false
 	}
 	d.counted = d.furthest
 	failed, known := errors.AsType[*Error](a.Err)
 	switch {
-	case known && failed.Then == Renew && !d.renewed && (d.source.MaxRetries > 0 || d.handedOn):
-		d.renewed, d.address = true, nil
+	case !known:
+		return exchange.Next{}
+	case failed.Then == Renew && d.mayRenew():
+		d.renewed = true
+		d.address = nil
 		return exchange.Next{Retry: true, AtOnce: true}
-	case !known || failed.Then != Retry || d.failures >= d.source.MaxRetries:
+	case failed.Then != Retry, d.failures >= d.source.MaxRetries:
 		return exchange.Next{}
 	}
 	d.failures++
 	return exchange.Next{Retry: true, Failures: d.failures}
 }
 
-// restart drops what the target has.
+// mayRenew reports whether a refused address may be replaced.
+func (d *Download) mayRenew() bool {
+	return !d.renewed && (d.source.MaxRetries > 0 || d.handedOn)
+}
+
+// restart discards what the target has.
 func (d *Download) restart(why string) error {
 	if d.received == 0 {
 		return nil
@@ -148,11 +188,12 @@ func (d *Download) restart(why string) error {
 	if err := d.to.rewind(d.received); err != nil {
 		return &Error{Text: why + ", and the writer cannot be rewound", Causes: []error{ErrChanged, err}}
 	}
-	d.received, d.recording = 0, recording{total: -1}
+	d.received = 0
+	d.recording = recording{total: -1}
 	return nil
 }
 
-// CheckSize holds a complete recording against what is known of it elsewhere.
+// CheckSize compares a complete recording with its size as the service reports it.
 func (d *Download) CheckSize(ctx context.Context) error {
 	if size := d.knownSize(ctx); size > 0 && size != d.received {
 		return sizeMismatch("the recording is complete by what storage tells, but its length is not what the service says")
@@ -160,7 +201,7 @@ func (d *Download) CheckSize(ctx context.Context) error {
 	return nil
 }
 
-// length is the recording's: as storage tells it, else as others did by now, else -1.
+// length is the length of the recording as storage or the service report it; -1 if it is not known yet.
 func (d *Download) length() int64 {
 	if d.total < 0 {
 		return cmp.Or(d.size.Load(), -1)
@@ -176,8 +217,8 @@ func (d *Download) report() {
 	}
 }
 
-// askSize asks for the recording's size, once, while the recording flows: waiting for it before or afterwards would cost the time
-// of a request.
+// askSize requests the recording's size, once, while the recording is received. Waiting for it before or afterwards
+// would cost the time of a request.
 func (d *Download) askSize(ctx context.Context) {
 	if d.asked != nil || d.source.Size == nil {
 		return
@@ -186,7 +227,7 @@ func (d *Download) askSize(ctx context.Context) {
 	d.asked = exchange.GoGuarded(func() { d.size.Store(max(d.source.Size(ctx), 0)) })
 }
 
-// knownSize is the recording's size as others than storage tell it, 0 when they do not.
+// knownSize is the recording's size as the service reports it; 0 if it does not.
 func (d *Download) knownSize(ctx context.Context) int64 {
 	d.askSize(ctx)
 	if d.asked != nil {
@@ -195,7 +236,7 @@ func (d *Download) knownSize(ctx context.Context) int64 {
 	return d.size.Load()
 }
 
-// Stop ends what the download has begun and does not need any more.
+// Stop ends the request for the size, if one is running.
 func (d *Download) Stop() {
 	if d.asked != nil {
 		d.cancel()

@@ -13,7 +13,7 @@ type Error struct {
 	Causes []error // for errors.Is and errors.As
 	Then   Then    // what could help
 
-	// Of a response whose status says no; else zero.
+	// Of a response that is not a success; otherwise zero.
 	Status int
 	Header http.Header
 }
@@ -25,14 +25,14 @@ var (
 	ErrAddress      = redact.New("address cannot be used")     // it is not safe to use, now or later
 )
 
-// Then says what could help after a failure.
+// Then is what could help after a failure.
 type Then int
 
 // What could help.
 const (
-	Stop  Then = iota // nothing: it would be the same
+	Stop  Then = iota // nothing: the failure is permanent
 	Retry             // waiting: the failure may pass
-	Renew             // a fresh address: storage refuses the one it was asked with, as it does when that has expired
+	Renew             // a fresh address: storage rejects this one, for example because it has expired
 )
 
 func (e *Error) Error() string { return e.Text }
@@ -41,10 +41,10 @@ func init() { redact.Trust(func(e *Error) string { return e.Text }) }
 
 func (e *Error) Unwrap() []error { return e.Causes }
 
-// Is matches [exchange.ErrUnusable]: what broke off is an Error only after [Explain].
+// Is matches [exchange.ErrUnusable]. An interrupted download becomes an Error only in [Explain].
 func (e *Error) Is(target error) bool { return target == exchange.ErrUnusable }
 
-// Explain is the error of one attempt, for [Download.Next] to decide by.
+// Explain returns the error of an attempt, by which [Download.Next] decides.
 func Explain(a *exchange.Attempt) error {
 	switch {
 	case a.Step == exchange.Content:
@@ -57,7 +57,7 @@ func Explain(a *exchange.Attempt) error {
 	return &Error{Text: "the download broke off: " + redact.Cause(a.Cause), Causes: []error{a.Cause}, Then: Retry}
 }
 
-// failed is what failed at this end; nil if nothing did.
+// failed returns an error of this machine, such as a full disk; nil if err is nil.
 func failed(what string, err error) error {
 	if err == nil {
 		return nil

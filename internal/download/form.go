@@ -2,16 +2,18 @@ package download
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// headSize is how much of its beginning a recording is judged by.
+// headSize is how many of its first bytes show whether it is a recording.
 const headSize = 512
 
 const (
@@ -19,10 +21,10 @@ const (
 	textEmpty    = "storage responded with an empty recording"
 )
 
-// checkForm refuses what its headers say is no recording: compressed bytes and documents.
+// checkForm rejects compressed bytes and documents, by the header.
 func checkForm(h http.Header, uncompressed bool) error {
-	encoding := h.Get("Content-Encoding")
-	if uncompressed || encoding != "" && !strings.EqualFold(encoding, "identity") {
+	encoding := cmp.Or(h.Get("Content-Encoding"), "identity")
+	if uncompressed || !strings.EqualFold(encoding, "identity") {
 		return unexpected("storage responded with compressed bytes although that was ruled out")
 	}
 	kind := mediaType(h)
@@ -39,30 +41,39 @@ func mediaType(h http.Header) string {
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
-// isRecording judges what storage sends by its beginning: pages and errors come under any type. What is called audio may
-// be a text all the same if it is no JSON, HTML or XML.
+// isRecording reports whether the first bytes may be a recording. Web pages and errors come with any media type. Text
+// with an audio type is accepted unless it is JSON, HTML or XML.
 func isRecording(mediaType string, head []byte) bool {
-	return !isDocument(head) && (strings.HasPrefix(mediaType, "audio/") || !isText(head))
-}
-
-// isDocument recognises JSON, HTML and XML.
-func isDocument(head []byte) bool {
-	kind := http.DetectContentType(head) // knows pages also in other encodings than UTF-8
-	if strings.HasPrefix(kind, "text/html") || strings.HasPrefix(kind, "text/xml") {
+	switch {
+	case isDocument(head):
+		return false
+	case strings.HasPrefix(mediaType, "audio/"):
 		return true
 	}
-	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
-	return isText(head) && (bytes.IndexAny(text, "<{[") == 0 || json.Valid(text))
+	return !isText(head)
 }
 
-// isText reports whether the bytes are UTF-8 without control characters; the last character may be cut off.
+// isDocument reports whether the bytes are JSON, HTML or XML.
+func isDocument(head []byte) bool {
+	kind := http.DetectContentType(head) // recognizes pages in other encodings than UTF-8 too
+	switch {
+	case strings.HasPrefix(kind, "text/html"), strings.HasPrefix(kind, "text/xml"):
+		return true
+	case !isText(head):
+		return false
+	}
+	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	return bytes.IndexAny(text, "<{[") == 0 || json.Valid(text)
+}
+
+// isText reports whether the bytes are UTF-8 without control characters. The last character may be incomplete.
 func isText(head []byte) bool {
 	for len(head) > 0 {
 		r, size := utf8.DecodeRune(head)
-		switch {
-		case r == utf8.RuneError && size == 1:
+		if r == utf8.RuneError && size == 1 {
 			return !utf8.FullRune(head)
-		case r < ' ' && !strings.ContainsRune("\t\n\f\r\x1b", r), r == 0x7f:
+		}
+		if isControl(r) {
 			return false
 		}
 		head = head[size:]
@@ -70,15 +81,24 @@ func isText(head []byte) bool {
 	return true
 }
 
-// strongTag returns the ETag if it promises the same bytes, not just the same meaning; else nothing.
+// isControl reports whether a character does not occur in texts.
+func isControl(r rune) bool {
+	const inTexts = "\t\n\f\r\x1b"
+	return unicode.IsControl(r) && r < utf8.RuneSelf && !strings.ContainsRune(inTexts, r)
+}
+
+// strongTag returns the ETag if it is a strong one, which promises the same bytes. Otherwise it returns "".
 func strongTag(tag string) string {
-	if len(tag) > 2 && strings.HasPrefix(tag, `"`) && strings.HasSuffix(tag, `"`) && redact.IsHeaderValue(tag) {
+	inner, opened := strings.CutPrefix(tag, `"`)
+	inner, closed := strings.CutSuffix(inner, `"`)
+	isQuoted := opened && closed && inner != ""
+	if isQuoted && redact.IsHeaderValue(tag) {
 		return tag
 	}
 	return ""
 }
 
-// contentRange reads "bytes 5-9/10"; what it does not tell is -1.
+// contentRange parses a Content-Range such as "bytes 5-9/10". A number that is not given is -1.
 func contentRange(h http.Header) (start, total int64) {
 	span, ok := strings.CutPrefix(h.Get("Content-Range"), "bytes ")
 	if !ok {

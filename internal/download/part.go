@@ -18,9 +18,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Part is the beginning of a recording in a file beside the one that it will become. A companion of a fixed name says
-// what it is a part of, and whoever has that locked owns both. The part's own name is random and stands in the companion:
-// no file is opened, emptied or removed but one that an earlier call made.
+// Part is the beginning of a recording, in a file beside the one that it will become. A companion with a fixed name
+// describes it, and who holds the companion's lock owns both. The name of the part is random and is written in the
+// companion, so that only files which an earlier call created are opened, truncated or removed.
 type Part struct {
 	fs        disk.FS
 	path      string // of the whole recording
@@ -32,16 +32,27 @@ type Part struct {
 	finished  bool
 }
 
-// partInfo is what the companion says. Its first two members are written once and never change: they are readable even
-// if a crash tears the others.
+// partInfo is the content of the companion. Its first two members never change, so they can be read even if a crash
+// left the others half written.
 type partInfo struct {
 	Format string `json:"format"`
-	Part   string `json:"part"` // what the part's name ends with
+	Part   string `json:"part"` // the end of the part's name
 	Of     string `json:"of"`   // the recording
 	ETag   string `json:"etag"`
-	Total  int64  `json:"total"` // -1: not known
-	Size   int64  `json:"size"`  // how much of it is surely on disk
+	Total  int64  `json:"total"` // -1 if not known
+	Size   int64  `json:"size"`  // how much of it is certainly on disk
 	Again  int64  `json:"again"` // the same: a crash can leave the beginning of one number and the end of another
+}
+
+// canContinue reports whether the description is whole, and the part can be continued.
+func (i partInfo) canContinue() bool {
+	switch {
+	case strongTag(i.ETag) == "":
+		return false
+	case i.Size < headSize, i.Again != i.Size:
+		return false
+	}
+	return i.Total == -1 || i.Total >= i.Size
 }
 
 const (
@@ -54,16 +65,17 @@ const (
 
 var errNotOurs = redact.Fail("a file that no download made bears the name of the part's companion; it is not touched", fs.ErrExist)
 
-// OpenPart opens the part that an earlier call left of the recording named by of, or an empty one. The error is
-// [disk.ErrHeld] while another download to the path is under way, and [fs.ErrExist] when a file of somebody else's is
-// in the way.
+// OpenPart opens the part that an earlier call left of the recording named by of, or creates an empty one. The error
+// matches [disk.ErrHeld] if another download to the path is running, and [fs.ErrExist] if another program's file has
+// the name of the companion.
 func OpenPart(ctx context.Context, path, of string) (*Part, error) {
 	fsys := disk.From(ctx)
 	companion, err := fsys.Take(beside(path, ".json"))
 	if err != nil {
 		return nil, failed("the file could not be opened", err)
 	}
-	p := &Part{fs: fsys, path: path, companion: companion, every: checkpointSize, info: partInfo{Format: partFormat, Of: of, Total: -1}}
+	info := partInfo{Format: partFormat, Of: of, Total: -1}
+	p := &Part{fs: fsys, path: path, companion: companion, every: checkpointSize, info: info}
 	if err := p.open(); err != nil {
 		if p.file != nil {
 			_ = p.file.Close()
@@ -74,9 +86,9 @@ func OpenPart(ctx context.Context, path, of string) (*Part, error) {
 	return p, nil
 }
 
-// beside is the name of a file that belongs to a download to path. Of a long base name it has the beginning and a hash.
+// beside returns the name of a file that belongs to a download to path. A long base name is shortened and hashed.
 func beside(path, suffix string) string {
-	const maxBase = 180 // bytes; file systems take names of 255, some of as many UTF-16 units
+	const maxBase = 180 // bytes; file systems allow names of 255 bytes or UTF-16 units
 	dir, base := filepath.Split(path)
 	if len(base) > maxBase {
 		sum := sha256.Sum256([]byte(base))
@@ -92,7 +104,8 @@ func (p *Part) open() error {
 	if err != nil {
 		return err
 	}
-	fresh, named := namesNothing(bytes.TrimRight(text, "\x00")), partName.FindSubmatch(text)
+	fresh := namesNothing(bytes.TrimRight(text, "\x00"))
+	named := partName.FindSubmatch(text)
 	if named == nil && !fresh {
 		return errNotOurs
 	}
@@ -113,16 +126,20 @@ func (p *Part) open() error {
 	return p.resume(text)
 }
 
-// namesNothing reports whether a companion is new, or a crash left no more than its beginning: no part was made then.
+// namesNothing reports whether a companion is new, or a crash left only its beginning. Then no part was created.
 func namesNothing(text []byte) bool {
 	n := min(len(text), len(partPrefix))
-	return string(text[:n]) == partPrefix[:n] && len(text)-n <= partDigits && len(bytes.Trim(text[n:], "0123456789abcdef")) == 0
+	digits := text[n:]
+	if string(text[:n]) != partPrefix[:n] || len(digits) > partDigits {
+		return false
+	}
+	return len(bytes.Trim(digits, "0123456789abcdef")) == 0
 }
 
-// partName is, in a companion that a download wrote, what the name of its part ends with.
+// partName finds the end of the part's name in a companion.
 var partName = regexp.MustCompile(`^` + regexp.QuoteMeta(partPrefix) + `([0-9a-f]{16})"`)
 
-// create makes an empty part. The companion names it first, so that no crash leaves a part that nobody knows.
+// create creates an empty part. The companion names it first, so that no crash leaves a part that nobody knows.
 func (p *Part) create() error {
 	random := make([]byte, partDigits/2)
 	_, _ = rand.Read(random) // never fails
@@ -140,20 +157,21 @@ func (p *Part) create() error {
 	return err
 }
 
-// resume goes on with the part as far as it surely is of the same recording, or empties it.
+// resume continues the part as far as it certainly belongs to the same recording, or truncates it.
 func (p *Part) resume(text []byte) error {
 	var left partInfo
 	err := json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
-	sane := strongTag(left.ETag) != "" && left.Size >= headSize && left.Again == left.Size && (left.Total == -1 || left.Total >= left.Size)
-	if err != nil || left.Of != p.info.Of || !sane {
+	isSame := left.Of == p.info.Of
+	if err != nil || !isSame || !left.canContinue() {
 		return p.rewind(0)
 	}
 	if n, _ := p.file.ReadAt(make([]byte, 1), left.Size-1); n == 0 {
-		return p.rewind(0) // there is not so much of it
+		return p.rewind(0) // the file is shorter
 	}
-	p.info, p.size = left, left.Size
+	p.info = left
+	p.size = left.Size
 	if p.size == left.Total {
-		p.size-- // so that storage is asked once more whether this is still the recording
+		p.size-- // so that storage has to confirm that this is still the recording
 	}
 	return p.file.Truncate(p.size)
 }
@@ -169,12 +187,16 @@ func (p *Part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (p *Part) begin(r recording) { p.info.ETag, p.info.Total = r.etag, r.total }
+func (p *Part) begin(r recording) {
+	p.info.ETag = r.etag
+	p.info.Total = r.total
+}
 
-// rewind forgets the part before it empties it, and that on the disk too: no crash leaves an old description with new bytes, which
-// may be another patient's.
+// rewind resets the description on disk before it truncates the part. No crash leaves an old description with new
+// bytes, which may be another patient's.
 func (p *Part) rewind(int64) error {
-	p.size, p.info.ETag, p.info.Total = 0, "", -1
+	p.size = 0
+	p.begin(recording{total: -1})
 	if err := p.describe(); err != nil {
 		return err
 	}
@@ -184,7 +206,7 @@ func (p *Part) rewind(int64) error {
 	return p.file.Truncate(0)
 }
 
-// checkpoint brings the part to disk, then says so.
+// checkpoint writes the part to disk, and then its size to the companion.
 func (p *Part) checkpoint() error {
 	if err := p.file.Sync(); err != nil {
 		return err
@@ -192,9 +214,10 @@ func (p *Part) checkpoint() error {
 	return p.describe()
 }
 
-// describe replaces what the companion says without emptying it in between.
+// describe overwrites the companion without truncating it first.
 func (p *Part) describe() error {
-	p.info.Size, p.info.Again = p.size, p.size
+	p.info.Size = p.size
+	p.info.Again = p.size
 	text, _ := json.Marshal(p.info) // texts and numbers: never fails
 	if _, err := p.companion.WriteAt(text, 0); err != nil {
 		return err
@@ -202,13 +225,14 @@ func (p *Part) describe() error {
 	return p.companion.Truncate(int64(len(text)))
 }
 
-// Leave keeps the part for the next call, or nothing if it cannot be gone on with. Failures of that cost only time. After
-// Finish it does nothing.
+// Leave keeps the part for the next call, or removes it if it cannot be continued. If that fails, the next call starts
+// again. After Finish it does nothing.
 func (p *Part) Leave() {
 	if p.finished {
 		return
 	}
-	kept := p.size > 0 && p.info.ETag != "" && p.checkpoint() == nil
+	canContinue := p.size > 0 && p.info.ETag != ""
+	kept := canContinue && p.checkpoint() == nil
 	_ = p.file.Close()
 	if kept {
 		_ = p.companion.Close()
@@ -229,7 +253,7 @@ func (p *Part) Finish() error {
 		_ = p.companion.Close()
 		return failed("the file could not be completed", err)
 	}
-	_ = p.fs.SyncDir(filepath.Dir(p.path)) // where that cannot be done, the name is as durable as it gets
-	_ = p.companion.Remove()               // one that stays names no part: the next download begins anew
+	_ = p.fs.SyncDir(filepath.Dir(p.path)) // not all file systems can do that
+	_ = p.companion.Remove()               // if it stays, it names no part, and the next download starts again
 	return nil
 }

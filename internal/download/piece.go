@@ -10,29 +10,29 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-// Stored is a recording that stays in storage and is read in pieces, several at once.
+// Stored is a recording in storage that is read in pieces, several at the same time.
 type Stored struct {
 	Size        int64
-	ETag        string // strong; empty: not opened
+	ETag        string // strong; empty if the recording has not been opened
 	ContentType string
 
-	asking  chan struct{} // holds a value while a piece looks at the address, or asks for one: who waits for it can be cancelled
+	asking  chan struct{} // a mutex for address that can be waited for with a context
 	address *Address      // the one in use
 }
 
-// NewStored is a recording of which nothing is known yet: its first piece opens it.
+// NewStored returns a recording that its first piece opens.
 func NewStored() *Stored { return &Stored{asking: make(chan struct{}, 1), address: new(Address)} }
 
-// Piece is a part of a stored recording on its way into memory. As a [Download] it is the policy of a call.
+// Piece is the download of a piece of a stored recording into memory. Like a [Download] it is the policy of a call.
 type Piece struct {
 	Download
 
 	stored *Stored
 	into   []byte
-	used   string // the address that it was given last
+	used   string // the address that it received last
 }
 
-// Piece reads what stands at from, and fills into with it, or with all that there is if it opens the recording.
+// Piece returns the download of the bytes at from that fill into. The piece that opens the recording may be shorter.
 func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
 	p := &Piece{stored: s, into: into, Download: Download{
 		source: source, recording: recording{s.ETag, s.Size}, from: from, until: from + int64(len(into)),
@@ -42,8 +42,8 @@ func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
 	return p
 }
 
-// share gives one piece after the other the same address, and asks for a fresh one when that has expired or the piece comes
-// back from it. Pieces that come back together wait for the first of them.
+// share returns the address in use. It requests a fresh one if that has expired, or if the piece has tried it already.
+// Pieces that need one at the same time wait for the first of them.
 func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context) (*Address, error)) (*Address, error) {
 	select {
 	case s.asking <- struct{}{}:
@@ -63,13 +63,14 @@ func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context
 	return s.address, nil
 }
 
-// Receive takes in the piece, or what is missing of it.
+// Receive reads the piece, or what is missing of it.
 func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.Watch) (count int64, _ error) {
 	if err := p.accept(resp); err != nil {
 		return 0, err
 	}
 	end := min(p.until, p.total)
-	n, err := io.ReadFull(&exchange.WatchedReader{Reader: resp.Body, Watch: watch, Left: math.MaxInt64}, p.into[p.received-p.from:end-p.from])
+	body := &exchange.WatchedReader{Reader: resp.Body, Watch: watch, Left: math.MaxInt64}
+	n, err := io.ReadFull(body, p.into[p.received-p.from:end-p.from])
 	count = int64(n)
 	p.received += count
 	p.furthest = p.received
@@ -82,31 +83,37 @@ func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.W
 	if !isRecording(mediaType(resp.Header), p.into[:min(p.received, headSize)]) {
 		return count, unexpected(textDocument)
 	}
-	p.stored.Size, p.stored.ETag, p.stored.ContentType = p.total, p.etag, resp.Header.Get("Content-Type")
+	p.stored.Size = p.total
+	p.stored.ETag = p.etag
+	p.stored.ContentType = resp.Header.Get("Content-Type")
 	return count, nil
 }
 
-// accept judges a response by what goes before its body.
+// accept checks a response before its body is read.
 func (p *Piece) accept(resp *http.Response) error {
 	if err := judge(resp); err != nil {
 		return err
 	}
 	start, total := contentRange(resp.Header)
-	now, known, whole := recording{strongTag(resp.Header.Get("ETag")), total}, p.etag != "", resp.StatusCode == http.StatusOK
-	if whole {
-		now.total = p.total // it has no range that tells it
+	now := recording{strongTag(resp.Header.Get("ETag")), total}
+	isOpen := p.etag != ""
+	isWhole := resp.StatusCode == http.StatusOK
+	if isWhole {
+		now.total = p.total // it has no Content-Range
 	}
 	switch {
-	case !known && total == 0:
+	case !isOpen && total == 0:
 		return unexpected(textEmpty)
-	case known && now != p.recording:
+	case isOpen && now != p.recording:
 		return &Error{Text: "storage has another recording than when it was opened; open it again", Causes: []error{ErrChanged}}
-	case whole:
-		return unexpected("storage responds with the whole recording to a request for a part; download it instead", errors.ErrUnsupported)
-	case start != p.received || total <= start:
+	case isWhole:
+		return unexpected("storage responds with the whole recording to a request for a part; download it instead",
+			errors.ErrUnsupported)
+	case start != p.received, total <= start:
 		return unexpected("storage responded with another part than the requested one")
 	case now.etag == "":
-		return unexpected("storage gives no strong ETag, so that parts could be of two recordings; download it instead", errors.ErrUnsupported)
+		return unexpected("storage gives no strong ETag, so parts could be of two recordings; download it instead",
+			errors.ErrUnsupported)
 	}
 	p.recording = now
 	return nil

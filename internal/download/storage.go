@@ -1,6 +1,7 @@
 package download
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,8 +12,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Receive judges the response by its status and writes what it brings to the target. It returns how many bytes the body
-// gave. A nil error means that the recording is complete. The body stays open.
+// Receive writes the response to the target if it is the recording or the missing rest of it. It returns how many bytes
+// of the body it read. A nil error means that the recording is complete. The body stays open.
 func (d *Download) Receive(ctx context.Context, resp *http.Response, watch exchange.Watch) (int64, error) {
 	if err := judge(resp); err != nil {
 		return 0, err
@@ -34,8 +35,8 @@ func (d *Download) Receive(ctx context.Context, resp *http.Response, watch excha
 	return d.receive(resp, skip, watch)
 }
 
-// acceptWhole judges a response with the recording from its first byte on. What the target has of the same recording is
-// skipped: some storages know no ranges.
+// acceptWhole checks a response with the whole recording. If the target has a part of the same recording, that part is
+// skipped: some storages do not support ranges.
 func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch exchange.Watch) (skip int64, err error) {
 	now := recording{strongTag(resp.Header.Get("ETag")), resp.ContentLength}
 	if now.total == 0 {
@@ -46,10 +47,11 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 		size := d.knownSize(ctx)
 		watch.Progress()
 		if size == 0 && !marksEnd(resp) {
-			return 0, unexpected("neither storage nor the service tells the recording's length, so that a cut would not be noticed")
+			return 0, unexpected("neither storage nor the service reports the recording's length; a cut would go unnoticed")
 		}
 	}
-	if now == d.recording && now.etag != "" {
+	isSame := now == d.recording
+	if isSame && now.etag != "" {
 		return d.received, nil
 	}
 	if err := d.restart("storage responded with the whole recording instead of the rest"); err != nil {
@@ -60,40 +62,50 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 	return 0, nil
 }
 
-// marksEnd reports whether the response's body has an end that differs from a cut.
+// marksEnd reports whether the end of the response's body differs from an interruption.
 func marksEnd(resp *http.Response) bool {
 	return resp.ProtoMajor >= 2 || len(resp.TransferEncoding) > 0
 }
 
-// acceptRest judges a response that goes on where the download was. It must be of the same recording to a byte.
+// acceptRest checks a response with the rest of the recording.
 func (d *Download) acceptRest(resp *http.Response) error {
 	if d.received == 0 {
 		return unexpected("storage responded with a part of the recording to a request for all of it")
 	}
 	start, total := contentRange(resp.Header)
-	if start != d.received || total < 0 || d.total >= 0 && total != d.total || resp.Header.Get("ETag") != d.etag {
+	isSame := resp.Header.Get("ETag") == d.etag && d.mayHaveTotal(total)
+	if start != d.received || !isSame {
 		return d.restartNext("storage responded with a part that does not fit")
 	}
 	d.total = total
 	return nil
 }
 
-// acceptEnd judges the response that there is nothing beyond what was received.
+// acceptEnd checks a response which states that nothing follows what was received.
 func (d *Download) acceptEnd(resp *http.Response) error {
-	_, total := contentRange(resp.Header)
-	tag := resp.Header.Get("ETag")
-	switch {
-	case d.received == 0:
+	if d.received == 0 {
 		return unexpected("storage refused a request without a range as one with an unsatisfiable range")
-	case total == d.received && (d.total < 0 || d.total == total) && (tag == "" || tag == d.etag):
-		d.total = total
-		d.report()
-		return nil
 	}
-	return d.restartNext("storage has less of the recording than was received already")
+	_, total := contentRange(resp.Header)
+	tag := cmp.Or(resp.Header.Get("ETag"), d.etag)
+	isSame := tag == d.etag && d.mayHaveTotal(total)
+	if total != d.received || !isSame {
+		return d.restartNext("storage has less of the recording than was received already")
+	}
+	d.total = total
+	d.report()
+	return nil
 }
 
-// restartNext makes the next attempt begin with the first byte, because what storage has is not what it began with.
+// mayHaveTotal reports whether the recording can have this length, by what storage reported before.
+func (d *Download) mayHaveTotal(total int64) bool {
+	if d.total < 0 {
+		return total >= 0
+	}
+	return total == d.total
+}
+
+// restartNext makes the next attempt begin with the first byte, because storage has another recording by now.
 func (d *Download) restartNext(why string) error {
 	if err := d.restart(why); err != nil {
 		return err
@@ -101,48 +113,58 @@ func (d *Download) restartNext(why string) error {
 	return &Error{Text: why, Causes: []error{exchange.ErrUnexpected}, Then: Retry}
 }
 
-// judge lets pass what may be a recording, a part of it, or its end (416). What storage says in the body of another response may
-// repeat the address and is not kept.
+// judge accepts what may be a recording, a part of it, or its end (416). The body of any other response may repeat the
+// address and is not kept.
 func judge(resp *http.Response) error {
-	status := resp.StatusCode
-	switch {
-	case status == http.StatusOK, status == http.StatusPartialContent:
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusPartialContent:
 		return checkForm(resp.Header, resp.Uncompressed)
-	case status == http.StatusRequestedRangeNotSatisfiable:
+	case http.StatusRequestedRangeNotSatisfiable:
 		return nil
-	case status >= 200 && status <= 299:
-		return unexpected("storage responded " + redact.Status(status) + " instead of a recording")
+	}
+	status := redact.Status(resp.StatusCode)
+	if resp.StatusCode/100 == 2 {
+		return unexpected("storage responded " + status + " instead of a recording")
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
-	err := &Error{Status: status, Header: resp.Header}
-	advice := ""
-	switch {
-	case status >= 300 && status <= 399 && status != http.StatusNotModified:
-		advice = "; redirects of storage are not followed"
-	case status == http.StatusBadRequest, status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
-		err.Then = Renew
-		advice = " to the recording's temporary address; it has expired, or the recording is gone, or is not to be had from here"
-	case exchange.Reads.MayRetry(exchange.Outcome{Status: status}):
-		err.Then, advice = Retry, "; trying later may help"
-	}
-	err.Text = "storage responded " + redact.Status(status) + advice
-	return err
+	then, advice := whatHelps(resp.StatusCode)
+	return &Error{Text: "storage responded " + status + advice, Then: then, Status: resp.StatusCode, Header: resp.Header}
 }
 
-// receive writes the response's body to the target, but for its first bytes if those are to be skipped.
+// whatHelps returns what could help after a response with this status, and the advice for the caller.
+func whatHelps(status int) (Then, string) {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return Renew, " to the recording's temporary address; " +
+			"it has expired, or the recording is gone, or is not to be had from here"
+	case http.StatusNotModified:
+		return Stop, ""
+	}
+	switch {
+	case status/100 == 3:
+		return Stop, "; redirects of storage are not followed"
+	case exchange.Reads.MayRetry(exchange.Outcome{Status: status}):
+		return Retry, "; trying later may help"
+	}
+	return Stop, ""
+}
+
+// receive writes the response's body to the target, except for the first skip bytes.
 func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch) (count int64, err error) {
 	d.report()
 	body := &exchange.WatchedReader{Reader: resp.Body, Watch: watch, Left: math.MaxInt64}
-	if count, err = io.CopyN(io.Discard, body, skip); err != nil {
+	count, err = io.CopyN(io.Discard, body, skip)
+	if err != nil {
 		return count, cut(err)
 	}
 	piece := make([]byte, 64<<10)
 	held := 0 // bytes of the piece that are not written yet
 	for {
 		n, err := body.Read(piece[held:])
-		count, held = count+int64(n), held+n
-		complete := d.complete(resp, int64(held), err == io.EOF)                     //nolint:errorlint // the bare one: only that ends a body well
-		if d.received == 0 && !complete && held < headSize && isText(piece[:held]) { // too little to judge it by
+		count += int64(n)
+		held += n
+		complete := d.complete(resp, int64(held), err == io.EOF) //nolint:errorlint // any other EOF is an interruption
+		if !complete && d.needsMore(piece[:held]) {
 			if err != nil {
 				return count, cut(err)
 			}
@@ -163,6 +185,11 @@ func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch
 	}
 }
 
+// needsMore reports whether these first bytes are too few to see whether they are a recording.
+func (d *Download) needsMore(head []byte) bool {
+	return d.received == 0 && len(head) < headSize && isText(head)
+}
+
 // complete reports whether the recording ends with what was received and the bytes at hand.
 func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
 	if d.total >= 0 {
@@ -171,7 +198,7 @@ func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
 	return ended && (marksEnd(resp) || d.received+held == d.size.Load())
 }
 
-// cut is a body that ended too early.
+// cut returns the error of a body that ended too early.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -179,20 +206,13 @@ func cut(err error) error {
 	return err
 }
 
-// put judges the recording by its beginning, and writes the bytes to the target.
+// put writes the bytes to the target if they may belong to a recording.
 func (d *Download) put(p []byte, mediaType string) error {
-	after := d.received + int64(len(p))
-	switch tooLong := d.length() >= 0 && after > d.length(); {
-	case after == 0:
-		return unexpected(textEmpty)
-	case d.received == 0 && !isRecording(mediaType, p[:min(headSize, len(p))]):
-		return unexpected(textDocument)
-	case len(p) == 0:
+	if err := d.check(p, mediaType); err != nil {
+		return err
+	}
+	if len(p) == 0 {
 		return nil
-	case tooLong && d.total < 0:
-		return sizeMismatch("the recording is longer than the service says")
-	case tooLong:
-		return unexpected("the recording is longer than storage said")
 	}
 	n, err := d.to.Write(p)
 	if err == nil && n < len(p) {
@@ -202,4 +222,22 @@ func (d *Download) put(p []byte, mediaType string) error {
 	d.furthest = max(d.furthest, d.received)
 	d.report()
 	return failed("the recording could not be written", err)
+}
+
+// check rejects bytes that cannot follow what was received: none at all, a document, or more than the recording has.
+func (d *Download) check(p []byte, mediaType string) error {
+	isFirst := d.received == 0
+	after := d.received + int64(len(p))
+	length := d.length()
+	switch {
+	case after == 0:
+		return unexpected(textEmpty)
+	case isFirst && !isRecording(mediaType, p[:min(headSize, len(p))]):
+		return unexpected(textDocument)
+	case length < 0, after <= length, len(p) == 0:
+		return nil
+	case d.total < 0:
+		return sizeMismatch("the recording is longer than the service says")
+	}
+	return unexpected("the recording is longer than storage said")
 }

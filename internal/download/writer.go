@@ -6,10 +6,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Writer is a caller's writer as a target.
+// Writer makes a [Target] of a caller's writer.
 type Writer struct {
 	io.Writer
-	rewinder rewinder // nil when the writer cannot be rewound
+	rewinder rewinder // nil if the writer cannot be rewound
 	base     int64    // where the recording begins
 }
 
@@ -18,13 +18,17 @@ type rewinder interface {
 	Truncate(size int64) error
 }
 
-// NewWriter makes a target of w. It can be rewound if w has Seek and Truncate, and ends with the recording.
+// NewWriter returns a target that writes to w. It can be rewound if w has Seek and Truncate.
 func NewWriter(w io.Writer) *Writer {
 	t := &Writer{Writer: w}
-	if r, ok := w.(rewinder); ok {
-		if base, err := r.Seek(0, io.SeekCurrent); err == nil { // a pipe is an *os.File too
-			t.rewinder, t.base = r, base
-		}
+	r, ok := w.(rewinder)
+	if !ok {
+		return t
+	}
+	base, err := r.Seek(0, io.SeekCurrent)
+	if err == nil { // it fails for a pipe, which is an *os.File too
+		t.rewinder = r
+		t.base = base
 	}
 	return t
 }
@@ -33,8 +37,8 @@ func (t *Writer) left() (recording, int64) { return recording{total: -1}, 0 }
 
 func (t *Writer) begin(recording) {}
 
-// rewind drops the recording's bytes if they are the last ones: what the file holds besides is not ours to drop. In a file
-// opened to append they are elsewhere than its offset says.
+// rewind truncates the file to where the recording began, if nothing follows the recording. If the file was opened with
+// O_APPEND, the bytes are not where its offset says.
 func (t *Writer) rewind(written int64) error {
 	if t.rewinder == nil {
 		return redact.Text("it has no Seek and Truncate")
