@@ -272,7 +272,9 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (over bool) {
 			return false
 		}
 	}
-	r.done(t, Result{Status: Created, NoteID: note.ID, Note: note}, r.save(t, t.createdEntry(note, true)))
+	e := r.createdEntry(t, note, true)
+	result := Result{Status: Created, NoteID: note.ID, Note: note, Stage: note.Stage(), Replaced: e.replacedIDs()}
+	r.done(t, result, r.save(t, e))
 	return true
 }
 

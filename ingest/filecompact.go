@@ -150,8 +150,11 @@ func (c *compaction) done() {
 }
 
 // upgrade makes a journal of the version before one of this version, so that a program of that version, which would not
-// understand what is written from now on, says so. That version locked a file beside the journal, which is held meanwhile.
-func (j *FileJournal) upgrade(context.Context) (err error) {
+// understand what is written from now on, says so. Version 1 locked a file beside the journal, which is held meanwhile.
+func (j *FileJournal) upgrade(_ context.Context, from int) (err error) {
+	if from > 1 {
+		return j.tryCompact() //nolint:contextcheck // a file is written whole or not at all
+	}
 	j.older, err = j.fs.Lock(j.path + ".lock")
 	switch {
 	case errors.Is(err, disk.ErrHeld):

@@ -1,6 +1,11 @@
 package ingest
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+)
 
 // record is an Entry in little memory. What only a doubt needs is in fileIndex.details.
 type record struct {
@@ -12,14 +17,28 @@ type record struct {
 	line             uint32 // its latest
 	earlier          uint32 // the patient's record before this one; 0: there is none
 	state            State
+	stage            int8 // of the note; the values of clinicaldoc.Stage fit
 	found            bool
 	seen             bool // it was claimed or written since the journal was opened
 }
 
-// details is what is known of a recording in doubt, or that a person spoke about, beyond its record.
+// details is what is known beyond its record of a recording that is in doubt, that a person decided about, or whose note is
+// not complete.
 type details struct {
-	sha256, by string
-	loss       []byte
+	sha256   string
+	by       string
+	loss     []byte
+	replaced []NoteRef
+	excluded []int64
+}
+
+// detailsOf returns what has to be kept of an entry, and whether there is something.
+func detailsOf(e Entry) (kept details, any bool) {
+	d := details{sha256: e.SHA256, by: e.By, loss: e.Loss, replaced: e.Replaced, excluded: e.Excluded}
+	isOpen := e.State == StateCommitting || e.State == StateInDoubt
+	mayChange := isOpen || e.Found || e.Stage != 0 && !e.Stage.AtLeast(clinicaldoc.StageComplete) // a note that was found may be another's
+	decided := e.By != "" || len(e.Replaced)+len(e.Excluded) > 0
+	return d, decided || mayChange && (e.SHA256 != "" || e.Loss != nil)
 }
 
 // fileIndex finds entries by their key and by their patient. Record 0 is none.
@@ -28,11 +47,16 @@ type fileIndex struct {
 	byKey    map[Key]uint32
 	patients map[uint32]uint32 // the latest record of each
 	details  map[Key]details
-	live     uint32 // records that are of use
+	// processing are those whose notes were not complete when they were last read.
+	processing map[Key]bool
+	live       uint32 // records that are of use
 }
 
 func newFileIndex() fileIndex {
-	return fileIndex{records: make([]record, 1), byKey: map[Key]uint32{}, patients: map[uint32]uint32{}, details: map[Key]details{}}
+	return fileIndex{
+		records: make([]record, 1), byKey: map[Key]uint32{}, patients: map[uint32]uint32{},
+		details: map[Key]details{}, processing: map[Key]bool{},
+	}
 }
 
 // get returns the record of a key, nil if nothing is known of it.
@@ -45,9 +69,10 @@ func (x *fileIndex) get(key Key) *record {
 
 // entry returns what is known of a key.
 func (x *fileIndex) entry(r *record) Entry {
+	d := x.details[r.key]
 	e := Entry{
 		Key: r.key, State: r.state, Patient: r.patient, Name: r.name, Size: r.size, SentAt: fromNano(r.sent), NoteID: r.note, Found: r.found,
-		SHA256: x.details[r.key].sha256, Loss: x.details[r.key].loss, By: x.details[r.key].by,
+		SHA256: d.sha256, Loss: d.loss, By: d.by, Stage: clinicaldoc.Stage(r.stage), Replaced: d.replaced, Excluded: d.excluded,
 	}
 	switch r.state {
 	case StateCommitting:
@@ -83,13 +108,45 @@ func (x *fileIndex) put(e Entry, line uint32) {
 		until = e.NoteCreatedAt
 	default:
 	}
-	r.note, r.size, r.sent, r.until, r.latest = e.NoteID, e.Size, toNano(e.SentAt), toNano(until), max(r.latest, toNano(e.At), toNano(e.SentAt), toNano(e.NoteCreatedAt))
+	r.note, r.size, r.sent, r.until = e.NoteID, e.Size, toNano(e.SentAt), toNano(until)
 	r.patient, r.name, r.line, r.state, r.found = e.Patient, e.Name, line, e.State, e.Found
-	doubtful := e.State == StateCommitting || e.State == StateInDoubt || e.Found // the note that was found may be another's
-	if e.By != "" || doubtful && (e.SHA256 != "" || e.Loss != nil) {
-		x.details[e.Key] = details{e.SHA256, e.By, e.Loss}
-	} else {
-		delete(x.details, e.Key)
+	r.stage = int8(e.Stage) //nolint:gosec // from -10 to 60
+	x.raise(n, latestOf(e))
+	x.keep(e)
+}
+
+// latestOf returns the latest time of an entry.
+func latestOf(e Entry) int64 {
+	at := max(toNano(e.At), toNano(e.SentAt), toNano(e.NoteCreatedAt))
+	for _, note := range e.Replaced {
+		at = max(at, toNano(note.CreatedAt))
+	}
+	return at
+}
+
+// raise takes in a time of a record, for the record and all later ones of its patient.
+func (x *fileIndex) raise(n uint32, to int64) {
+	if to <= x.records[n].latest { // and so are those of the later ones
+		return
+	}
+	for later := x.patients[x.records[n].patient]; later != 0; later = x.records[later].earlier {
+		r := &x.records[later]
+		r.latest = max(r.latest, to)
+		if later == n {
+			return
+		}
+	}
+}
+
+// keep remembers what an entry has beyond its record.
+func (x *fileIndex) keep(e Entry) {
+	delete(x.details, e.Key)
+	if kept, any := detailsOf(e); any {
+		x.details[e.Key] = kept
+	}
+	delete(x.processing, e.Key)
+	if e.isProcessing() {
+		x.processing[e.Key] = true
 	}
 }
 
@@ -107,6 +164,7 @@ func (x *fileIndex) forget(key Key) {
 		x.live--
 		delete(x.byKey, key)
 		delete(x.details, key)
+		delete(x.processing, key)
 	}
 }
 
@@ -118,11 +176,26 @@ func (x *fileIndex) ofPatient(patient uint32, since time.Time) []Entry {
 		from = 0
 	}
 	for n := x.patients[patient]; n != 0 && x.records[n].latest >= from; n = x.records[n].earlier {
-		if r := &x.records[n]; r.state.sent() && (r.sent >= from || r.state == StateCreated && r.until >= from) {
+		if r := &x.records[n]; x.concerns(r, from) {
 			entries = append(entries, x.entry(r))
 		}
 	}
 	return entries
+}
+
+// concerns reports whether a record was sent, or one of its notes created, at or after a time.
+func (x *fileIndex) concerns(r *record, from int64) bool {
+	if r.state == 0 {
+		return false
+	}
+	replaced := x.details[r.key].replaced
+	switch {
+	case !r.state.sent() && len(replaced) == 0:
+		return false
+	case r.sent >= from || r.state == StateCreated && r.until >= from:
+		return true
+	}
+	return slices.ContainsFunc(replaced, func(note NoteRef) bool { return toNano(note.CreatedAt) >= from })
 }
 
 func toNano(t time.Time) int64 {

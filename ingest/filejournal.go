@@ -146,7 +146,7 @@ func (j *FileJournal) open(ctx context.Context) error {
 	_ = j.fs.SyncDir(filepath.Dir(j.path)) // where that cannot be done, the name is as durable as it gets
 	_ = j.fs.Remove(j.compacted())         // of a process that was killed
 	if read.header.Version < fileVersion {
-		return j.upgrade(ctx)
+		return j.upgrade(ctx, read.header.Version)
 	}
 	return nil
 }
@@ -310,15 +310,19 @@ func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	r := j.index.get(key)
 	if r != nil {
 		r.seen = true
-		if claim.entry.By = j.index.details[key].by; r.state.sent() {
+		if r.state.sent() {
 			claim.entry = j.index.entry(r)
 			return claim, nil
 		}
 	}
+	decided, isDecided := j.index.details[key]
+	claim.entry.By = decided.by
+	claim.entry.Replaced = decided.replaced
+	claim.entry.Excluded = decided.excluded
 	claim.uploads = true
 	j.uploads++
 	// For the eye: no one has to wait for it, it must not take the place of a person's word, and many that come to nothing go unsaid.
-	if claim.entry.By == "" && len(j.next.entries) < maxClaims {
+	if !isDecided && len(j.next.entries) < maxClaims {
 		j.next.entries = append(j.next.entries, claim.entry)
 	}
 	return claim, nil
@@ -332,6 +336,20 @@ func (j *FileJournal) EntriesForPatient(_ context.Context, patient uint32, since
 		return nil, j.broken
 	}
 	return j.index.ofPatient(patient, since), nil
+}
+
+// Processing implements [ProcessingJournal].
+func (j *FileJournal) Processing(context.Context) ([]Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.broken != nil {
+		return nil, j.broken
+	}
+	var entries []Entry
+	for key := range j.index.processing {
+		entries = append(entries, j.index.entry(j.index.get(key)))
+	}
+	return entries, nil
 }
 
 // fileClaim is used by one goroutine at a time.

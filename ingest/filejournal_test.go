@@ -147,7 +147,7 @@ func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
 	assert.NotContains(t, string(content), "Synthetic")
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
 	require.Len(t, lines, 4)
-	assert.Contains(t, lines[0], "clinicaldoc-ingest 2 "+ingest.ServiceName(srv.URL))
+	assert.Contains(t, lines[0], "clinicaldoc-ingest 3 "+ingest.ServiceName(srv.URL))
 	for i, state := range []string{"claimed", "committing", "created"} {
 		assert.Regexp(t, `^[0-9a-f]{8} \d{4}-\d\d-\d\dT[0-9:.]+Z `+state+` [0-9a-f]{32}`, lines[i+1])
 	}
@@ -231,7 +231,7 @@ func TestDamageIsReportedAndNeverGuessedAround(t *testing.T) {
 	}
 	lines := bytes.SplitAfter(content, []byte("\n"))
 	for _, bad := range [][]byte{
-		bytes.Replace(lines[0], []byte("ingest 2"), []byte("ingest 3"), 1), append(bytes.Clone(content), strings.Repeat("RIFF", 200_000)...),
+		bytes.Replace(lines[0], []byte("ingest 3"), []byte("ingest 4"), 1), append(bytes.Clone(content), strings.Repeat("RIFF", 200_000)...),
 		append(bytes.Clone(content), "\x00RIFF"+strings.Repeat("\x00", 600_000)...),
 	} {
 		_, err := open(t, bad)
@@ -273,7 +273,7 @@ func TestOtherFilesAreNoJournals(t *testing.T) {
 		"short text":    "not a journal",
 		"a word":        "note",
 		"long":          strings.Repeat("RIFF", 100_000),
-		"later version": line("clinicaldoc-ingest 3 " + service),
+		"later version": line("clinicaldoc-ingest 4 " + service),
 	} {
 		_, err := open(t, []byte(content))
 		require.ErrorIs(t, err, ingest.ErrJournalVersion, name)

@@ -16,16 +16,17 @@ import (
 // A journal's file is lines of text. Each begins with a checksum of its text and of all lines before it, so that not even a
 // whole line can be lost or moved unnoticed:
 //
-//	5f1c2a3b clinicaldoc-ingest 2 https://host/prefix user=17 headers=none
+//	5f1c2a3b clinicaldoc-ingest 3 https://host/prefix user=17 headers=none
 //	91d0e6c7 2026-01-02T03:04:05.6789Z committing 0123456789abcdef0123456789abcdef patient=9a8b7c6d name=01234567 size=48044 sent=2026-01-02T03:04:04.5Z
 //	0b7e21f4 2026-02-03T04:05:06Z owner https://new-name/prefix user=17 headers=none
 //	77a90c1d 2026-02-03T04:05:07Z gap
 //
 // The first line names the service that keys are hashed with. An owner line follows when the service got another name, or when
-// the user or the headers became known, a gap line when some of what was written is gone. Version 1 had neither these nor made, sha, by and loss.
+// the user or the headers became known, a gap line when some of what was written is gone. Version 1 had neither these nor made, sha, by
+// and loss; version 2 had neither stage, replaced nor excluded.
 const (
 	journalKind = "clinicaldoc-ingest"
-	fileVersion = 2
+	fileVersion = 3
 	sumDigits   = 8
 	maxWhy      = 300
 	maxBy       = 200
@@ -81,6 +82,15 @@ func appendEntry(to []byte, e Entry) []byte {
 	if e.Found {
 		to = append(to, " found=true"...)
 	}
+	if e.Stage != 0 {
+		to = append(append(to, " stage="...), e.Stage.String()...)
+	}
+	if len(e.Replaced) > 0 {
+		to = appendReplaced(append(to, " replaced="...), e.Replaced)
+	}
+	if len(e.Excluded) > 0 {
+		to = appendIDs(append(to, " excluded="...), e.Excluded)
+	}
 	if e.SHA256 != "" {
 		to = append(append(to, " sha="...), e.SHA256...)
 	}
@@ -94,6 +104,55 @@ func appendEntry(to []byte, e Entry) []byte {
 		to = append(append(to, " why="...), oneLine(e.Why)...)
 	}
 	return to
+}
+
+// appendReplaced appends notes as "12@2026-01-02T03:04:05Z,17": the id, and when the note was created if that is known.
+func appendReplaced(to []byte, notes []NoteRef) []byte {
+	for i, note := range notes {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = strconv.AppendInt(to, note.ID, 10)
+		if !note.CreatedAt.IsZero() {
+			to = note.CreatedAt.UTC().AppendFormat(append(to, '@'), time.RFC3339Nano)
+		}
+	}
+	return to
+}
+
+func parseReplaced(text string) (notes []NoteRef, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
+		id, at, dated := strings.Cut(part, "@")
+		var note NoteRef
+		var err error
+		note.ID, err = strconv.ParseInt(id, 10, 64)
+		if err != nil || dated && !parseTime([]byte(at), &note.CreatedAt) {
+			return nil, false
+		}
+		notes = append(notes, note)
+	}
+	return notes, true
+}
+
+func appendIDs(to []byte, ids []int64) []byte {
+	for i, id := range ids {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = strconv.AppendInt(to, id, 10)
+	}
+	return to
+}
+
+func parseIDs(text string) (ids []int64, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		id, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }
 
 // withoutSpaces makes JSON one word. Outside its strings compact JSON has no spaces.
@@ -164,6 +223,12 @@ func (e *Entry) parseField(name string, value []byte) bool {
 		return e.Found
 	case "sha":
 		e.SHA256 = string(value)
+	case "stage":
+		err = e.Stage.UnmarshalText(value)
+	case "replaced":
+		e.Replaced, ok = parseReplaced(string(value))
+	case "excluded":
+		e.Excluded, err = parseIDs(string(value))
 	case "by":
 		e.By, err = url.QueryUnescape(string(value))
 	case "loss":

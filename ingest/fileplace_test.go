@@ -479,7 +479,7 @@ func TestTheVersionBeforeIsReadAndRefusesWhatItDoesNotKnow(t *testing.T) {
 		content, err := os.ReadFile(path)
 		require.NoError(t, err)
 		if replaceable {
-			assert.Contains(t, string(content), "clinicaldoc-ingest 2 ", "that version says that it is too old")
+			assert.Contains(t, string(content), "clinicaldoc-ingest 3 ", "that version says that it is too old")
 			assert.NoFileExists(t, path+".lock")
 		} else {
 			assert.Regexp(t, `(?m)^[0-9a-f]{8} \S+ owner `, string(content), "that version cannot read this line")

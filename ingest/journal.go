@@ -31,7 +31,8 @@ type Journal interface {
 	Claim(ctx context.Context, key Key) (Claim, error)
 	// EntriesForPatient returns the patient's entries that were sent, or whose NoteCreatedAt is, at or after that time, in any
 	// order: what is committing, created or in doubt. The clock of who sent them may have been wrong, the service's tells when a
-	// note was created. It must not take longer the more other patients there are.
+	// note was created. An entry in any other state counts too if it has Replaced notes. It must not take longer the more other
+	// patients there are.
 	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
 }
 
@@ -55,7 +56,8 @@ type Binding struct {
 
 // Claim is one key in one worker's hands.
 type Claim interface {
-	// Entry returns what is known of the key. Its state is [StateClaimed] when nothing is, or was sent.
+	// Entry returns what is known of the key. Its state is [StateClaimed] when nothing is, or was sent; then By, Replaced and
+	// Excluded are as they were saved last.
 	Entry() Entry
 	// Save replaces the entry. [StateCommitting] and all that may follow it are durable when Save returns nil, and the claim
 	// was the caller's own at that moment: a worker whose claim was taken over gets [ErrTaken], and nothing is written.
@@ -87,6 +89,34 @@ type Entry struct {
 	NoteCreatedAt time.Time `json:",omitzero"`
 	// By is who decided what became of the recording, when that was a person; empty: nobody had to.
 	By string `json:",omitempty"`
+	// Stage, of what was created, is how far the service had come with the note when it was last read. It is zero if nobody
+	// waited for more than the note. An entry can be saved again with another Stage; Why then tells why it is failed.
+	Stage clinicaldoc.Stage `json:",omitzero"`
+	// Replaced are earlier notes of the recording: a person decided to send it again, because the service could not process
+	// it, or because its note was deleted. They belong to this recording and to no other one.
+	Replaced []NoteRef `json:",omitempty"`
+	// Excluded are the ids of notes that a person decided are not the recording's.
+	Excluded []int64 `json:",omitempty"`
+}
+
+// NoteRef names a note. CreatedAt tells it from a later note with the same id; it is zero if it is not known.
+type NoteRef struct {
+	ID        int64
+	CreatedAt time.Time `json:",omitzero"`
+}
+
+// ProcessingJournal is a [Journal] that can list the notes that the service had not finished when they were last read. An
+// [Uploader] with such a journal also follows the notes of earlier runs, whose recordings it does not get again.
+type ProcessingJournal interface {
+	Journal
+	// Processing returns the entries in [StateCreated] whose Stage is set, not failed, and below
+	// [clinicaldoc.StageComplete], in any order.
+	Processing(ctx context.Context) ([]Entry, error)
+}
+
+// isProcessing reports whether the service had begun with the note and not ended when it was last read.
+func (e Entry) isProcessing() bool {
+	return e.State == StateCreated && e.Stage > 0 && e.Stage < clinicaldoc.StageComplete
 }
 
 // State is how far a recording has come; see the picture in the package's documentation.

@@ -37,6 +37,7 @@ type noteRow struct {
 	size    int64 // of its recording; 0 if the service does not report it
 	created time.Time
 	name    string
+	stage   clinicaldoc.Stage
 }
 
 type notesCache map[int64]*patientNotes
@@ -86,7 +87,7 @@ func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err erro
 		if of, named := note.PatientID(); named && of != patient {
 			continue // only where no patient was asked for
 		}
-		row := noteRow{id: note.ID, created: note.CreatedAt, name: note.Name}
+		row := noteRow{id: note.ID, created: note.CreatedAt, name: note.Name, stage: note.Stage()}
 		if note.Audio != nil {
 			row.size = note.Audio.Size
 		}
@@ -283,11 +284,16 @@ func (t *task) candidates(rows []noteRow) (named, others []noteRow) {
 	return named, others
 }
 
+// unlikeliness puts notes that the service could not process last: the recording may have been sent again.
 func (t *task) unlikeliness(row noteRow) int {
-	if row.size == t.own.Size {
-		return 0
+	unlikely := 0
+	if row.size != t.own.Size {
+		unlikely++
 	}
-	return 1
+	if row.stage == clinicaldoc.StageFailed {
+		unlikely += 2
+	}
+	return unlikely
 }
 
 // isNamed reports whether a note may have the name that was sent. A service may change its spaces, or its letters to
@@ -360,7 +366,13 @@ func (r *run) foundThere(t *task, found noteRow) {
 	e.NoteCreatedAt = found.created
 	e.Found = true
 	e.SHA256 = t.sha256
-	r.doneWith(t, message{contact: answered, broken: r.save(t, e)}, Result{Status: AlreadyThere, NoteID: e.NoteID})
+	e.Excluded = nil
+	result := Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}
+	if r.follows.wanted() {
+		e.Stage = found.stage
+		result.Stage = found.stage
+	}
+	r.doneWith(t, message{contact: answered, broken: r.save(t, e)}, result)
 }
 
 // lookDoubt saves that the recording may have a note already. It was not sent: the next run looks again.

@@ -182,12 +182,12 @@ func TestANightsWork(t *testing.T) {
 	require.NoError(t, err)
 	report := u.RunAll(t.Context(), ingest.Recordings(list...))
 	require.NoError(t, report.Err)
-	assert.Equal(t, 2, report.Count(ingest.Created))
+	assert.Equal(t, 2, report.Count(ingest.Complete))
 	assert.Equal(t, 1, report.Count(ingest.Refused), "without a prompt")
 	assert.Empty(t, report.Left)
 	assert.False(t, report.OK())
 	for _, result := range report.Results {
-		if result.Status == ingest.Created || result.Status == ingest.AlreadyThere {
+		if result.Status == ingest.Complete {
 			require.NoError(t, os.Rename(result.Recording.File, filepath.Join(done, filepath.Base(result.Recording.File))))
 		}
 	}
@@ -225,7 +225,7 @@ func TestAReportTellsTheWholeStory(t *testing.T) {
 			_ = yield(recording(0), nil) && yield(recording(1), nil) && yield(recording(2), nil) && yield(ingest.Recording{}, os.ErrClosed)
 		})
 		require.ErrorIs(t, report.Err, os.ErrClosed)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 3}, statuses(report.Results))
+		assert.Equal(t, map[ingest.Status]int{ingest.Complete: 3}, statuses(report.Results))
 		assert.Empty(t, report.Left)
 		require.Len(t, report.Pauses, 2)
 		require.ErrorIs(t, report.Pauses[0].Why, clinicaldoc.ErrUnauthorized)

@@ -13,7 +13,7 @@ import (
 type Event struct {
 	Recording  Recording // zero for a Pause
 	JournalKey Key       // of the recording, if State is set
-	State      State     // it came to: claimed, or in doubt; zero for the other events
+	State      State     // it came to: claimed, in doubt, or created if it waits for its note; zero for the other events
 	Until      time.Time // in doubt: from then on it can be decided
 	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a few
 	// times a second at most, and not all when the results are taken slowly.
@@ -54,6 +54,10 @@ type Progress struct {
 	AlreadyThere int
 	Refused      int
 	InDoubt      int // that ended so
+	Complete     int // of those that have notes: the note has reached Uploader.Until
+	Processing   int // of those that have notes: the note has not
+	Failed       int // of those that have notes: the service could not process it, or it was deleted
+	SentAgain    int // of those that have notes: a person decided to replace an earlier note
 	Active       int // being uploaded or asked about
 	Doubts       int // of these, in doubt
 	Elapsed      time.Duration
@@ -62,14 +66,16 @@ type Progress struct {
 	Left time.Duration
 }
 
-// Done is how many recordings have ended.
+// Done is how many recordings have ended, or wait only for their notes.
 func (p Progress) Done() int { return p.Created + p.AlreadyThere + p.Refused + p.InDoubt }
 
 // LogValue lists the counts.
 func (p Progress) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Int("total", p.Total), slog.Int("created", p.Created), slog.Int("already_there", p.AlreadyThere), slog.Int("refused", p.Refused),
-		slog.Int("in_doubt", p.InDoubt), slog.Int("active", p.Active), slog.Int("doubts", p.Doubts),
+		slog.Int("in_doubt", p.InDoubt), slog.Int("complete", p.Complete), slog.Int("processing", p.Processing),
+		slog.Int("failed", p.Failed), slog.Int("sent_again", p.SentAgain),
+		slog.Int("active", p.Active), slog.Int("doubts", p.Doubts),
 		slog.Duration("elapsed", p.Elapsed), slog.Duration("left", p.Left),
 	)
 }
@@ -91,12 +97,19 @@ type progress struct {
 	latest      [paceOf]time.Time // when results came, in turns
 	results     int
 	successes   int // times that the service was seen to work
+	complete    int
+	processing  int
+	failed      int
+	sentAgain   int
 }
 
 func newProgress(total int) progress { return progress{total: max(total, 0), begun: time.Now()} }
 
 func (p *progress) count(result Result) {
 	p.ended[result.Status]++
+	if len(result.Replaced) > 0 && result.NoteID != 0 {
+		p.sentAgain++
+	}
 	p.latest[p.results%paceOf] = time.Now()
 	p.results++
 }
@@ -104,6 +117,7 @@ func (p *progress) count(result Result) {
 func (p *progress) sum(now time.Time) Progress {
 	s := Progress{
 		Total: p.total, Created: p.ended[Created], AlreadyThere: p.ended[AlreadyThere], Refused: p.ended[Refused], InDoubt: p.ended[InDoubt],
+		Complete: p.complete, Processing: p.processing, Failed: p.failed, SentAgain: p.sentAgain,
 		Active: p.seen - p.results, Elapsed: now.Sub(p.begun),
 	}
 	s.Left = p.left(now)

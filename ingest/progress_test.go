@@ -238,7 +238,7 @@ func TestWhatIsPrintedTellsWhatHappened(t *testing.T) {
 		{ingest.Event{Sent: 2, Size: 3}, "sent=2 size=3}"},
 		{ingest.StateInDoubt, "in-doubt"},
 		{ingest.StateInDoubt + 1, "State(6)"},
-		{report, "ingest.Report{created=1 already_there=0 refused=2 in_doubt=0 left=0 pauses=2 took=1s error=not found}"},
+		{report, "ingest.Report{complete=0 processing=0 failed=0 created=1 already_there=0 refused=2 in_doubt=0 left=0 earlier=0 pauses=2 took=1s error=not found}"},
 	} {
 		text := fmt.Sprint(c.value)
 		_, last, _ := strings.Cut(text, "left=0s} ") // of an event, what is not its progress

@@ -1,19 +1,23 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // Report is what became of a run, for the morning after.
 type Report struct {
 	Results []Result    // of each recording that ended
+	Earlier []Result    // of recordings of earlier runs, whose notes were in processing
 	Left    []Recording // that were drawn and have no result: the next run begins them
 	Pauses  []Pause     // when everything failed in the same way, and when it went on
 	Began   time.Time
@@ -21,11 +25,13 @@ type Report struct {
 	Err     error // of the whole run; nil: it came to its end
 }
 
-// RunAll runs to the end and returns what became of each recording. It holds all results: use [Uploader.Run] for more than
+// RunAll runs to the end and returns what became of each recording: it waits until the notes are complete, unless Until says
+// otherwise. It holds all results: use [Uploader.Run] for more than
 // memory has room for.
 func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, error]) *Report {
 	report := &Report{Began: time.Now()}
 	listening := *u
+	listening.Until = cmp.Or(u.Until, clinicaldoc.StageComplete)
 	listening.OnEvent = func(e Event) {
 		if e.Pause != nil {
 			report.Pauses = append(report.Pauses, *e.Pause)
@@ -40,6 +46,10 @@ func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, e
 			report.Err = err
 			continue
 		}
+		if result.Earlier {
+			report.Earlier = append(report.Earlier, result)
+			continue
+		}
 		report.Results = append(report.Results, result)
 	}
 	report.Left = drawn.without(report.Results)
@@ -47,7 +57,7 @@ func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, e
 	return report
 }
 
-// Count returns how many recordings ended so.
+// Count returns how many recordings ended so, without those of earlier runs.
 func (r *Report) Count(status Status) int {
 	count := 0
 	for _, result := range r.Results {
@@ -58,16 +68,25 @@ func (r *Report) Count(status Status) int {
 	return count
 }
 
-// OK reports whether every recording has its note.
+// OK reports whether every recording is done, those of earlier runs included: its note has reached Uploader.Until.
 func (r *Report) OK() bool {
-	return r.Err == nil && len(r.Left) == 0 && r.Count(Created)+r.Count(AlreadyThere) == len(r.Results)
+	if r.Err != nil || len(r.Left) > 0 {
+		return false
+	}
+	notDone := func(result Result) bool { return !result.Status.done() }
+	return !slices.ContainsFunc(r.Results, notDone) && !slices.ContainsFunc(r.Earlier, notDone)
 }
+
+// done reports whether nothing is left to be done for a recording that ended so.
+func (s Status) done() bool { return s == Created || s == AlreadyThere || s == Complete }
 
 // LogValue lists what may be logged of the report: counts, and why the run ended.
 func (r Report) LogValue() slog.Value {
 	attrs := []slog.Attr{
+		slog.Int("complete", r.Count(Complete)), slog.Int("processing", r.Count(Processing)), slog.Int("failed", r.Count(Failed)),
 		slog.Int("created", r.Count(Created)), slog.Int("already_there", r.Count(AlreadyThere)), slog.Int("refused", r.Count(Refused)),
-		slog.Int("in_doubt", r.Count(InDoubt)), slog.Int("left", len(r.Left)), slog.Int("pauses", (len(r.Pauses)+1)/2), slog.Duration("took", r.Took),
+		slog.Int("in_doubt", r.Count(InDoubt)), slog.Int("left", len(r.Left)), slog.Int("earlier", len(r.Earlier)),
+		slog.Int("pauses", (len(r.Pauses)+1)/2), slog.Duration("took", r.Took),
 	}
 	if r.Err != nil {
 		attrs = append(attrs, slog.String("error", redact.Opaque(r.Err).Error()))

@@ -155,7 +155,7 @@ func TestAPersonCannotGiveTheNoteOfAnotherRecording(t *testing.T) {
 		}
 		doubt, other := run(onePatient(1)), run(onePatient(2))
 		require.Equal(t, ingest.InDoubt, doubt.Status)
-		require.Equal(t, ingest.Created, other.Status)
+		require.Equal(t, ingest.Complete, other.Status)
 		word := ingest.Resolution{NoteID: other.NoteID, By: "a person"}
 		require.ErrorIs(t, u.Resolve(t.Context(), doubt.JournalKey, word), ingest.ErrKeyReused)
 		time.Sleep(time.Minute)

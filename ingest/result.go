@@ -15,14 +15,22 @@ type Result struct {
 	// JournalKey is what the journal knows it by, for [Uploader.Resolve]; zero: it was refused before.
 	JournalKey Key
 	Status     Status
-	NoteID     int64                     // of the note: created, already there; in doubt when the response named one
-	Note       *clinicaldoc.ProgressNote // created: as the service gave it; else nil
+	NoteID     int64                     // of the note, if it has one; in doubt when the response named one
+	Note       *clinicaldoc.ProgressNote // created, complete, failed: as the service returned it last; nil if it was not read
+	Stage      clinicaldoc.Stage         // of the note, as far as it is known; zero: it is not
 	Until      time.Time                 // in doubt: from then on it can be said that no note was created
+	// Earlier reports that the recording is not one of this run's: an earlier run left its note in processing. Its Recording
+	// is zero, because the journal does not know it.
+	Earlier bool
+	// Replaced are the ids of earlier notes of the recording, which a person decided to send again.
+	Replaced []int64
 	// Candidates are the ids of the notes that a person should compare, if it is in doubt: the likeliest first. Pass the
 	// right one to [Uploader.Resolve].
 	Candidates []int64
-	// Err is why: refused, in doubt. It is the error of Create or FindCreated, or one of this package;
-	// [clinicaldoc.Retryable] tells whether the next run may succeed by itself.
+	// Err is why: refused, in doubt, processing, failed. It is the error of Create, FindCreated or WaitAll, or one of this
+	// package; [clinicaldoc.Retryable] tells whether the next run may succeed by itself. It matches
+	// [clinicaldoc.ErrProcessingFailed] if the service reports an error state, which Note.ErrorState holds, and
+	// [clinicaldoc.ErrNotFound] if the note was deleted.
 	Err  error
 	Took time.Duration // since it was begun
 }
@@ -30,12 +38,16 @@ type Result struct {
 // Status is how a recording ended.
 type Status int
 
-// How a recording can end.
+// How a recording can end. If [Uploader].Until is [clinicaldoc.StageUploaded], a recording that has a note is Created or
+// AlreadyThere. Otherwise it is Complete, Processing or Failed.
 const (
 	Created      Status = iota + 1 // its note was created, or found to be
 	AlreadyThere                   // an earlier run, or an equal recording of this one, created it
 	Refused                        // no note exists; see Result.Err. The next run tries once more
 	InDoubt                        // a note may exist; see Result.Err and Until. The next run asks once more and never just uploads
+	Complete                       // its note has reached Uploader.Until; the recording may be moved or deleted
+	Processing                     // its note has not; the next run reads it again, without an upload
+	Failed                         // the service could not process it, or its note was deleted; see Result.Err and Uploader.Resolve
 )
 
 // String returns the status in words.
@@ -49,6 +61,12 @@ func (s Status) String() string {
 		return "refused"
 	case InDoubt:
 		return "in doubt"
+	case Complete:
+		return "complete"
+	case Processing:
+		return "processing"
+	case Failed:
+		return "failed"
 	}
 	return fmt.Sprintf("Status(%d)", int(s))
 }
@@ -56,8 +74,20 @@ func (s Status) String() string {
 // LogValue lists what may be logged of the result.
 func (r Result) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.String("status", r.Status.String())}
+	if r.JournalKey != (Key{}) {
+		attrs = append(attrs, slog.String("journal_key", r.JournalKey.String()))
+	}
 	if r.NoteID != 0 {
 		attrs = append(attrs, slog.Int64("note_id", r.NoteID))
+	}
+	if r.Stage != 0 {
+		attrs = append(attrs, slog.String("stage", r.Stage.String()))
+	}
+	if r.Earlier {
+		attrs = append(attrs, slog.Bool("earlier", true))
+	}
+	if len(r.Replaced) > 0 {
+		attrs = append(attrs, slog.Any("replaced", r.Replaced))
 	}
 	if !r.Until.IsZero() {
 		attrs = append(attrs, slog.Time("until", r.Until))

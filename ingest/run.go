@@ -66,6 +66,7 @@ type run struct {
 	trouble     trouble
 	broken      error // why the journal cannot be used
 	feedFailure error // why there are no more recordings
+	follows     follows
 }
 
 // How long the end of a run may take, all in all, and of it the response of what was sent whole, and writing it down.
@@ -102,8 +103,10 @@ type message struct {
 	probed  bool
 	bound   *bound
 	event   *Event
-	broken  error // of the journal
-	panic   any   // of the caller's own code; nil: none
+	staged  *staged // what a note that is followed has come to
+	round   bool    // a round of following notes is over
+	broken  error   // of the journal
+	panic   any     // of the caller's own code; nil: none
 }
 
 // bound is whose recordings these are, and what the journal said to that.
@@ -117,6 +120,7 @@ func (u *Uploader) newRun(ctx context.Context) *run {
 		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, sending: map[content]Key{},
 		drawn: make(chan Recording), halt: make(chan struct{}), messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
 		saving: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
+		follows: newFollows(u.Until),
 	}
 	if u.OnEvent != nil {
 		ctx = exchange.WithLimitReport(ctx, r.limited)
@@ -199,6 +203,7 @@ func (r *run) loop(yield func(Result, error) bool) bool {
 	done := r.ctx.Done()
 	for {
 		r.beginMore()
+		r.followMore(time.Now())
 		if r.finished() {
 			return r.giveUp(yield)
 		}
@@ -239,8 +244,16 @@ func (r *run) finished() bool {
 	if r.ended && !time.Now().Before(r.deadline) {
 		return true
 	}
+	if r.ended {
+		return r.unfinished == r.waitingRecordings()
+	}
+	return r.isIdle() && r.follows.isOver()
+}
+
+// isIdle reports whether every recording was uploaded, refused, or left in doubt.
+func (r *run) isIdle() bool {
 	left := !r.exhausted || len(r.backlog)+len(r.waiting) > 0
-	return r.unfinished == r.waitingRecordings() && (r.ended || !left)
+	return !left && r.unfinished == r.waitingRecordings()
 }
 
 // waitingRecordings counts the results of tasks that nobody works on.
@@ -276,6 +289,7 @@ func (r *run) nextTimer() (<-chan time.Time, func()) {
 			}
 		}
 		at(r.trouble.due(r.uploader.MaxPause))
+		at(r.follows.nextRound())
 		for _, t := range r.waiting {
 			at(t.due)
 		}
@@ -400,16 +414,20 @@ func (r *run) take(m message) []Result {
 		r.trouble.freed(r.busy)
 	}
 	r.unfinished -= len(m.results) + m.dropped
+	var results []Result
 	for _, result := range m.results {
 		r.progress.count(result)
-		r.tell(Event{Recording: result.Recording, Result: &result})
 		r.unblock(result.JournalKey)
+		if ready, ok := r.hold(result); ok {
+			results = append(results, r.tellResult(ready))
+		}
 	}
+	results = append(results, r.takeStage(m)...)
 	if m.patient != nil && !r.ended {
 		// What was found for it may explain what stood in the way of others.
 		r.askAgain(func(t *task) bool { return t.own.Patient == *m.patient })
 	}
-	return m.results
+	return results
 }
 
 // takeBack takes recordings back that are to be begun once more.
@@ -451,14 +469,22 @@ func (r *run) giveUp(yield func(Result, error) bool) bool {
 			results = append(results, j.result)
 		}
 	}
-	for _, result := range results {
-		r.progress.count(result)
-		r.tell(Event{Recording: result.Recording, Result: &result})
-		if !yield(result, nil) {
+	held := r.stillHeld()
+	for i, result := range slices.Concat(results, held) {
+		if i < len(results) { // the others were counted when they came
+			r.progress.count(result)
+		}
+		if !yield(r.tellResult(result), nil) {
 			return false
 		}
 	}
 	return true
+}
+
+// tellResult tells of a result that is about to be yielded.
+func (r *run) tellResult(result Result) Result {
+	r.tell(Event{Recording: result.Recording, Result: &result})
+	return result
 }
 
 // abandon ends a task that nobody works on. Letting go of its key may take a while, which this goroutine must not.

@@ -29,6 +29,7 @@ type task struct {
 	due       time.Time // when it is asked about once more
 	err       error     // the latest
 	reserved  []content // see run.reserve; guarded by run.mu
+	isStage   bool      // it only saves the stage of a note
 
 	equals []Recording // with the same key, that came meanwhile; guarded by run.mu
 }
@@ -107,7 +108,7 @@ func (r *run) keyReused(t *task, _ Entry) {
 }
 
 func (r *run) alreadyThere(t *task, known Entry) {
-	r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID}, nil)
+	r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID, Stage: known.Stage, Replaced: known.replacedIDs()}, nil)
 }
 
 // otherName ends a task whose recording is in doubt under another name.
@@ -148,6 +149,11 @@ func (r *run) enter(t *task) bool {
 	switch {
 	case first == nil:
 		r.active[t.own.Key] = t
+	case first.isStage: // which takes a moment
+		r.mu.Unlock()
+		t.job.waitsFor = t.own.Key
+		r.send(message{blocked: r.jobsOf(t, Result{})})
+		return false
 	case first.sameAs(t) && len(first.equals) < maxEquals:
 		first.equals = append(first.equals, t.recording)
 		r.mu.Unlock()
@@ -280,20 +286,25 @@ func (e *journalError) Unwrap() error { return e.err }
 // created writes down the note. That it exists is told also when it cannot be written down. The worker goes on meanwhile:
 // this line can share a sync with the next upload's.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
-	e := t.createdEntry(note, false)
+	e := r.createdEntry(t, note, false)
 	r.saving <- struct{}{}
 	r.workers.Go(func() {
 		defer func() { <-r.saving }()
 		r.guard(t, func(t *task) {
-			r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, Result{Status: Created, NoteID: note.ID, Note: note})
+			result := Result{Status: Created, NoteID: note.ID, Note: note, Stage: note.Stage(), Replaced: e.replacedIDs()}
+			r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, result)
 		})
 	})
 }
 
-func (t *task) createdEntry(note *clinicaldoc.ProgressNote, found bool) Entry {
+func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote, found bool) Entry {
 	e := t.entry
 	e.State, e.At, e.NoteID, e.NoteCreatedAt = StateCreated, time.Now(), note.ID, note.CreatedAt
 	e.Found, e.Until, e.Why, e.Loss = found, time.Time{}, "", nil
+	e.Excluded = nil
+	if r.follows.wanted() {
+		e.Stage = note.Stage()
+	}
 	return e
 }
 

@@ -50,8 +50,8 @@ func (r *run) saveCreated(t *task, e Entry) error {
 
 // saveAgain writes down what an earlier run could not.
 func (r *run) saveAgain(t *task) {
-	e := t.createdEntry(r.unsaved(t), false)
-	r.done(t, Result{Status: AlreadyThere, NoteID: e.NoteID}, r.saveCreated(t, e))
+	e := r.createdEntry(t, r.unsaved(t), false)
+	r.done(t, Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}, r.saveCreated(t, e))
 }
 
 // saveDoubt writes down a loss.

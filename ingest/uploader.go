@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -25,6 +26,13 @@ type Uploader struct {
 	// "already there". A note with the same name that cannot be ruled out leaves the recording in doubt. The search costs one
 	// list for each patient and run, and prevents a second note if the journal was lost, restored, or begun in another place.
 	AllNew bool
+	// Until is the stage at which a recording is done. It makes results Complete, Processing or Failed. If it is
+	// [clinicaldoc.StageUploaded], a recording is done when its note exists. If zero, it defaults to StageComplete for RunAll,
+	// and to StageUploaded for Run.
+	Until clinicaldoc.Stage
+	// MaxWait is how long a run waits for notes in processing after its last upload. If zero, it defaults to 15 minutes. If
+	// negative, the run reads each note once and does not wait.
+	MaxWait time.Duration
 	// MaxPause is how long the run pauses when everything fails in the same way (the service is gone, the token refused, a share
 	// not mounted), before it ends with that reason; 0: 15 minutes. Pauses are told by OnEvent. Negative: the run ends at once,
 	// and no recording is tried twice: for those who try again themselves.
@@ -51,6 +59,11 @@ func (u *Uploader) workers() int { return cmp.Or(u.Workers, defaultWorkers) }
 // An error of the whole run is yielded once, last, with a zero Result: the journal cannot be used, everything fails in the
 // same way, the context has ended, or the recordings ended with an error, which is found in it by [errors.Is] and
 // [errors.As]; what was begun before is finished. What was not begun has no result.
+//
+// If Until is above StageUploaded, the result of a recording comes when its note has reached that stage, or has failed. Notes
+// are looked at now and then during the uploads, and after the last one for up to MaxWait. So are the notes that earlier runs
+// left in processing, if the journal can list them ([ProcessingJournal]); see [Result].Earlier. What the run does not see end is
+// Processing. Results that wait for their notes are held in memory.
 //
 // Run ends within 20 seconds after its context, a break or a panic, whatever is under way: uploads are ended, what had been
 // sent whole is waited for half that time, and doubts are left to the next run. Recordings are drawn one by one as workers
@@ -82,6 +95,8 @@ func (u *Uploader) check(ctx context.Context) error {
 		return fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument)
 	case u.Owner.Service != "" && ServiceName(u.Owner.Service) != ServiceName(u.Client.BaseURL()):
 		return fail("Owner is another service's than the Client's", ErrOtherService, clinicaldoc.ErrInvalidArgument)
+	case !slices.Contains(untilStages, u.Until):
+		return fail("Until must be a stage that can be waited for", clinicaldoc.ErrInvalidArgument)
 	case u.Find.Settle < 0:
 		return fail("Find.Settle must not be negative", clinicaldoc.ErrInvalidArgument)
 	case ctx.Err() != nil:

@@ -54,6 +54,12 @@ func status(s ingest.Status) string {
 		return "refused"
 	case ingest.InDoubt:
 		return "in_doubt"
+	case ingest.Complete:
+		return "complete"
+	case ingest.Processing:
+		return "processing"
+	case ingest.Failed:
+		return "failed"
 	}
 	return "other"
 }

@@ -51,11 +51,11 @@ func TestASecondNightUploadsNothing(t *testing.T) {
 	n := newNight(t, 5)
 	out, err := n.run(t, true)
 	require.NoError(t, err)
-	assert.Equal(t, 5, strings.Count(out, "created, note"), out)
+	assert.Equal(t, 5, strings.Count(out, "complete, note"), out)
 	out, err = n.run(t, false)
 	require.NoError(t, err)
-	assert.Equal(t, 5, strings.Count(out, "already there, note"), out)
-	assert.Contains(t, out, "5 of 5 recordings have their note\n")
+	assert.Equal(t, 5, strings.Count(out, "complete, note"), out)
+	assert.Contains(t, out, "5 of 5 recordings have complete notes\n")
 	assert.NoError(t, n.srv.CreatedOnce(n.audio...))
 }
 
@@ -73,11 +73,25 @@ func TestARefusedRecordingIsToldAndHoldsUpNoOther(t *testing.T) {
 	n := newNight(t, 2)
 	n.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"refused"}`))
 	out, err := n.run(t, true)
-	require.ErrorContains(t, err, "the next run tries again")
+	require.ErrorContains(t, err, "the next run continues")
 	assert.Regexp(t, `recording [12]: refused \([0-9a-f]{32}\): `, out)
-	assert.Contains(t, out, "1 of 2 recordings have their note\n")
+	assert.Contains(t, out, "1 of 2 recordings have complete notes\n")
 	_, err = n.run(t, false)
 	require.NoError(t, err)
+	assert.NoError(t, n.srv.CreatedOnce(n.audio...))
+}
+
+// A recording that the service cannot process is not done: the files of the night are kept.
+func TestNightly_FailedProcessingIsAnError(t *testing.T) {
+	t.Parallel()
+	n := newNight(t, 2)
+	n.srv.ScriptNext(clinicaldoctest.Script{TranscriptionError: "synthetic"})
+	for begin := range 2 {
+		out, err := n.run(t, begin == 0)
+		require.ErrorContains(t, err, "could not process")
+		assert.Regexp(t, `recording [12]: failed \([0-9a-f]{32}\): `, out)
+		assert.Contains(t, out, "1 of 2 recordings have complete notes\n")
+	}
 	assert.NoError(t, n.srv.CreatedOnce(n.audio...))
 }
 

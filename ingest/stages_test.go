@@ -1,0 +1,533 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// failure is the script of a note that the service cannot process.
+func failure() clinicaldoctest.Script {
+	return clinicaldoctest.Script{TranscriptionError: "synthetic error state"}
+}
+
+// transcribingFor is a service that takes this time to transcribe.
+func transcribingFor(d time.Duration) clinicaldoctest.Delays {
+	return clinicaldoctest.Delays{Transcribing: d}
+}
+
+// night is a service and a journal in virtual time, and the runs over it.
+type night struct {
+	t    *testing.T
+	srv  *clinicaldoctest.Server
+	path string
+}
+
+func nights(t *testing.T, test func(t *testing.T, n *night)) {
+	t.Helper()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		test(t, &night{t: t, srv: srv, path: path})
+	})
+}
+
+// uploader opens the journal, for the time of one call.
+func (n *night) uploader(do func(u *ingest.Uploader)) {
+	n.t.Helper()
+	journal, err := openOrBegin(n.t.Context(), n.srv.URL, n.path)
+	require.NoError(n.t, err)
+	do(&ingest.Uploader{Client: n.srv.Client(quick()), Journal: journal})
+	require.NoError(n.t, journal.Close())
+	checkEntries(n.t, n.path)
+}
+
+// run is one run over the recordings with these numbers.
+func (n *night) run(first, last int) *ingest.Report {
+	n.t.Helper()
+	var report *ingest.Report
+	n.uploader(func(u *ingest.Uploader) { report = u.RunAll(n.t.Context(), recordings(first, last)) })
+	require.NoError(n.t, report.Err)
+	return report
+}
+
+func (n *night) resolve(key ingest.Key, word ingest.Resolution) (err error) {
+	n.t.Helper()
+	n.uploader(func(u *ingest.Uploader) { err = u.Resolve(n.t.Context(), key, word) })
+	return err
+}
+
+// creates is how often a note was created.
+func (n *night) creates() int { return len(n.srv.Created()) }
+
+func TestRunAll_WaitsUntilNotesAreComplete(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(3 * time.Minute))
+		report := n.run(0, 10)
+		assert.Equal(t, 10, report.Count(ingest.Complete), report)
+		assert.True(t, report.OK())
+		assert.GreaterOrEqual(t, report.Took, 3*time.Minute)
+		for _, result := range report.Results {
+			assert.Equal(t, clinicaldoc.StageComplete, result.Stage)
+			assert.NotEmpty(t, result.Note.Transcription, "the note as it is when it is complete")
+			assert.NoError(t, result.Err)
+		}
+		n.srv.ForgetRequests()
+		again := n.run(0, 10)
+		assert.Equal(t, 10, again.Count(ingest.Complete), again)
+		assert.Len(t, n.srv.Requests(), 1, "what is complete is not read again: only the user is")
+		assert.Equal(t, 10, n.creates())
+	})
+}
+
+// Three of ten cannot be processed: each run says so, until a person decides.
+func TestRunAll_FailedProcessingIsReportedInEveryRun(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.ScriptNext(failure(), failure(), failure())
+		for range 3 {
+			report := n.run(0, 10)
+			assert.Equal(t, 7, report.Count(ingest.Complete), report)
+			assert.Equal(t, 3, report.Count(ingest.Failed), report)
+			assert.False(t, report.OK())
+			for _, result := range report.Results {
+				if result.Status != ingest.Failed {
+					continue
+				}
+				require.ErrorIs(t, result.Err, clinicaldoc.ErrProcessingFailed)
+				require.NotNil(t, result.Note)
+				require.NotNil(t, result.Note.ErrorState)
+				assert.Equal(t, "synthetic error state", *result.Note.ErrorState)
+				assert.NotContains(t, result.Err.Error(), "synthetic", "only who asks for it gets the error state")
+				assert.NotContains(t, fmt.Sprint(result), "synthetic")
+				assert.Equal(t, clinicaldoc.StageFailed, result.Stage)
+			}
+		}
+		assert.Equal(t, 10, n.creates())
+	})
+}
+
+func TestRunAll_ReportsProcessingAfterMaxWait(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name            string
+		maxWait, atMost time.Duration
+	}{
+		{"the default", 0, 16 * time.Minute},
+		{"an hour", time.Hour, 62 * time.Minute},
+		{"one look", -1, 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			nights(t, func(t *testing.T, n *night) {
+				n.srv.SetDelays(transcribingFor(10 * time.Hour))
+				var report *ingest.Report
+				n.uploader(func(u *ingest.Uploader) {
+					u.MaxWait = c.maxWait
+					report = u.RunAll(t.Context(), recordings(0, 3))
+				})
+				require.NoError(t, report.Err)
+				assert.Equal(t, 3, report.Count(ingest.Processing), report)
+				assert.False(t, report.OK())
+				assert.Less(t, report.Took, c.atMost)
+				assert.GreaterOrEqual(t, report.Took, c.maxWait)
+				for _, result := range report.Results {
+					require.Error(t, result.Err)
+					assert.Equal(t, clinicaldoc.StageTranscribing, result.Stage)
+					assert.Positive(t, result.NoteID)
+				}
+				n.srv.SetDelays(clinicaldoctest.Delays{})
+				again := n.run(0, 3)
+				assert.Equal(t, 3, again.Count(ingest.Complete), again)
+				assert.Equal(t, 3, n.creates(), "what is in processing is not uploaded again")
+			})
+		})
+	}
+}
+
+// The next night has other recordings: what the first one left in processing is not forgotten.
+func TestRunAll_FollowsNotesOfEarlierRuns(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(10 * time.Hour))
+		n.srv.ScriptNext(clinicaldoctest.Script{}, failure())
+		assert.Equal(t, 3, n.run(0, 3).Count(ingest.Processing))
+		second := n.run(3, 4)
+		require.Len(t, second.Earlier, 3, second)
+		for _, result := range second.Earlier {
+			assert.Equal(t, ingest.Processing, result.Status)
+			assert.True(t, result.Earlier)
+			assert.Zero(t, result.Recording)
+			assert.NotZero(t, result.JournalKey)
+		}
+		time.Sleep(24 * time.Hour)
+		third := n.run(4, 4)
+		require.Len(t, third.Earlier, 4)
+		statuses := map[ingest.Status]int{}
+		for _, result := range third.Earlier {
+			statuses[result.Status]++
+		}
+		assert.Equal(t, map[ingest.Status]int{ingest.Complete: 3, ingest.Failed: 1}, statuses)
+		assert.False(t, third.OK(), "one of them failed")
+		assert.Empty(t, n.run(4, 4).Earlier, "the ends are reported once; the journal keeps them")
+		_, entries, err := ingest.ReadJournal(t.Context(), n.path)
+		require.NoError(t, err)
+		stages := map[clinicaldoc.Stage]int{}
+		for _, e := range entries {
+			stages[e.Stage]++
+			assert.Equal(t, e.Stage == clinicaldoc.StageFailed, e.Why != "", e)
+			assert.NotEmpty(t, e.SHA256, "what was known stays")
+		}
+		assert.Equal(t, map[clinicaldoc.Stage]int{clinicaldoc.StageComplete: 3, clinicaldoc.StageFailed: 1}, stages)
+	})
+}
+
+// A recording that is among tonight's is not also one of an earlier run.
+func TestRunAll_CountsEarlierRecordingsOnce(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(10 * time.Hour))
+		n.run(0, 3)
+		again := n.run(0, 4)
+		assert.Equal(t, 4, again.Count(ingest.Processing), again)
+		assert.Empty(t, again.Earlier)
+	})
+}
+
+func TestRun_YieldsResultsWhileOthersAreUploaded(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(time.Minute))
+		n.uploader(func(u *ingest.Uploader) {
+			u.Until = clinicaldoc.StageComplete
+			begun := time.Now()
+			drawn := func(yield func(ingest.Recording, error) bool) {
+				for i := range 4 {
+					if !yield(recording(i), nil) {
+						return
+					}
+					time.Sleep(10 * time.Minute)
+				}
+			}
+			var at []time.Duration
+			for result, err := range u.Run(t.Context(), drawn) {
+				require.NoError(t, err)
+				require.Equal(t, ingest.Complete, result.Status, result)
+				at = append(at, time.Since(begun).Truncate(10*time.Minute))
+			}
+			assert.Equal(t, []time.Duration{0, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}, at)
+		})
+	})
+}
+
+func TestRun_ZeroUntilEndsWhenTheNoteExists(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(time.Hour))
+		n.uploader(func(u *ingest.Uploader) {
+			results, err := collect(t.Context(), u, recordings(0, 3))
+			require.NoError(t, err)
+			assert.Equal(t, map[ingest.Status]int{ingest.Created: 3}, statuses(results))
+			u.Until = clinicaldoc.StageUploaded
+			report := u.RunAll(t.Context(), recordings(0, 3))
+			assert.Equal(t, 3, report.Count(ingest.AlreadyThere))
+			assert.True(t, report.OK())
+		})
+		n.srv.SetDelays(clinicaldoctest.Delays{})
+		assert.Equal(t, 3, n.run(0, 3).Count(ingest.Complete), "notes whose stage nobody knows are read")
+	})
+}
+
+func TestRun_UntilAnotherStage(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(clinicaldoctest.Delays{Transcribing: time.Minute, Analysing: 10 * time.Hour})
+		n.uploader(func(u *ingest.Uploader) {
+			u.Until = clinicaldoc.StageTranscribed
+			report := u.RunAll(t.Context(), recordings(0, 2))
+			assert.Equal(t, 2, report.Count(ingest.Complete), report)
+			for _, until := range []clinicaldoc.Stage{clinicaldoc.StageFailed, 55, -1} {
+				u.Until = until
+				require.ErrorIs(t, u.RunAll(t.Context(), recordings(0, 2)).Err, clinicaldoc.ErrInvalidArgument)
+			}
+		})
+		n.srv.SetDelays(clinicaldoctest.Delays{})
+		assert.Len(t, n.run(2, 2).Earlier, 2, "for who wants more they are in processing")
+	})
+}
+
+// A canceled run says of what it has uploaded that it is in processing.
+func TestRunAll_CanceledWhileNotesAreProcessed(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(10 * time.Hour))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		n.uploader(func(u *ingest.Uploader) {
+			report := u.RunAll(ctx, recordings(0, 3))
+			require.ErrorIs(t, report.Err, context.DeadlineExceeded)
+			assert.Equal(t, 3, report.Count(ingest.Processing), report)
+			assert.Empty(t, report.Left)
+			for _, result := range report.Results {
+				assert.Positive(t, result.NoteID)
+				require.Error(t, result.Err)
+			}
+		})
+		n.srv.SetDelays(clinicaldoctest.Delays{})
+		assert.Equal(t, 3, n.run(0, 3).Count(ingest.Complete))
+		assert.Equal(t, 3, n.creates())
+	})
+}
+
+// Notes that cannot be read are not complete, and not failed either.
+func TestRunAll_NotesThatCannotBeReadAreProcessing(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{403, 500, 503} {
+		nights(t, func(t *testing.T, n *night) {
+			for _, route := range []string{clinicaldoctest.RouteGetNote, clinicaldoctest.RouteListNotes} {
+				n.srv.Inject(route, clinicaldoctest.Answer(status, "synthetic").Always())
+			}
+			n.uploader(func(u *ingest.Uploader) {
+				u.AllNew = true
+				report := u.RunAll(t.Context(), recordings(0, 2))
+				require.NoError(t, report.Err)
+				assert.Equal(t, 2, report.Count(ingest.Processing), report)
+				for _, result := range report.Results {
+					require.Error(t, result.Err)
+				}
+			})
+			n.srv.ClearFaults()
+			assert.Equal(t, 2, n.run(0, 2).Count(ingest.Complete))
+		})
+	}
+}
+
+// A note that was deleted at the service is not "already there".
+func TestRunAll_DeletedNoteIsFailed(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.ScriptNext(failure())
+		first := n.run(0, 1)
+		require.Equal(t, 1, first.Count(ingest.Failed))
+		_, err := n.srv.Client().Notes.Delete(t.Context(), first.Results[0].NoteID)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		second := n.run(0, 1)
+		require.Equal(t, 1, second.Count(ingest.Failed), second)
+		require.ErrorIs(t, second.Results[0].Err, clinicaldoc.ErrNotFound)
+		assert.Equal(t, 1, n.creates())
+	})
+}
+
+// Equal recordings share the note and its end.
+func TestRunAll_EqualRecordingsHaveTheSameEnd(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(time.Minute))
+		n.srv.ScriptNext(failure())
+		n.uploader(func(u *ingest.Uploader) {
+			u.Workers = 1
+			equal := recording(0)
+			report := u.RunAll(t.Context(), ingest.Recordings(equal, equal, recording(1), equal))
+			require.NoError(t, report.Err)
+			assert.Equal(t, 3, report.Count(ingest.Failed), report)
+			assert.Equal(t, 1, report.Count(ingest.Complete), report)
+		})
+		assert.Equal(t, 2, n.creates())
+	})
+}
+
+// Equal recordings can come while the stage of the first one is being saved.
+func TestRun_EqualRecordingsComeWhileStagesAreSaved(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(time.Second))
+		n.uploader(func(u *ingest.Uploader) {
+			u.Until = clinicaldoc.StageComplete
+			u.Journal = lingering{u.Journal}
+			drawn := func(yield func(ingest.Recording, error) bool) {
+				for range 100 {
+					if !yield(recording(0), nil) {
+						return
+					}
+					time.Sleep(time.Second)
+				}
+			}
+			results, err := collect(t.Context(), u, drawn)
+			require.NoError(t, err)
+			assert.Equal(t, map[ingest.Status]int{ingest.Complete: 100}, statuses(results))
+		})
+		assert.Equal(t, 1, n.creates())
+	})
+}
+
+// lingering is a journal that takes a while to save stages.
+type lingering struct{ ingest.Journal }
+
+type lingeringClaim struct{ ingest.Claim }
+
+func (j lingering) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	claim, err := j.Journal.Claim(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return lingeringClaim{claim}, nil
+}
+
+func (c lingeringClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if e.Stage == clinicaldoc.StageComplete {
+		time.Sleep(5 * time.Second)
+	}
+	return c.Claim.Save(ctx, e)
+}
+
+// A journal that fails while stages are saved ends the run, and the results are told.
+func TestRunAll_JournalFailsWhileStagesAreSaved(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		broken := errors.New("synthetic failure of the disk")
+		n.uploader(func(u *ingest.Uploader) {
+			file := u.Journal
+			u.Journal = failing{file, func(_ context.Context, e ingest.Entry) error {
+				if e.Stage == clinicaldoc.StageComplete {
+					return broken
+				}
+				return nil
+			}}
+			report := u.RunAll(t.Context(), recordings(0, 1))
+			require.ErrorIs(t, report.Err, broken)
+			assert.Len(t, report.Results, 1)
+		})
+		assert.Equal(t, 1, n.run(0, 1).Count(ingest.Complete))
+		assert.Equal(t, 1, n.creates())
+	})
+}
+
+// Events and progress tell how many notes are complete, in processing, and failed.
+func TestRunAll_ProgressCountsStages(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(time.Minute))
+		n.srv.ScriptNext(failure())
+		n.uploader(func(u *ingest.Uploader) {
+			var events []ingest.Event
+			u.OnEvent = func(e ingest.Event) { events = append(events, e) }
+			report := u.RunAll(t.Context(), recordings(0, 3))
+			require.NoError(t, report.Err)
+			most, created := 0, 0
+			for _, e := range events {
+				most = max(most, e.Progress.Processing)
+				if e.State == ingest.StateCreated {
+					created++
+					assert.NotZero(t, e.JournalKey)
+					assert.NotZero(t, e.Recording)
+				}
+			}
+			assert.Equal(t, 3, most)
+			assert.Equal(t, 3, created)
+			last := events[len(events)-1].Progress
+			assert.Equal(t, []int{3, 2, 0, 1}, []int{last.Done(), last.Complete, last.Processing, last.Failed})
+		})
+	})
+}
+
+// version2 is a journal of the format before stages.
+func version2(service, name string, id int64, key ingest.Key, patient uint32) string {
+	header := fmt.Sprintf("clinicaldoc-ingest 2 %s user=1 headers=none", service)
+	line := ingest.Line("", header)
+	text := fmt.Sprintf("2026-01-02T03:04:06Z created %s patient=%08x name=%s size=30 sent=2026-01-02T03:04:04Z note=%d "+
+		"made=2026-01-02T03:04:05Z sha=%064x", key, patient, name, id, 17)
+	return line + ingest.Line(line[:8], text)
+}
+
+func TestJournal_WithoutStagesIsReadAndUpgraded(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	require.NoError(t, os.WriteFile(path, []byte(version2(service, "00000001", 4, key(1), 7)), 0o600))
+	j, err := ingest.OpenJournal(t.Context(), path)
+	require.NoError(t, err)
+	bind(t, j, service)
+	assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
+	assert.Zero(t, load(t, j, 1).Stage)
+	require.NoError(t, j.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Contains(t, string(content), "clinicaldoc-ingest 3 ", "a program of that version says that it is too old")
+	assert.Contains(t, string(content), fmt.Sprintf(" sha=%064x", 17))
+	assert.NoFileExists(t, path+".lock")
+	assert.NoFileExists(t, filepath.Join(filepath.Dir(path), "uploads.journal.new"))
+}
+
+func TestJournal_KeepsStagesReplacedAndExcludedNotes(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	wanted := ingest.Entry{
+		Key: key(1), State: ingest.StateCreated, At: at, Patient: 7, Name: 8, Size: 9, SentAt: at, NoteID: 10, NoteCreatedAt: at,
+		SHA256: fmt.Sprintf("%064x", 1), By: "a person", Stage: clinicaldoc.StageTranscribing,
+		Replaced: []ingest.NoteRef{{ID: 4, CreatedAt: at}, {ID: 5}}, Excluded: []int64{1, 2},
+	}
+	for round := range 3 { // written, read, compacted
+		j := openJournal(t, service, path)
+		ingest.CompactAbove(j, 0)
+		bind(t, j, service)
+		if round == 0 {
+			claim, err := j.Claim(t.Context(), key(1))
+			require.NoError(t, err)
+			for range 5 {
+				require.NoError(t, claim.Save(t.Context(), wanted))
+			}
+			claim.Release()
+		}
+		got := load(t, j, 1)
+		assert.Equal(t, wanted.Stage, got.Stage)
+		assert.Equal(t, wanted.Excluded, got.Excluded)
+		require.Len(t, got.Replaced, 2)
+		assert.True(t, got.Replaced[0].CreatedAt.Equal(at))
+		assert.Equal(t, int64(5), got.Replaced[1].ID)
+		assert.Equal(t, wanted.SHA256, got.SHA256)
+		processing, err := j.Processing(t.Context())
+		require.NoError(t, err)
+		require.Len(t, processing, 1)
+		assert.Equal(t, key(1), processing[0].Key)
+		require.NoError(t, j.Close())
+		_, err = j.Processing(t.Context())
+		require.Error(t, err, "it is closed")
+	}
+}
+
+// A recording whose note is from a time after its own upload is among the patient's, whatever was sent after it.
+func TestEntriesForPatient_ClockSteppedAfterTheUpload(t *testing.T) {
+	t.Parallel()
+	j := openJournal(t, service, journalPath(t))
+	bind(t, j, service)
+	sent := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	save := func(number int, e ingest.Entry) {
+		claim, err := j.Claim(t.Context(), key(number))
+		require.NoError(t, err)
+		defer claim.Release()
+		e.Patient, e.SentAt, e.At = 7, sent, sent
+		require.NoError(t, claim.Save(t.Context(), e))
+	}
+	save(1, ingest.Entry{State: ingest.StateCommitting})
+	save(2, ingest.Entry{State: ingest.StateCommitting})
+	save(1, ingest.Entry{State: ingest.StateCreated, NoteID: 1, NoteCreatedAt: sent.Add(72 * time.Hour)})
+	entries, err := j.EntriesForPatient(t.Context(), 7, sent.Add(48*time.Hour))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	assert.Equal(t, key(1), entries[0].Key)
+}
