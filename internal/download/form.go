@@ -1,15 +1,12 @@
 package download
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/clinicaldoc/clinicaldoc-go/internal/media"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -45,46 +42,12 @@ func mediaType(h http.Header) string {
 // with an audio type is accepted unless it is JSON, HTML or XML.
 func isRecording(mediaType string, head []byte) bool {
 	switch {
-	case isDocument(head):
+	case media.IsDocument(head):
 		return false
 	case strings.HasPrefix(mediaType, "audio/"):
 		return true
 	}
-	return !isText(head)
-}
-
-// isDocument reports whether the bytes are JSON, HTML or XML.
-func isDocument(head []byte) bool {
-	kind := http.DetectContentType(head) // recognizes pages in other encodings than UTF-8 too
-	switch {
-	case strings.HasPrefix(kind, "text/html"), strings.HasPrefix(kind, "text/xml"):
-		return true
-	case !isText(head):
-		return false
-	}
-	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
-	return bytes.IndexAny(text, "<{[") == 0 || json.Valid(text)
-}
-
-// isText reports whether the bytes are UTF-8 without control characters. The last character may be incomplete.
-func isText(head []byte) bool {
-	for len(head) > 0 {
-		r, size := utf8.DecodeRune(head)
-		if r == utf8.RuneError && size == 1 {
-			return !utf8.FullRune(head)
-		}
-		if isControl(r) {
-			return false
-		}
-		head = head[size:]
-	}
-	return true
-}
-
-// isControl reports whether a character does not occur in texts.
-func isControl(r rune) bool {
-	const inTexts = "\t\n\f\r\x1b"
-	return unicode.IsControl(r) && r < utf8.RuneSelf && !strings.ContainsRune(inTexts, r)
+	return !media.IsText(head)
 }
 
 // strongTag returns the ETag if it is a strong one, which promises the same bytes. Otherwise it returns "".

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/media"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -187,7 +188,7 @@ func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch
 
 // needsMore reports whether these first bytes are too few to see whether they are a recording.
 func (d *Download) needsMore(head []byte) bool {
-	return d.received == 0 && len(head) < headSize && isText(head)
+	return d.received == 0 && len(head) < headSize && media.IsText(head)
 }
 
 // complete reports whether the recording ends with what was received and the bytes at hand.

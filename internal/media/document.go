@@ -1,0 +1,105 @@
+package media
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// documents are files that are often sent by mistake, by their first bytes.
+var documents = []struct {
+	name    string
+	matches func(head []byte) bool
+}{
+	{"a PDF document", begins("%PDF-")},
+	{"a PostScript document", begins("%!PS")},
+	{"an RTF document", begins(`{\rtf`)},
+	{"an office document", begins("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")},
+	{"a ZIP archive or an office document", begins("PK\x03\x04")},
+	{"an empty ZIP archive", begins("PK\x05\x06")},
+	{"a gzip file", begins("\x1f\x8b\x08")},
+	{"a bzip2 file", at(4, "1AY&SY")},
+	{"an xz file", begins("\xfd7zXZ\x00")},
+	{"a 7z archive", begins("7z\xbc\xaf\x27\x1c")},
+	{"a RAR archive", begins("Rar!\x1a\x07")},
+	{"a database", begins("SQLite format 3\x00")},
+	{"a JPEG image", begins("\xff\xd8\xff")},
+	{"a PNG image", begins("\x89PNG\r\n\x1a\n")},
+	{"a GIF image", begins("GIF8")},
+	{"a TIFF image", begins("II*\x00")},
+	{"a TIFF image", begins("MM\x00*")},
+	{"a WebP image", form("RIFF", "WEBP")},
+	{"a photo", isPhoto},
+	{"a DICOM image", at(128, "DICM")},
+	{"a program", begins("\x7fELF")},
+	{"a program", begins("\xcf\xfa\xed\xfe")},
+	{"a program", begins("\xca\xfe\xba\xbe")},
+	{"a program", begins("#!/")},
+	{"a program", isWindowsProgram},
+	{"a JSON, HTML or XML document", IsDocument},
+}
+
+// document names what a file certainly is instead of a recording; empty: nothing of that sort.
+func document(head []byte, size int64) string {
+	if len(head) == 0 {
+		return "an empty file"
+	}
+	if isBitmap(head, size) {
+		return "a BMP image"
+	}
+	for _, d := range documents {
+		if d.matches(head) {
+			return d.name
+		}
+	}
+	return ""
+}
+
+// isPhoto recognizes HEIC and AVIF, which share their container with MP4 recordings.
+func isPhoto(head []byte) bool {
+	brands := []string{"heic", "heix", "heim", "heis", "mif1", "msf1", "avif", "avis"}
+	return at(4, "ftyp")(head) && len(head) >= 12 && slices.Contains(brands, string(head[8:12]))
+}
+
+// isBitmap recognizes BMP, whose two letters alone are too few: its header also has the file's size.
+func isBitmap(head []byte, size int64) bool {
+	return begins("BM")(head) && len(head) >= 6 && int64(binary.LittleEndian.Uint32(head[2:])) == size
+}
+
+// isWindowsProgram recognizes an EXE or DLL by its two letters and the header that they lead to.
+func isWindowsProgram(head []byte) bool {
+	if !begins("MZ")(head) || len(head) < 64 {
+		return false
+	}
+	offset := binary.LittleEndian.Uint32(head[60:])
+	return offset < uint32(len(head)) && bytes.HasPrefix(head[offset:], []byte("PE\x00\x00"))
+}
+
+// IsDocument recognizes JSON, HTML and XML by their beginning.
+func IsDocument(head []byte) bool {
+	kind := http.DetectContentType(head) // knows pages also in other encodings than UTF-8
+	if strings.HasPrefix(kind, "text/html") || strings.HasPrefix(kind, "text/xml") {
+		return true
+	}
+	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	return IsText(head) && (bytes.IndexAny(text, "<{[") == 0 || json.Valid(text))
+}
+
+// IsText reports whether the bytes are UTF-8 without control characters; the last character may be cut off.
+func IsText(head []byte) bool {
+	for len(head) > 0 {
+		r, size := utf8.DecodeRune(head)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return !utf8.FullRune(head)
+		case r < ' ' && !strings.ContainsRune("\t\n\f\r\x1b", r), r == 0x7f:
+			return false
+		}
+		head = head[size:]
+	}
+	return true
+}

@@ -1,0 +1,126 @@
+package media
+
+// tagLength returns the length of an ID3 tag at the beginning, 0 if there is none.
+func tagLength(head []byte) int64 {
+	const hasFooter = 0x10
+	if !begins("ID3")(head) || len(head) < 10 {
+		return 0
+	}
+	length := int64(10)
+	if head[5]&hasFooter != 0 {
+		length += 10
+	}
+	size := int64(0)
+	for _, b := range head[6:10] {
+		size = size<<7 | int64(b&0x7f)
+	}
+	return length + size
+}
+
+// frameHeader is how much of a frame is enough for its length.
+const frameHeader = 6
+
+// hasFrames reports whether a frame begins at that offset, and another one where it ends.
+func hasFrames(s *source, offset int64, frame func(header []byte) int64) bool {
+	for range 2 {
+		header := s.read(offset, frameHeader)
+		if header == nil {
+			return false
+		}
+		length := frame(header)
+		if length == 0 {
+			return false
+		}
+		offset += length
+	}
+	return true
+}
+
+// adtsFrame returns the length of an AAC frame, 0 if it is not one.
+func adtsFrame(header []byte) int64 {
+	isSync := header[0] == 0xff && header[1]&0xf6 == 0xf0
+	rate := header[2] >> 2 & 0xf
+	length := int64(header[3]&3)<<11 | int64(header[4])<<3 | int64(header[5]>>5)
+	if !isSync || rate > 12 || length < 7 {
+		return 0
+	}
+	return length
+}
+
+// Kilobits a second and samples a second of MPEG-1 layer III; the other versions have their own bit rates, and a half
+// or a quarter of the samples.
+var (
+	mp3Bitrates  = [16]int64{0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0}
+	mp3Bitrates2 = [16]int64{0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0}
+	mp3Rates     = [4]int64{44_100, 48_000, 32_000, 0}
+)
+
+// mp3Version1 is the version of MPEG-1 in a header, after which 2 is MPEG-2 and 0 is MPEG-2.5.
+const mp3Version1 = 3
+
+func mp3Version(header []byte) byte { return header[1] >> 3 & 3 }
+
+// mp3Frame returns the length of an MP3 frame, 0 if it is not one.
+func mp3Frame(header []byte) int64 {
+	const layer3 = 1
+	isSync := header[0] == 0xff && header[1]&0xe0 == 0xe0 && header[1]>>1&3 == layer3
+	version := mp3Version(header)
+	bitrate := mp3Bitrates[header[2]>>4]
+	rate := mp3Rates[header[2]>>2&3]
+	perFrame := int64(144_000)
+	switch version {
+	case mp3Version1:
+	case 2, 0:
+		bitrate = mp3Bitrates2[header[2]>>4]
+		perFrame = 72_000
+		rate /= 2
+		if version == 0 {
+			rate /= 2
+		}
+	default:
+		return 0
+	}
+	if !isSync || bitrate == 0 || rate == 0 {
+		return 0
+	}
+	padding := int64(header[2] >> 1 & 1)
+	return perFrame*bitrate/rate + padding
+}
+
+// mp3Length reads how many bytes of sound there are from the first frame, where most encoders write it. Tags are not
+// counted, because some encoders count them too.
+func mp3Length(s *source, start int64) measurement {
+	const hasFrameCount, hasByteCount = 1, 2
+	if start > s.size { // in the middle of the tag
+		return measurement{length: start}
+	}
+	frame := s.read(start, 4+32+16)
+	if frame == nil || mp3Frame(frame) == 0 {
+		return measurement{}
+	}
+	tag := frame[4+mp3SideLength(frame):]
+	flags := big.Uint32(tag[4:])
+	isTag := begins("Xing")(tag) || begins("Info")(tag)
+	if !isTag || flags&hasByteCount == 0 {
+		return measurement{}
+	}
+	count := tag[8:]
+	if flags&hasFrameCount != 0 {
+		count = tag[12:]
+	}
+	return measurement{length: int64(big.Uint32(count))}
+}
+
+// mp3SideLength returns how many bytes of a frame precede its sound.
+func mp3SideLength(header []byte) int {
+	isMono := header[3]>>6 == 3
+	isVersion1 := mp3Version(header) == mp3Version1
+	switch {
+	case isVersion1 && !isMono:
+		return 32
+	case isVersion1 || !isMono:
+		return 17
+	default:
+		return 9
+	}
+}
