@@ -24,13 +24,15 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/media"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
 // AudioSource is a recording to upload. Make it with [AudioFile], [AudioBytes], [AudioReaderAt] or [AudioReader]; the zero
 // value is refused with [ErrInvalidArgument]. A copy is the same recording.
 type AudioSource struct {
-	// ContentType is the recording's media type. When empty it follows from the name's extension.
+	// ContentType is the recording's media type. If empty, it follows from the first bytes of a file or of bytes in memory,
+	// or else from the extension of the name. Recordings from [AudioReaderAt] and [AudioReader] are not read for that.
 	ContentType string
 
 	*audioState // nil in the zero value; a pointer, so that copies share the stream and no verb of fmt reaches the name
@@ -144,7 +146,8 @@ func (a *AudioSource) sum() (string, error) {
 // baseName cuts the folders off a path, of this system or another.
 func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
 
-// check returns the media type, and refuses what cannot be sent. It changes nothing: several calls may share a source.
+// check returns the media type that the caller set, and refuses what cannot be sent. It changes nothing: several calls may
+// share a source.
 func (a *AudioSource) check() (mediaType string, err error) {
 	switch {
 	case a.audioState == nil, a.openAt == nil && a.stream == nil:
@@ -161,16 +164,10 @@ func (a *AudioSource) check() (mediaType string, err error) {
 	return a.mediaType()
 }
 
-// mediaTypes of recordings; the host's own tables differ too much to rely on.
-var mediaTypes = map[string]string{
-	".3gp": "audio/3gpp", ".aac": "audio/aac", ".aif": "audio/aiff", ".aiff": "audio/aiff", ".amr": "audio/amr", ".caf": "audio/x-caf",
-	".flac": "audio/flac", ".m4a": "audio/mp4", ".mp3": "audio/mpeg", ".mp4": "audio/mp4", ".oga": "audio/ogg", ".ogg": "audio/ogg",
-	".opus": "audio/ogg", ".wav": "audio/wav", ".webm": "audio/webm", ".wma": "audio/x-ms-wma",
-}
-
+// mediaType is what the caller set, in its usual form; empty: nothing.
 func (a *AudioSource) mediaType() (string, error) {
 	if a.ContentType == "" {
-		return cmp.Or(mediaTypes[strings.ToLower(filepath.Ext(a.name))], "application/octet-stream"), nil
+		return "", nil
 	}
 	kind, params, err := mime.ParseMediaType(a.ContentType)
 	formatted := mime.FormatMediaType(kind, params) // empty for a few odd parameters that ParseMediaType lets pass
@@ -207,7 +204,7 @@ type upload struct {
 	before, after, ending []byte       // the audio; ending is the closing delimiter
 	audio                 *AudioSource // nil: none is sent
 	at                    io.ReaderAt  // nil for a stream
-	mediaType             string       // of the audio
+	unusable              error        // why the audio is probably of no use; nil: it is not known to be
 	hashed                bool         // somebody wants to know what was sent, or it is a stream, which nobody can read again
 	latest                atomic.Pointer[audioReader]
 }
@@ -227,17 +224,17 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	}
 	u := &upload{audio: p.Audio}
 	u.latest.Store(new(audioReader))
+	mediaType, err := u.openAudio()
+	if err != nil {
+		return nil, err
+	}
 	var envelope bytes.Buffer // around the audio; writes to it do not fail
 	w := multipart.NewWriter(&envelope)
 	u.contentType = w.FormDataContentType()
 	if u.audio != nil {
-		if u.mediaType, err = u.audio.check(); err != nil {
-			return nil, err
-		}
-		u.hashed = u.audio.stream != nil
 		_, _ = w.CreatePart(textproto.MIMEHeader{
 			"Content-Disposition": {multipart.FileContentDisposition("file", u.audio.name)},
-			"Content-Type":        {u.mediaType},
+			"Content-Type":        {mediaType},
 		})
 	}
 	audio := envelope.Len()
@@ -256,10 +253,57 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	ending := envelope.Len()
 	_ = w.Close()
 	u.before, u.after, u.ending = envelope.Bytes()[:audio], envelope.Bytes()[audio:ending], envelope.Bytes()[ending:]
-	if u.audio != nil && u.audio.openAt != nil {
-		u.at, err = u.audio.openAt()
+	return u, nil
+}
+
+// openAudio opens the audio, if any, and returns its media type. A reader that fails does so once more when it is sent.
+func (u *upload) openAudio() (mediaType string, err error) {
+	if u.audio == nil {
+		return "", nil
 	}
-	return u, err
+	if mediaType, err = u.audio.check(); err != nil {
+		return "", err
+	}
+	u.hashed = u.audio.stream != nil
+	if u.audio.openAt != nil {
+		if u.at, err = u.audio.openAt(); err != nil {
+			return "", err
+		}
+	}
+	return cmp.Or(mediaType, media.TypeOf(u.recognize(), u.audio.name)), nil
+}
+
+// recognize returns what the audio is by its bytes, and keeps why it may be unusable. It reads only files and what is in
+// memory: a reader of the caller's may block, and a call that has not begun to send could not be ended.
+func (u *upload) recognize() media.Kind {
+	if !u.audio.fixed {
+		return ""
+	}
+	kind, err := media.Check(u.at, u.audio.length)
+	if isUnusable(err) {
+		u.unusable = err
+	}
+	return kind
+}
+
+func isUnusable(err error) bool {
+	return errors.Is(err, media.ErrCutShort) || errors.Is(err, media.ErrNotARecording)
+}
+
+func init() {
+	media.CheckSource = func(source any) error {
+		audio, ok := source.(*AudioSource)
+		if !ok || audio == nil || audio.audioState == nil || audio.openAt == nil {
+			return nil
+		}
+		at, err := audio.openAt()
+		if err != nil {
+			return err
+		}
+		defer closeAudio(at)
+		_, err = media.Check(at, audio.length)
+		return err
+	}
 }
 
 // extraParts returns the names of the further parts in order, or why they cannot be sent.
@@ -290,8 +334,10 @@ func formField(name string) string {
 	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_").Replace(name))
 }
 
-func (u *upload) close() {
-	if file, ok := u.at.(audioFile); ok {
+func (u *upload) close() { closeAudio(u.at) }
+
+func closeAudio(at io.ReaderAt) {
+	if file, ok := at.(audioFile); ok {
 		_ = file.Close()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"mime/multipart"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/media"
 )
 
 // formServer creates a note from every form and hands the form to the test.
@@ -1006,4 +1008,106 @@ func FuzzCreateExtra(f *testing.F) {
 		}
 		require.Equal(t, map[string]string{"name": "Visit", "patient_id": "5", name: value}, parts)
 	})
+}
+
+// cutWAV is a WAV file whose header announces more than there is.
+const cutWAV = "RIFF\x24\x10\x00\x00WAVEfmt \x10\x00\x00\x00 synthetic sound"
+
+func TestCreate_MediaTypeFollowsTheBytes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, content, want string }{
+		{"visit", "OggS\x00 synthetic", "audio/ogg"},
+		{"visit.wav", "OggS\x00 synthetic", "audio/ogg"},
+		{"visit.opus", "OggS\x00 synthetic", "audio/ogg"},
+		{"visit.bin", "\x02dss synthetic", "audio/x-dss"},
+		{"visit.dss", "synthetic", "audio/x-dss"},
+		{"visit.ds2", "synthetic", "audio/x-ds2"},
+		{"visit.wav", "synthetic", "audio/wav"},
+		{"visit", "synthetic", "application/octet-stream"},
+	} {
+		sent := checkParts(part{`form-data; name="file"; filename="` + tc.name + `"`, tc.want, tc.content})
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: sent})
+		audio := clinicaldoc.AudioBytes(tc.name, []byte(tc.content))
+		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		require.NoError(t, err, tc)
+	}
+}
+
+func TestCreate_StreamIsNotReadForItsMediaType(t *testing.T) {
+	t.Parallel()
+	srv, forms := formServer(t)
+	audio := clinicaldoc.AudioReader("visit.wav", strings.NewReader("OggS\x00 synthetic"))
+	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: audio})
+	require.NoError(t, err)
+	form := <-forms
+	assert.Equal(t, "audio/wav", form.fileType)
+	assert.Equal(t, "OggS\x00 synthetic", string(form.file))
+}
+
+// warningErrors keeps the errors of logged warnings.
+type warningErrors struct {
+	slog.Handler
+
+	errors []error
+}
+
+func (w *warningErrors) Enabled(context.Context, slog.Level) bool { return true }
+
+func (w *warningErrors) Handle(_ context.Context, record slog.Record) error {
+	if record.Level != slog.LevelWarn {
+		return nil
+	}
+	record.Attrs(func(attr slog.Attr) bool {
+		if err, ok := attr.Value.Any().(error); ok {
+			w.errors = append(w.errors, err)
+		}
+		return true
+	})
+	return nil
+}
+
+func TestCreate_UnusableRecording_IsSentWithATypedWarning(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]error{
+		cutWAV: media.ErrCutShort, "%PDF-1.7 synthetic": media.ErrNotARecording, "synthetic": nil,
+	} {
+		logged := &warningErrors{Handler: slog.DiscardHandler}
+		opts := []clinicaldoc.Option{clinicaldoc.WithLogger(slog.New(logged))}
+		sent := checkParts(part{`form-data; name="file"; filename="canary.wav"`, "audio/wav", content})
+		client := serveWith(t, opts,
+			call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: sent})
+		note, err := client.Notes.Create(t.Context(),
+			clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("canary.wav", []byte(content))})
+		require.NoError(t, err)
+		assert.NotZero(t, note.ID)
+		if want == nil {
+			assert.Empty(t, logged.errors)
+			continue
+		}
+		require.Len(t, logged.errors, 1)
+		require.ErrorIs(t, logged.errors[0], want)
+		assert.NotContains(t, logged.errors[0].Error(), "canary")
+	}
+}
+
+// readerAt is a reader of the caller's.
+type readerAt func(p []byte, offset int64) (int, error)
+
+func (f readerAt) ReadAt(p []byte, offset int64) (int, error) { return f(p, offset) }
+
+// A reader of the caller's may block. Only a call that is sending can be ended then.
+func TestCreate_CallersReader_IsNotReadBeforeTheRequestIsSent(t *testing.T) {
+	t.Parallel()
+	var read bool
+	audio := clinicaldoc.AudioReaderAt("visit.wav", readerAt(func([]byte, int64) (int, error) {
+		read = true
+		return 0, io.EOF
+	}), 100)
+	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		_ = r.Body.Close()
+		return nil, errors.New("synthetic")
+	})})
+	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+	require.Error(t, err)
+	assert.False(t, read)
 }

@@ -62,6 +62,10 @@ type CreateNoteParams struct {
 // another patient than was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other
 // errors: [ErrValidation] with Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable
 // [AudioSource].
+//
+// A file that is cut short, or is not a recording, is sent anyway. [WithLogger] logs a warning for it, whose "error"
+// matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call CheckRecording of
+// that package to reject such recordings.
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, createNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
 		upload, err := newUpload(params)
@@ -69,6 +73,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			return nil, err
 		}
 		defer upload.close()
+		s.client.warnUnusable(ctx, upload.unusable)
 		end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())
 		defer end()
 		sent := sender{where: call.options.where()}
@@ -98,6 +103,14 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		return note, err
 	})
+}
+
+// warnUnusable logs why a recording is probably of no use, if it is.
+func (c *Client) warnUnusable(ctx context.Context, why error) {
+	if why != nil && c.logger != nil {
+		c.logger.WarnContext(ctx, "clinicaldoc: the recording is probably unusable and is sent anyway",
+			"operation", createNote.name, "error", why)
+	}
 }
 
 // maxCreates is how often CreateOnce uploads a recording at most.

@@ -172,7 +172,8 @@ func WithLimiter(limiter Limiter) Option {
 }
 
 // WithLogger logs the end of every attempt that [Hooks] report, with some fields of [Attempt]: successes at debug level,
-// failures as warnings. It also logs a warning that names the members of a response that cannot be read, by their paths.
+// failures as warnings. It also logs a warning that names the members of a response that cannot be read, by their paths, and
+// one for a recording that is cut short or is not a recording (see [NotesService.Create]).
 func WithLogger(logger *slog.Logger) Option {
 	return when(logger != nil, "WithLogger", "the logger is nil", func(c *config) { c.logger = logger })
 }

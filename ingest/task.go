@@ -81,6 +81,8 @@ func (r *run) describe(t *task) bool {
 	t.own.describe(r.service, t.recording.Params)
 	if t.unusable != nil {
 		t.own.Size = -1
+	} else {
+		t.unusable = r.checkRecording(t.recording)
 	}
 	t.entry = t.own
 	return true

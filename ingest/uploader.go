@@ -33,6 +33,9 @@ type Uploader struct {
 	// MaxWait is how long a run waits for notes in processing after its last upload. If zero, it defaults to 15 minutes. If
 	// negative, the run reads each note once and does not wait.
 	MaxWait time.Duration
+	// SkipRecordingCheck uploads recordings without looking at their bytes. Otherwise a recording that [CheckRecording] rejects
+	// is refused, unless its note exists already. Recordings from AudioReader are never checked.
+	SkipRecordingCheck bool
 	// MaxPause is how long the run pauses when everything fails in the same way (the service is gone, the token refused, a share
 	// not mounted), before it ends with that reason; 0: 15 minutes. Pauses are told by OnEvent. Negative: the run ends at once,
 	// and no recording is tried twice: for those who try again themselves.
