@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/zalando/go-keyring"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
 // secret is what is kept of a token: with the base URL that it was given for, so that an edited context cannot send it
@@ -40,23 +43,11 @@ const (
 // ErrKeyring means that the token is in a keyring that does not respond, as where nobody is logged in to the desktop.
 var ErrKeyring = errors.New("the system's keyring, which has the token, cannot be used here")
 
+// within returns what the keyring says, or [ErrKeyring] if that takes too long.
 func within[T any](do func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := do()
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-time.After(keyringLimit):
-		var none T
-		return none, ErrKeyring
-	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), keyringLimit, ErrKeyring)
+	defer cancel()
+	return output.Await(ctx, do)
 }
 
 // Set implements Keyring.
