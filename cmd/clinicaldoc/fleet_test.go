@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -212,4 +215,47 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 	assert.Equal(t, 0, code, said)
 	assert.Contains(t, said, "0 created, 20 already there")
 	assert.NoError(t, srv.CreatedOnce(recordings...))
+}
+
+// oldNATS is the URL of a server that reports version 2.9 and responds to nothing else.
+func oldNATS(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				_, _ = io.WriteString(conn, `INFO {"server_id":"old","version":"2.9.10","proto":1,"headers":true,"max_payload":1048576}`+"\r\n")
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					if strings.HasPrefix(lines.Text(), "PING") {
+						_, _ = io.WriteString(conn, "PONG\r\n")
+					}
+				}
+			}()
+		}
+	}()
+	return "nats://" + listener.Addr().String()
+}
+
+func TestFleet_OldNATSServerIsRejected(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	folder, _ := visits(t, 1)
+	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+oldNATS(t)))
+	for _, args := range [][]string{
+		{"upload", "--begin", "--patient", "7", "--prompt", "1", folder}, {"upload", "retry"}, {"fleet", "status"}, {"fleet", "repair"},
+	} {
+		said, code := run(args...)
+		assert.Equal(t, 5, code, said)
+		assert.Contains(t, said, "has version 2.9.10, and a fleet needs 2.11 or later")
+		assert.Contains(t, said, "do: ask whoever runs the NATS server to update it; then run the same command again")
+	}
+	assert.Empty(t, srv.Notes())
 }

@@ -29,8 +29,8 @@ func safe() []nats.Option {
 }
 
 // Connect connects to a NATS server or cluster, given as nats.Connect takes it, with what a journal needs: nothing is kept to
-// be sent after a reconnect, and reconnects are tried for ever. Close the connection after use. An empty URL is
-// [clinicaldoc.ErrInvalidArgument].
+// be sent after a reconnect, and reconnects are tried for ever. Close the connection after use. It returns an error matching
+// [clinicaldoc.ErrInvalidArgument] if the URL is empty, and one matching [ErrServerTooOld] if the server is older than 2.11.
 func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 	if url == "" { // which would be whatever server this machine happens to have
 		return nil, fail("no connection: the server's URL is empty", clinicaldoc.ErrInvalidArgument)
@@ -41,6 +41,10 @@ func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 		return nil, fail("no connection: the server's URL cannot be read", err) // it may hold a password
 	case err != nil:
 		return nil, fail("no connection: "+err.Error(), err)
+	}
+	if err := checkServer(conn); err != nil {
+		conn.Close()
+		return nil, err
 	}
 	return conn, nil
 }

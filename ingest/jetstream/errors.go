@@ -12,6 +12,8 @@ var (
 	ErrStore = redact.New("the fleet's store cannot be trusted")
 	// ErrQueueFull: a limit of the queue, or of the server, refused the recording. It is not stored.
 	ErrQueueFull = redact.New("the queue is full")
+	// ErrServerTooOld: the NATS server is older than version 2.11. Nothing is stored or uploaded; update the server.
+	ErrServerTooOld = redact.New("the NATS server is too old")
 
 	// errEngine marks failures of the engine.
 	errEngine = redact.New("the fleet's server does not respond")

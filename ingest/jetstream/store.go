@@ -75,6 +75,9 @@ func newStore(conn *nats.Conn, params Params) (*store, error) {
 	case params.Lease != 0 && params.Lease < minLease:
 		return nil, fail("Lease must be at least 200 ms", clinicaldoc.ErrInvalidArgument)
 	}
+	if err := checkServer(conn); err != nil {
+		return nil, err
+	}
 	js, err := jetstream.New(conn)
 	if err != nil {
 		return nil, fail(err.Error(), err)
@@ -291,6 +294,11 @@ func (s *store) verify(ctx context.Context, now time.Time) error {
 
 // verifyInTurn compares each stream with what was made.
 func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
+	if s.conn != nil { // tests have none
+		if err := checkServer(s.conn); err != nil {
+			return err
+		}
+	}
 	for _, want := range s.streams() {
 		stream, err := s.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -156,7 +156,7 @@ func (p *journalPlace) connect(baseURL string, userID int64) (*nats.Conn, jetstr
 		options = append(options, nats.UserCredentials(p.natsCreds))
 	}
 	conn, err := jetstream.Connect(p.nats, options...)
-	if err != nil {
+	if err != nil && !errors.Is(err, jetstream.ErrServerTooOld) {
 		err = &fleetError{"the fleet's NATS server cannot be reached, or refuses"}
 	}
 	return conn, params, err
