@@ -199,6 +199,7 @@ func (r *run) ask(t *task) {
 
 // askOnce asks FindCreated and reports whether the recording needs no further verdict now.
 func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool) {
+	before := t.err
 	note, err := r.findCreated(t, params)
 	switch {
 	case err == nil:
@@ -212,6 +213,7 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 	if r.resolving.Err() == nil {
 		return false
 	}
+	t.err = cmp.Or(before, err) // the end of the run is not why the recording is in doubt
 	var broken error
 	if learned {
 		broken = r.save(t, t.entry)

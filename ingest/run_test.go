@@ -598,6 +598,21 @@ func TestRun_LimitOf60AMinute_UploadsAll(t *testing.T) {
 	})
 }
 
+// Later failures of the same kind may be consequences of the first one.
+func TestRun_PauseReportsTheFirstFailure(t *testing.T) {
+	t.Parallel()
+	_, pauses, _, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: time.Second}, 20, func(srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, `{"message":"first synthetic failure"}`))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, `{"message":"later synthetic failure"}`).Always())
+	})
+	require.NotEmpty(t, pauses)
+	for _, failure := range []error{pauses[0].Why, err} {
+		response, ok := errors.AsType[*clinicaldoc.Error](failure)
+		require.True(t, ok, failure)
+		assert.Contains(t, response.Message, "first synthetic failure")
+	}
+}
+
 // The first look comes soon, however many recordings were under way when the trouble began.
 func TestUploadsUnderWayDoNotMakeAPauseLonger(t *testing.T) {
 	t.Parallel()

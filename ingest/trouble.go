@@ -138,10 +138,12 @@ func (r *run) takeFailure(m message) {
 	t, kind := &r.trouble, troubleKind(m.err)
 	if kind != t.kind {
 		t.count = 0
+		t.why = m.err // those that follow may be its consequences
 	}
 	lasts := m.probed || t.one || t.trying // what fails before the first look does not say so
 	t.letOne(false)
-	t.kind, t.why, t.trying = kind, m.err, false
+	t.kind = kind
+	t.trying = false
 	t.count++
 	now := time.Now()
 	switch {

@@ -62,6 +62,7 @@ func kindOf(err error) kind {
 // failure is what a worker's recordings fail with.
 type failure struct {
 	kind   kind
+	cause  error
 	reason string // safe to print
 	file   string
 }
@@ -91,35 +92,46 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 		p.succeeded(ctx)
 		return
 	}
-	f := failure{kind: kindOf(err), file: file, reason: redact.Opaque(err).Error()}
-	begins, first, next := p.failed(f)
+	f := failure{kind: kindOf(err), cause: err, file: file, reason: redact.Opaque(err).Error()}
+	begun, begins := p.failed(f)
 	if !begins {
 		return
 	}
 	p.resting.Go(func() {
 		defer p.catch(func() {})
-		p.rest(ctx, f, first)
+		p.rest(ctx, begun.failure, begun.first)
 	})
-	if first && p.event != nil {
-		p.event(ingest.Event{Pause: &ingest.Pause{Why: err, Next: next}})
+	if begun.first && p.event != nil {
+		p.event(ingest.Event{Pause: &ingest.Pause{Why: begun.cause, Next: begun.next}})
 	}
 }
 
-// failed counts a failure. It reports whether a pause begins with it, whether that is the first since the last success, and when
-// it is tried again.
-func (p *pauser) failed(f failure) (begins, first bool, next time.Time) {
+// beginning is a pause that begins.
+type beginning struct {
+	failure
+	first bool      // since the last success
+	next  time.Time // when it is tried again
+}
+
+// failed counts a failure and reports whether a pause begins with it. The pause is for the first failure of the row: those that
+// follow may be its consequences.
+func (p *pauser) failed(f failure) (begun beginning, begins bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if f.kind != p.failing.kind {
 		p.count = 0
 	}
-	p.failing = f
-	if p.count++; p.count < sameFailures || p.gate != nil || f.kind == kindEngine {
-		return false, false, time.Time{}
+	if p.count == 0 {
+		p.failing = f
+	}
+	p.count++
+	if p.count < sameFailures || p.gate != nil || f.kind == kindEngine {
+		return beginning{}, false
 	}
 	p.gate = make(chan struct{})
-	first, p.said = !p.said, true
-	return true, first, time.Now().Add(probeAfter(p.step))
+	begun = beginning{failure: p.failing, first: !p.said, next: time.Now().Add(probeAfter(p.step))}
+	p.said = true
+	return begun, true
 }
 
 // succeeded takes in that a recording has its note: the next pause is a short one again, also of the fleet.

@@ -497,6 +497,61 @@ func TestAFleetLeavesAServiceInPeace(t *testing.T) {
 	assert.LessOrEqual(t, strings.Count(log.String(), "all uploads fail the same way"), 1)
 }
 
+// The search for a note after a failed upload is cut off after some seconds. That is not why the worker pauses.
+func TestPause_ReportsTheFirstCause(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, "synthetic").Always())
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 2*sameFailures)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		u := uploader(srv)
+		pauses := make(chan error, 100)
+		u.OnEvent = func(event ingest.Event) {
+			if event.Pause != nil && event.Pause.Why != nil {
+				pauses <- event.Pause.Why
+				cancel()
+			}
+		}
+		for result, err := range f.Work(ctx, u) {
+			require.NoError(t, err)
+			assert.NotContains(t, fmt.Sprint(result.Err), "context canceled")
+		}
+		require.Len(t, pauses, 1)
+		why := <-pauses
+		require.ErrorIs(t, why, clinicaldoc.ErrServer)
+		require.NotErrorIs(t, why, context.Canceled)
+		assert.Contains(t, why.Error(), "503")
+	})
+}
+
+func TestPause_KeepsTheFirstReasonOfARow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := newResting(newEngine(), "a")
+		var told []ingest.Pause
+		r.event = func(event ingest.Event) { told = append(told, *event.Pause) }
+		r.report(ctx, fail("first synthetic failure", clinicaldoc.ErrServer), "")
+		for range sameFailures {
+			r.report(ctx, fail("later synthetic failure", clinicaldoc.ErrServer), "")
+		}
+		synctest.Wait()
+		assert.Contains(t, r.pausing().reason, "first synthetic failure")
+		assert.Contains(t, r.log.String(), "first synthetic failure")
+		require.Len(t, told, 1)
+		require.ErrorContains(t, told[0].Why, "first synthetic failure")
+		shared, _, err := r.fleet.live.pause(ctx)
+		require.NoError(t, err)
+		assert.Contains(t, shared.Reason, "first synthetic failure")
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // Files that this machine does not find are no matter of the fleet's.
 func TestAMachineWithoutItsFilesPausesAlone(t *testing.T) {
 	t.Parallel()
