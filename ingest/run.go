@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -38,6 +39,8 @@ type run struct {
 	messages   chan message
 	gone       chan struct{}                                // closed when nobody takes messages any more
 	recordings creates.Memo[creates.Ref, creates.Recording] // of notes, as far as they were read
+
+	namesUser atomic.Bool // a note of this run has named the journal's user
 
 	saving  chan struct{} // holds one for each note that is being written down
 	finding chan struct{} // holds one while a note that was found is being taken

@@ -598,6 +598,44 @@ func TestRun_LimitOf60AMinute_UploadsAll(t *testing.T) {
 	})
 }
 
+// switching is a token source whose user changes after some tokens.
+type switching struct {
+	tokens [2]string
+	after  int64
+	asked  atomic.Int64
+}
+
+func (s *switching) Token(context.Context) (string, error) {
+	if s.asked.Add(1) > s.after {
+		return s.tokens[1], nil
+	}
+	return s.tokens[0], nil
+}
+
+// The next process searches in the list of the journal's user, where a note of another user may not be.
+func TestRun_EndsWhenItsUserChanges(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	other := srv.AddUser(clinicaldoctest.User{Name: "Synthetic Colleague"})
+	source := &switching{tokens: [2]string{srv.Token, other.Token}, after: 4}
+	client, err := clinicaldoc.NewClient(srv.URL, "", clinicaldoc.WithTokenSource(source))
+	require.NoError(t, err)
+	journal := openJournal(t, srv.URL, journalPath(t))
+	u := &ingest.Uploader{Client: client, Journal: journal, Workers: 1, AllNew: true}
+	results, err := collect(t.Context(), u, recordings(0, 20))
+	require.ErrorIs(t, err, ingest.ErrOtherUser)
+	require.ErrorContains(t, err, "user changed")
+	assert.Equal(t, len(results), statuses(results)[ingest.Created])
+	foreign := 0
+	for _, note := range srv.Notes() {
+		if note.UserID == other.ID {
+			foreign++
+		}
+	}
+	assert.Equal(t, 1, foreign, "the first one ends the run")
+	assert.Len(t, results, len(srv.Notes()), "a note that exists is reported and written down")
+}
+
 // Later failures of the same kind may be consequences of the first one.
 func TestRun_PauseReportsTheFirstFailure(t *testing.T) {
 	t.Parallel()
@@ -1325,4 +1363,19 @@ func TestAnEntryTellsItsOwnTimes(t *testing.T) {
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results))
 		assert.Equal(t, []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateCommitting, ingest.StateCreated}, states)
 	})
+}
+
+// Some services name the owner of a team in every note, so that the token's user never appears.
+func TestRun_NotesNeverNameTheUser_UploadsAll(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	journal := openJournal(t, srv.URL, journalPath(t))
+	other := srv.AddUser(clinicaldoctest.User{Name: "Synthetic Colleague"})
+	source := &switching{tokens: [2]string{srv.Token, other.Token}, after: 1}
+	client, err := clinicaldoc.NewClient(srv.URL, "", clinicaldoc.WithTokenSource(source))
+	require.NoError(t, err)
+	u := &ingest.Uploader{Client: client, Journal: journal, Workers: 1, AllNew: true}
+	results, err := collect(t.Context(), u, recordings(0, 5))
+	require.NoError(t, err)
+	assert.Equal(t, 5, statuses(results)[ingest.Created])
 }

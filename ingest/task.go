@@ -288,6 +288,9 @@ func (e *journalError) Unwrap() error { return e.err }
 // created writes down the note. That it exists is told also when it cannot be written down. The worker goes on meanwhile:
 // this line can share a sync with the next upload's.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
+	if err := r.checkUser(note); err != nil {
+		r.send(message{broken: err}) // before this worker begins another recording
+	}
 	e := r.createdEntry(t, note, false)
 	r.saving <- struct{}{}
 	r.workers.Go(func() {
@@ -297,6 +300,24 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 			r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, result)
 		})
 	})
+}
+
+// checkUser returns an error matching ErrOtherUser if another user than the journal's created the note. The journal's user may
+// not see that user's notes, so a search after a crash could miss one. Some services name the owner of a team in each note:
+// a note counts only after another one of this run has named the journal's user.
+func (r *run) checkUser(note *clinicaldoc.ProgressNote) error {
+	known := r.owner.UserID != 0 && note.UserID != 0
+	switch {
+	case !known:
+		return nil
+	case note.UserID == r.owner.UserID:
+		r.namesUser.Store(true)
+		return nil
+	case !r.namesUser.Load():
+		return nil
+	}
+	return fail("the client's user changed during the run: the service created a note for another user than the journal's. "+
+		"Nothing more is uploaded; use a token of the journal's user", ErrOtherUser)
 }
 
 func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote, found bool) Entry {

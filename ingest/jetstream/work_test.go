@@ -548,6 +548,52 @@ func TestAnotherUsersFleetIsLeftAlone(t *testing.T) {
 	}
 }
 
+// switching is a token source whose user changes after some tokens.
+type switching struct {
+	tokens [2]string
+	after  int64
+	asked  atomic.Int64
+}
+
+func (s *switching) Token(context.Context) (string, error) {
+	if s.asked.Add(1) > s.after {
+		return s.tokens[1], nil
+	}
+	return s.tokens[0], nil
+}
+
+func TestWork_EndsWhenItsUserChanges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		other := srv.AddUser(clinicaldoctest.User{Name: "Synthetic Colleague"})
+		source := &switching{tokens: [2]string{srv.Token, other.Token}, after: 4}
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 10)
+		transport := clinicaldoc.WithHTTPClient(&http.Client{Transport: srv.Transport()})
+		client, err := clinicaldoc.NewClient(srv.URL, "", clinicaldoc.WithTokenSource(source), transport)
+		require.NoError(t, err)
+		var last error
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, err := range f.Work(ctx, &ingest.Uploader{Client: client, Workers: 1, AllNew: true}) {
+			last = err
+		}
+		require.ErrorIs(t, last, ingest.ErrOtherUser)
+		notes := srv.Notes()
+		assert.Equal(t, other.ID, notes[len(notes)-1].UserID)
+		assert.NotEqual(t, other.ID, notes[len(notes)-2].UserID, "the first note of the other user ends the work")
+
+		counts := map[ingest.Status]int{}
+		for result, err := range f.Drain(t.Context(), uploader(srv)) {
+			require.NoError(t, err)
+			counts[result.Status]++
+		}
+		assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 1, ingest.Created: 10 - len(notes)}, counts)
+		require.NoError(t, srv.CreatedOnce(contents(10)...))
+	})
+}
+
 // A worker that ends while it leads a pause has ended that too.
 func TestAnEndedWorkLeavesNoPause(t *testing.T) {
 	t.Parallel()
