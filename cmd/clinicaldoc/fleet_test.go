@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,7 +88,14 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	assert.Contains(t, run("fleet", "status"), "dead letters\t1\t")
 	assert.Equal(t, "array\narray\narray\n", run("fleet", "status", "--jq", ".workers, .doubts, .dead_letters | type"))
 	assert.Equal(t, "1\n", run("fleet", "status", "--jq", ".dead_letters | length"))
-	assert.Equal(t, "1 recording is in the queue again\n", run("upload", "retry"))
+	// do: start a worker: run the same upload with --nats again, on any machine that reaches the files
+	retried, said := machine()
+	retried.Args = []string{"clinicaldoc", "upload", "retry"}
+	exit, ok = errors.AsType[*exec.ExitError](retried.Run())
+	require.True(t, ok, said)
+	assert.Equal(t, 8, exit.ExitCode(), said)
+	assert.Contains(t, said.String(), "1 recording is in the queue again\n")
+	assert.Contains(t, said.String(), "no worker is running: nothing is uploaded until one is")
 	last, said := machine()
 	require.NoError(t, last.Run(), said)
 	assert.NoError(t, srv.CreatedOnce(append(recordings, []byte("RIFF the last of all recordings"))...))
@@ -214,6 +223,112 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 	said, code = run(upload...)
 	assert.Equal(t, 0, code, said)
 	assert.Contains(t, said, "0 created, 20 already there")
+	assert.NoError(t, srv.CreatedOnce(recordings...))
+}
+
+// A machine's verdict is about its own recordings, also about those that another machine uploaded.
+func TestFleet_VerdictIsAboutWhatTheMachinePublished(t *testing.T) {
+	t.Parallel()
+	queue := natsServer(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	var creates atomic.Int64
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost {
+				next.ServeHTTP(w, r)
+				return
+			}
+			switch creates.Add(1) {
+			case 1: // keeps the only worker of the first machine busy
+				close(begun)
+				<-release
+				next.ServeHTTP(w, r)
+			case 2:
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.WriteHeader(http.StatusUnprocessableEntity)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	}))
+	defer srv.Close()
+	folder, _ := visits(t, 3)
+	own := filepath.Join(t.TempDir(), "own.wav")
+	require.NoError(t, os.WriteFile(own, []byte("RIFF of the second machine"), 0o600))
+	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+queue))
+	type end struct {
+		said string
+		code int
+	}
+	first := make(chan end)
+	go func() {
+		said, code := run("upload", "--begin", "--workers", "1", "--patient", "7", "--prompt", "1", folder)
+		first <- end{said, code}
+	}()
+	<-begun
+	second := make(chan end)
+	go func() {
+		said, code := run("upload", "--workers", "1", "--patient", "7", "--prompt", "1", own)
+		second <- end{said, code}
+	}()
+	require.Eventually(t, func() bool { return len(srv.Notes()) == 2 }, time.Minute, 10*time.Millisecond)
+	said, code := run("fleet", "status")
+	assert.Equal(t, 0, code, said)
+	assert.Contains(t, said, "dead letters\t1\t")
+	close(release)
+	other := <-second
+	assert.Equal(t, 0, other.code, other.said)
+	mine := <-first
+	assert.Equal(t, 9, mine.code, mine.said)
+	assert.Contains(t, mine.said, "2 recordings ended on other machines; all of this machine's: 2 with a note, 1 refused, 0 in doubt")
+	assert.Contains(t, mine.said, "1 of 3 recordings was refused, such as: the recording is a dead letter")
+	// do: correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again
+	assert.Contains(t, mine.said, `do: correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again`)
+
+	said, code = run("upload", "retry")
+	assert.Equal(t, 8, code, said)
+	// do: run the same command again to see what became of them
+	said, code = run("upload", "--patient", "7", "--prompt", "1", folder)
+	assert.Equal(t, 0, code, said)
+	assert.Len(t, srv.Notes(), 4)
+	said, code = run("fleet", "status")
+	assert.Equal(t, 0, code, said)
+	assert.Contains(t, said, "dead letters\t0\t")
+}
+
+func TestFleet_RetrySaysThatAWorkerRuns(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan struct{}), make(chan struct{})
+	var block atomic.Bool
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && block.CompareAndSwap(true, false) {
+				close(begun)
+				<-release
+			}
+			next.ServeHTTP(w, r)
+		})
+	}))
+	defer srv.Close()
+	folder, recordings := visits(t, 2)
+	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+natsServer(t)))
+	upload := []string{"upload", "--begin", "--patient", "7", "--prompt", "1"}
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
+	said, code := run(append(upload, filepath.Join(folder, "visit-00.wav"))...)
+	require.Equal(t, 5, code, said)
+	block.Store(true)
+	worker := make(chan int)
+	go func() {
+		_, code := run(append(upload, filepath.Join(folder, "visit-01.wav"))...)
+		worker <- code
+	}()
+	<-begun
+	said, code = run("upload", "retry")
+	assert.Equal(t, 0, code, said)
+	assert.Contains(t, said, "1 recording is in the queue again\n")
+	assert.Contains(t, said, "A worker uploads them; 1 is running now.")
+	close(release)
+	assert.Equal(t, 0, <-worker)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 

@@ -148,7 +148,7 @@ func TestTheRunbookIsDone(t *testing.T) {
 	said, code = book.runs(fleet, queue)
 	require.NotZero(t, code, said)
 	assert.Contains(t, book.types(0, "clinicaldoc fleet status", queue), "last.wav")
-	assert.Contains(t, book.types(0, "clinicaldoc upload retry", queue), "1 recording is in the queue again")
+	assert.Contains(t, book.types(8, "clinicaldoc upload retry", queue), "1 recording is in the queue again")
 	said, code = book.runs(fleet, queue)
 	require.Zero(t, code, said)
 	require.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3], recordings[4], []byte("RIFF the last one")))

@@ -12,6 +12,8 @@ var (
 	ErrStore = redact.New("the fleet's store cannot be trusted")
 	// ErrQueueFull: a limit of the queue, or of the server, refused the recording. It is not stored.
 	ErrQueueFull = redact.New("the queue is full")
+	// ErrDeadLetter: the recording became a dead letter. [Fleet.Redrive] sends it again.
+	ErrDeadLetter = redact.New("the recording is a dead letter")
 	// ErrServerTooOld: the NATS server is older than version 2.11. Nothing is stored or uploaded; update the server.
 	ErrServerTooOld = redact.New("the NATS server is too old")
 

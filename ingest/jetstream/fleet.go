@@ -122,7 +122,8 @@ func (f *Fleet) Publish(ctx context.Context, recording ingest.Recording) error {
 	return f.queue.publish(ctx, recording)
 }
 
-// DeadLetters lists the recordings that are not tried any more. They hold patients' data.
+// DeadLetters lists the recordings that are not tried any more. They hold patients' data. A letter whose recording has a note by
+// now, because it was published again or by a manual decision, is removed and not listed.
 func (f *Fleet) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return f.queue.letters(ctx)
 }
@@ -177,12 +178,15 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return s, unreachable(err)
 	}
-	dead, err := f.queue.dead.Info(ctx)
-	if err != nil {
-		return s, unreachable(err)
+	s.Waiting = int(fresh.NumPending) //nolint:gosec // a count
+	s.Uploading = fresh.NumAckPending
+	s.Later = int(again.NumPending) + again.NumAckPending //nolint:gosec // a count
+	for _, err := range f.DeadLetters(ctx) {
+		if err != nil {
+			return s, err
+		}
+		s.DeadLetters++
 	}
-	s.Waiting, s.Uploading = int(fresh.NumPending), fresh.NumAckPending                      //nolint:gosec // counts
-	s.Later, s.DeadLetters = int(again.NumPending)+again.NumAckPending, int(dead.State.Msgs) //nolint:gosec // counts
 	for _, err := range f.journal.Doubts(ctx) {
 		if err != nil {
 			return s, err

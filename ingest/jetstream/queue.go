@@ -135,7 +135,21 @@ type waiting struct {
 
 	Reason string `json:"reason,omitempty"` // of a dead letter
 	Tries  int    `json:"tries,omitempty"`
-	Raw    []byte `json:"raw,omitempty"` // what could not be read
+	Size   int64  `json:"size,omitempty"` // of its file; 0: not known
+	Raw    []byte `json:"raw,omitempty"`  // what could not be read
+}
+
+func newWaiting(r ingest.Recording) waiting {
+	p := r.Params
+	return waiting{Key: r.Key, SHA256: r.SHA256, File: r.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
+}
+
+// letterKey is the last part of the subject of the recording's dead letter. Recordings that share a key by mistake have a letter
+// each.
+func (w waiting) letterKey() (string, error) {
+	w.Rest = 0
+	whole, err := json.Marshal(w)
+	return subjectOf(string(whole)), err
 }
 
 func (w waiting) recording() ingest.Recording {
@@ -168,7 +182,7 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	if err != nil {
 		return err
 	}
-	w := waiting{Key: recording.Key, SHA256: recording.SHA256, File: recording.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
+	w := newWaiting(recording)
 	payload, err := json.Marshal(w)
 	if err != nil {
 		return err
@@ -356,13 +370,17 @@ func (d *delivery) bury(ctx context.Context, reason string) error {
 	if d.damaged {
 		letter = waiting{Raw: d.message.Data()}
 	}
-	letter.Rest = 0
-	whole, err := json.Marshal(letter)
+	key, err := letter.letterKey()
 	if err != nil {
 		return err
 	}
-	key := subjectOf(string(whole)) // recordings that share a key by mistake have a letter each
-	letter.Reason, letter.Tries = reason, d.tries
+	letter.Rest = 0
+	letter.Reason = reason
+	letter.Tries = d.tries
+	info, err := os.Stat(letter.File)
+	if err == nil {
+		letter.Size = info.Size()
+	}
 	payload, err := json.Marshal(letter)
 	if err != nil {
 		return err
@@ -385,6 +403,7 @@ type DeadLetter struct {
 	Tries     int
 	At        time.Time // by the server's clock
 
+	size     int64 // of its file; 0: not known
 	sequence uint64
 	store    string // the id of the fleet's
 }
@@ -412,19 +431,29 @@ func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 			yield(DeadLetter{}, unreachable(err))
 			return
 		}
+		binding, err := q.journal.binding(ctx)
+		if err != nil {
+			yield(DeadLetter{}, err)
+			return
+		}
 		for sequence := uint64(1); ; {
 			letter, err := q.letter(ctx, sequence)
-			switch {
-			case err != nil:
+			if err != nil {
 				yield(DeadLetter{}, err)
 				return
-			case letter.sequence == 0 || letter.sequence > last || !yield(letter, nil):
+			}
+			if letter.sequence == 0 || letter.sequence > last {
+				return
+			}
+			if !q.sweep(ctx, binding, letter) && !yield(letter, nil) {
 				return
 			}
 			sequence = letter.sequence + 1
 		}
 	}
 }
+
+const unreadableLetter = "the letter cannot be read"
 
 // letter reads the first dead letter from a sequence on; the zero letter: there is none.
 func (q *queue) letter(ctx context.Context, sequence uint64) (DeadLetter, error) {
@@ -444,9 +473,12 @@ func (q *queue) letter(ctx context.Context, sequence uint64) (DeadLetter, error)
 	}
 	var w waiting
 	if err := json.Unmarshal(raw.Data, &w); err != nil {
-		w = waiting{Reason: "the letter cannot be read"}
+		w = waiting{Reason: unreadableLetter}
 	}
-	return DeadLetter{Recording: w.recording(), Reason: w.Reason, Tries: w.Tries, At: raw.Time, sequence: raw.Sequence, store: q.store.header.ID}, nil
+	return DeadLetter{
+		Recording: w.recording(), Reason: w.Reason, Tries: w.Tries, At: raw.Time,
+		size: w.Size, sequence: raw.Sequence, store: q.store.header.ID,
+	}, nil
 }
 
 // redrive puts a dead letter back into the queue: first there, then it is taken out.

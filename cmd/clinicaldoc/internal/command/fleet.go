@@ -16,54 +16,43 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
 )
 
-// fleet puts the recordings into the fleet's queue, and works on what is there until it is empty: each recording has a note then,
-// or is a dead letter. What other machines do is theirs to tell.
-func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseURL string, userID int64) error {
+// fleetRun is an upload by a fleet: what this machine put into the queue, and what it uploaded, of its own and of others.
+type fleetRun struct {
+	*uploadRun
+	fleet     *jetstream.Fleet
+	uploader  *ingest.Uploader
+	published []ingest.Recording // with their keys
+	had       ingest.Progress    // what this machine uploaded
+	ended     map[string]ingest.Status
+	refused   int // before they were in the queue
+	drainedAt int // how many recordings had been put into the queue when it was full last
+}
+
+// byFleet puts the recordings into the fleet's queue, and works on what is there until it is empty: each recording has a note
+// then, or is a dead letter. Its verdict is about all recordings of this machine, whichever machine uploaded them.
+func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, baseURL string, userID int64) error {
 	defer r.show.Close()
 	fleet, conn, err := r.openFleet(ctx, baseURL, userID)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	handed := ingest.Progress{}
-	put, drained := 0, -1 // drained: when so many had been seen to
-	for i := 0; i < len(r.recordings); {
-		recording := r.recordings[i]
-		recording.Params.OnProgress = nil
-		if recording.File, err = filepath.Abs(recording.File); err != nil {
+	run := &fleetRun{uploadRun: r, fleet: fleet, uploader: uploader, ended: map[string]ingest.Status{}, drainedAt: -1}
+	for i := range r.recordings {
+		if err := run.publish(ctx, i); err != nil {
 			return err
 		}
-		r.numbers[recording.File] = i + 1
-		_, err = clinicaldoc.AudioFile(recording.File)
-		refused := err != nil // others could not send it either
-		if !refused {
-			err = fleet.Publish(ctx, recording)
-			refused = errors.Is(err, ingest.ErrKeyReused) || errors.Is(err, clinicaldoc.ErrInvalidArgument)
-		}
-		switch {
-		case refused: // and holds up no other
-			handed.Refused++
-			r.result(ctx, &ingest.Result{Recording: recording, Status: ingest.Refused, Err: err})
-			i++
-		case errors.Is(err, jetstream.ErrQueueFull) && i > drained: // what is there is worked on first
-			drained = i
-			if err := r.drain(ctx, fleet, uploader, &handed); err != nil {
-				return err
-			}
-		case err != nil:
-			return fmt.Errorf("%s in the queue: %w", r.some(put, "is", "are"), err)
-		default:
-			put++
-			i++
-		}
 	}
-	ended := r.drain(ctx, fleet, uploader, &handed)
+	ended := run.drain(ctx)
 	r.show.Close()
-	r.last = handed
+	had := run.had
 	counts := fmt.Sprintf("%d created, %d already there, %d refused, %d in doubt",
-		handed.Created, handed.AlreadyThere, handed.Refused, handed.InDoubt)
+		had.Created, had.AlreadyThere, had.Refused, had.InDoubt)
 	r.IO.Note("%s put into the queue; this machine had %d of the fleet's: %s",
-		output.Count(put, "recording was", "recordings were"), handed.Done(), counts)
+		output.Count(len(run.published), "recording was", "recordings were"), had.Done(), counts)
+	if ctx.Err() == nil && ended == nil {
+		ended = run.verdict(ctx)
+	}
 	r.sumLeftOut()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -71,9 +60,57 @@ func (r *uploadRun) fleet(ctx context.Context, uploader *ingest.Uploader, baseUR
 	return r.outcome(ctx, ended)
 }
 
-// drain works on what is in the queue until it is empty.
-func (r *uploadRun) drain(ctx context.Context, fleet *jetstream.Fleet, uploader *ingest.Uploader, handed *ingest.Progress) error {
-	for result, err := range fleet.Drain(ctx, uploader) {
+// publish puts a recording into the queue. One that no machine could send is refused, and holds up no other. While the queue is
+// full, what is there is worked on first.
+func (r *fleetRun) publish(ctx context.Context, i int) error {
+	recording := r.recordings[i]
+	recording.Params.OnProgress = nil
+	path, err := filepath.Abs(recording.File)
+	if err != nil {
+		return err
+	}
+	recording.File = path
+	r.numbers[path] = i + 1
+	if _, err := clinicaldoc.AudioFile(path); err != nil {
+		r.refuse(ctx, recording, err)
+		return nil
+	}
+	keyed, err := recording.WithKey()
+	for err == nil {
+		keyed.Params.Audio = nil
+		err = r.fleet.Publish(ctx, keyed)
+		if !errors.Is(err, jetstream.ErrQueueFull) || r.drainedAt == i {
+			break
+		}
+		r.drainedAt = i
+		err = r.drain(ctx)
+	}
+	switch {
+	case err == nil:
+		r.published = append(r.published, keyed)
+	case errors.Is(err, ingest.ErrKeyReused), errors.Is(err, clinicaldoc.ErrInvalidArgument):
+		r.refuse(ctx, recording, err)
+	default:
+		return fmt.Errorf("%s in the queue: %w", r.some(len(r.published), "is", "are"), err)
+	}
+	return nil
+}
+
+// refuse ends a recording that is not put into the queue.
+func (r *fleetRun) refuse(ctx context.Context, recording ingest.Recording, err error) {
+	r.refused++
+	r.had.Refused++
+	r.result(ctx, &ingest.Result{Recording: recording, Status: ingest.Refused, Err: err})
+}
+
+// drain works on what is in the queue until it is empty. The results of other machines' recordings are printed, and do not count
+// for this machine's verdict.
+func (r *fleetRun) drain(ctx context.Context) error {
+	own := map[string]bool{}
+	for _, recording := range r.published {
+		own[recording.Key] = true
+	}
+	for result, err := range r.fleet.Drain(ctx, r.uploader) {
 		if err != nil {
 			return err
 		}
@@ -81,19 +118,62 @@ func (r *uploadRun) drain(ctx context.Context, fleet *jetstream.Fleet, uploader 
 			r.tell("%s: %s; again in %s", keyOf(&result.Result), errorText(result.Err), result.Rest.Round(time.Second))
 			continue
 		}
-		switch result.Status {
-		case ingest.Created:
-			handed.Created++
-		case ingest.AlreadyThere:
-			handed.AlreadyThere++
-		case ingest.Refused:
-			handed.Refused++
-		case ingest.InDoubt:
-			handed.InDoubt++
+		count(&r.had, result.Status)
+		if own[result.Recording.Key] {
+			r.ended[result.Recording.Key] = result.Status
+			r.result(ctx, &result.Result)
+			continue
 		}
-		r.result(ctx, &result.Result)
+		r.present(ctx, &result.Result)
 	}
 	return nil
+}
+
+// verdict adds up what became of all recordings of this machine. It asks the fleet about those that other machines had.
+func (r *fleetRun) verdict(ctx context.Context) error {
+	all := ingest.Progress{Total: len(r.recordings), Refused: r.refused}
+	elsewhere := 0
+	for _, recording := range r.published {
+		status, here := r.ended[recording.Key]
+		if !here {
+			result, err := r.fleet.Outcome(ctx, recording)
+			if err != nil {
+				return err
+			}
+			if result.Ending == jetstream.Later || result.Ending == 0 {
+				continue
+			}
+			elsewhere++
+			status = result.Status
+			r.ended[recording.Key] = status
+			r.result(ctx, &result.Result)
+		}
+		count(&all, status)
+	}
+	r.last = all
+	if elsewhere > 0 {
+		r.IO.Note("%s on other machines; all of this machine's: %d with a note, %d refused, %d in doubt",
+			output.Count(elsewhere, "recording ended", "recordings ended"), all.Created+all.AlreadyThere, all.Refused, all.InDoubt)
+	}
+	if left := len(r.recordings) - all.Done(); left > 0 {
+		text := r.some(left, "has", "have") + " no note yet, and waits on another machine"
+		return &runError{codePending, text, "run the same command again to see what became of them"}
+	}
+	return nil
+}
+
+// count counts a result.
+func count(p *ingest.Progress, status ingest.Status) {
+	switch status {
+	case ingest.Created:
+		p.Created++
+	case ingest.AlreadyThere:
+		p.AlreadyThere++
+	case ingest.Refused:
+		p.Refused++
+	case ingest.InDoubt:
+		p.InDoubt++
+	}
 }
 
 // redrive puts the fleet's dead letters back into its queue.
@@ -121,14 +201,33 @@ func (o *uploadOptions) redrive(ctx context.Context) error {
 			n++
 		}
 	}
-	err = o.outf("%s in the queue again\n", output.Count(n, "recording is", "recordings are"))
-	switch {
-	case err != nil || stays == nil:
+	if err := o.outf("%s in the queue again\n", output.Count(n, "recording is", "recordings are")); err != nil {
 		return err
-	case n > 0:
+	}
+	if stays != nil && n == 0 {
+		return &runError{codeRefused, errorText(stays), ""}
+	}
+	if stays != nil {
 		return &runError{codeSome, errorText(stays), ""}
 	}
-	return &runError{codeRefused, errorText(stays), ""}
+	return o.needWorkers(ctx, fleet, n)
+}
+
+// needWorkers says which machines upload what was put into the queue. Without any, the recordings stay there.
+func (o *uploadOptions) needWorkers(ctx context.Context, fleet *jetstream.Fleet, waiting int) error {
+	if waiting == 0 {
+		return nil
+	}
+	status, err := fleet.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if workers := len(status.Workers); workers > 0 {
+		o.IO.Note("A worker uploads them; %s now.", output.Count(workers, "is running", "are running"))
+		return nil
+	}
+	text := "no worker is running: nothing is uploaded until one is"
+	return &runError{codePending, text, "start a worker: run the same upload with --nats again, on any machine that reaches the files"}
 }
 
 func newFleet(e *Env) *cobra.Command {

@@ -145,7 +145,7 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 		uploader.MaxPause = -1
 	}
 	if o.nats != "" {
-		return run.fleet(ctx, uploader, client.BaseURL(), user.ID)
+		return run.byFleet(ctx, uploader, client.BaseURL(), user.ID)
 	}
 	journal, err := o.openJournal(ctx, client.BaseURL(), user.ID)
 	if err != nil {

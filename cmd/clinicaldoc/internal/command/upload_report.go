@@ -319,7 +319,8 @@ func newUploadRetry(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "retry [DATE|ID]", Short: "Upload again what an upload left over", Args: between(0, 1, "at most one date, or the beginning of a report's id"),
 		Long: `Upload again what the last upload, or those of a day, left over: what was refused, is in doubt, or was cut off, by the report's files,
-patients, prompts and names. What has a note by now is not sent again. With --nats, the fleet's dead letters go back into its queue.`,
+patients, prompts and names. What has a note by now is not sent again. With --nats, the fleet's dead letters go
+back into its queue, from which a running worker uploads them; without one, that is said, and the exit code is 8.`,
 		Example: "  clinicaldoc upload retry\n  clinicaldoc upload retry 2026-11-15",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.checkPlace(); err != nil {

@@ -257,8 +257,22 @@ func totalText(p ingest.Progress) string {
 	return text
 }
 
-// result prints and records what became of a recording.
+// result takes in what became of a recording, prints and records it.
 func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
+	switch result.Status {
+	case ingest.InDoubt:
+		r.doubts = append(r.doubts, keyOf(result))
+	case ingest.Refused:
+		if r.worst == nil || kindOf(r.worst).code == codeUnreachable {
+			r.worst = result.Err
+		}
+	case ingest.Created, ingest.AlreadyThere:
+	}
+	r.present(ctx, result)
+}
+
+// present prints and records what became of a recording.
+func (r *uploadRun) present(ctx context.Context, result *ingest.Result) {
 	number := r.numbers[result.Recording.File]
 	line := uploadResult{At: time.Now().UTC().Truncate(time.Millisecond), Key: keyOf(result), Status: result.Status.String(), NoteID: result.NoteID, Until: result.Until, Candidates: result.Candidates}
 	if number > 0 {
@@ -270,15 +284,6 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 	r.recordResult(ctx, &line, result, number)
 	if r.reveal {
 		line.File = result.Recording.File
-	}
-	switch result.Status {
-	case ingest.InDoubt:
-		r.doubts = append(r.doubts, line.Key)
-	case ingest.Refused:
-		if r.worst == nil || kindOf(r.worst).code == codeUnreachable {
-			r.worst = result.Err
-		}
-	case ingest.Created, ingest.AlreadyThere:
 	}
 	if r.broken != nil {
 		return

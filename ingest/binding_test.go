@@ -1,0 +1,41 @@
+package ingest_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+func TestBinding_DescribesARecordingAsARunDoes(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	journal := openJournal(t, srv.URL, journalPath(t))
+	u := &ingest.Uploader{Client: srv.Client(), Journal: journal}
+	recording := ingest.Recording{Key: "synthetic encounter", Params: clinicaldoc.CreateNoteParams{
+		Name: "Encounter", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte("RIFF synthetic")),
+	}}
+	results, err := collect(t.Context(), u, ingest.Recordings(recording))
+	require.NoError(t, err)
+	require.Len(t, results, 1)
+	owner, err := ingest.OwnerOf(t.Context(), u.Client)
+	require.NoError(t, err)
+	binding, err := journal.Bind(t.Context(), owner)
+	require.NoError(t, err)
+	assert.Equal(t, results[0].JournalKey, binding.Key(recording.Key))
+
+	claim, err := journal.Claim(t.Context(), binding.Key(recording.Key))
+	require.NoError(t, err)
+	defer claim.Release()
+	known := claim.Entry()
+	want := ingest.Entry{Key: known.Key, Patient: known.Patient, Name: known.Name, Size: known.Size}
+	assert.Equal(t, want, binding.Describe(recording))
+
+	recording.Params.Audio = nil
+	recording.File = filepath.Join(t.TempDir(), "elsewhere.wav")
+	assert.Equal(t, int64(-1), binding.Describe(recording).Size)
+}

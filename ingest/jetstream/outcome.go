@@ -1,0 +1,169 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
+)
+
+// Outcome returns what became of a published recording, whichever machine uploaded it. Pass it as it was published.
+//
+// Its Ending is Done if the recording has a note, Dead if it is a dead letter, and Later while it waits or is being uploaded.
+// The error of a dead letter matches [ErrDeadLetter]. Ending is zero if the fleet does not have the recording: it was not
+// published, or its dead letter was discarded.
+func (f *Fleet) Outcome(ctx context.Context, recording ingest.Recording) (Result, error) {
+	recording, err := recording.WithKey()
+	if err != nil {
+		return Result{}, err
+	}
+	binding, err := f.journal.binding(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	for range 2 { // a recording that moves from one place to the next meanwhile is found the second time
+		result, err := f.find(ctx, binding, recording)
+		if err != nil || result.Ending != 0 {
+			return result, err
+		}
+	}
+	return Result{Result: ingest.Result{Recording: recording, JournalKey: binding.Key(recording.Key)}}, nil
+}
+
+// find searches for a recording in the journal, among the dead letters and in the queue.
+func (f *Fleet) find(ctx context.Context, binding ingest.Binding, recording ingest.Recording) (Result, error) {
+	result := Result{Result: ingest.Result{Recording: recording, JournalKey: binding.Key(recording.Key)}}
+	known, _, err := f.journal.read(ctx, result.JournalKey)
+	if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
+		return Result{}, err
+	}
+	letter, err := f.queue.letterOf(ctx, recording)
+	if err != nil {
+		return Result{}, err
+	}
+	own := binding.Describe(recording)
+	if letter != nil {
+		own.Size = sizeOf(letter.Size, own)
+	}
+	if hasNote(known.Entry, own) {
+		result.Ending = Done
+		result.Status = ingest.AlreadyThere
+		result.NoteID = known.Entry.NoteID
+		return result, nil
+	}
+	if letter != nil {
+		return deadResult(result, known.Entry, letter.Reason), nil
+	}
+	waits, err := f.queue.waits(ctx, recording.Key)
+	if waits {
+		result.Ending = Later
+	}
+	return result, err
+}
+
+// deadResult is the result of a dead letter, which may be one because nobody can find out whether it has a note.
+func deadResult(result Result, known ingest.Entry, reason string) Result {
+	result.Ending = Dead
+	result.Err = fail("the recording is a dead letter: "+reason, ErrDeadLetter)
+	result.Status = ingest.Refused
+	if known.State == ingest.StateInDoubt || known.State == ingest.StateCommitting {
+		result.Status = ingest.InDoubt
+		result.NoteID = known.NoteID
+		result.Until = known.Until
+		result.Candidates = known.Candidates()
+	}
+	return result
+}
+
+// hasNote reports whether the entry says that the recording has a note. An entry of another recording with the same key does
+// not.
+func hasNote(entry, recording ingest.Entry) bool {
+	sameRecording := entry.Key == recording.Key && entry.Patient == recording.Patient
+	otherSize := entry.Size >= 0 && recording.Size >= 0 && entry.Size != recording.Size
+	return entry.State == ingest.StateCreated && sameRecording && !otherSize
+}
+
+// sizeOf is the size that a recording had when it became a dead letter, if that is known. The file may be gone since.
+func sizeOf(letter int64, recording ingest.Entry) int64 {
+	if letter > 0 {
+		return letter
+	}
+	return recording.Size
+}
+
+// binding is the journal's, as far as any worker has bound it.
+func (j *Journal) binding(ctx context.Context) (ingest.Binding, error) {
+	h, err := j.store.readHeader(ctx)
+	if err != nil || h.Owner == "" {
+		return ingest.Binding{}, err
+	}
+	owner, err := fileheader.Parse(ownerKind, h.Owner)
+	if err != nil {
+		return ingest.Binding{}, errFormat
+	}
+	return ingest.Binding{Origin: owner.Service, Gaps: h.Gaps}, nil
+}
+
+// letterOf returns the dead letter of a recording; nil: it has none.
+func (q *queue) letterOf(ctx context.Context, recording ingest.Recording) (*waiting, error) {
+	key, err := newWaiting(recording).letterKey()
+	if err != nil {
+		return nil, err
+	}
+	message, err := lastMessage(ctx, q.dead, q.store.subject("dead")+key)
+	if message == nil || err != nil {
+		return nil, err
+	}
+	var letter waiting
+	if err := json.Unmarshal(message.Data, &letter); err != nil {
+		letter = waiting{Reason: unreadableLetter}
+	}
+	return &letter, nil
+}
+
+// waits reports whether a recording with that key is in the queue, or in a worker's hands.
+func (q *queue) waits(ctx context.Context, key string) (bool, error) {
+	for _, l := range []lane{freshLane, againLane} {
+		message, err := lastMessage(ctx, q.stream, q.store.subject(string(l))+subjectOf(key))
+		if message != nil || err != nil {
+			return message != nil, err
+		}
+	}
+	return false, nil
+}
+
+// lastMessage returns the message of a subject; nil: there is none.
+func lastMessage(ctx context.Context, stream jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
+	var message *jetstream.RawStreamMsg
+	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
+		found, err := stream.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		message = found
+		return err
+	})
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return message, nil
+}
+
+// sweep removes a dead letter whose recording has a note by now, by a manual decision or because it was published again. It
+// reports whether it did. A letter of which that cannot be found out stays.
+func (q *queue) sweep(ctx context.Context, binding ingest.Binding, letter DeadLetter) bool {
+	if binding.Origin == "" || letter.Recording.Key == "" {
+		return false
+	}
+	own := binding.Describe(letter.Recording)
+	own.Size = sizeOf(letter.size, own)
+	known, _, err := q.journal.read(ctx, own.Key)
+	if err != nil || !hasNote(known.Entry, own) {
+		return false
+	}
+	return q.remove(ctx, letter) == nil
+}
