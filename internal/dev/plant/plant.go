@@ -84,7 +84,7 @@ func (f *Field) Write(folder string) (overlay string, err error) {
 	}
 	for path, s := range f.sources {
 		choice := "package " + s.file.Name.Name + "\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar planted, _ = strconv.Atoi(os.Getenv(\"" + Variable + "\"))\n"
-		if err := errors.Join(write(path, s.planted()), write(filepath.Join(filepath.Dir(path), "planted.go"), choice)); err != nil {
+		if err := errors.Join(write(path, s.planted()), write(filepath.Join(filepath.Dir(path), "planted_choice.go"), choice)); err != nil {
 			return "", err
 		}
 	}

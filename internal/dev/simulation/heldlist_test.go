@@ -424,6 +424,16 @@ var held = []defect{
 		old: "case asksForOpenAPI(r):", with: "case in != nil && asksForOpenAPI(r):",
 		held: "cmd/internal/devproxy TestOpenAPI_IsServedAsTheRepositoryHasIt",
 	},
+	{
+		name: "options for a program's own client lack the query names", file: "clinicaldoctest/client.go",
+		old: "s.state().variant().Query", with: "QueryNames{}",
+		held: "clinicaldoctest TestOptions_OwnClientWorksOnEveryVariant",
+	},
+	{
+		name: "options for a program's own client do not reach a server with TLS", file: "clinicaldoctest/client.go",
+		old: "s.inProcess || s.certificate != nil", with: "s.inProcess",
+		held: "clinicaldoctest TestOptions_OwnClientReachesTLSServer",
+	},
 
 	// Records: nothing that a service sends is lost, and nothing is compared halfway.
 	{
