@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -65,14 +66,15 @@ type ward struct {
 	first, second clinicaldoctest.User
 }
 
-func newWard(t *testing.T) *ward {
+func newWard(t *testing.T, boxOptions ...clinicaldoctest.Option) *ward {
 	t.Helper()
-	w := &ward{srv: clinicaldoctest.NewServer()}
+	w := &ward{srv: clinicaldoctest.NewServer(boxOptions...)}
 	t.Cleanup(w.srv.Close)
 	w.first, w.second = w.srv.AddUser(clinicaldoctest.User{}), w.srv.AddUser(clinicaldoctest.User{})
 	b, err := newBackend(func(options ...clinicaldoc.Option) (*clinicaldoc.Client, error) {
 		quick := clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 5 * time.Millisecond}
-		return clinicaldoc.NewClient(w.srv.URL, "", append(options, clinicaldoc.WithRetry(quick))...)
+		options = append(append(w.srv.Options(), options...), clinicaldoc.WithRetry(quick))
+		return clinicaldoc.NewClient(w.srv.URL, "", options...)
 	})
 	require.NoError(t, err)
 	w.backend = b
@@ -81,7 +83,26 @@ func newWard(t *testing.T) *ward {
 
 // ask sends a request of the page in a session, with a version and a text.
 func (w *ward) ask(session, method, path, version, text string) *httptest.ResponseRecorder {
-	form := url.Values{"analysis": {text}}
+	return w.send(session, method, path, version, url.Values{"analysis": {text}})
+}
+
+// page returns a page that has to be there.
+func (w *ward) page(t *testing.T, session, path string) string {
+	t.Helper()
+	answer := w.ask(session, "GET", path, "", "")
+	require.Equal(t, 200, answer.Code, answer.Body)
+	return answer.Body.String()
+}
+
+// add puts a patient on the queue.
+func (w *ward) add(t *testing.T, session string, patient int64) {
+	t.Helper()
+	form := url.Values{"patient": {strconv.FormatInt(patient, 10)}}
+	require.Equal(t, 303, w.send(session, "POST", "/patients", "", form).Code)
+}
+
+// send sends a form in a session, with a version.
+func (w *ward) send(session, method, path, version string, form url.Values) *httptest.ResponseRecorder {
 	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(form.Encode()))
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("If-Match", version)
@@ -112,12 +133,9 @@ func TestAClinicianReviewsEditsAndSigns(t *testing.T) {
 	w.srv.AddNote(clinicaldoctest.Note{PatientID: 8, UserID: w.first.ID, Name: "Other"})
 	session := w.login(t, w.first.Token)
 
-	assert.Equal(t, 200, w.ask(session, "GET", "/", "", "").Code)
-	queue := w.ask(session, "GET", "/?patient=7", "", "")
-	require.Equal(t, 200, queue.Code)
-	assert.Contains(t, queue.Body.String(), "Visit &lt;b&gt;")
-	assert.NotContains(t, queue.Body.String(), "Signed")
-	assert.NotContains(t, queue.Body.String(), "Other")
+	queue := w.page(t, session, "/")
+	assert.Contains(t, queue, "Visit &lt;b&gt;")
+	assert.NotContains(t, queue, "Signed")
 
 	path := fmt.Sprint("/notes/", id)
 	page := w.ask(session, "GET", path, "", "")
@@ -156,7 +174,7 @@ func TestNothingIsSentWithoutALogin(t *testing.T) {
 	require.Equal(t, 401, w.ask(over, "POST", "/login", "", "").Code, "who brings no token logs out")
 	w.srv.ForgetRequests()
 	for _, session := range []string{"", "unknown", w.first.Token, over} {
-		for _, request := range []string{"GET /", "GET /?patient=1", "GET " + path, "PUT " + path, "POST " + path + "/sign", "GET " + path + "/audio", "GET " + path + "/events"} {
+		for _, request := range []string{"GET /", "POST /patients", "POST /patients/1/remove", "GET " + path, "PUT " + path, "POST " + path + "/sign", "GET " + path + "/audio", "GET " + path + "/events"} {
 			method, path, _ := strings.Cut(request, " ")
 			answer := w.ask(session, method, path, `"x"`, "text")
 			assert.Equal(t, 401, answer.Code, request)
@@ -258,8 +276,9 @@ func TestARefusedTokenIsRenewedOrTheSessionEnds(t *testing.T) {
 		return w.srv.AddToken(w.first.ID, "renewed").Secret, nil
 	}
 	first, second := w.login(t, w.first.Token), w.login(t, w.second.Token)
-	for _, session := range []string{first, second} {
-		ctx := as(t.Context(), session)
+	for _, cookie := range []string{first, second} {
+		open, _ := w.sessions.open.Load(cookie)
+		ctx := as(t.Context(), open.(*session))
 		tokens, err := w.client.Tokens.List(ctx)
 		require.NoError(t, err)
 		_, err = w.client.Tokens.Revoke(ctx, tokens[0].ID)
@@ -355,8 +374,8 @@ func TestFailuresHaveAStatusAndPrintNothing(t *testing.T) {
 	}{
 		"unknown note":     {"", clinicaldoctest.Fault{}, "GET", "/notes/99", 404},
 		"no number":        {"", clinicaldoctest.Fault{}, "GET", "/notes/CANARY", 422},
-		"everybody's":      {"", clinicaldoctest.Fault{}, "GET", "/?patient=0", 422},
-		"nobody's":         {"", clinicaldoctest.Fault{}, "GET", "/?patient=CANARY", 422},
+		"everybody's":      {"", clinicaldoctest.Fault{}, "POST", "/patients?patient=0", 422},
+		"nobody's":         {"", clinicaldoctest.Fault{}, "POST", "/patients?patient=CANARY", 422},
 		"refused text":     {clinicaldoctest.RouteUpdateNote, clinicaldoctest.Answer(422, `{"message":"CANARY"}`), "PUT", "/notes/1", 422},
 		"failing for ever": {clinicaldoctest.RouteUpdateNote, clinicaldoctest.Answer(500, `CANARY`).Always(), "PUT", "/notes/1", 502},
 		"no storage":       {clinicaldoctest.RouteAudio, clinicaldoctest.Answer(500, `CANARY`).Always(), "GET", "/notes/1/audio", 502},

@@ -23,16 +23,32 @@ func init() {
 		if os.Getenv(clinicaldoc.EnvBaseURL)+os.Getenv(clinicaldoc.EnvToken) != "" {
 			return errors.New("a service is configured: unset " + clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken + ", or leave -box out")
 		}
-		srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: 20 * time.Second, Analysing: 20 * time.Second}))
+		slowly := clinicaldoctest.Delays{Transcribing: 20 * time.Second, Analysing: 20 * time.Second}
+		srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(slowly))
 		fmt.Println("using the service in a box at", srv.URL)
-		for range 2 {
-			user := srv.AddUser(clinicaldoctest.User{})
-			srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Visit", Analysis: "A synthetic analysis.", Transcription: "A synthetic transcription.", Audio: tone(time.Minute)})
-			srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Follow-up", Stage: clinicaldoctest.StageTranscribing, Analysis: "A synthetic analysis."})
-			fmt.Println("a clinician's token, for patient 7:", user.Token)
+		srv.AddPatient(clinicaldoctest.Patient{ID: 7, Name: "Synthetic Patient Seven"})
+		srv.AddPatient(clinicaldoctest.Patient{ID: 8, Name: "Synthetic Patient Eight"})
+		for _, name := range []string{"Synthetic Clinician One", "Synthetic Clinician Two"} {
+			fmt.Printf("the token of %s: %s\n", name, addClinician(srv, name))
 		}
 		return errors.Join(os.Setenv(clinicaldoc.EnvBaseURL, srv.URL), flag.Set("yes", "true"))
 	})
+}
+
+// addClinician adds a user with notes in every stage, and returns the user's token.
+func addClinician(srv *clinicaldoctest.Server, name string) string {
+	user := srv.AddUser(clinicaldoctest.User{Name: name})
+	for _, note := range []clinicaldoctest.Note{
+		{PatientID: 7, Name: "Visit", Audio: tone(time.Minute), Transcription: "A synthetic transcription."},
+		{PatientID: 7, Name: "Follow-up", Stage: clinicaldoctest.StageTranscribing},
+		{PatientID: 8, Name: "Telephone call"},
+		{PatientID: 8, Name: "Home visit", Stage: clinicaldoctest.StageFailed, ErrorState: "synthetic failure"},
+	} {
+		note.UserID = user.ID
+		note.Analysis = "A synthetic analysis."
+		srv.AddNote(note)
+	}
+	return user.Token
 }
 
 // tone is a WAV file: a synthetic tone that rises once a second, so that one hears where it is.

@@ -1,5 +1,5 @@
-// Webbackend is a server for clinicians: each logs in with an access token of their own, sees the notes that wait for review,
-// listens to the recording, edits and signs, in their own name.
+// Webbackend is a server for clinicians: each logs in with an access token of their own, sees the notes that wait for
+// review, listens to the recording, edits and signs, in their own name.
 //
 // It uses the service of CLINICALDOC_BASE_URL. Put it behind a proxy that speaks TLS.
 package main
@@ -58,8 +58,8 @@ func main() {
 	}
 }
 
-// serve listens until the context ends. Then it is not ready any more, ends its streams, and lets other requests that are under way
-// finish, for 20 seconds at most.
+// serve listens until the context ends. Then it is not ready any more, ends its streams, and lets other requests that
+// are under way finish, for 20 seconds at most.
 func (b *backend) serve(ctx context.Context, listener net.Listener, drain time.Duration) error {
 	streams, end := context.WithCancel(context.WithoutCancel(ctx))
 	server := &http.Server{

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -249,6 +250,36 @@ func (p *page) scheme(name string) {
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
 	})
 	require.NoError(p.t, err)
+}
+
+// sizes are the widths at which a page has to look well: a desktop, a tablet, a phone.
+var sizes = map[string][2]int64{"1400": {1400, 900}, "768": {768, 1024}, "390": {390, 844}}
+
+// pictures keeps pictures of the page at every size, light and dark, if they are wanted. At each size nothing may be wider
+// than the page.
+func (p *page) pictures(name string) {
+	p.t.Helper()
+	for width, size := range sizes {
+		p.do(chromedp.EmulateViewport(size[0], size[1]))
+		assert.Empty(p.t, eval[string](p, tooWide), "%s at %s is wider than the page", name, width)
+		for _, scheme := range []string{"dark", "light"} {
+			p.scheme(scheme)
+			p.picture(name + "-" + width + "-" + scheme)
+		}
+	}
+	p.do(chromedp.EmulateViewport(1400, 900))
+}
+
+// tooWide names the elements that reach beyond the right edge of the window, and those that nothing scrolls to.
+const tooWide = `[...document.querySelectorAll("body *")]
+	.filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest("[data-scrolls], .scrolls"))
+	.map((e) => e.tagName + "." + e.className).join(" ")`
+
+// console returns the warnings and errors of the console so far.
+func (p *page) console() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.problems)
 }
 
 // picture keeps a picture of the page, if they are wanted.

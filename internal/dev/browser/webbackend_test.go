@@ -59,14 +59,21 @@ func silence(seconds int) []byte {
 	return wav.Bytes()
 }
 
+// asksBeforeLeaving tells whether the browser would ask before it leaves the page.
+const asksBeforeLeaving = `!dispatchEvent(new Event("beforeunload", {cancelable: true}))`
+
 func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	user := srv.AddUser(clinicaldoctest.User{})
+	user := srv.AddUser(clinicaldoctest.User{Name: "Synthetic Clinician"})
+	srv.AddPatient(clinicaldoctest.Patient{ID: 7, Name: "Synthetic Patient Seven"})
+	srv.AddPatient(clinicaldoctest.Patient{ID: 8, Name: "Synthetic Patient Eight"})
 	recording := silence(3600)
 	id := srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Visit", Transcription: "A synthetic transcription.", Analysis: "A synthetic analysis.", Audio: recording})
 	young := srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Follow-up", Stage: clinicaldoctest.StageTranscribing, Analysis: "Another synthetic analysis."})
+	srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Telephone call", Analysis: "A synthetic analysis."})
+	srv.AddNote(clinicaldoctest.Note{UserID: user.ID, PatientID: 7, Name: "Home visit", Stage: clinicaldoctest.StageFailed, ErrorState: "synthetic"})
 	srv.Freeze()
 	p := newPage(t)
 	p.lenient = true // a browser says of each status above 400 that it is one
@@ -75,14 +82,14 @@ func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
 
 	p.do(chromedp.Navigate(home))
 	p.wait(`document.querySelector("input[name=token]")`)
-	p.picture("login")
+	p.pictures("login")
 	p.typeInto("input[name=token]", user.Token)
 	p.click("main button")
-	p.wait(`document.querySelector("input[name=patient]")`)
-	p.typeInto("input[name=patient]", "7")
-	p.click("main button")
-	p.wait(`document.querySelectorAll("td a").length === 2`)
-	p.picture("queue")
+	p.wait(`document.querySelectorAll("td a").length === 3`)
+	p.typeInto("input[name=patient]", "8")
+	p.click(".add button")
+	p.wait(`document.querySelectorAll("td a").length === 4`)
+	p.pictures("queue")
 
 	// An hour's recording: what is asked for is the beginning and where the listener goes, not the whole.
 	srv.ForgetRequests()
@@ -93,7 +100,7 @@ func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
 		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const a = document.querySelector("audio"); a.muted = true; a.currentTime = %d; a.play(); })()`, second)))
 		p.wait(fmt.Sprintf(`(a => !a.seeking && a.readyState >= 3 && a.currentTime >= %d)(document.querySelector("audio"))`, second))
 	}
-	p.picture("note")
+	p.pictures("note")
 	eval[bool](p, `(document.querySelector("audio").pause(), true)`)
 	asked, sent, middle := 0, int64(0), false
 	for _, request := range srv.Requests() {
@@ -115,33 +122,61 @@ func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
 	_, err := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})).Notes.Update(t.Context(), id,
 		clinicaldoc.UpdateNoteParams{Analysis: new("What another tab saved.")}, clinicaldoc.WithToken(user.Token))
 	require.NoError(t, err)
-	p.click("main form button")
+	p.click("#text button")
 	p.wait(`document.querySelector("main").innerText.includes("has changed since you opened it")`)
 	assert.Equal(t, "What another tab saved.|What I think.", eval[string](p, `[...document.querySelectorAll("textarea")].map(e => e.value).join("|")`))
-	p.picture("conflict")
-	p.click("main a")
-	p.wait(`document.querySelector("textarea")?.value === "What another tab saved."`)
+	assert.True(t, eval[bool](p, asksBeforeLeaving), "the text that is not saved would be lost")
+	p.pictures("conflict")
+	p.click("#text button")
+	p.wait(`document.querySelector("#sign") && document.querySelector("textarea").value === "What I think."`)
+	assert.False(t, eval[bool](p, asksBeforeLeaving), "all is saved")
 	p.typeInto("textarea", "What we think.")
 	p.click("#sign")
 	p.wait(`document.querySelector("#hint").textContent.includes("Save the text first")`)
 	// Where no answer comes, or a proxy's page, what was written stays.
 	for _, answer := range []string{`Promise.reject(new Error("synthetic"))`, `Promise.resolve(new Response("<h1>Too large</h1>", {status: 413}))`} {
 		eval[bool](p, `(document.querySelector("#hint").textContent = "", window.kept ??= fetch, window.fetch = () => `+answer+`, true)`)
-		p.click("main form button")
+		p.click("#text button")
 		p.wait(`document.querySelector("#hint")?.textContent.includes("Try again") && document.querySelector("textarea").value === "What we think."`)
 	}
 	eval[bool](p, `(window.fetch = window.kept, true)`)
-	p.click("main form button")
-	p.wait(`document.querySelector("textarea")?.defaultValue === "What we think."`)
+
+	// The session ends while somebody writes: the text stays, and is saved after a new login on the same page.
+	eval[bool](p, `fetch("/login", {method: "POST"}).then(() => true)`)
+	p.click("#text button")
+	p.wait(`document.querySelector("#login") && document.querySelector("#text textarea").value === "What we think."`)
+	p.pictures("session-over")
+	p.typeInto("#login input[name=token]", "wrong")
+	p.click("#login button")
+	p.wait(`document.querySelector(".problem").textContent.includes("rejected the token")`)
+	p.typeInto("#login input[name=token]", user.Token)
+	p.click("#login button")
+	p.wait(`document.querySelector("header").innerText.includes("Synthetic Clinician") && !document.querySelector("#login")`)
+	p.click("#text button")
+	p.wait(`document.querySelector("#text textarea")?.defaultValue === "What we think."`)
+
+	// What is signed is said once more before it is.
 	p.click("#sign")
+	p.wait(`document.querySelector("#signing").open`)
+	p.pictures("sign")
+	asks := eval[string](p, `document.querySelector("#signing").innerText`)
+	for _, said := range []string{"Synthetic Patient Seven", "no.\u00a07", "Author", "You sign it as Synthetic Clinician"} {
+		assert.Contains(t, asks, said)
+	}
+	p.click("#signing .quiet")
+	p.wait(`!document.querySelector("#signing").open`)
+	assert.Equal(t, clinicaldoctest.StageComplete, srv.Notes()[0].Stage, "cancelled")
+	p.click("#sign")
+	p.wait(`document.querySelector("#signing").open`)
+	p.click("#confirm")
 	p.wait(`document.querySelector(".stage.signed") && !document.querySelector("textarea")`)
-	p.picture("signed")
+	p.pictures("signed")
 	assert.Equal(t, "What we think.", srv.Notes()[0].Analysis)
 
 	// The page of a note in the making shows its progress.
 	p.do(chromedp.Navigate(fmt.Sprintf("%snotes/%d", home, young)))
 	p.wait(`document.querySelector(".stage").textContent === "transcribing"`)
-	p.picture("progress")
+	p.pictures("progress")
 	srv.Unfreeze()
 	p.wait(`document.querySelector("textarea")?.value === "Another synthetic analysis."`)
 
@@ -149,4 +184,7 @@ func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
 	p.wait(`document.querySelector("input[name=token]")`)
 	p.do(chromedp.Navigate(note))
 	p.wait(`document.querySelector("input[name=token]") && !document.querySelector("article")`)
+	for _, problem := range p.console() {
+		assert.NotContains(t, problem, "Content Security Policy")
+	}
 }
