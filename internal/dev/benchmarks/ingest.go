@@ -13,8 +13,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/benchmarks/internal/service"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/benchmarks/internal/synthetic"
 )
 
 const (
@@ -24,22 +22,21 @@ const (
 	ingestRounds     = 15
 )
 
-// ingestion is the throughput of an uploader with a journal in a file, which hashes each file for its key and syncs two lines
-// for it, over that of a bare loop over Create: the median of the ratios of neighbouring runs.
+// ingestion is the throughput of an uploader with a journal in a file over that of a loop that calls Create: the median
+// of the ratios of neighbouring runs. The uploader hashes each file for its key and syncs two lines for it.
 type ingestion struct {
-	latent  float64 // the service takes as long as any over a network
-	box     float64 // the service in a box, which keeps notes and recordings, on this machine
-	instant float64 // it keeps nothing and responds at once, so that all there is to measure is CPU
+	latent float64 // with a service behind a network
+	fake   float64 // with the fake server, which keeps notes and recordings, on this machine
 }
 
-func (r *report) measureIngest(ctx context.Context, baseURL string) error {
+func (r *report) measureIngest(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "ingest")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	paths := make([]string, ingestRecordings)
-	content, err := io.ReadAll(synthetic.Recording{Size: ingestSize}.Reader())
+	content, err := io.ReadAll(recording{ingestSize}.reader())
 	for i := range paths {
 		paths[i] = filepath.Join(dir, fmt.Sprintf("recording-%d.wav", i))
 		err = errors.Join(err, os.WriteFile(paths[i], content, 0o600))
@@ -50,8 +47,8 @@ func (r *report) measureIngest(ctx context.Context, baseURL string) error {
 	for _, m := range []struct {
 		baseURL string
 		ratio   *float64
-	}{{baseURL + service.Slow, &r.ingest.latent}, {r.server.Box, &r.ingest.box}, {baseURL, &r.ingest.instant}} {
-		client, err := clinicaldoc.NewClient(m.baseURL, service.Token)
+	}{{r.server.url + slow, &r.ingest.latent}, {r.server.fake, &r.ingest.fake}} {
+		client, err := clinicaldoc.NewClient(m.baseURL, token)
 		if err != nil {
 			return err
 		}

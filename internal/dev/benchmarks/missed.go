@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// reasons say why a bar may be missed, as the profiles tell (go test . -bench Requests -memprofile, -cpuprofile).
+// reasons say why a bar may be missed, as the profiles tell (go test . -run NONE -bench . -memprofile, -cpuprofile).
 var reasons = map[string]string{
 	"GET one note: time":       "Of the client's CPU time 14 % is decoding, 8 % the call around net/http and 9 % the collector; the rest is net/http, the scheduler and the system, for the floor as for the SDK. On a busy machine their share grows.",
 	"page of 100: time":        "Three quarters of the client's CPU time is decoding: 17 % of all is scanning texts for their ends and escapes (plainRun, 1.8 GB/s), 10 % making one string of a note's texts. Steps of 16 or 32 bytes instead of 8 gained nothing: between two escapes of a dictated text lie few more.",
@@ -14,12 +14,10 @@ var reasons = map[string]string{
 	"Delete: time":             "There is nothing to decode: a bare RoundTrip of net/http, with nothing around it, takes 0.85 of the floor's time. The SDK adds a context that can be ended, a trace, and a timer, which alone is 3 to 8 %.",
 	"Sign: time":               "As for a GET.",
 	"PUT an update: time":      "As for a GET.",
-	"all of 50 pages, 20 ms latency: Prefetch 4 over 0":                       "Four at once need 14 turns of 20 ms, the first for one page alone; without, a page takes 22.4 ms, so that 4.0 is the most if nothing else took time. The pages of a turn come together, and share two processors with the server: each takes 1.6 ms of the client's CPU time and 0.2 ms of the server's.",
-	"all of 50 pages, 20 ms latency: Prefetch 8 over 0":                       "Eight at once need 8 turns of 20 ms, the first for one page alone; without, a page takes 22.4 ms, so that 7.0 is the most if nothing else took time. As for four, the pages of a turn come together: the last of eight is read and decoded some 7 ms after the first.",
-	"256 goroutines, GET: rate":                                               "The server shares the processors. The mutex profile has four fifths of all waiting in net/http's pool of idle connections, the rest in the context that the callers share.",
-	"256 goroutines, GET: p99":                                                "As for the rate; the slowest reads are those that dial.",
-	"200 recordings of 16 KiB, 8 workers, the box: throughput with a journal": "About a half of what ingest adds is the disk's sync and waking up after it: how busy the disk is decides, and single runs of either release lay between 0.69 and 0.90.",
-	"upload of 256 MiB: time":                                                 "Of CPU time it takes 1.02 to 1.05 of a raw POST's: following the body costs a quarter of a microsecond for each 32 KiB. What is beyond that is the machine's; the spread says how busy it was.",
+	"all of 50 pages, 20 ms latency: Prefetch 4 over 0":                               "Four at once need 14 turns of 20 ms, the first for one page alone; without, a page takes 22.4 ms, so that 4.0 is the most if nothing else took time. The pages of a turn come together, and share two processors with the server: each takes 1.6 ms of the client's CPU time and 0.2 ms of the server's.",
+	"all of 50 pages, 20 ms latency: Prefetch 8 over 0":                               "Eight at once need 8 turns of 20 ms, the first for one page alone; without, a page takes 22.4 ms, so that 7.0 is the most if nothing else took time. As for four, the pages of a turn come together: the last of eight is read and decoded some 7 ms after the first.",
+	"200 recordings of 16 KiB, 8 workers, the fake server: throughput with a journal": "About a half of what ingest adds is the disk's sync and waking up after it: how busy the disk is decides, and single runs of either release lay between 0.69 and 0.90.",
+	"upload of 256 MiB: time":                                                         "Of CPU time it takes 1.02 to 1.05 of a raw POST's: following the body costs a quarter of a microsecond for each 32 KiB. What is beyond that is the machine's; the spread says how busy it was.",
 }
 
 // writeMissed says why bars were missed.

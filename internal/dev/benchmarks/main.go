@@ -1,0 +1,105 @@
+// Command benchmarks measures the SDK beside a client written by hand, and writes a verdict for each bar as Markdown.
+// It takes some minutes and runs on Linux.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+func main() {
+	serveIfChild()
+	uploadIfChild()
+	markdown := flag.String("o", "RESULTS.md", "file for the results, as Markdown")
+	strict := flag.Bool("strict", false, "exit with status 1 when a bar is missed")
+	only := flag.String("only", "", "the part to measure (ingest, requests, uploads, listing, memory), printed without bars")
+	flag.Parse()
+	missed, err := run(context.Background(), *markdown, *only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+		os.Exit(1)
+	}
+	if *strict && missed > 0 {
+		os.Exit(1)
+	}
+}
+
+// report is everything that was measured.
+type report struct {
+	server   *server
+	when     time.Time
+	requests requests
+	small    map[string]uploads
+	large    map[string]uploads
+	faster   map[int]spread // than without Prefetch
+	dense    float64        // growth of the heap, in bytes
+	sparse   float64
+	ingest   ingestion
+}
+
+func run(ctx context.Context, markdown, only string) (missed int, err error) {
+	r := &report{when: time.Now().UTC()}
+	if r.server, err = startServer(); err != nil {
+		return 0, err
+	}
+	defer r.server.stop()
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{
+		{"ingest", r.measureIngest}, // in a process that has done nothing else, as programs that ingest have
+		{"requests", r.measureRequests},
+		{"uploads", r.measureUploads},
+		{"listing", r.measureListing},
+		{"memory", r.measureMemory},
+	} {
+		if only != "" && only != part.name {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s ...\n", part.name)
+		if err := part.measure(ctx); err != nil {
+			return 0, fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	if only != "" {
+		fmt.Printf("requests %+v\nuploads %+v %+v\nPrefetch %v\nheap %.0f %.0f\ningest %+v\n",
+			r.requests, r.small, r.large, r.faster, r.dense, r.sparse, r.ingest)
+		return 0, nil
+	}
+	text := r.markdown()
+	fmt.Print(text)
+	return strings.Count(text, "| MISS |"), os.WriteFile(markdown, []byte(text), 0o600)
+}
+
+// markdown renders everything that was measured.
+func (r *report) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Results\n\n%s, %s %s/%s, %d cores. Written by `go run .` in %s; see the README for what is measured and how.\n",
+		r.when.Format(time.DateOnly), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), time.Since(r.when).Round(time.Second))
+	b.WriteString("\n## The bars\n\nThe spread is between what the middle half of the rounds lies. Allocations and bytes are exact.\n\n" +
+		"| work | what | measured | spread | bar | |\n|---|---|---|---|---|---|\n")
+	for _, bar := range r.bars() {
+		b.WriteString(bar.String())
+	}
+	r.writeMissed(&b)
+	b.WriteString("\n## Requests\n\nThe floor's and the SDK's; time is a ratio to the floor.\n\n" +
+		"| | allocations | bytes | time |\n|---|---|---|---|\n")
+	for i, got := range r.requests {
+		fmt.Fprintf(&b, "| %s | %.0f, floor %.0f | %.1f k, floor %.1f k | %s |\n", operations[i].name,
+			got.sdk.objects, got.floor.objects, got.sdk.bytes/1000, got.floor.bytes/1000, got.sdk.time)
+	}
+	b.WriteString("\n## Uploads\n\nEach in a process of its own. Time and CPU are ratios to a raw POST; memory is the peak more than the idle process.\n\n" +
+		"| | 8 MiB: allocated | memory | time | CPU | 256 MiB: memory | time | CPU |\n|---|---|---|---|---|---|---|---|\n")
+	for _, name := range []string{"raw", "floor", "sdk"} {
+		small, large := r.small[name], r.large[name]
+		fmt.Fprintf(&b, "| %s | %.2f MiB | %.1f MiB | %.2f | %.2f | %.1f MiB | %.2f | %.2f |\n", name,
+			small.allocated/mebibyte, small.resident.median/mebibyte, small.time.median, small.cpu.median,
+			large.resident.median/mebibyte, large.time.median, large.cpu.median)
+	}
+	return b.String()
+}
