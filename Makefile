@@ -6,9 +6,9 @@
 FROM ?= 1
 SEEDS ?= 10000
 
-# Which packages' mutants, by their folders, and which part of them.
+# Which package's mutants, and where gremlins may change lines: DIFF=main takes those that differ from main.
 PACKAGE ?=
-SLICE ?= 1/1
+DIFF ?=
 
 # Which version to rehearse.
 VERSION ?= v0.2.0
@@ -43,8 +43,16 @@ simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS), and every s
 defects: ## plants defects one by one and tells how soon the simulation, or a test of its own, catches each
 	go test ./internal/dev/simulation -run TestDefects -count=1 -v -timeout 0 -plant .
 
-mutants: ## small changes of the library, one by one (PACKAGE, SLICE), and whether a test notices; a table in internal/dev/mutants
-	go run ./internal/dev/mutants -package "$(PACKAGE)" -slice $(SLICE)
+# Gremlins runs a package's own tests for every mutant. All mutants of these packages take minutes. The root and ingest take
+# hours: name PACKAGE=. and DIFF=main.
+MUTATED = $(or $(PACKAGE),internal/poll internal/fileheader internal/jsonscan internal/tolerant internal/list internal/creates internal/redact)
+
+mutants: ## small changes of a package, one by one (PACKAGE, DIFF), and whether its tests notice
+	for package in $(MUTATED); do \
+		go tool -modfile=internal/dev/tools/go.mod gremlins unleash --invert-assignments --invert-bitwise --invert-bwassign \
+			--invert-logical --invert-loopctrl --remove-self-assignments --timeout-coefficient 10 --output-statuses lc \
+			$(if $(DIFF),--diff $(DIFF)) ./$$package || exit; \
+	done
 
 rehearse: ## a release in a scratch clone, used from outside as others would (VERSION)
 	go run -C internal/dev/release . rehearse $(VERSION)

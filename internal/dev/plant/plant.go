@@ -20,8 +20,8 @@ import (
 // Variable names the mistake to make, by its number.
 const Variable = "PLANTED"
 
-// ErrApart says that a change cannot lie in a copy of a function: it is in none, or in one that a copy would not replace.
-var ErrApart = errors.New("not within a function that can be copied")
+// errApart says that a change cannot lie in a copy of a function: it is in none, or in one that a copy would not replace.
+var errApart = errors.New("not within a function that can be copied")
 
 // Field collects mistakes.
 type Field struct {
@@ -46,7 +46,7 @@ func (f *Field) Plant(number int, path string, start, end int, with string) erro
 	}
 	function := s.around(start)
 	if function == nil || function.Recv == nil && function.Name.Name == "init" || recovers(function) {
-		return ErrApart
+		return errApart
 	}
 	name := fmt.Sprintf("%sPlanted%d", function.Name.Name, number)
 	from, nameAt, to := s.offset(function.Pos()), s.offset(function.Name.Pos()), s.offset(function.End())
@@ -88,17 +88,12 @@ func (f *Field) Write(folder string) (overlay string, err error) {
 			return "", err
 		}
 	}
-	return WriteOverlay(folder, replace)
-}
-
-// WriteOverlay tells the go command's -overlay which files stand in for others.
-func WriteOverlay(folder string, replace map[string]string) (path string, err error) {
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(folder, "overlay.json")
-	return path, os.WriteFile(path, text, 0o600)
+	overlay = filepath.Join(folder, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
 func (f *Field) open(path string) (*source, error) {
