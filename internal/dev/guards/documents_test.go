@@ -25,9 +25,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 )
 
-// maxReadmeWords keeps the README a way in. What is longer belongs to a page of docs.
-const maxReadmeWords = 1200
-
 // documents returns the repository's Markdown files by their path from its root, those of nested modules too.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
@@ -52,10 +49,9 @@ func documents(t *testing.T) map[string]string {
 	return pages
 }
 
-func TestTheReadmeIsShortAndHasContents(t *testing.T) {
+func TestReadme_ListsItsSections(t *testing.T) {
 	t.Parallel()
 	readme := documents(t)["README.md"]
-	assert.LessOrEqual(t, len(strings.Fields(readme)), maxReadmeWords, "words")
 	contents := regexp.MustCompile(`(?m)^- \[(.+)\]\(#`).FindAllStringSubmatch(readme, -1)
 	var listed []string
 	for _, entry := range contents {
@@ -183,23 +179,6 @@ func TestTheReadmesLinesServeTheModulesBelow(t *testing.T) {
 	}
 }
 
-// maxCodeColumns is what a page shows of a line of code without scrolling, a tab being eight.
-const maxCodeColumns = 100
-
-func TestCodeInDocumentsFitsThePage(t *testing.T) {
-	t.Parallel()
-	for name, page := range documents(t) {
-		if name != "README.md" && !strings.HasPrefix(name, "docs/") {
-			continue
-		}
-		for _, block := range regexp.MustCompile("(?s)\n```(?:go|sh)\n.*?\n```").FindAllString(page, -1) {
-			for line := range strings.SplitSeq(block, "\n") {
-				assert.LessOrEqual(t, len([]rune(strings.ReplaceAll(line, "\t", "        "))), maxCodeColumns, "%s: %s", name, line)
-			}
-		}
-	}
-}
-
 // nestedModule returns the folder of the nested module that a page's code imports, or that the page says its code is tested
 // in; its requirements are not those of the root.
 func nestedModule(page string) string {
@@ -238,9 +217,6 @@ func withoutCode(page string) string { return fencedCode.ReplaceAllString(page, 
 // Links within the repository lead somewhere, to the very heading.
 func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(filepath.Join(root, "internal", "dev", "chaos")); err != nil {
-		t.Skip("nested modules are not part of a downloaded module")
-	}
 	pages := documents(t)
 	for name, page := range pages {
 		for _, match := range linkTarget.FindAllStringSubmatch(inlineCode.ReplaceAllString(withoutCode(page), ""), -1) {

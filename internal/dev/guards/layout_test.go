@@ -1,13 +1,12 @@
 package guards_test
 
 import (
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,89 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-const (
-	maxFiles         = 17 // of the root package, tests apart
-	maxEntries       = 56 // of the top level: a visitor should not have to scroll to the README
-	maxFunctionLines = 50
-)
-
-// rootFiles are the files of the root package, tests apart. A new subject is a decision.
-var rootFiles = []string{
-	"audio.go", "client.go", "doc.go", "edits.go", "errors.go", "findcreated.go", "hooks.go", "multipart.go", "note.go", "notes.go",
-	"options.go", "pagination.go", "request.go", "response.go", "tokens.go", "users.go", "wait.go",
-}
-
-// wholeSubjects are subjects of tests that are about the whole root package, not about one file of it.
-var wholeSubjects = []string{"example", "helpers"}
-
-// topLevel is what else may stand where a visitor looks first.
-var topLevel = []string{
-	".ci", ".editorconfig", ".gitattributes", ".github", ".gitignore", ".golangci.yml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile",
-	"README.md", "SECURITY.md", "clinicaldoctest", "cmd", "docs", "examples", "go.mod", "go.sum", "ingest", "internal", "otelclinicaldoc", "snapshot",
-}
-
-func TestTheRootShowsWhatTheSDKOffers(t *testing.T) {
-	t.Parallel()
-	assert.LessOrEqual(t, len(rootFiles), maxFiles)
-	var surplus, stray []string
-	files := sources(t)
-	for _, name := range rootFiles {
-		assert.Contains(t, files, name, "the list names what is there")
-	}
-	for name := range files {
-		subject, _, _ := strings.Cut(strings.TrimSuffix(name, ".go"), "_")
-		switch {
-		case !inRoot(name) || slices.Contains(rootFiles, name):
-		case !isTest(name):
-			surplus = append(surplus, name)
-		case !slices.Contains(rootFiles, subject+".go") && !slices.Contains(wholeSubjects, subject):
-			stray = append(stray, name)
-		}
-	}
-	assert.Empty(t, surplus, "the root package has no file but the listed ones")
-	assert.Empty(t, stray, "a test is named after the file that it tests")
-}
-
-func TestNothingElseStandsAtTheTop(t *testing.T) {
-	t.Parallel()
-	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		t.Skip("only git knows which files belong to the repository")
-	}
-	list := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "ls-files", "-z")
-	list.Dir = root
-	out, err := list.Output()
-	require.NoError(t, err)
-	entries := map[string]bool{}
-	for path := range strings.SplitSeq(strings.Trim(string(out), "\x00"), "\x00") {
-		name, _, _ := strings.Cut(path, "/")
-		entries[name] = true
-		if name != path || !strings.HasSuffix(name, ".go") {
-			assert.Contains(t, topLevel, name, path)
-		}
-	}
-	assert.LessOrEqual(t, len(entries), maxEntries)
-}
-
-func TestFunctionsAreShort(t *testing.T) {
-	t.Parallel()
-	var functions []string
-	for name, source := range sources(t) {
-		if isTest(name) || !inRoot(name) && !strings.HasPrefix(name, "internal/") {
-			continue
-		}
-		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		for _, declaration := range file.Decls {
-			function, ok := declaration.(*ast.FuncDecl)
-			if ok && set.Position(function.End()).Line-set.Position(function.Pos()).Line >= maxFunctionLines {
-				functions = append(functions, name+": "+function.Name.Name)
-			}
-		}
-	}
-	assert.Empty(t, functions, "no function has more than %d lines", maxFunctionLines)
-}
 
 // What serves maintainers may use the root, and so does the gap report, which asks a service through a client. All else in
 // internal knows nothing of it, in its tests neither.
@@ -144,6 +60,50 @@ func TestShippedPackages_DoNotImportMaintainersTools(t *testing.T) {
 	} {
 		assert.Contains(t, checked, name, "the walk must reach every kind of package")
 	}
+}
+
+// The layout in CONTRIBUTING.md names every package, or the folder that contains it, and nothing that is gone.
+func TestContributing_LayoutNamesEveryPackage(t *testing.T) {
+	t.Parallel()
+	_, layout, found := strings.Cut(documents(t)["CONTRIBUTING.md"], "\n## Layout\n")
+	require.True(t, found)
+	layout, _, _ = strings.Cut(layout, "\n## ")
+	named := map[string]bool{}
+	for _, line := range regexp.MustCompile(`(?m)^    (\S+(?:, \S+)*)  `).FindAllStringSubmatch(layout, -1) {
+		for name := range strings.SplitSeq(line[1], ", ") {
+			named[name] = true
+			_, err := os.Stat(filepath.Join(root, name))
+			require.NoError(t, err, "the layout names it")
+		}
+	}
+	for _, folder := range packageFolders(t) {
+		assert.True(t, named[folder], "add %s to the layout in CONTRIBUTING.md", folder)
+	}
+}
+
+// packageFolders returns the folders that contain Go files, as deep as the layout goes into them.
+func packageFolders(t *testing.T) []string {
+	t.Helper()
+	depths := map[string]int{"cmd": 2, "ingest": 2, "internal": 2, "internal/dev": 3}
+	var folders []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() == "testdata" || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		name, err := filepath.Rel(root, filepath.Dir(path))
+		require.NoError(t, err)
+		parts := strings.Split(filepath.ToSlash(name), "/")
+		depth := max(1, depths[parts[0]])
+		if len(parts) > 2 {
+			depth = max(depth, depths[parts[0]+"/"+parts[1]])
+		}
+		if name != "." {
+			folders = append(folders, strings.Join(parts[:min(depth, len(parts))], "/"))
+		}
+		return nil
+	}))
+	slices.Sort(folders)
+	return slices.Compact(folders)
 }
 
 func importsOf(t *testing.T, path string) []string {

@@ -15,9 +15,6 @@ import (
 // Every promise of SECURITY.md names the tests that hold it, and these exist.
 func TestEveryPromiseIsHeldByATest(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(filepath.Join(root, "internal", "dev", "chaos")); err != nil {
-		t.Skip("nested modules are not part of a downloaded module")
-	}
 	document, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
 	require.NoError(t, err)
 	_, promised, found := strings.Cut(string(document), "## What is certain")
@@ -38,7 +35,7 @@ func TestEveryPromiseIsHeldByATest(t *testing.T) {
 		return err
 	}))
 	name := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
-	promises := 0
+	var promises []string
 	for _, promise := range regexp.MustCompile(`\n- |\n\| |\n\n`).Split(promised, -1) {
 		held := name.FindAllStringSubmatch(promise, -1)
 		for _, match := range held {
@@ -48,8 +45,8 @@ func TestEveryPromiseIsHeldByATest(t *testing.T) {
 		if promise == "" || strings.HasPrefix(promise, "**") || strings.HasPrefix(promise, "## ") || strings.HasPrefix(promise, "| what |") {
 			continue
 		}
-		promises++
+		promises = append(promises, promise)
 		assert.NotEmpty(t, held, "no test holds: %s", promise)
 	}
-	assert.Greater(t, promises, 20)
+	assert.NotEmpty(t, promises)
 }
