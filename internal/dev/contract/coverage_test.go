@@ -1,4 +1,4 @@
-package contract_test
+package contract
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -14,21 +16,78 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/contract"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestDefaultVariant(t *testing.T) {
+type object = map[string]any
+
+// Every request and response keeps the contract, and together they use all that the document describes.
+func TestDefaultVariant_KeepsTheContract(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, defaultVariant(t))
 	b.converse(t)
-	t.Run("covers the document", func(t *testing.T) {
-		t.Parallel()
-		b.assertCoverage(t)
-	})
-	t.Run("says the described messages", func(t *testing.T) {
-		t.Parallel()
-		b.assertMessages(t)
-	})
+	for _, e := range b.exchanges() {
+		require.NoError(t, e.requestErr)
+		require.NoError(t, e.responseErr, string(e.response))
+	}
+	b.assertCoverage(t)
+	b.assertMessages(t)
+}
+
+// The SDK's requests keep the contract whatever the service is like.
+func TestEveryVariant_RequestsKeepTheContract(t *testing.T) {
+	t.Parallel()
+	for _, variant := range clinicaldoctest.Variants() {
+		t.Run(variant.Name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, variant)
+			b.converse(t)
+			for _, e := range b.exchanges() {
+				require.NoError(t, e.requestErr)
+			}
+		})
+	}
+}
+
+// A check that cannot fail is worth nothing: these messages break the contract.
+func TestBrokenMessages_AreFound(t *testing.T) {
+	t.Parallel()
+	c := loaded(t)
+	for _, broken := range []struct{ method, path, contentType, body, complaint string }{
+		{"GET", "/v1/notes", "", "", "no matching operation"},
+		{"GET", "/v1/progress-notes?patient=7", "", "", "patient"},
+		{"GET", "/v1/progress-notes?page=1&page=2", "", "", "2 times"},
+		{"GET", "/v1/progress-notes?sort=newest", "", "", "sort"},
+		{"GET", "/v1/progress-notes/one", "", "", "id"},
+		{"PUT", "/v1/progress-notes/1/sign", "application/json", `{}`, "no body"},
+		{"PUT", "/v1/progress-notes/1", "application/json", `{"title":"Visit"}`, "title"},
+		{"POST", "/v1/progress-notes", "application/json", `{"name":"Visit"}`, "Content-Type"},
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), broken.method, broken.path, http.NoBody)
+		req.Header.Set("Authorization", "Bearer synthetic")
+		req.Header.Set("Content-Type", broken.contentType)
+		_, err := c.checkRequest(req, []byte(broken.body))
+		require.ErrorContains(t, err, broken.complaint, "%s %s", broken.method, broken.path)
+	}
+	_, err := c.checkRequest(httptest.NewRequestWithContext(t.Context(), "GET", "/user", http.NoBody), nil)
+	require.ErrorContains(t, err, "Bearer")
+
+	header := http.Header{"Content-Type": {"application/json"}}
+	for _, broken := range []struct {
+		operation       string
+		status          int
+		body, complaint string
+	}{
+		{"getUser", 302, `{"message":"x"}`, "302"},
+		{"getUser", 200, `{"data":{"id":1}}`, "data"},
+		{"getNote", 404, `{"errors":{}}`, "message"},
+		{"getNote", 200, `{"id":"1"}`, "/id: value must be an integer"},
+		{"createNote", 422, `{"message":"x"}`, "errors"},
+		{"listTokens", 200, `{"tokens":[{"id":1,"created_at":"2024-05-01T10:11:12Z"}]}`, "created_at"},
+	} {
+		err := c.checkResponse(t.Context(), broken.operation, broken.status, header, []byte(broken.body))
+		require.ErrorContains(t, err, broken.complaint, broken.operation)
+	}
 }
 
 // assertCoverage finds what is in the document and never on the wire, and so was not held against anything.
@@ -36,20 +95,20 @@ func (b *bench) assertCoverage(t *testing.T) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, e := range b.exchanges() {
-		responses := b.contract.Operation(e.Operation).Responses
+		responses := b.contract.operations[e.operation].Operation.Responses
 		for status, response := range responses.Map() {
-			if responses.Status(e.Answer.Status) == response {
-				seen["response "+e.Operation+" "+status] = true
-				markMembers(t, seen, response.Value, e.Answer.Body)
+			if responses.Status(e.status) == response {
+				seen["response "+e.operation+" "+status] = true
+				markMembers(t, seen, response.Value, e.response)
 			}
 		}
-		for name := range e.Query {
-			seen["parameter "+e.Operation+" "+name] = true
+		for name := range e.query {
+			seen["parameter "+e.operation+" "+name] = true
 		}
-		markParts(t, seen, b.contract.Operation(e.Operation), e)
+		markParts(t, seen, b.contract.operations[e.operation].Operation, e)
 	}
-	for _, id := range b.contract.Operations() {
-		operation := b.contract.Operation(id)
+	for id, route := range b.contract.operations {
+		operation := route.Operation
 		for status := range operation.Responses.Map() {
 			if status != "default" {
 				assert.True(t, seen["response "+id+" "+status], "no answer %s to %s", status, id)
@@ -62,9 +121,7 @@ func (b *bench) assertCoverage(t *testing.T) {
 			}
 		}
 	}
-	doc, err := contract.Document()
-	require.NoError(t, err)
-	for name, schema := range doc.Components.Schemas {
+	for name, schema := range b.contract.doc.Components.Schemas {
 		for member := range schema.Value.Properties {
 			validation := name == "Error" && member == "errors" // validation errors have a schema of their own
 			assert.True(t, validation || seen["member "+name+" "+member], "no %s in any %s", member, name)
@@ -99,21 +156,21 @@ func markSchema(seen map[string]bool, schema *openapi3.SchemaRef, value any) {
 }
 
 // markParts notes the parts or members of a request's body.
-func markParts(t *testing.T, seen map[string]bool, operation *openapi3.Operation, e contract.Exchange) {
+func markParts(t *testing.T, seen map[string]bool, operation *openapi3.Operation, e exchange) {
 	t.Helper()
-	if e.Body == nil {
+	if e.body == nil {
 		return
 	}
-	schema := operation.RequestBody.Value.Content.Get(e.ContentType).Schema
-	mediaType, params, err := mime.ParseMediaType(e.ContentType)
+	schema := operation.RequestBody.Value.Content.Get(e.contentType).Schema
+	mediaType, params, err := mime.ParseMediaType(e.contentType)
 	require.NoError(t, err)
 	if mediaType == "application/json" {
 		var value any
-		require.NoError(t, json.Unmarshal(e.Body, &value))
+		require.NoError(t, json.Unmarshal(e.body, &value))
 		markSchema(seen, schema, value)
 		return
 	}
-	for parts := multipart.NewReader(bytes.NewReader(e.Body), params["boundary"]); ; {
+	for parts := multipart.NewReader(bytes.NewReader(e.body), params["boundary"]); ; {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
 			return
@@ -133,8 +190,8 @@ func (b *bench) assertMessages(t *testing.T) {
 	t.Helper()
 	said := map[string]int{}
 	for _, e := range b.exchanges() {
-		response := b.contract.Operation(e.Operation).Responses.Status(e.Answer.Status)
-		if response == nil || e.Answer.Status < 400 {
+		response := b.contract.operations[e.operation].Operation.Responses.Status(e.status)
+		if response == nil || e.status < 400 {
 			continue
 		}
 		example, described := response.Value.Content["application/json"].Example.(object)
@@ -142,7 +199,7 @@ func (b *bench) assertMessages(t *testing.T) {
 			continue
 		}
 		var body object
-		require.NoError(t, json.Unmarshal(e.Answer.Body, &body))
+		require.NoError(t, json.Unmarshal(e.response, &body))
 		require.Equal(t, example["message"], body["message"])
 		said[response.Ref]++
 	}

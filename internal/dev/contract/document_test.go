@@ -1,4 +1,4 @@
-package contract_test
+package contract
 
 import (
 	"slices"
@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/contract"
 )
 
 // endpoints are the ten of the service's description.
@@ -27,8 +26,7 @@ var endpoints = []string{
 
 func TestDocumentHasExactlyTheTenEndpoints(t *testing.T) {
 	t.Parallel()
-	doc, err := contract.Document()
-	require.NoError(t, err)
+	doc := loaded(t).doc
 	require.True(t, doc.IsOpenAPI31OrLater())
 
 	var found []string
@@ -46,9 +44,9 @@ func TestDocumentHasExactlyTheTenEndpoints(t *testing.T) {
 func TestEveryOperationIsComplete(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)
-	require.Len(t, c.Operations(), len(endpoints), "operation ids must differ")
-	for _, id := range c.Operations() {
-		operation := c.Operation(id)
+	require.Len(t, c.operations, len(endpoints), "operation ids must differ")
+	for id, route := range c.operations {
+		operation := route.Operation
 		assert.Regexp(t, `^[a-z][A-Za-z]+$`, id)
 		assert.Len(t, operation.Tags, 1, id)
 		assert.NotEmpty(t, operation.Summary, id)
@@ -60,8 +58,7 @@ func TestEveryOperationIsComplete(t *testing.T) {
 
 func TestRequiredMembersAreTheDescribedOnes(t *testing.T) {
 	t.Parallel()
-	doc, err := contract.Document()
-	require.NoError(t, err)
+	doc := loaded(t).doc
 	described := map[string][]string{
 		"AudioURL":        {"url"},
 		"Confirmation":    {"message"},
@@ -80,7 +77,7 @@ func TestAssumedNamesAreMarked(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)
 	var names []string
-	for _, parameter := range c.Operation("listNotes").Parameters {
+	for _, parameter := range c.operations["listNotes"].Operation.Parameters {
 		names = append(names, parameter.Value.Name)
 		assert.Contains(t, parameter.Value.Description, "assumption", parameter.Value.Name)
 		assert.False(t, parameter.Value.Required, parameter.Value.Name)

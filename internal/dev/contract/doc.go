@@ -1,0 +1,5 @@
+// Package contract tests what goes over the wire against docs/openapi.json: every request of the SDK, and every response
+// of the fake server in its default variant.
+//
+// It is a module of its own, so the validator does not enter the module graph of the SDK's importers.
+package contract
