@@ -324,11 +324,16 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 		return 0, err
 	}
 	var response Response // to the question for the size, which is asked while other things go on
-	d := download.New(s.audioSource(id, params, &scope.options, &response), to)
+	source := s.audioSource(id, params, &scope.options, &response)
+	source.BeforeWrite = scope.recordingDisclosure(ctx, id)
+	d := download.New(source, to)
 	defer d.Stop()
 	err := s.fetch(ctx, scope, downloadAudio, d)
 	if err == nil {
 		err = d.CheckSize(ctx)
+		if err == nil {
+			err = scope.auditDownload(ctx, source.BeforeWrite)
+		}
 		if options := &scope.options; options.response != nil && response.Attempts > 0 {
 			*options.response = response
 		}

@@ -161,6 +161,12 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 			return nil, err
 		}
 		return do(ctx, call, op, path, func(response []byte) (*struct{}, []string, error) {
+			if out == nil || json.Valid(response) { // else nothing of it is stored
+				handedOut := out != nil || call.options.response != nil
+				if err := call.auditResponse(ctx, response, handedOut); err != nil {
+					return nil, nil, err
+				}
+			}
 			if out == nil {
 				return new(struct{}), nil, nil
 			}

@@ -82,6 +82,9 @@ var (
 	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole: fewer rows came than the
 	// service counts, its pages repeat and nothing tells whether more exist, or rows moved to where they cannot be followed.
 	ErrIncompleteList = redact.New("list may be incomplete")
+	// ErrNotAudited: the function of [WithAudit] failed, so the record is withheld; matched by [*NotAuditedError]. A change
+	// was made all the same if that says so.
+	ErrNotAudited = redact.New("not audited")
 )
 
 // Error returns a text that is safe to log.
@@ -243,6 +246,7 @@ func init() {
 	redact.Trust((*OutcomeUnknownError).Error)
 	redact.Trust((*ConflictError).Error)
 	redact.Trust((*WaitError).Error)
+	redact.Trust((*NotAuditedError).Error)
 	redact.Trust(func(e *callError) string { return e.detail })
 }
 
@@ -281,9 +285,9 @@ func text(err error) string {
 //     which this machine has no room, no handle or no disk at the moment ([ErrInUse] too);
 //   - false: an unknown outcome ([ErrOutcomeUnknown]: find out first what has become of it), every other status, a response
 //     that is not what the service describes, a refused argument, a connection that will fail the same way (a certificate, a
-//     host name), what your own code failed with (a reader, a token source, a limiter), and the end of your own context.
+//     host name), what your own code failed with (a reader, a token source, a limiter, an audit), and the end of your own context.
 func Retryable(err error) bool {
-	if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrConflict) {
+	if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotAudited) {
 		return false
 	}
 	var own interface{ retryable() bool }

@@ -1,6 +1,7 @@
 package clinicaldoc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ type Call struct {
 	//   - "canceled" or "deadline_exceeded" if the caller's context ended;
 	//   - "dns", "connect", "tls", "timeout", "stalled" or "no_response" if the network failed;
 	//   - "unexpected_response", "incomplete_list", "patient_mismatch", "conflict", "note_incomplete",
-	//     "processing_failed", "not_created", "audio_changed" or "size_mismatch" for the error of that name;
+	//     "processing_failed", "not_created", "audio_changed", "size_mismatch" or "not_audited" for the error of that name;
 	//   - "rate_limit" if a limit of the service lasts longer than the context's deadline, so nothing was sent;
 	//   - "limiter", "token_source", "audio_source", "body_source", "before_commit", "file", "in_use" or
 	//     "invalid_argument" for a failure on the caller's side;
@@ -194,6 +195,11 @@ type scope struct {
 	yielded       error // the first that an iterator yielded
 	zoneless      bool  // a time of the latest note came without a zone
 
+	trail     *trail // nil: nobody is told, or the call that this one is a part of does it
+	wrote     bool   // a request that changes something has succeeded
+	requestID string // of the latest response, if there is a trail
+	patient   int64  // of the note to create
+
 	op   *operation       // of the latest request
 	edit *edit            // asked before a retry of what may have been carried out; nil: nobody. Its error ends the call
 	sent exchange.Request // the latest, but of storage
@@ -215,6 +221,9 @@ func run[T any](
 	}
 	err = errUnfinished // until the method returns
 	defer func() { call.finish(ctx, err) }()
+	if call.trail != nil {
+		return runAudited(ctx, call, method)
+	}
 	return method(ctx, call)
 }
 
@@ -241,11 +250,16 @@ func ranged(
 	opts = slices.Clone(opts)
 	return func(yield noteYield) {
 		ctx, call, err := c.begin(ctx, name, opts)
-		if err == nil {
-			defer func() { call.finish(ctx, call.yielded) }()
-			err = call.noted(body(ctx, call, yield))
-		}
 		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer func() { call.finish(ctx, call.yielded) }()
+		if call.trail != nil {
+			call.rangeAudited(ctx, yield, body)
+			return
+		}
+		if err := call.noted(body(ctx, call, yield)); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -262,6 +276,10 @@ func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (con
 	}
 	if c.header != nil {
 		call.options.header = withDefaults(call.options.header, c.header())
+	}
+	if c.audit != nil && call.options.trail == nil {
+		call.trail = newTrail(cmp.Or(call.options.operation, name), c.audit)
+		call.options.trail = call.trail
 	}
 	call.started = time.Now()
 	return ctx, call, nil
@@ -425,7 +443,7 @@ var errorTypes = []struct {
 	err  error
 	word string
 }{
-	{errUnfinished, "panic"}, {ErrPatientMismatch, "patient_mismatch"}, {ErrIncompleteList, "incomplete_list"},
+	{errUnfinished, "panic"}, {ErrNotAudited, "not_audited"}, {ErrPatientMismatch, "patient_mismatch"}, {ErrIncompleteList, "incomplete_list"},
 	{ErrNoteIncomplete, "note_incomplete"}, {ErrProcessingFailed, "processing_failed"}, {ErrNotCreated, "not_created"},
 	{ErrAudioChanged, "audio_changed"}, {ErrSizeMismatch, "size_mismatch"},
 }

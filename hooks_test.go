@@ -1024,7 +1024,8 @@ type eavesdropper struct {
 	carriers   map[string]bool
 	operations map[string]bool
 	statuses   map[int]bool
-	missing    []error // kinds of errors that were not seen yet
+	named      map[string]bool // operations of which the audit function learned the patient
+	missing    []error         // kinds of errors that were not seen yet
 	log        bytes.Buffer
 }
 
@@ -1032,11 +1033,12 @@ func newEavesdropper(t *testing.T) *eavesdropper {
 	t.Helper()
 	return &eavesdropper{
 		ctx: t.Context(), clean: map[string]bool{}, carriers: map[string]bool{}, operations: map[string]bool{}, statuses: map[int]bool{},
+		named: map[string]bool{},
 		missing: []error{
 			clinicaldoc.ErrUnauthorized, clinicaldoc.ErrForbidden, clinicaldoc.ErrNotFound, clinicaldoc.ErrConflict, clinicaldoc.ErrTooLarge,
 			clinicaldoc.ErrValidation, clinicaldoc.ErrRateLimited, clinicaldoc.ErrServer, clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrInvalidArgument,
 			clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrNotCreated, clinicaldoc.ErrProcessingFailed,
-			clinicaldoc.ErrPatientMismatch, clinicaldoc.ErrAudioChanged, context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF,
+			clinicaldoc.ErrPatientMismatch, clinicaldoc.ErrAudioChanged, clinicaldoc.ErrNotAudited, context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF,
 		},
 	}
 }
@@ -1195,6 +1197,8 @@ type patientFile struct {
 	client *clinicaldoc.Client
 	dir    string
 
+	noTrail bool // the audit function fails
+
 	complete, failed, young, doomed, tokenID int64
 	lost                                     *clinicaldoc.OutcomeUnknownError
 }
@@ -1228,11 +1232,25 @@ func newPatientFile(t *testing.T, w *eavesdropper, variant clinicaldoctest.Varia
 		})}),
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1}),
 		clinicaldoc.WithLogger(slog.New(slog.NewMultiHandler(slog.NewTextHandler(w, level), slog.NewJSONHandler(w, level)))),
-		clinicaldoc.WithHooks(w.hooks()))
+		clinicaldoc.WithHooks(w.hooks()), clinicaldoc.WithAudit(p.audit))
 	require.NoError(t, err)
 	p.client = client
 	p.lost = &clinicaldoc.OutcomeUnknownError{Params: p.create(), SentAt: time.Now(), Service: client.BaseURL(), UserID: user.ID, Err: clinicaldoc.ErrServer}
 	return p
+}
+
+// audit is the one place that patients are named to.
+func (p *patientFile) audit(_ context.Context, access clinicaldoc.Access) error {
+	p.see("access", &access)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if access.PatientID == secretPatient {
+		p.named[access.Operation] = true
+	}
+	if p.noTrail {
+		return errors.New("no room for patient " + secret("trail"))
+	}
+	return nil
 }
 
 func (p *patientFile) create() clinicaldoc.CreateNoteParams {
@@ -1460,6 +1478,10 @@ func privacyScenario(t *testing.T, w *eavesdropper) {
 		disk.srv.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.Truncate(20))
 		disk.run(t.Context(), "cut without ranges")
 		disk.srv.Close()
+		silent := newPatientFile(t, w, clinicaldoctest.Variant{})
+		silent.noTrail = true
+		assert.Positive(t, silent.run(t.Context(), "without a trail"))
+		silent.srv.Close()
 		absent := newPatientFile(t, w, clinicaldoctest.Variant{})
 		absent.srv.Close()
 		absent.run(t.Context(), "absent service")
@@ -1480,6 +1502,7 @@ func TestNothingPrintsSecretsUnasked(t *testing.T) {
 	for _, typ := range []string{
 		"AudioInfo", "AudioSource", "AudioURL", "CreateNoteParams", "Error", "ListNotesParams", "Object", "OutcomeUnknownError",
 		"PageMeta", "Page[github.com/clinicaldoc/clinicaldoc-go.ProgressNote]", "ProgressNote", "Response", "Token", "UpdateNoteParams", "User", "WaitError",
+		"Access",
 	} {
 		assert.Contains(t, carriers, "clinicaldoc."+typ)
 	}
@@ -1487,6 +1510,10 @@ func TestNothingPrintsSecretsUnasked(t *testing.T) {
 	assert.Subset(t, slices.Collect(maps.Keys(w.operations)), []string{
 		"Do", "Notes.AudioURL", "Notes.Create", "Notes.Delete", "Notes.DownloadAudio", "Notes.Get", "Notes.List", "Notes.OpenAudio", "Notes.Sign", "Notes.Update", "Tokens.List", "Tokens.Revoke", "Users.Me",
 	})
+	assert.Subset(t, slices.Collect(maps.Keys(w.named)), []string{
+		"Do", "Notes.All", "Notes.Create", "Notes.CreateOnce", "Notes.DownloadAudio", "Notes.DownloadAudioFile",
+		"Notes.FindCreated", "Notes.Get", "Notes.List", "Notes.Sign", "Notes.Update", "Notes.Wait", "Notes.WaitAll", "Notes.Watch",
+	}, "the trail, and nothing else, names the patient")
 	for _, line := range []string{`"level":"DEBUG"`, `"level":"WARN"`, "level=DEBUG", "level=WARN"} {
 		assert.Contains(t, w.log.String(), line)
 	}

@@ -1387,6 +1387,8 @@ func publicSamples(t *testing.T) map[string]sample {
 		"Client":           sampleOf(*client),
 		"Completion":       sampleOf(note.Has),
 		"Confirmation":     sampleOf(clinicaldoc.Confirmation{Message: canary}),
+		"Access":           sampleOf(clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: canaryPatient}),
+		"NotAuditedError":  sampleOf(clinicaldoc.NotAuditedError{NoteID: 7, Err: errors.New(canary), CallErr: &answered}),
 		"ConflictError":    sampleOf(clinicaldoc.ConflictError{Current: &note, Err: &answered}),
 		"CreateNoteParams": sampleOf(params),
 		"DownloadParams":   sampleOf(clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {}}),
@@ -1531,6 +1533,7 @@ func TestLogValue_OfValuesWithNilParts(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{
 		clinicaldoc.ConflictError{}, &clinicaldoc.ConflictError{}, &clinicaldoc.WaitError{ID: 7},
+		clinicaldoc.NotAuditedError{}, &clinicaldoc.NotAuditedError{Changed: true},
 		&clinicaldoc.WaitError{Err: &clinicaldoc.ConflictError{}},
 		clinicaldoc.OutcomeUnknownError{}, &clinicaldoc.OutcomeUnknownError{}, clinicaldoc.Error{},
 		clinicaldoc.ProgressNote{}, clinicaldoc.AudioSource{},

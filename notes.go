@@ -78,6 +78,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		defer end()
 		sent := sender{where: call.options.where()}
 		call.options.sender = &sent
+		call.patient = params.PatientID
 		call.sent.Body = upload.body()
 		call.sent.Progress = upload.progress(params.OnProgress)
 		call.sent.BeforeCommit = params.BeforeCommit
@@ -128,14 +129,16 @@ const maxCreates = 3
 func (s *NotesService) CreateOnce(
 	ctx context.Context, params CreateNoteParams, find FindCreatedParams, opts ...CallOption,
 ) (*ProgressNote, error) {
+	opts = append(slices.Clip(opts), always(func(o *callOptions) { o.operation = "Notes.CreateOnce" }))
 	for uploads := 1; ; uploads++ {
 		note, err := s.Create(ctx, params, opts...)
 		lost, unknown := errors.AsType[*OutcomeUnknownError](err)
-		if !unknown {
+		if !unknown || errors.Is(err, ErrNotAudited) {
 			return note, err
 		}
 		note, err = s.FindCreated(ctx, lost, find, opts...)
-		mayCreateAgain := errors.Is(err, ErrNotCreated) && params.Audio.canBeSentAgain()
+		isAbsent := errors.Is(err, ErrNotCreated) && !errors.Is(err, ErrNotAudited)
+		mayCreateAgain := isAbsent && params.Audio.canBeSentAgain()
 		if !mayCreateAgain || uploads == maxCreates {
 			return note, err
 		}
@@ -413,6 +416,7 @@ func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, erro
 // fillNote is the note's fill, and keeps with the response whether times have zones.
 func (s *scope) fillNote(n *ProgressNote, d *jsonscan.Decoder) {
 	n.fill(d)
+	s.options.trail.sawNote(n, s.requestID)
 	s.zoneless = d.Zoneless
 	if s.options.response != nil {
 		s.options.response.zoneless = d.Zoneless

@@ -27,7 +27,8 @@ type config struct {
 	maxRetries   int
 	logger       *slog.Logger
 	hooks        Hooks
-	header       func() http.Header // of every request to the service; nil: none. A function, so that fmt cannot print them
+	audit        func(context.Context, Access) error // nil: nobody is told
+	header       func() http.Header                  // of every request to the service; nil: none. A function, so that fmt cannot print them
 	names        QueryNames
 	assumptions  Assumptions
 	listParams   reflect.Type // ListNotesParams under these names
@@ -279,6 +280,8 @@ type callOptions struct {
 	sender        *sender       // learns who makes the requests; nil: nobody wants to know
 	route         string        // of Do's path; empty: not said
 	contentType   string        // of Do's body; empty: not said
+	trail         *trail        // of the call that this one is a part of; nil: nobody is told
+	operation     string        // that the trail shows; empty: the call's own name
 }
 
 // read takes in all options, also after one that is refused: each may have something to clear. It refuses those that are meant
@@ -311,6 +314,7 @@ func (o *callOptions) inherited() CallOption {
 	return always(func(inner *callOptions) {
 		inner.header, inner.query = header.Clone(), url.Values(http.Header(o.query).Clone()) // others may add to them
 		inner.authorization, inner.noRetry, inner.sender = o.authorization, o.noRetry, o.sender
+		inner.trail = o.trail
 	})
 }
 
@@ -336,7 +340,8 @@ func (o *callOptions) where() string {
 }
 
 // WithResponse fills r with what came back, also when the call fails. It is emptied first: where nothing came, it is zero.
-// A method that makes several requests fills it for each, so that the last one stays.
+// A method that makes several requests fills it for each, so that the last one stays. [WithAudit] says when its Body stays
+// empty.
 func WithResponse(r *Response) CallOption {
 	return when(r != nil, "WithResponse", "the response is nil", func(o *callOptions) {
 		*r = Response{}

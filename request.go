@@ -28,6 +28,9 @@ func do[T any](ctx context.Context, s *scope, op *operation, path string, decode
 	result, err := s.newCall().Do(ctx)
 	defer result.Release()
 	s.options.response.fill(result)
+	if s.options.trail != nil {
+		s.heard(result, err)
+	}
 	if op.effect == exchange.Creates || op.route == getUser.route { // whoever loses a response has to know the clocks
 		s.client.creates.SawClock(result.Last.Header, time.Now())
 	}

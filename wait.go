@@ -169,10 +169,11 @@ func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
 		ctx, cancel = context.WithTimeout(ctx, poll.MaxWait)
 		defer cancel()
 	}
+	s.params.OnUpdate = s.call.auditedUpdate(ctx, s.params.OnUpdate)
 	s.schedule = poll.Schedule{Interval: s.params.Interval, MaxInterval: s.params.MaxInterval, Began: time.Now()}
 	s.latest = cmp.Or(s.call.options.response, new(Response))
 	s.opts = []CallOption{s.call.options.inherited(), WithResponse(s.latest), once}
-	for s.tick(ctx); len(s.pending) > 0 && !s.stopped; s.tick(ctx) {
+	for s.tick(ctx); len(s.pending) > 0 && !s.stopped && !s.call.auditFailed(); s.tick(ctx) {
 		if err := s.schedule.Sleep(ctx); err != nil {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 				err = &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}

@@ -23,6 +23,8 @@ type Source struct {
 	Size      func(context.Context) int64             // requests the recording's size; below 1 if unknown; nil if irrelevant
 	PlainHTTP func(*url.URL) bool                     // whether a recording may be downloaded from there without TLS
 	Progress  func(received, total int64)             // may be nil
+	// BeforeWrite is called before bytes are written. Its error ends the download. It may be nil.
+	BeforeWrite func() error
 
 	MaxRetries int // since the last new byte
 }

@@ -215,6 +215,11 @@ func (d *Download) put(p []byte, mediaType string) error {
 	if len(p) == 0 {
 		return nil
 	}
+	if d.source.BeforeWrite != nil {
+		if err := d.source.BeforeWrite(); err != nil {
+			return failed("the recording is withheld", err)
+		}
+	}
 	n, err := d.to.Write(p)
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
