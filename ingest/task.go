@@ -197,6 +197,7 @@ func (r *run) upload(t *task) {
 		unknown.Params = t.recording.Params // without what belongs to this upload
 	}
 	conflict, other := errors.AsType[*clinicaldoc.ConflictError](err)
+	untold, withheld := errors.AsType[*clinicaldoc.NotAuditedError](err)
 	journal, broken := errors.AsType[*journalError](err)
 	rival, blocked := errors.AsType[*rivalError](err)
 	switch {
@@ -207,6 +208,8 @@ func (r *run) upload(t *task) {
 		r.lost(t, unknown)
 	case other && conflict.Current != nil: // a note was made, but not this patient's: a person has to look
 		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: conflict.Current.ID, Err: err})
+	case withheld && untold.Changed: // the note exists, and is withheld until the audit trail works
+		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: untold.NoteID, Err: err})
 	case blocked:
 		r.waitFor(t, rival.rival)
 	case broken && errors.Is(journal.err, ErrTaken): // another worker took it over; its note is not ours to make

@@ -399,3 +399,29 @@ func TestAnotherSpellingOfTheServiceGoesOn(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 }
+
+// A look that the audit trail ends says nothing of the notes that it withheld: the next look yields them.
+func TestChanges_TrailFails_NextLookYieldsTheRest(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t, clinicaldoctest.Variant{})
+	for range 3 {
+		srv.AddNote(clinicaldoctest.Note{Stuck: true})
+	}
+	told := 0
+	audited := srv.Client(clinicaldoc.WithAudit(func(context.Context, clinicaldoc.Access) error {
+		told++
+		if told == 2 {
+			return errors.New("the trail's disk is full")
+		}
+		return nil
+	}))
+	s, err := snapshot.Open(t.Context(), audited, "", clinicaldoc.ListNotesParams{})
+	require.NoError(t, err)
+	changes, err := look(t.Context(), s)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotAudited)
+	assert.Len(t, changes, 1)
+	assert.False(t, s.Begun())
+	changes, err = look(t.Context(), s)
+	require.NoError(t, err)
+	assert.Len(t, changes, 2)
+}
