@@ -23,7 +23,7 @@ func (d *doctor) askGaps(ctx context.Context) {
 	}
 	bare := *a
 	bare.Context.Query = account.QueryNames{} // the names are what is to be found
-	client, err := bare.Client(d.options()...)
+	client, err := d.clientOf(&bare)
 	if err != nil {
 		return
 	}

@@ -26,6 +26,8 @@ type Env struct {
 	args        []string // of the command line
 	contextName string
 	debug       bool
+	auditPath   string      // of the audit trail; empty: there is none
+	trail       *auditTrail // nil: not opened
 	retries     int
 	found       *account.Account
 	limit       limitNotice
@@ -47,7 +49,23 @@ func (e *Env) client(options ...clinicaldoc.Option) (*clinicaldoc.Client, error)
 	if err != nil {
 		return nil, err
 	}
-	return a.Client(append(e.options(), options...)...)
+	return e.clientOf(a, options...)
+}
+
+// clientOf returns a client for an account, which the audit trail is told of.
+func (e *Env) clientOf(a *account.Account, options ...clinicaldoc.Option) (*clinicaldoc.Client, error) {
+	options = append(e.options(), options...)
+	if e.auditPath != "" && e.trail == nil {
+		trail, err := openAuditTrail(e.auditPath)
+		if err != nil {
+			return nil, err
+		}
+		e.trail = trail
+	}
+	if e.trail != nil {
+		options = append(options, e.trail.option(a.Context.BaseURL))
+	}
+	return a.Client(options...)
 }
 
 // me returns a client for the account, and whose it is.

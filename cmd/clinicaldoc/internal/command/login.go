@@ -65,7 +65,7 @@ func (o *loginOptions) run(ctx context.Context) error {
 		return err
 	}
 	a := &account.Account{Name: name, Token: token, Context: account.Context{BaseURL: strings.TrimRight(o.baseURL, "/"), Query: query, InsecureHTTP: o.insecure}}
-	client, err := a.Client(o.options()...)
+	client, err := o.clientOf(a)
 	if err != nil {
 		return err
 	}

@@ -120,6 +120,7 @@ Tables hold ids, stages and times. Names and texts of notes are printed by "note
 	flags.BoolVar(&env.IO.Plain, "plain", env.IO.Plain, "plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)")
 	flags.BoolVar(&env.IO.Raw, "raw", false, "print the service's texts as they came: they can control a terminal")
 	flags.BoolVar(&env.debug, "debug", false, "log every attempt to standard error: routes, codes and times, no data")
+	flags.StringVar(&env.auditPath, "audit", "", "append a line of JSON to this `FILE` for each record seen or changed: it names patients")
 	flags.IntVar(&env.retries, "retries", 3, "retry a failed attempt up to this `NUMBER` of times, where that is safe")
 	_ = root.RegisterFlagCompletionFunc("context", env.completeContexts)
 

@@ -1,0 +1,59 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/user"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+)
+
+// auditTrail writes a line for each record that a command sees or changes.
+type auditTrail struct {
+	file *os.File
+	user string // of this machine
+}
+
+// auditLine is one line of the file.
+type auditLine struct {
+	Time    time.Time `json:"time"`
+	User    string    `json:"user"`    // of this machine
+	Service string    `json:"service"` // base URL
+	clinicaldoc.Access
+}
+
+// openAuditTrail opens the file to append to it, and makes it if it is not there. Others must not be able to write to it.
+func openAuditTrail(path string) (*auditTrail, error) {
+	refused := func(why string) error {
+		return &usageError{"the file of --audit cannot be used: " + why, "name a file that only you can write to; nothing was sent"}
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, refused(reason(err))
+	}
+	if err := disk.CheckPrivate(file); err != nil {
+		_ = file.Close()
+		return nil, refused(err.Error())
+	}
+	trail := &auditTrail{file: file}
+	if known, err := user.Current(); err == nil {
+		trail.user = known.Username
+	}
+	return trail, nil
+}
+
+// option tells the trail of what a client of the service sees or changes. A line is one write, so that several commands
+// can share a file.
+func (t *auditTrail) option(service string) clinicaldoc.Option {
+	return clinicaldoc.WithAudit(func(_ context.Context, access clinicaldoc.Access) error {
+		line, err := json.Marshal(auditLine{time.Now().UTC(), t.user, service, access})
+		if err != nil {
+			return err
+		}
+		_, err = t.file.Write(append(line, '\n'))
+		return err
+	})
+}

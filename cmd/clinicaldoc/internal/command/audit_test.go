@@ -1,0 +1,28 @@
+package command
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// What cannot be written into the file is not shown.
+func TestAuditTrail_FileFails_WithholdsTheNote(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	id := srv.AddNote(clinicaldoctest.Note{})
+	trail, err := openAuditTrail(filepath.Join(t.TempDir(), "trail.jsonl"))
+	require.NoError(t, err)
+	require.NoError(t, trail.file.Close())
+	note, err := srv.Client(trail.option(srv.URL)).Notes.Get(t.Context(), id)
+	assert.Nil(t, note)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotAudited)
+	assert.Equal(t, codeRefused, exitCode(t.Context(), err))
+	assert.Contains(t, kindOf(err).do, "--audit")
+}
