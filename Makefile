@@ -1,6 +1,6 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint faults crashes places simulate defects mutants rehearse times platforms check nightly
+.PHONY: demo test race lint faults crashes places simulate defects mutants rehearse platforms check nightly
 
 # Which worlds to simulate, and how many.
 FROM ?= 1
@@ -55,9 +55,6 @@ mutants: ## small changes of a package, one by one (PACKAGE, DIFF), and whether 
 
 rehearse: ## a release in a scratch clone, used from outside as others would (VERSION)
 	go run -C internal/dev/release . rehearse $(VERSION)
-
-times: ## how long each package's tests take, and how much of a processor
-	go run ./internal/dev/times
 
 platforms: ## what can be shown here of Windows, macOS, 32 bits, ARM and a big-endian machine; wine, mingw and qemu have to be there
 	.ci/platforms

@@ -3,28 +3,17 @@ package main
 // Delete this file when you copy the program: it is for trying it without a service.
 
 import (
-	"errors"
-	"flag"
-	"fmt"
-	"os"
-
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxflag"
 )
 
 func init() {
-	flag.BoolFunc("box", "run on the service in a box, which has 250 notes and lives as long as this program", func(on string) error {
-		if on != "true" {
-			return nil
-		}
-		if os.Getenv(clinicaldoc.EnvBaseURL)+os.Getenv(clinicaldoc.EnvToken) != "" {
-			return errors.New("a service is configured: unset " + clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken + ", or leave -box out")
-		}
+	const usage = "run on the service in a box, which has 250 notes and lives as long as this program"
+	boxflag.Add(usage, func() *clinicaldoctest.Server {
 		srv := clinicaldoctest.NewServer()
 		for day := range 250 {
 			srv.AddNote(clinicaldoctest.Note{CreatedAt: srv.Now().AddDate(0, 0, -day), Analysis: "A synthetic analysis."})
 		}
-		fmt.Println("using the service in a box at", srv.URL)
-		return errors.Join(os.Setenv(clinicaldoc.EnvBaseURL, srv.URL), os.Setenv(clinicaldoc.EnvToken, srv.Token))
+		return srv
 	})
 }

@@ -3,28 +3,16 @@ package main
 // Delete this file when you copy the program: it is for trying it without a service.
 
 import (
-	"errors"
-	"flag"
-	"fmt"
-	"os"
 	"time"
 
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxflag"
 )
 
 func init() {
-	flag.BoolFunc("box", "run on the service in a box, which lives as long as this program", func(on string) error {
-		if on != "true" {
-			return nil
-		}
-		if os.Getenv(clinicaldoc.EnvBaseURL)+os.Getenv(clinicaldoc.EnvToken) != "" {
-			return errors.New("a service is configured: unset " + clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken + ", or leave -box out")
-		}
-		srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{ // a note takes two seconds
+	boxflag.Add("run on the service in a box, which lives as long as this program", func() *clinicaldoctest.Server {
+		return clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{ // a note takes two seconds
 			Uploaded: 200 * time.Millisecond, Transcribing: time.Second, Transcribed: 200 * time.Millisecond, Analysing: 600 * time.Millisecond,
 		}))
-		fmt.Println("using the service in a box at", srv.URL)
-		return errors.Join(os.Setenv(clinicaldoc.EnvBaseURL, srv.URL), os.Setenv(clinicaldoc.EnvToken, srv.Token), flag.Set("yes", "true"))
-	})
+	}, "yes")
 }

@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What serves maintainers may use the root, and so does the gap report, which asks a service through a client. All else in
-// internal knows nothing of it, in its tests neither.
+// What serves maintainers may use the root, and so do the gap report and the flag of the examples. All else in internal
+// knows nothing of it, in its tests neither.
 func TestInternalPackagesDoNotKnowTheRoot(t *testing.T) {
 	t.Parallel()
 	packages := slices.DeleteFunc(goOutput(t, "list", "-f", `{{.ImportPath}}`, "./internal/..."), func(path string) bool {
-		return path == thisModule+"/internal/gaps" || strings.HasPrefix(path, thisModule+"/internal/dev/")
+		user := path == thisModule+"/internal/gaps" || path == thisModule+"/internal/boxflag"
+		return user || strings.HasPrefix(path, thisModule+"/internal/dev/")
 	})
 	require.NotEmpty(t, packages)
 	known := goOutput(t, append([]string{"list", "-deps", "-test"}, packages...)...)

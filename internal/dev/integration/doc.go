@@ -27,7 +27,6 @@
 //	-json FILE        write the gap report as JSON too
 //	-html FILE        write it as one page too, to be kept beside a contract with the service
 //	-against FILE     fail where the service does otherwise than in that report, an earlier one written with -json
-//	-load 20s         run the load test for that long instead of a few rounds
 //
 // The gap report says what the service was seen to do where its description is silent, and which WithQueryNames to set.
 // It stands at the end of the output with -v:

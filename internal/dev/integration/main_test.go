@@ -16,7 +16,6 @@ var (
 	gapsJSON = flag.String("json", "", "file to write the gap report to as JSON")
 	gapsHTML = flag.String("html", "", "file to write the gap report to as one page")
 	against  = flag.String("against", "", "gap report as JSON; fail where the service does otherwise now")
-	loadFor  = flag.Duration("load", 0, "how long the load test runs; 0: a few rounds")
 )
 
 func TestMain(m *testing.M) {

@@ -1,0 +1,32 @@
+// Package boxflag gives the examples their flag -box, which runs them on a fake server instead of a service.
+package boxflag
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// Add defines -box. It starts the server, which lives as long as the program, sets the variables of
+// [clinicaldoc.NewClientFromEnv] and turns on the named flags. It fails if these variables name a service already.
+func Add(usage string, start func() *clinicaldoctest.Server, turnOn ...string) {
+	flag.BoolFunc("box", usage, func(on string) error {
+		if on != "true" {
+			return nil
+		}
+		if os.Getenv(clinicaldoc.EnvBaseURL)+os.Getenv(clinicaldoc.EnvToken) != "" {
+			return errors.New("a service is configured: unset " + clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken + ", or leave -box out")
+		}
+		srv := start()
+		fmt.Fprintln(os.Stderr, "using the service in a box at", srv.URL)
+		err := errors.Join(os.Setenv(clinicaldoc.EnvBaseURL, srv.URL), os.Setenv(clinicaldoc.EnvToken, srv.Token))
+		for _, name := range turnOn {
+			err = errors.Join(err, flag.Set(name, "true"))
+		}
+		return err
+	})
+}
