@@ -74,6 +74,42 @@ func (f *Field) Text(path string) (string, error) {
 	return s.text, nil
 }
 
+// Function returns the offsets between which a function stands. A method is named with its type, as in Client.Do.
+func (f *Field) Function(path, name string) (start, end int, err error) {
+	s, err := f.open(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, declaration := range s.file.Decls {
+		if function, ok := declaration.(*ast.FuncDecl); ok && fullName(function) == name {
+			return s.offset(function.Pos()), s.offset(function.End()), nil
+		}
+	}
+	return 0, 0, fmt.Errorf("%s has no function %s", filepath.Base(path), name)
+}
+
+// fullName is a function's name, after that of its receiver's type and a dot.
+func fullName(function *ast.FuncDecl) string {
+	if function.Recv == nil {
+		return function.Name.Name
+	}
+	receiver := function.Recv.List[0].Type
+	for {
+		switch of := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = of.X
+		case *ast.IndexExpr:
+			receiver = of.X
+		case *ast.IndexListExpr:
+			receiver = of.X
+		case *ast.Ident:
+			return of.Name + "." + function.Name.Name
+		default:
+			return function.Name.Name
+		}
+	}
+}
+
 // Write puts the changed sources into the folder, and tells the go command's -overlay.
 func (f *Field) Write(folder string) (overlay string, err error) {
 	replace, written := map[string]string{}, 0

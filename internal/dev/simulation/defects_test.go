@@ -35,7 +35,8 @@ var (
 type defect struct {
 	name      string
 	file      string // from the repository's root
-	old, with string // text of the file, which stands there once, and what it becomes
+	in        string // the function to change, a method as Type.Name; "": any of the file
+	old, with string // text that occurs once in the function, or in the file, and what it becomes
 	also      []patch
 	only      string // the operation, after a slash, that sequences try; "": all
 	attempts  int    // that a sequence needs to show it; 0: 2
@@ -44,7 +45,7 @@ type defect struct {
 }
 
 // patch is a further change that belongs to a defect, in another function.
-type patch struct{ file, old, with string }
+type patch struct{ file, in, old, with string }
 
 // TestDefects plants one defect after the other, and sees that the simulation catches it. A simulation that finds nothing
 // is worth as much as it can find.
@@ -92,7 +93,7 @@ func chooseDefects() (chosen []int) {
 	return chosen
 }
 
-// TestEachDefectFindsItsPlace sees that the text which a defect replaces stands exactly once, within a function. Whoever
+// TestEachDefectFindsItsPlace sees that the text which a defect replaces occurs exactly once in its function. Whoever
 // changes that text changes the defect with it, and not a night later.
 func TestEachDefectFindsItsPlace(t *testing.T) {
 	t.Parallel()
@@ -180,7 +181,7 @@ func newPlanting(t *testing.T) *planting {
 		return path
 	})
 	for i, d := range defects {
-		for _, p := range append([]patch{{d.file, d.old, d.with}}, d.also...) {
+		for _, p := range append([]patch{{d.file, d.in, d.old, d.with}}, d.also...) {
 			n.plant(i+1, d.name, p)
 		}
 	}
@@ -193,8 +194,13 @@ func (n *planting) plant(number int, defect string, p patch) {
 	require.NoError(n.t, err)
 	text, err := n.field.Text(path)
 	require.NoError(n.t, err)
-	require.Equal(n.t, 1, strings.Count(text, p.old), "%s: the text to change in %s", defect, p.file)
-	at := strings.Index(text, p.old)
+	start, end := 0, len(text)
+	if p.in != "" {
+		start, end, err = n.field.Function(path, p.in)
+		require.NoError(n.t, err, defect)
+	}
+	require.Equal(n.t, 1, strings.Count(text[start:end], p.old), "%s: %q in %s %s", defect, p.old, p.file, p.in)
+	at := start + strings.Index(text[start:end], p.old)
 	require.NoError(n.t, n.field.Plant(number, path, at, at+len(p.old), p.with), defect)
 }
 
