@@ -21,7 +21,8 @@ type comparison struct {
 
 // searchNamed compares the notes that have the recording's name. Each of them has to be decided: a note whose recording
 // cannot be read may be its own, and so may one with other bytes, unless the service stores recordings unchanged.
-func (c *comparison) searchNamed(named []noteRow) (seen sighting, decided bool) {
+// A person may have decided so before.
+func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decided bool) {
 	unchanged := c.run.uploader.Client.Assumptions().RecordingsUnchanged
 	var open []noteRow
 	reason := "the recording of a note with its name differs, which the service may have changed"
@@ -30,14 +31,15 @@ func (c *comparison) searchNamed(named []noteRow) (seen sighting, decided bool) 
 		if unchanged && row.size > 0 && row.size != c.size {
 			continue
 		}
-		switch c.compare(row) {
-		case creates.Equal:
+		match := c.compare(row)
+		isOther := t.isExcluded(row) || match == creates.Differs && unchanged
+		switch {
+		case match == creates.Equal:
 			return sighting{found: &row}, true
-		case creates.Differs:
-			if !unchanged {
-				open = append(open, row)
-			}
-		case creates.Unread:
+		case isOther:
+		case match == creates.Differs:
+			open = append(open, row)
+		default:
 			open = append(open, row)
 			reason = "the recording of a note with its name cannot be read"
 			cause = c.err

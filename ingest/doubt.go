@@ -337,7 +337,13 @@ func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	}
 	params.Exclude = slices.Clone(params.Exclude)
 	params.Unresolved = slices.Clone(params.Unresolved)
+	for _, id := range t.entry.Excluded {
+		params.Exclude = append(params.Exclude, &clinicaldoc.ProgressNote{ID: id})
+	}
 	for _, e := range related {
+		for _, replaced := range e.Replaced {
+			params.Exclude = append(params.Exclude, &clinicaldoc.ProgressNote{ID: replaced.ID, CreatedAt: replaced.CreatedAt})
+		}
 		switch {
 		case e.Key == t.own.Key:
 		case e.State == StateCreated:

@@ -25,6 +25,8 @@ var (
 	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size, or it is in doubt under
 	// another name.
 	ErrKeyReused = redact.New("key was used for another recording")
+	// ErrTooEarly: a person decided that a recording has no note before that can be known; see [Resolution].Force.
+	ErrTooEarly = redact.New("too early to decide")
 	// ErrTaken: another worker has the recording at this moment, or took it over.
 	ErrTaken = redact.New("another worker has the recording")
 )

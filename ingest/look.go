@@ -154,6 +154,10 @@ func (r *run) lookFailed(t *task, err error) {
 		return
 	}
 	r.send(message{contact: what, err: err})
+	if t.decided { // a person has looked instead
+		r.upload(t)
+		return
+	}
 	const why = "the patient's notes cannot be listed, so it is not known whether it has a note already" +
 		"; AllNew uploads without that: "
 	r.lookDoubt(t, fail(why+redact.Opaque(err).Error(), err), nil)
@@ -205,25 +209,30 @@ func (r *run) search(t *task, rows []noteRow, entries []Entry) sighting {
 	}
 	sum, err := t.hash()
 	if err != nil {
-		return unreadable(named, err)
+		return unreadable(slices.DeleteFunc(named, t.isExcluded), err)
 	}
 	c := comparison{run: r, size: t.own.Size, sum: sum}
-	if seen, decided := c.searchNamed(named); decided {
+	if seen, decided := c.searchNamed(t, named); decided {
 		return seen
 	}
 	return c.searchOthers(t, others, entries)
 }
 
-// unexplained returns the notes that no other recording of the journal has, as far as is known.
+// unexplained returns the notes that no other recording of the journal has, as far as is known, and that this one does not
+// replace.
 func unexplained(t *task, rows []noteRow, entries []Entry) []noteRow {
 	others := map[int64][]*Entry{} // by their notes, because a patient may have thousands
 	for i := range entries {
-		if e := &entries[i]; e.Key != t.own.Key {
-			others[e.NoteID] = append(others[e.NoteID], e)
+		e := &entries[i]
+		if e.Key == t.own.Key {
+			continue
+		}
+		for _, id := range append(e.replacedIDs(), e.NoteID) {
+			others[id] = append(others[id], e)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(rows), func(row noteRow) bool {
-		return slices.ContainsFunc(others[row.id], func(e *Entry) bool { return e.claims(row.id, row.created) })
+		return t.own.hasReplaced(row.id, row.created) || slices.ContainsFunc(others[row.id], func(e *Entry) bool { return e.claims(row.id, row.created) })
 	})
 }
 
@@ -231,6 +240,9 @@ func unexplained(t *task, rows []noteRow, entries []Entry) []noteRow {
 func (r *run) searchName(t *task, rows []noteRow) (seen sighting, decided bool) {
 	var equal, similar []noteRow
 	for _, row := range rows {
+		if t.isExcluded(row) && !r.hasSameContent(t, row) {
+			continue
+		}
 		switch creates.CompareNames(t.recording.Params.Name, row.name) {
 		case creates.NameEqual:
 			equal = append(equal, row)
@@ -249,6 +261,19 @@ func (r *run) searchName(t *task, rows []noteRow) (seen sighting, decided bool) 
 		return undecided("a note has its unique name, but another recording", equal, nil), true
 	}
 	return sighting{found: &equal[0]}, true
+}
+
+// isExcluded reports whether a person decided that the note is not the recording's. That never overrides equal content.
+func (t *task) isExcluded(row noteRow) bool { return slices.Contains(t.own.Excluded, row.id) }
+
+// hasSameContent reports whether the note is known to have the recording.
+func (r *run) hasSameContent(t *task, row noteRow) bool {
+	sum, err := t.hash()
+	if err != nil {
+		return false
+	}
+	c := comparison{run: r, size: t.own.Size, sum: sum}
+	return c.compare(row) == creates.Equal
 }
 
 // hasOtherRecording reports whether the note is known to have another recording. That can be known only where the

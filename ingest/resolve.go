@@ -12,25 +12,33 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Resolution is a person's word on a recording in doubt.
+// Resolution is a manual decision about a recording: which note it has, that it has none, or that it is to be sent again.
 type Resolution struct {
-	NoteID int64  // of its note; 0: there is none, and the next run uploads it
-	By     string // who says so; it is kept in the journal, with the time
+	NoteID int64 // of its note; 0: there is none, or SendAgain is set, and the next run uploads the recording
+	// SendAgain decides that the recording is to become another note, because the service could not process it, or because its
+	// note was deleted. The journal keeps the old note's id. NoteID must be 0.
+	SendAgain bool
+	// Force decides that there is no note although that cannot be known yet. The service may still be at work on the upload:
+	// then the recording becomes two notes.
+	Force bool
+	By    string // who decided; it is kept in the journal, with the time
 }
 
-// Resolve takes down a person's word on a recording in doubt, by the key in [Result].JournalKey or [Entry].Key. The note is read
-// first: it must be the patient's and no other recording's of the journal. Nothing else is needed to go on: the next run finds
-// the recording already there, or uploads it.
+// Resolve saves a manual decision about a recording, by the key in [Result].JournalKey or [Entry].Key. Nothing else is needed
+// to continue: the next run finds the recording already there, or uploads it once.
 //
-// A recording that the journal does not know, or that is not in doubt, is [clinicaldoc.ErrInvalidArgument], unless it has that
-// note already; another patient's note is [clinicaldoc.ErrPatientMismatch], another recording's [ErrKeyReused]; while a run has
-// the recording, it is [ErrTaken].
-func (u *Uploader) Resolve(ctx context.Context, key Key, word Resolution) error {
-	switch {
-	case strings.TrimSpace(word.By) == "":
-		return fail("Resolution.By must say who decided", clinicaldoc.ErrInvalidArgument)
-	case word.NoteID < 0:
-		return fail("Resolution.NoteID must not be negative", clinicaldoc.ErrInvalidArgument)
+// A note that is named is read first: it must be the patient's and no other recording's of the journal. That there is none can
+// be decided for a recording in doubt, from [Result].Until on; before, it returns [ErrTooEarly] unless Force is set. It states
+// that none of the notes in [Result].Candidates is the recording's. A decision never overrides a note with the same content:
+// the next run looks for one before the upload. SendAgain, and another note than the one that the recording has, are accepted
+// if the service reports that the recording's note has failed, or no longer has it.
+//
+// Resolve returns [clinicaldoc.ErrInvalidArgument] if the journal does not know the recording, or if there is nothing to
+// decide, [clinicaldoc.ErrPatientMismatch] for another patient's note, [ErrKeyReused] for another recording's, and [ErrTaken]
+// while a run has the recording. A decision that was saved before is not an error.
+func (u *Uploader) Resolve(ctx context.Context, key Key, decision Resolution) error {
+	if err := decision.check(); err != nil {
+		return err
 	}
 	if err := u.check(ctx); err != nil {
 		return err
@@ -49,26 +57,124 @@ func (u *Uploader) Resolve(ctx context.Context, key Key, word Resolution) error 
 	}
 	defer claim.Release()
 	e := claim.Entry()
-	switch {
-	case e.State == StateCreated && word.NoteID == e.NoteID:
+	if decision.isSaved(e) {
 		return nil
-	case e.State != StateInDoubt && e.State != StateCommitting:
-		return fail("the recording is not in doubt, or the journal does not know it", clinicaldoc.ErrInvalidArgument)
 	}
-	e.At, e.By, e.Until, e.Loss, e.Why = time.Now(), word.By, time.Time{}, nil, ""
-	if word.NoteID == 0 {
-		e.State, e.NoteID = StateRefused, 0
-		return claim.Save(ctx, e)
-	}
-	note, err := u.checkNote(ctx, e, binding.Origin, word.NoteID)
+	e, err = u.decide(ctx, e, binding.Origin, decision)
 	if err != nil {
 		return err
 	}
+	e.By = decision.By
+	return claim.Save(ctx, e)
+}
+
+func (d Resolution) check() error {
+	switch {
+	case strings.TrimSpace(d.By) == "":
+		return fail("Resolution.By must say who decided", clinicaldoc.ErrInvalidArgument)
+	case d.NoteID < 0:
+		return fail("Resolution.NoteID must not be negative", clinicaldoc.ErrInvalidArgument)
+	case d.SendAgain && d.NoteID != 0:
+		return fail("Resolution.SendAgain and NoteID exclude each other", clinicaldoc.ErrInvalidArgument)
+	}
+	return nil
+}
+
+// isSaved reports whether the journal has this decision already.
+func (d Resolution) isSaved(e Entry) bool {
+	if d.SendAgain {
+		return e.State == StateClaimed && e.By != "" && len(e.Replaced) > 0
+	}
+	return e.State == StateCreated && d.NoteID == e.NoteID
+}
+
+// decide returns the entry of a recording after a decision.
+func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision Resolution) (Entry, error) {
+	isOpen := e.State == StateInDoubt || e.State == StateCommitting
+	switch {
+	case e.State == StateCreated && (decision.SendAgain || decision.NoteID != 0):
+		if err := u.checkUnusable(ctx, e); err != nil {
+			return e, err
+		}
+		e.Replaced = append(slices.Clone(e.Replaced), NoteRef{ID: e.NoteID, CreatedAt: e.NoteCreatedAt})
+	case decision.SendAgain:
+		return e, fail("the recording has no note that could be replaced, or the journal does not know it", clinicaldoc.ErrInvalidArgument)
+	case !isOpen:
+		return e, fail("the recording is not in doubt, or the journal does not know it", clinicaldoc.ErrInvalidArgument)
+	case decision.NoteID == 0:
+		if err := e.checkTime(decision); err != nil {
+			return e, err
+		}
+		e.Excluded = e.notIts()
+	}
+	e.At, e.Until, e.Loss, e.Why = time.Now(), time.Time{}, nil, ""
+	if decision.NoteID != 0 {
+		return u.takeNote(ctx, e, origin, decision.NoteID)
+	}
+	e.State = StateRefused
+	e.NoteID = 0
+	e.NoteCreatedAt = time.Time{}
+	e.Found = false
+	e.Stage = 0
+	return e, nil
+}
+
+// checkTime refuses the decision that there is no note before that can be known.
+func (e Entry) checkTime(decision Resolution) error {
+	const danger = "; the service may still be at work on the upload, and sending the recording again would make a second note"
+	switch {
+	case decision.Force:
+		return nil
+	case e.State == StateCommitting:
+		return fail("it is too early to decide that there is no note"+danger+". Run the upload again first: it searches for the note", ErrTooEarly)
+	case time.Now().Before(e.Until):
+		return fail("it is too early to decide that there is no note"+danger+". Decide after "+e.Until.UTC().Format(time.RFC3339), ErrTooEarly)
+	}
+	return nil
+}
+
+// notIts returns the notes that are not the recording's, if a person decides that it has none.
+func (e Entry) notIts() []int64 {
+	ids := slices.Concat(e.Excluded, e.Candidates())
+	if e.NoteID != 0 {
+		ids = append(ids, e.NoteID)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// checkUnusable refuses to replace a note that the service has processed, or may still process.
+func (u *Uploader) checkUnusable(ctx context.Context, e Entry) error {
+	note, err := u.Client.Notes.Get(ctx, e.NoteID)
+	name := "note " + strconv.FormatInt(e.NoteID, 10)
+	switch {
+	case errors.Is(err, clinicaldoc.ErrNotFound):
+		return nil
+	case err != nil:
+		return fail(name+" cannot be read: "+redact.Opaque(err).Error(), err)
+	case note.Stage() == clinicaldoc.StageFailed || !e.has(note.ID, note.CreatedAt):
+		return nil
+	}
+	return fail(name+" of the recording is "+note.Stage().String()+
+		"; it can be replaced only after its processing has failed, or after it was deleted", clinicaldoc.ErrInvalidArgument)
+}
+
+// takeNote returns the entry of a recording that has this note.
+func (u *Uploader) takeNote(ctx context.Context, e Entry, origin string, id int64) (Entry, error) {
+	note, err := u.checkNote(ctx, e, origin, id)
+	if err != nil {
+		return e, err
+	}
 	e.State, e.NoteID, e.NoteCreatedAt, e.Found = StateCreated, note.ID, note.CreatedAt, true
+	e.Stage = 0
+	if u.Until != clinicaldoc.StageUploaded {
+		e.Stage = note.Stage()
+	}
+	e.Excluded = nil
 	if e.SentAt.IsZero() {
 		e.SentAt = e.At
 	}
-	return claim.Save(ctx, e)
+	return e, nil
 }
 
 // checkNote reads a note and refuses one that cannot be the entry's.
@@ -84,7 +190,10 @@ func (u *Uploader) checkNote(ctx context.Context, e Entry, origin string, id int
 	if err != nil && !errors.Is(err, ErrJournalDamaged) {
 		return nil, err
 	}
-	if slices.ContainsFunc(entries, func(other Entry) bool { return other.Key != e.Key && other.has(id, note.CreatedAt) }) {
+	isOthers := func(other Entry) bool {
+		return other.Key != e.Key && (other.has(id, note.CreatedAt) || other.hasReplaced(id, note.CreatedAt))
+	}
+	if slices.ContainsFunc(entries, isOthers) {
 		return nil, fail("the note is another recording's", ErrKeyReused)
 	}
 	return note, nil

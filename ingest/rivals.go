@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -73,10 +74,16 @@ func (e Entry) maySend(size int64, sum string) bool {
 	return sizeUnknown || e.Size == size
 }
 
-// claims reports whether the note is this recording's: it is known to be, or the response to its upload contained the
-// id.
+// claims reports whether the note is this recording's: it is known to be or to have been, or the response to its upload
+// contained the id.
 func (e Entry) claims(id int64, created time.Time) bool {
-	return e.has(id, created) || e.isOpen() && e.NoteID == id
+	return e.has(id, created) || e.isOpen() && e.NoteID == id || e.hasReplaced(id, created)
+}
+
+// hasReplaced reports whether the note was the recording's before that was sent again.
+func (e Entry) hasReplaced(id int64, created time.Time) bool {
+	is := creates.NewRef(id, created, "").Is
+	return slices.ContainsFunc(e.Replaced, func(note NoteRef) bool { return is(creates.NewRef(note.ID, note.CreatedAt, "")) })
 }
 
 // rivalError is why a recording is not sent now: another one with the same content has to be resolved first.

@@ -30,6 +30,7 @@ type task struct {
 	err       error     // the latest
 	reserved  []content // see run.reserve; guarded by run.mu
 	isStage   bool      // it only saves the stage of a note
+	decided   bool      // a person decided that it has no note, or that it is to be sent again
 
 	equals []Recording // with the same key, that came meanwhile; guarded by run.mu
 }
@@ -46,7 +47,11 @@ func (r *run) decide(t *task) {
 		return
 	}
 	known := t.claim.Entry()
-	isNew := r.uploader.AllNew && !r.gaps || known.By != ""
+	t.own.Replaced = known.Replaced
+	t.own.Excluded = known.Excluded
+	t.entry = t.own
+	t.decided = known.By != ""
+	isNew := r.uploader.AllNew && !r.gaps && !t.decided
 	for _, row := range []struct {
 		applies bool
 		do      func(t *task, known Entry)

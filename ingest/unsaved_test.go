@@ -165,7 +165,7 @@ func TestALossThatCouldNotBeWrittenDownStaysOne(t *testing.T) {
 		results, err = collect(t.Context(), u, recordings(1, 2))
 		require.Error(t, err)
 		u.Journal = dying{file}
-		require.Error(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person"}), "it is written down all the same")
+		require.Error(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person", Force: true}), "it is written down all the same")
 		time.Sleep(time.Hour)
 		_, err = collect(t.Context(), u, recordings(1, 2)) // is sent once more
 		require.Error(t, err)

@@ -1,0 +1,360 @@
+package ingest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// The decisions of these tests are made by this person.
+const person = "a person"
+
+func sendAgain() ingest.Resolution { return ingest.Resolution{SendAgain: true, By: person} }
+
+func none() ingest.Resolution { return ingest.Resolution{By: person} }
+
+// one is a run over the recording with this number.
+func (n *night) one(number int) ingest.Result {
+	n.t.Helper()
+	report := n.run(number, number+1)
+	require.Len(n.t, report.Results, 1)
+	return report.Results[0]
+}
+
+func (n *night) entry(key ingest.Key) ingest.Entry {
+	n.t.Helper()
+	_, entries, err := ingest.ReadJournal(n.t.Context(), n.path)
+	require.NoError(n.t, err)
+	for _, e := range entries {
+		if e.Key == key {
+			return e
+		}
+	}
+	return ingest.Entry{}
+}
+
+// content returns the journal as it is now, to be restored later.
+func (n *night) content() []byte {
+	n.t.Helper()
+	content, err := os.ReadFile(n.path)
+	require.NoError(n.t, err)
+	return content
+}
+
+func (n *night) restore(content []byte) {
+	n.t.Helper()
+	require.NoError(n.t, os.WriteFile(n.path, content, 0o600))
+}
+
+// damageAfter makes all lines after the first ones unreadable and salvages the rest.
+func (n *night) damageAfter(whole []byte) {
+	n.t.Helper()
+	content := n.content()
+	for i := len(whole) + 1; i < len(content); i++ {
+		if content[i-1] == '\n' {
+			content[i] ^= 1
+		}
+	}
+	content[len(whole)] ^= 1
+	n.restore(content)
+	owner, err := ingest.OwnerOf(n.t.Context(), n.srv.Client())
+	require.NoError(n.t, err)
+	lost, err := ingest.SalvageJournal(n.t.Context(), n.path, owner)
+	require.NoError(n.t, err)
+	assert.Positive(n.t, lost)
+}
+
+func (n *night) rename() {
+	n.t.Helper()
+	n.uploader(func(u *ingest.Uploader) {
+		require.NoError(n.t, u.Journal.(*ingest.FileJournal).Rename(n.t.Context(), u.Client))
+	})
+}
+
+func TestResolve_SendAgainUploadsOnce(t *testing.T) {
+	t.Parallel()
+	for _, deleted := range []bool{false, true} {
+		nights(t, func(t *testing.T, n *night) {
+			n.srv.ScriptNext(failure())
+			failed := n.one(0)
+			require.Equal(t, ingest.Failed, failed.Status)
+			if deleted {
+				_, err := n.srv.Client().Notes.Delete(t.Context(), failed.NoteID)
+				require.NoError(t, err)
+			}
+			require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
+			require.NoError(t, n.resolve(failed.JournalKey, sendAgain()), "saying it twice changes nothing")
+			var progress ingest.Progress
+			n.uploader(func(u *ingest.Uploader) {
+				u.OnEvent = func(e ingest.Event) { progress = e.Progress }
+				again := u.RunAll(t.Context(), recordings(0, 2))
+				require.NoError(t, again.Err)
+				assert.Equal(t, 2, again.Count(ingest.Complete), again)
+			})
+			assert.Equal(t, 1, progress.SentAgain, "it is counted apart")
+			done := n.one(0)
+			assert.Equal(t, ingest.Complete, done.Status)
+			assert.NotEqual(t, failed.NoteID, done.NoteID)
+			assert.Equal(t, []int64{failed.NoteID}, done.Replaced, "the old note's id is kept")
+			assert.Equal(t, 3, n.creates(), "two for the one that failed, and one for the other")
+			require.ErrorIs(t, n.resolve(done.JournalKey, sendAgain()), clinicaldoc.ErrInvalidArgument, "its note is complete")
+			assert.Equal(t, ingest.Complete, n.one(0).Status)
+			assert.Equal(t, 3, n.creates())
+		})
+	}
+}
+
+func TestResolve_SendAgainTwiceKeepsBothNotes(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.ScriptNext(failure(), failure())
+		var old []int64
+		for range 2 {
+			failed := n.one(0)
+			require.Equal(t, ingest.Failed, failed.Status)
+			old = append(old, failed.NoteID)
+			require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
+		}
+		done := n.one(0)
+		assert.Equal(t, ingest.Complete, done.Status)
+		assert.Equal(t, old, done.Replaced)
+		assert.Equal(t, 3, n.creates())
+	})
+}
+
+// The service refuses the second upload: what was decided is not forgotten, and the failed note is not taken for the new one.
+func TestResolve_SendAgainOutlivesARefusal(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.ScriptNext(failure())
+		failed := n.one(0)
+		require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
+		n.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`).Times(2))
+		assert.Equal(t, ingest.Refused, n.one(0).Status)
+		assert.Equal(t, ingest.Refused, n.one(0).Status)
+		done := n.one(0)
+		assert.Equal(t, ingest.Complete, done.Status)
+		assert.Equal(t, []int64{failed.NoteID}, done.Replaced)
+		assert.Equal(t, 2, n.creates())
+	})
+}
+
+// The response to the second upload is lost: it is found, and the failed note with the same recording is not.
+func TestResolve_SendAgainWithALostResponse(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]clinicaldoctest.Fault{
+		"committed": clinicaldoctest.ResetAfterCommit(), "not committed": clinicaldoctest.ResetAfterRequest(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nights(t, func(t *testing.T, n *night) {
+				n.srv.ScriptNext(failure())
+				failed := n.one(0)
+				require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
+				n.srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+				done := n.one(0)
+				assert.Equal(t, ingest.Complete, done.Status, done.Err)
+				assert.NotEqual(t, failed.NoteID, done.NoteID)
+				assert.Equal(t, 2, n.creates())
+			})
+		})
+	}
+}
+
+// A letter of the same recording never takes the failed note of the progress note.
+func TestResolve_SendAgainLeavesTheOldNoteToItsRecording(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.ScriptNext(failure())
+		failed := n.one(0)
+		require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
+		letter := recording(0)
+		letter.Key, letter.Params.Name = "letter 0", "Letter"
+		n.uploader(func(u *ingest.Uploader) {
+			report := u.RunAll(t.Context(), ingest.Recordings(letter))
+			require.NoError(t, report.Err)
+			assert.Equal(t, 1, report.Count(ingest.Complete), report)
+		})
+		assert.Equal(t, ingest.Complete, n.one(0).Status)
+		assert.Equal(t, 3, n.creates())
+	})
+}
+
+func TestResolve_NamesAnotherNoteForAFailedOne(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.ScriptNext(failure())
+		failed := n.one(0)
+		note := n.srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: "Written by hand", Stage: clinicaldoctest.StageComplete})
+		require.NoError(t, n.resolve(failed.JournalKey, ingest.Resolution{NoteID: note, By: person}))
+		done := n.one(0)
+		assert.Equal(t, ingest.Complete, done.Status)
+		assert.Equal(t, note, done.NoteID)
+		assert.Equal(t, []int64{failed.NoteID}, done.Replaced)
+		assert.Equal(t, 1, n.creates())
+		require.ErrorIs(t, n.resolve(done.JournalKey, ingest.Resolution{NoteID: failed.NoteID, By: person}), clinicaldoc.ErrInvalidArgument)
+	})
+}
+
+func TestResolve_RejectsWhatCannotBeDecided(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetDelays(transcribingFor(10 * time.Hour))
+		working := n.one(0)
+		require.Equal(t, ingest.Processing, working.Status)
+		err := n.resolve(working.JournalKey, sendAgain())
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		require.ErrorContains(t, err, "is transcribing")
+		require.ErrorIs(t, n.resolve(working.JournalKey, none()), clinicaldoc.ErrInvalidArgument)
+		require.ErrorIs(t, n.resolve(ingest.Key{1}, sendAgain()), clinicaldoc.ErrInvalidArgument)
+		require.ErrorIs(t, n.resolve(working.JournalKey, ingest.Resolution{NoteID: 1, SendAgain: true, By: person}), clinicaldoc.ErrInvalidArgument)
+		n.srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
+		require.ErrorIs(t, n.resolve(working.JournalKey, sendAgain()), clinicaldoc.ErrServer, "whether it failed is not known")
+		n.srv.ClearFaults()
+		assert.Equal(t, ingest.Processing, n.one(0).Status)
+		assert.Equal(t, 1, n.creates())
+	})
+}
+
+// lose runs until the response of the recording's upload is lost, and ends the run then.
+func (n *night) lose(number int, fault clinicaldoctest.Fault) ingest.Result {
+	n.t.Helper()
+	n.srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+	ctx, cancel := context.WithCancel(n.t.Context())
+	defer cancel()
+	var results []ingest.Result
+	n.uploader(func(u *ingest.Uploader) {
+		u.OnEvent = func(e ingest.Event) {
+			if e.State == ingest.StateInDoubt {
+				cancel()
+			}
+		}
+		results, _ = collect(ctx, u, recordings(number, number+1))
+	})
+	require.Len(n.t, results, 1)
+	require.Equal(n.t, ingest.InDoubt, results[0].Status)
+	return results[0]
+}
+
+// The service commits late. Whoever decides seconds after the loss that there is no note would make a second one.
+func TestResolve_NoneIsRejectedBeforeItCanBeKnown(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		lost := n.lose(0, clinicaldoctest.ResetAfterRequest().CommitAfter(2*time.Minute))
+		time.Sleep(5 * time.Second)
+		err := n.resolve(lost.JournalKey, none())
+		require.ErrorIs(t, err, ingest.ErrTooEarly)
+		require.ErrorContains(t, err, lost.Until.UTC().Format(time.RFC3339), "the text names the time")
+		time.Sleep(time.Until(lost.Until))
+		require.NoError(t, n.resolve(lost.JournalKey, none()))
+		assert.Equal(t, ingest.Complete, n.one(0).Status)
+		assert.Equal(t, 1, n.creates(), "equal content is not overridden")
+	})
+}
+
+func TestResolve_NoneCanBeForced(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		lost := n.lose(0, clinicaldoctest.ResetAfterRequest())
+		decision := none()
+		decision.Force = true
+		require.NoError(t, n.resolve(lost.JournalKey, decision))
+		assert.Equal(t, ingest.Complete, n.one(0).Status)
+		assert.Equal(t, 1, n.creates())
+	})
+}
+
+// A process that was killed has written down only that its last bytes may have left: nobody knows from when on that can be
+// known, before a run has found it.
+func TestResolve_NoneIsRejectedForWhatWasKilled(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		var saved ingest.Entry
+		u := &ingest.Uploader{Client: srv.Client(quick()), AllNew: true}
+		u.Journal = dying{watched{journal, func(e ingest.Entry) { saved = e }}}
+		_, err := collect(t.Context(), u, ingest.Recordings(onePatient(2)))
+		require.Error(t, err)
+		u.Journal = journal
+		err = u.Resolve(t.Context(), saved.Key, none())
+		require.ErrorIs(t, err, ingest.ErrTooEarly)
+		require.ErrorContains(t, err, "Run the upload again first")
+	})
+}
+
+// decisions are what a person can decide, each with the state of the box before it and how many notes there may be in the end.
+func decisions() map[string]func(t *testing.T, n *night) (notes int) {
+	inDoubt := func(t *testing.T, n *night) ingest.Result {
+		t.Helper()
+		n.srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: recording(0).Params.Name, Audio: sound(5), CreatedAt: time.Now()})
+		doubt := n.one(0)
+		require.Equal(t, ingest.InDoubt, doubt.Status)
+		require.NotEmpty(t, doubt.Candidates)
+		return doubt
+	}
+	return map[string]func(t *testing.T, n *night) int{
+		"none": func(t *testing.T, n *night) int {
+			t.Helper()
+			require.NoError(t, n.resolve(inDoubt(t, n).JournalKey, none()))
+			return 2
+		},
+		"note": func(t *testing.T, n *night) int {
+			t.Helper()
+			doubt := inDoubt(t, n)
+			require.NoError(t, n.resolve(doubt.JournalKey, ingest.Resolution{NoteID: doubt.Candidates[0], By: person}))
+			return 1
+		},
+		"send again": func(t *testing.T, n *night) int {
+			t.Helper()
+			n.srv.ScriptNext(failure())
+			require.NoError(t, n.resolve(n.one(0).JournalKey, sendAgain()))
+			return 2
+		},
+	}
+}
+
+// After each decision, and the run that follows it, the journal is salvaged, restored or renamed, as the runbook says. Nothing
+// of it makes another note, whatever the service does with recordings.
+func TestResolve_DecisionsNeverDouble(t *testing.T) {
+	t.Parallel()
+	repairs := map[string]func(n *night, decided []byte){
+		"nothing":  func(*night, []byte) {},
+		"salvaged": func(n *night, decided []byte) { n.damageAfter(decided) },
+		"restored": func(n *night, decided []byte) { n.restore(decided) },
+		"renamed":  func(n *night, _ []byte) { n.rename() },
+		"lost":     func(n *night, _ []byte) { require.NoError(n.t, os.Remove(n.path)) },
+	}
+	for name, decide := range decisions() {
+		for repair, do := range repairs {
+			for _, audio := range []clinicaldoctest.StoredAudio{clinicaldoctest.AudioAsSent, clinicaldoctest.AudioReencoded} {
+				t.Run(name+"/"+repair+"/"+fmt.Sprint(audio), func(t *testing.T) {
+					t.Parallel()
+					nights(t, func(t *testing.T, n *night) {
+						n.srv.SetVariant(clinicaldoctest.Variant{Audio: audio})
+						notes := decide(t, n)
+						decided := n.content()
+						require.Equal(t, ingest.Complete, n.one(0).Status)
+						require.Len(t, n.srv.Notes(), notes)
+						do(n, decided)
+						for range 3 {
+							after := n.one(0)
+							assert.Contains(t, []ingest.Status{ingest.Complete, ingest.InDoubt}, after.Status, after)
+							if audio == clinicaldoctest.AudioAsSent && name != "note" {
+								assert.Equal(t, ingest.Complete, after.Status, after.Err)
+							}
+						}
+						assert.Len(t, n.srv.Notes(), notes, "a second note")
+					})
+				})
+			}
+		}
+	}
+}
