@@ -315,21 +315,6 @@ func TestAJournalIsOpenOnce(t *testing.T) {
 	openJournal(t, service, path)
 }
 
-func TestAKeyIsClaimedOnce(t *testing.T) {
-	t.Parallel()
-	j := openJournal(t, service, journalPath(t))
-	bind(t, j, service)
-	claim, err := j.Claim(t.Context(), key(1))
-	require.NoError(t, err)
-	assert.Equal(t, ingest.StateClaimed, claim.Entry().State)
-	_, err = j.Claim(t.Context(), key(1))
-	require.ErrorIs(t, err, ingest.ErrTaken)
-	claim.Release()
-	claim.Release()
-	require.Error(t, claim.Save(t.Context(), entry(1, ingest.StateCreated)))
-	assert.Equal(t, ingest.StateClaimed, load(t, j, 1).State)
-}
-
 func TestAJournalCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

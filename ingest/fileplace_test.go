@@ -629,63 +629,6 @@ func TestWhatARunCreatedIsNotForgotten(t *testing.T) {
 	}
 }
 
-func TestAPatientsEntriesAreFoundInTimeOrder(t *testing.T) {
-	t.Parallel()
-	j := openJournal(t, service, journalPath(t))
-	bind(t, j, service)
-	begun := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	save := func(n int, patient uint32, state ingest.State, sent time.Time) {
-		claim, err := j.Claim(t.Context(), key(n))
-		require.NoError(t, err)
-		defer claim.Release()
-		require.NoError(t, claim.Save(t.Context(), ingest.Entry{State: state, Patient: patient, SentAt: sent, At: sent, Until: sent.Add(time.Hour)}))
-	}
-	for n := range 50 {
-		save(n, uint32(n%2), ingest.StateCommitting, begun.Add(time.Duration(n)*time.Hour))
-	}
-	save(3, 1, ingest.StateRefused, begun)                        // surely no note
-	save(5, 0, ingest.StateCommitting, begun.Add(60*time.Hour))   // another patient's now
-	save(7, 1, ingest.StateCommitting, begun.Add(30*time.Minute)) // sent anew by a clock that was set back
-	save(9, 1, ingest.StateCreated, begun.Add(9*time.Hour))
-	for since, want := range map[time.Duration]int{0: 23, 9 * time.Hour: 21, 40 * time.Hour: 5, 100 * time.Hour: 0} {
-		entries, err := j.EntriesForPatient(t.Context(), 1, begun.Add(since))
-		require.NoError(t, err)
-		assert.Len(t, entries, want, "since %s", since)
-	}
-	entries, err := j.EntriesForPatient(t.Context(), 0, begun.Add(50*time.Hour))
-	require.NoError(t, err)
-	require.Len(t, entries, 1)
-	assert.Equal(t, key(5), entries[0].Key)
-	entries, err = j.EntriesForPatient(t.Context(), 1, time.Time{})
-	require.NoError(t, err)
-	assert.Len(t, entries, 23)
-
-	// What was sent by a clock that was days behind is known by the time of its note.
-	claim, err := j.Claim(t.Context(), key(200))
-	require.NoError(t, err)
-	e := ingest.Entry{State: ingest.StateCreated, Patient: 4, SentAt: begun, At: begun, NoteID: 9, NoteCreatedAt: begun.Add(99 * time.Hour)}
-	require.NoError(t, claim.Save(t.Context(), e))
-	claim.Release()
-	for since, want := range map[time.Duration]int{99 * time.Hour: 1, 100 * time.Hour: 0} {
-		entries, err = j.EntriesForPatient(t.Context(), 4, begun.Add(since))
-		require.NoError(t, err)
-		assert.Len(t, entries, want, "since %s", since)
-	}
-
-	// What was sent before others, in vain, and is sent again is found among what is new; and what was another patient's is not.
-	save(100, 2, ingest.StateInDoubt, begun)
-	save(101, 2, ingest.StateCreated, begun.Add(time.Hour))
-	save(100, 2, ingest.StateCommitting, begun.Add(99*time.Hour))
-	save(102, 2, ingest.StateRefused, begun.Add(99*time.Hour))
-	save(102, 3, ingest.StateCreated, begun.Add(99*time.Hour))
-	for patient, want := range map[uint32]ingest.Key{2: key(100), 3: key(102)} {
-		entries, err = j.EntriesForPatient(t.Context(), patient, begun.Add(99*time.Hour))
-		require.NoError(t, err)
-		require.Len(t, entries, 1, patient)
-		assert.Equal(t, want, entries[0].Key)
-	}
-}
-
 // All that is known of a loss survives, and so does who decided it.
 func TestEntriesAreKeptWhole(t *testing.T) {
 	t.Parallel()

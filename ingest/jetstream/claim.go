@@ -235,7 +235,9 @@ func (c *claim) Release() {
 		return
 	}
 	defer c.turn.leave()
-	if c.lost || c.revision == 0 || c.record.Entry.State == ingest.StateCreated {
+	lost := c.lost
+	c.lost = true // what is saved from now on would be another's
+	if lost || c.revision == 0 || c.record.Entry.State == ingest.StateCreated {
 		return
 	}
 	// Without an owner nobody has to wait for the lease to run out.

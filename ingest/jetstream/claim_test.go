@@ -156,22 +156,6 @@ func TestTheFirstNoteStays(t *testing.T) {
 	})
 }
 
-func TestAClaimKnowsAPersonsWord(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		j := newEngine().fleet(defaultLease).Journal()
-		c := claimed(t, j, 1)
-		word := entry(1, ingest.StateRefused)
-		word.By = "a person"
-		require.NoError(t, c.Save(t.Context(), word))
-		c.Release()
-		c = claimed(t, j, 1)
-		assert.Equal(t, "a person", c.Entry().By)
-		assert.Equal(t, ingest.StateClaimed, c.Entry().State)
-		c.Release()
-	})
-}
-
 // For others a doubt ends by the engine's clock, whatever the clock of the worker says that had it.
 func TestADoubtIsCountedByTheEnginesClock(t *testing.T) {
 	t.Parallel()

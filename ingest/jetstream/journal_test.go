@@ -137,35 +137,6 @@ func TestOneMachineWithNothingInstalled(t *testing.T) {
 	assert.Len(t, srv.Notes(), 60)
 }
 
-func TestEntriesAreKept(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	j := openJournal(t, connect(t, s), time.Second)
-	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateInDoubt, ingest.StateRefused} {
-		c := claimed(t, j, n)
-		assert.Equal(t, ingest.StateClaimed, c.Entry().State)
-		require.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCommitting)))
-		e := entry(n, state)
-		require.NoError(t, c.Save(t.Context(), e))
-		c.Release()
-		again := claimed(t, openJournal(t, connect(t, s), time.Second), n)
-		if state == ingest.StateRefused {
-			e = again.Entry()
-			assert.Equal(t, ingest.StateClaimed, e.State, "it is tried once more")
-		}
-		assert.Equal(t, e, again.Entry())
-		again.Release()
-	}
-	entries, err := j.EntriesForPatient(t.Context(), 7, time.Now().Add(-time.Hour))
-	require.NoError(t, err)
-	assert.Len(t, entries, 3)
-	entries, err = j.EntriesForPatient(t.Context(), 8, time.Now().Add(-time.Hour))
-	require.NoError(t, err)
-	assert.Empty(t, entries)
-	_, err = j.Bind(t.Context(), ingest.Owner{Service: "https://other.example.test"})
-	require.ErrorIs(t, err, ingest.ErrOtherService)
-}
-
 func TestALiveWorkerKeepsItsRecording(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

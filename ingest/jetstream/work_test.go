@@ -548,6 +548,39 @@ func TestAnotherUsersFleetIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A header of the client may select a tenant, in which other recordings have notes.
+func TestWork_RejectsAClientOfAnotherTenant(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		tenant := func(name string) *clinicaldoc.Client {
+			return srv.Client(clinicaldoc.WithHeaders(http.Header{"X-Tenant": {name}}))
+		}
+		require.NoError(t, f.Publish(t.Context(), filed(t, dir, 0)))
+		for _, err := range f.Drain(t.Context(), &ingest.Uploader{Client: tenant("north")}) {
+			require.NoError(t, err)
+		}
+		require.Len(t, srv.Notes(), 1)
+		require.NoError(t, f.Publish(t.Context(), filed(t, dir, 1)))
+		owner, err := ingest.OwnerOf(t.Context(), tenant("north"))
+		require.NoError(t, err)
+		for _, u := range []*ingest.Uploader{
+			{Client: tenant("south")},
+			{Client: srv.Client()},
+			{Client: tenant("south"), Owner: owner}, // the client's own headers count
+		} {
+			var last error
+			for _, err := range f.Work(t.Context(), u) {
+				last = err
+			}
+			require.ErrorIs(t, last, ingest.ErrOtherService)
+			assert.Len(t, srv.Notes(), 1)
+			assert.Equal(t, 1, e.count("q", "r"), "it stays for the fleet's own workers")
+		}
+	})
+}
+
 // switching is a token source whose user changes after some tokens.
 type switching struct {
 	tokens [2]string

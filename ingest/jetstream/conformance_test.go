@@ -1,0 +1,15 @@
+package jetstream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest/journaltest"
+)
+
+func TestJournal_KeepsTheContract(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	journaltest.Run(t, func() ingest.Journal { return openFleet(t, connect(t, s), Params{Lease: time.Second}).Journal() })
+}

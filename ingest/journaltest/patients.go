@@ -1,0 +1,127 @@
+package journaltest
+
+import (
+	"maps"
+	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// states are those of a patient's recordings, by their numbers.
+type states map[int]ingest.State
+
+// lists checks what EntriesForPatient returns.
+func (k *kit) lists(patient uint32, since time.Time, want states) error {
+	entries, err := k.journal.EntriesForPatient(k.ctx, patient, since)
+	if err != nil {
+		return errorf("EntriesForPatient: %w", err)
+	}
+	got := states{}
+	for _, e := range entries {
+		n := int(e.Key[1]) + int(e.Key[2])<<8
+		if _, twice := got[n]; twice {
+			return errorf("EntriesForPatient returned recording %d twice", n)
+		}
+		got[n] = e.State
+	}
+	if !maps.Equal(got, want) {
+		return errorf("EntriesForPatient(%d, %s) returned %v, want %v", patient, since, got, want)
+	}
+	return nil
+}
+
+func (k *kit) checkStates() error {
+	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateInDoubt, ingest.StateRefused} {
+		if err := k.save(k.entry(n, state)); err != nil {
+			return err
+		}
+	}
+	other := k.entry(4, ingest.StateCommitting)
+	other.Patient = k.patient(1)
+	if err := k.save(other); err != nil {
+		return err
+	}
+	for range 2 { // before and after the process ends
+		want := states{0: ingest.StateCommitting, 1: ingest.StateCreated, 2: ingest.StateInDoubt}
+		if err := k.lists(k.patient(0), time.Time{}, want); err != nil {
+			return err
+		}
+		if err := k.lists(k.patient(1), time.Time{}, states{4: ingest.StateCommitting}); err != nil {
+			return err
+		}
+		if err := k.lists(k.patient(2), time.Time{}, states{}); err != nil {
+			return err
+		}
+		if err := k.reopen(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTimes checks that entries are found by when they were sent or their note was created, in whatever order they were saved:
+// a clock may be days wrong, and be corrected.
+func (k *kit) checkTimes() error {
+	for n, hours := range []int{0, 100, 1, 50} {
+		e := k.entry(n, ingest.StateCommitting)
+		e.SentAt = began.Add(time.Duration(hours) * time.Hour)
+		if err := k.save(e); err != nil {
+			return err
+		}
+	}
+	behind := k.entry(4, ingest.StateCreated)
+	behind.NoteCreatedAt = began.Add(200 * time.Hour)
+	if err := k.save(behind); err != nil {
+		return err
+	}
+	const committing = ingest.StateCommitting
+	for hours, want := range map[int]states{
+		0:   {0: committing, 1: committing, 2: committing, 3: committing, 4: ingest.StateCreated},
+		1:   {1: committing, 2: committing, 3: committing, 4: ingest.StateCreated},
+		50:  {1: committing, 3: committing, 4: ingest.StateCreated},
+		100: {1: committing, 4: ingest.StateCreated},
+		200: {4: ingest.StateCreated},
+		201: {},
+	} {
+		if err := k.lists(k.patient(0), began.Add(time.Duration(hours)*time.Hour), want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkChanges checks that an entry is listed as it is now: sent again later, refused, or another patient's.
+func (k *kit) checkChanges() error {
+	saved := func(n int, patient uint32, state ingest.State, sent time.Duration) error {
+		e := k.entry(n, state)
+		e.Patient = patient
+		e.SentAt = began.Add(sent)
+		return k.save(e)
+	}
+	first, second := k.patient(0), k.patient(1)
+	for _, c := range []struct {
+		n       int
+		patient uint32
+		state   ingest.State
+		sent    time.Duration
+	}{
+		{0, first, ingest.StateInDoubt, 0},
+		{1, first, ingest.StateCreated, time.Hour},
+		{0, first, ingest.StateCommitting, 99 * time.Hour}, // sent again
+		{2, first, ingest.StateCommitting, 99 * time.Hour},
+		{2, first, ingest.StateRefused, 99 * time.Hour},
+		{3, first, ingest.StateRefused, 99 * time.Hour},
+		{3, second, ingest.StateCreated, 99 * time.Hour},
+		{4, first, ingest.StateCommitting, 99 * time.Hour},
+		{4, second, ingest.StateCommitting, 99 * time.Hour},
+	} {
+		if err := saved(c.n, c.patient, c.state, c.sent); err != nil {
+			return err
+		}
+	}
+	since := began.Add(99 * time.Hour)
+	if err := k.lists(first, since, states{0: ingest.StateCommitting}); err != nil {
+		return err
+	}
+	return k.lists(second, since, states{3: ingest.StateCreated, 4: ingest.StateCommitting})
+}
