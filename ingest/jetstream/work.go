@@ -127,6 +127,7 @@ type work struct {
 	uploading atomic.Int64
 	owner     atomic.Pointer[ingest.Owner]
 	done      atomic.Int64
+	namesUser atomic.Bool // a note has named the fleet's user
 }
 
 const (
@@ -298,12 +299,34 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 		return result, err // the journal does not know the note
 	}
 	if result.Status != 0 {
+		responded := result.Status == ingest.Created && result.Note != nil && until.IsZero()
+		if responded {
+			return result, w.checkUser(u.Owner, result.Note)
+		}
 		return result, nil
 	}
 	if !until.IsZero() { // it was cut short
 		return ingest.Result{Recording: recording, Status: ingest.InDoubt, Until: until, Err: err}, nil
 	}
 	return ingest.Result{Recording: recording}, err
+}
+
+// checkUser returns an error matching ErrOtherUser if the service created the note for another user than the fleet's, which may
+// not see it in its list. A run of one recording cannot notice that: a service may name the owner of a team in every note, so a
+// note counts only after another one has named the fleet's user.
+func (w *work) checkUser(owner ingest.Owner, note *clinicaldoc.ProgressNote) error {
+	known := owner.UserID != 0 && note.UserID != 0
+	switch {
+	case !known:
+		return nil
+	case note.UserID == owner.UserID:
+		w.namesUser.Store(true)
+		return nil
+	case !w.namesUser.Load():
+		return nil
+	}
+	return fail("the client's user changed: the service created a note for another user than the fleet's. "+
+		"Nothing more is uploaded; use a token of the fleet's user", ingest.ErrOtherUser)
 }
 
 // whose recordings they are is asked once, unless the uploader says it.
