@@ -158,7 +158,7 @@ func TestTerminal_SaysThatItWaitsForALimit(t *testing.T) {
 		return srv
 	}
 	recording := filepath.Join(t.TempDir(), "visit-a.wav")
-	require.NoError(t, os.WriteFile(recording, []byte("RIFF\x24\x00\x00\x00WAVEfmt synthetic"), 0o600))
+	require.NoError(t, os.WriteFile(recording, []byte("RIFF\x11\x00\x00\x00WAVEfmt synthetic"), 0o600))
 	for name, test := range map[string]struct {
 		route string
 		args  []string

@@ -46,6 +46,8 @@ var remedies = []struct {
 	{jetstream.ErrQueueFull, kind{codeRefused, "have the limit of the queue's stream raised; then run the same command again"}},
 	{account.ErrNone, kind{codeUnauthorized, "clinicaldoc login URL"}},
 	{account.ErrKeyring, kind{codeUnauthorized, "where nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL"}},
+	{ingest.ErrCutShort, kind{codeRefused, "copy it again when it is complete, and run the same command again; " + uploadAnyway}},
+	{ingest.ErrNotARecording, kind{codeRefused, "replace the file by the recording, or take it out of the upload; " + uploadAnyway}},
 	{clinicaldoc.ErrInvalidArgument, kind{codeUsage, ""}},
 	{clinicaldoc.ErrNoteIncomplete, kind{codeRefused, "clinicaldoc notes wait ID"}},
 	{clinicaldoc.ErrPatientMismatch, kind{codeRefused, `the service may filter by another parameter: "clinicaldoc doctor --gaps" finds it, "clinicaldoc context set --query" sets it`}},
@@ -67,6 +69,8 @@ var remedies = []struct {
 }
 
 const waitForOther = "wait for the other upload to end, or end it; a journal serves one at a time"
+
+const uploadAnyway = "--skip-recording-check uploads it as it is"
 
 const makeRoom = "make room on the disk, and run the same command again"
 

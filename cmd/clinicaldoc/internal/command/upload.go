@@ -28,6 +28,7 @@ type uploadOptions struct {
 	maxPause        time.Duration
 	unique, trust   bool
 	reveal          bool
+	dry, unchecked  bool
 	ignore          []string
 	left            []leftOut
 	record          *report.Writer
@@ -47,6 +48,9 @@ A manifest says more about each: a CSV file, or a JSON object a line, with path,
 needed where the flags say the others. It is checked whole before anything is sent. A key of your own, such as an encounter's number, makes one
 recording of whatever has it. A note is named after its file otherwise.
 
+A recording that is cut short, such as one that is still being copied, is refused, and so is a file that is not a recording. --dry-run
+lists them and sends nothing. --skip-recording-check uploads them as they are.
+
 Every upload keeps a report: "clinicaldoc upload report" shows the last one, with what somebody has to look at and what to do. When
 everything fails in the same way, the upload pauses, and ends after --max-pause.
 
@@ -63,15 +67,19 @@ Recordings are named by the first digits of their keys: file names may be patien
 			if err := o.checkPlace(); err != nil {
 				return err
 			}
+			if o.dry {
+				return o.dryRun(c.Context())
+			}
 			return o.runRecorded(c.Context(), o.recordings)
 		},
 	}
-	o.flags(c, uploadResult{})
+	o.flags(c, uploadResult{}, checkedRecording{})
 	o.uploadFlags(c)
 	f := c.Flags()
 	f.Int64Var(&o.patient, "patient", 0, "`ID` of the patient whose encounters were recorded")
 	f.Int64Var(&o.prompt, "prompt", 0, "`ID` of the prompt to use")
 	f.StringVar(&o.manifest, "manifest", "", "a `FILE` that lists the recordings, CSV or JSON lines")
+	f.BoolVar(&o.dry, "dry-run", false, "only list the recordings that are cut short or are not recordings; send nothing")
 	f.BoolVar(&o.begin, "begin", false, "begin the journal if there is none, which is done once for a service and user")
 	f.IntVar(&o.natsReplicas, "nats-replicas", 0, "the `NUMBER` of servers that keep the journal; 3 survive the loss of one (default 1 for a new one)")
 	f.StringArrayVar(&o.ignore, "ignore", nil, "files of folders that are no recordings are expected to be called so, a `PATTERN` such as '*.txt'")
@@ -89,6 +97,7 @@ func (o *uploadOptions) uploadFlags(c *cobra.Command) {
 	f.BoolVar(&o.unique, "unique-names", false, "guarantee that no other note of a patient has or will have the same name: settles doubts sooner")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient when a note is looked for")
 	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
+	f.BoolVar(&o.unchecked, "skip-recording-check", false, "upload also what is cut short or is not a recording by its bytes")
 }
 
 // listing returns the recordings to upload.
@@ -139,7 +148,8 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 	o.showAbove(run.show)
 	uploader := &ingest.Uploader{
 		Client: client, Workers: o.workers, Total: len(recordings), OnEvent: run.event, MaxPause: o.maxPause,
-		Find: clinicaldoc.FindCreatedParams{Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust},
+		SkipRecordingCheck: o.unchecked,
+		Find:               clinicaldoc.FindCreatedParams{Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust},
 	}
 	if o.maxPause <= 0 {
 		uploader.MaxPause = -1

@@ -145,6 +145,15 @@ func (o *uploadOptions) leaveOut(path, why string) {
 	o.left = append(o.left, leftOut{Reason: why, File: path})
 }
 
+// leftOutError is how an upload ends that left something out, and is nil if it did not.
+func (o *uploadOptions) leftOutError() error {
+	if len(o.left) == 0 {
+		return nil
+	}
+	text := output.Count(len(o.left), "file or folder was", "files or folders were") + " left out"
+	return &runError{codeSome, text, "--reveal names them; --ignore says which ones are expected"}
+}
+
 // visit decides on one entry of a folder, or on a folder that cannot be read.
 func (o *uploadOptions) visit(path string, entry fs.DirEntry, err error) (taken bool, skip error) {
 	hidden := strings.HasPrefix(entry.Name(), ".") && len(entry.Name()) > 1

@@ -88,8 +88,7 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		k := uploadKind(r.worst)
 		return &runError{k.code, r.refusedText(), k.do}
 	case len(r.left) > 0:
-		text := output.Count(len(r.left), "file or folder was", "files or folders were") + " left out"
-		return &runError{codeSome, text, "--reveal names them; --ignore says which ones are expected"}
+		return r.leftOutError()
 	}
 	return r.broken
 }
@@ -352,7 +351,7 @@ func (r *uploadRun) line(text string) error {
 }
 
 // sumLeftOut says what was left out: by name if that is wanted, else how many and why.
-func (r *uploadRun) sumLeftOut() {
+func (r *uploadOptions) sumLeftOut() {
 	counts := map[string]int{}
 	for _, l := range r.left {
 		counts[l.Reason]++
