@@ -12,7 +12,8 @@ import (
 // sizes, pauses their reasons.
 type Event struct {
 	Recording  Recording // zero for a Pause
-	JournalKey Key       // of the recording, if State is set
+	JournalKey Key       // of the recording, as in its Result; zero: it has none yet
+	Position   int       // of the recording, as in its Result
 	State      State     // it came to: claimed, in doubt, or created if it waits for its note; zero for the other events
 	Until      time.Time // in doubt: from then on it can be decided
 	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a few
@@ -28,7 +29,7 @@ type Event struct {
 
 // LogValue lists what may be logged of the event.
 func (e Event) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.Any("progress", e.Progress)}
+	attrs := appendIdentity([]slog.Attr{slog.Any("progress", e.Progress)}, e.JournalKey, e.Position)
 	switch {
 	case e.Result != nil:
 		attrs = append(attrs, slog.Any("result", *e.Result))
@@ -142,6 +143,10 @@ func (r *run) tell(e Event) {
 	if r.uploader.OnEvent == nil {
 		return
 	}
+	e.Position = e.Recording.position
+	if e.Result != nil {
+		e.JournalKey = e.Result.JournalKey
+	}
 	now := time.Now()
 	e.Progress = r.progress.sum(now)
 	r.mu.Lock()
@@ -186,7 +191,7 @@ func (r *run) onProgress(t *task) func(sent, size int64) {
 		if now := time.Now(); now.Sub(told) >= progressPause {
 			told = now
 			select {
-			case r.messages <- message{event: &Event{Recording: t.recording, Sent: sent, Size: size}}:
+			case r.messages <- message{event: &Event{Recording: t.recording, JournalKey: t.own.Key, Sent: sent, Size: size}}:
 			default:
 			}
 		}

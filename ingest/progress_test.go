@@ -73,7 +73,7 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 		ended, doubts, claimed, halfway := 0, 0, 0, false
 		for _, e := range events {
 			assert.Equal(t, 40, e.Progress.Total)
-			assert.Equal(t, e.State != 0, e.JournalKey != ingest.Key{}, "a state is named by the key that its result has")
+			assert.Equal(t, e.Recording.Key != "", e.JournalKey != ingest.Key{}, "every event of a recording has its key")
 			if e.State == ingest.StateInDoubt {
 				doubts++
 				assert.Equal(t, 1, e.Progress.Doubts)

@@ -31,6 +31,8 @@ type Recording struct {
 	File string
 	// Params says what note to create. A BeforeCommit in it is called before the journal is written.
 	Params clinicaldoc.CreateNoteParams
+
+	position int // in its run, from 1 on; 0: it is in none
 }
 
 // Recordings are these, one after the other, as [Uploader.Run] takes them.

@@ -14,11 +14,14 @@ type Result struct {
 	Recording Recording // with the key that was used
 	// JournalKey is what the journal knows it by, for [Uploader.Resolve]; zero: it was refused before.
 	JournalKey Key
-	Status     Status
-	NoteID     int64                     // of the note, if it has one; in doubt when the response named one
-	Note       *clinicaldoc.ProgressNote // created, complete, failed: as the service returned it last; nil if it was not read
-	Stage      clinicaldoc.Stage         // of the note, as far as it is known; zero: it is not
-	Until      time.Time                 // in doubt: from then on it can be said that no note was created
+	// Position is the place of the recording in the run: 1 for the first that was drawn. In a fleet, and if Earlier is set,
+	// it is 0.
+	Position int
+	Status   Status
+	NoteID   int64                     // of the note, if it has one; in doubt when the response named one
+	Note     *clinicaldoc.ProgressNote // created, complete, failed: as the service returned it last; nil if it was not read
+	Stage    clinicaldoc.Stage         // of the note, as far as it is known; zero: it is not
+	Until    time.Time                 // in doubt: from then on it can be said that no note was created
 	// Earlier reports that the recording is not one of this run's: an earlier run left its note in processing. Its Recording
 	// is zero, because the journal does not know it.
 	Earlier bool
@@ -71,12 +74,20 @@ func (s Status) String() string {
 	return fmt.Sprintf("Status(%d)", int(s))
 }
 
+// appendIdentity appends what tells of which recording a line of a log is, as far as it is known.
+func appendIdentity(attrs []slog.Attr, key Key, position int) []slog.Attr {
+	if key != (Key{}) {
+		attrs = append(attrs, slog.String("journal_key", key.String()))
+	}
+	if position > 0 {
+		attrs = append(attrs, slog.Int("position", position))
+	}
+	return attrs
+}
+
 // LogValue lists what may be logged of the result.
 func (r Result) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("status", r.Status.String())}
-	if r.JournalKey != (Key{}) {
-		attrs = append(attrs, slog.String("journal_key", r.JournalKey.String()))
-	}
+	attrs := appendIdentity([]slog.Attr{slog.String("status", r.Status.String())}, r.JournalKey, r.Position)
 	if r.NoteID != 0 {
 		attrs = append(attrs, slog.Int64("note_id", r.NoteID))
 	}

@@ -339,6 +339,7 @@ func (r *run) begin(j job) {
 	if !j.counted {
 		j.counted = true
 		r.progress.seen++
+		j.recording.position = r.progress.seen
 	}
 	r.start(&task{job: j, recording: j.recording, begun: time.Now()}, r.decide)
 }

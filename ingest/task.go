@@ -440,10 +440,12 @@ func (r *run) resultsOf(t *task, result Result) []Result {
 	equals := slices.Clip(t.equals)
 	r.mu.Unlock()
 	result.Recording, result.JournalKey, result.Took = t.recording, t.own.Key, time.Since(t.begun)
+	result.Position = t.recording.position
 	results := []Result{result}
 	for _, recording := range equals {
 		equal := result
 		equal.Recording, equal.Note = recording, nil
+		equal.Position = recording.position
 		if equal.Status == Created {
 			equal.Status = AlreadyThere
 		}

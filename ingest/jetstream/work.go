@@ -285,7 +285,7 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 			look.Stop()
 		}
 		if w.uploader.OnEvent != nil {
-			w.uploader.OnEvent(e)
+			w.uploader.OnEvent(withoutPosition(e))
 		}
 	}
 	for r, failed := range u.Run(ctx, ingest.Recordings(recording)) {
@@ -294,6 +294,7 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 			continue
 		}
 		result, err = r, nil
+		result.Position = 0
 	}
 	if result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err()) {
 		return result, err // the journal does not know the note
@@ -327,6 +328,15 @@ func (w *work) checkUser(owner ingest.Owner, note *clinicaldoc.ProgressNote) err
 	}
 	return fail("the client's user changed: the service created a note for another user than the fleet's. "+
 		"Nothing more is uploaded; use a token of the fleet's user", ingest.ErrOtherUser)
+}
+
+// withoutPosition returns the event of a recording that has no position: each recording of a queue is a run of its own.
+func withoutPosition(e ingest.Event) ingest.Event {
+	e.Position = 0
+	if e.Result != nil {
+		e.Result.Position = 0
+	}
+	return e
 }
 
 // whose recordings they are is asked once, unless the uploader says it.
