@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -488,7 +489,10 @@ func (s *scope) recordsIn(response []byte) []record {
 	if note, _, err := s.decodeNote(0)(response); err == nil {
 		return []record{note.record()}
 	}
-	if id != 0 {
+	switch {
+	case id != 0 && s.op.method == http.MethodDelete: // a confirmation
+		return nil
+	case id != 0:
 		return []record{{note: id}}
 	}
 	page, _, err := decodePage(response, "data", QueryNames{}, 0, (*ProgressNote).fill, (*ProgressNote).id)

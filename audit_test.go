@@ -386,6 +386,10 @@ func auditCalls() map[string]auditCall {
 			body := map[string]string{"analysis": "reviewed"}
 			return b.client.Do(ctx, http.MethodPut, notePath(b.complete), body, nil, opts...)
 		},
+		"Client.Do, a deletion": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+			var out struct{ Message string }
+			return b.client.Do(ctx, http.MethodDelete, notePath(b.doomed), nil, &out, opts...)
+		},
 		"Client.Do, an address": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			var out struct{ URL string }
 			err := b.client.Do(ctx, http.MethodGet, notePath(b.complete)+"/audio-url", nil, &out, opts...)
@@ -930,4 +934,33 @@ func BenchmarkGetWithAndWithoutAudit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// An update whose response was lost, and which the next look shows to be done, is a change, also if the note is in
+// conflict with what the caller expects.
+func TestAudit_LostUpdateInConflict_IsToldAsChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newAuditBox(t)
+		read, err := b.srv.Client().Notes.Get(t.Context(), b.complete)
+		require.NoError(t, err)
+		other := b.srv.Client()
+		b.srv.Inject(clinicaldoctest.RouteUpdateNote, clinicaldoctest.ResetAfterCommit())
+		meddle := clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, a clinicaldoc.Attempt) {
+			if a.Method == http.MethodPut {
+				_, err := other.Notes.Update(t.Context(), b.complete, clinicaldoc.UpdateNoteParams{Transcription: new("changed")})
+				assert.NoError(t, err)
+			}
+		}})
+		b.client = b.srv.Client(clinicaldoc.WithAudit(b.audit), meddle)
+		err = b.do(t, func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+			opts = append(opts, clinicaldoc.IfUnchanged(read))
+			return b.one(b.client.Notes.Update(ctx, b.complete, clinicaldoc.UpdateNoteParams{Analysis: new("reviewed")}, opts...))
+		})
+		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+		require.Len(t, b.trail, 1)
+		assert.True(t, b.trail[0].Changed)
+		assert.False(t, b.trail[0].OutcomeUnknown)
+		assert.Equal(t, clinicaldoc.AccessDisclosed, b.trail[0].Outcome)
+	})
 }

@@ -194,6 +194,7 @@ func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	switch {
 	case errors.Is(err, errAlreadyDone):
 		note = e.done
+		e.wrote = true // as the look before the retry has shown
 	case err != nil:
 		return nil, err
 	}

@@ -196,7 +196,7 @@ type scope struct {
 	zoneless      bool  // a time of the latest note came without a zone
 
 	trail     *trail // nil: nobody is told, or the call that this one is a part of does it
-	wrote     bool   // a request that changes something has succeeded
+	wrote     bool   // it is certain that the call has changed something
 	requestID string // of the latest response, if there is a trail
 	patient   int64  // of the note to create
 

@@ -66,6 +66,9 @@ type call struct {
 
 	limits, limitedWrites int // requests that a limit refused
 
+	trail []clinicaldoc.Access // what the audit function was told
+	got   map[audited]bool     // what the program got
+
 	over   bool
 	denied bool // the SDK said that nothing was done
 }
@@ -281,7 +284,7 @@ func (c *call) misplaced() (first bool) {
 // begin makes a call of the program's.
 func (p *program) begin(op string) *call {
 	p.world.count("calls "+op, 1)
-	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}, notBefore: map[bool]time.Time{}, fault: -1}
+	return &call{program: p, step: p.step, op: op, token: p.token, began: time.Now(), texts: map[int64]texts{}, notBefore: map[bool]time.Time{}, got: map[audited]bool{}, fault: -1}
 }
 
 // latestFault is the one that the call's latest request met; -1: none, or it asks for several things at once.

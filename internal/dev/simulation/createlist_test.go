@@ -997,8 +997,8 @@ var createFaults = []defect{
 	// CreateOnce.
 	{
 		name: "CreateOnce sends after an undecided search", file: "notes.go",
-		old:  "mayCreateAgain := errors.Is(err, ErrNotCreated) &&",
-		with: "mayCreateAgain := err != nil &&",
+		old:  "isAbsent := errors.Is(err, ErrNotCreated) &&",
+		with: "isAbsent := err != nil &&",
 		held: ". TestCreateOnce_CreatesAgain",
 	},
 	{

@@ -18,6 +18,7 @@ func (p *program) get(ctx context.Context, id int64) (*clinicaldoc.ProgressNote,
 	ctx, cancel := c.context(ctx)
 	defer cancel()
 	note, err := p.client.Notes.Get(ctx, id)
+	c.gets(note)
 	c.end(err)
 	return note, err
 }
@@ -49,7 +50,8 @@ func (p *program) update(ctx context.Context, d *draws, id int64) {
 func (p *program) write(ctx context.Context, c *call, text string, opts ...clinicaldoc.CallOption) {
 	ctx, cancel := c.context(ctx)
 	defer cancel()
-	_, err := p.client.Notes.Update(ctx, c.note, clinicaldoc.UpdateNoteParams{Analysis: &text}, opts...)
+	note, err := p.client.Notes.Update(ctx, c.note, clinicaldoc.UpdateNoteParams{Analysis: &text}, opts...)
+	c.gets(note)
 	c.end(err)
 	f := p.world.service.fact(c.note)
 	p.world.service.mu.Lock()
@@ -66,6 +68,9 @@ func (p *program) review(ctx context.Context, d *draws) {
 	within, cancel := c.context(ctx)
 	page, err := p.client.Notes.List(within, clinicaldoc.ListNotesParams{PerPage: 10, Sort: clinicaldoc.SortLatest})
 	cancel()
+	for i := 0; err == nil && i < len(page.Items); i++ {
+		c.gets(&page.Items[i])
+	}
 	c.end(err)
 	if err != nil {
 		return
@@ -111,7 +116,8 @@ func (p *program) sign(ctx context.Context, d *draws, id int64) {
 	}
 	ctx, cancel := c.context(ctx)
 	defer cancel()
-	_, err := p.client.Notes.Sign(ctx, id, opts...)
+	note, err := p.client.Notes.Sign(ctx, id, opts...)
+	c.gets(note)
 	c.end(err)
 	if err == nil {
 		p.checkSigned(c)

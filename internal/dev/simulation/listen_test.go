@@ -141,6 +141,7 @@ func (p *program) listen(ctx context.Context, d *draws, id int64) {
 	stream, err := p.client.Notes.OpenAudio(ctx, id)
 	l.judge(err, 0, 0)
 	if err == nil {
+		c.getsRecording(id)
 		l.read(ctx, d, stream)
 		_ = stream.Close()
 		p.world.count("reached: a recording was listened to", 1)

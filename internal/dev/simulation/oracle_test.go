@@ -90,6 +90,7 @@ func (c *call) finish() {
 func (c *call) end(err error) {
 	w, p := c.program.world, c.program
 	c.checkBounds()
+	c.checkTrail(err)
 	c.finish()
 	if err == nil {
 		w.say(p.name, "   %s: done", c.op)

@@ -94,6 +94,7 @@ func (p *program) newClient() *clinicaldoc.Client {
 				}
 			},
 		}),
+		clinicaldoc.WithAudit(audit),
 		clinicaldoc.WithAssumptions(p.assumptions()), clinicaldoc.WithQueryNames(p.queryNames()))
 	if err != nil {
 		panic(err)
@@ -381,6 +382,7 @@ func (p *program) create(ctx context.Context, r *recording) bool {
 		p.world.say(p.name, "   create: %s", err)
 		note, err = mixed.Current, nil // it was created, and a person has to look
 	}
+	c.gets(note)
 	c.end(err)
 	r.lost, r.call = nil, c
 	if err == nil {
@@ -467,6 +469,7 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 	var undecided *clinicaldoc.OutcomeUnknownError
 	switch {
 	case err == nil:
+		c.gets(note)
 		c.end(nil)
 		p.told(c, r, note)
 		p.decided("found", since)

@@ -30,6 +30,7 @@ func (p *program) wait(ctx context.Context, d *draws, id int64, fresh bool) {
 	}
 	c.pause = waitInterval
 	note, err := p.client.Notes.Wait(ctx, id, clinicaldoc.WaitParams{})
+	c.gets(note)
 	c.end(err)
 	if err == nil {
 		p.checkWaited(c, note)
@@ -71,6 +72,7 @@ func (p *program) waitAll(ctx context.Context) {
 	yielded := map[int64]int{}
 	for note, err := range p.client.Notes.WaitAll(ctx, ids, clinicaldoc.WaitParams{}) {
 		var failed *clinicaldoc.WaitError
+		c.gets(note)
 		switch {
 		case err == nil:
 			yielded[note.ID]++
@@ -134,6 +136,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 			c.end(err)
 			return false
 		}
+		c.gets(note)
 		if seen[note.ID] {
 			p.world.violate("list", "note %d is yielded twice", note.ID)
 		}
@@ -211,6 +214,9 @@ func (p *program) download(ctx context.Context, id int64) {
 	defer cancel()
 	var recording bytes.Buffer
 	_, err := p.client.Notes.DownloadAudio(ctx, id, &recording, clinicaldoc.DownloadParams{IgnoreSize: p.world.design.sizes == reencoded})
+	if recording.Len() > 0 {
+		c.getsRecording(id)
+	}
 	c.end(err)
 	f := p.world.service.fact(id)
 	sum := sha256.Sum256(recording.Bytes())

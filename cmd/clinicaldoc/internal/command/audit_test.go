@@ -17,7 +17,8 @@ func TestAuditTrail_FileFails_WithholdsTheNote(t *testing.T) {
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	id := srv.AddNote(clinicaldoctest.Note{})
-	trail, err := openAuditTrail(filepath.Join(t.TempDir(), "trail.jsonl"))
+	path := filepath.Join(t.TempDir(), "trail.jsonl")
+	trail, err := openAuditTrail(path)
 	require.NoError(t, err)
 	require.NoError(t, trail.file.Close())
 	note, err := srv.Client(trail.option(srv.URL)).Notes.Get(t.Context(), id)
@@ -25,4 +26,11 @@ func TestAuditTrail_FileFails_WithholdsTheNote(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrNotAudited)
 	assert.Equal(t, codeRefused, exitCode(t.Context(), err))
 	assert.Contains(t, kindOf(err).do, "--audit")
+
+	// do: make room for the file of --audit, and run it again unless a change was made
+	trail, err = openAuditTrail(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, trail.file.Close()) })
+	_, err = srv.Client(trail.option(srv.URL)).Notes.Get(t.Context(), id)
+	require.NoError(t, err)
 }
