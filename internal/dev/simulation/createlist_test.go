@@ -1003,8 +1003,8 @@ var createFaults = []defect{
 	},
 	{
 		name: "CreateOnce sends a stream twice", file: "notes.go",
-		old:  "errors.Is(err, ErrNotCreated) && params.Audio.canBeSentAgain()",
-		with: "errors.Is(err, ErrNotCreated)",
+		old:  "mayCreateAgain := isAbsent && params.Audio.canBeSentAgain()",
+		with: "mayCreateAgain := isAbsent",
 		held: ". TestCreateOnce_CreatesAgain",
 	},
 	{
@@ -1015,7 +1015,7 @@ var createFaults = []defect{
 	},
 	{
 		name: "CreateOnce searches after every error", file: "notes.go",
-		old:  "if !unknown {",
+		old:  "if !unknown || errors.Is(err, ErrNotAudited) {",
 		with: "if !unknown && err == nil {",
 		held: ". TestCreateOnce_OtherErrors",
 	},
