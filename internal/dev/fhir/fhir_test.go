@@ -143,6 +143,31 @@ func TestExample_PrintsR4(t *testing.T) {
 	}
 }
 
+// The recipe in docs/recipes.md makes an AuditEvent of each access.
+func TestRecipe_MakesR4AuditEvents(t *testing.T) {
+	t.Parallel()
+	validate := validator(t)
+	path := filepath.Join(t.TempDir(), "events.json")
+	variables := []string{"GOWORK=off", "CLINICALDOC_AUDIT_EVENTS=" + path}
+	output(t, "../recipes", nil, variables, "go", "test", "-count=1", "-run", "^TestAuditEvents_DescribeEachAccess$", ".")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var events []object
+	require.NoError(t, json.Unmarshal(text, &events))
+	require.Len(t, events, 6)
+	for i, found := range validate(events...) {
+		assert.Empty(t, found, "%d: %v", i, events[i])
+	}
+
+	// The check would notice a wrong code.
+	at(t, events[0], "subtype", 0)["code"] = "look"
+	events[1]["action"] = "X"
+	at(t, events[2], "entity", 0, "role")["code"] = "99"
+	for _, found := range validate(events[:3]...) {
+		assert.Len(t, found, 1)
+	}
+}
+
 // provenanceOf returns a Provenance with a role of its agent and a role of its entity. Some codes stand below others:
 // legal below verifier, and all roles of an entity but one below derivation.
 func provenanceOf(t *testing.T, agent, entity string) object {

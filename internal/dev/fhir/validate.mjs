@@ -16,6 +16,11 @@ const sets = new Map(readJson("fhir/r4/valuesets.json").entry.map(({ resource })
 const recommended = {
   DocumentReference: { type: "http://hl7.org/fhir/ValueSet/c80-doc-typecodes" },
   Provenance: { "agent.type": "http://hl7.org/fhir/ValueSet/provenance-agent-type" },
+  AuditEvent: {
+    type: "http://hl7.org/fhir/ValueSet/audit-event-type",
+    subtype: "http://hl7.org/fhir/ValueSet/audit-event-sub-type",
+    "entity.role": "http://hl7.org/fhir/ValueSet/object-role",
+  },
 };
 
 // Codes of a system form a tree: "source" stands below "derivation".
@@ -90,7 +95,8 @@ function structure(resource) {
 function recommendedCodes({ resourceType, ...members }) {
   const found = [];
   for (const [path, set] of Object.entries(recommended[resourceType] ?? {})) {
-    for (const { system, code } of valuesAt(members, `${path}.coding`)) {
+    const codings = valuesAt(members, path).flatMap((value) => value.coding ?? [value]);
+    for (const { system, code } of codings) {
       if (!hasCode(set, code, (known) => known === system)) {
         found.push(`No code of ${set} (${resourceType}.${path})`);
       }

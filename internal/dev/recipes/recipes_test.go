@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -180,4 +181,104 @@ func TestTheSumIsOfWhatWasWritten(t *testing.T) {
 	want := sha256.Sum256(recording)
 	assert.Equal(t, hex.EncodeToString(want[:]), sum)
 	assert.Equal(t, fmt.Sprintf("%x", want), fmt.Sprintf("%x", sha256.Sum256(file.Bytes())))
+}
+
+// auditEventsFile names the file that the events of TestAuditEvents_DescribeEachAccess are written to, for the check against R4.
+const auditEventsFile = "CLINICALDOC_AUDIT_EVENTS"
+
+func TestAuditEvents_DescribeEachAccess(t *testing.T) {
+	t.Parallel()
+	srv := inBox(t)
+	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Synthetic visit"})
+	var events []json.RawMessage
+	store := func(_ context.Context, event []byte) error {
+		events = append(events, event)
+		return nil
+	}
+	client := srv.Client(clinicaldoc.WithAudit(auditEvents(srv.URL, store)))
+	ctx := context.WithValue(t.Context(), userKey{}, "Practitioner/5")
+	_, err := client.Notes.List(ctx, clinicaldoc.ListNotesParams{})
+	require.NoError(t, err)
+	_, err = client.Notes.Get(t.Context(), id)
+	require.NoError(t, err)
+	_, err = client.Notes.AudioURL(ctx, id)
+	require.NoError(t, err)
+	_, err = client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: new("reviewed")})
+	require.NoError(t, err)
+	_, err = client.Notes.Delete(ctx, id)
+	require.NoError(t, err)
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+	params := clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte("RIFF synthetic"))}
+	_, err = client.Notes.Create(ctx, params)
+	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+
+	var actions []any
+	for _, event := range events {
+		var decoded object
+		require.NoError(t, json.Unmarshal(event, &decoded))
+		actions = append(actions, decoded["action"])
+	}
+	assert.Equal(t, []any{"E", "R", "R", "U", "D", "C"}, actions)
+	if path := os.Getenv(auditEventsFile); path != "" {
+		text, err := json.Marshal(events)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+	}
+}
+
+func TestAuditFile_RotatesAndLosesNoLine(t *testing.T) {
+	t.Parallel()
+	srv := inBox(t)
+	for range 40 {
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7})
+	}
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	trail := &auditFile{path: path, most: 2000, user: func(context.Context) string { return "clinician 5" }}
+	client := srv.Client(clinicaldoc.WithAudit(trail.audit))
+	var workers sync.WaitGroup
+	for range 3 {
+		workers.Go(func() {
+			notes, err := clinicaldoc.Collect(client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PerPage: 10}))
+			assert.NoError(t, err)
+			assert.Len(t, notes, 40)
+		})
+	}
+	workers.Wait()
+	require.NoError(t, trail.file.Close())
+	files, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	assert.Greater(t, len(files), 5)
+	count := map[int64]int{}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, info.Size(), int64(2000))
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			var decoded auditLine
+			require.NoError(t, json.Unmarshal([]byte(line), &decoded))
+			assert.Equal(t, "clinician 5", decoded.User)
+			assert.EqualValues(t, 7, decoded.PatientID)
+			count[decoded.NoteID]++
+		}
+	}
+	assert.Len(t, count, 40)
+	for note, lines := range count {
+		assert.Equal(t, 3, lines, note)
+	}
+}
+
+// A disk that takes no line gives out no note.
+func TestAuditFile_CannotBeWritten_WithholdsTheNote(t *testing.T) {
+	t.Parallel()
+	srv := inBox(t)
+	id := srv.AddNote(clinicaldoctest.Note{})
+	missing := filepath.Join(t.TempDir(), "missing", "audit.jsonl")
+	trail := &auditFile{path: missing, most: 2000, user: func(context.Context) string { return "" }}
+	note, err := srv.Client(clinicaldoc.WithAudit(trail.audit)).Notes.Get(t.Context(), id)
+	assert.Nil(t, note)
+	require.ErrorIs(t, err, clinicaldoc.ErrNotAudited)
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
