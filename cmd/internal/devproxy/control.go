@@ -77,6 +77,7 @@ func (in *inspector) handler() http.Handler {
 		in.events.serve(w, r, in.controls.look)
 	})
 	mux.HandleFunc("GET "+pagePath+"state", func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, in.controls.state()) })
+	mux.HandleFunc("GET "+pagePath+"docs/{name}", serveDocs)
 	in.handleRequests(mux)
 	for route, change := range in.controls.routes() {
 		method, path, _ := strings.Cut(route, " ")

@@ -100,8 +100,8 @@ func withoutSecrets(header http.Header) http.Header {
 	return kept
 }
 
-// open says what a page shows of a request that was kept as it was.
-func (rec *record) open(r *request, names clinicaldoctest.QueryNames) detail {
+// open returns what a page shows of a request that was kept as it was. What the SDK makes of it has values only of the box.
+func (rec *record) open(r *request, names clinicaldoctest.QueryNames, ofBox bool) detail {
 	content, _ := rec.requestBody.bytes()
 	d := detail{
 		RequestID:     rec.responseHeader.Get("X-Request-Id"),
@@ -110,7 +110,7 @@ func (rec *record) open(r *request, names clinicaldoctest.QueryNames) detail {
 		Parts: partsOf(rec.requestHeader, content), Curl: rec.curl(r.ID), Go: callOf(r.Route, rec, names).text(r.Route),
 	}
 	if !r.Pending {
-		d.Verdict = think(r, names)
+		d.Verdict = think(r, names, ofBox)
 	}
 	return d
 }

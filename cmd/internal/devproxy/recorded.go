@@ -27,7 +27,7 @@ func (in *inspector) handleRequests(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+pagePath+"requests/{id}", in.one(func(w http.ResponseWriter, _ *http.Request, kept *request) {
 		opened := kept.detail
 		if kept.record != nil {
-			opened = kept.record.open(kept, in.controls.names())
+			opened = kept.record.open(kept, in.controls.names(), !in.traffic.upstream())
 		}
 		respond(w, http.StatusOK, struct {
 			*request

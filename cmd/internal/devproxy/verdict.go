@@ -20,40 +20,80 @@ import (
 type verdict struct {
 	Type      string   `json:"type"`
 	Text      string   `json:"text"`
-	Matches   []string `json:"matches,omitempty"` // the errors that errors.Is finds
+	Matches   []string `json:"matches,omitempty"`  // the errors that errors.Is finds
+	Happened  string   `json:"happened,omitempty"` // in the words of docs/errors.md
+	Do        string   `json:"do,omitempty"`
 	Retryable bool     `json:"retryable"`
 	Failed    bool     `json:"failed"`
-	Docs      string   `json:"docs,omitempty"` // the page that tells more
+	Docs      string   `json:"docs,omitempty"` // the page that says more
 }
 
-// think asks the SDK itself: a client gets the recorded response from a transport that knows no other.
-func think(r *request, names clinicaldoctest.QueryNames) *verdict {
-	rec := r.record
-	content, whole := rec.responseBody.bytes()
-	if !whole {
+const maxVerdict = 64 << 10 // bytes of a result are shown
+
+// think asks the SDK itself: a client gets the recorded response from a transport that knows no other. A result shows its
+// values if asked for, and otherwise what a log shows.
+func think(r *request, names clinicaldoctest.QueryNames, values bool) *verdict {
+	if _, whole := r.record.responseBody.bytes(); !whole {
 		return nil
 	}
-	player := &player{status: r.Status, header: rec.responseHeader, content: content, cut: rec.announced >= 0 && int64(len(content)) < rec.announced}
-	if r.Route == clinicaldoctest.RouteAudio {
-		player.first = `{"url":"http://127.0.0.1/recording"}`
-	}
-	client, err := clinicaldoc.NewClient("http://127.0.0.1", "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: player}),
-		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}), clinicaldoc.WithQueryNames(clinicaldoc.QueryNames(names)))
+	client, err := replayClient(r, names)
 	if err != nil {
 		return &verdict{Type: fmt.Sprintf("%T", err), Text: err.Error(), Failed: true}
 	}
-	value, err := callOf(r.Route, rec, names).make(r.Route, client)
-	if err == nil {
-		return &verdict{Type: fmt.Sprintf("%T", value), Text: fmt.Sprintf("%v", value)}
+	value, err := callOf(r.Route, r.record, names).make(r.Route, client)
+	if err != nil {
+		return failure(err)
 	}
-	v := &verdict{Type: exportedType(err), Text: err.Error(), Retryable: clinicaldoc.Retryable(err), Failed: true, Docs: "docs/errors.md"}
+	return &verdict{Type: fmt.Sprintf("%T", value), Text: resultText(value, values)}
+}
+
+// replayClient returns a client that gets the recorded response.
+func replayClient(r *request, names clinicaldoctest.QueryNames) (*clinicaldoc.Client, error) {
+	rec := r.record
+	content, _ := rec.responseBody.bytes()
+	cut := rec.announced >= 0 && int64(len(content)) < rec.announced
+	player := &player{status: r.Status, header: rec.responseHeader, content: content, cut: cut}
+	if r.Route == clinicaldoctest.RouteAudio {
+		player.first = `{"url":"http://127.0.0.1/recording"}`
+	}
+	return clinicaldoc.NewClient("http://127.0.0.1", "synthetic",
+		clinicaldoc.WithHTTPClient(&http.Client{Transport: player}),
+		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}),
+		clinicaldoc.WithQueryNames(clinicaldoc.QueryNames(names)))
+}
+
+// failure says what an error is, in the words of its text and of the errors page.
+func failure(err error) *verdict {
+	v := &verdict{
+		Type: exportedType(err), Text: err.Error(), Retryable: clinicaldoc.Retryable(err), Failed: true,
+		Docs: "docs/errors.md#which-errors-there-are",
+	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
 			v.Matches = append(v.Matches, s.name)
 			v.Docs = s.docs
+			v.Happened, v.Do = advice(s.name)
 		}
 	}
+	if _, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok {
+		v.Happened, v.Do = advice("*OutcomeUnknownError")
+	}
 	return v
+}
+
+// resultText shows a result with its values as JSON, or as a log shows it.
+func resultText(value any, values bool) string {
+	if _, isText := value.(string); isText || !values {
+		return fmt.Sprintf("%v", value)
+	}
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Sprintf("%v", value)
+	}
+	if len(text) > maxVerdict {
+		return strings.ToValidUTF8(string(text[:maxVerdict]), "") + "\n(more is in the response below)"
+	}
+	return string(text)
 }
 
 // exportedType is the outermost type of an error that a program can name.

@@ -146,7 +146,7 @@ func TestARequestIsSeenAsItWas(t *testing.T) {
 	page.click("#row-2")
 	page.wait(detail + `.textContent.includes("ErrValidation") && ` + detail + `.textContent.includes("docs/errors.md#what-the-service-said")`)
 	page.wait(detail + `.querySelector(".body pre").textContent === '{\n  "name": "Visit",\n  "id": 12345678901234567890\n}'`)
-	page.click(".viewer .bar button")
+	page.click(".viewer .states button:last-child")
 	page.wait(detail + `.querySelector(".body pre").textContent === '{"name":"Visit","id":12345678901234567890}'`)
 	page.wait(detail + `.textContent.includes("The file field is required.")`)
 	assert.NotContains(t, eval[string](page, "document.documentElement.outerHTML"), box.token)
@@ -199,7 +199,7 @@ func TestRequestsAreFound(t *testing.T) {
 	page.shows("#5 200")
 	page.wait(detail + `.textContent.includes("A needle in a haystack")`)
 	page.visit(box.inspector() + "#id=3")
-	page.wait(detail + `.querySelector("[aria-current=true]")?.textContent === "2: 200" && ` + detail + `.textContent.includes("all 2 attempts")`)
+	page.wait(detail + `.querySelector("[aria-current=true]")?.textContent.startsWith("Attempt 2200") && ` + detail + `.textContent.includes("One call, 2 attempts")`)
 	page.visit(box.inspector())
 	page.shows(everything)
 	page.click("#clear")
@@ -352,7 +352,7 @@ func TestAFaultSetByAClickIsRetried(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, note.ID)
 	page.shows("#2 200, #1 503")
-	assert.Contains(t, eval[string](page, `document.getElementById("row-2").textContent`), "attempt 2")
+	assert.Contains(t, eval[string](page, `document.getElementById("row-2").textContent`), "attempt 2 of 2")
 	page.wait(`document.querySelectorAll("#faults li").length === 0`) // it has struck
 
 	page.click("#clock [data-advance='24h']")
@@ -375,6 +375,18 @@ func TestAFaultSetByAClickIsRetried(t *testing.T) {
 	page.wait(`document.getElementById("request-count").textContent === "0"`)
 }
 
+// cutOff names the buttons of which a part is hidden at the side.
+const cutOff = `[...document.querySelectorAll("button, .button, select")].filter((e) => e.checkVisibility() && (() => {
+	const own = e.getBoundingClientRect();
+	const around = e.closest("aside, #detail, header, dialog, #list").getBoundingClientRect();
+	return own.right > Math.min(innerWidth, around.right) + 1 || own.left < around.left - 1 || e.scrollWidth > e.clientWidth + 1;
+})()).map((e) => e.id || e.textContent).join()`
+
+// labelOf is the label that can be seen in a row.
+func labelOf(id int) string {
+	return fmt.Sprintf(`((e) => e?.checkVisibility() && e.clientWidth > 60 ? e.textContent : "")(document.querySelector("#row-%d .tag"))`, id)
+}
+
 // Every state is usable on a desk, on a small screen and on a phone, in light and in dark.
 func TestEverySize(t *testing.T) {
 	t.Parallel()
@@ -391,7 +403,7 @@ func TestEverySize(t *testing.T) {
 	for _, size := range []struct {
 		name          string
 		width, height int64
-	}{{"desk", 1400, 900}, {"small", 800, 600}, {"phone", 390, 844}} {
+	}{{"desk", 1400, 900}, {"small", 768, 1024}, {"phone", 390, 844}} {
 		page.do(chromedp.EmulateViewport(size.width, size.height))
 		for _, scheme := range []string{"light", "dark"} {
 			page.scheme(scheme)
@@ -423,10 +435,74 @@ func TestEverySize(t *testing.T) {
 				page.wait(`document.getElementById("request-count").textContent !== "0"`)
 				assert.LessOrEqual(t, eval[int64](page, "document.documentElement.scrollWidth"), size.width, "nothing hangs over the edge: %s %s", size.name, state)
 				assert.LessOrEqual(t, eval[int64](page, "document.documentElement.scrollHeight"), size.height, "the page itself does not scroll: %s %s", size.name, state)
+				assert.Empty(t, eval[string](page, cutOff), "no button is cut off: %s %s", size.name, state)
+				if state == "list" {
+					assert.Equal(t, "attempt 2 of 2", eval[string](page, labelOf(4)), "labels stay: %s", size.name)
+				}
 				page.picture(size.name + "-" + state + "-" + scheme)
 			}
 		}
 	}
+}
+
+// The attempts of a call stand together, in their order and on its time line, also when another call came in between.
+func TestInspector_GroupsAttemptsOfACallOnATimeLine(t *testing.T) {
+	t.Parallel()
+	box := start(t, "-seed", "3", "-fault", "GET /v1/progress-notes/{id}:status=503:2")
+	page := box.open()
+	ask := func(id int) int { return box.send(http.MethodGet, fmt.Sprint("/v1/progress-notes/", id), "", nil) }
+	require.Equal(t, http.StatusServiceUnavailable, ask(1))
+	require.Equal(t, http.StatusOK, box.send(http.MethodGet, "/user", "", nil))
+	require.Equal(t, http.StatusServiceUnavailable, ask(1))
+	require.Equal(t, http.StatusOK, ask(1))
+	page.wait(`document.getElementById("request-count").textContent === "4"`)
+	top := `.sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)`
+	page.wait(rows + top + `.map(e => e.dataset.id).join() === "2,1,3,4"`)
+	assert.Equal(t, "|attempt 1 of 3|attempt 2 of 3|attempt 3 of 3", eval[string](page,
+		rows+top+`.map(e => e.querySelector(".tag").textContent.split(" · ")[0]).join("|")`))
+	assert.Equal(t, "false,true,true,true", eval[string](page, rows+top+`.map(e => !e.querySelector(".line").hidden).join()`))
+	page.opens(3)
+	lefts := eval[[]float64](page, `[...document.querySelectorAll("#detail .call i")].map(e => e.getBoundingClientRect().left)`)
+	require.Len(t, lefts, 3)
+	assert.IsNonDecreasing(t, lefts)
+	assert.Less(t, lefts[0], lefts[2])
+	page.keys("j")
+	page.wait(detail + `.querySelector(".number")?.textContent === "#4"`)
+}
+
+func TestInspector_BodyIsShownPrettyOrRaw(t *testing.T) {
+	t.Parallel()
+	box := start(t)
+	page := box.open()
+	require.Equal(t, http.StatusOK, box.send(http.MethodGet, "/user", "", nil))
+	page.shows("#1 200")
+	page.opens(1)
+	pressed := `[...document.querySelectorAll("#detail .states button")].map(e => e.textContent + " " + e.getAttribute("aria-pressed")).join()`
+	page.wait(pressed + ` === "Pretty true,Raw false"`)
+	page.wait(detail + `.querySelector(".body pre").textContent.startsWith("{\n  ")`)
+	page.click("#detail .states button:last-child")
+	page.wait(pressed + ` === "Pretty false,Raw true"`)
+	page.wait(detail + `.querySelector(".body pre").textContent.startsWith('{"')`)
+	page.click("#detail .states button:last-child")
+	assert.Equal(t, "Pretty false,Raw true", eval[string](page, pressed), "it is a state, not a switch")
+}
+
+func TestInspector_SaysWhatTheSDKMakesOfAnError(t *testing.T) {
+	t.Parallel()
+	box := start(t)
+	page := box.open()
+	require.Equal(t, http.StatusNotFound, box.send(http.MethodGet, "/v1/progress-notes/99", "", nil))
+	page.shows("#1 404")
+	page.opens(1)
+	said := eval[string](page, `document.querySelector("#detail .verdict").innerText`)
+	for _, want := range []string{"does not exist (404)", "drop the id", "ErrNotFound"} {
+		assert.Contains(t, said, want)
+	}
+	link := eval[string](page, `document.querySelector("#detail .verdict a").href`)
+	assert.Contains(t, link, "/_/docs/errors.md#")
+	page.do(chromedp.Navigate(link))
+	page.wait(`document.body.innerText.startsWith("# Errors")`)
+	page.wait(`document.querySelector(":target").textContent.startsWith("## ")`)
 }
 
 // A page that can be used with a mouse alone keeps people out.

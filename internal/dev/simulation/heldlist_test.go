@@ -467,6 +467,21 @@ var held = []defect{
 		old: "row.Problem = answerTo(ctx, err).advice", with: "",
 		held: "examples/webbackend TestQueue_PatientThatCannotBeReadSaysSo",
 	},
+	{
+		name: "the inspector withholds values of the box", file: "cmd/internal/devproxy/verdict.go",
+		old: "Text: resultText(value, values)", with: "Text: resultText(value, false)",
+		held: "cmd/internal/devproxy TestVerdict_OfTheBoxShowsValues",
+	},
+	{
+		name: "the inspector shows values of a real service", file: "cmd/internal/devproxy/verdict.go",
+		old: "Text: resultText(value, values)", with: "Text: resultText(value, true)",
+		held: "cmd/internal/devproxy TestVerdict_OfARealServiceShowsNoValues",
+	},
+	{
+		name: "an unknown create is explained as an edit", file: "cmd/internal/devproxy/verdict.go",
+		old: "advice(\"*OutcomeUnknownError\")", with: "advice(\"ErrOutcomeUnknown\")",
+		held: "cmd/internal/devproxy TestVerdict_UnknownCreate_IsExplainedAsACreate",
+	},
 
 	// Records: nothing that a service sends is lost, and nothing is compared halfway.
 	{

@@ -1,6 +1,6 @@
 // One request: what was sent, what was answered, what the SDK makes of it, and the same again.
 
-import { $, make, ask, bytes, clock, copyText, page, pathOf, say, span, statusOf } from "./page.js";
+import { $, make, ask, bytes, clock, copyText, duration, page, pathOf, say, statusOf } from "./page.js";
 import * as list from "./list.js";
 
 const first = 256 * 1024; // of a body are fetched at once
@@ -59,6 +59,7 @@ function show(r) {
         make("button", { type: "button", onclick: (event) => copyText(r.curl, event.target) }, "Copy as curl"),
         make("button", { type: "button", onclick: (event) => copyText(r.go, event.target) }, "Copy as Go"))),
     make("dl", { class: "facts" }, ...facts(r)),
+    ...timeLine(r),
     ...verdict(r.verdict),
     ...departures(r.findings),
     part("Request", r, "request"),
@@ -71,10 +72,9 @@ function show(r) {
 function facts(r) {
   const known = list.get(r.id) ?? r;
   const earlier = list.before(known);
-  const tries = list.attempts(known);
   const lines = [
-    ["Time", `${clock(r.at)}${earlier ? `, ${span(r.at - earlier.at)} after #${earlier.id}` : ""}`],
-    ["Took", r.pending ? "not answered yet" : `${span(r.ms)}, ${bytes(r.received)} sent, ${bytes(r.sent)} answered`],
+    ["Time", `${clock(r.at)}${earlier ? `, ${duration(r.at - earlier.at)} after #${earlier.id}` : ""}`],
+    ["Took", r.pending ? "not answered yet" : `${duration(r.ms)}, ${bytes(r.received)} sent, ${bytes(r.sent)} answered`],
     ["Route", r.route || "none of the service's"],
     r.request_id && ["Request id", r.request_id],
     ["Connection", [r.proto, r.conn].filter(Boolean).join(", ")],
@@ -82,17 +82,28 @@ function facts(r) {
     r.note && ["Note", make("a", { href: "#", onclick: link(() => list.findText(`note:${r.note}`)) }, `note ${r.note}`)],
     r.replays && ["Sent again", make("a", { href: `#id=${r.replays}` }, `as #${r.replays} was`)],
     r.loaded && ["Loaded", "from a file: it was sent elsewhere"],
-    tries.length > 1 && ["One call", attemptsOf(r, tries)],
   ];
   return lines.filter(Boolean).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
 }
 
-const maxAttempts = 20; // of a call are listed; the filter shows all
+const maxAttempts = 20; // of a call are drawn; the filter shows all
 
-function attemptsOf(r, tries) {
-  const near = tries.slice(-maxAttempts);
-  const links = near.flatMap((one) => [make("a", { href: `#id=${one.id}`, "aria-current": one.id === r.id && "true" }, `${one.attempt}: ${statusOf(one)[0]}`), " "]);
-  return make("span", {}, ...links, make("a", { href: "#", onclick: link(() => list.findText(`call:${r.call}`)) }, `all ${tries.length} attempts`));
+// timeLine shows the attempts of a call, each where it lies in the call's time.
+function timeLine(r) {
+  const tries = list.attempts(list.get(r.id) ?? r);
+  if (tries.length < 2) return [];
+  const lines = tries.slice(-maxAttempts).map((one) => {
+    const [status, kind] = statusOf(one);
+    const span = list.spanOf(one);
+    const bar = make("i");
+    list.drawBar(bar, span, kind);
+    const took = one.pending ? "not answered yet" : `took ${duration(one.ms)}`;
+    return make("li", { "aria-current": one.id === r.id && "true" },
+      make("a", { href: `#id=${one.id}` }, `Attempt ${one.attempt}`), make("span", { class: `status ${kind}` }, status),
+      make("span", { class: "line" }, bar), make("span", { class: "hint" }, span.after ? `after ${duration(span.after)}, ${took}` : took));
+  });
+  const all = make("a", { href: "#", onclick: link(() => list.findText(`call:${r.call}`)) }, "Show only this call");
+  return [make("section", { class: "call" }, make("h3", {}, `One call, ${tries.length} attempts`), make("ol", {}, ...lines), all)];
 }
 
 const link = (act) => (event) => {
@@ -106,7 +117,9 @@ function verdict(v) {
   return [make("section", { class: v.failed ? "verdict bad" : "verdict" }, make("h3", {}, title),
     make("p", {}, make("code", {}, v.type), ...(v.matches || []).flatMap((name) => [" ", make("code", { class: "chip" }, name)]),
       v.failed && make("span", { class: "chip" }, v.retryable ? "may be tried again" : "not to be tried again")),
-    make("p", { class: "text" }, v.text), v.docs && make("p", { class: "hint" }, "More in ", make("code", {}, v.docs)))];
+    v.happened && make("dl", { class: "facts" }, make("dt", {}, "What happened"), make("dd", {}, v.happened), make("dt", {}, "What to do"), make("dd", {}, v.do)),
+    v.failed ? make("p", { class: "text" }, v.text) : make("pre", { class: "text" }, v.text),
+    v.docs && make("p", { class: "hint" }, "More in ", make("a", { href: v.docs, target: "_blank", rel: "noopener" }, v.docs)))];
 }
 
 function departures(findings) {
@@ -161,16 +174,16 @@ function viewer(r, side, body) {
     return box;
   }
   const text = { start: "", decoder: new TextDecoder(), at: 0, total: Infinity };
-  const pretty = make("button", { type: "button", "aria-pressed": "true" }, "Pretty");
-  pretty.addEventListener("click", () => {
-    pretty.setAttribute("aria-pressed", String(pretty.getAttribute("aria-pressed") !== "true"));
-    drawStart();
-  });
   const isJSON = /json/i.test(body.type);
-  if (isJSON) box.firstChild.append(pretty);
+  let pretty = isJSON;
+  const states = [["Pretty", true], ["Raw", false]].map(([name, value]) => make("button", { type: "button", "aria-pressed": String(pretty === value), onclick: (event) => {
+    pretty = value;
+    for (const one of states) one.setAttribute("aria-pressed", String(one === event.target));
+    drawStart();
+  } }, name));
+  if (isJSON) box.firstChild.append(make("span", { class: "states", role: "group", "aria-label": "How the body is shown" }, ...states));
   const drawStart = () => {
-    const wanted = isJSON && pretty.getAttribute("aria-pressed") === "true";
-    output.replaceChildren(...drawText(wanted ? indent(text.start) : text.start, isJSON));
+    output.replaceChildren(...drawText(pretty ? indent(text.start) : text.start, isJSON));
     if (text.at < text.total) output.append(next());
   };
   const next = () => make("button", { type: "button", class: "more", onclick: async (event) => {

@@ -1,6 +1,6 @@
 // The list of requests. Only the rows that can be seen are made, however many there are.
 
-import { $, make, ask, clock, page, pathOf, span, statusOf } from "./page.js";
+import { $, make, ask, clock, duration, page, pathOf, statusOf } from "./page.js";
 
 const maxKept = 20000;
 const rows = $("rows");
@@ -8,11 +8,13 @@ const space = $("space");
 
 const all = []; // oldest first
 const byId = new Map();
-let view = []; // of all, what matches the filter
+const calls = new Map(); // by call: when it began and ended, how many attempts it has, and the id of the last
+let view = []; // of all, what matches the filter: oldest call first, and of a call the last attempt first
 let selected = 0;
 let paused = false;
 let held = 0; // came while paused
-let added = 0; // rows on top since the last frame
+let added = 0; // rows above what is seen since the last frame
+let seenTop = 0; // where the list stood in the last frame
 let redraw = false;
 let refilter = false;
 let height = 30;
@@ -22,18 +24,41 @@ const listeners = { select: () => {}, change: () => {} };
 export const on = (name, listener) => { listeners[name] = listener; };
 export const get = (id) => byId.get(id);
 export const selectedId = () => selected;
-export const before = (r) => all[position(all, r.id) - 1];
+export const before = (r) => all[position(all, r) - 1];
 export const attempts = (r) => all.filter((other) => other.call === r.call);
 
-// position finds a request in a list that is in the order of their ids.
-function position(requests, id) {
+const byTime = (a, b) => a.id - b.id;
+const byCall = (a, b) => a.call - b.call || b.id - a.id;
+
+// position finds a request in a list, or where it would be. Without an order the list is one of ids.
+function position(requests, request, order = byTime) {
   let [low, high] = [0, requests.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (requests[middle].id < id) low = middle + 1;
+    if (order(requests[middle], request) < 0) low = middle + 1;
     else high = middle;
   }
   return low;
+}
+
+const placeInView = (request) => position(view, request, byCall);
+
+// follow keeps what the attempts of a call have in common, so that no row looks at all requests.
+function follow({ call, id, at, ms = 0 }) {
+  const known = calls.get(call) ?? { from: at, to: at, attempts: new Set(), last: id };
+  known.attempts.add(id);
+  known.from = Math.min(known.from, at);
+  known.to = Math.max(known.to, at + ms);
+  known.last = Math.max(known.last, id);
+  calls.set(call, known);
+}
+
+// spanOf is where an attempt lies in the time of its call, in parts of 1; nothing if the call has no other attempt.
+export function spanOf(r) {
+  const known = calls.get(r.call);
+  if (!known || known.attempts.size < 2) return undefined;
+  const whole = Math.max(known.to - known.from, 1);
+  return { from: (r.at - known.from) / whole, part: (r.ms ?? 0) / whole, after: r.at - known.from, count: known.attempts.size };
 }
 
 // take puts a request where it belongs, in place of what was known of it. It looks at no other one: there may be many.
@@ -41,13 +66,14 @@ export function take(request) {
   const known = byId.get(request.id);
   request.hay = hay(request); // now, not for all of them when somebody types
   byId.set(request.id, request);
-  all.splice(position(all, request.id), known ? 1 : 0, request);
+  follow(request);
+  all.splice(position(all, request), known ? 1 : 0, request);
   if (all.length > maxKept) forgetOld();
-  const at = position(view, request.id);
+  const at = placeInView(request);
   const there = view[at]?.id === request.id;
   const stays = paused ? there : matches(request);
   view.splice(at, there ? 1 : 0, ...(stays ? [request] : []));
-  added += stays - there;
+  if ((view.length - 1 - at) * height <= seenTop) added += stays - there;
   if (paused && !known) held++;
   if (known?.pending && !request.pending) searched = Math.min(searched, request.id - 1); // now there is more to look through
   if (known && request.id === selected && known.pending) listeners.change(request);
@@ -55,13 +81,17 @@ export function take(request) {
 }
 
 function forgetOld() {
-  for (const old of all.splice(0, maxKept / 10)) byId.delete(old.id);
-  if (!paused) view.splice(0, position(view, all[0].id));
+  for (const old of all.splice(0, maxKept / 10)) {
+    byId.delete(old.id);
+    if (calls.get(old.call)?.last === old.id) calls.delete(old.call);
+  }
+  if (!paused) view = view.filter((r) => byId.has(r.id));
 }
 
 export function clear() {
   all.length = 0;
   byId.clear();
+  calls.clear();
   view = [];
   held = 0;
   schedule();
@@ -175,7 +205,7 @@ function draw() {
   const seen = rows.clientHeight;
   $("pause").textContent = paused && held ? `Go on (${held} new)` : paused ? "Go on" : "Pause";
   if (refilter && !paused) {
-    view = terms.length ? all.filter(matches) : all.slice();
+    view = all.filter(matches).sort(byCall);
     refilter = false;
   }
   if (terms.some(({ key }) => key === "text") && all.length && all.at(-1).id > searched) search(false);
@@ -186,6 +216,7 @@ function draw() {
   space.style.height = `${view.length * height}px`;
   if (added && top > height) rows.scrollTop = top += added * height; // whoever reads further down stays there
   added = 0;
+  seenTop = top;
   const first = Math.max(0, Math.floor(Math.min(top, view.length * height - seen) / height) - 4);
   const last = Math.min(view.length, first + Math.ceil(seen / height) + 8);
   while (pool.length < last - first) pool.push(makeRow());
@@ -199,8 +230,10 @@ function draw() {
 
 function makeRow() {
   const row = {};
-  for (const name of ["time", "method", "path", "tag", "status", "took"]) row[name] = make("span", { class: name });
-  row.element = make("div", { class: "row", role: "option" }, row.time, row.method, row.path, row.tag, row.status, row.took);
+  for (const name of ["time", "method", "path", "tag", "line", "status", "took"]) row[name] = make("span", { class: name });
+  row.bar = make("i");
+  row.line.append(row.bar);
+  row.element = make("div", { class: "row", role: "option" }, row.time, row.method, row.path, row.tag, row.line, row.status, row.took);
   space.append(row.element);
   return row;
 }
@@ -222,18 +255,28 @@ function drawRow(row, r, index) {
   set(row.method, r.method);
   set(row.path, path);
   row.path.title = path;
-  set(row.tag, [r.attempt > 1 && `attempt ${r.attempt}`, r.fault, r.note && `note ${r.note}`, r.replays && `again ${r.replays}`, r.loaded && "loaded",
+  const span = spanOf(r);
+  row.line.hidden = !span;
+  if (span) drawBar(row.bar, span, kind);
+  set(row.tag, [span && `attempt ${r.attempt} of ${span.count}`, r.fault, r.note && `note ${r.note}`, r.replays && `again ${r.replays}`, r.loaded && "loaded",
     r.findings && `${r.findings.length} departure${r.findings.length > 1 ? "s" : ""}`].filter(Boolean).join(" · "));
   set(row.status, status);
   row.status.className = `status ${kind}`;
-  set(row.took, r.pending ? "" : span(r.ms));
+  set(row.took, r.pending ? "" : duration(r.ms));
+}
+
+// drawBar draws an attempt on the time line of its call.
+export function drawBar(bar, { from, part }, kind) {
+  bar.className = kind;
+  bar.style.left = `min(${from * 100}%, 100% - 4px)`; // which is the least width
+  bar.style.width = `${part * 100}%`;
 }
 
 // ---- Choosing
 
 export function select(id, open = true) {
   selected = id;
-  const index = position(view, id);
+  const index = byId.has(id) ? placeInView(byId.get(id)) : -1;
   if (view[index]?.id === id) {
     const top = (view.length - 1 - index) * height;
     if (top < rows.scrollTop) rows.scrollTop = top;
@@ -246,7 +289,7 @@ export function select(id, open = true) {
 // move chooses the row so many further down; the first when none is chosen.
 export function move(step) {
   if (!view.length) return;
-  const index = position(view, selected);
+  const index = byId.has(selected) ? placeInView(byId.get(selected)) : -1;
   const at = view[index]?.id !== selected ? view.length - 1 : Math.max(0, Math.min(view.length - 1, index - step));
   select(view[at].id, document.body.classList.contains("opened"));
 }

@@ -44,7 +44,7 @@ export function say(text, bad = false) {
   silence = setTimeout(() => { message.hidden = true; }, bad ? 12000 : 5000);
 }
 
-export function span(ms) {
+export function duration(ms) {
   return ms < 1000 ? `${ms.toFixed(ms < 10 ? 1 : 0)} ms` : `${(ms / 1000).toFixed(ms < 100000 ? 1 : 0)} s`;
 }
 

@@ -1,0 +1,92 @@
+package devproxy
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Everything in the box is synthetic, so the page shows what a program gets instead of what a log shows.
+func TestVerdict_OfTheBoxShowsValues(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-seed", "2")
+	c.get("/user")
+	c.get("/v1/progress-notes/1")
+	c.get("/v1/progress-notes")
+	for id, want := range map[int64][]string{
+		1: {`"name": "User 1"`, `"email": "user1@example.test"`},
+		2: {`"id": 1,`, `"transcription": "`},
+		3: {`"id": 1,`, `"id": 2,`},
+	} {
+		thought := c.opened(id).Verdict
+		require.NotNil(t, thought)
+		assert.False(t, thought.Failed, thought.Text)
+		for _, text := range want {
+			assert.Contains(t, thought.Text, text)
+		}
+		assert.NotContains(t, thought.Text, "{id=")
+	}
+}
+
+// Bodies of a real service are shown if somebody asks for them. What the SDK makes of them stays as a log shows it.
+func TestVerdict_OfARealServiceShowsNoValues(t *testing.T) {
+	t.Parallel()
+	service := launch(t)
+	c := launch(t, "-upstream", service.url, "-show-bodies")
+	c.token = service.token
+	require.Equal(t, http.StatusOK, c.get("/user").status)
+	thought := c.opened(1).Verdict
+	require.NotNil(t, thought)
+	assert.False(t, thought.Failed, thought.Text)
+	assert.Contains(t, thought.Text, "clinicaldoc.User{id=1")
+	assert.NotContains(t, thought.Text, "example.test")
+}
+
+func TestVerdict_SaysWhatHappenedInTheWordsOfTheErrorsPage(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-fault", "GET /user:status=503")
+	c.get("/user")
+	thought := c.opened(1).Verdict
+	require.NotNil(t, thought)
+	assert.Equal(t, "the service failed (5xx), retries used up", thought.Happened)
+	assert.Equal(t, "try later", thought.Do)
+}
+
+func TestVerdict_UnknownCreate_IsExplainedAsACreate(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-fault", "POST /v1/progress-notes:status=503")
+	c.create()
+	thought := c.opened(1).Verdict
+	require.NotNil(t, thought)
+	assert.Equal(t, "a create without a usable response", thought.Happened)
+	assert.Contains(t, thought.Do, "Never just create again")
+}
+
+// The words are those of docs/errors.md, which may be edited without a thought of this page.
+func TestAdvice_FindsEveryErrorOnTheErrorsPage(t *testing.T) {
+	t.Parallel()
+	for _, s := range sentinels {
+		happened, do := advice(s.name)
+		assert.NotEmpty(t, happened, s.name)
+		assert.NotEmpty(t, do, s.name)
+	}
+	create, _ := advice("*OutcomeUnknownError")
+	edit, _ := advice("ErrOutcomeUnknown")
+	assert.NotEqual(t, create, edit, "what is unknown of a create is another matter than of an edit")
+}
+
+// A link leads to a page that the proxy has, and to a heading that the page has.
+func TestDocs_EveryLinkOfAVerdictLeadsToAHeading(t *testing.T) {
+	t.Parallel()
+	c := launch(t)
+	for _, s := range sentinels {
+		path, anchor, _ := strings.Cut(s.docs, "#")
+		page := c.get("/_/" + path)
+		assert.Equal(t, http.StatusOK, page.status, path)
+		assert.Contains(t, page.text, `<b id="`+anchor+`">#`, s.docs)
+	}
+	assert.Equal(t, http.StatusNotFound, c.get("/_/docs/openapi.go").status)
+}
