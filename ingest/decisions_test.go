@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -55,17 +56,15 @@ func (n *night) restore(content []byte) {
 	require.NoError(n.t, os.WriteFile(n.path, content, 0o600))
 }
 
-// damageAfter makes all lines after the first ones unreadable and salvages the rest.
+// damageAfter makes all lines after the first ones unreadable, or the last line if there are no others, and salvages the rest.
 func (n *night) damageAfter(whole []byte) {
 	n.t.Helper()
-	content := n.content()
-	for i := len(whole) + 1; i < len(content); i++ {
-		if content[i-1] == '\n' {
-			content[i] ^= 1
-		}
+	lines := bytes.SplitAfter(bytes.TrimSuffix(n.content(), []byte("\n")), []byte("\n"))
+	damaged := min(bytes.Count(whole, []byte("\n")), len(lines)-1)
+	for _, line := range lines[damaged:] {
+		line[0] ^= 1
 	}
-	content[len(whole)] ^= 1
-	n.restore(content)
+	n.restore(append(bytes.Join(lines, nil), '\n'))
 	owner, err := ingest.OwnerOf(n.t.Context(), n.srv.Client())
 	require.NoError(n.t, err)
 	lost, err := ingest.SalvageJournal(n.t.Context(), n.path, owner)

@@ -36,8 +36,9 @@ const exitCodesText = `Exit codes:
   5    refused: by the service (403, 409, 413, 422), by a check of this program, or by your own no; of uploads: all of them
   6    unreachable, failing (5xx), or limiting requests (429) for long: it may work later
   7    in doubt: it may or may not have been done; find out before you do it again
-  8    not yet: the time to wait has passed
-  9    some: what could be done was done, and something was left out or refused; "clinicaldoc upload report" says what
+  8    not yet: the time to wait has passed; of uploads: notes are still being processed
+  9    some: what could be done was done, and something was left out, refused, or could not be processed by the service;
+       "clinicaldoc upload report" says what
   130  interrupted by Ctrl-C (143: terminated)
 `
 

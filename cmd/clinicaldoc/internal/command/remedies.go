@@ -34,6 +34,7 @@ var remedies = []struct {
 	{clinicaldoc.ErrNotAudited, kind{codeRefused, "make room for the file of --audit, and run it again unless a change was made"}},
 	{clinicaldoc.ErrInUse, kind{codeRefused, waitForOther}},
 	{ingest.ErrTaken, kind{codeRefused, waitForOther}},
+	{ingest.ErrTooEarly, kind{codeRefused, "wait until then, and run the same upload again: it searches for the note; --force decides anyway"}},
 	{ingest.ErrKeyReused, kind{codeRefused, ""}},
 	{ingest.ErrJournalDamaged, kind{codeRefused, "clinicaldoc upload salvage"}},
 	{ingest.ErrJournalVersion, kind{codeRefused, "if a later version of this program wrote the journal, update this one; else --journal names another file than was meant"}},
@@ -147,6 +148,8 @@ func unreachable(err error) bool {
 // wordsOf says in this command's words what the libraries say in a Go program's. What stands first is looked for first.
 var wordsOf = strings.NewReplacer(
 	"and state which it is, or that it is none (Uploader.Resolve)", `and decide: "clinicaldoc upload resolve"`,
+	"; its note holds the error state. Send the recording again, or name another note (Uploader.Resolve)", "",
+	". Send the recording again, or name another note (Uploader.Resolve)", "",
 	"first (Uploader.Resolve)", `first: "clinicaldoc upload resolve"`,
 	"say what became of it (Uploader.Resolve)", `say what became of it by "clinicaldoc upload resolve"`,
 	"; AllNew uploads without that", "",

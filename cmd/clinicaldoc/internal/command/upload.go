@@ -26,6 +26,8 @@ type uploadOptions struct {
 	workers         int
 	settle          time.Duration
 	maxPause        time.Duration
+	until           string
+	maxWait         time.Duration
 	unique, trust   bool
 	reveal          bool
 	dry, unchecked  bool
@@ -41,6 +43,11 @@ func newUpload(e *Env) *cobra.Command {
 		Long: `Upload recordings, each to one note: a journal on disk remembers what became of each, so that the same command can be run
 again after whatever ended it. What is done is not sent again, what is in doubt is asked about first. The first upload of a user
 to a service begins the journal, which is asked for, or wants --begin where nobody can be asked.
+
+A recording is done when the service has processed it: only then may its file be moved or deleted. After the last upload the
+command waits for the notes, for --max-wait at most, and also for those that earlier uploads left in processing. What is not
+complete by then is "processing", and exit code 8; run the same command again to look again. What the service could not process
+is "failed", and exit code 9; "clinicaldoc upload resolve KEY --send-again" lets the next upload send it once more.
 
 Of folders, files that are called as audio is (.wav, .mp3, .m4a, .ogg, .flac, .dss ...) are taken, those of folders inside too.
 What else is there is left out, counted, and makes exit code 9, unless it is hidden or --ignore names it.
@@ -94,6 +101,8 @@ func (o *uploadOptions) uploadFlags(c *cobra.Command) {
 	f.IntVar(&o.workers, "workers", 4, "this `NUMBER` of uploads at a time")
 	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be at work on an upload whose response was lost, a `TIME`; 0: 10m")
 	f.DurationVar(&o.maxPause, "max-pause", 15*time.Minute, "how long to pause when everything fails in the same way, a `TIME`; 0: end at once")
+	f.StringVar(&o.until, "until", "complete", "a recording is done when its note is complete, or when it is uploaded: a `STAGE`")
+	f.DurationVar(&o.maxWait, "max-wait", 15*time.Minute, "how long to wait for notes in processing, a `TIME`; 0: look once")
 	f.BoolVar(&o.unique, "unique-names", false, "guarantee that no other note of a patient has or will have the same name: settles doubts sooner")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient when a note is looked for")
 	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
@@ -141,10 +150,15 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 		return err
 	}
 	o.record.Run.UserID = user.ID
+	stage, err := o.stage()
+	if err != nil {
+		return err
+	}
 	// A reader of the results that ends must not end the upload.
 	signal.Ignore(syscall.SIGPIPE)
 	run := newUploadRun(o, recordings)
 	run.compare = client
+	run.stage = stage
 	o.showAbove(run.show)
 	uploader := &ingest.Uploader{
 		Client: client, Workers: o.workers, Total: len(recordings), OnEvent: run.event, MaxPause: o.maxPause,
@@ -153,6 +167,10 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 	}
 	if o.maxPause <= 0 {
 		uploader.MaxPause = -1
+	}
+	uploader.MaxWait = o.maxWait
+	if o.maxWait <= 0 {
+		uploader.MaxWait = -1
 	}
 	if o.nats != "" {
 		return run.byFleet(ctx, uploader, client.BaseURL(), user.ID)
@@ -164,8 +182,20 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 	o.record.Run.Journal = o.journal
 	o.record.Update()
 	uploader.Journal = journal
+	uploader.Until = run.stage
 	err = run.all(ctx, uploader)
 	return errors.Join(err, journal.Close())
+}
+
+// stage is what --until names.
+func (o *uploadOptions) stage() (clinicaldoc.Stage, error) {
+	switch o.until {
+	case "complete":
+		return clinicaldoc.StageComplete, nil
+	case "uploaded":
+		return clinicaldoc.StageUploaded, nil
+	}
+	return 0, usagef("--until is complete or uploaded")
 }
 
 // plan writes into the report what is to be uploaded, and what was left out.
@@ -187,12 +217,17 @@ type uploadResult struct {
 	Key    string    `json:"key"`
 	Status string    `json:"status"`
 	NoteID int64     `json:"note_id,omitempty"`
+	Stage  string    `json:"stage,omitempty"` // of the note
 	Size   int64     `json:"size,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
 	Error  string    `json:"error,omitempty"`
 	File   string    `json:"file,omitempty"`
 	// Candidates are the ids of the notes that a person should compare.
 	Candidates []int64 `json:"candidates,omitempty"`
+	// Earlier reports that the recording is one of an earlier upload.
+	Earlier bool `json:"earlier,omitempty"`
+	// Replaced are the ids of earlier notes of the recording, which was sent again.
+	Replaced []int64 `json:"replaced,omitempty"`
 }
 
 // uploadSum is the last line of --json.
@@ -205,4 +240,12 @@ type uploadSum struct {
 	InDoubt      int    `json:"in_doubt"`
 	Left         int    `json:"not_finished"`
 	LeftOut      int    `json:"left_out"`
+	Complete     int    `json:"complete"`
+	Processing   int    `json:"processing"`
+	Failed       int    `json:"failed"`
+	SentAgain    int    `json:"sent_again"`
+	// Of earlier uploads.
+	EarlierComplete   int `json:"earlier_complete"`
+	EarlierProcessing int `json:"earlier_processing"`
+	EarlierFailed     int `json:"earlier_failed"`
 }

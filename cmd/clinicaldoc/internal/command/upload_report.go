@@ -143,8 +143,10 @@ func (o *reportOptions) text(w *strings.Builder, r report.Run) {
 		if x.Patient != 0 {
 			line("  ", "patient", strconv.FormatInt(x.Patient, 10))
 		}
-		if x.NoteID != 0 {
+		if x.NoteID != 0 && x.Status == report.InDoubt {
 			line("  ", "perhaps", "note "+strconv.FormatInt(x.NoteID, 10))
+		} else if x.NoteID != 0 {
+			line("  ", "note", strconv.FormatInt(x.NoteID, 10))
 		}
 		if !x.Until.IsZero() {
 			line("  ", "until", report.Clock(x.Until)+": from then on it can be decided")
@@ -190,15 +192,19 @@ func (o *reportOptions) text(w *strings.Builder, r report.Run) {
 
 type resolveOptions struct {
 	uploadOptions
-	key  string
-	note int64
-	none bool
+	key       string
+	note      int64
+	none      bool
+	sendAgain bool
+	force     bool
 }
 
-// doubt is a recording whose note is unresolved.
+// doubt is a recording that a person can decide about.
 type doubt struct {
 	key        ingest.Key
 	candidates []int64
+	failed     bool // the service could not process it
+	hasNote    bool
 }
 
 func newUploadResolve(e *Env) *cobra.Command {
@@ -209,16 +215,19 @@ func newUploadResolve(e *Env) *cobra.Command {
 at which each was created; --reveal adds their names. Compare them with the recording, for example by "clinicaldoc audio get".
 
 --note names the recording's note. The note is read: it must be the patient's, and no other recording may have it. --none states that
-there is no note: the next upload sends the recording. Use it only after checking the patient's notes. The journal keeps who decided,
-and when.`,
-		Example: "  clinicaldoc upload resolve 3f9a2c41d0b2\n  clinicaldoc upload resolve 3f9a2c41d0b2 --note 42\n  clinicaldoc upload resolve 3f9a2c41d0b2 --none",
+there is no note: the next upload sends the recording, unless a note with the same content exists. Use it only after checking the
+patient's notes. It is rejected as long as the service may still be at work on the upload, unless --force is set.
+
+--send-again is for a recording that the service could not process, or whose note was deleted: the next upload sends it once more,
+and makes another note. The failed note stays at the service; the journal keeps its ID. The journal also keeps who decided, and when.`,
+		Example: "  clinicaldoc upload resolve 3f9a2c41d0b2\n  clinicaldoc upload resolve 3f9a2c41d0b2 --note 42\n  clinicaldoc upload resolve 3f9a2c41d0b2 --none\n  clinicaldoc upload resolve 3f9a2c41d0b2 --send-again",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key = strings.ToLower(args[0])
 			if err := o.checkPlace(); err != nil {
 				return err
 			}
-			if o.none && o.note != 0 || o.note < 0 {
-				return usagef("say --note ID, or --none")
+			if err := o.checkDecision(); err != nil {
+				return err
 			}
 			return o.run(c.Context())
 		},
@@ -226,8 +235,32 @@ and when.`,
 	o.placeFlags(c)
 	c.Flags().Int64Var(&o.note, "note", 0, "it is the note with this `ID`")
 	c.Flags().BoolVar(&o.none, "none", false, "there is no note of it")
+	c.Flags().BoolVar(&o.sendAgain, "send-again", false, "send it once more: the service could not process it, or its note was deleted")
+	c.Flags().BoolVar(&o.force, "force", false, "with --none: although the service may still be at work on the upload, which makes two notes then")
 	c.Flags().BoolVar(&o.reveal, "reveal", false, "show the names of the notes that may be it")
 	return c
+}
+
+func (o *resolveOptions) checkDecision() error {
+	given := 0
+	for _, is := range []bool{o.none, o.sendAgain, o.note != 0} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given > 1 || o.note < 0:
+		return usagef("say --note ID, --none or --send-again")
+	case o.force && !o.none:
+		return usagef("--force belongs to --none")
+	}
+	return nil
+}
+
+// mayDecide reports whether a decision can be about this recording.
+func (o *resolveOptions) mayDecide(d doubt) bool {
+	isOpen := !d.hasNote || d.failed || o.sendAgain
+	return isOpen && strings.HasPrefix(d.key.String(), o.key)
 }
 
 func (o *resolveOptions) run(ctx context.Context) error {
@@ -238,28 +271,39 @@ func (o *resolveOptions) run(ctx context.Context) error {
 	defer done()
 	var fits []doubt
 	for _, d := range doubts {
-		if strings.HasPrefix(d.key.String(), o.key) {
+		if o.mayDecide(d) {
 			fits = append(fits, d)
 		}
 	}
 	if len(fits) != 1 || len(o.key) < 4 {
-		text := output.Count(len(fits), "recording in doubt has", "recordings in doubt have")
-		return &refusedError{text + " a key that begins so: nothing was changed", `"clinicaldoc upload status --json" lists what is in doubt`}
+		text := output.Count(len(fits), "recording in doubt, or failed, has", "recordings in doubt, or failed, have")
+		return &refusedError{text + " a key that begins so: nothing was changed", `"clinicaldoc upload status --json" lists them`}
 	}
 	key := fits[0].key.String()[:keyDigits]
-	if !o.none && o.note == 0 {
+	if !o.none && !o.sendAgain && o.note == 0 {
+		if fits[0].failed {
+			o.IO.Note("The service could not process it, or its note was deleted: %s.", adviceToSendAgain(key))
+			return nil
+		}
 		return o.showCandidates(ctx, client, key, fits[0].candidates)
 	}
-	err = (&ingest.Uploader{Client: client, Journal: journal}).Resolve(ctx, fits[0].key, ingest.Resolution{NoteID: o.note, By: whoSays()})
+	decision := ingest.Resolution{NoteID: o.note, SendAgain: o.sendAgain, Force: o.force, By: whoSays()}
+	err = (&ingest.Uploader{Client: client, Journal: journal}).Resolve(ctx, fits[0].key, decision)
 	switch {
 	case errors.Is(err, ingest.ErrKeyReused):
 		return refusedf("note %d is another recording's", o.note)
 	case errors.Is(err, clinicaldoc.ErrPatientMismatch):
 		return refusedf("note %d is another patient's", o.note)
+	case errors.Is(err, clinicaldoc.ErrInvalidArgument):
+		return refusedf("%s: nothing was changed", errorText(err))
 	case err != nil:
 		return err
 	}
 	become := "none"
+	if o.sendAgain {
+		become = "again"
+		o.IO.Note("The next upload that has the recording sends it: \"clinicaldoc upload retry\", or the same upload again.")
+	}
 	if o.note != 0 {
 		become = strconv.FormatInt(o.note, 10)
 	}
@@ -283,7 +327,7 @@ func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []doubt
 				conn.Close()
 				return nil, nil, nil, nil, err
 			}
-			doubts = append(doubts, doubt{entry.Key, entry.Candidates()})
+			doubts = append(doubts, doubt{key: entry.Key, candidates: entry.Candidates()})
 		}
 		return fleet.Journal(), doubts, client, conn.Close, nil
 	}
@@ -299,8 +343,9 @@ func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []doubt
 		return nil, nil, nil, nil, errors.Join(err, journal.Close())
 	}
 	for _, e := range entries {
-		if e.State == ingest.StateInDoubt || e.State == ingest.StateCommitting {
-			doubts = append(doubts, doubt{e.Key, e.Candidates()})
+		d := doubt{key: e.Key, candidates: e.Candidates(), hasNote: e.State == ingest.StateCreated, failed: e.Stage == clinicaldoc.StageFailed}
+		if d.hasNote || e.State == ingest.StateInDoubt || e.State == ingest.StateCommitting {
+			doubts = append(doubts, d)
 		}
 	}
 	return journal, doubts, client, func() { _ = journal.Close() }, nil
@@ -369,6 +414,7 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 	}
 	var list []ingest.Recording
 	seen := map[string]bool{}
+	known := recordingsByKey(all)
 	for _, run := range slices.Backward(all) {
 		left, elsewhere := slices.Concat(run.Open(), run.Unfinished), run.Service != "" && run.Service != ingest.ServiceName(client.BaseURL())
 		asked := slices.ContainsFunc(runs, func(r report.Run) bool { return r.ID == run.ID })
@@ -385,6 +431,9 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 			continue
 		}
 		for _, r := range left {
+			if r.File == "" { // one of an earlier upload
+				r = known[r.Key]
+			}
 			if !seen[r.File] && r.File != "" {
 				list = append(list, ingest.Recording{Key: r.OwnKey, File: r.File, Params: clinicaldoc.CreateNoteParams{Name: r.Name, PatientID: r.Patient, PromptID: r.Prompt}})
 			}
@@ -392,6 +441,17 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 		}
 	}
 	return list, nil
+}
+
+// recordingsByKey returns what the reports know of recordings, by the journal's key.
+func recordingsByKey(runs []report.Run) map[string]report.Recording {
+	known := map[string]report.Recording{}
+	for _, run := range runs {
+		for _, r := range run.Recordings {
+			known[r.Key] = r
+		}
+	}
+	return known
 }
 
 // journalStatus is what a journal knows.
@@ -403,6 +463,12 @@ type journalStatus struct {
 	InDoubt  int            `json:"in_doubt"`
 	Underway int            `json:"under_way"` // or cut off
 	Doubts   []journalDoubt `json:"doubts"`
+	// Of those that were created.
+	Complete   int            `json:"complete"`
+	Processing int            `json:"processing"`
+	Failed     int            `json:"failed"`
+	SentAgain  int            `json:"sent_again"`
+	Failures   []journalDoubt `json:"failures"`
 }
 
 type journalDoubt struct {
@@ -413,4 +479,5 @@ type journalDoubt struct {
 	Why    string    `json:"why,omitempty"`
 	// Candidates are the ids of the notes that a person should compare.
 	Candidates []int64 `json:"candidates,omitempty"`
+	NoteID     int64   `json:"note_id,omitempty"` // of what failed
 }

@@ -35,6 +35,9 @@ type uploadRun struct {
 	doubts     []string // keys
 	worst      error    // of the refused ones
 	broken     error    // of standard output
+	stage      clinicaldoc.Stage
+	earlier    map[ingest.Status]int // recordings of earlier uploads
+	failed     []string              // keys
 
 	compare  *clinicaldoc.Client // reads candidates; nil: they are not read
 	compared int                 // candidates that were read
@@ -42,6 +45,7 @@ type uploadRun struct {
 
 func newUploadRun(o *uploadOptions, recordings []ingest.Recording) *uploadRun {
 	r := &uploadRun{uploadOptions: o, recordings: recordings, numbers: map[string]int{}, show: progress.New(o.IO), rows: map[int]*progress.Row{}}
+	r.earlier = map[ingest.Status]int{}
 	for i := range recordings {
 		number := i + 1
 		r.numbers[recordings[i].File] = number
@@ -69,6 +73,8 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 // outcome is how the whole run ends. What is in doubt counts most; exit code 2 is for what sent nothing.
 func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 	done := r.last.Created + r.last.AlreadyThere
+	failed := r.last.Failed + r.earlier[ingest.Failed]
+	processing := r.last.Processing + r.earlier[ingest.Processing]
 	switch {
 	case ended != nil && ctx.Err() != nil:
 		r.IO.Note("Run the same command again to go on.")
@@ -82,11 +88,17 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 			codeInDoubt, text,
 			`run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`,
 		}
+	case failed > 0:
+		text := output.Count(failed, "recording", "recordings") + " could not be processed by the service"
+		return &runError{codeSome, text + r.alsoRefused(), adviceFailed}
 	case r.worst != nil && done > 0:
 		return &runError{codeSome, r.refusedText(), uploadKind(r.worst).do}
 	case r.worst != nil:
 		k := uploadKind(r.worst)
 		return &runError{k.code, r.refusedText(), k.do}
+	case processing > 0:
+		text := output.Count(processing, "recording is", "recordings are") + " still being processed by the service"
+		return &runError{codePending, text, "run the same command again later: it looks at the notes again, and sends nothing twice"}
 	case len(r.left) > 0:
 		return r.leftOutError()
 	}
@@ -100,6 +112,17 @@ func (r *uploadRun) some(n int, one, many string) string {
 		verb = one
 	}
 	return fmt.Sprintf("%d of %s %s", n, output.Count(len(r.recordings), "recording", "recordings"), verb)
+}
+
+// adviceFailed says what to do about recordings that the service could not process.
+const adviceFailed = `keep their files; "clinicaldoc upload report" names them, "clinicaldoc upload resolve KEY --send-again" ` +
+	`lets the next upload send one again`
+
+func (r *uploadRun) alsoRefused() string {
+	if r.worst == nil {
+		return ""
+	}
+	return "; " + r.refusedText()
 }
 
 func (r *uploadRun) refusedText() string {
@@ -157,6 +180,13 @@ func (r *uploadRun) event(e ingest.Event) {
 	case e.Result != nil:
 		r.mu.Lock()
 		if row := r.rows[number]; row != nil {
+			row.End()
+			delete(r.rows, number)
+		}
+		r.mu.Unlock()
+	case e.State == ingest.StateCreated:
+		r.mu.Lock()
+		if row := r.rows[number]; row != nil { // what is left is the service's to do
 			row.End()
 			delete(r.rows, number)
 		}
@@ -247,6 +277,12 @@ func totalText(p ingest.Progress) string {
 	if p.Refused > 0 {
 		text += fmt.Sprintf(", %d refused", p.Refused)
 	}
+	if p.Processing > 0 {
+		text += fmt.Sprintf(", %d being processed", p.Processing)
+	}
+	if p.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", p.Failed)
+	}
 	switch {
 	case p.Left >= time.Minute:
 		text += fmt.Sprintf(", %d min left", int(p.Left.Minutes()+0.5))
@@ -258,14 +294,19 @@ func totalText(p ingest.Progress) string {
 
 // result takes in what became of a recording, prints and records it.
 func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
+	if result.Earlier {
+		r.earlier[result.Status]++
+	}
 	switch result.Status {
 	case ingest.InDoubt:
 		r.doubts = append(r.doubts, keyOf(result))
+	case ingest.Failed:
+		r.failed = append(r.failed, keyOf(result))
 	case ingest.Refused:
 		if r.worst == nil || kindOf(r.worst).code == codeUnreachable {
 			r.worst = result.Err
 		}
-	case ingest.Created, ingest.AlreadyThere:
+	case ingest.Created, ingest.AlreadyThere, ingest.Complete, ingest.Processing:
 	}
 	r.present(ctx, result)
 }
@@ -274,6 +315,11 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 func (r *uploadRun) present(ctx context.Context, result *ingest.Result) {
 	number := r.numbers[result.Recording.File]
 	line := uploadResult{At: time.Now().UTC().Truncate(time.Millisecond), Key: keyOf(result), Status: result.Status.String(), NoteID: result.NoteID, Until: result.Until, Candidates: result.Candidates}
+	line.Earlier = result.Earlier
+	line.Replaced = result.Replaced
+	if result.Stage != 0 {
+		line.Stage = result.Stage.String()
+	}
 	if number > 0 {
 		line.Size = max(r.size(number), 0)
 	}
@@ -312,7 +358,10 @@ func described(r *ingest.Recording) report.Recording {
 
 // recordResult keeps what became of a recording, with what the service said itself.
 func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result *ingest.Result, number int) {
-	kept := described(&result.Recording)
+	var kept report.Recording
+	if !result.Earlier {
+		kept = described(&result.Recording)
+	}
 	kept.At, kept.Key, kept.Status, kept.NoteID, kept.Size, kept.Until, kept.Took, kept.Error = line.At, line.Key, line.Status, line.NoteID, line.Size, line.Until, result.Took.Seconds(), line.Error
 	kept.OwnKey = ""
 	if number > 0 {
@@ -321,24 +370,45 @@ func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result
 	if refused, ok := errors.AsType[*clinicaldoc.Error](result.Err); ok {
 		kept.Words, kept.Fields = refused.Message, refused.Fields
 	}
+	if result.Status == ingest.Failed && result.Note != nil && result.Note.ErrorState != nil {
+		kept.Words = *result.Note.ErrorState
+	}
 	switch {
 	case result.Status == ingest.InDoubt:
 		kept.Candidates = r.candidates(ctx, result.Candidates)
-		kept.Do = adviceFor(line.Key, len(kept.Candidates) > 0)
+		kept.Do = adviceFor(line.Key, len(kept.Candidates) > 0, result.Until)
+	case result.Status == ingest.Failed:
+		kept.Do = adviceToSendAgain(line.Key)
+	case result.Status == ingest.Processing:
+		kept.Do = "run the same upload again later: it looks at the note again, and sends nothing twice; keep the file"
 	case result.Err != nil:
 		kept.Do = uploadKind(result.Err).do
+	}
+	if result.Earlier {
+		r.record.AddFollowed(kept)
+		return
 	}
 	r.record.Add(kept)
 }
 
+// adviceToSendAgain says what to do about a recording that the service could not process.
+func adviceToSendAgain(key string) string {
+	return fmt.Sprintf("keep the file; \"clinicaldoc upload resolve %[1]s --send-again\", then \"clinicaldoc upload retry\", makes "+
+		"another note of it; \"clinicaldoc upload resolve %[1]s --note ID\" if it has a note already", key)
+}
+
 // adviceFor says what to do about a recording whose note is unresolved.
-func adviceFor(key string, candidates bool) string {
+func adviceFor(key string, candidates bool, until time.Time) string {
+	none := "\"--none\" if none is"
+	if time.Now().Before(until) {
+		none = "\"--none\" if none is, but not before " + until.UTC().Format(time.RFC3339)
+	}
 	compare := "compare it with the patient's notes"
 	if candidates {
 		compare = "compare it with these notes"
 	}
 	return fmt.Sprintf("run the same upload again, which asks once more; if that does not help, %s: "+
-		"\"clinicaldoc upload resolve %s --note ID\" if one is its note, \"--none\" if none is", compare, key)
+		"\"clinicaldoc upload resolve %s --note ID\" if one is its note, %s", compare, key, none)
 }
 
 // line prints a result: above the rows where there are some on the same terminal.
@@ -366,6 +436,35 @@ func (r *uploadOptions) sumLeftOut() {
 	}
 }
 
+// stagesText says how many notes are complete, if that was waited for.
+func (r *uploadRun) stagesText() string {
+	if r.stage == clinicaldoc.StageUploaded || r.nats != "" {
+		return ""
+	}
+	p := r.last
+	text := fmt.Sprintf("; notes: %d complete, %d processing, %d failed", p.Complete, p.Processing, p.Failed)
+	if p.SentAgain > 0 {
+		text += fmt.Sprintf(", %d sent again", p.SentAgain)
+	}
+	if len(r.earlier) > 0 {
+		text += fmt.Sprintf("; of earlier uploads: %d complete, %d processing, %d failed",
+			r.earlier[ingest.Complete], r.earlier[ingest.Processing], r.earlier[ingest.Failed])
+	}
+	return text
+}
+
+func (r *uploadRun) summary(left int) uploadSum {
+	p := r.last
+	return uploadSum{
+		Report: r.record.Run.ID, Recordings: len(r.recordings), Created: p.Created, AlreadyThere: p.AlreadyThere,
+		Refused: p.Refused, InDoubt: p.InDoubt, Left: left, LeftOut: len(r.left),
+		Complete: p.Complete, Processing: p.Processing, Failed: p.Failed, SentAgain: p.SentAgain,
+		EarlierComplete:   r.earlier[ingest.Complete],
+		EarlierProcessing: r.earlier[ingest.Processing],
+		EarlierFailed:     r.earlier[ingest.Failed],
+	}
+}
+
 // sum says what is done, left and in doubt.
 func (r *uploadRun) sum(ctx context.Context) {
 	p := r.last
@@ -373,16 +472,21 @@ func (r *uploadRun) sum(ctx context.Context) {
 	text := fmt.Sprintf("%s: %d created, %d already there, %d refused, %d in doubt",
 		output.Count(len(r.recordings), "recording", "recordings"), p.Created, p.AlreadyThere, p.Refused, p.InDoubt)
 	if left > 0 {
-		text += fmt.Sprintf(", %d not begun or not finished", left)
+		text += fmt.Sprintf(", %d not sent or not finished", left)
 	}
+	text += r.stagesText()
 	if len(r.left) > 0 {
 		text += fmt.Sprintf("; %d left out", len(r.left))
 	}
 	r.IO.Note("%s", text)
 	if r.json != "" && r.names() == nil && !r.jq.IsSet() && !r.template.IsSet() && r.broken == nil {
-		r.broken = r.IO.JSON(context.WithoutCancel(ctx), map[string]any{"summary": uploadSum{r.record.Run.ID, len(r.recordings), p.Created, p.AlreadyThere, p.Refused, p.InDoubt, left, len(r.left)}}, &r.jq)
+		r.broken = r.IO.JSON(context.WithoutCancel(ctx), map[string]any{"summary": r.summary(left)}, &r.jq)
 	}
 	r.sumLeftOut()
+	if len(r.failed) > 0 {
+		slices.Sort(r.failed)
+		r.IO.Note("failed: %s", strings.Join(r.failed, " "))
+	}
 	if len(r.doubts) > 0 {
 		slices.Sort(r.doubts)
 		r.IO.Note("in doubt: %s", strings.Join(r.doubts, " "))

@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -22,7 +24,7 @@ func newUploadStatus(e *Env) *cobra.Command {
 	var journal string
 	c := &cobra.Command{
 		Use: "status", Short: "Tell what the journals know", Args: noArgs,
-		Long:    "Tell what the journals on this machine know, also while uploads run; the service is asked nothing. JSON lists what is in doubt. A fleet's is told by \"clinicaldoc fleet status\".",
+		Long:    "Tell what the journals on this machine know, also while uploads run; the service is asked nothing. JSON lists what is in doubt, and what failed. A fleet's is told by \"clinicaldoc fleet status\".",
 		Example: "  clinicaldoc upload status\n  clinicaldoc upload status --jq '.[].doubts[].key'",
 		RunE:    func(c *cobra.Command, _ []string) error { return e.journalStatus(c.Context(), journal, &f) },
 	}
@@ -60,19 +62,24 @@ func (e *Env) journalStatus(ctx context.Context, journal string, f *format) erro
 	return e.print(ctx, f, list, func() error {
 		var rows [][]string
 		for _, s := range list {
-			rows = append(rows, []string{s.Service, strconv.Itoa(s.Created), strconv.Itoa(s.Refused), strconv.Itoa(s.InDoubt), strconv.Itoa(s.Underway), s.Journal})
+			row := []string{s.Service}
+			for _, count := range []int{s.Created, s.Complete, s.Processing, s.Failed, s.Refused, s.InDoubt, s.Underway} {
+				row = append(row, strconv.Itoa(count))
+			}
+			rows = append(rows, append(row, s.Journal))
 		}
-		return e.IO.Table([]string{"SERVICE", "CREATED", "REFUSED", "IN DOUBT", "UNDER WAY", "JOURNAL"}, rows)
+		titles := []string{"SERVICE", "CREATED", "COMPLETE", "PROCESSING", "FAILED", "REFUSED", "IN DOUBT", "UNDER WAY", "JOURNAL"}
+		return e.IO.Table(titles, rows)
 	})
 }
 
 func readStatus(ctx context.Context, path string) (journalStatus, error) {
 	owner, entries, err := ingest.ReadJournal(ctx, path)
-	s := journalStatus{Journal: path, Service: owner.Service, Doubts: []journalDoubt{}}
+	s := journalStatus{Journal: path, Service: owner.Service, Doubts: []journalDoubt{}, Failures: []journalDoubt{}}
 	for _, e := range entries {
 		switch e.State {
 		case ingest.StateCreated:
-			s.Created++
+			s.addNote(e)
 		case ingest.StateRefused:
 			s.Refused++
 		case ingest.StateClaimed:
@@ -88,6 +95,26 @@ func readStatus(ctx context.Context, path string) (journalStatus, error) {
 	}
 	slices.SortFunc(s.Doubts, func(a, b journalDoubt) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key)) })
 	return s, err
+}
+
+// addNote counts a recording that has a note.
+func (s *journalStatus) addNote(e ingest.Entry) {
+	s.Created++
+	if len(e.Replaced) > 0 {
+		s.SentAgain++
+	}
+	switch {
+	case e.Stage == clinicaldoc.StageFailed:
+		s.Failed++
+		failure := doubtOf(e)
+		failure.State = report.Failed
+		failure.NoteID = e.NoteID
+		s.Failures = append(s.Failures, failure)
+	case e.Stage.AtLeast(clinicaldoc.StageComplete):
+		s.Complete++
+	case e.Stage != 0:
+		s.Processing++
+	}
 }
 
 func doubtOf(e ingest.Entry) journalDoubt {

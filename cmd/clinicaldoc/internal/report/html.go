@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,7 @@ func (r Run) Outcome() string {
 	case r.Code == 0 && r.Fleet:
 		return "all done"
 	case r.Code == 0:
-		return "all done: " + withNotes(output.Count(r.Total, "recording", "recordings"), r.Total == 1)
+		return "all done: " + r.withNotes(output.Count(r.Total, "recording", "recordings"), r.Total == 1)
 	case r.ended() == 0 && r.Error != "":
 		return "nothing was uploaded: " + r.Error
 	case r.ended() == 0:
@@ -60,21 +61,25 @@ func (r Run) Outcome() string {
 
 // counted is the outcome in numbers.
 func (r Run) counted() string {
-	done := r.Count(Created) + r.Count(AlreadyThere)
+	done := r.withNote()
 	total := output.Count(r.Total, "recording", "recordings")
 	if r.Fleet {
 		total = output.Count(r.ended(), "recording", "recordings") + " of this machine"
 	}
-	text := withNotes(fmt.Sprintf("%d of %s", done, total), done == 1 || r.Total == 1)
+	text := r.withNotes(fmt.Sprintf("%d of %s", done, total), done == 1 || r.Total == 1)
 	var others []string
 	add := func(n int, one, many string) {
 		if n > 0 {
 			others = append(others, output.Count(n, one, many))
 		}
 	}
+	add(r.Count(Processing), "is still being processed", "are still being processed")
+	add(r.Count(Failed), "could not be processed", "could not be processed")
+	add(r.Count(InDoubt), "is unresolved", "are unresolved")
 	add(r.Count(Refused), "was refused", "were refused")
-	add(r.Count(InDoubt), "is in doubt", "are in doubt")
-	add(r.Left(), "is not begun or not finished", "are not begun or not finished")
+	add(r.Left(), "was not sent or not finished", "were not sent or not finished")
+	add(r.countFollowed(Processing), "of an earlier upload is still being processed", "of earlier uploads are still being processed")
+	add(r.countFollowed(Failed), "of an earlier upload could not be processed", "of earlier uploads could not be processed")
 	add(len(r.LeftOut), "file or folder was left out", "files or folders were left out")
 	if len(others) == 0 {
 		return text
@@ -82,11 +87,32 @@ func (r Run) counted() string {
 	return text + "; " + strings.Join(others, ", ")
 }
 
-func withNotes(recordings string, single bool) string {
-	if single {
-		return recordings + " has a note"
+// withNotes says that recordings have complete notes, or notes if the upload did not wait for more.
+func (r Run) withNotes(recordings string, single bool) string {
+	kind := "a complete note"
+	if !r.waited() {
+		kind = "a note"
 	}
-	return recordings + " have a note"
+	if single {
+		return recordings + " has " + kind
+	}
+	return recordings + " have " + kind
+}
+
+// waited reports whether the upload waited until notes were complete.
+func (r Run) waited() bool { return r.Count(Created)+r.Count(AlreadyThere) == 0 && !r.Fleet }
+
+// withNote is how many recordings have a note that is complete, as far as the upload was to wait for it.
+func (r Run) withNote() int { return r.Count(Created) + r.Count(AlreadyThere) + r.Count(Complete) }
+
+// countFollowed is how many recordings of earlier uploads have a status.
+func (r Run) countFollowed(status string) (n int) {
+	for i := range r.Followed {
+		if r.Followed[i].Status == status {
+			n++
+		}
+	}
+	return n
 }
 
 // Why is the error that a run ended with, empty where the outcome says it.
@@ -122,7 +148,7 @@ func (r Run) Class() string {
 	switch {
 	case r.Code == 0 && !r.CutOff():
 		return classGood
-	case r.Count(Created)+r.Count(AlreadyThere) > 0:
+	case r.withNote() > 0:
 		return "some"
 	}
 	return "bad"
@@ -139,18 +165,18 @@ func (r Run) Gap() string {
 
 // Open are the recordings that somebody has to look at.
 func (r Run) Open() (list []Recording) {
-	for _, x := range r.Recordings {
-		if x.Status != Created && x.Status != AlreadyThere {
+	for _, x := range slices.Concat(r.Recordings, r.Followed) {
+		if !x.hasNote() {
 			list = append(list, x)
 		}
 	}
 	return list
 }
 
-// Done are the recordings that have a note.
+// Done are the recordings that have a note, which is complete as far as the upload was to wait for it.
 func (r Run) Done() (list []Recording) {
 	for _, x := range r.Recordings {
-		if x.Status == Created || x.Status == AlreadyThere {
+		if x.hasNote() {
 			list = append(list, x)
 		}
 	}
@@ -171,8 +197,12 @@ func (r Run) Sum() string {
 	if r.Empty {
 		return "not known"
 	}
-	counts := fmt.Sprintf("%d created, %d already there, %d refused, %d in doubt",
-		r.Count(Created), r.Count(AlreadyThere), r.Count(Refused), r.Count(InDoubt))
+	counts := fmt.Sprintf("%d complete, %d processing, %d failed, %d unresolved, %d refused",
+		r.Count(Complete), r.Count(Processing), r.Count(Failed), r.Count(InDoubt), r.Count(Refused))
+	if !r.waited() {
+		counts = fmt.Sprintf("%d created, %d already there, %d refused, %d in doubt",
+			r.Count(Created), r.Count(AlreadyThere), r.Count(Refused), r.Count(InDoubt))
+	}
 	if r.Fleet {
 		put := output.Count(r.Total, "recording was", "recordings were")
 		text := fmt.Sprintf("%s put into the fleet's queue; this machine had %d of it: ", put, len(r.Recordings))
@@ -180,7 +210,11 @@ func (r Run) Sum() string {
 	}
 	text := output.Count(r.Total, "recording", "recordings") + ": " + counts
 	if left := r.Left(); left > 0 {
-		text += fmt.Sprintf(", %d not begun or not finished", left)
+		text += fmt.Sprintf(", %d not sent or not finished", left)
+	}
+	if len(r.Followed) > 0 {
+		text += fmt.Sprintf("; of earlier uploads: %d complete, %d processing, %d failed",
+			r.countFollowed(Complete), r.countFollowed(Processing), r.countFollowed(Failed))
 	}
 	return text + r.sumLeftOut()
 }

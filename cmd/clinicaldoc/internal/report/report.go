@@ -40,6 +40,7 @@ type Run struct {
 	Do         string      `json:"do,omitempty"`
 	Recordings []Recording `json:"recordings,omitempty"`
 	Unfinished []Recording `json:"unfinished,omitempty"` // what was not begun, or cut off
+	Followed   []Recording `json:"followed,omitempty"`   // of earlier uploads, whose notes were in processing
 	LeftOut    []LeftOut   `json:"left_out,omitempty"`
 	Pauses     []Pause     `json:"pauses,omitempty"`
 	Counts     Counts      `json:"counts,omitempty"`  // at the end, by status
@@ -114,7 +115,15 @@ const (
 	AlreadyThere = "already there"
 	Refused      = "refused"
 	InDoubt      = "in doubt"
+	Complete     = "complete"
+	Processing   = "processing"
+	Failed       = "failed"
 )
+
+// hasNote reports whether a recording has a note that is complete, as far as the upload was to wait for it.
+func (r *Recording) hasNote() bool {
+	return r.Status == Created || r.Status == AlreadyThere || r.Status == Complete
+}
 
 // Counts are how many recordings have each status.
 type Counts map[string]int
@@ -146,6 +155,10 @@ func (r *Run) CutOff() bool { return r.Ended.IsZero() && !r.Running }
 // Hidden leaves out what may name or describe a patient.
 func (r Run) Hidden() Run {
 	r.Recordings, r.LeftOut, r.Unfinished = slices.Clone(r.Recordings), slices.Clone(r.LeftOut), nil
+	r.Followed = slices.Clone(r.Followed)
+	for i := range r.Followed {
+		r.Followed[i].Words = ""
+	}
 	r.Command, r.Folder = "", ""
 	for i := range r.Recordings {
 		x := &r.Recordings[i]
@@ -166,6 +179,7 @@ type line struct {
 	Run       *Run       `json:"run,omitempty"` // at the beginning, when more is known, and at the end
 	Planned   *Recording `json:"planned,omitempty"`
 	Recording *Recording `json:"recording,omitempty"`
+	Followed  *Recording `json:"followed,omitempty"`
 	LeftOut   *LeftOut   `json:"left_out,omitempty"`
 	Pause     *Pause     `json:"pause,omitempty"`
 }
@@ -222,6 +236,9 @@ func (w *Writer) Add(r Recording) {
 	w.mu.Unlock()
 	w.write(line{Recording: &r})
 }
+
+// AddFollowed writes what became of a recording of an earlier upload.
+func (w *Writer) AddFollowed(r Recording) { w.write(line{Followed: &r}) }
 
 // AddLeftOut writes what was left out.
 func (w *Writer) AddLeftOut(l LeftOut) { w.write(line{LeftOut: &l}) }
@@ -331,11 +348,14 @@ func Read(path string) (Run, error) {
 		switch {
 		case l.Run != nil && run.Ended.IsZero(): // the end may stand before the rest
 			l.Run.Recordings, l.Run.LeftOut, l.Run.Pauses = run.Recordings, run.LeftOut, run.Pauses
+			l.Run.Followed = run.Followed
 			run = *l.Run
 		case l.Planned != nil:
 			planned = append(planned, *l.Planned)
 		case l.Recording != nil:
 			run.Recordings = append(run.Recordings, *l.Recording)
+		case l.Followed != nil:
+			run.Followed = append(run.Followed, *l.Followed)
 		case l.LeftOut != nil:
 			run.LeftOut = append(run.LeftOut, *l.LeftOut)
 		case l.Pause != nil:
