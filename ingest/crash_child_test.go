@@ -30,6 +30,8 @@ type life struct {
 	Recordings          int
 	Twins               bool // two recordings that only their content tells apart
 	Letters             bool // every second recording is the one before, wanted as a second note
+	Until               bool // a recording is done when its note is complete
+	SendAgain           bool // before the upload, what the service could not process is decided to be sent again
 	UniqueName          bool
 	Settle              time.Duration
 	EndAt               int  // the number of the transition; 0: none
@@ -48,6 +50,9 @@ type outcome struct {
 	Status string
 	NoteID int64
 	Err    string
+
+	Replaced []int64 // earlier notes of the recording
+	Earlier  bool    // it is one of an earlier run
 }
 
 func runIfLife() {
@@ -82,9 +87,17 @@ func (l life) run(ctx context.Context) error {
 	}
 	ingest.CompactAbove(journal, 0)
 	u := &ingest.Uploader{Client: client, Journal: journal, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: l.Settle, UniqueName: l.UniqueName}}
+	if l.Until {
+		u.Until = clinicaldoc.StageComplete
+	}
+	if l.SendAgain {
+		if err := sendFailedAgain(ctx, u, path); err != nil {
+			return err
+		}
+	}
 	out := json.NewEncoder(os.Stdout)
 	for result, err := range u.Run(ctx, l.recordings()) {
-		o := outcome{Key: labelOf(result.Recording), Status: result.Status.String(), NoteID: result.NoteID}
+		o := outcome{Key: labelOf(result.Recording), Status: result.Status.String(), NoteID: result.NoteID, Replaced: result.Replaced, Earlier: result.Earlier}
 		if result.Err != nil {
 			o.Err = result.Err.Error()
 		}
@@ -99,6 +112,23 @@ func (l life) run(ctx context.Context) error {
 		return err
 	}
 	return out.Encode(outcome{Done: true})
+}
+
+// sendFailedAgain decides about all recordings that the service could not process.
+func sendFailedAgain(ctx context.Context, u *ingest.Uploader, path string) error {
+	_, entries, err := ingest.ReadJournal(ctx, path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.State != ingest.StateCreated || e.Stage != clinicaldoc.StageFailed {
+			continue
+		}
+		if err := u.Resolve(ctx, e.Key, ingest.Resolution{SendAgain: true, By: "a person"}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recordings have their own contents, or else their own names, by which the notes of the service are told apart.

@@ -73,7 +73,9 @@ func TestCrashMatrix(t *testing.T) {
 	for _, place := range slices.Sorted(maps.Keys(m.kills)) {
 		t.Logf("%5d killed %s", m.kills[place], place)
 	}
-	t.Logf("%d worlds, %d kills: %d recordings created, %d refused, %d in doubt", m.worlds, m.killed, m.ended["created"], m.ended["refused"], m.ended["in doubt"])
+	t.Logf("%d worlds, %d kills: %d recordings created, %d complete, %d of them sent again, %d failed, %d refused, %d in doubt", m.worlds, m.killed,
+		m.ended["created"], m.ended["complete"], m.ended["sent again"], m.ended["failed"], m.ended["refused"], m.ended["in doubt"])
+	t.Logf("%d recordings were wanted as two notes of the same content", m.ended["letters"])
 	if want >= 500 {
 		for _, place := range []string{
 			"before a write", "in a write", "after a write", "before a sync", "after a sync", "before the rename", "after the rename", "after a write of the compacted file",
@@ -151,6 +153,11 @@ func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 	}
 	w.life.UniqueName = w.life.UniqueName && !w.life.Twins
 	w.life.Letters = w.rand.IntN(3) == 0 && !w.life.Twins
+	w.life.Until = w.rand.IntN(2) == 0
+	if w.life.Until {
+		w.box.SetDelays(clinicaldoctest.Delays{Uploaded: time.Duration(w.rand.IntN(300)) * time.Millisecond})
+		w.failSome()
+	}
 	journal, err := openOrBegin(t.Context(), w.life.URL, w.life.Journal)
 	require.NoError(t, err)
 	require.NoError(t, journal.Close())
@@ -163,12 +170,24 @@ func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 	return w
 }
 
+// failSome lets the service fail to process some of the notes.
+func (w *world) failSome() {
+	for range 3 * w.life.Recordings {
+		script := clinicaldoctest.Script{}
+		if w.rand.IntN(4) == 0 {
+			script.TranscriptionError = "synthetic"
+		}
+		w.box.ScriptNext(script)
+	}
+}
+
 // live lets some processes be killed, then one go on to its end.
 func (w *world) live(t *testing.T) *world {
 	t.Helper()
 	for range 2 + w.rand.IntN(8) {
 		l := w.life
 		l.Link, l.Ahead = w.rand.IntN(2) == 0 && w.links, w.ahead()
+		l.SendAgain = l.Until && w.rand.IntN(3) == 0
 		w.gate.killAt(0)
 		switch w.rand.IntN(4) {
 		case 0: // while it is opened and compacted
@@ -178,6 +197,14 @@ func (w *world) live(t *testing.T) *world {
 		default:
 			w.gate.killAt(1 + w.rand.IntN(2*w.life.Recordings))
 		}
+		w.run(t, l)
+	}
+	if w.life.Until { // what failed is sent again, by a process that is killed
+		w.gate.killAt(0)
+		w.run(t, w.life)
+		l := w.life
+		l.SendAgain = true
+		l.EndAt = 1 + w.rand.IntN(60)
 		w.run(t, l)
 	}
 	w.gate.killAt(0)
@@ -230,7 +257,7 @@ func (w *world) run(t *testing.T, l life) (done bool) {
 			t.Errorf("world %d: the run failed: %s", w.seed, o.Failed)
 		case o.Done:
 			done = true
-		default:
+		case !o.Earlier: // which has no recording
 			w.last[o.Key] = o
 		}
 	}
@@ -259,17 +286,28 @@ func start(t *testing.T, l life) (*exec.Cmd, io.Reader) {
 func (w *world) check(t *testing.T) {
 	t.Helper()
 	notes := map[string][]int64{} // by name and content
+	failed := map[int64]bool{}
 	for _, note := range w.box.Notes() {
 		of := note.Name + note.AudioSHA256
 		notes[of] = append(notes[of], note.ID)
+		failed[note.ID] = note.Stage == clinicaldoctest.StageFailed
 	}
 	for n := range w.life.Recordings {
 		recording := w.life.recording(n)
 		sum := sha256.Sum256(w.life.content(n))
-		made := notes[recording.Params.Name+hex.EncodeToString(sum[:])]
+		made := slices.Clone(notes[recording.Params.Name+hex.EncodeToString(sum[:])])
+		if w.life.Letters {
+			w.ended["letters"]++
+		}
 		key := labelOf(recording)
 		o, told := w.last[key]
 		where := fmt.Sprintf("world %d, %s: %+v, notes %v", w.seed, key, o, made)
+		for _, old := range o.Replaced { // each of them failed, and a person decided to send it again
+			assert.True(t, failed[old], "REPLACED: %s", where)
+			assert.Contains(t, made, old, where)
+			made = slices.DeleteFunc(made, func(id int64) bool { return id == old })
+			w.ended["sent again"]++
+		}
 		assert.LessOrEqual(t, len(made), 1, "DUPLICATE: %s", where)
 		switch {
 		case !told:
@@ -277,6 +315,11 @@ func (w *world) check(t *testing.T) {
 		case o.Status == "created" || o.Status == "already there":
 			w.ended["created"]++
 			assert.Equal(t, []int64{o.NoteID}, made, "LOST or WRONG: %s", where)
+		case o.Status == "complete" || o.Status == "failed":
+			w.ended[o.Status]++
+			assert.Equal(t, []int64{o.NoteID}, made, "LOST or WRONG: %s", where)
+			assert.Equal(t, o.Status == "failed", failed[o.NoteID], "WRONG STAGE: %s", where)
+			assert.Equal(t, o.Status == "failed", o.Err != "", where)
 		case o.Status == "refused":
 			w.ended["refused"]++
 			assert.Empty(t, made, "LOST: %s", where)

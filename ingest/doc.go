@@ -10,8 +10,13 @@
 //		...
 //	}
 //
-// [Uploader.Run] takes recordings as an iterator and yields a [Result] for each: created, already there, refused, or in
-// doubt. What is run again goes on where it ended. [Uploader.Resolve] takes down a person's word on a doubt.
+// [Uploader.Run] takes recordings as an iterator and yields a [Result] for each. A run that is started again continues where
+// the last one ended. [Uploader.Resolve] saves a manual decision about a recording.
+//
+// A recording is done when its note has reached [Uploader].Until, which is the note's existence for Run, and its completion for
+// [Uploader.RunAll], unless the caller sets it. The journal keeps how far each note has come. A note that is not complete is
+// read again by later runs. One that the service could not process is "failed" in every run, until a person decides to send the
+// recording again, or names another note.
 //
 // # States
 //

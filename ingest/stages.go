@@ -295,7 +295,11 @@ func (f *round) judge(note *clinicaldoc.ProgressNote, err error) (seen staged, o
 			"Send the recording again, or name another note (Uploader.Resolve)", err)
 	default:
 		seen.status = Processing
-		seen.err = fail("the service has not processed the recording yet; the next run reads its note again: "+redact.Opaque(err).Error(), err)
+		why := "the service has not processed the recording yet; the next run reads its note again"
+		if isOver := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled); !isOver {
+			why += ": " + redact.Opaque(err).Error()
+		}
+		seen.err = fail(why, err)
 	}
 	return seen, ok
 }
