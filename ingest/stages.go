@@ -105,10 +105,15 @@ func (r *run) takeStage(m message) (ready []Result) {
 	s := *m.staged
 	held := f.held[s.id]
 	delete(f.held, s.id)
-	for _, result := range held {
+	for i, result := range held {
 		r.progress.processing--
 		r.progress.countStage(s.status)
-		ready = append(ready, r.tellResult(s.end(result)))
+		ended := s.end(result)
+		if i > 0 && s.note != nil { // equal recordings share no object
+			note := *s.note
+			ended.Note = &note
+		}
+		ready = append(ready, r.tellResult(ended))
 	}
 	if len(held) == 0 {
 		ready = append(ready, r.tellResult(s.end(Result{JournalKey: s.key, NoteID: s.id, Earlier: true})))

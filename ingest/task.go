@@ -300,11 +300,11 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 		r.send(message{broken: err}) // before this worker begins another recording
 	}
 	e := r.createdEntry(t, note, false)
+	result := Result{Status: Created, NoteID: note.ID, Note: note, Stage: note.Stage(), Replaced: e.replacedIDs()}
 	r.saving <- struct{}{}
 	r.workers.Go(func() {
 		defer func() { <-r.saving }()
 		r.guard(t, func(t *task) {
-			result := Result{Status: Created, NoteID: note.ID, Note: note, Stage: note.Stage(), Replaced: e.replacedIDs()}
 			r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, result)
 		})
 	})

@@ -66,7 +66,7 @@ func runScripts(t *testing.T, folder string, variant clinicaldoctest.Variant) {
 		Dir: folder, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error { return setUp(t, e, variant) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "clear": clearFaults, "answer": answer, "later": later,
+			"exits": exits(false), "reveals": exits(true), "advance": advance, "fault": fault, "requests": requests, "notes": notes, "stop": stop, "quick": quick, "slow": slow, "script": script, "clear": clearFaults, "answer": answer, "later": later,
 		},
 	})
 }
@@ -76,7 +76,7 @@ const serverKey = "server"
 // setUp gives each script a service of its own, with a user, a patient and four notes of which two are complete.
 func setUp(t *testing.T, e *testscript.Env, variant clinicaldoctest.Variant) error {
 	t.Helper()
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant), clinicaldoctest.WithFrozenClock(start), clinicaldoctest.WithToken(canaryToken))
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant), clinicaldoctest.WithFrozenClock(start), clinicaldoctest.WithToken(canaryToken), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 	e.Values[serverKey] = srv
 	e.Defer(func() {
 		srv.Close()
@@ -210,6 +210,18 @@ func stop(ts *testscript.TestScript, _ bool, _ []string) { server(ts).Close() }
 func quick(ts *testscript.TestScript, _ bool, _ []string) {
 	server(ts).SetDelays(clinicaldoctest.Delays{})
 	server(ts).Unfreeze()
+}
+
+// slow lets the service take an hour to process what is uploaded from now on.
+func slow(ts *testscript.TestScript, _ bool, _ []string) {
+	server(ts).SetDelays(clinicaldoctest.Delays{Transcribing: time.Hour})
+}
+
+// script lets the service fail to process the next recordings, with these error states; "" is processed.
+func script(ts *testscript.TestScript, _ bool, args []string) {
+	for _, state := range args {
+		server(ts).ScriptNext(clinicaldoctest.Script{TranscriptionError: state})
+	}
 }
 
 // answer lets a route respond once with a status and a text: answer 'GET /user' 200 '<html>'.

@@ -148,7 +148,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	_ = killed.Wait()
 	close(n.holds[0].release)
 	n.awaitCalm()
-	c.morning(`^how +cut off without a word`, `^do +run the same upload again, or "clinicaldoc upload retry"`, `1001 recordings: \d+ created.*not begun or not finished`)
+	c.morning(`^how +cut off without a word`, `^do +run the same upload again, or "clinicaldoc upload retry"`, `1001 recordings: \d+ complete.*not sent or not finished`)
 	said, code = c.runs("clinicaldoc upload report --reveal")
 	assert.Equal(t, 0, code)
 	assert.Regexp(t, `(?m)^command +clinicaldoc upload --begin --patient 7 .* share\nfolder +`+c.home, said)
@@ -161,7 +161,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be in doubt
 	n.awaitCalm()
 	assert.Contains(t, said, "the report could not be kept whole: file too large")
-	c.morning(`^how +\d+ of 1001 recordings have a note; .*\d+ are not begun or not finished$`, `^why +.*file too large`, `^do +make room on the disk, and run the same command again`, `\d+ created, \d+ already there, .* not begun or not finished$`, `^but +what became of \d+ recordings could not be written here`)
+	c.morning(`^how +\d+ of 1001 recordings have a complete note; .*\d+ were not sent or not finished$`, `^why +.*file too large`, `^do +make room on the disk, and run the same command again`, `\d+ created, \d+ already there, .* not sent or not finished$`, `^but +what became of \d+ recordings could not be written here`)
 	said, code = c.runs("ulimit -f 0; " + tonight)
 	assert.NotEqual(t, 0, code, said)
 	c.morning(`^how +no record of it could be kept, as on a full disk`, `^do +make room on the disk, and run the same upload again`)
@@ -193,10 +193,10 @@ func TestTwoNightsFromCron(t *testing.T) {
 	said, code = c.runs(upload + "--max-pause 1ms share")
 	assert.Equal(t, 7, code, said)
 	n.awaitCalm()
-	c.morning(`^how +\d+ of 1001 recordings have a note; .* in doubt`, `^why +.*everything fails in the same way: .*503`, `^do +run it again later; .*; what is in doubt is asked about first then$`, `^  paused +.*503`, `in doubt, \d+ not begun or not finished`)
+	c.morning(`^how +\d+ of 1001 recordings have a complete note; .* unresolved`, `^why +.*everything fails in the same way: .*503`, `^do +run it again later; .*; what is in doubt is asked about first then$`, `^  paused +.*503`, `refused, \d+ not sent or not finished`)
 	said, code = c.runs(tonight)
 	assert.Equal(t, 6, code, said)
-	c.morning(`^how +nothing was uploaded: .*503`, `^do +run it again later`, `^earlier +.* of 1001 recordings have a note; .*503`, `^earlier +.*nothing was uploaded: a file`)
+	c.morning(`^how +nothing was uploaded: .*503`, `^do +run it again later`, `^earlier +.* of 1001 recordings have a complete note; .*503`, `^earlier +.*nothing was uploaded: a file`)
 	n.down.Store(false)
 
 	// Then it goes down and comes back, and the run goes on by itself. One file is bad.
@@ -210,7 +210,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	exit, ok := errors.AsType[*exec.ExitError](paused.Wait())
 	require.True(t, ok)
 	assert.Equal(t, 9, exit.ExitCode())
-	report := c.morning(`^how +1000 of 1001 recordings have a note; 1 was refused$`, `^why +1 of 1001 recordings was refused`, `1001 recordings: \d+ created, \d+ already there, 1 refused, 0 in doubt$`,
+	report := c.morning(`^how +1000 of 1001 recordings have a complete note; 1 was refused$`, `^why +1 of 1001 recordings was refused`, `1001 recordings: 1000 complete, 0 processing, 0 failed, 0 unresolved, 1 refused$`,
 		`^file-[0-9a-f]{8}  refused`, `^  why +.*empty`, `^  do +look at the file, and run the same command again`, `^  paused +.*503`, `^  went on +20`)
 	t.Logf("the morning after the second night:\n%s", report)
 	require.NoError(t, srv.CreatedOnce(recordings...))
@@ -249,7 +249,7 @@ func TestAShareThatGoesAway(t *testing.T) {
 	exit, ok := errors.AsType[*exec.ExitError](p.Wait())
 	require.True(t, ok, string(said))
 	assert.Equal(t, 6, exit.ExitCode(), string(said))
-	c.morning(`^how +[3-5] of 12 recordings have a note; `, `^why +.*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: [3-5] created`, `not begun or not finished`)
+	c.morning(`^how +[3-5] of 12 recordings have a complete note; `, `^why +.*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: [3-5] complete`, `not sent or not finished`)
 
 	// do: is the share mounted? then run the same command again
 	// It is mounted again, and what the run left over is sent by its report alone.

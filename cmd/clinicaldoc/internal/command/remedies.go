@@ -148,8 +148,7 @@ func unreachable(err error) bool {
 // wordsOf says in this command's words what the libraries say in a Go program's. What stands first is looked for first.
 var wordsOf = strings.NewReplacer(
 	"and state which it is, or that it is none (Uploader.Resolve)", `and decide: "clinicaldoc upload resolve"`,
-	"; its note holds the error state. Send the recording again, or name another note (Uploader.Resolve)", "",
-	". Send the recording again, or name another note (Uploader.Resolve)", "",
+	"Send the recording again, or name another note (Uploader.Resolve)", `Decide: "clinicaldoc upload resolve"`,
 	"first (Uploader.Resolve)", `first: "clinicaldoc upload resolve"`,
 	"say what became of it (Uploader.Resolve)", `say what became of it by "clinicaldoc upload resolve"`,
 	"; AllNew uploads without that", "",

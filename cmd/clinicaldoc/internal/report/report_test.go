@@ -117,14 +117,23 @@ func TestOutcome_CountsForPeople(t *testing.T) {
 	t.Parallel()
 	ended := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	for want, run := range map[string]report.Run{
-		"all done: 12 recordings have a note":         {Total: 12, Counts: report.Counts{report.Created: 2, report.AlreadyThere: 10}},
-		"all done: 1 recording has a note":            {Total: 1, Counts: report.Counts{report.Created: 1}},
-		"nothing was uploaded: not logged in":         {Code: 4, Total: 12, Error: "not logged in"},
-		"nothing was uploaded":                        {Code: 130, Total: 12},
-		"0 of 1 recording has a note; 1 was refused":  {Code: 5, Total: 1, Error: "x", Counts: report.Counts{report.Refused: 1}},
-		"1 of 2 recordings has a note; 1 is in doubt": {Code: 7, Total: 2, Counts: report.Counts{report.Created: 1, report.InDoubt: 1}},
-		"0 of 4 recordings have a note; 2 were refused, 2 are not begun or not finished": {
+		"all done: 12 recordings have a note":                 {Total: 12, Counts: report.Counts{report.Created: 2, report.AlreadyThere: 10}},
+		"all done: 1 recording has a note":                    {Total: 1, Counts: report.Counts{report.Created: 1}},
+		"nothing was uploaded: not logged in":                 {Code: 4, Total: 12, Error: "not logged in"},
+		"nothing was uploaded":                                {Code: 130, Total: 12},
+		"0 of 1 recording has a complete note; 1 was refused": {Code: 5, Total: 1, Error: "x", Counts: report.Counts{report.Refused: 1}},
+		"1 of 2 recordings has a note; 1 is unresolved":       {Code: 7, Total: 2, Counts: report.Counts{report.Created: 1, report.InDoubt: 1}},
+		"0 of 4 recordings have a complete note; 2 were refused, 2 were not sent or not finished": {
 			Code: 6, Total: 4, Counts: report.Counts{report.Refused: 2},
+		},
+		"all done: 2 recordings have a complete note": {Total: 2, Counts: report.Counts{report.Complete: 2}},
+		"7 of 12 recordings have a complete note; 1 is still being processed, 3 could not be processed, 1 is unresolved": {
+			Code: 7, Total: 12, Counts: report.Counts{report.Complete: 7, report.Processing: 1, report.Failed: 3, report.InDoubt: 1},
+		},
+		"1 of 1 recording has a complete note; 2 of earlier uploads are still being processed, " +
+			"1 of an earlier upload could not be processed": {
+			Code: 9, Total: 1, Counts: report.Counts{report.Complete: 1},
+			Followed: []report.Recording{{Status: report.Processing}, {Status: report.Processing}, {Status: report.Failed}, {Status: report.Complete}},
 		},
 		"1 of 1 recording has a note; 1 file or folder was left out": {
 			Code: 9, Total: 1, Counts: report.Counts{report.Created: 1}, LeftOut: make([]report.LeftOut, 1),
