@@ -5,12 +5,15 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -108,19 +111,52 @@ func (p *started) awaitReader(t *testing.T) {
 	}, 30*time.Second, time.Millisecond, "the command does not read")
 }
 
-// Every read of an input ends at the first signal, although the input goes on.
+// inputTable is what became of each input at each signal.
+type inputTable struct {
+	mu    sync.Mutex
+	cells map[string]map[syscall.Signal]string
+}
+
+func (table *inputTable) set(name string, signal syscall.Signal, cell string) {
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	if table.cells == nil {
+		table.cells = map[string]map[syscall.Signal]string{}
+	}
+	if table.cells[name] == nil {
+		table.cells[name] = map[syscall.Signal]string{}
+	}
+	table.cells[name][signal] = cell
+}
+
+// String is the table in Markdown.
+func (table *inputTable) String() string {
+	text := "| input | Ctrl-C (INT) | TERM |\n|---|---|---|\n"
+	for _, name := range slices.Sorted(maps.Keys(table.cells)) {
+		row := table.cells[name]
+		text += fmt.Sprintf("| %s | %s | %s |\n", name, row[syscall.SIGINT], row[syscall.SIGTERM])
+	}
+	return text
+}
+
+// Every read of an input ends at the first signal, although the input goes on. With -v the test prints a table.
 func TestInput_EndsAtTheFirstSignal(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
+	var table inputTable
+	t.Cleanup(func() { t.Logf("\n%s", &table) })
 	for name, in := range inputs(srv) {
 		for signal, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 			t.Run(name+", "+signal.String(), func(t *testing.T) {
 				t.Parallel()
 				p := in.start(t, srv)
 				p.awaitReader(t)
+				sent := time.Now()
 				require.NoError(t, p.Process.Signal(signal))
-				assert.Equal(t, code, p.code(t), p.said.String())
+				got := p.code(t)
+				table.set(name, signal, fmt.Sprintf("exit %d after %v", got, time.Since(sent).Round(time.Millisecond)))
+				assert.Equal(t, code, got, p.said.String())
 				assert.Contains(t, p.said.String(), "interrupted")
 			})
 		}
