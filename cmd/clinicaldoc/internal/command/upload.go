@@ -206,7 +206,9 @@ func (o *uploadOptions) plan(recordings []ingest.Recording) {
 	}
 	for i := range recordings {
 		if o.nats == "" {
-			o.record.Plan(described(&recordings[i]))
+			planned := described(&recordings[i])
+			planned.Position = i + 1
+			o.record.Plan(planned)
 		}
 	}
 }
@@ -222,6 +224,8 @@ type uploadResult struct {
 	Until  time.Time `json:"until,omitzero"`
 	Error  string    `json:"error,omitempty"`
 	File   string    `json:"file,omitempty"`
+	// Position is the place of the recording in the upload, from 1 on.
+	Position int `json:"position,omitempty"`
 	// Candidates are the ids of the notes that a person should compare.
 	Candidates []int64 `json:"candidates,omitempty"`
 	// Earlier reports that the recording is one of an earlier upload.

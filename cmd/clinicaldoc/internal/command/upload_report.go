@@ -139,6 +139,9 @@ func (o *reportOptions) text(w *strings.Builder, r report.Run) {
 	}
 	for _, x := range r.Open() {
 		fmt.Fprintf(w, "\n%s  %s  %s\n", x.Key, x.Status, report.Clock(x.At))
+		if x.Position != 0 {
+			line("  ", "position", strconv.Itoa(x.Position))
+		}
 		line("  ", "file", x.File)
 		if x.Patient != 0 {
 			line("  ", "patient", strconv.FormatInt(x.Patient, 10))

@@ -44,7 +44,10 @@ type uploadRun struct {
 }
 
 func newUploadRun(o *uploadOptions, recordings []ingest.Recording) *uploadRun {
-	r := &uploadRun{uploadOptions: o, recordings: recordings, numbers: map[string]int{}, show: progress.New(o.IO), rows: map[int]*progress.Row{}}
+	r := &uploadRun{
+		uploadOptions: o, recordings: recordings, numbers: map[string]int{}, show: progress.New(o.IO),
+		rows: map[int]*progress.Row{},
+	}
 	r.earlier = map[ingest.Status]int{}
 	for i := range recordings {
 		number := i + 1
@@ -238,7 +241,7 @@ func (r *uploadRun) pause(p *ingest.Pause) {
 	r.record.AddPause(kept)
 }
 
-// label is what a row is called while its recording is under way, by its place in this run.
+// label is what a row is called while its recording is under way, by its position in this run, as results have it.
 func (r *uploadRun) label(number int) string {
 	switch {
 	case number == 0:
@@ -320,6 +323,7 @@ func (r *uploadRun) present(ctx context.Context, result *ingest.Result) {
 	if result.Stage != 0 {
 		line.Stage = result.Stage.String()
 	}
+	line.Position = result.Position
 	if number > 0 {
 		line.Size = max(r.size(number), 0)
 	}
@@ -363,6 +367,7 @@ func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result
 		kept = described(&result.Recording)
 	}
 	kept.At, kept.Key, kept.Status, kept.NoteID, kept.Size, kept.Until, kept.Took, kept.Error = line.At, line.Key, line.Status, line.NoteID, line.Size, line.Until, result.Took.Seconds(), line.Error
+	kept.Position = line.Position
 	kept.OwnKey = ""
 	if number > 0 {
 		kept.OwnKey = r.recordings[number-1].Key

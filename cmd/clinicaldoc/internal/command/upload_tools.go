@@ -119,7 +119,7 @@ func (s *journalStatus) addNote(e ingest.Entry) {
 
 func doubtOf(e ingest.Entry) journalDoubt {
 	return journalDoubt{
-		Key: e.Key.String(), State: e.State.String(), SentAt: e.SentAt.UTC(), Until: e.Until, Why: ownWords(e.Why),
+		Key: e.Key.String()[:keyDigits], State: e.State.String(), SentAt: e.SentAt.UTC(), Until: e.Until, Why: ownWords(e.Why),
 		Candidates: e.Candidates(),
 	}
 }

@@ -57,15 +57,17 @@ type Earlier struct {
 
 // Recording is what became of one recording.
 type Recording struct {
-	At     time.Time `json:"at,omitzero"`
-	Key    string    `json:"key"` // by which it can be named
-	Status string    `json:"status,omitempty"`
-	NoteID int64     `json:"note_id,omitempty"`
-	Size   int64     `json:"size,omitempty"`
-	Until  time.Time `json:"until,omitzero"` // in doubt: from then on it can be decided
-	Took   float64   `json:"seconds,omitempty"`
-	Error  string    `json:"error,omitempty"`
-	Do     string    `json:"do,omitempty"`
+	At  time.Time `json:"at,omitzero"`
+	Key string    `json:"key"` // by which it can be named
+	// Position is the place of the recording in the upload, from 1 on; 0: it has none, as in a fleet.
+	Position int       `json:"position,omitempty"`
+	Status   string    `json:"status,omitempty"`
+	NoteID   int64     `json:"note_id,omitempty"`
+	Size     int64     `json:"size,omitempty"`
+	Until    time.Time `json:"until,omitzero"` // in doubt: from then on it can be decided
+	Took     float64   `json:"seconds,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Do       string    `json:"do,omitempty"`
 	// Candidates are the notes that a person should compare, the likeliest first.
 	Candidates []Candidate `json:"candidates,omitempty"`
 	// What may name or describe a patient.
