@@ -48,9 +48,9 @@ func (c *claim) swap(ctx context.Context, r record) error {
 	})
 }
 
-// write swaps the entry, and does not give up while the cluster elects a leader. An error does not mean that a write was not,
-// or will not be, applied: it is written once more on the same revision, so that only one of the two can be, and a conflict
-// with a write of its own is none.
+// write swaps the entry, and does not give up while the cluster elects a leader. An error does not mean that a
+// write was not, or will not be, applied: it is written once more on the same revision, so that only one of the
+// two can be, and a conflict with a write of its own is none.
 func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 	entry.Key = c.key
 	var beats []string
@@ -84,7 +84,8 @@ func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 	}
 }
 
-// due is until when a recording is in doubt by the engine's clock: as it was written, or as many minutes from now as by ours.
+// due is until when a recording is in doubt by the engine's clock: as it was written, or as many minutes from now
+// as by ours.
 func (c *claim) due(ctx context.Context, entry ingest.Entry) (time.Time, error) {
 	switch {
 	case entry.State != ingest.StateInDoubt || entry.Until.IsZero():
@@ -149,8 +150,8 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	return nil
 }
 
-// mark leads from the patient to the recording. A mark that is there already, or leads to a recording that was never committed,
-// does no harm.
+// mark leads from the patient to the recording. A mark that is there already, or leads to a recording that was
+// never committed, does no harm.
 func (c *claim) mark(ctx context.Context, patient uint32) error {
 	j := c.journal
 	err := patiently(ctx, j.lease/2, func(ctx context.Context) error {

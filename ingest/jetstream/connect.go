@@ -19,8 +19,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// safe are options without which a journal would not be one: what was written while there was no connection must not be
-// written later, and subjects, which hold hashes of keys, are not printed.
+// safe are options without which a journal would not be one: what was written while there was no connection must
+// not be written later, and subjects, which hold hashes of keys, are not printed.
 func safe() []nats.Option {
 	return []nats.Option{
 		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.PingInterval(3 * time.Second),
@@ -28,9 +28,10 @@ func safe() []nats.Option {
 	}
 }
 
-// Connect connects to a NATS server or cluster, given as nats.Connect takes it, with what a journal needs: nothing is kept to
-// be sent after a reconnect, and reconnects are tried for ever. Close the connection after use. It returns an error matching
-// [clinicaldoc.ErrInvalidArgument] if the URL is empty, and one matching [ErrServerTooOld] if the server is older than 2.11.
+// Connect connects to a NATS server or cluster, given as nats.Connect takes it, with what a journal needs: nothing
+// is kept to be sent after a reconnect, and reconnects are tried for ever. Close the connection after use. It
+// returns an error matching [clinicaldoc.ErrInvalidArgument] if the URL is empty, and one matching
+// [ErrServerTooOld] if the server is older than 2.11.
 func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 	if url == "" { // which would be whatever server this machine happens to have
 		return nil, fail("no connection: the server's URL is empty", clinicaldoc.ErrInvalidArgument)
@@ -57,9 +58,9 @@ type Server struct {
 	lock   *os.File
 }
 
-// Embed starts a server in this process, for one machine with nothing installed. It keeps its files in dir, listens on no port
-// and syncs every write to the disk. It returns an error matching
-// [clinicaldoc.ErrInUse] if the directory is in use already.
+// Embed starts a server in this process, for one machine with nothing installed. It keeps its files in dir,
+// listens on no port and syncs every write to the disk. It returns an error matching [clinicaldoc.ErrInUse] if the
+// directory is in use already.
 func Embed(ctx context.Context, dir string) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fail("the directory cannot be made: "+redact.Cause(err), err)

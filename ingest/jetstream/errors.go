@@ -8,7 +8,8 @@ var (
 	ErrNoFleet = redact.New("there is no such fleet")
 	// ErrFleetExists: [Begin] found a fleet of that name.
 	ErrFleetExists = redact.New("the fleet exists already")
-	// ErrStore: a stream of the fleet is missing, was made anew, or may lose what it holds. Nothing is uploaded; see [Repair].
+	// ErrStore: a stream of the fleet is missing, was made anew, or may lose what it holds. Nothing is uploaded;
+	// see [Repair].
 	ErrStore = redact.New("the fleet's store cannot be trusted")
 	// ErrQueueFull: a limit of the queue, or of the server, refused the recording. It is not stored.
 	ErrQueueFull = redact.New("the queue is full")
@@ -21,7 +22,8 @@ var (
 	errEngine = redact.New("the fleet's server does not respond")
 )
 
-// fail makes an error with a text that is safe to print: the engine knows only hashes, so that its words hold no names.
+// fail makes an error with a text that is safe to print: the engine knows only hashes, so that its words hold no
+// names.
 func fail(text string, causes ...error) error { return redact.Fail("jetstream: "+text, causes...) }
 
 // unreachable is the failure of an engine that does not respond.

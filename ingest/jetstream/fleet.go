@@ -22,8 +22,9 @@ import (
 type Params struct {
 	Name     string // of the fleet, and how its streams' names begin; empty: clinicaldoc-ingest
 	Replicas int    // of its streams; 0: 1 when it begins. Three survive the loss of a server
-	// Lease is how long a recording stays with a worker that shows no sign of life, the same for all; 0: 30 seconds. It must
-	// outlast the election of a new leader, which takes some six seconds: at least 15 seconds in a cluster.
+	// Lease is how long a recording stays with a worker that shows no sign of life, the same for all; 0: 30
+	// seconds. It must outlast the election of a new leader, which takes some six seconds: at least 15 seconds in
+	// a cluster.
 	Lease time.Duration
 	// Logger gets a line when this worker, or the fleet, pauses and why, and when it goes on; nil: nothing is logged.
 	Logger *slog.Logger
@@ -31,8 +32,8 @@ type Params struct {
 
 const defaultName = "clinicaldoc-ingest"
 
-// Fleet is a queue of recordings, the journal of what became of each, and a rate limit, which any number of machines share. Its
-// methods may be called by several goroutines. There is nothing to close but the connection.
+// Fleet is a queue of recordings, the journal of what became of each, and a rate limit, which any number of
+// machines share. Its methods may be called by several goroutines. There is nothing to close but the connection.
 type Fleet struct {
 	store   *store
 	journal *Journal
@@ -41,8 +42,9 @@ type Fleet struct {
 	logger  *slog.Logger
 }
 
-// Begin makes a fleet that does not exist yet, and joins it. It is done once, by a person: a fleet that begins anew knows nothing
-// of what was uploaded. One that exists is [ErrFleetExists], and what is left of one [ErrStore].
+// Begin makes a fleet that does not exist yet, and joins it. It is done once, by a person: a fleet that begins
+// anew knows nothing of what was uploaded. One that exists is [ErrFleetExists], and what is left of one
+// [ErrStore].
 func Begin(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
 	s, err := newStore(conn, params)
 	if err != nil {
@@ -54,10 +56,10 @@ func Begin(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) 
 	return Join(ctx, conn, params)
 }
 
-// Repair makes a fleet usable again whose store is refused with [ErrStore]: streams that are gone are made anew, others set as they
-// were. The journal remembers that it has gaps, so that each recording that it does not know is looked for among the patient's
-// notes before it is uploaded. Recordings that waited in a queue that is gone have to be published again. A store that is
-// whole is not changed. End all workers before, and start them after it.
+// Repair makes a fleet usable again whose store is refused with [ErrStore]: streams that are gone are made anew,
+// others set as they were. The journal remembers that it has gaps, so that each recording that it does not know is
+// looked for among the patient's notes before it is uploaded. Recordings that waited in a queue that is gone have
+// to be published again. A store that is whole is not changed. End all workers before, and start them after it.
 func Repair(ctx context.Context, conn *nats.Conn, params Params) error {
 	s, err := newStore(conn, params)
 	if err != nil {
@@ -66,8 +68,8 @@ func Repair(ctx context.Context, conn *nats.Conn, params Params) error {
 	return s.repair(ctx)
 }
 
-// Join joins a fleet that was begun. There being none is [ErrNoFleet]; one whose store is not whole, may lose what it holds, or was
-// written by another version, is refused with [ErrStore].
+// Join joins a fleet that was begun. There being none is [ErrNoFleet]; one whose store is not whole, may lose what
+// it holds, or was written by another version, is refused with [ErrStore].
 func Join(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
 	s, err := newStore(conn, params)
 	if err != nil {
@@ -105,25 +107,27 @@ func (f *Fleet) join(ctx context.Context, params Params) (err error) {
 	return err
 }
 
-// Journal is the fleet's journal, for an [ingest.Uploader] that has a list of its own. Recordings of the queue go by [Fleet.Work].
+// Journal is the fleet's journal, for an [ingest.Uploader] that has a list of its own. Recordings of the queue go
+// by [Fleet.Work].
 func (f *Fleet) Journal() *Journal { return f.journal }
 
-// Limiter limits the requests of the whole fleet to so many a second; give it to [clinicaldoc.WithLimiter]. All workers must
-// give the same number.
+// Limiter limits the requests of the whole fleet to so many a second; give it to [clinicaldoc.WithLimiter]. All
+// workers must give the same number.
 func (f *Fleet) Limiter(perSecond float64) (*Limiter, error) { return newLimiter(f.store, perSecond) }
 
-// Publish puts a recording into the queue; nil means that it waits there, now or already. It is a file that all workers
-// reach by the same absolute path, and its params hold no audio and no callbacks. A missing key is made from the file.
+// Publish puts a recording into the queue; nil means that it waits there, now or already. It is a file that all
+// workers reach by the same absolute path, and its params hold no audio and no callbacks. A missing key is made
+// from the file.
 //
-// [ErrQueueFull] and other refusals mean that it is not stored; [ingest.ErrKeyReused] that another patient's recording, or one of
-// another size, waits under its key. What has no response is sent again; after some seconds it is
-// an error, and publishing the recording again does no harm.
+// [ErrQueueFull] and other refusals mean that it is not stored; [ingest.ErrKeyReused] that another patient's
+// recording, or one of another size, waits under its key. What has no response is sent again; after some seconds
+// it is an error, and publishing the recording again does no harm.
 func (f *Fleet) Publish(ctx context.Context, recording ingest.Recording) error {
 	return f.queue.publish(ctx, recording)
 }
 
-// DeadLetters lists the recordings that are not tried any more. They hold patients' data. A letter whose recording has a note by
-// now, because it was published again or by a manual decision, is removed and not listed.
+// DeadLetters lists the recordings that are not tried any more. They hold patients' data. A letter whose recording
+// has a note by now, because it was published again or by a manual decision, is removed and not listed.
 func (f *Fleet) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return f.queue.letters(ctx)
 }
@@ -134,7 +138,8 @@ func (f *Fleet) Redrive(ctx context.Context, letter DeadLetter) error {
 	return f.queue.redrive(ctx, letter)
 }
 
-// Discard takes a dead letter away, on a person's word that its recording shall not become a note. The journal keeps its entry.
+// Discard takes a dead letter away, on a person's word that its recording shall not become a note. The journal
+// keeps its entry.
 func (f *Fleet) Discard(ctx context.Context, letter DeadLetter) error {
 	return f.queue.remove(ctx, letter)
 }
@@ -167,7 +172,8 @@ type Pause struct {
 	Until  time.Time `json:"until"`  // when it is tried again, by the server's clock
 }
 
-// Status asks how the fleet stands. It reads the whole journal, for doubts: about a second for a hundred thousand recordings.
+// Status asks how the fleet stands. It reads the whole journal, for doubts: about a second for a hundred thousand
+// recordings.
 func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	var s Status
 	fresh, err := f.queue.consumer(freshLane).Info(ctx)
@@ -211,8 +217,8 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Doubts lists the recordings of which nobody knows whether they have a note. One whose record is damaged counts too, with its key
-// alone.
+// Doubts lists the recordings of which nobody knows whether they have a note. One whose record is damaged counts
+// too, with its key alone.
 func (j *Journal) Doubts(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for _, b := range j.buckets {

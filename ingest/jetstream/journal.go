@@ -113,9 +113,9 @@ func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding,
 	return binding, nil
 }
 
-// Claim implements [ingest.Journal]. While another worker's lease on the key is running it waits, for one lease at most, to see
-// whether that worker lives. The lease on a new key is written only when its upload takes a while: until then another worker
-// may begin it too, and which of them finishes is decided when they commit.
+// Claim implements [ingest.Journal]. While another worker's lease on the key is running it waits, for one lease at
+// most, to see whether that worker lives. The lease on a new key is written only when its upload takes a while:
+// until then another worker may begin it too, and which of them finishes is decided when they commit.
 func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
 	if err := j.store.check(ctx); err != nil {
 		return nil, err
@@ -193,8 +193,8 @@ func sent(state ingest.State) bool {
 	return state == ingest.StateCommitting || state == ingest.StateCreated || state == ingest.StateInDoubt
 }
 
-// byOwnClock is how much later Until of a recording in doubt is by this machine's clock than its record says: what has passed by
-// the clock of one worker, which may be wrong, need not have passed by the engine's.
+// byOwnClock is how much later Until of a recording in doubt is by this machine's clock than its record says: what
+// has passed by the clock of one worker, which may be wrong, need not have passed by the engine's.
 func (j *Journal) byOwnClock(ctx context.Context, r record) (time.Duration, error) {
 	if r.Entry.State != ingest.StateInDoubt || r.Due.IsZero() {
 		return 0, nil

@@ -12,10 +12,11 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// Limiter is a [clinicaldoc.Limiter] that a fleet shares. It goes by the server's clock alone, and nobody reserves a place that
-// is not due: what a worker that dies had not used, the others have.
+// Limiter is a [clinicaldoc.Limiter] that a fleet shares. It goes by the server's clock alone, and nobody reserves
+// a place that is not due: what a worker that dies had not used, the others have.
 //
-// A message of a stream is the latest place that was taken. Who finds that the next one is due takes it by a compare-and-set.
+// A message of a stream is the latest place that was taken. Who finds that the next one is due takes it by a
+// compare-and-set.
 type Limiter struct {
 	store    *store
 	interval time.Duration // between two requests
@@ -29,8 +30,8 @@ type Limiter struct {
 const (
 	// together is the time for which places are taken at once; a worker that dies wastes no more.
 	together = 50 * time.Millisecond
-	// horizon is by how much the latest place can be ahead of the server's clock, beyond the places themselves. More than that means
-	// that the clock was set back, as a new leader's may be.
+	// horizon is by how much the latest place can be ahead of the server's clock, beyond the places themselves.
+	// More than that means that the clock was set back, as a new leader's may be.
 	horizon = time.Second
 	// limitTimeout is for one request of the limiter. Without a response no request goes.
 	limitTimeout = 2 * time.Second
@@ -46,8 +47,8 @@ func newLimiter(s *store, perSecond float64) (*Limiter, error) {
 	return &Limiter{store: s, interval: interval, places: max(int64(together/interval), 1), turn: newTurn()}, nil
 }
 
-// Wait returns when the next request may go. Where the server does not respond no request goes, and Wait is an error after some
-// seconds.
+// Wait returns when the next request may go. Where the server does not respond no request goes, and Wait is an
+// error after some seconds.
 func (l *Limiter) Wait(ctx context.Context) error {
 	if err := l.turn.take(ctx); err != nil {
 		return err
@@ -132,8 +133,8 @@ func placeOf(data []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(data))) //nolint:gosec // as it was written
 }
 
-// place is the last of the places that are taken now, after the latest one, or in what time they are due. Who comes a little late
-// does not make the others late.
+// place is the last of the places that are taken now, after the latest one, or in what time they are due. Who
+// comes a little late does not make the others late.
 func (l *Limiter) place(latest, now time.Time) (place time.Time, due time.Duration) {
 	together := time.Duration(l.places) * l.interval
 	next := latest.Add(l.interval)

@@ -10,7 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// live is what the workers of a fleet say of themselves. Nothing of it has to be kept: it expires, and is made anew when it is gone.
+// live is what the workers of a fleet say of themselves. Nothing of it has to be kept: it expires, and is made
+// anew when it is gone.
 type live struct {
 	store  *store
 	kv     jetstream.KeyValue

@@ -13,9 +13,9 @@ import (
 
 // Outcome returns what became of a published recording, whichever machine uploaded it. Pass it as it was published.
 //
-// Its Ending is Done if the recording has a note, Dead if it is a dead letter, and Later while it waits or is being uploaded.
-// The error of a dead letter matches [ErrDeadLetter]. Ending is zero if the fleet does not have the recording: it was not
-// published, or its dead letter was discarded.
+// Its Ending is Done if the recording has a note, Dead if it is a dead letter, and Later while it waits or is
+// being uploaded. The error of a dead letter matches [ErrDeadLetter]. Ending is zero if the fleet does not have
+// the recording: it was not published, or its dead letter was discarded.
 func (f *Fleet) Outcome(ctx context.Context, recording ingest.Recording) (Result, error) {
 	recording, err := recording.WithKey()
 	if err != nil {
@@ -79,8 +79,8 @@ func deadResult(result Result, known ingest.Entry, reason string) Result {
 	return result
 }
 
-// hasNote reports whether the entry says that the recording has a note. An entry of another recording with the same key does
-// not.
+// hasNote reports whether the entry says that the recording has a note. An entry of another recording with the
+// same key does not.
 func hasNote(entry, recording ingest.Entry) bool {
 	sameRecording := entry.Key == recording.Key && entry.Patient == recording.Patient
 	otherSize := entry.Size >= 0 && recording.Size >= 0 && entry.Size != recording.Size
@@ -153,8 +153,8 @@ func lastMessage(ctx context.Context, stream jetstream.Stream, subject string) (
 	return message, nil
 }
 
-// sweep removes a dead letter whose recording has a note by now, by a manual decision or because it was published again. It
-// reports whether it did. A letter of which that cannot be found out stays.
+// sweep removes a dead letter whose recording has a note by now, by a manual decision or because it was published
+// again. It reports whether it did. A letter of which that cannot be found out stays.
 func (q *queue) sweep(ctx context.Context, binding ingest.Binding, letter DeadLetter) bool {
 	if binding.Origin == "" || letter.Recording.Key == "" {
 		return false

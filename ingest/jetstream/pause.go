@@ -113,8 +113,8 @@ type beginning struct {
 	next  time.Time // when it is tried again
 }
 
-// failed counts a failure and reports whether a pause begins with it. The pause is for the first failure of the row: those that
-// follow may be its consequences.
+// failed counts a failure and reports whether a pause begins with it. The pause is for the first failure of the
+// row: those that follow may be its consequences.
 func (p *pauser) failed(f failure) (begun beginning, begins bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,8 +233,8 @@ func (p *pauser) next() int {
 	return p.step - 1
 }
 
-// together pauses the whole fleet if all its workers fail this way. It reports whether this worker leads the pause, or who
-// else does. Where the engine does not respond the worker pauses alone.
+// together pauses the whole fleet if all its workers fail this way. It reports whether this worker leads the
+// pause, or who else does. Where the engine does not respond the worker pauses alone.
 func (p *pauser) together(ctx context.Context, f failure, step int) (lead bool, other *livePause) {
 	if f.kind == kindFile {
 		return false, nil

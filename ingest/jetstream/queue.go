@@ -25,8 +25,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// queue hands out recordings. It only wakes somebody: what is to be done with a recording the journal says, so that one handed
-// out twice does no harm. Recordings that failed wait in a lane of their own, so that they never hold up new ones.
+// queue hands out recordings. It only wakes somebody: what is to be done with a recording the journal says, so
+// that one handed out twice does no harm. Recordings that failed wait in a lane of their own, so that they never
+// hold up new ones.
 type queue struct {
 	store   *store
 	journal *Journal // which keeps the counts of tries
@@ -57,8 +58,8 @@ const (
 	maxTries   = 10               // of what is refused in a way that may be a mistake of the service's
 )
 
-// delay is how long a recording rests after its tries failed: twice as long each time, and spread, so that what failed together does not
-// come back together. The random number is from 0 to 1.
+// delay is how long a recording rests after its tries failed: twice as long each time, and spread, so that what
+// failed together does not come back together. The random number is from 0 to 1.
 func delay(tries int, random float64) time.Duration {
 	rest := min(firstDelay<<min(max(tries-1, 0), 20), maxDelay)
 	return time.Duration(float64(rest) * (0.5 + random))
@@ -84,8 +85,8 @@ func newQueue(ctx context.Context, j *Journal) (*queue, error) {
 	return q, nil
 }
 
-// consumers opens the consumers of both lanes, and makes those that are not there. One that is made anew forgets how long
-// recordings should rest: they come early, and the journal says that it is too early.
+// consumers opens the consumers of both lanes, and makes those that are not there. One that is made anew forgets
+// how long recordings should rest: they come early, and the journal says that it is too early.
 func (q *queue) consumers(ctx context.Context) error {
 	for _, l := range []struct {
 		name     string
@@ -144,8 +145,8 @@ func newWaiting(r ingest.Recording) waiting {
 	return waiting{Key: r.Key, SHA256: r.SHA256, File: r.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
 }
 
-// letterKey is the last part of the subject of the recording's dead letter. Recordings that share a key by mistake have a letter
-// each.
+// letterKey is the last part of the subject of the recording's dead letter. Recordings that share a key by mistake
+// have a letter each.
 func (w waiting) letterKey() (string, error) {
 	w.Rest = 0
 	whole, err := json.Marshal(w)
@@ -190,8 +191,8 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	return q.put(ctx, freshLane, subjectOf(w.Key), payload)
 }
 
-// put stores a message unless one of its subject waits already, which must be of the same recording. A request without a response may have been carried out: the
-// same one once more shows it.
+// put stores a message unless one of its subject waits already, which must be of the same recording. A request
+// without a response may have been carried out: the same one once more shows it.
 func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
 		_, err := q.store.js.Publish(ctx, q.store.subject(string(l))+key, payload, jetstream.WithExpectLastSequencePerSubject(0))
@@ -395,8 +396,8 @@ func (d *delivery) bury(ctx context.Context, reason string) error {
 	return d.done(ctx)
 }
 
-// DeadLetter is a recording that no worker will upload unless it is asked to: what it is refused with will not change by itself,
-// or nobody can find out whether it has a note.
+// DeadLetter is a recording that no worker will upload unless it is asked to: what it is refused with will not
+// change by itself, or nobody can find out whether it has a note.
 type DeadLetter struct {
 	Recording ingest.Recording
 	Reason    string // safe to print

@@ -30,8 +30,8 @@ type storeHeader struct {
 	ID       string `json:"id"` // a part of every stream's name: no stream that is made anew can be taken for the old one
 	Replicas int    `json:"replicas"`
 	Buckets  int    `json:"buckets"`
-	// Gaps says that something that the store held is lost, and Renamed which buckets were made anew, by their numbers: under
-	// another name, so that nobody who opened the old one can write there.
+	// Gaps says that something that the store held is lost, and Renamed which buckets were made anew, by their
+	// numbers: under another name, so that nobody who opened the old one can write there.
 	Gaps    bool           `json:"gaps,omitempty"`
 	Renamed map[int]string `json:"renamed,omitempty"`
 
@@ -82,7 +82,10 @@ func newStore(conn *nats.Conn, params Params) (*store, error) {
 	if err != nil {
 		return nil, fail(err.Error(), err)
 	}
-	return &store{conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{}, turn: newTurn(), patience: defaultPatience}, nil
+	return &store{
+		conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{},
+		turn: newTurn(), patience: defaultPatience,
+	}, nil
 }
 
 var fleetName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
@@ -112,15 +115,18 @@ func (s *store) streams() []jetstream.StreamConfig {
 
 func (s *store) config(name string, subjects ...string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: name, Subjects: subjects, Storage: jetstream.FileStorage, Replicas: s.header.Replicas, Discard: jetstream.DiscardNew,
+		Name: name, Subjects: subjects, Storage: jetstream.FileStorage,
+		Replicas: s.header.Replicas, Discard: jetstream.DiscardNew,
 		MaxMsgsPerSubject: 1, Metadata: map[string]string{idLabel: s.header.ID, nameLabel: s.name},
 	}
 }
 
-// bucketConfig is of a bucket out of which nothing can be taken, and which its leader alone reads: other replicas lag behind.
+// bucketConfig is of a bucket out of which nothing can be taken, and which its leader alone reads: other replicas
+// lag behind.
 func (s *store) bucketConfig(name string) jetstream.StreamConfig {
 	config := s.config("KV_"+name, "$KV."+name+".>")
-	config.DenyDelete, config.DenyPurge = true, true
+	config.DenyDelete = true
+	config.DenyPurge = true
 	return config
 }
 
@@ -138,7 +144,9 @@ func (s *store) begin(ctx context.Context, replicas int) error {
 	}
 	var id [4]byte
 	_, _ = rand.Read(id[:])
-	s.header = storeHeader{Format: format, ID: hex.EncodeToString(id[:]), Replicas: max(replicas, 1), Buckets: singleBuckets}
+	s.header = storeHeader{
+		Format: format, ID: hex.EncodeToString(id[:]), Replicas: max(replicas, 1), Buckets: singleBuckets,
+	}
 	if replicas > 1 {
 		s.header.Buckets = 1
 	}
@@ -205,7 +213,8 @@ func (s *store) open(ctx context.Context, replicas int) error {
 		return err
 	}
 	if replicas > h.Replicas {
-		return fail(fmt.Sprintf("the fleet %s was begun with %d replicas, not with %d", s.name, h.Replicas, replicas), ErrStore)
+		text := fmt.Sprintf("the fleet %s was begun with %d replicas, not with %d", s.name, h.Replicas, replicas)
+		return fail(text, ErrStore)
 	}
 	s.header = h
 	return s.verify(ctx, time.Now())
@@ -214,8 +223,8 @@ func (s *store) open(ctx context.Context, replicas int) error {
 func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	root, err := s.js.KeyValue(ctx, s.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return h, fail("there is no fleet "+s.name+" at this server. Are server and name right? A new one, which Begin makes, "+
-			"knows nothing of what was uploaded", ErrNoFleet)
+		return h, fail("there is no fleet "+s.name+" at this server. Are server and name right? "+
+			"A new one, which Begin makes, knows nothing of what was uploaded", ErrNoFleet)
 	}
 	var entry jetstream.KeyValueEntry
 	if err == nil {
@@ -249,7 +258,8 @@ func blocked(ctx context.Context, root jetstream.KeyValue) bool {
 	return err == nil && string(entry.Value()) == blockValue
 }
 
-var errFormat = fail("the store was written by another version of this program: run that version", ErrStore, ingest.ErrJournalVersion)
+var errFormat = fail("the store was written by another version of this program: run that version",
+	ErrStore, ingest.ErrJournalVersion)
 
 // check verifies the store if that was not done a moment ago, or if the connection was lost since.
 func (s *store) check(ctx context.Context) error {
@@ -260,14 +270,16 @@ func (s *store) check(ctx context.Context) error {
 	if s.refused != nil {
 		return s.refused
 	}
-	now, reconnects := time.Now(), s.reconnected()
+	now := time.Now()
+	reconnects := s.reconnected()
 	if now.Sub(s.verified) < verifyEvery && reconnects == s.reconnects {
 		return nil
 	}
 	err := patiently(ctx, s.patience, func(ctx context.Context) error {
 		err := s.verifyInTurn(ctx, now)
 		if errors.Is(err, ErrStore) {
-			s.refused, err = err, nil
+			s.refused = err
+			return nil
 		}
 		return err
 	})
@@ -310,10 +322,12 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 		}
 		info := stream.CachedInfo()
 		if reason := unlike(info.Config, want); reason != "" {
-			return fail("the stream "+want.Name+" of the fleet "+reason+"; nothing is uploaded. Repair undoes that, and then what is not known is looked for at the service first", ErrStore)
+			return fail("the stream "+want.Name+" of the fleet "+reason+"; nothing is uploaded. "+
+				"Repair undoes that, and then what is not known is looked for at the service first", ErrStore)
 		}
 		if info.State.LastSeq < s.sequences[want.Name] {
-			return fail("the stream "+want.Name+" of the fleet holds less than before: an older copy was restored; nothing is uploaded", ErrStore)
+			return fail("the stream "+want.Name+" of the fleet holds less than before: an older copy was restored; "+
+				"nothing is uploaded", ErrStore)
 		}
 		s.sequences[want.Name] = info.State.LastSeq
 	}
@@ -321,44 +335,40 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// unlike says in what a stream differs from what it has to be. Limits that refuse what is too much are an administrator's own.
+// unlike says in what a stream differs from what it has to be. Limits that refuse what is too much are an
+// administrator's own.
 func unlike(is, want jetstream.StreamConfig) string {
 	for label, value := range want.Metadata {
 		if is.Metadata[label] != value {
 			return "was made anew, or its metadata were removed"
 		}
 	}
-	switch {
-	case is.Storage != jetstream.FileStorage:
-		return "is in memory: file storage is needed"
-	case is.MaxAge != 0:
-		return "forgets what is older than " + is.MaxAge.String() + ": max age must be 0"
-	case is.AllowMsgTTL || is.SubjectDeleteMarkerTTL != 0:
-		return "lets messages expire: that must be off"
-	case is.Replicas < want.Replicas:
-		return fmt.Sprintf("has %d replicas: %d are needed", is.Replicas, want.Replicas)
-	case is.Discard != jetstream.DiscardNew:
-		return "throws away the oldest when it is full: discard must be new"
-	case is.DiscardNewPerSubject:
-		return "refuses new values of a key: discard new per subject must be off"
-	case is.Retention != want.Retention:
-		return "has another retention policy: " + want.Retention.String() + " is needed"
-	case is.MaxMsgsPerSubject != want.MaxMsgsPerSubject:
-		return fmt.Sprintf("keeps %d messages a subject: 1 is needed", is.MaxMsgsPerSubject)
-	case is.Mirror != nil || len(is.Sources) > 0:
-		return "is a copy of another stream"
-	case is.AllowDirect:
-		return "is read from replicas that lag behind: allow direct must be off"
-	case is.AllowRollup:
-		return "can be rolled up: that must be off"
-	case want.DenyPurge && (!is.DenyPurge || !is.DenyDelete):
-		return "can be purged: that must be denied"
-	case !slices.Equal(is.Subjects, want.Subjects):
-		return "has other subjects than " + strings.Join(want.Subjects, " ")
-	case is.Sealed:
-		return "is sealed"
-	case is.PersistMode == jetstream.AsyncPersistMode:
-		return "answers before it has written: persist mode must be the default"
+	expires := is.AllowMsgTTL || is.SubjectDeleteMarkerTTL != 0
+	copied := is.Mirror != nil || len(is.Sources) > 0
+	canBePurged := want.DenyPurge && (!is.DenyPurge || !is.DenyDelete)
+	for _, difference := range []struct {
+		found  bool
+		reason string
+	}{
+		{is.Storage != jetstream.FileStorage, "is in memory: file storage is needed"},
+		{is.MaxAge != 0, "forgets what is older than " + is.MaxAge.String() + ": max age must be 0"},
+		{expires, "lets messages expire: that must be off"},
+		{is.Replicas < want.Replicas, fmt.Sprintf("has %d replicas: %d are needed", is.Replicas, want.Replicas)},
+		{is.Discard != jetstream.DiscardNew, "throws away the oldest when it is full: discard must be new"},
+		{is.DiscardNewPerSubject, "refuses new values of a key: discard new per subject must be off"},
+		{is.Retention != want.Retention, "has another retention policy: " + want.Retention.String() + " is needed"},
+		{is.MaxMsgsPerSubject != want.MaxMsgsPerSubject, fmt.Sprintf("keeps %d messages a subject: 1 is needed", is.MaxMsgsPerSubject)},
+		{copied, "is a copy of another stream"},
+		{is.AllowDirect, "is read from replicas that lag behind: allow direct must be off"},
+		{is.AllowRollup, "can be rolled up: that must be off"},
+		{canBePurged, "can be purged: that must be denied"},
+		{!slices.Equal(is.Subjects, want.Subjects), "has other subjects than " + strings.Join(want.Subjects, " ")},
+		{is.Sealed, "is sealed"},
+		{is.PersistMode == jetstream.AsyncPersistMode, "answers before it has written: persist mode must be the default"},
+	} {
+		if difference.found {
+			return difference.reason
+		}
 	}
 	return ""
 }
@@ -370,27 +380,52 @@ func (s *store) repair(ctx context.Context) error {
 		return err
 	}
 	s.header = h
-	harmed := false
-	for n := range h.Buckets {
-		_, err := s.js.Stream(ctx, "KV_"+s.bucketName(n))
-		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			if s.header.Renamed == nil {
-				s.header.Renamed = map[int]string{}
-			}
-			s.header.Renamed[n], harmed = "-"+strings.ToLower(rand.Text()[:8]), true
-		case err != nil:
-			return unreachable(err)
-		}
+	renamed, err := s.renameMissing(ctx)
+	if err != nil {
+		return err
 	}
-	for _, config := range s.streams() {
-		stream, err := s.js.Stream(ctx, config.Name)
-		harmed = harmed || err != nil || unlike(stream.CachedInfo().Config, config) != ""
-	}
-	if !harmed {
+	if !renamed && !s.isHarmed(ctx) {
 		return nil
 	}
 	s.header.Gaps = true
+	if err := s.writeHeader(ctx); err != nil {
+		return err
+	}
+	return s.restoreStreams(ctx)
+}
+
+// renameMissing gives buckets that are gone other names, and reports whether there are any.
+func (s *store) renameMissing(ctx context.Context) (bool, error) {
+	renamed := false
+	for n := range s.header.Buckets {
+		_, err := s.js.Stream(ctx, "KV_"+s.bucketName(n))
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return false, unreachable(err)
+		}
+		if s.header.Renamed == nil {
+			s.header.Renamed = map[int]string{}
+		}
+		s.header.Renamed[n] = "-" + strings.ToLower(rand.Text()[:8])
+		renamed = true
+	}
+	return renamed, nil
+}
+
+// isHarmed reports whether a stream is missing, cannot be read or is not as it was made.
+func (s *store) isHarmed(ctx context.Context) bool {
+	for _, config := range s.streams() {
+		stream, err := s.js.Stream(ctx, config.Name)
+		if err != nil || unlike(stream.CachedInfo().Config, config) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *store) writeHeader(ctx context.Context) error {
 	value, err := json.Marshal(s.header)
 	if err != nil {
 		return err
@@ -402,6 +437,11 @@ func (s *store) repair(ctx context.Context) error {
 	if err != nil {
 		return unreachable(err)
 	}
+	return nil
+}
+
+// restoreStreams makes streams anew that are gone, and sets others as they were.
+func (s *store) restoreStreams(ctx context.Context) error {
 	for _, config := range s.streams() {
 		stream, err := s.js.Stream(ctx, config.Name)
 		switch {
@@ -433,7 +473,9 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 		if err := json.Unmarshal(entry.Value(), &h); err != nil || h.Format != format || h.ID != s.header.ID {
 			return ingest.Binding{}, errFormat
 		}
-		own := fileheader.Header{Kind: ownerKind, Version: format, Service: owner.Service, UserID: owner.UserID, Headers: owner.Headers}
+		own := fileheader.Header{
+			Kind: ownerKind, Version: format, Service: owner.Service, UserID: owner.UserID, Headers: owner.Headers,
+		}
 		if h.Owner != "" {
 			bound, err := fileheader.Parse(ownerKind, h.Owner)
 			if err == nil {

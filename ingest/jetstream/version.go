@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A fleet needs at least this version of the server: older ones cannot pause consumers, and ignore settings that protect
-// the journal.
+// A fleet needs at least this version of the server: older ones cannot pause consumers, and ignore settings that
+// protect the journal.
 const (
 	minMajor = 2
 	minMinor = 11

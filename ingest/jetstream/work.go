@@ -60,16 +60,16 @@ func (r Result) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.Result", r) }
 
-// Work uploads recordings of the queue and yields what became of each, until the context ends. The uploader says by which
-// client, how many at a time, how sure FindCreated has to be and, unless the service is to be asked once, whose recordings they
-// are; its Journal is the fleet's, whatever it says.
+// Work uploads recordings of the queue and yields what became of each, until the context ends. The uploader says
+// by which client, how many at a time, how sure FindCreated has to be and, unless the service is to be asked once,
+// whose recordings they are; its Journal is the fleet's, whatever it says.
 //
-// What fails and may succeed later is tried again after growing pauses, on any machine; what is refused for good becomes a
-// dead letter. A recording in doubt is looked for once and then rests until it can be decided. When all fail the same way the
-// worker pauses, and the fleet when all its workers do. OnEvent is told of each try of a recording and of this worker's pauses, by
-// several goroutines at once. When the context ends, uploads under way end, and their recordings stay in the queue: that is no
-// error, and takes half a minute at most. An error is yielded once, last: the fleet's store cannot be trusted, or belongs to
-// another service or user.
+// What fails and may succeed later is tried again after growing pauses, on any machine; what is refused for good
+// becomes a dead letter. A recording in doubt is looked for once and then rests until it can be decided. When all
+// fail the same way the worker pauses, and the fleet when all its workers do. OnEvent is told of each try of a
+// recording and of this worker's pauses, by several goroutines at once. When the context ends, uploads under way
+// end, and their recordings stay in the queue: that is no error, and takes half a minute at most. An error is
+// yielded once, last: the fleet's store cannot be trusted, or belongs to another service or user.
 func (f *Fleet) Work(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
 	return f.work(ctx, uploader, false)
 }
@@ -193,8 +193,8 @@ func (w *work) next(ctx context.Context, lanes [2]lane) (*delivery, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// reopen looks whether the queue is there and makes its consumers anew if they are not. An engine that does not respond is
-// waited for.
+// reopen looks whether the queue is there and makes its consumers anew if they are not. An engine that does not
+// respond is waited for.
 func (w *work) reopen(ctx context.Context) error {
 	request, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -219,7 +219,8 @@ func (w *work) fail(err error) {
 	w.cancel()
 }
 
-// catch is deferred where code of the caller's own runs, such as a callback or a token source: a panic there ends the work.
+// catch is deferred where code of the caller's own runs, such as a callback or a token source: a panic there ends
+// the work.
 func (w *work) catch(then func()) {
 	if cause := recover(); cause != nil {
 		w.panicking.Do(func() { w.panicked = cause })
@@ -312,9 +313,9 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	return ingest.Result{Recording: recording}, err
 }
 
-// checkUser returns an error matching ErrOtherUser if the service created the note for another user than the fleet's, which may
-// not see it in its list. A run of one recording cannot notice that: a service may name the owner of a team in every note, so a
-// note counts only after another one has named the fleet's user.
+// checkUser returns an error matching ErrOtherUser if the service created the note for another user than the
+// fleet's, which may not see it in its list. A run of one recording cannot notice that: a service may name the
+// owner of a team in every note, so a note counts only after another one has named the fleet's user.
 func (w *work) checkUser(owner ingest.Owner, note *clinicaldoc.ProgressNote) error {
 	known := owner.UserID != 0 && note.UserID != 0
 	switch {
@@ -398,7 +399,8 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 	return o
 }
 
-// forGood reports whether a refusal will not change by itself. What may be a mistake of the service's is tried some times.
+// forGood reports whether a refusal will not change by itself. What may be a mistake of the service's is tried
+// some times.
 func forGood(err error, tries int) bool {
 	var response *clinicaldoc.Error
 	switch {
