@@ -42,7 +42,8 @@ func (c *claim) swap(ctx context.Context, r record) error {
 			revision, err = bucket.Update(ctx, recordKey(c.key), value, c.revision)
 		}
 		if err == nil {
-			c.record, c.revision = r, revision
+			c.record = r
+			c.revision = revision
 		}
 		return err
 	})
@@ -121,7 +122,7 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 			return err
 		}
 	}
-	if known := c.record.Entry; sent(entry.State) && (!sent(known.State) || known.Patient != entry.Patient) {
+	if c.needsMark(entry) {
 		if err := c.mark(ctx, entry.Patient); err != nil {
 			return err
 		}
@@ -132,12 +133,7 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	if c.lost || c.owner == "" {
 		return errTaken
 	}
-	if entry.State == ingest.StateInDoubt && entry.Until.Equal(c.record.Entry.Until.Add(c.ahead)) {
-		entry.Until = c.record.Entry.Until // for others it is as it was
-	} else {
-		c.ahead = 0
-	}
-	err := c.write(ctx, entry)
+	err := c.write(ctx, c.withUntil(entry))
 	switch {
 	case errors.Is(err, ingest.ErrTaken):
 		c.lost = true
@@ -148,6 +144,27 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 		return fail("the journal took too long to say that the recording is still this worker's", ingest.ErrTaken)
 	}
 	return nil
+}
+
+// needsMark reports whether no mark leads from the entry's patient to the recording yet.
+func (c *claim) needsMark(entry ingest.Entry) bool {
+	if !sent(entry.State) {
+		return false
+	}
+	known := c.record.Entry
+	return !sent(known.State) || known.Patient != entry.Patient
+}
+
+// withUntil returns the entry with the time until which it is in doubt as the record has it, if that is the same: for others
+// it is as it was.
+func (c *claim) withUntil(entry ingest.Entry) ingest.Entry {
+	unchanged := entry.Until.Equal(c.record.Entry.Until.Add(c.ahead))
+	if entry.State == ingest.StateInDoubt && unchanged {
+		entry.Until = c.record.Entry.Until
+		return entry
+	}
+	c.ahead = 0
+	return entry
 }
 
 // mark leads from the patient to the recording. A mark that is there already, or leads to a recording that was
@@ -192,7 +209,8 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 // keep writes the lease a first time and renews it until the claim is released, also when the run is being ended.
 func (c *claim) keep(ctx context.Context, first time.Duration) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.stop, c.done = cancel, make(chan struct{})
+	c.stop = cancel
+	c.done = make(chan struct{})
 	go func() {
 		defer close(c.done)
 		tick := time.NewTicker(first)

@@ -86,8 +86,13 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		w := &work{fleet: f, uploader: uploader, drain: drain, id: rand.Text(), since: time.Now(), results: make(chan Result), cancel: cancel}
-		w.pauser = &pauser{fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat, event: uploader.OnEvent, catch: w.catch}
+		w := &work{
+			fleet: f, uploader: uploader, drain: drain,
+			id: rand.Text(), since: time.Now(), results: make(chan Result), cancel: cancel,
+		}
+		w.pauser = &pauser{
+			fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat, event: uploader.OnEvent, catch: w.catch,
+		}
 		go w.run(ctx)
 		defer func() { // also when the loop's body panics: what is under way has to be put back
 			cancel()
@@ -239,7 +244,8 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 	defer w.catch(func() { _ = d.putBack(shortDelay) })
 	var outcome outcome
 	if d.damaged {
-		outcome = judge(ingest.Result{}, fail("the message cannot be read", ingest.ErrJournalDamaged), d.tries, random(), d.queue.ackWait)
+		damage := fail("the message cannot be read", ingest.ErrJournalDamaged)
+		outcome = judge(ingest.Result{}, damage, d.tries, random(), d.queue.ackWait)
 	} else {
 		result, err := w.upload(ctx, d.waiting.recording())
 		if ctx.Err() != nil && (result.Status == 0 || result.Status == ingest.Refused) {
@@ -268,49 +274,60 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	u := *w.uploader
-	u.Journal, u.Workers, u.Total, u.MaxPause = w.fleet.journal, 1, 1, -1 // the queue tries again
+	u.Journal = w.fleet.journal
+	u.Workers = 1
+	u.Total = 1
+	u.MaxPause = -1 // the queue tries again
 	if u.Owner, err = w.whose(ctx); err != nil {
 		return ingest.Result{Recording: recording}, err
 	}
-	var until time.Time
-	look := time.AfterFunc(doubtLook, cancel)
-	look.Stop() // until there is a doubt
-	defer look.Stop()
-	u.OnEvent = func(e ingest.Event) {
-		switch {
-		case e.State == ingest.StateInDoubt && until.IsZero():
-			until = e.Until
-			look.Reset(doubtLook)
-		case e.State == ingest.StateClaimed: // it has no note, and its upload takes as long as it takes
-			until = time.Time{}
-			look.Stop()
-		}
-		if w.uploader.OnEvent != nil {
-			w.uploader.OnEvent(withoutPosition(e))
-		}
-	}
+	look := &doubtTimer{timer: time.AfterFunc(doubtLook, cancel), next: w.uploader.OnEvent}
+	look.timer.Stop() // until there is a doubt
+	defer look.timer.Stop()
+	u.OnEvent = look.event
 	for r, failed := range u.Run(ctx, ingest.Recordings(recording)) {
 		if failed != nil {
 			err = failed
 			continue
 		}
-		result, err = r, nil
+		result = r
 		result.Position = 0
+		err = nil
 	}
-	if result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err()) {
+	notSaved := result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err())
+	responded := result.Status == ingest.Created && result.Note != nil && look.until.IsZero()
+	switch {
+	case notSaved:
 		return result, err // the journal does not know the note
-	}
-	if result.Status != 0 {
-		responded := result.Status == ingest.Created && result.Note != nil && until.IsZero()
-		if responded {
-			return result, w.checkUser(u.Owner, result.Note)
-		}
+	case responded:
+		return result, w.checkUser(u.Owner, result.Note)
+	case result.Status != 0:
 		return result, nil
-	}
-	if !until.IsZero() { // it was cut short
-		return ingest.Result{Recording: recording, Status: ingest.InDoubt, Until: until, Err: err}, nil
+	case !look.until.IsZero(): // it was cut short
+		return ingest.Result{Recording: recording, Status: ingest.InDoubt, Until: look.until, Err: err}, nil
 	}
 	return ingest.Result{Recording: recording}, err
+}
+
+// doubtTimer ends the search for a recording in doubt. The run's goroutine alone uses it.
+type doubtTimer struct {
+	timer *time.Timer
+	until time.Time          // in doubt: from then on it can be decided
+	next  func(ingest.Event) // of the caller's; nil: nobody is told
+}
+
+func (d *doubtTimer) event(e ingest.Event) {
+	switch {
+	case e.State == ingest.StateInDoubt && d.until.IsZero():
+		d.until = e.Until
+		d.timer.Reset(doubtLook)
+	case e.State == ingest.StateClaimed: // it has no note, and its upload takes as long as it takes
+		d.until = time.Time{}
+		d.timer.Stop()
+	}
+	if d.next != nil {
+		d.next(withoutPosition(e))
+	}
 }
 
 // checkUser returns an error matching ErrOtherUser if the service created the note for another user than the
@@ -367,36 +384,65 @@ type outcome struct {
 
 // judge decides. An error is of the journal or of the worker; there is a result then only if it is a note.
 func judge(result ingest.Result, err error, tries int, random float64, lease time.Duration) outcome {
-	o := outcome{Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)}, cause: cmp.Or(err, result.Err), counts: true, tried: true}
+	o := outcome{
+		Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)},
+		cause:  cmp.Or(err, result.Err), counts: true, tried: true,
+	}
+	hasNote := result.Status == ingest.Created || result.Status == ingest.AlreadyThere
 	switch {
 	case errors.Is(err, errStopped):
-		o.Rest, o.counts, o.tried = shortDelay, false, false
-	case errors.Is(o.cause, ingest.ErrJournalDamaged) && result.Until.IsZero(), // else it is another recording's record
-		errors.Is(o.cause, ingest.ErrKeyReused):
-		o.Ending, o.counts = Dead, false
+		o.putBack(shortDelay)
+	case o.isDamaged(), errors.Is(o.cause, ingest.ErrKeyReused):
+		o.bury()
 	case err != nil && result.NoteID != 0: // whoever gets the recording next writes its note down
 		o.counts = false
 	case err != nil:
-		o.Status, o.Err = ingest.Refused, err
-	case result.Status == ingest.Created || result.Status == ingest.AlreadyThere:
-		o.Ending, o.cause = Done, nil
+		o.Status = ingest.Refused
+		o.Err = err
+	case hasNote:
+		o.Ending = Done
+		o.cause = nil
 	case errors.Is(result.Err, ingest.ErrTaken):
-		o.Rest, o.counts, o.tried = lease, false, false
+		o.putBack(lease)
 	case result.Status == ingest.InDoubt:
-		// Another worker's clock may be right: it may ask before this one's says so.
-		if left := time.Until(result.Until); left > 0 {
-			o.Rest = min(max(left, firstDelay), maxDelay)
-		} else if tries >= maxTries && left < -maxDelay { // most tries may have been an outage's: it is looked for since its time
-			o.Ending = Dead
-		}
-		o.counts = tries == 1 // later ones are asked about and not uploaded
+		o.judgeDoubt(tries)
 	case forGood(result.Err, tries):
-		o.Ending, o.counts = Dead, false
+		o.bury()
 	}
 	if o.Ending != Later {
 		o.Rest = 0
 	}
 	return o
+}
+
+// isDamaged reports whether the recording's own record is damaged. One with a time to wait for is in doubt because of another's.
+func (o *outcome) isDamaged() bool {
+	return errors.Is(o.cause, ingest.ErrJournalDamaged) && o.Until.IsZero()
+}
+
+// putBack leaves the recording to others, as if this worker had not had it.
+func (o *outcome) putBack(rest time.Duration) {
+	o.Rest = rest
+	o.counts = false
+	o.tried = false
+}
+
+// bury makes a dead letter of the recording.
+func (o *outcome) bury() {
+	o.Ending = Dead
+	o.counts = false
+}
+
+// judgeDoubt lets a recording in doubt rest until it can be decided. Another worker's clock may be right: it may ask before
+// this one's says so. One that stays in doubt long after that becomes a dead letter: earlier tries may have been an outage's.
+func (o *outcome) judgeDoubt(tries int) {
+	left := time.Until(o.Until)
+	if left > 0 {
+		o.Rest = min(max(left, firstDelay), maxDelay)
+	} else if tries >= maxTries && left < -maxDelay {
+		o.Ending = Dead
+	}
+	o.counts = tries == 1 // later ones are asked about and not uploaded
 }
 
 // forGood reports whether a refusal will not change by itself. What may be a mistake of the service's is tried
@@ -409,7 +455,7 @@ func forGood(err error, tries int) bool {
 	case errors.Is(err, clinicaldoc.ErrUnauthorized), errors.Is(err, clinicaldoc.ErrForbidden), clinicaldoc.Retryable(err),
 		kindOf(err) == kindFile, kindOf(err) == kindEngine:
 		return false
-	case errors.As(err, &response) && response.StatusCode >= 400 && response.StatusCode < 500, errors.Is(err, clinicaldoc.ErrInvalidArgument):
+	case errors.As(err, &response) && response.StatusCode/100 == 4, errors.Is(err, clinicaldoc.ErrInvalidArgument):
 		return tries >= maxTries
 	}
 	return false
@@ -448,7 +494,8 @@ func (w *work) beat(ctx context.Context) {
 	host, _ := os.Hostname()
 	failing := w.pauser.pausing()
 	me := liveWorker{Kind: string(failing.kind), Worker: Worker{
-		Host: host, Process: os.Getpid(), Since: w.since, Uploading: int(w.uploading.Load()), Done: int(w.done.Load()), Failing: failing.reason,
+		Host: host, Process: os.Getpid(), Since: w.since, Failing: failing.reason,
+		Uploading: int(w.uploading.Load()), Done: int(w.done.Load()),
 	}}
 	if now, err := w.fleet.live.now(ctx); err == nil {
 		me.Ahead = time.Since(now).Round(time.Millisecond)
