@@ -64,7 +64,7 @@ func condition(name, wrong string, id int64, version string) CallOption {
 // sent is in its text; if that may be, it matches [ErrOutcomeUnknown] too. If a note that was created or written names
 // another patient than expected, it also matches [ErrPatientMismatch].
 type ConflictError struct {
-	Current *ProgressNote // as the service has it now
+	Current *ProgressNote // as the service has it now; nil if it is withheld, see [NotAuditedError]
 	Err     error         // what else is known; may be nil
 
 	op     operation

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,12 +25,16 @@ type backend struct {
 	client   *clinicaldoc.Client // one for all clinicians, without a token of its own
 	sessions sessions
 	timeout  time.Duration // of a request that is not a stream, with all its calls and retries
+
+	trail     io.Writer // receives a line for each record that a clinician sees or changes; nil: none is written
+	trailLock sync.Mutex
 }
 
 // newBackend makes its client by connect: NewClientFromEnv, or a test's.
 func newBackend(connect func(...clinicaldoc.Option) (*clinicaldoc.Client, error)) (*backend, error) {
 	b := &backend{timeout: 20 * time.Second}
-	client, err := connect(clinicaldoc.WithTokenSource(&b.sessions), clinicaldoc.WithHooks(otelclinicaldoc.Hooks()))
+	client, err := connect(
+		clinicaldoc.WithTokenSource(&b.sessions), clinicaldoc.WithHooks(otelclinicaldoc.Hooks()), clinicaldoc.WithAudit(b.audit))
 	b.client = client
 	return b, err
 }
@@ -121,7 +126,7 @@ func (b *backend) login(w http.ResponseWriter, r *http.Request, _ int64) error {
 	if err != nil {
 		return err
 	}
-	patients, err := b.recentPatients(r.Context(), user, token)
+	patients, err := b.recentPatients(as(r.Context(), &session{user: user}), user, token)
 	if err != nil {
 		return err
 	}

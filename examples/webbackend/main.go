@@ -29,6 +29,7 @@ func main() {
 	drain := flag.Duration("drain", 0, "how long to go on after a signal, while /readyz says no")
 	traces := flag.Bool("traces", false, "print spans to standard error")
 	yes := flag.Bool("yes", false, "let clinicians edit and sign at the service of CLINICALDOC_BASE_URL")
+	trail := flag.String("audit", "", "append a line to this file for each record that a clinician sees or changes")
 	flag.Parse()
 	log.SetFlags(0)
 	b, err := newBackend(clinicaldoc.NewClientFromEnv) // needs no token: the clinicians have theirs
@@ -37,6 +38,12 @@ func main() {
 	}
 	if !*yes {
 		log.Fatalf("whoever logs in can edit and sign notes at %s: start it with -yes to allow that", b.client.BaseURL())
+	}
+	if *trail != "" {
+		b.trail, err = os.OpenFile(*trail, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			log.Fatal(err)
+		}
 	}
 	provider := sdktrace.NewTracerProvider()
 	if exporter, err := stdouttrace.New(stdouttrace.WithWriter(os.Stderr)); err == nil && *traces { // in production one for OTLP

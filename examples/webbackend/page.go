@@ -137,6 +137,7 @@ var answers = []answer{
 	{clinicaldoc.ErrOutcomeUnknown, http.StatusBadGateway, "It may be done. Open the note in another tab and check."},
 	{clinicaldoc.ErrNoteIncomplete, http.StatusConflict, "The note is not complete yet."},
 	{clinicaldoc.ErrInvalidArgument, http.StatusUnprocessableEntity, "This is not possible."},
+	{clinicaldoc.ErrNotAudited, http.StatusServiceUnavailable, "The audit trail cannot be written, so nothing is shown. A change may have been saved."},
 	{clinicaldoc.ErrValidation, http.StatusUnprocessableEntity, "The service rejected the text. Nothing was saved."},
 	{clinicaldoc.ErrForbidden, http.StatusForbidden, "You may not change this note. Nothing was saved."},
 	{clinicaldoc.ErrNotFound, http.StatusNotFound, "There is no such note."},
@@ -157,7 +158,7 @@ func answerTo(ctx context.Context, err error) answer {
 // message, which may repeat what was sent.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
-	if ok && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
+	if ok && conflict.Current != nil && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
 		showConflict(w, r, viewOf(r, conflict.Current))
 		return
 	}

@@ -673,13 +673,13 @@ var held = []defect{
 	{
 		name: "the conflicting note is in the error although the trail failed", file: "audit.go",
 		old:  "\t\tconflict.Current = nil\n",
-		with: "",
+		with: "\t\t_ = conflict\n",
 		held: ". TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord",
 	},
 	{
 		name: "the awaited note is in the error although the trail failed", file: "audit.go",
 		old:  "\t\tended.Note = nil\n",
-		with: "",
+		with: "\t\t_ = ended\n",
 		held: ". TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord",
 	},
 	{
