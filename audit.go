@@ -363,7 +363,7 @@ func noteIn(path string) int64 {
 
 // runAudited runs the method of a call and tells of its records before the caller gets them.
 func runAudited[T any](ctx context.Context, call *scope, method func(context.Context, *scope) (T, error)) (T, error) {
-	defer func() { call.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
+	defer func() { _ = call.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
 	value, err := method(ctx, call)
 	failure := call.settle(ctx, call.given(value, err), err)
 	call.withholdBody(failure, err)
@@ -378,7 +378,7 @@ func runAudited[T any](ctx context.Context, call *scope, method func(context.Con
 
 // rangeAudited runs the body of an iterator and tells of each note before it is yielded.
 func (s *scope) rangeAudited(ctx context.Context, yield noteYield, body func(context.Context, *scope, noteYield) error) {
-	defer func() { s.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
+	defer func() { _ = s.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
 	stopped := false
 	err := body(ctx, s, func(note *ProgressNote, err error) bool {
 		if failure := s.trail.disclose(ctx, s.given(note, err)...); failure != nil {

@@ -726,7 +726,7 @@ var held = []defect{
 	},
 	{
 		name: "a call that ended by a panic is not told", file: "audit.go",
-		old:  "\tdefer func() { call.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done\n",
+		old:  "\tdefer func() { _ = call.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done\n",
 		with: "",
 		held: ". TestAudit_CallbackPanics_WhatMayHaveBeenSentIsTold",
 	},
