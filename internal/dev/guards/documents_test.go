@@ -69,7 +69,7 @@ func TestTheReadmeLeadsToEveryPage(t *testing.T) {
 	pages := documents(t)
 	for name := range pages {
 		if strings.HasPrefix(name, "docs/") {
-			assert.Contains(t, pages["README.md"], "]("+name+")", "nobody finds it")
+			assert.True(t, strings.Contains(pages["README.md"], "]("+name+")"), "the README does not link to %s", name)
 		}
 	}
 }
@@ -88,12 +88,14 @@ func TestPagesListEveryOptionAndError(t *testing.T) {
 		}
 		for _, option := range regexp.MustCompile(`(?m)^func (\w+)\(.*\) (?:Call)?Option \{$`).FindAllSubmatch(source, -1) {
 			if name := string(option[1]); token.IsExported(name) {
-				assert.Contains(t, pages["docs/configuration.md"], "`"+name+"`", "an option")
+				listed := strings.Contains(pages["docs/configuration.md"], "`"+name+"`")
+				assert.True(t, listed, "docs/configuration.md does not list the option %s", name)
 			}
 		}
 		for _, sentinel := range regexp.MustCompile(`(?m)^\t(Err\w+) += |^type (\w+Error) struct`).FindAllSubmatch(source, -1) {
 			if name := string(sentinel[1]) + string(sentinel[2]); token.IsExported(name) {
-				assert.Regexp(t, "`\\*?"+name+"`", pages["docs/errors.md"], "an error")
+				listed := regexp.MustCompile("`\\*?" + name + "`").MatchString(pages["docs/errors.md"])
+				assert.True(t, listed, "docs/errors.md does not list the error %s", name)
 			}
 		}
 	}
@@ -101,7 +103,7 @@ func TestPagesListEveryOptionAndError(t *testing.T) {
 	require.True(t, found)
 	for _, row := range regexp.MustCompile(`(?m)^\|[^|]+\|([^|]+)\|$`).FindAllStringSubmatch(first, -1) {
 		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
-			assert.Contains(t, code.String(), quoted[1], "no error says so")
+			assert.True(t, strings.Contains(code.String(), quoted[1]), "no error says %q, as docs/errors.md quotes", quoted[1])
 		}
 	}
 }
