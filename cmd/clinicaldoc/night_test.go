@@ -161,7 +161,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be in doubt
 	n.awaitCalm()
 	assert.Contains(t, said, "the report could not be kept whole: file too large")
-	c.morning(`^how +\d+ of 1001 recordings have a complete note; .*\d+ were not sent or not finished$`, `^why +.*file too large`, `^do +make room on the disk, and run the same command again`, `\d+ created, \d+ already there, .* not sent or not finished$`, `^but +what became of \d+ recordings could not be written here`)
+	c.morning(`^how +\d+ of 1001 recordings have a complete note; .*\d+ were not sent or not finished$`, `^why +.*file too large`, `^do +make room on the disk, and run the same command again`, `\d+ recordings: \d+ complete, .* not sent or not finished$`, `^but +what became of \d+ recordings could not be written here`)
 	said, code = c.runs("ulimit -f 0; " + tonight)
 	assert.NotEqual(t, 0, code, said)
 	c.morning(`^how +no record of it could be kept, as on a full disk`, `^do +make room on the disk, and run the same upload again`)
@@ -249,7 +249,7 @@ func TestAShareThatGoesAway(t *testing.T) {
 	exit, ok := errors.AsType[*exec.ExitError](p.Wait())
 	require.True(t, ok, string(said))
 	assert.Equal(t, 6, exit.ExitCode(), string(said))
-	c.morning(`^how +[3-5] of 12 recordings have a complete note; `, `^why +.*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: [3-5] complete`, `not sent or not finished`)
+	c.morning(`^how +\d of 12 recordings have a complete note; `, `^why +.*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: \d complete, \d processing, `, `not sent or not finished`)
 
 	// do: is the share mounted? then run the same command again
 	// It is mounted again, and what the run left over is sent by its report alone.
