@@ -963,3 +963,10 @@ func TestAudit_LostUpdateInConflict_IsToldAsChanged(t *testing.T) {
 		assert.Equal(t, clinicaldoc.AccessDisclosed, b.trail[0].Outcome)
 	})
 }
+
+func TestRetryable_TrailFailed_IsFalse(t *testing.T) {
+	t.Parallel()
+	busy := &clinicaldoc.Error{StatusCode: http.StatusServiceUnavailable, Method: http.MethodGet}
+	require.True(t, clinicaldoc.Retryable(busy))
+	assert.False(t, clinicaldoc.Retryable(&clinicaldoc.NotAuditedError{Err: errTrail, CallErr: busy}))
+}
