@@ -862,7 +862,8 @@ func TestAudit_ManyGoroutines_EachCallIsToldByItself(t *testing.T) {
 				ctx := context.WithValue(t.Context(), user{}, worker)
 				rows, err := clinicaldoc.Collect(client.Notes.All(ctx, clinicaldoc.ListNotesParams{PerPage: 2, Prefetch: 2}))
 				_, failure := client.Notes.DownloadAudio(ctx, b.complete, io.Discard, clinicaldoc.DownloadParams{})
-				if !assert.NoError(t, errors.Join(err, failure)) {
+				if err := errors.Join(err, failure); err != nil {
+					t.Error(err)
 					return
 				}
 				mu.Lock()
@@ -961,6 +962,36 @@ func TestAudit_LostUpdateInConflict_IsToldAsChanged(t *testing.T) {
 		assert.True(t, b.trail[0].Changed)
 		assert.False(t, b.trail[0].OutcomeUnknown)
 		assert.Equal(t, clinicaldoc.AccessDisclosed, b.trail[0].Outcome)
+	})
+}
+
+// The same of a Sign that is not retried: the note that is read afterwards shows that it was carried out.
+func TestAudit_LostSignInConflict_IsToldAsChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newAuditBox(t)
+		read, err := b.srv.Client().Notes.Get(t.Context(), b.complete)
+		require.NoError(t, err)
+		other := b.srv.Client()
+		b.srv.Inject(clinicaldoctest.RouteSignNote, clinicaldoctest.ResetAfterCommit())
+		change := func(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+			if a.Method == http.MethodPut {
+				params := clinicaldoc.UpdateNoteParams{Transcription: new("changed")}
+				_, err := other.Notes.Update(context.WithoutCancel(ctx), b.complete, params)
+				assert.NoError(t, err)
+			}
+			return ctx, clinicaldoc.TraceContext{}
+		}
+		hooks := clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptStart: change})
+		b.client = b.srv.Client(clinicaldoc.WithAudit(b.audit), hooks)
+		err = b.do(t, func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+			opts = append(opts, clinicaldoc.IfUnchanged(read), clinicaldoc.WithoutRetry())
+			return b.one(b.client.Notes.Sign(ctx, b.complete, opts...))
+		})
+		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+		require.Len(t, b.trail, 1)
+		assert.True(t, b.trail[0].Changed)
+		assert.False(t, b.trail[0].OutcomeUnknown)
 	})
 }
 

@@ -378,6 +378,7 @@ func mayBeExplained(err error) bool {
 func (e *edit) explainSign(ctx context.Context, failure error) (*ProgressNote, error) {
 	switch note, err := e.client.Notes.Get(ctx, e.id, e.options.inherited()); {
 	case err == nil && note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
+		e.wrote = true
 		return note, nil
 	case err == nil && !note.Stage().AtLeast(StageComplete):
 		return nil, incomplete(failure)

@@ -31,18 +31,6 @@ func (n *night) one(number int) ingest.Result {
 	return report.Results[0]
 }
 
-func (n *night) entry(key ingest.Key) ingest.Entry {
-	n.t.Helper()
-	_, entries, err := ingest.ReadJournal(n.t.Context(), n.path)
-	require.NoError(n.t, err)
-	for _, e := range entries {
-		if e.Key == key {
-			return e
-		}
-	}
-	return ingest.Entry{}
-}
-
 // content returns the journal as it is now, to be restored later.
 func (n *night) content() []byte {
 	n.t.Helper()

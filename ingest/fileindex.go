@@ -33,7 +33,7 @@ type details struct {
 }
 
 // detailsOf returns what has to be kept of an entry, and whether there is something.
-func detailsOf(e Entry) (kept details, any bool) {
+func detailsOf(e Entry) (kept details, needed bool) {
 	d := details{sha256: e.SHA256, by: e.By, loss: e.Loss, replaced: e.Replaced, excluded: e.Excluded}
 	isOpen := e.State == StateCommitting || e.State == StateInDoubt
 	mayChange := isOpen || e.Found || e.Stage != 0 && !e.Stage.AtLeast(clinicaldoc.StageComplete) // a note that was found may be another's
@@ -141,7 +141,7 @@ func (x *fileIndex) raise(n uint32, to int64) {
 // keep remembers what an entry has beyond its record.
 func (x *fileIndex) keep(e Entry) {
 	delete(x.details, e.Key)
-	if kept, any := detailsOf(e); any {
+	if kept, needed := detailsOf(e); needed {
 		x.details[e.Key] = kept
 	}
 	delete(x.processing, e.Key)

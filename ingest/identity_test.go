@@ -54,7 +54,7 @@ func TestRun_ResultsAndEventsNameTheRecordingAlike(t *testing.T) {
 			assert.True(t, wanted[identity], "%v", identity)
 			told[identity] = true
 			var line struct{ Value identified }
-			assert.NoError(t, json.Unmarshal(logged(t, e), &line))
+			require.NoError(t, json.Unmarshal(logged(t, e), &line))
 			assert.Equal(t, identity, line.Value)
 		},
 	}

@@ -220,7 +220,7 @@ func (f *round) follow(ctx context.Context) error {
 	}
 	var saves sync.WaitGroup
 	defer saves.Wait()
-	for seen := range f.stages(ctx) {
+	for seen := range f.stages(ctx) { //nolint:contextcheck // what is known is saved also after the context has ended
 		if r.ctx.Err() != nil || seen.status == Processing && !f.last {
 			continue
 		}

@@ -84,7 +84,7 @@ func TestRunAll_WaitsUntilNotesAreComplete(t *testing.T) {
 		for _, result := range report.Results {
 			assert.Equal(t, clinicaldoc.StageComplete, result.Stage)
 			assert.NotEmpty(t, result.Note.Transcription, "the note as it is when it is complete")
-			assert.NoError(t, result.Err)
+			require.NoError(t, result.Err)
 		}
 		n.srv.ForgetRequests()
 		again := n.run(0, 10)

@@ -101,8 +101,16 @@ func (k *kit) close() {
 	k.journal = nil
 }
 
-func (k *kit) key(n int) ingest.Key      { return ingest.Key{k.part, byte(n), byte(n >> 8), 0xff} }
-func (k *kit) patient(n int) uint32      { return uint32(k.part)<<16 + uint32(n) }
+// key returns a key of this part of the kit.
+func (k *kit) key(n int) ingest.Key {
+	return ingest.Key{k.part, byte(n), byte(n >> 8), 0xff} //nolint:gosec // below 65,536
+}
+
+// patient returns a patient of this part of the kit.
+func (k *kit) patient(n int) uint32 {
+	return uint32(k.part)<<16 + uint32(n) //nolint:gosec // below 65,536
+}
+
 func errorf(text string, a ...any) error { return fmt.Errorf(text, a...) }
 func isState(e ingest.Entry, s ingest.State) error {
 	if e.State != s {

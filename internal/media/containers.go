@@ -14,10 +14,10 @@ var (
 
 // after returns the offset n bytes after another, or the largest there is.
 func after(offset int64, n uint64) int64 {
-	if n > uint64(math.MaxInt64-offset) {
+	if n > uint64(math.MaxInt64-offset) { //nolint:gosec // offsets are not negative
 		return math.MaxInt64
 	}
-	return offset + int64(n)
+	return offset + int64(n) //nolint:gosec // it fits, as was checked
 }
 
 // A recorder that cannot go back to its header, or was not ended properly, leaves one of these instead of a length:
@@ -162,7 +162,7 @@ func cafLength(s *source) measurement {
 		if head == nil {
 			return measurement{}
 		}
-		size := int64(big.Uint64(head[4:]))
+		size := int64(big.Uint64(head[4:])) //nolint:gosec // the format has signed lengths
 		if size < 0 || !isBoxName(string(head[:4])) {
 			return measurement{}
 		}

@@ -76,7 +76,7 @@ func isWindowsProgram(head []byte) bool {
 		return false
 	}
 	offset := binary.LittleEndian.Uint32(head[60:])
-	return offset < uint32(len(head)) && bytes.HasPrefix(head[offset:], []byte("PE\x00\x00"))
+	return int64(offset) < int64(len(head)) && bytes.HasPrefix(head[offset:], []byte("PE\x00\x00"))
 }
 
 // IsDocument recognizes JSON, HTML and XML by their beginning.

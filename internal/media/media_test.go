@@ -62,10 +62,10 @@ const (
 	noneNoticed = "..................."
 )
 
-func read(t testing.TB, file string) []byte {
-	t.Helper()
+func read(tb testing.TB, file string) []byte {
+	tb.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", file))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return data
 }
 
@@ -191,7 +191,7 @@ func TestCheck_OtherFile_IsNotARecording(t *testing.T) {
 	} {
 		kind, err := check(data)
 		require.ErrorIs(t, err, media.ErrNotARecording, what)
-		assert.NotErrorIs(t, err, media.ErrCutShort, what)
+		require.NotErrorIs(t, err, media.ErrCutShort, what)
 		assert.Empty(t, kind, what)
 	}
 }
@@ -358,7 +358,7 @@ func TestCheck_ReaderFails_SaysSoAndNothingElse(t *testing.T) {
 			name := fmt.Sprint(tc.file, " after ", good)
 			assert.Equal(t, failed, errors.Is(err, errDisk), name)
 			if failed {
-				assert.NotErrorIs(t, err, media.ErrCutShort, name)
+				require.NotErrorIs(t, err, media.ErrCutShort, name)
 			}
 		}
 	}

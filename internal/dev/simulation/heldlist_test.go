@@ -916,7 +916,7 @@ var held = []defect{
 	{name: "why a server does not start is not told", file: "ingest/jetstream/connect.go", in: "Embed",
 		old:  "SetLoggerV2(log, false, false, false)\n\ts.Start(", //nolint:dupword // the call has them
 		with: "Start()\n\ts.SetLoggerV2(log, false, false, false", //nolint:dupword // the call has them
-		held: "ingest/jetstream TestAServerHas10SecondsToStart"},  //nolint:dupword // the call has them
+		held: "ingest/jetstream TestAServerHas10SecondsToStart"},
 	{name: "a mark that leads nowhere is passed over", file: "ingest/jetstream/journal.go",
 		in: "Journal.EntriesForPatient", old: "return nil, errDamaged", with: "continue",
 		held: "ingest/jetstream TestDamageIsReported"},
