@@ -780,13 +780,19 @@ func TestAudit_FunctionPanics_LeavesTheCallOnceAndWithoutTheRecord(t *testing.T)
 		synctest.Test(t, func(t *testing.T) {
 			b := newAuditBox(t)
 			told := 0
+			var mu sync.Mutex // pages may be requested ahead
 			var ended []clinicaldoc.Call
+			end := func(_ context.Context, c clinicaldoc.Call) {
+				mu.Lock()
+				defer mu.Unlock()
+				ended = append(ended, c)
+			}
 			b.client = b.srv.Client(
 				clinicaldoc.WithAudit(func(context.Context, clinicaldoc.Access) error {
 					told++
 					panic("the trail has a bug")
 				}),
-				clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(_ context.Context, c clinicaldoc.Call) { ended = append(ended, c) }}))
+				clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: end}))
 			assert.PanicsWithValue(t, "the trail has a bug", func() { _ = b.do(t, call) }, name)
 			assert.Equal(t, 1, told, name)
 			assert.Empty(t, b.reached, name)
