@@ -207,6 +207,9 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	}
 	l.settle(time.Now())
 	l.create = l.lost.create()
+	if !l.lost.kept.NoteIDUnproven {
+		l.create.Note = l.lost.NoteID
+	}
 	l.addUnresolved()
 	l.registry.Lost(l.create)
 	if found := l.registry.View(l.create, nil, false).Note; l.isExcluded(found) {

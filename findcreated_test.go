@@ -137,6 +137,56 @@ func twoVisits(s *fakeService) (other, own int64) {
 // earlier is a note from long before the create was sent.
 func earlier() fakeNote { return visited().named("Earlier").of(remade).by(5) }
 
+// A create can make a note and still return an error. The caller then resolves it with the note's id.
+func TestFindCreated_NoteThatCreateDidNotReturn(t *testing.T) {
+	t.Parallel()
+	mixUp := func(s *fakeService) {
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			s.commit(r, sent)
+			mixed := s.notes[len(s.notes)-1]
+			mixed.patient = 666
+			return s.respond(r, http.StatusCreated, s.json(mixed)), nil
+		}
+	}
+	for name, tt := range map[string]struct {
+		post func(*fakeService)
+		opts []clinicaldoc.Option
+	}{
+		"it names another patient": {post: mixUp},
+		"the audit function fails": {
+			post: func(s *fakeService) { s.post = s.committing },
+			opts: []clinicaldoc.Option{clinicaldoc.WithAudit(func(ctx context.Context, a clinicaldoc.Access) error {
+				if ctx.Value(contextKey{}) != nil && a.Changed {
+					return errors.New("disk full")
+				}
+				return nil
+			})},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newFakeService(t)
+				client := s.client(tt.opts...)
+				other := lose(t, client, visit()) // of the same recording, not created
+				tt.post(s)
+				created, err := client.Notes.Create(context.WithValue(t.Context(), contextKey{}, true), visit())
+				require.Error(t, err)
+				require.Nil(t, created)
+				id := s.notes[0].id
+				_, err = client.Notes.FindCreated(t.Context(), other, findParams{})
+				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "the note is of the second create")
+
+				s.keep(visited()) // somebody else uploads the recording too
+				lost := &lostCreate{Params: visit(), SentAt: other.SentAt, AudioSize: 5, NoteID: id, Err: err}
+				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+				require.NoError(t, err)
+				assert.Equal(t, id, note.ID)
+			})
+		})
+	}
+}
+
 // The recording proves the note, whatever else the service or a person has changed.
 func TestFindCreated_ByRecording(t *testing.T) {
 	t.Parallel()

@@ -67,7 +67,8 @@ type CreateNoteParams struct {
 // matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call CheckRecording of
 // that package to reject such recordings.
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
-	return run(ctx, s.client, createNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
+	var made *ProgressNote
+	note, err := run(ctx, s.client, createNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
 		upload, err := newUpload(params)
 		if err != nil {
 			return nil, err
@@ -91,6 +92,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(0))
 		if note != nil {
+			made = note
 			s.client.creates.Returned(note.ref(sent.where), sent.sent, time.Now())
 		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
@@ -104,6 +106,10 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		return note, err
 	})
+	if err != nil && made != nil { // it names another patient, or the audit function failed
+		s.client.creates.Withhold(made.ID)
+	}
+	return note, err
 }
 
 // warnUnusable logs why a recording is probably of no use, if it is.

@@ -26,6 +26,9 @@ const (
 // Create identifies a create, under way or lost. It keeps only hashes of patient and name, so that printing a client
 // shows neither.
 type Create struct {
+	// Note is the id of the note that the create's own response named, or 0.
+	Note int64
+
 	patient, name uint64
 	size          int64  // 0 if not known
 	id            string // of a lost create; empty if the caller constructed it
@@ -140,9 +143,10 @@ type loss struct {
 
 // returned is a note that a create returned.
 type returned struct {
-	note    Ref
-	at      time.Time
-	deleted bool
+	note     Ref
+	at       time.Time
+	deleted  bool
+	withheld bool // Create returned an error instead of the note
 }
 
 // NewRegistry returns an empty registry.
@@ -297,7 +301,7 @@ func (v *View) addLost(c, other Create, found, byName bool) {
 func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.returned[note.ID]; r != nil && r.explains(sent, note) {
+	if r := m.returned[note.ID]; r != nil && r.explains(c, sent, note) {
 		return true
 	}
 	return slices.ContainsFunc(m.lost, func(l *loss) bool {
@@ -305,8 +309,11 @@ func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 	})
 }
 
-// explains reports whether the note is the one that was returned, and not a later one with its id.
-func (r *returned) explains(sent time.Time, note Ref) bool {
+// explains reports whether the note is the one that another create made, and not a later one with its id.
+func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
+	if r.withheld && c.Note == note.ID {
+		return false
+	}
 	if r.deleted || r.note.Where != note.Where || !r.note.Is(note) {
 		return false
 	}
@@ -332,6 +339,16 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	if len(m.order) > MaxRemembered {
 		delete(m.returned, m.order[0])
 		m.order = m.order[1:]
+	}
+}
+
+// Withhold remembers that a create made the note of that id but returned an error. The note still explains nothing to
+// the create itself, whose caller has to resolve it.
+func (m *Registry) Withhold(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.returned[id]; r != nil {
+		r.withheld = true
 	}
 }
 
