@@ -74,7 +74,7 @@ func (r *report) bars() []bar {
 	}
 	const large = "upload of 256 MiB"
 	return append(r.requestBars(),
-		faster(2, 1.93), faster(4, 3.7), faster(8, 7),
+		faster(2, 1.9), faster(4, 3.3), faster(8, 5.4),
 		grows("dense ids", r.dense), grows("sparse ids", r.sparse),
 		ingests("20 ms latency", r.ingest.latent), ingests("the fake server", r.ingest.fake),
 		timed(large, "peak memory over idle, from cold", r.large["sdk"].resident, mebibyte, 2, " MiB"),
