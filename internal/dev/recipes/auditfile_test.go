@@ -10,8 +10,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// auditFile is a file with a line of JSON for each access. Before it grows beyond most bytes, it is
-// renamed to its name and the time, and a new one is begun. It is for one process.
+// auditFile is a file with a line of JSON for each access. Before it exceeds most bytes, it is
+// renamed to its name and the time, and a new file is begun. Only one process may use it.
 type auditFile struct {
 	path string
 	most int64

@@ -9,8 +9,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// download writes a recording and returns its SHA-256. A writer that cannot be rewound makes a
-// download that has to start again fail with ErrAudioChanged, so that the sum is of what was kept.
+// download writes a recording and returns its SHA-256. The writer cannot be rewound, so a download
+// that has to start again fails with ErrAudioChanged, and the sum matches what was written.
 func download(ctx context.Context, c *clinicaldoc.Client, id int64, w io.Writer) (string, error) {
 	sum := sha256.New()
 	both := io.MultiWriter(w, sum)

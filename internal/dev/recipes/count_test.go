@@ -8,8 +8,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// countCalls returns hooks that count calls in a registry, without OpenTelemetry. What the labels
-// can say is a short list, so that the number of series stays small.
+// countCalls returns hooks that count calls in a registry, without OpenTelemetry. The labels have
+// few values, so the number of series stays small.
 func countCalls(registry prometheus.Registerer) clinicaldoc.Hooks {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "clinicaldoc_call_seconds", Help: "How long calls took, by their end.",

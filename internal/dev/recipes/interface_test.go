@@ -8,18 +8,18 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// lister is what overdue needs. *clinicaldoc.NotesService has it, and so has a test's stand-in.
+// lister is what overdue needs. *clinicaldoc.NotesService implements it.
 type lister interface {
 	All(context.Context, clinicaldoc.ListNotesParams, ...clinicaldoc.CallOption) notes
 }
 
 type notes = iter.Seq2[*clinicaldoc.ProgressNote, error]
 
-// overdue returns the notes that were complete before that time and are not signed.
+// overdue returns the notes that were completed before a time and are not signed.
 func overdue(ctx context.Context, service lister, before time.Time) (ids []int64, err error) {
 	for note, err := range service.All(ctx, clinicaldoc.ListNotesParams{}) {
 		if err != nil {
-			return nil, err // half a list would look like all of it
+			return nil, err // a partial list would look complete
 		}
 		waits := note.Stage() == clinicaldoc.StageComplete
 		if waits && note.AnalysisCompletedAt.Before(before) {
@@ -29,7 +29,7 @@ func overdue(ctx context.Context, service lister, before time.Time) (ids []int64
 	return ids, nil
 }
 
-// listed is a stand-in that yields its notes.
+// listed implements lister for tests. It yields its notes.
 type listed []*clinicaldoc.ProgressNote
 
 func (l listed) All(

@@ -23,10 +23,10 @@ type noteRow struct {
 // writeParquet writes a row for every note, or fails.
 func writeParquet(ctx context.Context, client *clinicaldoc.Client, w io.Writer) error {
 	table := parquet.NewGenericWriter[noteRow](w)
-	whole := clinicaldoc.ListNotesParams{PerPage: 100, Verify: true} // a list that is whole
-	for note, err := range client.Notes.All(ctx, whole) {
+	complete := clinicaldoc.ListNotesParams{PerPage: 100, Verify: true}
+	for note, err := range client.Notes.All(ctx, complete) {
 		if err != nil {
-			return err // without its end, which Close writes, the file is none
+			return err // only Close makes the file readable
 		}
 		row := noteRow{
 			ID: note.ID, Stage: note.Stage().String(),

@@ -26,13 +26,14 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// The page shows the code of these files, each but for its package clause, and no other.
-func TestThePageShowsTheRecipes(t *testing.T) {
+// Every recipe is on the page: its code without the package clause, or a link to its file. The page shows no other code.
+func TestPage_ShowsOrLinksEveryRecipe(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/recipes.md")
+	content, err := os.ReadFile("../../../docs/recipes.md")
 	require.NoError(t, err)
+	page := strings.ReplaceAll(string(content), "\r\n", "\n")
 	shown := map[string]bool{}
-	for _, block := range regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(strings.ReplaceAll(string(page), "\r\n", "\n"), -1) {
+	for _, block := range regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(page, -1) {
 		shown[block[1]] = true
 	}
 	files, err := filepath.Glob("*_test.go")
@@ -44,7 +45,8 @@ func TestThePageShowsTheRecipes(t *testing.T) {
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
 		code := strings.TrimPrefix(strings.ReplaceAll(string(source), "\r\n", "\n"), "package recipes\n\n")
-		assert.True(t, shown[code], "%s is not on the page", file)
+		isLinked := strings.Contains(page, "](../internal/dev/recipes/"+file+")")
+		assert.True(t, shown[code] || isLinked, "the page neither shows nor links %s", file)
 		delete(shown, code)
 	}
 	assert.Empty(t, shown)

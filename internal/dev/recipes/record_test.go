@@ -10,8 +10,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// onTape returns a client that records what it does, or replays it when there is a recording, and
-// what saves the recording. A recording holds notes: record on the box, never with patients' data.
+// onTape returns a client that replays a recorded session, or records one if there is none, and a
+// function that saves it. A session contains notes: record against the fake server, never with
+// patient data.
 func onTape(tape, baseURL, token string) (*clinicaldoc.Client, func() error, error) {
 	r, err := recorder.New(tape,
 		recorder.WithMode(recorder.ModeRecordOnce),
@@ -27,8 +28,8 @@ func onTape(tape, baseURL, token string) (*clinicaldoc.Client, func() error, err
 	return client, r.Stop, err
 }
 
-// sameRequest compares neither the body, whose boundary is random, nor the host: the box has
-// another port each time.
+// sameRequest compares neither the body, whose boundary is random, nor the host: the fake
+// server has a different port each time.
 func sameRequest(r *http.Request, i cassette.Request) bool {
 	recorded, err := url.Parse(i.URL)
 	return err == nil && r.Method == i.Method && r.URL.RequestURI() == recorded.RequestURI()
