@@ -140,7 +140,7 @@ var sentinels = []struct {
 	{"ErrConflict", clinicaldoc.ErrConflict, "docs/edits.md#others-edits-are-noticed"},
 	{"ErrNoteIncomplete", clinicaldoc.ErrNoteIncomplete, "docs/edits.md#signing"},
 	{"ErrPatientMismatch", clinicaldoc.ErrPatientMismatch, "docs/lists.md#one-patients-notes"},
-	{"ErrIncompleteList", clinicaldoc.ErrIncompleteList, "docs/lists.md#a-list-that-is-whole"},
+	{"ErrIncompleteList", clinicaldoc.ErrIncompleteList, "docs/lists.md#complete-lists"},
 	{"ErrSizeMismatch", clinicaldoc.ErrSizeMismatch, "docs/downloads.md#what-they-do-for-you"},
 	{"ErrAudioChanged", clinicaldoc.ErrAudioChanged, "docs/downloads.md#what-they-do-for-you"},
 	{"ErrInvalidArgument", clinicaldoc.ErrInvalidArgument, "docs/errors.md#which-errors-there-are"},

@@ -1,0 +1,2 @@
+// Package backend holds the code of docs/backends.md and its tests.
+package backend
