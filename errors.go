@@ -19,17 +19,17 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// Error is a response of the service that is not a success, whatever its body was: JSON, HTML or nothing. Test for it
-// with [errors.As], or for its kind with [errors.Is] and one of the sentinels ([ErrNotFound], [ErrValidation] ...).
+// Error is a response with a status other than 2xx, whether its body is JSON, HTML or empty. Use [errors.As] to read
+// its fields, and [errors.Is] with a sentinel such as [ErrNotFound] or [ErrValidation] to test for its kind.
 //
-// The error's text holds the operation, the route, the status, the request id and the names of invalid fields. The
-// service's own words are in Message and Fields and are never printed unasked: they may repeat what was sent.
+// The error's text holds the operation, the route, the status, the request ID and the names of invalid fields. It never
+// holds Message or the messages in Fields, because they may repeat what was sent.
 type Error struct {
 	StatusCode int                 // HTTP status, never 2xx
-	Message    string              // the service's message; empty when the body held none
-	Fields     map[string][]string // validation messages by field name; nil when there are none
-	RequestID  string              // id to quote to the service's support; empty when it sent none
-	RetryAfter time.Duration       // how long the service asked to wait; zero when it did not
+	Message    string              // the service's message; empty if the body has none
+	Fields     map[string][]string // validation messages by field name; nil if there are none
+	RequestID  string              // ID to quote to the service's support; empty if the response has none
+	RetryAfter time.Duration       // how long the service asks the client to wait; zero if it does not ask
 	Operation  string              // the SDK's name of the call, such as "Notes.Get"
 	Method     string              // HTTP method
 	Route      string              // path template, such as "/v1/progress-notes/{id}"
@@ -38,7 +38,7 @@ type Error struct {
 	// described form. A body is read up to 64 KiB.
 	Extra Object `json:",omitzero"`
 
-	advice string // what the response says beyond its status; empty: advise by status
+	advice string // what to do, where the response shows more than its status; empty: advise by status
 }
 
 // Sentinels for [errors.Is] on an [*Error], by status.
@@ -55,35 +55,39 @@ var (
 
 // Sentinels for [errors.Is] that do not follow from a status alone.
 var (
-	// ErrNoteIncomplete: Sign was refused because transcription and analysis are not both complete. Wait for the note, then sign.
+	// ErrNoteIncomplete: Sign was refused because transcription and analysis are not both complete. Wait for the note,
+	// then sign.
 	ErrNoteIncomplete = redact.New("note is not complete")
-	// ErrInvalidArgument: the SDK refused the arguments before any request was made.
+	// ErrInvalidArgument: the SDK rejected the arguments before it made any request.
 	ErrInvalidArgument = redact.New("invalid argument")
-	// ErrUnexpectedResponse: a 2xx response that is not what the service describes (HTML, empty, no id, another note), or a redirect.
+	// ErrUnexpectedResponse: a 2xx response that is not what the service describes (HTML, empty, no ID, another note),
+	// or a redirect.
 	ErrUnexpectedResponse = exchange.ErrUnexpected
 	// ErrOutcomeUnknown: the request may or may not have been carried out; matched by [*OutcomeUnknownError].
 	ErrOutcomeUnknown = redact.New("outcome unknown")
-	// ErrNotCreated: [NotesService.FindCreated] looked and the note does not exist; creating it again is safe.
+	// ErrNotCreated: [NotesService.FindCreated] searched, and the note does not exist. It is safe to create it again.
 	ErrNotCreated = redact.New("note was not created")
 	// ErrProcessingFailed: the service reported an error state for the note; matched by [*WaitError].
 	ErrProcessingFailed = redact.New("processing failed")
-	// ErrAudioChanged: in the middle of a download the recording may be another one, and the writer cannot be rewound to restart.
+	// ErrAudioChanged: the recording may have been replaced during a download, and the writer cannot be rewound to
+	// start again.
 	ErrAudioChanged = download.ErrChanged
-	// ErrSizeMismatch: a download has another length than the note's audio.size; [DownloadParams] can ignore that size.
+	// ErrSizeMismatch: a download's length differs from the note's audio.size. [DownloadParams] can ignore that size.
 	ErrSizeMismatch = download.ErrSizeMismatch
-	// ErrStalled: an attempt was given up because nothing moved for the time of [WithStallTimeout].
+	// ErrStalled: an attempt failed because no data was transferred for the duration of [WithStallTimeout].
 	ErrStalled = exchange.ErrStalled
-	// ErrPatientMismatch: a row of a list filtered by patient, or a note that was created or written, is or may be another
-	// patient's.
+	// ErrPatientMismatch: a row of a list filtered by patient, or a note that was created or written, belongs or may
+	// belong to another patient.
 	ErrPatientMismatch = redact.New("patient mismatch")
-	// ErrInUse: the file is in use by another call, in this process or in another one. It may be free later, so [Retryable]
-	// reports true. Packages ingest and snapshot use it for a journal or a snapshot that is already open.
+	// ErrInUse: the file is in use by another call, in this process or in another one. It may be free later, so
+	// [Retryable] reports true. Packages ingest and snapshot use it for a journal or a snapshot that is already open.
 	ErrInUse = redact.New("in use")
-	// ErrIncompleteList: [NotesService.All] came to an end, but the list cannot be shown to be whole: fewer rows came than the
-	// service counts, its pages repeat and nothing tells whether more exist, or rows moved to where they cannot be followed.
+	// ErrIncompleteList: [NotesService.All] reached the end, but cannot show that the list is complete. It received
+	// fewer rows than the service counts, or the pages repeat and do not report whether more exist, or rows moved to
+	// where they cannot be followed.
 	ErrIncompleteList = redact.New("list may be incomplete")
-	// ErrNotAudited: the function of [WithAudit] failed, so the record is withheld; matched by [*NotAuditedError]. A change
-	// was made all the same if that says so.
+	// ErrNotAudited: the function of [WithAudit] failed, so the record is withheld; matched by [*NotAuditedError]. That
+	// error also reports whether a change was made.
 	ErrNotAudited = redact.New("not audited")
 )
 
@@ -96,7 +100,9 @@ func (e *Error) Error() string {
 	if advice := e.whatToDo(); advice != "" {
 		text += ": " + advice
 	}
-	if e.RetryAfter > 0 && (e.StatusCode < 500 || e.Method != http.MethodPost) {
+	// A POST may have been carried out despite a 5xx, so its text does not say when to send it again.
+	maySendAgain := e.StatusCode < 500 || e.Method != http.MethodPost
+	if e.RetryAfter > 0 && maySendAgain {
 		text += " (retry after " + e.RetryAfter.String() + ")"
 	}
 	return errorText(e.Operation, e.Method, e.Route, text, e.RequestID)
@@ -113,29 +119,38 @@ func (e *Error) Is(target error) bool {
 	return target == kinds[e.StatusCode].sentinel
 }
 
-// LogValue lists what may be logged of the error: its text, then the parts of it that there are.
+// LogValue implements [slog.LogValuer]. It lists the error's text and those of its parts that are not empty.
 func (e Error) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.String("error", e.Error()), slog.String("operation", e.Operation), slog.String("method", e.Method),
-		slog.String("route", e.Route), slog.Int("status", e.StatusCode), slog.String("fields", strings.Join(e.fieldNames(), ",")),
-		slog.Duration("retry_after", e.RetryAfter), slog.String("request_id", e.RequestID),
+		slog.String("error", e.Error()),
+		slog.String("operation", e.Operation),
+		slog.String("method", e.Method),
+		slog.String("route", e.Route),
+		slog.Int("status", e.StatusCode),
+		slog.String("fields", strings.Join(e.fieldNames(), ",")),
+		slog.Duration("retry_after", e.RetryAfter),
+		slog.String("request_id", e.RequestID),
 	}
-	return slog.GroupValue(slices.DeleteFunc(attrs, func(a slog.Attr) bool {
-		return a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.DurationValue(0))
-	})...)
+	empty := []slog.Value{slog.StringValue(""), slog.DurationValue(0)}
+	isEmpty := func(a slog.Attr) bool { return slices.ContainsFunc(empty, a.Value.Equal) }
+	return slog.GroupValue(slices.DeleteFunc(attrs, isEmpty)...)
 }
 
-// Format prints the error's text for every verb, so that none prints the message or the fields.
+// Format implements [fmt.Formatter]. It prints the error's text for every verb, never the message or the fields.
 func (e Error) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-func (e *Error) redirect() bool { return e.StatusCode >= 300 && e.StatusCode < 400 }
+func (e *Error) redirect() bool { return e.StatusCode/100 == 3 }
 
 // reads reports whether the call cannot have changed anything.
 func (e *Error) reads() bool {
-	return e.Method == http.MethodGet || e.Method == http.MethodHead || e.Method == http.MethodOptions
+	switch e.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return true
+	}
+	return false
 }
 
-// retryable goes by what may have happened, as the retries within a call do.
+// retryable reports whether the request can be sent again. The retries within a call follow the same rule.
 func (e *Error) retryable() bool {
 	effect := exchange.Reads
 	if !e.reads() {
@@ -144,37 +159,44 @@ func (e *Error) retryable() bool {
 	return effect.MayRetry(exchange.Outcome{Status: e.StatusCode})
 }
 
-// fieldNames returns the printable names of the invalid fields: a server may echo data as a key.
+// fieldNames returns the names of the invalid fields that are safe to print. A server may echo data as a key.
 func (e *Error) fieldNames() []string {
-	const most = 10 // in a text
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(e.Fields)), func(name string) bool { return !redact.IsIdentifier(name, 64, "_.-[]*") })
-	return names[:min(len(names), most)]
+	const maxNames = 10
+	isUnsafe := func(name string) bool { return !redact.IsIdentifier(name, 64, "_.-[]*") }
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(e.Fields)), isUnsafe)
+	return names[:min(len(names), maxNames)]
 }
 
-// OutcomeUnknownError says that a create (or another request that must not be sent twice) may or may not have been
-// carried out: its response was lost, or was a 5xx, a 408, or no note. It matches [ErrOutcomeUnknown] and whatever the last
-// attempt failed with. Do not simply create again: ask [NotesService.FindCreated].
+// OutcomeUnknownError reports that a create (or another request that must not be sent twice) may or may not have been
+// carried out. Its response was lost, or was a 5xx, a 408, or not a note. The error matches [ErrOutcomeUnknown] and the
+// error of the last attempt. Do not simply create the note again: call [NotesService.FindCreated].
 //
-// Encoded as JSON it can be kept in a journal and asked about by another process; that JSON holds a patient's data.
+// The error can be encoded as JSON, kept in a journal and passed to FindCreated by another process. That JSON contains
+// patient data.
 type OutcomeUnknownError struct {
-	Params    CreateNoteParams `json:"params"`     // what was to be created; zero when the request was made by [Client.Do]
-	SentAt    time.Time        `json:"sent_at"`    // when the attempt with the unknown outcome began
-	LostAt    time.Time        `json:"lost_at"`    // when its response was given up; zero when that is not known
-	AudioSize int64            `json:"audio_size"` // of the recording in bytes; -1 when it is not known, 0 when none was sent
-	NoteID    int64            `json:"note_id"`    // of the note, where the response held its id but could not be used; else 0
+	// Params describes the note to create. It is zero if the request was made by [Client.Do].
+	Params CreateNoteParams `json:"params"`
+	// SentAt is when the attempt with the unknown outcome began.
+	SentAt time.Time `json:"sent_at"`
+	// LostAt is when the client stopped waiting for the response. It is zero if that is not known.
+	LostAt time.Time `json:"lost_at"`
+	// AudioSize is the size of the recording in bytes: -1 if it is not known, 0 if no recording was sent.
+	AudioSize int64 `json:"audio_size"`
+	// NoteID is the note's ID if the response contained one but could not be used; otherwise it is 0.
+	NoteID int64 `json:"note_id"`
 
-	ID          string `json:"id"`           // names this loss wherever it is kept: random, made by Create
-	Service     string `json:"service"`      // where it was sent: the base URL, written in one way
-	UserID      int64  `json:"user_id"`      // who sent it; 0: not known yet
-	AudioSHA256 string `json:"audio_sha256"` // of what was sent, in hexadecimal digits; empty: not known, or not computed yet
+	ID          string `json:"id"`           // random, set by Create; identifies this error wherever it is kept
+	Service     string `json:"service"`      // the base URL in its normal form
+	UserID      int64  `json:"user_id"`      // the user who sent the request; 0 if not known yet
+	AudioSHA256 string `json:"audio_sha256"` // of what was sent, in hexadecimal; empty if not known or not computed yet
 
-	// Candidates are the ids of the notes that may be the one, as FindCreated last saw them: those nearest in time first, at
-	// most 100. A person can compare them and pass what they are not to FindCreatedParams.Exclude.
+	// Candidates lists the IDs of the notes that may be the one, as FindCreated last saw them. There are at most 100,
+	// those nearest in time first. A person can compare them and pass the others to FindCreatedParams.Exclude.
 	Candidates []int64 `json:"candidates,omitempty"`
 
 	Err error `json:"-"` // why the outcome is unknown
 
-	exact bool // Params.Audio is what was sent: Create made this error
+	exact bool // Params.Audio is what was sent, because Create made this error
 	kept  lossDetails
 }
 
@@ -183,8 +205,8 @@ func (e *OutcomeUnknownError) Error() string {
 	why := text(e.Err)
 	switch {
 	case strings.Contains(why, findCreated.name):
-		return why // it says what to do already
-	case e.Params.Name != "" || e.Params.PatientID != 0 || e.NoteID != 0 || strings.Contains(why, createNote.name):
+		return why // it already contains what to do
+	case e.Params.Name != "", e.Params.PatientID != 0, e.NoteID != 0, strings.Contains(why, createNote.name):
 		return why + "; it may or may not have been carried out: ask Notes.FindCreated before creating again"
 	}
 	return why + "; it may or may not have been carried out: find out before sending it again"
@@ -195,34 +217,37 @@ func (e *OutcomeUnknownError) Unwrap() []error {
 	return []error{ErrOutcomeUnknown, redact.Opaque(e.Err)}
 }
 
-// LogValue lists what may be logged of the error.
+// LogValue implements [slog.LogValuer]. It lists the error's text and SentAt.
 func (e OutcomeUnknownError) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("error", e.Error()), slog.Time("sent_at", e.SentAt))
 }
 
-// Format prints the error's text for every verb.
+// Format implements [fmt.Formatter]. It prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// maybeDone is a failed call after which an attempt may have had its effect.
+// maybeDone returns the error of a failed call of which an attempt may have been carried out.
 func maybeDone(err error) error {
-	return redact.Fail(text(err)+"; an attempt may have had its effect: read the record before trying again", ErrOutcomeUnknown, err)
+	const advice = "; an attempt may have had its effect: read the record before trying again"
+	return redact.Fail(text(err)+advice, ErrOutcomeUnknown, err)
 }
 
-// callError is a failure that is not a response of the service: nothing was sent or came back, or not what was promised.
+// callError is a failure other than an error response: nothing was sent, nothing came back, or the response is not what
+// the service describes.
 type callError struct {
 	op        *operation
 	requestID string
 	detail    string  // safe to print
 	causes    []error // for errors.Is and errors.As; not printed
-	kind      string  // a word for it, for hooks; empty: the causes tell
-	transient bool    // the failure may pass by itself; whether the service may have acted is marked around the error
+	kind      string  // the error type that hooks report; empty: derived from the causes
+	transient bool    // the failure may pass; an error around this one marks that the service may have acted
 }
 
 func (e *callError) Error() string {
 	return errorText(e.op.name, e.op.method, e.op.route, e.detail, e.requestID)
 }
 
-// errorText is such as "clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): what failed (request id 7)", without what is empty.
+// errorText returns a text such as "clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): what failed (request id 7)".
+// It omits empty parts.
 func errorText(name, method, route, what, requestID string) string {
 	if request := strings.TrimSpace(method + " " + route); request != "" {
 		name = strings.TrimSpace(name + " (" + request + ")")
@@ -240,7 +265,7 @@ func (e *callError) Unwrap() []error            { return redact.OpaqueAll(e.caus
 func (e *callError) retryable() bool            { return e.transient }
 func (e *callError) Format(s fmt.State, _ rune) { printError(s, e) }
 
-// The texts of these errors may stand in the texts of errors around them.
+// The texts of these errors may appear in the texts of the errors that wrap them.
 func init() {
 	redact.Trust((*Error).Error)
 	redact.Trust((*OutcomeUnknownError).Error)
@@ -250,12 +275,12 @@ func init() {
 	redact.Trust(func(e *callError) string { return e.detail })
 }
 
-// invalid is an argument refused before any request; its values are the caller's and must not be patients' data.
+// invalid returns the error for an argument that is rejected before any request. The args must not be patient data.
 func invalid(what, format string, args ...any) error {
 	return refuse(what+": "+fmt.Sprintf(format, args...), nil)
 }
 
-// refuse is an argument refused for a cause, which may be nil, and whose text may name a file.
+// refuse is like invalid, for an argument that is rejected because of a cause. The cause may be nil.
 func refuse(what string, cause error) error {
 	text := "clinicaldoc: " + what + ": "
 	if cause != nil {
@@ -264,12 +289,12 @@ func refuse(what string, cause error) error {
 	return redact.Fail(text+ErrInvalidArgument.Error(), ErrInvalidArgument, cause)
 }
 
-// hidden is embedded in structs of which nothing is printed: what they hold is asked for by name.
+// hidden is embedded in structs that print without any of their fields.
 type hidden = redact.Hidden
 
 func printError(s fmt.State, err error) { _, _ = s.Write([]byte(text(err))) }
 
-// text is an error's own text if it is one of this package, else what may be said of it.
+// text returns the error's own text if it is an error of this package, and otherwise a text that is safe to print.
 func text(err error) string {
 	if err == nil {
 		return "clinicaldoc: no error"
@@ -277,103 +302,170 @@ func text(err error) string {
 	return redact.Opaque(err).Error()
 }
 
-// Retryable reports whether trying the same call again later may succeed and cannot do harm. It is for the errors of all
-// methods, which come after their own retries, also wrapped ones:
+// Retryable reports whether the same call may succeed later and cannot do harm. Methods return their errors after their
+// own retries. Retryable accepts those errors and errors that wrap them.
 //
-//   - true: 429; a read that got 408, 425 or a 5xx that may pass, or found no connection, lost it or stalled
-//     ([ErrStalled]); any other call that could not be sent whole, so that the service cannot have acted on it; a file for
-//     which this machine has no room, no handle or no disk at the moment ([ErrInUse] too);
-//   - false: an unknown outcome ([ErrOutcomeUnknown]: find out first what has become of it), every other status, a response
-//     that is not what the service describes, a refused argument, a connection that will fail the same way (a certificate, a
-//     host name), what your own code failed with (a reader, a token source, a limiter, an audit), and the end of your own context.
+// It reports true for:
+//
+//   - a 429;
+//   - a read that got a 408, a 425 or a temporary 5xx, that found no connection, lost it, or stalled ([ErrStalled]);
+//   - any other call whose request was not sent completely, so the service cannot have acted on it;
+//   - a file that is in use ([ErrInUse]), or for which this machine has no space, no handle or no disk at the moment.
+//
+// It reports false for:
+//
+//   - an unknown outcome ([ErrOutcomeUnknown]), which has to be resolved first;
+//   - every other status, and a response that is not what the service describes;
+//   - a rejected argument;
+//   - a connection that will fail in the same way, because of a certificate or a host name;
+//   - an error of your own code: a reader, a token source, a limiter, an audit function;
+//   - the end of your own context.
 func Retryable(err error) bool {
-	if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotAudited) {
+	switch {
+	case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrConflict), errors.Is(err, ErrNotAudited):
 		return false
+	case errors.Is(err, ErrInUse):
+		return true
 	}
 	var own interface{ retryable() bool }
-	return errors.Is(err, ErrInUse) || errors.As(err, &own) && own.retryable()
+	return errors.As(err, &own) && own.retryable()
 }
 
-// Errors of responses that decode but are not what was asked for. Their texts hold no data.
+// Errors for responses that can be decoded but are not what was requested. Their texts contain no data.
 var (
 	errNotANote = redact.Text("it has an id, but neither a name nor a created_at, so it is not a note")
 	errOtherID  = redact.Text("it is another record than the one asked for")
 	errNoURL    = redact.Text("it holds no usable url")
 )
 
-// kinds maps statuses to what to call them and what to do about them.
-var kinds = map[int]struct {
+// statusKind is the sentinel for a status, or nil, and the advice for it.
+type statusKind struct {
 	sentinel error
 	advice   string
-}{
-	http.StatusNotModified:                   {nil, "no condition was sent that this could respond to; is a cache in between?"},
-	http.StatusBadRequest:                    {nil, "the request was not understood; is the base URL's scheme right?"},
-	http.StatusUnauthorized:                  {ErrUnauthorized, "the token is missing, wrong, expired or revoked; get a new one"},
-	http.StatusForbidden:                     {ErrForbidden, "the token's user may not do this"},
-	http.StatusNotFound:                      {ErrNotFound, "it does not exist, or not for this token's user"},
-	http.StatusMethodNotAllowed:              {nil, "nothing there takes this method; is the base URL's path right?"},
-	419:                                      {nil, "as a service's web pages refuse, not its API; is the base URL's path right?"},
-	http.StatusProxyAuthRequired:             {nil, "a proxy in between wants credentials; put them into the proxy's URL"},
-	http.StatusRequestTimeout:                {nil, "the service, or a proxy before it, waited too long"},
-	http.StatusConflict:                      {ErrConflict, "the record's state does not allow this"},
-	http.StatusRequestEntityTooLarge:         {ErrTooLarge, "the service or a proxy before it refuses a body of this size"},
-	http.StatusUnprocessableEntity:           {ErrValidation, "see Fields for what the service objects to"},
-	http.StatusTooManyRequests:               {ErrRateLimited, "try again later; RetryPolicy.MaxRetryAfter is how long a client waits for a limit, and clients can share a WithLimiter"},
-	http.StatusNetworkAuthenticationRequired: {nil, "not the service but the network responds: it wants a login first, as guest networks do"},
 }
 
+var kinds = map[int]statusKind{
+	http.StatusNotModified:      {nil, "no condition was sent that this could respond to; is a cache in between?"},
+	http.StatusBadRequest:       {nil, "the request was not understood; is the base URL's scheme right?"},
+	http.StatusUnauthorized:     {ErrUnauthorized, "the token is missing, wrong, expired or revoked; get a new one"},
+	http.StatusForbidden:        {ErrForbidden, "the token's user may not do this"},
+	http.StatusNotFound:         {ErrNotFound, "it does not exist, or not for this token's user"},
+	http.StatusMethodNotAllowed: {nil, "nothing there takes this method; is the base URL's path right?"},
+	statusPageExpired:           {nil, "as a service's web pages refuse, not its API; is the base URL's path right?"},
+	http.StatusProxyAuthRequired: {
+		nil, "a proxy in between wants credentials; put them into the proxy's URL",
+	},
+	http.StatusRequestTimeout: {nil, "the service, or a proxy before it, waited too long"},
+	http.StatusConflict:       {ErrConflict, "the record's state does not allow this"},
+	http.StatusRequestEntityTooLarge: {
+		ErrTooLarge, "the service or a proxy before it refuses a body of this size",
+	},
+	http.StatusUnprocessableEntity: {ErrValidation, "see Fields for what the service objects to"},
+	http.StatusTooManyRequests: {
+		ErrRateLimited, "try again later; RetryPolicy.MaxRetryAfter is how long a client waits for a limit, " +
+			"and clients can share a WithLimiter",
+	},
+	http.StatusNetworkAuthenticationRequired: {
+		nil, "not the service but the network responds: it wants a login first, as guest networks do",
+	},
+}
+
+// statusPageExpired is the status of a web framework for a form without its token.
+const statusPageExpired = 419
+
+// whatToDo returns the advice in the error's text, or "". Advice from the response precedes advice by status.
 func (e *Error) whatToDo() string {
-	byStatus := kinds[e.StatusCode].advice
 	switch {
 	case e.advice != "":
 		return e.advice
-	case e.Route == downloadAudio.route && e.StatusCode >= 400 && e.StatusCode < 500:
+	case e.Route == downloadAudio.route && e.StatusCode/100 == 4:
 		return "the recording's temporary address has expired, or the recording is gone"
-	case byStatus == "" && e.redirect():
-		return "redirects are followed only for GET and on the base URL's own origin; check the base URL"
-	case byStatus == "" && e.StatusCode >= 500 && e.reads():
-		return "the service, or a proxy before it, failed; trying later may help"
-	case byStatus == "" && e.StatusCode >= 500: // whether trying again is safe is said by who knows what was sent
-		return "the service, or a proxy before it, failed"
-	case e.StatusCode == http.StatusNotFound && e.Method == http.MethodGet && slices.Contains(recordless, e.Route):
+	case e.StatusCode == http.StatusNotFound:
+		return e.adviceForNotFound()
+	case e.StatusCode == http.StatusBadRequest:
+		return e.adviceForBadRequest()
+	}
+	return cmp.Or(kinds[e.StatusCode].advice, e.adviceByClass())
+}
+
+func (e *Error) adviceForNotFound() string {
+	namesNoRecord := e.Method == http.MethodGet && slices.Contains(recordless, e.Route)
+	switch {
+	case namesNoRecord:
 		return "although no record was named; is the base URL's path right?"
-	case e.StatusCode == http.StatusBadRequest && e.Message != "" && e.Operation == listNotes.name:
-		return "does it know the list's parameters by other names? See WithQueryNames"
-	case e.StatusCode == http.StatusBadRequest && e.Message != "": // a server that expects TLS says it in plain text
-		return "the service does not understand the request; see Message"
-	case e.StatusCode == http.StatusNotFound && e.Operation == createNote.name:
+	case e.Operation == createNote.name:
 		return "is the base URL's path right, and do patient and prompt exist?"
 	}
-	return byStatus
+	return kinds[http.StatusNotFound].advice
 }
 
-// explain finds the advice that only the whole response can give. A redirect that could have been followed came too often.
-// An empty response is not a page, whatever its type.
-func (e *Error) explain(header http.Header, body []byte, base *url.URL, bodyless bool) {
-	page := len(body) > 0 && redact.MediaType(header.Get("Content-Type")) == webPage
-	pasted := pastedEnd(base)
+// adviceForBadRequest tells a service that answers in JSON from a server that expects TLS and answers in plain text.
+func (e *Error) adviceForBadRequest() string {
 	switch {
-	case bodyless && exchange.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base) != nil:
-		e.advice = "the service, or a proxy before it, redirects in a circle, or too often to be followed"
-	case e.StatusCode == http.StatusNotFound && pasted != "":
-		e.advice = "the base URL ends in " + pasted + ", which is added to it; leave it out"
-	case page && e.StatusCode == http.StatusUnauthorized:
-		e.advice = e.whatToDo() + "; or check the base URL: the response is a web page, as of a proxy or another server"
-	case page && (e.StatusCode == http.StatusForbidden || e.StatusCode == http.StatusNotFound):
-		e.advice = "this is a web page, as of a firewall, a proxy or another server than the service; check the base URL and what is in between"
+	case e.Message == "":
+		return kinds[http.StatusBadRequest].advice
+	case e.Operation == listNotes.name:
+		return "does it know the list's parameters by other names? See WithQueryNames"
 	}
-	switch e.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed: // some servers look at the path last
-		if pasted != "" {
-			e.advice = e.whatToDo() + "; or is it the base URL, which ends in " + pasted + "? That is added to it"
-		}
+	return "the service does not understand the request; see Message"
+}
+
+// adviceByClass returns the advice for a status that is not in kinds. After a 5xx it advises only reads to try again:
+// the text of another call is completed by code that knows what was sent.
+func (e *Error) adviceByClass() string {
+	switch {
+	case e.redirect():
+		return "redirects are followed only for GET and on the base URL's own origin; check the base URL"
+	case e.StatusCode < 500:
+		return ""
+	case e.reads():
+		return "the service, or a proxy before it, failed; trying later may help"
+	}
+	return "the service, or a proxy before it, failed"
+}
+
+// explain sets the advice that depends on the header, the body and the base URL.
+func (e *Error) explain(header http.Header, body []byte, base *url.URL, bodyless bool) {
+	couldFollow := bodyless && exchange.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base) != nil
+	if couldFollow {
+		e.advice = "the service, or a proxy before it, redirects in a circle, or too often to be followed"
+	}
+	isPage := redact.MediaType(header.Get("Content-Type")) == webPage
+	if len(body) > 0 && isPage {
+		e.explainPage()
+	}
+	if pasted := pastedEnd(base); pasted != "" {
+		e.explainPasted(pasted)
 	}
 }
 
-// recordless are the routes at which nothing could be missing.
+// explainPage advises after a refusal that is a web page.
+func (e *Error) explainPage() {
+	switch e.StatusCode {
+	case http.StatusUnauthorized:
+		const advice = "; or check the base URL: the response is a web page, as of a proxy or another server"
+		e.advice = e.whatToDo() + advice
+	case http.StatusForbidden, http.StatusNotFound:
+		e.advice = "this is a web page, as of a firewall, a proxy or another server than the service; " +
+			"check the base URL and what is in between"
+	}
+}
+
+// explainPasted advises after a refusal if the base URL ends in a path that each call adds. Some servers check the path
+// last, so this advice follows what the other statuses suggest.
+func (e *Error) explainPasted(end string) {
+	switch e.StatusCode {
+	case http.StatusNotFound:
+		e.advice = "the base URL ends in " + end + ", which is added to it; leave it out"
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
+		e.advice = e.whatToDo() + "; or is it the base URL, which ends in " + end + "? That is added to it"
+	}
+}
+
+// recordless are the routes that name no record.
 var recordless = []string{listNotes.route, listTokens.route, getUser.route}
 
-// pastedEnd returns what of the base URL's path is added by each call, and so should not be there; "" if nothing is.
+// pastedEnd returns the end of the base URL's path if each call adds it again, so it should not be there; otherwise "".
 func pastedEnd(base *url.URL) string {
 	for _, end := range append([]string{"/v1"}, recordless...) {
 		if strings.HasSuffix(base.Path, end) {
@@ -383,23 +475,30 @@ func pastedEnd(base *url.URL) string {
 	return ""
 }
 
-// unexpectedText says what came instead of what the service describes.
+// unexpectedText describes a response that is not what the service describes.
 func unexpectedText(base *url.URL, status int, contentType string, body []byte, cause error) string {
-	kind, pasted := redact.MediaType(contentType), pastedEnd(base)
+	kind := redact.MediaType(contentType)
 	switch {
 	case len(body) == 0:
 		kind = "no body"
-	case kind == webPage && pasted != "":
-		return "the response is a web page (" + redact.Status(status) + " with " + kind + "): the base URL ends in " + pasted + ", which is added to it; leave it out"
 	case kind == webPage:
-		return "the response is a web page (" + redact.Status(status) + " with " + kind + "), as of a login, a firewall or another server; check the base URL, and for proxies in between"
+		return unexpectedPageText(base, status)
 	case kind == "":
 		kind = "no content type that is known"
 	}
-	return "the response is " + redact.Status(status) + " with " + kind + ", but not what the service describes: " + redact.Cause(cause)
+	got := redact.Status(status) + " with " + kind
+	return "the response is " + got + ", but not what the service describes: " + redact.Cause(cause)
 }
 
-// Bounds on what is kept of an error's body.
+func unexpectedPageText(base *url.URL, status int) string {
+	text := "the response is a web page (" + redact.Status(status) + " with " + webPage + ")"
+	if pasted := pastedEnd(base); pasted != "" {
+		return text + ": the base URL ends in " + pasted + ", which is added to it; leave it out"
+	}
+	return text + ", as of a login, a firewall or another server; check the base URL, and for proxies in between"
+}
+
+// Limits on what is kept of an error's body.
 const (
 	maxErrorFields   = 100
 	maxFieldMessages = 20
@@ -407,32 +506,42 @@ const (
 	webPage = "text/html"
 )
 
-// decodeErrorBody fills in what an error's body holds, as far as it can be read: it may be cut, or something else.
+// decodeErrorBody sets the fields that the body contains, as far as it can be read. The body may be cut short, or not
+// be JSON.
 func decodeErrorBody(body []byte, e *Error) {
 	d := jsonscan.New(body)
 	var others []byte
 	for key := range d.Fields() {
 		name := string(key)
 		described := false
-		switch {
-		case name == "message" && d.Kind() == jsonscan.String:
-			e.Message = cmp.Or(d.Text(), e.Message) // one that is cut reads as none
-			described = true
-		case name == "errors" && d.Kind() == jsonscan.Object:
+		switch name {
+		case "message":
+			described = e.fillMessage(d)
+		case "errors":
 			described = e.fillFields(d)
-		case name == "message" || name == "errors":
-			described = tolerant.Empty(d)
 		}
 		if !described {
 			others = tolerant.AppendMember(others, d, name)
 		}
 	}
 	tolerant.KeepMembers(d, &e.Extra.raw, others)
-	_ = d.End() // gives its memory back
+	_ = d.End() // releases its memory
 }
 
-// fillFields reads the messages of the fields, and reports whether these are all that there is.
+// fillMessage reads the message, and reports whether it has the described form or is empty.
+func (e *Error) fillMessage(d *jsonscan.Decoder) bool {
+	if d.Kind() != jsonscan.String {
+		return tolerant.Empty(d)
+	}
+	e.Message = cmp.Or(d.Text(), e.Message) // a message that is cut short reads as ""
+	return true
+}
+
+// fillFields reads the messages of the fields, and reports whether it kept everything.
 func (e *Error) fillFields(d *jsonscan.Decoder) (complete bool) {
+	if d.Kind() != jsonscan.Object {
+		return tolerant.Empty(d)
+	}
 	complete = true
 	for key := range d.Fields() {
 		if e.Fields == nil {
@@ -444,13 +553,15 @@ func (e *Error) fillFields(d *jsonscan.Decoder) (complete bool) {
 		}
 		messages, all := fieldMessages(d)
 		e.Fields[string(key)] = messages
-		complete = complete && all
+		if !all {
+			complete = false
+		}
 	}
 	return complete
 }
 
-// fieldMessages reads a field's messages, a list of texts or a single one, and reports whether these are all that there
-// is.
+// fieldMessages reads the messages of one field, a list of strings or a single string. It reports whether it kept
+// everything.
 func fieldMessages(d *jsonscan.Decoder) (messages []string, complete bool) {
 	messages = []string{}
 	add := func() bool {
@@ -469,8 +580,9 @@ func fieldMessages(d *jsonscan.Decoder) (messages []string, complete bool) {
 	}
 	complete = true
 	for range d.Elements() {
-		added := add()
-		complete = complete && added
+		if !add() {
+			complete = false
+		}
 	}
 	return messages, complete
 }

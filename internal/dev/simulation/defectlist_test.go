@@ -37,8 +37,8 @@ var caught = []defect{
 		old: " && !p.TrustPatientFilter", with: ""},
 	{name: "a note with one odd part cannot be read", file: "internal/jsonscan/errors.go", in: "Decoder.Warn",
 		old: "d.err != nil || got == Invalid", with: "true"},
-	{name: "a lost create is to be tried later", file: "errors.go", in: "Error.whatToDo", old: " && e.reads()",
-		with: ""},
+	{name: "a lost create is to be tried later", file: "errors.go", in: "Error.adviceByClass", old: "e.reads()",
+		with: "true"},
 	{name: "whatever is lost is a note", file: "errors.go", in: "OutcomeUnknownError.Error",
 		old: `e.Params.Name != ""`, with: "true"},
 
