@@ -16,34 +16,41 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// WaitParams says what to wait for and how often to look. The zero value waits for [StageComplete] with the defaults.
+// WaitParams sets what to wait for and how often to poll. The zero value waits for [StageComplete] with the defaults.
 type WaitParams struct {
-	// Until is the stage to wait for, or any stage beyond it; zero: StageComplete. StageFailed cannot be waited for.
+	// Until is the stage to wait for; a later stage also ends the wait. If zero, it defaults to StageComplete.
+	// StageFailed is invalid.
 	Until Stage
-	// Interval is the shortest pause between two polls, at least 50 ms; zero: 2 seconds, or MaxInterval if that is shorter.
-	// Pauses grow by a tenth of the time waited so far, and up to a fifth of each is random.
+	// Interval is the shortest pause between two polls, at least 50 ms. If zero, it defaults to 2 seconds, or to
+	// MaxInterval if that is shorter. Pauses grow by a tenth of the time waited so far, and up to a fifth of each is
+	// random.
 	Interval time.Duration
-	// MaxInterval is the longest pause, at least 50 ms, unless the service requests more; zero: 1 minute, or Interval if
-	// that is longer.
+	// MaxInterval is the longest pause, at least 50 ms, unless the service requests more. If zero, it defaults to
+	// 1 minute, or to Interval if that is longer.
 	MaxInterval time.Duration
-	// MaxFailures is how many failed polls in a row are survived; zero: 10, which bridges an outage of at least 3 minutes
-	// with the default intervals.
+	// MaxFailures is how many failed polls in a row do not end the wait. If zero, it defaults to 10, which bridges an
+	// outage of at least 3 minutes with the default intervals.
 	MaxFailures int
-	// OnUpdate, when set, is called with the note at the first poll and whenever its stage or updated_at has changed, in
-	// the goroutine of the wait and before the note is returned or yielded. WaitAll may call it with a row of the list,
-	// in which texts can be missing or shortened; the note that it yields without an error was always read by itself.
+	// OnUpdate, if not nil, is called with the note at the first poll and whenever its stage or updated_at has changed.
+	// It runs in the goroutine of the wait, before the note is returned or yielded. WaitAll may call it with a row of
+	// the list, in which texts can be missing or shortened. The notes that WaitAll yields without an error are always
+	// read separately.
 	OnUpdate func(*ProgressNote)
 }
 
-// check refuses params that make no sense and fills in the defaults.
+// waitStages are the valid values of WaitParams.Until.
+var waitStages = []Stage{
+	0, StageUploaded, StageTranscribing, StageTranscribed, StageAnalysing, StageComplete, StageSigned,
+}
+
+// check rejects invalid params and sets the defaults.
 func (p WaitParams) check(name string) (WaitParams, error) {
-	tooShort := func(d time.Duration) bool { return d != 0 && d < poll.MinInterval }
 	switch {
-	case !slices.Contains([]Stage{0, StageUploaded, StageTranscribing, StageTranscribed, StageAnalysing, StageComplete, StageSigned}, p.Until):
+	case !slices.Contains(waitStages, p.Until):
 		return p, invalid(name+": Until", "is not a stage to wait for")
-	case tooShort(p.Interval) || p.Interval > poll.MaxWait:
+	case !isInterval(p.Interval):
 		return p, invalid(name+": Interval", "%s is outside %s to %s", p.Interval, poll.MinInterval, poll.MaxWait)
-	case tooShort(p.MaxInterval) || p.MaxInterval > poll.MaxWait:
+	case !isInterval(p.MaxInterval):
 		return p, invalid(name+": MaxInterval", "%s is outside %s to %s", p.MaxInterval, poll.MinInterval, poll.MaxWait)
 	case p.MaxInterval > 0 && p.Interval > p.MaxInterval:
 		return p, invalid(name+": Interval", "must not exceed MaxInterval")
@@ -57,13 +64,22 @@ func (p WaitParams) check(name string) (WaitParams, error) {
 	return p, nil
 }
 
-// WaitError is why a wait ended before its aim, and how far the note had come: enough to wait on later, in another
-// process, by ID. It matches what Err matches: [ErrProcessingFailed] when the service reports an error state,
-// [context.DeadlineExceeded], [context.Canceled], [ErrNotFound] and so on. Its text does not hold the error state.
+// isInterval reports whether a wait accepts the interval. Zero stands for the default.
+func isInterval(d time.Duration) bool {
+	if d == 0 {
+		return true
+	}
+	return d >= poll.MinInterval && d <= poll.MaxWait
+}
+
+// WaitError reports why a wait ended before the note reached its stage, and how far the note had come. Use ID to wait
+// again later, also in another process. The error matches what Err matches: [ErrProcessingFailed] if the service
+// reports an error state, [context.DeadlineExceeded], [context.Canceled], [ErrNotFound] and so on. Its text does not
+// contain the error state.
 type WaitError struct {
 	ID      int64         // of the note
-	Note    *ProgressNote // as last seen; nil when no poll succeeded
-	Polls   int           // how often the note was looked for
+	Note    *ProgressNote // as last seen; nil if no poll succeeded
+	Polls   int           // number of polls for this note
 	Elapsed time.Duration // since the wait began
 	Err     error         // why it ended
 }
@@ -74,13 +90,15 @@ func (e *WaitError) Error() string {
 	if e.Err != nil {
 		cause = redact.Cause(e.Err)
 	}
-	return fmt.Sprintf("clinicaldoc: waiting for note %d (%s, %d polls in %s): %s", e.ID, e.stage(), e.Polls, e.Elapsed.Round(time.Millisecond), cause)
+	elapsed := e.Elapsed.Round(time.Millisecond)
+	return fmt.Sprintf("clinicaldoc: waiting for note %d (%s, %d polls in %s): %s",
+		e.ID, e.stage(), e.Polls, elapsed, cause)
 }
 
 // Unwrap makes [errors.Is] and [errors.As] see what Err matches.
 func (e *WaitError) Unwrap() error { return redact.Opaque(e.Err) }
 
-// LogValue lists what may be logged of the error.
+// LogValue implements [slog.LogValuer]. It lists the note's ID and stage, the polls, the time and the error's text.
 func (e WaitError) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Int64("id", e.ID), slog.String("stage", e.stage()), slog.Int("polls", e.Polls),
@@ -88,7 +106,7 @@ func (e WaitError) LogValue() slog.Value {
 	)
 }
 
-// Format prints the error's text for every verb.
+// Format implements [fmt.Formatter]. It prints the error's text for every verb.
 func (e WaitError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
 func (e WaitError) stage() string {
@@ -98,15 +116,19 @@ func (e WaitError) stage() string {
 	return e.Note.Stage().String()
 }
 
-// Wait polls the note until it has come to params.Until, and returns it.
+// Wait polls the note until it reaches params.Until, and returns it.
 //
-// Each poll is one request, without the client's retries; docs/waiting.md says how often. Failures that may pass are survived
-// up to MaxFailures in a row: no response, 408, 425, 429, most 5xx, a response that is no note, and a redirect once the note was
-// seen or this client made it. Any other response ends the wait, but for a 404 within 10 seconds of this client's Create of the
-// note. A context without a deadline ends it after 24 hours.
+// Each poll is one request, without the client's retries; docs/waiting.md describes the schedule. Up to MaxFailures
+// temporary failures in a row do not end the wait: no response, 408, 425, 429, most 5xx, and a response that is not a
+// note. A redirect counts as temporary if the note was seen before or this client created it. Any other response ends
+// the wait, except a 404 within 10 seconds after this client created the note. If the context has no deadline, the wait
+// ends after 24 hours.
 //
-// Errors: [*WaitError], with the note as last seen; [ErrInvalidArgument] for an id below 1 or senseless params.
-func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, opts ...CallOption) (*ProgressNote, error) {
+// Wait returns a [*WaitError] with the note as last seen. It returns an error matching [ErrInvalidArgument] if the ID
+// is below 1 or the params are invalid.
+func (s *NotesService) Wait(
+	ctx context.Context, id int64, params WaitParams, opts ...CallOption,
+) (*ProgressNote, error) {
 	ends, err := Collect(s.wait(ctx, "Notes.Wait", false, []int64{id}, params, opts))
 	if err != nil {
 		return nil, err
@@ -114,43 +136,48 @@ func (s *NotesService) Wait(ctx context.Context, id int64, params WaitParams, op
 	return ends[0], nil
 }
 
-// Watch ranges over a note's changes: it yields the note as first seen and whenever its stage or updated_at has changed,
-// and ends when the note has come to params.Until. It polls as Wait does, only while it is ranged over, and can be ranged
-// over again.
+// Watch iterates over a note's changes. It yields the note when it is first seen and whenever its stage or updated_at
+// has changed, and ends when the note reaches params.Until. It polls as Wait does, only during the iteration, and can
+// be iterated again.
 //
-// An error ends it. It is yielded once, together with the note as last seen (nil if it never was); see Wait for the errors.
-func (s *NotesService) Watch(ctx context.Context, id int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
+// An error ends the iteration. It is yielded once, with the note as last seen (nil if no poll succeeded). See Wait for
+// the errors.
+func (s *NotesService) Watch(
+	ctx context.Context, id int64, params WaitParams, opts ...CallOption,
+) iter.Seq2[*ProgressNote, error] {
 	return s.wait(ctx, "Notes.Watch", true, []int64{id}, params, opts)
 }
 
-// wait ranges over the notes until every one has ended: over their changes too, or over the ends alone.
-func (s *NotesService) wait(ctx context.Context, name string, changes bool, ids []int64, params WaitParams, opts []CallOption) iter.Seq2[*ProgressNote, error] {
+// wait iterates over the notes until each has ended. It yields either all changes or only the final notes.
+func (s *NotesService) wait(
+	ctx context.Context, name string, changes bool, ids []int64, params WaitParams, opts []CallOption,
+) iter.Seq2[*ProgressNote, error] {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	return ranged(ctx, s.client, name, opts, func(ctx context.Context, call *scope, yield noteYield) error {
 		return (&waiter{call: call, params: params, yield: yield, changes: changes}).run(ctx, ids)
 	})
 }
 
-// waiter is one Wait, Watch or WaitAll: it makes the requests, and knows when the next one is due.
+// waiter is one Wait, Watch or WaitAll. It makes the requests and schedules them.
 type waiter struct {
 	call     *scope
 	params   WaitParams
 	schedule poll.Schedule
-	opts     []CallOption // of each request, which is sent once: polling is the retry
+	opts     []CallOption // of each request, which is sent once: the next poll is the retry
 	latest   *Response    // of the latest request
-	sent     time.Time    // when the latest read of a note was
+	sent     time.Time    // when the latest read of a note was sent
 
 	yield   noteYield
-	changes bool // are yielded, not ends alone
-	stopped bool // nothing is requested or yielded any more
+	changes bool // yield changes, not only final notes
+	stopped bool // no more requests, and nothing more is yielded
 	pending []*awaited
 	ticks   int
 	reads   int  // of single notes
-	shuffle bool // no read of the tick before succeeded
+	shuffle bool // no read of the previous tick succeeded
 
-	listFailures int  // in a row; maxListFailures: the list is of no use
+	listFailures int  // in a row; at maxListFailures the list is no longer requested
 	listProved   bool // a row of the list has shown the end of a note
-	notesFirst   bool // the list took the last request that the service allows: the next one is for a note
+	notesFirst   bool // the list used the last request that the service allows, so the next one is for a note
 }
 
 // run waits until every note has ended.
@@ -173,20 +200,35 @@ func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
 	s.schedule = poll.Schedule{Interval: s.params.Interval, MaxInterval: s.params.MaxInterval, Began: time.Now()}
 	s.latest = cmp.Or(s.call.options.response, new(Response))
 	s.opts = []CallOption{s.call.options.inherited(), WithResponse(s.latest), once}
-	for s.tick(ctx); len(s.pending) > 0 && !s.stopped && !s.call.auditFailed(); s.tick(ctx) {
+	for s.tick(ctx); s.continues(); s.tick(ctx) {
 		if err := s.schedule.Sleep(ctx); err != nil {
-			if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-				err = &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}
-			}
-			s.endAll(err)
+			s.endAll(withCause(ctx, err))
 			break
 		}
 	}
 	return nil
 }
 
-// respect pauses as long as the service asks for: by Retry-After, or until an exhausted limit is reset.
-func (s *waiter) respect() {
+// continues reports whether there is something left to wait for.
+func (s *waiter) continues() bool {
+	if s.stopped || s.call.auditFailed() {
+		return false
+	}
+	return len(s.pending) > 0
+}
+
+// withCause adds the cause of a context to its error.
+func withCause(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return &callError{op: getNote, detail: redact.Cause(err), causes: []error{err, cause}}
+}
+
+// honorLimits makes the next pause as long as the service requests: by Retry-After, or until an exhausted limit is
+// reset.
+func (s *waiter) honorLimits() {
 	now := time.Now()
 	header := s.latest.Header
 	s.schedule.Respect(exchange.RetryAfter(header, now))
@@ -196,9 +238,9 @@ func (s *waiter) respect() {
 	}
 }
 
-// untilReset is how long it takes until a limit is reset: by the service's clock or by ours, whichever is sooner. Behind
-// a cache, the service's may stand still, so that the reset never comes. If the reset has passed by our clock, ours is
-// wrong.
+// untilReset returns how long it takes until a limit is reset, by the service's clock or by ours, whichever is sooner.
+// Behind a cache, the service's clock may stand still, so the reset would never come. If the reset has passed by our
+// clock, our clock is wrong.
 func untilReset(reset, serviceTime, now time.Time) time.Duration {
 	byService := reset.Sub(serviceTime)
 	byOurs := reset.Sub(now)
@@ -208,8 +250,8 @@ func untilReset(reset, serviceTime, now time.Time) time.Duration {
 	return min(byService, byOurs)
 }
 
-// mayPass reports whether a read that failed may succeed later: where the retries within a call say so, and where a proxy may
-// have responded that wants people to log in, by a redirect or by what is no note.
+// mayPass reports whether a read that failed may succeed later. That is so where the retries within a call would repeat
+// it. A redirect, or a response that is not a note, may come from a proxy that wants people to log in.
 func mayPass(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.redirect() || exchange.Reads.MayRetry(exchange.Outcome{Status: refused.StatusCode})
@@ -218,91 +260,118 @@ func mayPass(err error) bool {
 	return !slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) })
 }
 
-// awaited is one note that is waited for.
+// awaited is one note of a wait.
 type awaited struct {
 	id       int64
 	note     *ProgressNote // as last seen; nil before. The caller has it too, and may change it
-	stage    Stage         // of it, as it came
-	updated  time.Time     // likewise
+	stage    Stage         // of the note when it was seen
+	updated  time.Time     // of the note when it was seen
 	polls    int
 	failures int   // in a row
 	failure  error // the latest of them
 
 	state   awaitedState
-	checked int // number of the tick that looked for it last, in either way
-	read    int // number of the latest read of it, among those of all notes; 0 before
+	checked int // number of the tick that last polled it, by the list or separately
+	read    int // number of its latest read, among the reads of all notes; 0 before, -1: read it before others
 
-	unlisted   bool  // the list does not show it, or is not believed about it
-	rowStage   Stage // as its latest row shows; 0 before
+	unlisted   bool  // the list does not show it, or shows it wrongly
+	rowStage   Stage // of its latest row; 0 before
 	rowUpdated time.Time
 }
 
-// awaitedState is how far a note that is waited for is.
+// awaitedState is how far the wait for a note is.
 type awaitedState int
 
 const (
-	unseen  awaitedState = iota // nothing is known of it yet: it is read at once
-	waiting                     // it is looked for in the list, or read in turn
-	ended                       // a row has shown its end: it is read at once
+	unseen  awaitedState = iota // nothing is known of it yet: it is read immediately
+	waiting                     // it is searched in the list, or read in turn
+	ended                       // a row has shown its end: it is read immediately
 	yielded
 )
 
-// found takes in that a poll did not fail.
+// found records that a poll did not fail.
 func (w *awaited) found(tick int) {
-	w.state, w.checked, w.failures, w.failure = waiting, tick, 0, nil
+	w.state = waiting
+	w.checked = tick
+	w.failures = 0
+	w.failure = nil
 	w.polls++
 }
 
-// see takes in the note as a poll gave it and calls OnUpdate if it has changed.
+// see records the note that a poll returned, and calls onUpdate if the note has changed.
 func (w *awaited) see(note *ProgressNote, onUpdate func(*ProgressNote)) (changed bool) {
-	changed = w.note == nil || w.stage != note.Stage() ||
-		!w.updated.IsZero() && !w.updated.Equal(note.UpdatedAt) // rows of a list may lack it
-	w.note, w.stage, w.updated = note, note.Stage(), note.UpdatedAt
+	changed = w.differs(note)
+	w.note = note
+	w.stage = note.Stage()
+	w.updated = note.UpdatedAt
 	if changed && onUpdate != nil {
 		onUpdate(note)
 	}
 	return changed
 }
 
+// differs reports whether the note has another stage or updated_at than when it was last seen. Rows of a list may lack
+// updated_at.
+func (w *awaited) differs(note *ProgressNote) bool {
+	switch {
+	case w.note == nil, w.stage != note.Stage():
+		return true
+	case w.updated.IsZero():
+		return false
+	}
+	return !w.updated.Equal(note.UpdatedAt)
+}
+
 var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
 
 const (
-	maxReplicaLag   = 10 * time.Second // for which a note may not be found yet after its creation
-	maxListPages    = 10               // of a tick
-	maxListFailures = 3                // in a row, before the list is given up
-	maxReadFailures = 3                // in a row, before a tick is given up
-	minReads        = 20               // of a tick
+	maxReplicaLag   = 10 * time.Second // a replica may lack a new note for this long
+	maxListPages    = 10               // per tick
+	maxListFailures = 3                // in a row, until the list is no longer requested
+	maxReadFailures = 3                // in a row, until a tick ends
+	minReads        = 20               // per tick
 	readsPerSecond  = 10               // of the pause before the tick, if that allows more
 )
 
-// WaitAll waits for many notes and yields each once, as it ends: as Get gives it when it has come to params.Until; else with
-// its [*WaitError] and as last seen, which may be a row of the list (nil if it never was). The others go on. When the context
-// ends, or the service responds with 401, all that remain are yielded with that error. An id given twice counts once.
+// WaitAll waits for many notes and yields each once, when it ends. A note that reaches params.Until is yielded as Get
+// returns it. Any other note is yielded with its [*WaitError] and as last seen, which may be a row of the list (nil if
+// no poll succeeded); the wait for the others continues. If the context ends, or the service responds with 401, all
+// remaining notes are yielded with that error. Duplicate IDs count once.
 //
-// It looks for many by one list request where it can; docs/waiting.md says how often. MaxFailures counts for each note.
-// It polls only while it is ranged over, can be ranged over again, and keeps nothing that it has yielded. An id below 1 and
-// senseless params are [ErrInvalidArgument], yielded once with a nil note before any request.
-func (s *NotesService) WaitAll(ctx context.Context, ids []int64, params WaitParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
+// WaitAll polls many notes with one list request where it can; docs/waiting.md describes the schedule. MaxFailures
+// applies to each note. WaitAll polls only during the iteration, can be iterated again, and keeps nothing that it has
+// yielded. If an ID is below 1 or the params are invalid, it yields an error matching [ErrInvalidArgument] with a nil
+// note, and makes no request.
+func (s *NotesService) WaitAll(
+	ctx context.Context, ids []int64, params WaitParams, opts ...CallOption,
+) iter.Seq2[*ProgressNote, error] {
 	return s.wait(ctx, "Notes.WaitAll", false, ids, params, opts)
 }
 
-// due reports whether the note has to be read whatever the rate: for the first time, or for the last.
+// due reports whether the note has to be read at any rate: for the first time, or for the last.
 func (w *awaited) due() bool { return w.state == unseen || w.state == ended }
 
-// tick looks for every pending note that the bounds allow: first by the list, then one by one.
+// isOver reports whether a note in this stage ends its wait.
+func (s *waiter) isOver(stage Stage) bool {
+	return stage == StageFailed || stage.AtLeast(s.params.Until)
+}
+
+// tick polls every pending note that the limits allow: first by the list, then separately.
 func (s *waiter) tick(ctx context.Context) {
 	listed := false
-	if !s.notesFirst { // else it is the turn of what the list before did not show
+	if !s.notesFirst {
 		s.ticks++
 		listed = s.readList(ctx)
 	}
 	failures := s.listFailures
 	s.notesFirst = listed && s.schedule.PauseRequested()
 	read := s.readNotes(ctx)
-	if s.listFailures != failures {
-		read = s.readNotes(ctx) || read // what was looked for in vain
+	if s.listFailures != failures { // a read has shown that the list is wrong: read what was seen only there
+		again := s.readNotes(ctx)
+		read = read || again
 	}
-	if s.schedule.Failures++; listed || read {
+	s.schedule.Failures++
+	if listed || read {
 		s.schedule.Failures = 0
 	}
 	s.pending = slices.DeleteFunc(s.pending, func(w *awaited) bool { return w.state == yielded })
@@ -311,32 +380,26 @@ func (s *waiter) tick(ctx context.Context) {
 	}
 }
 
-// readList lists the newest notes, and reports whether a page came. It goes on as long as fewer pages were read than notes are
-// looked for: what it does not find by then is read by itself from now on, so that no more was spent than that saves.
+// readList lists the newest notes, and reports whether it received a page. It continues while it has read fewer pages
+// than there are notes to find. Notes that it does not find are read separately from then on. So the list never costs
+// more requests than it saves.
 func (s *waiter) readList(ctx context.Context) (succeeded bool) {
-	expected := map[int64]*awaited{}
-	for _, w := range s.pending {
-		if !w.unlisted && w.state != ended {
-			expected[w.id] = w
-		}
-	}
-	reads := len(expected) // without the list
-	if !s.listProved {
-		reads-- // one of the listed notes is read as well
-	}
-	if s.listFailures == maxListFailures || reads < 2 {
+	expected := s.expectedRows()
+	if !s.mayList(len(expected)) {
 		return false
 	}
 	pages := 0
-	newest := noteList{service: s.call.client.Notes, params: ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}, opts: s.opts}
+	params := ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}
+	newest := noteList{service: s.call.client.Notes, params: params, opts: s.opts}
 	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: newest.fetch, Rule: list.AsGiven}) {
-		s.respect()
+		s.honorLimits()
 		if err != nil {
 			s.listFailed(err, expected)
 			return succeeded
 		}
 		pages++
-		succeeded, s.listFailures = true, 0
+		succeeded = true
+		s.listFailures = 0
 		s.seeRows(visit.Value.Items, expected)
 		if s.schedule.PauseRequested() {
 			return true
@@ -351,7 +414,27 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 	return true
 }
 
-// seeRows takes in the rows of a page, and removes them from what is expected.
+// expectedRows returns the pending notes that the list may show, by ID.
+func (s *waiter) expectedRows() map[int64]*awaited {
+	expected := map[int64]*awaited{}
+	for _, w := range s.pending {
+		if !w.unlisted && w.state != ended {
+			expected[w.id] = w
+		}
+	}
+	return expected
+}
+
+// mayList reports whether a list that may show this many notes saves requests.
+func (s *waiter) mayList(expected int) bool {
+	saved := expected
+	if !s.listProved {
+		saved-- // one of the listed notes is also read
+	}
+	return saved >= 2 && s.listFailures < maxListFailures
+}
+
+// seeRows records the rows of a page, and removes them from expected.
 func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 	for i := range rows {
 		w := expected[rows[i].ID]
@@ -359,25 +442,27 @@ func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 			continue
 		}
 		delete(expected, w.id)
-		row := rows[i] // a copy, so that the note does not hold its whole page in memory
-		w.rowStage, w.rowUpdated = row.Stage(), row.UpdatedAt
-		if w.rowStage == StageFailed || w.rowStage.AtLeast(s.params.Until) {
-			w.state, s.listProved = ended, true
+		row := rows[i] // a copy, so the note does not keep its page in memory
+		w.rowStage = row.Stage()
+		w.rowUpdated = row.UpdatedAt
+		if s.isOver(w.rowStage) {
+			w.state = ended
+			s.listProved = true
 			continue
 		}
 		w.found(s.ticks)
-		if w.note != nil && !row.UpdatedAt.After(w.updated) && w.stage.AtLeast(w.rowStage) {
-			continue // no news; the note as it was read is worth more than its row
-		}
 		if w.note != nil {
-			w.read = -1 // it has changed: the first to be read, if any is
+			isNewer := row.UpdatedAt.After(w.updated) || !w.stage.AtLeast(w.rowStage)
+			if !isNewer {
+				continue // the note that was read has more than its row
+			}
+			w.read = -1
 		}
 		w.see(&row, s.params.OnUpdate)
 	}
 }
 
-// listFailed decides what a failed list call means: trouble of the service, in which single reads would not help, or the
-// list's own.
+// listFailed decides whether the service is in trouble, so single reads would not help, or only the list is.
 func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 	if errors.Is(err, ErrUnauthorized) {
 		s.endAll(err)
@@ -385,15 +470,19 @@ func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 	if !errors.Is(err, ErrRateLimited) {
 		s.listFailures++
 	}
+	onlyList := !mayPass(err) || errors.Is(err, ErrUnexpectedResponse)
+	if onlyList {
+		return
+	}
 	for _, w := range s.pending {
-		if expected[w.id] != nil && mayPass(err) && !errors.Is(err, ErrUnexpectedResponse) {
+		if expected[w.id] != nil {
 			s.missed(w, err)
 		}
 	}
 }
 
-// readNotes reads notes one by one, and reports whether the service responded to one. It stops when the service wants a
-// pause or seems to be in trouble; if not one could be read, that counts for all.
+// readNotes reads notes one by one, and reports whether the service responded to one. It stops if the service requests
+// a pause or seems to be in trouble. If it could not read a single note, that counts as a failure of all.
 func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 	failures := 0 // in a row
 	for _, w := range s.toRead(ctx) {
@@ -402,16 +491,16 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 		}
 		err := s.readNote(ctx, w)
 		if err == nil || !mayPass(err) {
-			succeeded, failures = true, 0
+			succeeded = true
+			failures = 0
 			continue
 		}
-		if failures++; failures < maxReadFailures && !errors.Is(err, ErrRateLimited) {
+		failures++
+		if failures < maxReadFailures && !errors.Is(err, ErrRateLimited) {
 			continue
 		}
-		for _, other := range s.pending {
-			if !succeeded && other.state != yielded && other.checked < s.ticks {
-				s.missed(other, err)
-			}
+		if !succeeded {
+			s.missedAll(err)
 		}
 		s.shuffle = !succeeded
 		return succeeded
@@ -419,49 +508,65 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 	return succeeded
 }
 
-// toRead returns the notes to read in this tick: all that are due, and of those that the list did not show as many as the
-// pause before allows, the one that waited longest first. As long as the list has not shown an end, one of the listed
-// notes joins them: rows without flags and times would look like notes that are not worked on.
-func (s *waiter) toRead(ctx context.Context) []*awaited {
-	var due, others []*awaited
-	var probe *awaited
+// missedAll counts a failure for every note that this tick has not polled.
+func (s *waiter) missedAll(err error) {
 	for _, w := range s.pending {
-		switch looked := w.checked == s.ticks; {
-		case w.state == yielded:
-		case !looked && w.due():
-			due = append(due, w)
-		case !looked:
-			others = append(others, w)
-		case !s.listProved && w.rowStage != 0 && !w.unlisted && w.failure == nil && (probe == nil || w.read < probe.read):
-			probe = w
+		if w.state != yielded && w.checked < s.ticks {
+			s.missed(w, err)
 		}
 	}
-	slices.SortStableFunc(others, func(a, b *awaited) int { return cmp.Compare(a.read, b.read) })
-	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause.Seconds()))
-	notes := slices.Concat(due, others[:min(len(others), allowed)])
-	if probe != nil {
-		notes = append(notes, probe)
+}
+
+// toRead returns the notes to read in this tick: all that are due, and as many of the others as the pause before
+// allows. Those that waited longest come first.
+func (s *waiter) toRead(ctx context.Context) []*awaited {
+	var due, others, listed []*awaited
+	for _, w := range s.pending {
+		switch {
+		case w.state == yielded:
+		case w.checked == s.ticks:
+			listed = append(listed, w)
+		case w.due():
+			due = append(due, w)
+		default:
+			others = append(others, w)
+		}
 	}
-	for i := 0; s.shuffle && i < len(notes); i++ { // a few notes that cannot be read must not stand for all of them
-		j := int(exchange.Jitter(ctx) * float64(i+1))
-		notes[i], notes[j] = notes[j], notes[i]
+	slices.SortStableFunc(others, byRead)
+	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause.Seconds()))
+	notes := slices.Concat(due, others[:min(len(others), allowed)], s.probe(listed))
+	if s.shuffle { // a few notes that cannot be read must not stand for all of them
+		for i := range notes {
+			j := int(exchange.Jitter(ctx) * float64(i+1))
+			notes[i], notes[j] = notes[j], notes[i]
+		}
 	}
 	s.shuffle = false
 	return notes
 }
 
-func (s *waiter) readNote(ctx context.Context, w *awaited) error {
-	before, listed := w.state, w.checked == s.ticks
-	s.sent = time.Now()
-	note, err := s.call.client.Notes.Get(ctx, w.id, s.opts...)
-	s.respect()
-	if !errors.Is(err, ErrRateLimited) { // or its turn is still to come
-		s.reads++
-		w.read = s.reads
-		if w.state == unseen {
-			w.state = waiting
-		}
+func byRead(a, b *awaited) int { return cmp.Compare(a.read, b.read) }
+
+// probe returns one of the listed notes, to be read anyway, until a row has shown an end. Rows without flags and times
+// would look like notes in an early stage.
+func (s *waiter) probe(listed []*awaited) []*awaited {
+	if s.listProved {
+		return nil
 	}
+	listed = slices.DeleteFunc(listed, func(w *awaited) bool {
+		return w.unlisted || w.rowStage == 0 || w.failure != nil
+	})
+	if len(listed) == 0 {
+		return nil
+	}
+	return []*awaited{slices.MinFunc(listed, byRead)}
+}
+
+// readNote reads one note, and yields it if it has ended, or if the wait yields changes.
+func (s *waiter) readNote(ctx context.Context, w *awaited) error {
+	endedByRow := w.state == ended
+	listed := w.checked == s.ticks
+	note, err := s.get(ctx, w)
 	if err != nil {
 		s.missed(w, err)
 		if errors.Is(err, ErrUnauthorized) {
@@ -472,18 +577,12 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	w.found(s.ticks)
 	changed := w.see(note, s.params.OnUpdate)
 	stage := w.stage
-	over := stage == StageFailed || stage.AtLeast(s.params.Until)
-	if !over && before == ended {
-		w.unlisted = true // it is not believed about this note
+	over := s.isOver(stage)
+	if endedByRow && !over {
+		w.unlisted = true // the list shows this note wrongly
 	}
-	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(w.updated)
-	if listed && sameVersion && w.rowStage != stage && (over || w.rowStage == StageUploaded) {
-		s.listFailures = maxListFailures // it does not show stages
-		for _, w := range s.pending {
-			if w.state == waiting && w.read == 0 { // what was only seen there has not been looked for
-				w.state, w.checked = unseen, 0
-			}
-		}
+	if listed && s.hidesStage(w) {
+		s.abandonList()
 	}
 	switch {
 	case stage == StageFailed:
@@ -496,42 +595,95 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	return nil
 }
 
-// missed takes in a failed poll, which may end the wait: but not if a replica lags that has not got what this client created.
+// get sends the request for one note. A 429 does not count as a read: the note keeps its turn.
+func (s *waiter) get(ctx context.Context, w *awaited) (*ProgressNote, error) {
+	s.sent = time.Now()
+	note, err := s.call.client.Notes.Get(ctx, w.id, s.opts...)
+	s.honorLimits()
+	if errors.Is(err, ErrRateLimited) {
+		return nil, err
+	}
+	s.reads++
+	w.read = s.reads
+	if w.state == unseen {
+		w.state = waiting
+	}
+	return note, err
+}
+
+// hidesStage reports whether the note's row is of the version that was read, but does not show its stage.
+func (s *waiter) hidesStage(w *awaited) bool {
+	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(w.updated)
+	if !sameVersion || w.rowStage == w.stage {
+		return false
+	}
+	return w.rowStage == StageUploaded || s.isOver(w.stage)
+}
+
+// abandonList stops listing. Notes that were seen only in the list count as never polled.
+func (s *waiter) abandonList() {
+	s.listFailures = maxListFailures
+	for _, w := range s.pending {
+		if w.state == waiting && w.read == 0 {
+			w.state = unseen
+			w.checked = 0
+		}
+	}
+}
+
+// missed records a failed poll, and ends the wait for the note if no later poll can succeed. A 404 does not count if
+// this client has just created the note, because a replica may not have it yet.
 func (s *waiter) missed(w *awaited, err error) {
-	w.checked, w.failure = s.ticks, err
+	w.checked = s.ticks
+	w.failure = err
 	w.polls++
 	created, own := s.call.client.creates.Note(w.id)
-	if own && errors.Is(err, ErrNotFound) && s.sent.Sub(created) < maxReplicaLag {
+	replicaLags := own && errors.Is(err, ErrNotFound) && s.sent.Sub(created) < maxReplicaLag
+	if replicaLags {
 		return
 	}
 	w.failures++
-	refused, _ := errors.AsType[*Error](err)
-	misconfigured := exchange.Permanent(err) || refused != nil && refused.redirect()
-	if !mayPass(err) || misconfigured && w.note == nil && !own || w.failures > s.params.MaxFailures {
+	exists := own || w.note != nil
+	switch {
+	case !mayPass(err), w.failures > s.params.MaxFailures:
+		s.end(w, err)
+	case !exists && isMisconfigured(err):
 		s.end(w, err)
 	}
 }
 
-// end yields the note for the last time, with an error if there is a cause, and lets go of it. When the context ends it while
-// polls fail, both are in the error.
+// isMisconfigured reports whether requests may fail because of the base URL or the client's configuration.
+func isMisconfigured(err error) bool {
+	if refused, ok := errors.AsType[*Error](err); ok && refused.redirect() {
+		return true
+	}
+	return exchange.Permanent(err)
+}
+
+// end yields the note for the last time, with an error if there is a cause, and releases it. If the latest poll failed
+// for another reason, the error contains both.
 func (s *waiter) end(w *awaited, cause error) {
-	if w.failure != nil && !errors.Is(w.failure, cause) && !errors.Is(cause, w.failure) {
+	sameFailure := errors.Is(w.failure, cause) || errors.Is(cause, w.failure)
+	if w.failure != nil && !sameFailure {
 		detail := redact.Cause(cause) + "; the latest poll failed: " + redact.Cause(w.failure)
 		cause = &callError{op: getNote, detail: detail, causes: []error{cause, w.failure}}
 	}
 	note := w.note
-	w.state, w.note, w.failure = yielded, nil, nil
+	w.state = yielded
+	w.note = nil
+	w.failure = nil
 	switch {
 	case s.stopped:
 	case cause == nil:
 		s.stopped = !s.yield(note, nil)
 	default:
-		_ = s.call.noted(cause) // alone: a WaitError holds its note
-		s.stopped = !s.yield(note, &WaitError{ID: w.id, Note: note, Polls: w.polls, Elapsed: time.Since(s.call.started), Err: cause})
+		_ = s.call.noted(cause) // without the WaitError, which holds its note
+		elapsed := time.Since(s.call.started)
+		s.stopped = !s.yield(note, &WaitError{ID: w.id, Note: note, Polls: w.polls, Elapsed: elapsed, Err: cause})
 	}
 }
 
-// endAll ends all that remain, and the wait.
+// endAll ends the wait for all remaining notes.
 func (s *waiter) endAll(cause error) {
 	for _, w := range s.pending {
 		if w.state != yielded {
