@@ -23,14 +23,14 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Version is the version of this SDK that the program was built with, such as "0.2.0", or "devel" where the build does not
-// tell: a workspace, a replaced module. It is sent in the User-Agent header; changing it changes nothing.
+// Version is the SDK version in use, such as "0.2.0", or "devel" if the build does not record it (for example in a
+// workspace or with a replace directive). The User-Agent header contains it. Changing the variable has no effect.
 var Version = version
 
 var version = exchange.Version("github.com/clinicaldoc/clinicaldoc-go")
 
-// Client talks to one clinical documentation service with one user's token. Make it with [NewClient]; one client
-// serves any number of goroutines. It needs no closing.
+// Client is a client of one clinical documentation service with one user's token. Use [NewClient] to create one. A
+// Client is safe for concurrent use and does not need to be closed.
 type Client struct {
 	Notes  *NotesService  // progress notes
 	Tokens *TokensService // the user's access tokens
@@ -40,21 +40,21 @@ type Client struct {
 	*core
 }
 
-// core is what the services share. It is behind a pointer, and its secrets are in functions, because fmt prints a struct in
-// an unexported field without asking its methods, and follows one pointer from there.
+// core is what the services share. It is behind a pointer, and its secrets are in functions. The reason is package fmt:
+// it prints a struct in an unexported field without calling its methods, and follows one pointer from there.
 type core struct {
 	config
 	baseURL *url.URL
 	storage *exchange.Peer
-	creates *creates.Registry // creates under way, the notes they returned, those whose response was lost, what was found for them
+	creates *creates.Registry // the creates of this client and what became of them
 }
 
-// NewClient returns a client for the service at baseURL: the URL before /v1 and /user, which may carry a path prefix,
+// NewClient returns a client for the service at baseURL: the URL before /v1 and /user, which may have a path prefix,
 // with or without a slash at its end. It makes no request.
 //
-// The token is sent to the origin of baseURL and nowhere else, and nothing prints it. An unusable base URL, an empty
-// token or one that cannot stand in a header, an invalid option, and plain http to another machine (see
-// [WithInsecureHTTP]) are errors that match [ErrInvalidArgument].
+// The token is sent only to the origin of baseURL, and is never printed. NewClient returns an error matching
+// [ErrInvalidArgument] if the base URL is unusable, the token is empty or invalid in a header, an option is invalid, or
+// the base URL is plain http to another machine (see [WithInsecureHTTP]).
 func NewClient(baseURL, token string, opts ...Option) (*Client, error) {
 	return newClient("NewClient: baseURL", baseURL, givenToken, token, opts)
 }
@@ -68,12 +68,13 @@ const (
 )
 
 // NewClientFromEnv is [NewClient] with the base URL from CLINICALDOC_BASE_URL and the token from CLINICALDOC_TOKEN.
-// A missing variable is an error that names it. The token's variable is not used when there is a [WithTokenSource].
+// The error for a missing variable names it. With [WithTokenSource], CLINICALDOC_TOKEN is not used.
 func NewClientFromEnv(opts ...Option) (*Client, error) {
-	return newClient("environment variable "+EnvBaseURL, os.Getenv(EnvBaseURL), "environment variable "+EnvToken, os.Getenv(EnvToken), opts)
+	const variable = "environment variable "
+	return newClient(variable+EnvBaseURL, os.Getenv(EnvBaseURL), variable+EnvToken, os.Getenv(EnvToken), opts)
 }
 
-// newClient names in its errors where the base URL and the token came from.
+// newClient creates a client. Its errors contain the names of the base URL and the token.
 func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
@@ -84,70 +85,108 @@ func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Clien
 		return nil, err
 	}
 	c := &Client{base: parsed.String(), core: &core{config: cfg, baseURL: parsed, creates: creates.NewRegistry()}}
-	switch wrong := checkToken(token); {
-	case cfg.token != nil && token != "" && tokenName == givenToken:
-		return nil, invalid(tokenName, "give a token or WithTokenSource, not both")
-	case cfg.token != nil:
-	case wrong != "":
-		return nil, invalid(tokenName, "%s", wrong)
-	default:
-		c.token = bearer(token)
+	if err := c.setToken(tokenName, token); err != nil {
+		return nil, err
 	}
 	c.peer.Origin = parsed
 	c.peer.Gate = new(exchange.Gate)
 	if c.peer.Transport == nil {
 		c.peer.Transport = exchange.Shared()
 	}
-	// Storage is another server: it gets no token, is not meant by the limits, and sends recordings for as long as they take.
+	// Storage is another server. It gets no token, the service's limits do not apply to it, and its downloads have no
+	// total timeout.
 	c.storage = &exchange.Peer{
-		Transport: c.peer.Transport, UserAgent: c.peer.UserAgent, StallTimeout: c.peer.StallTimeout, MinWait: c.peer.MinWait, MaxWait: c.peer.MaxWait,
+		Transport:     c.peer.Transport,
+		UserAgent:     c.peer.UserAgent,
+		StallTimeout:  c.peer.StallTimeout,
+		MinWait:       c.peer.MinWait,
+		MaxWait:       c.peer.MaxWait,
 		MaxRetryAfter: c.peer.MaxRetryAfter,
 	}
-	c.Notes, c.Tokens, c.Users = &NotesService{c}, &TokensService{c}, &UsersService{c}
+	c.Notes = &NotesService{c}
+	c.Tokens = &TokensService{c}
+	c.Users = &UsersService{c}
 	return c, nil
 }
 
-func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
-	u, err := url.Parse(baseURL)
-	switch {
-	case baseURL == "":
-		return nil, invalid(name, "is empty; want the service's address, such as https://host/prefix")
-	case err != nil, u.Host == "", u.Hostname() == "":
-		return nil, invalid(name, "is not a URL with a scheme and a host; want the service's address, such as https://host/prefix")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, invalid(name, "has the scheme %q; want https", u.Scheme)
-	case u.User != nil:
-		return nil, invalid(name, "carries a user name or password; the token is given separately")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, invalid(name, "carries a query or a fragment; want an address only")
-	case strings.Contains(u.Path, " ") && strings.Contains(u.RawPath, " "):
-		return nil, invalid(name, "holds a blank; was it copied with its surroundings?")
-	case strings.Contains(strings.ToLower(u.RawPath), "%2f"), hasDotSegment(u.Path):
-		return nil, invalid(name, "has a path with escaped slashes or dot segments")
-	case u.Scheme == "http" && !insecure && !exchange.Loopback(u):
-		return nil, invalid(name, "is plain http to another machine, which would show the token and patients' data to the network; use https, or WithInsecureHTTP on a network you trust")
+// setToken sets the token unless the client has a token source.
+func (c *Client) setToken(name, token string) error {
+	if c.token != nil {
+		if token != "" && name == givenToken {
+			return invalid(name, "give a token or WithTokenSource, not both")
+		}
+		return nil
 	}
-	if exchange.Loopback(u) {
-		u.Host = strings.ToLower(u.Host) // net/http would ask a proxy for LOCALHOST
+	if wrong := checkToken(token); wrong != "" {
+		return invalid(name, "%s", wrong)
+	}
+	c.token = bearer(token)
+	return nil
+}
+
+// parseBaseURL returns the normal form of the base URL: scheme, host and path without a slash at its end.
+func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
+	const want = "want the service's address, such as https://host/prefix"
+	if baseURL == "" {
+		return nil, invalid(name, "is empty; %s", want)
+	}
+	u, err := url.Parse(baseURL)
+	if err != nil || u.Hostname() == "" {
+		return nil, invalid(name, "is not a URL with a scheme and a host; %s", want)
+	}
+	if wrong := checkBaseURL(u); wrong != "" {
+		return nil, invalid(name, "%s", wrong)
+	}
+	isLocal := exchange.Loopback(u)
+	mayBePlain := insecure || isLocal
+	if u.Scheme == "http" && !mayBePlain {
+		return nil, invalid(name, "is plain http to another machine, which would show the token and patients' data "+
+			"to the network; use https, or WithInsecureHTTP on a network you trust")
+	}
+	if isLocal {
+		u.Host = strings.ToLower(u.Host) // net/http would send requests for LOCALHOST through a proxy
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
+}
+
+// checkBaseURL returns why the URL cannot be a base URL, or "" if it can.
+func checkBaseURL(u *url.URL) string {
+	hasBlank := strings.Contains(u.Path, " ") && strings.Contains(u.RawPath, " ")
+	switch {
+	case !slices.Contains([]string{"https", "http"}, u.Scheme):
+		return fmt.Sprintf("has the scheme %q; want https", u.Scheme)
+	case u.User != nil:
+		return "carries a user name or password; the token is given separately"
+	case u.RawQuery != "", u.ForceQuery, u.Fragment != "":
+		return "carries a query or a fragment; want an address only"
+	case hasBlank:
+		return "holds a blank; was it copied with its surroundings?"
+	case strings.Contains(strings.ToLower(u.RawPath), "%2f"), hasDotSegment(u.Path):
+		return "has a path with escaped slashes or dot segments"
+	}
+	return ""
 }
 
 // doName is the name of Do in errors and hooks.
 const doName = "Do"
 
-// Do calls an endpoint that this package has no method for, with token, limits, retries and typed errors as all others.
+// Do calls an endpoint that this package has no method for. Token, limits, retries and typed errors are the same as for
+// the other methods.
 //
-// The path is relative to the base URL and starts with a slash; a query goes into [WithQuery]. A body of type []byte
-// or [io.Reader] is sent as it is, with the Content-Type that [WithHeader] gives it or application/octet-stream, and
-// a reader that does not tell its Len in chunks, and once; any other body but nil is sent as JSON. A non-nil out must
-// be a pointer to a type that JSON can be stored in, and receives the response as [json.Unmarshal] does; then a
-// response without a JSON body is [ErrUnexpectedResponse]. GET, HEAD, OPTIONS, PUT and DELETE are retried after
-// transient failures; any other method only when the service cannot have acted, else the error is an
-// [*OutcomeUnknownError].
+// The path is relative to the base URL and starts with a slash. Use [WithQuery] for a query.
 //
-// Errors, logs, spans and metrics show the path as [WithRoute] says, else a version, one segment of lower-case letters, and {} for
-// each segment behind it: a name may stand there.
+// A body of type []byte or [io.Reader] is sent unchanged. Its Content-Type is the one of [WithHeader], or
+// application/octet-stream. A reader without a Len method is sent in chunks, and only once. Any other body except nil
+// is sent as JSON.
+//
+// If out is not nil, it must be a pointer to a type that can hold JSON. It receives the response as in
+// [json.Unmarshal]. A response without a JSON body is then an error matching [ErrUnexpectedResponse].
+//
+// GET, HEAD, OPTIONS, PUT and DELETE are retried after temporary failures. Other methods are retried only if the
+// service cannot have acted. Otherwise the error is an [*OutcomeUnknownError].
+//
+// Errors, logs, spans and metrics show the route of [WithRoute]. Without it they show the path's version, one segment
+// of lower-case letters, and {} for each later segment, because it may be a name.
 func (c *Client) Do(ctx context.Context, method, path string, body, out any, opts ...CallOption) error {
 	_, err := run(ctx, c, doName, opts, func(ctx context.Context, call *scope) (*struct{}, error) {
 		op, err := newOperation(method, path, call.options.route)
@@ -161,7 +200,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 			return nil, err
 		}
 		return do(ctx, call, op, path, func(response []byte) (*struct{}, []string, error) {
-			if out == nil || json.Valid(response) { // else nothing of it is stored
+			if out == nil || json.Valid(response) { // otherwise the caller gets nothing of it
 				handedOut := out != nil || call.options.response != nil
 				if err := call.auditResponse(ctx, response, handedOut); err != nil {
 					return nil, nil, err
@@ -176,14 +215,14 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 	return err
 }
 
-// checkOut rejects what no response can be stored in.
+// checkOut rejects a value that cannot hold a response.
 func checkOut(out any) error {
 	if out == nil {
 		return nil
 	}
 	target := reflect.ValueOf(out)
 	switch {
-	case target.Kind() != reflect.Pointer || target.IsNil():
+	case target.Kind() != reflect.Pointer, target.IsNil():
 		return invalid("Do: out", "must be nil or a pointer that is not")
 	case !fillable(target.Elem(), map[reflect.Type]bool{}):
 		return invalid("Do: out", "points to a type that no JSON can be stored in")
@@ -201,8 +240,8 @@ func unmarshalsItself(t reflect.Type) bool {
 	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
 }
 
-// fillable reports whether json.Unmarshal can store something in the value. Types in seen are being looked at already.
-// Fields of a struct do not count: the response need not have them.
+// fillable reports whether json.Unmarshal can store something in the value. Types in seen are being checked already.
+// Fields of a struct do not count, because the response may lack them.
 func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
 	t := v.Type()
 	if seen[t] || unmarshalsItself(t) {
@@ -225,16 +264,22 @@ func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
 }
 
 func fillableKey(t reflect.Type) bool {
-	isNumber := t.ConvertibleTo(reflect.TypeFor[int64]()) && t.Kind() != reflect.Float32 && t.Kind() != reflect.Float64
-	return t.Kind() == reflect.String || isNumber || reflect.PointerTo(t).Implements(textUnmarshaler)
+	switch t.Kind() {
+	case reflect.String,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return true
+	default:
+		return reflect.PointerTo(t).Implements(textUnmarshaler)
+	}
 }
 
-// newOperation refuses what would leave the base URL's path or origin.
+// newOperation returns the operation of a Do. It rejects a path that leaves the base URL's path or origin.
 func newOperation(method, path, route string) (*operation, error) {
 	switch {
 	case !redact.IsIdentifier(method, 32, "-"):
 		return nil, invalid("Do: method", "is not an HTTP method")
-	case !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//"):
+	case !strings.HasPrefix(path, "/"), strings.HasPrefix(path, "//"):
 		return nil, invalid("Do: path", "must start with one slash; it is relative to the base URL")
 	case strings.ContainsAny(path, "?#"):
 		return nil, invalid("Do: path", "must hold no query; use WithQuery")
@@ -250,12 +295,13 @@ func newOperation(method, path, route string) (*operation, error) {
 	}
 	fits := func(own, shown string) bool { return own == shown || placeholder.MatchString(shown) }
 	if route != "" && !slices.EqualFunc(strings.Split(path, "/"), strings.Split(route, "/"), fits) {
-		return nil, invalid("WithRoute", "does not fit the path; each of its segments must be the path's own or a name in braces")
+		return nil, invalid("WithRoute",
+			"does not fit the path; each of its segments must be the path's own or a name in braces")
 	}
 	return op, nil
 }
 
-// newBody is a body as the caller of Do gives it.
+// newBody returns the body that the caller passed to Do, or nil if there is none.
 func newBody(body any, contentType string) (*exchange.Body, error) {
 	content := &exchange.Body{ContentType: cmp.Or(contentType, "application/octet-stream")}
 	var err error
@@ -271,7 +317,8 @@ func newBody(body any, contentType string) (*exchange.Body, error) {
 		content = exchange.Stream(content.ContentType, b)
 	default:
 		if contentType != "" {
-			return nil, invalid("WithHeader", "Content-Type is for a body of bytes, or of a reader; any other is sent as JSON")
+			return nil, invalid("WithHeader",
+				"Content-Type is for a body of bytes, or of a reader; any other is sent as JSON")
 		}
 		if body == nil {
 			return nil, nil //nolint:nilnil // there is none
@@ -293,7 +340,7 @@ var (
 	placeholder    = regexp.MustCompile(`^\{[A-Za-z0-9_.-]{1,32}\}$`)
 )
 
-// maskedRoute shows of a path its version and one segment, which is an endpoint's name.
+// maskedRoute returns the path with its version and one segment, the endpoint's name. Other segments become {}.
 func maskedRoute(path string) string {
 	const maxShownSegments = 8
 	segments := strings.Split(path, "/")
@@ -302,9 +349,14 @@ func maskedRoute(path string) string {
 	if versionSegment.MatchString(segments[1]) {
 		named = 2
 	}
-	for i := named; i < len(segments); i++ {
-		if i > named && segments[i] != "" || i == named && !shownSegment.MatchString(segments[i]) {
-			segments[i] = "{}"
+	masked := segments[named:]
+	for i, segment := range masked {
+		mayShow := segment == ""
+		if i == 0 {
+			mayShow = shownSegment.MatchString(segment)
+		}
+		if !mayShow {
+			masked[i] = "{}"
 		}
 	}
 	return strings.Join(segments, "/")
@@ -318,7 +370,8 @@ func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// checkToken says why a token cannot stand in an Authorization header, without the token; "" if it can.
+// checkToken returns why the token is invalid in an Authorization header, or "" if it is valid. The text does not
+// contain the token.
 func checkToken(token string) string {
 	scheme, _, _ := strings.Cut(token, " ")
 	switch {
@@ -326,7 +379,7 @@ func checkToken(token string) string {
 		return "is empty; want an access token of the service"
 	case strings.EqualFold(scheme, "Bearer"):
 		return "begins with \"Bearer\", which is added to it; give the token alone"
-	case len(token) > 1 && token[0] == token[len(token)-1] && (token[0] == '"' || token[0] == '\''):
+	case isQuoted(token, `"`), isQuoted(token, `'`):
 		return "stands in quotes; give the token alone"
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "holds a space, a line break or a character outside ASCII; was it copied with its surroundings?"
@@ -334,10 +387,15 @@ func checkToken(token string) string {
 	return ""
 }
 
-// authorization gives the header of that name: a function, because no verb of fmt can reach into one.
+func isQuoted(text, quote string) bool {
+	inner, found := strings.CutPrefix(text, quote)
+	return found && strings.HasSuffix(inner, quote)
+}
+
+// authorization returns the header of that name. It is a function because no verb of fmt prints what a function holds.
 type authorization = func(context.Context) (string, error)
 
-// renewal gives another header for one that was refused; see [exchange.Request].
+// renewal returns another header for one that was refused; see [exchange.Request].
 type renewal = func(ctx context.Context, refused string) string
 
 const bearerScheme = "Bearer "
@@ -347,7 +405,7 @@ func bearer(token string) authorization {
 	return func(context.Context) (string, error) { return header, nil }
 }
 
-// sourced asks the source each time, and refuses a token that cannot be sent.
+// sourced returns the authorization that calls the source each time, and rejects a token that cannot be sent.
 func sourced(source TokenSource) authorization {
 	return func(ctx context.Context) (string, error) {
 		token, err := source.Token(ctx)
@@ -361,11 +419,12 @@ func sourced(source TokenSource) authorization {
 	}
 }
 
-// maxRefused bounds the memory of refused tokens; a source that gives more of them is told of some twice.
+// maxRefused limits how many refused tokens are remembered. After that a source may get one of them twice.
 const maxRefused = 1000
 
-// renewed reports a refused token to a source that wants to know, and asks it for another. Other calls wait for that. It reports
-// a token once, and again where the source still gives it: it may have looked for another too early.
+// renewed reports a refused token to a source that has an Invalidate method, and calls it for another token. Other
+// calls wait meanwhile. It reports a token once, and a second time if the source still returns it: the source may have
+// been asked for another token too early.
 func renewed(source TokenSource, header authorization) renewal {
 	invalidator, ok := source.(interface{ Invalidate(token string) })
 	if !ok {
@@ -396,14 +455,15 @@ func renewed(source TokenSource, header authorization) renewal {
 			if ctx.Err() != nil {
 				return ""
 			}
-			if fresh, _ := header(ctx); told || fresh != refused { // an error comes without one
+			fresh, _ := header(ctx) // empty if there is an error
+			if told || fresh != refused {
 				return fresh
 			}
 		}
 	}
 }
 
-func init() { //nolint:gochecknoinits // so that journals can ask what no other package needs
+func init() { //nolint:gochecknoinits // journals need the headers, and no other package does
 	fileheader.HeadersOf = func(client any) string {
 		c := client.(*Client) //nolint:errcheck,forcetypeassert // nothing else has headers
 		if c.header == nil {
@@ -413,13 +473,13 @@ func init() { //nolint:gochecknoinits // so that journals can ask what no other 
 	}
 }
 
-// BaseURL returns the URL that the client was made with, without a slash at its end: what tells one service from another.
+// BaseURL returns the URL that the client was created with, without a slash at its end. It identifies the service.
 func (c *Client) BaseURL() string { return c.base }
 
 // Assumptions returns what [WithAssumptions] states about the service.
 func (c *Client) Assumptions() Assumptions { return c.assumptions }
 
-// LogValue returns the base URL.
+// LogValue implements [slog.LogValuer]. It lists the base URL.
 func (c Client) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("base_url", c.base))
 }

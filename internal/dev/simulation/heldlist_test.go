@@ -664,7 +664,7 @@ var held = []defect{
 	{name: "a rewound writer has still written", file: "internal/download/download.go", in: "Download.restart",
 		old: "\td.received = 0\n", with: "", held: "internal/download TestARestartForgetsTheBeginning"},
 	{name: "storage is asked again at once", file: "client.go", in: "newClient",
-		old: "MinWait: c.peer.MinWait, MaxWait", with: "MaxWait", held: ". TestAStalledDownloadGoesOn"},
+		old: "\t\tMinWait:       c.peer.MinWait,\n", with: "", held: ". TestAStalledDownloadGoesOn"},
 	{name: "long names that begin alike share a part", file: "internal/download/part.go", in: "beside",
 		old: `"-" + `, with: "\"-\"\n\t\t_ = ", held: "internal/download TestALongNameIsCutBetweenItsLetters"},
 	{name: "a torn description of a part is believed", file: "internal/download/part.go",
