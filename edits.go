@@ -17,17 +17,17 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts (but for CRLF and
-// LF), flags, patient and updated_at. The note is read first; if it differs, nothing is sent and the error is a [*ConflictError] with the note
-// as it is now. Read the note with Get: rows of a list may leave texts out, and then differ.
+// IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts (except CRLF
+// and LF), flags, patient and updated_at. The note is read first. If it differs, nothing is sent and the error is a
+// [*ConflictError] with the current note. Read the note with Get: rows of a list may omit texts, and then differ.
 //
 // The service has no conditional requests, so a change between that read and the write cannot be prevented. The note
-// that comes back from the write is compared too. If it names another patient, or has other texts, other flags or an
-// earlier updated_at than expected, the error is a [*ConflictError] that carries it. What a response leaves out is not
+// that the write returns is also compared. If it names another patient, or has other texts, other flags or an earlier
+// updated_at than expected, the error is a [*ConflictError] with that note. Fields that the response omits are not
 // compared.
 //
-// A nil note, a note with another id than the one to change, a second condition, and any other method are
-// [ErrInvalidArgument].
+// The error matches [ErrInvalidArgument] if the note is nil or has another ID than the one to change, if there is a
+// second condition, and in any other method.
 func IfUnchanged(note *ProgressNote) CallOption {
 	if note == nil {
 		return condition("IfUnchanged", "the note is nil", 0, "")
@@ -35,8 +35,9 @@ func IfUnchanged(note *ProgressNote) CallOption {
 	return condition("IfUnchanged", "", note.ID, note.Version())
 }
 
-// IfVersion is [IfUnchanged] for who kept no more of the note than its [ProgressNote.Version], such as the page of a web
-// application. An empty version, and any other method than Update, Sign and Delete, are [ErrInvalidArgument].
+// IfVersion is [IfUnchanged] for callers that kept only the note's [ProgressNote.Version], such as the page of a web
+// application. The error matches [ErrInvalidArgument] if the version is empty, and in any other method than Update,
+// Sign and Delete.
 func IfVersion(version string) CallOption {
 	wrong := ""
 	if version == "" {
@@ -45,7 +46,7 @@ func IfVersion(version string) CallOption {
 	return condition("IfVersion", wrong, 0, version)
 }
 
-// condition is the option of that name, which is rejected for what is wrong with it, and next to another one.
+// condition returns the option of that name. The option is rejected if wrong is not empty, and after another condition.
 func condition(name, wrong string, id int64, version string) CallOption {
 	return func(o *callOptions) error {
 		switch {
@@ -60,11 +61,11 @@ func condition(name, wrong string, id int64, version string) CallOption {
 	}
 }
 
-// ConflictError says that a note is not what the caller read or wrote. It matches [ErrConflict]. Whether anything was
-// sent is in its text; if that may be, it matches [ErrOutcomeUnknown] too. If a note that was created or written names
-// another patient than expected, it also matches [ErrPatientMismatch].
+// ConflictError reports that a note is not what the caller read or wrote. It matches [ErrConflict]. Its text includes
+// whether anything was sent. If something may have been sent, it also matches [ErrOutcomeUnknown]. If a note that was
+// created or written names another patient than expected, it also matches [ErrPatientMismatch].
 type ConflictError struct {
-	Current *ProgressNote // as the service has it now; nil if it is withheld, see [NotAuditedError]
+	Current *ProgressNote // the current note; nil if it is withheld, see [NotAuditedError]
 	Err     error         // what else is known; may be nil
 
 	op     operation
@@ -79,7 +80,7 @@ func (e *ConflictError) Error() string {
 // Unwrap makes [errors.Is] and [errors.As] see [ErrConflict] and Err.
 func (e *ConflictError) Unwrap() []error { return redact.OpaqueAll(ErrConflict, e.Err) }
 
-// LogValue lists what may be logged of the error.
+// LogValue implements [slog.LogValuer]. It lists the error's text and the current note, without its texts.
 func (e ConflictError) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.String("error", e.Error())}
 	if e.Current != nil {
@@ -88,25 +89,28 @@ func (e ConflictError) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Format prints the error's text for every verb.
+// Format implements [fmt.Formatter]. It prints the error's text for every verb.
 func (e ConflictError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// edit is one Update, Sign or Delete: it overwrites nobody's change, and changes nothing else than what was read.
+// edit is one Update, Sign or Delete. It does not overwrite another user's change, and changes only the note that the
+// caller read.
 type edit struct {
 	*scope
 
 	id     int64
 	began  time.Time
-	read   *ProgressNote    // before the edit, as the caller's version says; nil: no version was given
-	readBy *Response        // this response
+	read   *ProgressNote    // the note before the edit, if the call has a condition; otherwise nil
+	readBy *Response        // the response with that note
 	params UpdateNoteParams // of an Update
 	body   exchange.Body    // of an Update
-	done   *ProgressNote    // as an earlier attempt left it
+	done   *ProgressNote    // the note as an earlier attempt left it
 }
 
-// runEdit is run for an Update, Sign or Delete, which begins if the note is what the caller read, where that was said.
+// runEdit is run for an Update, Sign or Delete. If the call has a condition, it reads the note first, and calls act
+// only if the condition is met.
 func runEdit[T any](
-	ctx context.Context, c *Client, op *operation, id int64, params UpdateNoteParams, opts []CallOption, act func(context.Context, *edit) (*T, error),
+	ctx context.Context, c *Client, op *operation, id int64, params UpdateNoteParams, opts []CallOption,
+	act func(context.Context, *edit) (*T, error),
 ) (*T, error) {
 	return run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*T, error) {
 		path, err := op.path(id)
@@ -123,78 +127,108 @@ func runEdit[T any](
 			}
 			call.sent.Body = &e.body
 		}
-		call.op, call.sent.Path, call.edit = op, path, e
+		call.op = op
+		call.sent.Path = path
+		call.edit = e
 		if call.options.version == "" {
 			return act(ctx, e)
 		}
 		e.readBy = new(Response)
-		switch e.read, err = c.Notes.Get(ctx, id, call.options.inherited(), WithResponse(e.readBy)); {
-		case err != nil:
+		e.read, err = c.Notes.Get(ctx, id, call.options.inherited(), WithResponse(e.readBy))
+		if err != nil {
 			return nil, err
-		case e.read.Version() != call.options.version:
+		}
+		if e.read.Version() != call.options.version {
 			return nil, e.conflict(e.read, "nothing was sent: the note is not what was read; look at it again", nil)
 		}
 		return act(ctx, e)
 	})
 }
 
-// isDone reports whether the note is as the edit leaves it.
+// isDone reports whether the note is as the edit would leave it.
 func (e *edit) isDone(note *ProgressNote) bool {
-	if e.op != updateNote {
-		return e.op == signNote && note.Has.Signed
+	switch e.op {
+	case updateNote:
+		return e.params.textsApplied(note) && e.params.extraApplied(note)
+	case signNote:
+		return note.Has.Signed
 	}
-	return e.params.textsApplied(note) && e.params.extraApplied(note)
+	return false
 }
 
-// beforeRetry looks at the note before it is written once more: the attempt before may have done it, and somebody may
+// beforeRetry reads the note before it is written again. The previous attempt may have written it, and another user may
 // have changed it since.
 func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	mayHaveActed := lost.Unknown()
-	if e.read == nil && (!mayHaveActed || e.op == deleteNote) {
-		return nil // nothing was done, or doing it twice changes nothing
+	mayRepeat := !mayHaveActed || e.op == deleteNote
+	if e.read == nil && mayRepeat {
+		return nil
 	}
 	var response Response
 	current, err := e.client.Notes.Get(ctx, e.id, e.options.inherited(), WithResponse(&response))
-	switch {
-	case mayHaveActed && e.isDeleted(err):
+	if mayHaveActed && e.isDeleted(err) {
 		return errAlreadyDone
-	case err != nil:
-		return &callError{op: e.op, detail: "not retried, as the note cannot be read: " + redact.Cause(err), causes: []error{lost.Err, err}}
-	case mayHaveActed && e.isDone(current):
+	}
+	if err != nil {
+		detail := "not retried, as the note cannot be read: " + redact.Cause(err)
+		return &callError{op: e.op, detail: detail, causes: []error{lost.Err, err}}
+	}
+	if mayHaveActed && e.isDone(current) {
 		e.done = current
 		e.zoneless = response.zoneless
 		return errAlreadyDone
-	case e.op == signNote && !current.Stage().AtLeast(StageComplete):
+	}
+	if e.op == signNote && !current.Stage().AtLeast(StageComplete) {
 		return incomplete(lost.Err)
-	case e.read != nil && current.Version() != e.options.version,
-		e.read == nil && !e.madeBefore(current) && changedSince(current.UpdatedAt, e.began, &response):
+	}
+	if e.isChanged(current, e.began, &response) {
 		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
 	}
 	return nil
 }
 
-// isDeleted reports whether a read that failed shows that the note is deleted, and not that a replica lacks it still.
-func (e *edit) isDeleted(err error) bool {
-	justBefore := e.began.Add(-time.Minute)
-	return e.op == deleteNote && errors.Is(err, ErrNotFound) && !changedSince(e.read.CreatedAt, justBefore, e.readBy)
+// isChanged reports whether the note may have been changed since then. With a condition, it compares the versions.
+func (e *edit) isChanged(current *ProgressNote, then time.Time, response *Response) bool {
+	if e.read != nil {
+		return current.Version() != e.options.version
+	}
+	if e.madeBefore(current) {
+		return false
+	}
+	return changedSince(current.UpdatedAt, then, response)
 }
 
-// changedSince reports whether a note may have been changed since then, by our clock or by the service's, which told when it was.
+// isDeleted reports whether the error of a read shows that the note is deleted. A replica may lack a note that was
+// created just before.
+func (e *edit) isDeleted(err error) bool {
+	if e.op != deleteNote || !errors.Is(err, ErrNotFound) {
+		return false
+	}
+	justBefore := e.began.Add(-time.Minute)
+	return !changedSince(e.read.CreatedAt, justBefore, e.readBy)
+}
+
+// changedSince reports whether a note may have been changed since then, by our clock or by the service's, whose time is
+// in the response.
 func changedSince(updated, then time.Time, r *Response) bool {
+	if updated.IsZero() {
+		return true
+	}
 	at := updated.Truncate(time.Second)
 	if r.zoneless {
 		at = at.Add(creates.MostBehind * time.Second)
 	}
-	ours, theirs := then.Truncate(time.Second), exchange.ServerTimeThen(r.Header, then, time.Now()).Truncate(time.Second)
-	return updated.IsZero() || !at.Before(ours) || !at.Before(theirs)
+	ours := then.Truncate(time.Second)
+	theirs := exchange.ServerTimeThen(r.Header, then, time.Now()).Truncate(time.Second)
+	return !at.Before(ours) || !at.Before(theirs)
 }
 
-// after turns what came of the edit into its result.
+// after returns the result of the edit. The note and err are what the last attempt returned.
 func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	switch {
 	case errors.Is(err, errAlreadyDone):
 		note = e.done
-		e.wrote = true // as the look before the retry has shown
+		e.wrote = true // as the read before the retry has shown
 	case err != nil:
 		return nil, err
 	}
@@ -207,8 +241,8 @@ func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	return note, nil
 }
 
-// compareWritten compares the note that came back from the write with the one that was read, in all that IfUnchanged
-// compares. A response may leave out texts, flags, the patient and the time.
+// compareWritten compares the note that the write returned with the one that was read, in all that IfUnchanged
+// compares. A response may omit texts, flags, the patient and the time.
 func (e *edit) compareWritten(note *ProgressNote) error {
 	want := e.params.applied(e.read)
 	if e.op == signNote {
@@ -232,7 +266,7 @@ func (e *edit) compareWritten(note *ProgressNote) error {
 }
 
 // isOlder reports whether a written note was changed before the one that was read. The clocks of a service's machines
-// may differ a little. A time without a zone may be hours off.
+// may differ a little. A time without a zone may be hours off, so it is not compared.
 func (e *edit) isOlder(written *ProgressNote) bool {
 	const clocksDiffer = time.Minute
 	if e.zoneless || e.readBy.zoneless || written.UpdatedAt.IsZero() {
@@ -241,7 +275,7 @@ func (e *edit) isOlder(written *ProgressNote) bool {
 	return written.UpdatedAt.Before(e.read.UpdatedAt.Add(-clocksDiffer))
 }
 
-// samePatient compares the patient of a written note with the one wanted. A response may leave it out.
+// samePatient compares the patient of a written note with the expected one. A response may omit it.
 func samePatient(want, got *ProgressNote) bool {
 	if namesNoPatient(got) {
 		return true
@@ -254,7 +288,7 @@ func samePatient(want, got *ProgressNote) bool {
 	return want.Patient.raw == got.Patient.raw
 }
 
-// sameFlags compares the flags of a written note with those wanted, as far as both are known.
+// sameFlags compares the flags of a written note with the expected ones, as far as both are known.
 func sameFlags(want, got *ProgressNote) bool {
 	wanted := want.Has.flags()
 	for i, flag := range got.Has.flags() {
@@ -266,14 +300,14 @@ func sameFlags(want, got *ProgressNote) bool {
 	return true
 }
 
-// madeBefore reports whether the note is as an edit of this client left it that was over when this one began. A time in whole
-// seconds cannot tell that from one that was made since.
+// madeBefore reports whether the note is as another edit of this client left it, and that edit ended before this one
+// began. Times in whole seconds do not show which of two edits was first.
 func (e *edit) madeBefore(note *ProgressNote) bool {
 	at := e.client.creates.Edited.Get(note.state())
 	return !at.IsZero() && !at.After(e.began)
 }
 
-// state tells the note as it is from the same one before and after.
+// state returns a hash of the note's content. It differs between versions of the same note.
 func (n *ProgressNote) state() uint64 {
 	var texts [len(noteTexts)]string
 	for i, text := range n.texts() {
@@ -293,8 +327,8 @@ func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) 
 	return &ConflictError{Current: current, Err: cause, op: *e.op, detail: detail}
 }
 
-// sameTexts compares a written note with what was wanted, white space at the ends aside. A response may leave out the name,
-// and all other texts.
+// sameTexts compares the texts of a written note with the expected ones, without white space at the ends. A response
+// may omit the name, and all other texts.
 func sameTexts(want, got *ProgressNote) bool {
 	wanted := want.texts()
 	leftOut := got.leavesOut()
@@ -306,26 +340,33 @@ func sameTexts(want, got *ProgressNote) bool {
 	return true
 }
 
-// leavesOut reports of each text whether a response does not show it: the name if it is empty, and the others if all of
-// them are.
+// leavesOut reports for each text whether the response omits it: the name if it is empty, and the other texts if all of
+// them are empty.
 func (n *ProgressNote) leavesOut() (out [len(noteTexts)]bool) {
-	others := false
+	showsOthers := false
 	for i, text := range n.texts() {
 		out[i] = *text == ""
-		others = others || !noteTexts[i].required && *text != ""
+		if *text != "" && !noteTexts[i].required {
+			showsOthers = true
+		}
+	}
+	if !showsOthers {
+		return out
 	}
 	for i := range out {
-		out[i] = out[i] && (noteTexts[i].required || !others)
+		if !noteTexts[i].required {
+			out[i] = false
+		}
 	}
 	return out
 }
 
 func sameText(a, b string) bool { return lines(strings.TrimSpace(a)) == lines(strings.TrimSpace(b)) }
 
-// lines makes lines end alike: forms send CRLF where a service keeps LF.
+// lines returns the text with LF as the line end. Forms send CRLF where a service stores LF.
 func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// textsApplied reports whether the note has the params' texts, white space at the ends aside.
+// textsApplied reports whether the note has the params' texts, without white space at the ends.
 func (p *UpdateNoteParams) textsApplied(note *ProgressNote) bool {
 	texts := note.texts()
 	for i, text := range p.texts() {
@@ -336,7 +377,7 @@ func (p *UpdateNoteParams) textsApplied(note *ProgressNote) bool {
 	return true
 }
 
-// applied is the note with the params' texts.
+// applied returns a copy of the note with the params' texts.
 func (p *UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
 	changed := *note
 	texts := changed.texts()
@@ -348,8 +389,8 @@ func (p *UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
 	return changed
 }
 
-// incomplete is the failure to sign a note that is not complete. It is not signed, but an attempt without a response may
-// still be under way, and sign it when it is.
+// incomplete returns the error for a note that cannot be signed because it is not complete. An attempt without a
+// response may still be under way, and sign the note when it is complete.
 func incomplete(refusal error) error {
 	const detail = "transcription and analysis are not both complete; wait for the note, then sign"
 	err := &callError{op: signNote, detail: detail, causes: []error{ErrNoteIncomplete, refusal}}
@@ -359,28 +400,38 @@ func incomplete(refusal error) error {
 	return err
 }
 
-// mayBeExplained reports whether a look at the note can say more of a failed Sign: the service refused it for a reason
-// that may be the note's state, or its response was lost and nobody has looked yet.
+// mayBeExplained reports whether reading the note can explain the failure of a Sign: the service refused it for a
+// reason that may be the note's state, or its response was lost and the note was not read since.
 func mayBeExplained(err error) bool {
-	refused, _ := errors.AsType[*Error](err)
 	_, conflict := errors.AsType[*ConflictError](err)
 	switch {
 	case err == nil, conflict, errors.Is(err, errAlreadyDone), errors.Is(err, ErrNoteIncomplete):
 		return false
 	case errors.Is(err, ErrRateLimited): // the service wants no request now
 		return false
+	case errors.Is(err, ErrOutcomeUnknown):
+		return true
 	}
-	obvious := []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout} // enough without a look
-	return errors.Is(err, ErrOutcomeUnknown) || refused != nil && refused.StatusCode >= 400 && !slices.Contains(obvious, refused.StatusCode)
+	refused, ok := errors.AsType[*Error](err)
+	if !ok || refused.StatusCode < 400 {
+		return false
+	}
+	obvious := []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout}
+	return !slices.Contains(obvious, refused.StatusCode)
 }
 
-// explainSign reads the note to find out what a failure means: done after all, an incomplete note, or what it looks like.
+// explainSign reads the note after a failed Sign. It returns the note if it is signed after all, an error matching
+// ErrNoteIncomplete if it is not complete, and otherwise the failure.
 func (e *edit) explainSign(ctx context.Context, failure error) (*ProgressNote, error) {
-	switch note, err := e.client.Notes.Get(ctx, e.id, e.options.inherited()); {
-	case err == nil && note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown):
+	note, err := e.client.Notes.Get(ctx, e.id, e.options.inherited())
+	if err != nil {
+		return nil, failure
+	}
+	if note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown) {
 		e.wrote = true
 		return note, nil
-	case err == nil && !note.Stage().AtLeast(StageComplete):
+	}
+	if !note.Stage().AtLeast(StageComplete) {
 		return nil, incomplete(failure)
 	}
 	return nil, failure
