@@ -1,0 +1,432 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
+)
+
+// Retention finds out which recordings a program may delete on its own machine, and when the service deletes its
+// copies. It reads the journal, the recordings and their notes, and deletes nothing. Client and Journal must be set.
+// It is safe for concurrent use.
+type Retention struct {
+	Client  *clinicaldoc.Client
+	Journal JournalReader
+	// Within is how long before its expiry a recording at the service counts as [ExpiresSoon]. If zero, none does.
+	Within time.Duration
+}
+
+// JournalReader is the part of a [Journal] that [Retention] reads. Every Journal is one; a [ReadOnlyJournal] is
+// another, which does not keep other processes from the journal.
+type JournalReader interface {
+	Bind(ctx context.Context, owner Owner) (Binding, error)
+	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
+}
+
+// entryLister is a journal that can list all its entries, each as it was saved.
+type entryLister interface {
+	entries(ctx context.Context) ([]Entry, error)
+}
+
+// RetentionStatus is what [Retention] found out about one recording.
+type RetentionStatus struct {
+	Recording  Recording // with its key, and its SHA256 if it could be read
+	JournalKey Key       // zero if the recording has no key and cannot be read
+	// Deletable reports that the program no longer needs the recording: its note is complete, and so is every other
+	// note that is made of it. The service's copy may have expired; see Expiry.
+	Deletable bool
+	// Err is why the recording has to be kept; nil if it is Deletable. It matches [clinicaldoc.ErrNotFound] if the
+	// note was deleted, [clinicaldoc.ErrProcessingFailed] if its processing failed, and
+	// [clinicaldoc.ErrOutcomeUnknown] if it is not known whether there is a note.
+	Err       error
+	NoteID    int64             // of its note; 0: the journal knows none
+	Stage     clinicaldoc.Stage // of the note, as the service reports it now; zero: it was not read
+	Expiry    Expiry            // of the service's copy
+	ExpiresAt time.Time         // when the service deletes its copy; zero: it does not report that
+}
+
+// LogValue lists what may be logged of the status.
+func (s RetentionStatus) LogValue() slog.Value {
+	attrs := appendIdentity([]slog.Attr{slog.Bool("deletable", s.Deletable)}, s.JournalKey, 0)
+	if s.NoteID != 0 {
+		attrs = append(attrs, slog.Int64("note_id", s.NoteID))
+	}
+	if s.Stage != 0 {
+		attrs = append(attrs, slog.String("stage", s.Stage.String()))
+	}
+	attrs = append(attrs, slog.String("expiry", s.Expiry.String()))
+	if !s.ExpiresAt.IsZero() {
+		attrs = append(attrs, slog.Time("expires_at", s.ExpiresAt))
+	}
+	if s.Err != nil {
+		attrs = append(attrs, slog.String("error", redact.Opaque(s.Err).Error()))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
+func (s RetentionStatus) Format(f fmt.State, _ rune) { redact.Format(f, "ingest.RetentionStatus", s) }
+
+// Expiry is how soon the service deletes its copy of a recording.
+type Expiry int
+
+// The values of Expiry.
+const (
+	ExpiryUnknown Expiry = iota // the service does not report it, or the note was not read
+	ExpiresLater                // not within the time that the caller asked for
+	ExpiresSoon                 // within that time
+	Expired                     // the time has passed
+)
+
+// String returns the expiry in words.
+func (e Expiry) String() string {
+	switch e {
+	case ExpiryUnknown:
+		return "unknown"
+	case ExpiresLater:
+		return "later"
+	case ExpiresSoon:
+		return "soon"
+	case Expired:
+		return "expired"
+	}
+	return fmt.Sprintf("Expiry(%d)", int(e))
+}
+
+// ExpiryOf returns how soon the service deletes the recording of a note, from its Audio. It is ExpiryUnknown if
+// audio is nil, and if the time is missing or not after the upload. To check all notes, range over
+// [clinicaldoc.NotesService.All].
+func ExpiryOf(audio *clinicaldoc.AudioInfo, now time.Time, within time.Duration) Expiry {
+	switch {
+	case audio == nil || audio.ExpiresAt.IsZero() || !audio.ExpiresAt.After(audio.UploadedAt):
+		return ExpiryUnknown
+	case !now.Before(audio.ExpiresAt):
+		return Expired
+	case within > 0 && !audio.ExpiresAt.After(now.Add(within)):
+		return ExpiresSoon
+	}
+	return ExpiresLater
+}
+
+// Check returns the status of each recording, in their order. Pass every recording that is to become a note: one
+// file may be wanted as several notes, and is needed until all of them are complete.
+//
+// Only proof makes a recording Deletable. The recording has to be byte for byte what was uploaded under its key.
+// Its note is read, and has to exist, to be the patient's, and to be complete. The same is required of all notes
+// of the same recording that the journal knows. Other journals are not considered. With a [FileJournal] or a
+// [ReadOnlyJournal] the notes of all patients count; with another journal those of the patients of the recordings.
+//
+// A status is true of the bytes whose SHA-256 is in Recording.SHA256, at the time of the check. Each note is read once,
+// one after the other, and is told to the function of [clinicaldoc.WithAudit].
+//
+// If the service cannot be reached or rejects the token, Check returns an error and no status. It returns an error
+// matching [ErrOtherService] or [ErrOtherUser] if the journal belongs to another service, tenant or user. A note that
+// cannot be read for another reason concerns only its own recordings.
+func (q *Retention) Check(ctx context.Context, recordings []Recording) ([]RetentionStatus, error) {
+	switch {
+	case q.Client == nil || q.Journal == nil:
+		return nil, fail("a Retention needs a Client and a Journal", clinicaldoc.ErrInvalidArgument)
+	case q.Within < 0:
+		return nil, fail("Within must not be negative", clinicaldoc.ErrInvalidArgument)
+	}
+	owner, err := OwnerOf(ctx, q.Client)
+	if err != nil {
+		return nil, err
+	}
+	binding, err := q.Journal.Bind(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	c := &retentionCheck{
+		query: q, origin: binding.Origin, byKey: map[Key]Entry{}, bySum: map[string][]Entry{}, notes: map[int64]*noteRead{},
+	}
+	for _, recording := range recordings {
+		if ctx.Err() != nil {
+			return nil, contextFailure(ctx)
+		}
+		c.files = append(c.files, c.read(recording))
+	}
+	entries, err := c.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.sortEntries(entries)
+	for _, f := range c.files {
+		if err := c.judge(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	statuses := make([]RetentionStatus, len(c.files))
+	wanted := c.wanted()
+	for i, f := range c.files {
+		statuses[i] = c.status(f, wanted)
+	}
+	return statuses, nil
+}
+
+// retentionCheck is one Check.
+type retentionCheck struct {
+	query   *Retention
+	origin  string // that keys are hashed with
+	files   []*localFile
+	byKey   map[Key]Entry
+	bySum   map[string][]Entry // by SHA-256
+	unclear []Entry            // of unknown content
+	notes   map[int64]*noteRead
+}
+
+// localFile is a recording on this machine.
+type localFile struct {
+	recording Recording
+	own       Entry  // its key and what it is described by
+	sum       string // SHA-256 of its bytes; empty: they cannot be read
+	fromBytes bool   // the key was made of these bytes
+	noteID    int64
+	err       error // why it has to be kept for its own note; nil: it has not
+	others    error // the same for other notes that the journal knows
+}
+
+// noteRead is a note as the service has it now.
+type noteRead struct {
+	note *clinicaldoc.ProgressNote
+	at   time.Time // by the service's clock or by ours, whichever is later
+	err  error
+}
+
+// read reads the recording's bytes.
+func (c *retentionCheck) read(recording Recording) *localFile {
+	prepared, err := recording.prepare()
+	f := &localFile{recording: recording}
+	f.recording.Key = prepared.Key
+	if prepared.Key != "" {
+		f.own.Key = keyOf(c.origin, prepared.Key)
+	}
+	f.own.describe(c.origin, prepared.Params)
+	if err == nil {
+		f.sum, err = sumOf(prepared.Params.Audio)
+	}
+	if err != nil {
+		f.own.Size = -1
+		f.err = fail("the recording cannot be read: "+redact.Opaque(err).Error(), err)
+		return f
+	}
+	if recording.SHA256 != "" && recording.SHA256 != f.sum {
+		f.err = errOtherBytes
+	}
+	f.recording.SHA256 = f.sum
+	f.fromBytes = prepared.Key == contentKey(f.sum, recording.File, recording.Params)
+	return f
+}
+
+// list returns the entries of the journal: all, or those of the recordings' patients.
+func (c *retentionCheck) list(ctx context.Context) ([]Entry, error) {
+	if lister, ok := c.query.Journal.(entryLister); ok {
+		return lister.entries(ctx)
+	}
+	var entries []Entry
+	seen := map[uint32]bool{}
+	for _, f := range c.files {
+		patient := f.own.Patient
+		if seen[patient] {
+			continue
+		}
+		seen[patient] = true
+		more, err := c.query.Journal.EntriesForPatient(ctx, patient, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, more...)
+	}
+	return entries, nil
+}
+
+// sortEntries makes entries findable by their key and by their content.
+func (c *retentionCheck) sortEntries(entries []Entry) {
+	for _, e := range entries {
+		c.byKey[e.Key] = e
+		if e.SHA256 == "" {
+			c.unclear = append(c.unclear, e)
+			continue
+		}
+		c.bySum[e.SHA256] = append(c.bySum[e.SHA256], e)
+	}
+}
+
+// judge finds out whether the notes of a recording are complete. It returns an error that ends the check.
+func (c *retentionCheck) judge(ctx context.Context, f *localFile) error {
+	own := errNotKnown
+	if e, known := c.byKey[f.own.Key]; known {
+		why, end := c.unfinished(ctx, e)
+		if end != nil {
+			return end
+		}
+		own = cmp.Or(f.mismatch(e), why)
+		if e.State == StateCreated {
+			f.noteID = e.NoteID
+		}
+	}
+	f.err = cmp.Or(f.err, own)
+	for _, e := range slices.Concat(c.bySum[f.sum], c.unclear) {
+		if e.Key == f.own.Key || !e.mayNeed(f) {
+			continue
+		}
+		why, end := c.unfinished(ctx, e)
+		if end != nil {
+			return end
+		}
+		if why != nil {
+			f.others = needed(e.Key, why)
+		}
+	}
+	return nil
+}
+
+// mayNeed reports whether the entry is, or may be, another note of the same recording.
+func (e Entry) mayNeed(f *localFile) bool {
+	if f.sum == "" {
+		return false
+	}
+	sameBytes := e.SHA256 == f.sum
+	switch e.State {
+	case StateCommitting, StateInDoubt:
+		return e.maySend(f.own.Size, f.sum)
+	case StateCreated:
+		mayBeSame := e.SHA256 == "" && e.Patient == f.own.Patient && e.Size == f.own.Size
+		return sameBytes || mayBeSame
+	case StateRefused:
+		return sameBytes
+	default:
+		return false
+	}
+}
+
+// mismatch returns why the recording cannot be shown to be what the entry was made of; nil: it is.
+func (f *localFile) mismatch(e Entry) error {
+	switch {
+	case !e.State.sent():
+		return nil
+	case e.differs(f.own):
+		return fail("the key was used for another patient's recording, or one of another size", ErrKeyReused)
+	case e.SHA256 == f.sum && f.sum != "", e.SHA256 == "" && f.fromBytes:
+		return nil
+	case e.SHA256 == "":
+		return fail("the journal does not know the content that was uploaded under the key")
+	}
+	return errOtherBytes
+}
+
+var (
+	errOtherBytes = fail("the recording is not what was uploaded: it has changed since")
+	errNotKnown   = fail("the journal does not know the recording, or it has changed since the upload")
+	errNoNote     = fail("the recording has no note; the next run uploads it")
+	errUnresolved = fail("it is not known whether the recording has a note", clinicaldoc.ErrOutcomeUnknown)
+)
+
+// needed is why a recording is kept for the note of another key.
+func needed(key Key, why error) error {
+	return fail("another note of the same recording is missing or not complete, that of recording "+key.String(), why)
+}
+
+// unfinished returns why the recording of an entry is still needed; nil: its note is complete. The second error
+// ends the check.
+func (c *retentionCheck) unfinished(ctx context.Context, e Entry) (why, end error) {
+	switch {
+	case e.State == StateCommitting || e.State == StateInDoubt:
+		return errUnresolved, nil
+	case e.State != StateCreated || e.NoteID < 1:
+		return errNoNote, nil
+	}
+	read := c.notes[e.NoteID]
+	if read == nil {
+		read = c.readNote(ctx, e.NoteID)
+		c.notes[e.NoteID] = read
+	}
+	passes := ctx.Err() != nil || clinicaldoc.Retryable(read.err)
+	refused := errors.Is(read.err, clinicaldoc.ErrUnauthorized) || errors.Is(read.err, clinicaldoc.ErrNotAudited)
+	if passes || refused {
+		return nil, cmp.Or(read.err, ctx.Err())
+	}
+	return c.incomplete(e, read), nil
+}
+
+func (c *retentionCheck) readNote(ctx context.Context, id int64) *noteRead {
+	var response clinicaldoc.Response
+	note, err := c.query.Client.Notes.Get(ctx, id, clinicaldoc.WithResponse(&response))
+	now := time.Now()
+	byService := exchange.ServerTime(response.Header, now)
+	if byService.After(now) {
+		now = byService
+	}
+	return &noteRead{note: note, at: now, err: err}
+}
+
+// incomplete returns why the note does not show that its recording is needed no more; nil: it does.
+func (c *retentionCheck) incomplete(e Entry, read *noteRead) error {
+	name := "note " + strconv.FormatInt(e.NoteID, 10)
+	switch {
+	case errors.Is(read.err, clinicaldoc.ErrNotFound):
+		return fail(name+" of the recording no longer exists at the service", read.err)
+	case read.err != nil:
+		return fail(name+" cannot be read: "+redact.Opaque(read.err).Error(), read.err)
+	}
+	note := read.note
+	patient, _ := note.PatientID()
+	stage := note.Stage()
+	switch {
+	case e.NoteCreatedAt.IsZero() || note.CreatedAt.IsZero():
+		return fail(name + " cannot be told from a later one with the same ID")
+	case !e.has(note.ID, note.CreatedAt):
+		return fail(name+" of the recording no longer exists: another note has its ID", clinicaldoc.ErrNotFound)
+	case patientHash(c.origin, patient) != e.Patient:
+		return fail(name+" is another patient's, or does not say whose it is", clinicaldoc.ErrPatientMismatch)
+	case stage == clinicaldoc.StageFailed:
+		const why = "the service could not process the recording; its note holds the error state"
+		return fail(why, clinicaldoc.ErrProcessingFailed)
+	case !stage.AtLeast(clinicaldoc.StageComplete):
+		return fail(name + " is not complete yet: it is " + stage.String())
+	}
+	return nil
+}
+
+// status puts together what is known of a recording. The wanted ones are those that have to be kept for their own
+// notes.
+func (c *retentionCheck) status(f *localFile, wanted map[string][]*localFile) RetentionStatus {
+	s := RetentionStatus{Recording: f.recording, JournalKey: f.own.Key, NoteID: f.noteID}
+	s.Err = cmp.Or(f.err, f.others)
+	for _, other := range slices.Concat(wanted[f.sum], wanted[f.recording.File]) {
+		if other.own.Key != f.own.Key {
+			s.Err = cmp.Or(s.Err, needed(other.own.Key, other.err))
+		}
+	}
+	s.Deletable = s.Err == nil
+	if read := c.notes[f.noteID]; read != nil && read.note != nil {
+		s.Stage = read.note.Stage()
+		s.Expiry = ExpiryOf(read.note.Audio, read.at, c.query.Within)
+		if s.Expiry != ExpiryUnknown {
+			s.ExpiresAt = read.note.Audio.ExpiresAt
+		}
+	}
+	return s
+}
+
+// wanted returns the recordings that have to be kept for their own notes, by their content and by their file.
+func (c *retentionCheck) wanted() map[string][]*localFile {
+	wanted := map[string][]*localFile{}
+	for _, f := range c.files {
+		if f.err != nil {
+			wanted[f.sum] = append(wanted[f.sum], f)
+			wanted[f.recording.File] = append(wanted[f.recording.File], f)
+		}
+	}
+	delete(wanted, "") // of what has no file, or cannot be read
+	return wanted
+}
