@@ -15,9 +15,12 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// do is the one way a service method reaches the service: attempts where those are safe, then a typed error, which says so if
-// the request may have been carried out all the same, or the decoded response. What decode passed over is logged.
-func do[T any](ctx context.Context, s *scope, op *operation, path string, decode func(response []byte) (*T, []string, error)) (*T, error) {
+// do sends the request of a service method, with retries where they are safe. It returns the decoded response or a
+// typed error, which also matches ErrOutcomeUnknown if the request may have been carried out. It logs the members that
+// decode could not read.
+func do[T any](
+	ctx context.Context, s *scope, op *operation, path string, decode func(response []byte) (*T, []string, error),
+) (*T, error) {
 	s.op = op
 	s.sent.Path = path
 	if ended := redact.ContextErr(ctx); ended != nil {
@@ -31,13 +34,13 @@ func do[T any](ctx context.Context, s *scope, op *operation, path string, decode
 	if s.options.trail != nil {
 		s.heard(result, err)
 	}
-	if op.effect == exchange.Creates || op.route == getUser.route { // whoever loses a response has to know the clocks
+	if op.effect == exchange.Creates || op.route == getUser.route { // to compare clocks when a response is lost
 		s.client.creates.SawClock(result.Last.Header, time.Now())
 	}
-	switch {
-	case err != nil && s.alreadyDeleted(result, err):
-		return new(T), nil
-	case err != nil:
+	if err != nil {
+		if s.alreadyDeleted(result, err) {
+			return new(T), nil
+		}
 		return nil, s.wrapUnknown(result, s.explainStop(ctx, result, err))
 	}
 	value, unreadable, err := decode(result.Last.Body)
@@ -45,12 +48,13 @@ func do[T any](ctx context.Context, s *scope, op *operation, path string, decode
 		return nil, s.wrapUnknown(result, s.unexpected(result.Last, err))
 	}
 	if logger := s.client.logger; len(unreadable) > 0 && logger != nil {
-		logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent", "operation", op.name, "members", unreadable)
+		logger.WarnContext(ctx, "clinicaldoc: members of the response cannot be read and count as absent",
+			"operation", op.name, "members", unreadable)
 	}
 	return value, nil
 }
 
-// operation names an endpoint and what calling it twice would do.
+// operation is an endpoint: its name, its request, and the effect of a call.
 type operation struct {
 	name, method, route string
 	effect              exchange.Effect
@@ -58,7 +62,7 @@ type operation struct {
 
 const errAlreadyDone = redact.Text("an earlier attempt has done it")
 
-// path is that of the operation on one record, or on none if the route has no place for it.
+// path returns the path of the operation on the record with the ID. It ignores the ID if the route has none.
 func (op *operation) path(id int64) (string, error) {
 	before, after, found := strings.Cut(op.route, "{id}")
 	if !found {
@@ -74,15 +78,22 @@ func checkID(name string, id int64) error {
 	return nil
 }
 
-// newCall makes the call for the request, in one object with the scope.
+// newCall completes the request in the scope, whose path and body are already set.
 func (s *scope) newCall() *exchange.Request {
-	c, options := s.client, &s.options
-	call := &s.sent // whose path, and body if it has one, the method gave it
-	call.Peer, call.Caller, call.Method, call.Effect = c.peer, s, s.op.method, s.op.effect
-	call.URL, call.Query = c.baseURL, options.query.Encode()
-	call.Header, call.Authorization = options.header, options.authorization
+	c := s.client
+	options := &s.options
+	call := &s.sent
+	call.Peer = c.peer
+	call.Caller = s
+	call.Method = s.op.method
+	call.Effect = s.op.effect
+	call.URL = c.baseURL
+	call.Query = options.query.Encode()
+	call.Header = options.header
+	call.Authorization = options.authorization
 	if options.authorization == nil {
-		call.Authorization, call.Renew = c.token, c.renew
+		call.Authorization = c.token
+		call.Renew = c.renew
 	}
 	if !options.noRetry && !options.once {
 		call.MaxRetries = c.maxRetries
@@ -99,7 +110,7 @@ func (s *scope) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	return s.edit.beforeRetry(ctx, lost)
 }
 
-// Explain implements [exchange.Caller]. Why the attempt before failed is not forgotten when nothing was sent after it.
+// Explain implements [exchange.Caller]. If an attempt was not sent, its error also matches that of the attempt before.
 func (s *scope) Explain(a, before *exchange.Attempt) error {
 	if s.storage() {
 		return download.Explain(a)
@@ -113,15 +124,14 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 	case exchange.Held:
 		detail := "not sent: waiting for the end of a limit of the service: " + redact.Cause(a.Cause)
 		return &callError{op: s.op, detail: detail, kind: "rate_limit", causes: []error{before.Err, a.Cause}}
-	case exchange.Limit, exchange.Authorize:
-		detail, kind := "not sent: the limiter refused", "limiter"
-		if errors.Is(a.Cause, context.Canceled) || errors.Is(a.Cause, context.DeadlineExceeded) {
-			detail = "not sent: waiting for the limiter"
+	case exchange.Limit:
+		detail := "the limiter refused"
+		if isContextEnd(a.Cause) {
+			detail = "waiting for the limiter"
 		}
-		if a.Step == exchange.Authorize {
-			detail, kind = "not sent: the token source failed", "token_source"
-		}
-		return &callError{op: s.op, detail: detail + reason(a.Cause), kind: kind, causes: []error{a.Cause, before.Err}}
+		return s.notSent(detail, "limiter", a, before)
+	case exchange.Authorize:
+		return s.notSent("the token source failed", "token_source", a, before)
 	case exchange.Source:
 		what := "audio"
 		if s.op.name == doName {
@@ -129,15 +139,17 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 		}
 		return s.noResponse("the "+what+" could not be read: "+redact.Cause(a.Cause), what+"_source", a)
 	case exchange.Commit:
-		return &callError{op: s.op, detail: "ended before its last bytes were sent, as BeforeCommit wanted" + reason(a.Cause), kind: "before_commit", causes: []error{a.Cause, a.Ended}}
+		detail := "canceled by BeforeCommit before the request was complete" + reason(a.Cause)
+		return &callError{op: s.op, detail: detail, kind: "before_commit", causes: []error{a.Cause, a.Ended}}
 	case exchange.Context:
 		return s.noResponse(redact.Cause(a.Cause), "", a)
-	case exchange.None, exchange.Network: // below; nothing has failed in the first
+	case exchange.None, exchange.Network: // below; in the first, nothing has failed
 	}
 	return s.noResponse(s.explainTransport(a), "", a)
 }
 
-// explainTransport says why the transport failed, or that it is the caller's own and has words that cannot be printed here.
+// explainTransport describes why the transport failed. The error of a caller's transport may have a text that must not
+// be printed.
 func (s *scope) explainTransport(a *exchange.Attempt) string {
 	detail := redact.Cause(a.Cause)
 	standard, ok := s.client.peer.Transport.(*http.Transport)
@@ -146,42 +158,62 @@ func (s *scope) explainTransport(a *exchange.Attempt) string {
 	case !ok:
 		detail = "the transport given to WithHTTPClient failed: it " + detail + ", which errors.As finds"
 	case standard.Proxy != nil && a.Sent == exchange.Never:
-		detail = "the proxy in between refused the connection in words of its own; does it let this host through, and reach it?"
+		detail = "the proxy in between refused the connection in words of its own; " +
+			"does it let this host through, and reach it?"
 	}
-	switch {
-	case a.Sent == exchange.Partly && exchange.Reset(a.Cause): // only a reset shows that it was the server's will
-		detail = "the connection ended within the upload, which often means that the server refuses it (size, token): " + detail
-	case a.Sent == exchange.Partly:
-		detail = "the connection ended within the upload: " + detail
+	if a.Sent != exchange.Partly {
+		return detail
 	}
-	return detail
+	ended := "the connection ended within the upload"
+	if exchange.Reset(a.Cause) { // only a reset shows that the server closed the connection
+		ended += ", which often means that the server refuses it (size, token)"
+	}
+	return ended + ": " + detail
 }
 
+// notSent returns the error of an attempt that failed before its request was sent.
+func (s *scope) notSent(detail, kind string, a, before *exchange.Attempt) error {
+	detail = "not sent: " + detail + reason(a.Cause)
+	return &callError{op: s.op, detail: detail, kind: kind, causes: []error{a.Cause, before.Err}}
+}
+
+// noResponse returns the error of an attempt that got no response.
 func (s *scope) noResponse(detail, kind string, a *exchange.Attempt) error {
-	return &callError{op: s.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause}, transient: !a.Permanent || disk.Limited(a.Cause)}
+	return &callError{
+		op: s.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause},
+		transient: !a.Permanent || disk.Limited(a.Cause),
+	}
 }
 
-// reason prints an error of the caller's only where its text is known to be harmless.
+// reason returns the text of a caller's error, after a colon, if the text is known to be harmless; otherwise "".
 func reason(err error) string {
 	_, safe := redact.SafeText(err)
-	if safe || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if safe || isContextEnd(err) {
 		return ": " + redact.Cause(err)
 	}
 	return ""
 }
 
-// statusError turns a response that is no success into an *Error.
+func isContextEnd(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// statusError returns the *Error for a response with a status other than 2xx.
 func (s *scope) statusError(a *exchange.Attempt) error {
 	e := &Error{
-		StatusCode: a.Status, RequestID: requestID(a.Header), RetryAfter: exchange.RetryAfter(a.Header, time.Now()),
-		Operation: s.op.name, Method: s.op.method, Route: s.op.route,
+		StatusCode: a.Status,
+		RequestID:  requestID(a.Header),
+		RetryAfter: exchange.RetryAfter(a.Header, time.Now()),
+		Operation:  s.op.name,
+		Method:     s.op.method,
+		Route:      s.op.route,
 	}
 	decodeErrorBody(a.Body, e)
 	e.explain(a.Header, a.Body, s.client.baseURL, s.sent.Body == nil)
 	return e
 }
 
-// unexpected reports a 2xx response that is not what was promised.
+// unexpected returns the error for a 2xx response that is not what the service describes.
 func (s *scope) unexpected(a *exchange.Attempt, cause error) error {
 	return &callError{
 		op: s.op, requestID: requestID(a.Header),
@@ -190,36 +222,50 @@ func (s *scope) unexpected(a *exchange.Attempt, cause error) error {
 	}
 }
 
-// explainStop explains a call if it ended between two attempts.
+// explainStop explains the error of a call that ended between two attempts. If the context ended, the error matches
+// that and the error of the last attempt.
 func (s *scope) explainStop(ctx context.Context, result *exchange.Result, err error) error {
+	if !result.Stopped {
+		return err
+	}
 	last := result.Last.Err
-	switch {
-	case result.Stopped && ctx.Err() != nil: // the caller learns both that, and why the last attempt failed
+	if ctx.Err() != nil {
 		ended := redact.ContextErr(ctx)
-		return &callError{op: s.op, detail: "gave up waiting to retry: " + redact.Cause(ended), causes: []error{ended, s.op.downloadError(last)}}
-	case result.Stopped && last == nil:
+		detail := "gave up waiting to retry: " + redact.Cause(ended)
+		return &callError{op: s.op, detail: detail, causes: []error{ended, s.op.downloadError(last)}}
+	}
+	if last == nil {
 		return &callError{op: s.op, detail: "not sent: " + redact.Cause(err), causes: []error{err}}
 	}
 	return err
 }
 
-// alreadyDeleted reports whether a DELETE, or the look before its retry, found nothing because an earlier attempt had done its work.
+// alreadyDeleted reports whether a DELETE, or the read before its retry, found nothing because an earlier attempt was
+// carried out.
 func (s *scope) alreadyDeleted(result *exchange.Result, err error) bool {
 	if s.op.method != http.MethodDelete || !result.OutcomeUnknown {
 		return false
 	}
-	status, ownToken := result.Last.Status, s.revokesItself
-	return errors.Is(err, errAlreadyDone) || status == http.StatusNotFound || status == http.StatusGone || status == http.StatusUnauthorized && ownToken
+	if errors.Is(err, errAlreadyDone) {
+		return true
+	}
+	switch result.Last.Status {
+	case http.StatusNotFound, http.StatusGone:
+		return true
+	case http.StatusUnauthorized:
+		return s.revokesItself
+	}
+	return false
 }
 
-// wrapUnknown says of a failed call that it may have been carried out all the same.
+// wrapUnknown marks the error of a failed call that may have been carried out.
 func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 	switch {
-	case !result.OutcomeUnknown || s.op.effect == exchange.Reads || errors.Is(err, errAlreadyDone):
+	case !result.OutcomeUnknown, s.op.effect == exchange.Reads, errors.Is(err, errAlreadyDone):
 		return err
 	case s.op.effect == exchange.Creates:
 		unknown := &OutcomeUnknownError{SentAt: result.Last.Started, LostAt: time.Now(), Err: err}
-		if s.op == createNote && result.Last.Status/100 == 2 { // that is no note otherwise
+		if s.op == createNote && result.Last.Status/100 == 2 {
 			id, isNote := tolerant.FindID(result.Last.Body, "name", "created_at")
 			unknown.NoteID = id
 			unknown.kept.NoteIDUnproven = !isNote
@@ -229,7 +275,7 @@ func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 	return maybeDone(err)
 }
 
-// requestID returns the id that the service or a proxy gave the request, if it is fit for a log line.
+// requestID returns the ID that the service or a proxy gave the request, if it is safe to log; otherwise "".
 func requestID(h http.Header) string {
 	for _, key := range []string{"X-Request-Id", "X-Correlation-Id", "X-Amzn-Trace-Id", "Cf-Ray"} {
 		if id := h.Get(key); redact.IsIdentifier(id, 128, "-_.:=;/+") {

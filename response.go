@@ -16,23 +16,24 @@ import (
 
 // Response is what came back for a call; see [WithResponse].
 type Response struct {
-	StatusCode int         // of the last response; 0 when none came
+	StatusCode int         // of the last response; 0 if there was none
 	Header     http.Header // of the last response
-	RequestID  string      // as the service gave it; empty when it gave none
-	RateLimit  RateLimit   // zero when the service sent no such headers
+	RequestID  string      // as the service sent it; empty if it sent none
+	RateLimit  RateLimit   // zero if the service sent no such headers
 	Attempts   int         // how often the request was sent
-	Body       []byte      // the response as it came; it holds patients' data
+	Body       []byte      // the body as it was received; it contains patient data
 
-	zoneless bool // a time in it came without a zone
+	zoneless bool // a time in the body has no zone
 }
 
-// RateLimit is what the X-RateLimit headers said. A Limit of 0 means that the service sent none; then Remaining says nothing.
+// RateLimit holds the values of the X-RateLimit headers. If Limit is 0, the service sent none, and Remaining has no
+// meaning.
 type RateLimit struct {
-	Limit, Remaining int       // 0 when not sent
-	Reset            time.Time // zero when not sent
+	Limit, Remaining int       // 0 if not sent
+	Reset            time.Time // zero if not sent
 }
 
-// fill gives the caller of WithResponse what came back. Before that the Response is empty: see [WithResponse].
+// fill sets the fields for the caller of [WithResponse]. A nil Response ignores it.
 func (r *Response) fill(call *exchange.Result) {
 	if r == nil {
 		return
@@ -56,7 +57,7 @@ func parseRateLimit(h http.Header, now time.Time) RateLimit {
 	return r
 }
 
-// rateLimitRemaining is how many requests the limit still allows; -1 when that was not sent.
+// rateLimitRemaining returns how many requests the limit still allows, or -1 if the header is absent.
 func rateLimitRemaining(h http.Header) int {
 	remaining, err := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
 	if err != nil {
@@ -65,11 +66,11 @@ func rateLimitRemaining(h http.Header) int {
 	return max(remaining, 0)
 }
 
-// maxLimitWindow is the longest that a used-up limit can last. A later reset is a unit or a clock that we do not understand.
+// maxLimitWindow is the longest that an exhausted limit can last. A later reset has an unknown unit, or a wrong clock.
 const maxLimitWindow = 31 * 24 * time.Hour
 
-// resetTime reads a reset: seconds from now, or a time since 1970 in seconds, milliseconds, microseconds or nanoseconds.
-// Its magnitude tells which, for all times between 1973 and 5138.
+// resetTime returns the time of a reset: seconds from now, or a time since 1970 in seconds, milliseconds, microseconds
+// or nanoseconds. The magnitude shows which, for all times between 1973 and 5138.
 func resetTime(value int64, now time.Time) time.Time {
 	reset := time.Unix(0, value)
 	switch {
@@ -88,24 +89,27 @@ func resetTime(value int64, now time.Time) time.Time {
 	return reset.UTC()
 }
 
-// LogValue lists what may be logged of the response: neither header nor body.
+// LogValue implements [slog.LogValuer]. It lists neither the header nor the body.
 func (r Response) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Int("status", r.StatusCode), slog.String("request_id", r.RequestID), slog.Int("attempts", r.Attempts), slog.Int("bytes", len(r.Body)),
+		slog.Int("status", r.StatusCode),
+		slog.String("request_id", r.RequestID),
+		slog.Int("attempts", r.Attempts),
+		slog.Int("bytes", len(r.Body)),
 	)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (r Response) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Response", r) }
 
-// Confirmation is the service's word that something was done. Message is empty when the response held none.
+// Confirmation is the service's response to a deletion or a revocation. Message is empty if the response has none.
 type Confirmation struct {
 	hidden
 
 	Message string `json:"message"`
 }
 
-// decodeConfirmation accepts any JSON and nothing at all: the status has said what matters.
+// decodeConfirmation accepts any JSON and an empty response, because the status is enough.
 func decodeConfirmation(response []byte) (*Confirmation, []string, error) {
 	c := new(Confirmation)
 	if len(bytes.TrimSpace(response)) == 0 {

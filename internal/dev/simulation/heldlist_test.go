@@ -401,7 +401,7 @@ var held = []defect{
 		held: "internal/exchange TestABodyAtTheFenceIsLetGo"},
 	{name: "PATCH is sent again", file: "client.go", in: "newOperation", old: "MethodDelete:",
 		with: "MethodDelete, http.MethodPatch:", held: ". TestDoRepeatsWhatMayBeRepeated"},
-	{name: "a limiter's refusal hides the attempt before", file: "request.go", in: "scope.Explain",
+	{name: "a limiter's refusal hides the attempt before", file: "request.go", in: "scope.notSent",
 		old: ", before.Err", with: "", held: ". TestLimiterIsAskedBeforeEachAttempt"},
 	{name: "the requests of a call share their headers", file: "options.go", in: "callOptions.inherited",
 		old: ".Clone(),", with: ",", held: ". TestFindCreated_RequestsNothingFromACache"},
