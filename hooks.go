@@ -23,8 +23,8 @@ import (
 // metrics; module otelclinicaldoc provides them for OpenTelemetry. Nil hooks are skipped.
 //
 // Every method that sends requests is a call. Some calls contain other calls: Wait, Watch, WaitAll, All and FindCreated
-// consist of calls only, and downloads and edits make some. Each read of an [AudioStream] from storage is a call. A call
-// whose options are rejected does not start. The call of an iterator lasts as long as the range over it.
+// consist of calls only, and downloads and edits make some. Each read of an [AudioStream] from storage is a call. A
+// call whose options are rejected does not start. The call of an iterator lasts as long as the range over it.
 //
 // Hooks run in the goroutine of the call, so they must be safe for concurrent use. A hook that blocks delays only its
 // own call. The call's context still applies; the stall timeout does not. If a hook panics, the panic leaves the call,
@@ -95,7 +95,8 @@ type Call struct {
 	//   - "canceled" or "deadline_exceeded" if the caller's context ended;
 	//   - "dns", "connect", "tls", "timeout", "stalled" or "no_response" if the network failed;
 	//   - "unexpected_response", "incomplete_list", "patient_mismatch", "conflict", "note_incomplete",
-	//     "processing_failed", "not_created", "audio_changed", "size_mismatch" or "not_audited" for the error of that name;
+	//     "processing_failed", "not_created", "audio_changed", "size_mismatch" or "not_audited" for the error of that
+	//     name;
 	//   - "rate_limit" if a limit of the service lasts longer than the context's deadline, so nothing was sent;
 	//   - "limiter", "token_source", "audio_source", "body_source", "before_commit", "file", "in_use" or
 	//     "invalid_argument" for a failure on the caller's side;
@@ -129,7 +130,7 @@ func (c Call) MarshalJSON() ([]byte, error) {
 	}{fields(c), errText(c.Err)})
 }
 
-// errText is the error's text, or empty for nil.
+// errText returns the error's text, or "" for nil.
 func errText(err error) string {
 	if err == nil {
 		return ""
@@ -184,7 +185,7 @@ func WithHooks(hooks Hooks) Option {
 	return always(func(c *config) { c.hooks = hooks })
 }
 
-// scope is one call of a public method: its options, and what is reported of it.
+// scope is one call of a public method: its options and its report.
 type scope struct {
 	client        *Client
 	options       callOptions
@@ -201,11 +202,11 @@ type scope struct {
 	patient   int64  // of the note to create
 
 	op   *operation       // of the latest request
-	edit *edit            // asked before a retry of what may have been carried out; nil: nobody. Its error ends the call
+	edit *edit            // called before a retry of what may have been carried out; may be nil
 	sent exchange.Request // the latest, but of storage
 }
 
-// storage reports whether the attempts go there.
+// storage reports whether the attempts go to storage.
 func (s *scope) storage() bool { return s.op.route == downloadAudio.route }
 
 const errUnfinished = redact.Text("panic during call")
@@ -229,7 +230,8 @@ func run[T any](
 
 // runOne is run for a method that is one request; the id matters where the route has one.
 func runOne[T any](
-	ctx context.Context, c *Client, op *operation, id int64, opts []CallOption, decode func([]byte) (*T, []string, error),
+	ctx context.Context, c *Client, op *operation, id int64, opts []CallOption,
+	decode func([]byte) (*T, []string, error),
 ) (*T, error) {
 	return run(ctx, c, op.name, opts, func(ctx context.Context, call *scope) (*T, error) {
 		path, err := op.path(id)
@@ -242,8 +244,8 @@ func runOne[T any](
 
 type noteYield = func(*ProgressNote, error) bool
 
-// ranged is run for a method that is ranged over, maybe more than once. The error of the body, if any, is yielded at its
-// end.
+// ranged is run for a method that is ranged over, maybe more than once. The error of the body, if any, is yielded at
+// its end.
 func ranged(
 	ctx context.Context, c *Client, name string, opts []CallOption, body func(context.Context, *scope, noteYield) error,
 ) iter.Seq2[*ProgressNote, error] {
@@ -300,8 +302,8 @@ func (s *scope) finish(ctx context.Context, err error) {
 	})
 }
 
-// noted is an error that is about to be yielded, the first of which is kept. To wrap yield instead would move it to the
-// heap.
+// noted returns the error, which is about to be yielded, and keeps the first one. Wrapping yield instead would move it
+// to the heap.
 func (s *scope) noted(err error) error {
 	if s.yielded == nil {
 		s.yielded = err
@@ -380,7 +382,7 @@ func (s *scope) refused(ctx context.Context, err error) {
 	s.ended(ctx, report)
 }
 
-// reports tells whether anybody learns of attempts.
+// reports reports whether attempts are passed to a hook or a logger.
 func (s *scope) reports() bool {
 	hooks := &s.client.hooks
 	return hooks.AttemptStart != nil || hooks.AttemptEnd != nil || s.client.logger != nil
@@ -404,7 +406,7 @@ func (s *scope) ended(ctx context.Context, report Attempt) {
 	}
 }
 
-// newAttempt is what is known of every attempt of the current request.
+// newAttempt returns a report with the fields that all attempts of the current request share.
 func (s *scope) newAttempt() Attempt {
 	report := Attempt{Operation: s.name, Method: s.op.method, Route: s.op.route, RateLimitRemaining: -1}
 	if !s.storage() {
@@ -415,14 +417,18 @@ func (s *scope) newAttempt() Attempt {
 	return report
 }
 
-// valid reports whether the headers can be nothing else than trace context.
+// valid reports whether the headers have the form of trace context.
 func (t TraceContext) valid() bool {
-	length := len(t.Traceparent)
-	parent := length >= 55 && length <= 128 && strings.Trim(t.Traceparent, "0123456789abcdef-") == ""
-	return parent && len(t.Tracestate) <= 512 && redact.IsHeaderValue(t.Tracestate)
+	switch length := len(t.Traceparent); {
+	case length < 55, length > 128, len(t.Tracestate) > 512:
+		return false
+	case strings.Trim(t.Traceparent, "0123456789abcdef-") != "":
+		return false
+	}
+	return redact.IsHeaderValue(t.Tracestate)
 }
 
-// withValues is ctx with the values of the context that a hook made of it.
+// withValues returns ctx with the values of the context that a hook returned.
 func withValues(ctx, given context.Context) context.Context {
 	if given == nil || httptrace.ContextClientTrace(given) != httptrace.ContextClientTrace(ctx) {
 		return ctx
@@ -438,17 +444,23 @@ type valuesContext struct {
 
 func (c valuesContext) Value(key any) any { return c.values.Value(key) }
 
-// errorTypes are the words for errors that say more than a status does.
+// errorTypes are the values of Call.ErrorType for errors that are more specific than a status.
 var errorTypes = []struct {
 	err  error
 	word string
 }{
-	{errUnfinished, "panic"}, {ErrNotAudited, "not_audited"}, {ErrPatientMismatch, "patient_mismatch"}, {ErrIncompleteList, "incomplete_list"},
-	{ErrNoteIncomplete, "note_incomplete"}, {ErrProcessingFailed, "processing_failed"}, {ErrNotCreated, "not_created"},
-	{ErrAudioChanged, "audio_changed"}, {ErrSizeMismatch, "size_mismatch"},
+	{errUnfinished, "panic"},
+	{ErrNotAudited, "not_audited"},
+	{ErrPatientMismatch, "patient_mismatch"},
+	{ErrIncompleteList, "incomplete_list"},
+	{ErrNoteIncomplete, "note_incomplete"},
+	{ErrProcessingFailed, "processing_failed"},
+	{ErrNotCreated, "not_created"},
+	{ErrAudioChanged, "audio_changed"},
+	{ErrSizeMismatch, "size_mismatch"},
 }
 
-// errorType is the word of Call.ErrorType for an error that a call ended with under the context.
+// errorType returns the value of Call.ErrorType for the error of a call with this context.
 func errorType(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
@@ -477,7 +489,8 @@ func errorType(ctx context.Context, err error) string {
 	return failureType(err, own != nil && own.transient)
 }
 
-// failureType is the word for an error without a status. A transient one of this package means that no response came.
+// failureType returns the value of Call.ErrorType for an error without a status. A transient error of this package
+// means that there was no response.
 func failureType(err error, transient bool) string {
 	network := redact.Kind(err)
 	switch {
