@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -22,8 +23,8 @@ import (
 type Access struct {
 	Operation string `json:"operation"` // method that was called, such as "Notes.Get"
 	NoteID    int64  `json:"note_id"`   // 0 if it is not known, as of a Create whose response was lost
-	// PatientID is the patient that the note names, or 0 if it is not known. For a Create whose response was lost it is the
-	// requested one.
+	// PatientID is the patient that the note names, or 0 if it is not known. For a Create whose response was lost it is
+	// the requested one.
 	PatientID int64  `json:"patient_id"`
 	Recording bool   `json:"recording"` // the record is the note's recording, or its temporary URL
 	Changed   bool   `json:"changed"`   // the call created, updated, signed or deleted the note
@@ -53,12 +54,12 @@ func (a Access) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (a Access) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Access", a) }
 
-// WithAudit calls the function for each record that a call discloses or changes: each note that a method returns, yields,
-// passes to a callback or puts into an error, each recording, and each change, also if its outcome is unknown. It is told
-// once for each call and record, before the caller gets the record.
+// WithAudit calls the function for each record that a call discloses or changes: each note that a method returns,
+// yields, passes to a callback or puts into an error, each recording, and each change, also if its outcome is unknown.
+// It is told once for each call and record, before the caller gets the record.
 //
-// Records that the client reads only for its own work are told too, at the end of the call: notes that an edit compares,
-// notes and recordings that FindCreated searches, rows of a list that were not yielded. Their Outcome is not
+// Records that the client reads only for its own work are told too, at the end of the call: notes that an edit
+// compares, notes and recordings that FindCreated searches, rows of a list that were not yielded. Their Outcome is not
 // AccessDisclosed. A recording counts as disclosed with its first byte; later reads of an [AudioStream] are not told.
 // [Client.Do] is told if its path contains "progress-notes". Tokens and users are not told.
 //
@@ -97,10 +98,12 @@ func (e *NotAuditedError) Error() string {
 	switch {
 	case e.OutcomeUnknown:
 		what += "; the change may or may not have been carried out: find out before sending it again"
-	case e.Changed && e.NoteID != 0:
-		what += "; the change was made, to note " + strconv.FormatInt(e.NoteID, 10) + ": do not send it again"
 	case e.Changed:
-		what += "; the change was made: do not send it again"
+		what += "; the change was made"
+		if e.NoteID != 0 {
+			what += ", to note " + strconv.FormatInt(e.NoteID, 10)
+		}
+		what += ": do not send it again"
 	}
 	if e.CallErr != nil {
 		what += "; besides: " + redact.Cause(e.CallErr)
@@ -125,10 +128,10 @@ func (e NotAuditedError) LogValue() slog.Value {
 	)
 }
 
-// Format prints the error's text for every verb.
+// Format implements [fmt.Formatter]. It prints the error's text for every verb.
 func (e NotAuditedError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// record is a note as one patient's, or its recording.
+// record is a note of a patient, or its recording.
 type record struct {
 	note, patient int64
 	recording     bool
@@ -139,18 +142,19 @@ func (n *ProgressNote) record() record {
 	return record{note: n.ID, patient: patient}
 }
 
-func compareRecords(a, b record) int {
-	byKind := 0
-	switch {
-	case a.recording && !b.recording:
-		byKind = 1
-	case b.recording && !a.recording:
-		byKind = -1
+// rank orders a note before its recording.
+func (r record) rank() int {
+	if r.recording {
+		return 1
 	}
-	return cmp.Or(cmp.Compare(a.note, b.note), byKind, cmp.Compare(a.patient, b.patient))
+	return 0
 }
 
-// trail is what one call of the caller's has read, with all calls in it, and what of it the audit function was told.
+func compareRecords(a, b record) int {
+	return cmp.Or(cmp.Compare(a.note, b.note), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.patient, b.patient))
+}
+
+// trail is what a call, with all calls in it, has read, and what of it the audit function was told.
 type trail struct {
 	operation string
 	audit     func(context.Context, Access) error
@@ -199,23 +203,20 @@ func (t *trail) addressed(id int64, requestID string) {
 	t.addresses[id] = requestID
 }
 
-// recording is the record of the note's recording, with the patient if the call knows it.
+// recording returns the record of the note's recording, with the patient if the call has read it.
 func (t *trail) recording(id int64) record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return record{note: id, patient: t.patientOf(id), recording: true}
 }
 
-// patientOf is the patient of the note as far as the call has read it; 0: not known. The caller holds the lock.
+// patientOf returns the patient of the note as far as the call has read it, or 0. The caller holds the lock.
 func (t *trail) patientOf(id int64) int64 {
-	for r := range t.read {
-		if r.note == id && r.patient != 0 {
-			return r.patient
-		}
-	}
-	for r := range t.told {
-		if r.note == id && r.patient != 0 {
-			return r.patient
+	for _, records := range []iter.Seq[record]{maps.Keys(t.read), maps.Keys(t.told)} {
+		for r := range records {
+			if r.note == id && r.patient != 0 {
+				return r.patient
+			}
 		}
 	}
 	return 0
@@ -250,17 +251,19 @@ func (t *trail) take(outcome string, records []record) []Access {
 	return accesses
 }
 
-// tell calls the audit function for each access. After it has failed, it is told of changes alone, as the caller gets
-// nothing any more.
+// tell calls the audit function for each access. After the function has failed, tell passes only changes to it, because
+// the caller gets no more records.
 func (t *trail) tell(ctx context.Context, accesses ...Access) {
 	ctx = context.WithoutCancel(ctx)
 	for _, access := range accesses {
 		failed := t.failure != nil
-		if failed && !access.Changed {
-			continue
-		}
-		if failed && access.Outcome == AccessDisclosed {
-			access.Outcome = AccessRead
+		if failed {
+			if !access.Changed {
+				continue
+			}
+			if access.Outcome == AccessDisclosed {
+				access.Outcome = AccessRead
+			}
 		}
 		access.Operation = t.operation
 		t.inAudit = true
@@ -280,8 +283,8 @@ func (t *trail) disclose(ctx context.Context, given ...record) *NotAuditedError 
 	return t.failure
 }
 
-// settle tells of everything that the call has read, disclosed and changed, and that was not told before. It returns why
-// the caller must not get the records, or nil. The call ends with err.
+// settle tells of everything that the call has read, disclosed and changed, and that was not told before. It returns
+// why the caller must not get the records, or nil. The call ends with err.
 func (s *scope) settle(ctx context.Context, given []record, err error) *NotAuditedError {
 	t := s.trail
 	if t.ended || t.inAudit {
@@ -334,28 +337,48 @@ func (s *scope) change(err error) (Access, bool) {
 	if s.op == nil || s.op.effect == exchange.Reads {
 		return Access{}, false
 	}
-	id := noteIn(s.sent.Path)
-	creates := s.sent.Path == createNote.route
-	isNotes := id != 0 || creates
-	unknown := errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, errUnfinished) && s.attempts > 0
+	unknown := s.mayHaveActed(err)
 	done := err == nil || unknown || s.wrote
-	if !isNotes || !done {
+	if !done {
 		return Access{}, false
 	}
-	if lost, ok := errors.AsType[*OutcomeUnknownError](err); ok && creates && !lost.kept.NoteIDUnproven {
-		id = lost.NoteID
+	id := noteIn(s.sent.Path)
+	if s.sent.Path == createNote.route {
+		id = provenNoteID(err)
+	} else if id == 0 {
+		return Access{}, false
 	}
-	return Access{NoteID: id, PatientID: s.patient, Changed: true, OutcomeUnknown: unknown, RequestID: s.requestID}, true
+	return Access{
+		NoteID: id, PatientID: s.patient, Changed: true, OutcomeUnknown: unknown, RequestID: s.requestID,
+	}, true
+}
+
+// mayHaveActed reports whether the outcome of a call with this error is unknown. After a panic it is unknown if a
+// request was sent.
+func (s *scope) mayHaveActed(err error) bool {
+	if errors.Is(err, errUnfinished) {
+		return s.attempts > 0
+	}
+	return errors.Is(err, ErrOutcomeUnknown)
+}
+
+// provenNoteID returns the ID of the note in the response to a create with an unknown outcome, or 0.
+func provenNoteID(err error) int64 {
+	lost, ok := errors.AsType[*OutcomeUnknownError](err)
+	if !ok || lost.kept.NoteIDUnproven {
+		return 0
+	}
+	return lost.NoteID
 }
 
 const notesSegment = "/progress-notes/"
 
 // noteIn returns the ID of the note that the path names, or 0.
 func noteIn(path string) int64 {
-	_, after, found := strings.Cut(path, notesSegment)
+	_, after, _ := strings.Cut(path, notesSegment)
 	segment, _, _ := strings.Cut(after, "/")
 	id, err := strconv.ParseInt(segment, 10, 64)
-	if !found || err != nil || id < 1 {
+	if err != nil || id < 1 {
 		return 0
 	}
 	return id
@@ -377,7 +400,9 @@ func runAudited[T any](ctx context.Context, call *scope, method func(context.Con
 }
 
 // rangeAudited runs the body of an iterator and tells of each note before it is yielded.
-func (s *scope) rangeAudited(ctx context.Context, yield noteYield, body func(context.Context, *scope, noteYield) error) {
+func (s *scope) rangeAudited(
+	ctx context.Context, yield noteYield, body func(context.Context, *scope, noteYield) error,
+) {
 	defer func() { _ = s.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
 	stopped := false
 	err := body(ctx, s, func(note *ProgressNote, err error) bool {
@@ -403,8 +428,10 @@ func (s *scope) given(value any, err error) (given []record) {
 	case *ProgressNote:
 		given = appendNote(given, v)
 	case *Page[ProgressNote]:
-		for i := 0; v != nil && i < len(v.Items); i++ {
-			given = appendNote(given, &v.Items[i])
+		if v != nil {
+			for i := range v.Items {
+				given = appendNote(given, &v.Items[i])
+			}
 		}
 	case *AudioURL:
 		if v != nil {
@@ -431,7 +458,7 @@ func appendNote(given []record, note *ProgressNote) []record {
 	return append(given, note.record())
 }
 
-// besides is the failure of a call that ends with err, from which it takes the records.
+// besides returns the failure with err as its CallErr. It removes the records from err.
 func (e *NotAuditedError) besides(err error) error {
 	if itself, ok := errors.AsType[*NotAuditedError](err); ok && itself == e {
 		return e
@@ -446,7 +473,7 @@ func (e *NotAuditedError) besides(err error) error {
 	return e
 }
 
-// withholdBody empties the body that WithResponse gives if the caller does not get the records in it.
+// withholdBody empties the body in the Response of WithResponse if the caller does not get the records in it.
 func (s *scope) withholdBody(failure *NotAuditedError, err error) {
 	response := s.options.response
 	if response == nil {
@@ -477,23 +504,17 @@ func (s *scope) auditResponse(ctx context.Context, response []byte, handedOut bo
 // recordsIn returns the records in a response to Do: the note or the recording that the path names, or the notes of a
 // list or a creation.
 func (s *scope) recordsIn(response []byte) []record {
-	id := noteIn(s.sent.Path)
-	switch {
-	case len(response) == 0:
+	if len(response) == 0 {
 		return nil
-	case id != 0 && strings.HasSuffix(s.sent.Path, "/audio-url"):
-		return []record{{note: id, recording: true}}
-	case id == 0 && s.sent.Path != listNotes.route:
+	}
+	if id := noteIn(s.sent.Path); id != 0 {
+		return s.recordsOf(id, response)
+	}
+	if s.sent.Path != listNotes.route {
 		return nil
 	}
 	if note, _, err := s.decodeNote(0)(response); err == nil {
 		return []record{note.record()}
-	}
-	switch {
-	case id != 0 && s.op.method == http.MethodDelete: // a confirmation
-		return nil
-	case id != 0:
-		return []record{{note: id}}
 	}
 	page, _, err := decodePage(response, "data", QueryNames{}, 0, (*ProgressNote).fill, (*ProgressNote).id)
 	if err != nil {
@@ -502,10 +523,26 @@ func (s *scope) recordsIn(response []byte) []record {
 	return s.given(page, nil)
 }
 
-// heard notes what the trail has to know of a response.
+// recordsOf returns the records in a response to Do with a path that names the note.
+func (s *scope) recordsOf(id int64, response []byte) []record {
+	if strings.HasSuffix(s.sent.Path, "/audio-url") {
+		return []record{{note: id, recording: true}}
+	}
+	if note, _, err := s.decodeNote(0)(response); err == nil {
+		return []record{note.record()}
+	}
+	if s.op.method == http.MethodDelete { // a confirmation
+		return nil
+	}
+	return []record{{note: id}}
+}
+
+// heard records what the trail needs of a response.
 func (s *scope) heard(result *exchange.Result, err error) {
 	s.requestID = requestID(result.Last.Header)
-	s.wrote = s.wrote || err == nil && s.op.effect != exchange.Reads
+	if err == nil && s.op.effect != exchange.Reads {
+		s.wrote = true
+	}
 	isInner := s.trail == nil
 	if isInner && s.options.response != nil {
 		s.options.response.Body = nil // the caller does not get all records in it
@@ -515,7 +552,7 @@ func (s *scope) heard(result *exchange.Result, err error) {
 	}
 }
 
-// auditedUpdate is the callback of a wait, which gets a note only after it was told.
+// auditedUpdate returns the callback of a wait, which gets a note only after the audit function was told.
 func (s *scope) auditedUpdate(ctx context.Context, onUpdate func(*ProgressNote)) func(*ProgressNote) {
 	if s.trail == nil || onUpdate == nil {
 		return onUpdate
@@ -530,8 +567,8 @@ func (s *scope) auditedUpdate(ctx context.Context, onUpdate func(*ProgressNote))
 // auditFailed reports whether the caller gets nothing any more.
 func (s *scope) auditFailed() bool { return s.trail != nil && s.trail.failure != nil }
 
-// recordingDisclosure returns a function that tells of the note's recording when it is called first, or nil if nobody is
-// told.
+// recordingDisclosure returns a function that tells of the note's recording when it is called first, or nil if nobody
+// is told.
 func (s *scope) recordingDisclosure(ctx context.Context, id int64) func() error {
 	all := s.options.trail
 	if all == nil {
@@ -551,7 +588,8 @@ func (s *scope) recordingDisclosure(ctx context.Context, id int64) func() error 
 	}
 }
 
-// auditDownload tells of all that a complete download has read, and of the recording if there was nothing left to write.
+// auditDownload tells of all that a complete download has read, and of the recording if there was nothing left to
+// write.
 func (s *scope) auditDownload(ctx context.Context, disclose func() error) error {
 	if disclose == nil {
 		return nil
@@ -562,7 +600,7 @@ func (s *scope) auditDownload(ctx context.Context, disclose func() error) error 
 	return asError(s.settle(ctx, nil, nil))
 }
 
-// asError is the failure, or a nil error if there is none.
+// asError returns the failure as an error, or nil if there is none.
 func asError(failure *NotAuditedError) error {
 	if failure == nil {
 		return nil
