@@ -73,8 +73,8 @@ func TestCrashMatrix(t *testing.T) {
 	for _, place := range slices.Sorted(maps.Keys(m.kills)) {
 		t.Logf("%5d killed %s", m.kills[place], place)
 	}
-	t.Logf("%d worlds, %d kills: %d recordings created, %d complete, %d of them sent again, %d failed, %d refused, %d in doubt", m.worlds, m.killed,
-		m.ended["created"], m.ended["complete"], m.ended["sent again"], m.ended["failed"], m.ended["refused"], m.ended["in doubt"])
+	t.Logf("%d worlds, %d kills: %d recordings created, %d complete, %d of them sent again, %d failed, %d refused, %d unresolved", m.worlds, m.killed,
+		m.ended["created"], m.ended["complete"], m.ended["sent again"], m.ended["failed"], m.ended["refused"], m.ended["unresolved"])
 	t.Logf("%d recordings were wanted as two notes of the same content", m.ended["letters"])
 	if want >= 500 {
 		for _, place := range []string{
@@ -240,7 +240,7 @@ func (w *world) ahead() int {
 }
 
 func (w *world) undecided() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(w.last)), func(o outcome) bool { return o.Status == "in doubt" })
+	return slices.ContainsFunc(slices.Collect(maps.Values(w.last)), func(o outcome) bool { return o.Status == "unresolved" })
 }
 
 // run runs a process and reports whether it came to its end.
@@ -325,7 +325,7 @@ func (w *world) check(t *testing.T) {
 			assert.Empty(t, made, "LOST: %s", where)
 			assert.NotEmpty(t, o.Err, where)
 		default:
-			w.ended["in doubt"]++
+			w.ended["unresolved"]++
 			assert.NotEmpty(t, os.Getenv(clockVariable), "IN DOUBT: a person has to look, but why: %s", where)
 		}
 	}

@@ -63,7 +63,7 @@ func (s Status) String() string {
 	case Refused:
 		return "refused"
 	case InDoubt:
-		return "in doubt"
+		return "unresolved"
 	case Complete:
 		return "complete"
 	case Processing:

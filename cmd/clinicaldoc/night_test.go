@@ -78,7 +78,10 @@ func (c *cron) morning(wants ...string) string {
 		assert.Regexp(c.t, "(?m)"+want, said)
 	}
 	assert.NotContains(c.t, said, "visit-")
-	assert.NotRegexp(c.t, `exit code|Notes\.|Users\.`, said)
+	assert.NotRegexp(c.t, `exit code|Notes\.|Users\.|in doubt|without a word`, said)
+	head, _, _ := strings.Cut(said, "\nDetails\n")
+	assert.NotRegexp(c.t, `\b(GET|POST|PUT) /`, head)
+	assert.Less(c.t, strings.Count(said, "\n"), 60, "it is read in a minute")
 	if testing.Verbose() {
 		c.t.Logf("a morning:\n%s", said)
 	}
@@ -131,7 +134,8 @@ func TestTwoNightsFromCron(t *testing.T) {
 	// Nobody has logged in where cron runs, and there is no keyring: what is printed to be done is done.
 	said, code := c.runs(tonight)
 	assert.Equal(t, 4, code, said)
-	c.morning(`^how +nothing was uploaded: not logged in`, `^do +clinicaldoc login URL`)
+	c.morning(`^This upload sent none of its 1001 encounters\.$`, `^Nobody has logged in to the service`,
+		`^  Whoever runs the uploads: run "clinicaldoc login URL", then run the same upload again\.$`)
 	login := func() {
 		said, code := c.runs("printf '%s' \"$T\" | CLINICALDOC_KEYRING=off clinicaldoc login "+srv.URL, "T="+srv.Token)
 		require.Equal(t, 0, code, said)
@@ -143,28 +147,36 @@ func TestTwoNightsFromCron(t *testing.T) {
 	killed := c.starts(tonight)
 	<-n.holds[0].reached
 	said, _ = c.runs("clinicaldoc upload report")
-	assert.Contains(t, said, "still running")
+	assert.Contains(t, said, "The upload is still running")
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
 	close(n.holds[0].release)
 	n.awaitCalm()
-	c.morning(`^how +cut off without a word`, `^do +run the same upload again, or "clinicaldoc upload retry"`, `1001 recordings: \d+ complete.*not sent or not finished`)
+	c.morning(`^The upload was killed, or the machine stopped, before it ended\. 1001 encounters have no result\.$`,
+		`^  Whoever runs the uploads: run the same upload again, or "clinicaldoc upload retry"`)
 	said, code = c.runs("clinicaldoc upload report --reveal")
 	assert.Equal(t, 0, code)
-	assert.Regexp(t, `(?m)^command +clinicaldoc upload --begin --patient 7 .* share\nfolder +`+c.home, said)
-	assert.Regexp(t, `(?s)Not begun, or not finished\n.*file +`+share+`/visit-0999.wav`, said)
+	assert.Regexp(t, `(?m)^  command +clinicaldoc upload --begin --patient 7 .* share\n  folder +`+c.home, said)
+	assert.Regexp(t, `(?m)^1001 recordings have no result\n +`+share+`/visit-0000.wav$`, said)
+	assert.Contains(t, said, "    and 991 more; --json lists all\n")
+	said, code = c.runs("clinicaldoc upload report --reveal --json unfinished")
+	assert.Equal(t, 0, code)
+	assert.Contains(t, said, share+"/visit-0999.wav")
 
 	// do: make room on the disk, and run the same command again
 	// do: make room on the disk, and run the same upload again: what is done is not sent twice
 	// The disk is full after a few more: a limit on the size of files is as good.
 	said, code = c.runs("ulimit -f $(( $(cat .local/state/clinicaldoc/journals/*.journal | wc -c) / 512 + 30 )); " + tonight)
-	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be in doubt
+	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be unresolved
 	n.awaitCalm()
 	assert.Contains(t, said, "the report could not be kept whole: file too large")
-	c.morning(`^how +\d+ of 1001 recordings have a complete note; .*\d+ were not sent or not finished$`, `^why +.*file too large`, `^do +make room on the disk, and run the same command again`, `\d+ recordings: \d+ complete, .* not sent or not finished$`, `^but +what became of \d+ recordings could not be written here`)
+	c.morning(`^\d+ of 1001 encounters (is|are) complete; .*\d+ were not sent\.$`, `^The disk is full: .*file too large\.$`,
+		`^  Whoever runs the uploads: make room on the disk, and run the same command again`,
+		`^The results of \d+ recordings could not be written to this report\.`)
 	said, code = c.runs("ulimit -f 0; " + tonight)
 	assert.NotEqual(t, 0, code, said)
-	c.morning(`^how +no record of it could be kept, as on a full disk`, `^do +make room on the disk, and run the same upload again`)
+	c.morning(`^The report could not be written, so it does not show what became of the upload\.$`,
+		`^  Whoever runs the uploads: make room on the disk, and run the same upload again`)
 
 	// The token is in a keyring, which there is none of at night; then it is refused.
 	// do: where nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL
@@ -174,29 +186,37 @@ func TestTwoNightsFromCron(t *testing.T) {
 	require.NoError(t, os.Remove(place))
 	said, code = c.runs(tonight)
 	assert.Equal(t, 4, code, said)
-	c.morning(`^how +nothing was uploaded: .*keyring`, `^do +.*CLINICALDOC_KEYRING=off clinicaldoc login URL`)
+	c.morning(`^This upload sent none of its 1001 encounters\.$`, `^The token is in the system's keyring, which cannot be used`,
+		`^  Whoever runs the uploads: .*CLINICALDOC_KEYRING=off clinicaldoc login URL`)
 	login()
 	require.NoError(t, os.WriteFile(place, bytes.Replace(good, []byte(srv.Token), []byte("revoked"), 1), 0o600))
 	said, code = c.runs(tonight)
 	assert.Equal(t, 4, code, said)
-	c.morning(`^how +nothing was uploaded: GET /user: 401`, `^do +clinicaldoc login URL`)
+	c.morning(`^The service did not accept the token`, `^  Whoever runs the uploads: run "clinicaldoc login URL", then`)
 	login()
 
 	// The share is not there.
 	// do: check the path, and whether its share is mounted; then run the same command again
 	said, code = c.runs(upload + "/nowhere/share")
 	assert.Equal(t, 2, code, said)
-	c.morning(`^how +nothing was uploaded: a file or folder that is named cannot be read: no such file`, `^do +check the path, and whether its share is mounted`, `^  1 +it cannot be read`)
+	c.morning(`^Nothing was sent; 1 file or folder was left out\.$`, `^A file or folder that is named cannot be read: no such file`,
+		`^  Whoever runs the uploads: check the path, and whether its share is mounted`, `^  1 file or folder: it cannot be read`)
 
 	// The second night: the service goes down in the middle, for longer than a run waits.
 	n.downFrom.Store(n.uploads.Load() + 100)
 	said, code = c.runs(upload + "--max-pause 1ms share")
 	assert.Equal(t, 7, code, said)
 	n.awaitCalm()
-	c.morning(`^how +\d+ of 1001 recordings have a complete note; .* unresolved`, `^why +.*everything fails in the same way: .*503`, `^do +run it again later; .*; what is in doubt is asked about first then$`, `^  paused +.*503`, `refused, \d+ not sent or not finished`)
+	c.morning(`^\d+ of 1001 encounters are complete; .* are unresolved, \d+ were not sent\.$`,
+		`^The service, or a proxy before it, was failing\.$`, `^  Whoever runs the uploads: run it again later; `,
+		`^  Somebody who may read the patients' notes: decide about the \d+ recordings that are unresolved`,
+		`^\d+ recordings are processing: their notes are not complete yet\.$`, `^    and \d+ more; --json lists all`,
+		`^  20.*  paused, because every upload failed in the same way: 503`)
 	said, code = c.runs(tonight)
 	assert.Equal(t, 6, code, said)
-	c.morning(`^how +nothing was uploaded: .*503`, `^do +run it again later`, `^earlier +.* of 1001 recordings have a complete note; .*503`, `^earlier +.*nothing was uploaded: a file`)
+	c.morning(`^This upload sent none of its 1001 encounters\.$`, `^The service, or a proxy before it, was failing\.$`,
+		`^  Whoever runs the uploads: run it again later`, `^  20.*  \d+ of 1001 encounters are complete; .* was failing\.`,
+		`^  20.*  Nothing was sent; 1 file or folder was left out: a file`)
 	n.down.Store(false)
 
 	// Then it goes down and comes back, and the run goes on by itself. One file is bad.
@@ -210,8 +230,10 @@ func TestTwoNightsFromCron(t *testing.T) {
 	exit, ok := errors.AsType[*exec.ExitError](paused.Wait())
 	require.True(t, ok)
 	assert.Equal(t, 9, exit.ExitCode())
-	report := c.morning(`^how +1000 of 1001 recordings have a complete note; 1 was refused$`, `^why +1 of 1001 recordings was refused`, `1001 recordings: 1000 complete, 0 processing, 0 failed, 0 unresolved, 1 refused$`,
-		`^file-[0-9a-f]{8}  refused`, `^  why +.*empty`, `^  do +look at the file, and run the same command again`, `^  paused +.*503`, `^  went on +20`)
+	report := c.morning(`^1000 of 1001 encounters are complete; 1 was refused\.$`, `^1 recording was refused: it has no note\.$`,
+		`^    file-[0-9a-f]{8}  recording 1001  20`, `^  why +.*empty`, `^  do +look at the file, and run the same command again`,
+		`^  20.*  paused, .*503`, `^  20.*  went on$`)
+	assert.NotContains(t, report, "could not be written", "what a later upload came to the end of needs nobody")
 	t.Logf("the morning after the second night:\n%s", report)
 	require.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
@@ -221,7 +243,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(share, "visit-bad.wav"), recordings[count], 0o600))
 	said, code = c.runs("clinicaldoc upload retry --unique-names")
 	assert.Equal(t, 0, code, said)
-	assert.NotContains(t, c.morning(`^how +all done`), "refused, such as", "what was done since is not told again")
+	assert.NotContains(t, c.morning(`^All done: 1 encounter is complete\.$`, `^There is nothing to do about this upload\.$`), "refused", "what was done since is not told again")
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
@@ -249,14 +271,15 @@ func TestAShareThatGoesAway(t *testing.T) {
 	exit, ok := errors.AsType[*exec.ExitError](p.Wait())
 	require.True(t, ok, string(said))
 	assert.Equal(t, 6, exit.ExitCode(), string(said))
-	c.morning(`^how +\d of 12 recordings have a complete note; `, `^why +.*the file cannot be opened`, `^do +is the share mounted\? then run the same command again`, `12 recordings: \d complete, \d processing, `, `not sent or not finished`)
+	c.morning(`^\d of 12 encounters (is|are) complete; .*not sent\.$`, `^The recordings could not be read any more\.$`,
+		`^  Whoever runs the uploads: check whether the file's share is mounted, then run the same command again\.$`)
 
-	// do: is the share mounted? then run the same command again
+	// do: check whether the file's share is mounted, then run the same command again
 	// It is mounted again, and what the run left over is sent by its report alone.
 	require.NoError(t, os.Rename(share+"-away", share))
 	out, code := c.runs("clinicaldoc upload retry")
 	assert.Equal(t, 0, code, out)
-	c.morning(`^how +all done`)
+	c.morning(`^All done`)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
@@ -294,11 +317,11 @@ echo "third"; upload
 	second, third, ok := strings.Cut(rest, "\nthird\n")
 	require.True(t, ok, said)
 	assert.Regexp(t, `(?m)^code [17]$`, first)
-	assert.Regexp(t, `(?m)^why +.*no space left on device`, first, "the end is written where room was kept for it")
-	assert.Regexp(t, `(?m)^do +make room on the disk, and run the same command again`, first)
+	assert.Regexp(t, `(?m)^The disk is full: .*no space left on device`, first, "the end is written where room was kept for it")
+	assert.Regexp(t, `(?m)^  Whoever runs the uploads: make room on the disk, and run the same command again`, first)
 	assert.Regexp(t, `(?m)^  do: make room on the disk`, second)
-	assert.NotRegexp(t, `(?m)^how +all done`, second)
+	assert.NotRegexp(t, `(?m)^All done`, second)
 	assert.Regexp(t, `(?m)^code 0$`, third)
-	assert.Regexp(t, `(?m)^how +all done`, third)
+	assert.Regexp(t, `(?m)^All done`, third)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }

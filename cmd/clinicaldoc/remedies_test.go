@@ -93,7 +93,7 @@ func TestAJournalThatIsMovedWhileItIsUsed(t *testing.T) {
 	close(g.holds[0].release)
 	exit, ok := errors.AsType[*exec.ExitError](first.Wait())
 	require.True(t, ok, said)
-	assert.Contains(t, []int{5, 7}, exit.ExitCode(), said) // what was under way may be in doubt
+	assert.Contains(t, []int{5, 7}, exit.ExitCode(), said) // what was under way may be unresolved
 	assert.Contains(t, said.String(), "do: put the journal's file back where it was, and run the same command again")
 	g.awaitCalm()
 	require.NoError(t, os.Rename(journal+"-away", journal))

@@ -103,14 +103,14 @@ func TestTheRunbookIsDone(t *testing.T) {
 	book.types(0, "clinicaldoc upload rename", "JOURNAL="+files[0])
 	upload(0, "")
 
-	// Two recordings in doubt: the patient has a note of this name, and its recording cannot be read. One is the recording's, one is not.
+	// Two unresolved recordings: the patient has a note of this name, and its recording cannot be read. One is the recording's, one is not.
 	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "").Always())
 	doubt := func(patient int, audio string) (key string, note int64) {
 		name := fmt.Sprintf("Visit %d", len(recordings))
 		note = srv.AddNote(clinicaldoctest.Note{PatientID: int64(patient), Name: name, Audio: []byte(audio)})
 		add(patient)
 		upload(7, "")
-		said, code := book.runs("clinicaldoc upload status --jq '.[].doubts[].key'")
+		said, code := book.runs("clinicaldoc upload status --jq '.[].to_resolve[].key'")
 		require.Equal(t, 0, code, said)
 		return strings.TrimSpace(said), note
 	}
@@ -118,7 +118,7 @@ func TestTheRunbookIsDone(t *testing.T) {
 	assert.Equal(t, key, strings.TrimSpace(book.types(0, "clinicaldoc upload status --jq")))
 	report, code := book.runs("clinicaldoc upload report")
 	require.Equal(t, 0, code, report)
-	assert.Regexp(t, fmt.Sprintf(`compare +note %d, created \d{4}-\d\d-\d\d`, note), report)
+	assert.Regexp(t, fmt.Sprintf(`compare with note %d, created \d{4}-\d\d-\d\d`, note), report)
 	assert.NotContains(t, report, "Visit 2")
 	candidates := book.types(0, `clinicaldoc upload resolve "$KEY" `, "KEY="+key)
 	assert.Regexp(t, fmt.Sprintf(`(?m)^%d\s+\d{4}-\d\d-\d\dT\S+$`, note), candidates)
@@ -136,7 +136,7 @@ func TestTheRunbookIsDone(t *testing.T) {
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
 	add(10)
 	upload(9, "")
-	assert.Contains(t, book.types(0, "clinicaldoc upload report"), "1 refused")
+	assert.Contains(t, book.types(0, "clinicaldoc upload report"), "1 recording was refused: ")
 	assert.Contains(t, book.types(0, "clinicaldoc upload retry"), "1 created")
 	book.types(0, "clinicaldoc upload status ")
 

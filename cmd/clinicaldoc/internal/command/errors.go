@@ -21,7 +21,7 @@ const (
 	codeUnauthorized = 4
 	codeRefused      = 5
 	codeUnreachable  = 6
-	codeInDoubt      = 7
+	codeUnresolved   = 7
 	codePending      = 8
 	codeSome         = 9
 )
@@ -35,7 +35,7 @@ const exitCodesText = `Exit codes:
   4    not logged in, or the token is refused
   5    refused: by the service (403, 409, 413, 422), by a check of this program, or by your own no; of uploads: all of them
   6    unreachable, failing (5xx), or limiting requests (429) for long: it may work later
-  7    in doubt: it may or may not have been done; find out before you do it again
+  7    unresolved: it may or may not have been done; find out before you do it again
   8    not yet: the time to wait has passed; of uploads: notes are still being processed
   9    some: what could be done was done, and something was left out, refused, or could not be processed by the service;
        "clinicaldoc upload report" says what
@@ -80,13 +80,13 @@ type codeError struct{ code int }
 
 func (e *codeError) Error() string { return "see above" }
 
-// exitCode returns the code for an error. Being in doubt comes first: such an error also matches what it holds inside.
+// exitCode returns the code for an error. An unknown outcome comes first: such an error also matches what it holds inside.
 func exitCode(ctx context.Context, err error) int {
 	if told, ok := errors.AsType[*codeError](err); ok {
 		return told.code
 	}
 	if errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
-		return codeInDoubt
+		return codeUnresolved
 	}
 	if stopped, ok := errors.AsType[*signalError](context.Cause(ctx)); ok {
 		if stopped.signal == syscall.SIGTERM {

@@ -46,7 +46,7 @@ func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, base
 	ended := run.drain(ctx)
 	r.show.Close()
 	had := run.had
-	counts := fmt.Sprintf("%d created, %d already there, %d refused, %d in doubt",
+	counts := fmt.Sprintf("%d created, %d already there, %d refused, %d unresolved",
 		had.Created, had.AlreadyThere, had.Refused, had.InDoubt)
 	r.IO.Note("%s put into the queue; this machine had %d of the fleet's: %s",
 		output.Count(len(run.published), "recording was", "recordings were"), had.Done(), counts)
@@ -152,7 +152,7 @@ func (r *fleetRun) verdict(ctx context.Context) error {
 	}
 	r.last = all
 	if elsewhere > 0 {
-		r.IO.Note("%s on other machines; all of this machine's: %d with a note, %d refused, %d in doubt",
+		r.IO.Note("%s on other machines; all of this machine's: %d with a note, %d refused, %d unresolved",
 			output.Count(elsewhere, "recording ended", "recordings ended"), all.Created+all.AlreadyThere, all.Refused, all.InDoubt)
 	}
 	if left := len(r.recordings) - all.Done(); left > 0 {
@@ -300,7 +300,7 @@ func newFleetStatus(e *Env) *cobra.Command {
 	o := &fleetOptions{Env: e}
 	c := &cobra.Command{
 		Use: "status", Short: "Show queue, doubts, dead letters, workers and pauses", Args: noArgs,
-		Long: `Show how a fleet stands: what waits in its queue, is being uploaded or is tried again later, what is in doubt, what no worker tries
+		Long: `Show how a fleet stands: what waits in its queue, is being uploaded or is tried again later, what is unresolved, what no worker tries
 any more and why, which machines work, and whether all of them pause. "upload resolve --nats" decides a doubt, "upload retry --nats"
 sends dead letters again.`,
 		Example: "  clinicaldoc fleet status --nats nats://queue.example:4222\n  clinicaldoc fleet status --json waiting,later",
@@ -362,7 +362,7 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 func (o *fleetOptions) show(s *fleetStatus) error {
 	rows := [][]string{
 		{"waiting", strconv.Itoa(s.Waiting), ""}, {"uploading", strconv.Itoa(s.Uploading), ""}, {"later", strconv.Itoa(s.Later), ""},
-		{"in doubt", strconv.Itoa(len(s.Doubts)), ""}, {"dead letters", strconv.Itoa(len(s.DeadLetters)), ""}, {"workers", strconv.Itoa(len(s.Workers)), ""},
+		{"unresolved", strconv.Itoa(len(s.Doubts)), ""}, {"dead letters", strconv.Itoa(len(s.DeadLetters)), ""}, {"workers", strconv.Itoa(len(s.Workers)), ""},
 	}
 	if s.Pause != nil {
 		rows = append(rows, []string{"pause", o.IO.Time(s.Pause.Until), ownWords(s.Pause.Reason)})

@@ -30,7 +30,7 @@ var remedies = []struct {
 	is error
 	kind
 }{
-	{clinicaldoc.ErrOutcomeUnknown, kind{codeInDoubt, `look first what has become of it: "clinicaldoc notes show ID", "clinicaldoc tokens list"`}},
+	{clinicaldoc.ErrOutcomeUnknown, kind{codeUnresolved, `look first what has become of it: "clinicaldoc notes show ID", "clinicaldoc tokens list"`}},
 	{clinicaldoc.ErrNotAudited, kind{codeRefused, "make room for the file of --audit, and run it again unless a change was made"}},
 	{clinicaldoc.ErrInUse, kind{codeRefused, waitForOther}},
 	{ingest.ErrTaken, kind{codeRefused, waitForOther}},

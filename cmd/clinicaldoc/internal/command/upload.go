@@ -41,7 +41,7 @@ func newUpload(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "upload FILE|FOLDER...", Short: "Upload recordings, each to one note", Args: cobra.ArbitraryArgs,
 		Long: `Upload recordings, each to one note: a journal on disk remembers what became of each, so that the same command can be run
-again after whatever ended it. What is done is not sent again, what is in doubt is asked about first. The first upload of a user
+again after whatever ended it. What is done is not sent again, what is unresolved is searched for first. The first upload of a user
 to a service begins the journal, which is asked for, or wants --begin where nobody can be asked.
 
 A recording is done when the service has processed it: only then may its file be moved or deleted. After the last upload the
@@ -103,7 +103,7 @@ func (o *uploadOptions) uploadFlags(c *cobra.Command) {
 	f.DurationVar(&o.maxPause, "max-pause", 15*time.Minute, "how long to pause when everything fails in the same way, a `TIME`; 0: end at once")
 	f.StringVar(&o.until, "until", "complete", "a recording is done when its note is complete, or when it is uploaded: a `STAGE`")
 	f.DurationVar(&o.maxWait, "max-wait", 15*time.Minute, "how long to wait for notes in processing, a `TIME`; 0: look once")
-	f.BoolVar(&o.unique, "unique-names", false, "guarantee that no other note of a patient has or will have the same name: settles doubts sooner")
+	f.BoolVar(&o.unique, "unique-names", false, "guarantee that no other note of a patient has or will have the same name: unresolved recordings are decided sooner")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient when a note is looked for")
 	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
 	f.BoolVar(&o.unchecked, "skip-recording-check", false, "upload also what is cut short or is not a recording by its bytes")
@@ -125,6 +125,12 @@ func (o *uploadOptions) runRecorded(ctx context.Context, recordings listing) err
 	run := &o.record.Run
 	if err != nil {
 		run.Code, run.Error, run.Do = exitCode(ctx, err), errorText(err), kindOf(err).do
+		if _, ended := errors.AsType[*runError](err); !ended {
+			run.Reason = reasonOf(ctx, err)
+		}
+		if run.Code > 128 {
+			run.Do = "run the same upload again: what is done is not sent twice"
+		}
 	}
 	if failed := o.record.Close(); failed != nil {
 		o.IO.Note("clinicaldoc: the report could not be kept whole: %s", reason(failed))
@@ -241,7 +247,7 @@ type uploadSum struct {
 	Created      int    `json:"created"`
 	AlreadyThere int    `json:"already_there"`
 	Refused      int    `json:"refused"`
-	InDoubt      int    `json:"in_doubt"`
+	Unresolved   int    `json:"unresolved"`
 	Left         int    `json:"not_finished"`
 	LeftOut      int    `json:"left_out"`
 	Complete     int    `json:"complete"`

@@ -3,8 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -31,9 +29,10 @@ func newUploadReport(e *Env) *cobra.Command {
 	o := &reportOptions{Env: e}
 	c := &cobra.Command{
 		Use: "report [DATE|ID]", Short: "Show what became of an upload, and what is to be done", Args: between(0, 1, "at most one date, such as 2026-11-15, or the beginning of a report's id"),
-		Long: `Show what became of the last upload, of those of a day, or of one by its id: what was uploaded, refused, left out, is in doubt, and
-for each that somebody has to look at, what to do. The service is asked nothing. The newest 200 reports are kept in the state folder,
-for you alone; they name files and patients, which are shown with --reveal.
+		Long: `Show what became of the last upload, of those of a day, or of one by its id: how many encounters are complete, what to do now
+and by whom, and what became of the others. Recordings that need the same step for the same reason are listed together, the first
+ten of them; --json lists all. The service is asked nothing. The newest 200 reports are kept in the state folder, for you alone;
+they name files and patients, which are shown with --reveal.
 
 --html writes one page that needs nothing else, and can be mailed.`,
 		Example: "  clinicaldoc upload report\n  clinicaldoc upload report 2026-11-15 --reveal\n  clinicaldoc upload report --html > last-night.html\n  clinicaldoc upload report --list",
@@ -64,10 +63,11 @@ func (o *reportOptions) run(ctx context.Context) error {
 	if len(runs) == 0 {
 		return o.none(ctx)
 	}
-	if !o.reveal {
-		for i := range runs {
+	for i := range runs {
+		if !o.reveal {
 			runs[i] = runs[i].Hidden()
 		}
+		runs[i] = runs[i].Summarized()
 	}
 	if o.html {
 		var page strings.Builder
@@ -83,7 +83,7 @@ func (o *reportOptions) run(ctx context.Context) error {
 			}
 			var text strings.Builder
 			for _, run := range runs {
-				o.text(&text, run)
+				report.Text(&text, run, o.reveal)
 			}
 			return o.outf("%s", o.IO.Text(text.String()))
 		})
@@ -110,87 +110,9 @@ var errNoReport = &refusedError{"there is no such report", `"clinicaldoc upload 
 func (o *reportOptions) table(runs []report.Run) error {
 	var rows [][]string
 	for _, r := range runs {
-		rows = append(rows, []string{r.ID, o.IO.Time(r.Began), strconv.Itoa(r.Code), r.Sum(), r.Outcome()})
+		rows = append(rows, []string{r.ID, o.IO.Time(r.Began), strconv.Itoa(r.Code), r.Outcome()})
 	}
-	return o.IO.Table([]string{"ID", "BEGAN", "CODE", "WHAT", "HOW"}, rows)
-}
-
-// text is a report for people: the whole first, then what somebody has to look at, line by line.
-func (o *reportOptions) text(w *strings.Builder, r report.Run) {
-	line := func(indent, name, value string) {
-		if value != "" {
-			fmt.Fprintf(w, "%s%-9s %s\n", indent, name, output.Cell(value))
-		}
-	}
-	fmt.Fprintf(w, "Upload of %s\n", report.Clock(r.Began))
-	line("", "ended", report.Clock(r.Ended))
-	line("", "how", r.Outcome())
-	line("", "why", r.Why())
-	line("", "do", r.Advice())
-	line("", "what", r.Sum())
-	line("", "but", r.Gap())
-	line("", "service", r.Service)
-	line("", "journal", r.Journal)
-	line("", "command", r.Command)
-	line("", "folder", r.Folder)
-	line("", "report", r.ID)
-	for _, before := range r.Earlier {
-		line("", "earlier", report.Clock(before.Began)+": "+before.How+` ("clinicaldoc upload report `+before.ID+`")`)
-	}
-	for _, x := range r.Open() {
-		fmt.Fprintf(w, "\n%s  %s  %s\n", x.Key, x.Status, report.Clock(x.At))
-		if x.Position != 0 {
-			line("  ", "position", strconv.Itoa(x.Position))
-		}
-		line("  ", "file", x.File)
-		if x.Patient != 0 {
-			line("  ", "patient", strconv.FormatInt(x.Patient, 10))
-		}
-		if x.NoteID != 0 && x.Status == report.InDoubt {
-			line("  ", "perhaps", "note "+strconv.FormatInt(x.NoteID, 10))
-		} else if x.NoteID != 0 {
-			line("  ", "note", strconv.FormatInt(x.NoteID, 10))
-		}
-		if !x.Until.IsZero() {
-			line("  ", "until", report.Clock(x.Until)+": from then on it can be decided")
-		}
-		for _, candidate := range x.Candidates {
-			line("  ", "compare", candidate.String())
-		}
-		line("  ", "why", x.Error)
-		line("  ", "service", x.Words)
-		for _, field := range slices.Sorted(maps.Keys(x.Fields)) {
-			line("  ", "field", field+": "+strings.Join(x.Fields[field], " "))
-		}
-		line("  ", "do", x.Do)
-	}
-	if len(r.LeftOut) > 0 {
-		w.WriteString("\nLeft out\n")
-		counts := r.LeftOutBy()
-		for _, why := range slices.Sorted(maps.Keys(counts)) {
-			line("  ", strconv.Itoa(counts[why]), why)
-		}
-		for _, l := range r.LeftOut {
-			line("  ", "file", l.File)
-		}
-	}
-	if len(r.Unfinished) > 0 {
-		w.WriteString("\nNot begun, or not finished\n")
-	}
-	for _, x := range r.Unfinished {
-		line("  ", "file", x.File)
-	}
-	if len(r.Pauses) > 0 {
-		w.WriteString("\nPauses\n")
-	}
-	for _, p := range r.Pauses {
-		if p.Why == "" {
-			line("  ", "went on", report.Clock(p.At))
-		} else {
-			line("  ", "paused", report.Clock(p.At)+": everything failed in the same way: "+p.Why)
-		}
-	}
-	w.WriteString("\n")
+	return o.IO.Table([]string{"ID", "BEGAN", "CODE", "OUTCOME"}, rows)
 }
 
 type resolveOptions struct {
@@ -214,7 +136,7 @@ func newUploadResolve(e *Env) *cobra.Command {
 	o := &resolveOptions{uploadOptions: uploadOptions{Env: e}}
 	c := &cobra.Command{
 		Use: "resolve KEY", Short: "Decide which note a recording has become", Args: exactly(1, "the key of a recording, as the report shows it"),
-		Long: `Decide which note a recording in doubt has become. Without --note and --none, it lists the notes that may be it, with the time
+		Long: `Decide which note an unresolved recording has become. Without --note and --none, it lists the notes that may be it, with the time
 at which each was created; --reveal adds their names. Compare them with the recording, for example by "clinicaldoc audio get".
 
 --note names the recording's note. The note is read: it must be the patient's, and no other recording may have it. --none states that
@@ -279,7 +201,7 @@ func (o *resolveOptions) run(ctx context.Context) error {
 		}
 	}
 	if len(fits) != 1 || len(o.key) < 4 {
-		text := output.Count(len(fits), "recording in doubt, or failed, has", "recordings in doubt, or failed, have")
+		text := output.Count(len(fits), "unresolved or failed recording has", "unresolved or failed recordings have")
 		return &refusedError{text + " a key that begins so: nothing was changed", `"clinicaldoc upload status --json" lists them`}
 	}
 	key := fits[0].key.String()[:keyDigits]
@@ -313,7 +235,7 @@ func (o *resolveOptions) run(ctx context.Context) error {
 	return o.outf("%s\t%s\n", key, become)
 }
 
-// openDoubts opens the journal and lists what is in doubt.
+// openDoubts opens the journal and lists what is unresolved.
 func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []doubt, *clinicaldoc.Client, func(), error) {
 	client, user, err := o.me(ctx)
 	if err != nil {
@@ -366,7 +288,7 @@ func newUploadRetry(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "retry [DATE|ID]", Short: "Upload again what an upload left over", Args: between(0, 1, "at most one date, or the beginning of a report's id"),
-		Long: `Upload again what the last upload, or those of a day, left over: what was refused, is in doubt, or was cut off, by the report's files,
+		Long: `Upload again what the last upload, or those of a day, left over: what was refused, is unresolved, or was cut off, by the report's files,
 patients, prompts and names. What has a note by now is not sent again. With --nats, the fleet's dead letters go
 back into its queue, from which a running worker uploads them; without one, that is said, and the exit code is 8.`,
 		Example: "  clinicaldoc upload retry\n  clinicaldoc upload retry 2026-11-15",
@@ -459,13 +381,14 @@ func recordingsByKey(runs []report.Run) map[string]report.Recording {
 
 // journalStatus is what a journal knows.
 type journalStatus struct {
-	Journal  string         `json:"journal"`
-	Service  string         `json:"service"`
-	Created  int            `json:"created"`
-	Refused  int            `json:"refused"`
-	InDoubt  int            `json:"in_doubt"`
-	Underway int            `json:"under_way"` // or cut off
-	Doubts   []journalDoubt `json:"doubts"`
+	Journal  string `json:"journal"`
+	Service  string `json:"service"`
+	Created  int    `json:"created"`
+	Refused  int    `json:"refused"`
+	Underway int    `json:"under_way"` // or cut off
+	// Unresolved is how many recordings have no decision, ToResolve lists them, and those that are under way.
+	Unresolved int            `json:"unresolved"`
+	ToResolve  []journalDoubt `json:"to_resolve"`
 	// Of those that were created.
 	Complete   int            `json:"complete"`
 	Processing int            `json:"processing"`

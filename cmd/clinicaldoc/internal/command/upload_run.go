@@ -73,7 +73,7 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 	return r.outcome(ctx, ended)
 }
 
-// outcome is how the whole run ends. What is in doubt counts most; exit code 2 is for what sent nothing.
+// outcome is how the whole run ends. What is unresolved counts most; exit code 2 is for what sent nothing.
 func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 	done := r.last.Created + r.last.AlreadyThere
 	failed := r.last.Failed + r.earlier[ingest.Failed]
@@ -84,12 +84,13 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		return context.Cause(ctx)
 	case ended != nil:
 		k := r.endedKind(ended)
+		r.record.Run.Reason = reasonOf(ctx, ended)
 		return &runError{k.code, errorText(ended), k.do}
 	case r.last.InDoubt > 0:
-		text := r.some(r.last.InDoubt, "is", "are") + " in doubt, and none was sent twice"
+		text := r.some(r.last.InDoubt, "is", "are") + " unresolved, and none was sent twice"
 		return &runError{
-			codeInDoubt, text,
-			`run the same command again to ask about them; "clinicaldoc upload report" says what else can be done`,
+			codeUnresolved, text,
+			`run the same command again to search for the notes; "clinicaldoc upload report" says what else can be done`,
 		}
 	case failed > 0:
 		text := output.Count(failed, "recording", "recordings") + " could not be processed by the service"
@@ -138,19 +139,28 @@ func (r *uploadRun) endedKind(ended error) kind {
 	switch {
 	case errors.Is(ended, clinicaldoc.ErrOutcomeUnknown):
 		k = kindOf(clinicaldoc.ErrServer)
-	case errors.Is(ended, clinicaldoc.ErrInvalidArgument) && errors.Is(ended, fs.ErrNotExist):
-		k = kind{codeUnreachable, "is the share mounted? then run the same command again"}
+	case isGone(ended):
+		k = kind{codeUnreachable, shareAway}
 	}
 	if r.last.InDoubt > 0 {
-		k = kind{codeInDoubt, strings.TrimPrefix(k.do+"; what is in doubt is asked about first then", "; ")}
+		k.code = codeUnresolved
 	}
 	return k
+}
+
+const shareAway = "check whether the file's share is mounted, then run the same command again"
+
+// isGone reports whether a recording's file was not there any more.
+func isGone(err error) bool {
+	return errors.Is(err, clinicaldoc.ErrInvalidArgument) && errors.Is(err, fs.ErrNotExist)
 }
 
 // uploadKind is the kind of a recording's error, of which some mean something else here.
 func uploadKind(err error) kind {
 	k := kindOf(err)
 	switch {
+	case isGone(err):
+		k = kind{codeRefused, shareAway}
 	case errors.Is(err, clinicaldoc.ErrValidation):
 		k.do = `correct what the service objects to, and run the same command again`
 	case k.code == codeUsage:
@@ -275,7 +285,7 @@ func (r *uploadRun) size(number int) int64 {
 func totalText(p ingest.Progress) string {
 	text := fmt.Sprintf("%d/%d done", p.Done(), p.Total)
 	if doubts := p.Doubts + p.InDoubt; doubts > 0 {
-		text += fmt.Sprintf(", %d in doubt", doubts)
+		text += fmt.Sprintf(", %d unresolved", doubts)
 	}
 	if p.Refused > 0 {
 		text += fmt.Sprintf(", %d refused", p.Refused)
@@ -385,7 +395,7 @@ func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result
 	case result.Status == ingest.Failed:
 		kept.Do = adviceToSendAgain(line.Key)
 	case result.Status == ingest.Processing:
-		kept.Do = "run the same upload again later: it looks at the note again, and sends nothing twice; keep the file"
+		kept.Do = "run the same upload again later: it looks again, and sends nothing twice; keep the recordings until then"
 	case result.Err != nil:
 		kept.Do = uploadKind(result.Err).do
 	}
@@ -398,7 +408,7 @@ func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result
 
 // adviceToSendAgain says what to do about a recording that the service could not process.
 func adviceToSendAgain(key string) string {
-	return fmt.Sprintf("keep the file; \"clinicaldoc upload resolve %[1]s --send-again\", then \"clinicaldoc upload retry\", makes "+
+	return fmt.Sprintf("keep the recording; \"clinicaldoc upload resolve %[1]s --send-again\", then \"clinicaldoc upload retry\", makes "+
 		"another note of it; \"clinicaldoc upload resolve %[1]s --note ID\" if it has a note already", key)
 }
 
@@ -406,13 +416,13 @@ func adviceToSendAgain(key string) string {
 func adviceFor(key string, candidates bool, until time.Time) string {
 	none := "\"--none\" if none is"
 	if time.Now().Before(until) {
-		none = "\"--none\" if none is, but not before " + until.UTC().Format(time.RFC3339)
+		none += ", but not before the time at which it can be decided"
 	}
-	compare := "compare it with the patient's notes"
+	compare := "compare the recording with the patient's notes"
 	if candidates {
-		compare = "compare it with these notes"
+		compare = "compare the recording with the notes that are named"
 	}
-	return fmt.Sprintf("run the same upload again, which asks once more; if that does not help, %s: "+
+	return fmt.Sprintf("run the same upload again, which searches once more; for what stays unresolved, %s, then run "+
 		"\"clinicaldoc upload resolve %s --note ID\" if one is its note, %s", compare, key, none)
 }
 
@@ -462,7 +472,7 @@ func (r *uploadRun) summary(left int) uploadSum {
 	p := r.last
 	return uploadSum{
 		Report: r.record.Run.ID, Recordings: len(r.recordings), Created: p.Created, AlreadyThere: p.AlreadyThere,
-		Refused: p.Refused, InDoubt: p.InDoubt, Left: left, LeftOut: len(r.left),
+		Refused: p.Refused, Unresolved: p.InDoubt, Left: left, LeftOut: len(r.left),
 		Complete: p.Complete, Processing: p.Processing, Failed: p.Failed, SentAgain: p.SentAgain,
 		EarlierComplete:   r.earlier[ingest.Complete],
 		EarlierProcessing: r.earlier[ingest.Processing],
@@ -470,11 +480,11 @@ func (r *uploadRun) summary(left int) uploadSum {
 	}
 }
 
-// sum says what is done, left and in doubt.
+// sum says what is done, left and unresolved.
 func (r *uploadRun) sum(ctx context.Context) {
 	p := r.last
 	left := max(len(r.recordings)-p.Done(), 0)
-	text := fmt.Sprintf("%s: %d created, %d already there, %d refused, %d in doubt",
+	text := fmt.Sprintf("%s: %d created, %d already there, %d refused, %d unresolved",
 		output.Count(len(r.recordings), "recording", "recordings"), p.Created, p.AlreadyThere, p.Refused, p.InDoubt)
 	if left > 0 {
 		text += fmt.Sprintf(", %d not sent or not finished", left)
@@ -494,7 +504,7 @@ func (r *uploadRun) sum(ctx context.Context) {
 	}
 	if len(r.doubts) > 0 {
 		slices.Sort(r.doubts)
-		r.IO.Note("in doubt: %s", strings.Join(r.doubts, " "))
+		r.IO.Note("unresolved: %s", strings.Join(r.doubts, " "))
 	}
 	if r.broken != nil {
 		r.IO.Note("clinicaldoc: the results could not all be printed; the journal has them")

@@ -24,8 +24,8 @@ func newUploadStatus(e *Env) *cobra.Command {
 	var journal string
 	c := &cobra.Command{
 		Use: "status", Short: "Tell what the journals know", Args: noArgs,
-		Long:    "Tell what the journals on this machine know, also while uploads run; the service is asked nothing. JSON lists what is in doubt, and what failed. A fleet's is told by \"clinicaldoc fleet status\".",
-		Example: "  clinicaldoc upload status\n  clinicaldoc upload status --jq '.[].doubts[].key'",
+		Long:    "Tell what the journals on this machine know, also while uploads run; the service is asked nothing. JSON lists what is unresolved, and what failed. A fleet's is told by \"clinicaldoc fleet status\".",
+		Example: "  clinicaldoc upload status\n  clinicaldoc upload status --jq '.[].to_resolve[].key'",
 		RunE:    func(c *cobra.Command, _ []string) error { return e.journalStatus(c.Context(), journal, &f) },
 	}
 	f.flags(c, journalStatus{})
@@ -63,19 +63,19 @@ func (e *Env) journalStatus(ctx context.Context, journal string, f *format) erro
 		var rows [][]string
 		for _, s := range list {
 			row := []string{s.Service}
-			for _, count := range []int{s.Created, s.Complete, s.Processing, s.Failed, s.Refused, s.InDoubt, s.Underway} {
+			for _, count := range []int{s.Created, s.Complete, s.Processing, s.Failed, s.Refused, s.Unresolved, s.Underway} {
 				row = append(row, strconv.Itoa(count))
 			}
 			rows = append(rows, append(row, s.Journal))
 		}
-		titles := []string{"SERVICE", "CREATED", "COMPLETE", "PROCESSING", "FAILED", "REFUSED", "IN DOUBT", "UNDER WAY", "JOURNAL"}
+		titles := []string{"SERVICE", "CREATED", "COMPLETE", "PROCESSING", "FAILED", "REFUSED", "UNRESOLVED", "UNDER WAY", "JOURNAL"}
 		return e.IO.Table(titles, rows)
 	})
 }
 
 func readStatus(ctx context.Context, path string) (journalStatus, error) {
 	owner, entries, err := ingest.ReadJournal(ctx, path)
-	s := journalStatus{Journal: path, Service: owner.Service, Doubts: []journalDoubt{}, Failures: []journalDoubt{}}
+	s := journalStatus{Journal: path, Service: owner.Service, ToResolve: []journalDoubt{}, Failures: []journalDoubt{}}
 	for _, e := range entries {
 		switch e.State {
 		case ingest.StateCreated:
@@ -86,14 +86,14 @@ func readStatus(ctx context.Context, path string) (journalStatus, error) {
 			s.Underway++
 		case ingest.StateCommitting, ingest.StateInDoubt:
 			if e.State == ingest.StateInDoubt {
-				s.InDoubt++
+				s.Unresolved++
 			} else {
 				s.Underway++
 			}
-			s.Doubts = append(s.Doubts, doubtOf(e))
+			s.ToResolve = append(s.ToResolve, doubtOf(e))
 		}
 	}
-	slices.SortFunc(s.Doubts, func(a, b journalDoubt) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(s.ToResolve, func(a, b journalDoubt) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key)) })
 	return s, err
 }
 
@@ -118,8 +118,12 @@ func (s *journalStatus) addNote(e ingest.Entry) {
 }
 
 func doubtOf(e ingest.Entry) journalDoubt {
+	state := e.State.String()
+	if e.State == ingest.StateInDoubt {
+		state = report.Unresolved
+	}
 	return journalDoubt{
-		Key: e.Key.String()[:keyDigits], State: e.State.String(), SentAt: e.SentAt.UTC(), Until: e.Until, Why: ownWords(e.Why),
+		Key: e.Key.String()[:keyDigits], State: state, SentAt: e.SentAt.UTC(), Until: e.Until, Why: ownWords(e.Why),
 		Candidates: e.Candidates(),
 	}
 }

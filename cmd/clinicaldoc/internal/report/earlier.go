@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,9 +31,9 @@ func (r *Run) earlier(folder string, before []string) (list []Earlier) {
 
 // laterRuns is what the runs after another one say of its recordings.
 type laterRuns struct {
-	allDone  bool            // one of them did all that it was meant to
-	named    map[string]bool // files that one of them names, whatever became of them
-	settled  map[string]bool // files that have a note, or that are in doubt there as well
+	toTheEnd bool            // one of them has a result for each of its recordings
+	named    map[string]bool // files and keys that one of them names, whatever became of them
+	settled  map[string]bool // files that have a note, or that are unresolved there as well
 	commands map[string]bool // command lines that found recordings
 }
 
@@ -41,14 +42,15 @@ func newLaterRuns() *laterRuns {
 }
 
 func (l *laterRuns) add(r *Run) {
-	l.allDone = l.allDone || r.Class() == classGood
+	l.toTheEnd = l.toTheEnd || r.toTheEnd()
 	if r.Total > 0 {
 		l.commands[r.commandLine()] = true
 	}
-	for _, x := range slices.Concat(r.Recordings, r.Unfinished) {
+	for _, x := range slices.Concat(r.Recordings, r.Followed, r.Unfinished) {
 		l.named[x.File] = true
+		l.named[x.Key] = true
 	}
-	for _, x := range slices.Concat(r.Done(), r.inDoubt()) {
+	for _, x := range slices.Concat(r.Done(), r.unresolved()) {
 		l.settled[x.File] = true
 	}
 	for _, left := range r.LeftOut {
@@ -61,24 +63,32 @@ func (l *laterRuns) leaveOpen(r *Run) bool {
 	if r.Class() == classGood {
 		return false
 	}
-	if slices.ContainsFunc(r.inDoubt(), func(x Recording) bool { return !l.settled[x.File] }) {
+	if slices.ContainsFunc(r.unresolved(), func(x Recording) bool { return !l.settled[x.File] }) {
 		return true
 	}
-	var files []string
-	for _, x := range slices.Concat(r.Open(), r.Unfinished) {
-		files = append(files, x.File)
-	}
-	if len(files) == 0 && len(r.Recordings) == 0 {
+	open := slices.Concat(r.Open(), r.Unfinished)
+	if len(open) == 0 && r.ended() == 0 {
 		return l.leaveOpenUnbegun(r)
 	}
 	for _, left := range r.LeftOut {
-		files = append(files, left.File)
+		open = append(open, Recording{File: left.File})
 	}
-	if r.Missing() > 0 && !l.allDone { // what became of some is not known
-		return true
-	}
-	return slices.ContainsFunc(files, func(file string) bool { return !l.named[file] && !removed(file) })
+	return l.leaveGapOpen(r) || slices.ContainsFunc(open, func(x Recording) bool { return !l.names(x) && !removed(x.File) })
 }
+
+// leaveGapOpen reports whether a recording, of which it is not known what became of it, needs somebody.
+func (l *laterRuns) leaveGapOpen(r *Run) bool {
+	if r.Missing() == 0 {
+		return false
+	}
+	if len(r.planned) < r.Total {
+		return !l.toTheEnd
+	}
+	return slices.ContainsFunc(r.planned, func(x Recording) bool { return !l.names(x) })
+}
+
+// names reports whether a later run names a recording. One of an earlier upload has a key alone.
+func (l *laterRuns) names(x Recording) bool { return l.named[cmp.Or(x.File, x.Key)] }
 
 // usageCode is the exit code of a mistake on the command line, which whoever made it has seen.
 const usageCode = 2
@@ -86,12 +96,12 @@ const usageCode = 2
 // leaveOpenUnbegun is leaveOpen for a run that came to no recording.
 func (l *laterRuns) leaveOpenUnbegun(r *Run) bool {
 	switch {
-	case l.commands[r.commandLine()]:
+	case !r.Empty && l.commands[r.commandLine()]:
 		return false
 	case len(r.LeftOut) > 0: // a folder or a manifest that could not be read
 		return slices.ContainsFunc(r.LeftOut, func(left LeftOut) bool { return !l.namesBelow(left.File) })
 	}
-	return r.Code != usageCode && !l.allDone
+	return r.Code != usageCode && !l.toTheEnd
 }
 
 // namesBelow reports whether a later run names something in the folder.
@@ -110,9 +120,18 @@ func (l *laterRuns) namesBelow(folder string) bool {
 // commandLine tells command lines of several folders apart.
 func (r *Run) commandLine() string { return r.Folder + "\x00" + r.Command }
 
-func (r *Run) inDoubt() (list []Recording) {
+// toTheEnd reports whether the run has a result for each of its recordings, and the report has them all.
+func (r *Run) toTheEnd() bool {
+	if r.Running || r.CutOff() {
+		return false
+	}
+	hasResults := r.Total > 0 && r.Left() == 0 && r.Missing() == 0
+	return r.Code == 0 || hasResults && !r.Fleet
+}
+
+func (r *Run) unresolved() (list []Recording) {
 	for _, x := range r.Recordings {
-		if x.Status == InDoubt {
+		if x.Status == Unresolved {
 			list = append(list, x)
 		}
 	}
@@ -121,6 +140,9 @@ func (r *Run) inDoubt() (list []Recording) {
 
 // removed reports whether somebody has removed a file. In an empty folder, or in none, a share may not be mounted.
 func removed(file string) bool {
+	if file == "" {
+		return false
+	}
 	if _, err := os.Lstat(file); !os.IsNotExist(err) {
 		return false
 	}

@@ -37,7 +37,9 @@ type Run struct {
 	Total      int         `json:"total"`
 	Code       int         `json:"exit_code"`
 	Error      string      `json:"error,omitempty"`
+	Reason     string      `json:"reason,omitempty"` // why it ended early or sent nothing, for people
 	Do         string      `json:"do,omitempty"`
+	Summary    *Summary    `json:"summary,omitempty"`
 	Recordings []Recording `json:"recordings,omitempty"`
 	Unfinished []Recording `json:"unfinished,omitempty"` // what was not begun, or cut off
 	Followed   []Recording `json:"followed,omitempty"`   // of earlier uploads, whose notes were in processing
@@ -46,6 +48,8 @@ type Run struct {
 	Counts     Counts      `json:"counts,omitempty"`  // at the end, by status
 	Empty      bool        `json:"empty,omitempty"`   // nothing could be written
 	Earlier    []Earlier   `json:"earlier,omitempty"` // of the last run: what the day before it left open
+
+	planned []Recording // what it was to upload, as far as that could be written
 }
 
 // Earlier is a run before another one.
@@ -64,7 +68,7 @@ type Recording struct {
 	Status   string    `json:"status,omitempty"`
 	NoteID   int64     `json:"note_id,omitempty"`
 	Size     int64     `json:"size,omitempty"`
-	Until    time.Time `json:"until,omitzero"` // in doubt: from then on it can be decided
+	Until    time.Time `json:"until,omitzero"` // unresolved: from then on it can be decided
 	Took     float64   `json:"seconds,omitempty"`
 	Error    string    `json:"error,omitempty"`
 	Do       string    `json:"do,omitempty"`
@@ -116,7 +120,7 @@ const (
 	Created      = "created"
 	AlreadyThere = "already there"
 	Refused      = "refused"
-	InDoubt      = "in doubt"
+	Unresolved   = "unresolved"
 	Complete     = "complete"
 	Processing   = "processing"
 	Failed       = "failed"
@@ -151,7 +155,7 @@ func (r *Run) Left() int {
 	return max(r.Total-r.ended(), 0)
 }
 
-// CutOff reports whether the run ended without a word: killed, or with its machine.
+// CutOff reports whether the run was killed, or its machine stopped: nothing records its end.
 func (r *Run) CutOff() bool { return r.Ended.IsZero() && !r.Running }
 
 // Hidden leaves out what may name or describe a patient.
@@ -384,6 +388,7 @@ func (r *Run) tally(planned []Recording) {
 	if r.Counts == nil {
 		r.Counts = counts
 	}
+	r.planned = planned
 	if r.Missing() == 0 { // else some of them may have come to an end
 		r.Unfinished = slices.DeleteFunc(planned, func(x Recording) bool { return ended[x.File] })
 	}

@@ -1,0 +1,198 @@
+package report_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
+)
+
+// aNight is an upload in which equal things became of many recordings.
+func aNight() report.Run {
+	at := time.Date(2026, 11, 18, 3, 0, 0, 0, time.UTC)
+	run := report.Run{
+		ID: "20261118T030000.000Z-test", Began: at, Ended: at.Add(time.Hour), Total: 355, Code: 7,
+		Counts: report.Counts{report.Complete: 1, report.Processing: 350, report.Unresolved: 2, report.Refused: 2},
+	}
+	add := func(status, why, do string, note int64) {
+		key := fmt.Sprintf("%012x", len(run.Recordings)+1)
+		run.Recordings = append(run.Recordings, report.Recording{
+			Key: key, Position: len(run.Recordings) + 1, At: at, Status: status, NoteID: note, Error: why,
+			Do: strings.ReplaceAll(do, "%s", key), File: "/share/" + key + ".wav",
+		})
+	}
+	add(report.Complete, "", "", 1)
+	for i := range 350 {
+		add(report.Processing, "the run ended first", "run it again", int64(i+2))
+	}
+	add(report.Unresolved, "POST /v1/progress-notes: no response (request id a)", `"clinicaldoc upload resolve %s"`, 0)
+	add(report.Unresolved, "POST /v1/progress-notes: no response (request id b)", `"clinicaldoc upload resolve %s"`, 0)
+	add(report.Refused, "POST /v1/progress-notes: 422 Unprocessable Content (request id c)", "correct it", 0)
+	add(report.Refused, "the recording is empty", "look at the file", 0)
+	return run
+}
+
+// Recordings that need the same step for the same reason are one group, and what needs a person most stands first.
+func TestGroups_EqualRecordingsAreListedTogether(t *testing.T) {
+	t.Parallel()
+	groups := aNight().Groups()
+	var titles []string
+	for _, g := range groups {
+		titles = append(titles, g.Title())
+	}
+	assert.Equal(t, []string{
+		"2 recordings are unresolved: they may or may not have a note",
+		"1 recording was refused: it has no note",
+		"1 recording was refused: it has no note",
+		"350 recordings are processing: their notes are not complete yet",
+	}, titles)
+	assert.Equal(t, `"clinicaldoc upload resolve KEY"`, groups[0].Do)
+	assert.Equal(t, "no response", groups[0].Why, "routes and ids of requests do not divide a group")
+	assert.Equal(t, []string{"000000000160", "000000000161"}, groups[0].Keys)
+	assert.Equal(t, "422 Unprocessable Content", groups[1].Why)
+	assert.Len(t, groups[3].First(), 10)
+	assert.Len(t, groups[3].Rest(), 340)
+	assert.Len(t, groups[3].Keys, 350)
+}
+
+// Notes to compare differ for each recording, and stand with it.
+func TestGroups_NotesToCompareDoNotDivideThem(t *testing.T) {
+	t.Parallel()
+	why := `it cannot be determined (clinicaldoc: GET /v1/x: 403 Forbidden); compare it with note %d of 2026-11-18T06:56:34Z and decide: ` +
+		`"clinicaldoc upload resolve"`
+	run := report.Run{Recordings: []report.Recording{
+		{Key: "a", Status: report.Unresolved, Error: fmt.Sprintf(why, 4)}, {Key: "b", Status: report.Unresolved, Error: fmt.Sprintf(why, 5)},
+	}}
+	groups := run.Groups()
+	require.Len(t, groups, 1)
+	assert.Equal(t, "it cannot be determined (403 Forbidden)", groups[0].Why)
+}
+
+// A group of one names its own key.
+func TestGroups_OneRecordingKeepsItsKey(t *testing.T) {
+	t.Parallel()
+	run := report.Run{Recordings: []report.Recording{{Key: "0a1b", Status: report.Failed, Do: `"resolve 0a1b"`}}}
+	assert.Equal(t, `"resolve 0a1b"`, run.Groups()[0].Do)
+	assert.Equal(t, "1 recording failed: it has a note that cannot be used, or none", run.Groups()[0].Title())
+}
+
+// What the service said divides groups, as it is what a person acts on.
+func TestGroups_WhatTheServiceSaysDividesThem(t *testing.T) {
+	t.Parallel()
+	run := report.Run{Recordings: []report.Recording{
+		{Key: "a", Status: report.Failed, Words: "no speech"}, {Key: "b", Status: report.Failed, Words: "too noisy"},
+		{Key: "c", Status: report.Failed, Words: "no speech"},
+	}}
+	groups := run.Groups()
+	require.Len(t, groups, 2)
+	assert.Equal(t, []string{"a", "c"}, groups[0].Keys)
+	assert.Len(t, run.Hidden().Groups(), 1)
+}
+
+func TestText_IsReadInAMinute(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	report.Text(&text, aNight().Hidden(), false)
+	said := text.String()
+	assert.Less(t, strings.Count(said, "\n"), 50)
+	assert.Contains(t, said, "\n1 of 355 encounters is complete; 350 are processing, 2 are unresolved, 2 were refused.\n")
+	assert.Contains(t, said, "\nWhat to do now\n  Whoever runs the uploads: run the same upload again later: ")
+	assert.Contains(t, said, "\n  Whoever runs the uploads: 1 recording was refused: look at the file.\n")
+	assert.Contains(t, said, "\n  Somebody who may read the patients' notes: decide about the 2 recordings that are unresolved")
+	assert.Contains(t, said, "\n    and 340 more; --json lists all, --reveal shows files\n")
+	assert.Equal(t, 1, strings.Count(said, "the run ended first"))
+	assert.NotContains(t, said, "POST")
+	assert.NotContains(t, said, "/share/")
+}
+
+// A program gets the same summary, with all keys, and all recordings.
+func TestSummary_JSONKeepsAll(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(aNight().Hidden().Summarized())
+	require.NoError(t, err)
+	var read struct {
+		Summary struct {
+			Headline string
+			Next     []struct{ By, Do string }
+			Groups   []struct {
+				Count    int
+				Status   string
+				By, Do   string
+				Keys     []string
+				Wrong    string `json:"why"`
+				Unwanted any    `json:"recordings"`
+			}
+		}
+		Recordings []struct{ Key string }
+	}
+	require.NoError(t, json.Unmarshal(text, &read))
+	assert.Len(t, read.Recordings, 355)
+	assert.Len(t, read.Summary.Next, 4)
+	require.Len(t, read.Summary.Groups, 4)
+	processing := read.Summary.Groups[3]
+	assert.Equal(t, 350, processing.Count)
+	assert.Len(t, processing.Keys, 350)
+	assert.Equal(t, "whoever runs the uploads", processing.By)
+	assert.Nil(t, processing.Unwanted)
+}
+
+func TestSteps_SayWhoDoesWhat(t *testing.T) {
+	t.Parallel()
+	ended := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	for name, one := range map[string]struct {
+		run  report.Run
+		want []string
+	}{
+		"done": {report.Run{Ended: ended, Total: 1, Counts: report.Counts{report.Complete: 1}}, nil},
+		"not logged in": {
+			report.Run{Ended: ended, Code: 4, Total: 3, Reason: "nobody has logged in", Do: "clinicaldoc login URL"},
+			[]string{`Whoever runs the uploads: run "clinicaldoc login URL", then run the same upload again`},
+		},
+		"running": {report.Run{Running: true, Total: 3}, nil},
+		"one failed": {
+			report.Run{
+				Ended: ended, Code: 9, Total: 1, Counts: report.Counts{report.Failed: 1}, Do: "keep their files",
+				Recordings: []report.Recording{{Key: "a", Status: report.Failed}},
+			},
+			[]string{"Somebody who may read the patients' notes: decide whether the failed recording is sent again, as described below"},
+		},
+		"the service was down": {
+			report.Run{
+				Ended: ended, Code: 7, Total: 2, Counts: report.Counts{report.Unresolved: 1}, Do: "run it again later",
+				Reason:     "the service was failing",
+				Recordings: []report.Recording{{Key: "a", Status: report.Unresolved}},
+			},
+			[]string{
+				"Whoever runs the uploads: run it again later",
+				"Somebody who may read the patients' notes: decide about the recording that is unresolved, " +
+					"if the next upload does not find its note; see below",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var steps []string
+			for _, step := range one.run.Steps() {
+				steps = append(steps, step.String())
+			}
+			assert.Equal(t, one.want, steps)
+		})
+	}
+}
+
+// What was refused for the reason that ended the upload is not a second thing to do.
+func TestSteps_OneCauseIsOneStep(t *testing.T) {
+	t.Parallel()
+	run := report.Run{
+		Ended: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), Code: 1, Total: 2, Counts: report.Counts{report.Refused: 1},
+		Reason: "the disk is full", Do: "make room",
+		Recordings: []report.Recording{{Key: "a", Status: report.Refused, Do: "make room"}},
+	}
+	assert.Equal(t, []report.Step{{By: "whoever runs the uploads", Do: "make room"}}, run.Steps())
+}
