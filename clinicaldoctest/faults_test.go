@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,21 +240,37 @@ func TestConnectionsGoSilent(t *testing.T) {
 func TestASilentConnectionStaysSilent(t *testing.T) {
 	t.Parallel()
 	served := make(chan clinicaldoctest.Request, 10)
-	c := start(t, clinicaldoctest.WithTLS(), clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) { served <- r }))
+	arrived := make(chan struct{})
+	answer := make(chan struct{})
+	release := sync.OnceFunc(func() { close(answer) })
+	defer release()
+	c := start(t, clinicaldoctest.WithTLS(), clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) { served <- r }),
+		clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v1/auth/tokens" {
+					arrived <- struct{}{}
+					<-answer
+				}
+				next.ServeHTTP(w, r)
+			})
+		}))
 	c.get("/user")
 	<-served
-	c.srv.Inject(clinicaldoctest.RouteListTokens, clinicaldoctest.Delay(100*time.Millisecond))
 	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Silent())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
-	for i, path := range []string{"/v1/auth/tokens", "/user"} {
+	send := func(path string) {
 		req := c.request(http.MethodGet, path, nil).WithContext(ctx)
 		go func() {
 			_, err := c.try(req)
 			ended <- err
 		}()
-		require.Eventually(t, func() bool { return c.srv.Faults()[i].Spent }, 5*time.Second, time.Millisecond)
 	}
+	send("/v1/auth/tokens")
+	<-arrived
+	send("/user")
+	require.Eventually(t, func() bool { return c.srv.Faults()[0].Spent }, 5*time.Second, time.Millisecond)
+	release()
 	assert.Equal(t, http.StatusOK, (<-served).Status, "the first was answered, after the second had silenced the connection")
 
 	later, cancelLater := context.WithTimeout(t.Context(), 50*time.Millisecond)
