@@ -200,9 +200,19 @@ func (m *manifest) takeJSON(line int, text []byte) {
 		if bytes.ContainsAny(raw[:1], "{[tf") {
 			m.wrong(line, name+" is neither a text nor a number")
 		}
+		if replacesLetters(raw, text) {
+			m.wrong(line, name+" is not UTF-8")
+		}
 		values[name] = strings.TrimSpace(text)
 	}
 	m.take(line, values)
+}
+
+// replacesLetters reports whether a JSON value holds something that encoding/json silently replaces by U+FFFD: bytes
+// that are not UTF-8, or half of a surrogate pair.
+func replacesLetters(raw []byte, text string) bool {
+	written := bytes.Contains(raw, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`))
+	return !utf8.Valid(raw) || strings.ContainsRune(text, utf8.RuneError) && !written
 }
 
 func (m *manifest) readCSV(from io.Reader) error {

@@ -354,3 +354,22 @@ func TestReadManifest_BoundsWhatItReads(t *testing.T) {
 		assert.LessOrEqual(t, len(listed.Problems), 10_005, "it stops there")
 	}
 }
+
+// encoding/json puts U+FFFD in the place of what is not a letter, and that would stand in a patient's note.
+func TestReadManifest_JSONThatIsNotUTF8_IsRejected(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"\xe9":   "line 1: name is not UTF-8",
+		`\ud800`: "line 1: name is not UTF-8",
+		`\ufffd`: "",
+		"\ufffd": "",
+		"é":      "",
+	} {
+		_, err := ingest.ReadManifest(manifest(t, `{"path":"1.wav","patient":7,"name":"`+name+`"}`))
+		if want == "" {
+			assert.NoError(t, err, name)
+			continue
+		}
+		assert.ErrorContains(t, err, want, name)
+	}
+}
