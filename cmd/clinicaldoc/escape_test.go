@@ -78,6 +78,7 @@ func TestNoCommandLetsEscapesThrough(t *testing.T) {
 		{"api", "/v1/progress-notes/1"}, {"api", "/v1/progress-notes/1", "-i"}, {"api", "/v1/progress-notes/1", "--jq", ".data.name"}, {"api", "/v1/progress-notes/1", "--template", "{{.data.name}}"}, {"api", "/v1/progress-notes", "--paginate"}, {"api", "/user", "--silent-bytes"},
 		{"export", "-"}, {"status"}, {"login", srv.URL}, {"doctor"}, {"doctor", "--gaps", "--patient", "7", "--prompt", "1"}, {"watch", "--initial", "--count", "1"},
 		upload, {"upload", "report", "--reveal"}, {"upload", "report", "--reveal", "--json"}, {"upload", "report", "--reveal", "--html"}, {"upload", "status"}, {"upload", "retry", "--reveal"}, {"upload", "resolve", "\x1b[31m", "--none"},
+		{"upload", "status", "--deletable", "--reveal"}, {"upload", "status", "--deletable", "--reveal", "--json"},
 		append(slices.Clip(upload), "--plain"), {"fleet", "status", "--reveal"}, {"fleet", "status", "--reveal", "--json"},
 	}
 	covered := map[string]bool{}

@@ -153,6 +153,11 @@ func TestTheRunbookIsDone(t *testing.T) {
 	upload(0, "")
 	assert.Len(t, srv.CreatedFrom(recordings[5]), 2)
 
+	// Each recording has a complete note, so that its file may be deleted.
+	deletable := book.types(0, "clinicaldoc upload status --deletable  ")
+	assert.Contains(t, deletable, "6 files of earlier uploads: 6 may be deleted")
+	assert.Regexp(t, `\tyes\t.*5\.wav`, book.types(0, "clinicaldoc upload status --deletable --reveal"))
+
 	// So is a dead letter.
 	queue := "CLINICALDOC_NATS=" + natsServer(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))

@@ -360,12 +360,18 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 				r = known[r.Key]
 			}
 			if !seen[r.File] && r.File != "" {
-				list = append(list, ingest.Recording{Key: r.OwnKey, File: r.File, Params: clinicaldoc.CreateNoteParams{Name: r.Name, PatientID: r.Patient, PromptID: r.Prompt}})
+				list = append(list, recordingOf(&r))
 			}
 			seen[r.File] = true
 		}
 	}
 	return list, nil
+}
+
+// recordingOf is a recording as it was uploaded, or was to be.
+func recordingOf(r *report.Recording) ingest.Recording {
+	params := clinicaldoc.CreateNoteParams{Name: r.Name, PatientID: r.Patient, PromptID: r.Prompt}
+	return ingest.Recording{Key: r.OwnKey, File: r.File, Params: params}
 }
 
 // recordingsByKey returns what the reports know of recordings, by the journal's key.

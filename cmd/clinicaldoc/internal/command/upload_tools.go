@@ -20,24 +20,38 @@ import (
 )
 
 func newUploadStatus(e *Env) *cobra.Command {
-	var f format
-	var journal string
+	o := &uploadStatusOptions{Env: e}
 	c := &cobra.Command{
 		Use: "status", Short: "Tell what the journals know", Args: noArgs,
-		Long:    "Tell what the journals on this machine know, also while uploads run; the service is asked nothing. JSON lists what is unresolved, and what failed. A fleet's is told by \"clinicaldoc fleet status\".",
-		Example: "  clinicaldoc upload status\n  clinicaldoc upload status --jq '.[].to_resolve[].key'",
-		RunE:    func(c *cobra.Command, _ []string) error { return e.journalStatus(c.Context(), journal, &f) },
+		Long: `Show what the journals on this machine contain, also while uploads run. The service is not contacted. JSON lists the
+unresolved and the failed recordings. For a fleet, use "clinicaldoc fleet status".
+
+--deletable asks the service which files of this user's earlier uploads may be deleted, and when the service deletes its
+copies. A file may be deleted if it is still the recording that was uploaded, and if its note exists and is complete. If
+several notes are to be made of it, all of them must be complete. The files are those in the reports of uploads. The command
+deletes nothing. A file that may be deleted may be the last copy: check whether the service's copy has expired.`,
+		Example: `  clinicaldoc upload status
+  clinicaldoc upload status --jq '.[].to_resolve[].key'
+  clinicaldoc upload status --deletable --within 72h
+  clinicaldoc upload status --deletable --reveal --jq '.[] | select(.deletable) | .file'`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(c); err != nil {
+				return err
+			}
+			if o.deletable {
+				return o.tellDeletable(c.Context())
+			}
+			return e.journalStatus(c.Context(), o.journal, &o.format)
+		},
 	}
-	f.flags(c, journalStatus{})
-	c.Flags().StringVar(&journal, "journal", "", "that of this `FILE` alone")
+	o.flags(c, journalStatus{}, keptFile{})
+	c.Flags().StringVar(&o.journal, "journal", "", "that of this `FILE` alone")
+	o.deletableFlags(c)
 	return c
 }
 
 // journalStatus tells what the journals know; they can be in use meanwhile.
 func (e *Env) journalStatus(ctx context.Context, journal string, f *format) error {
-	if err := checkRegular("--journal", journal); err != nil {
-		return err
-	}
 	paths := []string{journal}
 	if journal == "" {
 		folder, err := account.StateFolder("journals")
