@@ -400,25 +400,26 @@ func runAudited[T any](ctx context.Context, call *scope, method func(context.Con
 }
 
 // rangeAudited runs the body of an iterator and tells of each note before it is yielded.
-func (s *scope) rangeAudited(
-	ctx context.Context, yield noteYield, body func(context.Context, *scope, noteYield) error,
+func rangeAudited[T any](
+	ctx context.Context, call *scope, yield yieldFunc[T],
+	body func(context.Context, *scope, yieldFunc[T]) error,
 ) {
-	defer func() { _ = s.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
+	defer func() { _ = call.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
 	stopped := false
-	err := body(ctx, s, func(note *ProgressNote, err error) bool {
-		if failure := s.trail.disclose(ctx, s.given(note, err)...); failure != nil {
+	err := body(ctx, call, func(row *T, err error) bool {
+		if failure := call.trail.disclose(ctx, call.given(row, err)...); failure != nil {
 			stopped = true
-			yield(nil, s.noted(failure.besides(err)))
+			yield(nil, call.noted(failure.besides(err)))
 			return false
 		}
-		stopped = !yield(note, err)
+		stopped = !yield(row, err)
 		return !stopped
 	})
-	if failure := s.settle(ctx, nil, err); failure != nil {
+	if failure := call.settle(ctx, nil, err); failure != nil {
 		err = failure.besides(err)
 	}
 	if err != nil && !stopped {
-		yield(nil, s.noted(err))
+		yield(nil, call.noted(err))
 	}
 }
 

@@ -722,7 +722,7 @@ func (l *search) list(ctx context.Context) (creates.List, error) {
 		rule = list.AsGiven // the first look has shown whether the list can be complete; only the last one has to be
 	}
 	var made []time.Time // of the notes of this walk
-	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: l.fetch, Rule: rule}) {
+	for visit, err := range list.Through(ctx, list.List[fetchedPage[ProgressNote]]{Fetch: l.fetch, Rule: rule}) {
 		if err != nil {
 			return l.listEnded(ctx, err, made)
 		}
@@ -801,16 +801,16 @@ func (l *search) learnSorting(ctx context.Context, made []time.Time) error {
 }
 
 // fetch requests a page and compares the clocks.
-func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage, error) {
+func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage[ProgressNote], error) {
 	if l.asker.requests >= maxRequests {
-		return list.Page{}, fetchedPage{}, errTooMany
+		return list.Page{}, fetchedPage[ProgressNote]{}, errTooMany
 	}
 	params := ListNotesParams{
 		PatientID: l.lost.Params.PatientID, PerPage: maxPerPage, Sort: SortLatest,
 		TrustPatientFilter: l.params.TrustPatientFilter,
 	}
 	asked := time.Now()
-	page, fetched, err := noteList{service: l.notes, params: params, opts: l.opts}.fetch(ctx, at)
+	page, fetched, err := pageSource[ProgressNote]{list: l.notes.list(params), opts: l.opts}.fetch(ctx, at)
 	if err == nil {
 		l.readClocks(asked)
 		l.stale = max(l.stale, l.clocks.Stale(&l.furthest))

@@ -242,15 +242,17 @@ func runOne[T any](
 	})
 }
 
-type noteYield = func(*ProgressNote, error) bool
+// yieldFunc is what an iterator calls for each row.
+type yieldFunc[T any] = func(*T, error) bool
 
 // ranged is run for a method that is ranged over, maybe more than once. The error of the body, if any, is yielded at
 // its end.
-func ranged(
-	ctx context.Context, c *Client, name string, opts []CallOption, body func(context.Context, *scope, noteYield) error,
-) iter.Seq2[*ProgressNote, error] {
+func ranged[T any](
+	ctx context.Context, c *Client, name string, opts []CallOption,
+	body func(context.Context, *scope, yieldFunc[T]) error,
+) iter.Seq2[*T, error] {
 	opts = slices.Clone(opts)
-	return func(yield noteYield) {
+	return func(yield yieldFunc[T]) {
 		ctx, call, err := c.begin(ctx, name, opts)
 		if err != nil {
 			yield(nil, err)
@@ -258,7 +260,7 @@ func ranged(
 		}
 		defer func() { call.finish(ctx, call.yielded) }()
 		if call.trail != nil {
-			call.rangeAudited(ctx, yield, body)
+			rangeAudited(ctx, call, yield, body)
 			return
 		}
 		if err := call.noted(body(ctx, call, yield)); err != nil {

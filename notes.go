@@ -185,31 +185,10 @@ type ListNotesParams struct {
 //
 // With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
 // than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
-func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ...CallOption) (*Page[ProgressNote], error) {
-	return run(ctx, s.client, listNotes.name, opts, func(ctx context.Context, call *scope) (*Page[ProgressNote], error) {
-		query, err := params.query(s.client.listParams)
-		if err != nil {
-			return nil, err
-		}
-		for key, list := range call.options.query {
-			query[key] = append(query[key], list...)
-		}
-		call.options.query = query
-		page, err := do(ctx, call, listNotes, listNotes.route, func(response []byte) (*Page[ProgressNote], []string, error) {
-			return decodePage(response, "data", s.client.names, params.PerPage, call.fillNote, (*ProgressNote).id)
-		})
-		if err != nil {
-			return nil, err
-		}
-		if err := params.check(page); err != nil {
-			return nil, &callError{op: listNotes, detail: redact.Cause(err), causes: []error{err}}
-		}
-		if page.Meta.PerPageIgnored && s.client.logger != nil {
-			s.client.logger.WarnContext(ctx, "clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
-				"asked", params.PerPage, "rows", len(page.Items))
-		}
-		return page, nil
-	})
+func (s *NotesService) List(
+	ctx context.Context, params ListNotesParams, opts ...CallOption,
+) (*Page[ProgressNote], error) {
+	return s.list(params).page(ctx, opts)
 }
 
 // All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
@@ -218,10 +197,40 @@ func (s *NotesService) List(ctx context.Context, params ListNotesParams, opts ..
 // [ErrIncompleteList]. A deletion that a new note makes up for in the total, and some where neither a total nor a
 // cursor is told, cannot be seen; Verify helps there. An error is yielded once, with a nil note, and ends it; see
 // List for the other errors.
-func (s *NotesService) All(ctx context.Context, params ListNotesParams, opts ...CallOption) iter.Seq2[*ProgressNote, error] {
-	return ranged(ctx, s.client, "Notes.All", opts, func(ctx context.Context, call *scope, yield noteYield) error {
-		return noteList{s, params, []CallOption{call.options.inherited()}, call.options.response}.all(ctx, yield)
-	})
+func (s *NotesService) All(
+	ctx context.Context, params ListNotesParams, opts ...CallOption,
+) iter.Seq2[*ProgressNote, error] {
+	return s.list(params).rows(ctx, opts)
+}
+
+// list is the list of notes that params select.
+func (s *NotesService) list(params ListNotesParams) *listing[ProgressNote] {
+	notes := &listing[ProgressNote]{
+		client: s.client, op: listNotes, all: "Notes.All", fill: (*scope).fillNote, id: (*ProgressNote).id,
+		asked: listQuery{
+			PatientID: params.PatientID, PerPage: params.PerPage, Sort: params.Sort, Page: params.Page,
+			Cursor: params.Cursor, Prefetch: params.Prefetch, Verify: params.Verify,
+		},
+	}
+	if params.PatientID != 0 {
+		notes.check = params.checkPatient
+	}
+	return notes
+}
+
+// checkPatient returns an error if a row is another patient's, or may be.
+func (p ListNotesParams) checkPatient(rows []ProgressNote) error {
+	for i := range rows {
+		switch match := rows[i].comparePatient(p.PatientID); {
+		case match == namesOther:
+			return redact.Fail("the service returned a note of another patient, or of one that cannot be told; "+
+				"does WithQueryNames name the patient parameter?", ErrPatientMismatch)
+		case match == namesNone && !p.TrustPatientFilter:
+			return redact.Fail("the service returned a note that names no patient, so that nothing can be verified; "+
+				"TrustPatientFilter accepts such rows", ErrPatientMismatch)
+		}
+	}
+	return nil
 }
 
 // Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
@@ -377,32 +386,6 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 		return e.after(note, err)
 	})
 }
-
-var errOtherPage = redact.Fail("it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse)
-
-// check holds a page against what was asked for, and notes a page size that was ignored.
-func (p ListNotesParams) check(page *Page[ProgressNote]) error {
-	current := page.Meta.CurrentPage
-	if p.Cursor == "" && current > 0 && current != max(p.Page, 1) {
-		return errOtherPage
-	}
-	page.Meta.PerPageIgnored = p.PerPage > 0 &&
-		(page.Meta.PerPage > 0 && page.Meta.PerPage != p.PerPage || len(page.Items) > p.PerPage)
-	if p.PatientID == 0 {
-		return nil
-	}
-	for i := range page.Items {
-		switch match := page.Items[i].comparePatient(p.PatientID); {
-		case match == namesOther:
-			return mismatch("the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter?")
-		case match == namesNone && !p.TrustPatientFilter:
-			return mismatch("the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows")
-		}
-	}
-	return nil
-}
-
-func mismatch(detail string) error { return redact.Fail(detail, ErrPatientMismatch) }
 
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.
 func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, error) {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +30,6 @@ type config struct {
 	header       func() http.Header                  // of every request to the service; nil: none. A function, so that fmt cannot print them
 	names        QueryNames
 	assumptions  Assumptions
-	listParams   reflect.Type // ListNotesParams under these names
 	insecureHTTP bool
 }
 
@@ -66,7 +64,6 @@ func newConfig(opts []Option) (config, error) {
 			return config{}, err
 		}
 	}
-	c.listParams = c.names.listParams()
 	return c, nil
 }
 

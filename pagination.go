@@ -8,9 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/url"
-	"reflect"
 	"slices"
-	"strconv"
 
 	"github.com/google/go-querystring/query"
 
@@ -38,102 +36,210 @@ type PageMeta struct {
 	Total       int
 	NextCursor  string // for ListNotesParams.Cursor
 
-	// Extra holds all other members of the response except the rows: those of meta and links, and those next to the rows.
-	// It is one flat object, with members such as from, to, prev_cursor, first and last.
+	// Extra holds all other members of the response except the rows: those of meta and links, and those next to the
+	// rows. It is one flat object, with members such as from, to, prev_cursor, first and last.
 	Extra Object `json:",omitzero"`
 
-	// PerPageIgnored reports that the page does not have the requested size: the service limits it, or knows the parameter
-	// by another name (see WithQueryNames).
+	// PerPageIgnored reports that the page does not have the requested size: the service limits it, or knows the
+	// parameter by another name (see WithQueryNames).
 	PerPageIgnored bool
 }
 
-// HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, else the next number. When
-// the service says nothing of it, only an empty page is known to be the last.
+// HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, otherwise the one with the
+// next number. If the service does not report it, HasNext is false only for an empty page.
 func (p *Page[T]) HasNext() bool { return p.more }
 
 const (
 	maxPerPage  = list.MaxSize
 	maxPrefetch = 64
-	forAll      = "is for Notes.All; List requests one page"
 )
 
-// listParams is ListNotesParams with these names in tags, which is where go-querystring takes them from.
-func (n QueryNames) listParams() reflect.Type {
-	fields := reflect.VisibleFields(reflect.TypeFor[ListNotesParams]())
-	for i := range fields {
-		tag := "-"
-		if name := reflect.ValueOf(n).FieldByName(fields[i].Name); name.IsValid() {
-			tag = name.String() + ",omitempty"
+// listing is a list endpoint with rows of type T, and what a call asks of it. The methods List and All of a service are
+// its page and rows.
+type listing[T any] struct {
+	client *Client
+	op     *operation // requests one page
+	all    string     // the name of the method that ranges over the rows of all pages
+	asked  listQuery
+	fill   func(*scope, *T, *jsonscan.Decoder)
+	id     func(*T) int64
+	check  func(rows []T) error // compares them with what was asked for; nil if they are not checked
+}
+
+// listQuery are the parameters of lists. The tags are the default names; see QueryNames.
+type listQuery struct {
+	PatientID int64  `url:"patient_id,omitempty"`
+	PerPage   int    `url:"per_page,omitempty"`
+	Sort      Sort   `url:"sort,omitempty"`
+	Page      int    `url:"page,omitempty"`
+	Cursor    string `url:"cursor,omitempty"`
+	Prefetch  int    `url:"-"`
+	Verify    bool   `url:"-"`
+}
+
+// page requests one page.
+func (l *listing[T]) page(ctx context.Context, opts []CallOption) (*Page[T], error) {
+	return run(ctx, l.client, l.op.name, opts, func(ctx context.Context, call *scope) (*Page[T], error) {
+		if err := l.validate(); err != nil {
+			return nil, err
 		}
-		fields[i].Tag = reflect.StructTag("url:" + strconv.Quote(tag))
-	}
-	return reflect.StructOf(fields)
+		query, err := l.asked.encode(l.client.names)
+		if err != nil {
+			return nil, err
+		}
+		for key, values := range call.options.query {
+			query[key] = append(query[key], values...)
+		}
+		call.options.query = query
+		page, err := do(ctx, call, l.op, l.op.route, func(response []byte) (*Page[T], []string, error) {
+			fill := func(row *T, d *jsonscan.Decoder) { l.fill(call, row, d) }
+			return decodePage(response, "data", l.client.names, l.asked.PerPage, fill, l.id)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := l.compare(page); err != nil {
+			return nil, &callError{op: l.op, detail: redact.Cause(err), causes: []error{err}}
+		}
+		if page.Meta.PerPageIgnored && l.client.logger != nil {
+			l.client.logger.WarnContext(ctx,
+				"clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
+				"asked", l.asked.PerPage, "rows", len(page.Items))
+		}
+		return page, nil
+	})
 }
 
-// query checks the params and encodes them under the names that the tags of named give.
-func (p ListNotesParams) query(named reflect.Type) (url.Values, error) {
+// validate returns an error if one page cannot be requested with these parameters.
+func (l *listing[T]) validate() error {
+	const forAll = "is for %s; List requests one page"
+	asked := &l.asked
+	name := l.op.name
 	switch {
-	case p.PatientID < 0:
-		return nil, invalid("Notes.List: PatientID", "must not be negative")
-	case p.PerPage < 0 || p.PerPage > maxPerPage:
-		return nil, invalid("Notes.List: PerPage", "%d is outside 1 to %d", p.PerPage, maxPerPage)
-	case p.Sort != "" && p.Sort != SortLatest && p.Sort != SortOldest:
-		return nil, invalid("Notes.List: Sort", "is neither SortLatest nor SortOldest")
-	case p.Page < 0:
-		return nil, invalid("Notes.List: Page", "must not be negative")
-	case p.Page > 0 && p.Cursor != "":
-		return nil, invalid("Notes.List: Page", "cannot be combined with Cursor")
-	case p.Prefetch != 0:
-		return nil, invalid("Notes.List: Prefetch", forAll)
-	case p.Verify:
-		return nil, invalid("Notes.List: Verify", forAll)
+	case asked.PatientID < 0:
+		return invalid(name+": PatientID", "must not be negative")
+	case asked.PerPage < 0 || asked.PerPage > maxPerPage:
+		return invalid(name+": PerPage", "%d is outside 1 to %d", asked.PerPage, maxPerPage)
+	case !asked.Sort.valid():
+		return invalid(name+": Sort", "is neither SortLatest nor SortOldest")
+	case asked.Page < 0:
+		return invalid(name+": Page", "must not be negative")
+	case asked.Page > 0 && asked.Cursor != "":
+		return invalid(name+": Page", "cannot be combined with Cursor")
+	case asked.Prefetch != 0:
+		return invalid(name+": Prefetch", forAll, l.all)
+	case asked.Verify:
+		return invalid(name+": Verify", forAll, l.all)
 	}
-	return query.Values(reflect.ValueOf(p).Convert(named).Interface())
+	return nil
 }
 
-// decodePage reads a list in any form that a Laravel service gives: a bare array, or rows in "data" or under a name of their own,
-// alone, with links and meta, or with the meta fields beside them. It makes room for as many rows as size says.
-func decodePage[T any](response []byte, own string, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) (*Page[T], []string, error) {
+func (s Sort) valid() bool { return s == "" || s == SortLatest || s == SortOldest }
+
+// encode returns the query with the names that the service knows.
+func (q listQuery) encode(names QueryNames) (url.Values, error) {
+	values, err := query.Values(q)
+	if err != nil || names == defaultQueryNames {
+		return values, err
+	}
+	table := [...]struct{ usual, name string }{
+		{defaultQueryNames.PatientID, names.PatientID},
+		{defaultQueryNames.PerPage, names.PerPage},
+		{defaultQueryNames.Sort, names.Sort},
+		{defaultQueryNames.Page, names.Page},
+		{defaultQueryNames.Cursor, names.Cursor},
+	}
+	renamed := make(url.Values, len(values))
+	for _, parameter := range table {
+		if value, sent := values[parameter.usual]; sent {
+			renamed[parameter.name] = value
+		}
+	}
+	return renamed, nil
+}
+
+var errOtherPage = redact.Fail(
+	"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse)
+
+// compare returns an error if a page is not what was asked for, and notes a page size that was ignored.
+func (l *listing[T]) compare(page *Page[T]) error {
+	asked := &l.asked
+	current := page.Meta.CurrentPage
+	hasNumber := asked.Cursor == "" && current > 0
+	if hasNumber && current != max(asked.Page, 1) {
+		return errOtherPage
+	}
+	otherSize := page.Meta.PerPage > 0 && page.Meta.PerPage != asked.PerPage
+	tooMany := len(page.Items) > asked.PerPage
+	page.Meta.PerPageIgnored = asked.PerPage > 0 && (otherSize || tooMany)
+	if l.check == nil {
+		return nil
+	}
+	return l.check(page.Items)
+}
+
+// decodePage reads a list in any form that a Laravel service gives: a bare array, or rows in "data" or under a name of
+// their own, alone, with links and meta, or with the meta fields next to them. It makes room for as many rows as size
+// says.
+func decodePage[T any](
+	response []byte, own string, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64,
+) (*Page[T], []string, error) {
 	page := &Page[T]{}
 	found := false
-	var others []byte // members without a field
 	rows := func(d *jsonscan.Decoder) {
 		found = true
 		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
 	}
-	member := func(d *jsonscan.Decoder, group, key string) {
-		if described := page.fillMeta(group, key, d); !described {
-			others = tolerant.AppendMember(others, d, key)
-		}
-	}
-	warnings, err := tolerant.Decode(response, own, func(d *jsonscan.Decoder) {
-		if d.Kind() == jsonscan.Array {
-			rows(d)
-			return
-		}
-		for key := range d.Fields() {
-			name := pageMember(key)
-			kind := d.Kind()
-			grouped := name == metaMember || name == linksMember
-			switch {
-			case name == own, name == "data" && kind == jsonscan.Array:
-				rows(d)
-			case grouped && kind == jsonscan.Object:
-				for key := range d.Fields() {
-					member(d, name, pageMember(key))
-				}
-			case grouped && tolerant.Empty(d):
-			default:
-				member(d, "", name)
-			}
-		}
-		tolerant.KeepMembers(d, &page.Meta.Extra.raw, others)
-	})
+	warnings, err := tolerant.Decode(response, own, func(d *jsonscan.Decoder) { page.read(d, own, rows) })
 	if err == nil && !found {
 		err = redact.Text("it holds no list")
 	}
 	page.findNext(names)
 	return page, warnings, err
+}
+
+// read reads a page, and its rows by the function.
+func (p *Page[T]) read(d *jsonscan.Decoder, own string, rows func(*jsonscan.Decoder)) {
+	if d.Kind() == jsonscan.Array {
+		rows(d)
+		return
+	}
+	var others []byte // members without a field
+	for key := range d.Fields() {
+		name := pageMember(key)
+		isArray := d.Kind() == jsonscan.Array
+		switch {
+		case name == own, name == "data" && isArray:
+			rows(d)
+		case name == metaMember, name == linksMember:
+			others = p.readGroup(others, name, d)
+		default:
+			others = p.readMember(others, "", name, d)
+		}
+	}
+	tolerant.KeepMembers(d, &p.Meta.Extra.raw, others)
+}
+
+// readGroup reads the members of meta or links. If that is not an object, it is a member like any other.
+func (p *Page[T]) readGroup(others []byte, name string, d *jsonscan.Decoder) []byte {
+	if d.Kind() == jsonscan.Object {
+		for key := range d.Fields() {
+			others = p.readMember(others, name, pageMember(key), d)
+		}
+		return others
+	}
+	if tolerant.Empty(d) {
+		return others
+	}
+	return p.readMember(others, "", name, d)
+}
+
+// readMember reads a member of a group, and appends it to the others if no field has all that it says.
+func (p *Page[T]) readMember(others []byte, group, key string, d *jsonscan.Decoder) []byte {
+	if p.fillMeta(group, key, d) {
+		return others
+	}
+	return tolerant.AppendMember(others, d, key)
 }
 
 // The objects of a page that are about it.
@@ -157,7 +263,7 @@ func pageMember(key []byte) string {
 	return string(key)
 }
 
-// fillMeta reads one field of the meta data, which is in the group of that name, and reports whether all that it says is in a field of Meta. Whatever is
+// fillMeta reads one member of the group, and reports whether a field of Meta has all that it says. A value that is
 // not of the expected kind counts as absent.
 func (p *Page[T]) fillMeta(group, key string, d *jsonscan.Decoder) (described bool) {
 	if isLink := group == linksMember; isLink != (key == nextMember) {
@@ -198,14 +304,18 @@ func fillText(to *string, d *jsonscan.Decoder) (ok bool) {
 	return d.Null()
 }
 
-// findNext finds out whether a page follows. Of the service's own link only the cursor's value is taken, never the address.
+// findNext finds out whether a page follows. It takes only the cursor from the service's link, never the address.
 func (p *Page[T]) findNext(names QueryNames) {
 	if p.nextURL != "" && p.Meta.NextCursor == "" {
 		p.Meta.NextCursor = cursorIn(p.nextURL, names.Cursor)
 	}
-	p.more = p.Meta.NextCursor != "" || p.nextURL != "" || !p.saysIfMore && len(p.Items) > 0
-	if p.Meta.NextCursor == "" && p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0 {
-		p.saysIfMore, p.more = true, p.Meta.CurrentPage < p.Meta.LastPage
+	hasCursor := p.Meta.NextCursor != ""
+	mayHaveMore := !p.saysIfMore && len(p.Items) > 0
+	p.more = hasCursor || p.nextURL != "" || mayHaveMore
+	isNumbered := p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0
+	if isNumbered && !hasCursor {
+		p.saysIfMore = true
+		p.more = p.Meta.CurrentPage < p.Meta.LastPage
 	}
 }
 
@@ -237,36 +347,48 @@ func (m PageMeta) LogValue() slog.Value {
 // Format prints what LogValue lists for every verb.
 func (m PageMeta) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.PageMeta", m) }
 
-// noteList is the one iterator over pages. How pages are walked through, and what is proof of the end, is internal/list's.
-type noteList struct {
-	service  *NotesService
-	params   ListNotesParams
-	opts     []CallOption
-	response *Response // the caller's; nil: not wanted
-}
-
 // fetchedPage is a page with the response it came in: several under way must not share one.
-type fetchedPage struct {
-	*Page[ProgressNote]
+type fetchedPage[T any] struct {
+	*Page[T]
 	response Response
 }
 
-func (l noteList) all(ctx context.Context, yield noteYield) error {
-	if ahead := l.params.Prefetch; ahead < 0 || ahead > maxPrefetch {
-		return invalid("Notes.All: Prefetch", "%d is outside 0 to %d", ahead, maxPrefetch)
+// pageSource requests the pages of a list for a call. Package list decides which page is next and what proves the end.
+type pageSource[T any] struct {
+	list     *listing[T]
+	opts     []CallOption // of each request
+	response *Response    // the caller's; nil if it is not wanted
+}
+
+// rows ranges over the rows of all pages.
+func (l *listing[T]) rows(ctx context.Context, opts []CallOption) iter.Seq2[*T, error] {
+	return ranged(ctx, l.client, l.all, opts, func(ctx context.Context, call *scope, yield yieldFunc[T]) error {
+		p := pageSource[T]{list: l, opts: []CallOption{call.options.inherited()}, response: call.options.response}
+		return p.all(ctx, yield)
+	})
+}
+
+// all yields the rows of all pages, none twice.
+func (p pageSource[T]) all(ctx context.Context, yield yieldFunc[T]) error {
+	asked := &p.list.asked
+	if asked.Prefetch < 0 || asked.Prefetch > maxPrefetch {
+		return invalid(p.list.all+": Prefetch", "%d is outside 0 to %d", asked.Prefetch, maxPrefetch)
 	}
-	rule := list.Complete
-	if l.params.Verify {
-		rule = list.Verified
+	walk := list.List[fetchedPage[T]]{
+		Fetch: p.fetch,
+		Start: list.Position{Number: asked.Page, Cursor: asked.Cursor},
+		Ahead: asked.Prefetch,
+		Rule:  list.Complete,
 	}
-	for visit, err := range list.Through(ctx, list.List[fetchedPage]{
-		Fetch: l.fetch, Start: list.Position{Number: l.params.Page, Cursor: l.params.Cursor}, Ahead: l.params.Prefetch, Rule: rule,
-	}) {
-		if l.response != nil {
-			*l.response = visit.Value.response
+	if asked.Verify {
+		walk.Rule = list.Verified
+	}
+	for visit, err := range list.Through(ctx, walk) {
+		if p.response != nil {
+			*p.response = visit.Value.response
 		}
 		if err != nil {
-			return listError(err)
+			return p.list.explain(err)
 		}
 		for _, i := range visit.New {
 			if !yield(&visit.Value.Items[i], nil) {
@@ -277,25 +399,21 @@ func (l noteList) all(ctx context.Context, yield noteYield) error {
 	return nil
 }
 
-func (l noteList) fetch(ctx context.Context, at list.Position) (said list.Page, got fetchedPage, err error) {
-	params, opts := l.params, l.opts
-	params.Page, params.Cursor = at.Number, at.Cursor
-	params.Prefetch, params.Verify = 0, false // which are not of one page
-	if at.Size > 0 {
-		params.PerPage, params.Sort = at.Size, cmp.Or(params.Sort, SortLatest)
-	}
-	if at.Reversed {
-		params.Sort = map[Sort]Sort{SortLatest: SortOldest, SortOldest: SortLatest}[params.Sort]
-	}
-	if l.response != nil {
+// fetch requests the page at a position.
+func (p pageSource[T]) fetch(ctx context.Context, at list.Position) (said list.Page, got fetchedPage[T], err error) {
+	opts := p.opts
+	if p.response != nil {
 		opts = append(slices.Clip(opts), WithResponse(&got.response))
 	}
-	if got.Page, err = l.service.List(ctx, params, opts...); err != nil {
+	one := *p.list
+	one.asked = one.asked.at(at)
+	got.Page, err = one.page(ctx, opts)
+	if err != nil {
 		return said, got, err
 	}
 	rows := make([]int64, len(got.Items))
 	for i := range rows {
-		rows[i] = got.Items[i].ID
+		rows[i] = one.id(&got.Items[i])
 	}
 	return list.Page{
 		Rows: rows, SaysIfMore: got.saysIfMore, More: got.more, Cursor: got.Meta.NextCursor,
@@ -303,14 +421,37 @@ func (l noteList) fetch(ctx context.Context, at list.Position) (said list.Page, 
 	}, got, nil
 }
 
-// listError gives a list that cannot be shown to be whole its public error.
-func listError(err error) error {
+// at returns the parameters of the page at a position.
+func (q listQuery) at(at list.Position) listQuery {
+	q.Page = at.Number
+	q.Cursor = at.Cursor
+	q.Prefetch = 0
+	q.Verify = false
+	if at.Size > 0 {
+		q.PerPage = at.Size
+		q.Sort = cmp.Or(q.Sort, SortLatest)
+	}
+	if at.Reversed {
+		q.Sort = map[Sort]Sort{SortLatest: SortOldest, SortOldest: SortLatest}[q.Sort]
+	}
+	return q
+}
+
+// unnamed are the reasons for an incomplete list that wrong names of query parameters would explain.
+var unnamed = []list.Step{list.NoProgress, list.MoreExist, list.NotKnown}
+
+// explain gives a list that cannot be shown to be complete its public error.
+func (l *listing[T]) explain(err error) error {
 	reason, ok := errors.AsType[*list.IncompleteError](err)
 	if !ok {
 		return err
 	}
-	e := &callError{op: listNotes, detail: "the list may be incomplete: " + reason.Error(), causes: []error{ErrIncompleteList, reason.Err}}
-	if slices.Contains([]list.Step{list.NoProgress, list.MoreExist, list.NotKnown}, reason.Reason) {
+	e := &callError{
+		op:     l.op,
+		detail: "the list may be incomplete: " + reason.Error(),
+		causes: []error{ErrIncompleteList, reason.Err},
+	}
+	if slices.Contains(unnamed, reason.Reason) {
 		e.detail += "; does WithQueryNames name the page, size and sort parameters?"
 		e.causes = append(e.causes, ErrUnexpectedResponse)
 	}
@@ -335,7 +476,7 @@ func Collect[T any](rows iter.Seq2[*T, error]) ([]*T, error) {
 	return all, cmp.Or(failures...)
 }
 
-// joinedErrors matches what each of the errors does, as errors.Join has it. Its text stays short however many there are.
+// joinedErrors matches what each of the errors matches, as the result of errors.Join does. Its text names only a few.
 type joinedErrors []error
 
 func (e joinedErrors) Error() string {

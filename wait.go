@@ -153,9 +153,10 @@ func (s *NotesService) wait(
 	ctx context.Context, name string, changes bool, ids []int64, params WaitParams, opts []CallOption,
 ) iter.Seq2[*ProgressNote, error] {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	return ranged(ctx, s.client, name, opts, func(ctx context.Context, call *scope, yield noteYield) error {
+	run := func(ctx context.Context, call *scope, yield yieldFunc[ProgressNote]) error {
 		return (&waiter{call: call, params: params, yield: yield, changes: changes}).run(ctx, ids)
-	})
+	}
+	return ranged(ctx, s.client, name, opts, run)
 }
 
 // waiter is one Wait, Watch or WaitAll. It makes the requests and schedules them.
@@ -167,7 +168,7 @@ type waiter struct {
 	latest   *Response    // of the latest request
 	sent     time.Time    // when the latest read of a note was sent
 
-	yield   noteYield
+	yield   yieldFunc[ProgressNote]
 	changes bool // yield changes, not only final notes
 	stopped bool // no more requests, and nothing more is yielded
 	pending []*awaited
@@ -389,9 +390,11 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 		return false
 	}
 	pages := 0
-	params := ListNotesParams{Sort: SortLatest, PerPage: maxPerPage}
-	newest := noteList{service: s.call.client.Notes, params: params, opts: s.opts}
-	for visit, err := range list.Through(ctx, list.List[fetchedPage]{Fetch: newest.fetch, Rule: list.AsGiven}) {
+	latest := s.call.client.Notes.list(ListNotesParams{Sort: SortLatest, PerPage: maxPerPage})
+	newest := list.List[fetchedPage[ProgressNote]]{
+		Fetch: pageSource[ProgressNote]{list: latest, opts: s.opts}.fetch, Rule: list.AsGiven,
+	}
+	for visit, err := range list.Through(ctx, newest) {
 		s.honorLimits()
 		if err != nil {
 			s.listFailed(err, expected)
