@@ -25,6 +25,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
+// patience is for a busy machine: nothing here takes as long.
+const patience = 2 * time.Minute
+
 // input is a place that a command reads from. FIFO in its arguments is the path of a FIFO.
 type input struct {
 	args  []string
@@ -65,7 +68,7 @@ func (in input) start(t *testing.T, srv *clinicaldoctest.Server) *started {
 	for _, arg := range in.args {
 		args = append(args, strings.ReplaceAll(arg, fifoArg, fifo))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	p := &started{Cmd: exec.CommandContext(ctx, "sh", args...), said: &strings.Builder{}}
 	p.Env = append(append(os.Environ(), environment(t, srv)...), in.env...)
@@ -180,7 +183,7 @@ func TestInput_FIFOWithoutWriterEndsAtTheFirstSignal(t *testing.T) {
 			for _, arg := range in.args {
 				args = append(args, strings.ReplaceAll(arg, fifoArg, fifo))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			said := &strings.Builder{}
 			p := &started{Cmd: exec.CommandContext(ctx, "clinicaldoc", append(args, "--debug")...), said: said}
@@ -301,7 +304,7 @@ func TestInput_FIFOInPlaceOfAFile(t *testing.T) {
 			require.NoError(t, unix.Mkfifo(fifo, 0o600))
 			args := slices.Clone(args)
 			args[slices.Index(args, fifoArg)] = fifo
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			command := exec.CommandContext(ctx, "clinicaldoc", args...)
 			command.Env = append(os.Environ(), environment(t, srv)...)

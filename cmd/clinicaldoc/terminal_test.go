@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -36,8 +37,17 @@ type terminal struct {
 	over chan struct{}
 }
 
+// hangups makes programs at a terminal end with it, also if the tests run where SIGHUP is ignored, as below nohup: a signal that
+// is caught here has its usual meaning in a program that is started.
+var hangups = sync.OnceFunc(func() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+})
+
 func onTerminal(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
+	hangups()
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second) //nolint:usetesting // outlives the test's end by a little
 	t.Cleanup(cancel)
 	term := &terminal{t: t, command: exec.CommandContext(ctx, "clinicaldoc", args...), screen: vt10x.New(vt10x.WithSize(70, 12)), more: make(chan struct{}, 1), over: make(chan struct{})}
