@@ -4,12 +4,12 @@ import (
 	"time"
 )
 
-// Variant returns the switches in force, the defaults filled in.
+// Variant returns the current switches with their defaults filled in.
 func (s *Server) Variant() Variant { return *s.state().variant() }
 
-// SetVariant changes the switches while the server runs. Requests that are
-// being served may see some of the old ones. The base path stays as it was at
-// the start, since [Server.URL] holds it.
+// SetVariant changes the switches while the server runs. Requests in progress
+// may see some of the old ones. The base path does not change, because
+// [Server.URL] contains it.
 func (s *Server) SetVariant(v Variant) {
 	v.BasePath = s.initial.variant.BasePath
 	st := s.state()
@@ -17,8 +17,8 @@ func (s *Server) SetVariant(v Variant) {
 	st.silence.Store(nil) // another variant may store it otherwise
 }
 
-// SetDelays changes how long notes stay in each stage, also those that are
-// being processed. What they have gone through they keep.
+// SetDelays changes how long notes stay in each stage, including notes in
+// progress. Stages that they have passed do not change.
 func (s *Server) SetDelays(d Delays) {
 	st := s.state()
 	now := st.now()
@@ -33,12 +33,12 @@ func (s *Server) SetDelays(d Delays) {
 	st.delays = d
 }
 
-// SetTime sets the server's clock, forward or back, running or standing.
+// SetTime sets the server's clock, forward or back, running or frozen.
 func (s *Server) SetTime(t time.Time) { s.Advance(t.Sub(s.Now())) }
 
-// Freeze makes the server's time stand still; only [Server.Advance] and
-// [Server.SetTime] move it then.
+// Freeze stops the server's clock. Only [Server.Advance] and [Server.SetTime]
+// move it then.
 func (s *Server) Freeze() { s.state().clock.freeze() }
 
-// Unfreeze makes the server's time run again, on from where it stands.
+// Unfreeze lets the server's clock run again from its current time.
 func (s *Server) Unfreeze() { s.state().clock.unfreeze() }

@@ -1,35 +1,29 @@
-// Package clinicaldoctest is the clinical documentation service in a box: a
-// stateful stand-in for the tests of programs that use the SDK, as
-// net/http/httptest is for net/http.
+// Package clinicaldoctest provides a fake server of the clinical documentation service for tests, as net/http/httptest does
+// for net/http.
 //
 //	srv := clinicaldoctest.NewServer()
 //	defer srv.Close()
 //	client := srv.Client()
 //
-// The box has all ten endpoints, takes a note through its whole life and
-// serves its audio from signed, expiring addresses on a second origin. A test
-// seeds it ([Server.AddUser], [Server.AddPatient], [Server.AddNote]), moves its
-// clock ([Server.Advance]) and scripts what processing will say
-// ([Server.ScriptNext]).
+// The server has all ten endpoints, takes a note through its life, and serves audio by signed, expiring URLs on a second
+// origin. [Server.AddUser], [Server.AddPatient] and [Server.AddNote] add data. [Server.Advance] moves its clock, and
+// [Server.ScriptNext] sets the result of processing.
 //
-// What goes wrong on the way is a [Fault], injected per route and as often as
-// the test says:
+// A [Fault] makes requests of a route fail, as often as the test wants:
 //
 //	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(504, "").CommitAfter(95*time.Second))
 //	srv.Inject("", clinicaldoctest.Delay(time.Second).Rate(0.05))
 //
-// What really happened can be asked for: what the server holds
-// ([Server.Notes]), what it was asked ([Server.Requests]), and which request
-// made which note, whatever its client was told ([Server.Created]). "No
-// recording lost, none twice" is one assertion:
+// [Server.Notes] returns the notes that exist, and [Server.Requests] the requests that arrived. [Server.Created] reports which
+// request created which note, whatever response the client got. One assertion checks that no recording was lost or became
+// two notes:
 //
 //	require.NoError(t, srv.CreatedOnce(recordings...))
 //
-// What the service's description leaves open is a field of [Variant]; the zero
-// Variant is the likeliest reading. [Variants] lists named combinations that
-// together use every switch: a program that passes its tests on all of them
-// does not depend on a guess.
+// A [Variant] has a field for each point that the service's description leaves open. Its zero value is the most likely
+// reading. [Variants] lists named combinations that together use every switch. A program that passes its tests with all of
+// them does not depend on a guess.
 //
-// Inside a testing/synctest bubble, start the box with [InProcess]: it then
-// speaks HTTP over in-memory pipes, which let the bubble's time pass.
+// In a testing/synctest bubble, start the server with [InProcess]. It then serves HTTP over in-memory pipes, which let the
+// bubble's time pass.
 package clinicaldoctest

@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong with a request. The functions that return
-// one say what; its methods say how often and for which of the requests:
+// Fault makes requests fail. The functions that return one determine what goes
+// wrong. Its methods determine how often, and for which requests:
 //
 //	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 //	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(502, "bad gateway").Times(3).After(1))
 //	srv.Inject("", clinicaldoctest.Delay(time.Second).Rate(0.05))
 //
-// A fault strikes once unless told otherwise. It remembers nothing: what it has
-// struck is counted where it is injected, so one value serves any number of
-// servers. Delays and slow bodies take real time, also under a frozen clock;
-// Close ends them.
+// By default a fault applies to one request. A Fault is a value without state,
+// so any number of servers can share it. Delays and slow bodies take real time,
+// even with a frozen clock. Close ends them.
 type Fault struct {
 	kind        string
 	number      int           // a status, or how many bytes, requests or notes
@@ -43,8 +42,8 @@ func usualTimes(kind string) int {
 	return 1
 }
 
-// String returns the fault as [ParseFault] reads it; only the body of an
-// [Answer] and added headers are not told.
+// String returns the fault in the form that [ParseFault] reads, without the
+// body of an [Answer] and without added headers.
 func (f Fault) String() string {
 	text, usual := f.what(), usualTimes(f.kind)
 	if f.every > 0 {
@@ -69,19 +68,19 @@ func (f Fault) String() string {
 	}
 }
 
-// Times makes the fault strike n requests.
+// Times makes the fault apply to n requests.
 func (f Fault) Times(n int) Fault { f.times = max(n, 0); return f }
 
-// Always makes the fault strike without end: every request, or as
-// [Fault.Every] and [Fault.Rate] say.
+// Always makes the fault apply to every request, or without end to those that
+// [Fault.Every] or [Fault.Rate] selects.
 func (f Fault) Always() Fault { f.times = -1; return f }
 
-// Every makes the fault strike each n-th request; a later [Fault.Times] bounds
+// Every makes the fault apply to each n-th request. A later [Fault.Times] limits
 // how often.
 func (f Fault) Every(n int) Fault { f.every, f.times = max(n, 1), -1; return f }
 
-// Rate makes the fault strike each request with that probability, as the
-// server's seed has it ([WithSeed]); a later [Fault.Times] bounds how often.
+// Rate makes the fault apply to each request with that probability. The server's
+// seed ([WithSeed]) determines which. A later [Fault.Times] limits how often.
 func (f Fault) Rate(probability float64) Fault {
 	f.rate, f.times = min(max(probability, 0), 1), -1
 	if probability != probability { // not a number
@@ -90,21 +89,21 @@ func (f Fault) Rate(probability float64) Fault {
 	return f
 }
 
-// After lets n requests pass before the fault strikes.
+// After lets n requests pass before the fault applies.
 func (f Fault) After(n int) Fault { f.skip = max(n, 0); return f }
 
-// CommitAfter makes the service do what the request asks for all the same, so
-// long after the fault has struck, by the server's clock: a note that appears
-// minutes after its 504. The request's body is read first; its true response is
-// lost. It means nothing on [RouteAudio].
+// CommitAfter makes the service carry out the request anyway, d after the fault,
+// by the server's clock: a note appears minutes after its 504. The request's
+// body is read first, and its true response is lost. It has no effect on
+// [RouteAudio].
 func (f Fault) CommitAfter(d time.Duration) Fault {
 	f.commits, f.commitAfter = true, max(d, 0)
 	return f
 }
 
-// WithHeader sets a header of the answers to struck requests, in place of what
-// the server would send; several values of one key are sent in that order, and
-// an empty one alone sends none.
+// WithHeader sets a header of the responses to affected requests, instead of
+// the server's own. Several values of one key are sent in that order. A single
+// empty value removes the header.
 func (f Fault) WithHeader(key, value string) Fault {
 	f.header = f.header.Clone()
 	if f.header == nil {
@@ -114,9 +113,9 @@ func (f Fault) WithHeader(key, value string) Fault {
 	return f
 }
 
-// Answer answers with this status and body at once; the endpoint does not run.
-// A body that starts with { is sent as JSON, any other as HTML. A status that
-// no response can have panics.
+// Answer responds immediately with this status and body; the endpoint does not
+// run. A body that starts with { is sent as JSON, any other as HTML. Answer
+// panics if the status is not valid.
 func Answer(status int, body string) Fault {
 	if status < minStatus || status > maxStatus {
 		panic("clinicaldoctest: " + strconv.Itoa(status) + " is no status of a response")
@@ -128,13 +127,13 @@ func Answer(status int, body string) Fault {
 
 const minStatus, maxStatus = 200, 599
 
-// TooManyRequests answers 429 with a Retry-After in whole seconds. A proxy that
-// limits requests may answer 503 instead, which is [Answer](503, ""): after it
-// nobody knows whether a create made a note.
+// TooManyRequests responds with 429 and a Retry-After in seconds. A proxy that
+// limits requests may respond with 503 instead; use [Answer](503, "") for that.
+// After a 503 it is not known whether a create made a note.
 func TooManyRequests(retryAfter time.Duration) Fault { return newFault("429", 0, retryAfter) }
 
 // Throttle lets limit requests per window pass, with X-RateLimit headers, and
-// answers 429 to the rest. It stays until [Server.ClearFaults].
+// responds with 429 to others. It stays until [Server.ClearFaults].
 func Throttle(limit int, window time.Duration) Fault {
 	return newFault(kindThrottle, max(limit, 1), max(window, 1))
 }
@@ -142,45 +141,46 @@ func Throttle(limit int, window time.Duration) Fault {
 // Delay waits before it lets the request through.
 func Delay(d time.Duration) Fault { return newFault("delay", 0, d) }
 
-// Reset resets the connection once the request's headers are there; its body
-// is not read and nothing happens. Over HTTP/2 that ends every request on it.
+// Reset resets the connection after the request's headers arrived. The body is
+// not read, and the request is not carried out. Over HTTP/2 this ends every
+// request of the connection.
 func Reset() Fault { return newFault("reset", 0, 0) }
 
-// ResetAfterRequest takes the whole request, does nothing and resets the connection.
+// ResetAfterRequest reads the complete request and resets the connection without
+// carrying it out.
 func ResetAfterRequest() Fault { return newFault("reset-after-request", 0, 0) }
 
-// ResetAfterCommit does what the request asks for and then resets the
-// connection instead of answering.
+// ResetAfterCommit carries out the request and then resets the connection
+// instead of responding.
 func ResetAfterCommit() Fault { return newFault("reset-after-commit", 0, 0) }
 
-// Truncate does what the request asks for and cuts the answer's body off after
-// n bytes of its announced length.
+// Truncate carries out the request and ends the response's body after n bytes,
+// before its announced length.
 func Truncate(n int) Fault { return newFault("truncate", n, 0) }
 
-// TruncateChunked is [Truncate] for a chunked answer, which announces no length.
+// TruncateChunked is [Truncate] for a chunked response, which announces no length.
 func TruncateChunked(n int) Fault { return newFault("truncate-chunked", n, 0) }
 
-// SlowBody sends the answer's body in pieces of n bytes with a pause after each.
+// SlowBody sends the response's body in pieces of n bytes with a pause after each.
 func SlowBody(n int, pause time.Duration) Fault { return newFault("slow", max(n, 1), max(pause, 1)) }
 
-// Silent makes the request's connection go silent: nothing more is read from it
-// or sent on it, yet it stays open, as when a machine or a link on the way dies.
-// Over HTTP/2 that ends every request on the connection. With
-// [Fault.CommitAfter] the request is read and done first.
+// Silent stops all reads and writes on the request's connection but leaves it
+// open, as if a machine on the way had died. Over HTTP/2 this affects every
+// request of the connection. With [Fault.CommitAfter] the request is read and
+// carried out first.
 func Silent() Fault { return newFault("silent", 0, 0) }
 
-// Lagging answers a read as a replica does that is so far behind, by the
-// server's clock: without the notes and changes made since. A note of
-// [Server.AddNote] is there since its CreatedAt. It means something on
-// [RouteGetNote], [RouteListNotes] and [RouteAudioURL].
+// Lagging responds to a read like a replica that is behind by that time, by the
+// server's clock: without later notes and changes. A note of [Server.AddNote]
+// exists since its CreatedAt. Lagging has an effect on [RouteGetNote],
+// [RouteListNotes] and [RouteAudioURL].
 func Lagging(behind time.Duration) Fault { return newFault("lagging", 0, behind) }
 
-// Vanish deletes up to n of the notes that a list shows, the first rows first,
-// before the list's client can ask for the next page: somebody else was
-// quicker. It means something on [RouteListNotes].
+// Vanish deletes up to n of the notes that a list shows, beginning with the
+// first row, before the client can request the next page. It has an effect on
+// [RouteListNotes].
 func Vanish(n int) Fault { return newFault("vanish", n, 0) }
 
-// Arrive adds n notes of the patient whose notes are listed, or of patient 1,
-// before the list's client can ask for the next page. It means something on
-// [RouteListNotes].
+// Arrive adds n notes of the listed patient, or of patient 1, before the client
+// can request the next page. It has an effect on [RouteListNotes].
 func Arrive(n int) Fault { return newFault("arrive", n, 0) }

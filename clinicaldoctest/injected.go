@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Inject makes requests to a route meet a fault. The route is one of the Route
-// constants, or "" for all of them, the storage's included. Of several faults
-// for one request the one injected first strikes, and those after it do not
-// count the request. An unknown route panics.
+// Inject applies a fault to requests of a route. The route is one of the Route
+// constants, or "" for all of them, including storage. If several faults match a
+// request, the one injected first applies, and later ones do not count the
+// request. Inject panics if the route is unknown.
 func (s *Server) Inject(route string, f Fault) {
 	if route != "" && !slices.Contains(Routes(), route) {
 		panic(fmt.Sprintf("clinicaldoctest: no route %q", route))
@@ -19,28 +19,29 @@ func (s *Server) Inject(route string, f Fault) {
 	s.state().faults.add(route, f)
 }
 
-// InjectedFault is a fault that was injected and has not been taken back.
+// InjectedFault is a fault that was injected and not removed.
 type InjectedFault struct {
 	ID    int // for [Server.RemoveFault]
 	Route string
 	Fault Fault // as it was injected
-	// Struck is how many requests it has struck; Spent tells that it will
-	// strike no more.
+	// Struck is the number of requests to which it applied. Spent reports that
+	// it will not apply again.
 	Struck int
 	Spent  bool
 }
 
-// Faults returns the injected faults, the first injected first.
+// Faults returns the injected faults in the order of their injection.
 func (s *Server) Faults() []InjectedFault { return s.state().faults.list() }
 
-// RemoveFault takes back one fault; an id that is not there is no error.
+// RemoveFault removes one fault. It does nothing if there is no fault with that
+// ID.
 func (s *Server) RemoveFault(id int) { s.state().faults.remove(id) }
 
-// ClearFaults takes back every fault injected so far.
+// ClearFaults removes all faults.
 func (s *Server) ClearFaults() { s.state().faults.clear() }
 
-// SetSeed sets the seed that rates of faults follow and begins them anew, with
-// what these faults have counted.
+// SetSeed sets the seed of [Fault.Rate] and restarts these faults, including
+// their counters.
 func (s *Server) SetSeed(seed uint64) { s.state().faults.setSeed(seed) }
 
 // receiver reads a request and returns what it is to do.

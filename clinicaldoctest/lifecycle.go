@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Stage is how far a note has come.
+// Stage is the processing stage of a note.
 type Stage string
 
-// The stages of a note, in order; a note fails out of transcribing or analysing.
+// The stages of a note, in order. A note can fail while transcribing or analysing.
 const (
 	StageUploaded     Stage = "uploaded"
 	StageTranscribing Stage = "transcribing"
@@ -38,8 +38,8 @@ var defaultDelays = Delays{
 	Analysing:    20 * time.Millisecond,
 }
 
-// Script is what the processing of one note will say. Empty texts are filled
-// with synthetic ones.
+// Script sets the result of processing one note. Empty texts are replaced by
+// synthetic ones.
 type Script struct {
 	Transcription string
 	Analysis      string
@@ -49,7 +49,7 @@ type Script struct {
 	AnalysisError string
 }
 
-// ScriptNext sets the scripts of the next notes to be created, in that order.
+// ScriptNext sets the scripts of the next notes that are created, in that order.
 func (s *Server) ScriptNext(scripts ...Script) {
 	st := s.state()
 	st.mu.Lock()
@@ -57,12 +57,11 @@ func (s *Server) ScriptNext(scripts ...Script) {
 	st.scripts = append(st.scripts, scripts...)
 }
 
-// Advance moves the server's clock forward, and with it every note's
-// processing, the expiry of addresses and audio, and the rate limit's window.
+// Advance moves the server's clock forward. This affects the processing of notes,
+// the expiry of URLs and audio, and the window of the rate limit.
 func (s *Server) Advance(d time.Duration) { s.state().clock.advance(d) }
 
-// Now returns the server's time, by which it dates notes and sets the Date
-// header.
+// Now returns the server's time, which it uses for notes and for the Date header.
 func (s *Server) Now() time.Time { return s.state().now() }
 
 // clock is the process's clock plus what was advanced, or one that stands

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Creation is the making of a note by a request, however that request ended
-// for its client.
+// Creation describes a note that a request created, whatever response the client
+// got.
 type Creation struct {
 	NoteID    int64
 	RequestID string // of the [Request] that made it
@@ -22,15 +22,15 @@ type Creation struct {
 	PatientID int64
 	PromptID  int64
 	Name      string // as the server stored it
-	// AudioSHA256 is the recording's fingerprint as it was received, "" for a
-	// note without one.
+	// AudioSHA256 is the SHA-256 of the recording as received, or "" if the note
+	// has none.
 	AudioSHA256 string
 	AudioSize   int64
 }
 
-// Created returns every creation of a note by a request, oldest first, also of
-// notes that were deleted since; of a great many deleted ones, no fewer than the
-// last 90,000. Notes of [Server.AddNote] are not among them.
+// Created returns every creation of a note by a request, oldest first, including
+// notes that were deleted since. It keeps at least the last 90,000 deleted ones.
+// Notes of [Server.AddNote] are not included.
 func (s *Server) Created() []Creation {
 	st := s.state()
 	st.commitDue(st.now())
@@ -70,10 +70,10 @@ func (s *Server) CreatedFrom(recording []byte) []Creation {
 	return slices.DeleteFunc(s.Created(), func(c Creation) bool { return c.AudioSHA256 != fingerprint })
 }
 
-// CreatedOnce returns nil if each of the recordings was made into exactly one
-// note and nothing else into any, deleted notes included. Else its error tells
-// by position which are lost, which are duplicates, and which notes are of
-// other recordings. A recording that is given twice should have two notes.
+// CreatedOnce returns nil if each of the recordings became exactly one note, and
+// nothing else became a note, including deleted ones. Otherwise its error lists by
+// position which recordings are lost, which are duplicates, and which notes have
+// other recordings. A recording that is passed twice should have two notes.
 func (s *Server) CreatedOnce(recordings ...[]byte) error {
 	want := map[string]int{}
 	for _, recording := range recordings {

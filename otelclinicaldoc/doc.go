@@ -1,12 +1,12 @@
-// Package otelclinicaldoc makes OpenTelemetry traces and metrics of the calls of package clinicaldoc:
+// Package otelclinicaldoc records OpenTelemetry traces and metrics of calls of package clinicaldoc:
 //
 //	client, err := clinicaldoc.NewClient(baseURL, token, clinicaldoc.WithHooks(otelclinicaldoc.Hooks()))
 //
-// A run of package ingest, or a fleet's worker, has metrics of its own:
+// Runs of package ingest and workers of a fleet have their own metrics:
 //
 //	uploader := &ingest.Uploader{Client: client, Journal: journal, OnEvent: otelclinicaldoc.OnEvent()}
 //
-// Every call is a span, and in it each attempt is an HTTP client span, by the semantic conventions. What they and the
-// metrics say is an allow-list of methods, route templates, statuses and numbers: never a URL, an id, a header or a body.
-// The attribute url.full, which the conventions require, is left out for that reason.
+// Every call is a span. Each attempt is an HTTP client span inside it, by the semantic conventions. Spans and metrics contain
+// only methods, route templates, statuses and numbers. They never contain a URL, an ID, a header or a body. For that reason
+// they lack the attribute url.full, which the conventions require.
 package otelclinicaldoc

@@ -16,11 +16,11 @@ import (
 
 const scope = "github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 
-// Attributes of this package's own, beside those of the semantic conventions.
+// Attributes in addition to those of the semantic conventions.
 const (
 	operationKey      = attribute.Key("clinicaldoc.operation")       // method of the SDK, such as "Notes.Create"
 	attemptsKey       = attribute.Key("clinicaldoc.attempts")        // how many a call made itself
-	outcomeUnknownKey = attribute.Key("clinicaldoc.outcome_unknown") // true where the service may have acted although the call failed
+	outcomeUnknownKey = attribute.Key("clinicaldoc.outcome_unknown") // true if the service may have acted although the call failed
 	rateLimitWaitKey  = attribute.Key("clinicaldoc.ratelimit.wait")  // seconds that the client waits for the limit that refused the attempt
 )
 
@@ -33,17 +33,17 @@ type config struct {
 	propagate bool
 }
 
-// WithTracerProvider makes spans with this provider instead of the global one.
+// WithTracerProvider sets the provider of spans. The default is the global one.
 func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(c *config) { c.tracers = provider }
 }
 
-// WithMeterProvider counts with this provider instead of the global one.
+// WithMeterProvider sets the provider of metrics. The default is the global one.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(c *config) { c.meters = provider }
 }
 
-// WithoutPropagation keeps the trace to this side: the service gets no traceparent header.
+// WithoutPropagation sends no trace headers to the service.
 func WithoutPropagation() Option {
 	return func(c *config) { c.propagate = false }
 }
@@ -54,7 +54,7 @@ func WithoutPropagation() Option {
 // span with error.type, and does not count in the metrics of HTTP requests.
 //
 // The trace is sent to the base URL's origin by the headers of W3C Trace Context. Neither the global propagator nor baggage
-// is used, because baggage may hold patient data. If an instrument cannot be created, Hooks reports that to OpenTelemetry's
+// is used, because baggage may contain patient data. If an instrument cannot be created, Hooks reports that to OpenTelemetry's
 // error handler and does not record it.
 func Hooks(opts ...Option) clinicaldoc.Hooks {
 	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), propagate: true}

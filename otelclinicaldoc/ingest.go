@@ -15,9 +15,9 @@ const statusKey = attribute.Key("clinicaldoc.ingest.status") // how a recording 
 // recordingBuckets go on to the ten minutes after which a recording in doubt is decided, and beyond.
 var recordingBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 900, 3600}
 
-// OnEvent is for [ingest.Uploader].OnEvent, also in a fleet: it counts how recordings end and how long they took, which are in
-// doubt, and pauses. Of the options only [WithMeterProvider] matters here. What it returns may be called by several goroutines, and
-// serves any number of runs. The requests of a run are told by the client's own hooks.
+// OnEvent returns a function for [ingest.Uploader].OnEvent, also in a fleet. It counts recordings by their end and duration,
+// unresolved recordings, and pauses. Only the option [WithMeterProvider] has an effect. The function is safe for concurrent use,
+// and any number of runs can share it. The client's own hooks report the requests of a run.
 func OnEvent(opts ...Option) func(ingest.Event) {
 	c := config{meters: otel.GetMeterProvider()}
 	for _, opt := range opts {

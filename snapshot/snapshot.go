@@ -1,6 +1,8 @@
-// Package snapshot says what is new, different or gone among the notes since the last look. The service sends no events and lists
-// by no time of change, so that a look walks the whole list once and compares it with what the look before saw: of each note
-// its id, version and stage, kept in a file if a later process shall go on.
+// Package snapshot reports which notes are new, changed or gone since the last run.
+//
+// The service sends no events and cannot list notes by the time of their last change. [Snapshot.Changes] therefore reads the
+// complete list once and compares it with the previous run. A snapshot keeps the ID, version and stage of each note, in a file
+// if a later process shall continue.
 package snapshot
 
 import (
@@ -27,37 +29,39 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Why a file is not gone on with, for [errors.Is]. A file that others own, can write to or reach by a second name is refused too.
+// Reasons why [Open] rejects a file, for [errors.Is]. A file that other users own or can write to, or that has a second name, is
+// rejected too.
 var (
-	// ErrInUse is [clinicaldoc.ErrInUse]: the file is already open, in this process or in another one.
+	// ErrInUse is [clinicaldoc.ErrInUse]: the file is already open, in this or another process.
 	ErrInUse = clinicaldoc.ErrInUse
-	// ErrDamaged: the file is no snapshot, not a whole one, of other notes, or of a later version of this package.
+	// ErrDamaged: the file is not a snapshot, is incomplete, belongs to other notes, or was written by a later version of this
+	// package.
 	ErrDamaged = redact.New("not a snapshot to go on with")
-	// ErrOtherService: the file is of another service.
+	// ErrOtherService: the file belongs to another service.
 	ErrOtherService = fileheader.ErrOtherService
-	// ErrOtherUser: the file is another user's, who may see other notes.
+	// ErrOtherUser: the file belongs to another user, who may see other notes.
 	ErrOtherUser = fileheader.ErrOtherUser
 )
 
-// Event is what became of a note.
+// Event describes what happened to a note.
 type Event string
 
 // The events.
 const (
 	New     Event = "new"
 	Changed Event = "changed"
-	Gone    Event = "gone" // the service says that there is no such note, or the note is another patient's now
+	Gone    Event = "gone" // the service has no such note, or it belongs to another patient now
 )
 
-// Change is what became of a note since the last look.
+// Change describes what happened to one note since the last run.
 type Change struct {
 	Event Event
 	ID    int64
-	Stage clinicaldoc.Stage         // of a note that is gone, as it was last seen
-	Note  *clinicaldoc.ProgressNote // as the list has it, which may leave texts out; nil when it is gone
+	Stage clinicaldoc.Stage         // for a note that is gone, its last known stage
+	Note  *clinicaldoc.ProgressNote // the row of the list, which may leave out texts; nil if it is gone
 }
 
-// Snapshot is what was seen of a list of notes. Make it with [Open]. One goroutine at a time uses it.
+// Snapshot remembers a list of notes. Use [Open] to make one. It is not safe for concurrent use.
 type Snapshot struct {
 	client *clinicaldoc.Client
 	params clinicaldoc.ListNotesParams
@@ -80,13 +84,16 @@ type sight struct {
 	look    int
 }
 
-// Open goes on with the snapshot in the file at path, or begins one there; an empty path is one in memory. The params say which
-// notes it is of, and how they are listed; with a path the user is asked for. The options go to every call. Close it in the end.
+// Open opens the snapshot in the file at path, or begins one there. If path is empty, the snapshot is only in memory. The params
+// select the notes, and how they are listed. The options apply to every call. If path is not empty, Open calls Users.Me. Close
+// the snapshot after use.
 //
-// A file is of one service, user and patient. Where a header or a query among the options picks a tenant, give each tenant a file of
-// its own: in another's list all notes would seem gone. The same holds for a client whose token source changes its user.
+// A file belongs to one service, user and patient. If an option selects a tenant by a header or a query parameter, use a separate
+// file for each tenant: in another tenant's list all notes would seem gone. The same applies to a token source that changes its
+// user.
 //
-// Errors: [ErrInUse], [ErrDamaged], [ErrOtherService], [ErrOtherUser], those of the file system and of Users.Me.
+// Open returns an error matching [ErrInUse], [ErrDamaged], [ErrOtherService] or [ErrOtherUser], or an error of the file system or
+// of Users.Me.
 func Open(ctx context.Context, client *clinicaldoc.Client, path string, params clinicaldoc.ListNotesParams, opts ...clinicaldoc.CallOption) (*Snapshot, error) {
 	s := &Snapshot{client: client, params: params, opts: slices.Clone(opts), seen: map[int64]sight{}}
 	if path == "" {
@@ -158,12 +165,13 @@ func (s *Snapshot) load(own fileheader.Header) error {
 // end is the last line of the file.
 func (s *Snapshot) end() string { return fmt.Sprintf("end %d", len(s.seen)) }
 
-// Changes looks once: it walks the list and yields what is new or different since the last look. When the list was whole, each note
-// that was not in it is read by itself, and is gone if the service has none: a list can lack a note that is there.
+// Changes reads the list once and yields each note that is new or changed since the last run. If the list was complete, Changes
+// then reads each known note that was not in it. The note is gone only if the service does not have it, because a list may lack
+// a note that exists.
 //
-// A change counts as seen when the loop comes back for the next one. What it broke off with, and what came after an error, is
-// yielded again by the next look, and so is all that Save did not keep. The error comes once and ends the look: those of
-// Notes.All, such as [clinicaldoc.ErrIncompleteList], and of Notes.Get.
+// A change counts as seen when the loop asks for the next one. The next run yields again the change at which the loop ended,
+// everything after an error, and everything that was not saved. An error is yielded once and ends the run. It comes from
+// Notes.All, such as [clinicaldoc.ErrIncompleteList], or from Notes.Get.
 func (s *Snapshot) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		s.look++
@@ -205,7 +213,7 @@ func (s *Snapshot) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	}
 }
 
-// Begun reports whether there was a look before: one that came to its end, or what the file keeps. Until then all notes are new.
+// Begun reports whether there was a complete run before, in this process or in the file. Until then all notes are new.
 func (s *Snapshot) Begun() bool { return s.begun }
 
 // holds reports whether the note is among those that are listed, as far as it tells.
@@ -214,8 +222,8 @@ func (s *Snapshot) holds(note *clinicaldoc.ProgressNote) bool {
 	return s.params.PatientID == 0 || !named || patient == s.params.PatientID
 }
 
-// Save keeps in the file what was seen, whole or not at all. In memory alone it does nothing. An error after the file
-// was replaced says so; it means that a power cut may bring back the one before.
+// Save writes the snapshot to its file, completely or not at all. It does nothing for a snapshot in memory. If an error occurs
+// after the file was replaced, its text says so: after a power failure the previous file may come back.
 func (s *Snapshot) Save() error {
 	if s.path == "" {
 		return nil
@@ -277,7 +285,7 @@ func (s *Snapshot) syncFolder() error {
 	return err
 }
 
-// Close lets go of the file; what was not saved is lost. It may be called twice.
+// Close closes the file. Changes that were not saved are lost. Close may be called more than once.
 func (s *Snapshot) Close() error {
 	file := s.file
 	if s.file = nil; file == nil {
