@@ -40,8 +40,8 @@ func (s *Server) RemoveFault(id int) { s.state().faults.remove(id) }
 // ClearFaults removes all faults.
 func (s *Server) ClearFaults() { s.state().faults.clear() }
 
-// SetSeed sets the seed of [Fault.Rate] and restarts these faults, including
-// their counters.
+// SetSeed sets the seed of [Fault.Rate]. Faults with a rate start again, and count
+// requests from zero.
 func (s *Server) SetSeed(seed uint64) { s.state().faults.setSeed(seed) }
 
 // receiver reads a request and returns what it is to do.
