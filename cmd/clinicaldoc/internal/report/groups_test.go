@@ -64,14 +64,25 @@ func TestGroups_EqualRecordingsAreListedTogether(t *testing.T) {
 // Notes to compare differ for each recording, and stand with it.
 func TestGroups_NotesToCompareDoNotDivideThem(t *testing.T) {
 	t.Parallel()
-	why := `it cannot be determined (clinicaldoc: GET /v1/x: 403 Forbidden); compare it with note %d of 2026-11-18T06:56:34Z and decide: ` +
-		`"clinicaldoc upload resolve"`
-	run := report.Run{Recordings: []report.Recording{
-		{Key: "a", Status: report.Unresolved, Error: fmt.Sprintf(why, 4)}, {Key: "b", Status: report.Unresolved, Error: fmt.Sprintf(why, 5)},
-	}}
-	groups := run.Groups()
-	require.Len(t, groups, 1)
-	assert.Equal(t, "it cannot be determined (403 Forbidden)", groups[0].Why)
+	for _, end := range []string{"", ` and decide: "clinicaldoc upload resolve"`} {
+		why := "it is not known (clinicaldoc: GET /v1/x: 403 Forbidden); compare it with note %d of 2026-11-18T06:56:34Z, note 9" + end
+		run := report.Run{Recordings: []report.Recording{
+			{Key: "a", Status: report.Unresolved, Error: fmt.Sprintf(why, 4)},
+			{Key: "b", Status: report.Unresolved, Error: fmt.Sprintf(why, 5)},
+		}}
+		groups := run.Groups()
+		require.Len(t, groups, 1)
+		assert.Equal(t, "it is not known (403 Forbidden)", groups[0].Why)
+	}
+}
+
+// The time from which on a recording can be decided is shown until then.
+func TestRecording_CanBeDecidedLater(t *testing.T) {
+	t.Parallel()
+	until := time.Now().Add(time.Hour)
+	assert.Equal(t, "can be decided from "+report.Clock(until)+" on", report.Recording{Until: until}.TooEarly())
+	assert.Empty(t, report.Recording{Until: time.Now().Add(-time.Minute)}.TooEarly())
+	assert.Empty(t, report.Recording{}.TooEarly())
 }
 
 // A group of one names its own key.

@@ -103,9 +103,7 @@ func (t *textWriter) recording(x Recording) {
 		cells = append(cells, "patient "+strconv.FormatInt(x.Patient, 10))
 	}
 	t.line("    ", strings.Join(cells, "  "))
-	if !x.Until.IsZero() {
-		t.line("      ", "can be decided from "+Clock(x.Until)+" on")
-	}
+	t.line("      ", x.TooEarly())
 	for _, candidate := range x.Candidates {
 		t.line("      ", "compare with "+candidate.String())
 	}

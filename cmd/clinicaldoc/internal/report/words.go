@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
@@ -176,7 +177,7 @@ func (r Run) Gap() string {
 // beside is what an error's text says beside the reason: the route, the id of the request, the notes to compare, which stand
 // with each recording, and what to do, which stands with the group.
 var beside = regexp.MustCompile(`\b(GET|POST|PUT|PATCH|DELETE) /\S*: |\bclinicaldoc: | \(request id [^()]*\)` +
-	`|: look for the note before creating it again|; compare it with .* and decide: "clinicaldoc upload resolve"` +
+	`|: look for the note before creating it again|; compare it with [^;"]*("clinicaldoc upload resolve")?` +
 	`|\. Decide: "clinicaldoc upload resolve"`)
 
 // plain is the reason that an error's text gives.
@@ -188,6 +189,14 @@ func (r Recording) Note() string {
 		return "perhaps note " + strconv.FormatInt(r.NoteID, 10)
 	}
 	return "note " + strconv.FormatInt(r.NoteID, 10)
+}
+
+// TooEarly says from when on a recording can be decided, empty if it can be.
+func (r Recording) TooEarly() string {
+	if !r.Until.After(time.Now()) {
+		return ""
+	}
+	return "can be decided from " + Clock(r.Until) + " on"
 }
 
 // NotSentTitle says how many recordings have no result.
