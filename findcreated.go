@@ -32,7 +32,7 @@ const (
 	minLookPause    = 5 * time.Second
 	maxLookPause    = 2 * time.Minute
 	maxLatePause    = 5 * time.Minute // after many requests, or when only recordings are waited for
-	slowRequests    = 20              // after each of which pauses may be two minutes longer
+	slowRequests    = 14              // after each of which pauses may be two minutes longer
 	maxRequests     = 180             // without those to storage
 	maxFailedLooks  = 10              // in a row
 	maxSearchedRows = 5000            // of one list
