@@ -123,7 +123,7 @@ func (u *Uploader) newRun(ctx context.Context) *run {
 		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, sending: map[content]Key{},
 		drawn: make(chan Recording), halt: make(chan struct{}), messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
 		saving: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
-		follows: newFollows(u.Until),
+		follows: newFollows(ctx, u.Until),
 	}
 	if u.OnEvent != nil {
 		ctx = exchange.WithLimitReport(ctx, r.limited)

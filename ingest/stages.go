@@ -10,6 +10,7 @@ import (
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -40,17 +41,20 @@ type follows struct {
 	stop  context.CancelFunc // of the round under way; nil: there is none
 	last  bool               // the round under way is the last one
 	over  bool               // the last round has ended
+	left  bool               // the caller waits for the notes; never changes
 }
 
-func newFollows(until clinicaldoc.Stage) follows {
-	return follows{until: cmp.Or(until, clinicaldoc.StageUploaded), held: map[int64][]Result{}}
+func newFollows(ctx context.Context, until clinicaldoc.Stage) follows {
+	return follows{
+		until: cmp.Or(until, clinicaldoc.StageUploaded), held: map[int64][]Result{}, left: poll.LeavesWaits(ctx),
+	}
 }
 
-// wanted reports whether notes are followed.
+// wanted reports whether a recording is done only when its note has reached a stage.
 func (f *follows) wanted() bool { return f.until > clinicaldoc.StageUploaded }
 
 // isOver reports whether there is nothing more to follow.
-func (f *follows) isOver() bool { return !f.wanted() || f.over }
+func (f *follows) isOver() bool { return !f.wanted() || f.left || f.over }
 
 // nextRound is when the next round is due; zero: there is nothing to wait for.
 func (f *follows) nextRound() time.Time {
@@ -80,6 +84,10 @@ func (r *run) hold(result Result) (ready Result, ok bool) {
 	case result.Stage.AtLeast(f.until):
 		result.Status = Complete
 		r.progress.complete++
+		return result, true
+	case f.left:
+		result.Status = Processing
+		r.progress.processing++
 		return result, true
 	case len(f.held) == 0:
 		f.due = time.Now().Add(roundPause)

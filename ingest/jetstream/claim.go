@@ -16,6 +16,7 @@ type claim struct {
 	journal *Journal
 	key     ingest.Key
 	owner   string // empty: the recording has its note, and there is nothing to hold
+	hasNote bool   // it had when it was claimed
 
 	turn     turn
 	record   record
@@ -72,14 +73,15 @@ func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 			continue
 		}
 		now, revision, err := c.journal.read(ctx, c.key)
+		isOwn := slices.Contains(beats, now.Beat)
 		switch {
 		case err != nil:
 			return err
-		case now.Owner != c.owner:
+		case now.Owner != c.owner, c.hasNote && !isOwn:
 			return ingest.ErrTaken
 		}
 		c.record, c.revision = now, revision
-		if slices.Contains(beats, now.Beat) {
+		if isOwn {
 			return nil
 		}
 	}
@@ -127,10 +129,12 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 			return err
 		}
 	}
-	if entry.State == ingest.StateCreated {
+	switch {
+	case c.hasNote:
+		return c.saveKnown(ctx, entry)
+	case entry.State == ingest.StateCreated:
 		return c.saveCreated(ctx, entry)
-	}
-	if c.lost || c.owner == "" {
+	case c.lost || c.owner == "":
 		return errTaken
 	}
 	err := c.write(ctx, c.withUntil(entry))
@@ -204,6 +208,29 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 			return nil
 		}
 	}
+}
+
+// saveKnown replaces the entry of a recording that has a note: by another stage of the note, or by a manual decision. Nobody
+// holds such a recording. If another changed it since it was read, nothing is written, and the caller has to read it again.
+func (c *claim) saveKnown(ctx context.Context, entry ingest.Entry) error {
+	if !mayReplace(c.record.Entry, entry) {
+		return errTaken
+	}
+	err := c.write(ctx, entry)
+	if errors.Is(err, ingest.ErrTaken) {
+		return errTaken
+	}
+	return err
+}
+
+// mayReplace reports whether an entry may take the place of one that has a note. It must not lose the note.
+func mayReplace(known, entry ingest.Entry) bool {
+	if entry.State == known.State && entry.NoteID == known.NoteID {
+		return true
+	}
+	isKnown := func(note ingest.NoteRef) bool { return note.ID == known.NoteID }
+	decided := entry.State == ingest.StateCreated || entry.State == ingest.StateRefused
+	return decided && slices.ContainsFunc(entry.Replaced, isKnown)
 }
 
 // keep writes the lease a first time and renews it until the claim is released, also when the run is being ended.

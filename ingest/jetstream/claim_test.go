@@ -209,7 +209,7 @@ func TestADoubtEndsWhenItWasWritten(t *testing.T) {
 	})
 }
 
-// A recording that has its note is nobody's to change.
+// A recording that has its note keeps it, unless a person decided otherwise: then the old note stays known.
 func TestARecordingWithItsNoteStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,9 +218,18 @@ func TestARecordingWithItsNoteStays(t *testing.T) {
 		require.NoError(t, c.Save(t.Context(), entry(1, ingest.StateCreated)))
 		c.Release()
 		c = claimed(t, j, 1)
-		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateRefused)), ingest.ErrTaken)
+		other := entry(1, ingest.StateCreated)
+		other.NoteID++
+		for _, e := range []ingest.Entry{
+			entry(1, ingest.StateRefused), entry(1, ingest.StateInDoubt), entry(1, ingest.StateCommitting), other,
+		} {
+			require.ErrorIs(t, c.Save(t.Context(), e), ingest.ErrTaken, e.State)
+		}
 		c.Release()
 		assert.Equal(t, ingest.StateCreated, claimed(t, j, 1).Entry().State)
+		other.Replaced = []ingest.NoteRef{{ID: other.NoteID - 1}}
+		require.NoError(t, claimed(t, j, 1).Save(t.Context(), other))
+		assert.Equal(t, other.NoteID, claimed(t, j, 1).Entry().NoteID)
 	})
 }
 

@@ -3,17 +3,14 @@ package jetstream
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -150,6 +147,7 @@ type Status struct {
 	Uploading   int // new ones in workers' hands
 	Later       int // that failed or are in doubt, and rest until they are tried again
 	Doubts      int // recordings of the journal of which nobody knows whether they have a note
+	Processing  int // that have a note which the service has not finished; they also count as Uploading or Later
 	DeadLetters int
 	Workers     []Worker
 	Pause       *Pause // of the whole fleet; nil: there is none
@@ -161,9 +159,11 @@ type Worker struct {
 	Process   int           `json:"process"`
 	Since     time.Time     `json:"since"`
 	Uploading int           `json:"uploading"`
-	Done      int           `json:"done"`              // recordings that have a note
+	Done      int           `json:"done"`              // recordings whose notes have reached Uploader.Until
 	Ahead     time.Duration `json:"ahead"`             // of its clock, before the server's
 	Failing   string        `json:"failing,omitempty"` // all that it tries fails this way; empty: not so
+	// Processing is how many recordings it has whose notes it waits for.
+	Processing int `json:"processing,omitempty"`
 }
 
 // Pause is a rest of the whole fleet: everything failed the same way.
@@ -172,7 +172,7 @@ type Pause struct {
 	Until  time.Time `json:"until"`  // when it is tried again, by the server's clock
 }
 
-// Status asks how the fleet stands. It reads the whole journal, for doubts: about a second for a hundred thousand
+// Status asks how the fleet stands. It reads the complete journal: about a second for a hundred thousand
 // recordings.
 func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	var s Status
@@ -193,11 +193,11 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 		}
 		s.DeadLetters++
 	}
-	for _, err := range f.journal.Doubts(ctx) {
+	for entry, err := range f.journal.Entries(ctx) {
 		if err != nil {
 			return s, err
 		}
-		s.Doubts++
+		s.count(entry)
 	}
 	workers, err := f.live.workers(ctx)
 	if err != nil {
@@ -217,54 +217,13 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Doubts lists the recordings of which nobody knows whether they have a note. One whose record is damaged counts
-// too, with its key alone.
-func (j *Journal) Doubts(ctx context.Context) iter.Seq2[ingest.Entry, error] {
-	return func(yield func(ingest.Entry, error) bool) {
-		for _, b := range j.buckets {
-			if more, err := b.doubts(ctx, yield); err != nil {
-				yield(ingest.Entry{}, unreachable(err))
-				return
-			} else if !more {
-				return
-			}
-		}
-	}
-}
-
-func (b *bucket) doubts(ctx context.Context, yield func(ingest.Entry, error) bool) (more bool, err error) {
-	watcher, err := b.Watch(ctx, "r.>", jetstream.IgnoreDeletes())
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = watcher.Stop() }()
-	silence := time.NewTimer(defaultPatience)
-	defer silence.Stop()
-	for {
-		var entry jetstream.KeyValueEntry
-		var open bool
-		select {
-		case entry, open = <-watcher.Updates():
-		case <-silence.C: // a watcher is not told when its server is gone
-			return false, nats.ErrTimeout
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
-		switch {
-		case !open:
-			return false, nats.ErrConnectionClosed
-		case entry == nil: // that was all
-			return true, nil
-		}
-		var r record
-		if err := json.Unmarshal(entry.Value(), &r); err != nil {
-			_ = r.Entry.Key.UnmarshalText([]byte(strings.TrimPrefix(entry.Key(), "r.")))
-			r.Entry.State = ingest.StateInDoubt
-		}
-		if r.Entry.State == ingest.StateInDoubt && !yield(r.Entry, nil) {
-			return false, nil
-		}
-		silence.Reset(defaultPatience)
+// count counts an entry of the journal.
+func (s *Status) count(entry ingest.Entry) {
+	switch {
+	case entry.State == ingest.StateInDoubt:
+		s.Doubts++
+	case isProcessing(entry):
+		s.Processing++
 	}
 }
 
@@ -272,6 +231,7 @@ func (b *bucket) doubts(ctx context.Context, yield func(ingest.Entry, error) boo
 func (s Status) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.Int("waiting", s.Waiting), slog.Int("uploading", s.Uploading), slog.Int("later", s.Later), slog.Int("doubts", s.Doubts),
+		slog.Int("processing", s.Processing),
 		slog.Int("dead_letters", s.DeadLetters), slog.Int("workers", len(s.Workers)),
 	}
 	if s.Pause != nil {
@@ -282,8 +242,8 @@ func (s Status) LogValue() slog.Value {
 
 // String returns the counts.
 func (s Status) String() string {
-	text := fmt.Sprintf("%d waiting, %d uploading, %d later, %d in doubt, %d dead letters, %d workers",
-		s.Waiting, s.Uploading, s.Later, s.Doubts, s.DeadLetters, len(s.Workers))
+	text := fmt.Sprintf("%d waiting, %d uploading, %d later, %d in doubt, %d processing, %d dead letters, %d workers",
+		s.Waiting, s.Uploading, s.Later, s.Doubts, s.Processing, s.DeadLetters, len(s.Workers))
 	if s.Pause != nil {
 		text += "; paused: " + s.Pause.Reason
 	}

@@ -65,35 +65,44 @@ func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 	f.random = rand.New(rand.NewPCG(f.seed, 0))
 	f.box = clinicaldoctest.NewServer()
 	t.Cleanup(f.box.Close)
+	f.box.ScriptNext(failedScript(), failedScript(), failedScript())
 	f.startNodes()
 	f.publish()
 	f.run()
-	notes := map[string]int{}
+	notes, failed := map[string]int{}, map[string]bool{}
 	for _, note := range f.box.Notes() {
 		notes[note.AudioSHA256]++
+		if note.ErrorState != "" {
+			failed[note.AudioSHA256] = true
+		}
 	}
 	dead := map[string]bool{}
 	for _, letter := range letters(t, f.fleet) {
 		dead[letter.Recording.Params.Name] = true
-		if !strings.Contains(letter.Reason, "422") {
+		if !strings.Contains(letter.Reason, "422") && !strings.Contains(letter.Reason, "could not process") {
 			t.Log(letter)
 		}
 	}
 	lost, twice, wrong := 0, 0, 0
 	for n := range f.recordings {
 		sum := sha256.Sum256(content(n))
-		count, letter := notes[hex.EncodeToString(sum[:])], dead[name(n)]
+		content := hex.EncodeToString(sum[:])
+		count, letter := notes[content], dead[name(n)]
 		switch {
 		case count > 1:
 			twice++
 		case count == 0 && !letter:
 			lost++
-		case letter != refusedForGood(n):
+		case letter != (refusedForGood(n) || failed[content]):
 			wrong++
 			t.Logf("recording %d has %d notes and a dead letter: %v", n, count, letter)
 		}
 	}
 	t.Logf("seed %d: %d recordings, %d dead letters; %d workers killed, %d stopped, %d nodes killed", f.seed, f.recordings, len(dead), f.killed, f.stopped, f.nodesKilled)
+	forgotten, err := f.fleet.Journal().Processing(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, forgotten, "in processing, and nobody waits for them")
+	assert.Len(t, failed, 3)
 	assert.Zero(t, lost, "lost")
 	assert.Zero(t, twice, "twice")
 	assert.Zero(t, wrong, "dead letters that should be none, or none that should be")
@@ -219,7 +228,8 @@ func (f *fleet) run() {
 			status, err := f.fleet.Status(t.Context())
 			t.Log(status, status.Workers, err)
 		case i := <-ended:
-			if running[i] = nil; (&work{fleet: f.fleet}).empty(context.WithoutCancel(t.Context())) {
+			running[i] = nil
+			if messages(t, f.fleet) == 0 {
 				left--
 			} else {
 				begin(i)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,11 +128,12 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 		}
 		c := &claim{journal: j, key: key, record: r, revision: revision, turn: newTurn()}
 		if r.Entry.State == ingest.StateCreated {
+			c.hasNote = true
 			return c, nil
 		}
 		c.owner = rand.Text()
-		if r.Entry.State == 0 || r.Entry.State == ingest.StateRefused {
-			c.record.Entry = ingest.Entry{Key: key, State: ingest.StateClaimed, At: time.Now(), By: r.Entry.By}
+		if !sent(r.Entry.State) {
+			c.record.Entry = claimedEntry(key, r.Entry)
 		}
 		if c.ahead, err = j.byOwnClock(ctx, r); err != nil {
 			return nil, err
@@ -153,6 +155,15 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 		case !errors.Is(err, ingest.ErrTaken):
 			return nil, err
 		}
+	}
+}
+
+// claimedEntry is the entry of a recording without a note that a worker has. Manual decisions and earlier notes stay, and so does the
+// time by which EntriesForPatient finds them.
+func claimedEntry(key ingest.Key, known ingest.Entry) ingest.Entry {
+	return ingest.Entry{
+		Key: key, State: ingest.StateClaimed, At: time.Now(), By: known.By, Replaced: known.Replaced, Excluded: known.Excluded,
+		Patient: known.Patient, SentAt: known.SentAt,
 	}
 }
 
@@ -181,11 +192,23 @@ func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since t
 		if err != nil {
 			return nil, err
 		}
-		if e := r.Entry; sent(e.State) && e.Patient == patient && (!e.SentAt.Before(since) || !e.NoteCreatedAt.Before(since)) {
-			entries = append(entries, e)
+		if r.Entry.Patient == patient && concerns(r.Entry, since) {
+			entries = append(entries, r.Entry)
 		}
 	}
 	return entries, nil
+}
+
+// concerns reports whether an entry was sent, or one of its notes created, at or after a time.
+func concerns(e ingest.Entry, since time.Time) bool {
+	isYoung := func(note ingest.NoteRef) bool { return !note.CreatedAt.Before(since) }
+	switch {
+	case !sent(e.State) && len(e.Replaced) == 0:
+		return false
+	case !e.SentAt.Before(since) || !e.NoteCreatedAt.Before(since):
+		return true
+	}
+	return slices.ContainsFunc(e.Replaced, isYoung)
 }
 
 // sent reports whether a note may exist.

@@ -419,7 +419,7 @@ func (s *memoryStream) info() *jetstream.StreamInfo {
 	return info
 }
 
-// Info lists what leads from patients and what workers say, whatever is asked for.
+// Info lists what leads from patients, what workers say and what waits, whatever is asked for.
 func (s *memoryStream) Info(ctx context.Context, _ ...jetstream.StreamInfoOpt) (info *jetstream.StreamInfo, err error) {
 	err = s.memory.engine.do(ctx, "info", s.name, func() error {
 		info = s.info()
@@ -430,6 +430,12 @@ func (s *memoryStream) Info(ctx context.Context, _ ...jetstream.StreamInfoOpt) (
 		for key := range maps.Keys(s.memory.entries) {
 			if key[0] == 'p' || key[0] == 'w' {
 				info.State.Subjects["$KV."+s.memory.name+"."+key] = 1
+			}
+		}
+		for _, m := range s.memory.engine.waiting {
+			isDead := strings.HasPrefix(m.subject, s.memory.engine.store.subject("dead"))
+			if s.name == s.memory.engine.store.queueName() && !isDead {
+				info.State.Subjects[m.subject] = 1
 			}
 		}
 		return nil

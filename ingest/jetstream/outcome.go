@@ -7,15 +7,17 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
 // Outcome returns what became of a published recording, whichever machine uploaded it. Pass it as it was published.
 //
-// Its Ending is Done if the recording has a note, Dead if it is a dead letter, and Later while it waits or is
-// being uploaded. The error of a dead letter matches [ErrDeadLetter]. Ending is zero if the fleet does not have
-// the recording: it was not published, or its dead letter was discarded.
+// Its Ending is Done if the recording has a note that is complete, or that nobody waited for. It is Dead if the
+// recording is a dead letter, and Later while it waits, is being uploaded, or its note is in processing. The error of
+// a dead letter matches [ErrDeadLetter]. Ending is zero if the fleet does not have the recording: it was not
+// published, or its dead letter was discarded.
 func (f *Fleet) Outcome(ctx context.Context, recording ingest.Recording) (Result, error) {
 	recording, err := recording.WithKey()
 	if err != nil {
@@ -49,11 +51,8 @@ func (f *Fleet) find(ctx context.Context, binding ingest.Binding, recording inge
 	if letter != nil {
 		own.Size = sizeOf(letter.Size, own)
 	}
-	if hasNote(known.Entry, own) {
-		result.Ending = Done
-		result.Status = ingest.AlreadyThere
-		result.NoteID = known.Entry.NoteID
-		return result, nil
+	if hasNote(known.Entry, own) && known.Entry.Stage != clinicaldoc.StageFailed {
+		return notedResult(result, known.Entry), nil
 	}
 	if letter != nil {
 		return deadResult(result, known.Entry, letter.Reason), nil
@@ -65,11 +64,37 @@ func (f *Fleet) find(ctx context.Context, binding ingest.Binding, recording inge
 	return result, err
 }
 
-// deadResult is the result of a dead letter, which may be one because nobody can find out whether it has a note.
+// notedResult is the result of a recording whose note exists, by the note's stage.
+func notedResult(result Result, known ingest.Entry) Result {
+	result.NoteID = known.NoteID
+	result.Stage = known.Stage
+	for _, note := range known.Replaced {
+		result.Replaced = append(result.Replaced, note.ID)
+	}
+	result.Ending = Done
+	result.Status = ingest.AlreadyThere
+	switch {
+	case isProcessing(known):
+		result.Ending = Later
+		result.Status = ingest.Processing
+		result.Err = errProcessing
+	case known.Stage.AtLeast(clinicaldoc.StageComplete):
+		result.Status = ingest.Complete
+	}
+	return result
+}
+
+// deadResult is the result of a dead letter, which may be one because nobody can find out whether it has a note, or because the
+// service could not process it.
 func deadResult(result Result, known ingest.Entry, reason string) Result {
 	result.Ending = Dead
 	result.Err = fail("the recording is a dead letter: "+reason, ErrDeadLetter)
 	result.Status = ingest.Refused
+	if known.State == ingest.StateCreated && known.Stage == clinicaldoc.StageFailed {
+		result.Status = ingest.Failed
+		result.NoteID = known.NoteID
+		result.Stage = known.Stage
+	}
 	if known.State == ingest.StateInDoubt || known.State == ingest.StateCommitting {
 		result.Status = ingest.InDoubt
 		result.NoteID = known.NoteID
@@ -136,6 +161,36 @@ func (q *queue) waits(ctx context.Context, key string) (bool, error) {
 	return false, nil
 }
 
+// allHaveNotes reports whether each recording in the queue has a note.
+func (f *Fleet) allHaveNotes(ctx context.Context) (bool, error) {
+	binding, err := f.journal.binding(ctx)
+	if err != nil {
+		return false, err
+	}
+	info, err := f.queue.stream.Info(ctx, jetstream.WithSubjectFilter(">"))
+	if err != nil {
+		return false, unreachable(err)
+	}
+	for subject := range info.State.Subjects {
+		message, err := lastMessage(ctx, f.queue.stream, subject)
+		switch {
+		case err != nil:
+			return false, err
+		case message == nil: // it has ended since
+			continue
+		}
+		var left waiting
+		if json.Unmarshal(message.Data, &left) != nil {
+			return false, nil // it will become a dead letter
+		}
+		known, _, err := f.journal.read(ctx, binding.Key(left.Key))
+		if err != nil || known.Entry.State != ingest.StateCreated {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // lastMessage returns the message of a subject; nil: there is none.
 func lastMessage(ctx context.Context, stream jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
 	var message *jetstream.RawStreamMsg
@@ -154,7 +209,8 @@ func lastMessage(ctx context.Context, stream jetstream.Stream, subject string) (
 }
 
 // sweep removes a dead letter whose recording has a note by now, by a manual decision or because it was published
-// again. It reports whether it did. A letter of which that cannot be found out stays.
+// again. It reports whether it did. A letter of which that cannot be found out stays, and so does one whose note the
+// service could not process.
 func (q *queue) sweep(ctx context.Context, binding ingest.Binding, letter DeadLetter) bool {
 	if binding.Origin == "" || letter.Recording.Key == "" {
 		return false
@@ -162,7 +218,8 @@ func (q *queue) sweep(ctx context.Context, binding ingest.Binding, letter DeadLe
 	own := binding.Describe(letter.Recording)
 	own.Size = sizeOf(letter.size, own)
 	known, _, err := q.journal.read(ctx, own.Key)
-	if err != nil || !hasNote(known.Entry, own) {
+	isFailed := known.Entry.Stage == clinicaldoc.StageFailed
+	if err != nil || isFailed || !hasNote(known.Entry, own) {
 		return false
 	}
 	return q.remove(ctx, letter) == nil

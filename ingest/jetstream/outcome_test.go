@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -40,7 +41,8 @@ func TestOutcome_IsKnownToTheMachineThatPublished(t *testing.T) {
 		assert.NotZero(t, result.JournalKey)
 	}
 	done, dead := endings[Done], endings[Dead]
-	assert.Equal(t, ingest.AlreadyThere, done.Status)
+	assert.Equal(t, ingest.Complete, done.Status)
+	assert.Equal(t, clinicaldoc.StageComplete, done.Stage)
 	assert.Equal(t, srv.Notes()[0].ID, done.NoteID)
 	assert.Equal(t, ingest.Refused, dead.Status)
 	require.ErrorIs(t, dead.Err, ErrDeadLetter)
@@ -110,6 +112,32 @@ func TestDeadLetter_GoesWhenItsNoteExists(t *testing.T) {
 	info, err := f.queue.dead.Info(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, uint64(1), info.State.Msgs, "it is taken away, and not only hidden")
+}
+
+// A letter of a recording that the service could not process stays, although its note exists.
+func TestDeadLetter_StaysWhileProcessingFailed(t *testing.T) {
+	t.Parallel()
+	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
+	t.Cleanup(srv.Close)
+	f := openFleet(t, connect(t, s), Params{})
+	u := &ingest.Uploader{Client: srv.Client()}
+	srv.ScriptNext(failedScript())
+	publish(t, f, dir, 1)
+	assert.Equal(t, map[Ending]int{Dead: 1}, drain(t, f, u))
+	left := letters(t, f)
+	require.Len(t, left, 1)
+	assert.Contains(t, left[0].Reason, "could not process")
+	status, err := f.Status(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, status.DeadLetters)
+
+	u.Journal = f.Journal()
+	key := outcomeOf(t, f, filed(t, dir, 0)).JournalKey
+	require.NoError(t, u.Resolve(t.Context(), key, ingest.Resolution{SendAgain: true, By: "synthetic"}))
+	require.NoError(t, f.Redrive(t.Context(), left[0]))
+	assert.Equal(t, map[Ending]int{Done: 1}, drain(t, f, u))
+	assert.Empty(t, letters(t, f))
+	assert.Len(t, srv.Created(), 2)
 }
 
 // Another recording of the same key has the note: this one has none.

@@ -40,7 +40,7 @@ func newResting(e *engine, id string) *resting {
 	f := e.fleet(defaultLease)
 	r := &resting{begun: time.Now()}
 	f.logger = slog.New(slog.NewTextHandler(&r.log, nil))
-	w := &work{fleet: f, id: id, since: time.Now()}
+	w := withFollower(&work{fleet: f, id: id, since: time.Now(), uploader: &ingest.Uploader{}})
 	r.pauser = &pauser{fleet: f, id: id, beat: w.beat, catch: w.catch}
 	w.pauser = r.pauser
 	r.probe = func(context.Context, failure) error {
@@ -380,7 +380,7 @@ func TestAWorkerSaysEvery10SecondsThatItLives(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := newEngine()
 		f := e.fleet(defaultLease)
-		w := &work{fleet: f, id: "a", since: time.Now(), pauser: &pauser{}}
+		w := withFollower(&work{fleet: f, id: "a", since: time.Now(), pauser: &pauser{}, uploader: &ingest.Uploader{}})
 		e.ahead = -3 * time.Minute
 		done := make(chan struct{})
 		go func() { w.beats(ctx); close(done) }()

@@ -39,6 +39,7 @@ type worker struct {
 	Replicas         int
 	Workers          int
 	Wait             bool // until all have joined
+	Until            clinicaldoc.Stage
 }
 
 type node struct {
@@ -97,7 +98,7 @@ func (w *worker) join(ctx context.Context) (*Fleet, *ingest.Uploader, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	u := &ingest.Uploader{Client: client, Journal: f.Journal(), Workers: cmp.Or(w.Workers, 4), Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}}
+	u := &ingest.Uploader{Client: client, Journal: f.Journal(), Workers: cmp.Or(w.Workers, 4), Find: clinicaldoc.FindCreatedParams{Settle: w.Settle}, Until: w.Until}
 	return f, u, nil
 }
 

@@ -43,7 +43,7 @@ func drainedBy(b *testing.B, client *clinicaldoc.Client, nats, name string, proc
 	file := filed(b, b.TempDir(), 0)
 	done := make(chan struct{}, count)
 	for range processes {
-		process, lines := start(b, job{Worker: &worker{URL: client.BaseURL(), Token: "synthetic", NATS: nats, Name: name, Wait: true, Workers: 8}})
+		process, lines := start(b, job{Worker: &worker{URL: client.BaseURL(), Token: "synthetic", NATS: nats, Name: name, Wait: true, Workers: 8, Until: clinicaldoc.StageUploaded}})
 		b.Cleanup(func() { _ = process.Wait() })
 		lines.Scan() // it has joined
 		go func() {

@@ -213,6 +213,9 @@ func TestThreeEndings(t *testing.T) {
 	}{
 		"created":             {ingest.Result{Status: ingest.Created}, nil, Done, Done},
 		"already there":       {ingest.Result{Status: ingest.AlreadyThere}, nil, Done, Done},
+		"complete":            {ingest.Result{Status: ingest.Complete}, nil, Done, Done},
+		"processing":          {ingest.Result{Status: ingest.Processing}, nil, Later, Later},
+		"processing failed":   {ingest.Result{Status: ingest.Failed}, nil, Dead, Dead},
 		"nothing listens":     {refused(syscall.ECONNREFUSED), nil, Later, Later},
 		"401":                 {refused(status(401)), nil, Later, Later},
 		"403":                 {refused(status(403)), nil, Later, Later},
@@ -825,9 +828,9 @@ func TestStatusCountsEachRecordingOnce(t *testing.T) {
 // What is printed and logged of a status are its counts, each under its own name.
 func TestAStatusIsPrinted(t *testing.T) {
 	t.Parallel()
-	s := Status{Waiting: 1, Uploading: 2, Later: 3, Doubts: 4, DeadLetters: 5, Workers: make([]Worker, 6)}
-	assert.Equal(t, "1 waiting, 2 uploading, 3 later, 4 in doubt, 5 dead letters, 6 workers", s.String())
-	assert.Equal(t, "[waiting=1 uploading=2 later=3 doubts=4 dead_letters=5 workers=6]", s.LogValue().String())
+	s := Status{Waiting: 1, Uploading: 2, Later: 3, Doubts: 4, Processing: 7, DeadLetters: 5, Workers: make([]Worker, 6)}
+	assert.Equal(t, "1 waiting, 2 uploading, 3 later, 4 in doubt, 7 processing, 5 dead letters, 6 workers", s.String())
+	assert.Equal(t, "[waiting=1 uploading=2 later=3 doubts=4 processing=7 dead_letters=5 workers=6]", s.LogValue().String())
 	s.Pause = &Pause{Reason: "synthetic"}
 	assert.Contains(t, s.String(), "; paused: synthetic")
 	assert.Contains(t, s.LogValue().String(), "pause=synthetic")

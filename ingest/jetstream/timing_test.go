@@ -440,7 +440,7 @@ func lossyWork(t *testing.T, e *engine, s *lossy) *work {
 	t.Helper()
 	client, err := clinicaldoc.NewClient(service, "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: s}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 	require.NoError(t, err)
-	return &work{fleet: e.fleet(defaultLease), uploader: &ingest.Uploader{Client: client}}
+	return withFollower(&work{fleet: e.fleet(defaultLease), uploader: &ingest.Uploader{Client: client, Until: clinicaldoc.StageUploaded}})
 }
 
 // A recording in doubt is looked for five seconds, and then it rests until it can be decided: ten minutes after it was lost.

@@ -9,12 +9,14 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -28,9 +30,9 @@ type Result struct {
 // Ending is what the queue does with a recording.
 type Ending int
 
-// The endings. Nothing leaves the queue but what has a note, and what became a dead letter.
+// The endings. Nothing leaves the queue but what is done, and what became a dead letter.
 const (
-	Done  Ending = iota + 1 // it has a note
+	Done  Ending = iota + 1 // its note has reached Uploader.Until
 	Later                   // it is tried again
 	Dead                    // it became a dead letter
 )
@@ -64,6 +66,11 @@ func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.Result
 // by which client, how many at a time, how sure FindCreated has to be and, unless the service is to be asked once,
 // whose recordings they are; its Journal is the fleet's, whatever it says.
 //
+// A recording is done when its note has reached the uploader's Until, by default when it is complete. Until then it
+// stays in the queue. The worker waits for the notes of its recordings while it uploads others. After MaxWait the
+// result is Processing, and the note is read again every ten minutes, by any worker. A recording that the service
+// could not process becomes a dead letter.
+//
 // What fails and may succeed later is tried again after growing pauses, on any machine; what is refused for good
 // becomes a dead letter. A recording in doubt is looked for once and then rests until it can be decided. When all
 // fail the same way the worker pauses, and the fleet when all its workers do. OnEvent is told of each try of a
@@ -74,15 +81,16 @@ func (f *Fleet) Work(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[R
 	return f.work(ctx, uploader, false)
 }
 
-// Drain is [Fleet.Work] that ends when the queue is empty: each recording has a note, or is a dead letter.
+// Drain is [Fleet.Work] that ends when the queue is empty: each recording is done, or is a dead letter. It also ends
+// when MaxWait has passed since its last upload, and all recordings that are left have notes in processing.
 func (f *Fleet) Drain(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
 	return f.work(ctx, uploader, true)
 }
 
 func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
-		if uploader.Workers < 0 || uploader.Workers > maxWorkers {
-			yield(Result{}, fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument))
+		if err := checkUploader(uploader); err != nil {
+			yield(Result{}, err)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -90,6 +98,7 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 			fleet: f, uploader: uploader, drain: drain,
 			id: rand.Text(), since: time.Now(), results: make(chan Result), cancel: cancel,
 		}
+		w.follower = newFollower(w)
 		w.pauser = &pauser{
 			fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat, event: uploader.OnEvent, catch: w.catch,
 		}
@@ -115,6 +124,16 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 	}
 }
 
+func checkUploader(u *ingest.Uploader) error {
+	switch {
+	case u.Workers < 0 || u.Workers > maxWorkers:
+		return fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument)
+	case u.Until < 0 || u.Until > clinicaldoc.StageSigned:
+		return fail("Until must be a stage that can be waited for", clinicaldoc.ErrInvalidArgument)
+	}
+	return nil
+}
+
 // work is one Work.
 type work struct {
 	fleet    *Fleet
@@ -123,6 +142,7 @@ type work struct {
 	id       string
 	since    time.Time
 	pauser   *pauser
+	follower *follower
 	results  chan Result
 	cancel   context.CancelFunc
 
@@ -133,6 +153,9 @@ type work struct {
 	owner     atomic.Pointer[ingest.Owner]
 	done      atomic.Int64
 	namesUser atomic.Bool // a note has named the fleet's user
+
+	ending sync.Mutex // of who looks whether the queue holds only notes in processing
+	looked time.Time  // guarded by ending
 }
 
 const (
@@ -140,6 +163,7 @@ const (
 	maxWorkers     = 1024                   // as an Uploader's
 	nextWait       = 200 * time.Millisecond // for a recording of the lane that is asked first
 	doubtLook      = 5 * time.Second        // FindCreated may look for, before a recording in doubt rests
+	endLook        = 2 * time.Second        // between two looks at all that is left in the queue
 )
 
 func (w *work) run(ctx context.Context) {
@@ -148,6 +172,9 @@ func (w *work) run(ctx context.Context) {
 	var beats, all sync.WaitGroup
 	w.beat(ctx)
 	beats.Go(func() { w.beats(living) })
+	notes, stopFollowing := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() { w.follower.run(notes) })
 	workers := cmp.Or(w.uploader.Workers, defaultWorkers)
 	for n := range workers {
 		// Some serve those that failed first, so that they are tried again however many new ones there are.
@@ -158,6 +185,9 @@ func (w *work) run(ctx context.Context) {
 		all.Go(func() { w.serve(ctx, lanes, workers == 1) })
 	}
 	all.Wait()
+	stopFollowing()
+	following.Wait()
+	w.follower.putBack()
 	w.pauser.resting.Wait()
 	end()
 	beats.Wait()
@@ -180,7 +210,7 @@ func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 			_ = pause(ctx, shortDelay)
 		case d != nil:
 			w.handle(ctx, d)
-		case w.drain && w.empty(ctx):
+		case w.drain && w.isDrained(ctx):
 			return
 		}
 		if alternate {
@@ -213,9 +243,25 @@ func (w *work) reopen(ctx context.Context) error {
 	return nil
 }
 
-func (w *work) empty(ctx context.Context) bool {
+// isDrained reports whether nothing is left in the queue, or only recordings whose notes were waited for long enough.
+func (w *work) isDrained(ctx context.Context) bool {
 	info, err := w.fleet.queue.stream.Info(ctx)
-	return err == nil && info.State.Msgs == 0
+	switch {
+	case err != nil:
+		return false
+	case info.State.Msgs == 0:
+		return true
+	case !w.follower.wanted() || !w.follower.isOver(time.Now()):
+		return false
+	}
+	w.ending.Lock()
+	defer w.ending.Unlock()
+	if time.Since(w.looked) < endLook {
+		return false
+	}
+	haveNotes, err := w.fleet.allHaveNotes(ctx)
+	w.looked = time.Now()
+	return err == nil && haveNotes
 }
 
 // fail ends the work.
@@ -239,7 +285,12 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 	w.uploading.Add(1)
 	defer w.uploading.Add(-1)
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	held := false
+	defer func() {
+		if !held {
+			stop()
+		}
+	}()
 	go d.keep(keeping)
 	defer w.catch(func() { _ = d.putBack(shortDelay) })
 	var outcome outcome
@@ -251,21 +302,29 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 		if ctx.Err() != nil && (result.Status == 0 || result.Status == ingest.Refused) {
 			result, err = ingest.Result{}, errStopped // whatever it says, it was not tried to the end
 		}
-		if errors.Is(err, ErrStore) || errors.Is(err, ingest.ErrOtherService) || errors.Is(err, ingest.ErrOtherUser) {
+		if isFatal(err) {
 			w.fail(err)
 			err = errStopped
 		}
+		held = err == nil && result.Status == ingest.Processing && w.follower.hold(d, result, stop)
 		outcome = judge(result, err, d.tries, random(), d.queue.ackWait)
 	}
-	w.end(context.WithoutCancel(ctx), d, &outcome)
+	if !held {
+		w.end(context.WithoutCancel(ctx), d, &outcome)
+	}
 	if outcome.counts {
 		w.pauser.report(ctx, outcome.cause, d.waiting.File)
 	}
-	if outcome.Ending == Done {
+	w.finish(outcome)
+}
+
+// finish tells what became of a recording.
+func (w *work) finish(o outcome) {
+	if o.Ending == Done {
 		w.done.Add(1)
 	}
-	if outcome.tried {
-		w.results <- outcome.Result
+	if o.tried {
+		w.results <- o.Result
 	}
 }
 
@@ -278,6 +337,8 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	u.Workers = 1
 	u.Total = 1
 	u.MaxPause = -1 // the queue tries again
+	u.Until = w.follower.until
+	ctx = poll.LeaveWaits(ctx) // the follower waits
 	if u.Owner, err = w.whose(ctx); err != nil {
 		return ingest.Result{Recording: recording}, err
 	}
@@ -295,7 +356,7 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 		err = nil
 	}
 	notSaved := result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err())
-	responded := result.Status == ingest.Created && result.Note != nil && look.until.IsZero()
+	responded := result.Note != nil && look.until.IsZero()
 	switch {
 	case notSaved:
 		return result, err // the journal does not know the note
@@ -324,6 +385,10 @@ func (d *doubtTimer) event(e ingest.Event) {
 	case e.State == ingest.StateClaimed: // it has no note, and its upload takes as long as it takes
 		d.until = time.Time{}
 		d.timer.Stop()
+	}
+	if e.Result != nil && e.Result.Status == ingest.Processing { // its result comes when its note is complete
+		e.Result = nil
+		e.State = ingest.StateCreated
 	}
 	if d.next != nil {
 		d.next(withoutPosition(e))
@@ -388,7 +453,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 		Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)},
 		cause:  cmp.Or(err, result.Err), counts: true, tried: true,
 	}
-	hasNote := result.Status == ingest.Created || result.Status == ingest.AlreadyThere
+	isDone := slices.Contains([]ingest.Status{ingest.Created, ingest.AlreadyThere, ingest.Complete}, result.Status)
 	switch {
 	case errors.Is(err, errStopped):
 		o.putBack(shortDelay)
@@ -399,9 +464,15 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 	case err != nil:
 		o.Status = ingest.Refused
 		o.Err = err
-	case hasNote:
+	case isDone:
 		o.Ending = Done
 		o.cause = nil
+	case result.Status == ingest.Processing:
+		o.putBack(followedRest)
+		o.counts = result.Note != nil // the service made it now
+		o.cause = nil
+	case result.Status == ingest.Failed:
+		o.bury()
 	case errors.Is(result.Err, ingest.ErrTaken):
 		o.putBack(lease)
 	case result.Status == ingest.InDoubt:
@@ -495,7 +566,7 @@ func (w *work) beat(ctx context.Context) {
 	failing := w.pauser.pausing()
 	me := liveWorker{Kind: string(failing.kind), Worker: Worker{
 		Host: host, Process: os.Getpid(), Since: w.since, Failing: failing.reason,
-		Uploading: int(w.uploading.Load()), Done: int(w.done.Load()),
+		Uploading: int(w.uploading.Load()), Done: int(w.done.Load()), Processing: w.follower.count(),
 	}}
 	if now, err := w.fleet.live.now(ctx); err == nil {
 		me.Ahead = time.Since(now).Round(time.Millisecond)

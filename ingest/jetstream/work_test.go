@@ -34,8 +34,16 @@ func inBubble(t *testing.T, test func(t *testing.T, e *engine, srv *clinicaldoct
 	})
 }
 
+// withFollower completes a worker that a test makes itself.
+func withFollower(w *work) *work {
+	w.follower = newFollower(w)
+	return w
+}
+
+// uploader is one for which a recording is done when its note exists.
 func uploader(srv *clinicaldoctest.Server) *ingest.Uploader {
-	return &ingest.Uploader{Client: srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))}
+	client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	return &ingest.Uploader{Client: client, Until: clinicaldoc.StageUploaded}
 }
 
 // Whose recordings they are the uploader says, or the service, which is asked once.
@@ -609,7 +617,7 @@ func TestWork_EndsWhenItsUserChanges(t *testing.T) {
 		var last error
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		for _, err := range f.Work(ctx, &ingest.Uploader{Client: client, Workers: 1, AllNew: true}) {
+		for _, err := range f.Work(ctx, &ingest.Uploader{Client: client, Workers: 1, AllNew: true, Until: clinicaldoc.StageUploaded}) {
 			last = err
 		}
 		require.ErrorIs(t, last, ingest.ErrOtherUser)

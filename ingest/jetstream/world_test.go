@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -57,6 +58,8 @@ type worldDesign struct {
 	never                         int           // the recording that the service never takes; -1: none
 	lost                          int           // so many creates, from the first on, never arrive
 	closed                        int           // so many creates, from the first on, are refused because of the token
+	fails                         int           // so many notes, from the first on, are never complete
+	processing                    time.Duration // of a note
 }
 
 func choice[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
@@ -110,6 +113,12 @@ func newWorld(seed uint64, files []string) *world {
 			alike: r.IntN(4) == 0, steps: r.IntN(2) == 0, never: r.IntN(15) - 1, closed: choice(r, 0, 0, 6, 20),
 		},
 	}
+	w.design.fails = choice(r, 0, 0, 0, 1, 2)
+	w.design.processing = choice(r, 0, time.Second, 10*time.Minute, time.Hour)
+	for range w.design.fails {
+		w.box.ScriptNext(failedScript())
+	}
+	w.box.SetDelays(clinicaldoctest.Delays{Transcribing: w.design.processing})
 	w.engine.longer = 8 * time.Second
 	w.box.Advance(anytime(r, choice(r, 1, 90*time.Second)))
 	w.calm = time.Now().Add(choice(r, 5*time.Minute, 20*time.Minute))
@@ -283,6 +292,8 @@ func (w *world) judge(ctx context.Context) {
 			w.violate("recording %d is said to be note %d", n, entry.NoteID)
 		case n == w.design.never && born == 0 && (dead || w.design.alike):
 			w.count("never taken")
+		case entry.Stage == clinicaldoc.StageFailed && dead && strings.Contains(reason, "could not process"):
+			w.count("failed")
 		case dead && !unresolved.MatchString(reason):
 			w.violate("recording %d became a letter: %s", n, reason)
 		case dead:
@@ -290,6 +301,8 @@ func (w *world) judge(ctx context.Context) {
 			w.say("recording %d has %d notes, and a letter: %s", n, born, reason)
 		case born == 0 || entry.State != ingest.StateCreated:
 			w.violate("recording %d has %d notes, is %s, and waits no more", n, born, entry.State)
+		case !entry.Stage.AtLeast(clinicaldoc.StageComplete):
+			w.violate("recording %d is forgotten: its note is %s, and nobody waits for it", n, entry.Stage)
 		default:
 			w.count("done")
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -150,11 +151,14 @@ func (k *kit) checkFields() error {
 	created.Found = true
 	created.NoteCreatedAt = began.Add(time.Minute)
 	created.By = "a person"
+	created.Stage = clinicaldoc.StageTranscribing
+	created.Replaced = []ingest.NoteRef{{ID: 90, CreatedAt: began}, {ID: 91}}
 	doubt := k.entry(2, ingest.StateInDoubt)
 	doubt.Until = time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
 	doubt.NoteID = 9
 	doubt.SHA256 = committing.SHA256
 	doubt.Loss = []byte(`{"clock":{"difference":-3},"id":"a"}`)
+	doubt.Excluded = []int64{92, 93}
 	all := []ingest.Entry{committing, created, doubt}
 	for _, e := range all {
 		if err := k.save(e); err != nil {
@@ -178,6 +182,9 @@ func (k *kit) checkFields() error {
 		for _, t := range []*time.Time{&got.SentAt, &got.NoteCreatedAt} {
 			*t = t.UTC()
 		}
+		for i := range got.Replaced {
+			got.Replaced[i].CreatedAt = got.Replaced[i].CreatedAt.UTC()
+		}
 		if !reflect.DeepEqual(got, want) {
 			return errorf("the entry is %+v, want %+v", got, want)
 		}
@@ -188,11 +195,18 @@ func (k *kit) checkFields() error {
 // checkOneCommits checks that of two workers with the same recording one commits, where both could claim it.
 func (k *kit) checkOneCommits() error {
 	return k.withTwo(k.key(0), func(first, second ingest.Claim) error {
-		if err := first.Save(k.ctx, k.entry(0, ingest.StateCommitting)); err != nil {
-			return err
+		commits := 0
+		for _, claim := range []ingest.Claim{first, second} {
+			err := claim.Save(k.ctx, k.entry(0, ingest.StateCommitting))
+			switch {
+			case err == nil:
+				commits++
+			case !errors.Is(err, ingest.ErrTaken):
+				return errorf("the commit of one of two workers: %w, want nil or ErrTaken", err)
+			}
 		}
-		if err := second.Save(k.ctx, k.entry(0, ingest.StateCommitting)); !errors.Is(err, ingest.ErrTaken) {
-			return errorf("the second commit: %w, want ErrTaken", err)
+		if commits != 1 {
+			return errorf("%d of two workers committed, want 1", commits)
 		}
 		return nil
 	})

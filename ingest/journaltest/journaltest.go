@@ -58,6 +58,11 @@ var contract = []struct {
 	{"EntriesForPatient lists what was sent", (*kit).checkStates},
 	{"EntriesForPatient goes by time", (*kit).checkTimes},
 	{"EntriesForPatient follows changes", (*kit).checkChanges},
+	{"EntriesForPatient lists earlier notes", (*kit).checkReplaced},
+	{"Claim of a recording that is sent again", (*kit).checkSentAgain},
+	{"Save changes the stage", (*kit).checkStage},
+	{"Save of a stage leaves a decision alone", (*kit).checkLateStage},
+	{"Processing lists notes that are not complete", (*kit).checkProcessing},
 }
 
 func check(ctx context.Context, open func() ingest.Journal) []outcome {

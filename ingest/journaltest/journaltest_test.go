@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
@@ -55,7 +56,7 @@ func (m *memory) Claim(_ context.Context, key ingest.Key) (ingest.Claim, error) 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	committed := m.entries[key].State == ingest.StateCommitting
-	twoMayBegin := m.has("lets two begin") || m.has("lets two commit")
+	twoMayBegin := m.has("lets two begin") || m.has("lets two commit") || m.has("undoes decisions")
 	if m.taken[key] != nil && !m.has("lets all claim") && (committed || !twoMayBegin) {
 		return nil, ingest.ErrTaken
 	}
@@ -71,13 +72,24 @@ func (c *claim) Entry() ingest.Entry {
 	e, known := m.entries[c.key]
 	refused := e.State == ingest.StateRefused && !m.has("shows refusals")
 	if !known || refused {
-		by := e.By
-		if m.has("forgets decisions") {
-			by = ""
-		}
-		return ingest.Entry{Key: c.key, State: ingest.StateClaimed, By: by}
+		return m.claimed(c.key, e)
 	}
 	return e
+}
+
+// claimed is the entry of a recording without a note.
+func (m *memory) claimed(key ingest.Key, e ingest.Entry) ingest.Entry {
+	claimed := ingest.Entry{Key: key, State: ingest.StateClaimed, By: e.By, Replaced: e.Replaced, Excluded: e.Excluded}
+	if m.has("forgets decisions") {
+		claimed.By = ""
+	}
+	if m.has("forgets earlier notes") {
+		claimed.Replaced = nil
+	}
+	if m.has("forgets excluded notes") {
+		claimed.Excluded = nil
+	}
+	return claimed
 }
 
 func (c *claim) Save(_ context.Context, e ingest.Entry) error {
@@ -91,6 +103,11 @@ func (c *claim) Save(_ context.Context, e ingest.Entry) error {
 	if committed && m.taken[c.key] != c && m.has("lets two begin") {
 		return ingest.ErrTaken
 	}
+	known := m.entries[c.key]
+	replaced := known.State == ingest.StateRefused && len(known.Replaced) > 0
+	if replaced && e.Stage != 0 && m.taken[c.key] != c && !m.has("undoes decisions") {
+		return ingest.ErrTaken
+	}
 	if m.taken[c.key] != nil {
 		m.taken[c.key] = c
 	}
@@ -102,6 +119,9 @@ func (c *claim) Save(_ context.Context, e ingest.Entry) error {
 	_ = json.Unmarshal(text, &kept)
 	if m.has("forgets the hash") {
 		kept.SHA256 = ""
+	}
+	if m.has("keeps the first stage") && known.Stage != 0 {
+		kept.Stage = known.Stage
 	}
 	m.entries[kept.Key] = kept
 	return nil
@@ -120,8 +140,12 @@ func (m *memory) EntriesForPatient(_ context.Context, patient uint32, since time
 	for _, e := range m.entries {
 		sent := e.State == ingest.StateCommitting || e.State == ingest.StateCreated || e.State == ingest.StateInDoubt
 		young := !e.SentAt.Before(since) || !e.NoteCreatedAt.Before(since)
+		for _, note := range e.Replaced {
+			young = young || !note.CreatedAt.Before(since)
+		}
+		replaced := len(e.Replaced) > 0 && !m.has("lists no earlier notes")
 		switch {
-		case !sent && !m.has("lists refusals"):
+		case !sent && !replaced && !m.has("lists refusals"):
 		case e.Patient != patient && !m.has("lists all patients"):
 		case !young && !m.has("lists all times"):
 		default:
@@ -130,6 +154,20 @@ func (m *memory) EntriesForPatient(_ context.Context, patient uint32, since time
 	}
 	if m.has("lists twice") {
 		list = append(list, list...)
+	}
+	return list, nil
+}
+
+func (m *memory) Processing(context.Context) ([]ingest.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []ingest.Entry
+	for _, e := range m.entries {
+		isOver := e.Stage.AtLeast(clinicaldoc.StageComplete) && !m.has("lists complete notes")
+		isFailed := e.Stage == clinicaldoc.StageFailed && !m.has("lists failed notes")
+		if e.State == ingest.StateCreated && e.Stage != 0 && !isOver && !isFailed {
+			list = append(list, e)
+		}
 	}
 	return list, nil
 }
@@ -178,6 +216,13 @@ func TestRun_FindsTheFlawOfAJournal(t *testing.T) {
 		"lists all patients":     "EntriesForPatient lists what was sent",
 		"lists all times":        "EntriesForPatient goes by time",
 		"lists twice":            "EntriesForPatient follows changes",
+		"lists no earlier notes": "EntriesForPatient lists earlier notes",
+		"forgets earlier notes":  "Claim of a recording that is sent again",
+		"forgets excluded notes": "Claim of a recording that is sent again",
+		"keeps the first stage":  "Save changes the stage",
+		"undoes decisions":       "Save of a stage leaves a decision alone",
+		"lists complete notes":   "Processing lists notes that are not complete",
+		"lists failed notes":     "Processing lists notes that are not complete",
 	} {
 		journal := newMemory(flaw)
 		failed := map[string]bool{}

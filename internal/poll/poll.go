@@ -15,6 +15,19 @@ const (
 	MaxRequestedPause = time.Hour             // the longest pause that a service can request
 )
 
+// leftWaits is the key of LeaveWaits.
+type leftWaits struct{}
+
+// LeaveWaits returns a context for an upload that keeps the stage of its note, and leaves waiting for the note to the caller.
+func LeaveWaits(ctx context.Context) context.Context {
+	return context.WithValue(ctx, leftWaits{}, true)
+}
+
+// LeavesWaits reports whether the context comes from LeaveWaits.
+func LeavesWaits(ctx context.Context) bool {
+	return ctx.Value(leftWaits{}) != nil
+}
+
 // Schedule decides how long to pause between two polls. It serves one goroutine.
 type Schedule struct {
 	Interval, MaxInterval time.Duration // of pauses, neither of which is 0

@@ -1,0 +1,101 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// Entries lists what the journal knows of all recordings, in any order. A recording whose record is damaged is in doubt, and has
+// only its key. It takes about a second for a hundred thousand recordings.
+func (j *Journal) Entries(ctx context.Context) iter.Seq2[ingest.Entry, error] {
+	return func(yield func(ingest.Entry, error) bool) {
+		for _, b := range j.buckets {
+			more, err := b.entries(ctx, yield)
+			if err != nil {
+				yield(ingest.Entry{}, unreachable(err))
+				return
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// Doubts lists the recordings of which nobody knows whether they have a note. One whose record is damaged counts
+// too, with its key alone.
+func (j *Journal) Doubts(ctx context.Context) iter.Seq2[ingest.Entry, error] {
+	return func(yield func(ingest.Entry, error) bool) {
+		for entry, err := range j.Entries(ctx) {
+			wanted := err != nil || entry.State == ingest.StateInDoubt
+			if wanted && !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// Processing implements [ingest.ProcessingJournal].
+func (j *Journal) Processing(ctx context.Context) ([]ingest.Entry, error) {
+	var entries []ingest.Entry
+	for entry, err := range j.Entries(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if isProcessing(entry) {
+			entries = append(entries, entry)
+		}
+	}
+	return entries, nil
+}
+
+// isProcessing reports whether the service had begun with the note and not ended when it was last read.
+func isProcessing(e ingest.Entry) bool {
+	return e.State == ingest.StateCreated && e.Stage > 0 && e.Stage < clinicaldoc.StageComplete
+}
+
+// entries lists what the bucket holds, and reports whether more is wanted.
+func (b *bucket) entries(ctx context.Context, yield func(ingest.Entry, error) bool) (more bool, err error) {
+	watcher, err := b.Watch(ctx, "r.>", jetstream.IgnoreDeletes())
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = watcher.Stop() }()
+	silence := time.NewTimer(defaultPatience)
+	defer silence.Stop()
+	for {
+		var value jetstream.KeyValueEntry
+		var open bool
+		select {
+		case value, open = <-watcher.Updates():
+		case <-silence.C: // a watcher is not told when its server is gone
+			return false, nats.ErrTimeout
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		switch {
+		case !open:
+			return false, nats.ErrConnectionClosed
+		case value == nil: // that was all
+			return true, nil
+		}
+		var r record
+		if err := json.Unmarshal(value.Value(), &r); err != nil {
+			r.Entry = ingest.Entry{State: ingest.StateInDoubt}
+			_ = r.Entry.Key.UnmarshalText([]byte(strings.TrimPrefix(value.Key(), "r.")))
+		}
+		if !yield(r.Entry, nil) {
+			return false, nil
+		}
+		silence.Reset(defaultPatience)
+	}
+}

@@ -1,0 +1,283 @@
+package jetstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// A recording is done when its note has reached Uploader.Until, not when the note exists: the service may fail to process it. So
+// a recording whose note is in processing stays in the queue. The worker that has it waits for the note, together with those of
+// its other recordings, while it uploads. A worker that stops puts them back, and another one goes on.
+
+const (
+	defaultMaxWait = 15 * time.Minute // as an Uploader's
+	maxFollowed    = 2000             // recordings whose notes a worker waits for
+	followedRest   = time.Minute      // of a recording for which there is no room
+	roundTime      = 5 * time.Second  // after which a round ends if there are new recordings
+)
+
+// follower waits for the notes of a worker's recordings, in rounds.
+type follower struct {
+	work  *work
+	until clinicaldoc.Stage
+	limit time.Duration // for which a note is waited for; negative: it is read once
+	fresh chan struct{} // holds one if recordings came since the last round began
+
+	mu     sync.Mutex
+	held   map[ingest.Key]*followed
+	active time.Time // when this worker made a note last
+}
+
+// followed is a recording whose note is in processing.
+type followed struct {
+	delivery *delivery
+	stop     context.CancelFunc // ends the signs of life
+	result   ingest.Result
+	since    time.Time
+}
+
+func newFollower(w *work) *follower {
+	return &follower{
+		work: w, until: cmp.Or(w.uploader.Until, clinicaldoc.StageComplete), limit: cmp.Or(w.uploader.MaxWait, defaultMaxWait),
+		fresh: make(chan struct{}, 1), held: map[ingest.Key]*followed{}, active: w.since,
+	}
+}
+
+// wanted reports whether a recording is done only when its note has reached a stage.
+func (f *follower) wanted() bool { return f.until > clinicaldoc.StageUploaded }
+
+// count is how many recordings wait for their notes here.
+func (f *follower) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.held)
+}
+
+// hold takes a recording whose note is in processing, and reports false if it cannot. Then stop is left to the caller.
+func (f *follower) hold(d *delivery, result ingest.Result, stop context.CancelFunc) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, twice := f.held[result.JournalKey] // it waits in both lanes
+	if twice || len(f.held) >= maxFollowed {
+		return false
+	}
+	now := time.Now()
+	if result.Note != nil { // it was made now
+		f.active = now
+	}
+	f.held[result.JournalKey] = &followed{delivery: d, stop: stop, result: result, since: now}
+	select {
+	case f.fresh <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// drop forgets a recording. It returns nil if the recording is not held.
+func (f *follower) drop(key ingest.Key) *followed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := f.held[key]
+	delete(f.held, key)
+	return held
+}
+
+// ends is when the note of a recording is not waited for any longer. The end of a queue is waited for as long after the last upload.
+func (f *follower) ends(since time.Time) time.Time {
+	if f.work.drain && since.Before(f.active) {
+		since = f.active
+	}
+	return since.Add(max(f.limit, 0))
+}
+
+// isOver reports whether this worker has waited for the notes of all its recordings for as long as it should.
+func (f *follower) isOver(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.held) == 0 && !now.Before(f.ends(f.active))
+}
+
+// run follows notes until the context ends.
+func (f *follower) run(ctx context.Context) {
+	defer f.work.catch(func() {})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.fresh:
+		}
+		for f.count() > 0 && ctx.Err() == nil {
+			began := time.Now()
+			f.round(ctx)
+			if tooShort := roundTime - time.Since(began); f.count() > 0 && tooShort > 0 {
+				_ = pause(ctx, tooShort)
+			}
+		}
+	}
+}
+
+// putBack leaves the recordings to other workers. No more come.
+func (f *follower) putBack() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, held := range f.held {
+		held.stop()
+		_ = held.delivery.putBack(shortDelay)
+		delete(f.held, key)
+	}
+}
+
+// following is the fleet's journal for a run without recordings of its own, which waits for these notes.
+type following struct {
+	*Journal
+	entries []ingest.Entry
+}
+
+// Processing implements [ingest.ProcessingJournal].
+func (j following) Processing(context.Context) ([]ingest.Entry, error) { return j.entries, nil }
+
+// round waits for the notes that are held now, until new recordings come or the time of one of them is over.
+func (f *follower) round(ctx context.Context) {
+	round, cancel := context.WithCancel(ctx)
+	defer cancel()
+	u, err := f.uploader(ctx)
+	if err != nil {
+		return
+	}
+	go f.endRound(round, cancel)
+	for result, failed := range u.Run(round, ingest.Recordings()) {
+		if failed == nil {
+			f.take(ctx, result)
+			continue
+		}
+		if isFatal(failed) {
+			f.work.fail(failed)
+		}
+	}
+	if round.Err() == nil {
+		f.giveUp(ctx)
+	}
+}
+
+// endRound ends a round early when there are new recordings.
+func (f *follower) endRound(ctx context.Context, cancel context.CancelFunc) {
+	if !pause(ctx, roundTime) {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-f.fresh:
+		cancel()
+	}
+}
+
+// uploader is one that waits for the notes that are held now.
+func (f *follower) uploader(ctx context.Context) (*ingest.Uploader, error) {
+	owner, err := f.work.whose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u := *f.work.uploader
+	u.Owner = owner
+	u.Until = f.until
+	u.MaxPause = -1
+	u.OnEvent = nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	journal := following{Journal: f.work.fleet.journal}
+	now := time.Now()
+	u.MaxWait = f.limit
+	for key, held := range f.held {
+		journal.entries = append(journal.entries, ingest.Entry{
+			Key: key, State: ingest.StateCreated, NoteID: held.result.NoteID, Stage: clinicaldoc.StageUploaded,
+		})
+		left := f.ends(held.since).Sub(now)
+		u.MaxWait = min(u.MaxWait, max(left, time.Millisecond))
+	}
+	u.Journal = journal
+	return &u, nil
+}
+
+// take takes in what became of a note.
+func (f *follower) take(ctx context.Context, seen ingest.Result) {
+	f.mu.Lock()
+	held := f.held[seen.JournalKey]
+	if held != nil {
+		held.see(seen)
+	}
+	f.mu.Unlock()
+	if held == nil || seen.Status == ingest.Processing {
+		return
+	}
+	known, _, err := f.work.fleet.journal.read(ctx, seen.JournalKey)
+	switch {
+	case err != nil:
+	case known.Entry.State != ingest.StateCreated || known.Entry.NoteID != seen.NoteID: // a person decided
+		f.drop(seen.JournalKey)
+		held.stop()
+		_ = held.delivery.putBack(shortDelay)
+	case known.Entry.Stage == seen.Stage: // otherwise it was not saved, and is looked at again
+		f.end(ctx, f.drop(seen.JournalKey))
+	}
+}
+
+// see takes in how far the service has come with the note.
+func (h *followed) see(seen ingest.Result) {
+	h.result.Status = seen.Status
+	h.result.Stage = seen.Stage
+	h.result.Note = seen.Note
+	h.result.Err = seen.Err
+}
+
+// giveUp lets the recordings rest whose notes were waited for long enough.
+func (f *follower) giveUp(ctx context.Context) {
+	f.mu.Lock()
+	var over []*followed
+	now := time.Now()
+	for key, held := range f.held {
+		if !now.Before(f.ends(held.since)) {
+			over = append(over, held)
+			delete(f.held, key)
+		}
+	}
+	f.mu.Unlock()
+	for _, held := range over {
+		held.result.Status = ingest.Processing
+		if held.result.Err == nil {
+			held.result.Err = errProcessing
+		}
+		f.end(ctx, held)
+	}
+}
+
+var errProcessing = fail("the service has not processed the recording yet; its note is read again later")
+
+// end does what has to be done with a recording that was held.
+func (f *follower) end(ctx context.Context, held *followed) {
+	defer held.stop()
+	w := f.work
+	held.result.Took += time.Since(held.since)
+	outcome := judge(held.result, nil, held.delivery.tries, random(), held.delivery.queue.ackWait)
+	if held.result.Status == ingest.Processing {
+		outcome.Rest = maxDelay
+		outcome.tried = true
+		held.delivery.tries-- // it did not fail
+	}
+	w.end(context.WithoutCancel(ctx), held.delivery, &outcome)
+	w.finish(outcome)
+	if w.uploader.OnEvent != nil {
+		result := outcome.Result.Result
+		w.uploader.OnEvent(ingest.Event{Recording: result.Recording, JournalKey: result.JournalKey, Result: &result})
+	}
+}
+
+// isFatal reports whether an error ends the work.
+func isFatal(err error) bool {
+	return errors.Is(err, ErrStore) || errors.Is(err, ingest.ErrOtherService) || errors.Is(err, ingest.ErrOtherUser)
+}

@@ -1,0 +1,268 @@
+package journaltest
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// failed returns the entry of a recording that the service could not process.
+func (k *kit) failed(n int) ingest.Entry {
+	e := k.entry(n, ingest.StateCreated)
+	e.NoteCreatedAt = began.Add(time.Minute)
+	e.Stage = clinicaldoc.StageFailed
+	e.Why = "the service could not process the recording"
+	return e
+}
+
+// sentAgain returns the entry of a recording that a person decided to send again.
+func sentAgain(failed ingest.Entry) ingest.Entry {
+	e := failed
+	e.State = ingest.StateRefused
+	e.At = began.Add(time.Hour)
+	e.By = "a person"
+	e.Replaced = []ingest.NoteRef{{ID: 90}, {ID: failed.NoteID, CreatedAt: failed.NoteCreatedAt}}
+	e.Excluded = []int64{91, 92}
+	e.NoteID = 0
+	e.NoteCreatedAt = time.Time{}
+	e.Stage = 0
+	e.Why = ""
+	return e
+}
+
+// hasDecision checks that the claim of a recording has a manual decision.
+func hasDecision(got, want ingest.Entry) error {
+	if err := isState(got, ingest.StateClaimed); err != nil {
+		return err
+	}
+	for i := range got.Replaced {
+		got.Replaced[i].CreatedAt = got.Replaced[i].CreatedAt.UTC()
+	}
+	switch {
+	case got.By != want.By:
+		return errorf("By is %q, want %q", got.By, want.By)
+	case !reflect.DeepEqual(got.Replaced, want.Replaced):
+		return errorf("Replaced is %v, want %v", got.Replaced, want.Replaced)
+	case !slices.Equal(got.Excluded, want.Excluded):
+		return errorf("Excluded is %v, want %v", got.Excluded, want.Excluded)
+	}
+	return nil
+}
+
+// checkSentAgain checks that a recording with a note can be sent again by a manual decision, which the next process finds, also
+// if the one before claimed the recording and did nothing.
+func (k *kit) checkSentAgain() error {
+	failed := k.failed(0)
+	decided := sentAgain(failed)
+	for _, e := range []ingest.Entry{failed, decided} {
+		if err := k.save(e); err != nil {
+			return err
+		}
+	}
+	for range 3 {
+		got, err := k.load(failed.Key)
+		if err != nil {
+			return err
+		}
+		if err := hasDecision(got, decided); err != nil {
+			return err
+		}
+		if err := k.reopen(); err != nil {
+			return err
+		}
+	}
+	return k.checkReplacedAfterwards(decided)
+}
+
+// checkReplacedAfterwards checks that a recording keeps its earlier notes when it is uploaded.
+func (k *kit) checkReplacedAfterwards(decided ingest.Entry) error {
+	e := decided
+	e.By = ""
+	for _, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated} {
+		e.State = state
+		if state == ingest.StateCreated {
+			e.NoteID = 77
+			e.Stage = clinicaldoc.StageUploaded
+		}
+		if err := k.save(e); err != nil {
+			return err
+		}
+		got, err := k.load(e.Key)
+		if err != nil {
+			return err
+		}
+		if got.State != state || got.NoteID != e.NoteID || len(got.Replaced) != len(decided.Replaced) {
+			return errorf("the entry is %s of note %d with %d earlier notes, want %s of note %d with %d",
+				got.State, got.NoteID, len(got.Replaced), state, e.NoteID, len(decided.Replaced))
+		}
+	}
+	return nil
+}
+
+// checkStage checks that the stage of a note can change, and that another note can take its place.
+func (k *kit) checkStage() error {
+	e := k.entry(0, ingest.StateCreated)
+	for _, stage := range []clinicaldoc.Stage{
+		clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageFailed, clinicaldoc.StageComplete,
+	} {
+		e.Stage = stage
+		if err := k.saveAndFind(e); err != nil {
+			return err
+		}
+	}
+	e.Replaced = []ingest.NoteRef{{ID: e.NoteID}}
+	e.NoteID = 78
+	e.By = "a person"
+	return k.saveAndFind(e)
+}
+
+// saveAndFind saves the entry of a recording that has a note, and checks what this process and the next one find.
+func (k *kit) saveAndFind(e ingest.Entry) error {
+	if err := k.save(e); err != nil {
+		return err
+	}
+	for range 2 {
+		got, err := k.load(e.Key)
+		if err != nil {
+			return err
+		}
+		if got.Stage != e.Stage || got.NoteID != e.NoteID || len(got.Replaced) != len(e.Replaced) {
+			return errorf("the entry is note %d, %s, with %d earlier notes, want note %d, %s, with %d",
+				got.NoteID, got.Stage, len(got.Replaced), e.NoteID, e.Stage, len(e.Replaced))
+		}
+		if err := k.reopen(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLateStage checks that a manual decision stays if another worker saves the stage of the old note after it, where both could
+// claim the recording.
+func (k *kit) checkLateStage() error {
+	failed := k.failed(0)
+	if err := k.save(failed); err != nil {
+		return err
+	}
+	decided := sentAgain(failed)
+	both := false
+	err := k.withTwo(failed.Key, func(person, worker ingest.Claim) error {
+		both = true
+		if err := person.Save(k.ctx, decided); err != nil {
+			return err
+		}
+		late := failed
+		late.Stage = clinicaldoc.StageComplete
+		err := worker.Save(k.ctx, late)
+		if !errors.Is(err, ingest.ErrTaken) {
+			return errorf("a stage that was saved after a decision: %w, want ErrTaken", err)
+		}
+		return nil
+	})
+	if err != nil || !both {
+		return err
+	}
+	got, err := k.load(failed.Key)
+	if err != nil {
+		return err
+	}
+	return hasDecision(got, decided)
+}
+
+// checkProcessing checks that a journal lists the notes that are not complete, if it can list any.
+func (k *kit) checkProcessing() error {
+	_, ok := k.journal.(ingest.ProcessingJournal)
+	if !ok {
+		return nil
+	}
+	for n, stage := range []clinicaldoc.Stage{
+		0, clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageAnalysing,
+		clinicaldoc.StageComplete, clinicaldoc.StageSigned, clinicaldoc.StageFailed,
+	} {
+		e := k.entry(n, ingest.StateCreated)
+		e.Stage = stage
+		if err := k.save(e); err != nil {
+			return err
+		}
+	}
+	if err := k.save(k.entry(7, ingest.StateInDoubt)); err != nil {
+		return err
+	}
+	if err := k.listsProcessing(1, 2, 3); err != nil {
+		return err
+	}
+	done := k.entry(2, ingest.StateCreated)
+	done.Stage = clinicaldoc.StageComplete
+	if err := k.save(done); err != nil {
+		return err
+	}
+	return k.listsProcessing(1, 3)
+}
+
+// listsProcessing checks which recordings of this part Processing returns, in this process and in the next one.
+func (k *kit) listsProcessing(want ...int) error {
+	for range 2 {
+		journal, _ := k.journal.(ingest.ProcessingJournal)
+		entries, err := journal.Processing(k.ctx)
+		if err != nil {
+			return errorf("Processing: %w", err)
+		}
+		var got []int
+		for _, e := range entries {
+			if e.Key[0] == k.part {
+				got = append(got, int(e.Key[1]))
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return errorf("Processing returned the recordings %v, want %v", got, want)
+		}
+		if err := k.reopen(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkReplaced checks that EntriesForPatient lists earlier notes, by their time, also before the recording is sent again and
+// while a worker has it.
+func (k *kit) checkReplaced() error {
+	failed := k.failed(0)
+	failed.NoteCreatedAt = began.Add(100 * time.Hour)
+	decided := sentAgain(failed)
+	for _, e := range []ingest.Entry{failed, decided} {
+		if err := k.save(e); err != nil {
+			return err
+		}
+	}
+	if err := k.listsReplaced(decided); err != nil {
+		return err
+	}
+	err := k.with(failed.Key, func(ingest.Claim) error { return k.listsReplaced(decided) })
+	if err != nil {
+		return err
+	}
+	if err := k.reopen(); err != nil {
+		return err
+	}
+	if err := k.listsReplaced(decided); err != nil {
+		return err
+	}
+	return k.lists(decided.Patient, began.Add(101*time.Hour), states{})
+}
+
+// listsReplaced checks that EntriesForPatient returns the earlier notes of a recording.
+func (k *kit) listsReplaced(want ingest.Entry) error {
+	entries, err := k.journal.EntriesForPatient(k.ctx, want.Patient, began.Add(99*time.Hour))
+	if err != nil {
+		return errorf("EntriesForPatient: %w", err)
+	}
+	if len(entries) != 1 || len(entries[0].Replaced) != len(want.Replaced) {
+		return errorf("EntriesForPatient returned %+v, want one entry with %d earlier notes", entries, len(want.Replaced))
+	}
+	return nil
+}
