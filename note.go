@@ -17,17 +17,19 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// ProgressNote is the record of one patient encounter. In fmt and slog it prints as its id, stage and flags; encoding it
-// as JSON is explicit and gives everything. Its texts share memory with each other: a program that keeps only one of them
-// for long copies it with strings.Clone.
+// ProgressNote is the record of one patient encounter. In fmt and slog it prints only its ID, stage and flags. Its JSON
+// contains everything. The note's strings share one allocation. Use strings.Clone to keep a single field without
+// retaining the whole note.
 type ProgressNote struct {
-	ID                       int64      `json:"id"`
-	Name                     string     `json:"name"`
-	Transcription            string     `json:"transcription,omitempty"`
-	Analysis                 string     `json:"analysis,omitempty"`
-	Template                 *Template  `json:"template,omitempty"` // nil when absent
-	Patient                  Object     `json:"patient,omitzero"`   // members not described; see PatientID. Takes over a patient_id beside it when it names nobody itself
-	Audio                    *AudioInfo `json:"audio,omitempty"`    // nil when absent
+	ID            int64     `json:"id"`
+	Name          string    `json:"name"`
+	Transcription string    `json:"transcription,omitempty"`
+	Analysis      string    `json:"analysis,omitempty"`
+	Template      *Template `json:"template,omitempty"` // nil if absent
+	// Patient holds members that are not described; see PatientID. If it names no patient, it takes a patient_id of the
+	// note.
+	Patient                  Object     `json:"patient,omitzero"`
+	Audio                    *AudioInfo `json:"audio,omitempty"` // nil if absent
 	Has                      Completion `json:"has"`
 	TeamID                   int64      `json:"team_id"`
 	UserID                   int64      `json:"user_id"`
@@ -36,32 +38,32 @@ type ProgressNote struct {
 	TranscriptionCompletedAt time.Time  `json:"transcription_completed_at,omitzero"`
 	AnalysisStartedAt        time.Time  `json:"analysis_started_at,omitzero"`
 	AnalysisCompletedAt      time.Time  `json:"analysis_completed_at,omitzero"`
-	ErrorState               *string    `json:"error_state"` // nil or empty when processing met no error
+	ErrorState               *string    `json:"error_state"` // nil or empty if processing had no error
 	CreatedAt                time.Time  `json:"created_at,omitzero"`
 	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
-	Extra                    Object     `json:"-"` // members that are not described, written back by JSON; zero when there are none
+	Extra                    Object     `json:"-"` // members that are not described; part of the JSON; zero if none
 
-	sent flagSet // the flags that the service sent, where Has does not tell
+	sent flagSet // the flags that the service sent, where Has does not show it
 }
 
-// Template is the template a note was made with.
+// Template is the template of a note.
 type Template struct {
 	ID          int64  `json:"id"`
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	Extra       Object `json:"-"` // members that are not described, written back by JSON; zero when there are none
+	Extra       Object `json:"-"` // members that are not described; part of the JSON; zero if none
 }
 
-// AudioInfo describes a note's recording. FileURL is a temporary, signed URL: whoever has it can listen. It is not
-// printed; fetch a fresh one with [NotesService.AudioURL], or the recording itself with [NotesService.DownloadAudio].
+// AudioInfo describes a note's recording. FileURL is a temporary, signed URL: anyone who has it can listen. It is not
+// printed. Use [NotesService.AudioURL] for a new URL, or [NotesService.DownloadAudio] for the recording.
 type AudioInfo struct {
 	Duration   float64   `json:"duration,omitempty"` // in seconds
 	Bitrate    int64     `json:"bitrate,omitempty"`
-	Size       int64     `json:"size,omitempty"` // in bytes; 0 when not known
+	Size       int64     `json:"size,omitempty"` // in bytes; 0 if not known
 	UploadedAt time.Time `json:"uploaded_at,omitzero"`
-	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service drops the recording
+	ExpiresAt  time.Time `json:"expires_at,omitzero"` // when the service deletes the recording
 	FileURL    string    `json:"file_url,omitempty"`
-	Extra      Object    `json:"-"` // members that are not described, written back by JSON; zero when there are none
+	Extra      Object    `json:"-"` // members that are not described; part of the JSON; zero if none
 }
 
 // Completion holds a note's flags.
@@ -70,10 +72,10 @@ type Completion struct {
 	Transcription bool `json:"transcription"` // transcription completed
 	Signed        bool `json:"signed"`        // reviewed and signed
 
-	Extra Object `json:"-"` // members that are not described, written back by JSON; zero when there are none
+	Extra Object `json:"-"` // members that are not described; part of the JSON; zero if none
 }
 
-// flags are the flags, in the order of flagMembers.
+// flags returns the flags, in the order of flagMembers.
 func (c *Completion) flags() [len(flagMembers)]*bool {
 	return [...]*bool{&c.Content, &c.Transcription, &c.Signed}
 }
@@ -84,9 +86,9 @@ func (c *Completion) any() bool { return c.Content || c.Transcription || c.Signe
 // flagMembers are the names of the flags.
 var flagMembers = [...]string{"content", "transcription", "signed"}
 
-// flagSet is a set of flags, a bit for each of flagMembers. In a note it is empty in two usual cases: the service
-// sent no flag, and none is set; it sent all of them, and one at least is set. A note that a program constructs is
-// then like one that was read.
+// flagSet is a set of flags, a bit for each of flagMembers. In a note it is empty in two usual cases: the service sent
+// no flag, and none is set; or it sent all of them, and at least one is set. So a note constructed by the caller is
+// like one that was read.
 type flagSet uint8
 
 const (
@@ -96,8 +98,8 @@ const (
 
 func (s flagSet) has(flag int) bool { return s&(1<<flag) != 0 }
 
-// usual is the set as a note keeps it. A flag that cannot be read counts as absent, but not where its absence would
-// make the note complete.
+// usual returns the set as a note keeps it. A flag that cannot be read counts as absent, unless its absence would make
+// the note complete.
 func (s flagSet) usual(n *ProgressNote) flagSet {
 	switch {
 	case s&unreadableFlag != 0 && n.onlyTexts():
@@ -108,8 +110,8 @@ func (s flagSet) usual(n *ProgressNote) flagSet {
 	return s & allFlags
 }
 
-// Flags returns the flags that the service sent, by their names: content, transcription and signed. A flag that it did
-// not send is missing in the map; in Has it is false.
+// Flags returns the flags that the service sent, by their names: content, transcription and signed. A flag that the
+// service did not send is missing in the map; in Has it is false.
 func (n ProgressNote) Flags() map[string]bool {
 	flags := map[string]bool{}
 	for i, flag := range n.Has.flags() {
@@ -120,10 +122,13 @@ func (n ProgressNote) Flags() map[string]bool {
 	return flags
 }
 
-// deniesSigned reports whether the service says that the note is not signed, and knows what it says: another flag is
-// set.
+// deniesSigned reports whether the service reports that the note is not signed. It counts only if another flag is set,
+// so the service maintains the flags.
 func (n *ProgressNote) deniesSigned() bool {
-	return n.Has.any() && !n.Has.Signed && n.sentFlags().has(slices.Index(flagMembers[:], "signed"))
+	if n.Has.Signed || !n.Has.any() {
+		return false
+	}
+	return n.sentFlags().has(slices.Index(flagMembers[:], "signed"))
 }
 
 func (n *ProgressNote) sentFlags() flagSet {
@@ -133,10 +138,10 @@ func (n *ProgressNote) sentFlags() flagSet {
 	return n.sent
 }
 
-// patientID is a member that the description does not show: how a service may name the patient, in place of an object.
+// patientID is a member that is not described. A service may use it instead of a patient object.
 const patientID = "patient_id"
 
-// id returns the note's id, or 0 if it is not a note.
+// id returns the note's ID, or 0 if it is not a note.
 func (n *ProgressNote) id() int64 {
 	if n.isBare() {
 		return 0
@@ -144,11 +149,11 @@ func (n *ProgressNote) id() int64 {
 	return n.ID
 }
 
-// isBare reports whether the note has neither a name nor a time of creation. A record of another kind, such as a queued job,
-// may have an id too.
+// isBare reports whether the note has neither a name nor a time of creation. A record of another kind, such as a queued
+// job, may also have an ID.
 func (n *ProgressNote) isBare() bool { return n.Name == "" && n.CreatedAt.IsZero() }
 
-// noteParts is room for what most notes have both of, in one allocation.
+// noteParts holds two parts that most notes have, in one allocation.
 type noteParts struct {
 	template Template
 	audio    AudioInfo
@@ -161,8 +166,8 @@ type noteText struct {
 	required bool   // a note without it, or with something else in its place, cannot be read
 }
 
-// noteTexts are the texts of a note, in the order of the methods named texts. Whatever reads, compares, hashes or
-// changes the texts of a note goes by this table: a further text has its line here, and its place in these methods.
+// noteTexts are the texts of a note, in the order of the methods named texts. All code that reads, compares, hashes or
+// changes the texts of a note uses this table. To add a text, add a line here and an element in these methods.
 var noteTexts = [...]noteText{
 	{member: "name", field: "Name", required: true},
 	{member: "transcription", field: "Transcription"},
@@ -184,11 +189,15 @@ var noteFields = withTexts(tolerant.Fields[ProgressNote]{
 	"error_state":                func(n *ProgressNote, d *jsonscan.Decoder) { n.ErrorState = errorState(d) },
 	"created_at":                 func(n *ProgressNote, d *jsonscan.Decoder) { n.CreatedAt = tolerant.RequiredTime(d) },
 	"updated_at":                 func(n *ProgressNote, d *jsonscan.Decoder) { n.UpdatedAt = tolerant.Time(d) },
-	"transcription_started_at":   func(n *ProgressNote, d *jsonscan.Decoder) { n.TranscriptionStartedAt = tolerant.Time(d) },
-	"transcription_completed_at": func(n *ProgressNote, d *jsonscan.Decoder) { n.TranscriptionCompletedAt = tolerant.Time(d) },
-	"analysis_started_at":        func(n *ProgressNote, d *jsonscan.Decoder) { n.AnalysisStartedAt = tolerant.Time(d) },
-	"analysis_completed_at":      func(n *ProgressNote, d *jsonscan.Decoder) { n.AnalysisCompletedAt = tolerant.Time(d) },
+	"transcription_started_at":   optionalTime(func(n *ProgressNote) *time.Time { return &n.TranscriptionStartedAt }),
+	"transcription_completed_at": optionalTime(func(n *ProgressNote) *time.Time { return &n.TranscriptionCompletedAt }),
+	"analysis_started_at":        optionalTime(func(n *ProgressNote) *time.Time { return &n.AnalysisStartedAt }),
+	"analysis_completed_at":      optionalTime(func(n *ProgressNote) *time.Time { return &n.AnalysisCompletedAt }),
 })
+
+func optionalTime(field func(*ProgressNote) *time.Time) func(*ProgressNote, *jsonscan.Decoder) {
+	return func(n *ProgressNote, d *jsonscan.Decoder) { *field(n) = tolerant.Time(d) }
+}
 
 func withTexts(fields tolerant.Fields[ProgressNote]) tolerant.Fields[ProgressNote] {
 	for i, text := range noteTexts {
@@ -201,23 +210,30 @@ func withTexts(fields tolerant.Fields[ProgressNote]) tolerant.Fields[ProgressNot
 	return fields
 }
 
-// The members that noteParts has room for.
-const templateMember, audioMember = "template", "audio"
+// The members that noteParts holds.
+const (
+	templateMember = "template"
+	audioMember    = "audio"
+)
 
 func describesNote(member string) bool {
-	return member == templateMember || member == audioMember || noteFields.Describes(member)
+	switch member {
+	case templateMember, audioMember:
+		return true
+	}
+	return noteFields.Describes(member)
 }
 
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	var both *noteParts
 	var hasTemplate, hasAudio, namesPatient bool
-	var usual [256]byte // is room enough for the members of most notes that are not described
+	var usual [256]byte // enough for the undescribed members of most notes
 	others := usual[:0]
-	room := func(given *bool) *noteParts {
-		if both == nil || *given { // texts may still be on their way to one that was given
+	parts := func(used *bool) *noteParts {
+		if both == nil || *used { // a member that occurs twice: the decoder may still fill the first part
 			both = new(noteParts)
 		}
-		*given = true
+		*used = true
 		return both
 	}
 	tolerant.Object(d, func(key []byte) {
@@ -225,11 +241,15 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 		case read != nil:
 			read(n, d)
 		case string(key) == templateMember:
-			n.Template = tolerant.Optional(d, func() *Template { return &room(&hasTemplate).template }, (*Template).fill)
+			template := func() *Template { return &parts(&hasTemplate).template }
+			n.Template = tolerant.Optional(d, template, (*Template).fill)
 		case string(key) == audioMember:
-			n.Audio = tolerant.Optional(d, func() *AudioInfo { return &room(&hasAudio).audio }, (*AudioInfo).fill)
+			audio := func() *AudioInfo { return &parts(&hasAudio).audio }
+			n.Audio = tolerant.Optional(d, audio, (*AudioInfo).fill)
 		default:
-			namesPatient = namesPatient || string(key) == patientID
+			if string(key) == patientID {
+				namesPatient = true
+			}
 			others = append(append(others, ','), d.RawMember()...)
 		}
 	})
@@ -263,7 +283,7 @@ var flagFields = tolerant.Fields[Completion]{
 	"signed":        func(c *Completion, d *jsonscan.Decoder) { c.Signed = tolerant.Bool(d) },
 }
 
-// sentFields reads the members of a note's Has, and notes which of them were sent.
+// sentFields reads the members of a note's Has, and records which of them were sent.
 var sentFields = notingSent(flagFields)
 
 func notingSent(fields tolerant.Fields[Completion]) tolerant.Fields[ProgressNote] {
@@ -290,14 +310,14 @@ func (t *Template) fill(d *jsonscan.Decoder)   { templateFields.Fill(t, &t.Extra
 func (a *AudioInfo) fill(d *jsonscan.Decoder)  { audioFields.Fill(a, &a.Extra.raw, d) }
 func (c *Completion) fill(d *jsonscan.Decoder) { flagFields.Fill(c, &c.Extra.raw, d) }
 
-// fillHas reads the flags, which may be absent, and which of them there are.
+// fillHas reads the flags, which may be absent, and records which of them were sent.
 func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
 	tolerant.Optional(d, func() *Completion { return &n.Has }, func(has *Completion, d *jsonscan.Decoder) {
 		sentFields.Fill(n, &has.Extra.raw, d)
 	})
 }
 
-// errorState reads the text of an error; should it come as something else than a text, it is kept as it is.
+// errorState reads the text of an error. A value that is not a string is kept as JSON.
 func errorState(d *jsonscan.Decoder) *string {
 	if d.Kind() == jsonscan.String {
 		return new(d.Text())
@@ -307,33 +327,33 @@ func errorState(d *jsonscan.Decoder) *string {
 	case "", "null", "false", "0", "[]", "{}":
 		return nil
 	}
-	return new(string([]rune(string(raw)))) // each invalid byte as texts are read, so that a stored one reads back equal
+	return new(string([]rune(string(raw)))) // replaces invalid bytes as in strings, so a stored value reads back equal
 }
 
-// PatientID returns the patient whom the note names, in Patient or by a patient_id beside the described members, and
-// whether it names one and only one.
+// PatientID returns the ID of the patient that the note names, in Patient or in a member patient_id. It reports whether
+// the note names exactly one.
 func (n ProgressNote) PatientID() (int64, bool) { return n.patient().ID() }
 
 func (n *ProgressNote) patient() tolerant.Reference {
 	return tolerant.ReferenceOf(n.Patient.raw, patientID).And(tolerant.ReferenceBy(patientID, n.Extra.raw))
 }
 
-// Version is a short, opaque word for what [IfUnchanged] compares: texts, flags, patient and updated_at. It is the same after
-// the note was encoded as JSON and decoded again; lines that end in CRLF or in LF are alike. A row of a list that shortens
-// texts has another version than the note. See [IfVersion].
+// Version returns a short, opaque string for what [IfUnchanged] compares: texts, flags, patient and updated_at. It does
+// not change if the note is encoded as JSON and decoded again, nor with line ends (CRLF or LF). A row of a list that
+// shortens texts has another version than the note. See [IfVersion].
 func (n ProgressNote) Version() string {
 	patient, named := n.PatientID()
 	texts := make([]string, 0, len(noteTexts)+1)
 	for _, text := range n.texts() {
 		texts = append(texts, *text)
 	}
-	if !named && !namesNoPatient(&n) { // else the number says it
+	if !named && !namesNoPatient(&n) { // otherwise the ID is enough
 		texts = append(texts, n.Patient.raw)
 	}
 	hash := sha256.New()
-	data := make([]byte, 0, 256) // the texts may be long: they go by in pieces
+	data := make([]byte, 0, 256) // the texts may be long, so they are hashed in pieces
 	for _, number := range [...]int64{n.ID, patient, n.UpdatedAt.UnixNano()} {
-		data = binary.BigEndian.AppendUint64(data, uint64(number)) //nolint:gosec // no number, but what tells one from another
+		data = binary.BigEndian.AppendUint64(data, uint64(number)) //nolint:gosec // only has to differ
 	}
 	for _, flag := range n.Has.flags() {
 		data = strconv.AppendBool(data, *flag)
@@ -344,14 +364,15 @@ func (n ProgressNote) Version() string {
 		for len(text) > 0 {
 			piece := min(len(text), cap(data)-len(data))
 			hash.Write(append(data, text[:piece]...))
-			data, text = data[:0], text[piece:]
+			data = data[:0]
+			text = text[piece:]
 		}
 	}
 	hash.Write(data)
 	return base64.RawURLEncoding.EncodeToString(hash.Sum(data[:0])[:15])
 }
 
-// patientMatch is how a note stands to the patient it should be about.
+// patientMatch is the result of comparing a note's patient with the expected one.
 type patientMatch int
 
 const (
@@ -371,12 +392,12 @@ func (n *ProgressNote) comparePatient(id int64) patientMatch {
 	return namesOther
 }
 
-// Stage is how far the service has come with a note. Its values are ordered as the note's life, with room between them;
-// the zero value means "not set", and a failed note's is negative, so that no comparison takes it for a finished one.
-// Encoded as JSON or any other text it is its name, such as "complete".
+// Stage is how far the service has processed a note. Its values are in the order of processing, with gaps between them.
+// The zero value means "not set". StageFailed is negative, so no comparison takes a failed note for a finished one. In
+// JSON and other texts a stage is its name, such as "complete".
 type Stage int
 
-// The stages of a note's life, in order. A failed note stays failed whatever else it carries.
+// The stages of a note, in order. A note with an error state is failed, whatever else it contains.
 const (
 	StageUploaded     Stage = 10  // nothing has begun yet
 	StageTranscribing Stage = 20  // transcription has begun
@@ -392,7 +413,7 @@ var stageNames = map[Stage]string{
 	StageAnalysing: "analysing", StageComplete: "complete", StageSigned: "signed", StageFailed: "failed",
 }
 
-// AtLeast reports whether a note in stage s has come as far as t. A failed one has come nowhere but to its failure.
+// AtLeast reports whether a note in stage s has reached t. A failed note has reached only StageFailed.
 func (s Stage) AtLeast(t Stage) bool {
 	if s == StageFailed || t == StageFailed {
 		return s == t
@@ -400,35 +421,45 @@ func (s Stage) AtLeast(t Stage) bool {
 	return s >= t
 }
 
-// Stage derives the note's stage from its flags, timestamps and error state: failed beats signed beats complete, and
-// what has started but not completed is the running stage. A note with both texts whose service tells neither flags nor
-// times is complete.
+// Stage derives the note's stage from its flags, timestamps and error state. Failed precedes signed, and signed
+// precedes complete. A step that has started but not completed is the running stage. A note with both texts is complete
+// if the service sends neither flags nor times.
 func (n ProgressNote) Stage() Stage {
+	failed := n.ErrorState != nil && *n.ErrorState != ""
 	transcribed := n.Has.Transcription || !n.TranscriptionCompletedAt.IsZero()
 	analysed := n.Has.Content || !n.AnalysisCompletedAt.IsZero()
 	switch {
-	case n.ErrorState != nil && *n.ErrorState != "":
+	case failed:
 		return StageFailed
 	case n.Has.Signed:
 		return StageSigned
-	case transcribed && analysed, n.onlyTexts() && n.sent == 0:
+	case transcribed && analysed, n.sent == 0 && n.onlyTexts():
 		return StageComplete
-	case transcribed && !n.AnalysisStartedAt.IsZero():
-		return StageAnalysing
 	case transcribed:
-		return StageTranscribed
+		if n.AnalysisStartedAt.IsZero() {
+			return StageTranscribed
+		}
+		return StageAnalysing
 	case !n.TranscriptionStartedAt.IsZero(), analysed, !n.AnalysisStartedAt.IsZero():
 		return StageTranscribing
 	}
 	return StageUploaded
 }
 
-// onlyTexts reports whether the note has both texts while no flag is set and no time is set.
+// onlyTexts reports whether the note has both texts, but no flag and no time is set.
 func (n *ProgressNote) onlyTexts() bool {
-	hasBoth := n.Transcription != "" && n.Analysis != ""
-	transcribing := !n.TranscriptionStartedAt.IsZero() || !n.TranscriptionCompletedAt.IsZero()
-	analysing := !n.AnalysisStartedAt.IsZero() || !n.AnalysisCompletedAt.IsZero()
-	return hasBoth && !n.Has.any() && !transcribing && !analysing
+	if n.Transcription == "" || n.Analysis == "" || n.Has.any() {
+		return false
+	}
+	times := [...]time.Time{
+		n.TranscriptionStartedAt, n.TranscriptionCompletedAt, n.AnalysisStartedAt, n.AnalysisCompletedAt,
+	}
+	for _, at := range times {
+		if !at.IsZero() {
+			return false
+		}
+	}
+	return true
 }
 
 // String returns the stage's name in lower case.
@@ -436,7 +467,8 @@ func (s Stage) String() string {
 	return cmp.Or(stageNames[s], "Stage("+strconv.Itoa(int(s))+")")
 }
 
-// MarshalText returns the stage's name, "unset" for zero. A value that is no stage is [ErrInvalidArgument].
+// MarshalText implements [encoding.TextMarshaler]. It returns the stage's name, "unset" for zero. It returns an error
+// matching [ErrInvalidArgument] if the value is not a stage.
 func (s Stage) MarshalText() ([]byte, error) {
 	if name := stageNames[s]; name != "" {
 		return []byte(name), nil
@@ -444,10 +476,15 @@ func (s Stage) MarshalText() ([]byte, error) {
 	return nil, invalid("Stage", "%d is not a stage", int(s))
 }
 
-// UnmarshalText reads a stage's name; an empty text is zero. Any other text is [ErrInvalidArgument].
+// UnmarshalText implements [encoding.TextUnmarshaler]. It reads a stage's name; an empty text is zero. It returns an
+// error matching [ErrInvalidArgument] for any other text.
 func (s *Stage) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*s = 0
+		return nil
+	}
 	for stage, name := range stageNames {
-		if name == string(text) || stage == 0 && len(text) == 0 {
+		if name == string(text) {
 			*s = stage
 			return nil
 		}
@@ -470,7 +507,7 @@ func (n ProgressNote) MarshalJSON() ([]byte, error) {
 	return marshalRecord(note, "ProgressNote", n.Extra, describesNote)
 }
 
-// marshalHas writes the flags that were sent; nil if there are none, nor anything beside them.
+// marshalHas returns the JSON of the flags that were sent, or nil if Has has no members.
 func (n *ProgressNote) marshalHas() ([]byte, error) {
 	flags := n.Flags()
 	if len(flags) == 0 && n.Has.Extra.IsZero() {
@@ -523,7 +560,7 @@ func (c Completion) MarshalJSON() ([]byte, error) {
 	return marshalRecord(described(c), "Completion", c.Extra, flagFields.Describes)
 }
 
-// LogValue lists what may be logged of the flags.
+// LogValue implements [slog.LogValuer]. It lists the three flags.
 func (c Completion) LogValue() slog.Value { return slog.GroupValue(c.attrs()...) }
 
 func (c *Completion) attrs() []slog.Attr {
@@ -535,38 +572,40 @@ func (c *Completion) attrs() []slog.Attr {
 // Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (c Completion) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Completion", c) }
 
-// LogValue lists what may be logged of the note.
+// LogValue implements [slog.LogValuer]. It lists the note's ID, stage and flags.
 func (n ProgressNote) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.Int64("id", n.ID), slog.String("stage", n.Stage().String())}
 	return slog.GroupValue(append(attrs, n.Has.attrs()...)...)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (n ProgressNote) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.ProgressNote", n) }
 
-// LogValue lists what may be logged of the template.
+// LogValue implements [slog.LogValuer]. It lists the template's ID.
 func (t Template) LogValue() slog.Value { return slog.GroupValue(slog.Int64("id", t.ID)) }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (t Template) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Template", t) }
 
-// LogValue lists what may be logged of the recording's metadata.
+// LogValue implements [slog.LogValuer]. It lists duration, bit rate and size.
 func (a AudioInfo) LogValue() slog.Value {
-	return slog.GroupValue(slog.Float64("duration", a.Duration), slog.Int64("bitrate", a.Bitrate), slog.Int64("size", a.Size))
+	return slog.GroupValue(
+		slog.Float64("duration", a.Duration), slog.Int64("bitrate", a.Bitrate), slog.Int64("size", a.Size),
+	)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (a AudioInfo) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioInfo", a) }
 
-// Object is a JSON value whose fields the service does not describe, such as a note's patient. It keeps what came, in
-// compact form, and encodes it back. The zero value stands for an absent or null one.
+// Object is a JSON value with members that are not described, such as a note's patient. It keeps the value in compact
+// form, and encodes it unchanged. The zero value is an absent value or null.
 type Object struct{ raw string }
 
-// ID returns the object's id, from its field id or patient_id, and whether it has one and only one. The object may be a
-// bare number too, or hold the record in "data" or in a list.
+// ID returns the object's ID, from its member id or patient_id, and reports whether it has exactly one. The object may
+// also be a number, or hold the record in "data" or in a list.
 func (o Object) ID() (int64, bool) { return tolerant.ReferenceOf(o.raw, patientID).ID() }
 
-// Decode stores the object in v, as [json.Unmarshal] does. An absent one, or [] for an empty one, leaves v unchanged.
+// Decode stores the object in v, as [json.Unmarshal] does. If the object is absent or [], v is unchanged.
 func (o Object) Decode(v any) error {
 	if o.IsZero() || o.raw == "[]" {
 		return nil
@@ -577,7 +616,7 @@ func (o Object) Decode(v any) error {
 // IsZero reports whether the object was absent or null.
 func (o Object) IsZero() bool { return o.raw == "" }
 
-// MarshalJSON returns the object as it came; null for an absent one.
+// MarshalJSON returns the object as it was received, or null if it is absent.
 func (o Object) MarshalJSON() ([]byte, error) {
 	if o.IsZero() {
 		return []byte("null"), nil
@@ -591,8 +630,8 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 	return tolerant.Unmarshal(data, o, func(o *Object, d *jsonscan.Decoder) { tolerant.KeepRaw(d, &o.raw) })
 }
 
-// LogValue lists what may be logged: whether there is an object. Its id may be a patient's.
+// LogValue implements [slog.LogValuer]. It reports only whether there is an object, because its ID may be a patient's.
 func (o Object) LogValue() slog.Value { return slog.GroupValue(slog.Bool("present", !o.IsZero())) }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (o Object) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Object", o) }

@@ -158,7 +158,7 @@ var caught = []defect{
 		with: "StageTranscribed"},
 	{name: "a failed note is complete", file: "wait.go", in: "waiter.readNote", old: "errErrorState", with: "nil"},
 	{name: "a note without flags is never complete", file: "note.go", in: "ProgressNote.Stage",
-		old: ", n.onlyTexts() && n.sent == 0", with: ""},
+		old: ", n.sent == 0 && n.onlyTexts()", with: ""},
 	{name: "finished notes are read a few at a time", file: "wait.go", in: "awaited.due",
 		old: "w.state == unseen ||", with: "false &&"},
 	{name: "a pause of nanoseconds is accepted", file: "wait.go", in: "isInterval",
