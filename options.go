@@ -15,10 +15,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Option configures a [Client]. An invalid one makes [NewClient] fail with an error that names it.
+// Option configures a [Client]. If an option is invalid, [NewClient] returns an error that names it.
 type Option func(*config) error
 
-// config is what the options fill in; a Client never changes its own afterwards.
+// config is what the options set. A Client does not change it afterwards.
 type config struct {
 	peer         *exchange.Peer // the service
 	token        authorization  // nil: NewClient's own
@@ -26,14 +26,14 @@ type config struct {
 	maxRetries   int
 	logger       *slog.Logger
 	hooks        Hooks
-	audit        func(context.Context, Access) error // nil: nobody is told
-	header       func() http.Header                  // of every request to the service; nil: none. A function, so that fmt cannot print them
+	audit        func(context.Context, Access) error // nil: no audit
+	header       func() http.Header                  // of every request to the service; nil: none. See authorization
 	names        QueryNames
 	assumptions  Assumptions
 	insecureHTTP bool
 }
 
-// when is an option that sets something, or is refused for what is wrong with it.
+// when returns an option that calls set if ok, and is otherwise rejected because of what is wrong.
 func when[T any](ok bool, name, wrong string, set func(*T)) func(*T) error {
 	return func(to *T) error {
 		if !ok {
@@ -44,17 +44,21 @@ func when[T any](ok bool, name, wrong string, set func(*T)) func(*T) error {
 	}
 }
 
-// always is an option that is never refused.
+// always returns an option that is never rejected.
 func always[T any](set func(*T)) func(*T) error { return when(true, "", "", set) }
 
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) (config, error) {
 	c := config{maxRetries: defaultRetry.MaxRetries, names: defaultQueryNames}
 	c.peer = &exchange.Peer{
-		Accept:       "application/json", // without it the service puts errors into redirects
-		CacheControl: "no-cache",         // what a cache gives may be older than somebody's edit, or than a note
-		UserAgent:    "clinicaldoc-go/" + version, StallTimeout: time.Minute, MaxBody: 64 << 20,
-		MinWait: defaultRetry.MinWait, MaxWait: defaultRetry.MaxWait, MaxRetryAfter: defaultRetry.MaxRetryAfter,
+		Accept:        "application/json", // without it the service sends errors as redirects
+		CacheControl:  "no-cache",         // a cached response may be older than another user's edit, or than a note
+		UserAgent:     "clinicaldoc-go/" + version,
+		StallTimeout:  time.Minute,
+		MaxBody:       64 << 20,
+		MinWait:       defaultRetry.MinWait,
+		MaxWait:       defaultRetry.MaxWait,
+		MaxRetryAfter: defaultRetry.MaxRetryAfter,
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -72,34 +76,41 @@ var (
 	defaultRetry = RetryPolicy{
 		MaxRetries: 3, MinWait: 500 * time.Millisecond, MaxWait: 30 * time.Second, MaxRetryAfter: 2 * time.Minute,
 	}
-	defaultQueryNames = QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor"}
+	defaultQueryNames = QueryNames{
+		PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor",
+	}
 )
 
-// WithHTTPClient sets the HTTP client whose transport (proxies, certificates, connection pool) and timeout are used;
-// its cookie jar and redirect policy are not. It is never changed. Storage is reached by it too: a transport that
-// sets a token, as that of oauth2 does, sends it there; give its source to [WithTokenSource] instead. A Timeout in it
-// limits each attempt at the service, including a long upload, but not downloads from storage: prefer a context's
-// deadline. A transport for HTTP/2 should ping ([http.HTTP2Config]), or a connection that dies silently takes every
-// retry. One that retries by itself is stopped where a create would be sent twice, and the outcome is then unknown.
-// Without this option all clients share one pool, and proxies come from the environment (HTTPS_PROXY, HTTP_PROXY,
-// NO_PROXY).
+// WithHTTPClient sets the HTTP client whose transport (proxies, certificates, connection pool) and timeout are used.
+// Its cookie jar and redirect policy are not used, and it is never changed. Without this option all clients share one
+// pool, and proxies come from the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+//
+//   - Requests to storage also use the transport. A transport that sets a token, as that of oauth2 does, sends it
+//     there. Pass its source to [WithTokenSource] instead.
+//   - The client's Timeout limits each attempt at the service, including a long upload, but not downloads from storage.
+//     Prefer a context with a deadline.
+//   - A transport for HTTP/2 should send pings ([http.HTTP2Config]). Otherwise all retries may use a dead connection.
+//   - A transport that retries is stopped before it sends a create twice. The outcome is then unknown.
 func WithHTTPClient(client *http.Client) Option {
 	return when(client != nil, "WithHTTPClient", "the client is nil", func(c *config) {
-		c.peer.Transport, c.peer.Timeout = cmp.Or(client.Transport, http.DefaultTransport), client.Timeout
+		c.peer.Transport = cmp.Or(client.Transport, http.DefaultTransport)
+		c.peer.Timeout = client.Timeout
 	})
 }
 
-// TokenSource provides the token for each attempt, in several goroutines. What its error says is not printed by this package.
+// TokenSource provides the token for each attempt. It must be safe for concurrent use. This package does not print the
+// text of its errors.
 //
-// A source that also has a method Invalidate(token string) is given each token that the service refused with 401, again only
-// while it still gives that one, and asked for the token once more. If that is another one, the request is sent once more, creates and calls under [WithoutRetry]
-// too: a service that does not know who asks has done nothing. A recording from [AudioReader] cannot be sent again. Other calls
-// that are refused wait for Invalidate: it calls the client with [WithToken] alone.
+// If the source also has a method Invalidate(token string), the client calls it with each token that the service
+// refused with 401, and calls Token again. If the new token differs, the client sends the request once more. That
+// includes creates and calls with [WithoutRetry], because a service that rejects the token has not acted. A recording
+// from [AudioReader] cannot be sent again. If the source still returns the refused token, Invalidate is called again.
+// Other refused calls wait for Invalidate, so it must use [WithToken] if it calls the client.
 type TokenSource interface {
 	Token(ctx context.Context) (string, error)
 }
 
-// WithTokenSource asks the source for the token of every attempt; the token given to [NewClient] must then be empty.
+// WithTokenSource sets the source of the token for every attempt. The token passed to [NewClient] must then be empty.
 func WithTokenSource(source TokenSource) Option {
 	return when(source != nil, "WithTokenSource", "the source is nil", func(c *config) {
 		c.token = sourced(source)
@@ -107,30 +118,38 @@ func WithTokenSource(source TokenSource) Option {
 	})
 }
 
-// RetryPolicy configures how often and how soon a failed attempt is retried. Without [WithRetry] a call is retried up to 3
-// times, after pauses from 500 ms to 30 s. A pause that exceeds the context's deadline is not begun.
+// RetryPolicy sets how often and how soon a failed attempt is retried. Without [WithRetry] a call is retried up to 3
+// times, after pauses from 500 ms to 30 s. A pause that exceeds the context's deadline is not started.
 //
-// A client waits for the end of a limit: after a 429, or a 503 with Retry-After, it sends nothing for as long as the service
-// asks, up to MaxRetryAfter. All calls of the client wait together, and one of them then goes first. Such a wait is neither an
-// attempt nor a retry, but a call that is refused more than MaxRetries times in a row fails. A call whose context ends while it
-// waits was not sent. Calls under [WithoutRetry], and of clients with MaxRetries 0, do not wait.
+// A client waits for the end of a limit. After a 429, or a 503 with Retry-After, it sends nothing for as long as the
+// service asks, up to MaxRetryAfter. All calls of the client wait together, and one of them is then sent first. Such a
+// wait is neither an attempt nor a retry, but a call that is refused more than MaxRetries times in a row fails. A call
+// whose context ends during the wait was not sent. Calls with [WithoutRetry], and clients with MaxRetries 0, do not
+// wait.
 //
-// All calls of a client share a budget of 100 retries, which refills by one a second, and faster with successes. While it is
-// used up, as in a long outage, failed attempts are not retried.
+// All calls of a client share a budget of 100 retries. It refills by one per second, and faster with successes. While
+// it is exhausted, as in a long outage, failed attempts are not retried.
 //
-// The requests that may be retried are not configurable:
+// Which requests are retried cannot be configured:
 //
-//   - Reads, after 408, 425, 429, 5xx but 501 and 505, and failures of the connection that may pass.
-//   - Updates, deletions and signing likewise. After a lost response the note is read first, and is not written again if
-//     its updated_at shows a change ([*ConflictError]). What may have been carried out although the call failed matches
-//     [ErrOutcomeUnknown].
-//   - Creating a note only when the service cannot have processed it: nothing or only a part was sent, or the status was
-//     429. When the outcome is not known, the error is an [*OutcomeUnknownError].
+//   - Reads are retried after 408, 425, 429, 5xx except 501 and 505, and temporary failures of the connection.
+//   - Updates, deletions and signing are retried in the same cases. After a lost response the note is read first. It is
+//     not written again if its updated_at shows a change ([*ConflictError]). If a failed call may have been carried
+//     out, its error matches [ErrOutcomeUnknown].
+//   - Creating a note is retried only if the service cannot have processed it: nothing or only a part was sent, or the
+//     status was 429. If the outcome is unknown, the error is an [*OutcomeUnknownError].
 type RetryPolicy struct {
-	MaxRetries    int           // attempts after the first; 0: none
-	MinWait       time.Duration // before the first retry, at least; doubled for each further one; 0: the default
-	MaxWait       time.Duration // the longest pause that the client chooses itself; 0: the default
-	MaxRetryAfter time.Duration // the longest wait that the service may ask for; if it asks for more, the call fails; 0: 2 minutes
+	// MaxRetries is the number of attempts after the first. If zero, there are none.
+	MaxRetries int
+	// MinWait is the shortest pause before the first retry. It is doubled for each further one. If zero, it defaults to
+	// 500 ms, or to MaxWait if that is shorter.
+	MinWait time.Duration
+	// MaxWait is the longest pause that the client chooses itself. If zero, it defaults to 30 s, or to MinWait if that
+	// is longer.
+	MaxWait time.Duration
+	// MaxRetryAfter is the longest wait that the service may ask for. If it asks for more, the call fails. If zero, it
+	// defaults to 2 minutes.
+	MaxRetryAfter time.Duration
 }
 
 // WithRetry replaces the retry policy.
@@ -140,7 +159,8 @@ func WithRetry(policy RetryPolicy) Option {
 	policy.MinWait = cmp.Or(policy.MinWait, min(defaultRetry.MinWait, policy.MaxWait))
 	policy.MaxRetryAfter = cmp.Or(policy.MaxRetryAfter, defaultRetry.MaxRetryAfter)
 	valid := policy.MaxRetries >= 0 && shortest >= 0 && policy.MinWait <= policy.MaxWait
-	return when(valid, "WithRetry", "MaxRetries and the waits must not be negative, and MinWait must not exceed MaxWait",
+	return when(valid, "WithRetry",
+		"MaxRetries and the waits must not be negative, and MinWait must not exceed MaxWait",
 		func(c *config) {
 			c.maxRetries = policy.MaxRetries
 			c.peer.MinWait = policy.MinWait
@@ -149,19 +169,23 @@ func WithRetry(policy RetryPolicy) Option {
 		})
 }
 
-// Limiter holds attempts back; *rate.Limiter of golang.org/x/time/rate is one. Wait returns when the attempt may go, or
-// an error that ends the call.
+// Limiter delays attempts; *rate.Limiter of golang.org/x/time/rate is one. Wait returns when the attempt may be sent,
+// or an error that ends the call.
 type Limiter interface {
 	Wait(ctx context.Context) error
 }
 
-// WithLimiter asks the limiter before every attempt, retries included. Clients may share one. An error of it that means a
-// deadline, as *rate.Limiter says in words, matches [context.DeadlineExceeded].
+// WithLimiter calls the limiter before every attempt, including retries. Clients may share a limiter. If *rate.Limiter
+// reports that the wait would exceed the context's deadline, the error matches [context.DeadlineExceeded].
 func WithLimiter(limiter Limiter) Option {
 	limit := func(ctx context.Context) error {
 		err := limiter.Wait(ctx)
 		_, bounded := ctx.Deadline()
-		if err != nil && bounded && strings.Contains(err.Error(), "would exceed context deadline") { // as *rate.Limiter says it
+		if err == nil || !bounded {
+			return err
+		}
+		const textOfRateLimiter = "would exceed context deadline"
+		if strings.Contains(err.Error(), textOfRateLimiter) {
 			return redact.Fail("its turn would come after the context's deadline", context.DeadlineExceeded, err)
 		}
 		return err
@@ -169,18 +193,20 @@ func WithLimiter(limiter Limiter) Option {
 	return when(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.peer.Limit = limit })
 }
 
-// WithLogger logs the end of every attempt that [Hooks] report, with some fields of [Attempt]: successes at debug level,
-// failures as warnings. It also logs a warning that names the members of a response that cannot be read, by their paths, and
-// one for a recording that is cut short or is not a recording (see [NotesService.Create]).
+// WithLogger logs the end of every attempt that [Hooks] report, with some fields of [Attempt]: successes at debug
+// level, failures as warnings. It also logs a warning with the paths of response members that cannot be read, and a
+// warning for a recording that is cut short or is not a recording (see [NotesService.Create]).
 func WithLogger(logger *slog.Logger) Option {
 	return when(logger != nil, "WithLogger", "the logger is nil", func(c *config) { c.logger = logger })
 }
 
-// WithHeaders sends the headers with every request to the origin of the base URL, such as one that selects a tenant. They are not
-// sent to storage, and they are not printed. The map is copied. [WithHeader] replaces a header for a single call.
+// WithHeaders sends the headers with every request to the origin of the base URL, for example a header that selects a
+// tenant. They are not sent to storage, and they are not printed. The map is copied. [WithHeader] replaces a header for
+// a single call.
 //
-// A header that the SDK sets itself, such as Authorization or Content-Type, is an error that matches [ErrInvalidArgument]. If the
-// option is given several times, the headers add up, and the last values of a name count.
+// A header that the SDK sets itself, such as Authorization or Content-Type, is an error that matches
+// [ErrInvalidArgument]. If the option is passed several times, the headers are merged, and the last values of a name
+// are used.
 func WithHeaders(header http.Header) Option {
 	own := make(http.Header, len(header))
 	wrong := ""
@@ -210,8 +236,8 @@ func withDefaults(header, defaults http.Header) http.Header {
 	return merged
 }
 
-// QueryNames are the names of the list's query parameters, which the service's description does not tell. An empty
-// field means its default: patient_id, per_page, sort, page, cursor.
+// QueryNames are the names of the list's query parameters, which are not described. Empty fields default to patient_id,
+// per_page, sort, page and cursor.
 type QueryNames struct {
 	PatientID, PerPage, Sort, Page, Cursor string
 }
@@ -226,43 +252,46 @@ func WithQueryNames(names QueryNames) Option {
 	all := []string{names.PatientID, names.PerPage, names.Sort, names.Page, names.Cursor}
 	slices.Sort(all)
 	text := strings.Join(slices.Compact(all), ",")
-	return when(strings.Count(text, ",") == len(all)-1 && !hasControl(text), "WithQueryNames",
-		"the names must differ from each other and hold no commas and no control characters", func(c *config) { c.names = names })
+	valid := strings.Count(text, ",") == len(all)-1 && !hasControl(text)
+	return when(valid, "WithQueryNames",
+		"the names must differ from each other and hold no commas and no control characters",
+		func(c *config) { c.names = names })
 }
 
-// WithAssumptions states what you know about the service. FindCreated and package ingest rely on it: if it is not true of
-// the service, a note can be created twice.
+// WithAssumptions states what you know about the service. FindCreated and package ingest rely on it: if it is not true
+// of the service, a note can be created twice.
 func WithAssumptions(assume Assumptions) Option {
 	return always(func(c *config) { c.assumptions = assume })
 }
 
-// WithUserAgent replaces the User-Agent header, "clinicaldoc-go/" and the version.
+// WithUserAgent replaces the User-Agent header, which is "clinicaldoc-go/" and the version by default.
 func WithUserAgent(userAgent string) Option {
-	return when(userAgent != "" && redact.IsHeaderValue(userAgent), "WithUserAgent", "the text is empty or cannot stand in a header",
+	valid := userAgent != "" && redact.IsHeaderValue(userAgent)
+	return when(valid, "WithUserAgent", "the text is empty or cannot stand in a header",
 		func(c *config) { c.peer.UserAgent = userAgent })
 }
 
-// WithInsecureHTTP allows plain http to other machines than this one. The token and patients' data are then readable to
-// everybody on the way: for isolated test networks only.
+// WithInsecureHTTP allows plain http to other machines. Everyone on the network path can then read the token and the
+// patients' data, so use it only on isolated test networks.
 func WithInsecureHTTP() Option {
 	return always(func(c *config) { c.insecureHTTP = true })
 }
 
-// WithStallTimeout sets how long an attempt may go without a byte moving in either direction before it is given up;
-// one minute by default. It bounds every attempt, however long a healthy transfer may take.
+// WithStallTimeout sets how long an attempt may transfer no data in either direction before it fails with [ErrStalled].
+// The default is one minute. It does not limit the total duration of a transfer.
 func WithStallTimeout(d time.Duration) Option {
 	return when(d > 0, "WithStallTimeout", "the time must be positive", func(c *config) { c.peer.StallTimeout = d })
 }
 
-// WithMaxResponseSize sets how many bytes a response may have, decompressed; 64 MiB by default. A larger one is
-// [ErrUnexpectedResponse]. Audio downloads are streamed and not limited by it.
+// WithMaxResponseSize sets the largest size of a response in bytes, after decompression. The default is 64 MiB. The
+// error for a larger response matches [ErrUnexpectedResponse]. Audio downloads are streamed and not limited.
 func WithMaxResponseSize(size int64) Option {
 	return when(size > 0, "WithMaxResponseSize", "the size must be positive", func(c *config) { c.peer.MaxBody = size })
 }
 
-// CallOption changes a single call; every method takes any number of them last. Token, headers and query of a call go to
-// every request that it makes at the base URL's origin, such as the reads of an edit or the pages of a list. Headers that
-// begin with If- or Content- are meant for the call's own request and go to no other.
+// CallOption configures a single call. Every method accepts call options as its last arguments. The token, headers and
+// query of a call apply to every request that it sends to the base URL's origin, such as the reads of an edit or the
+// pages of a list. Headers that begin with If- or Content- apply only to the call's main request.
 type CallOption func(*callOptions) error
 
 type callOptions struct {
@@ -270,19 +299,19 @@ type callOptions struct {
 	header        http.Header
 	query         url.Values
 	noRetry       bool
-	version       string        // of the note that the caller read; empty: not said
-	unchanged     int64         // its id; 0: not said
+	version       string        // of the note that the caller read; empty: no condition
+	unchanged     int64         // ID of that note; 0: not known
 	authorization authorization // nil: the client's
-	once          bool          // sent once, but not before the service's limit allows it
-	sender        *sender       // learns who makes the requests; nil: nobody wants to know
-	route         string        // of Do's path; empty: not said
-	contentType   string        // of Do's body; empty: not said
-	trail         *trail        // of the call that this one is a part of; nil: nobody is told
-	operation     string        // that the trail shows; empty: the call's own name
+	once          bool          // sent once, after the end of a limit of the service
+	sender        *sender       // records who sends the requests; may be nil
+	route         string        // of Do's path; empty: not set
+	contentType   string        // of Do's body; empty: not set
+	trail         *trail        // of the call that contains this one; nil: no audit
+	operation     string        // name in the trail; empty: the call's own name
 }
 
-// read takes in all options, also after one that is refused: each may have something to clear. It refuses those that are meant
-// for other methods than the named one.
+// read applies all options, also after one that is rejected, because each may have something to clear. It rejects
+// options for other methods than the named one.
 func (o *callOptions) read(name string, opts []CallOption) (refused error) {
 	for _, opt := range opts {
 		if opt == nil {
@@ -292,25 +321,39 @@ func (o *callOptions) read(name string, opts []CallOption) (refused error) {
 			refused = err
 		}
 	}
-	edit := name == updateNote.name || name == signNote.name || name == deleteNote.name
-	switch {
-	case refused != nil:
-	case o.version != "" && !edit:
-		return invalid(name, "IfUnchanged and IfVersion are for Notes.Update, Notes.Sign and Notes.Delete")
-	case o.route != "" && name != doName:
-		return invalid(name, "WithRoute is for Do")
-	case o.contentType != "" && name != doName:
-		return invalid(name, "WithHeader: Content-Type is set by the SDK alone")
+	if refused != nil {
+		return refused
 	}
-	return refused
+	return o.checkMethod(name)
 }
 
-// inherited is what every other request of a call gets at the base URL's origin: where it goes, in whose name, and how often.
+// checkMethod rejects options that are for other methods than the named one.
+func (o *callOptions) checkMethod(name string) error {
+	isDo := name == doName
+	isEdit := slices.Contains([]string{updateNote.name, signNote.name, deleteNote.name}, name)
+	switch {
+	case o.version != "" && !isEdit:
+		return invalid(name, "IfUnchanged and IfVersion are for Notes.Update, Notes.Sign and Notes.Delete")
+	case isDo:
+		return nil
+	case o.route != "":
+		return invalid(name, "WithRoute is for Do")
+	case o.contentType != "":
+		return invalid(name, "WithHeader: Content-Type is set by the SDK alone")
+	}
+	return nil
+}
+
+// inherited returns the option for every other request of the call at the base URL's origin: the same tenant, the same
+// user, and the same choice of retries.
 func (o *callOptions) inherited() CallOption {
 	header := o.inheritedHeader()
 	return always(func(inner *callOptions) {
-		inner.header, inner.query = header.Clone(), url.Values(http.Header(o.query).Clone()) // others may add to them
-		inner.authorization, inner.noRetry, inner.sender = o.authorization, o.noRetry, o.sender
+		inner.header = header.Clone() // the request may add to it
+		inner.query = url.Values(http.Header(o.query).Clone())
+		inner.authorization = o.authorization
+		inner.noRetry = o.noRetry
+		inner.sender = o.sender
 		inner.trail = o.trail
 	})
 }
@@ -323,10 +366,13 @@ func (o *callOptions) inheritedHeader() http.Header {
 	return header
 }
 
-// namesRequest are headers that tell one request from another, and nothing of where it goes.
-var namesRequest = []string{"Baggage", "Cache-Control", "Traceparent", "Tracestate", "X-Amzn-Trace-Id", "X-Correlation-Id", "X-Request-Id"}
+// namesRequest are headers that identify a request and cannot select a tenant.
+var namesRequest = []string{
+	"Baggage", "Cache-Control", "Traceparent", "Tracestate", "X-Amzn-Trace-Id", "X-Correlation-Id", "X-Request-Id",
+}
 
-// where is a fingerprint of the headers and the query of the call, any of which may pick a tenant; empty: it has none.
+// where returns a fingerprint of the call's headers and query, because any of them may select a tenant. It is empty if
+// the call has none.
 func (o *callOptions) where() string {
 	header := o.inheritedHeader()
 	maps.DeleteFunc(header, func(key string, _ []string) bool { return slices.Contains(namesRequest, key) })
@@ -336,9 +382,8 @@ func (o *callOptions) where() string {
 	return fingerprint(url.Values(header).Encode() + "?" + o.query.Encode())
 }
 
-// WithResponse fills r with what came back, also when the call fails. It is emptied first: where nothing came, it is zero.
-// A method that makes several requests fills it for each, so that the last one stays. [WithAudit] says when its Body stays
-// empty.
+// WithResponse stores the response in r, also if the call fails. If there is no response, r is zero. A method that
+// sends several requests stores each response, so r holds the last one. See [WithAudit] for when Body is empty.
 func WithResponse(r *Response) CallOption {
 	return when(r != nil, "WithResponse", "the response is nil", func(o *callOptions) {
 		*r = Response{}
@@ -346,16 +391,16 @@ func WithResponse(r *Response) CallOption {
 	})
 }
 
-// ownHeaders are set by the SDK, or would undo one of its promises: a second host, or net/http retrying a create.
+// ownHeaders are set by the SDK, or would break one of its promises: another host, or a create that net/http retries.
 var ownHeaders = []string{
-	"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Encoding", "Content-Length", "Cookie", "Expect", "Host",
-	"Idempotency-Key", "If-Range", "Proxy-Authorization", "Range", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
-	"X-Idempotency-Key", "X-Http-Method-Override",
+	"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Encoding", "Content-Length", "Cookie",
+	"Expect", "Host", "Idempotency-Key", "If-Range", "Proxy-Authorization", "Range", "Trailer", "Transfer-Encoding",
+	"Upgrade", "User-Agent", "X-Idempotency-Key", "X-Http-Method-Override",
 }
 
 const setBySDK = " is set by the SDK alone"
 
-// checkHeader says why a header cannot be sent; empty if it can. The key is in its canonical form.
+// checkHeader returns why a header cannot be sent, or "" if it can. The key is in its canonical form.
 func checkHeader(key, value string) string {
 	switch {
 	case !redact.IsIdentifier(key, 128, "!#$%&'*+-.^_`|~"), !redact.IsHeaderValue(value):
@@ -366,8 +411,9 @@ func checkHeader(key, value string) string {
 	return ""
 }
 
-// WithHeader adds a header to the request, in place of one of the same name that [WithHeaders] sets. Headers that the SDK is responsible for, such as Authorization, are refused, and so is
-// Range: a part of a response is none. Content-Type is for a body of [Client.Do].
+// WithHeader adds a header to the request. It replaces a header of the same name from [WithHeaders]. Headers that the
+// SDK sets itself, such as Authorization, are rejected. Range is rejected too, because part of a response is of no use.
+// Content-Type is for a body of [Client.Do].
 func WithHeader(key, value string) CallOption {
 	key = http.CanonicalHeaderKey(key)
 	wrong := checkHeader(key, value)
@@ -383,7 +429,7 @@ func WithHeader(key, value string) CallOption {
 	})
 }
 
-// WithQuery adds a query parameter to the request, beside those of the method. An empty key is refused.
+// WithQuery adds a query parameter to the request, in addition to those of the method. An empty key is rejected.
 func WithQuery(key, value string) CallOption {
 	return when(key != "", "WithQuery", "the key is empty", func(o *callOptions) {
 		if o.query == nil {
@@ -393,13 +439,15 @@ func WithQuery(key, value string) CallOption {
 	})
 }
 
-// WithRoute gives [Client.Do] the template of its path, such as "/v1/teams/{id}": errors, logs, spans and metrics show it instead
-// of the path, which may hold a name. Each segment is the path's own or a name in braces; all else is [ErrInvalidArgument].
+// WithRoute sets the template of the path of [Client.Do], such as "/v1/teams/{id}". Errors, logs, spans and metrics
+// show it instead of the path, which may contain a name. Each segment must be the path's own or a name in braces.
+// Otherwise the error matches [ErrInvalidArgument].
 func WithRoute(template string) CallOption {
 	return when(template != "", "WithRoute", "the template is empty", func(o *callOptions) { o.route = template })
 }
 
-// WithoutRetry sends the request once, also while a limit of the service lasts. A read that a method needs to understand the response, as Sign may, is still made.
+// WithoutRetry sends the request once, also during a limit of the service. Reads that a method needs to interpret the
+// response, as in Sign, are still sent.
 func WithoutRetry() CallOption {
 	return always(func(o *callOptions) { o.noRetry = true })
 }
@@ -410,9 +458,10 @@ func once(o *callOptions) error {
 	return nil
 }
 
-// WithToken makes the call in another user's name: all its requests carry this token instead of the client's. It is for
-// scripts. In a server a call that forgets it would act as the client's own user; a [TokenSource] that takes the user from
-// the context fails instead. An empty token, or one that cannot stand in a header, is [ErrInvalidArgument].
+// WithToken makes the call on behalf of another user: all its requests use this token instead of the client's. It is
+// for scripts. In a server, a call without it would act as the client's own user. Use a [TokenSource] that takes the
+// user from the context there, because it can fail instead. The error matches [ErrInvalidArgument] if the token is
+// empty or cannot stand in a header.
 func WithToken(token string) CallOption {
 	wrong := checkToken(token)
 	return when(wrong == "", "WithToken", "the token "+wrong, func(o *callOptions) { o.authorization = bearer(token) })

@@ -105,7 +105,7 @@ var caught = []defect{
 	{name: "a token that a lost attempt revoked is refused", file: "request.go", in: "scope.alreadyDeleted",
 		old: "s.revokesItself", with: "false"},
 	{name: "reads of an edit use another token", file: "options.go", in: "callOptions.inherited",
-		old: "authorization, inner.noRetry, inner.sender = o.authorization,", with: "noRetry, inner.sender ="},
+		old: "\t\tinner.authorization = o.authorization\n", with: ""},
 	{name: "reads of an edit go to another team", file: "options.go", in: "callOptions.inherited",
 		old: "inner.header", with: "_", survives: "worlds have one team",
 		held: ". TestInnerRequestsGoWhereTheCallGoes"},
