@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -23,17 +24,17 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// AudioURL is a temporary, signed URL of a recording: whoever has it can listen. It does not print. Fetch it without
-// the token: storage refuses requests that carry both.
+// AudioURL is a temporary, signed URL of a recording: anyone who has it can listen. It is not printed. Request it
+// without the token, because storage refuses requests with both.
 type AudioURL struct {
 	URL       string    `json:"url"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero when the URL does not say
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero if the URL does not contain it
 }
 
 var audioURL = &operation{"Notes.AudioURL", http.MethodGet, "/v1/progress-notes/{id}/audio-url", exchange.Reads}
 
-// AudioURL asks for a temporary URL of the note's recording. Errors: [ErrNotFound], [ErrUnexpectedResponse] when the
-// response holds no http or https URL.
+// AudioURL returns a temporary URL of the note's recording. The error matches [ErrNotFound] if there is none, and
+// [ErrUnexpectedResponse] if the response has no http or https URL.
 func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOption) (*AudioURL, error) {
 	return runOne(ctx, s.client, audioURL, id, opts, decodeAudioURL)
 }
@@ -51,16 +52,17 @@ func decodeAudioURL(response []byte) (*AudioURL, []string, error) {
 		return nil, nil, err
 	}
 	u, err := url.Parse(signed.URL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+	if err != nil || u.Host == "" || !slices.Contains(webSchemes, u.Scheme) {
 		return nil, nil, errNoURL
 	}
 	signed.ExpiresAt = urlExpiry(u.Query())
 	return signed, warnings, nil
 }
 
-// urlExpiry reads the expiry from a signed URL: date plus lifetime as S3 and Google's storage write it, or a Unix time as
-// Laravel and older signatures do. What is negative or beyond the year 9999 tells nothing.
+// urlExpiry returns the expiry in a signed URL: date plus lifetime as in S3 and Google's storage, or a Unix time as in
+// Laravel and older signatures. It returns zero for negative times and times after the year 9999.
 func urlExpiry(query url.Values) time.Time {
+	const year10000 = 253402300800 // which a time's JSON and text cannot represent
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(query.Get(name), 10, 64)
 		return n
@@ -72,42 +74,46 @@ func urlExpiry(query url.Values) time.Time {
 			expires = signed.Unix() + lifetime
 		}
 	}
-	if expires <= 0 || expires >= 253402300800 { // the year 10000, which a time's JSON and text cannot hold
+	if expires <= 0 || expires >= year10000 {
 		return time.Time{}
 	}
 	return time.Unix(expires, 0).UTC()
 }
 
-// LogValue lists what may be logged of the URL: when it expires.
+// LogValue implements [slog.LogValuer]. It lists ExpiresAt.
 func (u AudioURL) LogValue() slog.Value { return slog.GroupValue(slog.Time("expires_at", u.ExpiresAt)) }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (u AudioURL) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioURL", u) }
 
 // DownloadParams adjusts a download. The zero value is ready to use.
 type DownloadParams struct {
-	// OnProgress, when set, gets how many bytes of the recording are written, and of how many (-1 when not known): once
-	// at the start and after every piece. The number grows; a download that has to restart begins with 0. It is called
+	// OnProgress, if not nil, is called with the number of bytes written and the total (-1 if not known), at the start
+	// and after every piece. The number grows, except that a download that has to restart begins with 0. It is called
 	// in the goroutine of the download.
 	OnProgress func(received, total int64)
 
-	// IgnoreSize takes the recording although its length is not the note's audio.size, as when the service keeps the size
-	// of what was uploaded and stores it re-encoded. The length that storage tells is checked all the same.
+	// IgnoreSize accepts a recording whose length differs from the note's audio.size. A service may report the size of
+	// the upload, but store the recording re-encoded. The length that storage reports is still checked.
 	IgnoreSize bool
 }
 
 var downloadAudio = &operation{"Notes.DownloadAudio", http.MethodGet, "storage", exchange.Reads}
 
-// DownloadAudio writes the note's recording to w, in constant memory, and returns how many bytes w has of it.
+// DownloadAudio writes the note's recording to w, in constant memory, and returns the number of bytes written.
 //
-// It comes from storage by a temporary URL, without the token, by https unless [WithInsecureHTTP] is given or all is on this
-// machine. A download that is cut goes on where it was; the retry policy counts anew with every new byte. Where storage gives no
-// strong ETag, or another one, it restarts if w has Seek and Truncate, else it fails with [ErrAudioChanged].
+// The recording is requested from storage by a temporary URL, without the token. It uses https unless
+// [WithInsecureHTTP] is set or all servers are on this machine. A download that is cut short continues where it
+// stopped, and the retry policy starts again with every new byte. If storage sends no strong ETag, or another one, the
+// download restarts if w has Seek and Truncate; otherwise it fails with [ErrAudioChanged].
 //
-// [ErrSizeMismatch]: the length is not the note's audio.size, for which the note is read meanwhile. [ErrUnexpectedResponse]: what
-// came is no recording, or nothing proves its end. A refusal of storage also matches its status, as [ErrNotFound]. The call
-// options apply to the requests to the service; with [WithoutRetry] storage too is asked once.
-func (s *NotesService) DownloadAudio(ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption) (int64, error) {
+// The error matches [ErrSizeMismatch] if the length differs from the note's audio.size; the note is read meanwhile for
+// that. It matches [ErrUnexpectedResponse] if the response is not a recording, or may be incomplete. A refusal of
+// storage also matches its status, such as [ErrNotFound]. The call options apply to the requests to the service. With
+// [WithoutRetry], storage also gets only one request.
+func (s *NotesService) DownloadAudio(
+	ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption,
+) (int64, error) {
 	return run(ctx, s.client, downloadAudio.name, opts, func(ctx context.Context, call *scope) (int64, error) {
 		if w == nil {
 			return 0, invalid("Notes.DownloadAudio: w", "is nil")
@@ -121,24 +127,32 @@ var (
 	readAudio = &operation{"AudioStream.ReadAt", http.MethodGet, "storage", exchange.Reads}
 )
 
-// How much Read fetches at a time: little after a Seek, twice as much whenever it goes on where it was.
+// The bytes that Read requests at a time: few after a Seek, twice as many with each read that continues.
 const (
 	minAhead = 64 << 10
 	maxAhead = 1 << 20
 )
 
-// OpenAudio opens the note's recording for reading in any order, as a player does: [http.ServeContent] can serve it. Only the
-// parts that are read are asked for, in memory of at most 1 MiB. The context is that of all reads too; close the stream.
+// OpenAudio opens the note's recording for reading in any order, as a player does; [http.ServeContent] can serve it.
+// Only the parts that are read are requested, with at most 1 MiB in memory. The context also applies to all reads. The
+// caller must close the stream.
 //
-// Where the recording comes from, what is retried, and the errors are as in [NotesService.DownloadAudio], [ErrSizeMismatch] apart.
-// An expired URL is replaced also with [WithoutRetry]. [ErrAudioChanged] is a recording that was replaced since it was opened. A
-// storage that knows no ranges or gives no strong ETag is [errors.ErrUnsupported]: download the recording instead.
+// The source of the recording, the retries and the errors are the same as in [NotesService.DownloadAudio], except
+// [ErrSizeMismatch]. An expired URL is replaced, also with [WithoutRetry]. The error matches [ErrAudioChanged] if the
+// recording was replaced since it was opened. It matches [errors.ErrUnsupported] if storage does not support ranges or
+// sends no strong ETag: download the recording instead.
 func (s *NotesService) OpenAudio(ctx context.Context, id int64, opts ...CallOption) (*AudioStream, error) {
 	return run(ctx, s.client, openAudio.name, opts, func(inner context.Context, call *scope) (*AudioStream, error) {
 		if err := checkID(openAudio.name, id); err != nil {
 			return nil, err
 		}
-		a := &AudioStream{service: s, id: id, options: call.options.inherited(), stored: download.NewStored(), ahead: make([]byte, minAhead)}
+		a := &AudioStream{
+			service: s,
+			id:      id,
+			options: call.options.inherited(),
+			stored:  download.NewStored(),
+			ahead:   make([]byte, minAhead),
+		}
 		n, err := a.fetch(inner, call, openAudio, a.ahead, 0)
 		if err != nil {
 			return nil, err
@@ -149,8 +163,8 @@ func (s *NotesService) OpenAudio(ctx context.Context, id int64, opts ...CallOpti
 	})
 }
 
-// AudioStream is a recording in storage, made by [NotesService.OpenAudio]. ReadAt may be called by several goroutines at once,
-// and Close while others read. Nothing of it prints.
+// AudioStream is a recording in storage, opened by [NotesService.OpenAudio]. Its methods are safe for concurrent use.
+// None of its fields are printed.
 type AudioStream struct {
 	hidden
 
@@ -162,30 +176,31 @@ type AudioStream struct {
 	cancel  context.CancelCauseFunc
 
 	mu    sync.Mutex // of Read and Seek
-	at    int64      // where Read is
-	start int64      // where ahead is
-	ahead []byte     // bytes that are here already
-	fault error      // which ended them, and comes when they are read; Seek forgets it
+	at    int64      // offset of the next Read
+	start int64      // offset of ahead
+	ahead []byte     // bytes that were already received
+	fault error      // which ended them; returned after they are read, and cleared by Seek
 }
 
-// Size is the recording's size in bytes, never 0.
+// Size returns the recording's size in bytes, which is never 0.
 func (a *AudioStream) Size() int64 { return a.stored.Size }
 
-// ContentType is the recording's media type as storage tells it, such as "audio/wav"; empty when it does not. It is never that of
-// HTML, XML or JSON.
+// ContentType returns the recording's media type as storage reports it, such as "audio/wav", or "" if it does not. It
+// is never that of HTML, XML or JSON.
 func (a *AudioStream) ContentType() string { return a.stored.ContentType }
 
-// ETag is storage's strong ETag of the recording, quotes included: a fit one for those who get the recording from here.
+// ETag returns storage's strong ETag of the recording, including the quotes. It can be used to serve the recording.
 func (a *AudioStream) ETag() string { return a.stored.ETag }
 
-// Close ends all reads, those under way too; they and later ones are [os.ErrClosed]. It returns nil.
+// Close ends all reads, also those under way. Their errors, and those of later reads, match [os.ErrClosed]. It returns
+// nil.
 func (a *AudioStream) Close() error {
 	a.cancel(os.ErrClosed)
 	return nil
 }
 
-// ReadAt fills p with the recording's bytes from off on. At the end of the recording there are fewer, and the error is
-// [io.EOF]. A negative off is [ErrInvalidArgument]; the other errors are those of [NotesService.OpenAudio].
+// ReadAt implements [io.ReaderAt]. It returns [io.EOF] if the recording ends before p is full. The error for a negative
+// off matches [ErrInvalidArgument]. See [NotesService.OpenAudio] for other errors.
 func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
 	switch err := a.ended(); {
 	case err != nil:
@@ -198,9 +213,8 @@ func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
 		return 0, nil
 	}
 	within := p[:min(int64(len(p)), a.Size()-off)]
-	n, err := run(a.ctx, a.service.client, readAudio.name, []CallOption{a.options}, func(ctx context.Context, call *scope) (int, error) {
-		return a.fetch(ctx, call, readAudio, within, off)
-	})
+	read := func(ctx context.Context, call *scope) (int, error) { return a.fetch(ctx, call, readAudio, within, off) }
+	n, err := run(a.ctx, a.service.client, readAudio.name, []CallOption{a.options}, read)
 	if err == nil && n < len(p) {
 		err = io.EOF
 	}
@@ -208,12 +222,13 @@ func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (a *AudioStream) fetch(ctx context.Context, call *scope, op *operation, p []byte, off int64) (int, error) {
-	piece := a.stored.Piece(a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, nil), p, off)
+	source := a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, nil)
+	piece := a.stored.Piece(source, p, off)
 	err := a.service.fetch(ctx, call, op, piece)
 	return int(piece.Received() - off), op.downloadError(err)
 }
 
-// Read is ReadAt where the stream is, by larger steps than those of most readers.
+// Read implements [io.Reader]. It requests more than p holds, because most readers read small pieces.
 func (a *AudioStream) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,16 +238,10 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	}
-	if end := a.start + int64(len(a.ahead)); a.fault == nil && (a.at < a.start || a.at >= end) {
-		size := minAhead
-		if a.at == end {
-			size = max(size, min(2*len(a.ahead), maxAhead))
-		}
-		if size > cap(a.ahead) {
-			a.ahead = make([]byte, size)
-		}
-		n, err := a.ReadAt(a.ahead[:size], a.at)
-		a.start, a.ahead, a.fault = a.at, a.ahead[:n], err
+	end := a.start + int64(len(a.ahead))
+	received := a.start <= a.at && a.at < end
+	if !received && a.fault == nil {
+		a.readAhead(a.at == end)
 	}
 	n := copy(p, a.ahead[a.at-a.start:])
 	if n == 0 {
@@ -244,8 +253,23 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Seek says where the next Read begins, which may be beyond the end. It makes no request. A place before the beginning and an
-// unknown whence are [ErrInvalidArgument].
+// readAhead replaces the bytes in ahead by those at the current offset. It requests more if the stream continues.
+func (a *AudioStream) readAhead(continues bool) {
+	size := minAhead
+	if continues {
+		size = max(size, min(2*len(a.ahead), maxAhead))
+	}
+	if size > cap(a.ahead) {
+		a.ahead = make([]byte, size)
+	}
+	n, err := a.ReadAt(a.ahead[:size], a.at)
+	a.start = a.at
+	a.ahead = a.ahead[:n]
+	a.fault = err
+}
+
+// Seek implements [io.Seeker]. It sends no request. The offset may be after the end. The error matches
+// [ErrInvalidArgument] if the offset is before the beginning, or whence is unknown.
 func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -258,58 +282,54 @@ func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
 	case base+offset < 0:
 		return 0, invalid("AudioStream.Seek: offset", "is before the beginning")
 	}
-	a.at, a.fault = base+offset, nil
+	a.at = base + offset
+	a.fault = nil
 	return a.at, nil
 }
 
-// ended is the error of a stream that was closed or whose context is over.
+// ended returns an error if the stream was closed or its context has ended.
 func (a *AudioStream) ended() error {
 	ended := redact.ContextErr(a.ctx)
 	if ended == nil {
 		return nil
 	}
-	return &callError{op: readAudio, detail: "nothing can be read any more: " + redact.Cause(ended), causes: []error{ended}}
+	detail := "nothing can be read any more: " + redact.Cause(ended)
+	return &callError{op: readAudio, detail: detail, causes: []error{ended}}
 }
 
-// DownloadAudioFile downloads the note's recording, as [NotesService.DownloadAudio] does, to a file that only this user
-// can read, and returns its size. An existing file is replaced; where path is a link, the file is the one that it leads to, and must
-// be there.
+// DownloadAudioFile downloads the note's recording to a file that only this user can read, and returns its size. The
+// download is the same as in [NotesService.DownloadAudio]. An existing file is replaced. If path is a symbolic link,
+// the file that it points to is replaced, and must exist.
 //
-// The recording is collected in hidden files beside it (".visit.wav.clinicaldoc-part...") and gets its name only when it is
-// complete and on disk. When the download fails, the part stays, and the next call for the same note and path goes on from there,
-// also in another process. Other files are never touched: one that is in the way is [os.ErrExist], and a part that others own,
-// can write to or reach by a hard link is refused.
+// The recording is written to hidden files in the same directory (".visit.wav.clinicaldoc-part...") and gets its name
+// only when it is complete and on disk. If the download fails, the part is kept. The next call for the same note and
+// path continues with it, also in another process. Other files are never changed: if one is in the way, the error
+// matches [os.ErrExist]. A part is rejected if other users own it, can write to it, or reach it by a hard link.
 //
-// One call at a time can download to a path: a second one is [ErrInUse]. An empty path and one of a directory are
-// [ErrInvalidArgument]. Errors of the file system match what they are, such as [os.ErrPermission].
-func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption) (int64, error) {
+// Only one call at a time can download to a path: the error of a second one matches [ErrInUse]. If the path is empty or
+// a directory, it matches [ErrInvalidArgument]. Errors of the file system match their kind, such as [os.ErrPermission].
+func (s *NotesService) DownloadAudioFile(
+	ctx context.Context, id int64, path string, params DownloadParams, opts ...CallOption,
+) (int64, error) {
 	return run(ctx, s.client, "Notes.DownloadAudioFile", opts, func(ctx context.Context, call *scope) (int64, error) {
-		if path == "" {
-			return 0, invalid("Notes.DownloadAudioFile: path", "is empty")
-		}
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			return 0, invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
-		}
-		info, unusable := os.Lstat(path)
-		switch target, err := filepath.EvalSymlinks(path); {
-		case err == nil:
-			path = target // or the link would be replaced, not what it leads to
-		case info != nil && info.Mode()&os.ModeSymlink != 0: // as into a share that is not mounted
-			return 0, &callError{op: downloadAudio, detail: "the path is a link that leads to no file", causes: []error{err}}
-		case unusable != nil && !errors.Is(unusable, os.ErrNotExist): // as a name that is too long, of which only the end would tell
-			return 0, &callError{op: downloadAudio, detail: "the file cannot be opened: " + redact.Cause(unusable), causes: []error{unusable}, transient: disk.Limited(unusable)}
+		target, err := targetFile(path)
+		if err != nil {
+			return 0, err
 		}
 		if err := checkID(call.name, id); err != nil {
 			return 0, err
 		}
-		part, err := download.OpenPart(ctx, path, fmt.Sprintf("note %d of %s", id, s.client.service()))
+		part, err := download.OpenPart(ctx, target, fmt.Sprintf("note %d of %s", id, s.client.service()))
 		switch {
 		case errors.Is(err, disk.ErrHeld):
-			return 0, &callError{op: downloadAudio, detail: "another download to the path is under way", causes: []error{ErrInUse}, kind: "in_use", transient: true}
+			const detail = "another download to the path is under way"
+			return 0, &callError{
+				op: downloadAudio, detail: detail, causes: []error{ErrInUse}, kind: "in_use", transient: true,
+			}
 		case err != nil:
 			return 0, downloadAudio.downloadError(err)
 		}
-		defer part.Leave() // also when a callback of the caller's panics
+		defer part.Leave() // also if a callback panics
 		n, err := s.download(ctx, call, id, part, params)
 		if err != nil {
 			return n, err
@@ -318,12 +338,41 @@ func (s *NotesService) DownloadAudioFile(ctx context.Context, id int64, path str
 	})
 }
 
-// download brings the note's recording to the target, and returns how much of it is there.
-func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to download.Target, params DownloadParams) (int64, error) {
+// targetFile returns the path of the file to write: what path points to if it is a symbolic link.
+func targetFile(path string) (string, error) {
+	if path == "" {
+		return "", invalid("Notes.DownloadAudioFile: path", "is empty")
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return "", invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		return target, nil
+	}
+	info, unusable := os.Lstat(path)
+	switch {
+	case unusable == nil && info.Mode()&os.ModeSymlink != 0: // for example into a share that is not mounted
+		const detail = "the path is a link that leads to no file"
+		return "", &callError{op: downloadAudio, detail: detail, causes: []error{err}}
+	case unusable == nil, errors.Is(unusable, os.ErrNotExist):
+		return path, nil
+	}
+	// For example a name that is too long, which would otherwise fail only at the end of the download.
+	detail := "the file cannot be opened: " + redact.Cause(unusable)
+	return "", &callError{
+		op: downloadAudio, detail: detail, causes: []error{unusable}, transient: disk.Limited(unusable),
+	}
+}
+
+// download writes the note's recording to the target, and returns how many bytes were written.
+func (s *NotesService) download(
+	ctx context.Context, scope *scope, id int64, to download.Target, params DownloadParams,
+) (int64, error) {
 	if err := checkID(scope.name, id); err != nil {
 		return 0, err
 	}
-	var response Response // to the question for the size, which is asked while other things go on
+	var response Response // with the size, which is requested concurrently
 	source := s.audioSource(id, params, &scope.options, &response)
 	source.BeforeWrite = scope.recordingDisclosure(ctx, id)
 	d := download.New(source, to)
@@ -341,31 +390,41 @@ func (s *NotesService) download(ctx context.Context, scope *scope, id int64, to 
 	return d.Received(), downloadAudio.downloadError(err)
 }
 
-// fetch makes a transfer from storage. Nothing of its result is to be released: the bytes went where they belong.
+// fetch makes a transfer from storage. Its result does not need to be released, because the bytes were written
+// elsewhere.
 func (s *NotesService) fetch(ctx context.Context, scope *scope, op *operation, p exchange.Policy) error {
 	scope.op = op
-	call := &exchange.Request{Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: p}
+	call := &exchange.Request{
+		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: p,
+	}
 	result, err := call.Do(ctx)
-	if result.Stopped && errors.Is(ctx.Err(), err) { // else it is of the call for an address, in that call's words
+	if result.Stopped && errors.Is(ctx.Err(), err) { // otherwise it is the error of the call for an address
 		return scope.explainStop(ctx, result, err)
 	}
-	rejected, ok := err.(*download.Error) //nolint:errorlint // what wraps one is no failure of storage
+	rejected, ok := err.(*download.Error) //nolint:errorlint // an error that wraps one is not a failure of storage
 	if result.Stopped && ok {
 		scope.refused(ctx, op.downloadError(rejected))
 	}
 	return err
 }
 
-// audioSource is what a download needs of the service; sized gets the response to the question for the size.
-func (s *NotesService) audioSource(id int64, params DownloadParams, options *callOptions, sized *Response) download.Source {
-	c, inherited := s.client, options.inherited()
+// audioSource returns the functions by which a download calls the service. The response with the size is stored in
+// sized.
+func (s *NotesService) audioSource(
+	id int64, params DownloadParams, options *callOptions, sized *Response,
+) download.Source {
+	c := s.client
+	inherited := options.inherited()
 	source := download.Source{
 		Address: func(ctx context.Context) (*download.Address, error) {
 			signed, err := s.AudioURL(ctx, id, inherited, WithResponse(cmp.Or(options.response, new(Response))))
 			return (*download.Address)(signed), err
 		},
 		PlainHTTP: func(u *url.URL) bool {
-			return c.insecureHTTP || c.baseURL.Scheme == "http" && exchange.Loopback(u)
+			if c.insecureHTTP {
+				return true
+			}
+			return c.baseURL.Scheme == "http" && exchange.Loopback(u)
 		},
 		Progress: params.OnProgress,
 	}
@@ -384,18 +443,23 @@ func (s *NotesService) audioSource(id int64, params DownloadParams, options *cal
 	return source
 }
 
-// downloadError gives a failure the shape of this package's errors. What the service failed with has it already.
+// downloadError turns a failure of storage into an error of this package. Other errors are returned unchanged.
 func (op *operation) downloadError(err error) error {
-	failure, ok := err.(*download.Error) //nolint:errorlint // what wraps one is no failure of storage
+	failure, ok := err.(*download.Error) //nolint:errorlint // an error that wraps one is not a failure of storage
 	if !ok {
 		return err
 	}
 	causes := failure.Causes
 	if failure.Status != 0 {
 		causes = []error{&Error{
-			StatusCode: failure.Status, RequestID: requestID(failure.Header), RetryAfter: exchange.RetryAfter(failure.Header, time.Now()),
-			Operation: op.name, Method: op.method, Route: op.route,
+			StatusCode: failure.Status,
+			RequestID:  requestID(failure.Header),
+			RetryAfter: exchange.RetryAfter(failure.Header, time.Now()),
+			Operation:  op.name,
+			Method:     op.method,
+			Route:      op.route,
 		}}
 	}
-	return &callError{op: op, detail: failure.Text, causes: causes, transient: failure.Then == download.Retry || disk.Limited(err)}
+	transient := failure.Then == download.Retry || disk.Limited(err)
+	return &callError{op: op, detail: failure.Text, causes: causes, transient: transient}
 }

@@ -149,11 +149,13 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
 }
 
+var webSchemes = []string{"https", "http"}
+
 // checkBaseURL returns why the URL cannot be a base URL, or "" if it can.
 func checkBaseURL(u *url.URL) string {
 	hasBlank := strings.Contains(u.Path, " ") && strings.Contains(u.RawPath, " ")
 	switch {
-	case !slices.Contains([]string{"https", "http"}, u.Scheme):
+	case !slices.Contains(webSchemes, u.Scheme):
 		return fmt.Sprintf("has the scheme %q; want https", u.Scheme)
 	case u.User != nil:
 		return "carries a user name or password; the token is given separately"

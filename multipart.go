@@ -28,14 +28,15 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// AudioSource is a recording to upload. Make it with [AudioFile], [AudioBytes], [AudioReaderAt] or [AudioReader]; the zero
-// value is refused with [ErrInvalidArgument]. A copy is the same recording.
+// AudioSource is a recording to upload. Use [AudioFile], [AudioBytes], [AudioReaderAt] or [AudioReader] to create one.
+// The zero value is rejected with [ErrInvalidArgument]. A copy is the same recording.
 type AudioSource struct {
-	// ContentType is the recording's media type. If empty, it follows from the first bytes of a file or of bytes in memory,
-	// or else from the extension of the name. Recordings from [AudioReaderAt] and [AudioReader] are not read for that.
+	// ContentType is the recording's media type. If empty, it is derived from the first bytes of a file or of bytes in
+	// memory, or otherwise from the extension of the name. Recordings from [AudioReaderAt] and [AudioReader] are not
+	// read for that.
 	ContentType string
 
-	*audioState // nil in the zero value; a pointer, so that copies share the stream and no verb of fmt reaches the name
+	*audioState // nil in the zero value; a pointer, so copies share the stream and no verb of fmt prints the name
 }
 
 // audioState is what the copies of an AudioSource share.
@@ -43,14 +44,14 @@ type audioState struct {
 	name   string
 	length int64                       // -1: not known
 	openAt func() (io.ReaderAt, error) // nil for a stream
-	stream io.Reader                   // nil for what can be read at any place
-	begun  atomic.Bool                 // somebody reads the stream; nobody else may
-	fixed  bool                        // what is read later is what was read before, or an error
+	stream io.Reader                   // nil for a recording that can be read at any offset
+	begun  atomic.Bool                 // a reader of the stream exists; there must not be a second one
+	fixed  bool                        // a second read returns the same bytes, or an error
 }
 
-// AudioFile is the recording in a file, which is opened when it is sent. An empty or missing file, a directory and a
-// name that cannot be sent are errors that match [ErrInvalidArgument]; where this machine cannot open files now, the error is
-// [Retryable] instead.
+// AudioFile returns the recording in a file. The file is opened when it is sent. The error matches [ErrInvalidArgument]
+// if the file is empty or missing, the path is a directory, or the name cannot be sent. If this machine cannot open
+// files at the moment, the error is [Retryable] instead.
 func AudioFile(path string) (*AudioSource, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -59,7 +60,7 @@ func AudioFile(path string) (*AudioSource, error) {
 	if !info.Mode().IsRegular() {
 		return nil, invalid("AudioFile", "is a directory or another thing than a file")
 	}
-	os.SameFile(info, info) // Windows looks at which file it is only when that is compared
+	os.SameFile(info, info) // Windows identifies the file only when it is compared
 	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size(), fixed: true}}
 	a.openAt = func() (io.ReaderAt, error) {
 		file, err := os.Open(path)
@@ -79,16 +80,19 @@ func AudioFile(path string) (*AudioSource, error) {
 	return a, nil
 }
 
-// fileError is a file that cannot be opened: an invalid argument, unless this machine cannot open files now.
+// fileError returns the error for a file that cannot be opened: an invalid argument, unless this machine cannot open
+// files at the moment.
 func fileError(name string, err error) error {
 	const detail = "the file cannot be opened"
 	if disk.Limited(err) {
-		return &callError{op: &operation{name: name}, detail: detail + " now: " + redact.Cause(err), causes: []error{err}, kind: "file", transient: true}
+		now := detail + " now: " + redact.Cause(err)
+		op := &operation{name: name}
+		return &callError{op: op, detail: now, causes: []error{err}, kind: "file", transient: true}
 	}
 	return refuse(name+": "+detail, err)
 }
 
-// audioFile is an open file, and what it was when its size was taken.
+// audioFile is an open file, and its state when its size was read.
 type audioFile struct {
 	*os.File
 	was os.FileInfo
@@ -96,18 +100,23 @@ type audioFile struct {
 
 func (f audioFile) changed() bool {
 	is, err := f.Stat()
-	return err != nil || is.Size() != f.was.Size() || !is.ModTime().Equal(f.was.ModTime()) || !os.SameFile(is, f.was)
+	if err != nil {
+		return true
+	}
+	sameContent := is.Size() == f.was.Size() && is.ModTime().Equal(f.was.ModTime())
+	return !sameContent || !os.SameFile(is, f.was)
 }
 
-// AudioBytes is a recording in memory. The bytes are not copied. They must not change before Create returns nor, if its outcome
-// is unknown, before FindCreated does: what was sent is known by them.
+// AudioBytes returns a recording in memory. The bytes are not copied. They must not change before Create returns. If
+// its outcome is unknown, they must not change before FindCreated returns, because it compares them.
 func AudioBytes(name string, b []byte) *AudioSource {
 	a := AudioReaderAt(name, bytes.NewReader(b), int64(len(b)))
 	a.fixed = true
 	return a
 }
 
-// AudioReaderAt is a recording of known size that can be read at any place, and so be sent again after a failure.
+// AudioReaderAt returns a recording of known size that can be read at any offset, so it can be sent again after a
+// failure.
 func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
 	a := &AudioSource{audioState: &audioState{name: baseName(name), length: max(size, 0)}}
 	if r != nil {
@@ -116,23 +125,35 @@ func AudioReaderAt(name string, r io.ReaderAt, size int64) *AudioSource {
 	return a
 }
 
-// AudioReader is a recording of unknown size that can be read once. It is sent in chunks, which some services refuse,
-// and not sent again once any of it was read: prefer the other sources. The reader is not closed.
+// AudioReader returns a recording of unknown size that can be read once. It is sent in chunks, which some services
+// refuse. It is not sent again after any of it was read, so prefer the other sources. The reader is not closed.
 func AudioReader(name string, r io.Reader) *AudioSource {
 	return &AudioSource{audioState: &audioState{name: baseName(name), length: -1, stream: r}}
 }
 
 // canBeSentAgain reports whether the recording, if any, can be read more than once.
 func (a *AudioSource) canBeSentAgain() bool {
-	return a == nil || a.audioState == nil || a.stream == nil
+	if a == nil || a.audioState == nil {
+		return true
+	}
+	return a.stream == nil
 }
 
-// sum returns the recording's SHA-256 in hexadecimal digits, and an error if it cannot be read again as it was.
+// opener returns the function that opens the recording at any offset, or nil if it is a stream or there is none.
+func (a *AudioSource) opener() func() (io.ReaderAt, error) {
+	if a == nil || a.audioState == nil {
+		return nil
+	}
+	return a.openAt
+}
+
+// sum returns the recording's SHA-256 in hexadecimal, or an error if it cannot be read again.
 func (a *AudioSource) sum() (string, error) {
-	if a == nil || a.audioState == nil || a.openAt == nil {
+	open := a.opener()
+	if open == nil {
 		return "", errBegunAudio
 	}
-	at, err := a.openAt()
+	at, err := open()
 	if err != nil {
 		return "", err
 	}
@@ -143,18 +164,18 @@ func (a *AudioSource) sum() (string, error) {
 	return u.sentSum(), err
 }
 
-// baseName cuts the folders off a path, of this system or another.
+// baseName returns the last element of a path with slashes or backslashes.
 func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
 
-// check returns the media type that the caller set, and refuses what cannot be sent. It changes nothing: several calls may
-// share a source.
+// check returns the media type that the caller set, or an error if the recording cannot be sent. It changes nothing,
+// because several calls may share a source.
 func (a *AudioSource) check() (mediaType string, err error) {
 	switch {
 	case a.audioState == nil, a.openAt == nil && a.stream == nil:
 		return "", invalid("Audio", "has no reader; make it with one of the Audio functions")
-	case a.name == "" || a.name == "." || a.name == "..":
+	case a.name == "", a.name == ".", a.name == "..":
 		return "", invalid("Audio", "has no file name")
-	case len(a.name) > 255 || !utf8.ValidString(a.name) || hasControl(a.name):
+	case len(a.name) > 255, !utf8.ValidString(a.name), hasControl(a.name):
 		return "", invalid("Audio", "has a file name that is too long, not UTF-8 or holds control characters")
 	case a.length == 0:
 		return "", invalid("Audio", "is empty")
@@ -164,20 +185,24 @@ func (a *AudioSource) check() (mediaType string, err error) {
 	return a.mediaType()
 }
 
-// mediaType is what the caller set, in its usual form; empty: nothing.
+// mediaType returns the media type that the caller set, in its usual form, or "" if there is none.
 func (a *AudioSource) mediaType() (string, error) {
 	if a.ContentType == "" {
 		return "", nil
 	}
+	wrong := invalid("Audio: ContentType", "is not a media type such as audio/wav")
 	kind, params, err := mime.ParseMediaType(a.ContentType)
-	formatted := mime.FormatMediaType(kind, params) // empty for a few odd parameters that ParseMediaType lets pass
-	if err != nil || formatted == "" || !strings.Contains(kind, "/") || hasControl(a.ContentType) {
-		return "", invalid("Audio: ContentType", "is not a media type such as audio/wav")
+	if err != nil || hasControl(a.ContentType) {
+		return "", wrong
+	}
+	formatted := mime.FormatMediaType(kind, params) // empty for a few odd parameters that ParseMediaType accepts
+	if formatted == "" || !strings.Contains(kind, "/") {
+		return "", wrong
 	}
 	return formatted, nil
 }
 
-// Size returns the recording's size in bytes, -1 when it is not known before it is sent.
+// Size returns the recording's size in bytes, or -1 if it is not known before it is sent.
 func (a AudioSource) Size() int64 {
 	if a.audioState == nil {
 		return -1
@@ -185,28 +210,30 @@ func (a AudioSource) Size() int64 {
 	return a.length
 }
 
-// SHA256 reads the recording and returns its hash in hexadecimal digits, as [OutcomeUnknownError] has it. A stream, which can
-// be read only once, is refused with [ErrInvalidArgument].
+// SHA256 reads the recording and returns its hash in hexadecimal, as in [OutcomeUnknownError]. A stream can be read
+// only once, so the error for it matches [ErrInvalidArgument].
 func (a AudioSource) SHA256() (string, error) { return a.sum() }
 
-// LogValue lists what may be logged of the recording: its name may be a patient's.
+// LogValue implements [slog.LogValuer]. It lists the size, but not the name, which may be a patient's.
 func (a AudioSource) LogValue() slog.Value {
 	return slog.GroupValue(slog.Int64("size", a.Size()))
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (a AudioSource) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.AudioSource", a) }
 
-// upload is the multipart body of one Create: the audio, the fields, the closing delimiter. The audio comes first, so that
-// an upload that breaks off lacks all that the service could act on.
+// upload is the multipart body of one Create: the audio, the fields, the closing delimiter. The audio is first, so an
+// upload that is cut short lacks the fields that the service needs to act.
 type upload struct {
-	contentType           string
-	before, after, ending []byte       // the audio; ending is the closing delimiter
-	audio                 *AudioSource // nil: none is sent
-	at                    io.ReaderAt  // nil for a stream
-	unusable              error        // why the audio is probably of no use; nil: it is not known to be
-	hashed                bool         // somebody wants to know what was sent, or it is a stream, which nobody can read again
-	latest                atomic.Pointer[audioReader]
+	contentType string
+	before      []byte       // what precedes the audio
+	after       []byte       // what follows the audio
+	ending      []byte       // the closing delimiter
+	audio       *AudioSource // may be nil
+	at          io.ReaderAt  // nil for a stream
+	unusable    error        // why the audio is probably unusable; nil if it is not known to be
+	hashed      bool         // hash the audio while it is sent: the hash is wanted, or a stream cannot be read again
+	latest      atomic.Pointer[audioReader]
 }
 
 func newUpload(p CreateNoteParams) (*upload, error) {
@@ -228,7 +255,7 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	var envelope bytes.Buffer // around the audio; writes to it do not fail
+	var envelope bytes.Buffer // writes to it do not fail
 	w := multipart.NewWriter(&envelope)
 	u.contentType = w.FormDataContentType()
 	if u.audio != nil {
@@ -252,11 +279,14 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	}
 	ending := envelope.Len()
 	_ = w.Close()
-	u.before, u.after, u.ending = envelope.Bytes()[:audio], envelope.Bytes()[audio:ending], envelope.Bytes()[ending:]
+	u.before = envelope.Bytes()[:audio]
+	u.after = envelope.Bytes()[audio:ending]
+	u.ending = envelope.Bytes()[ending:]
 	return u, nil
 }
 
-// openAudio opens the audio, if any, and returns its media type. A reader that fails does so once more when it is sent.
+// openAudio opens the audio, if any, and returns its media type. If a reader fails here, it will fail again when it is
+// sent.
 func (u *upload) openAudio() (mediaType string, err error) {
 	if u.audio == nil {
 		return "", nil
@@ -273,8 +303,8 @@ func (u *upload) openAudio() (mediaType string, err error) {
 	return cmp.Or(mediaType, media.TypeOf(u.recognize(), u.audio.name)), nil
 }
 
-// recognize returns what the audio is by its bytes, and keeps why it may be unusable. It reads only files and what is in
-// memory: a reader of the caller's may block, and a call that has not begun to send could not be ended.
+// recognize returns the kind of the audio by its bytes, and records why it may be unusable. It reads only files and
+// bytes in memory, because a caller's reader may block, and a call cannot be canceled before it sends.
 func (u *upload) recognize() media.Kind {
 	if !u.audio.fixed {
 		return ""
@@ -292,11 +322,12 @@ func isUnusable(err error) bool {
 
 func init() {
 	media.CheckSource = func(source any) error {
-		audio, ok := source.(*AudioSource)
-		if !ok || audio == nil || audio.audioState == nil || audio.openAt == nil {
+		audio, _ := source.(*AudioSource)
+		open := audio.opener()
+		if open == nil {
 			return nil
 		}
-		at, err := audio.openAt()
+		at, err := open()
 		if err != nil {
 			return err
 		}
@@ -306,17 +337,19 @@ func init() {
 	}
 }
 
-// extraParts returns the names of the further parts in order, or why they cannot be sent.
+// extraParts returns the names of the extra parts in order, or an error if they cannot be sent.
 func (p *CreateNoteParams) extraParts() ([]string, error) {
 	names := slices.Sorted(maps.Keys(p.Extra))
 	for _, name := range names {
 		switch {
-		case name == "" || len(name) > 255 || !utf8.ValidString(name):
+		case name == "", len(name) > 255, !utf8.ValidString(name):
 			return nil, invalid("Notes.Create: Extra", "the name of a part is empty, too long or not UTF-8")
-		case hasControl(name) || strings.ContainsAny(name, `"'\`):
-			return nil, invalid("Notes.Create: Extra", "the name of a part holds quotes, backslashes or control characters")
+		case hasControl(name), strings.ContainsAny(name, `"'\`):
+			return nil, invalid("Notes.Create: Extra",
+				"the name of a part holds quotes, backslashes or control characters")
 		case slices.Contains(describedParts, formField(name)):
-			return nil, invalid("Notes.Create: Extra", "the name of a part is one that the SDK sends, or may be read as one")
+			return nil, invalid("Notes.Create: Extra",
+				"the name of a part is one that the SDK sends, or may be read as one")
 		case !utf8.ValidString(p.Extra[name]):
 			return nil, invalid("Notes.Create: Extra", "the value of a part is not valid UTF-8")
 		}
@@ -324,11 +357,11 @@ func (p *CreateNoteParams) extraParts() ([]string, error) {
 	return names, nil
 }
 
-// describedParts are the parts with a field, and what would turn the request into another one for some frameworks.
+// describedParts are the parts that have a field, and a name that some frameworks take for the request's method.
 var describedParts = []string{"", "name", "patient_id", "prompt_id", "file", "_method"}
 
-// formField is the field that a service may take a part's name for: PHP reads "patient.id", "patient id" and
-// "patient_id[0]" as patient_id, and others do not care about case.
+// formField returns the field that a service may read a part's name as. PHP reads "patient.id", "patient id" and
+// "patient_id[0]" as patient_id, and other services ignore case.
 func formField(name string) string {
 	name, _, _ = strings.Cut(strings.TrimLeft(name, " "), "[")
 	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_").Replace(name))
@@ -342,25 +375,28 @@ func closeAudio(at io.ReaderAt) {
 	}
 }
 
-// body is what the request carries. A stream can be read once.
+// body returns the body of the request. A stream can be read once.
 func (u *upload) body() *exchange.Body {
-	b := &exchange.Body{ContentType: u.contentType, Open: u.open, Size: int64(len(u.before) + len(u.after) + len(u.ending))}
+	envelope := int64(len(u.before) + len(u.after) + len(u.ending))
+	b := &exchange.Body{ContentType: u.contentType, Open: u.open, Size: envelope}
 	switch {
 	case u.audio == nil:
 	case u.audio.openAt != nil:
 		b.Size += u.audio.length
 	default:
-		b.Size, b.Begun = -1, &u.audio.begun
+		b.Size = -1
+		b.Begun = &u.audio.begun
 	}
 	return b
 }
 
-// open withholds the closing delimiter.
+// open returns a reader of the body without the closing delimiter, and that delimiter.
 func (u *upload) open() (head io.Reader, tail []byte) {
 	if u.audio == nil {
 		return bytes.NewReader(u.after), u.ending
 	}
-	r := &audioReader{upload: u, from: &exchange.OnceReader{From: u.audio.stream, Begun: &u.audio.begun, Otherwise: errBegunAudio}}
+	r := &audioReader{upload: u}
+	r.from = &exchange.OnceReader{From: u.audio.stream, Begun: &u.audio.begun, Otherwise: errBegunAudio}
 	if u.at != nil {
 		r.from = io.NewSectionReader(u.at, 0, u.audio.length)
 	}
@@ -371,7 +407,8 @@ func (u *upload) open() (head io.Reader, tail []byte) {
 	return io.MultiReader(bytes.NewReader(u.before), r, bytes.NewReader(u.after)), u.ending
 }
 
-// audioSize is that of the recording that was sent, 0 for none. A stream tells its own only with its end; -1 before.
+// audioSize returns the size of the recording that was sent, 0 if there is none. The size of a stream is known only at
+// its end; before that it is -1.
 func (u *upload) audioSize() int64 {
 	switch {
 	case u.audio == nil:
@@ -382,7 +419,7 @@ func (u *upload) audioSize() int64 {
 	return u.audio.length
 }
 
-// sentSum is the SHA-256 of a recording that was hashed while it was sent, and read to its end; else empty.
+// sentSum returns the SHA-256 of a recording that was hashed while it was sent, and read to its end; otherwise "".
 func (u *upload) sentSum() string {
 	if sum := u.latest.Load().sum.Load(); sum != nil {
 		return *sum
@@ -390,7 +427,7 @@ func (u *upload) sentSum() string {
 	return ""
 }
 
-// progress tells of the audio alone.
+// progress returns a function that reports the progress of the audio, without the rest of the body.
 func (u *upload) progress(report func(sent, total int64)) func(int64) {
 	if report == nil || u.audio == nil {
 		return nil
@@ -409,14 +446,15 @@ var (
 	errEmptyAudio   = redact.Fail("the audio is empty", ErrInvalidArgument)
 	errBegunAudio   = redact.Fail("it is a reader that was read from already; make a new source", ErrInvalidArgument)
 	errCutAudio     = redact.Fail("it is shorter than it was said to be", ErrInvalidArgument, io.ErrUnexpectedEOF)
-	errChangedAudio = redact.Fail("the file changed while it was sent; make a new source when it is complete", ErrInvalidArgument)
+	errChangedAudio = redact.Fail(
+		"the file changed while it was sent; make a new source when it is complete", ErrInvalidArgument)
 )
 
-// audioReader gives one attempt the audio from its start. An earlier one may read on for a while.
+// audioReader reads the audio from its start for one attempt. The reader of an earlier attempt may read on for a while.
 type audioReader struct {
 	upload *upload
 	from   io.Reader
-	hash   hash.Hash // nil: nobody wants to know
+	hash   hash.Hash // nil: the hash is not wanted
 	read   atomic.Int64
 	sum    atomic.Pointer[string] // SHA-256 of what was read to its end; nil: not known
 }
