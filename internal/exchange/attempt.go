@@ -14,7 +14,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// RoundTrip makes one attempt and leaves what came of it in Last. A response has been read and closed.
+// RoundTrip implements [http.RoundTripper]. It makes one attempt and stores it in Last. The response has been read and
+// closed.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	before := c.Last
@@ -39,7 +40,8 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.Peer.Budget.Succeeded()
 	}
 	if !c.OutcomeUnknown {
-		c.OutcomeUnknown, c.unknown = a.Unknown(), a
+		c.OutcomeUnknown = a.Unknown()
+		c.unknown = a
 	}
 	if a.Status == 0 {
 		return nil, a
@@ -48,7 +50,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// leave tells the Gate that an attempt which passed it is over, also if a panic ended it.
+// leave reports to the Gate that an attempt that passed it has ended, also after a panic.
 func (c *call) leave(ctx context.Context, a *Attempt) {
 	if !a.passed {
 		return
@@ -72,7 +74,8 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	state := &out.state
 	header := c.header(req.Header)
 	traced := c.Caller.Begin(ctx, a, header)
-	a.ctx, a.Begun = traced, true
+	a.ctx = traced
+	a.Begun = true
 	timed, cancel := WithTimeout(traced, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
@@ -83,25 +86,29 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	state.Single = &c.Peer.single
 	a.Started = time.Now()
 	out.target = *req.URL
-	out.target.Path, out.target.RawQuery = req.URL.Path+c.Path, cmp.Or(c.Query, req.URL.RawQuery)
+	out.target.Path = req.URL.Path + c.Path
+	out.target.RawQuery = cmp.Or(c.Query, req.URL.RawQuery)
 	request := req.WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
-	request.URL, request.Host, request.Header = &out.target, out.target.Host, header
+	request.URL = &out.target
+	request.Host = out.target.Host
+	request.Header = header
 	resp, err := c.send(request, state)
 	if err == nil {
 		err = c.receive(ctx, resp, a, state)
-		a.Sent = Wholly // if it responds, it has what it wants
+		a.Sent = Wholly // a server that responds has what it needs
 	}
-	if resp == nil || a.Status == http.StatusRequestTimeout { // or it did not wait for that
+	if resp == nil || a.Status == http.StatusRequestTimeout { // except a server that did not wait for it
 		a.Sent = state.Conclude(err)
 	}
-	a.BytesSent, a.Permanent = state.BytesSent(), false
+	a.BytesSent = state.BytesSent()
+	a.Permanent = false
 	if err != nil {
-		a.judge(ctx, watched, state, err)
+		a.classify(ctx, watched, state, err)
 	}
 	return resp
 }
 
-// admit waits for the limiter and at the Gate. Then it asks for the token, which must not age in a queue and may have been
+// admit waits for the limiter and at the Gate. Then it gets the token, which must not age in a queue and may have been
 // renewed.
 func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	if c.Peer.Limit != nil {
@@ -125,7 +132,8 @@ func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	return None, nil
 }
 
-// header makes the headers of one attempt, which a transport may change. Those that every request has share one array.
+// header returns the headers of one attempt, which a transport may change. Those that every request has share one
+// array.
 func (c *call) header(own http.Header) http.Header {
 	var contentType string
 	if c.Body != nil {
@@ -155,11 +163,12 @@ func (c *call) send(out *http.Request, state *SendState) (*http.Response, error)
 	if c.Body == nil || c.Body.Open == nil {
 		return c.deliver(out, state)
 	}
-	return state.SendStreamed(out.Context(), c.Progress, func() (*http.Response, error) { return c.deliver(out, state) })
+	deliver := func() (*http.Response, error) { return c.deliver(out, state) }
+	return state.SendStreamed(out.Context(), c.Progress, deliver)
 }
 
-// deliver sends the request and returns the response to it. It sends the request again by another connection if the one that it
-// got cannot be used, without the announcement of its body if the server rejects that, and to the target of a redirect.
+// deliver sends the request and returns its response. It sends the request again in three cases: on another connection
+// if the first one cannot be used, without Expect if the server rejects that header, and to the target of a redirect.
 func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, error) {
 	for redirects := 0; ; {
 		resp, err := c.roundTrip(out)
@@ -188,7 +197,7 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 	}
 }
 
-// roundTrip gives the transport the request. The response has a body that can be read and closed.
+// roundTrip passes the request to the transport. The response has a body that can be read and closed.
 func (c *call) roundTrip(out *http.Request) (*http.Response, error) {
 	resp, err := c.Peer.Transport.RoundTrip(out)
 	if err != nil {
@@ -221,20 +230,22 @@ func (c *call) mayReconnect(out *http.Request, state *SendState, err error) bool
 	return c.Body.replayable() || state.BytesSent() == 0
 }
 
-// rejectsExpect reports whether the server does not want bodies to be announced, and the request can be sent without that.
+// rejectsExpect reports whether the server rejects the Expect header, and the request can be sent without it.
 func (c *call) rejectsExpect(out *http.Request, resp *http.Response) bool {
-	announced := out.Header.Get("Expect") != ""
-	return resp.StatusCode == http.StatusExpectationFailed && announced && c.Body.replayable()
+	if resp.StatusCode != http.StatusExpectationFailed || out.Header.Get("Expect") == "" {
+		return false
+	}
+	return c.Body.replayable()
 }
 
-// again makes another request of one that got the response. The transport may still hold on to the one that it was given.
+// again closes the response and returns a copy of its request. The transport may still use the original.
 func again(out *http.Request, resp *http.Response) *http.Request {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
 	_ = resp.Body.Close()
 	return out.Clone(out.Context())
 }
 
-// receive gives the policy the response, and ends what is left of the sending.
+// receive passes the response to the policy, and stops sending.
 func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, state *SendState) error {
 	defer func() { _ = resp.Body.Close() }()
 	switch {
@@ -253,7 +264,8 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 		c.Peer.ignoresExpect.Store(true)
 	}
 	if err == nil || errors.Is(err, ErrUnusable) {
-		a.Status, a.Header = resp.StatusCode, resp.Header
+		a.Status = resp.StatusCode
+		a.Header = resp.Header
 		if c.buffer != nil {
 			a.Body = c.buffer.Bytes()
 		}

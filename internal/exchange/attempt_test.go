@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A timer that was stopped stays with the runtime until its time has come, and with it what it refers to: a response, or a
-// recording, must not be among that.
+// A timer that was stopped stays with the runtime until its time has come, and with it what it refers to: a response,
+// or a recording, must not be among that.
 func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 	t.Parallel()
 	for range 1000 { // with few timers, or none before it, a stopped one goes sooner
@@ -50,7 +50,8 @@ func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 	}
 }
 
-// A transport may change the request that it is given, and hold on to it: neither the next attempt nor the next hop shows it.
+// A transport may change the request that it is given, and hold on to it: neither the next attempt nor the next hop
+// shows it.
 func TestATransportMayChangeAndKeepWhatItGets(t *testing.T) {
 	t.Parallel()
 	var paths []string
@@ -191,8 +192,8 @@ func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 	assert.True(t, closed, "nobody has to find out that it cannot be used")
 }
 
-// The request before may be refused, and its connection retired, while the next one is written to it: what lacks its last bytes
-// cannot have been carried out, and goes by another connection.
+// The request before may be refused, and its connection retired, while the next one is written to it: what lacks its
+// last bytes cannot have been carried out, and goes by another connection.
 func TestARequestThatIsCutByRetiringItsConnectionGoesByAnother(t *testing.T) {
 	t.Parallel()
 	var whole atomic.Int32

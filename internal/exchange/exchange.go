@@ -1,5 +1,6 @@
-// Package exchange carries one call to a server and back: attempts until one succeeds or none may follow. It knows HTTP,
-// tokens and patience, and nothing of notes. go-retryablehttp drives the attempts; CONTRIBUTING.md shows the way of one request.
+// Package exchange makes one call to a server: it makes attempts until one succeeds or no further one is allowed. It
+// handles HTTP, tokens and timeouts, and knows nothing of notes. go-retryablehttp drives the attempts. CONTRIBUTING.md
+// describes the path of one request.
 package exchange
 
 import (
@@ -30,8 +31,8 @@ type Peer struct {
 	MinWait      time.Duration
 	MaxWait      time.Duration
 
-	// MaxRetryAfter is the longest wait that the server may ask for. If Gate is not nil, all calls wait there for the end of a
-	// limit of the server.
+	// MaxRetryAfter is the longest wait that the server may ask for. If Gate is not nil, all calls wait there for the
+	// end of a limit of the server.
 	MaxRetryAfter time.Duration
 	Gate          *Gate
 	Budget        Budget // for retries
@@ -54,16 +55,17 @@ type Request struct {
 	MaxRetries int
 	Impatient  bool // it is sent although the Gate is closed
 
-	// Authorization gives the header of that name, and Renew another one after a 401 to the given one: that one again, or nothing,
-	// if there is none. Functions, so that no verb of fmt can reach a token. Nil: none is sent, none is renewed.
+	// Authorization gives the header of that name, and Renew another one after a 401 to the given one: that one again,
+	// or nothing, if there is none. Functions, so that no verb of fmt can reach a token. Nil: none is sent, none is
+	// renewed.
 	Authorization func(context.Context) (string, error)
 	Renew         func(ctx context.Context, refused string) string
 
 	Caller Caller
 	Policy Policy // nil: responses are read into memory, and what follows is decided by effect, outcome and MaxRetries
 
-	// Progress is given how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of it ends
-	// the call. Both run in the goroutine of Do.
+	// Progress is given how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of
+	// it ends the call. Both run in the goroutine of Do.
 	Progress     func(sent int64)
 	BeforeCommit func(context.Context) error
 }
@@ -80,26 +82,28 @@ type Result struct {
 	reader WatchedReader
 }
 
-// Caller is who makes a call: it learns of each attempt, and has the words for those that fail. As the Policy it runs in
-// the goroutine of Do.
+// Caller is who makes a call: it learns of each attempt, and has the words for those that fail. As the Policy it runs
+// in the goroutine of Do.
 type Caller interface {
 	// Begin comes when only sending remains. It may add to the header, and returns the context for all that follows.
 	Begin(ctx context.Context, a *Attempt, header http.Header) context.Context
 	// End comes once for each attempt, also for one without Begin, or with a panic in it.
 	End(ctx context.Context, a *Attempt)
-	// Explain turns a failed attempt into the error that Do returns and End learns of. The one before the first has Number 0.
+	// Explain turns a failed attempt into the error that Do returns and End learns of. The one before the first has
+	// Number 0.
 	Explain(a, before *Attempt) error
-	// BeforeRetry comes before each retry by effect, with the first attempt whose outcome is not known, or else the last: it
-	// may look at the server. An error ends the call.
+	// BeforeRetry comes before each retry by effect, with the first attempt whose outcome is not known, or else the
+	// last: it may look at the server. An error ends the call.
 	BeforeRetry(ctx context.Context, a *Attempt) error
 }
 
 // Policy prepares the attempts of a call, takes their responses and decides what follows one.
 type Policy interface {
-	// Prepare comes before each attempt: it may make other calls, and change the request's URL and header. An error ends the call.
+	// Prepare comes before each attempt: it may make other calls, and change the request's URL and header. An error
+	// ends the call.
 	Prepare(req *http.Request) error
-	// Receive reads the response, without closing it, and returns how many bytes it gave. An error that matches [ErrUnusable]
-	// judges a response that came; any other is of one that broke off. The context is that of the call.
+	// Receive reads the response, without closing it, and returns how many bytes it gave. An error that matches
+	// [ErrUnusable] judges a response that came; any other is of one that broke off. The context is that of the call.
 	Receive(ctx context.Context, resp *http.Response, watch Watch) (received int64, err error)
 	// Next decides what may follow an attempt that failed. It is asked once after each.
 	Next(a *Attempt) Next
@@ -136,13 +140,16 @@ type call struct {
 
 var none Attempt // is before the first, of all calls; nothing is written to it
 
-// Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success, or of a call that
-// was stopped the reason. The result is never nil, and must be released.
+// Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success, or of a
+// call that was stopped the reason. The result is never nil, and must be released.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
 	c := &call{Request: r, Result: Result{Last: &none}, spread: Jitter(ctx)}
-	c.request = *(&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	request := &http.Request{
+		Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	c.request = *request.WithContext(ctx)
 	if r.Header == nil {
-		c.request.Header = http.Header{} // for none net/http would copy the whole request
+		c.request.Header = http.Header{} // without it net/http would copy the request
 	}
 	c.driven.Request = &c.request
 	c.policy = cmp.Or(r.Policy, Policy((*byEffect)(c)))
@@ -154,8 +161,12 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 		return http.ErrUseLastResponse // an attempt has followed redirects where that is allowed
 	}}
 	c.loop = retryablehttp.Client{
-		HTTPClient: &c.client, RetryWaitMin: r.Peer.MinWait, RetryWaitMax: r.Peer.MaxWait, RetryMax: math.MaxInt, // the policy counts
-		CheckRetry: c.checkRetry, ErrorHandler: retryablehttp.PassthroughErrorHandler,
+		HTTPClient:   &c.client,
+		RetryWaitMin: r.Peer.MinWait,
+		RetryWaitMax: r.Peer.MaxWait,
+		RetryMax:     math.MaxInt, // the policy counts
+		CheckRetry:   c.checkRetry,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	_, err := c.loop.Do(&c.driven) //nolint:bodyclose // the attempt has read and closed it
 	if c.held != nil {
@@ -168,18 +179,21 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	return &c.Result, err
 }
 
-// checkRetry decides what follows the attempt that gave the response or the error, and allows only a wait that fits the
-// policy and the context. An error says that the context alone is in the way.
+// checkRetry decides what follows the attempt that returned the response or the error. It allows only a wait that fits
+// the policy and the context. It returns an error if only the context prevents a retry.
 func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	failed, ok := errors.AsType[*Attempt](err)
 	if resp != nil {
-		failed, ok = c.Last, c.Last.Err != nil
+		failed = c.Last
+		ok = c.Last.Err != nil
 	}
 	if !ok {
 		return false, nil // a success, or a Location that net/http cannot read
 	}
-	c.loop.Backoff, c.loop.PrepareRetry = c.backoff, c.policy.Prepare // a success does without them
-	if resp != nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx) {
+	c.loop.Backoff = c.backoff // set here, because a success does not need them
+	c.loop.PrepareRetry = c.policy.Prepare
+	unauthorized := resp != nil && resp.StatusCode == http.StatusUnauthorized
+	if unauthorized && c.renew(ctx) {
 		c.next = Next{Retry: true, AtOnce: true}
 		return true, nil
 	}
@@ -193,8 +207,10 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 	if !c.fits(ctx, failed) {
 		return false, nil
 	}
-	free := c.next.AtOnce || failed.Limited > 0
-	return free || c.Peer.Budget.Take(), nil
+	if c.next.AtOnce || failed.Limited > 0 {
+		return true, nil
+	}
+	return c.Peer.Budget.Take(), nil
 }
 
 // fits reports whether the wait before the next attempt is short enough for the policy and the context.
@@ -207,13 +223,13 @@ func (c *call) fits(ctx context.Context, failed *Attempt) bool {
 	return !limited || time.Until(deadline) > wait
 }
 
-// backoff is the pause before the next attempt, as the retry loop wants it.
+// backoff returns the pause before the next attempt. It has the signature that the retry loop needs.
 func (c *call) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration {
 	return c.pause(c.Last)
 }
 
-// pause is how long to wait before the attempt after the failed one. It goes by the failures in a row: not all attempts are
-// failures that count. After a refusal by a limit the next attempt waits at the Gate instead.
+// pause returns how long to wait after the failed attempt. It depends on the failures in a row, because not all
+// attempts are failures that count. After a refusal by a limit the next attempt waits at the Gate instead.
 func (c *call) pause(failed *Attempt) time.Duration {
 	if c.next.AtOnce || failed.Limited > 0 {
 		return 0
@@ -222,26 +238,30 @@ func (c *call) pause(failed *Attempt) time.Duration {
 	return Backoff(c.next.Failures-1, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
 }
 
-// limitedFor is how long no request is sent after the attempt: zero if the server did not refuse it because of a limit, or asks
-// for more than is allowed.
+// limitedFor returns how long no request is sent after the attempt. It is zero if the server did not refuse the attempt
+// because of a limit, or asks for more than is allowed. A 503 is a limit only with Retry-After.
 func (c *call) limitedFor(a *Attempt) time.Duration {
 	unavailable := a.Status == http.StatusServiceUnavailable
-	if c.Peer.Gate == nil || !unavailable && a.Status != http.StatusTooManyRequests {
+	mayBeLimit := unavailable || a.Status == http.StatusTooManyRequests
+	if c.Peer.Gate == nil || !mayBeLimit {
 		return 0
 	}
 	asked := RetryAfter(a.Header, time.Now())
-	if unavailable && asked == 0 || asked > c.Peer.MaxRetryAfter {
+	if asked > c.Peer.MaxRetryAfter {
+		return 0
+	}
+	if unavailable && asked == 0 {
 		return 0
 	}
 	wait := Backoff(c.refusals, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
 	if _, counts := rateLimitRemaining(a.Header); counts && asked > 0 {
-		wait += time.Second // such a server gives whole seconds, rounded down
+		wait += time.Second // such a server sends whole seconds, rounded down
 	}
 	return wait
 }
 
-// renew gets another token for the one that was refused, once for a call: a server that does not know who asks has done
-// nothing. It is no retry.
+// renew gets another token for the one that was refused, once per call. It does not count as a retry, because a server
+// that rejects the token has not acted.
 func (c *call) renew(ctx context.Context) bool {
 	if c.Renew == nil || c.renewed || ctx.Err() != nil {
 		return false
@@ -250,11 +270,13 @@ func (c *call) renew(ctx context.Context) bool {
 	if fresh == "" || fresh == c.authorization || !c.Body.replayable() {
 		return false
 	}
-	c.authorization, c.renewed = fresh, true
+	c.authorization = fresh
+	c.renewed = true
 	return true
 }
 
-// byEffect is the policy of a call that has none of its own: it asks the caller before a retry, and keeps responses in memory.
+// byEffect is the policy of a call that has none of its own: it asks the caller before a retry, and keeps responses in
+// memory.
 type byEffect call
 
 func (c *byEffect) Prepare(req *http.Request) error {
@@ -279,8 +301,9 @@ func (c *byEffect) Next(a *Attempt) Next {
 		next.Failures = c.failures
 	}
 	next.Retry = next.Failures <= c.MaxRetries && c.Effect.MayRetry(a.Outcome) && c.Body.replayable()
-	if next.Retry && c.Effect == Creates && a.Sent == Partly {
-		next.Retry = !c.cut // a server that cuts an upload often means to refuse it; one more try tells
+	isCutUpload := c.Effect == Creates && a.Sent == Partly
+	if next.Retry && isCutUpload {
+		next.Retry = !c.cut // a server that cuts an upload often means to refuse it, so it is retried once
 		c.cut = true
 	}
 	return next

@@ -287,7 +287,7 @@ func TestJudge(t *testing.T) {
 		"both":      {over, stalled, Context, ended, true},
 	} {
 		a := &Attempt{Outcome: Outcome{Sent: Wholly}}
-		a.judge(tc.ctx, tc.watched, new(SendState), lost)
+		a.classify(tc.ctx, tc.watched, new(SendState), lost)
 		assert.Equal(t, tc.step, a.Step, name)
 		require.ErrorIs(t, a.Cause, tc.cause, name)
 		assert.Equal(t, tc.step == Context, errors.Is(a.Cause, context.Canceled), name)

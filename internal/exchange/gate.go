@@ -10,17 +10,17 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// gatePace is how often a gate lets a request pass although earlier requests have no response yet. A long upload does not hold
-// up other calls for longer.
+// gatePace is how often a gate lets a request pass although earlier requests have no response yet. A long upload does
+// not hold up other calls for longer.
 const gatePace = time.Second
 
 var errOpensLate = redact.Fail("the limit lasts longer than the context's deadline allows", context.DeadlineExceeded)
 
-// Gate holds back the requests of all calls of a client while the server refuses requests because of a limit. The zero value is
-// open. It is safe for concurrent use.
+// Gate holds back the requests of all calls of a client while the server refuses requests because of a limit. The zero
+// value is open. It is safe for concurrent use.
 //
-// When the limit is over, one request goes first. The others follow if it was not refused: as many at a time as the server
-// allows by X-RateLimit-Remaining, or all of them if the server does not send that header.
+// When the limit is over, one request goes first. The others follow if it was not refused: as many at a time as the
+// server allows by X-RateLimit-Remaining, or all of them if the server does not send that header.
 type Gate struct {
 	mu       sync.Mutex
 	opens    time.Time     // no request passes before
@@ -42,8 +42,9 @@ type hold struct {
 	changed <-chan struct{} // closed if it is worth trying earlier
 }
 
-// Enter waits until a request may be sent. It returns an error if the context ends before, or if its deadline is earlier than
-// the end of the limit. If wait is false, the request passes immediately. Call Leave once for each Enter that returns nil.
+// Enter waits until a request may be sent. It returns an error if the context ends before, or if its deadline is
+// earlier than the end of the limit. If wait is false, the request passes immediately. Call Leave once for each Enter
+// that returns nil.
 func (g *Gate) Enter(ctx context.Context, wait bool) error {
 	for {
 		now := time.Now()
@@ -74,9 +75,9 @@ func (g *Gate) pass(now time.Time, wait bool) hold {
 	defer g.mu.Unlock()
 	closed := now.Before(g.opens)
 	nextByPace := g.passed.Add(gatePace)
-	full := g.limited && g.underWay > 0 && g.underWay >= g.remaining
-	full = full && now.Before(nextByPace)
-	if !wait || !closed && !full {
+	full := g.isFull() && now.Before(nextByPace)
+	mustWait := closed || full
+	if !wait || !mustWait {
 		g.underWay++
 		g.passed = now
 		return hold{}
@@ -90,8 +91,17 @@ func (g *Gate) pass(now time.Time, wait bool) hold {
 	return hold{until: nextByPace, changed: g.changed}
 }
 
-// Leave reports that a request returned: when it was sent, and the header of its response, nil if there was none. If the server
-// refused it because of a limit, no further request passes for the time refused.
+// isFull reports whether as many requests are under way as the server allows. One is always allowed. The caller holds
+// the lock.
+func (g *Gate) isFull() bool {
+	if !g.limited || g.underWay == 0 {
+		return false
+	}
+	return g.underWay >= g.remaining
+}
+
+// Leave reports that a request returned: when it was sent, and the header of its response, nil if there was none. If
+// the server refused it because of a limit, no further request passes for the time refused.
 func (g *Gate) Leave(sent time.Time, header http.Header, refused time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,8 +130,8 @@ func (g *Gate) close(now time.Time, refused time.Duration) {
 	g.wrong = false
 }
 
-// learn takes in how many requests remain after one that was accepted. Responses overtake each other: a higher count is used
-// only if its request was sent after the lower one was learned.
+// learn records how many requests remain after one that was accepted. Responses may overtake each other, so a higher
+// count is used only if its request was sent after the lower one was learned.
 func (g *Gate) learn(now, sent time.Time, header http.Header) {
 	remaining, reported := rateLimitRemaining(header)
 	newer := sent.After(g.learned)
@@ -129,11 +139,13 @@ func (g *Gate) learn(now, sent time.Time, header http.Header) {
 	switch {
 	case g.wrong:
 	case !reported:
-		g.limited = g.limited && !newer
+		if newer {
+			g.limited = false
+		}
 	case newer && beyond:
 		g.limited = false
 		g.wrong = true
-	case newer || !g.limited || remaining < g.remaining:
+	case newer, !g.limited, remaining < g.remaining:
 		g.limited = true
 		g.remaining = remaining
 		g.reported = true
@@ -143,8 +155,8 @@ func (g *Gate) learn(now, sent time.Time, header http.Header) {
 
 type limitReportKey struct{}
 
-// WithLimitReport makes the calls of a context call report when the server refuses one of their requests because of a limit, with
-// the time that the calls of the client now wait. It is called in the goroutine of the call.
+// WithLimitReport makes the calls of a context call report when the server refuses one of their requests because of a
+// limit, with the time that the calls of the client now wait. It is called in the goroutine of the call.
 func WithLimitReport(ctx context.Context, report func(wait time.Duration)) context.Context {
 	return context.WithValue(ctx, limitReportKey{}, report)
 }

@@ -29,7 +29,8 @@ func (w *Guarded) run(f func()) {
 // Done is closed when the work has ended, in whatever way.
 func (w *Guarded) Done() <-chan struct{} { return w.done }
 
-// Wait waits for the work's end and ends likewise, each time: it returns, panics with the same value, or ends this goroutine.
+// Wait waits for the work's end and ends likewise, each time: it returns, panics with the same value, or ends this
+// goroutine.
 func (w *Guarded) Wait() {
 	if w.done != nil { // else it ran in a goroutine that was there already, and is over
 		<-w.done

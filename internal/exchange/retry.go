@@ -48,13 +48,14 @@ type Outcome struct {
 // Unknown reports whether the server may have acted on the request.
 func (o Outcome) Unknown() bool {
 	switch {
-	case o.Status == 0, o.Status == http.StatusRequestTimeout: // some proxies say 408 when they are tired of the server behind them
+	case o.Status == 0, o.Status == http.StatusRequestTimeout: // some proxies send 408 if the server is slow
 		return o.Sent == Wholly
 	case o.Status < 300, o.Status >= 500:
 		return true
 	case o.Status < 400:
-		// A 302 or 303 may follow an action that was carried out; these say that it has to be asked elsewhere.
-		return o.Status != http.StatusMovedPermanently && o.Status != http.StatusTemporaryRedirect && o.Status != http.StatusPermanentRedirect
+		// A 302 or 303 may follow an action that was carried out. These mean that the request has to be sent elsewhere.
+		elsewhere := []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect}
+		return !slices.Contains(elsewhere, o.Status)
 	}
 	return false
 }
@@ -76,8 +77,8 @@ func (e Effect) MayRetry(o Outcome) bool {
 	return o.Status >= 500
 }
 
-// Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most, a
-// third of it by spread, a random number from 0 to 1, and never less than least, or than what the server asked for.
+// Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
+// a third of it by spread, a random number from 0 to 1, and never less than least, or than what the server asked for.
 func Backoff(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
 	longest := most
 	if n < 62 && least <= most>>n {
@@ -88,8 +89,8 @@ func Backoff(n int, least, most, retryAfter time.Duration, spread float64) time.
 	return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)
 }
 
-// RetryAfter reads a Retry-After header: seconds, or a date by the server's own clock. What is absent, in the past or not
-// understood gives 0; what is too large for a duration gives the largest.
+// RetryAfter reads a Retry-After header: seconds, or a date by the server's own clock. What is absent, in the past or
+// not understood gives 0; what is too large for a duration gives the largest.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")
 	if at, err := http.ParseTime(value); err == nil {
@@ -113,8 +114,9 @@ func ServerTime(h http.Header, now time.Time) time.Time {
 	return now.Round(0) // without the monotonic clock, which is of no use to the server
 }
 
-// ServerTimeThen is what the server's clock showed at an earlier time of ours, as its Date header says now. Our clock may have been
-// set back since, and the monotonic one stands still while a machine sleeps: the longer of both times has passed.
+// ServerTimeThen is what the server's clock showed at an earlier time of ours, as its Date header says now. Our clock
+// may have been set back since, and the monotonic one stands still while a machine sleeps: the longer of both times has
+// passed.
 func ServerTimeThen(h http.Header, then, now time.Time) time.Time {
 	ahead := ServerTime(h, now).Sub(now).Round(time.Second)
 	passed := max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
@@ -150,8 +152,8 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Step    Step   // that failed; None for a success
 	Begun   bool   // only sending remained
 
-	// Limited is how long the calls of the client send nothing since the server refused the attempt because of a limit. It is
-	// known to Caller.End. Zero: it was not refused so.
+	// Limited is how long the calls of the client send nothing since the server refused the attempt because of a limit.
+	// It is known to Caller.End. Zero: it was not refused so.
 	Limited time.Duration
 
 	Cause error // why it failed
@@ -185,40 +187,57 @@ func (a *Attempt) Error() string { return redact.Cause(a.Cause) }
 // Unfinished reports whether a panic, or the end of the goroutine, left the attempt without a result.
 func (a *Attempt) Unfinished() bool { return a.Status == 0 && a.Err == nil }
 
-// judge finds the cause of a failed attempt where it is known best.
-func (a *Attempt) judge(ctx, watched context.Context, state *SendState, err error) {
+// classify sets the step and the cause of a failed attempt. A cause that is known better than the transport's error
+// precedes it.
+func (a *Attempt) classify(ctx, watched context.Context, state *SendState, err error) {
 	a.Ended = redact.ContextErr(ctx)
-	refused, failed := state.refused.Load(), state.failed.Load()
+	refused := state.refused.Load()
+	failed := state.failed.Load()
 	switch {
 	case errors.Is(err, ErrUnusable):
-		a.Step, a.Cause = Content, err
+		a.Step = Content
+		a.Cause = err
 	case refused != nil:
-		a.Step, a.Cause, a.Sent, a.Permanent = Commit, *refused, Partly, true
+		a.Step = Commit
+		a.Cause = *refused
+		a.Sent = Partly
+		a.Permanent = true
 	case failed != nil:
-		a.Step, a.Cause, a.Sent, a.Permanent = Source, *failed, Partly, true
+		a.Step = Source
+		a.Cause = *failed
+		a.Sent = Partly
+		a.Permanent = true
 	case a.Ended != nil:
-		a.Step, a.Cause, a.Permanent = Context, a.Ended, true
+		a.Step = Context
+		a.Cause = a.Ended
+		a.Permanent = true
 	default:
-		a.Step, a.Cause = Network, cmp.Or(context.Cause(watched), err)
+		a.Step = Network
+		a.Cause = cmp.Or(context.Cause(watched), err)
 		a.Permanent = Permanent(a.Cause)
 	}
 }
 
-// Permanent reports whether a transport error is a matter of configuration and will be the same next time: an
-// untrusted certificate, TLS spoken to a plain port, a host name that does not exist.
+// Permanent reports whether a transport error is caused by the configuration and will be the same next time: an
+// untrusted certificate, TLS to a port without TLS, a host name that does not exist.
 func Permanent(err error) bool {
-	dns, ok := errors.AsType[*net.DNSError](err)
-	return redact.Kind(err) == "tls" || ok && dns.IsNotFound
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return true
+	}
+	return redact.Kind(err) == "tls"
 }
 
-// refusal matches HTTP/2's errors for a request that the server has not taken, which have no exported types: REFUSED_STREAM,
-// and a graceful GOAWAY that names an earlier stream as the last. Anchored: other texts can quote what a server sent.
-var refusal = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?(http2: Transport received Server's graceful shutdown GOAWAY|stream error: stream ID \d+; REFUSED_STREAM)`)
+// refusal matches HTTP/2's errors for a request that the server has not processed, which have no exported types:
+// REFUSED_STREAM, and a graceful GOAWAY that names an earlier stream as the last. It is anchored, because other texts
+// can quote what a server sent.
+var refusal = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?` +
+	`(http2: Transport received Server's graceful shutdown GOAWAY|stream error: stream ID \d+; REFUSED_STREAM)`)
 
 // Refused reports whether the error says that the server took nothing of the request.
 func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }
 
-// Reset reports whether the peer ended the connection before it had read all. The last two numbers are those of Windows.
+// Reset reports whether the peer ended the connection before it had read all. The last two numbers are those of
+// Windows.
 func Reset(err error) bool {
 	number, ok := errors.AsType[syscall.Errno](err)
 	return ok && slices.Contains([]syscall.Errno{syscall.ECONNRESET, syscall.EPIPE, 10053, 10054}, number)

@@ -20,7 +20,7 @@ const (
 	maxConnections = 10          // that net/http may try by itself
 	maxInterim     = 10          // interim responses
 	maxSkips       = 512         // connections that cannot be used; no pool is larger by default
-	maxIdle        = time.Second // of a connection that a create takes: a server may be about to close one that was idle for longer
+	maxIdle        = time.Second // of a connection for a create; a server may be about to close one that is idle longer
 )
 
 var (
@@ -34,8 +34,9 @@ var (
 
 // SendState follows the request of one attempt. The error of net/http alone does not say how much of it has left.
 //
-// A latch tells who sets it, when, and who reads it; none is ever reset, but for ignored. "Trace" is any goroutine in which net/http
-// calls the functions of httptrace, "body" the one of net/http's that reads the followed body, "Do" that of the call.
+// A latch tells who sets it, when, and who reads it; none is ever reset, but for ignored. "Trace" is any goroutine in
+// which net/http calls the functions of httptrace, "body" the one of net/http's that reads the followed body, "Do" that
+// of the call.
 type SendState struct {
 	Watchdog Watchdog
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
@@ -45,15 +46,15 @@ type SendState struct {
 	// Single is set once the server was seen to speak HTTP/1, also while this attempt waits for a connection.
 	Single *atomic.Bool
 
-	traced       atomic.Bool              // trace: a connection is wanted; Conclude, BytesSent: else the transport reports nothing
-	wroteHeaders atomic.Bool              // trace: at least into a buffer; Conclude, BytesSent, getConn
+	traced       atomic.Bool              // trace: a connection is wanted, so it reports; wroteNothing, Conclude
+	wroteHeaders atomic.Bool              // trace: at least into a buffer; wroteNothing, getConn
 	wroteRequest atomic.Bool              // trace: at least into a buffer; retire
-	connections  atomic.Int32             // trace: each one wanted; getConn: more than some, or than one once something has left, end it
-	twice        atomic.Bool              // getConn: another was wanted when something had left; gotConn, Conclude, Skipped
+	connections  atomic.Int32             // trace: each one wanted; getConn ends the attempt after too many
+	twice        atomic.Bool              // getConn: one more wanted after a part had left; gotConn, Conclude, Skipped
 	conn         atomic.Pointer[net.Conn] // gotConn; Retire, hangUp, forbidWrites
 	pooled       atomic.Bool              // trace: the connection is free; Retire: it may serve another request by now
-	retired      atomic.Bool              // Do: it is not to serve one, the response is a refusal; retire, Close
-	ignored      atomic.Int32             // gotConn, Follow: whether the connection counts; all of trace until the next one, the body
+	retired      atomic.Bool              // Do: no further request on it, the response is a refusal; retire, Close
+	ignored      atomic.Int32             // gotConn, Follow: whether the connection counts; trace, the body
 	skips        int32                    // connections that were skipped
 
 	trace      httptrace.ClientTrace
@@ -63,20 +64,21 @@ type SendState struct {
 	// Of a body that is followed, or a request that must not be sent twice.
 	waits     atomic.Bool   // trace: for 100 Continue; awaitContinue, IgnoredExpect
 	responded atomic.Bool   // trace: a first byte of what is not that has come back; awaitContinue
-	goOn      chan struct{} // trace: closed when an interim response says, or shows, that the body is wanted; awaitContinue
+	goOn      chan struct{} // trace: closed when an interim response shows that the body is wanted; awaitContinue
 	interim   atomic.Int32  // trace: interim responses that have come; IgnoredExpect
 
 	progress chan struct{}           // net/http has read on
 	commits  chan chan error         // asks Do's goroutine to run BeforeCommit
-	refused  atomic.Pointer[error]   // Do: what that said; SendStreamed, judge
-	failed   atomic.Pointer[error]   // body: the source's own; judge
+	refused  atomic.Pointer[error]   // Do: what that said; SendStreamed, classify
+	failed   atomic.Pointer[error]   // body: the source's own; classify
 	exited   atomic.Pointer[Guarded] // body: reading the source panicked or ended its goroutine; SendStreamed
 }
 
 // Trace makes the transport report its steps.
 func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 	trace := &s.trace
-	trace.GetConn, trace.WroteHeaders = s.getConn, func() { s.set(&s.wroteHeaders) }
+	trace.GetConn = s.getConn
+	trace.WroteHeaders = func() { s.set(&s.wroteHeaders) }
 	if s.Once || hasBody {
 		trace.GotConn = s.gotConn
 		trace.WroteRequest = func(httptrace.WroteRequestInfo) { s.set(&s.wroteRequest); s.retire() }
@@ -130,8 +132,8 @@ func (s *SendState) getConn(string) {
 	if s.connections.Add(1) > maxConnections {
 		s.Watchdog.cancel(errManyTries)
 	}
-	body := s.body.Load()
-	if s.Once && s.connections.Load() > 1 && s.wroteHeaders.Load() && (body == nil || body.taken.Load() > 0 || body.whole.Load()) {
+	hasLeft := s.wroteHeaders.Load() && s.body.Load().hasBegun()
+	if s.Once && s.connections.Load() > 1 && hasLeft {
 		s.twice.Store(true)
 		s.Watchdog.cancel(errSecondTime)
 	}
@@ -149,7 +151,8 @@ func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 		s.ignore(pretended)
 		return
 	}
-	if s.Once && info.Reused && s.skips < maxSkips && s.mayBeDead(info) {
+	maySkip := s.Once && info.Reused && s.skips < maxSkips
+	if maySkip && s.mayBeDead(info) {
 		s.skips++
 		s.ignore(skipped)
 		_ = info.Conn.Close()
@@ -161,8 +164,8 @@ func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// mayBeDead reports whether a create must not use the connection: the server may be about to close it, or a refused request had
-// it before. It leaves a connection alone that is not known to be HTTP/1's: other requests may be on it.
+// mayBeDead reports whether a create must not use the connection: the server may be about to close it, or a refused
+// request had it before. It leaves a connection alone that is not known to be HTTP/1's: other requests may be on it.
 func (s *SendState) mayBeDead(info httptrace.GotConnInfo) bool {
 	if !s.exclusive(info.Conn) {
 		return false
@@ -175,17 +178,21 @@ func (s *SendState) ignore(why int32) {
 	s.connections.Add(-1)
 }
 
-// Skipped reports whether an attempt to send failed because its connection cannot be used, and the server has nothing, or
-// not all, of the request by it, as no write follows one that failed: the request can be sent by another connection, if its body
-// can be read from its start.
+// Skipped reports whether an attempt to send failed because its connection cannot be used, and the server has nothing,
+// or not all, of the request by it, as no write follows one that failed: the request can be sent by another connection,
+// if its body can be read from its start.
 func (s *SendState) Skipped(err error) bool {
-	return s.ignored.Load() == skipped || s.Once && !s.twice.Load() && errors.Is(err, errRetired)
+	if s.ignored.Load() == skipped {
+		return true
+	}
+	return s.Once && !s.twice.Load() && errors.Is(err, errRetired)
 }
 
-// Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take the
-// rest of the body for that. It must come before the response is read, with whose end others may have the connection; they find
-// that they can write nothing. What is still on its way is left alone: net/http gives the response up when a write fails. After a
-// response without a body the connection is free already, and only one of ours can be retired.
+// Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take
+// the rest of the body for that. It must come before the response is read, with whose end others may have the
+// connection; they find that they can write nothing. What is still on its way is left alone: net/http gives the
+// response up when a write fails. After a response without a body the connection is free already, and only one of ours
+// can be retired.
 func (s *SendState) Retire() {
 	if s.pooled.Load() {
 		if own, ok := innermost(*s.conn.Load()).(*conn); ok {
@@ -232,7 +239,8 @@ func (s *SendState) shares(conn net.Conn) bool {
 	return s.Multiplexed || isDatagram(conn)
 }
 
-// exclusive reports whether the connection certainly serves one request at a time. Without TLS the responses before show it.
+// exclusive reports whether the connection certainly serves one request at a time. Without TLS the responses before
+// show it.
 func (s *SendState) exclusive(conn net.Conn) bool {
 	if _, secured := conn.(*tls.Conn); secured {
 		return !s.shares(conn)
@@ -243,8 +251,8 @@ func (s *SendState) exclusive(conn net.Conn) bool {
 // isDatagram reports whether the connection is HTTP/3's, which only names the peer and panics if it is used.
 func isDatagram(conn net.Conn) bool { return strings.HasPrefix(conn.RemoteAddr().Network(), "udp") }
 
-// isRetired reports whether nothing can be written to the connection. To write no bytes shows it: first below TLS, where a
-// deadline is seen, which TLS moves when it begins to close.
+// isRetired reports whether nothing can be written to the connection. To write no bytes shows it: first below TLS,
+// where a deadline is seen, which TLS moves when it begins to close.
 func isRetired(conn net.Conn) bool {
 	_, below := innermost(conn).Write(nil)
 	_, err := conn.Write(nil)
@@ -269,7 +277,7 @@ func (s *SendState) Conclude(err error) Sent {
 		return Never // it speaks of the only sending there was
 	case body != nil && body.whole.Load():
 		return Wholly
-	case s.traced.Load() && !s.wroteHeaders.Load():
+	case s.wroteNothing():
 		return Never
 	case body != nil:
 		return Partly
@@ -282,11 +290,14 @@ func (s *SendState) BytesSent() int64 {
 	if body := s.body.Load(); body != nil {
 		return body.taken.Load()
 	}
-	if s.traced.Load() && !s.wroteHeaders.Load() {
+	if s.wroteNothing() {
 		return 0
 	}
 	return s.unfollowed
 }
+
+// wroteNothing reports whether the transport shows its steps, and has not written the headers.
+func (s *SendState) wroteNothing() bool { return s.traced.Load() && !s.wroteHeaders.Load() }
 
 // Stop leaves the source of the body alone.
 func (s *SendState) Stop() {

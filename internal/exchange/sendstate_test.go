@@ -506,7 +506,8 @@ func TestSkippingEnds(t *testing.T) {
 	assert.Len(t, transport.sent, 513)
 }
 
-// However many connections were idle, they are not held against the server; and one of HTTP/2, which others share, is not closed.
+// However many connections were idle, they are not held against the server; and one of HTTP/2, which others share, is
+// not closed.
 func TestHowManyConnectionsACreateSkips(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(nil)
@@ -547,7 +548,8 @@ func TestACreateClosesNoConnectionOfAServerThatSpeaksHTTP2(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// endedMeanwhile skips its only connection, and ends the call meanwhile. From then on it asks for no connection, as net/http does.
+// endedMeanwhile skips its only connection, and ends the call meanwhile. From then on it asks for no connection, as
+// net/http does.
 type endedMeanwhile struct {
 	stale
 	end   context.CancelFunc

@@ -20,11 +20,12 @@ const writeErrorDelay = time.Second // for which a failed write is held back at 
 // connections behind that nobody else can use.
 var Shared = sync.OnceValue(NewTransport)
 
-// NewTransport returns a transport with a pool of its own. No timeout covers a whole transfer, which may take long. A silent
-// connection of HTTP/2 is pinged and given up, or every retry would go to one that has died without a word.
+// NewTransport returns a transport with a pool of its own. No timeout covers a whole transfer, which may take long. A
+// silent connection of HTTP/2 is pinged and given up, or every retry would go to one that has died without a word.
 func NewTransport() *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 512, 256 // what is not kept has to be dialled anew, with its handshake
+	t.MaxIdleConns = 512 // a connection that is not kept costs a handshake
+	t.MaxIdleConnsPerHost = 256
 	t.MaxResponseHeaderBytes = 1 << 20
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second}
 	t.OnProxyConnectResponse = redact.OnProxyConnectResponse

@@ -13,7 +13,7 @@ const (
 	kernelBuffers = 4 << 20 // what may have left us and not arrived
 	leastRate     = 64 << 10
 
-	stopTimeout   = time.Second // for what is under way when an attempt ends: the source may be used again, but a pipe may block for ever
+	stopTimeout   = time.Second // for a read that is under way when an attempt ends: a pipe may block for ever
 	responseGrace = time.Second // for which an announced body is held back whose response came first
 )
 
@@ -57,12 +57,9 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	default:
 	}
 	n, err := b.next(p)
-	switch taken := b.taken.Add(int64(n)); {
-	case n > 0 && len(b.tail) == 0:
-		// Nothing has to move until the server has worked through what is on its way.
-		b.state.Watchdog.Allow(time.Since(b.begun) + time.Duration(min(taken, kernelBuffers))*time.Second/leastRate)
-	case n > 0:
-		b.state.Watchdog.Progress()
+	taken := b.taken.Add(int64(n))
+	if n > 0 {
+		b.progressed(taken)
 	}
 	if b.stopped.Load() {
 		return 0, errCallOver // asked after whole is set: Conclude has seen that, or these bytes go nowhere
@@ -70,8 +67,27 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save the
-// connection. A transport of the caller's may return the response only when it has seen the end of the body.
+// progressed reports to the watchdog that so many bytes were taken. After the last ones, no data has to be transferred
+// until the server has processed what is on its way.
+func (b *followedBody) progressed(taken int64) {
+	if len(b.tail) > 0 {
+		b.state.Watchdog.Progress()
+		return
+	}
+	onItsWay := time.Duration(min(taken, kernelBuffers)) * time.Second / leastRate
+	b.state.Watchdog.Allow(time.Since(b.begun) + onItsWay)
+}
+
+// hasBegun reports whether bytes of the body have left. A body that is not followed leaves with the headers.
+func (b *followedBody) hasBegun() bool {
+	if b == nil {
+		return true
+	}
+	return b.taken.Load() > 0 || b.whole.Load()
+}
+
+// awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save
+// the connection. A transport of the caller's may return the response only when it has seen the end of the body.
 func (b *followedBody) awaitContinue() error {
 	if !b.announced || !b.state.waits.Load() || !b.state.responded.Load() {
 		return nil
@@ -98,7 +114,8 @@ func (b *followedBody) next(p []byte) (int, error) {
 		n, err := b.readHead(p)
 		switch {
 		case errors.Is(err, io.EOF):
-			b.head, err = nil, nil
+			b.head = nil
+			err = nil
 		case err != nil:
 			b.state.fail(err)
 		}
@@ -137,14 +154,16 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 			b.state.hangUp() // net/http's goroutine ends here, and nobody else would end the request
 		}
 		b.state.Watchdog.cancel(errCallOver)
-		b.head, n, err = nil, 0, errCallOver
+		b.head = nil
+		n = 0
+		err = errCallOver
 	}()
 	work.run(func() { n, err = b.head.Read(p) })
 	return n, err
 }
 
-// stop ends the reading and reports whether nobody reads the source any more: what was concluded stays true. Only the first
-// call waits.
+// stop ends the reading and reports whether nobody reads the source any more: what was concluded stays true. Only the
+// first call waits.
 func (b *followedBody) stop() (free bool) {
 	first := b.stopped.CompareAndSwap(false, true)
 	if first {
@@ -166,11 +185,14 @@ func (b *followedBody) stop() (free bool) {
 	return true
 }
 
-// SendStreamed runs deliver, which sends a followed body, in a goroutine of its own, since the source of the body may block.
-// This one stays free to end with the context, and to run what the caller wants to have run here.
-func (s *SendState) SendStreamed(ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error)) (*http.Response, error) {
+// SendStreamed runs deliver, which sends a followed body, in a goroutine of its own, since the source of the body may
+// block. This one stays free to end with the context, and to run what the caller wants to have run here.
+func (s *SendState) SendStreamed(
+	ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error),
+) (*http.Response, error) {
 	if progress == nil {
-		progress, s.progress = func(int64) {}, nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
+		progress = func(int64) {}
+		s.progress = nil // waking this goroutine at each read would cost a tenth of an upload's CPU time
 	}
 	var resp *http.Response
 	var err error

@@ -28,12 +28,15 @@ type Watch interface {
 	Err() error      // why the work was ended; nil: it was not
 }
 
-// Guard returns a context that is cancelled, by [ErrStalled], once Progress has not been called for the time. Stop ends it.
+// Guard returns a context that is cancelled, by [ErrStalled], once Progress has not been called for the time. Stop ends
+// it.
 func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Context {
 	w.after = after
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	cancel := w.cancel // not w, which may be a part of something large: a stopped timer is not let go before its time
-	w.timer = time.AfterFunc(after, func() { cancel(timeoutError{redact.Text("no byte moved for " + after.String()), ErrStalled}) })
+	w.timer = time.AfterFunc(after, func() {
+		cancel(timeoutError{redact.Text("no byte moved for " + after.String()), ErrStalled})
+	})
 	return w.ctx
 }
 
@@ -58,7 +61,8 @@ func (w *Watchdog) Bound(times int) {
 	w.until.Store(time.Now().Add(time.Duration(times) * patience).UnixNano())
 }
 
-// WatchedReader reads up to a limit, and each byte is progress. It ends with the work, also if what it reads does not notice.
+// WatchedReader reads up to a limit, and each byte is progress. It ends with the work, also if what it reads does not
+// notice.
 type WatchedReader struct {
 	Reader io.Reader
 	Watch  Watch
@@ -103,7 +107,8 @@ func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	if d <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, d, timeoutError{"the Timeout of the http.Client given to WithHTTPClient passed", context.DeadlineExceeded})
+	const text = "the Timeout of the http.Client given to WithHTTPClient passed"
+	return context.WithTimeoutCause(ctx, d, timeoutError{text, context.DeadlineExceeded})
 }
 
 // timeoutError is a timeout for callers that ask net.Error's question, and matches what it is.

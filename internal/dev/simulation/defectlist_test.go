@@ -19,7 +19,7 @@ var caught = []defect{
 	{name: "a 408 is taken for a refusal", file: "internal/exchange/retry.go", in: "Outcome.Unknown",
 		old: ", o.Status == http.StatusRequestTimeout", with: ""},
 	{name: "a redirect is taken for a refusal", file: "internal/exchange/retry.go", in: "Outcome.Unknown",
-		old: "return o.Status", with: "return false && o.Status"},
+		old: "return !slices", with: "return false && !slices"},
 	{name: "a success without a note is taken for a refusal", file: "request.go", in: "do",
 		old: "wrapUnknown(result, s.unexpected(result.Last, err)", with: "unexpected(result.Last, err"},
 	{name: "a body that has left whole counts as cut", file: "internal/exchange/sendstate.go",
