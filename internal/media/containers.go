@@ -74,16 +74,17 @@ func mp4Length(s *source) measurement {
 	hasIndex := false
 	for offset := int64(0); offset < s.size; {
 		name, end := mp4Box(s, offset)
-		hasIndex = hasIndex || name == "moov"
-		switch {
-		case s.reads == maxReads:
+		if name == "moov" {
+			hasIndex = true
+		}
+		if s.reads == maxReads {
 			return measurement{}
-		case end > s.size:
+		}
+		if end > s.size {
 			return measurement{length: end}
-		case end <= offset && hasIndex: // what follows is not a box
-			return measurement{}
-		case end <= offset:
-			return measurement{lacks: "index (moov)"}
+		}
+		if end <= offset { // what follows is not a box
+			break
 		}
 		offset = end
 	}
@@ -121,8 +122,9 @@ func mp4Box(s *source, offset int64) (name string, end int64) {
 // isBoxName reports whether the four bytes can be the name of a box, or of a chunk.
 func isBoxName(name string) bool {
 	for _, c := range []byte(name) {
-		isLetter := c >= ' ' && c <= '~' || c == 0xa9 // as in the boxes of QuickTime
-		if !isLetter {
+		switch {
+		case c == 0xa9: // in the boxes of QuickTime
+		case c < ' ', c > '~':
 			return false
 		}
 	}

@@ -62,12 +62,15 @@ func document(head []byte, size int64) string {
 // isPhoto recognizes HEIC and AVIF, which share their container with MP4 recordings.
 func isPhoto(head []byte) bool {
 	brands := []string{"heic", "heix", "heim", "heis", "mif1", "msf1", "avif", "avis"}
-	return at(4, "ftyp")(head) && len(head) >= 12 && slices.Contains(brands, string(head[8:12]))
+	return slices.ContainsFunc(brands, func(brand string) bool { return at(4, "ftyp"+brand)(head) })
 }
 
 // isBitmap recognizes BMP, whose two letters alone are too few: its header also has the file's size.
 func isBitmap(head []byte, size int64) bool {
-	return begins("BM")(head) && len(head) >= 6 && int64(binary.LittleEndian.Uint32(head[2:])) == size
+	if !begins("BM")(head) || len(head) < 6 {
+		return false
+	}
+	return int64(binary.LittleEndian.Uint32(head[2:])) == size
 }
 
 // isWindowsProgram recognizes an EXE or DLL by its two letters and the header that they lead to.
@@ -85,8 +88,11 @@ func IsDocument(head []byte) bool {
 	if strings.HasPrefix(kind, "text/html") || strings.HasPrefix(kind, "text/xml") {
 		return true
 	}
+	if !IsText(head) {
+		return false
+	}
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
-	return IsText(head) && (bytes.IndexAny(text, "<{[") == 0 || json.Valid(text))
+	return bytes.IndexAny(text, "<{[") == 0 || json.Valid(text)
 }
 
 // IsText reports whether the bytes are UTF-8 without control characters; the last character may be cut off.

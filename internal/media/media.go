@@ -3,6 +3,7 @@
 package media
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -129,8 +130,11 @@ type source struct {
 
 // read returns exactly n bytes at that offset, or nil if they are not all there, or no more may be read.
 func (s *source) read(offset, n int64) []byte {
-	inside := offset >= 0 && n > 0 && offset <= s.size-n
-	if s.err != nil || !inside || n > maxRead || s.reads == maxReads {
+	inside := offset >= 0 && offset <= s.size-n
+	if n <= 0 || n > maxRead || !inside {
+		return nil
+	}
+	if s.err != nil || s.reads == maxReads {
 		return nil
 	}
 	s.reads++
@@ -198,13 +202,11 @@ var containers = []struct {
 	{DS2, dictation("ds2"), nil},
 }
 
-func at(offset int, bytes string) func([]byte) bool {
-	return func(head []byte) bool {
-		return len(head) >= offset+len(bytes) && string(head[offset:offset+len(bytes)]) == bytes
-	}
+func at(offset int, text string) func([]byte) bool {
+	return func(head []byte) bool { return bytes.HasPrefix(head[min(offset, len(head)):], []byte(text)) }
 }
 
-func begins(bytes string) func([]byte) bool { return at(0, bytes) }
+func begins(text string) func([]byte) bool { return at(0, text) }
 
 // form matches an IFF file of that type: an identifier, four bytes of length, the type.
 func form(identifier, kind string) func([]byte) bool {
