@@ -1,5 +1,5 @@
-// Package jsonscan is a validating pull decoder for one JSON document held in memory. It accepts the documents encoding/json
-// accepts, nested up to 1000 levels, and allocates only the strings its caller asks for.
+// Package jsonscan is a validating pull decoder for one JSON document held in memory. It accepts the documents
+// encoding/json accepts, nested up to 1000 levels, and allocates only the strings its caller asks for.
 package jsonscan
 
 import (
@@ -33,11 +33,12 @@ func (k Kind) String() string {
 // kinds tells the kind of a value from its first byte.
 var kinds = [256]Kind{
 	'n': Null, 't': Bool, 'f': Bool, '"': String, '[': Array, '{': Object, '-': Number,
-	'0': Number, '1': Number, '2': Number, '3': Number, '4': Number, '5': Number, '6': Number, '7': Number, '8': Number, '9': Number,
+	'0': Number, '1': Number, '2': Number, '3': Number, '4': Number,
+	'5': Number, '6': Number, '7': Number, '8': Number, '9': Number,
 }
 
-// Decoder reads a document value by value; New makes one. The first error is kept: from then on every method returns a zero
-// value and every loop ends.
+// Decoder reads a document value by value; New makes one. The first error is kept: from then on every method returns a
+// zero value and every loop ends.
 type Decoder struct {
 	data    []byte
 	pos     int      // the next byte to read
@@ -52,7 +53,8 @@ type Decoder struct {
 	Zoneless bool     // is for who reads times: one came without a zone
 }
 
-// New returns a Decoder positioned at the value of the document data, which must not change while the Decoder is in use.
+// New returns a Decoder positioned at the value of the document data, which must not change while the Decoder is in
+// use.
 func New(data []byte) *Decoder {
 	d := &Decoder{data: data}
 	d.skipSpace()
@@ -60,8 +62,8 @@ func New(data []byte) *Decoder {
 	return d
 }
 
-// Kind returns the kind of the next value without consuming it; it is Invalid when there is none, as when the loop body has
-// consumed it already.
+// Kind returns the kind of the next value without consuming it; it is Invalid when there is none, as when the loop body
+// has consumed it already.
 func (d *Decoder) Kind() Kind {
 	if d.pos != d.value {
 		return Invalid
@@ -69,8 +71,8 @@ func (d *Decoder) Kind() Kind {
 	return kinds[d.byteAt(d.pos)]
 }
 
-// Fields loops over the keys of the next value, which must be an object. A key is valid until the next call. The loop body
-// consumes the key's value or leaves it to be skipped; leaving the loop early skips the rest of the object.
+// Fields loops over the keys of the next value, which must be an object. A key is valid until the next call. The loop
+// body consumes the key's value or leaves it to be skipped; leaving the loop early skips the rest of the object.
 func (d *Decoder) Fields() iter.Seq[[]byte] {
 	// This wrapper is small enough to be inlined, which keeps the closure and the loop body off the heap.
 	return func(yield func([]byte) bool) {
@@ -85,7 +87,8 @@ func (d *Decoder) Elements() iter.Seq[int] {
 	}
 }
 
-// members is the loop of Fields and Elements; without a yield it only validates. A loop body never meets a missing value.
+// members is the loop of Fields and Elements; without a yield it only validates. A loop body never meets a missing
+// value.
 func (d *Decoder) members(kind Kind, closer byte, yield func(key []byte, index int) bool) {
 	if !d.expect(kind) {
 		return
@@ -158,7 +161,8 @@ func (d *Decoder) skipUnread() {
 // Text consumes the next value, which must be a string, and returns a copy.
 func (d *Decoder) Text() string { return string(d.TextBytes()) }
 
-// TextBytes consumes the next value, which must be a string. The result is valid until the next call and must not be changed.
+// TextBytes consumes the next value, which must be a string. The result is valid until the next call and must not be
+// changed.
 func (d *Decoder) TextBytes() []byte {
 	if !d.expect(String) {
 		return nil
@@ -232,8 +236,8 @@ func (d *Decoder) byteAt(offset int) byte {
 	return 0
 }
 
-// scanWord consumes a number, null, true or false. Most need no rule; for the others, whatever can be in one is taken and the rules
-// are left to the standard library.
+// scanWord consumes a number, null, true or false. Most need no rule; for the others, whatever can be in one is taken
+// and the rules are left to the standard library.
 func (d *Decoder) scanWord() {
 	digits := d.pos
 	for d.byteAt(digits)-'0' <= 9 {
@@ -244,10 +248,18 @@ func (d *Decoder) scanWord() {
 		end++
 	}
 	word := d.data[d.pos:end]
-	plain := end == digits && d.byteAt(d.pos) != '0' || string(word) == "null" || string(word) == "true" || string(word) == "false"
-	if !plain && !json.Valid(word) {
+	isPlain := end == digits && d.byteAt(d.pos) != '0'
+	if !isPlain && !isLiteral(word) && !json.Valid(word) {
 		d.failSyntax(d.pos, unexpected)
 		return
 	}
 	d.pos = end
+}
+
+func isLiteral(word []byte) bool {
+	switch string(word) {
+	case "null", "true", "false":
+		return true
+	}
+	return false
 }

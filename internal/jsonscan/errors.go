@@ -22,8 +22,8 @@ const (
 	errStopped = redact.Text("reading was stopped")
 )
 
-// Fail records that the current value, be it consumed or not, is not what its reader wants: its path, as in data[3].audio.size, and
-// its kind, never the value. It has no effect after an error.
+// Fail records that the current value, be it consumed or not, is not what its reader wants: its path, as in
+// data[3].audio.size, and its kind, never the value. It has no effect after an error.
 func (d *Decoder) Fail(want string) {
 	if got := kinds[d.byteAt(d.value)]; got == Invalid {
 		d.failSyntax(d.value, unexpected)
@@ -32,7 +32,8 @@ func (d *Decoder) Fail(want string) {
 	}
 }
 
-// Warn records, as Fail does, that the current value is not what its reader wants, but lets the reading go on behind it.
+// Warn records, as Fail does, that the current value is not what its reader wants, but lets the reading go on behind
+// it.
 func (d *Decoder) Warn(want string) {
 	got := kinds[d.byteAt(d.value)]
 	if d.err != nil || got == Invalid {
@@ -55,8 +56,8 @@ func (d *Decoder) Stop() { d.fail(errStopped) }
 // Err returns the first error.
 func (d *Decoder) Err() error { return d.err }
 
-// End returns the first error, or an error unless the value of the document has been consumed and only white space follows. It
-// is the last call: views that were returned are not valid afterwards.
+// End returns the first error, or an error unless the value of the document has been consumed and only white space
+// follows. It is the last call: views that were returned are not valid afterwards.
 func (d *Decoder) End() error {
 	d.Flush()
 	if s := d.scratch; s != nil && cap(s.block) <= maxKeptScratch {
@@ -88,7 +89,8 @@ func (d *Decoder) failSyntax(offset int, problem string) {
 // fail records the first error and leaves nothing to read, so that no other method needs to look for an error first.
 func (d *Decoder) fail(err error) {
 	if d.err == nil {
-		d.err, d.pos = err, len(d.data)
+		d.err = err
+		d.pos = len(d.data)
 	}
 }
 

@@ -32,8 +32,8 @@ func (d *Decoder) borrow() *scratch {
 	return d.scratch
 }
 
-// Intern makes *to hold the text once Flush was called. What is kept between two calls of Flush shares one allocation: the
-// texts of a record cost one, and live as long as any of them.
+// Intern makes *to hold the text once Flush was called. What is kept between two calls of Flush shares one allocation:
+// the texts of a record cost one, and live as long as any of them.
 func (d *Decoder) Intern(to *string, text []byte) {
 	s := d.borrow()
 	if end := len(s.block); len(text) > 0 && end < cap(s.block) && &text[0] == &s.block[:end+1][end] {
@@ -54,7 +54,8 @@ func (d *Decoder) Canonical(raw []byte) []byte {
 	if isCanonical(raw) || json.Compact(all, raw) != nil {
 		return raw
 	}
-	kept, compact := len(s.block), all.Len()
+	kept := len(s.block)
+	compact := all.Len()
 	json.HTMLEscape(all, all.Bytes()[kept:])
 	s.block = all.Bytes()[:kept]
 	return all.Bytes()[compact:]
@@ -86,10 +87,13 @@ func (d *Decoder) Flush() {
 		return
 	}
 	s := d.scratch
-	block, start := string(s.block), 0
+	block := string(s.block)
+	start := 0
 	for _, k := range s.kept {
-		*k.to, start = block[start:k.end], k.end
+		*k.to = block[start:k.end]
+		start = k.end
 	}
-	clear(s.kept) // or the pool would hold on to records
-	s.kept, s.block = s.kept[:0], s.block[:0]
+	clear(s.kept) // otherwise the pool would keep records in memory
+	s.kept = s.kept[:0]
+	s.block = s.block[:0]
 }

@@ -13,8 +13,8 @@ var escapedChars = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// scanString consumes the string literal at pos. If keep is set it returns the text, as a view of the document when it equals
-// the literal and otherwise of the scratch buffer.
+// scanString consumes the string literal at pos. If keep is set it returns the text, as a view of the document when it
+// equals the literal and otherwise of the scratch buffer.
 func (d *Decoder) scanString(keep bool) []byte {
 	start := d.pos + 1
 	end, ascii := plainRun(d.data, start)
@@ -35,7 +35,8 @@ func (d *Decoder) scanString(keep bool) []byte {
 	return text[kept:]
 }
 
-// scanRuns consumes the string literal at pos, run by run of plain bytes. If keep is set it appends the text to what is there.
+// scanRuns consumes the string literal at pos, run by run of plain bytes. If keep is set it appends the text to what is
+// there.
 func (d *Decoder) scanRuns(text []byte, keep bool) []byte {
 	for start := d.pos + 1; ; {
 		end, ascii := plainRun(d.data, start)
@@ -65,15 +66,16 @@ func (d *Decoder) scanRuns(text []byte, keep bool) []byte {
 	}
 }
 
-// plainRun returns the end of the bytes that stand for themselves in a string literal, and whether all are ASCII. Eight at a time are
-// looked at: a term sets a top bit if a byte is what it looks for. Flipping bit 1 swaps quote and space, so that one finds quote and
-// control characters.
+// plainRun returns the end of the bytes that stand for themselves in a string literal, and whether all are ASCII. Eight
+// at a time are looked at: a term sets a top bit if a byte is what it looks for. Flipping bit 1 swaps quote and space,
+// so that one finds quote and control characters.
 func plainRun(data []byte, pos int) (end int, ascii bool) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	var seen uint64
 	for ; pos+8 <= len(data); pos += 8 {
 		word := binary.LittleEndian.Uint64(data[pos:])
-		quoteOrControl, backslash := (word^ones*0x02)-ones*0x21, (word^ones*'\\')-ones
+		quoteOrControl := (word ^ ones*0x02) - ones*0x21
+		backslash := (word ^ ones*'\\') - ones
 		if found := (quoteOrControl | backslash) &^ word & tops; found != 0 {
 			first := bits.TrailingZeros64(found) // is surely one: what borrows is above it
 			return pos + first/8, (seen|word<<(63-first))&tops == 0

@@ -33,8 +33,9 @@ func Cause(err error) string {
 		return "the deadline passed (" + context.DeadlineExceeded.Error() + ")"
 	case wraps(err, context.Canceled):
 		return "the call was cancelled (" + context.Canceled.Error() + ")"
-	case errors.As(err, &op) && op.Op == "proxyconnect": // before what it wraps, or the proxy's trouble looks like the server's
-		return "the proxy in between (set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient) cannot be used: " + Cause(op.Err)
+	case errors.As(err, &op) && op.Op == "proxyconnect": // before what it wraps, which would look like the server's
+		const proxy = "the proxy in between (set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient) cannot be used: "
+		return proxy + Cause(op.Err)
 	case security(err) != "":
 		return security(err)
 	case errors.As(err, &path): // before the number it wraps
@@ -75,7 +76,9 @@ func security(err error) string {
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
 	case is[x509.UnknownAuthorityError](err):
-		return "the server's certificate is signed by an authority unknown here; install that authority's certificate (a bare container has none), or give WithHTTPClient a client that trusts it"
+		return "the server's certificate is signed by an authority unknown here; " +
+			"install that authority's certificate (a bare container has none), " +
+			"or give WithHTTPClient a client that trusts it"
 	case is[x509.HostnameError](err):
 		return "the server's certificate is for another host name than the one asked for; check the address"
 	case isInvalid && invalid.Reason == x509.Expired:
@@ -83,7 +86,8 @@ func security(err error) string {
 	case isInvalid:
 		return "the server's certificate is not valid: " + x509.CertificateInvalidError{Reason: invalid.Reason}.Error()
 	case is[*tls.CertificateVerificationError](err): // some systems' own words
-		return "the server's certificate cannot be verified; check the address, or give WithHTTPClient a client that trusts it"
+		return "the server's certificate cannot be verified; " +
+			"check the address, or give WithHTTPClient a client that trusts it"
 	case is[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS on this port; is the base URL's scheme right?"
 	}
@@ -104,7 +108,8 @@ func lookup(dns *net.DNSError) string {
 // operation prints a network operation without trusting the text of what it wraps.
 func operation(op *net.OpError) string {
 	if fmt.Sprintf("%T", op.Err) == "tls.alert" { // has no exported type; its texts are constant
-		return word(op.Op) + ": " + op.Err.Error() + "; what TLS needs, such as a client certificate, goes into WithHTTPClient"
+		const advice = "; what TLS needs, such as a client certificate, goes into WithHTTPClient"
+		return word(op.Op) + ": " + op.Err.Error() + advice
 	}
 	text := word(op.Op)
 	if strings.HasPrefix(op.Net, "tcp") {
@@ -122,9 +127,10 @@ func operation(op *net.OpError) string {
 
 // words are the operations that the errors of net and os name.
 var words = []string{
-	"dial", "read", "readfrom", "write", "close", "set", "connect", "connectex", "remote error", "local error", "socks connect", "open", "openat",
-	"stat", "lstat", "fstat", "seek", "sync", "fsync", "truncate", "ftruncate", "chmod", "fchmod", "rename", "remove", "unlink", "pread", "pwrite",
-	"readat", "writeat", "flock", "getsockopt", "setsockopt", "sendfile", "splice", "socket", "wsarecv", "wsasend", "CreateFile", "GetFileAttributesEx",
+	"dial", "read", "readfrom", "write", "close", "set", "connect", "connectex", "remote error", "local error",
+	"socks connect", "open", "openat", "stat", "lstat", "fstat", "seek", "sync", "fsync", "truncate", "ftruncate",
+	"chmod", "fchmod", "rename", "remove", "unlink", "pread", "pwrite", "readat", "writeat", "flock", "getsockopt",
+	"setsockopt", "sendfile", "splice", "socket", "wsarecv", "wsasend", "CreateFile", "GetFileAttributesEx",
 }
 
 // word returns the name of an operation if it is one that is known.
@@ -180,7 +186,7 @@ func Kind(err error) string {
 		return "file"
 	case is[*net.DNSError](err):
 		return "dns"
-	case isOp && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"):
+	case isOp && slices.Contains([]string{"dial", "proxyconnect", "socks connect"}, op.Op):
 		return "connect"
 	case isTimeout(err):
 		return "timeout"

@@ -44,7 +44,8 @@ func group(v slog.Value) string {
 
 // mediaTypes are those that an error may name. What a server writes there can be anything.
 var mediaTypes = []string{
-	"application/json", "application/octet-stream", "application/problem+json", "application/xml", "text/html", "text/plain", "text/xml",
+	"application/json", "application/octet-stream", "application/problem+json", "application/xml",
+	"text/html", "text/plain", "text/xml",
 }
 
 // MediaType returns the media type of a Content-Type header if it is a common one, else nothing.
@@ -62,15 +63,34 @@ func MediaType(contentType string) string {
 
 // IsHeaderValue reports whether s can be sent in a header.
 func IsHeaderValue(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) })
+	return !strings.ContainsFunc(s, isControl)
+}
+
+// isControl reports whether r is a control character other than a tab.
+func isControl(r rune) bool {
+	if r == '\t' {
+		return false
+	}
+	return r < ' ' || r == 0x7f
 }
 
 // IsIdentifier reports whether s is short and made of ASCII letters, digits and the given extra characters: what a
 // server sent may then stand in a log line.
 func IsIdentifier(s string, maxLen int, extra string) bool {
-	return s != "" && len(s) <= maxLen && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(extra, r)
-	})
+	if s == "" || len(s) > maxLen {
+		return false
+	}
+	for _, r := range s {
+		if !isLetterOrDigit(r) && !strings.ContainsRune(extra, r) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetterOrDigit(r rune) bool {
+	const all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return strings.ContainsRune(all, r)
 }
 
 // Status is a status with its name, as far as it has one.

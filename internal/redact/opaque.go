@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Opaque returns err in a form that may stand in a chain which others walk and print. Is and As find whatever is in err;
-// unwrapping or printing it shows no more than Cause tells. What is known to be harmless is returned as it is.
+// Opaque returns err in a form that may stand in a chain which others walk and print. Is and As find whatever is in
+// err; unwrapping or printing it shows no more than Cause tells. What is known to be harmless is returned as it is.
 func Opaque(err error) error {
 	if err == nil || harmless(err) {
 		return err
@@ -39,7 +39,8 @@ func (o *opaque) Is(target error) bool {
 
 // plain errors have a constant text and wrap nothing.
 var plain = []error{
-	context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF, io.EOF, io.ErrClosedPipe, io.ErrShortWrite, net.ErrClosed, os.ErrDeadlineExceeded,
+	context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF, io.EOF, io.ErrClosedPipe, io.ErrShortWrite,
+	net.ErrClosed, os.ErrDeadlineExceeded,
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed, fs.ErrInvalid,
 }
 
@@ -63,7 +64,9 @@ var trusted = map[reflect.Type]func(error) string{}
 
 // Trust declares that text returns neither secrets nor patients' data for any error of type E. Call it from init only.
 func Trust[E error](text func(E) string) {
-	trusted[reflect.TypeFor[E]()] = func(err error) string { return text(err.(E)) } //nolint:errorlint,errcheck,forcetypeassert // the map is by its type
+	trusted[reflect.TypeFor[E]()] = func(err error) string {
+		return text(err.(E)) //nolint:errorlint,errcheck,forcetypeassert // the map is by its type
+	}
 }
 
 func init() {
@@ -90,10 +93,11 @@ func SafeText(err error) (text string, ok bool) {
 	return "", false
 }
 
-// ContextErr is ctx.Err together with the cause that the context was ended with: both are matched, and the cause is told
-// when its text is known to be safe. It is nil while the context has not ended.
+// ContextErr is ctx.Err together with the cause that the context was ended with: both are matched, and the cause is
+// told when its text is known to be safe. It is nil while the context has not ended.
 func ContextErr(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
+	err := ctx.Err()
+	cause := context.Cause(ctx)
 	if err == nil || cause == err { //nolint:errorlint // the very same
 		return err
 	}
@@ -112,8 +116,8 @@ func (t Text) Error() string { return string(t) }
 // New returns a sentinel: a Text that matches nothing but itself, as what errors.New returns.
 func New(text string) error { return &failure{text: text} }
 
-// Fail returns an error with a text that is safe to print, for which the caller answers. Causes that are not nil are there for
-// errors.Is and errors.As, and are not printed.
+// Fail returns an error with a text that is safe to print, for which the caller answers. Causes that are not nil are
+// there for errors.Is and errors.As, and are not printed.
 func Fail(text string, causes ...error) error { return &failure{text, OpaqueAll(causes...)} }
 
 // OpaqueAll makes the causes that are not nil fit for a chain that others walk and print.

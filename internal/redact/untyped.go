@@ -12,22 +12,29 @@ import (
 // plainTexts are errors of net/http without an exported type whose whole text may be repeated.
 var plainTexts = []string{
 	"http: server closed idle connection", "http: CloseIdleConnections called", "net/http: TLS handshake timeout",
-	"net/http: timeout awaiting response headers", "net/http: request canceled", "net/http: request canceled while waiting for connection",
-	"net/http: cannot rewind body after connection loss", "operation was canceled", "i/o timeout", "malformed chunked encoding",
-	"invalid byte in chunk length", "http: unexpected EOF reading trailer", "http2: timeout awaiting response headers",
+	"net/http: timeout awaiting response headers", "net/http: request canceled",
+	"net/http: request canceled while waiting for connection", "net/http: cannot rewind body after connection loss",
+	"operation was canceled", "i/o timeout", "malformed chunked encoding", "invalid byte in chunk length",
+	"http: unexpected EOF reading trailer", "http2: timeout awaiting response headers",
 }
 
 const (
-	goneAway  = "the server, or a proxy before it, closed the connection (HTTP/2 GOAWAY)"
+	shutDown  = "the server, or a proxy before it, closed the connection in good order, as for a restart " + goAway
+	goAway    = "(HTTP/2 GOAWAY)"
+	goneAway  = "the server, or a proxy before it, closed the connection " + goAway
 	tooLarge  = "the response's header is too large"
 	malformed = "the response's header is malformed"
+
+	checkProxy = "does it let this host through, and reach it?"
 )
 
-// transportTexts are others: how their text begins, and what to say. What stands behind the beginning may be the server's words.
+// transportTexts are others: how their text begins, and what to say. What stands behind the beginning may be the
+// server's words.
 var transportTexts = []struct{ prefix, says string }{
 	{"http2: client connection lost", "the server no longer responds on this connection (HTTP/2)"},
-	{"http2: client conn", "the connection can no longer be used (HTTP/2)"}, // closed, not usable, could not be established
-	{"http2: Transport received Server's graceful shutdown GOAWAY", "the server, or a proxy before it, closed the connection in good order, as for a restart (HTTP/2 GOAWAY)"},
+	// The connection was closed, is not usable, or could not be established.
+	{"http2: client conn", "the connection can no longer be used (HTTP/2)"},
+	{"http2: Transport received Server's graceful shutdown GOAWAY", shutDown},
 	{"http2: server sent GOAWAY and closed the connection", goneAway},
 	{"http2: Transport received GOAWAY from server", goneAway},
 	{"http2: response header list larger than advertised limit", tooLarge},
@@ -43,7 +50,7 @@ var transportTexts = []struct{ prefix, says string }{
 	{"http: message cannot contain multiple Content-Length headers", malformed},
 	{"unsupported transfer encoding", malformed},
 	{"tls: ", "the TLS handshake failed"},
-	{"unknown status code", "the proxy in between refused the connection; does it let this host through, and reach it?"},
+	{"unknown status code", "the proxy in between refused the connection; " + checkProxy},
 }
 
 // transportText explains a text of net/http's; it is empty for any other.
@@ -65,8 +72,9 @@ func transportText(text string) string {
 	return ""
 }
 
-var http2Codes = regexp.MustCompile(`\b(NO_ERROR|PROTOCOL_ERROR|INTERNAL_ERROR|FLOW_CONTROL_ERROR|SETTINGS_TIMEOUT|STREAM_CLOSED|FRAME_SIZE_ERROR|` +
-	`REFUSED_STREAM|CANCEL|COMPRESSION_ERROR|CONNECT_ERROR|ENHANCE_YOUR_CALM|INADEQUATE_SECURITY|HTTP_1_1_REQUIRED)\b`)
+var http2Codes = regexp.MustCompile(`\b(NO_ERROR|PROTOCOL_ERROR|INTERNAL_ERROR|FLOW_CONTROL_ERROR|SETTINGS_TIMEOUT|` +
+	`STREAM_CLOSED|FRAME_SIZE_ERROR|REFUSED_STREAM|CANCEL|COMPRESSION_ERROR|CONNECT_ERROR|ENHANCE_YOUR_CALM|` +
+	`INADEQUATE_SECURITY|HTTP_1_1_REQUIRED)\b`)
 
 // http2Code finds the code in the text of an HTTP/2 error, ahead of the server's own words.
 func http2Code(says, text string) string {
@@ -79,9 +87,10 @@ func http2Code(says, text string) string {
 
 func proxyText(status int) string {
 	if status == http.StatusProxyAuthRequired {
-		return "the proxy in between wants credentials (" + Status(status) + "); put them into the proxy's URL, in HTTPS_PROXY or WithHTTPClient"
+		return "the proxy in between wants credentials (" + Status(status) + "); " +
+			"put them into the proxy's URL, in HTTPS_PROXY or WithHTTPClient"
 	}
-	return "the proxy in between refused the connection (" + Status(status) + "); does it let this host through, and reach it?"
+	return "the proxy in between refused the connection (" + Status(status) + "); " + checkProxy
 }
 
 // OnProxyConnectResponse is for the field of that name of an http.Transport, which otherwise keeps nothing of a proxy's

@@ -67,8 +67,8 @@ func Without(object string, unwanted func(member string) bool) (string, error) {
 	return rest, err
 }
 
-// Marshal encodes a value that gives an object, and puts the members of another one behind its own. HTML is not escaped:
-// the encoder that calls a MarshalJSON decides on that.
+// Marshal encodes a value that gives an object, and puts the members of another one behind its own. HTML is not
+// escaped: the encoder that calls a MarshalJSON decides on that.
 func Marshal(v any, others string) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

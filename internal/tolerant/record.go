@@ -15,7 +15,8 @@ const (
 	ErrNoID  = redact.Text("it holds no id")
 )
 
-// Decode reads a document, bare or wrapped in "data" unless it has the member own, and returns which values were passed over.
+// Decode reads a document, bare or wrapped in "data" unless it has the member own, and returns which values were passed
+// over.
 func Decode(document []byte, own string, read func(*jsonscan.Decoder)) ([]string, error) {
 	if len(document) == 0 {
 		return nil, ErrEmpty
@@ -35,8 +36,8 @@ func Record[T any](document []byte, fill func(*T, *jsonscan.Decoder), id func(*T
 	return value, warnings, err
 }
 
-// FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and may be cut. It
-// returns 0 if there is none. It also reports whether the record has a value for at least one of the members.
+// FindID returns the id of a record, bare or wrapped in "data", in a document that does not decode as one and may be
+// cut. It returns 0 if there is none. It also reports whether the record has a value for at least one of the members.
 func FindID(document []byte, members ...string) (id int64, hasMember bool) {
 	complete := bytes.TrimRight(document, "0123456789+-.eE") // a number that ends it may have been cut
 	return findID(jsonscan.New(complete), members)
@@ -87,8 +88,10 @@ func Unwrap(document []byte, own string) []byte {
 }
 
 func saysNothing(d *jsonscan.Decoder) bool {
-	if kind := d.Kind(); kind == jsonscan.Array || kind == jsonscan.Object {
+	switch d.Kind() {
+	case jsonscan.Array, jsonscan.Object:
 		return false
+	default:
 	}
 	switch string(d.Raw()) {
 	case "null", "0", `"0"`, `""`, "false":
@@ -165,8 +168,8 @@ func Empty(d *jsonscan.Decoder) bool {
 	return ok
 }
 
-// objectNext reports whether an object comes next, and whether what comes can be read as one. It consumes what stands for
-// an empty one, and any other list.
+// objectNext reports whether an object comes next, and whether what comes can be read as one. It consumes what stands
+// for an empty one, and any other list.
 func objectNext(d *jsonscan.Decoder) (next, ok bool) {
 	switch d.Kind() {
 	case jsonscan.Object:

@@ -28,8 +28,16 @@ func (r Reference) IsZero() bool { return r == Reference{} }
 
 // And joins what two values say of the same record. What is no number does not contradict one.
 func (r Reference) And(other Reference) Reference {
-	differ := r.id != 0 && other.id != 0 && r.id != other.id
-	return Reference{max(r.id, other.id), r.opaque || other.opaque, r.conflict || other.conflict || differ}
+	joined := Reference{
+		id:       max(r.id, other.id),
+		opaque:   r.opaque || other.opaque,
+		conflict: r.conflict || other.conflict,
+	}
+	bothNamed := r.id != 0 && other.id != 0
+	if bothNamed && r.id != other.id {
+		joined.conflict = true
+	}
+	return joined
 }
 
 // ReferenceOf reads what a value says about which record it stands for: by itself, by its member id or the other one
@@ -40,7 +48,9 @@ func ReferenceOf(raw, other string) Reference {
 	}
 	d := jsonscan.New([]byte(raw))
 	r, _ := reference(d, other)
-	r.conflict = d.End() != nil || r.conflict // what is no JSON names nothing that can be read
+	if d.End() != nil { // it is not JSON, so it may name another record
+		r.conflict = true
+	}
 	return r
 }
 
@@ -56,7 +66,9 @@ func ReferenceBy(member, object string) Reference {
 			r = r.And(idReference(d, member))
 		}
 	}
-	r.conflict = d.End() != nil || r.conflict // what is no JSON names nothing that can be read
+	if d.End() != nil { // it is not JSON, so it may name another record
+		r.conflict = true
+	}
 	return r
 }
 
@@ -97,7 +109,10 @@ func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 	case jsonscan.Array:
 		for range d.Elements() {
 			element, nothing := reference(d, other)
-			r, empty = r.And(element), empty && nothing
+			r = r.And(element)
+			if !nothing {
+				empty = false
+			}
 		}
 		return r, empty
 	case jsonscan.Bool:
@@ -108,10 +123,13 @@ func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 	return r, r.IsZero()
 }
 
-// idReference reads the value of an id: unlike a record, one that is there but tells nothing is one that cannot be read.
+// idReference reads the value of an id: unlike a record, one that is there but tells nothing is one that cannot be
+// read.
 func idReference(d *jsonscan.Decoder, other string) Reference {
 	r, empty := reference(d, other)
-	r.opaque = r.opaque || r.IsZero() && !empty
+	if r.IsZero() && !empty {
+		r.opaque = true
+	}
 	return r
 }
 
@@ -121,8 +139,10 @@ func literalReference(d *jsonscan.Decoder) Reference {
 	if len(text) == 0 {
 		return Reference{}
 	}
-	_, err := strconv.ParseFloat(string(text), 64)
-	if len(bytes.Trim(text, "0123456789+-.eE")) > 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
+	if len(bytes.Trim(text, "0123456789+-.eE")) > 0 {
+		return Reference{opaque: true}
+	}
+	if _, err := strconv.ParseFloat(string(text), 64); err != nil && !errors.Is(err, strconv.ErrRange) {
 		return Reference{opaque: true}
 	}
 	id, ok := exactID(text)

@@ -32,10 +32,12 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 		zoneless = !strings.Contains(timeForms[i], "Z07")
 	}
 	value = value.UTC()
-	if year := value.Year(); err != nil || year < 0 || year > 9999 { // a zone can lead out of the years that JSON's times have
+	if year := value.Year(); err != nil || year < 0 || year > 9999 { // a zone can move it out of the years of JSON
 		return time.Time{}, false
 	}
-	d.Zoneless = d.Zoneless || zoneless
+	if zoneless {
+		d.Zoneless = true
+	}
 	return value, true
 }
 

@@ -1,8 +1,8 @@
 // Package tolerant reads JSON as a service may well write it, so that each model reads its members by one-liners:
 //
 //   - null stands for an absent value of any kind; [] for an empty object;
-//   - a number may come as a string, a whole number that is no id with a fraction of zeros, a flag as 0 or 1, a duration as
-//     00:03:10;
+//   - a number may come as a string, a whole number that is not an ID with a fraction of zeros, a flag as 0 or 1, a
+//     duration as 00:03:10;
 //   - a time may lack its zone (then it is UTC), its T, or be empty or a database's zero date;
 //   - a single record may be wrapped in "data".
 //
@@ -21,7 +21,9 @@ import (
 
 // orElse reads a value, and complains of one that has none of the forms that its reader knows: it counts as absent
 // (Decoder.Warn), or its record is of no use without it (Decoder.Fail).
-func orElse[T any](complain func(want string), want string, d *jsonscan.Decoder, read func(*jsonscan.Decoder) (T, bool)) T {
+func orElse[T any](
+	complain func(want string), want string, d *jsonscan.Decoder, read func(*jsonscan.Decoder) (T, bool),
+) T {
 	value, ok := read(d)
 	if !ok {
 		complain(want)
@@ -54,8 +56,8 @@ func Integer(d *jsonscan.Decoder) int64 { return orElse(d.Warn, aWholeNumber, d,
 // could be read.
 func IntegerIn(d *jsonscan.Decoder) (int64, bool) { return integer(d) }
 
-// ID reads an id, which is decimal digits and nothing else: what a fraction or an exponent writes may be another id's. 0 for
-// null and "".
+// ID reads an id, which is decimal digits and nothing else: what a fraction or an exponent writes may be another id's.
+// 0 for null and "".
 func ID(d *jsonscan.Decoder) int64 { return orElse(d.Warn, aWholeNumber, d, id) }
 
 // RequiredID is ID for a record that is of no use without it.
@@ -135,11 +137,14 @@ func Bool(d *jsonscan.Decoder) bool {
 		return d.Bool()
 	}
 	digits, ok := literal(d)
-	switch text := string(digits); {
-	case text == "1", text == "true":
+	switch string(digits) {
+	case "1", "true":
 		return true
-	case !ok, text != "" && text != "0" && text != "false":
-		d.Warn("a boolean")
+	case "", "0", "false":
+		if ok {
+			return false
+		}
 	}
+	d.Warn("a boolean")
 	return false
 }
