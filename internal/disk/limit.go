@@ -7,19 +7,27 @@ import (
 	"syscall"
 )
 
-// Limited reports whether a file failed for what this machine cannot do now: open more files, read its disk, find room or
-// memory, reach a share.
+// Limited reports whether a file failed for what this machine cannot do now: open more files, read its disk, find room
+// or memory, reach a share.
 func Limited(err error) bool { return limitedOn(runtime.GOOS, err) }
 
 func limitedOn(system string, err error) bool {
 	number, ok := errors.AsType[syscall.Errno](err)
-	return ok && (slices.Contains(limits, number) || system == "windows" && slices.Contains(limitsOfWindows, number))
+	if !ok {
+		return false
+	}
+	if system == "windows" && slices.Contains(limitsOfWindows, number) {
+		return true
+	}
+	return slices.Contains(limits, number)
 }
 
 var (
-	limits = []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EIO, syscall.ESTALE}
-	// limitsOfWindows are what comes there instead: package syscall has the names above on every system, but Windows' own
-	// numbers are others.
+	limits = []syscall.Errno{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EIO, syscall.ESTALE,
+	}
+	// limitsOfWindows are what comes there instead: package syscall has the names above on every system, but Windows'
+	// own numbers are others.
 	limitsOfWindows = []syscall.Errno{
 		4, 8, 14, 1450, // too many open files; memory; system resources
 		39, 112, 1295, // no room; a quota

@@ -22,7 +22,8 @@ var (
 	ErrOthers     = redact.Fail("it belongs to another user of this machine", ErrNotPrivate)
 	ErrLinked     = redact.Fail("it has another name as well (a hard link)", ErrNotPrivate)
 	ErrNotRegular = redact.Fail("it is not a regular file", ErrNotPrivate)
-	ErrWritable   = redact.Fail("others may write to it: see that it is right, then make it yours alone (chmod 600)", ErrNotPrivate)
+	ErrWritable   = redact.Fail(
+		"others may write to it: see that it is right, then make it yours alone (chmod 600)", ErrNotPrivate)
 )
 
 const (
@@ -30,9 +31,9 @@ const (
 	maxTries = 10    // bounds how often a file is opened anew because it was removed just before it was held
 )
 
-// Take opens the file for reading and writing, makes it if need be, readable to this user alone, and holds it until [Close] or
-// [Remove]; the system lets go of it when the process ends, however it ends. While another holds it, it is [ErrHeld]. Where the
-// system or the file system knows no locks, it is opened all the same.
+// Take opens the file for reading and writing, makes it if need be, readable to this user alone, and holds it until
+// [Close] or [Remove]; the system lets go of it when the process ends, however it ends. While another holds it, it is
+// [ErrHeld]. Where the system or the file system knows no locks, it is opened all the same.
 func Take(name string) (*os.File, error) { return openNamed(name, os.O_CREATE, tryLock) }
 
 // openNamed opens the file that bears the name when it is locked: one that was removed in between locks out nobody.
@@ -68,16 +69,23 @@ func tryLock(file *os.File) error {
 
 func isAt(file *os.File, name string) error {
 	is, err := os.Lstat(name)
-	mine, failed := file.Stat()
-	if errors.Is(err, fs.ErrNotExist) || err == nil && failed == nil && !os.SameFile(mine, is) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return ErrMoved
 	}
-	return errors.Join(err, failed)
+	mine, failed := file.Stat()
+	if err != nil || failed != nil {
+		return errors.Join(err, failed)
+	}
+	if !os.SameFile(mine, is) {
+		return ErrMoved
+	}
+	return nil
 }
 
-// CheckPrivate sees to it that an open file can be continued, before the first byte is believed: it is a regular file of this
-// user's, nobody else can write to it, and no other name leads to it. A copy that others could only read is made private; any
-// other is refused with [ErrNotPrivate] and left as it is. Where a file tells no owner and no mode, its folder keeps others away.
+// CheckPrivate sees to it that an open file can be continued, before the first byte is believed: it is a regular file
+// of this user's, nobody else can write to it, and no other name leads to it. A copy that others could only read is
+// made private; any other is refused with [ErrNotPrivate] and left as it is. Where a file tells no owner and no mode,
+// its folder keeps others away.
 func CheckPrivate(file *os.File) error {
 	info, err := file.Stat()
 	switch {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lock keeps others from an open file, under whatever name they open it, until [Close]. A file system that has no locks to give
-// just now (ENOLCK) fails: others may have some.
+// lock keeps others from an open file, under whatever name they open it, until [Close]. A file system that has no locks
+// to give just now (ENOLCK) fails: others may have some.
 func lock(file *os.File) error {
 	return lockError(flock(file, syscall.LOCK_EX|syscall.LOCK_NB))
 }
@@ -33,8 +33,8 @@ func flock(file *os.File, how int) error {
 	}
 }
 
-// Close lets go of the file and closes it. Closing it alone would not be enough while this process starts another: until
-// that has its own program, it has the file open as well.
+// Close lets go of the file and closes it. Closing it alone would not be enough while this process starts another:
+// until that has its own program, it has the file open as well.
 func Close(file *os.File) error {
 	_ = flock(file, syscall.LOCK_UN)
 	return file.Close()

@@ -28,8 +28,8 @@ func checkLinks(file *os.File) error {
 	return nil
 }
 
-// checkOwner does not trust what others could write to, unless the file system knows no modes: then its folder has to keep them
-// out.
+// checkOwner does not trust what others could write to, unless the file system knows no modes: then its folder has to
+// keep them out.
 func checkOwner(file *os.File, info fs.FileInfo) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int64(stat.Uid) != int64(os.Geteuid()) {
 		return ErrOthers

@@ -23,7 +23,9 @@ func open(name string, how int) (*os.File, error) {
 	case how&os.O_CREATE != 0:
 		disposition = syscall.OPEN_ALWAYS
 	}
-	handle, err := syscall.CreateFile(path, syscall.GENERIC_READ|syscall.GENERIC_WRITE, syscall.FILE_SHARE_READ, nil, disposition, syscall.FILE_ATTRIBUTE_NORMAL, 0)
+	const access = syscall.GENERIC_READ | syscall.GENERIC_WRITE
+	handle, err := syscall.CreateFile(
+		path, access, syscall.FILE_SHARE_READ, nil, disposition, syscall.FILE_ATTRIBUTE_NORMAL, 0)
 	switch {
 	case errors.Is(err, sharingViolation):
 		return nil, ErrHeld

@@ -20,7 +20,7 @@ import (
 // Source is what the caller and the service know about the recording.
 type Source struct {
 	Address   func(context.Context) (*Address, error) // requests a fresh address
-	Size      func(context.Context) int64             // requests the recording's size; below 1 if unknown; nil if irrelevant
+	Size      func(context.Context) int64             // requests the size; below 1 if unknown; nil if irrelevant
 	PlainHTTP func(*url.URL) bool                     // whether a recording may be downloaded from there without TLS
 	Progress  func(received, total int64)             // may be nil
 	// BeforeWrite is called before bytes are written. Its error ends the download. It may be nil.
@@ -105,7 +105,8 @@ func (d *Download) Prepare(req *http.Request) error {
 	}
 	address, err := url.Parse(d.address.URL)
 	if err != nil || !d.isSafe(address) {
-		return unexpected("the address of the recording is plain http, or carries a password; it is not used", ErrAddress)
+		const text = "the address of the recording is plain http, or carries a password; it is not used"
+		return unexpected(text, ErrAddress)
 	}
 	address.Fragment = ""
 	req.URL = address
@@ -198,7 +199,8 @@ func (d *Download) restart(why string) error {
 // CheckSize compares a complete recording with its size as the service reports it.
 func (d *Download) CheckSize(ctx context.Context) error {
 	if size := d.knownSize(ctx); size > 0 && size != d.received {
-		return sizeMismatch("the recording is complete by what storage tells, but its length is not what the service says")
+		return sizeMismatch(
+			"the recording is complete by what storage tells, but its length is not what the service says")
 	}
 	return nil
 }

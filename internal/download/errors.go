@@ -20,9 +20,12 @@ type Error struct {
 
 // What an [Error] may match besides [exchange.ErrUnexpected].
 var (
-	ErrSizeMismatch = redact.New("size mismatch")              // what storage sent has another size than Source tells
-	ErrChanged      = redact.New("recording may have changed") // the target has a part of another recording and cannot be rewound
-	ErrAddress      = redact.New("address cannot be used")     // it is not safe to use, now or later
+	// ErrSizeMismatch: storage sent another number of bytes than Source reports.
+	ErrSizeMismatch = redact.New("size mismatch")
+	// ErrChanged: the target has a part of another recording, and cannot be rewound.
+	ErrChanged = redact.New("recording may have changed")
+	// ErrAddress: the address is not safe to use, now or later.
+	ErrAddress = redact.New("address cannot be used")
 )
 
 // Then is what could help after a failure.

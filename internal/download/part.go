@@ -63,7 +63,8 @@ const (
 	checkpointSize = 16 << 20
 )
 
-var errNotOurs = redact.Fail("a file that no download made bears the name of the part's companion; it is not touched", fs.ErrExist)
+var errNotOurs = redact.Fail(
+	"a file that no download made bears the name of the part's companion; it is not touched", fs.ErrExist)
 
 // OpenPart opens the part that an earlier call left of the recording named by of, or creates an empty one. The error
 // matches [disk.ErrHeld] if another download to the path is running, and [fs.ErrExist] if another program's file has

@@ -105,7 +105,8 @@ func (p *Piece) accept(resp *http.Response) error {
 	case !isOpen && total == 0:
 		return unexpected(textEmpty)
 	case isOpen && now != p.recording:
-		return &Error{Text: "storage has another recording than when it was opened; open it again", Causes: []error{ErrChanged}}
+		const text = "storage has another recording than when it was opened; open it again"
+		return &Error{Text: text, Causes: []error{ErrChanged}}
 	case isWhole:
 		return unexpected("storage responds with the whole recording to a request for a part; download it instead",
 			errors.ErrUnsupported)

@@ -48,7 +48,8 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 		size := d.knownSize(ctx)
 		watch.Progress()
 		if size == 0 && !marksEnd(resp) {
-			return 0, unexpected("neither storage nor the service reports the recording's length; a cut would go unnoticed")
+			return 0, unexpected(
+				"neither storage nor the service reports the recording's length; a cut would go unnoticed")
 		}
 	}
 	isSame := now == d.recording
@@ -129,7 +130,8 @@ func judge(resp *http.Response) error {
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
 	then, advice := whatHelps(resp.StatusCode)
-	return &Error{Text: "storage responded " + status + advice, Then: then, Status: resp.StatusCode, Header: resp.Header}
+	text := "storage responded " + status + advice
+	return &Error{Text: text, Then: then, Status: resp.StatusCode, Header: resp.Header}
 }
 
 // whatHelps returns what could help after a response with this status, and the advice for the caller.

@@ -1,9 +1,12 @@
-// Package fileheader is the first line of everything that a later process continues: journals, exports, stores. It tells the
-// format, the service and the user, so that nothing is continued by another version, for another service, or as another user.
+// Package fileheader is the first line of everything that a later process continues: journals, exports, stores. It
+// tells the format, the service and the user, so that nothing is continued by another version, for another service, or
+// as another user.
 package fileheader
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,8 +34,9 @@ type Header struct {
 // NoHeaders is the [Fingerprint] of a client without headers of its own.
 const NoHeaders = "none"
 
-// HeadersOf returns a fingerprint of the headers that a *clinicaldoc.Client sends with every request, which may select a tenant.
-// It is empty if there are none, and does not count headers that name a single request. Package clinicaldoc sets it.
+// HeadersOf returns a fingerprint of the headers that a *clinicaldoc.Client sends with every request, which may select
+// a tenant. It is empty if there are none, and does not count headers that name a single request. Package clinicaldoc
+// sets it.
 var HeadersOf func(client any) string
 
 // Fingerprint returns what tells the headers of one *clinicaldoc.Client from those of another. It is never empty.
@@ -55,8 +59,8 @@ func (h Header) String() string {
 	return line
 }
 
-// Parse reads what String wrote. Anything else is [ErrNoHeader], but a line that a later version may have written is read as
-// far as its version.
+// Parse reads what String wrote. Anything else is [ErrNoHeader], but a line that a later version may have written is
+// read as far as its version.
 func Parse(kind, line string) (Header, error) {
 	words := strings.Split(line, " ")
 	if len(words) < 2 || words[0] != kind {
@@ -81,28 +85,40 @@ func Parse(kind, line string) (Header, error) {
 	return h, nil
 }
 
-// Check refuses to continue what has this header, for a program that writes the header own. Earlier versions can be read; who
-// calls it refuses those that it cannot. A user, or headers, that either side does not know are not a reason.
+// Check refuses to continue what has this header, for a program that writes the header own. Earlier versions can be
+// read; who calls it refuses those that it cannot. A user, or headers, that either side does not know are not a reason.
 func (h Header) Check(own Header) error {
 	switch {
-	case h.Kind != own.Kind || h.Version < 1 || h.Version <= own.Version && h.Service == "":
+	case h.Kind != own.Kind, h.Version < 1, h.Version <= own.Version && h.Service == "":
 		return redact.Fail("it has no header of "+own.Kind, ErrNoHeader)
 	case h.Version > own.Version:
 		return redact.Fail("a later version of this program wrote it; update this program", ErrLaterVersion)
 	case exchange.Service(h.Service) != exchange.Service(own.Service):
 		return redact.Fail("it belongs to "+h.Service+", and this is "+own.Service, ErrOtherService)
-	case h.UserID != 0 && own.UserID != 0 && h.UserID != own.UserID:
-		return redact.Fail("it belongs to user "+strconv.FormatInt(h.UserID, 10)+", and this is user "+strconv.FormatInt(own.UserID, 10), ErrOtherUser)
-	case h.Headers != "" && own.Headers != "" && h.Headers != own.Headers:
-		return redact.Fail("it was begun with other headers of the client, which may select another tenant", ErrOtherService)
+	case differ(h.UserID, own.UserID):
+		users := fmt.Sprintf("it belongs to user %d, and this is user %d", h.UserID, own.UserID)
+		return redact.Fail(users, ErrOtherUser)
+	case differ(h.Headers, own.Headers):
+		return redact.Fail(
+			"it was begun with other headers of the client, which may select another tenant", ErrOtherService)
 	}
 	return nil
 }
 
-// Completes reports whether h knows the user or the headers, and bound, which may be continued by h, does not. A client without
-// headers does not count as such: it changes nothing that an earlier version wrote.
+// differ reports whether two values are known, and not the same. The zero value is not known.
+func differ[T comparable](a, b T) bool {
+	var unknown T
+	if a == unknown || b == unknown {
+		return false
+	}
+	return a != b
+}
+
+// Completes reports whether h knows the user or the headers, and bound, which may be continued by h, does not. A client
+// without headers does not count as such: it changes nothing that an earlier version wrote.
 func (h Header) Completes(bound Header) bool {
 	user := h.UserID != 0 && bound.UserID == 0
-	headers := h.Headers != "" && h.Headers != NoHeaders && bound.Headers == ""
+	hasHeaders := !slices.Contains([]string{"", NoHeaders}, h.Headers)
+	headers := hasHeaders && bound.Headers == ""
 	return user || headers
 }

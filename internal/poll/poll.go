@@ -49,13 +49,14 @@ func (s *Schedule) PauseRequested() bool { return s.requested > 0 }
 
 // Sleep waits for the time of the next poll. An error means that there is none: the context ended.
 //
-// A pause is never shorter than Interval, grows with the time waited up to MaxInterval, and up to a fifth of it is random, so
-// that many waits do not poll together. After failures it also grows with their number.
+// A pause is never shorter than Interval, grows with the time waited up to MaxInterval, and up to a fifth of it is
+// random, so that many waits do not poll together. After failures it also grows with their number.
 func (s *Schedule) Sleep(ctx context.Context) error {
 	shortest, longest := s.bounds(time.Since(s.Began))
 	s.LastPause = shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest+1))
 	if s.Failures > 0 {
-		s.LastPause = max(s.LastPause, exchange.Backoff(s.Failures-1, s.Interval, s.MaxInterval, 0, exchange.Jitter(ctx)))
+		backoff := exchange.Backoff(s.Failures-1, s.Interval, s.MaxInterval, 0, exchange.Jitter(ctx))
+		s.LastPause = max(s.LastPause, backoff)
 	}
 	pause := max(s.LastPause, s.requested)
 	s.requested = 0
