@@ -1,4 +1,5 @@
-// Package description holds what the service's OpenAPI document describes of responses. The document is docs/openapi.json.
+// Package description holds what the service's OpenAPI document describes of responses. The document is
+// docs/openapi.json.
 package description
 
 import (
@@ -76,7 +77,8 @@ func init() {
 		Schemas[name] = d.schema(s)
 	}
 	for route, item := range d.Paths {
-		for method, op := range map[string]*operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete} {
+		operations := map[string]*operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete}
+		for method, op := range operations {
 			if op != nil {
 				Endpoints[method+" "+route] = d.endpoint(*op)
 			}

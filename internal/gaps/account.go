@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
@@ -18,7 +19,7 @@ func (p *prober) askAccount(ctx context.Context) {
 	p.saw("code.me", r, err)
 	if err == nil {
 		user, wrapped := record(r.Body)
-		p.seen.bare, p.seen.wrapped = p.seen.bare || !wrapped, p.seen.wrapped || wrapped
+		p.seen.form(wrapped)
 		p.seen.compare("user", user, description.Schemas["User"])
 	}
 
@@ -74,8 +75,8 @@ func (p *prober) askErrors(ctx context.Context) {
 	tell("error.401", "Unauthorized", r, err)
 }
 
-// undescribedPaths are where services of this kind have what the description mentions and does not show. The methods are
-// those it does show.
+// undescribedPaths are where services of this kind have endpoints that the description mentions but does not show. The
+// methods are those that it shows.
 var undescribedPaths = []struct{ path, methods string }{
 	{"/login", ""},
 	{"/logout", ""},
@@ -95,12 +96,15 @@ var undescribedPaths = []struct{ path, methods string }{
 
 // askEndpoints asks with OPTIONS, which changes nothing, which methods some paths know.
 func (p *prober) askEndpoints(ctx context.Context) {
+	usual := []string{"", http.MethodHead, http.MethodOptions}
 	methods := func(path string) (allowed []string, exists bool) {
 		var r clinicaldoc.Response
-		err := p.Client.Do(ctx, http.MethodOptions, path, nil, nil, clinicaldoc.WithResponse(&r), clinicaldoc.WithoutRetry())
+		opts := []clinicaldoc.CallOption{clinicaldoc.WithResponse(&r), clinicaldoc.WithoutRetry()}
+		err := p.Client.Do(ctx, http.MethodOptions, path, nil, nil, opts...)
 		p.seen.headers(r.Header)
 		for method := range strings.SplitSeq(r.Header.Get("Allow"), ",") {
-			if method = strings.TrimSpace(method); method != "" && method != http.MethodHead && method != http.MethodOptions {
+			method = strings.TrimSpace(method)
+			if !slices.Contains(usual, method) {
 				allowed = append(allowed, method)
 			}
 		}
@@ -119,7 +123,8 @@ func (p *prober) askEndpoints(ctx context.Context) {
 				more = append(more, method)
 			}
 		}
-		if exists && (len(more) > 0 || candidate.methods == "") {
+		isNew := len(more) > 0 || candidate.methods == ""
+		if exists && isNew {
 			found = append(found, strings.TrimSpace(strings.Join(more, " ")+" "+candidate.path))
 		}
 	}

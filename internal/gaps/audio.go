@@ -16,12 +16,8 @@ import (
 
 // askAudio looks at the address of a note's recording. It is not fetched, and nothing of it is told but its form.
 func (p *prober) askAudio(ctx context.Context, id int64) {
-	if note, err := p.get(ctx, id); err == nil && note.Audio != nil && !note.Audio.ExpiresAt.IsZero() {
-		kept := note.Audio.ExpiresAt.Sub(note.Audio.UploadedAt)
-		if note.Audio.UploadedAt.IsZero() {
-			kept = note.Audio.ExpiresAt.Sub(note.CreatedAt)
-		}
-		p.report.set("limits.retention", "%s", kept.Round(time.Minute))
+	if note, err := p.get(ctx, id); err == nil {
+		p.tellRetention(note)
 	}
 	var r clinicaldoc.Response
 	address, err := p.Client.Notes.AudioURL(ctx, id, clinicaldoc.WithResponse(&r))
@@ -52,6 +48,18 @@ func (p *prober) askAudio(ctx context.Context, id int64) {
 	}
 }
 
+// tellRetention reports how long the service keeps the note's recording, if the note shows it.
+func (p *prober) tellRetention(note *clinicaldoc.ProgressNote) {
+	if note.Audio == nil || note.Audio.ExpiresAt.IsZero() {
+		return
+	}
+	from := note.Audio.UploadedAt
+	if from.IsZero() {
+		from = note.CreatedAt
+	}
+	p.report.set("limits.retention", "%s", note.Audio.ExpiresAt.Sub(from).Round(time.Minute))
+}
+
 const (
 	ownOrigin   = "the API's"
 	otherOrigin = "another one than the API's"
@@ -59,17 +67,17 @@ const (
 
 func (p *prober) originOf(u *url.URL) string {
 	base, err := url.Parse(p.BaseURL)
-	if err == nil && base.Scheme == u.Scheme && base.Host == u.Host {
-		return ownOrigin
+	if err != nil || base.Scheme != u.Scheme || base.Host != u.Host {
+		return otherOrigin
 	}
-	return otherOrigin
+	return ownOrigin
 }
 
 func signatureForm(query url.Values) string {
 	switch {
 	case query.Has("X-Amz-Signature"):
 		return "S3 signature version 4"
-	case query.Has("AWSAccessKeyId") || query.Has("Signature") && query.Has("Expires"):
+	case query.Has("AWSAccessKeyId"), query.Has("Signature") && query.Has("Expires"):
 		return "S3 signature version 2"
 	case query.Has("signature") && query.Has("expires"):
 		return "expires and signature, as an application signs"
@@ -84,8 +92,9 @@ func signatureForm(query url.Values) string {
 	return "other parameters: " + names(keys)
 }
 
-// askKept uploads a recording of each format and reads it back before and after the service has processed it. What one
-// recording shows is not a rule: the report says what was seen, and [clinicaldoc.WithAssumptions] is the reader's to set.
+// askKept uploads a recording of each format and reads it back before and after the service has processed it. One
+// recording does not prove a rule: the report contains what was seen, and its reader decides on
+// [clinicaldoc.WithAssumptions].
 func (p *prober) askKept(ctx context.Context) {
 	for _, format := range []struct {
 		key, file string
@@ -106,7 +115,9 @@ func (p *prober) askKept(ctx context.Context) {
 		after := "not seen, as it was not processed in time"
 		if err == nil {
 			after = p.readBack(ctx, created.ID, format.recording)
-			p.report.set("note.name", "%s before, %s after", sameName(params.Name, created.Name), sameName(params.Name, note.Name))
+			nameBefore := sameName(params.Name, created.Name)
+			nameAfter := sameName(params.Name, note.Name)
+			p.report.set("note.name", "%s before, %s after", nameBefore, nameAfter)
 		}
 		p.report.set(format.key, "%s before, %s after", before, after)
 		_ = p.remove(ctx, created.ID) // what stays is deleted at the end

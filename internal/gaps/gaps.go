@@ -54,8 +54,8 @@ type prober struct {
 	serial int // numbers the notes' names
 }
 
-// Probe asks all questions. Its error says why there is no report worth reading but for what was left behind: no note could be
-// created. A question that got no answer is told in the report instead.
+// Probe asks all questions. It returns an error if no note could be created. The report then contains only what was
+// left behind. A question without an answer is part of the report and not an error.
 func Probe(ctx context.Context, options Options) (report *Report, err error) {
 	p := &prober{Options: options, report: newReport(), own: map[int64]bool{}, seen: newObservations()}
 	defer func() {
@@ -111,10 +111,13 @@ func (p *prober) deleteOwn(ctx context.Context) {
 }
 
 // findLost looks for a note whose creation got no response, for a while; one that comes later is told as uncertain.
-func (p *prober) findLost(ctx context.Context, lost *clinicaldoc.OutcomeUnknownError) (*clinicaldoc.ProgressNote, error) {
+func (p *prober) findLost(
+	ctx context.Context, lost *clinicaldoc.OutcomeUnknownError,
+) (*clinicaldoc.ProgressNote, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanUpFor/2)
 	defer cancel()
-	return p.Client.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{UniqueName: true, TrustPatientFilter: true})
+	params := clinicaldoc.FindCreatedParams{UniqueName: true, TrustPatientFilter: true}
+	return p.Client.Notes.FindCreated(ctx, lost, params)
 }
 
 func (p *prober) remove(ctx context.Context, id int64) error {
@@ -137,7 +140,9 @@ func (p *prober) saw(key string, r clinicaldoc.Response, err error) {
 	}
 	if status := statusOf(err); status != 0 {
 		p.seen.errorBody(r.Body)
-		p.seen.unavailable = p.seen.unavailable || status == http.StatusServiceUnavailable
+		if status == http.StatusServiceUnavailable {
+			p.seen.unavailable = true
+		}
 	}
 }
 

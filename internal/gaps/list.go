@@ -3,6 +3,7 @@ package gaps
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,7 +15,10 @@ import (
 
 // The names that services of this kind use, the likeliest first.
 var (
-	patientNames = []string{"patient_id", "filter[patient_id]", "patient", "patientId", "filter[patient]", "patient_ids", "filter[patient.id]"}
+	patientNames = []string{
+		"patient_id", "filter[patient_id]", "patient", "patientId", "filter[patient]", "patient_ids",
+		"filter[patient.id]",
+	}
 	perPageNames = []string{"per_page", "limit", "page[size]", "perPage", "page_size", "pageSize", "size"}
 	sortNames    = []string{"sort", "order", "sort_by", "order_by", "sort_order", "sortBy", "orderBy", "direction"}
 	pageNames    = []string{"page", "page[number]", "page_number", "pageNumber", "p"}
@@ -31,10 +35,17 @@ type answered struct {
 }
 
 // ok and refused are both false when the answer says nothing of the query: the service failed or was asked too often.
-func (a answered) ok() bool { return a.status >= 200 && a.status < 300 }
+func (a answered) ok() bool { return a.status/100 == 2 }
 func (a answered) refused() bool {
-	return a.status == http.StatusBadRequest || a.status == http.StatusNotFound || a.status == http.StatusUnprocessableEntity
+	switch a.status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
 }
+
+// hasRows reports whether the answer is a page with this many rows.
+func (a answered) hasRows(n int) bool { return a.ok() && len(a.notes) == n }
 
 func (a answered) firstID() int64 {
 	if len(a.notes) == 0 {
@@ -80,7 +91,8 @@ func (p *prober) list(ctx context.Context, query ...string) answered {
 		return answered{status: statusOf(err)}
 	}
 	a := answered{status: r.StatusCode, top: asObject(body)}
-	a.meta, a.links = asObject(a.top["meta"]), asObject(a.top["links"])
+	a.meta = asObject(a.top["meta"])
+	a.links = asObject(a.top["links"])
 	rows := a.top["data"]
 	if a.top == nil {
 		rows = body
@@ -111,8 +123,7 @@ func (p *prober) askList(ctx context.Context) {
 	p.seen.meta("page", plain.top)
 	found := &p.report.QueryNames
 	found.PerPage = p.find("list.per_page", perPageNames, func(name string) bool {
-		a := p.list(ctx, name, "1")
-		return a.ok() && len(a.notes) == 1
+		return p.list(ctx, name, "1").hasRows(1)
 	})
 	found.PatientID = p.find("list.patient", patientNames, func(name string) bool {
 		mine := p.list(ctx, name, strconv.FormatInt(p.PatientID, 10))
@@ -120,7 +131,7 @@ func (p *prober) askList(ctx context.Context) {
 			return false
 		}
 		nobodys := p.list(ctx, name, strconv.Itoa(absentID))
-		return nobodys.ok() && len(nobodys.notes) == 0 || nobodys.refused()
+		return nobodys.hasRows(0) || nobodys.refused()
 	})
 
 	one := p.oneRow()
@@ -155,7 +166,8 @@ func (p *prober) find(key string, candidates []string, works func(name string) b
 // askPosition finds how the second page is asked for: by number or by cursor. The first page's own link is the best
 // hint.
 func (p *prober) askPosition(ctx context.Context, one []string, first answered) {
-	pages, cursors := pageNames, cursorNames
+	pages := pageNames
+	cursors := cursorNames
 	var cursor string
 	if raw := first.meta["next_cursor"]; kind(raw) == "string" {
 		_ = json.Unmarshal(raw, &cursor)
@@ -163,10 +175,10 @@ func (p *prober) askPosition(ctx context.Context, one []string, first answered) 
 	if link := first.next(); link != nil {
 		for name, values := range link.Query() {
 			switch {
-			case slices.Contains(one, name) || !isParameterName(name):
+			case slices.Contains(one, name), !isParameterName(name):
 			case values[0] == "2":
 				pages = prefer(pages, name)
-			case cursor == "" || values[0] == cursor:
+			case cursor == "", values[0] == cursor:
 				cursor = values[0]
 				cursors = prefer(cursors, name)
 			}
@@ -174,7 +186,10 @@ func (p *prober) askPosition(ctx context.Context, one []string, first answered) 
 	}
 	moves := func(name, value string) bool {
 		second := p.list(ctx, append(slices.Clone(one), name, value)...)
-		return second.ok() && (second.number("current_page") == 2 || second.firstID() != first.firstID())
+		if !second.ok() {
+			return false
+		}
+		return second.number("current_page") == 2 || second.firstID() != first.firstID()
 	}
 	names := &p.report.QueryNames
 	if cursor == "" {
@@ -205,10 +220,11 @@ func (p *prober) askSort(ctx context.Context, one []string, plain, first answere
 		oldest = p.list(ctx, append(slices.Clone(one), name, string(clinicaldoc.SortOldest))...)
 		return latest.ok() && oldest.ok() && latest.firstID() != oldest.firstID()
 	})
+	isKnown := p.report.QueryNames.Sort != ""
 	switch {
-	case p.report.QueryNames.Sort != "" && first.firstID() == latest.firstID():
+	case isKnown && first.firstID() == latest.firstID():
 		p.report.set("list.default_sort", "latest")
-	case p.report.QueryNames.Sort != "" && first.firstID() == oldest.firstID():
+	case isKnown && first.firstID() == oldest.firstID():
 		p.report.set("list.default_sort", "oldest")
 	case plain.sorted(1):
 		p.report.set("list.default_sort", "oldest, as the rows' created_at tell")
@@ -227,7 +243,9 @@ func (a answered) sorted(direction int) bool {
 		if step == -direction {
 			return false
 		}
-		went = went || step == direction
+		if step == direction {
+			went = true
+		}
 	}
 	return went
 }
@@ -251,16 +269,21 @@ func (p *prober) askSizes(ctx context.Context, plain answered) {
 		switch a := p.list(ctx, names.PerPage, size); {
 		case a.refused():
 			p.report.set(key, "refused with %d", a.status)
-		case a.ok() && a.number("per_page") > 0:
+		case !a.ok():
+		case a.number("per_page") > 0:
 			p.report.set(key, "accepted as %d", a.number("per_page"))
-		case a.ok():
+		default:
 			p.report.set(key, "accepted with %d rows", len(a.notes))
 		}
 	}
 }
 
 func (p *prober) askUnknownParameter(ctx context.Context) {
-	for key, name := range map[string]string{"list.unknown": "synthetic_unknown", "list.unknown_filter": "filter[synthetic_unknown]"} {
+	unknown := map[string]string{
+		"list.unknown":        "synthetic_unknown",
+		"list.unknown_filter": "filter[synthetic_unknown]",
+	}
+	for key, name := range unknown {
 		switch a := p.list(ctx, name, "1"); {
 		case a.ok():
 			p.report.set(key, "ignored")
@@ -273,7 +296,8 @@ func (p *prober) askUnknownParameter(ctx context.Context) {
 // askTexts gives a note of the probe's own a long text and looks for it in the note's row.
 func (p *prober) askTexts(ctx context.Context, id int64) {
 	const key = "list.texts"
-	note, err := p.update(ctx, id, clinicaldoc.UpdateNoteParams{Transcription: new(strings.Repeat("Synthetic text. ", 200))})
+	text := strings.Repeat("Synthetic text. ", 200)
+	note, err := p.update(ctx, id, clinicaldoc.UpdateNoteParams{Transcription: &text})
 	if err != nil {
 		p.report.unseen(key, "update %s", outcome(err))
 		return
@@ -332,11 +356,9 @@ func (p *prober) tellShape(plain, first answered) {
 	p.report.set("list.shape", "%s", shape)
 	p.report.set("list.links_fields", "%s", plain.links.names())
 	p.report.set("list.meta_fields", "%s", plain.meta.names())
-	beside := fields{}
-	for name, raw := range plain.top {
-		if name != "data" && name != "links" && name != "meta" {
-			beside[name] = raw
-		}
+	beside := maps.Clone(plain.top)
+	for _, described := range []string{"data", "links", "meta"} {
+		delete(beside, described)
 	}
 	p.report.set("list.top_fields", "%s", beside.names())
 
@@ -347,9 +369,13 @@ func (p *prober) tellShape(plain, first answered) {
 		return
 	}
 	p.report.set("list.links_origin", "%s", p.originOf(link))
-	if one := p.oneRow(); one != nil {
-		p.report.set("list.links_query", "%s", map[bool]string{true: "kept", false: "dropped"}[link.Query().Has(one[0])])
-	} else {
+	one := p.oneRow()
+	switch {
+	case one == nil:
 		p.report.unseen("list.links_query", "the page size's name is not known")
+	case link.Query().Has(one[0]):
+		p.report.set("list.links_query", "kept")
+	default:
+		p.report.set("list.links_query", "dropped")
 	}
 }

@@ -28,7 +28,9 @@ func (p *prober) create(ctx context.Context) (*clinicaldoc.ProgressNote, error) 
 }
 
 // createWith creates a note and remembers that it is to be deleted.
-func (p *prober) createWith(ctx context.Context, params clinicaldoc.CreateNoteParams) (*clinicaldoc.ProgressNote, error) {
+func (p *prober) createWith(
+	ctx context.Context, params clinicaldoc.CreateNoteParams,
+) (*clinicaldoc.ProgressNote, error) {
 	var r clinicaldoc.Response
 	note, err := p.Client.Notes.Create(ctx, params, clinicaldoc.WithResponse(&r))
 	p.saw("code.create", r, err)
@@ -40,14 +42,23 @@ func (p *prober) createWith(ctx context.Context, params clinicaldoc.CreateNotePa
 	}
 	p.own[note.ID] = true
 	p.seen.single(r.Body, params.PatientID != 0)
-	if note.Audio != nil && note.Audio.Size != 0 && params.Audio != nil && params.Audio.Size() >= 0 {
-		told := "another than was sent"
-		if note.Audio.Size == params.Audio.Size() {
-			told = "as sent"
-		}
-		p.report.set("audio.size", "%s", told)
-	}
+	p.tellSize(note.Audio, params.Audio)
 	return note, nil
+}
+
+// tellSize reports whether a note shows the size of the recording that was sent, if both are known.
+func (p *prober) tellSize(got *clinicaldoc.AudioInfo, sent *clinicaldoc.AudioSource) {
+	if got == nil || got.Size == 0 {
+		return
+	}
+	if sent == nil || sent.Size() < 0 {
+		return
+	}
+	if got.Size != sent.Size() {
+		p.report.set("audio.size", "another than was sent")
+		return
+	}
+	p.report.set("audio.size", "as sent")
 }
 
 func (p *prober) get(ctx context.Context, id int64) (*clinicaldoc.ProgressNote, error) {
@@ -86,7 +97,9 @@ func (p *prober) watch(ctx context.Context, created *clinicaldoc.ProgressNote) b
 var errNotProcessed = errors.New("gaps: the note was not processed in time")
 
 // follow reads a note until its processing has ended, and calls seen with each stage.
-func (p *prober) follow(ctx context.Context, id int64, seen func(clinicaldoc.Stage)) (*clinicaldoc.ProgressNote, error) {
+func (p *prober) follow(
+	ctx context.Context, id int64, seen func(clinicaldoc.Stage),
+) (*clinicaldoc.ProgressNote, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.WaitFor)
 	defer cancel()
 	for {
@@ -129,16 +142,19 @@ func (p *prober) askUpdate(ctx context.Context, id int64) {
 	}
 	note, err = p.update(ctx, id, clinicaldoc.UpdateNoteParams{Transcription: new("")})
 	switch {
-	case err != nil && statusOf(err) != 0:
+	case statusOf(err) != 0:
 		p.report.set("update.empties", "%s", outcome(err))
-	case err == nil && note.Transcription == "":
+	case err != nil:
+	case note.Transcription == "":
 		p.report.set("update.empties", "clears it")
-	case err == nil:
+	default:
 		p.report.set("update.empties", "leaves it as it was")
 	}
 }
 
-func (p *prober) update(ctx context.Context, id int64, params clinicaldoc.UpdateNoteParams) (*clinicaldoc.ProgressNote, error) {
+func (p *prober) update(
+	ctx context.Context, id int64, params clinicaldoc.UpdateNoteParams,
+) (*clinicaldoc.ProgressNote, error) {
 	var r clinicaldoc.Response
 	note, err := p.Client.Notes.Update(ctx, id, params, clinicaldoc.WithResponse(&r))
 	p.saw("code.update", r, err)
@@ -232,7 +248,9 @@ func (p *prober) askRequiredParts(ctx context.Context) {
 		p.report.unseen("create.required", "%s", outcome(err))
 		return
 	}
-	p.report.set("error.422", "%d, %s, fields: %s", refusal.StatusCode, wording(refusal, "The given data was invalid"), names(slices.Collect(maps.Keys(refusal.Fields))))
+	words := wording(refusal, "The given data was invalid")
+	refused := names(slices.Collect(maps.Keys(refusal.Fields)))
+	p.report.set("error.422", "%d, %s, fields: %s", refusal.StatusCode, words, refused)
 	var required, uncertain []string
 	for _, part := range parts {
 		if _, named := refusal.Fields[part.name]; named {

@@ -40,8 +40,10 @@ type observations struct {
 
 func newObservations() observations {
 	return observations{
-		unknown: set{}, missing: set{}, otherTypes: set{}, tokenFields: set{}, errorFields: set{}, absent: set{}, null: set{}, array: set{},
-		patient: set{}, user: set{}, patientNamed: set{}, rowsNamed: set{}, numericStrings: set{}, largeNumbers: set{}, errorStates: set{}, times: set{}, rate: map[string]string{}, version: map[string]string{},
+		unknown: set{}, missing: set{}, otherTypes: set{}, tokenFields: set{}, errorFields: set{},
+		absent: set{}, null: set{}, array: set{}, patient: set{}, user: set{}, patientNamed: set{}, rowsNamed: set{},
+		numericStrings: set{}, largeNumbers: set{}, errorStates: set{}, times: set{},
+		rate: map[string]string{}, version: map[string]string{},
 	}
 }
 
@@ -58,7 +60,7 @@ func (o *observations) compare(owner string, f fields, described *description.Sc
 		if got == "string" && isNumber(want.Kind) && numeric(raw) {
 			continue // told as a number in a string
 		}
-		if got != want.Kind.JSON() && got != "null" && (got != "array" || want.Kind != description.Object) {
+		if !fits(got, want.Kind) {
 			o.otherTypes.add(fmt.Sprintf("%s.%s is a %s", owner, name, got))
 		}
 		if strings.HasSuffix(name, "_at") && got == "string" {
@@ -72,7 +74,27 @@ func (o *observations) compare(owner string, f fields, described *description.Sc
 	}
 }
 
-// number notes numbers that a reader may stumble over.
+// fits reports whether a value of the JSON type can stand for one of the kind. An empty object may be an empty array.
+func fits(got string, want description.Kind) bool {
+	switch got {
+	case "null", want.JSON():
+		return true
+	case "array":
+		return want == description.Object
+	}
+	return false
+}
+
+// form records whether a single object was wrapped in data.
+func (o *observations) form(wrapped bool) {
+	if wrapped {
+		o.wrapped = true
+	} else {
+		o.bare = true
+	}
+}
+
+// number records numbers that a reader may fail to read.
 func (o *observations) number(name string, raw json.RawMessage, want description.Kind) {
 	if !isNumber(want) {
 		return
@@ -95,7 +117,7 @@ func numeric(raw json.RawMessage) bool {
 // single looks at a response that is one note, made with a patient or without.
 func (o *observations) single(body []byte, withPatient bool) {
 	f, wrapped := record(body)
-	o.bare, o.wrapped = o.bare || !wrapped, o.wrapped || wrapped
+	o.form(wrapped)
 	o.note(f)
 	if f != nil && withPatient {
 		o.patientNamed.add(patientForm(f))
@@ -158,7 +180,7 @@ const (
 func patientForm(f fields) string {
 	patient := asObject(f["patient"])
 	switch {
-	case patient["id"] != nil || patient["patient_id"] != nil, kind(f["patient"]) == "number":
+	case patient["id"] != nil, patient["patient_id"] != nil, kind(f["patient"]) == "number":
 		return patientInObject
 	case kind(f["patient_id"]) == "number", kind(f["patient_id"]) == "string":
 		return patientBeside
@@ -212,12 +234,13 @@ func (o *observations) errorBody(body []byte) {
 	}
 }
 
+var limitHeader = regexp.MustCompile(`(?i)rate-?limit|^retry-after$`)
+
 var versionHeaders = []string{"Deprecation", "Sunset", "Api-Version", "X-Api-Version", "Warning"}
 
 func (o *observations) headers(h http.Header) {
 	for name, values := range h {
-		lower := strings.ToLower(name)
-		if strings.Contains(lower, "ratelimit") || strings.Contains(lower, "rate-limit") || name == "Retry-After" {
+		if limitHeader.MatchString(name) {
 			if _, err := strconv.Atoi(values[0]); err != nil {
 				values = []string{"(not a number)"}
 			}
@@ -250,14 +273,16 @@ func (o *observations) rateWindow(h http.Header) {
 			left = time.Unix(seconds, 0).Sub(date)
 		}
 		if left > o.window && left <= 24*time.Hour {
-			o.window, o.windowTold = left, name
+			o.window = left
+			o.windowTold = name
 		}
 	}
 }
 
 // tellObservations answers the questions that no single request answers.
 func (p *prober) tellObservations() {
-	o, r := &p.seen, p.report
+	o := &p.seen
+	r := p.report
 	r.set("unknown_fields", "%s", names(o.unknown.sorted()))
 	r.set("missing_fields", "%s", names(o.missing.sorted()))
 	r.set("other_types", "%s", orNone(o.otherTypes.sorted(), "; "))
@@ -266,7 +291,8 @@ func (p *prober) tellObservations() {
 	r.set("note.error_state", "%s", orNone(o.errorStates.sorted(), ", "))
 	r.set("note.patient_named", "%s", orNone(o.patientNamed.sorted(), ", "))
 	r.set("note.times", "%s", orNone(o.times.sorted(), ", "))
-	r.set("note.empty_fields", "absent: %s; null: %s; []: %s", names(o.absent.sorted()), names(o.null.sorted()), names(o.array.sorted()))
+	r.set("note.empty_fields", "absent: %s; null: %s; []: %s",
+		names(o.absent.sorted()), names(o.null.sorted()), names(o.array.sorted()))
 	r.TrustPatientFilter = o.rowsNamed[patientUnnamed]
 	r.set("number.strings", "%s", orNone(o.numericStrings.sorted(), ", "))
 	r.set("number.large", "%s", orNone(o.largeNumbers.sorted(), ", "))
@@ -292,8 +318,9 @@ func (p *prober) tellObservations() {
 }
 
 // proxyAdvice is what to ask of whoever runs a proxy: the SDK retries a create after a 429, never after a 503.
-const proxyAdvice = "A response was 503. If a proxy limits requests, have it respond with 429 instead (nginx: limit_req_status 429; " +
-	"limit_req responds with 503 by default): after a 429 a create surely did not happen, after a 503 it may have."
+const proxyAdvice = "A response was 503. If a proxy limits requests, have it respond with 429 instead " +
+	"(nginx: limit_req_status 429; limit_req responds with 503 by default): " +
+	"after a 429 a create surely did not happen, after a 503 it may have."
 
 func orNone(list []string, separator string) string {
 	if len(list) == 0 {

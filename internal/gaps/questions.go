@@ -75,4 +75,6 @@ var questions = []struct{ section, key, text string }{
 }
 
 // measured are the questions whose answers differ from run to run, so that another one is no change of manners.
-var measured = map[string]bool{"processing.time": true, "processing.stages": true, "limits.rate": true, "limits.window": true}
+var measured = map[string]bool{
+	"processing.time": true, "processing.stages": true, "limits.rate": true, "limits.window": true,
+}

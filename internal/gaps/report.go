@@ -15,7 +15,8 @@ type Report struct {
 	Items []Item `json:"items"`
 	// QueryNames are the parameters that were seen to work; a field is empty where none was.
 	QueryNames clinicaldoc.QueryNames `json:"query_names"`
-	// TrustPatientFilter tells that the list's rows name no patient, so that filtered lists need the param of that name.
+	// TrustPatientFilter tells that the list's rows name no patient, so that filtered lists need the param of that
+	// name.
 	TrustPatientFilter bool `json:"trust_patient_filter"`
 	// PagesUnreachable tells that a list has more pages and that no known parameter leads to them.
 	PagesUnreachable bool `json:"pages_unreachable"`
@@ -92,7 +93,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, item := range r.Items {
 		fmt.Fprintf(&text, "%s\t%s\t%s\n", item.Section, item.Question, item.Seen)
 	}
-	if _, err := fmt.Fprintln(w, "GAP REPORT: what the description does not show, and what this server was seen to do"); err != nil {
+	const title = "GAP REPORT: what the description does not show, and what this server was seen to do"
+	if _, err := fmt.Fprintln(w, title); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -108,16 +110,19 @@ func (r *Report) WriteText(w io.Writer) error {
 		text.WriteString("Rows name no patient: lists filtered by patient need TrustPatientFilter: true.\n")
 	}
 	if r.PagesUnreachable {
-		text.WriteString("Later pages cannot be reached: no known parameter leads to them, and All ends with ErrIncompleteList.\n")
+		text.WriteString("Later pages cannot be reached: no known parameter leads to them, " +
+			"and All ends with ErrIncompleteList.\n")
 	}
 	for _, advice := range r.Advice {
 		text.WriteString(advice + "\n")
 	}
 	if len(r.LeftBehind) > 0 {
-		fmt.Fprintf(&text, "Left behind, because the service refused to delete them: the synthetic notes %v.\n", r.LeftBehind)
+		fmt.Fprintf(&text, "Left behind, because the service refused to delete them: the synthetic notes %v.\n",
+			r.LeftBehind)
 	}
 	if r.Uncertain > 0 {
-		fmt.Fprintf(&text, "Creations without a clear answer, which may have left a synthetic note behind: %d.\n", r.Uncertain)
+		fmt.Fprintf(&text, "Creations without a clear answer, which may have left a synthetic note behind: %d.\n",
+			r.Uncertain)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -144,8 +149,8 @@ func ReadJSON(r io.Reader) (*Report, error) {
 	return report, nil
 }
 
-// Changes returns what the service does otherwise than in an earlier report, one line each. What is measured and differs
-// from run to run is left out.
+// Changes returns what the service does otherwise than in an earlier report, one line each. What is measured and
+// differs from run to run is left out.
 func (r *Report) Changes(earlier *Report) []string {
 	before := map[string]string{}
 	for _, item := range earlier.Items {

@@ -83,7 +83,7 @@ func saysIncomplete(message string) string {
 	switch {
 	case message == "":
 		return "no message"
-	case strings.Contains(lower, "transcri") || strings.Contains(lower, "analys"):
+	case strings.Contains(lower, "transcri"), strings.Contains(lower, "analys"):
 		return "message says so"
 	}
 	return "message does not say so"
