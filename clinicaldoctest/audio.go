@@ -168,7 +168,8 @@ func (s *state) findAudio(key string) *audio {
 	if a := s.audio[key]; a != nil {
 		return a
 	}
-	id, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(key, silencePrefix), ".wav"), 10, 64) // 0 is no note
+	name := strings.TrimSuffix(strings.TrimPrefix(key, silencePrefix), ".wav")
+	id, _ := strconv.ParseInt(name, 10, 64) // 0 is no note
 	if n := s.notes.get(id).read(time.Time{}, 0); n != nil && n.audio != nil && n.audioKey() == key {
 		return n.audio
 	}

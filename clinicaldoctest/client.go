@@ -21,8 +21,8 @@ func (s *Server) Options() []clinicaldoc.Option {
 	return options
 }
 
-// Client returns an SDK client for the server and its first user, made with [Server.Options] and then opts. It panics if
-// an option is invalid.
+// Client returns an SDK client for the server and its first user, made with
+// [Server.Options] and then opts. It panics if an option is invalid.
 func (s *Server) Client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	client, err := clinicaldoc.NewClient(s.URL, s.Token, append(s.Options(), opts...)...)
 	if err != nil {

@@ -45,12 +45,15 @@ func usualTimes(kind string) int {
 // String returns the fault in the form that [ParseFault] reads, without the
 // body of an [Answer] and without added headers.
 func (f Fault) String() string {
-	text, usual := f.what(), usualTimes(f.kind)
+	text := f.what()
+	usual := usualTimes(f.kind)
 	if f.every > 0 {
-		text, usual = text+":every="+strconv.Itoa(f.every), -1
+		text += ":every=" + strconv.Itoa(f.every)
+		usual = -1
 	}
 	if f.rate >= 0 {
-		text, usual = text+":rate="+strconv.FormatFloat(f.rate, 'g', -1, 64), -1
+		text += ":rate=" + strconv.FormatFloat(f.rate, 'g', -1, 64)
+		usual = -1
 	}
 	if f.skip > 0 {
 		text += ":after=" + strconv.Itoa(f.skip)
@@ -77,12 +80,17 @@ func (f Fault) Always() Fault { f.times = -1; return f }
 
 // Every makes the fault apply to each n-th request. A later [Fault.Times] limits
 // how often.
-func (f Fault) Every(n int) Fault { f.every, f.times = max(n, 1), -1; return f }
+func (f Fault) Every(n int) Fault {
+	f.every = max(n, 1)
+	f.times = -1
+	return f
+}
 
 // Rate makes the fault apply to each request with that probability. The server's
 // seed ([WithSeed]) determines which. A later [Fault.Times] limits how often.
 func (f Fault) Rate(probability float64) Fault {
-	f.rate, f.times = min(max(probability, 0), 1), -1
+	f.rate = min(max(probability, 0), 1)
+	f.times = -1
 	if probability != probability { // not a number
 		f.rate = 0
 	}
@@ -97,7 +105,8 @@ func (f Fault) After(n int) Fault { f.skip = max(n, 0); return f }
 // body is read first, and its true response is lost. It has no effect on
 // [RouteAudio].
 func (f Fault) CommitAfter(d time.Duration) Fault {
-	f.commits, f.commitAfter = true, max(d, 0)
+	f.commits = true
+	f.commitAfter = max(d, 0)
 	return f
 }
 

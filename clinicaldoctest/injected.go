@@ -48,7 +48,9 @@ func (s *Server) SetSeed(seed uint64) { s.state().faults.setSeed(seed) }
 type receiver func(http.ResponseWriter, *http.Request) effect
 
 // withFaults serves a request through the fault meant for it, if any.
-func (s *state) withFaults(route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc) {
+func (s *state) withFaults(
+	route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc,
+) {
 	fault := s.faults.next(route)
 	if fault == nil {
 		serve(w, r)
@@ -117,13 +119,15 @@ func (l *faultList) remove(id int) {
 func (l *faultList) clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.injected, l.streams = nil, 0
+	l.injected = nil
+	l.streams = 0
 }
 
 func (l *faultList) setSeed(seed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seed, l.streams = seed, 0
+	l.seed = seed
+	l.streams = 0
 	for _, f := range l.injected {
 		f.draw = l.stream()
 		if f.Fault.rate >= 0 {
@@ -137,7 +141,8 @@ func (l *faultList) next(route string) *armedFault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.injected {
-		if !f.Spent && (f.Route == "" || f.Route == route) && f.strikes() {
+		isMeant := f.Route == "" || f.Route == route
+		if !f.Spent && isMeant && f.strikes() {
 			f.Struck++
 			f.Spent = f.Fault.times > 0 && f.Struck >= f.Fault.times
 			return f

@@ -85,7 +85,8 @@ func (c *clock) freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.frozen.IsZero() {
-		c.frozen, c.offset = time.Now().Add(c.offset).UTC(), 0
+		c.frozen = time.Now().Add(c.offset).UTC()
+		c.offset = 0
 	}
 }
 
@@ -93,7 +94,8 @@ func (c *clock) unfreeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.frozen.IsZero() {
-		c.frozen, c.offset = time.Time{}, time.Until(c.frozen.Add(c.offset))
+		c.offset = time.Until(c.frozen.Add(c.offset))
+		c.frozen = time.Time{}
 	}
 }
 
@@ -176,11 +178,13 @@ func (n *note) leaveStage(at time.Time) {
 	default: // the others are not left by themselves
 		return
 	}
-	n.stageSince, n.updatedAt = at, at
+	n.stageSince = at
+	n.updatedAt = at
 }
 
 func (n *note) fail(errorState string) {
-	n.stage, n.errorState = StageFailed, errorState
+	n.stage = StageFailed
+	n.errorState = errorState
 }
 
 // enter takes a seeded note to a stage, as if it had just arrived there.

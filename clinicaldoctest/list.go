@@ -19,7 +19,8 @@ const maxPageSize = 100
 
 // listQuery is what a list was asked for.
 type listQuery struct {
-	patientID   int64 // 0: every patient
+	path        string // of the list
+	patientID   int64  // 0 for every patient
 	perPage     int
 	oldestFirst bool
 	page        int
@@ -27,123 +28,183 @@ type listQuery struct {
 	sent        url.Values
 }
 
-// cursor is the last note of a page, encoded for the next request.
+// cursor is the last row of a page, encoded for the next request.
 type cursor struct {
 	CreatedAt time.Time `json:"created_at"`
 	ID        int64     `json:"id"`
 }
 
+// part is the part of a list that one page shows: the rows from start up to end.
+type part struct {
+	start, end, total int
+	rows              []object
+	last              cursor // of the last row
+}
+
+// add appends a row as it is shown, and where the next page begins after it.
+func (p *part) add(row object, at cursor) {
+	p.rows = append(p.rows, row)
+	p.last = at
+}
+
+// more reports whether rows follow.
+func (p *part) more() bool { return p.end < p.total }
+
 func (s *state) listNotes(c call) answer {
-	query, refused := s.readListQuery(readQuery(c.URL.RawQuery))
+	query, refused := s.readListQuery(c)
 	if refused != nil {
 		return *refused
 	}
-	rows, total, more := s.rows(c, query)
-	data := []object{}
+	notes, shown := s.notesOf(c, query)
 	churn, _ := c.Context().Value(churnKey{}).(*churn)
-	for _, n := range rows {
+	for _, n := range notes {
+		shown.add(s.rowObject(n, c.now), cursor{n.createdAt, n.id})
 		if churn != nil {
 			churn.shown = append(churn.shown, n.id)
 		}
-		data = append(data, s.rowObject(n, c.now))
 	}
 	if churn != nil {
-		churn.userID, churn.patientID = c.user.id, query.patientID
+		churn.userID = c.user.id
+		churn.patientID = query.patientID
 	}
-	return success(s.page(query, rows, data, total, more))
+	return success(s.page(query, shown))
 }
 
-// rows returns the notes of the page that was asked for, how many there are in
-// all, and whether more follow.
-func (s *state) rows(c call, query listQuery) (rows []*note, total int, more bool) {
-	v, lag := s.variant(), lagOf(c.Request)
+// notesOf returns the notes of the page that was asked for.
+func (s *state) notesOf(c call, query listQuery) ([]*note, part) {
+	v := s.variant()
+	lag := lagOf(c.Request)
 	sorted := order{query.oldestFirst, v.Times.wholeSeconds()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.notes.list(listKey{c.user.teamID, query.patientID}, c.now, lag)
-	start, count := 0, query.perPage
+	shown := v.choose(query, len(list), func(after cursor) int {
+		return sorted.after(list, &entry{createdAt: after.CreatedAt, id: after.ID})
+	})
+	var notes []*note
+	for _, e := range sorted.rows(list, shown.start, shown.end-shown.start) {
+		notes = append(notes, e.read(c.now, lag).settled(c.now.Add(-lag), s.delays))
+	}
+	return notes, shown
+}
+
+// choose returns the part of a list that a page shows. The function counts the rows up to a cursor.
+func (v *Variant) choose(query listQuery, total int, upTo func(cursor) int) part {
+	start := 0
+	count := query.perPage
+	pastEnd := query.page-1 > total/query.perPage // the product below could overflow
 	switch {
 	case v.Pagination == PaginationNone:
-		count = len(list)
-	case v.byCursor() && query.after != nil:
-		start = sorted.after(list, &entry{createdAt: query.after.CreatedAt, id: query.after.ID})
-	case !v.byCursor() && query.page-1 > len(list)/query.perPage:
-		start = len(list) // also where the product below would overflow
-	case !v.byCursor():
+		count = total
+	case v.byCursor():
+		if query.after != nil {
+			start = upTo(*query.after)
+		}
+	case pastEnd:
+		start = total
+	default:
 		start = (query.page - 1) * query.perPage
 	}
-	for _, e := range sorted.rows(list, start, count) {
-		rows = append(rows, e.read(c.now, lag).settled(c.now.Add(-lag), s.delays))
-	}
-	return rows, len(list), start+len(rows) < len(list)
+	start = min(start, total)
+	return part{start: start, end: start + min(count, total-start), total: total, rows: []object{}}
 }
 
 // readListQuery reads the query as the framework would: a page or cursor that
 // makes no sense is the first one, other nonsense is refused.
-func (s *state) readListQuery(sent url.Values) (listQuery, *answer) {
-	names := s.variant().Query
-	query := listQuery{perPage: s.variant().DefaultPageSize, oldestFirst: s.variant().OldestFirst, page: 1, sent: sent}
+func (s *state) readListQuery(c call) (listQuery, *answer) {
+	v := s.variant()
+	names := v.Query
+	_, path, _ := strings.Cut(c.route, " ")
+	query := listQuery{
+		path: path, perPage: v.DefaultPageSize, oldestFirst: v.OldestFirst, page: 1, sent: readQuery(c.URL.RawQuery),
+	}
+	if v.refusesNames(query.sent) {
+		const text = "A query parameter is not allowed"
+		return query, new(v.refusal(http.StatusBadRequest, text, "Requested filter(s) are not allowed."))
+	}
 	problems := map[string][]string{}
-
-	if s.variant().refusesNames(sent) {
-		return query, new(s.variant().refusal(http.StatusBadRequest, "A query parameter is not allowed", "Requested filter(s) are not allowed."))
-	}
-	if s.variant().RefuseEmptyQuery {
-		for _, name := range []string{names.PatientID, names.PerPage, names.Sort} {
-			if sent.Has(name) && sent.Get(name) == "" {
-				problems[name] = []string{fieldMessage(name, "must not be empty.")}
-			}
+	for _, parameter := range []struct {
+		name string
+		read func(name, value string) (problem string)
+	}{
+		{names.PatientID, query.readPatient},
+		{names.PerPage, query.sizeReader(v.ClampPageSize)},
+		{names.Sort, query.readSort},
+	} {
+		if problem := v.readParameter(query.sent, parameter.name, parameter.read); problem != "" {
+			problems[parameter.name] = []string{problem}
 		}
-	}
-	get := func(name string) string {
-		value := s.variant().trimmed(sent.Get(name))
-		if isArray(sent, name) {
-			value = "[]" // which is neither a number nor a sort
-		}
-		return value
-	}
-	if value := get(names.PatientID); value != "" {
-		id, isInteger := parseInteger(value)
-		if !isInteger {
-			problems[names.PatientID] = []string{fieldMessage(names.PatientID, "must be an integer.")}
-		}
-		query.patientID = cmp.Or(id, -1) // no patient has such an id
-	}
-	if value := get(names.PerPage); value != "" {
-		size, isInteger := parseInteger(value)
-		switch inRange := min(max(size, 1), maxPageSize); {
-		case isInteger && size == inRange || s.variant().ClampPageSize:
-			query.perPage = int(inRange)
-		default:
-			problems[names.PerPage] = []string{fieldMessage(names.PerPage, "must be between 1 and 100.")}
-		}
-	}
-	switch get(names.Sort) {
-	case "":
-	case "latest":
-		query.oldestFirst = false
-	case "oldest":
-		query.oldestFirst = true
-	default:
-		problems[names.Sort] = []string{"The selected " + names.Sort + " is invalid."}
 	}
 	if len(problems) > 0 {
-		return query, new(s.variant().invalid(problems))
+		return query, new(v.invalid(problems))
 	}
-	if page, isInteger := parseInteger(sent.Get(names.Page)); isInteger && page > 0 {
+	if page, isInteger := parseInteger(query.sent.Get(names.Page)); isInteger && page > 0 {
 		query.page = int(min(page, math.MaxInt32)) // past the end, wherever that is
 	}
-	query.after = decodeCursor(sent.Get(names.Cursor))
+	query.after = decodeCursor(query.sent.Get(names.Cursor))
 	return query, nil
+}
+
+// readParameter reads a parameter by the function, unless it has no value. It returns what is wrong with it.
+func (v *Variant) readParameter(sent url.Values, name string, read func(name, value string) string) (problem string) {
+	value := v.trimmed(sent.Get(name))
+	if isArray(sent, name) {
+		value = "[]" // which is neither a number nor a sort
+	}
+	isEmpty := sent.Has(name) && sent.Get(name) == ""
+	if isEmpty && v.RefuseEmptyQuery {
+		problem = fieldMessage(name, "must not be empty.")
+	}
+	if value != "" {
+		problem = cmp.Or(read(name, value), problem)
+	}
+	return problem
+}
+
+func (q *listQuery) readPatient(name, value string) (problem string) {
+	id, isInteger := parseInteger(value)
+	q.patientID = cmp.Or(id, -1) // no patient has such an id
+	if !isInteger {
+		return fieldMessage(name, "must be an integer.")
+	}
+	return ""
+}
+
+// sizeReader returns the function that reads the page size.
+func (q *listQuery) sizeReader(clamp bool) func(name, value string) (problem string) {
+	return func(name, value string) string {
+		size, isInteger := parseInteger(value)
+		inRange := min(max(size, 1), maxPageSize)
+		isValid := isInteger && size == inRange
+		if !isValid && !clamp {
+			return fieldMessage(name, "must be between 1 and 100.")
+		}
+		q.perPage = int(inRange)
+		return ""
+	}
+}
+
+func (q *listQuery) readSort(name, value string) (problem string) {
+	switch value {
+	case "latest":
+		q.oldestFirst = false
+	case "oldest":
+		q.oldestFirst = true
+	default:
+		return "The selected " + name + " is invalid."
+	}
+	return ""
 }
 
 // refusesNames tells whether a query has a name that is not allowed.
 func (v *Variant) refusesNames(sent url.Values) bool {
 	known := []string{v.Query.PatientID, v.Query.PerPage, v.Query.Sort, v.Query.Page, v.Query.Cursor}
 	for name := range sent {
-		isFilter := strings.HasPrefix(name, "filter[")
 		array, _, _ := strings.Cut(name, "[")
-		if !slices.Contains(known, name) && !slices.Contains(known, array) && (v.RefuseUnknownQuery || v.RefuseUnknownFilter && isFilter) {
+		isKnown := slices.Contains(known, name) || slices.Contains(known, array)
+		isFilter := strings.HasPrefix(name, "filter[")
+		isRefused := v.RefuseUnknownQuery || v.RefuseUnknownFilter && isFilter
+		if !isKnown && isRefused {
 			return true
 		}
 	}
@@ -155,87 +216,109 @@ func (v *Variant) byCursor() bool {
 }
 
 // page is the list's body in the variant's shape.
-func (s *state) page(query listQuery, rows []*note, data []object, total int, more bool) object {
+func (s *state) page(query listQuery, shown part) object {
 	v := s.variant()
-	var perPage any = query.perPage
-	if v.PageSizeAsString {
-		perPage = strconv.Itoa(query.perPage)
-	}
-	numbered := func(page int) any { return s.link(query, v.Query.Page, strconv.Itoa(page)) }
-	orNil := func(present bool, link func() any) any {
-		if !present {
-			return nil
-		}
-		return link()
-	}
-	lastPage := max(1, (total+query.perPage-1)/query.perPage)
-	var from, to any
-	if len(rows) > 0 {
-		first := (query.page-1)*query.perPage + 1
-		from, to = v.number(first), v.number(first+len(rows)-1)
-	}
-	previous := orNil(query.page > 1, func() any { return numbered(query.page - 1) })
-	next := orNil(more, func() any { return numbered(query.page + 1) })
-	path := s.linkBase()
-
+	p := s.describePage(query, shown)
 	switch v.Pagination {
 	case PaginationSimple:
 		return object{
-			"data":  data,
-			"links": object{"first": numbered(1), "last": nil, "prev": previous, "next": next},
+			"data":  shown.rows,
+			"links": object{"first": p.first, "last": nil, "prev": p.previous, "next": p.next},
 			"meta": object{
-				"current_page": v.number(query.page), "from": from, "path": path,
-				"per_page": v.number(perPage), "to": to,
+				"current_page": p.number, "from": p.from, "path": p.path, "per_page": p.perPage, "to": p.to,
 			},
 		}
 	case PaginationCursor, PaginationCursorInLinks:
-		meta := object{"path": path, "per_page": v.number(perPage)}
-		var nextCursor any
-		if more {
-			last := rows[len(rows)-1]
-			text := cursor{last.createdAt, last.id}.encode()
-			nextCursor, next = text, s.link(query, v.Query.Cursor, text)
-		}
-		if v.Pagination == PaginationCursor {
-			meta["next_cursor"], meta["prev_cursor"] = nextCursor, nil
-		}
-		return object{"data": data, "links": object{"first": nil, "last": nil, "prev": nil, "next": next}, "meta": meta}
+		return s.cursorPage(query, shown, p)
 	case PaginationFlat:
 		return object{
-			"data": data, "current_page": v.number(query.page), "first_page_url": numbered(1), "from": from,
-			"last_page": v.number(lastPage), "last_page_url": numbered(lastPage), "next_page_url": next, "path": path,
-			"per_page": v.number(perPage), "prev_page_url": previous, "to": to, "total": v.number(total),
+			"data": shown.rows, "current_page": p.number, "first_page_url": p.first, "from": p.from,
+			"last_page": p.lastNumber, "last_page_url": p.last, "next_page_url": p.next, "path": p.path,
+			"per_page": p.perPage, "prev_page_url": p.previous, "to": p.to, "total": p.total,
 		}
 	case PaginationBare, PaginationNone:
-		body := object{"data": data}
+		body := object{"data": shown.rows}
 		v.putObject(body, "links", nil)
 		v.putObject(body, "meta", nil)
 		return body
 	default:
 		return object{
-			"data":  data,
-			"links": object{"first": numbered(1), "last": numbered(lastPage), "prev": previous, "next": next},
+			"data":  shown.rows,
+			"links": object{"first": p.first, "last": p.last, "prev": p.previous, "next": p.next},
 			"meta": object{
-				"current_page": v.number(query.page), "from": from, "last_page": v.number(lastPage),
-				"links": s.pageLinks(query, lastPage, previous, next), "path": path,
-				"per_page": v.number(perPage), "to": to, "total": v.number(total),
+				"current_page": p.number, "from": p.from, "last_page": p.lastNumber, "links": s.pageLinks(query, p),
+				"path": p.path, "per_page": p.perPage, "to": p.to, "total": p.total,
 			},
 		}
 	}
 }
 
-// pageLinks are the buttons of a pager, labels in HTML and all.
-func (s *state) pageLinks(query listQuery, lastPage int, previous, next any) []object {
-	links := []object{{"url": previous, "label": "&laquo; Previous", "active": false}}
-	for page := range min(lastPage, 10) {
-		label := strconv.Itoa(page + 1)
-		links = append(links, object{"url": s.link(query, s.variant().Query.Page, label), "label": label, "active": page+1 == query.page})
+// cursorPage is the body of a page whose next one has a cursor.
+func (s *state) cursorPage(query listQuery, shown part, p pageNumbers) object {
+	v := s.variant()
+	var next, nextCursor any
+	if shown.more() {
+		text := shown.last.encode()
+		nextCursor = text
+		next = s.link(query, v.Query.Cursor, text)
 	}
-	return append(links, object{"url": next, "label": "Next &raquo;", "active": false})
+	meta := object{"path": p.path, "per_page": p.perPage}
+	if v.Pagination == PaginationCursor {
+		meta["next_cursor"] = nextCursor
+		meta["prev_cursor"] = nil
+	}
+	links := object{"first": nil, "last": nil, "prev": nil, "next": next}
+	return object{"data": shown.rows, "links": links, "meta": meta}
 }
 
-func (s *state) linkBase() string {
-	return cmp.Or(s.variant().LinkOrigin, s.srv.api.url) + s.variant().BasePath + "/v1/progress-notes"
+// pageNumbers are the numbers and links of a page, as the variant shows them. Those that do not exist are nil.
+type pageNumbers struct {
+	number, from, to, perPage, total any
+	lastNumber                       any
+	pages                            int    // of the list
+	path                             string // of the list
+	first, last, previous, next      any    // links
+}
+
+func (s *state) describePage(query listQuery, shown part) pageNumbers {
+	v := s.variant()
+	link := func(page int) any { return s.link(query, v.Query.Page, strconv.Itoa(page)) }
+	pages := max(1, (shown.total+query.perPage-1)/query.perPage)
+	p := pageNumbers{
+		number: v.number(query.page), perPage: v.number(query.perPage), total: v.number(shown.total),
+		lastNumber: v.number(pages), pages: pages, path: s.linkTo(query.path), first: link(1), last: link(pages),
+	}
+	if v.PageSizeAsString {
+		p.perPage = strconv.Itoa(query.perPage)
+	}
+	if len(shown.rows) > 0 {
+		first := (query.page-1)*query.perPage + 1
+		p.from = v.number(first)
+		p.to = v.number(first + len(shown.rows) - 1)
+	}
+	if query.page > 1 {
+		p.previous = link(query.page - 1)
+	}
+	if shown.more() {
+		p.next = link(query.page + 1)
+	}
+	return p
+}
+
+// pageLinks are the buttons of a pager, labels in HTML and all.
+func (s *state) pageLinks(query listQuery, p pageNumbers) []object {
+	links := []object{{"url": p.previous, "label": "&laquo; Previous", "active": false}}
+	for page := range min(p.pages, 10) {
+		label := strconv.Itoa(page + 1)
+		address := s.link(query, s.variant().Query.Page, label)
+		links = append(links, object{"url": address, "label": label, "active": page+1 == query.page})
+	}
+	return append(links, object{"url": p.next, "label": "Next &raquo;", "active": false})
+}
+
+// linkTo is the address of a list.
+func (s *state) linkTo(path string) string {
+	return cmp.Or(s.variant().LinkOrigin, s.srv.api.url) + s.variant().BasePath + path
 }
 
 // link is a link to another page of the list.
@@ -245,7 +328,7 @@ func (s *state) link(query listQuery, name, value string) any {
 		maps.Copy(parameters, query.sent)
 	}
 	parameters.Set(name, value)
-	return s.linkBase() + "?" + parameters.Encode()
+	return s.linkTo(query.path) + "?" + parameters.Encode()
 }
 
 func (c cursor) encode() string {

@@ -51,7 +51,9 @@ func (memoryAddr) String() string  { return "pipe" }
 
 // dialMemory connects to the listener of a host. It stands where a transport
 // dials TLS, so that https addresses work without certificates.
-func dialMemory(listeners map[string]*memoryListener) func(ctx context.Context, network, addr string) (net.Conn, error) {
+func dialMemory(
+	listeners map[string]*memoryListener,
+) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {

@@ -33,7 +33,8 @@ func (v *Variant) unauthorized() answer {
 }
 
 func (v *Variant) forbidden() answer {
-	return v.refusal(http.StatusForbidden, "You do not have permission to modify this note", "This action is unauthorized.")
+	const text = "You do not have permission to modify this note"
+	return v.refusal(http.StatusForbidden, text, "This action is unauthorized.")
 }
 
 func (v *Variant) notFound(model, id string) answer {
@@ -108,14 +109,21 @@ func firstMessage(fields map[string][]string) string {
 func (a answer) inHTML() answer {
 	switch a.status {
 	case http.StatusUnauthorized:
-		return answer{status: http.StatusFound, header: http.Header{"Location": {"/login"}}, body: htmlPage("Redirecting to /login")}
+		return redirect("/login")
 	case http.StatusUnprocessableEntity:
-		return answer{status: http.StatusFound, header: http.Header{"Location": {"/"}}, body: htmlPage("Redirecting to /")}
+		return redirect("/")
 	default:
 		return answer{status: a.status, header: a.header, body: htmlPage(http.StatusText(a.status))}
 	}
 }
 
+func redirect(path string) answer {
+	return answer{
+		status: http.StatusFound, header: http.Header{"Location": {path}}, body: htmlPage("Redirecting to " + path),
+	}
+}
+
 func htmlPage(title string) string {
-	return "<!DOCTYPE html>\n<html><head><title>" + title + "</title></head><body><h1>" + title + "</h1></body></html>\n"
+	return "<!DOCTYPE html>\n" +
+		"<html><head><title>" + title + "</title></head><body><h1>" + title + "</h1></body></html>\n"
 }

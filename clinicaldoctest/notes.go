@@ -31,7 +31,8 @@ func (s *state) signNote(c call) answer {
 		case n.stage != StageComplete:
 			return new(s.variant().incomplete())
 		}
-		n.stage, n.updatedAt = StageSigned, c.now
+		n.stage = StageSigned
+		n.updatedAt = c.now
 		return nil
 	})
 }
@@ -121,7 +122,8 @@ func (s *state) withNote(c call, act func(*note) *answer) answer {
 // addVersion makes a changed copy the note; the caller holds the lock.
 func (s *state) addVersion(n *note, now time.Time) {
 	n.before = n.note()
-	n.at, n.version = now, n.before.version+1
+	n.at = now
+	n.version = n.before.version + 1
 	s.notes.add(n)
 }
 
@@ -159,7 +161,8 @@ type changes struct{ name, transcription, analysis *string }
 func (c changes) apply(n *note, now time.Time) {
 	set := func(text, to *string) {
 		if to != nil && *text != *to {
-			*text, n.updatedAt = *to, now
+			*text = *to
+			n.updatedAt = now
 		}
 	}
 	set(&n.name, c.name)
@@ -177,11 +180,14 @@ func (s *state) readChanges(r *http.Request) (changes, *answer) {
 	}
 	fields, readable := readFields(r.Header.Get("Content-Type"), body)
 	if err != nil || !readable && s.variant().RefuseMalformedBody {
-		return changes{}, new(s.variant().refusal(http.StatusBadRequest, "The request could not be read", "Bad Request"))
+		const text = "The request could not be read"
+		return changes{}, new(s.variant().refusal(http.StatusBadRequest, text, "Bad Request"))
 	}
 	var read changes
 	problems := map[string][]string{}
-	for name, target := range map[string]**string{"name": &read.name, "transcription": &read.transcription, "analysis": &read.analysis} {
+	for name, target := range map[string]**string{
+		"name": &read.name, "transcription": &read.transcription, "analysis": &read.analysis,
+	} {
 		raw, sent := fields[name]
 		if !sent {
 			continue

@@ -1,7 +1,6 @@
 package clinicaldoctest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -38,7 +37,10 @@ func allFaultKinds() []faultKind {
 		{"truncate-chunked", "20", "the same for a response that announces no length", aNumber, strike.truncateChunked},
 		{"reset", "", "drop the connection with a reset before reading the body", nothing, strike.reset},
 		{"reset-after-request", "", "take the request, do nothing, reset", nothing, strike.resetAfterRequest},
-		{"reset-after-commit", "", "do what was asked, then reset instead of answering", nothing, strike.resetAfterCommit},
+		{
+			"reset-after-commit", "", "do what was asked, then reset instead of answering", nothing,
+			strike.resetAfterCommit,
+		},
 		{"silent", "", "let the connection go silent, open for ever", nothing, strike.silent},
 		{"vanish", "1", "delete that many of the notes that a list has just shown", aNumber, strike.vanish},
 		{"arrive", "1", "add that many notes to what a list has just shown", aNumber, strike.arrive},
@@ -98,28 +100,44 @@ func parseKind(text string) (Fault, error) {
 	return f, nil
 }
 
+// modifiers are what may follow a kind with an argument. Each reports whether it can read the argument.
+var modifiers = map[string]func(f Fault, argument string) (Fault, bool){
+	"every": func(f Fault, argument string) (Fault, bool) {
+		n, err := strconv.Atoi(argument)
+		return f.Every(n), err == nil && n > 0
+	},
+	"after": func(f Fault, argument string) (Fault, bool) {
+		n, err := strconv.Atoi(argument)
+		return f.After(n), err == nil && n >= 0
+	},
+	"rate": func(f Fault, argument string) (Fault, bool) {
+		p, err := strconv.ParseFloat(argument, 64)
+		inRange := p >= 0 && p <= 1
+		return f.Rate(p), err == nil && inRange
+	},
+	"commit": func(f Fault, argument string) (Fault, bool) {
+		d, err := time.ParseDuration(argument)
+		return f.CommitAfter(d), err == nil && d >= 0
+	},
+}
+
 func (f Fault) parseModifier(text string) (Fault, error) {
-	name, argument, _ := strings.Cut(text, "=")
-	number, numberErr := strconv.Atoi(cmp.Or(argument, name))
-	switch {
-	case text == "always":
+	if text == "always" {
 		return f.Always(), nil
-	case name == text && numberErr == nil && number >= 0:
-		return f.Times(number), nil
-	case name == "every" && numberErr == nil && number > 0:
-		return f.Every(number), nil
-	case name == "after" && numberErr == nil && number >= 0:
-		return f.After(number), nil
-	case name == "rate":
-		if p, err := strconv.ParseFloat(argument, 64); err == nil && p >= 0 && p <= 1 {
-			return f.Rate(p), nil
-		}
-	case name == "commit":
-		if d, err := time.ParseDuration(argument); err == nil && d >= 0 {
-			return f.CommitAfter(d), nil
+	}
+	name, argument, hasArgument := strings.Cut(text, "=")
+	if !hasArgument {
+		if times, err := strconv.Atoi(text); err == nil && times >= 0 {
+			return f.Times(times), nil
 		}
 	}
-	return f, fmt.Errorf(`%q is neither a number of times, "always", every=20, rate=0.05, after=2 nor commit=90s`, text)
+	if modify := modifiers[name]; modify != nil {
+		if modified, ok := modify(f, argument); ok {
+			return modified, nil
+		}
+	}
+	return f, fmt.Errorf(
+		`%q is neither a number of times, "always", every=20, rate=0.05, after=2 nor commit=90s`, text)
 }
 
 // what is the fault's kind and argument.
@@ -155,21 +173,32 @@ func (a argument) format(number int, length time.Duration) string {
 }
 
 func (a argument) parse(text string) (number int, length time.Duration, err error) {
-	numberText, lengthText := text, text
-	if a == pieces {
-		numberText, lengthText, _ = strings.Cut(text, "/")
+	switch a {
+	case aStatus:
+		number, err = strconv.Atoi(text)
+		inRange := number >= minStatus && number <= maxStatus
+		return number, 0, wants("a status", err == nil && inRange)
+	case aNumber:
+		number, err = strconv.Atoi(text)
+		return number, 0, wants("a number", err == nil && number >= 0)
+	case aDuration:
+		length, err = time.ParseDuration(text)
+		return 0, length, wants("a duration", err == nil && length >= 0)
+	case pieces:
+		numberText, lengthText, _ := strings.Cut(text, "/")
+		number, numberErr := strconv.Atoi(numberText)
+		length, lengthErr := time.ParseDuration(lengthText)
+		isPositive := number > 0 && length > 0
+		return number, length, wants("a number and a duration", numberErr == nil && lengthErr == nil && isPositive)
+	default:
+		return 0, 0, nil
 	}
-	number, numberErr := strconv.Atoi(numberText)
-	length, lengthErr := time.ParseDuration(lengthText)
-	switch {
-	case a == aStatus && (numberErr != nil || number < minStatus || number > maxStatus):
-		err = errors.New("a status")
-	case a == aNumber && (numberErr != nil || number < 0):
-		err = errors.New("a number")
-	case a == aDuration && (lengthErr != nil || length < 0):
-		err = errors.New("a duration")
-	case a == pieces && (numberErr != nil || lengthErr != nil || number < 1 || length <= 0):
-		err = errors.New("a number and a duration")
+}
+
+// wants names what an argument has to be if it is something else.
+func wants(what string, ok bool) error {
+	if ok {
+		return nil
 	}
-	return number, length, err
+	return errors.New(what)
 }

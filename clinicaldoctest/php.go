@@ -80,7 +80,7 @@ func expectsJSON(r *http.Request) bool {
 		return true
 	}
 	isScript := r.Header.Get("X-Requested-With") == "XMLHttpRequest" && r.Header.Get("X-Pjax") == ""
-	return isScript && (best == "*/*" || best == "*" || best == "")
+	return isScript && slices.Contains([]string{"*/*", "*", ""}, best)
 }
 
 // preferred returns the first of the values with the highest quality.

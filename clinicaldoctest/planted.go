@@ -1,8 +1,8 @@
 package clinicaldoctest
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -27,7 +27,7 @@ func synthetic(i int64) Note {
 		stage = StageTranscribing
 	}
 	patient := i/3 + 1
-	return Note{PatientID: patient, Stage: stage, Name: "Visit " + strconv.FormatInt(i%3+1, 10) + " of patient " + strconv.FormatInt(patient, 10)}
+	return Note{PatientID: patient, Stage: stage, Name: fmt.Sprintf("Visit %d of patient %d", i%3+1, patient)}
 }
 
 func (p *planting) note(e *entry) *note {
@@ -51,7 +51,10 @@ func (s *state) plant(count int) {
 	s.notes.all = slices.Grow(s.notes.all, count)
 	for i := range entries {
 		e := &entries[i]
-		*e = entry{id: p.before + int64(i) + 1, teamID: defaultTeamID, patientID: int64(i/3 + 1), createdAt: now.Add(-time.Duration(count-i) * time.Hour), planted: p}
+		*e = entry{
+			id: p.before + int64(i) + 1, teamID: defaultTeamID, patientID: int64(i/3 + 1),
+			createdAt: now.Add(-time.Duration(count-i) * time.Hour), planted: p,
+		}
 		s.notes.all = append(s.notes.all, e)
 		list = append(list, e)
 		s.notes.updatePatient(e)

@@ -19,12 +19,14 @@ const maxRequests = 10_000
 type Request struct {
 	ID      string // also sent back as X-Request-Id
 	Time    time.Time
-	Storage bool   // asked of the storage instead of the API
-	Route   string // such as "GET /v1/progress-notes/{id}"; "" for a path or method the API does not have, RouteAudio for all of the storage
-	Method  string
-	Path    string
-	Query   url.Values
-	Header  http.Header
+	Storage bool // asked of the storage instead of the API
+	// Route is such as "GET /v1/progress-notes/{id}". It is empty for a path or
+	// method the API does not have, and RouteAudio for all of the storage.
+	Route  string
+	Method string
+	Path   string
+	Query  url.Values
+	Header http.Header
 	// Authorized tells whether an Authorization header came along, of whatever worth.
 	Authorized bool
 	// ContentLength is what the client announced; -1 is a chunked body.
@@ -117,7 +119,8 @@ func (s *state) record(w http.ResponseWriter, r *http.Request, route string, ser
 	defer func() {
 		var over Request // the other one may still be changed
 		s.requests.update(func() {
-			seen.BytesReceived, seen.BytesSent = body.read, recording.written
+			seen.BytesReceived = body.read
+			seen.BytesSent = recording.written
 			seen.Duration = time.Since(began)
 			over = *seen
 		})

@@ -38,9 +38,10 @@ const createPath = "/v1/progress-notes"
 // call is one authenticated request to an endpoint.
 type call struct {
 	*http.Request
-	user user
-	id   string // the path's {id}, as it was sent
-	now  time.Time
+	route string
+	user  user
+	id    string // the path's {id}, as it was sent
+	now   time.Time
 	// allowed are the methods that the path knows.
 	allowed []string
 }
@@ -106,7 +107,8 @@ func find(method, path string) match {
 			found.allowed = append(found.allowed, http.MethodHead)
 		}
 		if routeMethod == method {
-			found.route, found.id = route, id
+			found.route = route
+			found.id = id
 		}
 	}
 	slices.Sort(found.allowed)
@@ -186,7 +188,9 @@ func (s *state) receive(r *http.Request, path string, found match, header http.H
 			return always(tooManyAttempts())
 		}
 	}
-	return endpoints[found.route](s, call{Request: r, user: caller, id: found.id, now: now, allowed: found.allowed})
+	return endpoints[found.route](s, call{
+		Request: r, route: found.route, user: caller, id: found.id, now: now, allowed: found.allowed,
+	})
 }
 
 // authenticate finds the caller by its bearer token and notes the token's use.

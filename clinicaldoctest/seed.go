@@ -95,7 +95,10 @@ func (s *state) addUser(u User) User {
 		s.users[u.ID] = known
 	}
 	added := User{ID: known.id, Name: known.name, Email: known.email, TeamID: known.teamID}
-	if cmp.Or(u.Name, added.Name) != added.Name || cmp.Or(u.Email, added.Email) != added.Email || cmp.Or(u.TeamID, added.TeamID) != added.TeamID {
+	otherName := u.Name != "" && u.Name != added.Name
+	otherEmail := u.Email != "" && u.Email != added.Email
+	otherTeam := u.TeamID != 0 && u.TeamID != added.TeamID
+	if otherName || otherEmail || otherTeam {
 		panic(fmt.Sprintf("clinicaldoctest: AddUser: user %d is another", u.ID))
 	}
 	added.Token = s.addToken(u.ID, "first device", u.Token).Secret
@@ -175,7 +178,10 @@ func (s *state) addNote(n Note) int64 {
 		panic(fmt.Sprintf("clinicaldoctest: AddNote: there is or was a note %d", n.ID))
 	}
 	owner := s.mustKnowUser(cmp.Or(n.UserID, defaultUserID))
-	added, err := n.first(&entry{id: cmp.Or(n.ID, s.notes.next()), teamID: owner.teamID, patientID: cmp.Or(n.PatientID, 1), createdAt: created}, recording, now)
+	e := &entry{
+		id: cmp.Or(n.ID, s.notes.next()), teamID: owner.teamID, patientID: cmp.Or(n.PatientID, 1), createdAt: created,
+	}
+	added, err := n.first(e, recording, now)
 	if err != nil {
 		panic("clinicaldoctest: AddNote: " + err.Error())
 	}
@@ -187,7 +193,8 @@ func (s *state) addNote(n Note) int64 {
 // first is the first version of a seeded note.
 func (n Note) first(e *entry, recording *audio, now time.Time) (*note, error) {
 	first := &note{
-		entry: e, userID: cmp.Or(n.UserID, defaultUserID), promptID: cmp.Or(n.PromptID, 1), name: cmp.Or(n.Name, noteName(e.id)), audio: recording,
+		entry: e, userID: cmp.Or(n.UserID, defaultUserID), promptID: cmp.Or(n.PromptID, 1),
+		name: cmp.Or(n.Name, noteName(e.id)), audio: recording,
 		stage: StageUploaded, stuck: n.Stuck, errorState: n.ErrorState,
 		updatedAt: e.createdAt, stageSince: e.createdAt, at: e.createdAt,
 	}
@@ -223,13 +230,19 @@ func (s *state) newest(count int) []Note {
 
 func init() { //nolint:gochecknoinits // so that a proxy can ask what no test needs
 	for _, kind := range allFaultKinds() {
-		boxlink.FaultKinds = append(boxlink.FaultKinds, boxlink.FaultKind{Name: kind.name, Example: kind.example, Usage: kind.usage})
+		known := boxlink.FaultKind{Name: kind.name, Example: kind.example, Usage: kind.usage}
+		boxlink.FaultKinds = append(boxlink.FaultKinds, known)
 	}
-	boxlink.Plant = func(server any, count int) { server.(*Server).state().plant(count) } //nolint:errcheck,forcetypeassert // nothing else has notes
+	stateOf := func(server any) *state {
+		return server.(*Server).state() //nolint:errcheck,forcetypeassert // nothing else has notes
+	}
+	boxlink.Plant = func(server any, count int) { stateOf(server).plant(count) }
 	boxlink.Newest = func(server any, count int) []boxlink.Note {
 		shown := []boxlink.Note{}
-		for _, n := range server.(*Server).state().newest(count) { //nolint:errcheck,forcetypeassert // nothing else has notes
-			shown = append(shown, boxlink.Note{ID: n.ID, Name: n.Name, PatientID: n.PatientID, Stage: string(n.Stage), Error: n.ErrorState})
+		for _, n := range stateOf(server).newest(count) {
+			shown = append(shown, boxlink.Note{
+				ID: n.ID, Name: n.Name, PatientID: n.PatientID, Stage: string(n.Stage), Error: n.ErrorState,
+			})
 		}
 		return shown
 	}
@@ -244,7 +257,8 @@ func (n *note) seen() Note {
 		CreatedAt: n.createdAt,
 	}
 	if n.audio != nil {
-		seen.AudioSize, seen.AudioSHA256 = n.audio.size, n.audio.sha256
+		seen.AudioSize = n.audio.size
+		seen.AudioSHA256 = n.audio.sha256
 	}
 	return seen
 }

@@ -176,10 +176,13 @@ func (s *Server) listen(cfg config) error {
 		}
 	}
 	if s.inProcess {
-		api, storage := newMemoryListener(), newMemoryListener()
+		api := newMemoryListener()
+		storage := newMemoryListener()
 		s.api = newOrigin("https://"+memoryAPIHost, api)
 		s.storage = newOrigin("https://"+memoryStorageHost, storage)
-		s.transport.DialTLSContext = dialMemory(map[string]*memoryListener{memoryAPIHost: api, memoryStorageHost: storage})
+		s.transport.DialTLSContext = dialMemory(map[string]*memoryListener{
+			memoryAPIHost: api, memoryStorageHost: storage,
+		})
 		return nil
 	}
 	api, err := listenTCP(cfg.addr)

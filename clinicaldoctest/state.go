@@ -51,7 +51,8 @@ type token struct {
 func newState(srv *Server, cfg config) *state {
 	s := &state{
 		srv: srv, clock: clock{frozen: cfg.frozen}, delays: cfg.delays,
-		users: map[int64]*user{}, tokens: map[string]*token{}, patients: map[int64]Patient{}, prompts: map[int64]Prompt{},
+		users: map[int64]*user{}, tokens: map[string]*token{},
+		patients: map[int64]Patient{}, prompts: map[int64]Prompt{},
 		notes: noteLog{lists: map[listKey][]*entry{}}, audio: map[string]*audio{},
 	}
 	s.lastID.prompt = firstPrompts

@@ -78,19 +78,29 @@ func (s *state) serveStorage(w http.ResponseWriter, r *http.Request) {
 // is looked at here only: a download that has begun runs to its end.
 func (s *state) refuseStorage(r *http.Request) *storageRefusal {
 	query := r.URL.Query()
-	date, lifetime := query.Get("X-Amz-Date"), query.Get("X-Amz-Expires")
+	date := query.Get("X-Amz-Date")
+	lifetime := query.Get("X-Amz-Expires")
+	signature := query.Get("X-Amz-Signature")
 	switch {
 	case r.Header.Get("Authorization") != "" && query.Has("X-Amz-Signature"):
 		return &storageRefusal{
 			http.StatusBadRequest, "InvalidArgument",
-			"Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string parameter or the Authorization header should be specified",
+			"Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, " +
+				"Signature query string parameter or the Authorization header should be specified",
 		}
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return &storageRefusal{http.StatusMethodNotAllowed, "MethodNotAllowed", "The specified method is not allowed against this resource."}
+		return &storageRefusal{
+			http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"The specified method is not allowed against this resource.",
+		}
 	case !query.Has("X-Amz-Signature"):
 		return &storageRefusal{http.StatusForbidden, "AccessDenied", "Access Denied"}
-	case r.Method != http.MethodGet || !s.validSignature(query.Get("X-Amz-Signature"), r.URL.Path, query.Get("X-Amz-Credential"), date, lifetime):
-		return &storageRefusal{http.StatusForbidden, "SignatureDoesNotMatch", "The request signature we calculated does not match the signature you provided."}
+	case r.Method != http.MethodGet,
+		!s.validSignature(signature, r.URL.Path, query.Get("X-Amz-Credential"), date, lifetime):
+		return &storageRefusal{
+			http.StatusForbidden, "SignatureDoesNotMatch",
+			"The request signature we calculated does not match the signature you provided.",
+		}
 	}
 	signed, dateErr := time.Parse(amzTime, date)
 	seconds, lifetimeErr := strconv.Atoi(lifetime)
@@ -107,7 +117,8 @@ type storageRefusal struct {
 }
 
 func (e storageRefusal) write(w http.ResponseWriter) {
-	body := fmt.Sprintf("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>%s</Code><Message>%s</Message></Error>", e.code, e.message)
+	body := fmt.Sprintf("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"+
+		"<Error><Code>%s</Code><Message>%s</Message></Error>", e.code, e.message)
 	w.Header().Set("Content-Type", "application/xml")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(e.status)

@@ -54,7 +54,8 @@ func selfSigned(host string) (*tls.Certificate, error) {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{Organization: []string{"clinicaldoctest"}},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid),
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true, IsCA: true,
 	}
 	if ip := net.ParseIP(host); ip != nil {

@@ -59,7 +59,8 @@ func (n *note) creation() Creation {
 		c.DeletedAt = n.at
 	}
 	if n.audio != nil {
-		c.AudioSHA256, c.AudioSize = n.audio.sha256, n.audio.size
+		c.AudioSHA256 = n.audio.sha256
+		c.AudioSize = n.audio.size
 	}
 	return c
 }
@@ -90,12 +91,14 @@ func (s *Server) CreatedOnce(recordings ...[]byte) error {
 	told := map[string]bool{}
 	for i, recording := range recordings {
 		fingerprint := fingerprintOf(recording)
-		notes, wanted := got[fingerprint], want[fingerprint]
+		notes := got[fingerprint]
+		wanted := want[fingerprint]
 		if len(notes) == wanted || told[fingerprint] {
 			continue
 		}
 		told[fingerprint] = true
-		problems = append(problems, fmt.Sprintf("recording %d should have %d and has %d notes %v", i, wanted, len(notes), notes))
+		problem := fmt.Sprintf("recording %d should have %d and has %d notes %v", i, wanted, len(notes), notes)
+		problems = append(problems, problem)
 	}
 	if len(others) > 0 {
 		problems = append(problems, "notes of other recordings: "+strings.Join(others, ", "))

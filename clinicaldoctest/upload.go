@@ -44,7 +44,8 @@ func (s *state) createNote(c call) effect {
 	}
 	return func(now time.Time) answer {
 		created := s.storeNote(c, now, note{
-			entry: &entry{patientID: patientID}, promptID: promptID, name: s.variant().storedName(sent.fields.Get("name")), audio: sent.file,
+			entry: &entry{patientID: patientID}, promptID: promptID, audio: sent.file,
+			name: s.variant().storedName(sent.fields.Get("name")),
 		})
 		a := success(s.variant().wrapped(s.noteObject(created, now)))
 		a.status = s.variant().CreateStatus
@@ -61,11 +62,18 @@ func (s *state) storeNote(c call, now time.Time, n note) *note {
 	}
 	n.id = cmp.Or(n.id, s.notes.next())
 	n.name = cmp.Or(n.name, noteName(n.id))
-	n.userID, n.teamID, n.requestID = c.user.id, c.user.teamID, seenRequest(c.Request).ID
-	n.stage, n.stageSince, n.createdAt, n.updatedAt, n.at = StageUploaded, now, now, now, now
+	n.userID = c.user.id
+	n.teamID = c.user.teamID
+	n.requestID = seenRequest(c.Request).ID
+	n.stage = StageUploaded
+	n.stageSince = now
+	n.createdAt = now
+	n.updatedAt = now
+	n.at = now
 	n.stuck = n.audio == nil // there is nothing to transcribe
 	if len(s.scripts) > 0 {
-		n.script, s.scripts = &s.scripts[0], s.scripts[1:]
+		n.script = &s.scripts[0]
+		s.scripts = s.scripts[1:]
 	}
 	s.keepAudio(&n)
 	s.notes.add(&n)
@@ -131,55 +139,93 @@ func (s *state) readPart(sent *upload, part *multipart.Part, now time.Time) erro
 
 // validate checks the parts of a creation and returns its ids.
 func (s *state) validate(sent upload) (patientID, promptID int64, problems map[string][]string) {
-	problems = map[string][]string{}
-	complain := func(field, rest string) {
-		problems[field] = append(problems[field], fieldMessage(field, rest))
+	v := s.variant()
+	form := validation{variant: v, sent: sent, problems: map[string][]string{}}
+	patientID = form.id("patient_id")
+	if patientID > 0 && v.PatientsMustExist {
+		_, seeded := s.patient(patientID)
+		form.mustExist("patient_id", seeded)
 	}
-	missing := func(field string, isMissing bool) bool {
-		if isMissing && !slices.Contains(s.variant().OptionalParts, field) {
-			complain(field, "field is required.")
-		}
-		return isMissing
+	promptID = form.id("prompt_id")
+	if promptID > 0 && v.PromptsMustExist {
+		_, seeded := s.prompt(promptID)
+		form.mustExist("prompt_id", seeded)
 	}
-	id := func(field string) int64 {
-		text := s.variant().trimmed(sent.fields.Get(field))
-		if isArray(sent.fields, field) {
-			text = "[]"
-		}
-		if missing(field, text == "") {
-			return 0
-		}
-		value, isInteger := parseInteger(text)
-		switch {
-		case !isInteger:
-			complain(field, "must be an integer.")
-		case value < 1:
-			problems[field] = append(problems[field], "The selected "+fieldMessage(field, "is invalid.")[len("The "):])
-		}
-		return value
-	}
+	form.name()
+	form.file()
+	return patientID, promptID, form.problems
+}
 
-	patientID, promptID = id("patient_id"), id("prompt_id")
-	if _, seeded := s.patient(patientID); patientID > 0 && s.variant().PatientsMustExist && !seeded {
-		problems["patient_id"] = []string{"The selected patient id is invalid."}
+// validation checks the parts of a creation and collects what is wrong with them.
+type validation struct {
+	variant  *Variant
+	sent     upload
+	problems map[string][]string
+}
+
+func (f *validation) complain(field, rest string) {
+	f.problems[field] = append(f.problems[field], fieldMessage(field, rest))
+}
+
+// missing complains of a part that is missing, unless it is optional.
+func (f *validation) missing(field string) {
+	if !slices.Contains(f.variant.OptionalParts, field) {
+		f.complain(field, "field is required.")
 	}
-	if _, seeded := s.prompt(promptID); promptID > 0 && s.variant().PromptsMustExist && !seeded {
-		problems["prompt_id"] = []string{"The selected prompt id is invalid."}
+}
+
+// id reads an id; 0 if there is none.
+func (f *validation) id(field string) int64 {
+	text := f.variant.trimmed(f.sent.fields.Get(field))
+	if isArray(f.sent.fields, field) {
+		text = "[]" // which is not a number
 	}
-	name := s.variant().trimmed(sent.fields.Get("name"))
-	if !missing("name", name == "") {
-		switch {
-		case !utf8.ValidString(name):
-			complain("name", "must be a string.")
-		case s.variant().nameTooLong(name):
-			complain("name", "may not be greater than 255 characters.")
-		}
+	if text == "" {
+		f.missing(field)
+		return 0
 	}
+	value, isInteger := parseInteger(text)
 	switch {
-	case sent.file == nil && sent.fields.Get("file") != "":
-		complain("file", "must be a file.")
-	default:
-		missing("file", sent.file == nil)
+	case !isInteger:
+		f.complain(field, "must be an integer.")
+	case value < 1:
+		f.mustExist(field, false)
 	}
-	return patientID, promptID, problems
+	return value
+}
+
+func (f *validation) mustExist(field string, exists bool) {
+	if !exists {
+		f.problems[field] = []string{selectedMessage(field)}
+	}
+}
+
+func (f *validation) name() {
+	const field = "name"
+	name := f.variant.trimmed(f.sent.fields.Get(field))
+	switch {
+	case name == "":
+		f.missing(field)
+	case !utf8.ValidString(name):
+		f.complain(field, "must be a string.")
+	case f.variant.nameTooLong(name):
+		f.complain(field, "may not be greater than 255 characters.")
+	}
+}
+
+func (f *validation) file() {
+	const field = "file"
+	isText := f.sent.fields.Get(field) != ""
+	switch {
+	case f.sent.file != nil:
+	case isText:
+		f.complain(field, "must be a file.")
+	default:
+		f.missing(field)
+	}
+}
+
+// selectedMessage is the validation message about a choice that does not exist.
+func selectedMessage(field string) string {
+	return "The selected " + strings.ReplaceAll(field, "_", " ") + " is invalid."
 }

@@ -199,9 +199,11 @@ type StoredAudio int
 
 // What the storage makes of a recording.
 const (
-	AudioAsSent          StoredAudio = iota // it is kept as it is
-	AudioReencoded                          // it is changed; a note tells the new size
-	AudioReencodedUntold                    // it is changed; a note tells the size that was sent, so that only DownloadParams.IgnoreSize fetches it
+	AudioAsSent    StoredAudio = iota // it is kept as it is
+	AudioReencoded                    // it is changed; a note tells the new size
+	// AudioReencodedUntold changes it; a note tells the size that was sent, so
+	// that only DownloadParams.IgnoreSize fetches it.
+	AudioReencodedUntold
 )
 
 // PatientShape says how a note names its patient.
@@ -278,7 +280,8 @@ func Variants() []Variant {
 		},
 		{
 			Name: "bare", Pagination: PaginationBare, AlwaysJSON: true, PatientsMustExist: true,
-			AudioRetention: 24 * time.Hour, CreateStatus: http.StatusAccepted, RateLimit: 100_000, RateWindow: time.Hour,
+			AudioRetention: 24 * time.Hour, CreateStatus: http.StatusAccepted,
+			RateLimit: 100_000, RateWindow: time.Hour,
 		},
 		{
 			Name: "drifting", ClockOffset: 40 * time.Second, DateOffset: -2 * time.Second, ListTexts: ListTextsExcerpt,
@@ -286,7 +289,8 @@ func Variants() []Variant {
 		},
 		{
 			Name: "altering", NameLength: 60, DecomposeNames: true, Audio: AudioReencoded, ListTexts: ListTextsAbsent,
-			NoRequestID: true, RefuseUnknownFilter: true, RefuseEmptyQuery: true, RefuseMalformedBody: true, ReuseIDs: true,
+			NoRequestID: true, RefuseUnknownFilter: true, RefuseEmptyQuery: true, RefuseMalformedBody: true,
+			ReuseIDs: true,
 		},
 		{Name: "everything-at-once", Pagination: PaginationNone, Empty: EmptyArray, Patient: PatientUnnamed},
 	}

@@ -154,8 +154,10 @@ func (l *noteLog) get(id int64) *entry {
 func (l *noteLog) reuse() (id int64) {
 	for n := len(l.free); id == 0 && n > 0; n = len(l.free) {
 		i, found := slices.BinarySearchFunc(l.all, &entry{id: l.free[n-1]}, compareIDs)
-		if l.free = l.free[:n-1]; found && l.all[i].deleted() {
-			id, l.former = l.all[i].id, append(l.former, l.all[i])
+		l.free = l.free[:n-1]
+		if found && l.all[i].deleted() {
+			id = l.all[i].id
+			l.former = append(l.former, l.all[i])
 			l.all = slices.Delete(l.all, i, i+1)
 			l.gone--
 		}
@@ -210,7 +212,8 @@ func (l *noteLog) list(key listKey, now time.Time, lag time.Duration) []*entry {
 	}
 	var known []*entry
 	for _, e := range l.all {
-		if e.teamID == key.teamID && (key.patientID == 0 || e.patientID == key.patientID) && e.read(now, lag) != nil {
+		isPatients := key.patientID == 0 || e.patientID == key.patientID
+		if isPatients && e.teamID == key.teamID && e.read(now, lag) != nil {
 			known = append(known, e)
 		}
 	}

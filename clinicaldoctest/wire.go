@@ -56,7 +56,8 @@ func (s *state) templateObject(promptID int64) object {
 
 // rowObject is a note as a list shows it.
 func (s *state) rowObject(row *note, now time.Time) object {
-	v, n := s.variant(), *row
+	v := s.variant()
+	n := *row
 	const excerpt = 100 // characters
 	show := func(text *string) {
 		switch letters := []rune(*text); {
