@@ -104,7 +104,7 @@ func render(p *page, diagram string) (string, error) {
 func TestDiagrams_Render(t *testing.T) {
 	t.Parallel()
 	found := diagrams(t)
-	for _, page := range []string{"waiting.md", "retries.md"} {
+	for _, page := range []string{"waiting.md", "retries.md", "uploads.md", "fleets.md"} {
 		assert.NotEmpty(t, found[page], "%s has no diagram", page)
 	}
 	opened := newPage(t)
