@@ -21,8 +21,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
-// Server is a running stand-in of the service. Its methods are safe for
-// concurrent use.
+// Server is a running fake server. Its methods are safe for concurrent use.
 type Server struct {
 	// URL is the API's base URL.
 	URL string
@@ -69,8 +68,8 @@ func WithVariant(v Variant) Option { return func(c *config) { c.variant = v } }
 // note is complete when it is first read.
 func WithDelays(d Delays) Option { return func(c *config) { c.delays = d } }
 
-// WithFrozenClock makes the server's time stand still at start; only
-// [Server.Advance] moves it.
+// WithFrozenClock stops the server's clock at the start. [Server.Advance] and
+// [Server.SetTime] move it.
 func WithFrozenClock(start time.Time) Option { return func(c *config) { c.frozen = start } }
 
 // WithToken sets the token of the server's first user instead of a random one.
@@ -83,28 +82,29 @@ func WithAddr(addr string) Option { return func(c *config) { c.addr = addr } }
 // on 127.0.0.1.
 func WithStorageAddr(addr string) Option { return func(c *config) { c.storageAddr = addr } }
 
-// WithHost sets the host name by which clients reach the server, in
-// [Server.URL], [Server.StorageURL] and every address it gives, instead of the
-// listening address: for a server in a container.
+// WithHost sets the host name in [Server.URL], [Server.StorageURL] and all URLs
+// of responses, instead of the listening address. Use it for a server in a
+// container.
 func WithHost(name string) Option { return func(c *config) { c.host = name } }
 
 // WithMiddleware puts a handler in front of the API, and one in front of the
-// storage, for programs that serve the box and something of their own at one
-// address. What it does not pass on is neither recorded nor met by a fault.
+// storage. Programs use it to serve something else at the same address. Requests
+// that it does not pass on are not recorded, and faults do not apply to them.
 func WithMiddleware(middleware func(next http.Handler) http.Handler) Option {
 	return func(c *config) { c.middleware = middleware }
 }
 
-// WithObserver calls observe after each request. Calls may come concurrently.
+// WithObserver calls observe after each request, possibly concurrently.
 func WithObserver(observe func(Request)) Option { return func(c *config) { c.observe = observe } }
 
-// WithSeed sets what chance follows: with the same seed and the same requests
-// in the same order, faults with a [Fault.Rate] strike the same requests.
+// WithSeed sets the seed of [Fault.Rate]. With the same seed and the same requests
+// in the same order, these faults apply to the same requests.
 func WithSeed(seed uint64) Option { return func(c *config) { c.seed = seed } }
 
-// InProcess serves over in-memory pipes instead of sockets and keeps audio in
-// memory instead of on disk, for use inside a testing/synctest bubble, which
-// sockets would keep from idling. Start the server inside the bubble;
+// InProcess serves over in-memory pipes instead of sockets, and keeps audio in
+// memory instead of on disk. Use it inside a testing/synctest bubble, in which
+// time does not pass while a goroutine waits for a socket. Start the server
+// inside the bubble.
 // [Server.Client] and [Server.Transport] reach it.
 func InProcess() Option { return func(c *config) { c.inProcess = true } }
 
@@ -214,8 +214,8 @@ func listenTCP(addr string) (net.Listener, error) {
 // the only one that does when the server runs [InProcess].
 func (s *Server) Transport() http.RoundTripper { return s.transport }
 
-// Handler returns the API and the storage as one handler, told apart by the
-// request's host, for tests that put their own network in front of the server.
+// Handler returns the API and the storage as one handler, which distinguishes
+// them by the request's host. It is for tests with their own network.
 // A fault that breaks the connection panics with [http.ErrAbortHandler] where
 // the ResponseWriter cannot be hijacked.
 func (s *Server) Handler() http.Handler {

@@ -17,13 +17,13 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// FileJournal is a [Journal] in a file, for one process at a time: readable by eye, append-only, with a checksum in each
-// line. Lines of many workers share one sync of the disk: while others upload, a line waits for theirs, for two milliseconds at
-// most. It is for this user alone and holds no name in clear. It takes some 150 bytes of memory for each key.
+// FileJournal is a [Journal] in a text file, for one process at a time. The file is append-only, with a checksum in each line.
+// Only this user can read it, and it contains hashes instead of names. It needs about 150 bytes of memory for each key. Lines of
+// several workers share one sync of the disk, for which a line waits at most two milliseconds.
 //
-// The journal is its file, whatever names lead to it: links are followed once, the file itself is locked, and before each
-// line that counts the name is looked at. An error of the disk, or a file that was moved, ends its service for good: close it,
-// repair what failed and open it anew.
+// The journal locks the file itself, whatever links lead to it, and checks before important lines that its name still leads to
+// the file. After an error of the disk, or if the file was moved, every later call fails: close the journal, repair the cause and
+// open it again.
 type FileJournal struct {
 	fs       durable.FS
 	path     string    // of the file itself
@@ -76,8 +76,8 @@ const (
 // JournalOption is an option of [OpenJournal], [BeginJournal] and [SalvageJournal].
 type JournalOption func(*FileJournal)
 
-// WithoutLock opens a journal also where the file system knows no locks, and nothing keeps a second process from it: who
-// uses it sees to it that only one process at a time does.
+// WithoutLock opens a journal even if the file system does not support locks. The caller must then make sure that only one process
+// at a time uses it.
 func WithoutLock() JournalOption { return func(j *FileJournal) { j.unlocked = true } }
 
 func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
@@ -88,12 +88,12 @@ func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
 	return j
 }
 
-// OpenJournal opens the journal in a file. Close it after use. One that is not there is [fs.ErrNotExist]: [BeginJournal] begins
-// one, once; a program that begins what it misses would begin anew wherever it looks in the wrong place.
+// OpenJournal opens the journal in a file. Close it after use. If the file does not exist, the error matches [fs.ErrNotExist]. Begin
+// a journal once, with [BeginJournal]: a program that begins missing journals would begin one wherever it looks in a wrong place.
 //
-// A last line that a crash cut off is dropped: what it was to say has not happened. Any other damage is [ErrJournalDamaged],
-// for [SalvageJournal]. While another has the file open, under whatever name, it is [ErrJournalInUse]. A file that another user
-// owns or can write to, or that has a second name (a hard link), is refused.
+// A last line that a crash cut off is dropped, because what it describes has not happened. Any other damage is an error matching
+// [ErrJournalDamaged]; see [SalvageJournal]. If the file is already open, under any name, the error matches [ErrJournalInUse]. A
+// file that another user owns or can write to, or that has a second name (a hard link), is rejected.
 func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*FileJournal, error) {
 	j := newJournal(ctx, opts)
 	var err error
@@ -151,11 +151,11 @@ func (j *FileJournal) open(ctx context.Context) error {
 	return nil
 }
 
-// BeginJournal makes the file of a new journal, readable to this user alone, and opens it. It is to be done once for a service
-// and user, by a person's decision: an empty journal knows of nothing that was uploaded before. What [Uploader] does then with
-// recordings that have notes already is told there.
+// BeginJournal creates the file of a new journal, readable only by this user, and opens it. Begin a journal once for a service and
+// user, as a manual decision, because an empty journal does not know what was uploaded before. [Uploader].AllNew describes what
+// happens to recordings that already have notes.
 //
-// A file that is there is [fs.ErrExist], and stays as it is.
+// If the file exists, BeginJournal does not change it and returns an error matching [fs.ErrExist].
 func BeginJournal(ctx context.Context, path string, owner Owner, opts ...JournalOption) (*FileJournal, error) {
 	if owner.Service == "" {
 		return nil, fail("a journal belongs to a service; OwnerOf tells a client's", clinicaldoc.ErrInvalidArgument)
@@ -192,7 +192,7 @@ func ownerOf(h fileheader.Header) Owner {
 	return Owner{Service: h.Service, UserID: h.UserID, Headers: h.Headers}
 }
 
-// Close writes what is left to be written and lets go of the file.
+// Close writes pending lines and closes the file.
 func (j *FileJournal) Close() error {
 	err := j.exclusive(func() error {
 		j.mu.Lock()
@@ -234,8 +234,8 @@ func (j *FileJournal) isBroken() error {
 	return j.broken
 }
 
-// Warning tells what went wrong that ends nothing: outdated lines that could not be dropped, because the file's place does
-// not let it be replaced. Nil: nothing did.
+// Warning returns a problem that does not end anything, or nil: outdated lines could not be dropped because the file cannot be
+// replaced.
 func (j *FileJournal) Warning() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// SalvageJournal makes a damaged journal usable again: every line that is whole stays, and the journal remembers that it has
-// gaps, so that [Uploader] looks for what it does not know among the patient's notes, whatever Uploader.AllNew says. The damaged
-// file is kept beside it, with .damaged and the time behind its name. It returns how many lines were lost; of a journal that
-// is whole nothing is changed.
+// SalvageJournal makes a damaged journal usable again. It keeps every complete line, and the journal remembers that it has gaps.
+// [Uploader] then searches the patient's notes for recordings that the journal does not know, even if Uploader.AllNew is set. The
+// damaged file is kept next to the journal; its name ends with .damaged and the time. SalvageJournal returns the number of lost
+// lines. It does not change a journal without damage.
 //
-// The owner is whose journal it is: another's is refused, and if the first line is lost, the journal is the owner's.
+// A journal of another owner is rejected. If the first line is lost, the journal becomes the owner's.
 func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...JournalOption) (lost int, err error) {
 	if owner.Service == "" {
 		return 0, fail("a journal belongs to a service; OwnerOf tells a client's", clinicaldoc.ErrInvalidArgument)
@@ -131,9 +131,10 @@ func (j *FileJournal) rewrite(texts [][]byte) error {
 
 const renameChecks = 20
 
-// Rename takes the journal to another name of its service, or to other headers of the client. Up to twenty of the newest notes that it knows of are read with the
-// client: all that are there must be the patients' that the journal says, and at least one must be there, unless it knows of
-// none. Otherwise it is [ErrOtherService], and for another user than the journal's [ErrOtherUser]; then nothing is changed.
+// Rename moves the journal to another address of its service, or to other headers of the client. It reads up to twenty of the
+// newest notes that the journal knows. Unless it knows none, at least one of them must exist, and those that exist must belong to
+// the patients that the journal has. Otherwise Rename changes nothing and returns an error matching [ErrOtherService]. For
+// another user than the journal's the error matches [ErrOtherUser].
 func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) error {
 	owner, err := OwnerOf(ctx, client)
 	if err != nil {
@@ -175,10 +176,9 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 	})
 }
 
-// Forget drops what the journal knows of notes that were created before that time, and returns of how many. It is sound only
-// for recordings that cannot come back: call it after a Run over everything that still exists, in the same process; what that
-// run saw stays. If a forgotten one comes back all the same, Uploader looks for it among the patient's notes, whatever
-// Uploader.AllNew says.
+// Forget drops the entries of notes that were created before that time, and returns their number. Use it only for recordings that
+// cannot come back: call it after a Run over everything that still exists, in the same process. Entries that this run saw stay.
+// If a forgotten recording comes back anyway, Uploader searches the patient's notes for it, even if Uploader.AllNew is set.
 func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, err error) {
 	forgotten := map[uint32]bool{}
 	err = j.exclusive(func() error { //nolint:contextcheck // a file is written whole or not at all

@@ -22,17 +22,17 @@ import (
 //
 // A journal sees neither keys nor names nor patients, only hashes of them. Its methods are called by several goroutines.
 type Journal interface {
-	// Bind says whose recordings the journal holds, before anything else is asked of it. One that holds another service's,
-	// or those of a client with other headers, refuses with [ErrOtherService], another user's with [ErrOtherUser].
+	// Bind sets the owner of the recordings. It is called before all other methods. If the journal belongs to another service,
+	// or to a client with other headers, the error matches [ErrOtherService]; for another user it matches [ErrOtherUser].
 	Bind(ctx context.Context, owner Owner) (Binding, error)
-	// Claim takes a key for the caller alone, until Release. While another has it, it is [ErrTaken]. Where that takes a moment to
-	// be known, two may begin the same recording; then Save lets only one of them commit. What is known of the key being damaged
-	// is [ErrJournalDamaged]; then the recording is in doubt, and others go on.
+	// Claim reserves a key for the caller until Release. While another worker has it, the error matches [ErrTaken]. Two workers
+	// may begin the same recording if a journal learns of claims with a delay; Save then lets only one of them commit. If the
+	// entry of the key is damaged, the error matches [ErrJournalDamaged]. That recording is in doubt, and others continue.
 	Claim(ctx context.Context, key Key) (Claim, error)
-	// EntriesForPatient returns the patient's entries that were sent, or whose NoteCreatedAt is, at or after that time, in any
-	// order: what is committing, created or in doubt. The clock of who sent them may have been wrong, the service's tells when a
-	// note was created. An entry in any other state counts too if it has Replaced notes. It must not take longer the more other
-	// patients there are.
+	// EntriesForPatient returns the patient's entries that are committing, created or in doubt, in any order. It returns those that
+	// were sent, or whose NoteCreatedAt is, at or after that time. (The sender's clock may have been wrong; NoteCreatedAt is the
+	// service's.) It also returns entries in any other state that have Replaced notes. Its duration must not depend on the number
+	// of other patients.
 	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
 }
 
@@ -59,10 +59,10 @@ type Claim interface {
 	// Entry returns what is known of the key. Its state is [StateClaimed] when nothing is, or was sent; then By, Replaced and
 	// Excluded are as they were saved last.
 	Entry() Entry
-	// Save replaces the entry. [StateCommitting] and all that may follow it are durable when Save returns nil, and the claim
-	// was the caller's own at that moment: a worker whose claim was taken over gets [ErrTaken], and nothing is written.
-	// After any error the caller must not let the recording's last bytes go. [StateCreated] is what the service said: it is
-	// saved whoever has the claim, unless the journal knows of a note already.
+	// Save replaces the entry. If Save returns nil, [StateCommitting] and all later states are durable, and the caller still had
+	// the claim. If another worker took over the claim, Save writes nothing and the error matches [ErrTaken]. After any error the
+	// caller must not send the recording's last bytes. [StateCreated] is saved whoever has the claim, unless the journal already
+	// knows a note.
 	Save(ctx context.Context, entry Entry) error
 	// Release gives the key back. The entry stays as it was saved last.
 	Release()
@@ -92,8 +92,8 @@ type Entry struct {
 	// Stage, of what was created, is how far the service had come with the note when it was last read. It is zero if nobody
 	// waited for more than the note. An entry can be saved again with another Stage; Why then tells why it is failed.
 	Stage clinicaldoc.Stage `json:",omitzero"`
-	// Replaced are earlier notes of the recording: a person decided to send it again, because the service could not process
-	// it, or because its note was deleted. They belong to this recording and to no other one.
+	// Replaced lists earlier notes of the recording. The service could not process them, or they were deleted, and a person
+	// decided to send the recording again. They belong to this recording only.
 	Replaced []NoteRef `json:",omitempty"`
 	// Excluded are the ids of notes that a person decided are not the recording's.
 	Excluded []int64 `json:",omitempty"`
@@ -235,8 +235,8 @@ func (e Entry) has(id int64, created time.Time) bool {
 	return e.State == StateCreated && creates.NewRef(e.NoteID, e.NoteCreatedAt, "").Is(creates.NewRef(id, created, ""))
 }
 
-// OwnerOf is whose recordings a client uploads: its service, the user whose token it has, and its headers. A service that does not say who
-// that is leaves the user at 0; one that cannot be asked now, or refuses the token, is an error.
+// OwnerOf returns the owner of a client's recordings: its service, the user of its token, and its headers. The user is 0 if the
+// service does not report it. OwnerOf returns an error if the service cannot be reached or refuses the token.
 func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
 	owner := Owner{Service: ServiceName(client.BaseURL()), Headers: fileheader.Fingerprint(client)}
 	user, err := client.Users.Me(ctx)
@@ -249,8 +249,8 @@ func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
 	return owner, nil
 }
 
-// ServiceName is the one name of the service at a base URL, however that is written: localhost, LOCALHOST:80/ and 127.0.0.1 are
-// the same. Name by it what belongs to a service, such as a journal's file.
+// ServiceName returns the canonical name of the service at a base URL: it is the same for localhost, LOCALHOST:80/ and 127.0.0.1.
+// Use it to name what belongs to a service, such as a journal's file.
 func ServiceName(baseURL string) string { return exchange.Service(baseURL) }
 
 var errNoClaim = errors.New("ingest: the claim was released")

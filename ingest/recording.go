@@ -21,21 +21,21 @@ type Recording struct {
 	// Key identifies the recording among all recordings of the patient at this service, in every journal. One key becomes one
 	// note. It has at most 1024 bytes. If empty, it defaults to [FileKey] of File.
 	//
-	// A key of at least eight characters in Params.Name makes the name unique, if letters or digits do not continue it on either
-	// side: "Visit ENC-2026-0001". The name then identifies the note, whatever the service does with recordings.
+	// If Params.Name contains a key of at least eight characters, the name identifies the note, whatever the service does with
+	// recordings. No letter or digit may continue the key on either side: "Visit ENC-2026-0001".
 	Key string
-	// SHA256 of the recording, in 64 small hexadecimal digits; other content is refused. When empty, anything is taken. The
-	// recordings of results have it where the key was made of it, so that no other content is ever uploaded under such a key.
+	// SHA256 is the recording's SHA-256 in 64 lower-case hexadecimal digits. Other content is refused. If empty, any content is
+	// accepted. Recordings of results have it if the key was made of it, so no other content is uploaded under such a key.
 	SHA256 string
-	// File is the recording's path; it is opened when its turn comes. When empty, Params.Audio is the recording.
+	// File is the recording's path. It is opened only when it is uploaded. If empty, Params.Audio is the recording.
 	File string
-	// Params says what note to create. A BeforeCommit in it is called before the journal is written.
+	// Params describes the note to create. Its BeforeCommit is called before the journal is written.
 	Params clinicaldoc.CreateNoteParams
 
 	position int // in its run, from 1 on; 0: it is in none
 }
 
-// Recordings are these, one after the other, as [Uploader.Run] takes them.
+// Recordings returns an iterator over the recordings for [Uploader.Run].
 func Recordings(recordings ...Recording) iter.Seq2[Recording, error] {
 	return func(yield func(Recording, error) bool) {
 		for _, recording := range recordings {
@@ -46,7 +46,7 @@ func Recordings(recordings ...Recording) iter.Seq2[Recording, error] {
 	}
 }
 
-// Files makes a recording of each path, with the params that the function gives it, and [FileKey] as its key.
+// Files returns a recording for each path, with the params that the function returns and [FileKey] as its key.
 func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams) iter.Seq2[Recording, error] {
 	return func(yield func(Recording, error) bool) {
 		for _, path := range paths {
@@ -57,17 +57,17 @@ func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams
 	}
 }
 
-// FileKey is the default key of a file: made of its content, the patient and the note's name, or the file's where the note
-// has none. The same file in another place has the same key; the same content for another patient has another.
+// FileKey returns the default key of a file. It is made of the content, the patient and the note's name, or the file's name if the
+// note has none. The same file in another place has the same key. The same content for another patient has a different key.
 func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 	r, err := Recording{File: path, Params: params}.WithKey()
 	return r.Key, err
 }
 
-// WithKey returns the recording with the key that it has in a run: its own, or, with the SHA256 that it was made of, its file's.
-// A file whose Key is given is not looked at, as it may be on another machine. Otherwise one that cannot be read, or has changed since
-// SHA256 was taken, is an error. It is [clinicaldoc.ErrInvalidArgument] where there is neither a Key nor a File, where the Key is too
-// long, and where SHA256 is not one.
+// WithKey returns the recording with the key that it has in a run: its Key or, if that is empty, its [FileKey] and SHA256. It does
+// not read the file if Key is set, because the file may be on another machine. Otherwise it returns an error if the file cannot be
+// read or has changed since SHA256 was computed. The error matches [clinicaldoc.ErrInvalidArgument] if there is neither a Key nor a
+// File, if the Key is too long, or if SHA256 is not valid.
 func (r Recording) WithKey() (Recording, error) {
 	if r.Key != "" {
 		return r, r.checkKey()

@@ -27,15 +27,18 @@ type Resolution struct {
 // Resolve saves a manual decision about a recording, by the key in [Result].JournalKey or [Entry].Key. Nothing else is needed
 // to continue: the next run finds the recording already there, or uploads it once.
 //
-// A note that is named is read first: it must be the patient's and no other recording's of the journal. That there is none can
-// be decided for a recording in doubt, from [Result].Until on; before, it returns [ErrTooEarly] unless Force is set. It states
-// that none of the notes in [Result].Candidates is the recording's. A decision never overrides a note with the same content:
-// the next run looks for one before the upload. SendAgain, and another note than the one that the recording has, are accepted
-// if the service reports that the recording's note has failed, or no longer has it.
+// If the decision names a note, Resolve reads it first. The note must belong to the patient, and to no other recording of the
+// journal.
 //
-// Resolve returns [clinicaldoc.ErrInvalidArgument] if the journal does not know the recording, or if there is nothing to
-// decide, [clinicaldoc.ErrPatientMismatch] for another patient's note, [ErrKeyReused] for another recording's, and [ErrTaken]
-// while a run has the recording. A decision that was saved before is not an error.
+// "There is no note" can be decided for a recording in doubt, from [Result].Until on. Before that, Resolve returns [ErrTooEarly]
+// unless Force is set. The decision states that none of the notes in [Result].Candidates is the recording's. It never overrides
+// a note with the same content: the next run searches for one before the upload.
+//
+// SendAgain, or a different note, is accepted if the service reports that the recording's note has failed or does not exist.
+//
+// Resolve returns an error matching [clinicaldoc.ErrInvalidArgument] if the journal does not know the recording or there is nothing
+// to decide, [clinicaldoc.ErrPatientMismatch] for another patient's note, [ErrKeyReused] for another recording's note, and
+// [ErrTaken] while a run has the recording. It is not an error to save the same decision twice.
 func (u *Uploader) Resolve(ctx context.Context, key Key, decision Resolution) error {
 	if err := decision.check(); err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Uploader uploads recordings, each to one note, however often it is started and whatever ends it. Client and Journal must
-// be set; it must not be changed while it runs. The client's token is always that of one user, the journal's: what the next process
-// finds out about an upload that a crash ended is found out in that user's list.
+// Uploader uploads recordings so that each becomes one note, across crashes and restarts. Client and Journal must be set. It
+// must not be changed while it runs. The client's token must always belong to the journal's user: after a crash, the next
+// process searches for the note in that user's list.
 type Uploader struct {
 	Client  *clinicaldoc.Client
 	Journal Journal
@@ -36,15 +36,15 @@ type Uploader struct {
 	// SkipRecordingCheck uploads recordings without looking at their bytes. Otherwise a recording that [CheckRecording] rejects
 	// is refused, unless its note exists already. Recordings from AudioReader are never checked.
 	SkipRecordingCheck bool
-	// MaxPause is how long the run pauses when everything fails in the same way (the service is gone, the token refused, a share
-	// not mounted), before it ends with that reason; 0: 15 minutes. Pauses are told by OnEvent. Negative: the run ends at once,
-	// and no recording is tried twice: for those who try again themselves.
+	// MaxPause is how long the run pauses if everything fails in the same way, before it ends with that reason: the service is
+	// unreachable, the token is refused, a share is not mounted. If zero, it defaults to 15 minutes. If negative, the run ends
+	// immediately, and no recording is tried twice. OnEvent reports pauses.
 	MaxPause time.Duration
-	// Owner is whose recordings they are, as [OwnerOf] tells of the Client; zero: the service is asked in each run.
+	// Owner is the owner of the recordings, as [OwnerOf] returns it for the Client. If zero, each run calls OwnerOf.
 	Owner Owner
-	// Total is how many recordings there will be, for the estimate of the time left; 0: not known.
+	// Total is the number of recordings, for the estimate of the time left. If zero, it is not known.
 	Total int
-	// OnEvent, when set, is told what happens. It is called by the goroutine that ranges over the results.
+	// OnEvent is called with what happens, by the goroutine that ranges over the results. It may be nil.
 	OnEvent func(Event)
 }
 
@@ -55,23 +55,22 @@ const (
 
 func (u *Uploader) workers() int { return cmp.Or(u.Workers, defaultWorkers) }
 
-// Run uploads the recordings and yields a result for each as it ends, in no certain order. One that fails does not end the
-// others. One in doubt keeps no worker: FindCreated is asked about it, for ten minutes if need be, while the others go on;
-// end the context to wait no longer. What fails for a reason that may pass is tried again a few times.
+// Run uploads the recordings and yields a result for each as it ends, in no particular order. A recording that fails does not
+// end the others, and temporary failures are tried again a few times. A recording in doubt does not occupy a worker: FindCreated
+// searches for its note, for ten minutes if necessary. Cancel the context to wait no longer.
 //
-// An error of the whole run is yielded once, last, with a zero Result: the journal cannot be used, everything fails in the
-// same way, the context has ended, or the recordings ended with an error, which is found in it by [errors.Is] and
-// [errors.As]; what was begun before is finished. What was not begun has no result.
+// An error of the complete run is yielded once, last, with a zero Result. It means that the journal cannot be used, that
+// everything fails in the same way, that the context ended, or that the recordings ended with an error. [errors.Is] and
+// [errors.As] find that error. Uploads that were begun are finished, and recordings that were not begun have no result.
 //
-// If Until is above StageUploaded, the result of a recording comes when its note has reached that stage, or has failed. Notes
-// are looked at now and then during the uploads, and after the last one for up to MaxWait. So are the notes that earlier runs
-// left in processing, if the journal can list them ([ProcessingJournal]); see [Result].Earlier. What the run does not see end is
-// Processing. Results that wait for their notes are held in memory.
+// If Until is above StageUploaded, the result of a recording is yielded when its note has reached that stage, or has failed. Run
+// reads the notes from time to time during the uploads, and after the last one for up to MaxWait. It also reads the notes that
+// earlier runs left in processing, if the journal can list them ([ProcessingJournal]); see [Result].Earlier. Other notes are
+// Processing. Results that wait for their notes are kept in memory.
 //
-// Run ends within 20 seconds after its context, a break or a panic, whatever is under way: uploads are ended, what had been
-// sent whole is waited for half that time, and doubts are left to the next run. Recordings are drawn one by one as workers
-// become free, in another goroutine: an iterator may wait for the next one, if its wait ends with the context; one that does
-// not end is left behind. Memory does not grow with their number.
+// Run ends within 20 seconds after its context, a break or a panic. It ends uploads, waits half that time for responses to
+// complete uploads, and leaves recordings in doubt to the next run. Another goroutine draws recordings one by one as workers
+// become free. The iterator may wait for the next one, if its wait ends with the context. Memory does not grow with their number.
 func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, error]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if err := u.check(ctx); err != nil {
