@@ -26,8 +26,7 @@ var reasons = []struct {
 	{clinicaldoc.ErrStalled, "the connection to the service stalled"},
 }
 
-// reasonOf says why an upload ended early, or sent nothing. It is empty if the upload came to its end: then the report says
-// what became of each recording.
+// reasonOf says why an upload ended early, or sent nothing.
 func reasonOf(ctx context.Context, err error) string {
 	if _, stopped := errors.AsType[*signalError](context.Cause(ctx)); stopped {
 		return "somebody, or the system, interrupted the upload"

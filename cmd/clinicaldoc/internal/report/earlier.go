@@ -66,14 +66,15 @@ func (l *laterRuns) leaveOpen(r *Run) bool {
 	if slices.ContainsFunc(r.unresolved(), func(x Recording) bool { return !l.settled[x.File] }) {
 		return true
 	}
-	open := slices.Concat(r.Open(), r.Unfinished)
-	if len(open) == 0 && r.ended() == 0 {
+	rest := slices.Concat(r.Open(), r.Unfinished)
+	if len(rest) == 0 && r.ended() == 0 {
 		return l.leaveOpenUnbegun(r)
 	}
 	for _, left := range r.LeftOut {
-		open = append(open, Recording{File: left.File})
+		rest = append(rest, Recording{File: left.File})
 	}
-	return l.leaveGapOpen(r) || slices.ContainsFunc(open, func(x Recording) bool { return !l.names(x) && !removed(x.File) })
+	isOpen := func(x Recording) bool { return !l.names(x) && !removed(x.File) }
+	return l.leaveGapOpen(r) || slices.ContainsFunc(rest, isOpen)
 }
 
 // leaveGapOpen reports whether a recording, of which it is not known what became of it, needs somebody.

@@ -70,18 +70,29 @@ func (g Group) Rest() []Recording { return g.Recordings[len(g.First()):] }
 // OnPaper reports whether all recordings of the group are printed: somebody decides about each of them.
 func (g Group) OnPaper() bool { return g.Status != Processing }
 
+// titles say what became of the recordings of a group, by their status.
+var titles = map[string]part{
+	Unresolved: {
+		one:  "recording is unresolved: it may or may not have a note",
+		many: "recordings are unresolved: they may or may not have a note",
+	},
+	Failed: {
+		one:  "recording failed: it has a note that cannot be used, or none",
+		many: "recordings failed: they have notes that cannot be used, or none",
+	},
+	Refused: {
+		one:  "recording was refused: it has no note",
+		many: "recordings were refused: they have no note",
+	},
+	Processing: {
+		one:  "recording is processing: its note is not complete yet",
+		many: "recordings are processing: their notes are not complete yet",
+	},
+}
+
 // Title says what became of the recordings.
 func (g Group) Title() string {
-	titles := map[string]part{
-		Unresolved: {0, "recording is unresolved: it may or may not have a note", "recordings are unresolved: they may or may not have a note"},
-		Failed:     {0, "recording failed: it has a note that cannot be used, or none", "recordings failed: they have notes that cannot be used, or none"},
-		Refused:    {0, "recording was refused: it has no note", "recordings were refused: they have no note"},
-		Processing: {0, "recording is processing: its note is not complete yet", "recordings are processing: their notes are not complete yet"},
-	}
-	title, known := titles[g.Status]
-	if !known {
-		title = part{0, "recording is " + g.Status, "recordings are " + g.Status}
-	}
+	title := titles[g.Status]
 	title.count = g.Count
 	if g.Earlier {
 		return "Of earlier uploads: " + title.String()

@@ -65,7 +65,8 @@ func TestGroups_EqualRecordingsAreListedTogether(t *testing.T) {
 func TestGroups_NotesToCompareDoNotDivideThem(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"", ` and decide: "clinicaldoc upload resolve"`} {
-		why := "it is not known (clinicaldoc: GET /v1/x: 403 Forbidden); compare it with note %d of 2026-11-18T06:56:34Z, note 9" + end
+		why := "it is not known (clinicaldoc: GET /v1/x: 403 Forbidden); " +
+			"compare it with note %d of 2026-11-18T06:56:34Z, note 9" + end
 		run := report.Run{Recordings: []report.Recording{
 			{Key: "a", Status: report.Unresolved, Error: fmt.Sprintf(why, 4)},
 			{Key: "b", Status: report.Unresolved, Error: fmt.Sprintf(why, 5)},
@@ -112,7 +113,8 @@ func TestText_IsReadInAMinute(t *testing.T) {
 	report.Text(&text, aNight().Hidden(), false)
 	said := text.String()
 	assert.Less(t, strings.Count(said, "\n"), 50)
-	assert.Contains(t, said, "\n1 of 355 encounters is complete; 350 are processing, 2 are unresolved, 2 were refused.\n")
+	assert.Contains(t, said,
+		"\n1 of 355 encounters is complete; 350 are processing, 2 are unresolved, 2 were refused.\n")
 	assert.Contains(t, said, "\nWhat to do now\n  Whoever runs the uploads: run the same upload again later: ")
 	assert.Contains(t, said, "\n  Whoever runs the uploads: 1 recording was refused: look at the file.\n")
 	assert.Contains(t, said, "\n  Somebody who may read the patients' notes: decide about the 2 recordings that are unresolved")
@@ -171,7 +173,9 @@ func TestSteps_SayWhoDoesWhat(t *testing.T) {
 				Ended: ended, Code: 9, Total: 1, Counts: report.Counts{report.Failed: 1}, Do: "keep their files",
 				Recordings: []report.Recording{{Key: "a", Status: report.Failed}},
 			},
-			[]string{"Somebody who may read the patients' notes: decide whether the failed recording is sent again, as described below"},
+			[]string{
+				"Somebody who may read the patients' notes: decide whether the failed recording is sent again, as described below",
+			},
 		},
 		"the service was down": {
 			report.Run{

@@ -170,8 +170,8 @@ func (r Run) Gap() string {
 	if r.Missing() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("The results of %s could not be written to this report. The journal has them: "+
-		"\"clinicaldoc upload status --json\" lists what is unresolved or failed", output.Count(r.Missing(), "recording", "recordings"))
+	return "The results of " + output.Count(r.Missing(), "recording", "recordings") + " could not be written to this report. " +
+		`The journal has them: "clinicaldoc upload status --json" lists what is unresolved or failed`
 }
 
 // beside is what an error's text says beside the reason: the route, the id of the request, the notes to compare, which stand
