@@ -117,7 +117,8 @@ func TestText_IsReadInAMinute(t *testing.T) {
 		"\n1 of 355 encounters is complete; 350 are processing, 2 are unresolved, 2 were refused.\n")
 	assert.Contains(t, said, "\nWhat to do now\n  Whoever runs the uploads: run the same upload again later: ")
 	assert.Contains(t, said, "\n  Whoever runs the uploads: 1 recording was refused: look at the file.\n")
-	assert.Contains(t, said, "\n  Somebody who may read the patients' notes: decide about the 2 recordings that are unresolved")
+	assert.Contains(t, said,
+		"\n  Somebody who may read the patients' notes: decide about the 2 recordings that are unresolved")
 	assert.Contains(t, said, "\n    and 340 more; --json lists all, --reveal shows files\n")
 	assert.Equal(t, 1, strings.Count(said, "the run ended first"))
 	assert.NotContains(t, said, "POST")

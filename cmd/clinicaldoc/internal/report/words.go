@@ -170,12 +170,13 @@ func (r Run) Gap() string {
 	if r.Missing() == 0 {
 		return ""
 	}
-	return "The results of " + output.Count(r.Missing(), "recording", "recordings") + " could not be written to this report. " +
+	missing := output.Count(r.Missing(), "recording", "recordings")
+	return "The results of " + missing + " could not be written to this report. " +
 		`The journal has them: "clinicaldoc upload status --json" lists what is unresolved or failed`
 }
 
-// beside is what an error's text says beside the reason: the route, the id of the request, the notes to compare, which stand
-// with each recording, and what to do, which stands with the group.
+// beside matches what an error's text says in addition to the reason: the route, the id of the request, the notes to
+// compare, which each recording names, and what to do, which the group says.
 var beside = regexp.MustCompile(`\b(GET|POST|PUT|PATCH|DELETE) /\S*: |\bclinicaldoc: | \(request id [^()]*\)` +
 	`|: look for the note before creating it again|; compare it with [^;"]*("clinicaldoc upload resolve")?` +
 	`|\. Decide: "clinicaldoc upload resolve"`)
