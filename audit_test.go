@@ -760,6 +760,37 @@ func TestAudit_CreateIsLostAndTrailFails_OutcomeIsStillUnknown(t *testing.T) {
 	})
 }
 
+// The note moves to another patient while it is changed, so that the call has two records. If the function fails for the
+// first one, it is still told of the change.
+func TestAudit_TrailFailsBeforeTheChangeIsTold_ChangeIsToldAnyway(t *testing.T) {
+	t.Parallel()
+	moved := strings.Replace(auditedNote, `"id":41`, `"id":42`, 1)
+	var told []clinicaldoc.Access
+	audit := clinicaldoc.WithAudit(func(_ context.Context, access clinicaldoc.Access) error {
+		told = append(told, access)
+		if len(told) == 1 {
+			return errTrail
+		}
+		return nil
+	})
+	client := serveWith(t, []clinicaldoc.Option{audit},
+		call{url: "/v1/progress-notes/7", response: auditedNote},
+		call{method: http.MethodPut, url: "/v1/progress-notes/7/sign", response: moved})
+	var read clinicaldoc.ProgressNote
+	require.NoError(t, json.Unmarshal([]byte(auditedNote), &read))
+
+	note, err := client.Notes.Sign(t.Context(), 7, clinicaldoc.IfUnchanged(&read))
+	assert.Nil(t, note)
+	failure, ok := errors.AsType[*clinicaldoc.NotAuditedError](err)
+	require.True(t, ok)
+	assert.True(t, failure.Changed)
+	assert.False(t, failure.OutcomeUnknown)
+	assert.Equal(t, []clinicaldoc.Access{
+		{Operation: "Notes.Sign", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessRefused},
+		{Operation: "Notes.Sign", NoteID: 7, PatientID: 42, Changed: true, Outcome: clinicaldoc.AccessRead},
+	}, told)
+}
+
 func TestAudit_RowsOfAnotherPatient_AreToldAsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -73,6 +74,46 @@ func TestRun_ResultsAndEventsNameTheRecordingAlike(t *testing.T) {
 	}
 	assert.Equal(t, wanted, yielded)
 	assert.Equal(t, wanted, told)
+}
+
+// Equal recordings that come at the same time have a result each, at their own places.
+func TestRun_EqualRecordingsKeepTheirPositions(t *testing.T) {
+	t.Parallel()
+	srv := newBox(t)
+	uploader := &ingest.Uploader{
+		Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2,
+	}
+	// One of the two is held before it is complete. The third one is drawn when a worker is free again: then the other one
+	// waits for the result of the first.
+	bothCame := make(chan struct{})
+	hold := func(ctx context.Context) error {
+		select {
+		case <-bothCame:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	list := func(yield func(ingest.Recording, error) bool) {
+		defer close(bothCame)
+		for _, number := range []int{1, 1, 2} {
+			r := recording(number)
+			if number == 1 {
+				r.Params.BeforeCommit = hold
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+	results, err := collect(t.Context(), uploader, list)
+	require.NoError(t, err)
+	require.Equal(t, map[ingest.Status]int{ingest.Created: 2, ingest.AlreadyThere: 1}, statuses(results))
+	places := map[int]string{}
+	for _, result := range results {
+		places[result.Position] = result.Recording.Key
+	}
+	assert.Equal(t, map[int]string{1: "recording 1", 2: "recording 1", 3: "recording 2"}, places)
 }
 
 // A recording that is tried once more, or was refused before it had a key, keeps its place.
