@@ -969,7 +969,7 @@ var held = []defect{
 		in: "queue.checkWaiting", old: "q.put(ctx, l, key, payload)", with: "nil",
 		held: "ingest/jetstream TestARefusalIsNotAskedAboutAgain"},
 	{name: "a worker does not count what has its note already", file: "ingest/jetstream/work.go",
-		in: "work.handle", old: "Ending == Done", with: "Status == ingest.Created",
+		in: "work.finish", old: "Ending == Done", with: "Status == ingest.Created",
 		held: "ingest/jetstream TestAWorkerSaysWhatItDoes"},
 	{name: "a fleet that is being begun is of another version", file: "ingest/jetstream/store.go",
 		in:  "store.readHeader",
