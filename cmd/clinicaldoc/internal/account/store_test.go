@@ -1,0 +1,186 @@
+package account_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
+)
+
+func TestChange_WaitsForAnotherForAWhile(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	store := &account.Store{Folder: folder}
+	nothing := func(*account.Config) error { return nil }
+	synctest.Test(t, func(t *testing.T) {
+		held, err := disk.Take(filepath.Join(folder, ".lock"))
+		require.NoError(t, err)
+		begun := time.Now()
+		require.ErrorIs(t, store.Change(nothing), disk.ErrHeld)
+		assert.GreaterOrEqual(t, time.Since(begun), 20*time.Second)
+		time.AfterFunc(time.Second, func() { assert.NoError(t, disk.Close(held)) })
+		require.NoError(t, store.Change(nothing), "the other one has ended")
+	})
+}
+
+func TestLogin_CannotKeepTheToken_LeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	store := &account.Store{Folder: t.TempDir()}
+	inTheWay := filepath.Join(store.Folder, "tokens", "ward.json", "x")
+	require.NoError(t, os.MkdirAll(inTheWay, 0o700))
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.Error(t, err)
+	left, err := filepath.Glob(filepath.Join(store.Folder, "tokens", ".new-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left, "it would hold the token")
+}
+
+func TestLoad_DamagedSettings_StayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	store := &account.Store{Folder: t.TempDir()}
+	path := filepath.Join(store.Folder, "config.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"contexts":`), 0o600))
+	_, err := store.Load()
+	require.ErrorContains(t, err, "correct or remove it")
+	_, err = store.Login("ward", account.Context{BaseURL: service}, token)
+	require.Error(t, err)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, `{"contexts":`, string(text))
+}
+
+func TestLoad_NotAFile_IsRejectedUnread(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no devices among the files there")
+	}
+	store := &account.Store{Folder: t.TempDir()}
+	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(store.Folder, "config.json")))
+	_, err := store.Load()
+	require.ErrorContains(t, err, "is not a file of at most")
+}
+
+func TestLogout_OfTheCurrentContext_LeavesNoneCurrent(t *testing.T) {
+	t.Parallel()
+	store := &account.Store{Folder: t.TempDir()}
+	for _, name := range []string{"first", "second"} {
+		_, err := store.Login(name, account.Context{BaseURL: service}, token)
+		require.NoError(t, err)
+	}
+	require.NoError(t, store.Logout("second"))
+	config, err := store.Load()
+	require.NoError(t, err)
+	assert.Empty(t, config.Current, "a command must not go to another service by itself")
+	assert.Contains(t, config.Contexts, "first")
+}
+
+func TestLogin_LinkedSettings_StayLinked(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	behind := filepath.Join(folder, "dotfiles.json")
+	require.NoError(t, os.WriteFile(behind, []byte("{}"), 0o600))
+	store := &account.Store{Folder: filepath.Join(folder, "config")}
+	require.NoError(t, os.Mkdir(store.Folder, 0o700))
+	link := filepath.Join(store.Folder, "config.json")
+	if err := os.Symlink(behind, link); err != nil {
+		t.Skip("there are no links here:", err)
+	}
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	assert.NotZero(t, info.Mode()&fs.ModeSymlink)
+	text, err := os.ReadFile(behind)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), service)
+}
+
+//nolint:paralleltest // sets variables
+func TestLogin_KeyringIsBack_ReplacesTheFile(t *testing.T) {
+	store, keyring := newStore(t)
+	keyring.broken = errors.New("no bus")
+	_, err := store.Login("ward", account.Context{BaseURL: service}, "old")
+	require.NoError(t, err)
+	keyring.broken = nil
+	_, err = store.Login("ward", account.Context{BaseURL: service}, "new")
+	require.NoError(t, err)
+	found, err := store.Find("ward")
+	require.NoError(t, err)
+	assert.Equal(t, "new", found.Token)
+}
+
+//nolint:paralleltest // sets variables
+func TestFind_TokenThatTheGroupCanRead_IsNotUsed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes there")
+	}
+	store, keyring := newStore(t)
+	keyring.broken = errors.New("no bus")
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	for _, mode := range []fs.FileMode{0o640, 0o604, 0o620} {
+		require.NoError(t, os.Chmod(filepath.Join(store.Folder, "tokens", "ward.json"), mode))
+		_, err = store.Find("ward")
+		require.ErrorContains(t, err, "others can read", mode)
+	}
+}
+
+func TestFind_HalfAnAccountOfTheEnvironment_IsRejected(t *testing.T) {
+	store, _ := newStore(t)
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	for _, name := range []string{clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken} {
+		t.Setenv(clinicaldoc.EnvBaseURL, "")
+		t.Setenv(clinicaldoc.EnvToken, "")
+		t.Setenv(name, "https://other.example")
+		_, err := store.Find("")
+		_, ambiguous := errors.AsType[*account.AmbiguousError](err)
+		assert.True(t, ambiguous, "%s: %v", name, err)
+	}
+}
+
+// FuzzConfig reads settings of any content. They are rejected, or stay the same when they are written again, and no
+// token meets another base URL than its own.
+func FuzzConfig(f *testing.F) {
+	for _, text := range []string{
+		"", "{}", "[]", "null", `{"current":"ward","contexts":{"ward":{"base_url":"https://service.example"}}}`,
+		`{"current":"gone","contexts":{"a":{"base_url":"x","query_names":{"page":"p"},"insecure_http":true},"A":{}}}`, `{"contexts":null}`,
+		`{"contexts":{"../x":{"base_url":"https://service.example"}}}`, `{"contexts":{"ward":{"base_url":7}}}`,
+	} {
+		f.Add([]byte(text), []byte(`{"base_url":"https://service.example","token":"t"}`))
+		f.Add([]byte(text), []byte(`{"token":"t"}`))
+	}
+	f.Fuzz(func(t *testing.T, settings, secret []byte) {
+		store := &account.Store{Folder: t.TempDir()}
+		require.NoError(t, os.WriteFile(filepath.Join(store.Folder, "config.json"), settings, 0o600))
+		require.NoError(t, os.Mkdir(filepath.Join(store.Folder, "tokens"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(store.Folder, "tokens", "ward.json"), secret, 0o600))
+		config, err := store.Load()
+		if err != nil {
+			require.Error(t, store.Change(func(*account.Config) error { return nil }), "settings that cannot be read are not replaced")
+			return
+		}
+		require.NoError(t, store.Change(func(*account.Config) error { return nil }))
+		again, err := store.Load()
+		require.NoError(t, err)
+		require.Equal(t, config, again)
+		for name := range config.Contexts {
+			found, err := store.Find(name)
+			if err == nil {
+				require.NotEmpty(t, found.Token)
+				require.Contains(t, string(secret), "token")
+			}
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package command
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
+)
+
+// edited is an edit of a note on a server of its own, after the editor has ended.
+type edited struct {
+	*editOptions
+	srv    *clinicaldoctest.Server
+	client *clinicaldoc.Client
+	note   *clinicaldoc.ProgressNote
+	folder string
+	shown  *console
+}
+
+func newEdit(t *testing.T, field, text string) edited {
+	t.Helper()
+	srv := newServer(t)
+	id := srv.AddNote(clinicaldoctest.Note{Name: "Visit", Transcription: "said", Analysis: "found"})
+	env, shown := newEnv(srv)
+	client, err := env.client()
+	require.NoError(t, err)
+	folder := filepath.Join(t.TempDir(), "edit")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), []byte(text), 0o600))
+	return edited{
+		&editOptions{Env: env, id: id, field: field}, srv, client, textsOf(t, srv, id), folder, shown,
+	}
+}
+
+func (e edited) puts() int { return requestsTo(e.srv, clinicaldoctest.RouteUpdateNote) }
+
+func TestEdit_EmptyOrUnchangedText_IsNotSent(t *testing.T) {
+	t.Parallel()
+	for _, field := range editable {
+		before := map[string]string{"analysis": "found", "transcription": "said", "name": "Visit"}[field]
+		for text, want := range map[string]string{
+			"": "is empty", " \n\t\u00a0\n": "is empty", "\ufeff\n\ufeff": "is empty", before: "not changed", before + "\n\n": "not changed",
+		} {
+			e := newEdit(t, field, text)
+			require.NoError(t, e.save(t.Context(), e.client, e.note, e.folder, text))
+			assert.Zero(t, e.puts(), "%s %q", field, text)
+			assert.Contains(t, e.shown.err.String(), want, "%s %q", field, text)
+			assert.NoDirExists(t, e.folder, "the text is not left on disk")
+		}
+	}
+}
+
+func TestEdit_ChangedText_IsSentAsItsFieldAlone(t *testing.T) {
+	t.Parallel()
+	for _, field := range editable {
+		e := newEdit(t, field, "other")
+		require.NoError(t, e.save(t.Context(), e.client, e.note, e.folder, "other"))
+		want := clinicaldoc.ProgressNote{Name: "Visit", Transcription: "said", Analysis: "found"}
+		switch field {
+		case "analysis":
+			want.Analysis = "other"
+		case "transcription":
+			want.Transcription = "other"
+		default:
+			want.Name = "other"
+		}
+		got := textsOf(t, e.srv, e.id)
+		assert.Equal(t, [3]string{want.Name, want.Transcription, want.Analysis}, [3]string{got.Name, got.Transcription, got.Analysis}, field)
+		assert.NoDirExists(t, e.folder, field)
+	}
+}
+
+func TestEdit_NameOfSeveralLines_IsKeptAndNotSent(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"two\nlines", "two\rlines"} {
+		e := newEdit(t, "name", text)
+		err := e.save(t.Context(), e.client, e.note, e.folder, text)
+		require.ErrorContains(t, err, "a name is one line")
+		assert.Zero(t, e.puts())
+		assert.FileExists(t, filepath.Join(e.folder, "mine.txt"))
+	}
+}
+
+func TestEdit_SomebodyWasQuicker_KeepsBothTexts(t *testing.T) {
+	t.Parallel()
+	e := newEdit(t, "analysis", "mine")
+	_, err := e.client.Notes.Update(t.Context(), e.id, clinicaldoc.UpdateNoteParams{Analysis: new("theirs")})
+	require.NoError(t, err)
+	err = e.save(t.Context(), e.client, e.note, e.folder, "mine")
+	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+	assert.Equal(t, "theirs", textsOf(t, e.srv, e.id).Analysis)
+	for name, want := range map[string]string{"mine.txt": "mine", "theirs.txt": "theirs"} {
+		text, err := os.ReadFile(filepath.Join(e.folder, name))
+		require.NoError(t, err)
+		assert.Equal(t, want, string(text))
+	}
+	assert.Contains(t, e.shown.out.String(), "| mine")
+	assert.Contains(t, e.shown.out.String(), "| theirs")
+}
+
+func TestEdit_ServiceRefuses_KeepsTheText(t *testing.T) {
+	t.Parallel()
+	e := newEdit(t, "analysis", "mine")
+	e.srv.Inject(clinicaldoctest.RouteUpdateNote, clinicaldoctest.Answer(http.StatusForbidden, `{"message":"no"}`))
+	require.ErrorIs(t, e.save(t.Context(), e.client, e.note, e.folder, "mine"), clinicaldoc.ErrForbidden)
+	assert.FileExists(t, filepath.Join(e.folder, "mine.txt"))
+	assert.Contains(t, e.shown.err.String(), "Your text is kept in "+e.folder)
+}
+
+func TestEdit_SignedNote_NeedsAWord(t *testing.T) {
+	t.Parallel()
+	env, _ := newEnv(nil)
+	signed := &clinicaldoc.ProgressNote{ID: 1}
+	signed.Has.Signed = true
+	for _, c := range []struct {
+		note  *clinicaldoc.ProgressNote
+		given bool
+		fails bool
+	}{{&clinicaldoc.ProgressNote{ID: 1}, false, false}, {signed, false, true}, {signed, true, false}} {
+		err := (&editOptions{Env: env, signed: c.given}).mayChange(t.Context(), c.note)
+		assert.Equal(t, c.fails, err != nil)
+	}
+}
+
+func TestEdit_EditorFails_KeepsOnlyWork(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text, beside string
+		kept         bool
+	}{
+		"unchanged": {text: "before\n"}, "changed": {text: "after", kept: true}, "emptied": {},
+		"another file": {text: "before", beside: ".mine.txt.swp", kept: true},
+	} {
+		env, _ := newEnv(nil)
+		folder := filepath.Join(t.TempDir(), "edit")
+		require.NoError(t, os.Mkdir(folder, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), []byte(c.text), 0o600))
+		if c.beside != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(folder, c.beside), []byte("half"), 0o600))
+		}
+		require.NoError(t, (&editOptions{Env: env}).keepOrRemove(folder, c.text, "before"))
+		_, err := os.Stat(folder)
+		assert.Equal(t, c.kept, err == nil, name)
+	}
+}
+
+// What editors add to all of a file is no change. What is not a file, or too long, is not read.
+func TestEdit_ReadsWhatTheEditorLeft(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the editors of this test are scripts of a shell")
+	}
+	for script, want := range map[string]string{
+		`printf '\357\273\277one\r\ntwo\r\n' > "$1"`: "one\ntwo",
+		`rm "$1" && mkfifo "$1"`:                     "something else than a file",
+		`truncate -s 67108865 "$1"`:                  (&output.TooLongError{Limit: output.MaxText}).Error(),
+		`rm "$1"`:                                    "removed the text",
+		`exit 3`:                                     "the editor failed",
+	} {
+		folder := t.TempDir()
+		editor := filepath.Join(folder, "editor.sh")
+		require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is run
+		t.Setenv("VISUAL", editor)
+		text, err := edit(t.Context(), filepath.Join(folder, "mine.txt"), "one\ntwo")
+		if err != nil {
+			text = err.Error()
+		}
+		assert.Contains(t, text, want, script)
+		assert.NotContains(t, text, "\ufeff", script)
+		assert.NotContains(t, text, "\r", script)
+	}
+}
+
+func TestPrograms_SeeNoSecretsOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	seen := strings.Join(withoutAccount([]string{
+		"PATH=/bin", "CLINICALDOC_TOKEN=canary", "clinicaldoc_token=canary", "CLINICALDOC_BASE_URL=canary", "CLINICALDOC_NATS=canary", "HOME=/h",
+	}), " ")
+	assert.Equal(t, "PATH=/bin HOME=/h", seen)
+}

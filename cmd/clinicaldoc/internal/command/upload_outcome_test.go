@@ -1,0 +1,471 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+)
+
+// newRun is a run that has uploaded nothing yet.
+func newRun(t *testing.T, recordings ...ingest.Recording) (*uploadRun, *console) {
+	t.Helper()
+	env, shown := newEnv(nil)
+	o := &uploadOptions{Env: env, record: report.Begin(t.TempDir(), "devel")}
+	t.Cleanup(func() { assert.NoError(t, o.record.Close()) })
+	return newUploadRun(o, recordings), shown
+}
+
+// The exit code tells the worst of what became of all recordings.
+func TestOutcome_IsTheWorstOfAll(t *testing.T) {
+	t.Parallel()
+	refused := fmt.Errorf("synthetic: %w", clinicaldoc.ErrValidation)
+	for name, c := range map[string]struct {
+		set  func(*uploadRun)
+		want int
+	}{
+		"all done":             {func(r *uploadRun) { r.last.Created = 2 }, 0},
+		"unresolved":           {func(r *uploadRun) { r.last = ingest.Progress{InDoubt: 1, Failed: 1, Created: 1} }, codeInDoubt},
+		"failed":               {func(r *uploadRun) { r.last = ingest.Progress{Failed: 1, Processing: 1, Created: 2} }, codeSome},
+		"failed earlier":       {func(r *uploadRun) { r.last.Created, r.earlier[ingest.Failed] = 2, 1 }, codeSome},
+		"processing":           {func(r *uploadRun) { r.last = ingest.Progress{Created: 2, Processing: 1} }, codePending},
+		"processing earlier":   {func(r *uploadRun) { r.last.Created, r.earlier[ingest.Processing] = 2, 1 }, codePending},
+		"some refused":         {func(r *uploadRun) { r.last.Created, r.worst = 1, refused }, codeSome},
+		"all refused":          {func(r *uploadRun) { r.worst = refused }, codeRefused},
+		"all unreachable":      {func(r *uploadRun) { r.worst = clinicaldoc.ErrServer }, codeUnreachable},
+		"refused before pends": {func(r *uploadRun) { r.last.Processing, r.worst = 1, refused }, codeRefused},
+		"left out":             {func(r *uploadRun) { r.last.Created, r.left = 2, []leftOut{{Reason: "x"}} }, codeSome},
+		"not printed":          {func(r *uploadRun) { r.last.Created, r.broken = 2, syscall.ENOSPC }, codeOther},
+	} {
+		r, _ := newRun(t, ingest.Recording{File: "a.wav"}, ingest.Recording{File: "b.wav"})
+		c.set(r)
+		err := r.outcome(t.Context(), nil)
+		got := 0
+		if err != nil {
+			got = exitCode(t.Context(), err)
+		}
+		assert.Equal(t, c.want, got, "%s: %v", name, err)
+	}
+}
+
+// A run that ended early tells why, unless something is unresolved.
+func TestOutcome_OfARunThatEndedEarly(t *testing.T) {
+	t.Parallel()
+	gone := fmt.Errorf("%w: %w", clinicaldoc.ErrInvalidArgument, fs.ErrNotExist)
+	for name, c := range map[string]struct {
+		ended   error
+		inDoubt int
+		want    int
+	}{
+		"unauthorized":         {clinicaldoc.ErrUnauthorized, 0, codeUnauthorized},
+		"share is not mounted": {gone, 0, codeUnreachable},
+		"outcome unknown":      {clinicaldoc.ErrOutcomeUnknown, 0, codeUnreachable},
+		"unresolved":           {clinicaldoc.ErrUnauthorized, 1, codeInDoubt},
+	} {
+		r, _ := newRun(t)
+		r.last.InDoubt = c.inDoubt
+		assert.Equal(t, c.want, exitCode(t.Context(), r.outcome(t.Context(), c.ended)), name)
+	}
+	assert.Equal(t, codeRefused, uploadKind(clinicaldoc.ErrInvalidArgument).code, "a file, not the command line")
+}
+
+// Of several refusals, one by the service or by a check tells more than one that may pass.
+func TestResult_WorstRefusalDecides(t *testing.T) {
+	t.Parallel()
+	passes, stays := clinicaldoc.ErrServer, clinicaldoc.ErrValidation
+	for _, order := range [][]error{{passes, stays}, {stays, passes}, {stays, clinicaldoc.ErrTooLarge}, {passes, stays, passes}} {
+		r, _ := newRun(t)
+		for _, err := range order {
+			r.result(t.Context(), &ingest.Result{Recording: ingest.Recording{File: "a.wav"}, Status: ingest.Refused, Err: err})
+		}
+		assert.Equal(t, stays, r.worst, order)
+	}
+}
+
+func TestResult_NamesNoFileUnlessAsked(t *testing.T) {
+	t.Parallel()
+	for _, reveal := range []bool{false, true} {
+		for _, form := range []string{"", allMembers} {
+			r, shown := newRun(t, ingest.Recording{File: "/canary/visit.wav"})
+			r.reveal = reveal
+			r.json = form
+			r.result(t.Context(), &ingest.Result{Recording: r.recordings[0], Status: ingest.Created, NoteID: 5})
+			assert.Equal(t, reveal, strings.Contains(shown.out.String()+r.label(1), "canary"))
+		}
+	}
+}
+
+func TestResult_OfAnEarlierUpload_IsNotThisOnes(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	env, _ := newEnv(nil)
+	o := &uploadOptions{Env: env, record: report.Begin(folder, "devel")}
+	r := newUploadRun(o, nil)
+	r.result(t.Context(), &ingest.Result{Status: ingest.Failed, Earlier: true, NoteID: 5})
+	r.result(t.Context(), &ingest.Result{Recording: ingest.Recording{File: "a.wav"}, Status: ingest.Created, NoteID: 6})
+	require.NoError(t, o.record.Close())
+	runs, err := report.List(folder, "")
+	require.NoError(t, err)
+	require.Len(t, runs, 1)
+	run := runs[0]
+	require.Len(t, run.Recordings, 1)
+	assert.Equal(t, int64(6), run.Recordings[0].NoteID)
+	require.Len(t, run.Followed, 1)
+	assert.Equal(t, int64(5), run.Followed[0].NoteID)
+}
+
+func TestRecordings_OfAFolder(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, name := range []string{"a.wav", ".hidden/b.wav", "notes.txt", "deep/c.WAV", ".d.wav"} {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(name), 0o600))
+	}
+	o := &uploadOptions{paths: []string{folder, filepath.Join(folder, "a.wav"), filepath.Join(folder, "a.wav")}, patient: 7, prompt: 1, workers: 1}
+	list, err := o.recordings(t.Context())
+	require.NoError(t, err)
+	var names []string
+	for _, r := range list {
+		name, err := filepath.Rel(folder, r.File)
+		require.NoError(t, err)
+		names = append(names, filepath.ToSlash(name))
+	}
+	assert.ElementsMatch(t, []string{"a.wav", "deep/c.WAV"}, names)
+	require.Len(t, o.left, 1)
+	assert.Equal(t, filepath.Join(folder, "notes.txt"), o.left[0].File)
+	require.Error(t, o.leftOutError())
+}
+
+func TestRecordings_UniqueNamesAreThoseOfAPatient(t *testing.T) {
+	t.Parallel()
+	named := func(patient int64, name string) ingest.Recording {
+		return ingest.Recording{Params: clinicaldoc.CreateNoteParams{PatientID: patient, Name: name}}
+	}
+	require.NoError(t, checkUnique([]ingest.Recording{named(7, "Visit"), named(8, "Visit"), named(9, "Visit 1")}))
+	require.Error(t, checkUnique([]ingest.Recording{named(7, "Visit 1"), named(8, "Visit"), named(7, "Visit")}))
+}
+
+func TestRecordings_ManifestWithMistakes_IsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.wav"), []byte("RIFF"), 0o600))
+	path := filepath.Join(folder, "tonight.csv")
+	require.NoError(t, os.WriteFile(path, []byte("path,patient\na.wav,7\nb.wav,7\n"), 0o600))
+	o := &uploadOptions{manifest: path, patient: 7, prompt: 1, workers: 1}
+	list, err := o.recordings(t.Context())
+	_, listed := errors.AsType[*ingest.ManifestError](err)
+	assert.True(t, listed, err)
+	assert.Empty(t, list)
+}
+
+func TestPlace_PasswordsAreNotTyped(t *testing.T) {
+	t.Parallel()
+	for _, nats := range []string{"nats://user:password@queue.example", "nats://token@queue.example", "nats://a,user:password@b"} {
+		require.Error(t, (&journalPlace{nats: nats}).checkPlace(), nats)
+	}
+	require.NoError(t, (&journalPlace{nats: "nats://queue.example:4222"}).checkPlace())
+	require.Error(t, (&journalPlace{nats: "nats://queue.example", journal: "x"}).checkPlace())
+}
+
+func TestResolve_OneDecisionAtATime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		o     resolveOptions
+		fails bool
+	}{
+		{resolveOptions{}, false}, {resolveOptions{note: 5}, false}, {resolveOptions{none: true, force: true}, false},
+		{resolveOptions{note: 5, none: true}, true}, {resolveOptions{none: true, sendAgain: true}, true},
+		{resolveOptions{note: -1}, true}, {resolveOptions{note: 5, force: true}, true},
+	} {
+		assert.Equal(t, c.fails, c.o.checkDecision() != nil, "%+v", c.o)
+	}
+}
+
+func TestDryRun_EndsAsTheUploadWould(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ total, refused, want int }{{2, 0, 0}, {2, 1, codeSome}, {2, 2, codeRefused}, {1, 1, codeRefused}} {
+		err := (&uploadOptions{}).checkedOutcome(c.total, c.refused, ingest.ErrCutShort)
+		got := 0
+		if err != nil {
+			got = exitCode(t.Context(), err)
+		}
+		assert.Equal(t, c.want, got, "%+v", c)
+	}
+}
+
+func TestCandidates_AreReadWithinBounds(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	var ids []int64
+	for range 6 {
+		ids = append(ids, srv.AddNote(clinicaldoctest.Note{}))
+	}
+	r, _ := newRun(t)
+	r.compare = srv.Client()
+	for range 30 {
+		assert.Len(t, r.candidates(t.Context(), ids), maxReported)
+	}
+	assert.LessOrEqual(t, requestsTo(srv, clinicaldoctest.RouteGetNote), maxReportedReads)
+
+	r.compared = 0
+	require.Len(t, r.candidates(t.Context(), []int64{99, ids[0]}), 2)
+	found := r.candidates(t.Context(), []int64{99, ids[0]})
+	assert.True(t, found[0].CreatedAt.IsZero(), "it was deleted")
+	assert.False(t, found[1].CreatedAt.IsZero(), "which hides no other")
+
+	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(http.StatusForbidden, "{}").Always())
+	assert.Len(t, r.candidates(t.Context(), ids[:2]), 2)
+	assert.Nil(t, r.compare, "a service that does not answer is not asked again")
+}
+
+// uploading is an upload of one recording to a server, with a journal that it begins.
+func uploading(t *testing.T, srv *clinicaldoctest.Server, recording []byte) (*uploadOptions, listing, *console) {
+	t.Helper()
+	env, shown := newEnv(srv)
+	folder := t.TempDir()
+	file := filepath.Join(folder, "visit.mp3")
+	require.NoError(t, os.WriteFile(file, recording, 0o600))
+	o := &uploadOptions{
+		Env: env, workers: 1, until: "complete", maxWait: time.Minute, maxPause: time.Minute, unchecked: true,
+		record: report.Begin(t.TempDir(), "devel"),
+	}
+	o.journal = filepath.Join(folder, "uploads.journal")
+	o.begin = true
+	t.Cleanup(func() { assert.NoError(t, o.record.Close()) })
+	return o, func(context.Context) ([]ingest.Recording, error) {
+		return []ingest.Recording{{File: file, Params: clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 7, PromptID: 1}}}, nil
+	}, shown
+}
+
+// within bounds a call that must not wait.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestUpload_OptionsReachTheUploader(t *testing.T) {
+	t.Parallel()
+	slow := clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Hour})
+	t.Run("max-wait 0 looks once", func(t *testing.T) {
+		t.Parallel()
+		o, list, _ := uploading(t, newServer(t, slow), []byte("synthetic"))
+		o.maxWait = 0
+		ctx := within(t)
+		assert.Equal(t, codePending, exitCode(ctx, o.run(ctx, list)))
+	})
+	t.Run("until uploaded does not wait", func(t *testing.T) {
+		t.Parallel()
+		o, list, _ := uploading(t, newServer(t, slow), []byte("synthetic"))
+		o.until = "uploaded"
+		require.NoError(t, o.run(within(t), list))
+	})
+	t.Run("max-pause 0 ends at once", func(t *testing.T) {
+		t.Parallel()
+		srv := newServer(t)
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusForbidden, "{}"))
+		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(http.StatusServiceUnavailable, "{}").Always())
+		o, list, _ := uploading(t, srv, []byte("synthetic"))
+		o.maxPause = 0
+		o.retries = 0
+		ctx := within(t)
+		require.Error(t, o.run(ctx, list))
+		require.NoError(t, ctx.Err())
+	})
+	t.Run("recordings are checked", func(t *testing.T) {
+		t.Parallel()
+		srv := newServer(t)
+		o, list, _ := uploading(t, srv, []byte("%PDF-1.4 synthetic"))
+		o.unchecked = false
+		ctx := within(t)
+		assert.Equal(t, codeRefused, exitCode(ctx, o.run(ctx, list)))
+		assert.Empty(t, srv.Notes())
+	})
+	t.Run("a journal is begun by a word alone", func(t *testing.T) {
+		t.Parallel()
+		srv := newServer(t)
+		o, list, _ := uploading(t, srv, []byte("synthetic"))
+		o.begin = false
+		ctx := within(t)
+		require.ErrorContains(t, o.run(ctx, list), "there is no journal")
+		assert.NoFileExists(t, o.journal)
+		assert.Empty(t, srv.Notes())
+	})
+}
+
+// journalLines writes a journal of these lines.
+func journalLines(t *testing.T, path string, lines ...string) {
+	t.Helper()
+	var content strings.Builder
+	table := crc32.MakeTable(crc32.Castagnoli)
+	sum := uint32(0)
+	for _, line := range lines {
+		sum = crc32.Update(sum, table, []byte(line))
+		fmt.Fprintf(&content, "%08x %s\n", sum, line)
+	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(content.String()), 0o600))
+}
+
+const journalValues = " patient=9a8b7c6d name=01234567 size=48044 sent=2026-01-02T03:04:04.5Z"
+
+func journalHeader(service string, user int) string {
+	return fmt.Sprintf("clinicaldoc-ingest 3 %s user=%d headers=none", service, user)
+}
+
+func TestStatus_ListsWhatSomebodyHasToLookAt(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "uploads.journal")
+	journalLines(t, path, journalHeader("https://service.example", 1),
+		"2026-01-02T03:04:05Z committing 01230000000000000000000000000000"+journalValues,
+		"2026-01-02T03:04:05Z in-doubt 01240000000000000000000000000000"+journalValues+" until=2026-01-02T03:14:05Z",
+		"2026-01-02T03:04:05Z created 01250000000000000000000000000000"+journalValues+" note=7 stage=failed",
+		"2026-01-02T03:04:05Z created 01260000000000000000000000000000"+journalValues+" note=8 stage=complete")
+	s, err := readStatus(t.Context(), path)
+	require.NoError(t, err)
+	assert.Equal(t, [4]int{2, 1, 1, 1}, [4]int{s.Created, s.Complete, s.Failed, s.InDoubt})
+	require.Len(t, s.Doubts, 2, "what a killed upload left is one")
+	require.Len(t, s.Failures, 1)
+	assert.Equal(t, int64(7), s.Failures[0].NoteID)
+}
+
+//nolint:paralleltest // sets a variable
+func TestJournal_IsFoundByWhoseItIs(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("CLINICALDOC_STATE_DIR", state)
+	journals := filepath.Join(state, "journals")
+	find := func() (string, error) {
+		place := &journalPlace{}
+		err := place.findJournal(t.Context(), "https://service.example", 1)
+		return place.journal, err
+	}
+	journalLines(t, filepath.Join(journals, "another.journal"), journalHeader("https://service.example", 2))
+	path, err := find()
+	require.NoError(t, err)
+	assert.NotEqual(t, filepath.Join(journals, "another.journal"), path, "another user's")
+
+	journalLines(t, filepath.Join(journals, "old.journal"), journalHeader("https://service.example", 1))
+	path, err = find()
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(journals, "old.journal"), path)
+
+	journalLines(t, filepath.Join(journals, "older.journal"), journalHeader("https://service.example", 1))
+	_, err = find()
+	require.ErrorContains(t, err, "several journals")
+}
+
+//nolint:paralleltest // sets a variable
+func TestRename_ReplacesNoOtherJournal(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("CLINICALDOC_STATE_DIR", state)
+	srv := newServer(t)
+	env, _ := newEnv(srv)
+	own := filepath.Join(state, "journals", journalName(srv.URL, 1)+".journal")
+	from := filepath.Join(state, "journals", "from.journal")
+	journalLines(t, own, journalHeader(ingest.ServiceName(srv.URL), 1), "2026-02-03T04:05:07Z gap")
+	journalLines(t, from, journalHeader("https://old.example", 1))
+	before, err := os.ReadFile(own)
+	require.NoError(t, err)
+	require.ErrorContains(t, (&uploadOptions{Env: env}).rename(t.Context(), from), "have a journal already")
+	after, err := os.ReadFile(own)
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}
+
+//nolint:paralleltest // sets a variable
+func TestResolve_KeyHasToNameOneRecording(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("CLINICALDOC_STATE_DIR", state)
+	srv := newServer(t)
+	own := filepath.Join(state, "journals", journalName(srv.URL, 1)+".journal")
+	journalLines(t, own, journalHeader(ingest.ServiceName(srv.URL), 1),
+		"2026-01-02T03:04:05Z in-doubt 01230000000000000000000000000000"+journalValues+" until=2026-01-02T03:14:05Z",
+		"2026-01-02T03:04:05Z in-doubt 01231000000000000000000000000000"+journalValues+" until=2026-01-02T03:14:05Z",
+		"2026-01-02T03:04:05Z in-doubt 77770000000000000000000000000000"+journalValues+" until=2026-01-02T03:14:05Z")
+	for key, want := range map[string]string{"0123": "2 recordings", "7": "1 recording", "": "3 recordings", "01230": ""} {
+		env, _ := newEnv(srv)
+		o := &resolveOptions{uploadOptions: uploadOptions{Env: env}, key: key, none: true}
+		err := o.run(t.Context())
+		if want == "" {
+			require.NoError(t, err, key)
+			continue
+		}
+		require.ErrorContains(t, err, want, key)
+	}
+}
+
+//nolint:paralleltest // sets a variable
+func TestRetry_SendsOnlyWhatIsLeftOver(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("CLINICALDOC_STATE_DIR", state)
+	srv := newServer(t)
+	service := ingest.ServiceName(srv.URL)
+	folder := filepath.Join(state, "reports")
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	write := func(id, service string, recordings ...report.Recording) {
+		lines := []map[string]any{{"run": report.Run{ID: id, Began: time.Now(), Ended: time.Now(), Service: service, Code: codeSome}}}
+		for _, r := range recordings {
+			lines = append(lines, map[string]any{"recording": r})
+		}
+		var text []byte
+		for _, line := range lines {
+			encoded, err := json.Marshal(line)
+			require.NoError(t, err)
+			text = append(append(text, encoded...), '\n')
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(folder, id+".jsonl"), text, 0o600))
+	}
+	write("20260101T000000.000Z-a", service,
+		report.Recording{Key: "a", File: "/a.wav", Status: report.Refused, Patient: 6},
+		report.Recording{Key: "b", File: "/b.wav", Status: report.Refused, Patient: 6},
+		report.Recording{Key: "c", File: "/c.wav", Status: report.Refused, Patient: 6})
+	write("20260102T000000.000Z-b", "https://elsewhere.example", report.Recording{Key: "c", File: "/c.wav", Status: report.Created, Patient: 7})
+	write("20260103T000000.000Z-c", service,
+		report.Recording{Key: "a", File: "/a.wav", Status: report.Created, Patient: 7},
+		report.Recording{Key: "b", File: "/b.wav", Status: report.Refused, Patient: 7})
+	env, _ := newEnv(srv)
+	left := func(which string) map[string]int64 {
+		list, err := (&uploadOptions{Env: env}).leftOver(which)
+		require.NoError(t, err)
+		patients := map[string]int64{}
+		for _, r := range list {
+			patients[r.File] += r.Params.PatientID
+		}
+		return patients
+	}
+	assert.Equal(t, map[string]int64{"/b.wav": 7}, left(""), "the newest report counts")
+	assert.Equal(t, map[string]int64{"/b.wav": 7, "/c.wav": 6}, left("2026"), "each once, with what was said last")
+}
+
+//nolint:paralleltest // sets a variable
+func TestUpload_ReportHasTheExitCode(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("CLINICALDOC_STATE_DIR", state)
+	env, _ := newEnv(nil)
+	o := &uploadOptions{Env: env}
+	err := o.runRecorded(t.Context(), func(context.Context) ([]ingest.Recording, error) { return nil, clinicaldoc.ErrServer })
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	runs, err := report.List(filepath.Join(state, "reports"), "")
+	require.NoError(t, err)
+	require.Len(t, runs, 1)
+	assert.Equal(t, codeUnreachable, runs[0].Code)
+}

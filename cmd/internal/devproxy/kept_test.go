@@ -1,0 +1,196 @@
+package devproxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+)
+
+// following is a traffic that keeps bodies, as the box's does.
+func following() *traffic {
+	return newTraffic(newRequestLog(io.Discard), newEvents(), nil, &bodies{})
+}
+
+// secretHeaders are what no archive and no page may hold.
+var secretHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "X-Auth-Token"}
+
+func TestArchive_LoadedFromElsewhere_HoldsNoSecrets(t *testing.T) {
+	t.Parallel()
+	for _, name := range secretHeaders {
+		header := fmt.Sprintf(`[{"name":%q,"value":"canary"},{"name":"X-Custom","value":"kept"}]`, name)
+		text := `{"log":{"version":"1.2","entries":[{"request":{"method":"GET","url":"http://127.0.0.1/user","headers":` + header +
+			`},"response":{"status":200,"headers":` + header + `}}]}}`
+		followed := following()
+		_, err := followed.load([]byte(text))
+		require.NoError(t, err)
+		loaded := followed.opened(1)
+		saved, err := json.Marshal(archive([]*request{loaded}))
+		require.NoError(t, err)
+		opened, err := json.Marshal(loaded.record.open(loaded, clinicaldoctest.QueryNames{}, true))
+		require.NoError(t, err)
+		for _, shown := range []string{string(saved), string(opened)} {
+			assert.NotContains(t, shown, "canary", name)
+			assert.Contains(t, shown, "kept", name)
+		}
+		assert.False(t, loaded.record.holds([]byte("canary")), "nor can it be guessed")
+	}
+}
+
+func TestRecord_HoldsNoSecretsOfRequestAndResponse(t *testing.T) {
+	t.Parallel()
+	for _, name := range secretHeaders {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/user", nil)
+		r.Header.Set(name, "canary")
+		rec := newRecord(r, &bodies{}).answered(http.Header{name: {"canary"}})
+		assert.Equal(t, withheld, rec.requestHeader.Get(name))
+		assert.Equal(t, withheld, rec.responseHeader.Get(name))
+		assert.Equal(t, "canary", r.Header.Get(name), "the request itself stays as it is")
+	}
+}
+
+func TestArchive_BodyThatWasCut_StaysCut(t *testing.T) {
+	t.Parallel()
+	const text = `{"log":{"version":"1.2","entries":[{"request":{"method":"PUT","url":"http://127.0.0.1/v1/progress-notes/1",` +
+		`"postData":{"text":"half","_cut":true}},"response":{"status":200,"content":{"text":"half","_cut":true}}}]}}`
+	followed := following()
+	_, err := followed.load([]byte(text))
+	require.NoError(t, err)
+	rec := followed.opened(1).record
+	for _, side := range []*body{rec.requestBody, rec.responseBody} {
+		content, whole := side.bytes()
+		assert.Equal(t, "half", string(content))
+		assert.False(t, whole)
+	}
+	assert.Contains(t, rec.curl(1), "cannot be sent as it was")
+}
+
+func TestArchive_WrongEntry_LoadsNothing(t *testing.T) {
+	t.Parallel()
+	const good = `{"request":{"method":"GET","url":"http://127.0.0.1/user"},"response":{"status":200}}`
+	for _, wrong := range []string{
+		`{}`, `{"request":{"method":"GET","url":"/user"}}`, `{"request":{"method":"","url":"http://127.0.0.1/user"}}`,
+		`{"request":{"method":"PUT","url":"http://127.0.0.1/","postData":{"text":"-","_encoding":"base64"}}}`,
+	} {
+		followed := following()
+		_, err := followed.load([]byte(`{"log":{"version":"1.2","entries":[` + good + `,` + wrong + `]}}`))
+		require.Error(t, err, wrong)
+		assert.Empty(t, followed.list(0, 10), wrong)
+	}
+}
+
+func TestBody_KeepsNothingAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	var kept bodies
+	cut := kept.new()
+	_, _ = cut.Write([]byte("kept"))
+	cut.cut = true // as after a piece that was too long
+	_, _ = cut.Write([]byte("more"))
+	content, whole := cut.bytes()
+	assert.Equal(t, "kept", string(content), "a hole is not closed over")
+	assert.False(t, whole)
+
+	gone := kept.new()
+	_, _ = gone.Write([]byte("gone"))
+	kept.drop(gone, cut)
+	_, _ = gone.Write([]byte("more"))
+	content, whole = gone.bytes()
+	assert.Empty(t, content, "what was forgotten stays forgotten")
+	assert.False(t, whole)
+	assert.Zero(t, kept.used)
+}
+
+func TestForget_FreesBodiesAndRetries(t *testing.T) {
+	t.Parallel()
+	followed := following()
+	failing := followed.watch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	send := func() *request {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/user", strings.NewReader("body"))
+		failing.ServeHTTP(httptest.NewRecorder(), r)
+		return followed.opened(followed.last)
+	}
+	send()
+	require.Equal(t, 2, send().Attempt)
+	require.NotZero(t, followed.bodies.used)
+	followed.forget()
+	assert.Zero(t, followed.bodies.used)
+	assert.Equal(t, 1, send().Attempt, "the next one is a call of its own")
+}
+
+func TestWatch_ReplayHeaderIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	followed := following()
+	seen := http.Header{}
+	handler := followed.watch(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Clone() }))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/user", nil)
+	r.Header.Set(replayHeader, "1")
+	r.Header.Set("X-Custom", "kept")
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+	assert.Equal(t, http.Header{"X-Custom": {"kept"}}, seen)
+	assert.EqualValues(t, 1, followed.opened(1).Replays)
+	assert.Empty(t, followed.opened(1).record.requestHeader.Get(replayHeader))
+}
+
+// unsent is a response to nobody, provisional ones too.
+type unsent struct{ header http.Header }
+
+func (w unsent) Header() http.Header         { return w.header }
+func (w unsent) WriteHeader(int)             {}
+func (w unsent) Write(p []byte) (int, error) { return len(p), nil }
+
+func TestCountingWriter_CountsTheResponseAlone(t *testing.T) {
+	t.Parallel()
+	w := &countingWriter{ResponseWriter: unsent{http.Header{}}, onFailure: func() {}}
+	w.WriteHeader(http.StatusEarlyHints)
+	for range 3 {
+		_, err := io.WriteString(w, "piece")
+		require.NoError(t, err)
+	}
+	assert.Equal(t, http.StatusOK, w.status, "a provisional response is not the response")
+	assert.EqualValues(t, 15, w.n)
+	assert.Equal(t, "piecepiecepiece", string(w.start))
+}
+
+func TestGunzip_IsBounded(t *testing.T) {
+	t.Parallel()
+	pack := func(size int) []byte {
+		var packed bytes.Buffer
+		writer := gzip.NewWriter(&packed)
+		_, err := writer.Write(make([]byte, size))
+		require.NoError(t, err)
+		require.NoError(t, writer.Close())
+		return packed.Bytes()
+	}
+	content, err := gunzip(pack(maxChecked))
+	require.NoError(t, err)
+	assert.Len(t, content, maxChecked)
+	_, err = gunzip(pack(maxChecked + 1))
+	require.Error(t, err)
+}
+
+// What a service sent must not run in the browser of whoever looks at it.
+func TestServeBytes_NothingRunsInABrowser(t *testing.T) {
+	t.Parallel()
+	for _, contentType := range []string{"text/html", "image/svg+xml", "application/javascript", "application/xhtml+xml", "", "x"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		serveBytes(w, r, contentType, []byte("<script>alert(1)</script>"))
+		assert.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"), contentType)
+	}
+	w := httptest.NewRecorder()
+	serveBytes(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), "audio/wav", []byte("RIFF"))
+	assert.Equal(t, "audio/wav", w.Header().Get("Content-Type"))
+}
