@@ -1,6 +1,6 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint faults crashes places simulate defects mutants rehearse platforms check nightly
+.PHONY: demo test race lint faults crashes places simulate defects mutants fuzz rehearse platforms check nightly
 
 # Which worlds to simulate, and how many.
 FROM ?= 1
@@ -9,6 +9,9 @@ SEEDS ?= 10000
 # Which package's mutants, and where gremlins may change lines: DIFF=main takes those that differ from main.
 PACKAGE ?=
 DIFF ?=
+
+# How long to fuzz each target.
+FUZZ ?= 3m
 
 # Which version to rehearse.
 VERSION ?= v0.2.0
@@ -53,6 +56,9 @@ mutants: ## small changes of a package, one by one (PACKAGE, DIFF), and whether 
 			$(if $(DIFF),--diff $(DIFF)) ./$$package || exit; \
 	done
 
+fuzz: ## every fuzz target, each for so long (FUZZ)
+	.ci/run fuzz $(FUZZ)
+
 rehearse: ## a release in a scratch clone, used from outside as others would (VERSION)
 	go run -C internal/dev/release . rehearse $(VERSION)
 
@@ -62,5 +68,5 @@ platforms: ## what can be shown here of Windows, macOS, 32 bits, ARM and a big-e
 check: ## what a change must pass; .ci/run modules has more for the modules below the root
 	.ci/run
 
-nightly: faults crashes places simulate defects mutants rehearse ## what takes too long for every change
+nightly: faults crashes places simulate defects mutants fuzz rehearse ## what takes too long for every change
 	.ci/run nightly
