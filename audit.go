@@ -61,7 +61,7 @@ func (a Access) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Acce
 // Records that the client reads only for its own work are told too, at the end of the call: notes that an edit
 // compares, notes and recordings that FindCreated searches, rows of a list that were not yielded. Their Outcome is not
 // AccessDisclosed. A recording counts as disclosed with its first byte; later reads of an [AudioStream] are not told.
-// [Client.Do] is told if its path contains "progress-notes". Tokens and users are not told.
+// [Client.Do] is told if its path contains "/progress-notes". Tokens and users are not told.
 //
 // If the function returns an error, the caller does not get the record: the error of the call is a
 // [*NotAuditedError], which matches [ErrNotAudited]. It ends an iterator. A change is not undone: the error says that
@@ -343,7 +343,7 @@ func (s *scope) change(err error) (Access, bool) {
 		return Access{}, false
 	}
 	id := noteIn(s.sent.Path)
-	if s.sent.Path == createNote.route {
+	if isOfAllNotes(s.sent.Path) {
 		id = provenNoteID(err)
 	} else if id == 0 {
 		return Access{}, false
@@ -371,11 +371,17 @@ func provenNoteID(err error) int64 {
 	return lost.NoteID
 }
 
-const notesSegment = "/progress-notes/"
+// notesName is a segment of each path of notes.
+const notesName = "/progress-notes"
+
+// isOfAllNotes reports whether a path is that of the list of notes, to which new notes are posted.
+func isOfAllNotes(path string) bool {
+	return strings.HasSuffix(strings.TrimRight(path, "/"), notesName)
+}
 
 // noteIn returns the ID of the note that the path names, or 0.
 func noteIn(path string) int64 {
-	_, after, _ := strings.Cut(path, notesSegment)
+	_, after, _ := strings.Cut(path, notesName+"/")
 	segment, _, _ := strings.Cut(after, "/")
 	id, err := strconv.ParseInt(segment, 10, 64)
 	if err != nil || id < 1 {
@@ -502,8 +508,8 @@ func (s *scope) auditResponse(ctx context.Context, response []byte, handedOut bo
 	return asError(s.settle(ctx, records, nil))
 }
 
-// recordsIn returns the records in a response to Do: the note or the recording that the path names, or the notes of a
-// list or a creation.
+// recordsIn returns the records in a response to Do: the note or the recording that the path names, or the notes that
+// come from another path of notes, such as a list.
 func (s *scope) recordsIn(response []byte) []record {
 	if len(response) == 0 {
 		return nil
@@ -511,7 +517,7 @@ func (s *scope) recordsIn(response []byte) []record {
 	if id := noteIn(s.sent.Path); id != 0 {
 		return s.recordsOf(id, response)
 	}
-	if s.sent.Path != listNotes.route {
+	if !strings.Contains(s.sent.Path, notesName) {
 		return nil
 	}
 	if note, _, err := s.decodeNote(0)(response); err == nil {

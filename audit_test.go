@@ -956,6 +956,55 @@ func TestAudit_Access_PrintsWithoutThePatient(t *testing.T) {
 		`"outcome":"disclosed","outcome_unknown":false,"request_id":"r"}`, string(encoded))
 }
 
+// Do is told of notes on every path that contains "progress-notes", whatever stands around it.
+func TestAudit_DoOnAnyPathOfNotes_IsTold(t *testing.T) {
+	t.Parallel()
+	disclosed := clinicaldoc.Access{Operation: "Do", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessDisclosed}
+	changed := disclosed
+	changed.Changed = true
+	list := `{"data":[` + auditedNote + `]}`
+	for _, c := range []struct {
+		method, path, response string
+		want                   []clinicaldoc.Access
+	}{
+		{http.MethodGet, "/v1/progress-notes", list, []clinicaldoc.Access{disclosed}},
+		{http.MethodGet, "/v1/progress-notes/", list, []clinicaldoc.Access{disclosed}},
+		{http.MethodGet, "/v2/progress-notes", list, []clinicaldoc.Access{disclosed}},
+		{http.MethodGet, "/v1/patients/41/progress-notes", list, []clinicaldoc.Access{disclosed}},
+		{http.MethodGet, "/v1/progress-notes/search", list, []clinicaldoc.Access{disclosed}},
+		{http.MethodGet, "/v1/progress-notes/latest", auditedNote, []clinicaldoc.Access{disclosed}},
+		{http.MethodGet, "/v2/progress-notes/7", auditedNote, []clinicaldoc.Access{disclosed}},
+		{http.MethodPost, "/v2/progress-notes", auditedNote, []clinicaldoc.Access{changed}},
+		{http.MethodPost, "/v1/progress-notes/7/archive", auditedNote, []clinicaldoc.Access{changed}},
+		{http.MethodGet, "/v1/progress-notes/count", `{"count":5}`, nil},
+		{http.MethodGet, "/v1/prompts", list, nil},
+	} {
+		var told []clinicaldoc.Access
+		client := serveWith(t, []clinicaldoc.Option{collectAudit(&told)},
+			call{method: c.method, url: c.path, response: c.response})
+		var out any
+		require.NoError(t, client.Do(t.Context(), c.method, c.path, nil, &out))
+		assert.Equal(t, c.want, told, "%s %s", c.method, c.path)
+	}
+}
+
+// The figures in docs/privacy.md: an audit function costs some allocations, none costs none.
+func TestAudit_CostsWhatIsDocumented(t *testing.T) { //nolint:paralleltest // allocations of all goroutines are counted
+	skipWithRace(t)
+	get := func(opts ...clinicaldoc.Option) float64 {
+		opts = append(opts, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(auditedNote)}))
+		client, err := clinicaldoc.NewClient(testBase, testToken, opts...)
+		require.NoError(t, err)
+		return testing.AllocsPerRun(50, func() {
+			if _, err := client.Notes.Get(context.Background(), 7); err != nil {
+				panic(err)
+			}
+		})
+	}
+	none := func(context.Context, clinicaldoc.Access) error { return nil }
+	assert.InDelta(t, 15, get(clinicaldoc.WithAudit(none))-get(), 2)
+}
+
 func BenchmarkGetWithAndWithoutAudit(b *testing.B) {
 	none := func(context.Context, clinicaldoc.Access) error { return nil }
 	for name, opts := range map[string][]clinicaldoc.Option{"without": nil, "with": {clinicaldoc.WithAudit(none)}} {
