@@ -43,17 +43,17 @@ const (
 type FindCreatedParams struct {
 	hidden
 
-	// Settle is how long after the response was lost the service, or a proxy in front of it, may still be processing the
-	// create. If zero, it defaults to 10 minutes. Values shorter than the upload itself are raised to its duration.
+	// Settle is how long after the response was lost the service, or a proxy in front of it, may still be processing
+	// the create. If zero, it defaults to 10 minutes. Values shorter than the upload itself are raised to its duration.
 	Settle time.Duration
-	// Exclude lists notes that come from other creates, by ID and CreatedAt. A note without a CreatedAt excludes any note
-	// with its ID. Notes that Create of this client returned do not need to be listed.
+	// Exclude lists notes that come from other creates, by ID and CreatedAt. A note without a CreatedAt excludes any
+	// note with its ID. Notes that Create of this client returned do not need to be listed.
 	Exclude []*ProgressNote
 	// Unresolved lists other creates for the same patient whose outcome is unknown, of this or another process.
 	// FindCreated does not return a note that one of them may have made.
 	Unresolved []*OutcomeUnknownError
-	// UniqueName states that no other note of the patient has, or will have, exactly the name in Params, and that neither
-	// the service nor a person changes it. The name alone then identifies the note.
+	// UniqueName states that no other note of the patient has, or will have, exactly the name in Params, and that
+	// neither the service nor a person changes it. The name alone then identifies the note.
 	UniqueName bool
 	// TrustPatientFilter accepts rows without a patient ID; see [ListNotesParams].
 	TrustPatientFilter bool
@@ -70,8 +70,8 @@ type Assumptions struct {
 	// RecordingsUnchanged states that the service stores every recording exactly as it was sent, for good. FindCreated
 	// then rules out a note whose recording differs.
 	RecordingsUnchanged bool
-	// NamesUnchanged states that neither the service nor a person changes the name of a note. FindCreated then rules out a
-	// note with another name.
+	// NamesUnchanged states that neither the service nor a person changes the name of a note. FindCreated then rules
+	// out a note with another name.
 	NamesUnchanged bool
 }
 
@@ -111,9 +111,9 @@ func (s *NotesService) FindCreated(
 
 func (p *FindCreatedParams) check(lost *OutcomeUnknownError) error {
 	switch {
-	case lost == nil || lost.SentAt.IsZero():
+	case lost == nil, lost.SentAt.IsZero():
 		return invalid("Notes.FindCreated", "needs the error of a Create")
-	case lost.NoteID < 0 || lost.Params.PatientID < 0:
+	case lost.NoteID < 0, lost.Params.PatientID < 0:
 		return invalid("Notes.FindCreated", "needs the error of a Create; its ids must not be negative")
 	case p.Settle < 0:
 		return invalid("Notes.FindCreated: Settle", "must not be negative")
@@ -285,19 +285,21 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 		}
 		verdict := creates.Decide(observed)
 		reason = verdict.Reason
-		switch {
-		case verdict.Outcome == creates.NotCreated:
+		switch verdict.Outcome {
+		case creates.NotCreated:
 			l.registry.Resolve(l.create)
 			return nil, &callError{op: findCreated, detail: notCreated, causes: []error{ErrNotCreated}}
-		case verdict.Outcome == creates.Found && l.registry.Claim(l.create, l.found.ref(l.asker.where)):
+		case creates.Found:
+			if !l.registry.Claim(l.create, l.found.ref(l.asker.where)) {
+				return nil, l.undecided(string(creates.LostTwice))
+			}
 			return l.found, nil
-		case verdict.Outcome == creates.Found:
-			return nil, l.undecided(string(creates.LostTwice))
-		case failure != nil && !verdict.Wait:
-			return nil, l.undecided(string(reason)+": "+redact.Cause(failure), failure)
-		case !verdict.Wait:
-			return nil, l.undecided(string(reason))
-		case l.asker.requests >= maxRequests || time.Now().After(l.deadline):
+		case creates.Undecided:
+		}
+		if !verdict.Wait {
+			return nil, l.undecidedFor(reason, failure)
+		}
+		if l.asker.requests >= maxRequests || time.Now().After(l.deadline) {
 			return nil, l.undecided(string(reason) + ": the search took too long; ask again later")
 		}
 		if l.params.OnProgress != nil {
@@ -305,6 +307,14 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 		}
 		l.pause(ctx, observed.Settled, failure)
 	}
+}
+
+// undecidedFor returns the error of a search that waiting does not help. The failure of its last request may be nil.
+func (l *search) undecidedFor(reason creates.Reason, failure error) error {
+	if failure == nil {
+		return l.undecided(string(reason))
+	}
+	return l.undecided(string(reason)+": "+redact.Cause(failure), failure)
 }
 
 const notCreated = "the note was not created; creating it again is safe"
@@ -436,8 +446,10 @@ func (l *search) keepClocks(asked time.Time) {
 
 // learnUser keeps who sent the create, once that is known: another process may ask with another token of that user.
 func (l *search) learnUser(ctx context.Context) {
-	mustPause := l.retryAfter > 0
-	if !l.hasSendersToken() || l.lost.kept.User != "" || mustPause {
+	if l.retryAfter > 0 {
+		return
+	}
+	if !l.hasSendersToken() || l.lost.kept.User != "" {
 		return
 	}
 	user, err := l.user(ctx)
@@ -465,10 +477,13 @@ func (l *search) isSender(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	user, err := l.user(ctx)
-	if l.lost.kept.Token != "" {
-		return err == nil && user.Fingerprint == l.lost.kept.User, err
+	if err != nil {
+		return false, err
 	}
-	return err == nil && user.ID == l.lost.UserID, err // the caller constructed the error and states who sent it
+	if l.lost.kept.Token != "" {
+		return user.Fingerprint == l.lost.kept.User, nil
+	}
+	return user.ID == l.lost.UserID, nil // the caller constructed the error and states who sent it
 }
 
 // user returns whose token asks.
@@ -533,7 +548,10 @@ func (l *search) isIt(note *ProgressNote) bool {
 
 func (l *search) hasOtherUser(note *ProgressNote) bool {
 	maker := note.maker()
-	return maker != 0 && l.lost.UserID != 0 && maker != l.lost.UserID
+	if maker == 0 || l.lost.UserID == 0 {
+		return false
+	}
+	return maker != l.lost.UserID
 }
 
 func (l *search) hasOtherSize(note *ProgressNote) bool {
@@ -586,7 +604,7 @@ func (l *search) compare(observed *creates.Observation) {
 func (l *search) countMatch(observed *creates.Observation, row row, gone bool) {
 	switch {
 	case gone: // somebody deleted it, so it remains unexplained
-	case row.made == creates.MadeSince || l.params.UniqueName:
+	case row.made == creates.MadeSince, l.params.UniqueName:
 		observed.Matching++
 		l.found = row.ProgressNote
 	default:
@@ -658,11 +676,17 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 	others := l.registry.View(l.create, l.unresolved, false).Recordings
 	for _, row := range l.nearestFirst() {
 		gone := row.look != l.looks
-		if gone || l.match(row) != creates.Unread || l.isExplained(row.ProgressNote, others) {
+		if gone || l.match(row) != creates.Unread {
+			continue
+		}
+		if l.isExplained(row.ProgressNote, others) {
 			continue
 		}
 		ref := row.ref(l.asker.where)
-		if !l.refused[ref] && !l.readRecording(ctx, ref) && !l.refused[ref] {
+		if l.refused[ref] || l.readRecording(ctx, ref) {
+			continue
+		}
+		if !l.refused[ref] {
 			later = true
 		}
 	}
@@ -672,8 +696,10 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 // readRecording reads a recording, up to the first byte that shows another length. It reports whether the recording
 // can be compared now. A read is not retried: the next look reads it again.
 func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
-	mayRead := l.retryAfter == 0 && l.reading.MayRead(time.Now()) && l.asker.requests < maxRequests
-	if !mayRead || ctx.Err() != nil {
+	if l.retryAfter > 0 || l.asker.requests >= maxRequests {
+		return false
+	}
+	if !l.reading.MayRead(time.Now()) || ctx.Err() != nil {
 		return false
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -831,7 +857,9 @@ func (l *search) readClocks(asked time.Time) {
 		l.clocks = c
 		return
 	}
-	c.Vague = c.Vague || kept.ClockUnknown || !kept.clocksCompared()
+	if kept.ClockUnknown || !kept.clocksCompared() {
+		c.Vague = true
+	}
 	if kept.clocksCompared() {
 		moved := kept.ahead() - c.Ahead
 		if !c.Known || max(moved, -moved) > c.Spread {
@@ -914,10 +942,10 @@ func (n *ProgressNote) ref(where string) creates.Ref { return creates.NewRef(n.I
 func (n *ProgressNote) maker() int64 {
 	inside, named := n.User.ID()
 	id := cmp.Or(n.UserID, inside)
-	if id < 0 || named && inside != id {
+	if named && inside != id {
 		return 0
 	}
-	return id
+	return max(id, 0)
 }
 
 // audioSize is the size of the recording that was sent: -1 if it is not known, 0 if there was none.

@@ -91,7 +91,7 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 	sent := w.Sent + c.Ahead + c.Moved
 	end := w.Settled + max(c.Ahead+max(c.Moved, 0), 0) + slack
 	switch {
-	case made < w.begin(c) || made > end:
+	case made < w.begin(c), made > end:
 		return MadeOutside
 	case made < sent-max(c.Late, c.Spread):
 		return MadeBefore
@@ -118,11 +118,17 @@ func (w Window) Past(made []time.Time, c Clocks) bool {
 	newest := made[0].Unix()
 	oldest := made[len(made)-1].Unix()
 	falls := slices.IsSortedFunc(made, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
-	return falls && oldest < newest && oldest < w.Sent+min(c.Ahead, 0)-slack
+	if !falls || oldest >= newest {
+		return false
+	}
+	return oldest < w.Sent+min(c.Ahead, 0)-slack
 }
 
 // Sorted reports whether the service sorts as it is asked to: the list in the other order begins with the oldest
 // note. A list that is sorted only by accident begins with the same note in both orders.
 func Sorted(made []time.Time, first time.Time) bool {
-	return len(made) > 0 && !first.IsZero() && first.Unix() <= made[len(made)-1].Unix()
+	if len(made) == 0 || first.IsZero() {
+		return false
+	}
+	return first.Unix() <= made[len(made)-1].Unix()
 }

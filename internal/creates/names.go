@@ -40,9 +40,18 @@ var Compose = func() func(string) string {
 	var pairs []string
 	// By the mark, each letter before its composed form.
 	for mark, letters := range map[string]string{
-		"\u0300": "AÀEÈIÌOÒUÙaàeèiìoòuù", "\u0301": "AÁCĆEÉIÍNŃOÓSŚUÚYÝZŹaácćeéiínńoósśuúyýzź", "\u0302": "AÂEÊIÎOÔUÛaâeêiîoôuû",
-		"\u0303": "AÃNÑOÕaãnñoõ", "\u0307": "ZŻzż", "\u0308": "AÄEËIÏOÖUÜaäeëiïoöuüyÿ", "\u030a": "AÅUŮaåuů", "\u0327": "CÇSŞcçsş",
-		"\u0328": "AĄEĘaąeę", "\u030b": "OŐUŰoőuű", "\u030c": "CČDĎEĚNŇRŘSŠTŤZŽcčdďeěnňrřsštťzž", "\u0306": "AĂGĞaăgğ",
+		"\u0300": "AÀEÈIÌOÒUÙaàeèiìoòuù",
+		"\u0301": "AÁCĆEÉIÍNŃOÓSŚUÚYÝZŹaácćeéiínńoósśuúyýzź",
+		"\u0302": "AÂEÊIÎOÔUÛaâeêiîoôuû",
+		"\u0303": "AÃNÑOÕaãnñoõ",
+		"\u0306": "AĂGĞaăgğ",
+		"\u0307": "ZŻzż",
+		"\u0308": "AÄEËIÏOÖUÜaäeëiïoöuüyÿ",
+		"\u030a": "AÅUŮaåuů",
+		"\u030b": "OŐUŰoőuű",
+		"\u030c": "CČDĎEĚNŇRŘSŠTŤZŽcčdďeěnňrřsštťzž",
+		"\u0327": "CÇSŞcçsş",
+		"\u0328": "AĄEĘaąeę",
 	} {
 		for pair := range slices.Chunk([]rune(letters), 2) {
 			pairs = append(pairs, string(pair[0])+mark, string(pair[1]))
@@ -53,8 +62,8 @@ var Compose = func() func(string) string {
 
 var (
 	// composition matches parts of letters (marks, Hangul), and blocks of letters that have another, canonical form.
-	composition = regexp.MustCompile(`[\p{M}\x{340}-\x{387}\x{958}-\x{a5e}\x{f43}-\x{fb9}\x{1100}-\x{11ff}\x{1f00}-\x{1fff}` +
-		`\x{2126}-\x{212b}\x{f900}-\x{fb4f}\x{2f800}-\x{2fa1f}]`)
+	composition = regexp.MustCompile(`[\p{M}\x{340}-\x{387}\x{958}-\x{a5e}\x{f43}-\x{fb9}\x{1100}-\x{11ff}` +
+		`\x{1f00}-\x{1fff}\x{2126}-\x{212b}\x{f900}-\x{fb4f}\x{2f800}-\x{2fa1f}]`)
 	// notPlain matches all but ASCII, and ASCII letters with a mark behind them.
 	notPlain = regexp.MustCompile(`[^\x00-\x7f]|.\p{M}`)
 )

@@ -35,8 +35,11 @@ func (r *Reading) Begin(now time.Time) {
 
 // MayRead reports whether this look may read another recording.
 func (r *Reading) MayRead(now time.Time) bool {
+	if r.paused || !r.MayReadLater() {
+		return false
+	}
 	inTime := now.Before(r.began.Add(lookTime))
-	return r.MayReadLater() && !r.paused && r.failures < lookFailures && inTime
+	return r.failures < lookFailures && inTime
 }
 
 // MayReadLater reports whether this search may read another recording.
@@ -82,7 +85,7 @@ func (r Recording) Compare(size int64, sum string) Match {
 	switch {
 	case sum == "":
 		return Unread
-	case r.SHA256 != "" && r.SHA256 == sum:
+	case r.SHA256 == sum:
 		return Equal
 	case r.SHA256 != "", r.hasOtherSize(size):
 		return Differs
@@ -94,7 +97,10 @@ func (r Recording) hasOtherSize(size int64) bool {
 	if size <= 0 {
 		return false
 	}
-	return r.Size > 0 && r.Size != size || r.LongerThan >= size
+	if r.Size > 0 && r.Size != size {
+		return true
+	}
+	return r.LongerThan >= size
 }
 
 // WantedSum is the context key of a *string that Create fills with the recording's SHA-256, in hexadecimal digits,

@@ -64,7 +64,10 @@ func (c *Create) is(other *Create) bool {
 	if c.sent%second == 0 || other.sent%second == 0 {
 		sameTime = c.sent/second == other.sent/second
 	}
-	return sameTime && c.patient == other.patient && c.name == other.name && c.size == other.size
+	if !sameTime || c.patient != other.patient {
+		return false
+	}
+	return c.name == other.name && c.size == other.size
 }
 
 // mayBeTwin reports whether the other create may have made the note that was found for this one, by its recording or
@@ -326,11 +329,11 @@ func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
 func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if note.Made != 0 && m.clocks.Known {
-		m.clocks.Late = max(m.clocks.Late, sent.Unix()+m.clocks.Ahead-note.Made)
-	}
 	if note.Made != 0 {
 		m.clocks.Tried = true
+		if m.clocks.Known {
+			m.clocks.Late = max(m.clocks.Late, sent.Unix()+m.clocks.Ahead-note.Made)
+		}
 	}
 	if m.returned[note.ID] == nil {
 		m.order = append(m.order, note.ID)

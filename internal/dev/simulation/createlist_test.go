@@ -139,7 +139,7 @@ var createFaults = []defect{
 	{name: "a recording must have the size that its note reports", file: "findcreated.go",
 		in: "search.readRecording", old: ", IgnoreSize: true", with: "", held: ". TestFindCreated_ByRecording"},
 	{name: "a recording of another length is read to its end", file: "internal/creates/recording.go",
-		in: "Recording.hasOtherSize", old: "|| r.LongerThan >= size", with: "",
+		in: "Recording.hasOtherSize", old: "return r.LongerThan >= size", with: "return false",
 		held: "internal/creates TestRecordingCompare"},
 	{name: "the nearest recording is the nearest by our clock", file: "findcreated.go", in: "search.nearestFirst",
 		old: ".Add(time.Duration(l.clocks.Ahead) * time.Second)", with: "",
