@@ -33,7 +33,8 @@ var (
 	signNote   = &operation{"Notes.Sign", http.MethodPut, "/v1/progress-notes/{id}/sign", exchange.Repeatable}
 )
 
-// CreateNoteParams says what note to create. Zero fields are not sent: the service says what it misses.
+// CreateNoteParams describes the note to create. Zero fields are omitted; the service reports missing ones as
+// validation errors.
 type CreateNoteParams struct {
 	hidden
 
@@ -41,34 +42,34 @@ type CreateNoteParams struct {
 	PatientID int64        `json:"patient_id"` // whose encounter was recorded
 	PromptID  int64        `json:"prompt_id"`  // the prompt to use
 	Audio     *AudioSource `json:"-"`          // the recording; nil: none is sent
-	// Extra holds further parts of the form, by their names, for a service that accepts more than is described. Names of
-	// the described parts, and names with quotes or control characters, are rejected with ErrInvalidArgument.
+	// Extra holds further parts of the form, by their names, for a service that accepts more than is described. Names
+	// of the described parts, and names with quotes or control characters, are rejected with ErrInvalidArgument.
 	Extra map[string]string `json:"-"`
-	// OnProgress, when set, gets how many bytes of the audio were sent, and of how many (-1 when not known), in the
+	// OnProgress, if not nil, is called with the number of audio bytes sent and the total (-1 if not known), in the
 	// goroutine of Create. A retried upload starts at 0.
 	OnProgress func(sent, total int64) `json:"-"`
-	// BeforeCommit, when set, is called in the goroutine of Create when all of the request but its last bytes has been
-	// given to the connection, for each attempt. Only when it returns nil do these bytes follow. An error, or the end of
-	// the context while it runs, ends Create with that error: the service never has the request whole, so that the note
-	// surely does not exist. A journal written here is on disk before a note can exist. The context is that of the
+	// BeforeCommit, if not nil, is called for each attempt when everything except the last bytes of the request has
+	// been sent, in the goroutine of Create. The last bytes are sent only if it returns nil. If it returns an error, or
+	// the context ends while it runs, Create returns that error: the service never has the complete request, so the
+	// note does not exist. A journal written here is on disk before a note can exist. The context is that of the
 	// attempt.
 	BeforeCommit func(ctx context.Context) error `json:"-"`
 }
 
 // Create uploads a recording and creates its note. The audio is streamed, in constant memory.
 //
-// It is retried only when the service cannot have processed it: not sent, sent in part, or 429. A lost response, a
-// 408, a 5xx and a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. A note that names
-// another patient than was asked for is a [*ConflictError] that matches [ErrPatientMismatch] and carries it. Other
-// errors: [ErrValidation] with Fields, [ErrTooLarge], [ErrInvalidArgument] for a negative id or an unusable
-// [AudioSource].
+// Create is retried only if the service cannot have processed it: not sent, sent in part, or 429. A lost response, a
+// 408, a 5xx and a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. If the note names
+// another patient than the requested one, the error is a [*ConflictError] with the note, and matches
+// [ErrPatientMismatch]. Other errors match [ErrValidation], with Fields, or [ErrTooLarge]. The error matches
+// [ErrInvalidArgument] if an ID is negative or the [AudioSource] is unusable.
 //
 // A file that is cut short, or is not a recording, is sent anyway. [WithLogger] logs a warning for it, whose "error"
 // matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call CheckRecording of
 // that package to reject such recordings.
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	var made *ProgressNote
-	note, err := run(ctx, s.client, createNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
+	create := func(ctx context.Context, call *scope) (*ProgressNote, error) {
 		upload, err := newUpload(params)
 		if err != nil {
 			return nil, err
@@ -105,7 +106,8 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			s.client.creates.Lost(unknown.create())
 		}
 		return note, err
-	})
+	}
+	note, err := run(ctx, s.client, createNote.name, opts, create)
 	if err != nil && made != nil { // it names another patient, or the audit function failed
 		s.client.creates.Withhold(made.ID)
 	}
@@ -168,11 +170,12 @@ type ListNotesParams struct {
 	Page      int    // from 1; not with Cursor
 	Cursor    string // from PageMeta.NextCursor
 
-	// Prefetch is how many pages All requests ahead of the one being read, and how many requests it has under way at once,
-	// up to 64; 0 requests each when it is needed. More than one at a time needs a service that tells its last page.
+	// Prefetch is how many pages All requests ahead of the one being read, and how many requests it has under way at
+	// once, up to 64; 0 requests each when it is needed. More than one at a time needs a service that tells its last
+	// page.
 	Prefetch int
-	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are refused
-	// all the same.
+	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are
+	// refused all the same.
 	TrustPatientFilter bool
 	// Verify makes All walk through the list again until a walk brings nothing new and no fewer rows, five times at
 	// most: for exports that must be whole, and for services that do not tell how many notes there are.
@@ -253,8 +256,8 @@ type UpdateNoteParams struct {
 	Transcription *string `json:"transcription,omitempty"`
 	Analysis      *string `json:"analysis,omitempty"`
 
-	// Extra holds further members of the request, for a service that accepts more than is described. A member that has a
-	// field above, and a value that cannot be encoded as JSON, are rejected with ErrInvalidArgument.
+	// Extra holds further members of the request, for a service that accepts more than is described. A member that has
+	// a field above, and a value that cannot be encoded as JSON, are rejected with ErrInvalidArgument.
 	Extra map[string]any `json:"-"`
 }
 
@@ -265,11 +268,14 @@ type UpdateNoteParams struct {
 // error is a [*ConflictError] that also matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller
 // read. An error after which the update may have been carried out matches ErrOutcomeUnknown. Other errors:
 // [ErrForbidden], [ErrNotFound], [ErrValidation] with Fields, [ErrInvalidArgument] for text that is not UTF-8.
-func (s *NotesService) Update(ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption) (*ProgressNote, error) {
-	return runEdit(ctx, s.client, updateNote, id, params, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
+func (s *NotesService) Update(
+	ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption,
+) (*ProgressNote, error) {
+	update := func(ctx context.Context, e *edit) (*ProgressNote, error) {
 		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
 		return e.after(note, err)
-	})
+	}
+	return runEdit(ctx, s.client, updateNote, id, params, opts, update)
 }
 
 // texts are the params' texts, in the order of noteTexts; nil for one that stays as it is.
@@ -350,41 +356,51 @@ func (p *UpdateNoteParams) extraApplied(note *ProgressNote) bool {
 
 // sameJSON reports whether two JSON documents have the same value; one that is absent has none.
 func sameJSON(a, b []byte) bool {
+	if len(b) == 0 {
+		return false
+	}
 	var one, other any
-	if len(b) == 0 || json.Unmarshal(a, &one) != nil || json.Unmarshal(b, &other) != nil {
+	if json.Unmarshal(a, &one) != nil || json.Unmarshal(b, &other) != nil {
 		return false
 	}
 	return reflect.DeepEqual(one, other)
 }
 
-// Delete deletes a note and its files. When an attempt's response was lost and the retry finds no note, the note is
-// deleted and that is no error; otherwise a missing note is [ErrNotFound]. An error after which the note may be deleted
-// matches [ErrOutcomeUnknown]. [IfUnchanged] deletes only what the caller read; a note of less than a minute that is
-// not found after a lost response stays in doubt: a replica may lag.
+// Delete deletes a note and its files. If the response of an attempt was lost and the retry finds no note, the note is
+// deleted, and Delete returns no error. Otherwise the error for a missing note matches [ErrNotFound]. An error after
+// which the note may be deleted matches [ErrOutcomeUnknown].
+//
+// With [IfUnchanged], Delete deletes only the note that the caller read. If a note created less than a minute ago is
+// not found after a lost response, the outcome stays unknown, because a replica may lag.
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
-	return runEdit(ctx, s.client, deleteNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*Confirmation, error) {
-		s.client.creates.SetDeleted(id) // from now on, not finding it is no sign of a lagging replica
+	remove := func(ctx context.Context, e *edit) (*Confirmation, error) {
+		s.client.creates.SetDeleted(id) // from now on, a 404 is not a sign of a lagging replica
 		return do(ctx, e.scope, e.op, e.sent.Path, decodeConfirmation)
-	})
+	}
+	return runEdit(ctx, s.client, deleteNote, id, UpdateNoteParams{}, opts, remove)
 }
 
-// Sign marks a note as reviewed and signed, and returns it. A note whose transcription and analysis are not both
-// complete is refused with [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read
-// once to find out. After a lost response the note is read too: if it is signed, that is the result; it is signed
-// once more only if its updated_at shows no change since, else the error is a [*ConflictError]. An error after which
-// the note may be signed, or may yet come to be, matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the
-// caller read, before and after.
+// Sign marks a note as reviewed and signed, and returns it. If transcription and analysis are not both complete, the
+// error matches [ErrNoteIncomplete], whatever status the service uses: after a refusal the note is read once to find
+// out.
+//
+// After a lost response the note is read too. If it is signed, Sign returns it. It is signed again only if its
+// updated_at shows no change since; otherwise the error is a [*ConflictError]. An error after which the note may be
+// signed, now or later, matches [ErrOutcomeUnknown]. [IfUnchanged] compares the note with what the caller read, before
+// and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
-	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, func(ctx context.Context, e *edit) (*ProgressNote, error) {
+	sign := func(ctx context.Context, e *edit) (*ProgressNote, error) {
 		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
 		if err == nil && note.deniesSigned() {
-			err = maybeDone(&callError{op: signNote, detail: "the service accepted it, and says that the note is not signed", causes: []error{ErrUnexpectedResponse}})
+			const detail = "the service accepted it, and says that the note is not signed"
+			err = maybeDone(&callError{op: signNote, detail: detail, causes: []error{ErrUnexpectedResponse}})
 		}
 		if mayBeExplained(err) {
 			note, err = e.explainSign(ctx, err)
 		}
 		return e.after(note, err)
-	})
+	}
+	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, sign)
 }
 
 // decodeNote reads the note that an operation gives, which must have the id unless that is 0.

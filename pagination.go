@@ -45,8 +45,8 @@ type PageMeta struct {
 	PerPageIgnored bool
 }
 
-// HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, otherwise the one with the
-// next number. If the service does not report it, HasNext is false only for an empty page.
+// HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, otherwise the one with
+// the next number. If the service does not report it, HasNext is false only for an empty page.
 func (p *Page[T]) HasNext() bool { return p.more }
 
 const (

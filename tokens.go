@@ -42,10 +42,12 @@ func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, 
 	return append([]Token{}, page.Items...), nil
 }
 
-// Revoke revokes the token with the given id, which may be the one in use: then every later call is [ErrUnauthorized].
-// When an attempt's response was lost and the retry finds no token, or is refused because it carries the very token ("12|..." is
-// that of id 12), the token is revoked and that is no error. Otherwise an unknown id is [ErrNotFound]. An error after which the
-// token may be revoked matches [ErrOutcomeUnknown].
+// Revoke revokes the token with the ID. If it is the token in use, the errors of all later calls match
+// [ErrUnauthorized].
+//
+// If the response of an attempt was lost, the retry may find no token, or be refused because it uses the revoked token
+// ("12|..." is the token with ID 12). The token is then revoked, and Revoke returns no error. Otherwise the error for
+// an unknown ID matches [ErrNotFound]. An error after which the token may be revoked matches [ErrOutcomeUnknown].
 func (s *TokensService) Revoke(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	return runOne(ctx, s.client, revokeToken, id, opts, decodeConfirmation)
 }
@@ -68,10 +70,12 @@ func (t Token) MarshalJSON() ([]byte, error) {
 	return marshalRecord(described(t), "Token", t.Extra, tokenFields.Describes)
 }
 
-// LogValue lists what may be logged of the record: the label may be somebody's name.
+// LogValue implements [slog.LogValuer]. It lists the ID and the times, but not the name, which may be a person's.
 func (t Token) LogValue() slog.Value {
-	return slog.GroupValue(slog.Int64("id", t.ID), slog.Time("created_at", t.CreatedAt), slog.Time("last_used_at", t.LastUsedAt))
+	return slog.GroupValue(
+		slog.Int64("id", t.ID), slog.Time("created_at", t.CreatedAt), slog.Time("last_used_at", t.LastUsedAt),
+	)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (t Token) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Token", t) }

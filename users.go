@@ -30,8 +30,8 @@ type UsersService struct{ client *Client }
 // The user's endpoint has no version prefix.
 var getUser = &operation{"Users.Me", http.MethodGet, "/user", exchange.Reads}
 
-// Me returns the user whom the token belongs to. It is the cheapest way to find out whether a token works:
-// [ErrUnauthorized] says that it does not.
+// Me returns the user of the token. It is the cheapest way to check a token: the error matches [ErrUnauthorized] if the
+// token is not valid.
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
 	return run(ctx, s.client, getUser.name, opts, func(ctx context.Context, call *scope) (*User, error) {
 		if call.options.sender == nil {
@@ -66,8 +66,8 @@ func (u User) MarshalJSON() ([]byte, error) {
 	return marshalRecord(described(u), "User", u.Extra, userFields.Describes)
 }
 
-// LogValue lists what may be logged of the user.
+// LogValue implements [slog.LogValuer]. It lists the ID.
 func (u User) LogValue() slog.Value { return slog.GroupValue(slog.Int64("id", u.ID)) }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (u User) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.User", u) }

@@ -312,7 +312,7 @@ var held = []defect{
 		old:  "var cancel context.CancelFunc\n\t\tctx, cancel = context.WithTimeout(ctx, poll.MaxWait)\n\t\tdefer cancel(",
 		with: "ctx, _ = context.WithTimeout(ctx, poll.MaxWait", held: ". TestAWaitLeavesNoContextBehind"},
 	{name: "a note is there while it is being deleted", file: "notes.go", in: "NotesService.Delete",
-		old:  "s.client.creates.SetDeleted(id) // from now on, not finding it is no sign of a lagging replica\n\t\treturn do(ctx, e.scope, e.op, e.sent.Path, decodeConfirmation)",
+		old:  "s.client.creates.SetDeleted(id) // from now on, a 404 is not a sign of a lagging replica\n\t\treturn do(ctx, e.scope, e.op, e.sent.Path, decodeConfirmation)",
 		with: "done, err := do(ctx, e.scope, e.op, e.sent.Path, decodeConfirmation)\n\t\ts.client.creates.SetDeleted(id)\n\t\treturn done, err",
 		held: ". TestANoteThatIsBeingDeletedIsNotWaitedFor"},
 	{name: "an analysis that is not UTF-8 is sent as another", file: "notes.go", in: "UpdateNoteParams.encode",
