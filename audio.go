@@ -52,7 +52,10 @@ func decodeAudioURL(response []byte) (*AudioURL, []string, error) {
 		return nil, nil, err
 	}
 	u, err := url.Parse(signed.URL)
-	if err != nil || u.Host == "" || !slices.Contains(webSchemes, u.Scheme) {
+	if err != nil || u.Host == "" {
+		return nil, nil, errNoURL
+	}
+	if !slices.Contains(webSchemes, u.Scheme) {
 		return nil, nil, errNoURL
 	}
 	signed.ExpiresAt = urlExpiry(u.Query())

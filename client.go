@@ -255,7 +255,10 @@ func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
 		return false
 	case reflect.Interface:
 		filled := v.Elem()
-		return t.NumMethod() == 0 || filled.Kind() == reflect.Pointer && !filled.IsNil()
+		if t.NumMethod() == 0 {
+			return true
+		}
+		return filled.Kind() == reflect.Pointer && !filled.IsNil()
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return fillable(reflect.New(t.Elem()).Elem(), seen)
 	case reflect.Map:

@@ -269,7 +269,10 @@ func (e *edit) compareWritten(note *ProgressNote) error {
 // may differ a little. A time without a zone may be hours off, so it is not compared.
 func (e *edit) isOlder(written *ProgressNote) bool {
 	const clocksDiffer = time.Minute
-	if e.zoneless || e.readBy.zoneless || written.UpdatedAt.IsZero() {
+	if e.zoneless || e.readBy.zoneless {
+		return false
+	}
+	if written.UpdatedAt.IsZero() {
 		return false
 	}
 	return written.UpdatedAt.Before(e.read.UpdatedAt.Add(-clocksDiffer))

@@ -387,7 +387,10 @@ func (s *scope) refused(ctx context.Context, err error) {
 // reports reports whether attempts are passed to a hook or a logger.
 func (s *scope) reports() bool {
 	hooks := &s.client.hooks
-	return hooks.AttemptStart != nil || hooks.AttemptEnd != nil || s.client.logger != nil
+	if hooks.AttemptStart != nil || hooks.AttemptEnd != nil {
+		return true
+	}
+	return s.client.logger != nil
 }
 
 // ended logs the attempt and calls the hook, even if the logger panics.

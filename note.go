@@ -81,7 +81,14 @@ func (c *Completion) flags() [len(flagMembers)]*bool {
 }
 
 // any reports whether a flag is set.
-func (c *Completion) any() bool { return c.Content || c.Transcription || c.Signed }
+func (c *Completion) any() bool {
+	for _, flag := range c.flags() {
+		if *flag {
+			return true
+		}
+	}
+	return false
+}
 
 // flagMembers are the names of the flags.
 var flagMembers = [...]string{"content", "transcription", "signed"}
@@ -448,7 +455,10 @@ func (n ProgressNote) Stage() Stage {
 
 // onlyTexts reports whether the note has both texts, but no flag and no time is set.
 func (n *ProgressNote) onlyTexts() bool {
-	if n.Transcription == "" || n.Analysis == "" || n.Has.any() {
+	if n.Transcription == "" || n.Analysis == "" {
+		return false
+	}
+	if n.Has.any() {
 		return false
 	}
 	times := [...]time.Time{

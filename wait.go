@@ -368,8 +368,9 @@ func (s *waiter) tick(ctx context.Context) {
 	s.notesFirst = listed && s.schedule.PauseRequested()
 	read := s.readNotes(ctx)
 	if s.listFailures != failures { // a read has shown that the list is wrong: read what was seen only there
-		again := s.readNotes(ctx)
-		read = read || again
+		if again := s.readNotes(ctx); again {
+			read = true
+		}
 	}
 	s.schedule.Failures++
 	if listed || read {
@@ -489,7 +490,10 @@ func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 	failures := 0 // in a row
 	for _, w := range s.toRead(ctx) {
-		if s.stopped || s.schedule.PauseRequested() || poll.Expired(ctx) != nil {
+		if s.stopped || s.schedule.PauseRequested() {
+			return succeeded
+		}
+		if poll.Expired(ctx) != nil {
 			return succeeded
 		}
 		err := s.readNote(ctx, w)
