@@ -263,11 +263,17 @@ func (c *call) limitedFor(a *Attempt) time.Duration {
 // renew gets another token for the one that was refused, once per call. It does not count as a retry, because a server
 // that rejects the token has not acted.
 func (c *call) renew(ctx context.Context) bool {
-	if c.Renew == nil || c.renewed || ctx.Err() != nil {
+	if c.Renew == nil || c.renewed {
+		return false
+	}
+	if ctx.Err() != nil {
 		return false
 	}
 	fresh := c.Renew(ctx, c.authorization)
-	if fresh == "" || fresh == c.authorization || !c.Body.replayable() {
+	if fresh == "" || fresh == c.authorization {
+		return false
+	}
+	if !c.Body.replayable() {
 		return false
 	}
 	c.authorization = fresh

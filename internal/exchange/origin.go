@@ -11,7 +11,10 @@ import (
 // SameOrigin reports whether a and b have the same scheme, host and effective port. Letter case of the host and a
 // spelled-out default port do not matter.
 func SameOrigin(a, b *url.URL) bool {
-	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && Port(a) == Port(b)
+	if !strings.EqualFold(a.Scheme, b.Scheme) || !strings.EqualFold(a.Hostname(), b.Hostname()) {
+		return false
+	}
+	return Port(a) == Port(b)
 }
 
 // Loopback reports whether u names this machine: localhost or a loopback address. "localhost." does not count, because
@@ -41,12 +44,17 @@ func Redirect(status int, method, location string, from, home *url.URL) *url.URL
 	default:
 		return nil
 	}
-	isRead := slices.Contains([]string{http.MethodGet, http.MethodHead}, method)
-	if home == nil || !isRead || location == "" {
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead}, method) {
+		return nil
+	}
+	if home == nil || location == "" {
 		return nil
 	}
 	target, err := from.Parse(location)
-	if err != nil || target.User != nil || !SameOrigin(target, home) {
+	if err != nil || target.User != nil {
+		return nil
+	}
+	if !SameOrigin(target, home) {
 		return nil
 	}
 	return target

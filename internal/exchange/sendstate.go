@@ -185,7 +185,10 @@ func (s *SendState) Skipped(err error) bool {
 	if s.ignored.Load() == skipped {
 		return true
 	}
-	return s.Once && !s.twice.Load() && errors.Is(err, errRetired)
+	if !s.Once || s.twice.Load() {
+		return false
+	}
+	return errors.Is(err, errRetired)
 }
 
 // Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take

@@ -64,14 +64,23 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, errRetired
 	}
 	n, err := c.Conn.Write(p)
-	// The peer has ended the connection, for which each system has a number of its own.
-	if op, ok := errors.AsType[*net.OpError](err); ok && !op.Timeout() && !errors.Is(err, net.ErrClosed) {
+	if endedByPeer(err) {
 		select {
 		case <-c.over:
 		case <-time.After(writeErrorDelay):
 		}
 	}
 	return n, err
+}
+
+// endedByPeer reports whether a write failed because the peer has closed the connection. Each system has its own number
+// for that.
+func endedByPeer(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Timeout() {
+		return false
+	}
+	return !errors.Is(err, net.ErrClosed)
 }
 
 // Close also ends a write that is held back.

@@ -89,7 +89,10 @@ func (b *followedBody) hasBegun() bool {
 // awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save
 // the connection. A transport of the caller's may return the response only when it has seen the end of the body.
 func (b *followedBody) awaitContinue() error {
-	if !b.announced || !b.state.waits.Load() || !b.state.responded.Load() {
+	if !b.announced || !b.state.waits.Load() {
+		return nil
+	}
+	if !b.state.responded.Load() {
 		return nil
 	}
 	select {
