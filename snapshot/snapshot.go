@@ -133,7 +133,7 @@ func (s *Snapshot) load(own fileheader.Header) error {
 	if len(text) == 0 {
 		return nil
 	}
-	first, _, _ := strings.Cut(string(text), "\n")
+	first, rest, _ := strings.Cut(string(text), "\n")
 	found, err := fileheader.Parse(own.Kind, first)
 	if err == nil {
 		err = found.Check(own)
@@ -141,11 +141,12 @@ func (s *Snapshot) load(own fileheader.Header) error {
 	if err != nil {
 		return fail(redact.Cause(err), err, ErrDamaged)
 	}
-	rest, ours := bytes.CutPrefix(text, []byte(s.head))
+	_, patient, _ := strings.Cut(s.head, "\n")
+	rest, ours := strings.CutPrefix(rest, patient)
 	if !ours {
 		return fail("it is of another patient's notes, or of all", ErrDamaged)
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(rest)); lines.Scan(); {
+	for lines := bufio.NewScanner(strings.NewReader(rest)); lines.Scan(); {
 		var id int64
 		var seen sight
 		var stage string

@@ -425,3 +425,30 @@ func TestChanges_TrailFails_NextLookYieldsTheRest(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, changes, 2)
 }
+
+// A file of the version before does not say which headers the client had.
+func TestOpen_FileWithoutHeaders_GoesOn(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	id := srv.AddNote(clinicaldoctest.Note{})
+	path := filepath.Join(t.TempDir(), "seen")
+	look := func() (changes int) {
+		seen, err := snapshot.Open(t.Context(), srv.Client(), path, clinicaldoc.ListNotesParams{})
+		require.NoError(t, err)
+		for _, err := range seen.Changes(t.Context()) {
+			require.NoError(t, err)
+			changes++
+		}
+		require.NoError(t, seen.Save())
+		require.NoError(t, seen.Close())
+		return changes
+	}
+	require.Equal(t, 1, look(), id)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	before := strings.Replace(string(text), " headers=none", "", 1)
+	require.NotEqual(t, string(text), before)
+	require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
+	assert.Zero(t, look())
+}
