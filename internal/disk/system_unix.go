@@ -40,7 +40,10 @@ func checkOwner(file *os.File, info fs.FileInfo) error {
 	}
 	_ = file.Chmod(private)
 	const othersWrite = 0o022
-	if is, err := file.Stat(); was&othersWrite != 0 && (err != nil || is.Mode().Perm() != was) {
+	if was&othersWrite == 0 {
+		return nil
+	}
+	if is, err := file.Stat(); err != nil || is.Mode().Perm() != was {
 		_ = file.Chmod(was)
 		return ErrWritable
 	}

@@ -180,7 +180,10 @@ func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 
 // mayRenew reports whether a refused address may be replaced.
 func (d *Download) mayRenew() bool {
-	return !d.renewed && (d.source.MaxRetries > 0 || d.handedOn)
+	if d.renewed {
+		return false
+	}
+	return d.source.MaxRetries > 0 || d.handedOn
 }
 
 // restart discards what the target has.

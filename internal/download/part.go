@@ -163,7 +163,10 @@ func (p *Part) resume(text []byte) error {
 	var left partInfo
 	err := json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
 	isSame := left.Of == p.info.Of
-	if err != nil || !isSame || !left.canContinue() {
+	if err != nil || !isSame {
+		return p.rewind(0)
+	}
+	if !left.canContinue() {
 		return p.rewind(0)
 	}
 	if n, _ := p.file.ReadAt(make([]byte, 1), left.Size-1); n == 0 {

@@ -190,7 +190,10 @@ func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch
 
 // needsMore reports whether these first bytes are too few to see whether they are a recording.
 func (d *Download) needsMore(head []byte) bool {
-	return d.received == 0 && len(head) < headSize && media.IsText(head)
+	if d.received > 0 {
+		return false
+	}
+	return len(head) < headSize && media.IsText(head)
 }
 
 // complete reports whether the recording ends with what was received and the bytes at hand.
@@ -198,7 +201,10 @@ func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
 	if d.total >= 0 {
 		return d.received+held == d.total
 	}
-	return ended && (marksEnd(resp) || d.received+held == d.size.Load())
+	if !ended {
+		return false
+	}
+	return marksEnd(resp) || d.received+held == d.size.Load()
 }
 
 // cut returns the error of a body that ended too early.

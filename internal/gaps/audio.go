@@ -67,7 +67,10 @@ const (
 
 func (p *prober) originOf(u *url.URL) string {
 	base, err := url.Parse(p.BaseURL)
-	if err != nil || base.Scheme != u.Scheme || base.Host != u.Host {
+	if err != nil || base.Scheme != u.Scheme {
+		return otherOrigin
+	}
+	if base.Host != u.Host {
 		return otherOrigin
 	}
 	return ownOrigin

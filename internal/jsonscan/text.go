@@ -113,7 +113,7 @@ func decodeEscape(literal []byte) (char rune, size int) {
 
 // decodeUnit decodes the UTF-16 code unit of the \u escape that literal starts with.
 func decodeUnit(literal []byte) (unit rune, ok bool) {
-	if len(literal) < 6 || literal[0] != '\\' || literal[1] != 'u' {
+	if len(literal) < 6 || string(literal[:2]) != `\u` {
 		return 0, false
 	}
 	var code [2]byte

@@ -38,10 +38,12 @@ func hasFrames(s *source, offset int64, frame func(header []byte) int64) bool {
 
 // adtsFrame returns the length of an AAC frame, 0 if it is not one.
 func adtsFrame(header []byte) int64 {
-	isSync := big.Uint16(header)&0xfff6 == 0xfff0
+	if big.Uint16(header)&0xfff6 != 0xfff0 { // the bits that begin a frame
+		return 0
+	}
 	rate := header[2] >> 2 & 0xf
 	length := int64(header[3]&3)<<11 | int64(header[4])<<3 | int64(header[5]>>5)
-	if !isSync || rate > 12 || length < 7 {
+	if rate > 12 || length < 7 {
 		return 0
 	}
 	return length
@@ -62,7 +64,9 @@ func mp3Version(header []byte) byte { return header[1] >> 3 & 3 }
 
 // mp3Frame returns the length of an MP3 frame, 0 if it is not one.
 func mp3Frame(header []byte) int64 {
-	isLayer3 := big.Uint16(header)&0xffe6 == 0xffe2
+	if big.Uint16(header)&0xffe6 != 0xffe2 { // the bits that begin a frame of layer III
+		return 0
+	}
 	version := mp3Version(header)
 	bitrate := mp3Bitrates[header[2]>>4]
 	rate := mp3Rates[header[2]>>2&3]
@@ -79,7 +83,7 @@ func mp3Frame(header []byte) int64 {
 	default:
 		return 0
 	}
-	if !isLayer3 || bitrate == 0 || rate == 0 {
+	if bitrate == 0 || rate == 0 {
 		return 0
 	}
 	padding := int64(header[2] >> 1 & 1)

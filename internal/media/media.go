@@ -130,8 +130,10 @@ type source struct {
 
 // read returns exactly n bytes at that offset, or nil if they are not all there, or no more may be read.
 func (s *source) read(offset, n int64) []byte {
-	inside := offset >= 0 && offset <= s.size-n
-	if n <= 0 || n > maxRead || !inside {
+	if n <= 0 || n > maxRead {
+		return nil
+	}
+	if offset < 0 || offset > s.size-n {
 		return nil
 	}
 	if s.err != nil || s.reads == maxReads {

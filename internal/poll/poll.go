@@ -18,7 +18,8 @@ const (
 // leftWaits is the key of LeaveWaits.
 type leftWaits struct{}
 
-// LeaveWaits returns a context for an upload that keeps the stage of its note, and leaves waiting for the note to the caller.
+// LeaveWaits returns a context for an upload that keeps the stage of its note, and leaves waiting for the note to the
+// caller.
 func LeaveWaits(ctx context.Context) context.Context {
 	return context.WithValue(ctx, leftWaits{}, true)
 }

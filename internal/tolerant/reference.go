@@ -77,7 +77,10 @@ func ReferenceBy(member, object string) Reference {
 func Naming(raw, member string, beside Reference) string {
 	id, named := beside.ID()
 	own := ReferenceOf(raw, member)
-	if !named || own.id != 0 || own.conflict {
+	if !named {
+		return raw
+	}
+	if own.id != 0 || own.conflict {
 		return raw
 	}
 	digits := strconv.FormatInt(id, 10)

@@ -43,8 +43,10 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 
 // isZeroDate recognises what MySQL stores for no date, and what PHP makes of it.
 func isZeroDate(text []byte) bool {
-	return (bytes.HasPrefix(text, []byte("0000-00-00")) || bytes.HasPrefix(text, []byte("-0001-11-"))) &&
-		len(bytes.Trim(text, "0123456789-:. TZ+")) == 0
+	if len(bytes.Trim(text, "0123456789-:. TZ+")) > 0 {
+		return false
+	}
+	return bytes.HasPrefix(text, []byte("0000-00-00")) || bytes.HasPrefix(text, []byte("-0001-11-"))
 }
 
 // timeForms are the forms of a time, the usual one first. Each also reads a fraction of a second.

@@ -89,7 +89,10 @@ func wholeNumber(digits []byte) (value int64, ok bool) {
 		return n, true
 	}
 	f, err := strconv.ParseFloat(string(digits), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+	if err != nil || f != math.Trunc(f) {
+		return 0, false
+	}
+	if math.Abs(f) > 1<<53 {
 		return 0, false
 	}
 	return int64(f), true
