@@ -199,8 +199,11 @@ func parseEntry(text []byte) (e Entry, ok bool) {
 	return e, ok
 }
 
-// parseField reads one member. One that is not known makes the line unreadable: it may matter.
+// parseField reads one member. An unknown member makes the line unreadable, because it may matter.
 func (e *Entry) parseField(name string, value []byte) bool {
+	if at := e.timeField(name); at != nil {
+		return parseTime(value, at)
+	}
 	var err error
 	ok := true
 	switch name {
@@ -212,12 +215,6 @@ func (e *Entry) parseField(name string, value []byte) bool {
 		e.Size, err = strconv.ParseInt(string(value), 10, 64)
 	case "note":
 		e.NoteID, err = strconv.ParseInt(string(value), 10, 64)
-	case "sent":
-		return parseTime(value, &e.SentAt)
-	case "until":
-		return parseTime(value, &e.Until)
-	case "made":
-		return parseTime(value, &e.NoteCreatedAt)
 	case "found":
 		e.Found = string(value) == "true"
 		return e.Found
@@ -238,6 +235,19 @@ func (e *Entry) parseField(name string, value []byte) bool {
 		return false
 	}
 	return ok && err == nil
+}
+
+// timeField returns the field of a member that is a time, or nil.
+func (e *Entry) timeField(name string) *time.Time {
+	switch name {
+	case "sent":
+		return &e.SentAt
+	case "until":
+		return &e.Until
+	case "made":
+		return &e.NoteCreatedAt
+	}
+	return nil
 }
 
 // notice is a line about the journal itself.

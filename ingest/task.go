@@ -190,7 +190,8 @@ func (r *run) upload(t *task) {
 	}
 	t.uploads++
 	t.entry = t.own
-	t.entry.SentAt, t.entry.SHA256 = time.Now(), t.sha256
+	t.entry.SentAt = time.Now()
+	t.entry.SHA256 = t.sha256
 	r.event(Event{Recording: t.recording, JournalKey: t.own.Key, State: StateClaimed})
 	note, err := r.create(t)
 	if errors.Is(err, errChanged) {
@@ -217,14 +218,23 @@ func (r *run) upload(t *task) {
 		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: untold.NoteID, Err: err})
 	case blocked:
 		r.waitFor(t, rival.rival)
-	case broken && errors.Is(journal.err, ErrTaken): // another worker took it over; its note is not ours to make
-		r.done(t, Result{Status: InDoubt, Err: journal.err}, nil)
-	case broken && r.ctx.Err() != nil && errors.Is(journal.err, r.ctx.Err()): // it is the run that ended
-		r.drop(t)
 	case broken:
-		r.done(t, Result{Status: Refused, Err: journal.err}, journal.err)
+		r.notJournaled(t, journal.err)
 	default:
 		r.refused(t, err)
+	}
+}
+
+// notJournaled ends an upload that was not committed, because its entry could not be written to the journal.
+func (r *run) notJournaled(t *task, err error) {
+	ended := r.ctx.Err()
+	switch {
+	case errors.Is(err, ErrTaken): // another worker took it over and makes its note
+		r.done(t, Result{Status: InDoubt, Err: err}, nil)
+	case ended != nil && errors.Is(err, ended): // the run has ended
+		r.drop(t)
+	default:
+		r.done(t, Result{Status: Refused, Err: err}, err)
 	}
 }
 
