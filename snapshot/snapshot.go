@@ -1,8 +1,8 @@
 // Package snapshot reports which notes are new, changed or gone since the last run.
 //
-// The service sends no events and cannot list notes by the time of their last change. [Snapshot.Changes] therefore reads the
-// complete list once and compares it with the previous run. A snapshot keeps the ID, version and stage of each note, in a file
-// if a later process shall continue.
+// The service sends no events and cannot list notes by the time of their last change. [Snapshot.Changes] therefore
+// reads the complete list once and compares it with the previous run. A snapshot keeps the ID, version and stage of
+// each note, in a file if a later process shall continue.
 package snapshot
 
 import (
@@ -29,13 +29,13 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Reasons why [Open] rejects a file, for [errors.Is]. A file that other users own or can write to, or that has a second name, is
-// rejected too.
+// Reasons why [Open] rejects a file, for [errors.Is]. A file that other users own or can write to, or that has a second
+// name, is rejected too.
 var (
 	// ErrInUse is [clinicaldoc.ErrInUse]: the file is already open, in this or another process.
 	ErrInUse = clinicaldoc.ErrInUse
-	// ErrDamaged: the file is not a snapshot, is incomplete, belongs to other notes, or was written by a later version of this
-	// package.
+	// ErrDamaged: the file is not a snapshot, is incomplete, belongs to other notes, or was written by a later version
+	// of this package.
 	ErrDamaged = redact.New("not a snapshot to go on with")
 	// ErrOtherService: the file belongs to another service.
 	ErrOtherService = fileheader.ErrOtherService
@@ -84,17 +84,20 @@ type sight struct {
 	look    int
 }
 
-// Open opens the snapshot in the file at path, or begins one there. If path is empty, the snapshot is only in memory. The params
-// select the notes, and how they are listed. The options apply to every call. If path is not empty, Open calls Users.Me. Close
-// the snapshot after use.
+// Open opens the snapshot in the file at path, or begins one there. If path is empty, the snapshot is only in memory.
+// The params select the notes, and how they are listed. The options apply to every call. If path is not empty, Open
+// calls Users.Me. Close the snapshot after use.
 //
-// A file belongs to one service, user and patient. If an option selects a tenant by a header or a query parameter, use a separate
-// file for each tenant: in another tenant's list all notes would seem gone. The same applies to a token source that changes its
-// user.
+// A file belongs to one service, user and patient. If an option selects a tenant by a header or a query parameter, use
+// a separate file for each tenant: in another tenant's list all notes would seem gone. The same applies to a token
+// source that changes its user.
 //
-// Open returns an error matching [ErrInUse], [ErrDamaged], [ErrOtherService] or [ErrOtherUser], or an error of the file system or
-// of Users.Me.
-func Open(ctx context.Context, client *clinicaldoc.Client, path string, params clinicaldoc.ListNotesParams, opts ...clinicaldoc.CallOption) (*Snapshot, error) {
+// Open returns an error matching [ErrInUse], [ErrDamaged], [ErrOtherService] or [ErrOtherUser], or an error of the file
+// system or of Users.Me.
+func Open(
+	ctx context.Context, client *clinicaldoc.Client, path string, params clinicaldoc.ListNotesParams,
+	opts ...clinicaldoc.CallOption,
+) (*Snapshot, error) {
 	s := &Snapshot{client: client, params: params, opts: slices.Clone(opts), seen: map[int64]sight{}}
 	if path == "" {
 		return s, nil
@@ -103,15 +106,24 @@ func Open(ctx context.Context, client *clinicaldoc.Client, path string, params c
 	if err != nil {
 		return nil, err
 	}
-	own := fileheader.Header{Kind: "clinicaldoc-snapshot", Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID, Headers: fileheader.Fingerprint(client)}
-	s.fs, s.path, s.head = durable.From(ctx), path, fmt.Sprintf("%s\npatient %d\n", own, params.PatientID)
+	own := fileheader.Header{
+		Kind:    "clinicaldoc-snapshot",
+		Version: 1,
+		Service: exchange.Service(client.BaseURL()),
+		UserID:  user.ID,
+		Headers: fileheader.Fingerprint(client),
+	}
+	s.fs = durable.From(ctx)
+	s.path = path
+	s.head = fmt.Sprintf("%s\npatient %d\n", own, params.PatientID)
 	s.file, err = s.fs.Open(path, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		s.file, err = s.fs.Create(path, false)
 	}
 	switch {
 	case errors.Is(err, disk.ErrHeld):
-		return nil, fail("the file is already open, in this process or in another one; close it there, or try again later", ErrInUse)
+		return nil, fail(
+			"the file is already open, in this process or in another one; close it there, or try again later", ErrInUse)
 	case err != nil:
 		return nil, fail("the file cannot be opened: "+redact.Cause(err), err)
 	}
@@ -166,13 +178,13 @@ func (s *Snapshot) load(own fileheader.Header) error {
 // end is the last line of the file.
 func (s *Snapshot) end() string { return fmt.Sprintf("end %d", len(s.seen)) }
 
-// Changes reads the list once and yields each note that is new or changed since the last run. If the list was complete, Changes
-// then reads each known note that was not in it. The note is gone only if the service does not have it, because a list may lack
-// a note that exists.
+// Changes reads the list once and yields each note that is new or changed since the last run. If the list was complete,
+// Changes then reads each known note that was not in it. The note is gone only if the service does not have it, because
+// a list may lack a note that exists.
 //
-// A change counts as seen when the loop asks for the next one. The next run yields again the change at which the loop ended,
-// everything after an error, and everything that was not saved. An error is yielded once and ends the run. It comes from
-// Notes.All, such as [clinicaldoc.ErrIncompleteList], or from Notes.Get.
+// A change counts as seen when the loop asks for the next one. The next run yields again the change at which the loop
+// ended, everything after an error, and everything that was not saved. An error is yielded once and ends the run. It
+// comes from Notes.All, such as [clinicaldoc.ErrIncompleteList], or from Notes.Get.
 func (s *Snapshot) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		s.look++
@@ -223,8 +235,8 @@ func (s *Snapshot) holds(note *clinicaldoc.ProgressNote) bool {
 	return s.params.PatientID == 0 || !named || patient == s.params.PatientID
 }
 
-// Save writes the snapshot to its file, completely or not at all. It does nothing for a snapshot in memory. If an error occurs
-// after the file was replaced, its text says so: after a power failure the previous file may come back.
+// Save writes the snapshot to its file, completely or not at all. It does nothing for a snapshot in memory. If an error
+// occurs after the file was replaced, its text says so: after a power failure the previous file may come back.
 func (s *Snapshot) Save() error {
 	if s.path == "" {
 		return nil
@@ -239,8 +251,8 @@ func (s *Snapshot) Save() error {
 		return fail("the file cannot be written: "+redact.Cause(err), err)
 	}
 	if err := s.syncFolder(); err != nil {
-		return fail("the file was replaced, but its folder cannot be synced, so a power cut may bring back the one before; "+
-			"save again: "+redact.Cause(err), err)
+		return fail("the file was replaced, but its folder cannot be synced, "+
+			"so a power cut may bring back the one before; save again: "+redact.Cause(err), err)
 	}
 	return nil
 }

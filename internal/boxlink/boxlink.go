@@ -33,8 +33,8 @@ type Note struct {
 // clinicaldoctest sets it.
 var Plant func(server any, count int)
 
-// Newest returns up to count notes of a *clinicaldoctest.Server, those with the highest ids, oldest first, without a look
-// at the others. Package clinicaldoctest sets it.
+// Newest returns up to count notes of a *clinicaldoctest.Server, those with the highest ids, oldest first, without a
+// look at the others. Package clinicaldoctest sets it.
 var Newest func(server any, count int) []Note
 
 // FaultKind is a kind of fault that clinicaldoctest.ParseFault knows.
