@@ -1277,8 +1277,89 @@ func brief(ctx context.Context) context.Context {
 	return ctx
 }
 
-// surface is every operation of the SDK, by the name of its method.
+// surface is every operation of the SDK, by the name of its method. Those of a new service need no entry: they are
+// called with canaries as arguments.
 func (p *patientFile) surface(ctx context.Context, opts ...clinicaldoc.CallOption) map[string]func() (any, error) {
+	ops := p.prepared(ctx, opts...)
+	for name, method := range methodsOf(p.client) {
+		if ops[name] == nil {
+			ops[name] = func() (any, error) { return nil, p.callWithCanaries(ctx, method, opts) }
+		}
+	}
+	return ops
+}
+
+// callWithCanaries calls a method that has no entry, shows the eavesdropper what it gets and what it returns, and
+// returns its error, or the last that it yields.
+func (p *patientFile) callWithCanaries(
+	ctx context.Context, method reflect.Value, opts []clinicaldoc.CallOption,
+) (err error) {
+	var args []reflect.Value
+	for typ := range method.Type().Ins() {
+		arg := withCanaries(typ)
+		switch typ {
+		case reflect.TypeFor[context.Context]():
+			arg = reflect.ValueOf(ctx)
+		case reflect.TypeFor[[]clinicaldoc.CallOption]():
+			arg = reflect.ValueOf(opts)
+		case reflect.TypeFor[int64]():
+			arg = reflect.ValueOf(p.complete)
+		default:
+			p.see("argument", arg.Interface())
+		}
+		args = append(args, arg)
+	}
+	see := func(value reflect.Value) {
+		p.see("result", value.Interface())
+		if failure, ok := value.Interface().(error); ok {
+			err = failure
+		}
+	}
+	for _, result := range method.CallSlice(args) {
+		if result.Type().CanSeq2() && result.Kind() == reflect.Func {
+			for row, failure := range result.Seq2() {
+				see(row)
+				see(failure)
+			}
+			continue
+		}
+		see(result)
+	}
+	return err
+}
+
+// withCanaries returns a value with a canary in every text that it has a field for.
+func withCanaries(typ reflect.Type) reflect.Value {
+	value := reflect.New(typ).Elem()
+	switch typ {
+	case reflect.TypeFor[clinicaldoc.Object]():
+		object := clinicaldoc.Object{}
+		_ = object.UnmarshalJSON([]byte(`{"` + canary + `":"` + canary + `"}`))
+		return reflect.ValueOf(object)
+	case reflect.TypeFor[time.Time]():
+		return value
+	}
+	switch typ.Kind() {
+	case reflect.String:
+		value.SetString(canary)
+	case reflect.Pointer:
+		value.Set(reflect.New(typ.Elem()))
+		value.Elem().Set(withCanaries(typ.Elem()))
+	case reflect.Slice:
+		value.Set(reflect.Append(value, withCanaries(typ.Elem())))
+	case reflect.Struct:
+		for field, part := range value.Fields() {
+			if field.IsExported() {
+				part.Set(withCanaries(field.Type))
+			}
+		}
+	default:
+	}
+	return value
+}
+
+// prepared are the operations that need arguments of their own.
+func (p *patientFile) prepared(ctx context.Context, opts ...clinicaldoc.CallOption) map[string]func() (any, error) {
 	notes := p.client.Notes
 	wait := clinicaldoc.WaitParams{MaxFailures: 1, OnUpdate: func(n *clinicaldoc.ProgressNote) { p.see("update", n) }}
 	list := clinicaldoc.ListNotesParams{PatientID: secretPatient, PerPage: 2}
@@ -1521,47 +1602,72 @@ func TestNothingPrintsSecretsUnasked(t *testing.T) {
 	t.Logf("%d values printed, %d bytes logged", w.values, w.log.Len())
 }
 
-// A new method, also one of a new service, has to come into the scenario.
+// The scenario calls every method of every service. One of a new service is called without an entry of its own.
 func TestPrivacyScenario_CallsEveryMethodOfEveryService(t *testing.T) {
 	t.Parallel()
 	client := serve(t)
 	p := &patientFile{eavesdropper: newEavesdropper(t), client: client}
-	called := slices.Collect(maps.Keys(p.surface(t.Context())))
-	assert.ElementsMatch(t, methodsOf(reflect.TypeFor[clinicaldoc.Client]()), called)
+	methods := slices.Collect(maps.Keys(methodsOf(client)))
+	assert.ElementsMatch(t, methods, slices.Collect(maps.Keys(p.surface(t.Context()))))
+	for _, method := range []string{"NotesService.Create", "TokensService.List", "UsersService.Me", "Client.Do"} {
+		assert.Contains(t, methods, method)
+	}
+}
 
-	grown := methodsOf(reflect.TypeFor[clientWithNewService]())
-	assert.Contains(t, grown, "newService.Archive", "a service that nobody listed is seen")
-	assert.NotSubset(t, called, grown)
+// A new service that prints what it is given is noticed, whether its methods return or iterate.
+func TestPrivacyScenario_NoticesANewServiceThatLeaks(t *testing.T) {
+	t.Parallel()
+	service := &newService{}
+	methods := methodsOf(&clientWithNewService{Archives: service})
+	require.Len(t, methods, 2)
+	for name, method := range methods {
+		p := &patientFile{eavesdropper: newEavesdropper(t), complete: 7}
+		err := p.callWithCanaries(t.Context(), method, []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()})
+		require.ErrorIs(t, err, io.EOF, name)
+		assert.NotEmpty(t, p.leaks, name)
+	}
+	assert.Equal(t, []string{"All 1", "Archive 7 1"}, slices.Sorted(slices.Values(service.calls)))
 }
 
 // newService stands for a service that is added to the client.
-type newService struct{}
+type newService struct{ calls []string }
 
-func (*newService) Archive() {}
+type archive struct{ Name string }
 
-type clientWithNewService struct {
-	Notes    *clinicaldoc.NotesService
-	Archives *newService
+func (s *newService) Archive(
+	_ context.Context, id int64, params archive, opts ...clinicaldoc.CallOption,
+) (*archive, error) {
+	s.calls = append(s.calls, fmt.Sprint("Archive ", id, " ", len(opts)))
+	return &params, io.EOF
 }
 
-// methodsOf lists the methods of a client, and of each service that an exported field of it leads to, by type and name.
-// Those that make no request are left out.
-func methodsOf(client reflect.Type) (methods []string) {
-	types := []reflect.Type{reflect.PointerTo(client)}
-	for field := range client.Fields() {
-		if field.IsExported() {
-			types = append(types, field.Type)
+func (s *newService) All(
+	_ context.Context, params archive, opts ...clinicaldoc.CallOption,
+) iter.Seq2[*archive, error] {
+	return func(yield func(*archive, error) bool) {
+		s.calls = append(s.calls, fmt.Sprint("All ", len(opts)))
+		_ = yield(&params, nil) && yield(nil, io.EOF)
+	}
+}
+
+type clientWithNewService struct{ Archives *newService }
+
+// methodsOf returns the methods of a client, and of each service that an exported field of it leads to, by type and
+// name. Those that make no request are left out.
+func methodsOf(client any) map[string]reflect.Value {
+	methods := map[string]reflect.Value{}
+	add := func(service reflect.Value) {
+		for method, function := range service.Methods() {
+			if !slices.Contains([]string{"LogValue", "Format", "BaseURL", "Assumptions"}, method.Name) {
+				methods[service.Type().Elem().Name()+"."+method.Name] = function
+			}
 		}
 	}
-	for _, typ := range types {
-		name := typ.Name()
-		if typ.Kind() == reflect.Pointer {
-			name = typ.Elem().Name()
-		}
-		for method := range typ.Methods() {
-			if !slices.Contains([]string{"LogValue", "Format", "BaseURL", "Assumptions"}, method.Name) {
-				methods = append(methods, name+"."+method.Name)
-			}
+	value := reflect.ValueOf(client)
+	add(value)
+	for field, service := range value.Elem().Fields() {
+		if field.IsExported() {
+			add(service)
 		}
 	}
 	return methods
@@ -1623,13 +1729,10 @@ var saysItself = map[string][]string{
 		"Operation", "Method", "Route", "ServerAddress", "ServerPort", "Number", "StatusCode", "Duration", "RequestID",
 		"ErrorType", "BytesSent", "BytesReceived", "RateLimitRemaining", "RateLimitWait", "OutcomeUnknown", "Err",
 	},
-	"Call":          {"Operation", "Attempts", "Duration", "ErrorType", "OutcomeUnknown", "Err"},
-	"Assumptions":   {"RecordingsUnchanged", "NamesUnchanged"},
-	"NotesService":  {"client"},
-	"QueryNames":    {"PatientID", "PerPage", "Sort", "Page", "Cursor"},
-	"TokensService": {"client"},
-	"TraceContext":  {"Traceparent", "Tracestate"},
-	"UsersService":  {"client"},
+	"Call":         {"Operation", "Attempts", "Duration", "ErrorType", "OutcomeUnknown", "Err"},
+	"Assumptions":  {"RecordingsUnchanged", "NamesUnchanged"},
+	"QueryNames":   {"PatientID", "PerPage", "Sort", "Page", "Cursor"},
+	"TraceContext": {"Traceparent", "Tracestate"},
 }
 
 // A type of which a text can be reached decides itself what of it is printed, in fmt and in slog.
@@ -1646,7 +1749,12 @@ func TestEveryTypeThatHoldsTextDecidesWhatIsPrinted(t *testing.T) {
 			continue
 		}
 		checked++
-		if allowed, ok := saysItself[name]; ok {
+		allowed, ok := saysItself[name]
+		if strings.HasSuffix(name, "Service") {
+			allowed = []string{"client"}
+			ok = true
+		}
+		if ok {
 			var fields []string
 			for field := range typ.Fields() {
 				fields = append(fields, field.Name)

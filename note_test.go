@@ -1377,7 +1377,7 @@ func publicSamples(t *testing.T) map[string]sample {
 		return &http.Response{StatusCode: http.StatusPartialContent, Header: header, Body: io.NopCloser(strings.NewReader(canary))}, nil
 	}).Notes.OpenAudio(t.Context(), 7)
 	require.NoError(t, err)
-	return map[string]sample{
+	samples := map[string]sample{
 		"AudioInfo":        sampleOf(*note.Audio),
 		"AudioSource":      sampleOf(*params.Audio),
 		"AudioStream":      samplePointer(stream),
@@ -1418,6 +1418,72 @@ func publicSamples(t *testing.T) map[string]sample {
 		"UsersService":        sampleOf(*client.Users),
 		"WaitError":           samplePointer(&clinicaldoc.WaitError{ID: 7, Note: &note, Err: &answered}),
 		"WaitParams":          sampleOf(clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) {}}),
+	}
+	addReachable(samples, reflect.ValueOf(client))
+	return samples
+}
+
+// addReachable adds samples of the client's services, and of all types that their methods lead to, unless there are
+// samples of them.
+func addReachable(samples map[string]sample, client reflect.Value) {
+	var add func(reflect.Type)
+	add = func(typ reflect.Type) {
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice:
+			add(typ.Elem())
+		case reflect.Func: // an iterator leads to what it yields
+			for in := range typ.Ins() {
+				add(in)
+			}
+		case reflect.Struct:
+			name, _, _ := strings.Cut(typ.Name(), "[") // of a generic type
+			_, known := samples[name]
+			isPublic := typ.PkgPath() == client.Type().Elem().PkgPath() && token.IsExported(name)
+			isGeneric := name != typ.Name() // and may have other types in it than the one that is known
+			if !isPublic || known && !isGeneric {
+				return
+			}
+			if !known {
+				value := reflect.New(typ)
+				value.Elem().Set(withCanaries(typ))
+				samples[name] = reflectedSample(value)
+			}
+			for field := range typ.Fields() {
+				if field.IsExported() {
+					add(field.Type)
+				}
+			}
+		default:
+		}
+	}
+	for field, service := range client.Elem().Fields() {
+		if !field.IsExported() {
+			continue
+		}
+		name := service.Type().Elem().Name()
+		if _, known := samples[name]; !known {
+			samples[name] = reflectedSample(service)
+		}
+		for _, method := range service.Methods() {
+			for typ := range method.Type().Ins() {
+				add(typ)
+			}
+			for typ := range method.Type().Outs() {
+				add(typ)
+			}
+		}
+	}
+}
+
+// reflectedSample is sampleOf for a value of a type that is not known here.
+func reflectedSample(pointer reflect.Value) sample {
+	value := pointer.Elem()
+	list := reflect.MakeSlice(reflect.SliceOf(value.Type()), 0, 1)
+	p := pointer.Interface()
+	v := value.Interface()
+	return sample{
+		direct: []any{v, p},
+		nested: []any{reflect.Append(list, value).Interface(), []any{v, p}, struct{ V any }{v}, struct{ V any }{p}},
 	}
 }
 
