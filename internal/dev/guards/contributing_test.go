@@ -3,8 +3,10 @@ package guards_test
 import (
 	"encoding/json"
 	"go/format"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,55 +18,82 @@ import (
 )
 
 var (
-	codeBlock = regexp.MustCompile("(?s)(.*?)\n *```go\n(.*?)\n *```\n")
-	fileName  = regexp.MustCompile("`([a-z_]+\\.go)`")
-	insertion = regexp.MustCompile("in `([a-z_]+\\.go)`, after `([^`]+)`:$")
+	codeBlock   = regexp.MustCompile("(?s)(.*?)\n *```(?:go|json|markdown)\n(.*?)\n *```\n")
+	fileName    = regexp.MustCompile("`([a-z_/]+\\.go)`")
+	insertion   = regexp.MustCompile("in `([A-Za-z_/]+\\.(?:go|json|md))`, after `([^`]+)`:$")
+	indentation = regexp.MustCompile(`(?m)^   `)
+	testName    = regexp.MustCompile(`func (Test\w+)`)
 )
 
-// Who adds an endpoint as CONTRIBUTING.md says gets code that compiles and a test that passes. This does what a reader does,
-// in a copy: a whole file is written under the name before it, other code goes behind the line that is named.
-func TestAddAnEndpointWorksToTheLetter(t *testing.T) {
+// Code that follows the first recipe of CONTRIBUTING.md compiles, and its test passes.
+func TestContributing_RecipeForAnEndpoint_Works(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
-	require.NoError(t, err)
-	_, section, found := strings.Cut(strings.ReplaceAll(string(document), "\r\n", "\n"), "\n## Add an endpoint\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
-
-	files := sources(t)
-	changed := map[string][]byte{}
-	for name := range files {
-		if inRoot(name) && isTest(name) && name != "helpers_test.go" {
-			changed[name] = nil // to compile less
-		}
-	}
-	tests := ""
-	for _, block := range codeBlock.FindAllStringSubmatch(section, -1) {
-		words, code := strings.TrimSpace(block[1]), regexp.MustCompile(`(?m)^   `).ReplaceAllString(block[2], "")+"\n"
-		if !strings.HasPrefix(code, "package ") {
-			place := insertion.FindStringSubmatch(words)
-			require.NotNil(t, place, "where does this go: %s", code)
-			files[place[1]] = insertAfter(t, files[place[1]], place[2], code)
-			changed[place[1]] = files[place[1]]
-			continue
-		}
-		names := fileName.FindAllStringSubmatch(words, -1)
-		require.NotEmpty(t, names, "what is this file called: %s", code)
-		name := names[len(names)-1][1]
-		formatted, err := format.Source([]byte(code))
-		require.NoError(t, err, name)
-		assert.Equal(t, string(formatted), code, name)
-		require.NotContains(t, files, name, "a new file")
-		changed[name] = formatted
-		if isTest(name) {
-			tests = regexp.MustCompile(`func (Test\w+)`).FindStringSubmatch(code)[1]
-		}
-	}
-	require.NotEmpty(t, tests, "the endpoint has a test")
-	assert.Contains(t, runTests(t, changed, tests), "--- PASS: "+tests)
+	r := readRecipe(t, "Add an endpoint")
+	r.passes(t, ".", r.test)
 }
 
-// insertAfter puts code behind the one line that holds the words, whatever white space is between them.
+// The second recipe works too, in at most eight files: in the SDK and the fake server, and against the description.
+func TestContributing_RecipeForAList_WorksInEightFiles(t *testing.T) {
+	t.Parallel()
+	r := readRecipe(t, "Add a list in pages")
+	assert.LessOrEqual(t, len(r.files), 8, "%v", slices.Sorted(maps.Keys(r.files)))
+	r.passes(t, ".", r.test)
+	r.passes(t, "internal/dev/contract", "TestDefaultVariant_KeepsTheContract")
+	assert.True(t, json.Valid(r.files["docs/openapi.json"]))
+}
+
+// recipe is what a section of CONTRIBUTING.md makes of the repository's files.
+type recipe struct {
+	files map[string][]byte // new and changed ones, by their path
+	test  string            // the test that it adds
+}
+
+// readRecipe does what a reader does: a complete file is written under the name before it, other code goes after the
+// line that is named.
+func readRecipe(t *testing.T, title string) recipe {
+	t.Helper()
+	_, section, found := strings.Cut(documents(t)["CONTRIBUTING.md"], "\n## "+title+"\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	r := recipe{files: map[string][]byte{}}
+	for _, block := range codeBlock.FindAllStringSubmatch(section, -1) {
+		words := strings.TrimSpace(block[1])
+		code := indentation.ReplaceAllString(block[2], "") + "\n"
+		if strings.HasPrefix(code, "package ") {
+			r.create(t, words, code)
+			continue
+		}
+		place := insertion.FindStringSubmatch(words)
+		require.NotNil(t, place, "where does this go: %s", code)
+		name := place[1]
+		if r.files[name] == nil {
+			content, err := os.ReadFile(filepath.Join(root, name))
+			require.NoError(t, err)
+			r.files[name] = content
+		}
+		r.files[name] = insertAfter(t, r.files[name], place[2], code)
+	}
+	require.NotEmpty(t, r.test, "the recipe has a test")
+	return r
+}
+
+// create adds a new file, whose name is the last one before the code.
+func (r *recipe) create(t *testing.T, words, code string) {
+	t.Helper()
+	names := fileName.FindAllStringSubmatch(words, -1)
+	require.NotEmpty(t, names, "what is this file called: %s", code)
+	name := names[len(names)-1][1]
+	require.NoFileExists(t, filepath.Join(root, name))
+	formatted, err := format.Source([]byte(code))
+	require.NoError(t, err, name)
+	assert.Equal(t, string(formatted), code, name)
+	r.files[name] = formatted
+	if isTest(name) {
+		r.test = testName.FindStringSubmatch(code)[1]
+	}
+}
+
+// insertAfter puts code after the one line that has the words, whatever white space is between them.
 func insertAfter(t *testing.T, file []byte, words, code string) []byte {
 	t.Helper()
 	lines := strings.SplitAfter(string(file), "\n")
@@ -77,31 +106,34 @@ func insertAfter(t *testing.T, file []byte, words, code string) []byte {
 	return []byte(strings.Join(slices.Insert(lines, at+1, code), ""))
 }
 
-// runTests runs tests of the root package as it is with these files, or without those that are nil, and returns what is
-// printed. The go command is told of the changes instead of given a copy, which it would have to compile as a whole.
-func runTests(t *testing.T, files map[string][]byte, pattern string) string {
+// passes runs a test of a package as it is with the recipe's files. The go command is told of the changes instead of
+// given a copy, which it would have to compile completely.
+func (r *recipe) passes(t *testing.T, folder, test string) {
 	t.Helper()
-	folder, err := filepath.Abs(root)
+	top, err := filepath.Abs(root)
 	require.NoError(t, err)
 	changes := t.TempDir()
 	var overlay struct{ Replace map[string]string }
 	overlay.Replace = map[string]string{}
-	for name, content := range files {
-		place := filepath.Join(changes, name)
-		if content == nil {
-			place = ""
-		} else {
-			require.NoError(t, os.WriteFile(place, content, 0o600))
+	for name := range sources(t) {
+		if inRoot(name) && isTest(name) && name != "helpers_test.go" {
+			overlay.Replace[filepath.Join(top, name)] = "" // to compile less
 		}
-		overlay.Replace[filepath.Join(folder, name)] = place
+	}
+	for name, content := range r.files {
+		place := filepath.Join(changes, strings.ReplaceAll(name, "/", "-"))
+		require.NoError(t, os.WriteFile(place, content, 0o600))
+		overlay.Replace[filepath.Join(top, name)] = place
 	}
 	list, err := json.Marshal(overlay)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(changes, "overlay.json"), list, 0o600))
-	test := exec.CommandContext(t.Context(), "go", "test", "-overlay", filepath.Join(changes, "overlay.json"), "-vet=off", "-ldflags=-s -w", "-run", "^"+pattern+"$", "-v", ".")
-	test.Dir = folder
-	test.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off", "GOWORK=off")
-	out, err := test.CombinedOutput()
+	overlayFile := filepath.Join(changes, "overlay.json")
+	require.NoError(t, os.WriteFile(overlayFile, list, 0o600))
+	args := []string{"test", "-overlay", overlayFile, "-vet=off", "-ldflags=-s -w", "-run", "^" + test + "$", "-v", "."}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = path.Join(top, folder)
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off", "GOWORK=off")
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	return string(out)
+	assert.Contains(t, string(out), "--- PASS: "+test)
 }

@@ -66,6 +66,27 @@ func TestShippedPackages_DoNotImportMaintainersTools(t *testing.T) {
 // The layout in CONTRIBUTING.md names every package, or the folder that contains it, and nothing that is gone.
 func TestContributing_LayoutNamesEveryPackage(t *testing.T) {
 	t.Parallel()
+	named := namedInLayout(t)
+	for _, folder := range packageFolders(t) {
+		assert.True(t, named[folder], "add %s to the layout in CONTRIBUTING.md", folder)
+	}
+}
+
+// The layout also names every file of the root package, except those of further services.
+func TestContributing_LayoutNamesEveryFileOfTheRoot(t *testing.T) {
+	t.Parallel()
+	named := namedInLayout(t)
+	for name, content := range sources(t) {
+		isService := strings.Contains(string(content), "Service struct{ client *Client }")
+		if inRoot(name) && !isTest(name) && !isService {
+			assert.True(t, named[name], "add %s to the layout in CONTRIBUTING.md", name)
+		}
+	}
+}
+
+// namedInLayout returns the files and folders that the layout names. They exist.
+func namedInLayout(t *testing.T) map[string]bool {
+	t.Helper()
 	_, layout, found := strings.Cut(documents(t)["CONTRIBUTING.md"], "\n## Layout\n")
 	require.True(t, found)
 	layout, _, _ = strings.Cut(layout, "\n## ")
@@ -77,9 +98,7 @@ func TestContributing_LayoutNamesEveryPackage(t *testing.T) {
 			require.NoError(t, err, "the layout names it")
 		}
 	}
-	for _, folder := range packageFolders(t) {
-		assert.True(t, named[folder], "add %s to the layout in CONTRIBUTING.md", folder)
-	}
+	return named
 }
 
 // packageFolders returns the folders that contain Go files, as deep as the layout goes into them.
