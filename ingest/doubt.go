@@ -130,7 +130,7 @@ func (r *run) doubt(t *task) {
 	}
 	r.mu.Unlock()
 	if full {
-		t.err = cmp.Or(t.err, fail("too many recordings are in doubt; the next run asks about this one", clinicaldoc.ErrOutcomeUnknown))
+		t.err = cmp.Or(t.err, fail("too many recordings are unresolved; the next run asks about this one", clinicaldoc.ErrOutcomeUnknown))
 		r.done(t, t.inDoubt(), nil)
 		return
 	}

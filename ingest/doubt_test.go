@@ -468,7 +468,7 @@ func TestTooManyDoubts(t *testing.T) {
 		}) {
 			if time.Since(begun) < time.Minute {
 				left++
-				require.ErrorContains(t, result.Err, "too many recordings are in doubt")
+				require.ErrorContains(t, result.Err, "too many recordings are unresolved")
 			}
 		}
 		assert.Equal(t, 2, left)

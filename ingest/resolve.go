@@ -103,7 +103,7 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 	case decision.SendAgain:
 		return e, fail("the recording has no note that could be replaced, or the journal does not know it", clinicaldoc.ErrInvalidArgument)
 	case !isOpen:
-		return e, fail("the recording is not in doubt, or the journal does not know it", clinicaldoc.ErrInvalidArgument)
+		return e, fail("the recording does not need a decision, or the journal does not know it", clinicaldoc.ErrInvalidArgument)
 	case decision.NoteID == 0:
 		if err := e.checkTime(decision); err != nil {
 			return e, err

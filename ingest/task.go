@@ -120,7 +120,7 @@ func (r *run) alreadyThere(t *task, known Entry) {
 
 // otherName ends a task whose recording is in doubt under another name.
 func (r *run) otherName(t *task, known Entry) {
-	const why = "the recording is in doubt under another name; give it that name again, or say what became of it (Uploader.Resolve)"
+	const why = "the recording is unresolved under another name; give it that name again, or say what became of it (Uploader.Resolve)"
 	r.done(t, Result{
 		Status: InDoubt, NoteID: known.NoteID, Until: known.Until, Candidates: known.Candidates(),
 		Err: fail(why, ErrKeyReused),

@@ -134,7 +134,7 @@ func (r Run) complete(encounters string, single bool) string {
 }
 
 // waited reports whether the upload waited until notes were complete.
-func (r Run) waited() bool { return r.Count(Created)+r.Count(AlreadyThere) == 0 && !r.Fleet }
+func (r Run) waited() bool { return r.Count(Created)+r.Count(AlreadyThere) == 0 }
 
 // withNote is how many recordings have a note that is complete, as far as the upload was to wait for it.
 func (r Run) withNote() int { return r.Count(Created) + r.Count(AlreadyThere) + r.Count(Complete) }
