@@ -73,12 +73,12 @@ func TestAPI_RefusalIsPrintedAsItCame(t *testing.T) {
 func TestExitCode_OfErrorsThatAreSeveral(t *testing.T) {
 	t.Parallel()
 	unknown := errors.Join(clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer)
-	assert.Equal(t, codeInDoubt, exitCode(t.Context(), unknown))
+	assert.Equal(t, codeUnresolved, exitCode(t.Context(), unknown))
 	for signal, want := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(&signalError{signal})
 		assert.Equal(t, want, exitCode(ctx, context.Canceled))
-		assert.Equal(t, codeInDoubt, exitCode(ctx, unknown), "what may have been done counts more than the signal")
+		assert.Equal(t, codeUnresolved, exitCode(ctx, unknown), "what may have been done counts more than the signal")
 	}
 }
 

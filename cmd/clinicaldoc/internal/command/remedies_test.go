@@ -66,15 +66,32 @@ func literals(t *testing.T, folder string) (texts []string) {
 	t.Helper()
 	for _, file := range parsed(t, folder) {
 		ast.Inspect(file, func(n ast.Node) bool {
-			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
-				if text, err := strconv.Unquote(l.Value); err == nil {
-					texts = append(texts, text)
-				}
+			expression, ok := n.(ast.Expr)
+			if !ok {
+				return true
 			}
-			return true
+			text, isText := literal(expression)
+			if isText {
+				texts = append(texts, text)
+			}
+			return !isText
 		})
 	}
 	return texts
+}
+
+// literal returns the text of a string, or of several that are added.
+func literal(expression ast.Expr) (string, bool) {
+	switch e := expression.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, e.Kind == token.STRING && err == nil
+	case *ast.BinaryExpr:
+		left, leftOK := literal(e.X)
+		right, rightOK := literal(e.Y)
+		return left + right, leftOK && rightOK
+	}
+	return "", false
 }
 
 // An error number is also a network's error by its methods: a file's failure is no service that cannot be reached.

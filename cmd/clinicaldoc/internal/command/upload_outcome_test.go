@@ -42,7 +42,7 @@ func TestOutcome_IsTheWorstOfAll(t *testing.T) {
 		want int
 	}{
 		"all done":             {func(r *uploadRun) { r.last.Created = 2 }, 0},
-		"unresolved":           {func(r *uploadRun) { r.last = ingest.Progress{InDoubt: 1, Failed: 1, Created: 1} }, codeInDoubt},
+		"unresolved":           {func(r *uploadRun) { r.last = ingest.Progress{InDoubt: 1, Failed: 1, Created: 1} }, codeUnresolved},
 		"failed":               {func(r *uploadRun) { r.last = ingest.Progress{Failed: 1, Processing: 1, Created: 2} }, codeSome},
 		"failed earlier":       {func(r *uploadRun) { r.last.Created, r.earlier[ingest.Failed] = 2, 1 }, codeSome},
 		"processing":           {func(r *uploadRun) { r.last = ingest.Progress{Created: 2, Processing: 1} }, codePending},
@@ -77,7 +77,7 @@ func TestOutcome_OfARunThatEndedEarly(t *testing.T) {
 		"unauthorized":         {clinicaldoc.ErrUnauthorized, 0, codeUnauthorized},
 		"share is not mounted": {gone, 0, codeUnreachable},
 		"outcome unknown":      {clinicaldoc.ErrOutcomeUnknown, 0, codeUnreachable},
-		"unresolved":           {clinicaldoc.ErrUnauthorized, 1, codeInDoubt},
+		"unresolved":           {clinicaldoc.ErrUnauthorized, 1, codeUnresolved},
 	} {
 		r, _ := newRun(t)
 		r.last.InDoubt = c.inDoubt
@@ -342,8 +342,8 @@ func TestStatus_ListsWhatSomebodyHasToLookAt(t *testing.T) {
 		"2026-01-02T03:04:05Z created 01260000000000000000000000000000"+journalValues+" note=8 stage=complete")
 	s, err := readStatus(t.Context(), path)
 	require.NoError(t, err)
-	assert.Equal(t, [4]int{2, 1, 1, 1}, [4]int{s.Created, s.Complete, s.Failed, s.InDoubt})
-	require.Len(t, s.Doubts, 2, "what a killed upload left is one")
+	assert.Equal(t, [4]int{2, 1, 1, 1}, [4]int{s.Created, s.Complete, s.Failed, s.Unresolved})
+	require.Len(t, s.ToResolve, 2, "what a killed upload left is one")
 	require.Len(t, s.Failures, 1)
 	assert.Equal(t, int64(7), s.Failures[0].NoteID)
 }
@@ -401,7 +401,7 @@ func TestResolve_KeyHasToNameOneRecording(t *testing.T) {
 		"2026-01-02T03:04:05Z in-doubt 01230000000000000000000000000000"+journalValues+" until=2026-01-02T03:14:05Z",
 		"2026-01-02T03:04:05Z in-doubt 01231000000000000000000000000000"+journalValues+" until=2026-01-02T03:14:05Z",
 		"2026-01-02T03:04:05Z in-doubt 77770000000000000000000000000000"+journalValues+" until=2026-01-02T03:14:05Z")
-	for key, want := range map[string]string{"0123": "2 recordings", "7": "1 recording", "": "3 recordings", "01230": ""} {
+	for key, want := range map[string]string{"0123": "2 unresolved or failed recordings", "7": "1 unresolved", "": "3 unresolved", "01230": ""} {
 		env, _ := newEnv(srv)
 		o := &resolveOptions{uploadOptions: uploadOptions{Env: env}, key: key, none: true}
 		err := o.run(t.Context())
