@@ -21,7 +21,7 @@ const MaxSize = 100
 type List[V any] struct {
 	Fetch func(ctx context.Context, at Position) (Page, V, error) // requests a page
 	Start Position                                                // of the first page to read
-	Ahead int                                                     // how many pages may be requested before they are needed
+	Ahead int                                                     // how many pages may be requested ahead
 	Rule  Rule                                                    // what ends the walk
 }
 

@@ -17,9 +17,9 @@ type Machine struct {
 	Alive func() bool // what is said when it is not is never heard
 }
 
-// Cuts runs a process on a copy of the disk once for each operation that changes something, and cuts the power before that and all
-// that would follow. Each disk that can be left, and what the process returned, goes to after, with the place of the cut in words.
-// The last of them is the disk after all operations. It returns how many disks there were.
+// Cuts runs a process on a copy of the disk once for each operation that changes something, and cuts the power before
+// that and all that would follow. Each disk that can be left, and what the process returned, goes to after, with the
+// place of the cut in words. The last of them is the disk after all operations. It returns how many disks there were.
 func Cuts[T any](before *Disk, run func(Machine) T, after func(d *Disk, said T, place string)) (count int) {
 	for last := 0; ; last++ {
 		d := before.Clone()
@@ -37,7 +37,10 @@ func Cuts[T any](before *Disk, run func(Machine) T, after func(d *Disk, said T, 
 		for choices := new(Choices); ; {
 			left := d.Clone()
 			left.PowerCut(choices.Choose)
-			after(left, said, fmt.Sprintf("cut after %d operations, the last of them %v, left %v", len(done), done[max(len(done)-4, 0):], choices.path))
+			latest := done[max(len(done)-4, 0):]
+			const form = "cut after %d operations, the last of them %v, left %v"
+			what := fmt.Sprintf(form, len(done), latest, choices.path)
+			after(left, said, what)
 			count++
 			if !choices.Next() {
 				break
@@ -51,8 +54,8 @@ func Cuts[T any](before *Disk, run func(Machine) T, after func(d *Disk, said T, 
 
 func changes(op string) bool { return !slices.Contains([]string{Open, Read, IsAt, Lock}, op) }
 
-// Choices goes through all paths of choices, without knowing beforehand which will be asked for: only those are walked that there
-// really are.
+// Choices goes through all paths of choices, without knowing beforehand which will be asked for: only those are walked
+// that there really are.
 type Choices struct {
 	path, widths []int
 	at           int
@@ -68,8 +71,8 @@ func (c *Choices) Choose(n int) int {
 	return c.path[c.at-1]
 }
 
-// Next goes on to the next path, like an odometer, and reports false when there is none. What the last path did not ask for is
-// dropped.
+// Next goes on to the next path, like an odometer, and reports false when there is none. What the last path did not ask
+// for is dropped.
 func (c *Choices) Next() bool {
 	c.path, c.widths = c.path[:c.at], c.widths[:c.at]
 	c.at = 0

@@ -1,5 +1,5 @@
-// Package disktest is the one model of a disk that tests use: what a process writes is there for the next process at once, but
-// a power cut leaves only what was synced, and any part of the rest.
+// Package disktest is the one model of a disk that tests use: what a process writes is there for the next process at
+// once, but a power cut leaves only what was synced, and any part of the rest.
 package disktest
 
 import (
@@ -50,8 +50,8 @@ func New() *Disk {
 	return &Disk{names: map[string]*inode{}, synced: map[string]*inode{}, locks: map[string]*mount{}}
 }
 
-// Process is asked before each operation, by the operation's name, whether it is done: it may take time, as a sync does, and an
-// error refuses it. Of a write that is refused with [syscall.ENOSPC] a third is done, as full disks do.
+// Process is asked before each operation, by the operation's name, whether it is done: it may take time, as a sync
+// does, and an error refuses it. Of a write that is refused with [syscall.ENOSPC] a third is done, as full disks do.
 type Process func(op string) error
 
 // The operations of a process.
@@ -87,9 +87,9 @@ func (d *Disk) Kill() {
 	}
 }
 
-// PowerCut ends all processes, and loses what was not synced as choose says, which returns a number below n. Changes of names
-// reach the disk in their order, the last of them perhaps half: a file that was renamed has both names then. Of what was written to
-// a file any beginning may be there, cut anywhere, and later writes without an earlier one.
+// PowerCut ends all processes, and loses what was not synced as choose says, which returns a number below n. Changes of
+// names reach the disk in their order, the last of them perhaps half: a file that was renamed has both names then. Of
+// what was written to a file any beginning may be there, cut anywhere, and later writes without an earlier one.
 func (d *Disk) PowerCut(choose func(n int) int) {
 	d.Kill()
 	d.mu.Lock()
@@ -178,7 +178,9 @@ func (d *Disk) Clone() *Disk {
 	copies := map[*inode]*inode{}
 	file := func(f *inode) *inode {
 		if f != nil && copies[f] == nil {
-			copies[f] = &inode{content: bytes.Clone(f.content), synced: bytes.Clone(f.synced), changes: slices.Clone(f.changes)}
+			copies[f] = &inode{
+				content: bytes.Clone(f.content), synced: bytes.Clone(f.synced), changes: slices.Clone(f.changes),
+			}
 		}
 		return copies[f]
 	}
@@ -243,11 +245,16 @@ func (m *mount) rename(r rename) {
 
 func (m *mount) Resolve(name string) (string, error) {
 	return name, m.do(Open, func() error {
-		isFolder := func(other string) bool { return filepath.Dir(other) == name }
-		if m.names[name] == nil && filepath.Dir(name) != name && !slices.ContainsFunc(slices.Collect(maps.Keys(m.names)), isFolder) {
-			return fs.ErrNotExist
+		isRoot := filepath.Dir(name) == name
+		if m.names[name] != nil || isRoot {
+			return nil
 		}
-		return nil
+		for other := range m.names {
+			if filepath.Dir(other) == name {
+				return nil
+			}
+		}
+		return fs.ErrNotExist
 	})
 }
 

@@ -1,5 +1,5 @@
-// Package durable is what files that stay for years need of a disk beyond those of a download: a journal, a snapshot. They are
-// found under whatever name, and written anew while they are held.
+// Package durable is what files that stay for years need of a disk beyond those of a download: a journal, a snapshot.
+// They are found under whatever name, and written anew while they are held.
 package durable
 
 import (
@@ -19,8 +19,9 @@ type FS interface {
 	disk.FS
 	// Resolve follows links to the name of the file itself. One that is not there is [fs.ErrNotExist].
 	Resolve(name string) (string, error)
-	// Replace puts a file that Create made as from in the place of the open file to. It returns the one that is there then, held
-	// all the time where the system can do that; after an error that is the old one, or nil if it is lost to the caller.
+	// Replace puts a file that Create made as from in the place of the open file to. It returns the one that is there
+	// then, held all the time where the system can do that; after an error that is the old one, or nil if it is lost to
+	// the caller.
 	Replace(made disk.File, from string, old disk.File, to string) (disk.File, error)
 	// Lock keeps others out by a file of its own, until it is closed or the process ends. While another has it, it is
 	// [disk.ErrHeld].
@@ -38,8 +39,8 @@ func From(ctx context.Context) FS {
 
 type slackKey struct{}
 
-// WithSlack returns a context in which a journal that is opened drops outdated lines when there are more of them than this, so
-// that tests need not write thousands.
+// WithSlack returns a context in which a journal that is opened drops outdated lines when there are more of them than
+// this, so that tests need not write thousands.
 func WithSlack(ctx context.Context, lines uint32) context.Context {
 	return context.WithValue(ctx, slackKey{}, lines)
 }
@@ -75,8 +76,8 @@ func (system) Resolve(name string) (string, error) {
 	return spelled(name, exists, list), nil
 }
 
-// spelled is a path as its folders write it. Where names have no case, a file system in user space may take each spelling for a
-// file of its own, with a lock of its own.
+// spelled is a path as its folders write it. Where names have no case, a file system in user space may take each
+// spelling for a file of its own, with a lock of its own.
 func spelled(path string, exists func(string) bool, list func(folder string) []string) string {
 	folder, base := filepath.Dir(path), filepath.Base(path)
 	if folder == path {
