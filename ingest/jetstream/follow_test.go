@@ -184,6 +184,11 @@ func TestDrain_EndsWhenNotesStayInProcessing(t *testing.T) {
 
 				srv.SetDelays(clinicaldoctest.Delays{})
 				next := e.another().fleet(defaultLease)
+				began = time.Now()
+				publish(t, next, dir, 3)
+				assert.Equal(t, map[ingest.Status]int{ingest.Complete: 3}, statuses(drained(t, next, toTheEnd(srv))))
+				assert.Less(t, time.Since(began), time.Minute, "what also rests in the other lane is not waited for")
+				time.Sleep(maxDelay)
 				assert.Equal(t, map[ingest.Status]int{ingest.Complete: 3}, statuses(drained(t, next, toTheEnd(srv))))
 				assert.Zero(t, e.count("q", "r"))
 				assert.Len(t, srv.Created(), 3, "what is in processing is not uploaded again")

@@ -161,8 +161,8 @@ func (q *queue) waits(ctx context.Context, key string) (bool, error) {
 	return false, nil
 }
 
-// allHaveNotes reports whether each recording in the queue has a note.
-func (f *Fleet) allHaveNotes(ctx context.Context) (bool, error) {
+// allWaiting reports whether the entries of all recordings in the queue fulfil a condition.
+func (f *Fleet) allWaiting(ctx context.Context, condition func(ingest.Entry) bool) (bool, error) {
 	binding, err := f.journal.binding(ctx)
 	if err != nil {
 		return false, err
@@ -184,7 +184,7 @@ func (f *Fleet) allHaveNotes(ctx context.Context) (bool, error) {
 			return false, nil // it will become a dead letter
 		}
 		known, _, err := f.journal.read(ctx, binding.Key(left.Key))
-		if err != nil || known.Entry.State != ingest.StateCreated {
+		if err != nil || !condition(known.Entry) {
 			return false, err
 		}
 	}

@@ -251,7 +251,7 @@ func (w *work) isDrained(ctx context.Context) bool {
 		return false
 	case info.State.Msgs == 0:
 		return true
-	case !w.follower.wanted() || !w.follower.isOver(time.Now()):
+	case !w.follower.wanted() || w.follower.count() > 0:
 		return false
 	}
 	w.ending.Lock()
@@ -259,9 +259,13 @@ func (w *work) isDrained(ctx context.Context) bool {
 	if time.Since(w.looked) < endLook {
 		return false
 	}
-	haveNotes, err := w.fleet.allHaveNotes(ctx)
+	isOver := w.follower.isOver(time.Now())
+	ended, err := w.fleet.allWaiting(ctx, func(e ingest.Entry) bool {
+		isDone := e.Stage.AtLeast(w.follower.until) // it also waits in the other lane
+		return e.State == ingest.StateCreated && (isDone || isOver)
+	})
 	w.looked = time.Now()
-	return err == nil && haveNotes
+	return err == nil && ended
 }
 
 // fail ends the work.
