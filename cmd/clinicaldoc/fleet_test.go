@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -68,7 +69,7 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	require.NoError(t, srv.CreatedOnce(recordings...))
 	third, said := machine()
 	require.NoError(t, third.Run(), said)
-	assert.Contains(t, said.String(), "0 created, 20 already there")
+	assert.Contains(t, said.String(), "20 with a note, 0 refused, 0 unresolved; notes: 20 complete, 0 processing, 0 failed")
 	require.NoError(t, srv.CreatedOnce(recordings...))
 
 	// What is refused for good is a dead letter, which any machine sees and sends again.
@@ -153,7 +154,7 @@ func TestAFleetGoesOnAfterAKeyThatIsTaken(t *testing.T) {
 	require.NoError(t, os.WriteFile(list, []byte("path,key,patient\nvisit-02.wav,E1,8\nvisit-03.wav,E2,7\n"), 0o600))
 	said, code = run("upload", "--prompt", "1", "--manifest", list)
 	assert.Equal(t, 9, code, said)
-	assert.Contains(t, said, "1 recording was put into the queue; this machine had 3 of the fleet's: 2 created, 0 already there, 1 refused, 0 unresolved")
+	assert.Contains(t, said, "1 recording was put into the queue; this machine had 3 of the fleet's: 2 with a note, 1 refused, 0 unresolved")
 	assert.Contains(t, said, "give each recording a key of its own")
 	assert.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
 	assert.Len(t, srv.Notes(), 3)
@@ -222,7 +223,7 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 	assert.Equal(t, 0, code, said)
 	said, code = run(upload...)
 	assert.Equal(t, 0, code, said)
-	assert.Contains(t, said, "0 created, 20 already there")
+	assert.Contains(t, said, "20 with a note, 0 refused, 0 unresolved; notes: 20 complete, 0 processing, 0 failed")
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
@@ -294,6 +295,67 @@ func TestFleet_VerdictIsAboutWhatTheMachinePublished(t *testing.T) {
 	said, code = run("fleet", "status")
 	assert.Equal(t, 0, code, said)
 	assert.Contains(t, said, "dead letters\t0\t")
+}
+
+// A recording that the service could not process is a dead letter, and no file of it may be deleted. A person lets it be sent
+// again, which makes one more note.
+func TestFleet_FailedProcessingIsReportedAndSentAgain(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	folder, _ := visits(t, 3)
+	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+natsServer(t)))
+	upload := []string{"upload", "--begin", "--patient", "7", "--prompt", "1", folder}
+	srv.ScriptNext(clinicaldoctest.Script{TranscriptionError: "synthetic error state"})
+	for range 2 {
+		said, code := run(upload...)
+		assert.Equal(t, 9, code, said)
+		assert.Contains(t, said, "3 with a note, 0 refused, 0 unresolved; notes: 2 complete, 0 processing, 1 failed")
+		assert.Contains(t, said, "1 recording could not be processed by the service")
+		assert.NotContains(t, said, "synthetic error state")
+	}
+	assert.Len(t, srv.Created(), 3)
+	said, code := run("fleet", "status", "--jq", ".dead_letters[].reason")
+	assert.Equal(t, 0, code, said)
+	assert.Contains(t, said, "the service could not process the recording")
+
+	said, code = run(upload...)
+	assert.Equal(t, 9, code, said)
+	key := regexp.MustCompile(`(?m)^failed: ([0-9a-f]{12})$`).FindStringSubmatch(said)
+	require.Len(t, key, 2, said)
+	said, code = run("upload", "resolve", key[1], "--send-again")
+	require.Equal(t, 0, code, said)
+	said, code = run("upload", "retry")
+	assert.Equal(t, 8, code, said)
+	assert.Contains(t, said, "1 recording is in the queue again")
+	said, code = run(upload...)
+	assert.Equal(t, 0, code, said)
+	assert.Contains(t, said, "notes: 3 complete, 0 processing, 0 failed")
+	assert.Len(t, srv.Created(), 4)
+	said, code = run("fleet", "status", "--jq", ".dead_letters | length")
+	assert.Equal(t, 0, code, said)
+	assert.Equal(t, "0\n", said)
+}
+
+// Notes that the service has not finished are not waited for without bound, and the next upload reads them again.
+func TestFleet_NotesInProcessingArePending(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	srv.SetDelays(clinicaldoctest.Delays{Transcribing: time.Hour})
+	folder, recordings := visits(t, 2)
+	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+natsServer(t)))
+	upload := []string{"upload", "--begin", "--max-wait", "0", "--patient", "7", "--prompt", "1", folder}
+	said, code := run(upload...)
+	assert.Equal(t, 8, code, said)
+	assert.Contains(t, said, "2 recordings are still being processed by the service")
+	said, code = run("fleet", "status", "--jq", ".processing")
+	assert.Equal(t, 0, code, said)
+	assert.Equal(t, "2\n", said)
+	srv.SetDelays(clinicaldoctest.Delays{})
+	said, code = run(upload...)
+	assert.Equal(t, 0, code, said)
+	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
 func TestFleet_RetrySaysThatAWorkerRuns(t *testing.T) {

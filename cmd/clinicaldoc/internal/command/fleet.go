@@ -24,12 +24,13 @@ type fleetRun struct {
 	published []ingest.Recording // with their keys
 	had       ingest.Progress    // what this machine uploaded
 	ended     map[string]ingest.Status
-	refused   int // before they were in the queue
-	drainedAt int // how many recordings had been put into the queue when it was full last
+	awaited   map[string]bool // whose notes this machine waited for, in vain
+	refused   int             // before they were in the queue
+	drainedAt int             // how many recordings had been put into the queue when it was full last
 }
 
-// byFleet puts the recordings into the fleet's queue, and works on what is there until it is empty: each recording has a note
-// then, or is a dead letter. Its verdict is about all recordings of this machine, whichever machine uploaded them.
+// byFleet puts the recordings into the fleet's queue, and works on what is there until it is empty: each recording is done
+// then, or is a dead letter. Notes that are not complete are waited for, for --max-wait at most. Its verdict is about all recordings of this machine, whichever machine uploaded them.
 func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, baseURL string, userID int64) error {
 	defer r.show.Close()
 	fleet, conn, err := r.openFleet(ctx, baseURL, userID)
@@ -37,7 +38,10 @@ func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, base
 		return err
 	}
 	defer conn.Close()
-	run := &fleetRun{uploadRun: r, fleet: fleet, uploader: uploader, ended: map[string]ingest.Status{}, drainedAt: -1}
+	run := &fleetRun{
+		uploadRun: r, fleet: fleet, uploader: uploader, drainedAt: -1,
+		ended: map[string]ingest.Status{}, awaited: map[string]bool{},
+	}
 	for i := range r.recordings {
 		if err := run.publish(ctx, i); err != nil {
 			return err
@@ -45,19 +49,22 @@ func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, base
 	}
 	ended := run.drain(ctx)
 	r.show.Close()
-	had := run.had
-	counts := fmt.Sprintf("%d created, %d already there, %d refused, %d unresolved",
-		had.Created, had.AlreadyThere, had.Refused, had.InDoubt)
-	r.IO.Note("%s put into the queue; this machine had %d of the fleet's: %s",
-		output.Count(len(run.published), "recording was", "recordings were"), had.Done(), counts)
+	r.IO.Note("%s put into the queue; this machine had %d of the fleet's: %s%s",
+		output.Count(len(run.published), "recording was", "recordings were"), run.had.Done(), countsText(run.had), r.stagesText(run.had))
 	if ctx.Err() == nil && ended == nil {
 		ended = run.verdict(ctx)
 	}
 	r.sumLeftOut()
+	r.noteKeys()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return r.outcome(ctx, ended)
+}
+
+// countsText says how many recordings have a note, or none.
+func countsText(p ingest.Progress) string {
+	return fmt.Sprintf("%d with a note, %d refused, %d unresolved", p.Created+p.AlreadyThere, p.Refused, p.InDoubt)
 }
 
 // publish puts a recording into the queue. One that no machine could send is refused, and holds up no other. While the queue is
@@ -114,12 +121,17 @@ func (r *fleetRun) drain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		isOwn := own[result.Recording.Key]
+		if result.Status == ingest.Processing {
+			count(&r.had, result.Status)
+			r.awaited[result.Recording.Key] = isOwn
+		}
 		if result.Ending == jetstream.Later {
 			r.tell("%s: %s; again in %s", keyOf(&result.Result), errorText(result.Err), result.Rest.Round(time.Second))
 			continue
 		}
 		count(&r.had, result.Status)
-		if own[result.Recording.Key] {
+		if isOwn {
 			r.ended[result.Recording.Key] = result.Status
 			r.result(ctx, &result.Result)
 			continue
@@ -140,10 +152,13 @@ func (r *fleetRun) verdict(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if result.Ending == jetstream.Later || result.Ending == 0 {
+			isOpen := result.Ending == jetstream.Later || result.Ending == 0
+			if isOpen && result.Status != ingest.Processing && result.Status != ingest.Failed {
 				continue
 			}
-			elsewhere++
+			if !r.awaited[recording.Key] {
+				elsewhere++
+			}
 			status = result.Status
 			r.ended[recording.Key] = status
 			r.result(ctx, &result.Result)
@@ -152,8 +167,8 @@ func (r *fleetRun) verdict(ctx context.Context) error {
 	}
 	r.last = all
 	if elsewhere > 0 {
-		r.IO.Note("%s on other machines; all of this machine's: %d with a note, %d refused, %d unresolved",
-			output.Count(elsewhere, "recording ended", "recordings ended"), all.Created+all.AlreadyThere, all.Refused, all.InDoubt)
+		r.IO.Note("%s on other machines; all of this machine's: %s%s",
+			output.Count(elsewhere, "recording ended", "recordings ended"), countsText(all), r.stagesText(all))
 	}
 	if left := len(r.recordings) - all.Done(); left > 0 {
 		text := r.some(left, "has", "have") + " no note yet, and waits on another machine"
@@ -162,17 +177,26 @@ func (r *fleetRun) verdict(ctx context.Context) error {
 	return nil
 }
 
-// count counts a result.
+// count counts a result. A recording whose note was waited for counts among those that have a note.
 func count(p *ingest.Progress, status ingest.Status) {
 	switch status {
 	case ingest.Created:
 		p.Created++
-	case ingest.AlreadyThere:
-		p.AlreadyThere++
 	case ingest.Refused:
 		p.Refused++
 	case ingest.InDoubt:
 		p.InDoubt++
+	case ingest.AlreadyThere, ingest.Complete, ingest.Processing, ingest.Failed:
+		p.AlreadyThere++
+	}
+	switch status {
+	case ingest.Complete:
+		p.Complete++
+	case ingest.Processing:
+		p.Processing++
+	case ingest.Failed:
+		p.Failed++
+	default:
 	}
 }
 
@@ -283,6 +307,7 @@ type fleetStatus struct {
 	Waiting     int                `json:"waiting"`
 	Uploading   int                `json:"uploading"`
 	Later       int                `json:"later"`
+	Processing  int                `json:"processing"`
 	Doubts      []journalDoubt     `json:"doubts"`
 	DeadLetters []deadLetter       `json:"dead_letters"`
 	Workers     []jetstream.Worker `json:"workers"`
@@ -339,7 +364,7 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 	if err != nil {
 		return nil, err
 	}
-	s := &fleetStatus{Waiting: now.Waiting, Uploading: now.Uploading, Later: now.Later, Workers: append([]jetstream.Worker{}, now.Workers...), Pause: now.Pause, Doubts: []journalDoubt{}, DeadLetters: []deadLetter{}}
+	s := &fleetStatus{Waiting: now.Waiting, Uploading: now.Uploading, Later: now.Later, Processing: now.Processing, Workers: append([]jetstream.Worker{}, now.Workers...), Pause: now.Pause, Doubts: []journalDoubt{}, DeadLetters: []deadLetter{}}
 	for e, err := range fleet.Journal().Doubts(ctx) {
 		if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
 			return nil, err
@@ -362,6 +387,7 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 func (o *fleetOptions) show(s *fleetStatus) error {
 	rows := [][]string{
 		{"waiting", strconv.Itoa(s.Waiting), ""}, {"uploading", strconv.Itoa(s.Uploading), ""}, {"later", strconv.Itoa(s.Later), ""},
+		{"processing", strconv.Itoa(s.Processing), ""},
 		{"unresolved", strconv.Itoa(len(s.Doubts)), ""}, {"dead letters", strconv.Itoa(len(s.DeadLetters)), ""}, {"workers", strconv.Itoa(len(s.Workers)), ""},
 	}
 	if s.Pause != nil {

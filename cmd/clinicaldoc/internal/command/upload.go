@@ -174,6 +174,7 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 	if o.maxPause <= 0 {
 		uploader.MaxPause = -1
 	}
+	uploader.Until = run.stage
 	uploader.MaxWait = o.maxWait
 	if o.maxWait <= 0 {
 		uploader.MaxWait = -1
@@ -188,7 +189,6 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 	o.record.Run.Journal = o.journal
 	o.record.Update()
 	uploader.Journal = journal
-	uploader.Until = run.stage
 	err = run.all(ctx, uploader)
 	return errors.Join(err, journal.Close())
 }

@@ -247,12 +247,12 @@ func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []doubt
 		if err != nil {
 			return nil, nil, nil, nil, err
 		}
-		for entry, err := range fleet.Journal().Doubts(ctx) {
-			if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
+		for entry, err := range fleet.Journal().Entries(ctx) {
+			if err != nil {
 				conn.Close()
 				return nil, nil, nil, nil, err
 			}
-			doubts = append(doubts, doubt{key: entry.Key, candidates: entry.Candidates()})
+			doubts = appendDoubt(doubts, entry)
 		}
 		return fleet.Journal(), doubts, client, conn.Close, nil
 	}
@@ -268,12 +268,20 @@ func (o *uploadOptions) openDoubts(ctx context.Context) (ingest.Journal, []doubt
 		return nil, nil, nil, nil, errors.Join(err, journal.Close())
 	}
 	for _, e := range entries {
-		d := doubt{key: e.Key, candidates: e.Candidates(), hasNote: e.State == ingest.StateCreated, failed: e.Stage == clinicaldoc.StageFailed}
-		if d.hasNote || e.State == ingest.StateInDoubt || e.State == ingest.StateCommitting {
-			doubts = append(doubts, d)
-		}
+		doubts = appendDoubt(doubts, e)
 	}
 	return journal, doubts, client, func() { _ = journal.Close() }, nil
+}
+
+// appendDoubt appends an entry that a person can decide about.
+func appendDoubt(doubts []doubt, e ingest.Entry) []doubt {
+	isOpen := e.State == ingest.StateInDoubt || e.State == ingest.StateCommitting
+	hasNote := e.State == ingest.StateCreated
+	if !isOpen && !hasNote {
+		return doubts
+	}
+	failed := hasNote && e.Stage == clinicaldoc.StageFailed
+	return append(doubts, doubt{key: e.Key, candidates: e.Candidates(), hasNote: hasNote, failed: failed})
 }
 
 // whoSays is who runs this command, for the journal.

@@ -452,11 +452,10 @@ func (r *uploadOptions) sumLeftOut() {
 }
 
 // stagesText says how many notes are complete, if that was waited for.
-func (r *uploadRun) stagesText() string {
-	if r.stage == clinicaldoc.StageUploaded || r.nats != "" {
+func (r *uploadRun) stagesText(p ingest.Progress) string {
+	if r.stage == clinicaldoc.StageUploaded {
 		return ""
 	}
-	p := r.last
 	text := fmt.Sprintf("; notes: %d complete, %d processing, %d failed", p.Complete, p.Processing, p.Failed)
 	if p.SentAgain > 0 {
 		text += fmt.Sprintf(", %d sent again", p.SentAgain)
@@ -489,7 +488,7 @@ func (r *uploadRun) sum(ctx context.Context) {
 	if left > 0 {
 		text += fmt.Sprintf(", %d not sent or not finished", left)
 	}
-	text += r.stagesText()
+	text += r.stagesText(p)
 	if len(r.left) > 0 {
 		text += fmt.Sprintf("; %d left out", len(r.left))
 	}
@@ -498,6 +497,14 @@ func (r *uploadRun) sum(ctx context.Context) {
 		r.broken = r.IO.JSON(context.WithoutCancel(ctx), map[string]any{"summary": r.summary(left)}, &r.jq)
 	}
 	r.sumLeftOut()
+	r.noteKeys()
+	if r.broken != nil {
+		r.IO.Note("clinicaldoc: the results could not all be printed; the journal has them")
+	}
+}
+
+// noteKeys names the recordings that a person has to decide about.
+func (r *uploadRun) noteKeys() {
 	if len(r.failed) > 0 {
 		slices.Sort(r.failed)
 		r.IO.Note("failed: %s", strings.Join(r.failed, " "))
@@ -505,8 +512,5 @@ func (r *uploadRun) sum(ctx context.Context) {
 	if len(r.doubts) > 0 {
 		slices.Sort(r.doubts)
 		r.IO.Note("unresolved: %s", strings.Join(r.doubts, " "))
-	}
-	if r.broken != nil {
-		r.IO.Note("clinicaldoc: the results could not all be printed; the journal has them")
 	}
 }
