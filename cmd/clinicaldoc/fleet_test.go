@@ -353,7 +353,7 @@ func TestFleet_NotesInProcessingArePending(t *testing.T) {
 	assert.Equal(t, 0, code, said)
 	assert.Equal(t, "2\n", said)
 	srv.SetDelays(clinicaldoctest.Delays{})
-	said, code = run(upload...)
+	said, code = run("upload", "--patient", "7", "--prompt", "1", folder)
 	assert.Equal(t, 0, code, said)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
