@@ -92,7 +92,10 @@ var titles = map[string]part{
 
 // Title says what became of the recordings.
 func (g Group) Title() string {
-	title := titles[g.Status]
+	title, known := titles[g.Status]
+	if !known { // one of a later version
+		title = part{one: "recording: " + g.Status, many: "recordings: " + g.Status}
+	}
 	title.count = g.Count
 	if g.Earlier {
 		return "Of earlier uploads: " + title.String()

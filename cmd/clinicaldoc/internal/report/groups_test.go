@@ -212,3 +212,11 @@ func TestSteps_OneCauseIsOneStep(t *testing.T) {
 	}
 	assert.Equal(t, []report.Step{{By: "whoever runs the uploads", Do: "make room"}}, run.Steps())
 }
+
+// A record of a later version may have a status that this one does not know, and texts begin with any letter.
+func TestText_UnknownStatusAndLetters(t *testing.T) {
+	t.Parallel()
+	run := report.Run{Recordings: []report.Recording{{Key: "a", Status: "archived"}}}
+	assert.Equal(t, "1 recording: archived", run.Groups()[0].Title())
+	assert.Equal(t, "Élan.", report.Sentence("élan"))
+}
