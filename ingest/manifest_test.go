@@ -209,9 +209,35 @@ func TestAReportTellsWhatWasLeft(t *testing.T) {
 	report = u.RunAll(t.Context(), recordings(0, 10))
 	require.Error(t, report.Err)
 	assert.False(t, report.OK())
-	assert.LessOrEqual(t, len(report.Results)+len(report.Left), 10)
+	assert.Equal(t, 10, len(report.Results)+len(report.Left), "also those that the run did not come to")
 	for _, bad := range []ingest.Report{{Left: []ingest.Recording{recording(0)}}, {Err: os.ErrClosed}, {Results: []ingest.Result{{Status: ingest.InDoubt}}}, {Results: []ingest.Result{{Status: ingest.Refused}}}} {
 		assert.False(t, bad.OK(), bad)
+	}
+}
+
+// What is left is listed also if the iterator waits for more or panics. That ends neither the report nor the program.
+func TestAReportEndsWithItsIterator(t *testing.T) {
+	t.Parallel()
+	for name, rest := range map[string]func(t *testing.T){
+		"waits":  func(t *testing.T) { t.Helper(); time.Sleep(time.Minute) },
+		"panics": func(*testing.T) { panic("synthetic") },
+	} {
+		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+			srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
+			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, MaxPause: -1}
+			report := u.RunAll(t.Context(), func(yield func(ingest.Recording, error) bool) {
+				for n := range 12 {
+					if !yield(recording(n), nil) {
+						return
+					}
+				}
+				rest(t)
+			})
+			require.Error(t, report.Err)
+			assert.Equal(t, 12, len(report.Results)+len(report.Left), name)
+			assert.LessOrEqual(t, report.Took, 21*time.Second, name)
+			time.Sleep(time.Hour) // what was left behind ends
+		})
 	}
 }
 

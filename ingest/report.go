@@ -16,13 +16,15 @@ import (
 
 // Report is what became of a run, for the morning after.
 type Report struct {
-	Results []Result    // of each recording that ended
-	Earlier []Result    // of recordings of earlier runs, whose notes were in processing
-	Left    []Recording // that were drawn and have no result: the next run begins them
-	Pauses  []Pause     // when everything failed in the same way, and when it went on
-	Began   time.Time
-	Took    time.Duration
-	Err     error // of the whole run; nil: it came to its end
+	Results []Result // of each recording that ended
+	Earlier []Result // of recordings of earlier runs, whose notes were in processing
+	// Left are the recordings that have no result: the next run begins them. Those that the run did not come to are
+	// among them, unless the iterator takes longer than a second to return them, or returns more than 100,000.
+	Left   []Recording
+	Pauses []Pause // when everything failed in the same way, and when it went on
+	Began  time.Time
+	Took   time.Duration
+	Err    error // of the whole run; nil: it came to its end
 }
 
 // RunAll runs to the end and returns what became of each recording: it waits until the notes are complete, unless Until says
@@ -104,14 +106,29 @@ type drawing struct {
 	list []Recording
 }
 
+const (
+	maxLeft  = 100_000     // recordings that are drawn after the run
+	leftTime = time.Second // in which they have to come
+)
+
+// all draws the recordings of a run. If the run ends early, it draws the others too, for the report.
 func (d *drawing) all(yield func(Recording, error) bool) {
+	var until time.Time // zero: the run goes on
+	left := 0
 	for recording, err := range d.from {
 		if err == nil {
 			d.mu.Lock()
 			d.list = append(d.list, recording)
 			d.mu.Unlock()
 		}
-		if !yield(recording, err) {
+		if until.IsZero() && !yield(recording, err) {
+			until = time.Now().Add(leftTime)
+		}
+		if until.IsZero() {
+			continue
+		}
+		left++
+		if err != nil || left > maxLeft || time.Now().After(until) {
 			return
 		}
 	}
