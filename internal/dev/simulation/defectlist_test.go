@@ -3,7 +3,7 @@ package simulation
 import "slices"
 
 // defects are mistakes that were made once, or that somebody may make when changing the SDK.
-var defects = slices.Concat(caught, createFaults, held, boxFaults)
+var defects = slices.Concat(caught, createFaults, held, boxFaults, commandFaults)
 
 // caught are those that the simulation has to catch, but for a few.
 var caught = []defect{
