@@ -226,13 +226,13 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 // name proves nothing, because a service or a person may change names: then the recordings have to.
 func (r *run) findCreated(t *task, params clinicaldoc.FindCreatedParams) (*clinicaldoc.ProgressNote, error) {
 	notes := r.uploader.Client.Notes
-	note, err := notes.FindCreated(r.resolving, r.unknown(t), params)
+	note, err := notes.FindCreated(r.resolving, t.unknown(), params)
 	namesUnchanged := r.uploader.Find.UniqueName || r.uploader.Client.Assumptions().NamesUnchanged
 	if !params.UniqueName || namesUnchanged || !errors.Is(err, clinicaldoc.ErrNotCreated) {
 		return note, err
 	}
 	params.UniqueName = false
-	return notes.FindCreated(r.resolving, r.unknown(t), params)
+	return notes.FindCreated(r.resolving, t.unknown(), params)
 }
 
 // related returns what the journal knows of the patient from about the time of the upload; if a name identifies the note,
@@ -380,16 +380,11 @@ func (t *task) took() time.Duration {
 	return loss.Took
 }
 
-// unknown is the error that FindCreated is asked with. A journal of an older version does not say which service and
-// user sent the recording: its owner did.
-func (r *run) unknown(t *task) *clinicaldoc.OutcomeUnknownError {
+// unknown is the error that FindCreated is asked with.
+func (t *task) unknown() *clinicaldoc.OutcomeUnknownError {
 	unknown := &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, LostAt: t.entry.SentAt, AudioSize: t.entry.Size}
 	if len(t.entry.Loss) > 0 {
 		_ = json.Unmarshal(t.entry.Loss, unknown)
-	}
-	if unknown.Service == "" {
-		unknown.Service = r.owner.Service
-		unknown.UserID = r.owner.UserID
 	}
 	unknown.Params, unknown.NoteID, unknown.Err = t.recording.Params, t.entry.NoteID, t.err
 	return unknown

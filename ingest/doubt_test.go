@@ -1007,32 +1007,3 @@ func TestADoubtSaysWhichRecordIsInItsWay(t *testing.T) {
 		assert.False(t, results[0].Until.IsZero())
 	})
 }
-
-// A journal of an older version does not say to which service a lost upload was sent, and by which user. Its owner did.
-func TestRun_UnresolvedEntryOfAnOlderJournal_IsDecided(t *testing.T) {
-	t.Parallel()
-	const known = ` loss={"id":"a","sent_at":"2000-01-01T00:00:00Z","lost_at":"2000-01-01T00:00:01Z"}`
-	for name, made := range map[string]bool{"made": true, "not made": false} {
-		for _, loss := range []string{"", known} {
-			t.Run(name+loss, func(t *testing.T) {
-				t.Parallel()
-				nights(t, func(t *testing.T, n *night) {
-					if made {
-						n.srv.AddNote(clinicaldoctest.Note{PatientID: 2, Name: "Encounter #1.", Audio: sound(1)})
-					}
-					time.Sleep(2 * time.Hour)
-					service := ingest.ServiceName(n.srv.URL)
-					e := ingest.Binding{Origin: service}.Describe(recording(1))
-					text := fmt.Sprintf("2000-01-01T00:00:01Z in-doubt %s patient=%08x name=%08x size=%d sent=2000-01-01T00:00:00Z "+
-						"until=2000-01-01T00:10:01Z%s", e.Key, e.Patient, e.Name, e.Size, loss)
-					header := ingest.Line("", "clinicaldoc-ingest 2 "+service+" user=1")
-					content := header + ingest.Line(header[:8], text)
-					require.NoError(t, os.WriteFile(n.path, []byte(content), 0o600))
-					report := n.run(1, 2)
-					assert.Equal(t, 1, report.Count(ingest.Complete), report.Results)
-					assert.Len(t, n.srv.Notes(), 1)
-				})
-			})
-		}
-	}
-}

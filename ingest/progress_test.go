@@ -228,7 +228,7 @@ func TestWhatIsPrintedTellsWhatHappened(t *testing.T) {
 		want  string
 	}{
 		{result, "ingest.Result{status=created note_id=4711}"},
-		{ingest.Result{Status: ingest.InDoubt, Until: at}, "ingest.Result{status=in doubt until=2000-01-01 00:00:00 +0000 UTC}"},
+		{ingest.Result{Status: ingest.InDoubt, Until: at}, "ingest.Result{status=unresolved until=2000-01-01 00:00:00 +0000 UTC}"},
 		{refused, "ingest.Result{status=refused error=not found}"},
 		{pause, "ingest.Pause{paused=true why=not found next=2000-01-01 00:00:00 +0000 UTC}"},
 		{ingest.Pause{}, "ingest.Pause{paused=false}"},
