@@ -228,7 +228,7 @@ var commandFaults = []defect{
 		old: " && user == userID", with: "", held: "cmd/clinicaldoc/internal/command TestJournal_IsFoundByWhoseItIs"},
 	{name: "upload status does not list what a killed upload left",
 		file: "cmd/clinicaldoc/internal/command/upload_tools.go", in: "readStatus",
-		old: "s.Doubts = append(s.Doubts, doubtOf(e))", with: "_ = e",
+		old: "s.ToResolve = append(s.ToResolve, doubtOf(e))", with: "_ = e",
 		held: "cmd/clinicaldoc/internal/command TestStatus_ListsWhatSomebodyHasToLookAt"},
 	{name: "upload status does not list what failed", file: "cmd/clinicaldoc/internal/command/upload_tools.go",
 		in: "journalStatus.addNote", old: "s.Failures = append(s.Failures, failure)", with: "_ = failure",
