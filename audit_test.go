@@ -1003,7 +1003,7 @@ func TestAudit_CostsWhatIsDocumented(t *testing.T) { //nolint:paralleltest // al
 		client, err := clinicaldoc.NewClient(testBase, testToken, opts...)
 		require.NoError(t, err)
 		return testing.AllocsPerRun(50, func() {
-			if _, err := client.Notes.Get(context.Background(), 7); err != nil {
+			if _, err := client.Notes.Get(t.Context(), 7); err != nil {
 				panic(err)
 			}
 		})

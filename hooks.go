@@ -384,7 +384,7 @@ func (s *scope) refused(ctx context.Context, err error) {
 	s.ended(ctx, report)
 }
 
-// reports reports whether attempts are passed to a hook or a logger.
+// reports is true if attempts are passed to a hook or a logger.
 func (s *scope) reports() bool {
 	hooks := &s.client.hooks
 	if hooks.AttemptStart != nil || hooks.AttemptEnd != nil {

@@ -1311,7 +1311,7 @@ func (p *patientFile) callWithCanaries(
 	}
 	see := func(value reflect.Value) {
 		p.see("result", value.Interface())
-		if failure, ok := value.Interface().(error); ok {
+		if failure, ok := reflect.TypeAssert[error](value); ok {
 			err = failure
 		}
 	}

@@ -260,7 +260,7 @@ func TestASilentConnectionStaysSilent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	send := func(path string) {
-		req := c.request(http.MethodGet, path, nil).WithContext(ctx)
+		req := c.request(http.MethodGet, path, nil).WithContext(ctx) //nolint:contextcheck // it gets this one
 		go func() {
 			_, err := c.try(req)
 			ended <- err

@@ -1,7 +1,6 @@
 package clinicaldoctest_test
 
 import (
-	"context"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -81,7 +80,7 @@ func TestClose_EndsASilentRequestOfTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Silent())
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, srv.URL+"/user", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/user", nil)
 		require.NoError(t, err)
 		ended := make(chan any, 1)
 		go func() {

@@ -393,7 +393,7 @@ func TestReadManifest_JSONThatIsNotUTF8_IsRejected(t *testing.T) {
 	} {
 		_, err := ingest.ReadManifest(manifest(t, `{"path":"1.wav","patient":7,"name":"`+name+`"}`))
 		if want == "" {
-			assert.NoError(t, err, name)
+			require.NoError(t, err, name)
 			continue
 		}
 		assert.ErrorContains(t, err, want, name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -530,9 +531,7 @@ func rewriteExpiry(member string) clinicaldoctest.Option {
 			recorder := httptest.NewRecorder()
 			next.ServeHTTP(recorder, r)
 			body := expiresAt.ReplaceAll(recorder.Body.Bytes(), []byte(member))
-			for name, values := range recorder.Header() {
-				w.Header()[name] = values
-			}
+			maps.Copy(w.Header(), recorder.Header())
 			w.Header().Del("Content-Length")
 			w.WriteHeader(recorder.Code)
 			_, _ = io.Copy(w, bytes.NewReader(body))

@@ -87,7 +87,7 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 		return said.String()
 	}
 	assert.Contains(t, run("fleet", "status"), "dead letters\t1\t")
-	assert.Equal(t, "array\narray\narray\n", run("fleet", "status", "--jq", ".workers, .doubts, .dead_letters | type"))
+	assert.Equal(t, strings.Repeat("array\n", 3), run("fleet", "status", "--jq", ".workers, .doubts, .dead_letters | type"))
 	assert.Equal(t, "1\n", run("fleet", "status", "--jq", ".dead_letters | length"))
 	// do: start a worker: run the same upload with --nats again, on any machine that reaches the files
 	retried, said := machine()
@@ -156,7 +156,7 @@ func TestAFleetGoesOnAfterAKeyThatIsTaken(t *testing.T) {
 	assert.Equal(t, 9, code, said)
 	assert.Contains(t, said, "1 recording was put into the queue; this machine had 3 of the fleet's: 2 with a note, 1 refused, 0 unresolved")
 	assert.Contains(t, said, "give each recording a key of its own")
-	assert.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
+	require.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
 	assert.Len(t, srv.Notes(), 3)
 }
 
@@ -397,7 +397,7 @@ func TestFleet_RetrySaysThatAWorkerRuns(t *testing.T) {
 // oldNATS is the URL of a server that reports version 2.9 and responds to nothing else.
 func oldNATS(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {

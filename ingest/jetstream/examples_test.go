@@ -52,7 +52,7 @@ func TestAFleetAsThePageShowsIt(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, contents[n], 0o600))
 		operator("publish", fmt.Sprint(4711+n), path)
 	}
-	assert.Contains(t, operator("status"), "6 waiting, 0 uploading, 0 later, 0 in doubt, 0 processing, 0 dead letters, 0 workers")
+	assert.Contains(t, operator("status"), "6 waiting, 0 uploading, 0 later, 0 unresolved, 0 processing, 0 dead letters, 0 workers")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var workers []*exec.Cmd

@@ -242,7 +242,7 @@ func (s Status) LogValue() slog.Value {
 
 // String returns the counts.
 func (s Status) String() string {
-	text := fmt.Sprintf("%d waiting, %d uploading, %d later, %d in doubt, %d processing, %d dead letters, %d workers",
+	text := fmt.Sprintf("%d waiting, %d uploading, %d later, %d unresolved, %d processing, %d dead letters, %d workers",
 		s.Waiting, s.Uploading, s.Later, s.Doubts, s.Processing, s.DeadLetters, len(s.Workers))
 	if s.Pause != nil {
 		text += "; paused: " + s.Pause.Reason

@@ -50,7 +50,7 @@ func TestAStoreThatIsHarmedEndsTheWork(t *testing.T) {
 			defer cancel()
 			taken := 0
 			var failure error
-			for result, err := range f.Work(ctx, &ingest.Uploader{Client: srv.Client(), Workers: 2}) {
+			for result, err := range f.Work(ctx, &ingest.Uploader{Client: srv.Client(), Workers: 2, Until: clinicaldoc.StageUploaded}) {
 				if failure = err; err != nil {
 					break
 				}

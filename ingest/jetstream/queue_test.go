@@ -829,7 +829,7 @@ func TestStatusCountsEachRecordingOnce(t *testing.T) {
 func TestAStatusIsPrinted(t *testing.T) {
 	t.Parallel()
 	s := Status{Waiting: 1, Uploading: 2, Later: 3, Doubts: 4, Processing: 7, DeadLetters: 5, Workers: make([]Worker, 6)}
-	assert.Equal(t, "1 waiting, 2 uploading, 3 later, 4 in doubt, 7 processing, 5 dead letters, 6 workers", s.String())
+	assert.Equal(t, "1 waiting, 2 uploading, 3 later, 4 unresolved, 7 processing, 5 dead letters, 6 workers", s.String())
 	assert.Equal(t, "[waiting=1 uploading=2 later=3 doubts=4 processing=7 dead_letters=5 workers=6]", s.LogValue().String())
 	s.Pause = &Pause{Reason: "synthetic"}
 	assert.Contains(t, s.String(), "; paused: synthetic")

@@ -969,5 +969,5 @@ func TestAResultPrintsItsEnding(t *testing.T) {
 	done := Result{Result: ingest.Result{Status: ingest.Created, NoteID: 7}, Ending: Done}
 	assert.Equal(t, "jetstream.Result{ending=done status=created note_id=7}", fmt.Sprint(done))
 	later := Result{Result: ingest.Result{Status: ingest.InDoubt}, Ending: Later, Rest: time.Second}
-	assert.Equal(t, "jetstream.Result{ending=later rest=1s status=in doubt}", fmt.Sprint(later))
+	assert.Equal(t, "jetstream.Result{ending=later rest=1s status=unresolved}", fmt.Sprint(later))
 }

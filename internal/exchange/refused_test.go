@@ -21,7 +21,7 @@ func TestReceive_RefusedRequest_RetiresOnlyItsOwnConnection(t *testing.T) {
 		closed := false
 		state.conn.Store(new(net.Conn(hungUp{closed: &closed})))
 		c := &call{Request: r, policy: receiver(func() {})}
-		response := responds(http.StatusUnprocessableEntity, "{}")
+		response := responds(http.StatusUnprocessableEntity, "{}") //nolint:bodyclose // receive closes it
 		response.ProtoMajor = protocol
 		require.ErrorIs(t, c.receive(t.Context(), response, new(Attempt), state), ErrStatus)
 		assert.Equal(t, retires, state.retired.Load(), "HTTP/%d", protocol)

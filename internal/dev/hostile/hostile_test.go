@@ -348,10 +348,10 @@ func http2Responses(f *testing.F) (recorded [][]byte) {
 }
 
 // recordHTTP2 makes a request and returns the bytes of the server.
-func recordHTTP2(f testing.TB, status int, body string) []byte {
-	f.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(f, err)
+func recordHTTP2(tb testing.TB, status int, body string) []byte {
+	tb.Helper()
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(tb, err)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	srv := &http.Server{
@@ -371,15 +371,15 @@ func recordHTTP2(f testing.TB, status int, body string) []byte {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return recordedConn{conn, &sent}, err
 	}
-	request, err := http.NewRequestWithContext(f.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/", nil)
-	require.NoError(f, err)
+	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/", nil)
+	require.NoError(tb, err)
 	answered, err := transport.RoundTrip(request)
-	require.NoError(f, err)
+	require.NoError(tb, err)
 	_, err = io.Copy(io.Discard, answered.Body)
-	require.NoError(f, err)
-	require.NoError(f, answered.Body.Close())
+	require.NoError(tb, err)
+	require.NoError(tb, answered.Body.Close())
 	transport.CloseIdleConnections()
-	require.NoError(f, srv.Close())
+	require.NoError(tb, srv.Close())
 	<-served
 	return sent.bytes()
 }

@@ -173,7 +173,7 @@ func TestEarlierVersion_LostCreateIsRead(t *testing.T) {
 		assert.Equal(t, "Synthetic visit", lost.Params.Name)
 		assert.Equal(t, int64(24), lost.AudioSize)
 		assert.False(t, lost.SentAt.IsZero())
-		assert.ErrorIs(t, &lost, clinicaldoc.ErrOutcomeUnknown)
+		require.ErrorIs(t, &lost, clinicaldoc.ErrOutcomeUnknown)
 		if lost.Service != "" {
 			assert.Equal(t, ingest.ServiceName(service), lost.Service)
 		}

@@ -48,7 +48,7 @@ func TestPart_OfOthers_IsRefused(t *testing.T) {
 	require.NoError(t, err)
 	path := part.file.Name()
 	part.close()
-	require.NoError(t, os.Chmod(path, 0o666)) //nolint:gosec // that is what is refused
+	require.NoError(t, os.Chmod(path, 0o666))
 	_, err = openPart(shared, owner)
 	require.ErrorContains(t, err, "can be read or written by others")
 
@@ -75,7 +75,6 @@ func TestPart_CannotBeFinished_LeavesNoNotesBehind(t *testing.T) {
 	assert.NoFileExists(t, part.file.Name()+"-new")
 }
 
-//nolint:paralleltest // sets a variable
 func TestPart_ToAPipe_HasNoName(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be removed there")

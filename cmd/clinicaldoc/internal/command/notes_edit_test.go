@@ -167,7 +167,7 @@ func TestEdit_ReadsWhatTheEditorLeft(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		editor := filepath.Join(folder, "editor.sh")
-		require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is run
+		require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 		t.Setenv("VISUAL", editor)
 		text, err := edit(t.Context(), filepath.Join(folder, "mine.txt"), "one\ntwo")
 		if err != nil {

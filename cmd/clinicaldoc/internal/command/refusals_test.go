@@ -212,7 +212,7 @@ func TestAuditTrail_FileOfOthers_IsRefused(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "trail.jsonl")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	require.NoError(t, os.Chmod(path, 0o666)) //nolint:gosec // that is what is refused
+	require.NoError(t, os.Chmod(path, 0o666))
 	_, err := openAuditTrail(path)
 	require.ErrorContains(t, err, "--audit cannot be used")
 }

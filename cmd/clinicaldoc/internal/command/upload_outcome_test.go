@@ -349,7 +349,6 @@ func TestStatus_ListsWhatSomebodyHasToLookAt(t *testing.T) {
 	assert.Equal(t, int64(7), s.Failures[0].NoteID)
 }
 
-//nolint:paralleltest // sets a variable
 func TestJournal_IsFoundByWhoseItIs(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
@@ -374,7 +373,6 @@ func TestJournal_IsFoundByWhoseItIs(t *testing.T) {
 	require.ErrorContains(t, err, "several journals")
 }
 
-//nolint:paralleltest // sets a variable
 func TestRename_ReplacesNoOtherJournal(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
@@ -392,7 +390,6 @@ func TestRename_ReplacesNoOtherJournal(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-//nolint:paralleltest // sets a variable
 func TestResolve_KeyHasToNameOneRecording(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
@@ -412,7 +409,6 @@ func TestResolve_KeyHasToNameOneRecording(t *testing.T) {
 	require.NoError(t, decide("01230"))
 }
 
-//nolint:paralleltest // sets a variable
 func TestRetry_SendsOnlyWhatIsLeftOver(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
@@ -455,7 +451,6 @@ func TestRetry_SendsOnlyWhatIsLeftOver(t *testing.T) {
 	assert.Equal(t, map[string]int64{"/b.wav": 7, "/c.wav": 6}, left("2026"), "each once, with what was said last")
 }
 
-//nolint:paralleltest // sets a variable
 func TestUpload_ReportHasTheExitCode(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)

@@ -301,7 +301,7 @@ func TestThePage_BreaksOnlyLongColumns(t *testing.T) {
 	require.True(t, ok)
 	assert.Regexp(t, `(?m)^th \{[^}]*white-space: nowrap;`, style)
 	assert.Regexp(t, `(?m)^th, td \{[^}]*overflow-wrap: break-word;`, style)
-	for _, rule := range strings.Split(style, "}") {
+	for rule := range strings.SplitSeq(style, "}") {
 		selector, declarations, _ := strings.Cut(rule, "{")
 		breaks := strings.Contains(selector, "td") && strings.Contains(declarations, "overflow-wrap: anywhere")
 		long := strings.Contains(selector, "recording")

@@ -34,19 +34,19 @@ type textWriter struct {
 // line writes a line, unless it is empty.
 func (t *textWriter) line(indent, text string) {
 	if text != "" {
-		fmt.Fprintf(t, "%s%s\n", indent, output.Cell(text))
+		_, _ = fmt.Fprintf(t, "%s%s\n", indent, output.Cell(text))
 	}
 }
 
 // named writes a line with a name before it, unless it is empty.
 func (t *textWriter) named(name, text string) {
 	if text != "" {
-		fmt.Fprintf(t, "  %-9s %s\n", name, output.Cell(text))
+		_, _ = fmt.Fprintf(t, "  %-9s %s\n", name, output.Cell(text))
 	}
 }
 
 // title writes a title after an empty line.
-func (t *textWriter) title(text string) { fmt.Fprintf(t, "\n%s\n", text) }
+func (t *textWriter) title(text string) { _, _ = fmt.Fprintf(t, "\n%s\n", text) }
 
 func (t *textWriter) head(r Run) {
 	began := "Upload of " + Clock(r.Began)
@@ -114,9 +114,9 @@ func (t *textWriter) more(n int) {
 	switch {
 	case n == 0:
 	case t.revealed:
-		fmt.Fprintf(t, "    and %d more; --json lists all\n", n)
+		_, _ = fmt.Fprintf(t, "    and %d more; --json lists all\n", n)
 	default:
-		fmt.Fprintf(t, "    and %d more; --json lists all, --reveal shows files\n", n)
+		_, _ = fmt.Fprintf(t, "    and %d more; --json lists all, --reveal shows files\n", n)
 	}
 }
 
@@ -175,5 +175,5 @@ func (t *textWriter) details(r Run) {
 	t.named("folder", r.Folder)
 	t.named("report", r.ID)
 	t.named("error", r.Error)
-	fmt.Fprintln(t)
+	_, _ = fmt.Fprintln(t)
 }
