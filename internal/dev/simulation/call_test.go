@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -223,7 +224,8 @@ func (c *call) responded(t trip, resp *http.Response, err error, took time.Durat
 		c.countLimit(r)
 	}
 	if !r.writes() {
-		readable := t.fault < 0 || t.spared || t.fault == slow || t.fault == oddPart || t.fault == mixedUp || t.fault == bloated // which leave the texts as they are
+		harmless := []faultKind{slow, oddPart, mixedUp, bloated, queued} // which leave the texts of a read as they are
+		readable := t.fault < 0 || t.spared || slices.Contains(harmless, t.fault)
 		if r.id() != 0 && err == nil && resp.StatusCode == http.StatusOK && readable {
 			c.looked, c.lookedAt, c.showed = true, c.shownAt, c.texts[r.id()]
 		}
