@@ -659,7 +659,8 @@ func TestAudit_NoFault_TellsAllThatLeftTheBox(t *testing.T) {
 			}
 			for r := range b.gave {
 				isAddress := r.recording && operationOf(name) == "Notes.FindCreated" // its recording may not have been read
-				assert.True(t, told[r] || isAddress, "%s: %v left the box and is not in the trail", name, r)
+				isUnderWay := strings.HasSuffix(name, "left early")                  // a page that was asked for ahead may not have been read
+				assert.True(t, told[r] || isAddress || isUnderWay, "%s: %v left the box and is not in the trail", name, r)
 			}
 			b.srv.Close()
 		})
