@@ -211,11 +211,22 @@ func (p *page) run(script string) {
 	require.NoError(p.t, err)
 }
 
+// holds reports whether an expression is true. It is not while the page is replaced by another one.
+func (p *page) holds(expression string) bool {
+	p.t.Helper()
+	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](expression))
+	if err != nil && strings.Contains(err.Error(), "navigated or closed") {
+		return false
+	}
+	require.NoError(p.t, err, expression)
+	return value
+}
+
 // wait waits until a JavaScript expression is true.
 func (p *page) wait(expression string) {
 	p.t.Helper()
 	holds := "(() => { try { return !!(" + expression + ") } catch { return false } })()"
-	for end := time.Now().Add(patience); !eval[bool](p, holds); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); !p.holds(holds); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			p.picture("failed")
 			require.Fail(p.t, "it does not come true", "%s\n%s", expression, eval[string](p, "document.body.innerText"))

@@ -495,7 +495,7 @@ func TestInspector_SaysWhatTheSDKMakesOfAnError(t *testing.T) {
 	page.shows("#1 404")
 	page.opens(1)
 	said := eval[string](page, `document.querySelector("#detail .verdict").innerText`)
-	for _, want := range []string{"does not exist (404)", "drop the id", "ErrNotFound"} {
+	for _, want := range []string{"does not exist (404)", "drop the ID", "ErrNotFound"} {
 		assert.Contains(t, said, want)
 	}
 	link := eval[string](page, `document.querySelector("#detail .verdict a").href`)
@@ -821,7 +821,7 @@ func TestALargeUploadNeedsNoMemory(t *testing.T) {
 		received <- n
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(w, `{"id":1}`)
+		_, _ = io.WriteString(w, `{"id":1,"name":"Long visit"}`)
 	}))
 	t.Cleanup(service.Close)
 	p := start(t, "-upstream", service.URL)
