@@ -139,11 +139,36 @@ func (s *server) http1(conn net.Conn) {
 	}
 }
 
-// http2 reads what comes, whatever it is.
+// http2 waits for a request, and responds once. Before its first request, a client refuses the frames of any stream.
 func (s *server) http2(conn net.Conn) {
+	if err := readHeadersFrame(conn); err != nil {
+		_ = conn.Close()
+		return
+	}
 	s.running.Go(func() { _, _ = io.Copy(io.Discard, conn) })
 	if !s.send(conn) {
 		_ = conn.Close()
+	}
+}
+
+// readHeadersFrame reads the preface of an HTTP/2 connection, and its frames up to the first HEADERS frame.
+func readHeadersFrame(conn net.Conn) error {
+	const headers = 1
+	if _, err := io.CopyN(io.Discard, conn, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+		return err
+	}
+	for {
+		var head [9]byte // 3 bytes of length, 1 of type, 1 of flags, 4 of the stream
+		if _, err := io.ReadFull(conn, head[:]); err != nil {
+			return err
+		}
+		length := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
+		if _, err := io.CopyN(io.Discard, conn, length); err != nil {
+			return err
+		}
+		if head[3] == headers {
+			return nil
+		}
 	}
 }
 
