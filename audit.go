@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -380,8 +381,8 @@ func isOfAllNotes(path string) bool {
 }
 
 // noteIn returns the ID of the note that the path names, or 0.
-func noteIn(path string) int64 {
-	_, after, _ := strings.Cut(path, notesName+"/")
+func noteIn(urlPath string) int64 {
+	_, after, _ := strings.Cut(urlPath, notesName+"/")
 	segment, _, _ := strings.Cut(after, "/")
 	id, err := strconv.ParseInt(segment, 10, 64)
 	if err != nil || id < 1 {
@@ -530,18 +531,24 @@ func (s *scope) recordsIn(response []byte) []record {
 	return s.given(page, nil)
 }
 
-// recordsOf returns the records in a response to Do with a path that names the note.
+// recordsOf returns the records in a response to Do with a path that names the note. A path that goes on after the note's
+// ID may name something that belongs to the note, such as a version with an ID of its own: the access is to both.
 func (s *scope) recordsOf(id int64, response []byte) []record {
 	if strings.HasSuffix(s.sent.Path, "/audio-url") {
 		return []record{{note: id, recording: true}}
 	}
-	if note, _, err := s.decodeNote(0)(response); err == nil {
-		return []record{note.record()}
-	}
-	if s.op.method == http.MethodDelete { // a confirmation
+	note, _, err := s.decodeNote(0)(response)
+	if err != nil && s.op.method == http.MethodDelete { // a confirmation
 		return nil
 	}
-	return []record{{note: id}}
+	if err != nil {
+		return []record{{note: id}}
+	}
+	isNotePath := path.Base(s.sent.Path) == strconv.FormatInt(id, 10)
+	if note.ID == id || isNotePath {
+		return []record{note.record()}
+	}
+	return []record{{note: id}, note.record()}
 }
 
 // heard records what the trail needs of a response.

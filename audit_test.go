@@ -970,7 +970,10 @@ func TestAudit_DoOnAnyPathOfNotes_IsTold(t *testing.T) {
 	disclosed := clinicaldoc.Access{Operation: "Do", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessDisclosed}
 	changed := disclosed
 	changed.Changed = true
+	named := clinicaldoc.Access{Operation: "Do", NoteID: 7, Outcome: clinicaldoc.AccessDisclosed}
+	other := clinicaldoc.Access{Operation: "Do", NoteID: 9, Outcome: clinicaldoc.AccessDisclosed}
 	list := `{"data":[` + auditedNote + `]}`
+	const version = `{"id":9,"created_at":"2026-01-02T03:04:05Z"}`
 	for _, c := range []struct {
 		method, path, response string
 		want                   []clinicaldoc.Access
@@ -984,6 +987,7 @@ func TestAudit_DoOnAnyPathOfNotes_IsTold(t *testing.T) {
 		{http.MethodGet, "/v2/progress-notes/7", auditedNote, []clinicaldoc.Access{disclosed}},
 		{http.MethodPost, "/v2/progress-notes", auditedNote, []clinicaldoc.Access{changed}},
 		{http.MethodPost, "/v1/progress-notes/7/archive", auditedNote, []clinicaldoc.Access{changed}},
+		{http.MethodGet, "/v1/progress-notes/7/versions/9", version, []clinicaldoc.Access{named, other}},
 		{http.MethodGet, "/v1/progress-notes/count", `{"count":5}`, nil},
 		{http.MethodGet, "/v1/prompts", list, nil},
 	} {
