@@ -333,20 +333,24 @@ func (t *trail) addChange(disclosed []Access, change Access) []Access {
 	return slices.Insert(disclosed, 0, change)
 }
 
-// change returns the access by which the call has changed a note, or may have, if there is one.
+// change returns the access by which the call has changed a note, or may have changed it. It reports false if there is
+// none. The NoteID of a create is 0, unless its outcome is unknown and the response contained the ID.
 func (s *scope) change(err error) (Access, bool) {
 	if s.op == nil || s.op.effect == exchange.Reads {
 		return Access{}, false
 	}
 	unknown := s.mayHaveActed(err)
-	done := err == nil || unknown || s.wrote
-	if !done {
+	mayHaveChanged := err == nil || unknown || s.wrote
+	if !mayHaveChanged {
 		return Access{}, false
 	}
 	id := noteIn(s.sent.Path)
-	if isOfAllNotes(s.sent.Path) {
+	isCreate := isListPath(s.sent.Path)
+	if isCreate {
 		id = provenNoteID(err)
-	} else if id == 0 {
+	}
+	isOfNotes := isCreate || id != 0
+	if !isOfNotes {
 		return Access{}, false
 	}
 	return Access{
@@ -375,8 +379,8 @@ func provenNoteID(err error) int64 {
 // notesName is a segment of each path of notes.
 const notesName = "/progress-notes"
 
-// isOfAllNotes reports whether a path is that of the list of notes, to which new notes are posted.
-func isOfAllNotes(path string) bool {
+// isListPath reports whether a path is that of the list of notes, to which new notes are posted.
+func isListPath(path string) bool {
 	return strings.HasSuffix(strings.TrimRight(path, "/"), notesName)
 }
 
@@ -416,7 +420,7 @@ func rangeAudited[T any](
 	err := body(ctx, call, func(row *T, err error) bool {
 		if failure := call.trail.disclose(ctx, call.given(row, err)...); failure != nil {
 			stopped = true
-			yield(nil, call.noted(failure.besides(err)))
+			yield(nil, call.keepFirst(failure.besides(err)))
 			return false
 		}
 		stopped = !yield(row, err)
@@ -426,7 +430,7 @@ func rangeAudited[T any](
 		err = failure.besides(err)
 	}
 	if err != nil && !stopped {
-		yield(nil, call.noted(err))
+		yield(nil, call.keepFirst(err))
 	}
 }
 
@@ -531,8 +535,8 @@ func (s *scope) recordsIn(response []byte) []record {
 	return s.given(page, nil)
 }
 
-// recordsOf returns the records in a response to Do with a path that names the note. A path that goes on after the note's
-// ID may name something that belongs to the note, such as a version with an ID of its own: the access is to both.
+// recordsOf returns the records in a response to Do with a path that names the note. A path that goes on after the
+// note's ID may name something that belongs to the note, such as a version with its own ID: the access is to both.
 func (s *scope) recordsOf(id int64, response []byte) []record {
 	if strings.HasSuffix(s.sent.Path, "/audio-url") {
 		return []record{{note: id, recording: true}}

@@ -193,7 +193,7 @@ type scope struct {
 	started       time.Time
 	attempts      int32 // requests that were sent
 	revokesItself bool  // the token that is sent begins with the id of the one to revoke, as those of many services do
-	yielded       error // the first that an iterator yielded
+	firstError    error // of those that an iterator has yielded; finish reports it
 	zoneless      bool  // a time of the latest note came without a zone
 
 	trail     *trail // nil: nobody is told, or the call that this one is a part of does it
@@ -245,8 +245,8 @@ func runOne[T any](
 // yieldFunc is what an iterator calls for each row.
 type yieldFunc[T any] = func(*T, error) bool
 
-// ranged is run for a method that is ranged over, maybe more than once. The error of the body, if any, is yielded at
-// its end.
+// ranged is run for a method that returns an iterator. Each iteration is a separate call. The body yields the rows; the
+// error that it returns, if any, is yielded last. The body must return nil if the caller has stopped the iteration.
 func ranged[T any](
 	ctx context.Context, c *Client, name string, opts []CallOption,
 	body func(context.Context, *scope, yieldFunc[T]) error,
@@ -258,13 +258,14 @@ func ranged[T any](
 			yield(nil, err)
 			return
 		}
-		defer func() { call.finish(ctx, call.yielded) }()
-		if call.trail != nil {
+		defer func() { call.finish(ctx, call.firstError) }()
+		isAudited := call.trail != nil
+		if isAudited {
 			rangeAudited(ctx, call, yield, body)
 			return
 		}
-		if err := call.noted(body(ctx, call, yield)); err != nil {
-			yield(nil, err)
+		if err := body(ctx, call, yield); err != nil {
+			yield(nil, call.keepFirst(err))
 		}
 	}
 }
@@ -304,11 +305,11 @@ func (s *scope) finish(ctx context.Context, err error) {
 	})
 }
 
-// noted returns the error, which is about to be yielded, and keeps the first one. Wrapping yield instead would move it
-// to the heap.
-func (s *scope) noted(err error) error {
-	if s.yielded == nil {
-		s.yielded = err
+// keepFirst keeps the first error that an iterator yields, and returns err. Wrapping yield instead would move it to the
+// heap.
+func (s *scope) keepFirst(err error) error {
+	if s.firstError == nil {
+		s.firstError = err
 	}
 	return err
 }

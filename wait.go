@@ -684,7 +684,7 @@ func (s *waiter) end(w *awaited, cause error) {
 	case cause == nil:
 		s.stopped = !s.yield(note, nil)
 	default:
-		_ = s.call.noted(cause) // without the WaitError, which holds its note
+		_ = s.call.keepFirst(cause) // without the WaitError, which holds its note
 		elapsed := time.Since(s.call.started)
 		s.stopped = !s.yield(note, &WaitError{ID: w.id, Note: note, Polls: w.polls, Elapsed: elapsed, Err: cause})
 	}

@@ -1258,7 +1258,7 @@ var held = []defect{
 		with: "d := download.New(source, to)\n\tsource.BeforeWrite = scope.recordingDisclosure(ctx, id",
 		held: ". TestAudit_EveryMethodUnderEveryFault_TellsWhatTheCallerGets"},
 	{name: "a list goes on after the trail failed", file: "audit.go", in: "rangeAudited",
-		old: "yield(nil, call.noted(failure.besides(err)))\n\t\t\treturn false", with: "return yield(row, err)",
+		old: "yield(nil, call.keepFirst(failure.besides(err)))\n\t\t\treturn false", with: "return yield(row, err)",
 		held: ". TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord"},
 	{name: "calls within a call are told by themselves", file: "options.go", in: "callOptions.inherited",
 		old: "\t\tinner.trail = o.trail\n", with: "",
