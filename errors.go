@@ -424,18 +424,20 @@ func (e *Error) adviceByClass() string {
 	return "the service, or a proxy before it, failed"
 }
 
-// explain sets the advice that depends on the header, the body and the base URL.
-func (e *Error) explain(header http.Header, body []byte, base *url.URL, bodyless bool) {
-	couldFollow := bodyless && exchange.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base) != nil
-	if couldFollow {
+// explain sets the advice that depends on the response's header and body, on the base URL, and on whether the request
+// had a body.
+func (e *Error) explain(header http.Header, body []byte, base *url.URL, sentBody bool) {
+	target := exchange.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base)
+	gaveUpFollowing := target != nil && !sentBody
+	if gaveUpFollowing {
 		e.advice = "the service, or a proxy before it, redirects in a circle, or too often to be followed"
 	}
 	isPage := redact.MediaType(header.Get("Content-Type")) == webPage
 	if len(body) > 0 && isPage {
 		e.explainPage()
 	}
-	if pasted := pastedEnd(base); pasted != "" {
-		e.explainPasted(pasted)
+	if end := repeatedEnd(base); end != "" {
+		e.explainRepeatedEnd(end)
 	}
 }
 
@@ -451,9 +453,9 @@ func (e *Error) explainPage() {
 	}
 }
 
-// explainPasted advises after a refusal if the base URL ends in a path that each call adds. Some servers check the path
-// last, so this advice follows what the other statuses suggest.
-func (e *Error) explainPasted(end string) {
+// explainRepeatedEnd advises after a refusal if the base URL ends in a path that each call adds. Some servers check the
+// path last, so this advice follows what the other statuses suggest.
+func (e *Error) explainRepeatedEnd(end string) {
 	switch e.StatusCode {
 	case http.StatusNotFound:
 		e.advice = "the base URL ends in " + end + ", which is added to it; leave it out"
@@ -465,8 +467,9 @@ func (e *Error) explainPasted(end string) {
 // recordless are the routes that name no record.
 var recordless = []string{listNotes.route, listTokens.route, getUser.route}
 
-// pastedEnd returns the end of the base URL's path if each call adds it again, so it should not be there; otherwise "".
-func pastedEnd(base *url.URL) string {
+// repeatedEnd returns the end of the base URL's path if each call adds it again, so it should not be there; otherwise
+// "".
+func repeatedEnd(base *url.URL) string {
 	for _, end := range append([]string{"/v1"}, recordless...) {
 		if strings.HasSuffix(base.Path, end) {
 			return end
@@ -492,8 +495,8 @@ func unexpectedText(base *url.URL, status int, contentType string, body []byte, 
 
 func unexpectedPageText(base *url.URL, status int) string {
 	text := "the response is a web page (" + redact.Status(status) + " with " + webPage + ")"
-	if pasted := pastedEnd(base); pasted != "" {
-		return text + ": the base URL ends in " + pasted + ", which is added to it; leave it out"
+	if end := repeatedEnd(base); end != "" {
+		return text + ": the base URL ends in " + end + ", which is added to it; leave it out"
 	}
 	return text + ", as of a login, a firewall or another server; check the base URL, and for proxies in between"
 }

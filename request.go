@@ -209,7 +209,7 @@ func (s *scope) statusError(a *exchange.Attempt) error {
 		Route:      s.op.route,
 	}
 	decodeErrorBody(a.Body, e)
-	e.explain(a.Header, a.Body, s.client.baseURL, s.sent.Body == nil)
+	e.explain(a.Header, a.Body, s.client.baseURL, s.sent.Body != nil)
 	return e
 }
 
