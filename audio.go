@@ -242,14 +242,14 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	end := a.start + int64(len(a.ahead))
-	received := a.start <= a.at && a.at < end
-	if !received && a.fault == nil {
-		a.readAhead(a.at == end)
+	isAhead := a.start <= a.at && a.at < end
+	if !isAhead && a.fault == nil {
+		a.readAhead(a.at == end) // sets start to at, and fault if no byte follows
 	}
 	n := copy(p, a.ahead[a.at-a.start:])
 	if n == 0 {
 		err := a.fault
-		a.fault = nil
+		a.fault = nil // the next Read tries again
 		return 0, err
 	}
 	a.at += int64(n)
