@@ -89,33 +89,34 @@ func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.W
 	return count, nil
 }
 
-// accept checks a response before its body is read.
+// accept checks a response before its body is read: it must be the requested part of the recording that was opened. The
+// first piece opens the recording, so there is nothing yet to compare it with.
 func (p *Piece) accept(resp *http.Response) error {
 	if err := judge(resp); err != nil {
 		return err
 	}
-	start, total := contentRange(resp.Header)
-	now := recording{strongTag(resp.Header.Get("ETag")), total}
+	start, total := contentRange(resp.Header) // -1 if the header is absent
+	current := recording{strongTag(resp.Header.Get("ETag")), total}
 	isOpen := p.etag != ""
-	isWhole := resp.StatusCode == http.StatusOK
-	if isWhole {
-		now.total = p.total // it has no Content-Range
+	isComplete := resp.StatusCode == http.StatusOK
+	if isComplete {
+		current.total = p.total // without a Content-Range, only the ETag is compared
 	}
 	switch {
 	case !isOpen && total == 0:
 		return unexpected(textEmpty)
-	case isOpen && now != p.recording:
+	case isOpen && current != p.recording:
 		const text = "storage has another recording than when it was opened; open it again"
 		return &Error{Text: text, Causes: []error{ErrChanged}}
-	case isWhole:
+	case isComplete:
 		return unexpected("storage responds with the whole recording to a request for a part; download it instead",
 			errors.ErrUnsupported)
 	case start != p.received, total <= start:
 		return unexpected("storage responded with another part than the requested one")
-	case now.etag == "":
+	case current.etag == "":
 		return unexpected("storage gives no strong ETag, so parts could be of two recordings; download it instead",
 			errors.ErrUnsupported)
 	}
-	p.recording = now
+	p.recording = current
 	return nil
 }
