@@ -111,10 +111,11 @@ func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 	}
 }
 
-// Follow opens the body for net/http to read. It stops an earlier body of the same attempt.
+// Follow opens the body for net/http to read. It stops the body that it opened before in the same attempt.
 func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
 	b := &followedBody{state: s, announced: announced, reading: make(chan struct{}, 1), quit: make(chan struct{})}
-	if s.commits == nil && body.Open != nil {
+	isFirstStream := body.Open != nil && s.commits == nil
+	if isFirstStream { // SendStreamed listens on these channels
 		s.progress = make(chan struct{}, 1)
 		s.commits = make(chan chan error)
 	}
@@ -122,7 +123,9 @@ func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
 	if earlier := s.body.Swap(b); earlier != nil {
 		earlier.stop()
 	}
-	s.ignored.CompareAndSwap(skipped, pretended) // a transport may read this one before it asks for the next connection
+	// After a skipped connection every read fails until the transport asks for the next one. A transport that dumps the
+	// request reads the new body before that, so these reads must succeed.
+	s.ignored.CompareAndSwap(skipped, pretended)
 	return b
 }
 

@@ -145,7 +145,8 @@ func (b *followedBody) next(p []byte) (int, error) {
 // fail keeps the source's error. A function of its own, or every read would pay for it with an allocation.
 func (s *SendState) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
 
-// readHead is the reader's Read. In net/http's goroutine nobody could recover a panic of a caller's reader.
+// readHead reads from the caller's reader. If that panics or calls runtime.Goexit, readHead ends the attempt and keeps
+// what happened: SendStreamed repeats it in the caller's goroutine. Nobody could recover a panic in net/http's.
 func (b *followedBody) readHead(p []byte) (n int, err error) {
 	var work Guarded
 	defer func() {
@@ -153,7 +154,8 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 			return
 		}
 		b.state.exited.Store(new(work))
-		if work.panicked == nil {
+		calledGoexit := work.panicked == nil
+		if calledGoexit {
 			b.state.hangUp() // net/http's goroutine ends here, and nobody else would end the request
 		}
 		b.state.Watchdog.cancel(errCallOver)
