@@ -28,24 +28,26 @@ func checkLinks(file *os.File) error {
 	return nil
 }
 
-// checkOwner does not trust what others could write to, unless the file system knows no modes: then its folder has to
-// keep them out.
+// checkOwner returns an error if another user owns the file or can write to it. It makes a file private that others can
+// only read. On a file system without modes, where Chmod has no effect, the directory has to keep other users out.
 func checkOwner(file *os.File, info fs.FileInfo) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int64(stat.Uid) != int64(os.Geteuid()) {
 		return ErrOthers
 	}
-	was := info.Mode().Perm()
-	if was == private {
+	before := info.Mode().Perm()
+	if before == private {
 		return nil
 	}
 	_ = file.Chmod(private)
 	const othersWrite = 0o022
-	if was&othersWrite == 0 {
+	if before&othersWrite == 0 {
 		return nil
 	}
-	if is, err := file.Stat(); err != nil || is.Mode().Perm() != was {
-		_ = file.Chmod(was)
-		return ErrWritable
+	after, err := file.Stat()
+	hasNoModes := err == nil && after.Mode().Perm() == before
+	if hasNoModes {
+		return nil
 	}
-	return nil
+	_ = file.Chmod(before) // a rejected file is left as it was
+	return ErrWritable
 }
