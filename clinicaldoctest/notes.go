@@ -68,7 +68,8 @@ func (s *state) deleteNote(c call) answer {
 	return deleted
 }
 
-// deleteNotes deletes notes as nobody's request does.
+// deleteNotes deletes notes and their recordings for the fault [Vanish], as
+// if another client had deleted them. IDs of unknown notes are skipped.
 func (s *state) deleteNotes(ids []int64) {
 	now := s.now()
 	var orphans []*audio

@@ -149,20 +149,23 @@ func (l *noteLog) get(id int64) *entry {
 	return nil
 }
 
-// reuse returns the id of the note that was deleted last for another, 0 if
-// there is none.
-func (l *noteLog) reuse() (id int64) {
-	for n := len(l.free); id == 0 && n > 0; n = len(l.free) {
-		i, found := slices.BinarySearchFunc(l.all, &entry{id: l.free[n-1]}, compareIDs)
-		l.free = l.free[:n-1]
-		if found && l.all[i].deleted() {
-			id = l.all[i].id
-			l.former = append(l.former, l.all[i])
-			l.all = slices.Delete(l.all, i, i+1)
-			l.gone--
+// reuse returns an ID for a new note: that of the note that was deleted last.
+// It moves the deleted note to former. It returns 0 if no ID is free.
+func (l *noteLog) reuse() int64 {
+	for len(l.free) > 0 {
+		last := len(l.free) - 1
+		id := l.free[last]
+		l.free = l.free[:last]
+		i, found := slices.BinarySearchFunc(l.all, &entry{id: id}, compareIDs)
+		if !found || !l.all[i].deleted() {
+			continue
 		}
+		l.former = append(l.former, l.all[i])
+		l.all = slices.Delete(l.all, i, i+1)
+		l.gone--
+		return id
 	}
-	return id
+	return 0
 }
 
 // next returns the id for a new note.
