@@ -77,23 +77,25 @@ func set(at time.Time, by time.Duration) time.Time {
 	return at
 }
 
-// A cache may report an age, and our clock may have been set: both count.
+// A response is as stale as the Age that a cache reports, plus the time by which the service's clock has fallen behind
+// the furthest that it was ahead of ours. The responses arrive in this order: each one may move the furthest.
 func TestClocksStale(t *testing.T) {
 	t.Parallel()
 	var furthest creates.Clocks
-	for i, tc := range []struct {
+	for _, response := range []struct {
+		name   string
 		clocks creates.Clocks
 		want   time.Duration
 	}{
-		{creates.Clocks{Cached: time.Minute}, time.Minute}, // no Date
-		{creates.Clocks{Known: true, Ahead: 100}, 0},
-		{creates.Clocks{Known: true, Ahead: 99}, 0}, // rounded
-		{creates.Clocks{Known: true, Ahead: 70}, 30 * time.Second},
-		{creates.Clocks{Known: true, Ahead: 70, Cached: time.Minute}, 90 * time.Second},
-		{creates.Clocks{Known: true, Ahead: 110, Cached: time.Minute}, time.Minute},
-		{creates.Clocks{Known: true, Ahead: 100}, 10 * time.Second},
+		{"only an Age", creates.Clocks{Cached: time.Minute}, time.Minute},
+		{"the first Date", creates.Clocks{Known: true, Ahead: 100}, 0},
+		{"a second behind, by rounding", creates.Clocks{Known: true, Ahead: 99}, 0},
+		{"30s behind", creates.Clocks{Known: true, Ahead: 70}, 30 * time.Second},
+		{"30s behind, and an Age", creates.Clocks{Known: true, Ahead: 70, Cached: time.Minute}, 90 * time.Second},
+		{"the furthest ahead, and an Age", creates.Clocks{Known: true, Ahead: 110, Cached: time.Minute}, time.Minute},
+		{"10s behind the new furthest", creates.Clocks{Known: true, Ahead: 100}, 10 * time.Second},
 	} {
-		assert.Equal(t, tc.want, tc.clocks.Stale(&furthest), i)
+		assert.Equal(t, response.want, response.clocks.Stale(&furthest), response.name)
 	}
 }
 
