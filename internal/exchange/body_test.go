@@ -67,7 +67,7 @@ func TestAStreamIsOneReadersAlone(t *testing.T) {
 	}
 }
 
-// Who releases twice must not give a buffer to two others.
+// A result that is released twice returns its buffer once. Otherwise two later results would share it.
 func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
 	empty()
 	r := Result{Last: new(Attempt), buffer: new(bytes.Buffer)}

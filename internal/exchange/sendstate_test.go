@@ -130,38 +130,48 @@ func TestEarlierBodyGivesNoMore(t *testing.T) {
 	assert.Equal(t, "headend", string(all))
 }
 
+// Once a byte of a request that must not be sent twice has left, the attempt ends when the transport asks for another
+// connection. That connection cannot be written to, unless it is HTTP/2's: other requests may use it.
 func TestSecondSendingIsEnded(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ once, multiplexed bool }{
-		"must not be sent twice": {once: true}, "must not be over HTTP/2": {once: true, multiplexed: true}, "may be": {},
+		"must not be sent twice, over HTTP/1.1": {once: true},
+		"must not be sent twice, over HTTP/2":   {once: true, multiplexed: true},
+		"may be sent twice":                     {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, state := newState(t)
-			state.Once, state.Multiplexed = tt.once, tt.multiplexed
-			trace, ours := state.Trace(true), pipe(t)
+			state.Once = tt.once
+			state.Multiplexed = tt.multiplexed
+			trace := state.Trace(true)
 			body := state.Follow(streamed(strings.NewReader("head"), "end"), false)
-			trace.GetConn("")
-			trace.GetConn("") // nothing has left: a connection that was dead, perhaps
-			require.NoError(t, ctx.Err())
+			askForConnection := func() { trace.GetConn("") }
+
+			askForConnection()
+			askForConnection()
+			require.NoError(t, ctx.Err(), "nothing has left; the first connection may have been dead")
 			trace.WroteHeaders()
-			trace.GetConn("")
-			require.NoError(t, ctx.Err())
+			askForConnection()
+			require.NoError(t, ctx.Err(), "only the headers have left")
 			_, _ = body.Read(make([]byte, 1))
-			trace.GetConn("")
+			askForConnection()
 			if !tt.once {
 				require.NoError(t, ctx.Err())
 				return
 			}
-			require.Error(t, ctx.Err())
-			trace.GotConn(httptrace.GotConnInfo{Conn: ours})
-			_, err := ours.Write([]byte("x"))
+			require.Error(t, ctx.Err(), "a byte of the body has left")
+
+			second := pipe(t)
+			trace.GotConn(httptrace.GotConnInfo{Conn: second})
+			_, err := second.Write([]byte("x"))
 			if tt.multiplexed {
-				require.NoError(t, err, "others are on the connection")
+				require.NoError(t, err, "other requests may use the connection")
 				return
 			}
-			require.ErrorIs(t, err, os.ErrDeadlineExceeded, "HTTP/1.1 cannot write before it notices")
-			assert.Equal(t, exchange.Partly, state.Conclude(errors.New("stream error: stream ID 3; REFUSED_STREAM")), "the refusal may be of the second")
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded, "HTTP/1.1 could write before it notices the context")
+			refusal := errors.New("stream error: stream ID 3; REFUSED_STREAM")
+			assert.Equal(t, exchange.Partly, state.Conclude(refusal), "it may refuse the second request only")
 		})
 	}
 }
