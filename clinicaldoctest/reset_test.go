@@ -39,7 +39,7 @@ func TestAnUploadBegunBeforeAResetDoesNotLandAfterIt(t *testing.T) {
 	assert.Empty(t, ids(t, c.list("")))
 }
 
-// Nobody ever sees a server without its first user.
+// Reset may run in parallel with any other use of the server: every request finds the server's first user.
 func TestResetsBesideEverythingElse(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.InProcess())
