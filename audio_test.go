@@ -1907,12 +1907,21 @@ func TestAPartThatIsATextIsNotKept(t *testing.T) {
 	assert.Empty(t, fileNames(t, dir))
 }
 
+// A download does not change the files of other programs in its directory, neither their content nor their mode.
+//
+// The companion is the file that describes a part. If a file has its name but was not written by a download, the call
+// fails and changes nothing. If it is the beginning of one that a crash cut off, the download replaces it.
 func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
-		"visit.wav.part": "mine", "visit.wav.part.json": "{}", ".visit.wav.part": "mine",
-		partName: "named like a part", ".visit.wav.clinicaldoc-part": "mine", ".other.wav.clinicaldoc-part.json": "mine",
+		"visit.wav.part":                   "mine",
+		"visit.wav.part.json":              "{}",
+		".visit.wav.part":                  "mine",
+		partName:                           "named like a part",
+		".visit.wav.clinicaldoc-part":      "mine",
+		".other.wav.clinicaldoc-part.json": "mine",
 	}
+	const begin = `{"format":"clinicaldoc-part","part":"` // of each companion that a download writes
 	cutOnce := func(a *audioServer, w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Range") == "" {
 			a.cut(w, r, 600)
@@ -1923,18 +1932,22 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}
 	for name, tt := range map[string]struct {
-		companion *string // beside the others
-		answer    func(a *audioServer, w http.ResponseWriter, r *http.Request)
+		companion *string                                                      // nil: there is none
+		answer    func(a *audioServer, w http.ResponseWriter, r *http.Request) // nil: storage must not be asked
 		err       error
 	}{
-		"success":                     {answer: (*audioServer).serve},
-		"refusal":                     {answer: refuse, err: clinicaldoc.ErrServer},
-		"cut":                         {answer: cutOnce, err: io.ErrUnexpectedEOF},
-		"a text as companion":         {companion: new("my notes"), err: fs.ErrExist},
-		"another JSON as companion":   {companion: new(`{"part":"0123456789abcdef"}`), err: fs.ErrExist},
-		"a companion of no part":      {companion: new(`{"format":"clinicaldoc-part","part":"../../../visit"}`), err: fs.ErrExist},
-		"a companion without digits":  {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdeg"}`), err: fs.ErrExist},
-		"a companion cut in its name": {companion: new(`{"format":"clinicaldoc-part","part":"0123456789abcdef`), answer: (*audioServer).serve},
+		"success": {answer: (*audioServer).serve},
+		"refusal": {answer: refuse, err: clinicaldoc.ErrServer},
+		"cut":     {answer: cutOnce, err: io.ErrUnexpectedEOF},
+
+		// Not written by a download.
+		"a text as companion":                 {companion: new("my notes"), err: fs.ErrExist},
+		"another JSON as companion":           {companion: new(`{"part":"0123456789abcdef"}`), err: fs.ErrExist},
+		"a companion of another directory":    {companion: new(begin + `../../../visit"}`), err: fs.ErrExist},
+		"a companion that is not hexadecimal": {companion: new(begin + `0123456789abcdeg"}`), err: fs.ErrExist},
+
+		// Cut off by a crash.
+		"a companion cut in its name": {companion: new(begin + `0123456789abcdef`), answer: (*audioServer).serve},
 		"a companion cut before that": {companion: new(`{"form`), answer: (*audioServer).serve},
 		"an empty companion":          {companion: new(""), answer: (*audioServer).serve},
 		"zeros as companion":          {companion: new("\x00\x00"), answer: (*audioServer).serve},
@@ -1944,15 +1957,19 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 			a := newAudioServer(t, 1000)
 			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
 			dir := t.TempDir()
-			files := maps.Clone(others)
-			if errors.Is(tt.err, fs.ErrExist) {
-				files[companionName] = *tt.companion
-			}
-			for name, content := range files {
+			write := func(name, content string) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o640))
 			}
+			mustStay := maps.Clone(others)
+			isForeignCompanion := errors.Is(tt.err, fs.ErrExist)
+			if isForeignCompanion {
+				mustStay[companionName] = *tt.companion
+			}
+			for name, content := range mustStay {
+				write(name, content)
+			}
 			if tt.companion != nil {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, companionName), []byte(*tt.companion), 0o640))
+				write(companionName, *tt.companion)
 			}
 			path := filepath.Join(dir, "visit.wav")
 			_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
@@ -1960,16 +1977,16 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 			if tt.err == nil {
 				assert.Equal(t, a.data, fileContent(t, path))
 			}
-			for name, content := range files {
+			for name, content := range mustStay {
 				assert.Equal(t, content, string(fileContent(t, filepath.Join(dir, name))), name)
 				if info, err := os.Stat(filepath.Join(dir, name)); assert.NoError(t, err) && runtime.GOOS != "windows" {
 					assert.Equal(t, fs.FileMode(0o640), info.Mode().Perm(), name)
 				}
 			}
-			if errors.Is(tt.err, fs.ErrExist) {
-				assert.Len(t, fileNames(t, dir), len(files), "nothing is added")
-				assert.Zero(t, a.addresses, "and nothing is asked for")
-				assert.NotContains(t, err.Error(), "visit", "a file's name may tell a patient's")
+			if isForeignCompanion {
+				assert.Len(t, fileNames(t, dir), len(mustStay), "no file is added")
+				assert.Zero(t, a.addresses, "the recording's address is not requested")
+				assert.NotContains(t, err.Error(), "visit", "the name of a file may contain a patient's")
 			}
 		})
 	}

@@ -369,7 +369,7 @@ func TestHooksLearnOfRetries(t *testing.T) {
 `, told.String())
 }
 
-// What storage says of its limits is nothing of the service's.
+// The rate limit headers of storage are not reported as those of the service.
 func TestALimitOfStorageIsNotTheServices(t *testing.T) {
 	t.Parallel()
 	remaining := map[string]int{}
