@@ -26,7 +26,10 @@ func shell(ctx context.Context, line string, args ...string) *exec.Cmd {
 	if runtime.GOOS == "windows" {
 		run = exec.CommandContext(ctx, "cmd", append([]string{"/C", line}, args...)...) //nolint:gosec // the user's own program
 	} else {
-		run = exec.CommandContext(ctx, "sh", append([]string{"-c", line + ` "$@"`, "sh"}, args...)...) //nolint:gosec // the same
+		if len(args) > 0 { // after a compound command such as an if it would be a mistake of syntax
+			line += ` "$@"`
+		}
+		run = exec.CommandContext(ctx, "sh", append([]string{"-c", line, "sh"}, args...)...) //nolint:gosec // the same
 	}
 	run.Env = withoutAccount(os.Environ())
 	return run

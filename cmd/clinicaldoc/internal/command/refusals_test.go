@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -190,6 +191,35 @@ func TestWatch_EndsByItsCountAndGoesOnFromThere(t *testing.T) {
 		require.Len(t, lines, 1)
 		assert.Contains(t, lines[0], "\t"+id+"\tnew\t", "what was told is not told again")
 	}
+}
+
+func TestWatch_CountEndsFirstLook_NextWatchGoesOn(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	for range 3 {
+		srv.AddNote(clinicaldoctest.Note{CreatedAt: time.Now().Add(-time.Hour)})
+	}
+	state := filepath.Join(t.TempDir(), "watch")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for i, event := range []string{"there", "new", "new"} {
+		env, shown := newEnv(srv)
+		o := &watchOptions{Env: env, interval: time.Second, count: 1, initial: true, state: state}
+		require.NoError(t, o.run(ctx))
+		assert.Contains(t, shown.out.String(), fmt.Sprintf("\t%d\t%s\t", i+1, event))
+	}
+}
+
+func TestWatch_ProgramIsACompoundCommand_Runs(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("the program of this test is one of a shell")
+	}
+	env, shown := newEnv(nil)
+	o := &watchOptions{Env: env, exec: `if test "$CLINICALDOC_NOTE_ID" = 7; then echo seven; fi`}
+	require.NoError(t, o.tellChange(t.Context(), change{ID: 7}))
+	assert.Contains(t, shown.out.String(), "seven")
+	assert.NotContains(t, shown.err.String(), "the program failed")
 }
 
 func TestWatch_ProgramEndedWithTheWatch_IsRunAgain(t *testing.T) {

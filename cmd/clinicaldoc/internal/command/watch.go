@@ -82,7 +82,8 @@ func (o *watchOptions) run(ctx context.Context) error {
 	for left := o.count; ; {
 		begun := seen.Begun()
 		err := o.look(ctx, seen, &left)
-		if seen.Begun() {
+		printed := left != o.count // in a first look that ended early, only what was printed counts as seen
+		if seen.Begun() || printed {
 			err = errors.Join(err, seen.Save())
 		}
 		switch {
