@@ -56,7 +56,7 @@ func (r repository) build(ctx context.Context, v version, target string, platfor
 		return err
 	}
 	for _, platform := range platforms {
-		if err := clone.buildFor(ctx, platform, v, folder, target, pages); err != nil {
+		if err := clone.buildFor(ctx, platform, v, modules[0].path, folder, target, pages); err != nil {
 			return err
 		}
 	}
@@ -87,13 +87,18 @@ func (r repository) manPages(ctx context.Context, folder string) ([]packedFile, 
 	return pages, nil
 }
 
-func (r repository) buildFor(ctx context.Context, platform string, v version, folder, target string, pages []packedFile) error {
+// buildFor compiles and packs the command for a platform, with the licences of all that is linked into it. The modules
+// of this repository have paths that begin with ours.
+func (r repository) buildFor(
+	ctx context.Context, platform string, v version, ours, folder, target string, pages []packedFile,
+) error {
 	system, processor, _ := strings.Cut(platform, "/")
 	binary := filepath.Join(folder, "clinicaldoc")
 	if system == "windows" {
 		binary += ".exe"
 	}
-	if _, err := r.in(commandDir).with("GOOS="+system, "GOARCH="+processor).goCommand(ctx, "build", "-ldflags=-s -w", "-o", binary, "."); err != nil {
+	command := r.in(commandDir).with("GOOS="+system, "GOARCH="+processor)
+	if _, err := command.goCommand(ctx, "build", "-ldflags=-s -w", "-o", binary, "."); err != nil {
 		return err
 	}
 	bill, err := billOfMaterials(binary, v)
@@ -108,6 +113,11 @@ func (r repository) buildFor(ctx context.Context, platform string, v version, fo
 	if err != nil {
 		return err
 	}
+	notices, err := command.notices(ctx, ours)
+	if err != nil {
+		return err
+	}
+	files = append(files, packedFile{"NOTICES", 0o644, notices})
 	packed, suffix := tarball(append(files, pages...)), ".tar.gz"
 	if system == "windows" { // which has no use for the pages
 		packed, suffix = zipped(files), ".zip"
