@@ -70,7 +70,7 @@ type compaction struct {
 	lines     uint32
 	ownerLine uint32
 	gapLine   uint32
-	moved     []uint32        // new numbers of lines, by record
+	moved     []int64         // where lines begin now, by record
 	forgotten map[uint32]bool // records that are left out
 }
 
@@ -86,7 +86,7 @@ func (c *compaction) write(to disk.File) error {
 
 func (c *compaction) copy() error {
 	from := newLineReader(c.journal.file)
-	c.moved = make([]uint32, len(c.journal.index.records))
+	c.moved = make([]int64, len(c.journal.index.records))
 	for {
 		text, err := from.next(context.Background())
 		if err != nil || text == nil {
@@ -100,8 +100,8 @@ func (c *compaction) copy() error {
 
 // take copies a line that still says something: the first of all, a key's latest, the latest notice of each kind.
 func (c *compaction) take(text []byte, from *lineReader) error {
-	j, number := c.journal, from.lines
-	switch number {
+	j := c.journal
+	switch from.lines {
 	case 1:
 		h := from.header
 		h.Version = fileVersion
@@ -116,12 +116,12 @@ func (c *compaction) take(text []byte, from *lineReader) error {
 	e, _ := parseEntry(text)
 	j.mu.Lock()
 	n := j.index.byKey[e.Key]
-	current := n != 0 && j.index.records[n].line == number && !c.forgotten[n]
+	current := n != 0 && j.index.records[n].line == from.begun && !c.forgotten[n]
 	j.mu.Unlock()
 	if !current {
 		return nil
 	}
-	c.moved[n] = c.lines + 1
+	c.moved[n] = c.size
 	return c.put(text)
 }
 

@@ -13,8 +13,8 @@ type record struct {
 	note, size, sent int64
 	until            int64 // committing: when that was written; created: when the note was
 	latest           int64 // the latest time of this and of all earlier records of the patient
+	line             int64 // where its latest line begins
 	patient, name    uint32
-	line             uint32 // its latest
 	earlier          uint32 // the patient's record before this one; 0: there is none
 	state            State
 	stage            int8 // of the note; the values of clinicaldoc.Stage fit
@@ -87,7 +87,7 @@ func (x *fileIndex) entry(r *record) Entry {
 
 // put remembers an entry. Each time that a recording is sent it comes last of its patient's, so that these are in the order of
 // time.
-func (x *fileIndex) put(e Entry, line uint32) {
+func (x *fileIndex) put(e Entry, line int64) {
 	x.drop(e.Key, e.Patient, e.State == StateCommitting)
 	n := x.byKey[e.Key]
 	if n == 0 {

@@ -54,6 +54,7 @@ type FileJournal struct {
 	all map[Key]Entry // when it is only read: all entries whole; else nil
 
 	lineBuffer, textBuffer []byte
+	beginBuffer            []int64
 }
 
 // batch is what goes to the disk at once.

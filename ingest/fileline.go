@@ -31,6 +31,7 @@ const (
 	maxWhy      = 300
 	maxBy       = 200
 	maxLoss     = 4000
+	maxLine     = 64 << 10 // a longer one cannot be read
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

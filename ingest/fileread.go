@@ -18,6 +18,7 @@ type lineReader struct {
 	from     *bufio.Reader
 	header   fileheader.Header
 	sum      uint32 // of the last line
+	begun    int64  // where the last line begins
 	size     int64  // where the last whole line ends
 	lines    uint32
 	unending bool // the last line lacks its newline
@@ -25,7 +26,7 @@ type lineReader struct {
 
 func newLineReader(from io.ReaderAt) *lineReader {
 	const whole = 1 << 62
-	return &lineReader{from: bufio.NewReaderSize(io.NewSectionReader(from, 0, whole), 64<<10)}
+	return &lineReader{from: bufio.NewReaderSize(io.NewSectionReader(from, 0, whole), maxLine)}
 }
 
 // next returns the text of the next line, nil after the last one. It is valid until the next call. Behind the last line may
@@ -56,6 +57,7 @@ func (l *lineReader) take(line []byte, length int) ([]byte, error) {
 	if !ok {
 		return nil, l.damaged()
 	}
+	l.begun = l.size
 	l.sum, l.size, l.lines = sum, l.size+int64(length), l.lines+1
 	return text, nil
 }
@@ -146,7 +148,7 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 		case l.lines == 1:
 			j.origin, j.owner = l.header.Service, ownerOf(l.header)
 		default:
-			if !j.takeLine(text, l.lines) {
+			if !j.takeLine(text, l) {
 				l.lines--
 				return nil, l.damaged()
 			}
@@ -156,15 +158,15 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 
 var errNotBegun = fail("the journal's file is empty, or its first line was cut off; SalvageJournal makes it usable again, and what it may have held is found out from the service", ErrJournalDamaged)
 
-// takeLine takes in what a line says.
-func (j *FileJournal) takeLine(text []byte, number uint32) bool {
+// takeLine takes in what the last line of a reader says.
+func (j *FileJournal) takeLine(text []byte, l *lineReader) bool {
 	if n, ok := parseNotice(text); ok {
-		j.takeNotice(n, number)
+		j.takeNotice(n, l.lines)
 		return true
 	}
 	e, ok := parseEntry(text)
 	if ok {
-		j.takeEntry(e, number)
+		j.takeEntry(e, l.begun)
 	}
 	return ok
 }
@@ -177,13 +179,13 @@ func (j *FileJournal) takeNotice(n notice, number uint32) {
 	}
 }
 
-// takeEntry remembers an entry. Of a claim nothing is remembered, and what was known of a recording that surely has no note
+// takeEntry remembers an entry, and where its line begins. Of a claim nothing is remembered, and what was known of a recording that surely has no note
 // neither.
-func (j *FileJournal) takeEntry(e Entry, number uint32) {
+func (j *FileJournal) takeEntry(e Entry, line int64) {
 	if e.State == StateClaimed {
 		j.index.forget(e.Key)
 	} else {
-		j.index.put(e, number)
+		j.index.put(e, line)
 	}
 	if j.all != nil {
 		j.all[e.Key] = e

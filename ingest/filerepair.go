@@ -149,7 +149,7 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 	}
 	origin := j.origin
 	j.mu.Unlock()
-	slices.SortFunc(created, func(a, b record) int { return int(b.line) - int(a.line) })
+	slices.SortFunc(created, func(a, b record) int { return cmp.Compare(b.line, a.line) })
 	there := len(created) == 0 // then nothing speaks against it
 	for _, r := range created[:min(len(created), renameChecks)] {
 		note, err := client.Notes.Get(ctx, r.note)

@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
@@ -134,11 +136,16 @@ func (j *FileJournal) makeBusy() error {
 // append writes a batch and takes note of it once it is on the disk.
 func (j *FileJournal) append(b *batch) error {
 	lines, sum := j.lineBuffer[:0], j.sum
-	for _, e := range b.entries {
-		j.textBuffer = appendEntry(j.textBuffer[:0], e)
+	begins := j.beginBuffer[:0]
+	for i := range b.entries {
+		e := &b.entries[i]
+		j.addHash(e)
+		begins = append(begins, j.size+int64(len(lines)))
+		j.textBuffer = appendEntry(j.textBuffer[:0], *e)
 		lines, sum = appendLine(lines, sum, j.textBuffer)
 	}
 	j.lineBuffer = lines
+	j.beginBuffer = begins
 	err := j.put(lines)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -147,14 +154,46 @@ func (j *FileJournal) append(b *batch) error {
 		return err
 	}
 	j.sum = sum
-	for _, e := range b.entries {
+	for i, e := range b.entries {
 		j.lines++
-		j.takeEntry(e, j.lines)
+		j.takeEntry(e, begins[i])
 		if r := j.index.get(e.Key); r != nil {
 			r.seen = true
 		}
 	}
 	return nil
+}
+
+// addHash adds the SHA-256 to an entry that replaces one with a note, by another stage of the note or by a manual decision.
+// The index does not keep it, but the file does.
+func (j *FileJournal) addHash(e *Entry) {
+	mayReplace := e.State == StateCreated || e.State == StateRefused
+	if !mayReplace || e.SHA256 != "" {
+		return
+	}
+	j.mu.Lock()
+	r := j.index.get(e.Key)
+	hasNote := r != nil && r.state == StateCreated
+	var begun int64
+	if hasNote {
+		begun = r.line
+	}
+	j.mu.Unlock()
+	if !hasNote {
+		return
+	}
+	if known, ok := j.readEntry(begun); ok && known.Key == e.Key {
+		e.SHA256 = known.SHA256
+	}
+}
+
+// readEntry reads the entry in a line of the file that begins there.
+func (j *FileJournal) readEntry(begun int64) (Entry, bool) {
+	line, err := bufio.NewReaderSize(io.NewSectionReader(j.file, begun, maxLine), 1<<10).ReadBytes('\n')
+	if err != nil || len(line) <= sumDigits {
+		return Entry{}, false
+	}
+	return parseEntry(line[sumDigits+1 : len(line)-1])
 }
 
 // put writes whole lines and syncs them, if the name still leads to the file: lines in a file that nobody will open again are

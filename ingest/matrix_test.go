@@ -103,19 +103,27 @@ var laterFields = regexp.MustCompile(` (stage|replaced|excluded)=\S+`)
 // downgrade makes a journal what the version before stages wrote.
 func downgrade(t *testing.T, path string) {
 	t.Helper()
+	rewrite(t, path, func(text string) string {
+		text = strings.Replace(text, "clinicaldoc-ingest 3 ", "clinicaldoc-ingest 2 ", 1)
+		return laterFields.ReplaceAllString(text, "")
+	})
+}
+
+// rewrite changes the text of each line of a journal.
+func rewrite(t *testing.T, path string, change func(text string) string) {
+	t.Helper()
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	sum := ""
-	var older strings.Builder
+	var written strings.Builder
 	for line := range strings.Lines(string(content)) {
 		_, text, found := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		require.True(t, found)
-		text = strings.Replace(text, "clinicaldoc-ingest 3 ", "clinicaldoc-ingest 2 ", 1)
-		written := ingest.Line(sum, laterFields.ReplaceAllString(text, ""))
-		sum = written[:8]
-		older.WriteString(written)
+		line := ingest.Line(sum, change(text))
+		sum = line[:8]
+		written.WriteString(line)
 	}
-	require.NoError(t, os.WriteFile(path, []byte(older.String()), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(written.String()), 0o600))
 }
 
 // matrixCell is a service and a journal.

@@ -2,10 +2,12 @@ package ingest_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +35,8 @@ type night struct {
 	t    *testing.T
 	srv  *clinicaldoctest.Server
 	path string
+	// older says that an older version wrote the journal, which kept less of a recording.
+	older bool
 }
 
 func nights(t *testing.T, test func(t *testing.T, n *night)) {
@@ -52,7 +56,9 @@ func (n *night) uploader(do func(u *ingest.Uploader)) {
 	require.NoError(n.t, err)
 	do(&ingest.Uploader{Client: n.srv.Client(quick()), Journal: journal})
 	require.NoError(n.t, journal.Close())
-	checkEntries(n.t, n.path)
+	if !n.older {
+		checkEntries(n.t, n.path)
+	}
 }
 
 // run is one run over the recordings with these numbers.
@@ -530,4 +536,98 @@ func TestEntriesForPatient_ClockSteppedAfterTheUpload(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 	assert.Equal(t, key(1), entries[0].Key)
+}
+
+// entries reads what the journal's file knows.
+func (n *night) entries() []ingest.Entry {
+	n.t.Helper()
+	_, entries, err := ingest.ReadJournal(n.t.Context(), n.path)
+	require.NoError(n.t, err)
+	return entries
+}
+
+// The journal does not keep the hash of a finished upload in memory. Whoever saves its entry again finds it in the file.
+func TestRunAll_AfterARunThatDidNotWait_KeepsTheHash(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		n.uploader(func(u *ingest.Uploader) {
+			u.Until = clinicaldoc.StageUploaded
+			report := u.RunAll(t.Context(), recordings(0, 3))
+			require.Equal(t, 3, report.Count(ingest.Created), report)
+		})
+		sums := map[ingest.Key]string{}
+		for _, e := range n.entries() {
+			require.Len(t, e.SHA256, 64)
+			sums[e.Key] = e.SHA256
+		}
+		require.Len(t, sums, 3)
+
+		require.Equal(t, 3, n.run(0, 3).Count(ingest.Complete))
+		for _, e := range n.entries() {
+			assert.Equal(t, clinicaldoc.StageComplete, e.Stage)
+			assert.Equal(t, sums[e.Key], e.SHA256, "after a run that waits")
+		}
+		for _, note := range n.srv.Notes() {
+			_, err := n.srv.Client().Notes.Delete(t.Context(), note.ID)
+			require.NoError(t, err)
+		}
+		for key := range sums {
+			require.NoError(t, n.resolve(key, ingest.Resolution{SendAgain: true, By: "a person"}))
+		}
+		for _, e := range n.entries() {
+			assert.Equal(t, ingest.StateRefused, e.State)
+			assert.Equal(t, sums[e.Key], e.SHA256, "after a manual decision")
+		}
+	})
+}
+
+// The place of a line changes when outdated lines before it are dropped.
+func TestFileJournal_SavesTheHashOfANoteAgain_AfterACompaction(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	save := func(n byte, change func(e *ingest.Entry)) {
+		claim, err := j.Claim(t.Context(), ingest.Key{n})
+		require.NoError(t, err)
+		defer claim.Release()
+		e := claim.Entry()
+		change(&e)
+		require.NoError(t, claim.Save(t.Context(), e))
+	}
+	sum := func(n byte) string { return strings.Repeat(hex.EncodeToString([]byte{n}), 32) }
+	for n := byte(1); n < 10; n++ {
+		for range 3 { // so that most lines are outdated
+			save(n, func(e *ingest.Entry) {
+				*e = ingest.Entry{
+					State: ingest.StateRefused, At: time.Now(), SentAt: time.Now(), Patient: 7, Size: 3, SHA256: sum(n),
+				}
+			})
+		}
+		save(n, func(e *ingest.Entry) {
+			*e = ingest.Entry{
+				State: ingest.StateCreated, At: time.Now(), SentAt: time.Now(), Patient: 7, Size: 3, SHA256: sum(n),
+				NoteID: int64(n), NoteCreatedAt: time.Now(),
+			}
+		})
+	}
+	stages := []clinicaldoc.Stage{clinicaldoc.StageTranscribing, clinicaldoc.StageComplete, clinicaldoc.StageSigned}
+	for _, stage := range stages {
+		for n := byte(1); n < 10; n++ {
+			save(n, func(e *ingest.Entry) {
+				e.Stage = stage
+				e.At = time.Now()
+			})
+		}
+		ingest.CompactAbove(j, 0)
+		bind(t, j, service)
+		require.NoError(t, j.Warning())
+	}
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	require.Len(t, entries, 9)
+	for _, e := range entries {
+		assert.Equal(t, clinicaldoc.StageSigned, e.Stage)
+		assert.Equal(t, sum(e.Key[0]), e.SHA256)
+	}
 }
