@@ -50,10 +50,32 @@ func (r *run) recover(t *task, known Entry) {
 		return
 	}
 	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
-	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, map[string]any{
-		"id": rand.Text(), "service": r.owner.Service, "user_id": r.owner.UserID, "audio_sha256": t.entry.SHA256, "took": int64(took),
-	})
+	besides := map[string]any{"id": rand.Text(), "audio_sha256": t.entry.SHA256, "took": int64(took)}
+	if !t.entry.isOfUnknownUser() {
+		besides["service"] = r.owner.Service
+		besides["user_id"] = r.owner.UserID
+	}
+	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, besides)
 	r.enterDoubt(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
+}
+
+// ofUnknownUser is the Loss of a recording that is committed by a run which does not know its user. The journal may get
+// an owner later, who did not send the recording and may not see its note.
+var ofUnknownUser = json.RawMessage(`{"user_unknown":true}`)
+
+func (e Entry) isOfUnknownUser() bool {
+	return e.State == StateCommitting && bytes.Equal(e.Loss, ofUnknownUser)
+}
+
+// explain adds to FindCreated's error what a person can do if the journal does not know who sent the recording. An older
+// version did not keep that.
+func (t *task) explain(err error) error {
+	if t.unknown().Service != "" {
+		return err
+	}
+	const why = "the journal does not know which user sent it; compare it with the patient's notes and state which it is, " +
+		"or that it is none (Uploader.Resolve): "
+	return fail(why+redact.Opaque(err).Error(), err)
 }
 
 // keep adds to a loss what FindCreated has learned: the service's clock, from which on Settle counts in the next process
@@ -208,7 +230,7 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 		r.notCreated(t, err)
 		return true
 	}
-	t.err = err
+	t.err = t.explain(err)
 	learned := t.keep(err)
 	if r.resolving.Err() == nil {
 		return false

@@ -1007,3 +1007,83 @@ func TestADoubtSaysWhichRecordIsInItsWay(t *testing.T) {
 		assert.False(t, results[0].Until.IsZero())
 	})
 }
+
+// earlierJournal writes a journal as an earlier process left it, with one recording whose outcome is unknown.
+func (n *night) earlierJournal(header, state, members string) {
+	n.t.Helper()
+	n.older = true
+	service := ingest.ServiceName(n.srv.URL)
+	e := ingest.Binding{Origin: service}.Describe(recording(1))
+	text := fmt.Sprintf("2000-01-01T00:00:01Z %s %s patient=%08x name=%08x size=%d sent=2000-01-01T00:00:00Z%s",
+		state, e.Key, e.Patient, e.Name, e.Size, members)
+	first := ingest.Line("", fmt.Sprintf(header, service))
+	content := first + ingest.Line(first[:8], text)
+	require.NoError(n.t, os.WriteFile(n.path, []byte(content), 0o600))
+}
+
+// A journal of an older version does not say who sent a recording, and its owner may have come later: another user's
+// notes are not in the owner's list. So the proof that a note exists counts, and that there is none is left to a person.
+func TestRun_UnresolvedEntryOfAnOlderJournal_IsLeftToAPerson(t *testing.T) {
+	t.Parallel()
+	const until = " until=2000-01-01T00:10:01Z"
+	const loss = until + ` loss={"id":"a","sent_at":"2000-01-01T00:00:00Z","lost_at":"2000-01-01T00:00:01Z"}`
+	for name, members := range map[string]string{"of version 1": until, "of version 2": loss} {
+		for _, made := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", made: ", made), func(t *testing.T) {
+				t.Parallel()
+				nights(t, func(t *testing.T, n *night) {
+					if made {
+						n.srv.AddNote(clinicaldoctest.Note{PatientID: 2, Name: "Encounter #1.", Audio: sound(1)})
+					}
+					time.Sleep(2 * time.Hour)
+					n.earlierJournal("clinicaldoc-ingest 2 %s user=1", "in-doubt", members)
+					report := n.run(1, 2)
+					require.Len(t, n.srv.Notes(), report.Count(ingest.Complete), "nothing is sent")
+					if made {
+						require.Equal(t, 1, report.Count(ingest.Complete), report)
+						return
+					}
+					require.Equal(t, 1, report.Count(ingest.InDoubt), report)
+					left := report.Results[0]
+					require.ErrorIs(t, left.Err, clinicaldoc.ErrOutcomeUnknown)
+					require.ErrorContains(t, left.Err, "does not know which user sent it")
+					require.ErrorContains(t, left.Err, "(Uploader.Resolve)", "which is what can be done")
+					require.NoError(t, n.resolve(left.JournalKey, ingest.Resolution{By: "a person"}))
+					require.Equal(t, 1, n.run(1, 2).Count(ingest.Complete))
+					assert.Len(t, n.srv.Notes(), 1)
+				})
+			})
+		}
+	}
+}
+
+// A run whose token may not read its user can be anybody's. If it is killed, the next run does not take its own user for
+// the one that sent the recording: another user's note is not in its list.
+func TestRun_SentByAnUnknownUser_IsNotSentAgainByAnother(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]int{"its user is not known": http.StatusForbidden, "it is": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nights(t, func(t *testing.T, n *night) {
+				if status != 0 {
+					n.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(status, "{}"))
+				}
+				n.uploader(func(u *ingest.Uploader) {
+					u.Journal = dying{u.Journal}
+					require.Error(t, u.RunAll(t.Context(), recordings(1, 2)).Err)
+				})
+				n.srv.ClearFaults()
+				n.run(1, 2)
+				time.Sleep(2 * time.Hour)
+				report := n.run(1, 2)
+				if status == 0 {
+					assert.Equal(t, 1, report.Count(ingest.Complete), report)
+					return
+				}
+				require.Equal(t, 1, report.Count(ingest.InDoubt), report)
+				require.ErrorContains(t, report.Results[0].Err, "does not know which user sent it")
+				assert.Empty(t, n.srv.Notes())
+			})
+		})
+	}
+}

@@ -285,6 +285,9 @@ func (r *run) commit(attempt context.Context, t *task, sum string) error {
 	e.State = StateCommitting
 	e.At = time.Now()
 	e.SHA256 = sum
+	if r.owner.UserID == 0 {
+		e.Loss = ofUnknownUser
+	}
 	if err := t.claim.Save(attempt, e); err != nil {
 		return &journalError{err}
 	}
