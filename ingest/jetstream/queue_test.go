@@ -244,11 +244,13 @@ func TestThreeEndings(t *testing.T) {
 		"the engine":          {ingest.Result{}, unreachable(errors.New("synthetic")), Later, Later},
 		"the worker stopped":  {ingest.Result{}, errStopped, Later, Later},
 		"nothing at all said": {ingest.Result{}, nil, Later, Later},
+		"an unsaved note":     {ingest.Result{Status: ingest.Created, NoteID: 1}, errors.New("synthetic"), Later, Later},
 	} {
 		for tries, want := range map[int]Ending{1: c.first, 9: c.first, 10: c.tenth} {
 			got := judge(c.result, c.err, tries, 0.5, 30*time.Second)
 			assert.Equal(t, want, got.Ending, "%s, try %d", name, tries)
 			assert.Equal(t, want == Later, got.Rest > 0, "%s rests", name)
+			assert.Equal(t, want == Done, got.Err == nil, "%s: whoever is told that it is not done is told why", name)
 		}
 	}
 }

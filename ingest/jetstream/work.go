@@ -475,6 +475,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 		o.putBack(followedRest)
 		o.counts = result.Note != nil // the service made it now
 		o.cause = nil
+		o.Err = cmp.Or(o.Err, errProcessing)
 	case result.Status == ingest.Failed:
 		o.bury()
 	case errors.Is(result.Err, ingest.ErrTaken):
@@ -487,8 +488,13 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 	if o.Ending != Later {
 		o.Rest = 0
 	}
+	if o.Ending != Done {
+		o.Err = cmp.Or(o.Err, o.cause, errNotDone)
+	}
 	return o
 }
+
+var errNotDone = fail("nobody knows yet what became of the recording; it is tried again later")
 
 // isDamaged reports whether the recording's own record is damaged. One with a time to wait for is in doubt because of another's.
 func (o *outcome) isDamaged() bool {
@@ -545,7 +551,7 @@ func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 	case o.Ending == Done:
 		err = d.done(ctx)
 	case o.Ending == Dead:
-		err = d.bury(ctx, redact.Opaque(o.cause).Error())
+		err = d.bury(ctx, redact.Opaque(cmp.Or(o.cause, o.Err)).Error())
 	case o.tried:
 		err = d.later(ctx, o.Rest)
 	default:
