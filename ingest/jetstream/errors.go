@@ -17,6 +17,8 @@ var (
 	ErrDeadLetter = redact.New("the recording is a dead letter")
 	// ErrServerTooOld: the NATS server is older than version 2.11. Nothing is stored or uploaded; update the server.
 	ErrServerTooOld = redact.New("the NATS server is too old")
+	// ErrOlderWorkers: workers of an older version run in the fleet, and [Join] cannot upgrade its store. End them.
+	ErrOlderWorkers = redact.New("workers of an older version run")
 
 	// errEngine marks failures of the engine.
 	errEngine = redact.New("the fleet's server does not respond")

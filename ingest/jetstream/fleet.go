@@ -3,7 +3,6 @@ package jetstream
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -65,26 +64,30 @@ func Repair(ctx context.Context, conn *nats.Conn, params Params) error {
 	return s.repair(ctx)
 }
 
-// Join joins a fleet that was begun. There being none is [ErrNoFleet]; one whose store is not whole, may lose what
-// it holds, or was written by another version, is refused with [ErrStore].
+// Join joins a fleet that was begun. If there is none, the error matches [ErrNoFleet]. If its store is not whole, may
+// lose what it holds, or was written by a later version, the error matches [ErrStore].
+//
+// Join upgrades a store that the version before wrote, which takes 15 seconds. It returns an error matching
+// [ErrOlderWorkers] while workers of that version run, and changes nothing then. After the upgrade no program of that
+// version joins the fleet.
 func Join(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
 	s, err := newStore(conn, params)
 	if err != nil {
 		return nil, err
 	}
+	return joinStore(ctx, s, params)
+}
+
+func joinStore(ctx context.Context, s *store, params Params) (*Fleet, error) {
 	f := &Fleet{store: s, logger: params.Logger}
 	if f.logger == nil {
 		f.logger = slog.New(slog.DiscardHandler)
 	}
-	var refused error
-	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
-		err := f.join(ctx, params)
-		if err != nil && !errors.Is(err, errEngine) {
-			refused, err = err, nil
-		}
-		return err
-	})
-	if err := cmp.Or(refused, err); err != nil {
+	if err := s.upgrade(ctx); err != nil {
+		return nil, err
+	}
+	err := untilAnswered(ctx, defaultPatience, func(ctx context.Context) error { return f.join(ctx, params) })
+	if err != nil {
 		return nil, err
 	}
 	return f, nil

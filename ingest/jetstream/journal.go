@@ -96,18 +96,11 @@ func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding,
 		return binding, nil
 	}
 	var binding ingest.Binding
-	var refused error
-	err := patiently(ctx, j.patience, func(ctx context.Context) (err error) {
+	err := untilAnswered(ctx, j.patience, func(ctx context.Context) (err error) {
 		binding, err = j.store.bind(ctx, owner)
-		if err != nil && !errors.Is(err, errEngine) {
-			refused, err = err, nil
-		}
 		return err
 	})
-	switch {
-	case refused != nil:
-		return ingest.Binding{}, refused
-	case err != nil:
+	if err != nil {
 		return ingest.Binding{}, err
 	}
 	j.bound[owner] = binding
@@ -252,6 +245,23 @@ func patiently(ctx context.Context, patience time.Duration, do func(ctx context.
 			return err
 		}
 	}
+}
+
+// untilAnswered does something like patiently, and takes every error for an answer that is not the engine's.
+func untilAnswered(ctx context.Context, patience time.Duration, do func(ctx context.Context) error) error {
+	var refused error
+	err := patiently(ctx, patience, func(ctx context.Context) error {
+		err := do(ctx)
+		if err != nil && !errors.Is(err, errEngine) {
+			refused = err
+			return nil
+		}
+		return err
+	})
+	if refused != nil {
+		return refused
+	}
+	return err
 }
 
 // within bounds one request.

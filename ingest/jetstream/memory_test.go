@@ -133,6 +133,15 @@ func (e *engine) Stream(ctx context.Context, name string) (jetstream.Stream, err
 	})
 }
 
+func (e *engine) UpdateStream(ctx context.Context, config jetstream.StreamConfig) (jetstream.Stream, error) {
+	return nil, e.do(ctx, "change", config.Name, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.configs[config.Name] = config
+		return nil
+	})
+}
+
 func nothing() error { return nil }
 
 // Publish keeps the latest place of a limit, and messages: one of each subject, the first of the lanes and the last dead letter.

@@ -21,8 +21,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
-// format is the version of all that a store holds. A program that knows another one must not touch it.
-const format = 2
+// format is the version of all that a store holds. A program that knows another one must not touch it; see upgrade.
+const format = 3
 
 // storeHeader is written when all streams of a store exist, and says which they are.
 type storeHeader struct {
@@ -60,6 +60,7 @@ type store struct {
 
 	turn       turn
 	patience   time.Duration // with a silent engine, when it is verified
+	fenceTime  time.Duration // of an upgrade
 	verified   time.Time
 	reconnects uint64
 	sequences  map[string]uint64 // the last one of each stream, as it was seen
@@ -84,7 +85,7 @@ func newStore(conn *nats.Conn, params Params) (*store, error) {
 	}
 	return &store{
 		conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{},
-		turn: newTurn(), patience: defaultPatience,
+		turn: newTurn(), patience: defaultPatience, fenceTime: fenceTime,
 	}, nil
 }
 
@@ -110,6 +111,7 @@ func (s *store) streams() []jetstream.StreamConfig {
 	}
 	queue := s.config(s.queueName(), s.subject("q")+"*", s.subject("r")+"*")
 	queue.Retention = jetstream.WorkQueuePolicy
+	queue.Metadata[idLabel] = s.fence(s.header.Format)
 	return append(list, queue, s.config(s.deadName(), s.subject("dead")+"*"))
 }
 
@@ -209,10 +211,12 @@ func (s *store) mustBeNew(ctx context.Context) error {
 // open finds the store and verifies it.
 func (s *store) open(ctx context.Context, replicas int) error {
 	h, err := s.readHeader(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if replicas > h.Replicas {
+	case h.Format != format: // see upgrade
+		return errFormat
+	case replicas > h.Replicas:
 		text := fmt.Sprintf("the fleet %s was begun with %d replicas, not with %d", s.name, h.Replicas, replicas)
 		return fail(text, ErrStore)
 	}
@@ -246,7 +250,9 @@ func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	case err != nil:
 		return h, unreachable(err)
 	}
-	if err := json.Unmarshal(entry.Value(), &h); err != nil || h.Format != format || h.ID == "" || h.Buckets < 1 {
+	err = json.Unmarshal(entry.Value(), &h)
+	isKnown := h.Format == format || h.Format == formatBefore
+	if err != nil || !isKnown || h.ID == "" || h.Buckets < 1 {
 		return h, errFormat
 	}
 	return h, nil
@@ -321,7 +327,10 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 			return unreachable(err)
 		}
 		info := stream.CachedInfo()
-		if reason := unlike(info.Config, want); reason != "" {
+		if s.isFenced(info.Config) {
+			return errFormat
+		}
+		if reason := s.differs(info.Config, want); reason != "" {
 			return fail("the stream "+want.Name+" of the fleet "+reason+"; nothing is uploaded. "+
 				"Repair undoes that, and then what is not known is looked for at the service first", ErrStore)
 		}
@@ -418,7 +427,7 @@ func (s *store) renameMissing(ctx context.Context) (bool, error) {
 func (s *store) isHarmed(ctx context.Context) bool {
 	for _, config := range s.streams() {
 		stream, err := s.js.Stream(ctx, config.Name)
-		if err != nil || unlike(stream.CachedInfo().Config, config) != "" {
+		if err != nil || s.differs(stream.CachedInfo().Config, config) != "" {
 			return true
 		}
 	}
@@ -447,7 +456,7 @@ func (s *store) restoreStreams(ctx context.Context) error {
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			_, err = s.js.CreateStream(ctx, config)
-		case err == nil && unlike(stream.CachedInfo().Config, config) != "":
+		case err == nil && s.differs(stream.CachedInfo().Config, config) != "":
 			_, err = s.js.UpdateStream(ctx, config)
 		}
 		if err != nil {

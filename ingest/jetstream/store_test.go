@@ -317,7 +317,10 @@ func TestVersionsKeepApart(t *testing.T) {
 	_, err = strconv.Atoi(string(value.Value()))
 	require.Error(t, err)
 
-	for _, header := range []string{`{"format":3,"id":"a","buckets":1}`, `{"format":1,"id":"a","buckets":1}`, `{"id":"a","buckets":1}`, `{"format":2,"buckets":1}`, `{"format":2,"id":"a"}`, `{`, ``} {
+	for _, header := range []string{
+		`{"format":4,"id":"a","buckets":1}`, `{"format":1,"id":"a","buckets":1}`, `{"id":"a","buckets":1}`,
+		`{"format":2,"buckets":1}`, `{"format":2,"id":"a"}`, `{"format":3,"buckets":1}`, `{"format":3,"id":"a"}`, `{`, ``,
+	} {
 		_, err = today.Put(t.Context(), headerKey, []byte(header))
 		require.NoError(t, err)
 		_, err = Join(t.Context(), conn, Params{Name: "today"})

@@ -42,6 +42,7 @@ var remedies = []struct {
 	{ingest.ErrOtherService, kind{codeRefused, `if the service only got another address: "clinicaldoc upload rename FILE"; else leave out --journal`}},
 	{ingest.ErrOtherUser, kind{codeRefused, `upload as the user who began it: "clinicaldoc context use NAME"; or leave out --journal`}},
 	{jetstream.ErrDeadLetter, kind{codeRefused, `correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again`}},
+	{jetstream.ErrOlderWorkers, kind{codeRefused, "ask whoever runs the workers that it names to end them; then run the same command again"}},
 	{jetstream.ErrServerTooOld, kind{codeRefused, "ask whoever runs the NATS server to update it; then run the same command again"}},
 	{jetstream.ErrStore, kind{codeRefused, `have the fleet's streams restored by whoever runs the NATS server; if that cannot be: end all workers, then "clinicaldoc fleet repair"`}},
 	{jetstream.ErrQueueFull, kind{codeRefused, "have the limit of the queue's stream raised; then run the same command again"}},
