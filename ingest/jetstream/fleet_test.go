@@ -49,7 +49,8 @@ const (
 )
 
 // Workers are killed and stopped at random, and nodes killed where there are several, while the service loses responses, refuses
-// some recordings for good, and is gone for a while: each recording becomes one note, or a dead letter if it is refused.
+// some recordings for good, and is gone for a while: each recording becomes one note, or a dead letter if it is refused. Some
+// recordings are wanted as two notes, and become both.
 func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 	t.Parallel()
 	f := &fleet{t: t, recordings: 60, workers: 3, lease: time.Second, seed: uint64(time.Now().UnixNano())}
@@ -69,11 +70,13 @@ func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 	f.startNodes()
 	f.publish()
 	f.run()
-	notes, failed := map[string]int{}, map[string]bool{}
+	notes := map[madeNote]int{}
+	failed := map[madeNote]bool{}
 	for _, note := range f.box.Notes() {
-		notes[note.AudioSHA256]++
+		made := madeNote{note.AudioSHA256, note.Name}
+		notes[made]++
 		if note.ErrorState != "" {
-			failed[note.AudioSHA256] = true
+			failed[made] = true
 		}
 	}
 	dead := map[string]bool{}
@@ -83,21 +86,26 @@ func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 			t.Log(letter)
 		}
 	}
-	lost, twice, wrong := 0, 0, 0
+	lost, twice, wrong, all := 0, 0, 0, 0
 	for n := range f.recordings {
 		sum := sha256.Sum256(content(n))
-		content := hex.EncodeToString(sum[:])
-		count, letter := notes[content], dead[name(n)]
-		switch {
-		case count > 1:
-			twice++
-		case count == 0 && !letter:
-			lost++
-		case letter != (refusedForGood(n) || failed[content]):
-			wrong++
-			t.Logf("recording %d has %d notes and a dead letter: %v", n, count, letter)
+		for _, name := range names(n) {
+			all++
+			wanted := madeNote{hex.EncodeToString(sum[:]), name}
+			count := notes[wanted]
+			isDead := dead[name]
+			switch {
+			case count > 1:
+				twice++
+			case count == 0 && !isDead:
+				lost++
+			case isDead != (refusedForGood(n) || failed[wanted]):
+				wrong++
+				t.Logf("%s has %d notes and a dead letter: %v", name, count, isDead)
+			}
 		}
 	}
+	t.Logf("%d notes were wanted", all)
 	t.Logf("seed %d: %d recordings, %d dead letters; %d workers killed, %d stopped, %d nodes killed", f.seed, f.recordings, len(dead), f.killed, f.stopped, f.nodesKilled)
 	forgotten, err := f.fleet.Journal().Processing(t.Context())
 	require.NoError(t, err)
@@ -115,6 +123,17 @@ func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 func refusedForGood(n int) bool { return n%20 == 7 }
 
 func name(n int) string { return fmt.Sprintf("Encounter #%d.", n) }
+
+// names are those of the notes that are wanted of a recording.
+func names(n int) []string {
+	if n%4 == 1 {
+		return []string{name(n), fmt.Sprintf("Letter #%d.", n)}
+	}
+	return []string{name(n)}
+}
+
+// madeNote is a note by its recording and its name.
+type madeNote struct{ sha256, name string }
 
 type fleet struct {
 	t                   *testing.T
@@ -190,8 +209,10 @@ func (f *fleet) publish() {
 	for n := range f.recordings {
 		path := filepath.Join(dir, fmt.Sprintf("%d.wav", n))
 		require.NoError(t, os.WriteFile(path, content(n), 0o600))
-		params := clinicaldoc.CreateNoteParams{Name: name(n), PatientID: int64(1 + n%100), PromptID: 1}
-		require.NoError(t, f.fleet.Publish(t.Context(), ingest.Recording{File: path, Params: params}))
+		for _, name := range names(n) {
+			params := clinicaldoc.CreateNoteParams{Name: name, PatientID: int64(1 + n%100), PromptID: 1}
+			require.NoError(t, f.fleet.Publish(t.Context(), ingest.Recording{File: path, Params: params}))
+		}
 	}
 }
 
