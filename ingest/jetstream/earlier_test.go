@@ -48,7 +48,7 @@ func serverOfVersion(t *testing.T, version string) *server.Server {
 func TestEarlierVersion_StoreIsJoinedAndRemembers(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, serverOfVersion(t, "format2"))
-	f, err := Join(t.Context(), conn, Params{})
+	f, err := joinUpgraded(t, conn)
 	require.NoError(t, err)
 	_, err = f.Journal().Bind(t.Context(), ingest.Owner{Service: service, UserID: 18})
 	require.ErrorIs(t, err, ingest.ErrOtherUser)
@@ -78,7 +78,7 @@ func TestEarlierVersion_StoreIsJoinedAndRemembers(t *testing.T) {
 	assert.Equal(t, 3, messages(t, f))
 }
 
-// A store of the format before that has no header. Begin must not make a fleet beside it that knows of no note.
+// A store of format 1 has no header. Begin must not make a fleet beside it that knows of no note.
 func TestEarlierVersion_StoreWithoutHeader_IsRejected(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, serverOfVersion(t, "format1"))
