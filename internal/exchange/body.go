@@ -166,7 +166,9 @@ func (r *Result) Release() {
 		}
 	}
 	r.buffer = nil
-	r.Last.Body = nil
+	if r.Last != &none { // all calls share none
+		r.Last.Body = nil
+	}
 }
 
 // read reads a response's body into memory, up to a limit. A refusal that is cut short or too long is still a refusal.
