@@ -99,8 +99,12 @@ func ExampleNotesService_CreateOnce() {
 		fmt.Println("a person has to compare it with the notes", unknown.Candidates)
 		return
 	}
-	fmt.Println(note, err, len(srv.Notes()))
-	// Output: clinicaldoc.ProgressNote{id=1 stage=uploaded transcription=false content=false signed=false} <nil> 1
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("note %d of %d\n", note.ID, len(srv.Notes()))
+	// Output: note 1 of 1
 }
 
 func ExampleNotesService_FindCreated() {
