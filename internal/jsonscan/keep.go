@@ -36,8 +36,8 @@ func (d *Decoder) borrow() *scratch {
 // the texts of a record cost one, and live as long as any of them.
 func (d *Decoder) Intern(to *string, text []byte) {
 	s := d.borrow()
-	if end := len(s.block); len(text) > 0 && end < cap(s.block) && &text[0] == &s.block[:end+1][end] {
-		s.block = s.block[:end+len(text)] // it stands there already
+	if s.isBehindBlock(text) {
+		s.block = s.block[:len(s.block)+len(text)]
 	} else {
 		s.block = append(s.block, text...)
 	}
@@ -45,6 +45,16 @@ func (d *Decoder) Intern(to *string, text []byte) {
 	if len(s.kept) == maxKept {
 		d.Flush()
 	}
+}
+
+// isBehindBlock reports whether the text is already in the memory that follows the block, where scanString writes it.
+func (s *scratch) isBehindBlock(text []byte) bool {
+	end := len(s.block)
+	if len(text) == 0 || end == cap(s.block) {
+		return false
+	}
+	withNextByte := s.block[:end+1]
+	return &text[0] == &withNextByte[end]
 }
 
 // Canonical returns a JSON value in the form that json.Marshal gives it. The result is valid until the next call.

@@ -18,21 +18,24 @@ var escapedChars = [256]byte{
 func (d *Decoder) scanString(keep bool) []byte {
 	start := d.pos + 1
 	end, ascii := plainRun(d.data, start)
-	if d.byteAt(end) == '"' && (!keep || ascii || utf8.Valid(d.data[start:end])) {
+	hasNoEscape := d.byteAt(end) == '"'
+	if hasNoEscape && (!keep || ascii || utf8.Valid(d.data[start:end])) {
 		d.pos = end + 1
 		return d.data[start:end:end]
 	}
 	if !keep {
 		return d.scanRuns(nil, false)
 	}
+	// The decoded text is written behind the texts that wait for Flush. It does not belong to the block yet: the next
+	// text overwrites it unless Intern keeps it.
 	scratch := d.borrow()
-	kept := len(scratch.block)
-	text := d.scanRuns(scratch.block, true)
-	scratch.block = text[:kept]
+	waiting := len(scratch.block)
+	block := d.scanRuns(scratch.block, true)
+	scratch.block = block[:waiting]
 	if d.err != nil {
 		return nil
 	}
-	return text[kept:]
+	return block[waiting:]
 }
 
 // scanRuns consumes the string literal at pos, run by run of plain bytes. If keep is set it appends the text to what is
