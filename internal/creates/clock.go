@@ -117,11 +117,15 @@ func (w Window) Past(made []time.Time, c Clocks) bool {
 	}
 	newest := made[0].Unix()
 	oldest := made[len(made)-1].Unix()
-	falls := slices.IsSortedFunc(made, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
-	if !falls || oldest >= newest {
+	isSorted := slices.IsSortedFunc(made, func(a, b time.Time) int { return cmp.Compare(b.Unix(), a.Unix()) })
+	if !isSorted {
 		return false
 	}
-	return oldest < w.Sent+min(c.Ahead, 0)-slack
+	if newest == oldest { // notes of one second show no order
+		return false
+	}
+	sent := w.Sent + min(c.Ahead, 0) // by our clock or the service's, whichever is behind
+	return oldest < sent-slack
 }
 
 // Sorted reports whether the service sorts as it is asked to: the list in the other order begins with the oldest

@@ -25,10 +25,16 @@ func CompareNames(sent, got string) Name {
 		return NameUnclear
 	case sent == got:
 		return NameEqual
-	case composition.MatchString(sent+got) && plainLetters(sent) == plainLetters(got):
+	case mayBeSpellings(sent, got):
 		return NameUnclear
 	}
 	return NameOther
+}
+
+// mayBeSpellings reports whether two composed names may be spellings of the same characters, which Compose does not
+// know. Then one of them has such characters, and the rest of both is equal.
+func mayBeSpellings(a, b string) bool {
+	return composition.MatchString(a+b) && plainLetters(a) == plainLetters(b)
 }
 
 // plainLetters returns what is left of a name without characters that have several spellings.

@@ -247,13 +247,15 @@ type View struct {
 	Recordings []string // SHA-256 of what other lost creates for the patient sent
 }
 
-// View returns what is remembered that concerns a lost create, beside other lost creates that the caller knows of. If
+// View returns what concerns a lost create: its note, if one was found before, and other creates that may have made
+// the note instead. The others are lost creates that the caller knows of, in addition to those that are remembered. If
 // byName is set, a unique name identifies its note.
 func (m *Registry) View(c Create, others []Create, byName bool) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var v View
-	if m.forgot >= c.sent {
+	mayHaveForgottenTwin := m.forgot >= c.sent
+	if mayHaveForgottenTwin {
 		v.Twin = TwinLost
 	}
 	for _, l := range m.lost {
@@ -261,12 +263,15 @@ func (m *Registry) View(c Create, others []Create, byName bool) View {
 			v.Note = l.note
 			continue
 		}
-		v.addLost(c, l.Create, l.note.ID != 0, byName)
+		found := l.note.ID != 0
+		v.addLost(c, l.Create, found, byName)
 	}
 	for _, other := range others {
-		if !other.is(&c) && !m.isResolved(other) {
-			v.addLost(c, other, false, byName)
+		if other.is(&c) || m.isResolved(other) {
+			continue
 		}
+		const found = false
+		v.addLost(c, other, found, byName)
 	}
 	for other := range m.underWay {
 		if other.patient != c.patient {

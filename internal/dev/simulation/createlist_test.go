@@ -392,7 +392,7 @@ var createFaults = []defect{
 	{name: "notes of one second are out of order", file: "internal/creates/clock.go", in: "Window.Past",
 		old: "cmp.Compare(b.Unix(), a.Unix()", with: "b.Compare(a", held: "internal/creates TestWindowPast"},
 	{name: "a list is past its window within its slack", file: "internal/creates/clock.go", in: "Window.Past",
-		old: "-slack", with: "", held: "internal/creates TestWindowPast"},
+		old: "sent-slack", with: "sent", held: "internal/creates TestWindowPast"},
 	{name: "a search accepts a cached list", file: "findcreated.go", in: "NotesService.newSearch",
 		old: "\t\tWithHeader(\"Cache-Control\", \"no-cache\"),", with: "",
 		held: ". TestFindCreated_RequestsNothingFromACache"},
