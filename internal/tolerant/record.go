@@ -115,10 +115,11 @@ const anObject = "object"
 
 // Object loops over the members of a record, of which there are none in null and [].
 func Object(d *jsonscan.Decoder, member func(key []byte)) {
-	switch next, ok := objectNext(d); {
-	case !ok:
+	switch nextObject(d) {
+	case notAnObject:
 		d.Fail(anObject)
-	case next:
+	case emptyObject:
+	case objectFollows:
 		for key := range d.Fields() {
 			member(key)
 		}
@@ -147,12 +148,13 @@ func (f Fields[T]) Describes(member string) bool { return f[member] != nil }
 
 // Optional reads an object that may be absent, then nil, into the room that it takes for it.
 func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonscan.Decoder)) *T {
-	next, ok := objectNext(d)
-	if !ok {
+	switch nextObject(d) {
+	case notAnObject:
 		d.Warn(anObject)
-	}
-	if !next {
 		return nil
+	case emptyObject:
+		return nil
+	case objectFollows:
 	}
 	value := room()
 	fill(value, d)
@@ -164,24 +166,34 @@ func Empty(d *jsonscan.Decoder) bool {
 	if d.Kind() == jsonscan.Object {
 		return false
 	}
-	_, ok := objectNext(d)
-	return ok
+	return nextObject(d) == emptyObject
 }
 
-// objectNext reports whether an object comes next, and whether what comes can be read as one. It consumes what stands
-// for an empty one, and any other list.
-func objectNext(d *jsonscan.Decoder) (next, ok bool) {
+// comingObject is what comes next where an object is expected.
+type comingObject int
+
+const (
+	notAnObject   comingObject = iota
+	emptyObject                // null or [], which PHP writes for an empty object
+	objectFollows              // also {}
+)
+
+// nextObject returns what comes next. It consumes null and any list, but neither an object nor any other value.
+func nextObject(d *jsonscan.Decoder) comingObject {
 	switch d.Kind() {
 	case jsonscan.Object:
-		return true, true
+		return objectFollows
 	case jsonscan.Array:
-		ok = true
+		coming := emptyObject
 		for range d.Elements() {
-			ok = false
+			coming = notAnObject
 		}
-		return false, ok
+		return coming
 	default:
-		return false, d.Null()
+		if d.Null() {
+			return emptyObject
+		}
+		return notAnObject
 	}
 }
 
