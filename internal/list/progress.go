@@ -40,11 +40,11 @@ type Progress struct {
 	latest Page   // whose rows were used
 	stale  int    // pages in a row without a new row
 
-	edge Page // whose rows were ignored
-	// sure is set if the page before the edge was read again, and the list had not grown in between. Then nothing
+	edge Page // the page at which the walk went back; its rows were not used
+	// joined is set if the page before the edge was read again, and the list had not grown in between. Then nothing
 	// unseen lies before the edge, even if the list shrinks once more. Without it, deletions could hold up the walk
 	// forever.
-	sure bool
+	joined bool
 }
 
 // NewProgress returns the progress of a walk that starts at the page with that number, or at a cursor if it is 0.
@@ -64,7 +64,7 @@ func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 	})
 	if step == Back {
 		w.edge = p
-		w.sure = false
+		w.joined = false
 		return step, nil
 	}
 	fresh = w.use(p)
@@ -184,7 +184,7 @@ func (w *Progress) use(p Page) (fresh []int) {
 			fresh = append(fresh, i)
 		}
 	}
-	w.sure = w.joinsEdge(p)
+	w.joined = w.joinsEdge(p)
 	w.pages++
 	if w.pages == 1 && w.rule == Twice {
 		w.announced = p.Total
@@ -212,14 +212,16 @@ func (w *Progress) joinsEdge(p Page) bool {
 // gap reports whether unseen rows may lie between those that were seen and this page.
 func (w *Progress) gap(p Page) bool {
 	isNumbered := p.Number > 1 && w.latest.Number > 0
+	overlaps := w.seen.Has(p.first())
+	beginsLikeEdge := w.edge.first() == p.first()
 	switch {
 	case w.rule == AsGiven:
 		return false
 	case !isNumbered: // it is the first page, or its cursor names the row before it
 		return false
-	case w.seen.Has(p.first()):
+	case overlaps:
 		return false
-	case w.sure && w.edge.first() == p.first():
+	case w.joined && beginsLikeEdge:
 		return false
 	case p.Number != w.latest.Number+1:
 		return true
