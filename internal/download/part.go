@@ -100,14 +100,16 @@ func beside(path, suffix string) string {
 
 func (p *Part) partPath() string { return beside(p.path, "-"+p.info.Part) }
 
+// open opens the part that the companion names. It creates a new part if the companion does not name one, or if the
+// part is gone.
 func (p *Part) open() error {
 	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
 	if err != nil {
 		return err
 	}
-	fresh := namesNothing(bytes.TrimRight(text, "\x00"))
-	named := partName.FindSubmatch(text)
-	if named == nil && !fresh {
+	fresh := namesNoPart(bytes.TrimRight(text, "\x00"))
+	match := partName.FindSubmatch(text)
+	if match == nil && !fresh {
 		return errNotOurs
 	}
 	if err := p.companion.CheckPrivate(); err != nil {
@@ -116,7 +118,7 @@ func (p *Part) open() error {
 	if fresh {
 		return p.create()
 	}
-	p.info.Part = string(named[1])
+	p.info.Part = string(match[1])
 	p.file, err = p.fs.Open(p.partPath(), true)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -127,8 +129,8 @@ func (p *Part) open() error {
 	return p.resume(text)
 }
 
-// namesNothing reports whether a companion is new, or a crash left only its beginning. Then no part was created.
-func namesNothing(text []byte) bool {
+// namesNoPart reports whether a companion is new, or a crash left only its beginning. Then no part was created.
+func namesNoPart(text []byte) bool {
 	n := min(len(text), len(partPrefix))
 	digits := text[n:]
 	if string(text[:n]) != partPrefix[:n] || len(digits) > partDigits {
@@ -137,7 +139,7 @@ func namesNothing(text []byte) bool {
 	return len(bytes.Trim(digits, "0123456789abcdef")) == 0
 }
 
-// partName finds the end of the part's name in a companion.
+// partName matches the beginning of a companion, up to and including the complete name of its part.
 var partName = regexp.MustCompile(`^` + regexp.QuoteMeta(partPrefix) + `([0-9a-f]{16})"`)
 
 // create creates an empty part. The companion names it first, so that no crash leaves a part that nobody knows.
