@@ -132,8 +132,8 @@ func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	return None, nil
 }
 
-// header returns the headers of one attempt, which a transport may change. Those that every request has share one
-// array.
+// header returns the headers of one attempt, which a transport may change. The request's own headers replace the peer's
+// Cache-Control, but not what else every request has. The headers that every request has share one array.
 func (c *call) header(own http.Header) http.Header {
 	var contentType string
 	if c.Body != nil {

@@ -260,7 +260,8 @@ func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64
 	}
 }
 
-// commit is the fence before the last bytes: it opens when Do's goroutine says so.
+// commit is called before the last bytes are sent. It asks the goroutine of Do to run BeforeCommit, and waits for the
+// result. It returns an error if the bytes must not be sent.
 func (s *SendState) commit(quit <-chan struct{}) error {
 	if s.BeforeCommit == nil {
 		return nil
