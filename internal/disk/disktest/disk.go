@@ -128,7 +128,8 @@ func (f *inode) lose(choose func(n int) int) {
 	f.holder, f.synced, f.changes = nil, bytes.Clone(f.content), nil
 }
 
-// outcomes are all that can be left.
+// outcomes returns every content that a power cut may leave: the synced one, the changes up to any of them, the last of
+// which may be cut, and all changes except one.
 func (f *inode) outcomes() [][]byte {
 	left := [][]byte{bytes.Clone(f.synced)}
 	add := func(content []byte) {
@@ -136,6 +137,7 @@ func (f *inode) outcomes() [][]byte {
 			left = append(left, content)
 		}
 	}
+	// Up to each change, and up to a part of it.
 	for n, c := range f.changes {
 		before := apply(f.synced, f.changes[:n])
 		for _, part := range []int{1, len(c.data) / 2, len(c.data) - 2, len(c.data) - 1} {
@@ -145,12 +147,13 @@ func (f *inode) outcomes() [][]byte {
 		}
 		add(apply(before, []change{c}))
 	}
-	for n, c := range f.changes { // the length is there, and zeros or what was there before in the place of one write
-		missing := apply(f.synced, f.changes[:n])
-		if end := c.at + int64(len(c.data)); int64(len(missing)) < end {
-			missing = append(missing, make([]byte, end-int64(len(missing)))...)
+	// Without one change. The file is as long as with it, and has zeros or its earlier content there.
+	for n, c := range f.changes {
+		without := apply(f.synced, f.changes[:n])
+		if end := c.at + int64(len(c.data)); int64(len(without)) < end {
+			without = append(without, make([]byte, end-int64(len(without)))...)
 		}
-		add(apply(missing, f.changes[n+1:]))
+		add(apply(without, f.changes[n+1:]))
 	}
 	return left
 }
