@@ -50,22 +50,19 @@ func (p *part) add(row object, at cursor) {
 // more reports whether rows follow.
 func (p *part) more() bool { return p.end < p.total }
 
+// listNotes answers with one page of notes. If a fault changes the list after this page, it also records for the fault
+// what the page shows.
 func (s *state) listNotes(c call) answer {
 	query, refused := s.readListQuery(c)
 	if refused != nil {
 		return *refused
 	}
 	notes, shown := s.notesOf(c, query)
-	churn, _ := c.Context().Value(churnKey{}).(*churn)
 	for _, n := range notes {
 		shown.add(s.rowObject(n, c.now), cursor{n.createdAt, n.id})
-		if churn != nil {
-			churn.shown = append(churn.shown, n.id)
-		}
 	}
-	if churn != nil {
-		churn.userID = c.user.id
-		churn.patientID = query.patientID
+	if fault, struck := c.Context().Value(churnKey{}).(*churn); struck {
+		fault.record(notes, c.user.id, query.patientID)
 	}
 	return success(s.page(query, shown))
 }

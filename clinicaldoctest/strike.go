@@ -150,6 +150,15 @@ type churn struct {
 	shown             []int64
 }
 
+// record records a page of notes that was shown to the user.
+func (c *churn) record(page []*note, userID, patientID int64) {
+	for _, n := range page {
+		c.shown = append(c.shown, n.id)
+	}
+	c.userID = userID
+	c.patientID = patientID
+}
+
 // churnKey is where a request's context holds its churn.
 type churnKey struct{}
 
