@@ -517,11 +517,11 @@ func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
 		return creates.NotNamed, err
 	}
 	l.readClocks(asked)
-	isIt := l.isIt(note)
+	fits := l.fitsCreate(note)
 	if before.ID != 0 {
-		isIt = before.Is(note.ref("")) && l.isPatients(note)
+		fits = before.Is(note.ref("")) && l.isPatients(note)
 	}
-	if isIt {
+	if fits {
 		l.found = note
 		return creates.NamedIt, nil
 	}
@@ -531,8 +531,9 @@ func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
 	return creates.NamedOther, nil
 }
 
-// isIt reports whether nothing that is known of the note differs from the create whose response held its id.
-func (l *search) isIt(note *ProgressNote) bool {
+// fitsCreate reports whether the note can be the one that the create made: another create is not known to have made
+// it, and its patient, time, name, user and size do not differ. The response to the create held its id.
+func (l *search) fitsCreate(note *ProgressNote) bool {
 	switch {
 	case l.isExplained(note, nil), !l.isPatients(note):
 		return false
@@ -894,18 +895,19 @@ func (s *sender) startLook() {
 	s.changed = false
 }
 
-// sends notes that a request is about to be sent. A nil sender ignores it.
-func (s *sender) sends(authorization string) {
+// recordRequest records that a request is about to be sent, and whether its token differs from the previous one. A nil
+// sender ignores it.
+func (s *sender) recordRequest(authorization string) {
 	if s == nil {
 		return
 	}
-	before := s.token
-	s.token = fingerprint(authorization + s.where)
-	s.requests++
-	s.sent = time.Now()
-	if before != "" && before != s.token {
+	token := fingerprint(authorization + s.where)
+	if s.token != "" && s.token != token {
 		s.changed = true
 	}
+	s.token = token
+	s.requests++
+	s.sent = time.Now()
 }
 
 func fingerprint(text string) string {
