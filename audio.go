@@ -353,19 +353,23 @@ func targetFile(path string) (string, error) {
 	if err == nil {
 		return target, nil
 	}
-	info, unusable := os.Lstat(path)
-	switch {
-	case unusable == nil && info.Mode()&os.ModeSymlink != 0: // for example into a share that is not mounted
-		const detail = "the path is a link that leads to no file"
-		return "", &callError{op: downloadAudio, detail: detail, causes: []error{err}}
-	case unusable == nil, errors.Is(unusable, os.ErrNotExist):
+	info, lstatErr := os.Lstat(path)
+	if errors.Is(lstatErr, os.ErrNotExist) {
 		return path, nil
 	}
-	// For example a name that is too long, which would otherwise fail only at the end of the download.
-	detail := "the file cannot be opened: " + redact.Cause(unusable)
-	return "", &callError{
-		op: downloadAudio, detail: detail, causes: []error{unusable}, transient: disk.Limited(unusable),
+	if lstatErr != nil {
+		// For example a name that is too long, which would otherwise fail only at the end of the download.
+		detail := "the file cannot be opened: " + redact.Cause(lstatErr)
+		return "", &callError{
+			op: downloadAudio, detail: detail, causes: []error{lstatErr}, transient: disk.Limited(lstatErr),
+		}
 	}
+	isLink := info.Mode()&os.ModeSymlink != 0
+	if isLink { // for example into a share that is not mounted
+		const detail = "the path is a link that leads to no file"
+		return "", &callError{op: downloadAudio, detail: detail, causes: []error{err}}
+	}
+	return path, nil
 }
 
 // download writes the note's recording to the target, and returns how many bytes were written.
