@@ -157,11 +157,12 @@ func (e *edit) isDone(note *ProgressNote) bool {
 }
 
 // beforeRetry reads the note before it is written again. The previous attempt may have written it, and another user may
-// have changed it since.
+// have changed it since. Without a condition, the note is not read if sending the request again does no harm.
 func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
+	hasCondition := e.read != nil
 	mayHaveActed := lost.Unknown()
 	mayRepeat := !mayHaveActed || e.op == deleteNote
-	if e.read == nil && mayRepeat {
+	if !hasCondition && mayRepeat {
 		return nil
 	}
 	var response Response
@@ -199,7 +200,7 @@ func (e *edit) isChanged(current *ProgressNote, then time.Time, response *Respon
 }
 
 // isDeleted reports whether the error of a read shows that the note is deleted. A replica may lack a note that was
-// created just before.
+// created just before. The call has a condition: without one, a delete is repeated without a read.
 func (e *edit) isDeleted(err error) bool {
 	if e.op != deleteNote || !errors.Is(err, ErrNotFound) {
 		return false
