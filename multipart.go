@@ -236,6 +236,8 @@ type upload struct {
 	latest      atomic.Pointer[audioReader]
 }
 
+// newUpload checks the parameters and opens the audio. The parts of the body other than the audio are encoded now, in
+// one buffer, and divided where the audio and the closing delimiter go.
 func newUpload(p CreateNoteParams) (*upload, error) {
 	switch {
 	case p.PatientID < 0:
@@ -264,7 +266,7 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 			"Content-Type":        {mediaType},
 		})
 	}
-	audio := envelope.Len()
+	audioAt := envelope.Len()
 	if p.Name != "" {
 		_ = w.WriteField("name", p.Name)
 	}
@@ -277,11 +279,11 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	for _, name := range extra {
 		_ = w.WriteField(name, p.Extra[name])
 	}
-	ending := envelope.Len()
+	endingAt := envelope.Len()
 	_ = w.Close()
-	u.before = envelope.Bytes()[:audio]
-	u.after = envelope.Bytes()[audio:ending]
-	u.ending = envelope.Bytes()[ending:]
+	u.before = envelope.Bytes()[:audioAt]
+	u.after = envelope.Bytes()[audioAt:endingAt]
+	u.ending = envelope.Bytes()[endingAt:]
 	return u, nil
 }
 
