@@ -273,12 +273,15 @@ type awaited struct {
 
 	state   awaitedState
 	checked int // number of the tick that last polled it, by the list or separately
-	read    int // number of its latest read, among the reads of all notes; 0 before, -1: read it before others
+	read    int // number of its latest read, among the reads of all notes; 0 before; or readNext
 
 	unlisted   bool  // the list does not show it, or shows it wrongly
 	rowStage   Stage // of its latest row; 0 before
 	rowUpdated time.Time
 }
+
+// readNext as the number of a note's latest read gives it precedence over the others.
+const readNext = -1
 
 // awaitedState is how far the wait for a note is.
 type awaitedState int
@@ -290,8 +293,8 @@ const (
 	yielded
 )
 
-// found records that a poll did not fail.
-func (w *awaited) found(tick int) {
+// pollSucceeded records that a poll, by the list or by a read, has found the note.
+func (w *awaited) pollSucceeded(tick int) {
 	w.state = waiting
 	w.checked = tick
 	w.failures = 0
@@ -438,7 +441,8 @@ func (s *waiter) mayList(expected int) bool {
 	return saved >= 2 && s.listFailures < maxListFailures
 }
 
-// seeRows records the rows of a page, and removes them from expected.
+// seeRows records the rows of a page, and removes them from expected. A note whose row shows its end is not taken from
+// the list: it is marked as ended, so that it is read.
 func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 	for i := range rows {
 		w := expected[rows[i].ID]
@@ -454,13 +458,13 @@ func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 			s.listProved = true
 			continue
 		}
-		w.found(s.ticks)
+		w.pollSucceeded(s.ticks)
 		if w.note != nil {
 			isNewer := row.UpdatedAt.After(w.updated) || !w.stage.AtLeast(w.rowStage)
 			if !isNewer {
 				continue // the note that was read has more than its row
 			}
-			w.read = -1
+			w.read = readNext
 		}
 		w.see(&row, s.params.OnUpdate)
 	}
@@ -581,7 +585,7 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 		}
 		return err
 	}
-	w.found(s.ticks)
+	w.pollSucceeded(s.ticks)
 	changed := w.see(note, s.params.OnUpdate)
 	stage := w.stage
 	over := s.isOver(stage)
