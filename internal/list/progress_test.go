@@ -91,18 +91,25 @@ func TestALastPageAloneShowsThatAListShrank(t *testing.T) {
 	classify(t, list.NewProgress(1, list.Complete), visit{page(1, 4, 1, 2, 3), list.Next}, visit{silent, list.Next}, visit{page(3, 3, 8, 9), list.Back})
 }
 
-func TestAPageThatWasPromisedAndIsEmptyShowsThatAListShrank(t *testing.T) {
+// A page that the page before announced, and that is empty, may mean that rows were deleted. The walk goes back one
+// page, to see whether rows have moved there.
+func TestProgress_AnnouncedPageIsEmpty(t *testing.T) {
 	t.Parallel()
 	page := func(number int, more bool, rows ...int64) list.Page {
 		return list.Page{Number: number, Rows: rows, SaysIfMore: true, More: more}
 	}
+	// Rows 1 to 3 were deleted, so 4 and 5 have moved to page 1.
 	classify(t, list.NewProgress(1, list.Complete),
-		visit{page(1, true, 1, 2, 3), list.Next}, visit{page(2, false), list.Back}, visit{page(1, false, 4, 5), list.Last})
+		visit{page(1, true, 1, 2, 3), list.Next},
+		visit{page(2, false), list.Back},
+		visit{page(1, false, 4, 5), list.Last})
 
-	// A service that hides some rows of each page may promise a page of none.
+	// Nothing has moved: the service hides some rows of each page, and all of page 2.
 	classify(t, list.NewProgress(1, list.Complete),
-		visit{page(1, true, 1, 2, 3), list.Next}, visit{page(2, false), list.Back},
-		visit{page(1, true, 1, 2, 3), list.Next}, visit{page(2, false), list.Last})
+		visit{page(1, true, 1, 2, 3), list.Next},
+		visit{page(2, false), list.Back},
+		visit{page(1, true, 1, 2, 3), list.Next},
+		visit{page(2, false), list.Last})
 }
 
 // Where a service tells no numbers, several pages may be gone: those before them are read until a row is known, or from the start.
@@ -136,19 +143,29 @@ func TestAWalkFromTheMiddleDoesNotGoBeforeItsStart(t *testing.T) {
 		visit{numbered(3, 6), list.Back}, visit{numbered(2, 6, 10, 11, 12), list.BeforeStart})
 }
 
-func TestPagesWithoutANewRowAreFew(t *testing.T) {
+// A walk ends at the third page in a row without a new row. Otherwise a service that returns the same rows for every
+// page would keep it going.
+func TestProgress_ThirdPageWithoutANewRow_EndsTheWalk(t *testing.T) {
 	t.Parallel()
-	same := numbered(1, 300, 1, 2, 3)
-	at := func(number int) list.Page { p := same; p.Number = number; return p }
-	classify(t, list.NewProgress(1, list.Complete), visit{at(1), list.Next}, visit{at(2), list.Next}, visit{at(3), list.Next}, visit{at(4), list.NoProgress})
-
-	// Going back does not count, so that it never takes a walk's patience; but each time ends in a page that does.
-	changing := func(total int) list.Page { return numbered(2, total, int64(1000+total), 5, 6) }
+	sameRows := func(number int) list.Page { return numbered(number, 300, 1, 2, 3) }
 	classify(t, list.NewProgress(1, list.Complete),
-		visit{numbered(1, 100, 1, 2, 3), list.Next}, visit{changing(99), list.Back},
-		visit{numbered(1, 99, 1, 2, 3), list.Next}, visit{changing(98), list.Back},
-		visit{numbered(1, 98, 1, 2, 3), list.Next}, visit{changing(97), list.Back},
-		visit{numbered(1, 97, 1, 2, 3), list.NoProgress})
+		visit{sameRows(1), list.Next},
+		visit{sameRows(2), list.Next},
+		visit{sameRows(3), list.Next},
+		visit{sameRows(4), list.NoProgress})
+
+	// A list that shrinks each time page 2 is read. A page at which the walk goes back does not count, but the page
+	// before it, which is then read again, does.
+	first := func(total int) list.Page { return numbered(1, total, 1, 2, 3) }
+	second := func(total int) list.Page { return numbered(2, total, int64(1000+total), 5, 6) }
+	classify(t, list.NewProgress(1, list.Complete),
+		visit{first(100), list.Next},
+		visit{second(99), list.Back},
+		visit{first(99), list.Next},
+		visit{second(98), list.Back},
+		visit{first(98), list.Next},
+		visit{second(97), list.Back},
+		visit{first(97), list.NoProgress})
 }
 
 func TestCursorsNeedNoWayBack(t *testing.T) {
