@@ -102,32 +102,35 @@ func TestWhatMayFollowAStatus(t *testing.T) {
 	}
 }
 
-func TestARequestIsForWhatIsMissing(t *testing.T) {
+// The first request is for the complete recording. After a response that was cut, the next one is for the rest, on the
+// condition that the recording is the same.
+func TestDownload_RequestsWhatIsMissing(t *testing.T) {
 	t.Parallel()
+	const total = 1000
 	d := newTest(io.Discard)
 	d.source.Address = func(context.Context) (*Address, error) {
 		return &Address{URL: "https://storage.clinic.test/7?a=b#fragment"}, nil
 	}
-	for _, received := range []int{0, 100, 300} {
+	requireRequest := func(want http.Header) {
+		t.Helper()
 		req, err := prepare(t, d)
 		require.NoError(t, err)
 		assert.Equal(t, "https://storage.clinic.test/7?a=b", req.URL.String())
-		want := http.Header{"Accept-Encoding": {"identity"}}
-		status, header := http.StatusOK, []string{"ETag", `"1"`}
-		switch received {
-		case 100:
-			want["Range"], want["If-Range"] = []string{"bytes=100-"}, []string{`"1"`}
-			status, header = http.StatusPartialContent, append(header, "Content-Range", "bytes 100-999/1000")
-		case 300:
-			want["Range"], want["If-Range"] = []string{"bytes=300-"}, []string{`"1"`}
-		}
 		assert.Equal(t, want, req.Header)
-		if received == 300 {
-			break
-		}
-		_, err = take(t, d, respond(status, cutAfter(audio(1000)[received:], 100+received), int64(1000-received), header...))
-		require.Error(t, err)
 	}
+
+	requireRequest(http.Header{"Accept-Encoding": {"identity"}})
+	complete := audio(total)
+	_, err := take(t, d, respond(http.StatusOK, cutAfter(complete, 100), total, "ETag", `"1"`))
+	require.Error(t, err, "cut after 100 bytes")
+
+	requireRequest(http.Header{"Accept-Encoding": {"identity"}, "Range": {"bytes=100-"}, "If-Range": {`"1"`}})
+	rest := complete[100:]
+	_, err = take(t, d, respond(http.StatusPartialContent, cutAfter(rest, 200), total-100,
+		"ETag", `"1"`, "Content-Range", "bytes 100-999/1000"))
+	require.Error(t, err, "cut after 200 more bytes")
+
+	requireRequest(http.Header{"Accept-Encoding": {"identity"}, "Range": {"bytes=300-"}, "If-Range": {`"1"`}})
 }
 
 func TestAddressesThatAreNotUsed(t *testing.T) {
