@@ -456,26 +456,30 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 	}
 }
 
-// A call that is over asks for no other connection.
+// A create does not use a connection that was idle for long: it ends that attempt and sends the request again, on
+// another connection. If the call was canceled in between, it does not do so.
 func TestACreateThatIsOverTakesNoOtherConnection(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	old := &stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}
-	asked := 0
+	idleForLong := &stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}
+	attempts := 0
 	request := newCall(nil)
 	speaksHTTP1(t, request)
 	request.Peer.Transport = transport(func(r *http.Request) (*http.Response, error) {
-		if asked++; asked > 1 {
+		attempts++
+		if attempts > 1 {
 			return status(r, http.StatusCreated), nil
 		}
 		cancel()
-		return old.RoundTrip(r)
+		return idleForLong.RoundTrip(r)
 	})
-	request.Method, request.Effect, request.MaxRetries = http.MethodPost, exchange.Creates, 0
+	request.Method = http.MethodPost
+	request.Effect = exchange.Creates
+	request.MaxRetries = 0
 	request.Body = oneShot(strings.NewReader("head"), "end")
 	result, err := request.Do(ctx)
 	require.Error(t, err)
-	assert.Equal(t, 1, asked)
+	assert.Equal(t, 1, attempts)
 	assert.False(t, result.OutcomeUnknown)
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fenced is the state of an upload that waits at the fence.
+// fenced is the state of an upload that runs beforeCommit before its last bytes are sent, if it is not nil.
 func fenced(t *testing.T, beforeCommit func(context.Context) error) *SendState {
 	t.Helper()
 	s := &SendState{BeforeCommit: beforeCommit}
@@ -70,7 +70,9 @@ func TestARefusalIsFinal(t *testing.T) {
 	assert.ErrorIs(t, *s.refused.Load(), refusal)
 }
 
-func TestASourcesErrorIsNotBeforeCommits(t *testing.T) {
+// An error of the reader that provides the body is recorded as a failure of the body, and not as a refusal by
+// BeforeCommit.
+func TestSendState_ErrorOfTheSource_IsNotARefusal(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("synthetic")
 	s := fenced(t, nil)
