@@ -862,28 +862,37 @@ func TestFindCreated_ReturnedNotesAreExplained(t *testing.T) {
 	}
 }
 
-// An excluded note is neither returned nor in the way, also if it was found before.
+// FindCreated does not return an excluded note, and finds the create's own note in addition to it. That also applies
+// if an earlier FindCreated has returned the excluded note. Exclude means the note with that ID and time of creation:
+// a service may have used the ID before.
 func TestFindCreated_Exclude(t *testing.T) {
 	t.Parallel()
+	type result int
+	const (
+		notCreated result = iota // no note is left
+		ownNote                  // the create's own note, which is not the excluded one
+		sameNote                 // the note itself, as another one was excluded
+	)
+	unchanged := func(*clinicaldoc.ProgressNote) {}
 	untimed := func(n *clinicaldoc.ProgressNote) { n.CreatedAt = time.Time{} }
 	younger := func(by time.Duration) func(*clinicaldoc.ProgressNote) {
 		return func(n *clinicaldoc.ProgressNote) { n.CreatedAt = n.CreatedAt.Add(by) }
 	}
 	for name, tt := range map[string]struct {
-		exclude func(*clinicaldoc.ProgressNote) // changes what is excluded
-		own     bool                            // there is another note, which is it
-		want    string                          // "found": the excluded id; "own"; "not created"
+		change func(*clinicaldoc.ProgressNote) // of the caller's copy of the note, before it is excluded
+		hasOwn bool                            // the create has also made its own note
+		want   result
 	}{
-		"the note":                     {func(*clinicaldoc.ProgressNote) {}, false, "not created"},
-		"the note, beside the own":     {func(*clinicaldoc.ProgressNote) {}, true, "own"},
-		"its id":                       {untimed, false, "not created"},
-		"its id, beside the own":       {untimed, true, "own"},
-		"a rounded time":               {younger(time.Second), true, "own"},
-		"an earlier note with that id": {younger(-time.Minute), false, "found"},
+		"the note":                     {unchanged, false, notCreated},
+		"the note, beside the own":     {unchanged, true, ownNote},
+		"its id":                       {untimed, false, notCreated},
+		"its id, beside the own":       {untimed, true, ownNote},
+		"a rounded time":               {younger(time.Second), true, ownNote},
+		"an earlier note with that id": {younger(-time.Minute), false, sameNote},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, before := range []bool{false, true} {
+			for _, foundBefore := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
 					s := newFakeService(t)
 					client := s.client()
@@ -891,23 +900,27 @@ func TestFindCreated_Exclude(t *testing.T) {
 					id := s.keep(visited())
 					excluded, err := client.Notes.Get(t.Context(), id)
 					require.NoError(t, err)
-					if before {
+					if foundBefore {
 						_, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
 						require.NoError(t, err)
 					}
-					tt.exclude(excluded)
-					own := id
-					if tt.own {
+					tt.change(excluded)
+					var own int64
+					if tt.hasOwn {
 						own = s.keep(visited())
 					}
 					params := findParams{Exclude: []*clinicaldoc.ProgressNote{excluded}}
 					note, err := client.Notes.FindCreated(t.Context(), lost, params)
-					if tt.want == "not created" {
+					switch tt.want {
+					case notCreated:
 						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-						return
+					case ownNote:
+						require.NoError(t, err)
+						assert.Equal(t, own, note.ID)
+					case sameNote:
+						require.NoError(t, err)
+						assert.Equal(t, id, note.ID)
 					}
-					require.NoError(t, err)
-					assert.Equal(t, own, note.ID)
 				})
 			}
 		})
@@ -993,7 +1006,8 @@ func TestFindCreated_DeletedNoteExplainsNothing(t *testing.T) {
 	}
 }
 
-// A client that remembers no more creates does not return a note that a forgotten one may have made.
+// A client remembers 4096 lost creates, and forgets the oldest if there are more. FindCreated then returns no note,
+// because a forgotten create may have made it.
 func TestFindCreated_MoreLostCreatesThanRemembered(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -1006,6 +1020,7 @@ func TestFindCreated_MoreLostCreatesThanRemembered(t *testing.T) {
 				s := newFakeService(t)
 				client := s.client()
 				lost := lose(t, client, visit())
+				// FindCreated remembers a create before it sends any request, so an ended context is enough.
 				ended, cancel := context.WithCancel(t.Context())
 				cancel()
 				for i := range tt.others {
@@ -1314,6 +1329,8 @@ func TestFindCreated_ContextEndsWithinALook(t *testing.T) {
 	})
 }
 
+// FindCreated rejects invalid arguments without a request. The error names the argument, and does not say that the
+// outcome of the create is unknown.
 func TestFindCreated_InvalidArguments(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
@@ -1325,32 +1342,41 @@ func TestFindCreated_InvalidArguments(t *testing.T) {
 	negative.NoteID = -1
 	unhashed := constructed()
 	unhashed.AudioSHA256 = "sound"
-	without := clinicaldoc.WithoutRetry()
-	for name, tt := range map[string]struct {
+	unsent := &lostCreate{Params: visit()}
+	excluding := func(note *clinicaldoc.ProgressNote) findParams {
+		return findParams{Exclude: []*clinicaldoc.ProgressNote{note}}
+	}
+	for _, tt := range []struct {
+		want   string // part of the error's text
 		lost   *lostCreate
 		params findParams
-		opt    clinicaldoc.CallOption
+		opts   []clinicaldoc.CallOption
 	}{
-		"needs the error of a Create":            {nil, findParams{}, without},
-		"needs the error of a Create: ":          {&lostCreate{Params: visit()}, findParams{}, without},
-		"ids must not be negative":               {negative, findParams{}, without},
-		"Settle: must not be negative":           {good, findParams{Settle: -1}, without},
-		"UniqueName: needs a name":               {nameless, findParams{UniqueName: true}, without},
-		"AudioSHA256: is not 64 hexadecimal":     {unhashed, findParams{}, without},
-		"Exclude: contains a note without an ID": {good, findParams{Exclude: []*clinicaldoc.ProgressNote{nil}}, without},
-		"Exclude: contains a note without":       {good, findParams{Exclude: []*clinicaldoc.ProgressNote{{}}}, without},
-		"Unresolved: contains nil":               {good, findParams{Unresolved: []*lostCreate{good, nil}}, without},
-		"call option: is nil":                    {good, findParams{}, nil},
-		"WithHeader: Authorization is set by":    {good, findParams{}, clinicaldoc.WithHeader("Authorization", "x")},
+		{want: "needs the error of a Create", lost: nil},
+		{want: "needs the error of a Create: ", lost: unsent},
+		{want: "ids must not be negative", lost: negative},
+		{want: "Settle: must not be negative", lost: good, params: findParams{Settle: -1}},
+		{want: "UniqueName: needs a name", lost: nameless, params: findParams{UniqueName: true}},
+		{want: "AudioSHA256: is not 64 hexadecimal", lost: unhashed},
+		{want: "Exclude: contains a note without an ID", lost: good, params: excluding(nil)},
+		{want: "Exclude: contains a note without an ID", lost: good, params: excluding(&clinicaldoc.ProgressNote{})},
+		{want: "Unresolved: contains nil", lost: good, params: findParams{Unresolved: []*lostCreate{good, nil}}},
+		{want: "call option: is nil", lost: good, opts: []clinicaldoc.CallOption{nil}},
+		{
+			want: "WithHeader: Authorization is set by", lost: good,
+			opts: []clinicaldoc.CallOption{clinicaldoc.WithHeader("Authorization", "x")},
+		},
 	} {
-		_, err := client.Notes.FindCreated(t.Context(), tt.lost, tt.params, tt.opt)
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
-		require.ErrorContains(t, err, name)
+		_, err := client.Notes.FindCreated(t.Context(), tt.lost, tt.params, tt.opts...)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, tt.want)
+		require.ErrorContains(t, err, tt.want)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	}
+
+	// A create that cannot be searched for is not an invalid argument.
 	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now()}, findParams{})
 	requireUndecided(t, note, err, "nothing can identify its note")
-	assert.Zero(t, s.lists)
+	assert.Zero(t, s.lists, "no request")
 }
 
 func TestFindCreated_FillsTheCallersResponse(t *testing.T) {
