@@ -954,14 +954,17 @@ func TestAudit_StreamIsReadOn_IsToldOnce(t *testing.T) {
 	})
 }
 
-// A download that was complete but for its name is told too, although no byte of it is written.
+// A call that finds the complete part of an earlier call only renames it. Its recording is reported as disclosed
+// anyway, although the call writes no byte.
 func TestAudit_FinishedPart_IsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newAuditBox(t)
 		params := clinicaldoc.DownloadParams{}
 		path := filepath.Join(b.dir, "recording.wav")
-		b.failAt = 2 // the note, which is read for its size
+		// The first access is the recording. The second one, the note that was read for its size, is reported when all
+		// bytes are written, so this failure leaves a complete part without its name.
+		b.failAt = 2
 		download := func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			_, err := b.client.Notes.DownloadAudioFile(ctx, b.complete, path, params, opts...)
 			return err

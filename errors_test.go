@@ -321,8 +321,9 @@ func TestErrorsMadeByHandAreReadable(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
-// The machine's limits pass: they are no mistake of the caller's.
-func TestWhatTheMachineCannotDoNowIsForLater(t *testing.T) {
+// Errors of the machine that may pass, such as a full disk or too many open files, are retryable, and not the caller's
+// mistake.
+func TestRetryable_ErrorsOfTheMachine(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE, syscall.ENOSPC} {
 		cause := &os.PathError{Op: "read", Path: "/secret/visit.wav", Err: errno}

@@ -1010,17 +1010,24 @@ func TestCreateOnce_LostResponse(t *testing.T) {
 	}
 }
 
-// A proxy may need as long to pass an upload on as the upload took.
+// A proxy may take as long to pass an upload on as the upload took. After an upload that takes longer than the default
+// of Settle, CreateOnce waits that long for the note, and finds it.
 func TestCreateOnce_LongUpload(t *testing.T) {
 	t.Parallel()
+	const (
+		uploadTakes   = 1000 * time.Second
+		passedOnAfter = 15 * time.Minute // longer than the default of Settle, shorter than the upload
+	)
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-			time.AfterFunc(15*time.Minute, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
+			time.AfterFunc(passedOnAfter, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
 			return nil, io.ErrUnexpectedEOF
 		}
 		params := visit()
-		params.Audio = clinicaldoc.AudioReader("a.wav", &slowReader{strings.Repeat("s", 200), 50 * time.Second})
+		const reads = 20 // of 10 bytes each, as slowReader has it
+		audio := &slowReader{text: strings.Repeat("s", 10*reads), pause: uploadTakes / reads}
+		params.Audio = clinicaldoc.AudioReader("a.wav", audio)
 		client := s.client(clinicaldoc.WithStallTimeout(time.Hour))
 		note, err := client.Notes.CreateOnce(t.Context(), params, findParams{})
 		require.NoError(t, err)

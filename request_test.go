@@ -2152,9 +2152,11 @@ func TestConnectionOfARefusedUploadIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-func TestConnectionOfARefusedUploadIsNotClosedUnderAnother(t *testing.T) {
+// The client closes the connection of a refused upload. If another request has already got that connection, it must not
+// be cut off.
+func TestCreate_RefusedUpload_DoesNotCutOffTheNextRequest(t *testing.T) {
 	t.Parallel()
-	// Only one connection is allowed, so that the next request waits for it and gets it the moment it is free.
+	// Only one connection is allowed, so the next request waits for it and gets it the moment it is free.
 	var notes atomic.Int32
 	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("refuse") != "" {
@@ -2177,7 +2179,7 @@ func TestConnectionOfARefusedUploadIsNotClosedUnderAnother(t *testing.T) {
 				opts = append(opts, clinicaldoc.WithQuery("refuse", "1"))
 			}
 			_, err := c.Notes.Create(socketContext(t), socketParams(100), opts...)
-			assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was cut off by the refusal of another") //nolint:testifylint // in a goroutine
+			assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "cut off") //nolint:testifylint // in a goroutine
 			if err == nil {
 				created.Add(1)
 			}

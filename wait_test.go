@@ -257,6 +257,8 @@ func TestAskedPausesEndWithTheDeadline(t *testing.T) {
 	})
 }
 
+// Wait survives MaxFailures polls in a row that fail, whatever the failure, and a success resets the count. One more
+// failure ends it.
 func TestWaitSurvivesFailuresInARow(t *testing.T) {
 	t.Parallel()
 	failures := map[string]func(r *http.Request) *reply{
@@ -280,7 +282,7 @@ func TestWaitSurvivesFailuresInARow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				// Three failures, a success that counts anew, three failures, the end.
+				// Polls 1 to 3 fail, 4 succeeds, 5 to 7 fail, and 8 returns the complete note.
 				answer := func(n int, _ time.Duration, r *http.Request) *reply {
 					switch n {
 					case 4:
@@ -298,18 +300,15 @@ func TestWaitSurvivesFailuresInARow(t *testing.T) {
 
 				service, client = newPolled(t, answer)
 				_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxFailures: 2})
-				waited := requireWaitError(t, err, waitCause(err))
+				waited, ok := errors.AsType[*clinicaldoc.WaitError](err)
+				require.True(t, ok, "%v", err)
+				require.Error(t, waited.Err, "the latest failure")
+				assert.Equal(t, int64(7), waited.ID)
 				assert.Equal(t, 3, waited.Polls)
 				assert.Len(t, service.polls, 3)
 			})
 		})
 	}
-}
-
-func waitCause(err error) error {
-	var waited *clinicaldoc.WaitError
-	errors.As(err, &waited)
-	return waited.Err
 }
 
 func TestDefaultMaxFailuresBridgesAnOutage(t *testing.T) {
