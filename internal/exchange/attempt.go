@@ -142,7 +142,7 @@ func (c *call) header(own http.Header) http.Header {
 	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType, c.Peer.CacheControl}
 	header := make(http.Header, len(own)+len(values))
 	if c.Peer.CacheControl != "" {
-		header["Cache-Control"] = values[4:]
+		header["Cache-Control"] = values[len(values)-1:]
 	}
 	for key, list := range own {
 		header[key] = slices.Clip(list) // one that is added to does not grow into the next attempt's
