@@ -209,23 +209,24 @@ func (n Note) first(e *entry, recording *audio, now time.Time) (*note, error) {
 // Notes returns every note the server holds, in the order of their ids.
 func (s *Server) Notes() []Note { return s.state().newest(math.MaxInt) }
 
-// newest returns up to count notes, those with the highest ids.
+// newest returns up to count notes, those with the highest ids, in ascending
+// order. They are as [Server.Notes] returns them, in their stage by now.
 func (s *state) newest(count int) []Note {
 	now := s.now()
 	s.commitDue(now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := make([]Note, 0, min(count, len(s.notes.all)-s.notes.gone))
+	newest := make([]Note, 0, min(count, len(s.notes.all)-s.notes.gone))
 	for _, e := range slices.Backward(s.notes.all) {
-		if len(seen) == count {
+		if len(newest) == count {
 			break
 		}
 		if !e.deleted() {
-			seen = append(seen, e.note().settled(now, s.delays).seen())
+			newest = append(newest, e.note().settled(now, s.delays).exported())
 		}
 	}
-	slices.Reverse(seen)
-	return seen
+	slices.Reverse(newest)
+	return newest
 }
 
 func init() { //nolint:gochecknoinits // so that a proxy can ask what no test needs
@@ -248,19 +249,19 @@ func init() { //nolint:gochecknoinits // so that a proxy can ask what no test ne
 	}
 }
 
-// seen is a note as a test reads it back.
-func (n *note) seen() Note {
-	seen := Note{
+// exported returns the note as a test reads it back.
+func (n *note) exported() Note {
+	exported := Note{
 		ID: n.id, UserID: n.userID, PatientID: n.patientID, PromptID: n.promptID,
 		Name: n.name, Stage: n.stage, Stuck: n.stuck,
 		Transcription: n.transcription, Analysis: n.analysis, ErrorState: n.errorState,
 		CreatedAt: n.createdAt,
 	}
 	if n.audio != nil {
-		seen.AudioSize = n.audio.size
-		seen.AudioSHA256 = n.audio.sha256
+		exported.AudioSize = n.audio.size
+		exported.AudioSHA256 = n.audio.sha256
 	}
-	return seen
+	return exported
 }
 
 // mustKnowUser panics on a user the test never added; the caller holds the lock.
