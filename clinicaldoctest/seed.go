@@ -237,6 +237,7 @@ func init() { //nolint:gochecknoinits // so that a proxy can ask what no test ne
 	stateOf := func(server any) *state {
 		return server.(*Server).state() //nolint:errcheck,forcetypeassert // nothing else has notes
 	}
+	boxlink.InMemory = Option(func(c *config) { c.inMemory = true })
 	boxlink.Plant = func(server any, count int) { stateOf(server).plant(count) }
 	boxlink.Newest = func(server any, count int) []boxlink.Note {
 		shown := []boxlink.Note{}

@@ -56,6 +56,7 @@ type config struct {
 	addr, storageAddr string
 	host              string
 	inProcess, tls    bool
+	inMemory          bool // recordings, as always in process
 	observe           func(Request)
 	seed              uint64
 	middleware        func(http.Handler) http.Handler
@@ -144,7 +145,7 @@ func Start(opts ...Option) (_ *Server, err error) {
 		}
 	}()
 
-	if !cfg.inProcess {
+	if !cfg.inProcess && !cfg.inMemory {
 		if s.dir, err = os.MkdirTemp("", "clinicaldoctest-"); err != nil {
 			return nil, err
 		}

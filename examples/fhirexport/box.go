@@ -10,7 +10,7 @@ import (
 func init() {
 	const usage = "run on the service in a box, which has note 1 of patient 7 and lives as long as this program"
 	boxflag.Add(usage, func() *clinicaldoctest.Server {
-		srv := clinicaldoctest.NewServer()
+		srv := clinicaldoctest.NewServer(boxflag.InMemory())
 		srv.AddNote(clinicaldoctest.Note{
 			PatientID: 7, Stage: clinicaldoctest.StageSigned, Name: "Synthetic visit", Analysis: "A synthetic analysis.",
 		})

@@ -9,6 +9,6 @@ import (
 
 func init() {
 	const usage = "rehearse on the service in a box, which lives as long as this program; with a journal of its own and " +
-		"synthetic recordings: copies stay in the temporary folder"
-	boxflag.Add(usage, func() *clinicaldoctest.Server { return clinicaldoctest.NewServer() }, "yes")
+		"synthetic recordings"
+	boxflag.Add(usage, func() *clinicaldoctest.Server { return clinicaldoctest.NewServer(boxflag.InMemory()) }, "yes")
 }

@@ -11,7 +11,7 @@ import (
 
 func init() {
 	boxflag.Add("run on the service in a box, which lives as long as this program", func() *clinicaldoctest.Server {
-		return clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{ // a note takes two seconds
+		return clinicaldoctest.NewServer(boxflag.InMemory(), clinicaldoctest.WithDelays(clinicaldoctest.Delays{ // two seconds
 			Uploaded: 200 * time.Millisecond, Transcribing: time.Second, Transcribed: 200 * time.Millisecond, Analysing: 600 * time.Millisecond,
 		}))
 	}, "yes")

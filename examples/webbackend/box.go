@@ -13,6 +13,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxflag"
 )
 
 func init() {
@@ -24,7 +25,7 @@ func init() {
 			return errors.New("a service is configured: unset " + clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken + ", or leave -box out")
 		}
 		slowly := clinicaldoctest.Delays{Transcribing: 20 * time.Second, Analysing: 20 * time.Second}
-		srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(slowly))
+		srv := clinicaldoctest.NewServer(boxflag.InMemory(), clinicaldoctest.WithDelays(slowly))
 		fmt.Println("using the service in a box at", srv.URL)
 		srv.AddPatient(clinicaldoctest.Patient{ID: 7, Name: "Synthetic Patient Seven"})
 		srv.AddPatient(clinicaldoctest.Patient{ID: 8, Name: "Synthetic Patient Eight"})

@@ -9,7 +9,14 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
+
+// InMemory is an option for the server of an example. The program ends without closing its server, so recordings are
+// kept in memory: in files they would stay in the temporary folder.
+func InMemory() clinicaldoctest.Option {
+	return boxlink.InMemory.(clinicaldoctest.Option) //nolint:forcetypeassert // package clinicaldoctest set it
+}
 
 // Add defines -box. It starts the server, which lives as long as the program, sets the variables of
 // [clinicaldoc.NewClientFromEnv] and turns on the named flags. It fails if these variables name a service already.

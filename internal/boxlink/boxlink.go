@@ -37,6 +37,10 @@ var Plant func(server any, count int)
 // look at the others. Package clinicaldoctest sets it.
 var Newest func(server any, count int) []Note
 
+// InMemory is a clinicaldoctest.Option for programs that never close their server: it keeps recordings in memory, so
+// that no folder is left behind. Package clinicaldoctest sets it.
+var InMemory any
+
 // FaultKind is a kind of fault that clinicaldoctest.ParseFault knows.
 type FaultKind struct {
 	Name    string `json:"name"`    // such as "status"

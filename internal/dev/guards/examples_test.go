@@ -155,6 +155,13 @@ func (p program) command(t *testing.T, ctx context.Context, variables []string, 
 	}
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CLINICALDOC_") })
 	cmd.Env = append(cmd.Env, variables...)
+	temporary := t.TempDir()
+	cmd.Env = append(cmd.Env, "TMPDIR="+temporary, "TMP="+temporary) // the second on Windows
+	t.Cleanup(func() {
+		left, err := os.ReadDir(temporary)
+		assert.NoError(t, err)
+		assert.Empty(t, left, "%s leaves something in the temporary folder", p.name)
+	})
 	return cmd
 }
 

@@ -96,6 +96,8 @@ var boxFaults = []defect{
 		old: "\to.handlers.Wait()\n", with: "", held: "clinicaldoctest TestClose_WaitsForHandlersWithoutAConnection"},
 	{name: "Close leaves the folder of recordings behind", file: "clinicaldoctest/server.go", in: "Server.shutDown",
 		old: "_ = os.RemoveAll(s.dir)", with: "_ = s.dir", held: "clinicaldoctest TestCloseLeavesNothingBehind"},
+	{name: "the server of an example leaves its folder behind", file: "clinicaldoctest/server.go", in: "Start",
+		old: " && !cfg.inMemory", with: "", held: "internal/boxflag TestInMemory_RecordingsLeaveNoFolder"},
 	{name: "a server that cannot listen leaves its folder behind", file: "clinicaldoctest/server.go", in: "Start",
 		old: "s.close()\n", with: "_ = s\n", held: "clinicaldoctest TestStart_AddressInUse_LeavesNoFolder"},
 	{name: "requests to the storage by Handler reach the API", file: "clinicaldoctest/server.go",
