@@ -1601,6 +1601,30 @@ func TestFindCreated_TokenIsRenewed(t *testing.T) {
 	})
 }
 
+// A source of tokens that live for a minute renews them between all looks, which spoils none.
+func TestFindCreated_TokenIsRenewedBetweenLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		token := testToken
+		source := tokenFunc(func(context.Context) (string, error) { return token, nil })
+		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
+			clinicaldoc.WithTokenSource(source))
+		require.NoError(t, err)
+		tryTimes(t, client)
+		lost := lose(t, client, visit())
+		s.instead = func(list int, _ *http.Request) *http.Response {
+			token = fmt.Sprintf("synthetic-%d", list)
+			return nil
+		}
+		late := make(chan int64, 1)
+		time.AfterFunc(3*time.Minute, func() { late <- s.keep(visited()) })
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		require.NoError(t, err)
+		assert.Equal(t, <-late, note.ID)
+	})
+}
+
 // A header or the query may select a tenant. Headers that only name the request do not.
 func TestFindCreated_AnotherTenant(t *testing.T) {
 	t.Parallel()

@@ -280,6 +280,8 @@ var createFaults = []defect{
 		with: "", held: ". TestFindCreated_UserOfAnotherTenant"},
 	{name: "a list of two users is complete", file: "findcreated.go", in: "search.look",
 		old: "err == nil && l.asker.changed", with: "false", held: ". TestFindCreated_TokenChanges"},
+	{name: "a token that was renewed since the last look spoils a look", file: "findcreated.go", in: "sender.startLook",
+		old: "\ts.token = \"\"\n", with: "", held: ". TestFindCreated_TokenIsRenewedBetweenLooks"},
 	{name: "a token that was renewed spoils all looks", file: "findcreated.go", in: "sender.startLook",
 		old: "\ts.changed = false\n", with: "", held: ". TestFindCreated_TokenIsRenewed"},
 	{name: "the user who sent a create is forgotten", file: "findcreated.go", in: "search.learnUser",
