@@ -83,6 +83,19 @@ func TestReading_PausesLongerAfterEachLookWithFailures(t *testing.T) {
 	assert.True(t, r.MayRead(at))
 }
 
+func TestReading_PausesAfterOneFailure(t *testing.T) {
+	t.Parallel()
+	for _, missing := range []bool{true, false} {
+		var r creates.Reading
+		r.Begin(noon)
+		r.Failed(missing)
+		r.Begin(noon.Add(4*time.Second - 1))
+		assert.False(t, r.MayRead(noon.Add(4*time.Second-1)), "missing: %t", missing)
+		r.Begin(noon.Add(4 * time.Second))
+		assert.True(t, r.MayRead(noon.Add(4*time.Second)), "missing: %t", missing)
+	}
+}
+
 func TestReading_BoundsASearch(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
