@@ -42,8 +42,8 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 	r.enterDoubt(t, lostAt.Add(max(r.settle(), took)), redact.Opaque(unknown).Error())
 }
 
-// recover takes in that an earlier process, or run, ended, nobody knows when, after the recording may have left. From now on nothing
-// more of it leaves.
+// recover takes in that an earlier process, or run, ended, nobody knows when, after the recording may have left. From
+// now on nothing more of it leaves.
 func (r *run) recover(t *task, known Entry) {
 	t.entry = known
 	if r.doubtAgain(t) {
@@ -67,19 +67,19 @@ func (e Entry) isOfUnknownUser() bool {
 	return e.State == StateCommitting && bytes.Equal(e.Loss, ofUnknownUser)
 }
 
-// explain adds to FindCreated's error what a person can do if the journal does not know who sent the recording. An older
-// version did not keep that.
+// explain adds to FindCreated's error what a person can do if the journal does not know who sent the recording. An
+// older version did not keep that.
 func (t *task) explain(err error) error {
 	if t.unknown().Service != "" {
 		return err
 	}
-	const why = "the journal does not know which user sent it; compare it with the patient's notes and state which it is, " +
-		"or that it is none (Uploader.Resolve): "
+	const why = "the journal does not know which user sent it; compare it with the patient's notes and state " +
+		"which it is, or that it is none (Uploader.Resolve): "
 	return fail(why+redact.Opaque(err).Error(), err)
 }
 
-// keep adds to a loss what FindCreated has learned: the service's clock, from which on Settle counts in the next process
-// too, and the notes that a person should compare. It reports whether there is something to be saved.
+// keep adds to a loss what FindCreated has learned: the service's clock, from which on Settle counts in the next
+// process too, and the notes that a person should compare. It reports whether there is something to be saved.
 func (t *task) keep(seen error) bool {
 	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](seen)
 	if !ok || len(t.entry.Loss) == 0 {
@@ -90,8 +90,8 @@ func (t *task) keep(seen error) bool {
 	return !bytes.Equal(before, t.entry.Loss)
 }
 
-// lossOf is all that is known of a loss, without its params, which name a patient: the recording tells them whenever it is
-// asked about. What is known besides takes the place of members of the same name, unless it is zero.
+// lossOf is all that is known of a loss, without its params, which name a patient: the recording tells them whenever it
+// is asked about. What is known besides takes the place of members of the same name, unless it is zero.
 func lossOf(unknown *clinicaldoc.OutcomeUnknownError, besides map[string]any) json.RawMessage {
 	loss := *unknown
 	loss.Params = clinicaldoc.CreateNoteParams{}
@@ -152,7 +152,8 @@ func (r *run) doubt(t *task) {
 	}
 	r.mu.Unlock()
 	if full {
-		t.err = cmp.Or(t.err, fail("too many recordings are unresolved; the next run asks about this one", clinicaldoc.ErrOutcomeUnknown))
+		const why = "too many recordings are unresolved; the next run asks about this one"
+		t.err = cmp.Or(t.err, fail(why, clinicaldoc.ErrOutcomeUnknown))
 		r.done(t, t.inDoubt(), nil)
 		return
 	}
@@ -196,8 +197,8 @@ func (r *run) resolveAll() {
 	}
 }
 
-// ask waits for FindCreated's verdict on a recording in doubt. If there is none, it asks again if the journal explains more
-// of the patient's notes than before.
+// ask waits for FindCreated's verdict on a recording in doubt. If there is none, it asks again if the journal explains
+// more of the patient's notes than before.
 func (r *run) ask(t *task) {
 	explained := math.MinInt
 	for {
@@ -244,8 +245,8 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 	return true
 }
 
-// findCreated asks FindCreated. A name that contains the key proves that a note is the recording's. That no note has this
-// name proves nothing, because a service or a person may change names: then the recordings have to.
+// findCreated asks FindCreated. A name that contains the key proves that a note is the recording's. That no note has
+// this name proves nothing, because a service or a person may change names: then the recordings have to.
 func (r *run) findCreated(t *task, params clinicaldoc.FindCreatedParams) (*clinicaldoc.ProgressNote, error) {
 	notes := r.uploader.Client.Notes
 	note, err := notes.FindCreated(r.resolving, t.unknown(), params)
@@ -257,8 +258,8 @@ func (r *run) findCreated(t *task, params clinicaldoc.FindCreatedParams) (*clini
 	return notes.FindCreated(r.resolving, t.unknown(), params)
 }
 
-// related returns what the journal knows of the patient from about the time of the upload; if a name identifies the note,
-// from any time.
+// related returns what the journal knows of the patient from about the time of the upload; if a name identifies the
+// note, from any time.
 func (r *run) related(t *task) ([]Entry, error) {
 	since := t.entry.SentAt.Add(-relatedWindow)
 	if r.isNameUnique(t) {
@@ -280,8 +281,8 @@ func (r *run) journalFailed(t *task, err error) {
 	r.done(t, t.inDoubt(), err)
 }
 
-// found takes the note that FindCreated returned, unless another recording of the journal has it or may have made it since
-// the search began. One at a time, so that no two take the same. It reports false if it has to be asked again.
+// found takes the note that FindCreated returned, unless another recording of the journal has it or may have made it
+// since the search began. One at a time, so that no two take the same. It reports false if it has to be asked again.
 func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (over bool) {
 	r.finding <- struct{}{}
 	defer func() { <-r.finding }()
@@ -292,7 +293,8 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (over bool) {
 	}
 	for _, e := range related {
 		if e.Key != t.own.Key && r.mayClaim(e, t, note) {
-			t.err = fail("a note was found, but another recording has it, or may have made it", clinicaldoc.ErrOutcomeUnknown)
+			const why = "a note was found, but another recording has it, or may have made it"
+			t.err = fail(why, clinicaldoc.ErrOutcomeUnknown)
 			return false
 		}
 	}
@@ -316,8 +318,8 @@ func (r *run) mayClaim(e Entry, t *task, note *clinicaldoc.ProgressNote) bool {
 	return e.maySend(t.entry.Size, t.entry.SHA256)
 }
 
-// undecided writes down why, and lets the recording be asked about some more times: others may be creating notes of the same
-// patient, which explain themselves only when they are in the journal.
+// undecided writes down why, and lets the recording be asked about some more times: others may be creating notes of the
+// same patient, which explain themselves only when they are in the journal.
 func (r *run) undecided(t *task) {
 	e := t.entry
 	e.At, e.Why = time.Now(), redact.Opaque(t.err).Error()
@@ -341,20 +343,23 @@ func (r *run) notCreated(t *task, verdict error) {
 		return
 	}
 	if t.uploads >= maxUploads {
-		r.refused(t, fail("the service took it several times and made no note: "+redact.Opaque(cmp.Or(t.err, verdict)).Error(), clinicaldoc.ErrNotCreated, t.err))
+		why := "the service took it several times and made no note: " + redact.Opaque(cmp.Or(t.err, verdict)).Error()
+		r.refused(t, fail(why, clinicaldoc.ErrNotCreated, t.err))
 		return
 	}
 	t.err = verdict
 	r.send(message{again: t, contact: answered})
 }
 
-// find adds what the journal knows of the patient: the notes of other recordings, and those that are not resolved either.
+// find adds what the journal knows of the patient: the notes of other recordings, and those that are not resolved
+// either.
 func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	params := r.uploader.Find
 	params.OnProgress = nil // several searches at once would call it
 	params.UniqueName = r.hasUniqueName(t, related)
 	params.Settle = max(r.settle(), t.took())
-	if len(t.entry.Loss) == 0 { // of the version before: counted from when it was sent, the time is the same whenever it is asked
+	if len(t.entry.Loss) == 0 {
+		// Of the version before: counted from when it was sent, the time is the same whenever it is asked.
 		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
 	}
 	params.Exclude = slices.Clone(params.Exclude)
@@ -364,7 +369,8 @@ func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	}
 	for _, e := range related {
 		for _, replaced := range e.Replaced {
-			params.Exclude = append(params.Exclude, &clinicaldoc.ProgressNote{ID: replaced.ID, CreatedAt: replaced.CreatedAt})
+			note := &clinicaldoc.ProgressNote{ID: replaced.ID, CreatedAt: replaced.CreatedAt}
+			params.Exclude = append(params.Exclude, note)
 		}
 		switch {
 		case e.Key == t.own.Key:
@@ -377,7 +383,8 @@ func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	return params
 }
 
-// unresolved describes the lost create of another recording of the patient. Its name is not known, unless it is the same.
+// unresolved describes the lost create of another recording of the patient. Its name is not known, unless it is the
+// same.
 func (t *task) unresolved(e Entry) *clinicaldoc.OutcomeUnknownError {
 	other := &clinicaldoc.OutcomeUnknownError{}
 	if len(e.Loss) > 0 {

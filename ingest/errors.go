@@ -9,10 +9,11 @@ import (
 // Sentinels for [errors.Is].
 var (
 	// ErrJournalDamaged: a line of the journal is not what was written there, or there is none. Nothing is uploaded;
-	// [SalvageJournal] keeps what is whole. An older copy would not know what was uploaded since. Of a fleet's journal it is one
-	// record, whose recording is in doubt.
+	// [SalvageJournal] keeps what is whole. An older copy would not know what was uploaded since. Of a fleet's journal
+	// it is one record, whose recording is in doubt.
 	ErrJournalDamaged = redact.New("journal is damaged")
-	// ErrJournalMoved: the name of the journal no longer leads to the file that is open. Put the file back and open it anew.
+	// ErrJournalMoved: the name of the journal no longer leads to the file that is open. Put the file back and open it
+	// anew.
 	ErrJournalMoved = redact.New("journal was moved or replaced")
 	// ErrJournalInUse is [clinicaldoc.ErrInUse]: the journal is already open, in this process or in another one.
 	ErrJournalInUse = clinicaldoc.ErrInUse
@@ -22,8 +23,8 @@ var (
 	ErrOtherService = fileheader.ErrOtherService
 	// ErrOtherUser: the journal holds another user's recordings: this one may not see all of their notes.
 	ErrOtherUser = fileheader.ErrOtherUser
-	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size, or it is in doubt under
-	// another name.
+	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size, or it is in
+	// doubt under another name.
 	ErrKeyReused = redact.New("key was used for another recording")
 	// ErrTooEarly: a person decided that a recording has no note before that can be known; see [Resolution].Force.
 	ErrTooEarly = redact.New("too early to decide")

@@ -13,7 +13,8 @@ import (
 
 func (j *FileJournal) compacted() string { return j.path + ".new" }
 
-// tryCompact drops outdated lines if it can. That is never needed: what fails leaves the journal as it was, and a warning.
+// tryCompact drops outdated lines if it can. That is never needed: what fails leaves the journal as it was, and a
+// warning.
 func (j *FileJournal) tryCompact() error {
 	err := j.compact(nil)
 	if err == nil || j.file == nil {
@@ -25,10 +26,11 @@ func (j *FileJournal) tryCompact() error {
 	return nil
 }
 
-// compact writes each key's latest line into a new file and puts that in the journal's place, with the lock on both. Until then
-// the old one counts, and after an error it goes on to.
+// compact writes each key's latest line into a new file and puts that in the journal's place, with the lock on both.
+// Until then the old one counts, and after an error it goes on to.
 func (j *FileJournal) compact(forgotten map[uint32]bool) error {
-	// Lines in the new file last only if its new name does, so that a place where that cannot be made sure is left alone.
+	// Lines in the new file last only if its new name does, so that a place where that cannot be made sure is left
+	// alone.
 	if err := j.fs.SyncDir(filepath.Dir(j.path)); err != nil {
 		return err
 	}
@@ -158,7 +160,8 @@ func (j *FileJournal) upgrade(_ context.Context, from int) (err error) {
 	j.older, err = j.fs.Lock(j.path + ".lock")
 	switch {
 	case errors.Is(err, disk.ErrHeld):
-		return fail("a program of the version before has the journal open; end it, then open the journal again", ErrJournalInUse)
+		const why = "a program of the version before has the journal open; end it, then open the journal again"
+		return fail(why, ErrJournalInUse)
 	case err != nil:
 		j.older = nil
 		return cannot("locked", err)

@@ -22,8 +22,8 @@ type record struct {
 	seen             bool // it was claimed or written since the journal was opened
 }
 
-// details is what is known beyond its record of a recording that is in doubt, that a person decided about, or whose note is
-// not complete.
+// details is what is known beyond its record of a recording that is in doubt, that a person decided about, or whose
+// note is not complete.
 type details struct {
 	sha256   string
 	by       string
@@ -36,7 +36,8 @@ type details struct {
 func detailsOf(e Entry) (kept details, needed bool) {
 	d := details{sha256: e.SHA256, by: e.By, loss: e.Loss, replaced: e.Replaced, excluded: e.Excluded}
 	isOpen := e.State == StateCommitting || e.State == StateInDoubt
-	mayChange := isOpen || e.Found || e.Stage != 0 && !e.Stage.AtLeast(clinicaldoc.StageComplete) // a note that was found may be another's
+	isUnfinished := e.Stage != 0 && !e.Stage.AtLeast(clinicaldoc.StageComplete)
+	mayChange := isOpen || e.Found || isUnfinished // a note that was found may be another's
 	decided := e.By != "" || len(e.Replaced)+len(e.Excluded) > 0
 	return d, decided || mayChange && (e.SHA256 != "" || e.Loss != nil)
 }
@@ -71,8 +72,9 @@ func (x *fileIndex) get(key Key) *record {
 func (x *fileIndex) entry(r *record) Entry {
 	d := x.details[r.key]
 	e := Entry{
-		Key: r.key, State: r.state, Patient: r.patient, Name: r.name, Size: r.size, SentAt: fromNano(r.sent), NoteID: r.note, Found: r.found,
-		SHA256: d.sha256, Loss: d.loss, By: d.by, Stage: clinicaldoc.Stage(r.stage), Replaced: d.replaced, Excluded: d.excluded,
+		Key: r.key, State: r.state, Patient: r.patient, Name: r.name, Size: r.size, SentAt: fromNano(r.sent),
+		NoteID: r.note, Found: r.found, Stage: clinicaldoc.Stage(r.stage),
+		SHA256: d.sha256, Loss: d.loss, By: d.by, Replaced: d.replaced, Excluded: d.excluded,
 	}
 	switch r.state {
 	case StateCommitting:
@@ -85,8 +87,8 @@ func (x *fileIndex) entry(r *record) Entry {
 	return e
 }
 
-// put remembers an entry. Each time that a recording is sent it comes last of its patient's, so that these are in the order of
-// time.
+// put remembers an entry. Each time that a recording is sent it comes last of its patient's, so that these are in the
+// order of time.
 func (x *fileIndex) put(e Entry, line int64) {
 	x.drop(e.Key, e.Patient, e.State == StateCommitting)
 	n := x.byKey[e.Key]

@@ -17,13 +17,13 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// FileJournal is a [Journal] in a text file, for one process at a time. The file is append-only, with a checksum in each line.
-// Only this user can read it, and it contains hashes instead of names. It needs about 150 bytes of memory for each key. Lines of
-// several workers share one sync of the disk, for which a line waits at most two milliseconds.
+// FileJournal is a [Journal] in a text file, for one process at a time. The file is append-only, with a checksum in
+// each line. Only this user can read it, and it contains hashes instead of names. It needs about 150 bytes of memory
+// for each key. Lines of several workers share one sync of the disk, for which a line waits at most two milliseconds.
 //
-// The journal locks the file itself, whatever links lead to it, and checks before important lines that its name still leads to
-// the file. After an error of the disk, or if the file was moved, every later call fails: close the journal, repair the cause and
-// open it again.
+// The journal locks the file itself, whatever links lead to it, and checks before important lines that its name still
+// leads to the file. After an error of the disk, or if the file was moved, every later call fails: close the journal,
+// repair the cause and open it again.
 type FileJournal struct {
 	fs       durable.FS
 	path     string    // of the file itself
@@ -77,24 +77,29 @@ const (
 // JournalOption is an option of [OpenJournal], [BeginJournal] and [SalvageJournal].
 type JournalOption func(*FileJournal)
 
-// WithoutLock opens a journal even if the file system does not support locks. The caller must then make sure that only one process
-// at a time uses it.
+// WithoutLock opens a journal even if the file system does not support locks. The caller must then make sure that only
+// one process at a time uses it.
 func WithoutLock() JournalOption { return func(j *FileJournal) { j.unlocked = true } }
 
 func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
-	j := &FileJournal{fs: durable.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(), slack: durable.Slack(ctx, defaultSlack)}
+	j := &FileJournal{
+		fs: durable.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(),
+		slack: durable.Slack(ctx, defaultSlack),
+	}
 	for _, opt := range opts {
 		opt(j)
 	}
 	return j
 }
 
-// OpenJournal opens the journal in a file. Close it after use. If the file does not exist, the error matches [fs.ErrNotExist]. Begin
-// a journal once, with [BeginJournal]: a program that begins missing journals would begin one wherever it looks in a wrong place.
+// OpenJournal opens the journal in a file. Close it after use. If the file does not exist, the error matches
+// [fs.ErrNotExist]. Begin a journal once, with [BeginJournal]: a program that begins missing journals would begin one
+// wherever it looks in a wrong place.
 //
-// A last line that a crash cut off is dropped, because what it describes has not happened. Any other damage is an error matching
-// [ErrJournalDamaged]; see [SalvageJournal]. If the file is already open, under any name, the error matches [ErrJournalInUse]. A
-// file that another user owns or can write to, or that has a second name (a hard link), is rejected.
+// A last line that a crash cut off is dropped, because what it describes has not happened. Any other damage is an error
+// matching [ErrJournalDamaged]; see [SalvageJournal]. If the file is already open, under any name, the error matches
+// [ErrJournalInUse]. A file that another user owns or can write to, or that has a second name (a hard link), is
+// rejected.
 func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*FileJournal, error) {
 	j := newJournal(ctx, opts)
 	var err error
@@ -114,9 +119,11 @@ func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*File
 func cannotOpen(err error) error {
 	switch {
 	case errors.Is(err, disk.ErrHeld):
-		return fail("the journal is already open, in this process or in another one; close it there, or try again later", ErrJournalInUse)
+		return fail("the journal is already open, in this process or in another one; close it there, "+
+			"or try again later", ErrJournalInUse)
 	case errors.Is(err, disk.ErrNoLocks):
-		return fail("the file system knows no locks, which keep a second process from the journal; keep it elsewhere, or see to that yourself and open it with WithoutLock", err)
+		return fail("the file system knows no locks, which keep a second process from the journal; keep it elsewhere, "+
+			"or see to that yourself and open it with WithoutLock", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fail("there is no such journal; if it was never begun, BeginJournal begins it", err)
 	}
@@ -152,9 +159,9 @@ func (j *FileJournal) open(ctx context.Context) error {
 	return nil
 }
 
-// BeginJournal creates the file of a new journal, readable only by this user, and opens it. Begin a journal once for a service and
-// user, as a manual decision, because an empty journal does not know what was uploaded before. [Uploader].AllNew describes what
-// happens to recordings that already have notes.
+// BeginJournal creates the file of a new journal, readable only by this user, and opens it. Begin a journal once for a
+// service and user, as a manual decision, because an empty journal does not know what was uploaded before.
+// [Uploader].AllNew describes what happens to recordings that already have notes.
 //
 // If the file exists, BeginJournal does not change it and returns an error matching [fs.ErrExist].
 func BeginJournal(ctx context.Context, path string, owner Owner, opts ...JournalOption) (*FileJournal, error) {
@@ -186,7 +193,10 @@ func BeginJournal(ctx context.Context, path string, owner Owner, opts ...Journal
 }
 
 func headerOf(owner Owner) fileheader.Header {
-	return fileheader.Header{Kind: journalKind, Version: fileVersion, Service: owner.Service, UserID: owner.UserID, Headers: owner.Headers}
+	return fileheader.Header{
+		Kind: journalKind, Version: fileVersion,
+		Service: owner.Service, UserID: owner.UserID, Headers: owner.Headers,
+	}
 }
 
 func ownerOf(h fileheader.Header) Owner {
@@ -235,8 +245,8 @@ func (j *FileJournal) isBroken() error {
 	return j.broken
 }
 
-// Warning returns a problem that does not end anything, or nil: outdated lines could not be dropped because the file cannot be
-// replaced.
+// Warning returns a problem that does not end anything, or nil: outdated lines could not be dropped because the file
+// cannot be replaced.
 func (j *FileJournal) Warning() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -276,7 +286,8 @@ func (j *FileJournal) checkOwner(owner Owner) error {
 	err := headerOf(j.owner).Check(headerOf(owner))
 	switch {
 	case errors.Is(err, ErrOtherService):
-		return fail("the journal: "+redact.Opaque(err).Error()+"; if that is the same service and tenant under another name, Rename takes the journal there", err)
+		return fail("the journal: "+redact.Opaque(err).Error()+"; if that is the same service and tenant under "+
+			"another name, Rename takes the journal there", err)
 	case err != nil:
 		return fail("the journal: "+redact.Opaque(err).Error(), err)
 	}
@@ -322,7 +333,8 @@ func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	claim.entry.Excluded = decided.excluded
 	claim.uploads = true
 	j.uploads++
-	// For the eye: no one has to wait for it, it must not take the place of a person's word, and many that come to nothing go unsaid.
+	// For the eye: no one has to wait for it, it must not take the place of a person's word, and many that come to
+	// nothing go unsaid.
 	if !isDecided && len(j.next.entries) < maxClaims {
 		j.next.entries = append(j.next.entries, claim.entry)
 	}

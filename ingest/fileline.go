@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// A journal's file is lines of text. Each begins with a checksum of its text and of all lines before it, so that not even a
-// whole line can be lost or moved unnoticed:
+// A journal's file is lines of text. Each begins with a checksum of its text and of all lines before it, so that not
+// even a whole line can be lost or moved unnoticed:
 //
 //	5f1c2a3b clinicaldoc-ingest 3 https://host/prefix user=17 headers=none
-//	91d0e6c7 2026-01-02T03:04:05.6789Z committing 0123456789abcdef0123456789abcdef patient=9a8b7c6d name=01234567 size=48044 sent=2026-01-02T03:04:04.5Z
+//	91d0e6c7 2026-01-02T03:04:05.6789Z committing 0123456789abcdef0123456789abcdef patient=9a8b7c6d name=01234567 ...
 //	0b7e21f4 2026-02-03T04:05:06Z owner https://new-name/prefix user=17 headers=none
 //	77a90c1d 2026-02-03T04:05:07Z gap
 //
-// The first line names the service that keys are hashed with. An owner line follows when the service got another name, or when
-// the user or the headers became known, a gap line when some of what was written is gone. Version 1 had neither these nor made, sha, by
-// and loss; version 2 had neither stage, replaced nor excluded.
+// The first line names the service that keys are hashed with. An owner line follows when the service got another name,
+// or when the user or the headers became known, a gap line when some of what was written is gone. Version 1 had neither
+// these nor made, sha, by and loss; version 2 had neither stage, replaced nor excluded.
 const (
 	journalKind = "clinicaldoc-ingest"
 	fileVersion = 3

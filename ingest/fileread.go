@@ -29,8 +29,8 @@ func newLineReader(from io.ReaderAt) *lineReader {
 	return &lineReader{from: bufio.NewReaderSize(io.NewSectionReader(from, 0, whole), maxLine)}
 }
 
-// next returns the text of the next line, nil after the last one. It is valid until the next call. Behind the last line may
-// stand the beginning of one that a crash cut off, or zeros.
+// next returns the text of the next line, nil after the last one. It is valid until the next call. Behind the last line
+// may stand the beginning of one that a crash cut off, or zeros.
 func (l *lineReader) next(ctx context.Context) (text []byte, err error) {
 	if l.lines%10_000 == 9_999 && ctx.Err() != nil {
 		return nil, fail("the journal was not read: "+redact.Cause(ctx.Err()), ctx.Err(), context.Cause(ctx))
@@ -63,7 +63,9 @@ func (l *lineReader) take(line []byte, length int) ([]byte, error) {
 }
 
 func (l *lineReader) damaged() error {
-	return fail(fmt.Sprintf("line %d of the journal is damaged; nothing is uploaded. SalvageJournal keeps every line that is whole, and what the others may have said is found out from the service", l.lines+1), ErrJournalDamaged)
+	const why = "line %d of the journal is damaged; nothing is uploaded. SalvageJournal keeps every line that is " +
+		"whole, and what the others may have said is found out from the service"
+	return fail(fmt.Sprintf(why, l.lines+1), ErrJournalDamaged)
 }
 
 func (l *lineReader) readHeader(line, text []byte, ok bool) error {
@@ -84,8 +86,8 @@ func (l *lineReader) readHeader(line, text []byte, ok bool) error {
 
 var errNotAJournal = fail("the file is not a journal", ErrJournalVersion)
 
-// last looks at what follows the last newline: nothing, a line that lacks only its newline, or the beginning of one. A crash
-// may have left zeros behind it.
+// last looks at what follows the last newline: nothing, a line that lacks only its newline, or the beginning of one. A
+// crash may have left zeros behind it.
 func (l *lineReader) last(rest []byte) ([]byte, error) {
 	if len(rest) == 0 {
 		return nil, nil
@@ -107,7 +109,8 @@ func (l *lineReader) last(rest []byte) ([]byte, error) {
 // beginsHeader reports whether a first line that was cut off may be a journal's.
 func beginsHeader(begun []byte) bool {
 	sum, text := begun[:min(len(begun), sumDigits)], string(begun[min(len(begun), sumDigits+1):])
-	return len(bytes.Trim(sum, "0123456789abcdef")) == 0 && (strings.HasPrefix(text, journalKind) || strings.HasPrefix(journalKind, text))
+	isKind := strings.HasPrefix(text, journalKind) || strings.HasPrefix(journalKind, text)
+	return len(bytes.Trim(sum, "0123456789abcdef")) == 0 && isKind
 }
 
 // checkZeros looks at what is longer than any line: a crash can leave zeros, up to the end of the file.
@@ -156,7 +159,8 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 	}
 }
 
-var errNotBegun = fail("the journal's file is empty, or its first line was cut off; SalvageJournal makes it usable again, and what it may have held is found out from the service", ErrJournalDamaged)
+var errNotBegun = fail("the journal's file is empty, or its first line was cut off; SalvageJournal makes it usable "+
+	"again, and what it may have held is found out from the service", ErrJournalDamaged)
 
 // takeLine takes in what the last line of a reader says.
 func (j *FileJournal) takeLine(text []byte, l *lineReader) bool {
@@ -179,8 +183,8 @@ func (j *FileJournal) takeNotice(n notice, number uint32) {
 	}
 }
 
-// takeEntry remembers an entry, and where its line begins. Of a claim nothing is remembered, and what was known of a recording that surely has no note
-// neither.
+// takeEntry remembers an entry, and where its line begins. Of a claim nothing is remembered, and what was known of a
+// recording that surely has no note neither.
 func (j *FileJournal) takeEntry(e Entry, line int64) {
 	if e.State == StateClaimed {
 		j.index.forget(e.Key)

@@ -17,10 +17,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// SalvageJournal makes a damaged journal usable again. It keeps every complete line, and the journal remembers that it has gaps.
-// [Uploader] then searches the patient's notes for recordings that the journal does not know, even if Uploader.AllNew is set. The
-// damaged file is kept next to the journal; its name ends with .damaged and the time. SalvageJournal returns the number of lost
-// lines. It does not change a journal without damage.
+// SalvageJournal makes a damaged journal usable again. It keeps every complete line, and the journal remembers that it
+// has gaps. [Uploader] then searches the patient's notes for recordings that the journal does not know, even if
+// Uploader.AllNew is set. The damaged file is kept next to the journal; its name ends with .damaged and the time.
+// SalvageJournal returns the number of lost lines. It does not change a journal without damage.
 //
 // A journal of another owner is rejected. If the first line is lost, the journal becomes the owner's.
 func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...JournalOption) (lost int, err error) {
@@ -51,8 +51,8 @@ func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...Journ
 	return lost, nil
 }
 
-// wholeLines returns the texts of all lines that are as they were written. A line goes on from the checksum that stands in the
-// line before it, so that what is damaged costs no more than itself and the line behind it.
+// wholeLines returns the texts of all lines that are as they were written. A line goes on from the checksum that stands
+// in the line before it, so that what is damaged costs no more than itself and the line behind it.
 func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err error) {
 	const whole = 1 << 62
 	lines := bufio.NewReader(io.NewSectionReader(file, 0, whole))
@@ -131,10 +131,10 @@ func (j *FileJournal) rewrite(texts [][]byte) error {
 
 const renameChecks = 20
 
-// Rename moves the journal to another address of its service, or to other headers of the client. It reads up to twenty of the
-// newest notes that the journal knows. Unless it knows none, at least one of them must exist, and those that exist must belong to
-// the patients that the journal has. Otherwise Rename changes nothing and returns an error matching [ErrOtherService]. For
-// another user than the journal's the error matches [ErrOtherUser].
+// Rename moves the journal to another address of its service, or to other headers of the client. It reads up to twenty
+// of the newest notes that the journal knows. Unless it knows none, at least one of them must exist, and those that
+// exist must belong to the patients that the journal has. Otherwise Rename changes nothing and returns an error
+// matching [ErrOtherService]. For another user than the journal's the error matches [ErrOtherUser].
 func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) error {
 	owner, err := OwnerOf(ctx, client)
 	if err != nil {
@@ -176,9 +176,10 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 	})
 }
 
-// Forget drops the entries of notes that were created before that time, and returns their number. Use it only for recordings that
-// cannot come back: call it after a Run over everything that still exists, in the same process. Entries that this run saw stay.
-// If a forgotten recording comes back anyway, Uploader searches the patient's notes for it, even if Uploader.AllNew is set.
+// Forget drops the entries of notes that were created before that time, and returns their number. Use it only for
+// recordings that cannot come back: call it after a Run over everything that still exists, in the same process. Entries
+// that this run saw stay. If a forgotten recording comes back anyway, Uploader searches the patient's notes for it,
+// even if Uploader.AllNew is set.
 func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, err error) {
 	forgotten := map[uint32]bool{}
 	err = j.exclusive(func() error { //nolint:contextcheck // a file is written whole or not at all

@@ -12,9 +12,9 @@ import (
 // togetherWait is how long a line waits for those of others, to share a sync with them.
 const togetherWait = 2 * time.Millisecond
 
-// save puts an entry into the next batch and waits until that is on the disk. A batch is written when all uploads wait for it,
-// or togetherWait after its first line; who finds that, and the disk at rest, writes it himself, and what comes in meanwhile is
-// the next one. A claim waits for nobody: losing it loses nothing.
+// save puts an entry into the next batch and waits until that is on the disk. A batch is written when all uploads wait
+// for it, or togetherWait after its first line; who finds that, and the disk at rest, writes it himself, and what comes
+// in meanwhile is the next one. A claim waits for nobody: losing it loses nothing.
 func (j *FileJournal) save(e Entry) error {
 	j.mu.Lock()
 	if j.broken != nil {
@@ -71,8 +71,8 @@ func (j *FileJournal) flush() {
 	}
 }
 
-// flushOne writes the next batch, if somebody waits for it; else the disk rests from now on. It reports whether there may be
-// more to do.
+// flushOne writes the next batch, if somebody waits for it; else the disk rests from now on. It reports whether there
+// may be more to do.
 func (j *FileJournal) flushOne() bool {
 	j.mu.Lock()
 	b := j.next
@@ -102,7 +102,8 @@ func (j *FileJournal) flushOne() bool {
 	return true
 }
 
-// exclusive does work with the file while nobody else does. Its error ends the journal's service, unless it is a refusal.
+// exclusive does work with the file while nobody else does. Its error ends the journal's service, unless it is a
+// refusal.
 func (j *FileJournal) exclusive(work func() error) error {
 	if err := j.makeBusy(); err != nil {
 		return err
@@ -164,8 +165,8 @@ func (j *FileJournal) append(b *batch) error {
 	return nil
 }
 
-// addHash adds the SHA-256 to an entry that replaces one with a note, by another stage of the note or by a manual decision.
-// The index does not keep it, but the file does.
+// addHash adds the SHA-256 to an entry that replaces one with a note, by another stage of the note or by a manual
+// decision. The index does not keep it, but the file does.
 func (j *FileJournal) addHash(e *Entry) {
 	mayReplace := e.State == StateCreated || e.State == StateRefused
 	if !mayReplace || e.SHA256 != "" {
@@ -196,23 +197,25 @@ func (j *FileJournal) readEntry(begun int64) (Entry, bool) {
 	return parseEntry(line[sumDigits+1 : len(line)-1])
 }
 
-// put writes whole lines and syncs them, if the name still leads to the file: lines in a file that nobody will open again are
-// worth nothing. Where a lock is not seen by all, as on two mounts of one folder, what another has written is. A full disk may
-// take a part of a line; that is cut off, so that the next who opens the file finds it whole. A failed sync is not tried again:
-// the system may have dropped what it could not write. Nobody has acted on lines that were not synced, so that they are cut
-// off as well.
+// put writes whole lines and syncs them, if the name still leads to the file: lines in a file that nobody will open
+// again are worth nothing. Where a lock is not seen by all, as on two mounts of one folder, what another has written
+// is. A full disk may take a part of a line; that is cut off, so that the next who opens the file finds it whole. A
+// failed sync is not tried again: the system may have dropped what it could not write. Nobody has acted on lines that
+// were not synced, so that they are cut off as well.
 func (j *FileJournal) put(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
 	switch err := j.file.IsAt(j.path); {
 	case errors.Is(err, disk.ErrMoved):
-		return fail("the journal's file was moved or removed, or another stands in its place; put it back and open it anew", ErrJournalMoved)
+		return fail("the journal's file was moved or removed, or another stands in its place; "+
+			"put it back and open it anew", ErrJournalMoved)
 	case err != nil:
 		return cannot("written", err)
 	}
 	if n, _ := j.file.ReadAt(make([]byte, 1), j.size); n > 0 {
-		return fail("the journal's file was written to from elsewhere, which no lock prevents; end the other writer, then open the journal again", ErrJournalInUse)
+		return fail("the journal's file was written to from elsewhere, which no lock prevents; "+
+			"end the other writer, then open the journal again", ErrJournalInUse)
 	}
 	_, err := j.file.Write(lines)
 	if err == nil {

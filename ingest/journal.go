@@ -20,19 +20,22 @@ import (
 
 // Journal remembers what became of each recording, so that none becomes two notes. [FileJournal] serves one machine.
 //
-// A journal sees neither keys nor names nor patients, only hashes of them. Its methods are called by several goroutines.
+// A journal sees neither keys nor names nor patients, only hashes of them. Its methods are called by several
+// goroutines.
 type Journal interface {
-	// Bind sets the owner of the recordings. It is called before all other methods. If the journal belongs to another service,
-	// or to a client with other headers, the error matches [ErrOtherService]; for another user it matches [ErrOtherUser].
+	// Bind sets the owner of the recordings. It is called before all other methods. If the journal belongs to another
+	// service, or to a client with other headers, the error matches [ErrOtherService]; for another user it matches
+	// [ErrOtherUser].
 	Bind(ctx context.Context, owner Owner) (Binding, error)
-	// Claim reserves a key for the caller until Release. While another worker has it, the error matches [ErrTaken]. Two workers
-	// may begin the same recording if a journal learns of claims with a delay; Save then lets only one of them commit. If the
-	// entry of the key is damaged, the error matches [ErrJournalDamaged]. That recording is in doubt, and others continue.
+	// Claim reserves a key for the caller until Release. While another worker has it, the error matches [ErrTaken]. Two
+	// workers may begin the same recording if a journal learns of claims with a delay; Save then lets only one of them
+	// commit. If the entry of the key is damaged, the error matches [ErrJournalDamaged]. That recording is in doubt,
+	// and others continue.
 	Claim(ctx context.Context, key Key) (Claim, error)
-	// EntriesForPatient returns the patient's entries that are committing, created or in doubt, in any order. It returns those that
-	// were sent, or whose NoteCreatedAt is, at or after that time. (The sender's clock may have been wrong; NoteCreatedAt is the
-	// service's.) It also returns entries in any other state that have Replaced notes. Its duration must not depend on the number
-	// of other patients.
+	// EntriesForPatient returns the patient's entries that are committing, created or in doubt, in any order. It
+	// returns those that were sent, or whose NoteCreatedAt is, at or after that time. (The sender's clock may have been
+	// wrong; NoteCreatedAt is the service's.) It also returns entries in any other state that have Replaced notes. Its
+	// duration must not depend on the number of other patients.
 	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
 }
 
@@ -41,8 +44,8 @@ type Owner struct {
 	Service string // as [ServiceName] gives it
 	UserID  int64  // 0: not known
 
-	// Headers identifies the headers that the client sends with every request ([clinicaldoc.WithHeaders]), as [OwnerOf] gives
-	// it. They may select a tenant. Empty: not known.
+	// Headers identifies the headers that the client sends with every request ([clinicaldoc.WithHeaders]), as [OwnerOf]
+	// gives it. They may select a tenant. Empty: not known.
 	Headers string
 }
 
@@ -56,13 +59,13 @@ type Binding struct {
 
 // Claim is one key in one worker's hands.
 type Claim interface {
-	// Entry returns what is known of the key. Its state is [StateClaimed] when nothing is, or was sent; then By, Replaced and
-	// Excluded are as they were saved last.
+	// Entry returns what is known of the key. Its state is [StateClaimed] when nothing is, or was sent; then By,
+	// Replaced and Excluded are as they were saved last.
 	Entry() Entry
-	// Save replaces the entry. If Save returns nil, [StateCommitting] and all later states are durable, and the caller still had
-	// the claim. If another worker took over the claim, Save writes nothing and the error matches [ErrTaken]. After any error the
-	// caller must not send the recording's last bytes. [StateCreated] is saved whoever has the claim, unless the journal already
-	// knows a note.
+	// Save replaces the entry. If Save returns nil, [StateCommitting] and all later states are durable, and the caller
+	// still had the claim. If another worker took over the claim, Save writes nothing and the error matches [ErrTaken].
+	// After any error the caller must not send the recording's last bytes. [StateCreated] is saved whoever has the
+	// claim, unless the journal already knows a note.
 	Save(ctx context.Context, entry Entry) error
 	// Release gives the key back. The entry stays as it was saved last.
 	Release()
@@ -83,17 +86,18 @@ type Entry struct {
 	Why     string    // refused, in doubt: the reason, safe to print; a journal may forget it
 	SHA256  string    `json:",omitempty"` // of what was sent, in hexadecimal digits; empty: not known
 	// Loss is what else is known of a recording in doubt: an OutcomeUnknownError in JSON without its params, which the
-	// recording has. A journal keeps it as it is.
+	// recording has. While it is committing, Loss reports that its user is not known. A journal keeps it as it is.
 	Loss json.RawMessage `json:",omitempty"`
 	// NoteCreatedAt, of what was created, tells the note from a later one of the same id; zero: not known.
 	NoteCreatedAt time.Time `json:",omitzero"`
 	// By is who decided what became of the recording, when that was a person; empty: nobody had to.
 	By string `json:",omitempty"`
-	// Stage, of what was created, is how far the service had come with the note when it was last read. It is zero if nobody
-	// waited for more than the note. An entry can be saved again with another Stage; Why then tells why it is failed.
+	// Stage, of what was created, is how far the service had come with the note when it was last read. It is zero if
+	// nobody waited for more than the note. An entry can be saved again with another Stage; Why then tells why it is
+	// failed.
 	Stage clinicaldoc.Stage `json:",omitzero"`
-	// Replaced lists earlier notes of the recording. The service could not process them, or they were deleted, and a person
-	// decided to send the recording again. They belong to this recording only.
+	// Replaced lists earlier notes of the recording. The service could not process them, or they were deleted, and a
+	// person decided to send the recording again. They belong to this recording only.
 	Replaced []NoteRef `json:",omitempty"`
 	// Excluded are the ids of notes that a person decided are not the recording's.
 	Excluded []int64 `json:",omitempty"`
@@ -105,8 +109,8 @@ type NoteRef struct {
 	CreatedAt time.Time `json:",omitzero"`
 }
 
-// ProcessingJournal is a [Journal] that can list the notes that the service had not finished when they were last read. An
-// [Uploader] with such a journal also follows the notes of earlier runs, whose recordings it does not get again.
+// ProcessingJournal is a [Journal] that can list the notes that the service had not finished when they were last read.
+// An [Uploader] with such a journal also follows the notes of earlier runs, whose recordings it does not get again.
 type ProcessingJournal interface {
 	Journal
 	// Processing returns the entries in [StateCreated] whose Stage is set, not failed, and below
@@ -215,7 +219,8 @@ type candidateIDs struct {
 	Candidates []int64 `json:"candidates"`
 }
 
-// Candidates returns the ids of the notes that may be the recording's, for a person to compare: the likeliest first, at most
+// Candidates returns the ids of the notes that may be the recording's, for a person to compare: the likeliest first, at
+// most
 // 100. Only recordings in doubt have any.
 func (e Entry) Candidates() []int64 {
 	var kept candidateIDs
@@ -235,8 +240,8 @@ func (e Entry) has(id int64, created time.Time) bool {
 	return e.State == StateCreated && creates.NewRef(e.NoteID, e.NoteCreatedAt, "").Is(creates.NewRef(id, created, ""))
 }
 
-// OwnerOf returns the owner of a client's recordings: its service, the user of its token, and its headers. The user is 0 if the
-// service does not report it. OwnerOf returns an error if the service cannot be reached or refuses the token.
+// OwnerOf returns the owner of a client's recordings: its service, the user of its token, and its headers. The user is
+// 0 if the service does not report it. OwnerOf returns an error if the service cannot be reached or refuses the token.
 func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
 	owner := Owner{Service: ServiceName(client.BaseURL()), Headers: fileheader.Fingerprint(client)}
 	user, err := client.Users.Me(ctx)
@@ -249,8 +254,8 @@ func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
 	return owner, nil
 }
 
-// ServiceName returns the canonical name of the service at a base URL: it is the same for localhost, LOCALHOST:80/ and 127.0.0.1.
-// Use it to name what belongs to a service, such as a journal's file.
+// ServiceName returns the canonical name of the service at a base URL: it is the same for localhost, LOCALHOST:80/ and
+// 127.0.0.1. Use it to name what belongs to a service, such as a journal's file.
 func ServiceName(baseURL string) string { return exchange.Service(baseURL) }
 
 var errNoClaim = errors.New("ingest: the claim was released")

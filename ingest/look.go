@@ -218,8 +218,8 @@ func (r *run) search(t *task, rows []noteRow, entries []Entry) sighting {
 	return c.searchOthers(t, others, entries)
 }
 
-// unexplained returns the notes that no other recording of the journal has, as far as is known, and that this one does not
-// replace.
+// unexplained returns the notes that no other recording of the journal has, as far as is known, and that this one does
+// not replace.
 func unexplained(t *task, rows []noteRow, entries []Entry) []noteRow {
 	others := map[int64][]*Entry{} // by their notes, because a patient may have thousands
 	for i := range entries {
@@ -232,7 +232,8 @@ func unexplained(t *task, rows []noteRow, entries []Entry) []noteRow {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(rows), func(row noteRow) bool {
-		return t.own.hasReplaced(row.id, row.created) || slices.ContainsFunc(others[row.id], func(e *Entry) bool { return e.claims(row.id, row.created) })
+		isOthers := func(e *Entry) bool { return e.claims(row.id, row.created) }
+		return t.own.hasReplaced(row.id, row.created) || slices.ContainsFunc(others[row.id], isOthers)
 	})
 }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// ReadManifest reads a list of recordings from a file. The file is CSV with the names of the columns in its first line, or has a
-// JSON object in each line. The columns are
+// ReadManifest reads a list of recordings from a file. The file is CSV with the names of the columns in its first line,
+// or has a JSON object in each line. The columns are
 //
 //	key      identifies the recording, preferably the encounter's number; if empty, FileKey
 //	patient  the patient's ID
@@ -31,9 +31,9 @@ import (
 //	name     the note's name
 //	path     the recording's file, relative to the manifest's folder
 //
-// ReadManifest checks the complete list: IDs are numbers, no value continues in the next line, files exist and are not empty, and
-// no key or file occurs twice. If anything is wrong, it returns no recordings and a [*ManifestError] that lists all mistakes by
-// line.
+// ReadManifest checks the complete list: IDs are numbers, no value continues in the next line, files exist and are not
+// empty, and no key or file occurs twice. If anything is wrong, it returns no recordings and a [*ManifestError] that
+// lists all mistakes by line.
 //
 // A manifest has at most 64 MiB. A longer one is an error that matches [clinicaldoc.ErrInvalidArgument].
 func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
@@ -63,8 +63,8 @@ func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 // ManifestOption is an option of [ReadManifest].
 type ManifestOption func(*manifest)
 
-// WithDefaults sets the patient and the prompt of lines without one. If one of them is 0, each line must contain it: with this
-// option a prompt is required, too.
+// WithDefaults sets the patient and the prompt of lines without one. If one of them is 0, each line must contain it:
+// with this option a prompt is required, too.
 func WithDefaults(patientID, promptID int64) ManifestOption {
 	return func(m *manifest) { m.defaults, m.needsPrompt = [2]int64{patientID, promptID}, true }
 }

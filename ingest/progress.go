@@ -8,16 +8,16 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Event is something that happened to a recording, or to the run. It is enough for metrics: results have their durations and
-// sizes, pauses their reasons.
+// Event is something that happened to a recording, or to the run. It is enough for metrics: results have their
+// durations and sizes, pauses their reasons.
 type Event struct {
 	Recording  Recording // zero for a Pause
 	JournalKey Key       // of the recording, as in its Result; zero: it has none yet
 	Position   int       // of the recording, as in its Result
-	State      State     // it came to: claimed, in doubt, or created if it waits for its note; zero for the other events
+	State      State     // claimed, in doubt, or created if it waits for its note; zero for the other events
 	Until      time.Time // in doubt: from then on it can be decided
-	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a few
-	// times a second at most, and not all when the results are taken slowly.
+	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a
+	// few times a second at most, and not all when the results are taken slowly.
 	Sent, Size int64
 	Result     *Result  // it ended; nil for the other events
 	Pause      *Pause   // everything fails in the same way, or no longer does; nil for the other events
@@ -62,8 +62,9 @@ type Progress struct {
 	Active       int // being uploaded or asked about
 	Doubts       int // of these, in doubt
 	Elapsed      time.Duration
-	// Left is about how long it will take, by the pace of the latest recordings, and at least until all that is in doubt can be
-	// decided, though it often is sooner. It is 0 while that cannot be said: the total is not known, or too few have ended.
+	// Left is about how long it will take, by the pace of the latest recordings, and at least until all that is in
+	// doubt can be decided, though it often is sooner. It is 0 while that cannot be said: the total is not known, or
+	// too few have ended.
 	Left time.Duration
 }
 
@@ -73,7 +74,8 @@ func (p Progress) Done() int { return p.Created + p.AlreadyThere + p.Refused + p
 // LogValue lists the counts.
 func (p Progress) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Int("total", p.Total), slog.Int("created", p.Created), slog.Int("already_there", p.AlreadyThere), slog.Int("refused", p.Refused),
+		slog.Int("total", p.Total), slog.Int("created", p.Created),
+		slog.Int("already_there", p.AlreadyThere), slog.Int("refused", p.Refused),
 		slog.Int("in_doubt", p.InDoubt), slog.Int("complete", p.Complete), slog.Int("processing", p.Processing),
 		slog.Int("failed", p.Failed), slog.Int("sent_again", p.SentAgain),
 		slog.Int("active", p.Active), slog.Int("doubts", p.Doubts),
@@ -117,7 +119,8 @@ func (p *progress) count(result Result) {
 
 func (p *progress) sum(now time.Time) Progress {
 	s := Progress{
-		Total: p.total, Created: p.ended[Created], AlreadyThere: p.ended[AlreadyThere], Refused: p.ended[Refused], InDoubt: p.ended[InDoubt],
+		Total: p.total, Created: p.ended[Created], AlreadyThere: p.ended[AlreadyThere],
+		Refused: p.ended[Refused], InDoubt: p.ended[InDoubt],
 		Complete: p.complete, Processing: p.processing, Failed: p.failed, SentAgain: p.sentAgain,
 		Active: p.seen - p.results, Elapsed: now.Sub(p.begun),
 	}
@@ -190,8 +193,9 @@ func (r *run) onProgress(t *task) func(sent, size int64) {
 		}
 		if now := time.Now(); now.Sub(told) >= progressPause {
 			told = now
+			event := &Event{Recording: t.recording, JournalKey: t.own.Key, Sent: sent, Size: size}
 			select {
-			case r.messages <- message{event: &Event{Recording: t.recording, JournalKey: t.own.Key, Sent: sent, Size: size}}:
+			case r.messages <- message{event: event}:
 			default:
 			}
 		}

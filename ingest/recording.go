@@ -18,14 +18,15 @@ import (
 
 // Recording is one recording to upload. It needs a File or Params.Audio; without a File also a Key.
 type Recording struct {
-	// Key identifies the recording among all recordings of the patient at this service, in every journal. One key becomes one
-	// note. It has at most 1024 bytes. If empty, it defaults to [FileKey] of File.
+	// Key identifies the recording among all recordings of the patient at this service, in every journal. One key
+	// becomes one note. It has at most 1024 bytes. If empty, it defaults to [FileKey] of File.
 	//
-	// If Params.Name contains a key of at least eight characters, the name identifies the note, whatever the service does with
-	// recordings. No letter or digit may continue the key on either side: "Visit ENC-2026-0001".
+	// If Params.Name contains a key of at least eight characters, the name identifies the note, whatever the service
+	// does with recordings. No letter or digit may continue the key on either side: "Visit ENC-2026-0001".
 	Key string
-	// SHA256 is the recording's SHA-256 in 64 lower-case hexadecimal digits. Other content is refused. If empty, any content is
-	// accepted. Recordings of results have it if the key was made of it, so no other content is uploaded under such a key.
+	// SHA256 is the recording's SHA-256 in 64 lower-case hexadecimal digits. Other content is refused. If empty, any
+	// content is accepted. Recordings of results have it if the key was made of it, so no other content is uploaded
+	// under such a key.
 	SHA256 string
 	// File is the recording's path. It is opened only when it is uploaded. If empty, Params.Audio is the recording.
 	File string
@@ -57,17 +58,19 @@ func Files(paths []string, params func(path string) clinicaldoc.CreateNoteParams
 	}
 }
 
-// FileKey returns the default key of a file. It is made of the content, the patient and the note's name, or the file's name if the
-// note has none. The same file in another place has the same key. The same content for another patient has a different key.
+// FileKey returns the default key of a file. It is made of the content, the patient and the note's name, or the file's
+// name if the note has none. The same file in another place has the same key. The same content for another patient has
+// a different key.
 func FileKey(path string, params clinicaldoc.CreateNoteParams) (string, error) {
 	r, err := Recording{File: path, Params: params}.WithKey()
 	return r.Key, err
 }
 
-// WithKey returns the recording with the key that it has in a run: its Key or, if that is empty, its [FileKey] and SHA256. It does
-// not read the file if Key is set, because the file may be on another machine. Otherwise it returns an error if the file cannot be
-// read or has changed since SHA256 was computed. The error matches [clinicaldoc.ErrInvalidArgument] if there is neither a Key nor a
-// File, if the Key is too long, or if SHA256 is not valid.
+// WithKey returns the recording with the key that it has in a run: its Key or, if that is empty, its [FileKey] and
+// SHA256. It does not read the file if Key is set, because the file may be on another machine. Otherwise it returns an
+// error if the file cannot be read or has changed since SHA256 was computed. The error matches
+// [clinicaldoc.ErrInvalidArgument] if there is neither a Key nor a File, if the Key is too long, or if SHA256 is not
+// valid.
 func (r Recording) WithKey() (Recording, error) {
 	if r.Key != "" {
 		return r, r.checkKey()
@@ -108,8 +111,8 @@ func (r Recording) checkKey() error {
 	return nil
 }
 
-// prepare finds the audio and the key, and the SHA-256 of a file that was read for it. The size is taken before that: if the
-// file changes later, the upload refuses it.
+// prepare finds the audio and the key, and the SHA-256 of a file that was read for it. The size is taken before that:
+// if the file changes later, the upload refuses it.
 func (r Recording) prepare() (Recording, error) {
 	if r.File != "" {
 		audio, err := clinicaldoc.AudioFile(r.File)

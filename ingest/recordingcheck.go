@@ -10,28 +10,29 @@ import (
 )
 
 var (
-	// ErrNotARecording means that a file is certainly something else, such as a PDF document, an image, an archive or a web
-	// page.
+	// ErrNotARecording means that a file is certainly something else, such as a PDF document, an image, an archive or a
+	// web page.
 	ErrNotARecording = media.ErrNotARecording
-	// ErrCutShort means that a recording is shorter than its own headers announce, for example because it is still being
-	// copied.
+	// ErrCutShort means that a recording is shorter than its own headers announce, for example because it is still
+	// being copied.
 	ErrCutShort = media.ErrCutShort
 )
 
-// AudioKind is the container of a recording: "wav", "w64", "aiff", "mp4", "ogg", "webm", "matroska", "flac", "mp3", "aac",
-// "amr", "caf", "asf", "dss" or "ds2". It is empty if the recording is of another kind.
+// AudioKind is the container of a recording: "wav", "w64", "aiff", "mp4", "ogg", "webm", "matroska", "flac", "mp3",
+// "aac", "amr", "caf", "asf", "dss" or "ds2". It is empty if the recording is of another kind.
 type AudioKind string
 
-// MediaType returns the media type of recordings of this kind, such as "audio/wav". It returns "application/octet-stream" if
-// k is empty.
+// MediaType returns the media type of recordings of this kind, such as "audio/wav". It returns
+// "application/octet-stream" if k is empty.
 func (k AudioKind) MediaType() string { return media.Kind(k).MediaType() }
 
-// CheckRecording recognizes a recording of size bytes by its content. It returns an error matching [ErrNotARecording] if r
-// is certainly not a recording, and one matching [ErrCutShort], with the kind, if the recording is shorter than its headers
-// announce. Bytes that it does not recognize are not an error, because services accept more kinds than it knows.
+// CheckRecording recognizes a recording of size bytes by its content. It returns an error matching [ErrNotARecording]
+// if r is certainly not a recording, and one matching [ErrCutShort], with the kind, if the recording is shorter than
+// its headers announce. Bytes that it does not recognize are not an error, because services accept more kinds than it
+// knows.
 //
-// It reads headers and at most the last 64 KiB, never the whole recording. It cannot notice every cut: FLAC, AMR, AAC, DSS
-// and DS2 files do not contain their length, and neither do some MP3 files and what was recorded as a stream.
+// It reads headers and at most the last 64 KiB, never the whole recording. It cannot notice every cut: FLAC, AMR, AAC,
+// DSS and DS2 files do not contain their length, and neither do some MP3 files and what was recorded as a stream.
 //
 // Any other error is that of r, or matches [clinicaldoc.ErrInvalidArgument] if r is nil or size is negative.
 func CheckRecording(r io.ReaderAt, size int64) (AudioKind, error) {
@@ -50,8 +51,8 @@ func refusal(err error) error {
 	return err
 }
 
-// checkRecording returns why the recording must not be sent, if its bytes show that. What cannot be read is found out when it
-// is sent.
+// checkRecording returns why the recording must not be sent, if its bytes show that. What cannot be read is found out
+// when it is sent.
 func (r *run) checkRecording(recording Recording) error {
 	if r.uploader.SkipRecordingCheck {
 		return nil

@@ -27,9 +27,8 @@ type Report struct {
 	Err    error // of the whole run; nil: it came to its end
 }
 
-// RunAll runs to the end and returns what became of each recording: it waits until the notes are complete, unless Until says
-// otherwise. It holds all results: use [Uploader.Run] for more than
-// memory has room for.
+// RunAll runs to the end and returns what became of each recording: it waits until the notes are complete, unless Until
+// says otherwise. It holds all results: use [Uploader.Run] for more than memory has room for.
 func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, error]) *Report {
 	report := &Report{Began: time.Now()}
 	listening := *u
@@ -85,8 +84,9 @@ func (s Status) done() bool { return s == Created || s == AlreadyThere || s == C
 // LogValue lists what may be logged of the report: counts, and why the run ended.
 func (r Report) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.Int("complete", r.Count(Complete)), slog.Int("processing", r.Count(Processing)), slog.Int("failed", r.Count(Failed)),
-		slog.Int("created", r.Count(Created)), slog.Int("already_there", r.Count(AlreadyThere)), slog.Int("refused", r.Count(Refused)),
+		slog.Int("complete", r.Count(Complete)), slog.Int("processing", r.Count(Processing)),
+		slog.Int("failed", r.Count(Failed)), slog.Int("created", r.Count(Created)),
+		slog.Int("already_there", r.Count(AlreadyThere)), slog.Int("refused", r.Count(Refused)),
 		slog.Int("in_doubt", r.Count(InDoubt)), slog.Int("left", len(r.Left)), slog.Int("earlier", len(r.Earlier)),
 		slog.Int("pauses", (len(r.Pauses)+1)/2), slog.Duration("took", r.Took),
 	}

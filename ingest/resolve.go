@@ -12,33 +12,35 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Resolution is a manual decision about a recording: which note it has, that it has none, or that it is to be sent again.
+// Resolution is a manual decision about a recording: which note it has, that it has none, or that it is to be sent
+// again.
 type Resolution struct {
 	NoteID int64 // of its note; 0: there is none, or SendAgain is set, and the next run uploads the recording
-	// SendAgain decides that the recording is to become another note, because the service could not process it, or because its
-	// note was deleted. The journal keeps the old note's id. NoteID must be 0.
+	// SendAgain decides that the recording is to become another note, because the service could not process it, or
+	// because its note was deleted. The journal keeps the old note's id. NoteID must be 0.
 	SendAgain bool
-	// Force decides that there is no note although that cannot be known yet. The service may still be at work on the upload:
-	// then the recording becomes two notes.
+	// Force decides that there is no note although that cannot be known yet. The service may still be at work on the
+	// upload: then the recording becomes two notes.
 	Force bool
 	By    string // who decided; it is kept in the journal, with the time
 }
 
-// Resolve saves a manual decision about a recording, by the key in [Result].JournalKey or [Entry].Key. Nothing else is needed
-// to continue: the next run finds the recording already there, or uploads it once.
+// Resolve saves a manual decision about a recording, by the key in [Result].JournalKey or [Entry].Key. Nothing else is
+// needed to continue: the next run finds the recording already there, or uploads it once.
 //
-// If the decision names a note, Resolve reads it first. The note must belong to the patient, and to no other recording of the
-// journal.
+// If the decision names a note, Resolve reads it first. The note must belong to the patient, and to no other recording
+// of the journal.
 //
-// "There is no note" can be decided for a recording in doubt, from [Result].Until on. Before that, Resolve returns [ErrTooEarly]
-// unless Force is set. The decision states that none of the notes in [Result].Candidates is the recording's. It never overrides
-// a note with the same content: the next run searches for one before the upload.
+// "There is no note" can be decided for a recording in doubt, from [Result].Until on. Before that, Resolve returns
+// [ErrTooEarly] unless Force is set. The decision states that none of the notes in [Result].Candidates is the
+// recording's. It never overrides a note with the same content: the next run searches for one before the upload.
 //
-// SendAgain, or a different note, is accepted if the service reports that the recording's note has failed or does not exist.
+// SendAgain, or a different note, is accepted if the service reports that the recording's note has failed or does not
+// exist.
 //
-// Resolve returns an error matching [clinicaldoc.ErrInvalidArgument] if the journal does not know the recording or there is nothing
-// to decide, [clinicaldoc.ErrPatientMismatch] for another patient's note, [ErrKeyReused] for another recording's note, and
-// [ErrTaken] while a run has the recording. It is not an error to save the same decision twice.
+// Resolve returns an error matching [clinicaldoc.ErrInvalidArgument] if the journal does not know the recording or
+// there is nothing to decide, [clinicaldoc.ErrPatientMismatch] for another patient's note, [ErrKeyReused] for another
+// recording's note, and [ErrTaken] while a run has the recording. It is not an error to save the same decision twice.
 func (u *Uploader) Resolve(ctx context.Context, key Key, decision Resolution) error {
 	if err := decision.check(); err != nil {
 		return err
@@ -101,9 +103,11 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 		}
 		e.Replaced = append(slices.Clone(e.Replaced), NoteRef{ID: e.NoteID, CreatedAt: e.NoteCreatedAt})
 	case decision.SendAgain:
-		return e, fail("the recording has no note that could be replaced, or the journal does not know it", clinicaldoc.ErrInvalidArgument)
+		const why = "the recording has no note that could be replaced, or the journal does not know it"
+		return e, fail(why, clinicaldoc.ErrInvalidArgument)
 	case !isOpen:
-		return e, fail("the recording does not need a decision, or the journal does not know it", clinicaldoc.ErrInvalidArgument)
+		const why = "the recording does not need a decision, or the journal does not know it"
+		return e, fail(why, clinicaldoc.ErrInvalidArgument)
 	case decision.NoteID == 0:
 		if err := e.checkTime(decision); err != nil {
 			return e, err
@@ -124,14 +128,15 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 
 // checkTime refuses the decision that there is no note before that can be known.
 func (e Entry) checkTime(decision Resolution) error {
-	const danger = "; the service may still be at work on the upload, and sending the recording again would make a second note"
+	const early = "it is too early to decide that there is no note; the service may still be at work on the upload, " +
+		"and sending the recording again would make a second note"
 	switch {
 	case decision.Force:
 		return nil
 	case e.State == StateCommitting:
-		return fail("it is too early to decide that there is no note"+danger+". Run the upload again first: it searches for the note", ErrTooEarly)
+		return fail(early+". Run the upload again first: it searches for the note", ErrTooEarly)
 	case time.Now().Before(e.Until):
-		return fail("it is too early to decide that there is no note"+danger+". Decide after "+e.Until.UTC().Format(time.RFC3339), ErrTooEarly)
+		return fail(early+". Decide after "+e.Until.UTC().Format(time.RFC3339), ErrTooEarly)
 	}
 	return nil
 }
@@ -159,7 +164,8 @@ func (u *Uploader) checkUnusable(ctx context.Context, e Entry) error {
 		return nil
 	}
 	return fail(name+" of the recording is "+note.Stage().String()+
-		"; it can be replaced only after its processing has failed, or after it was deleted", clinicaldoc.ErrInvalidArgument)
+		"; it can be replaced only after its processing has failed, or after it was deleted",
+		clinicaldoc.ErrInvalidArgument)
 }
 
 // takeNote returns the entry of a recording that has this note.

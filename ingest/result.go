@@ -14,24 +14,25 @@ type Result struct {
 	Recording Recording // with the key that was used
 	// JournalKey is what the journal knows it by, for [Uploader.Resolve]; zero: it was refused before.
 	JournalKey Key
-	// Position is the place of the recording in the run: 1 for the first that was drawn. In a fleet, and if Earlier is set,
-	// it is 0.
+	// Position is the place of the recording in the run: 1 for the first that was drawn. In a fleet, and if Earlier is
+	// set, it is 0.
 	Position int
 	Status   Status
-	NoteID   int64                     // of the note, if it has one; in doubt when the response named one
-	Note     *clinicaldoc.ProgressNote // created, complete, failed: as the service returned it last; nil if it was not read
-	Stage    clinicaldoc.Stage         // of the note, as far as it is known; zero: it is not
-	Until    time.Time                 // in doubt: from then on it can be said that no note was created
-	// Earlier reports that the recording is not one of this run's: an earlier run left its note in processing. Its Recording
-	// is zero, because the journal does not know it.
+	NoteID   int64 // of the note, if it has one; in doubt when the response named one
+	// Note is what the service returned last: created, complete, failed. It is nil if the note was not read.
+	Note  *clinicaldoc.ProgressNote
+	Stage clinicaldoc.Stage // of the note, as far as it is known; zero: it is not
+	Until time.Time         // in doubt: from then on it can be said that no note was created
+	// Earlier reports that the recording is not one of this run's: an earlier run left its note in processing. Its
+	// Recording is zero, because the journal does not know it.
 	Earlier bool
 	// Replaced are the ids of earlier notes of the recording, which a person decided to send again.
 	Replaced []int64
-	// Candidates are the ids of the notes that a person should compare, if it is in doubt: the likeliest first. Pass the
-	// right one to [Uploader.Resolve].
+	// Candidates are the ids of the notes that a person should compare, if it is in doubt: the likeliest first. Pass
+	// the right one to [Uploader.Resolve].
 	Candidates []int64
-	// Err is why: refused, in doubt, processing, failed. It is the error of Create, FindCreated or WaitAll, or one of this
-	// package; [clinicaldoc.Retryable] tells whether the next run may succeed by itself. It matches
+	// Err is why: refused, in doubt, processing, failed. It is the error of Create, FindCreated or WaitAll, or one of
+	// this package; [clinicaldoc.Retryable] tells whether the next run may succeed by itself. It matches
 	// [clinicaldoc.ErrProcessingFailed] if the service reports an error state, which Note.ErrorState holds, and
 	// [clinicaldoc.ErrNotFound] if the note was deleted.
 	Err  error
@@ -41,16 +42,16 @@ type Result struct {
 // Status is how a recording ended.
 type Status int
 
-// How a recording can end. If [Uploader].Until is [clinicaldoc.StageUploaded], a recording that has a note is Created or
-// AlreadyThere. Otherwise it is Complete, Processing or Failed.
+// How a recording can end. If [Uploader].Until is [clinicaldoc.StageUploaded], a recording that has a note is Created
+// or AlreadyThere. Otherwise it is Complete, Processing or Failed.
 const (
 	Created      Status = iota + 1 // its note was created, or found to be
 	AlreadyThere                   // an earlier run, or an equal recording of this one, created it
 	Refused                        // no note exists; see Result.Err. The next run tries once more
-	InDoubt                        // a note may exist; see Result.Err and Until. The next run asks once more and never just uploads
+	InDoubt                        // a note may exist; see Result.Err and Until. The next run asks once more
 	Complete                       // its note has reached Uploader.Until; the recording may be moved or deleted
 	Processing                     // its note has not; the next run reads it again, without an upload
-	Failed                         // the service could not process it, or its note was deleted; see Result.Err and Uploader.Resolve
+	Failed                         // the service could not process it, or its note was deleted; see Uploader.Resolve
 )
 
 // String returns the status in words.

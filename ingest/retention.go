@@ -147,7 +147,8 @@ func (q *Retention) Check(ctx context.Context, recordings []Recording) ([]Retent
 		return nil, err
 	}
 	c := &retentionCheck{
-		query: q, origin: binding.Origin, byKey: map[Key]Entry{}, bySum: map[string][]Entry{}, notes: map[int64]*noteRead{},
+		query: q, origin: binding.Origin,
+		byKey: map[Key]Entry{}, bySum: map[string][]Entry{}, notes: map[int64]*noteRead{},
 	}
 	for _, recording := range recordings {
 		if ctx.Err() != nil {

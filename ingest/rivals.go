@@ -83,7 +83,9 @@ func (e Entry) claims(id int64, created time.Time) bool {
 // hasReplaced reports whether the note was the recording's before that was sent again.
 func (e Entry) hasReplaced(id int64, created time.Time) bool {
 	is := creates.NewRef(id, created, "").Is
-	return slices.ContainsFunc(e.Replaced, func(note NoteRef) bool { return is(creates.NewRef(note.ID, note.CreatedAt, "")) })
+	return slices.ContainsFunc(e.Replaced, func(note NoteRef) bool {
+		return is(creates.NewRef(note.ID, note.CreatedAt, ""))
+	})
 }
 
 // rivalError is why a recording is not sent now: another one with the same content has to be resolved first.

@@ -15,8 +15,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// run is one Run. The goroutine that ranges over the results decides what is begun; each recording is uploaded, and each doubt
-// resolved, in a goroutine of its own that sends messages.
+// run is one Run. The goroutine that ranges over the results decides what is begun; each recording is uploaded, and
+// each doubt resolved, in a goroutine of its own that sends messages.
 type run struct {
 	uploader *Uploader
 	parent   context.Context // the caller's
@@ -121,7 +121,8 @@ type bound struct {
 func (u *Uploader) newRun(ctx context.Context) *run {
 	r := &run{
 		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, sending: map[content]Key{},
-		drawn: make(chan Recording), halt: make(chan struct{}), messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
+		drawn: make(chan Recording), halt: make(chan struct{}),
+		messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
 		saving: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
 		follows: newFollows(ctx, u.Until),
 	}
@@ -133,8 +134,8 @@ func (u *Uploader) newRun(ctx context.Context) *run {
 	return r
 }
 
-// send tells the goroutine that ranges over the results, if it still listens. A task that was to go on lets its claim go else: the
-// lease of one that nobody knows of would be renewed as long as the process lives.
+// send tells the goroutine that ranges over the results, if it still listens. A task that was to go on lets its claim
+// go else: the lease of one that nobody knows of would be renewed as long as the process lives.
 func (r *run) send(m message) {
 	select {
 	case r.messages <- m:
@@ -200,8 +201,8 @@ func (r *run) feed(recordings iter.Seq2[Recording, error]) {
 	normal = true
 }
 
-// loop is over when every recording that was begun has its result, or stopTimeout after the run was ended. It reports false
-// when the caller wants no more.
+// loop is over when every recording that was begun has its result, or stopTimeout after the run was ended. It reports
+// false when the caller wants no more.
 func (r *run) loop(yield func(Result, error) bool) bool {
 	done := r.ctx.Done()
 	for {

@@ -14,9 +14,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// A recording is done when its note has reached Uploader.Until, not when the note exists: the service may fail to process
-// it. So a run holds back the results of recordings that have notes, and follows the notes in rounds. During the uploads a
-// round is short. After the last upload there is one more, which also follows the notes of earlier runs.
+// A recording is done when its note has reached Uploader.Until, not when the note exists: the service may fail to
+// process it. So a run holds back the results of recordings that have notes, and follows the notes in rounds. During
+// the uploads a round is short. After the last upload there is one more, which also follows the notes of earlier runs.
 
 const (
 	defaultMaxWait = 15 * time.Minute
@@ -74,7 +74,8 @@ type staged struct {
 	err    error
 }
 
-// hold keeps a result whose note has not reached Uploader.Until. It reports true if the result is ready, and returns it.
+// hold keeps a result whose note has not reached Uploader.Until. It reports true if the result is ready, and returns
+// it.
 func (r *run) hold(result Result) (ready Result, ok bool) {
 	f := &r.follows
 	hasNote := result.Status == Created || result.Status == AlreadyThere
@@ -152,7 +153,8 @@ func (p *progress) countStage(status Status) {
 
 // stillHeld returns the results of recordings whose notes are not followed any longer, because the run has ended.
 func (r *run) stillHeld() (results []Result) {
-	const why = "the run ended before it was known whether the service has processed the recording; the next run reads its note"
+	const why = "the run ended before it was known whether the service has processed the recording; " +
+		"the next run reads its note"
 	for _, id := range slices.Sorted(maps.Keys(r.follows.held)) {
 		for _, result := range r.follows.held[id] {
 			result.Status = Processing

@@ -110,17 +110,20 @@ func (r *run) claimKey(t *task) bool {
 }
 
 func (r *run) keyReused(t *task, _ Entry) {
-	const why = "the key was used for another patient's recording, or one of another size; give each recording a key of its own"
+	const why = "the key was used for another patient's recording, or one of another size; " +
+		"give each recording a key of its own"
 	r.done(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)}, nil)
 }
 
 func (r *run) alreadyThere(t *task, known Entry) {
-	r.done(t, Result{Status: AlreadyThere, NoteID: known.NoteID, Stage: known.Stage, Replaced: known.replacedIDs()}, nil)
+	result := Result{Status: AlreadyThere, NoteID: known.NoteID, Stage: known.Stage, Replaced: known.replacedIDs()}
+	r.done(t, result, nil)
 }
 
 // otherName ends a task whose recording is in doubt under another name.
 func (r *run) otherName(t *task, known Entry) {
-	const why = "the recording is unresolved under another name; give it that name again, or say what became of it (Uploader.Resolve)"
+	const why = "the recording is unresolved under another name; give it that name again, " +
+		"or say what became of it (Uploader.Resolve)"
 	r.done(t, Result{
 		Status: InDoubt, NoteID: known.NoteID, Until: known.Until, Candidates: known.Candidates(),
 		Err: fail(why, ErrKeyReused),
@@ -171,7 +174,8 @@ func (r *run) enter(t *task) bool {
 	case first == nil:
 		return true
 	case !first.sameAs(t):
-		r.done(t, Result{Status: Refused, Err: fail("two recordings of this run have the same key; give each a key of its own", ErrKeyReused)}, nil)
+		const why = "two recordings of this run have the same key; give each a key of its own"
+		r.done(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)}, nil)
 	default:
 		r.done(t, Result{Status: InDoubt, Err: fail("too many equal recordings wait for the first one", ErrTaken)}, nil)
 	}
@@ -238,8 +242,8 @@ func (r *run) notJournaled(t *task, err error) {
 	}
 }
 
-// create calls Create with the journal in its BeforeCommit. Once the recording may have left whole, the end of the run waits
-// a little for its response: that is better than a doubt.
+// create calls Create with the journal in its BeforeCommit. Once the recording may have left whole, the end of the run
+// waits a little for its response: that is better than a doubt.
 func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 	params := t.recording.Params
 	var sum string // of what was sent
@@ -295,7 +299,8 @@ func (r *run) commit(attempt context.Context, t *task, sum string) error {
 	return nil
 }
 
-var errChanged = fail("the recording changed since it was read for its key, or looked for; try again when it is complete", clinicaldoc.ErrInvalidArgument)
+var errChanged = fail("the recording changed since it was read for its key, or looked for; "+
+	"try again when it is complete", clinicaldoc.ErrInvalidArgument)
 
 // errBeforeCommit marks what the caller's BeforeCommit refused.
 var errBeforeCommit = redact.New("BeforeCommit refused")
@@ -306,8 +311,8 @@ type journalError struct{ err error }
 func (e *journalError) Error() string { return redact.Opaque(e.err).Error() }
 func (e *journalError) Unwrap() error { return e.err }
 
-// created writes down the note. That it exists is told also when it cannot be written down. The worker goes on meanwhile:
-// this line can share a sync with the next upload's.
+// created writes down the note. That it exists is told also when it cannot be written down. The worker goes on
+// meanwhile: this line can share a sync with the next upload's.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	if err := r.checkUser(note); err != nil {
 		r.send(message{broken: err}) // before this worker begins another recording
@@ -323,9 +328,9 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	})
 }
 
-// checkUser returns an error matching ErrOtherUser if another user than the journal's created the note. The journal's user may
-// not see that user's notes, so a search after a crash could miss one. Some services name the owner of a team in each note:
-// a note counts only after another one of this run has named the journal's user.
+// checkUser returns an error matching ErrOtherUser if another user than the journal's created the note. The journal's
+// user may not see that user's notes, so a search after a crash could miss one. Some services name the owner of a team
+// in each note: a note counts only after another one of this run has named the journal's user.
 func (r *run) checkUser(note *clinicaldoc.ProgressNote) error {
 	known := r.owner.UserID != 0 && note.UserID != 0
 	switch {
@@ -337,8 +342,8 @@ func (r *run) checkUser(note *clinicaldoc.ProgressNote) error {
 	case !r.namesUser.Load():
 		return nil
 	}
-	return fail("the client's user changed during the run: the service created a note for another user than the journal's. "+
-		"Nothing more is uploaded; use a token of the journal's user", ErrOtherUser)
+	return fail("the client's user changed during the run: the service created a note for another user than the "+
+		"journal's. Nothing more is uploaded; use a token of the journal's user", ErrOtherUser)
 }
 
 func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote, found bool) Entry {
@@ -352,18 +357,24 @@ func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote, found bool) 
 	return e
 }
 
-// refused writes down that no note exists. If that is only a matter of time, it is begun once more later; if the run ended
-// before it was sent whole, it has no result.
+// refused writes down that no note exists. If that is only a matter of time, it is begun once more later; if the run
+// ended before it was sent whole, it has no result.
 func (r *run) refused(t *task, cause error) {
 	_, response := errors.AsType[*clinicaldoc.Error](cause)
 	what, later := r.failureOf(t, cause)
 	later = later && r.mayTryAgain(t)
-	notSent := !response || errors.Is(cause, context.Canceled) // a refusal may come before the end of a wait for the limit
+	// A refusal may come before the end of a wait for the limit.
+	notSent := !response || errors.Is(cause, context.Canceled)
 	ended := r.ctx.Err() != nil && notSent
 	var broken error
 	if committed := t.entry.State == StateCommitting; committed || !later && !ended {
 		e := t.entry
-		e.State, e.At, e.Until, e.NoteID, e.Loss, e.Why = StateRefused, time.Now(), time.Time{}, 0, nil, redact.Opaque(cause).Error()
+		e.State = StateRefused
+		e.At = time.Now()
+		e.Until = time.Time{}
+		e.NoteID = 0
+		e.Loss = nil
+		e.Why = redact.Opaque(cause).Error()
 		broken = r.save(t, e)
 	}
 	switch {
@@ -393,8 +404,8 @@ func (r *run) write(t *task, e Entry) error {
 	return t.claim.Save(ctx, e)
 }
 
-// done ends a task with the result of its recording and of those that are equal to it. An error is the journal's and ends
-// the run.
+// done ends a task with the result of its recording and of those that are equal to it. An error is the journal's and
+// ends the run.
 func (r *run) done(t *task, result Result, broken error) {
 	r.doneWith(t, message{broken: broken}, result)
 }

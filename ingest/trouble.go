@@ -33,8 +33,8 @@ const (
 	defaultMaxPause = 15 * time.Minute
 )
 
-// trouble is everything failing in the same way: then nothing more is begun, and from time to time it is tried whether that
-// has passed, first by a request that does no harm, then by one recording.
+// trouble is everything failing in the same way: then nothing more is begun, and from time to time it is tried whether
+// that has passed, first by a request that does no harm, then by one recording.
 type trouble struct {
 	kind    string
 	why     error
@@ -61,7 +61,8 @@ func (p Pause) LogValue() slog.Value {
 	if p.Why == nil {
 		return slog.GroupValue(slog.Bool("paused", false))
 	}
-	return slog.GroupValue(slog.Bool("paused", true), slog.String("why", redact.Opaque(p.Why).Error()), slog.Time("next", p.Next))
+	why := redact.Opaque(p.Why).Error()
+	return slog.GroupValue(slog.Bool("paused", true), slog.String("why", why), slog.Time("next", p.Next))
 }
 
 // Format prints what LogValue lists for every verb.
@@ -78,7 +79,8 @@ func (t *trouble) begun() {
 	}
 }
 
-// letOne says whether one recording may be begun. As long as none comes it is the caller who is waited for, and not the service.
+// letOne says whether one recording may be begun. As long as none comes it is the caller who is waited for, and not the
+// service.
 func (t *trouble) letOne(may bool) {
 	now := time.Now()
 	if t.one {
@@ -166,7 +168,8 @@ func (r *run) probe(now time.Time) {
 	switch {
 	case !t.paused, t.one:
 	case now.Sub(t.since) >= limit(r.uploader.MaxPause):
-		t.ended = fail("the run was ended, because everything fails in the same way: "+redact.Opaque(t.why).Error(), t.why)
+		const why = "the run was ended, because everything fails in the same way: "
+		t.ended = fail(why+redact.Opaque(t.why).Error(), t.why)
 		r.cancel()
 	case !t.probing && !t.trying && !now.Before(t.next):
 		t.probing = true
@@ -214,7 +217,8 @@ func (r *run) failureOf(t *task, err error) (what contact, later bool) {
 	case kind == kindFiles, kind == kindMachine:
 		return failing, true
 	}
-	return failing, t.recording.Params.Audio.Size() >= 0 && (clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrUnauthorized))
+	mayPass := clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrUnauthorized)
+	return failing, t.recording.Params.Audio.Size() >= 0 && mayPass
 }
 
 const (
@@ -241,9 +245,11 @@ func troubleKind(err error) string {
 	return "no response"
 }
 
-// lasting reports whether a list is what it is because of the service's own manner: it answers, and waiting changes nothing.
+// lasting reports whether a list is what it is because of the service's own manner: it answers, and waiting changes
+// nothing.
 func lasting(err error) bool {
-	return (errors.Is(err, clinicaldoc.ErrIncompleteList) || errors.Is(err, clinicaldoc.ErrPatientMismatch)) && !clinicaldoc.Retryable(err)
+	isOfList := errors.Is(err, clinicaldoc.ErrIncompleteList) || errors.Is(err, clinicaldoc.ErrPatientMismatch)
+	return isOfList && !clinicaldoc.Retryable(err)
 }
 
 // folderGone reports whether the folder of a file cannot be read, or holds nothing: a share that is not mounted.

@@ -8,12 +8,13 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// unsaved are notes that Create returned and the journal could not write down. For its client such a note is explained, so
-// that FindCreated would say that the recording has none: as long as the process lives, it has to be known here.
+// unsaved are notes that Create returned and the journal could not write down. For its client such a note is explained,
+// so that FindCreated would say that the recording has none: as long as the process lives, it has to be known here.
 var unsaved sync.Map // of unsavedKey to *clinicaldoc.ProgressNote
 
-// unsavedDoubts are likewise losses that the journal could not write down. The client knows them: a loss that is put together anew
-// from what was committed would be a second one to it, and then nobody could tell of which of the two a note is.
+// unsavedDoubts are likewise losses that the journal could not write down. The client knows them: a loss that is put
+// together anew from what was committed would be a second one to it, and then nobody could tell of which of the two a
+// note is.
 var unsavedDoubts sync.Map // of unsavedKey to unsavedDoubt
 
 type unsavedDoubt struct {
@@ -66,7 +67,8 @@ func (r *run) saveDoubt(t *task, e Entry) error {
 	return err
 }
 
-// doubtAgain goes on from a loss of this upload that an earlier run could not write down, and reports whether there is one.
+// doubtAgain goes on from a loss of this upload that an earlier run could not write down, and reports whether there is
+// one.
 func (r *run) doubtAgain(t *task) bool {
 	kept, _ := unsavedDoubts.Load(r.unsavedKey(t))
 	lost, ok := kept.(unsavedDoubt)

@@ -159,8 +159,8 @@ func (c *claim) needsMark(entry ingest.Entry) bool {
 	return !sent(known.State) || known.Patient != entry.Patient
 }
 
-// withUntil returns the entry with the time until which it is in doubt as the record has it, if that is the same: for others
-// it is as it was.
+// withUntil returns the entry with the time until which it is in doubt as the record has it, if that is the same: for
+// others it is as it was.
 func (c *claim) withUntil(entry ingest.Entry) ingest.Entry {
 	unchanged := entry.Until.Equal(c.record.Entry.Until.Add(c.ahead))
 	if entry.State == ingest.StateInDoubt && unchanged {
@@ -210,8 +210,9 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 	}
 }
 
-// saveKnown replaces the entry of a recording that has a note: by another stage of the note, or by a manual decision. Nobody
-// holds such a recording. If another changed it since it was read, nothing is written, and the caller has to read it again.
+// saveKnown replaces the entry of a recording that has a note: by another stage of the note, or by a manual decision.
+// Nobody holds such a recording. If another changed it since it was read, nothing is written, and the caller has to
+// read it again.
 func (c *claim) saveKnown(ctx context.Context, entry ingest.Entry) error {
 	if !mayReplace(c.record.Entry, entry) {
 		return errTaken

@@ -23,7 +23,8 @@ import (
 // not be written later, and subjects, which hold hashes of keys, are not printed.
 func safe() []nats.Option {
 	return []nats.Option{
-		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.PingInterval(3 * time.Second),
+		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1),
+		nats.ReconnectWait(500 * time.Millisecond), nats.PingInterval(3 * time.Second),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}
 }
@@ -71,7 +72,8 @@ func Embed(ctx context.Context, dir string) (*Server, error) {
 	}
 	log := &logger{}
 	s, err := server.NewServer(&server.Options{
-		ServerName: "clinicaldoc", DontListen: true, JetStream: true, StoreDir: filepath.Join(dir, "store"), SyncAlways: true, NoSigs: true,
+		ServerName: "clinicaldoc", DontListen: true, JetStream: true,
+		StoreDir: filepath.Join(dir, "store"), SyncAlways: true, NoSigs: true,
 	})
 	if err != nil {
 		return nil, errors.Join(fail(err.Error(), err), disk.Close(lock))
@@ -134,7 +136,8 @@ func (l *logger) Fatalf(format string, v ...any) { l.note(format, v...) }
 
 func inUse(err error) error {
 	if errors.Is(err, disk.ErrHeld) {
-		return fail("the directory is already in use, in this process or in another one; close it there, or try again later", ingest.ErrJournalInUse)
+		return fail("the directory is already in use, in this process or in another one; close it there, "+
+			"or try again later", ingest.ErrJournalInUse)
 	}
 	return fail("the directory cannot be locked: "+redact.Cause(err), err)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// Entries lists what the journal knows of all recordings, in any order. A recording whose record is damaged is in doubt, and has
-// only its key. It takes about a second for a hundred thousand recordings.
+// Entries lists what the journal knows of all recordings, in any order. A recording whose record is damaged is in
+// doubt, and has only its key. It takes about a second for a hundred thousand recordings.
 func (j *Journal) Entries(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for _, b := range j.buckets {

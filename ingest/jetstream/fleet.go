@@ -209,7 +209,9 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	for _, w := range workers {
 		s.Workers = append(s.Workers, w.Worker)
 	}
-	slices.SortFunc(s.Workers, func(a, b Worker) int { return cmp.Or(cmp.Compare(a.Host, b.Host), a.Since.Compare(b.Since)) })
+	slices.SortFunc(s.Workers, func(a, b Worker) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), a.Since.Compare(b.Since))
+	})
 	p, _, err := f.live.pause(ctx)
 	if err != nil {
 		return s, unreachable(err)
@@ -233,8 +235,8 @@ func (s *Status) count(entry ingest.Entry) {
 // LogValue lists what may be logged of the status: all of it.
 func (s Status) LogValue() slog.Value {
 	attrs := []slog.Attr{
-		slog.Int("waiting", s.Waiting), slog.Int("uploading", s.Uploading), slog.Int("later", s.Later), slog.Int("doubts", s.Doubts),
-		slog.Int("processing", s.Processing),
+		slog.Int("waiting", s.Waiting), slog.Int("uploading", s.Uploading), slog.Int("later", s.Later),
+		slog.Int("doubts", s.Doubts), slog.Int("processing", s.Processing),
 		slog.Int("dead_letters", s.DeadLetters), slog.Int("workers", len(s.Workers)),
 	}
 	if s.Pause != nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// A recording is done when its note has reached Uploader.Until, not when the note exists: the service may fail to process it. So
-// a recording whose note is in processing stays in the queue. The worker that has it waits for the note, together with those of
-// its other recordings, while it uploads. A worker that stops puts them back, and another one goes on.
+// A recording is done when its note has reached Uploader.Until, not when the note exists: the service may fail to
+// process it. So a recording whose note is in processing stays in the queue. The worker that has it waits for the note,
+// together with those of its other recordings, while it uploads. A worker that stops puts them back, and another one
+// goes on.
 
 const (
 	defaultMaxWait = 15 * time.Minute // as an Uploader's
@@ -44,7 +45,8 @@ type followed struct {
 
 func newFollower(w *work) *follower {
 	return &follower{
-		work: w, until: cmp.Or(w.uploader.Until, clinicaldoc.StageComplete), limit: cmp.Or(w.uploader.MaxWait, defaultMaxWait),
+		work: w, until: cmp.Or(w.uploader.Until, clinicaldoc.StageComplete),
+		limit: cmp.Or(w.uploader.MaxWait, defaultMaxWait),
 		fresh: make(chan struct{}, 1), held: map[ingest.Key]*followed{}, active: w.since,
 	}
 }
@@ -88,7 +90,8 @@ func (f *follower) drop(key ingest.Key) *followed {
 	return held
 }
 
-// ends is when the note of a recording is not waited for any longer. The end of a queue is waited for as long after the last upload.
+// ends is when the note of a recording is not waited for any longer. The end of a queue is waited for as long after the
+// last upload.
 func (f *follower) ends(since time.Time) time.Time {
 	if f.work.drain && since.Before(f.active) {
 		since = f.active

@@ -47,7 +47,10 @@ type bucket struct {
 }
 
 func newJournal(ctx context.Context, s *store, lease time.Duration) (*Journal, error) {
-	j := &Journal{store: s, lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience, turn: newTurn(), bound: map[ingest.Owner]ingest.Binding{}}
+	j := &Journal{
+		store: s, lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience,
+		turn: newTurn(), bound: map[ingest.Owner]ingest.Binding{},
+	}
 	for n := range s.header.Buckets {
 		name := s.bucketName(n)
 		kv, err := s.js.KeyValue(ctx, name)
@@ -151,12 +154,12 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 	}
 }
 
-// claimedEntry is the entry of a recording without a note that a worker has. Manual decisions and earlier notes stay, and so does the
-// time by which EntriesForPatient finds them.
+// claimedEntry is the entry of a recording without a note that a worker has. Manual decisions and earlier notes stay,
+// and so does the time by which EntriesForPatient finds them.
 func claimedEntry(key ingest.Key, known ingest.Entry) ingest.Entry {
 	return ingest.Entry{
-		Key: key, State: ingest.StateClaimed, At: time.Now(), By: known.By, Replaced: known.Replaced, Excluded: known.Excluded,
-		Patient: known.Patient, SentAt: known.SentAt,
+		Key: key, State: ingest.StateClaimed, At: time.Now(), By: known.By, Patient: known.Patient,
+		SentAt: known.SentAt, Replaced: known.Replaced, Excluded: known.Excluded,
 	}
 }
 

@@ -42,7 +42,8 @@ type livePause struct {
 }
 
 func newLive(ctx context.Context, s *store) (live, error) {
-	kv, err := s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: s.liveName(), TTL: liveFor, Replicas: s.header.Replicas})
+	config := jetstream.KeyValueConfig{Bucket: s.liveName(), TTL: liveFor, Replicas: s.header.Replicas}
+	kv, err := s.js.CreateKeyValue(ctx, config)
 	if errors.Is(err, jetstream.ErrBucketExists) {
 		kv, err = s.js.KeyValue(ctx, s.liveName())
 	}

@@ -84,8 +84,8 @@ func notedResult(result Result, known ingest.Entry) Result {
 	return result
 }
 
-// deadResult is the result of a dead letter, which may be one because nobody can find out whether it has a note, or because the
-// service could not process it.
+// deadResult is the result of a dead letter, which may be one because nobody can find out whether it has a note, or
+// because the service could not process it.
 func deadResult(result Result, known ingest.Entry, reason string) Result {
 	result.Ending = Dead
 	result.Err = fail("the recording is a dead letter: "+reason, ErrDeadLetter)

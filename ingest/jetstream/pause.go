@@ -195,7 +195,8 @@ func (p *pauser) rest(ctx context.Context, f failure, say bool) {
 	}()
 	warn := func(then string) {
 		if say {
-			p.fleet.logger.WarnContext(ctx, "all uploads fail the same way", slog.String("reason", f.reason), slog.String("then", then))
+			p.fleet.logger.WarnContext(ctx, "all uploads fail the same way",
+				slog.String("reason", f.reason), slog.String("then", then))
 		}
 		say = false
 	}
@@ -284,7 +285,8 @@ func (p *pauser) follow(ctx context.Context) {
 		current, _, err := p.fleet.live.pause(request)
 		now, failed := p.fleet.live.now(request)
 		cancel()
-		if err == nil && failed == nil && (current == nil || current.Over || now.After(current.Until.Add(pauseMargin))) {
+		isOver := current == nil || current.Over || now.After(current.Until.Add(pauseMargin))
+		if err == nil && failed == nil && isOver {
 			return
 		}
 	}

@@ -96,14 +96,16 @@ func (q *queue) consumers(ctx context.Context) error {
 		consumer, err := q.stream.Consumer(ctx, l.name)
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			consumer, err = q.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-				Durable: l.name, FilterSubject: q.store.subject(string(l.lane)) + "*", AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.ackWait,
-				MaxDeliver: -1, MaxAckPending: -1, // what rests counts as pending: with a limit it would hold up all others
+				Durable: l.name, FilterSubject: q.store.subject(string(l.lane)) + "*",
+				AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.ackWait,
+				MaxDeliver: -1, MaxAckPending: -1, // what rests counts as pending: a limit would hold up all others
 			})
 		}
 		if err != nil {
 			return err
 		}
-		if config := consumer.CachedInfo().Config; config.MaxAckPending > 0 || config.MaxDeliver > 0 || config.AckPolicy != jetstream.AckExplicitPolicy {
+		config := consumer.CachedInfo().Config
+		if config.MaxAckPending > 0 || config.MaxDeliver > 0 || config.AckPolicy != jetstream.AckExplicitPolicy {
 			return fail("the consumer "+l.name+" of the stream "+q.store.queueName()+
 				" was changed: max deliver and max pending acks must be unlimited, acks explicit", ErrStore)
 		}
@@ -142,7 +144,9 @@ type waiting struct {
 
 func newWaiting(r ingest.Recording) waiting {
 	p := r.Params
-	return waiting{Key: r.Key, SHA256: r.SHA256, File: r.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID}
+	return waiting{
+		Key: r.Key, SHA256: r.SHA256, File: r.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID,
+	}
 }
 
 // letterKey is the last part of the subject of the recording's dead letter. Recordings that share a key by mistake
@@ -176,7 +180,7 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	switch {
 	case p.BeforeCommit != nil || p.OnProgress != nil:
 		return fail("a recording in a queue has no callbacks", clinicaldoc.ErrInvalidArgument)
-	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make others of them, two alike perhaps
+	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make two alike
 		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
 	}
 	recording, err := recording.WithKey()
@@ -195,7 +199,8 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 // without a response may have been carried out: the same one once more shows it.
 func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
-		_, err := q.store.js.Publish(ctx, q.store.subject(string(l))+key, payload, jetstream.WithExpectLastSequencePerSubject(0))
+		subject := q.store.subject(string(l)) + key
+		_, err := q.store.js.Publish(ctx, subject, payload, jetstream.WithExpectLastSequencePerSubject(0))
 		return answered(err)
 	})
 	var refused *answer
@@ -204,7 +209,8 @@ func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) err
 		return nil
 	case !errors.As(err, &refused):
 		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err)
-	case refused.code == jetstream.JSErrCodeStreamWrongLastSequence || refused.code == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+	case refused.code == jetstream.JSErrCodeStreamWrongLastSequence,
+		refused.code == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		return q.checkWaiting(ctx, l, key, payload)
 	case refused.code == codeFull || refused.code == codeNoResources:
 		return fail("the recording was not stored: "+refused.Error(), ErrQueueFull, refused.err)
@@ -228,8 +234,10 @@ func (q *queue) checkWaiting(ctx context.Context, l lane, key string, payload []
 		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err)
 	case message == nil: // what waited has come to its end since
 		return q.put(ctx, l, key, payload)
-	case json.Unmarshal(payload, &own) != nil || json.Unmarshal(message.Data, &there) != nil || own.PatientID != there.PatientID || otherSize(own.File, there.File):
-		return fail("another patient's recording, or one of another size, waits under its key; give each recording a key of its own", ingest.ErrKeyReused)
+	case json.Unmarshal(payload, &own) != nil || json.Unmarshal(message.Data, &there) != nil,
+		own.PatientID != there.PatientID || otherSize(own.File, there.File):
+		return fail("another patient's recording, or one of another size, waits under its key; "+
+			"give each recording a key of its own", ingest.ErrKeyReused)
 	}
 	return nil
 }
@@ -489,7 +497,8 @@ func (q *queue) redrive(ctx context.Context, letter DeadLetter) error {
 	case letter.store != q.store.header.ID:
 		return errOtherFleet
 	case r.Key == "":
-		return fail("the letter cannot be read: publish its recording again, then discard it", clinicaldoc.ErrInvalidArgument)
+		const why = "the letter cannot be read: publish its recording again, then discard it"
+		return fail(why, clinicaldoc.ErrInvalidArgument)
 	}
 	if err := q.publish(ctx, r); err != nil {
 		return err

@@ -26,8 +26,9 @@ const format = 3
 
 // storeHeader is written when all streams of a store exist, and says which they are.
 type storeHeader struct {
-	Format   int    `json:"format"`
-	ID       string `json:"id"` // a part of every stream's name: no stream that is made anew can be taken for the old one
+	Format int `json:"format"`
+	// ID is a part of every stream's name: no stream that is made anew can be taken for the old one.
+	ID       string `json:"id"`
 	Replicas int    `json:"replicas"`
 	Buckets  int    `json:"buckets"`
 	// Gaps says that something that the store held is lost, and Renamed which buckets were made anew, by their
@@ -35,7 +36,8 @@ type storeHeader struct {
 	Gaps    bool           `json:"gaps,omitempty"`
 	Renamed map[int]string `json:"renamed,omitempty"`
 
-	Owner string `json:"owner,omitempty"` // whose recordings it holds, as package header writes it; empty until the first run
+	// Owner is whose recordings it holds, as package fileheader writes it; empty until the first run.
+	Owner string `json:"owner,omitempty"`
 }
 
 const (
@@ -320,8 +322,9 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 	for _, want := range s.streams() {
 		stream, err := s.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fail("the stream "+want.Name+" of the fleet is gone, and with it what it knew; nothing is uploaded. "+
-				"Repair makes it anew, and then what is not known is looked for at the service first", ErrStore)
+			return fail("the stream "+want.Name+" of the fleet is gone, and with it what it knew; "+
+				"nothing is uploaded. Repair makes it anew, and then what is not known is looked for at the service "+
+				"first", ErrStore)
 		}
 		if err != nil {
 			return unreachable(err)
@@ -355,6 +358,8 @@ func unlike(is, want jetstream.StreamConfig) string {
 	expires := is.AllowMsgTTL || is.SubjectDeleteMarkerTTL != 0
 	copied := is.Mirror != nil || len(is.Sources) > 0
 	canBePurged := want.DenyPurge && (!is.DenyPurge || !is.DenyDelete)
+	isAsync := is.PersistMode == jetstream.AsyncPersistMode
+	kept := is.MaxMsgsPerSubject
 	for _, difference := range []struct {
 		found  bool
 		reason string
@@ -366,14 +371,14 @@ func unlike(is, want jetstream.StreamConfig) string {
 		{is.Discard != jetstream.DiscardNew, "throws away the oldest when it is full: discard must be new"},
 		{is.DiscardNewPerSubject, "refuses new values of a key: discard new per subject must be off"},
 		{is.Retention != want.Retention, "has another retention policy: " + want.Retention.String() + " is needed"},
-		{is.MaxMsgsPerSubject != want.MaxMsgsPerSubject, fmt.Sprintf("keeps %d messages a subject: 1 is needed", is.MaxMsgsPerSubject)},
+		{kept != want.MaxMsgsPerSubject, fmt.Sprintf("keeps %d messages a subject: 1 is needed", kept)},
 		{copied, "is a copy of another stream"},
 		{is.AllowDirect, "is read from replicas that lag behind: allow direct must be off"},
 		{is.AllowRollup, "can be rolled up: that must be off"},
 		{canBePurged, "can be purged: that must be denied"},
 		{!slices.Equal(is.Subjects, want.Subjects), "has other subjects than " + strings.Join(want.Subjects, " ")},
 		{is.Sealed, "is sealed"},
-		{is.PersistMode == jetstream.AsyncPersistMode, "answers before it has written: persist mode must be the default"},
+		{isAsync, "answers before it has written: persist mode must be the default"},
 	} {
 		if difference.found {
 			return difference.reason

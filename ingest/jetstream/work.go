@@ -496,7 +496,8 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 
 var errNotDone = fail("nobody knows yet what became of the recording; it is tried again later")
 
-// isDamaged reports whether the recording's own record is damaged. One with a time to wait for is in doubt because of another's.
+// isDamaged reports whether the recording's own record is damaged. One with a time to wait for is in doubt because of
+// another's.
 func (o *outcome) isDamaged() bool {
 	return errors.Is(o.cause, ingest.ErrJournalDamaged) && o.Until.IsZero()
 }
@@ -514,8 +515,9 @@ func (o *outcome) bury() {
 	o.counts = false
 }
 
-// judgeDoubt lets a recording in doubt rest until it can be decided. Another worker's clock may be right: it may ask before
-// this one's says so. One that stays in doubt long after that becomes a dead letter: earlier tries may have been an outage's.
+// judgeDoubt lets a recording in doubt rest until it can be decided. Another worker's clock may be right: it may ask
+// before this one's says so. One that stays in doubt long after that becomes a dead letter: earlier tries may have been
+// an outage's.
 func (o *outcome) judgeDoubt(tries int) {
 	left := time.Until(o.Until)
 	if left > 0 {
@@ -533,8 +535,8 @@ func forGood(err error, tries int) bool {
 	switch {
 	case errors.Is(err, clinicaldoc.ErrValidation), errors.Is(err, clinicaldoc.ErrTooLarge):
 		return true
-	case errors.Is(err, clinicaldoc.ErrUnauthorized), errors.Is(err, clinicaldoc.ErrForbidden), clinicaldoc.Retryable(err),
-		kindOf(err) == kindFile, kindOf(err) == kindEngine:
+	case errors.Is(err, clinicaldoc.ErrUnauthorized), errors.Is(err, clinicaldoc.ErrForbidden),
+		clinicaldoc.Retryable(err), kindOf(err) == kindFile, kindOf(err) == kindEngine:
 		return false
 	case errors.As(err, &response) && response.StatusCode/100 == 4, errors.Is(err, clinicaldoc.ErrInvalidArgument):
 		return tries >= maxTries

@@ -17,7 +17,8 @@ var began = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 // entry is a synthetic one in some state.
 func (k *kit) entry(n int, state ingest.State) ingest.Entry {
 	e := ingest.Entry{
-		Key: k.key(n), State: state, At: began, Patient: k.patient(0), Name: uint32(n), Size: 3, SentAt: began, //nolint:gosec // small
+		Key: k.key(n), State: state, At: began, Patient: k.patient(0), Size: 3, SentAt: began,
+		Name: uint32(n), //nolint:gosec // small
 	}
 	if state == ingest.StateCreated {
 		e.NoteID = int64(n) + 1
@@ -263,7 +264,8 @@ func (k *kit) checkMany() error {
 	for w := range workers {
 		all.Go(func() {
 			for n := w; n < workers*each && errs[w] == nil; n += workers {
-				errs[w] = errors.Join(k.save(k.entry(n, ingest.StateCommitting)), k.save(k.entry(n, ingest.StateCreated)))
+				committing := k.save(k.entry(n, ingest.StateCommitting))
+				errs[w] = errors.Join(committing, k.save(k.entry(n, ingest.StateCreated)))
 			}
 		})
 	}

@@ -21,8 +21,8 @@ var owner = ingest.Owner{Service: "https://service.example.test", UserID: 17, He
 
 // Run tests a journal against the contract of [ingest.Journal]. The journal must be new.
 //
-// The function opens the same journal each time, and ends the test if it cannot. A journal with a Close method is closed before
-// it is opened again. The service is https://service.example.test, for a journal that is begun for one.
+// The function opens the same journal each time, and ends the test if it cannot. A journal with a Close method is
+// closed before it is opened again. The service is https://service.example.test, for a journal that is begun for one.
 func Run(t *testing.T, open func() ingest.Journal) {
 	t.Helper()
 	for _, result := range check(t.Context(), open) {

@@ -31,7 +31,8 @@ func (k *kit) lists(patient uint32, since time.Time, want states) error {
 }
 
 func (k *kit) checkStates() error {
-	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateInDoubt, ingest.StateRefused} {
+	all := []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateInDoubt, ingest.StateRefused}
+	for n, state := range all {
 		if err := k.save(k.entry(n, state)); err != nil {
 			return err
 		}
@@ -59,8 +60,8 @@ func (k *kit) checkStates() error {
 	return nil
 }
 
-// checkTimes checks that entries are found by when they were sent or their note was created, in whatever order they were saved:
-// a clock may be days wrong, and be corrected.
+// checkTimes checks that entries are found by when they were sent or their note was created, in whatever order they
+// were saved: a clock may be days wrong, and be corrected.
 func (k *kit) checkTimes() error {
 	for n, hours := range []int{0, 100, 1, 50} {
 		e := k.entry(n, ingest.StateCommitting)

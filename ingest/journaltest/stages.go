@@ -53,8 +53,8 @@ func hasDecision(got, want ingest.Entry) error {
 	return nil
 }
 
-// checkSentAgain checks that a recording with a note can be sent again by a manual decision, which the next process finds, also
-// if the one before claimed the recording and did nothing.
+// checkSentAgain checks that a recording with a note can be sent again by a manual decision, which the next process
+// finds, also if the one before claimed the recording and did nothing.
 func (k *kit) checkSentAgain() error {
 	failed := k.failed(0)
 	decided := sentAgain(failed)
@@ -141,8 +141,8 @@ func (k *kit) saveAndFind(e ingest.Entry) error {
 	return nil
 }
 
-// checkLateStage checks that a manual decision stays if another worker saves the stage of the old note after it, where both could
-// claim the recording.
+// checkLateStage checks that a manual decision stays if another worker saves the stage of the old note after it, where
+// both could claim the recording.
 func (k *kit) checkLateStage() error {
 	failed := k.failed(0)
 	if err := k.save(failed); err != nil {
@@ -228,8 +228,8 @@ func (k *kit) listsProcessing(want ...int) error {
 	return nil
 }
 
-// checkReplaced checks that EntriesForPatient lists earlier notes, by their time, also before the recording is sent again and
-// while a worker has it.
+// checkReplaced checks that EntriesForPatient lists earlier notes, by their time, also before the recording is sent
+// again and while a worker has it.
 func (k *kit) checkReplaced() error {
 	failed := k.failed(0)
 	failed.NoteCreatedAt = began.Add(100 * time.Hour)
@@ -262,7 +262,8 @@ func (k *kit) listsReplaced(want ingest.Entry) error {
 		return errorf("EntriesForPatient: %w", err)
 	}
 	if len(entries) != 1 || len(entries[0].Replaced) != len(want.Replaced) {
-		return errorf("EntriesForPatient returned %+v, want one entry with %d earlier notes", entries, len(want.Replaced))
+		return errorf("EntriesForPatient returned %+v, want one entry with %d earlier notes",
+			entries, len(want.Replaced))
 	}
 	return nil
 }
