@@ -66,6 +66,10 @@ type Claim interface {
 	// still had the claim. If another worker took over the claim, Save writes nothing and the error matches [ErrTaken].
 	// After any error the caller must not send the recording's last bytes. [StateCreated] is saved whoever has the
 	// claim, unless the journal already knows a note.
+	//
+	// A journal of several processes must not let two recordings of a patient with the same SHA256 be committing or in
+	// doubt at the same time: nobody could tell their notes apart. The error of the second one matches [ErrTaken], and
+	// its entry says that nothing was sent.
 	Save(ctx context.Context, entry Entry) error
 	// Release gives the key back. The entry stays as it was saved last.
 	Release()

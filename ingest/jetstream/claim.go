@@ -137,11 +137,12 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	case c.lost || c.owner == "":
 		return errTaken
 	}
-	err := c.write(ctx, c.withUntil(entry))
+	before := c.record.Entry
+	err := c.writeOwn(ctx, c.withUntil(entry))
+	if err == nil && entry.State == ingest.StateCommitting {
+		err = c.yield(ctx, entry, before.By)
+	}
 	switch {
-	case errors.Is(err, ingest.ErrTaken):
-		c.lost = true
-		return errTaken
 	case err != nil:
 		return err
 	case entry.State == ingest.StateCommitting && time.Since(begun) > c.journal.lease/2:
@@ -149,6 +150,46 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	}
 	return nil
 }
+
+// writeOwn writes an entry while the claim is this worker's.
+func (c *claim) writeOwn(ctx context.Context, entry ingest.Entry) error {
+	err := c.write(ctx, entry)
+	if errors.Is(err, ingest.ErrTaken) {
+		c.lost = true
+		return errTaken
+	}
+	return err
+}
+
+// yield takes back a commit if another recording of the patient with the same content is committing or in doubt: if both
+// outcomes became unknown, nobody could tell which note is whose. Each worker commits first and looks then, so of two
+// that commit at the same time at least one sees the other.
+func (c *claim) yield(ctx context.Context, entry ingest.Entry, by string) error {
+	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, time.Time{})
+	if errors.Is(err, ingest.ErrJournalDamaged) { // a damaged record holds up its own recording alone
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	isRival := func(other ingest.Entry) bool {
+		isOpen := other.State == ingest.StateCommitting || other.State == ingest.StateInDoubt
+		return isOpen && other.Key != c.key && other.SHA256 != "" && other.SHA256 == entry.SHA256
+	}
+	if !slices.ContainsFunc(entries, isRival) {
+		return nil
+	}
+	entry.State = ingest.StateRefused
+	entry.Why = "another recording with the same content was being sent"
+	entry.Loss = nil
+	entry.By = by
+	if err := c.writeOwn(ctx, entry); err != nil {
+		return err
+	}
+	return errRival
+}
+
+var errRival = fail("the recording waits for another one with the same content for the patient", ingest.ErrTaken)
 
 // needsMark reports whether no mark leads from the entry's patient to the recording yet.
 func (c *claim) needsMark(entry ingest.Entry) bool {

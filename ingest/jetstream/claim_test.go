@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -328,4 +329,84 @@ func TestAClaimWaitsForTheOneBeforeIt(t *testing.T) {
 		claimed(t, slow.fleet(defaultLease).Journal(), 1).Release()
 		assert.Equal(t, 30*time.Second, time.Since(asked))
 	})
+}
+
+// wantedTwice is the entry of a recording that is wanted as several notes of its patient.
+func wantedTwice(n int, state ingest.State) ingest.Entry {
+	e := entry(n, state)
+	e.SHA256 = strings.Repeat("ab", 32)
+	return e
+}
+
+// Two recordings with the same content cannot be told apart by their notes if both outcomes are unknown. So a worker
+// does not commit one while any worker commits the other, or is unresolved about it.
+func TestCommit_SameContentIsOpenElsewhere_Waits(t *testing.T) {
+	t.Parallel()
+	for _, open := range []ingest.State{ingest.StateCommitting, ingest.StateInDoubt} {
+		t.Run(open.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine()
+				first := claimed(t, e.fleet(defaultLease).Journal(), 1)
+				defer first.Release()
+				second := claimed(t, e.fleet(defaultLease).Journal(), 2)
+				defer second.Release()
+				require.NoError(t, first.Save(t.Context(), wantedTwice(1, ingest.StateCommitting)))
+				if open == ingest.StateInDoubt {
+					require.NoError(t, first.Save(t.Context(), wantedTwice(1, ingest.StateInDoubt)))
+				}
+				err := second.Save(t.Context(), wantedTwice(2, ingest.StateCommitting))
+				require.ErrorIs(t, err, ingest.ErrTaken)
+				require.ErrorContains(t, err, "the same content")
+				second.Release()
+				known, _, err := second.journal.read(t.Context(), key(2))
+				require.NoError(t, err)
+				assert.False(t, sent(known.Entry.State), "nothing of it has left: %s", known.Entry.State)
+
+				other := entry(3, ingest.StateCommitting)
+				other.SHA256 = strings.Repeat("cd", 32)
+				third := claimed(t, second.journal, 3)
+				require.NoError(t, third.Save(t.Context(), other), "other content waits for nobody")
+				third.Release()
+
+				require.NoError(t, first.Save(t.Context(), wantedTwice(1, ingest.StateCreated)))
+				first.Release()
+				again := claimed(t, second.journal, 2)
+				require.NoError(t, again.Save(t.Context(), wantedTwice(2, ingest.StateCommitting)))
+				again.Release()
+			})
+		})
+	}
+}
+
+// Of workers that commit the same content at the same time, at most one goes on.
+func TestCommit_SameContentAtTheSameTime_GoesOnOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine()
+			var commits atomic.Int64
+			var all sync.WaitGroup
+			for n := range 3 {
+				machine := e.another()
+				random := rand.New(rand.NewPCG(seed, uint64(n)))
+				var mu sync.Mutex
+				machine.before = func(context.Context, string, string) error {
+					mu.Lock()
+					defer mu.Unlock()
+					time.Sleep(time.Duration(random.IntN(5)) * time.Millisecond)
+					return nil
+				}
+				all.Go(func() {
+					c := claimed(t, machine.fleet(defaultLease).Journal(), n)
+					defer c.Release()
+					if c.Save(t.Context(), wantedTwice(n, ingest.StateCommitting)) == nil {
+						commits.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			assert.LessOrEqual(t, commits.Load(), int64(1), "seed %d", seed)
+		})
+	}
 }
