@@ -161,9 +161,9 @@ func (c *claim) writeOwn(ctx context.Context, entry ingest.Entry) error {
 	return err
 }
 
-// yield takes back a commit if another recording of the patient with the same content is committing or in doubt: if both
-// outcomes became unknown, nobody could tell which note is whose. Each worker commits first and looks then, so of two
-// that commit at the same time at least one sees the other.
+// yield takes back a commit if another recording of the patient with the same content is committing or in doubt: if
+// both outcomes became unknown, nobody could tell which note is whose. Each worker commits first and looks then, so of
+// two that commit at the same time at least one sees the other.
 func (c *claim) yield(ctx context.Context, entry ingest.Entry, by string) error {
 	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, time.Time{})
 	if errors.Is(err, ingest.ErrJournalDamaged) { // a damaged record holds up its own recording alone

@@ -181,7 +181,7 @@ func (f *Fleet) allWaiting(ctx context.Context, condition func(ingest.Entry) boo
 		}
 		var left waiting
 		if json.Unmarshal(message.Data, &left) != nil {
-			return false, nil // it will become a dead letter
+			return false, nil //nolint:nilerr // it will become a dead letter
 		}
 		known, _, err := f.journal.read(ctx, binding.Key(left.Key))
 		if err != nil || !condition(known.Entry) {
