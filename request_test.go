@@ -3014,29 +3014,27 @@ func takeBodiesForRequests(conn net.Conn, refusal string) {
 
 func TestConnectionsAreKept(t *testing.T) {
 	t.Parallel()
-	var connections atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var connections sync.Map // that carried a request, by the client's address
+	server := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		connections.Store(r.RemoteAddr, true)
 		if r.URL.Path != "/v1/progress-notes/8" {
 			http.Redirect(w, r, "/v1/progress-notes/8", http.StatusFound)
 			_, _ = w.Write(make([]byte, 20<<10))
 			return
 		}
 		_, _ = io.WriteString(w, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`)
-	}))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	server.Start()
-	t.Cleanup(server.Close)
+	})
 	for range 20 {
 		client, err := clinicaldoc.NewClient(server.URL, testToken)
 		require.NoError(t, err)
 		_, err = client.Notes.Get(socketContext(t), 7)
 		require.NoError(t, err)
 	}
-	assert.EqualValues(t, 1, connections.Load(), "of short-lived clients, with a redirect each")
+	used := 0
+	for range connections.Range {
+		used++
+	}
+	assert.Equal(t, 1, used, "of short-lived clients, with a redirect each")
 }
 
 // A proxy may refuse in words of its own, which net/http gives as they came.
