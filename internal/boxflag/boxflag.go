@@ -15,7 +15,11 @@ import (
 // InMemory is an option for the server of an example. The program ends without closing its server, so recordings are
 // kept in memory: in files they would stay in the temporary folder.
 func InMemory() clinicaldoctest.Option {
-	return boxlink.InMemory.(clinicaldoctest.Option) //nolint:forcetypeassert // package clinicaldoctest set it
+	option, ok := boxlink.InMemory.(clinicaldoctest.Option)
+	if !ok {
+		panic("boxflag: package clinicaldoctest has not set the option")
+	}
+	return option
 }
 
 // Add defines -box. It starts the server, which lives as long as the program, sets the variables of

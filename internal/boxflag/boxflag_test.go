@@ -13,7 +13,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxflag"
 )
 
-func TestInMemory_RecordingsLeaveNoFolder(t *testing.T) { //nolint:paralleltest // it sets a variable of the process
+func TestInMemory_RecordingsLeaveNoFolder(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	t.Setenv("TMP", temporary) // on Windows
