@@ -136,7 +136,7 @@ func TestFind_TokenThatTheGroupCanRead_IsNotUsed(t *testing.T) {
 	}
 }
 
-func TestFind_HalfAnAccountOfTheEnvironment_IsRejected(t *testing.T) {
+func TestFind_HalfAnAccountOfTheEnvironment_IsRejected(t *testing.T) { //nolint:paralleltest // it sets variables
 	store, _ := newStore(t)
 	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
 	require.NoError(t, err)

@@ -45,10 +45,11 @@ func (e edited) puts() int { return requestsTo(e.srv, clinicaldoctest.RouteUpdat
 
 func TestEdit_EmptyOrUnchangedText_IsNotSent(t *testing.T) {
 	t.Parallel()
+	const blanks = " \n\t\u00a0\n"
 	for _, field := range editable {
 		before := map[string]string{"analysis": "found", "transcription": "said", "name": "Visit"}[field]
 		for text, want := range map[string]string{
-			"": "is empty", " \n\t\u00a0\n": "is empty", "\ufeff\n\ufeff": "is empty", before: "not changed", before + "\n\n": "not changed",
+			"": "is empty", blanks: "is empty", "\ufeff\n\ufeff": "is empty", before: "not changed", before + "\n\n": "not changed",
 		} {
 			e := newEdit(t, field, text)
 			require.NoError(t, e.save(t.Context(), e.client, e.note, e.folder, text))
@@ -154,7 +155,7 @@ func TestEdit_EditorFails_KeepsOnlyWork(t *testing.T) {
 }
 
 // What editors add to all of a file is no change. What is not a file, or too long, is not read.
-func TestEdit_ReadsWhatTheEditorLeft(t *testing.T) {
+func TestEdit_ReadsWhatTheEditorLeft(t *testing.T) { //nolint:paralleltest // it sets a variable
 	if runtime.GOOS == "windows" {
 		t.Skip("the editors of this test are scripts of a shell")
 	}

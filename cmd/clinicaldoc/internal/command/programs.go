@@ -57,7 +57,7 @@ func interactive(ctx context.Context, line string, args ...string) *exec.Cmd {
 
 // oneProgram matches a command line that is a program with arguments: no operators of the shell, no variables
 // before it, no builtin such as ":".
-var oneProgram = regexp.MustCompile(`^["'~/.A-Za-z0-9_][^\s=;|&(){}<>` + "`" + `\n]*(\s[^;|&(){}<>` + "`" + `\n]*)?$`)
+var oneProgram = regexp.MustCompile(`^["'~/.A-Za-z0-9_][^\s=;|&(){}<>` + "`" + `]*(\s[^;|&(){}<>` + "`" + `\n]*)?$`)
 
 // wasInterrupted reports whether Ctrl-C ended a program.
 func wasInterrupted(err error) bool {
