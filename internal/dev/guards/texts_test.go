@@ -1,0 +1,200 @@
+package guards_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// writesGo prints calls of the SDK, for people to copy.
+const writesGo = "cmd/internal/devproxy/copy.go"
+
+// A text is a string of the code with three words or more: an error, an advice, a log line, a help text.
+type text struct {
+	at    string // file and line
+	words string // parts that are not constant are "…"
+}
+
+// TestTexts_ForTerminals_ContainNoGoNames verifies that the commands speak to people who do not write Go. Run it with -v
+// to list the texts of all packages, by package and in the order of the files.
+func TestTexts_ForTerminals_ContainNoGoNames(t *testing.T) {
+	t.Parallel()
+	files := products(t)
+	names := exportedNames(files)
+	require.Contains(t, names, "WithAssumptions")
+	folder := ""
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if path.Dir(name) != folder {
+			folder = path.Dir(name)
+			t.Logf("\n== %s", folder)
+		}
+		for _, text := range textsOf(name, files[name]) {
+			t.Logf("%s: %s", text.at, text.words)
+			if strings.HasPrefix(name, "cmd/") && name != writesGo {
+				assert.Empty(t, goNames(text.words, names), "%s names Go identifiers: %s", text.at, text.words)
+			}
+		}
+	}
+}
+
+func TestTexts_AreFoundInEveryForm(t *testing.T) {
+	t.Parallel()
+	const source = `package p
+import "a path with words"
+type s struct { f int ` + "`a tag with words`" + ` }
+var advice = map[int]string{401: "the token is invalid: " + "make a new one"}
+func f(name string) error {
+	print("two words", regexp.MustCompile("a (pattern|expression) here"))
+	strings.NewReplacer("what the library says", "what the command says")
+	return fmt.Errorf("read %s: " + name + ": no such file", name)
+}
+`
+	file, err := parser.ParseFile(fileSet, "p.go", source, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	assert.Equal(t, []text{
+		{"p.go:4", "the token is invalid: make a new one"},
+		{"p.go:7", "what the command says"},
+		{"p.go:8", "read %s: …: no such file"},
+	}, textsOf("p.go", file))
+	names := map[string]bool{"WithAssumptions": true, "Settle": true}
+	assert.Equal(t, []string{"WithAssumptions"}, goNames("Settle down, or use WithAssumptions", names))
+	assert.Equal(t, []string{"ingest.Run"}, goNames("see ingest.Run, not nats.conf", names))
+}
+
+var fileSet = token.NewFileSet()
+
+// products parses the Go files that users run or import, those of nested modules too.
+func products(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	require.NoError(t, filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, at)
+		require.NoError(t, err)
+		name = filepath.ToSlash(name)
+		skipped := []string{".git", "examples", "internal/dev", "cmd/clinicaldoc/internal/gen"}
+		if entry.IsDir() && (slices.Contains(skipped, name) || entry.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, ".go") || isTest(name) {
+			return nil
+		}
+		source, err := os.ReadFile(at)
+		require.NoError(t, err)
+		files[name], err = parser.ParseFile(fileSet, name, source, parser.SkipObjectResolution)
+		return err
+	}))
+	return files
+}
+
+// exportedNames returns the exported names of the packages that programs import.
+func exportedNames(files map[string]*ast.File) map[string]bool {
+	names := map[string]bool{}
+	for name, file := range files {
+		if strings.HasPrefix(name, "cmd/") || strings.Contains(name, "internal/") {
+			continue
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.BlockStmt:
+				return false
+			case *ast.Ident:
+				names[node.Name] = node.IsExported()
+			}
+			return true
+		})
+	}
+	for _, product := range []string{"JetStream", "OpenAPI"} {
+		delete(names, product)
+	}
+	maps.DeleteFunc(names, func(_ string, exported bool) bool { return !exported })
+	return names
+}
+
+var (
+	hasHumps  = regexp.MustCompile(`[a-z][A-Z]`)
+	word      = regexp.MustCompile(`[A-Za-z][A-Za-z0-9]*`)
+	qualified = regexp.MustCompile(`\b(?:clinicaldoc|ingest|jetstream|snapshot)\.[A-Z]\w*`)
+)
+
+// goNames returns the names in a text that only a Go programmer knows. A name without a capital inside may be a word.
+func goNames(text string, names map[string]bool) []string {
+	found := qualified.FindAllString(text, -1)
+	for _, word := range word.FindAllString(text, -1) {
+		if names[word] && hasHumps.MatchString(word) {
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
+// textsOf returns the texts of a file in their order.
+func textsOf(name string, file *ast.File) []text {
+	var texts []text
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field:
+			node.Tag = nil
+		case *ast.CallExpr:
+			skipArguments(node)
+		case *ast.BinaryExpr, *ast.BasicLit:
+			words, isText := constant(node.(ast.Expr))
+			if isText && len(strings.Fields(words)) >= 3 {
+				line := fileSet.Position(node.Pos()).Line
+				texts = append(texts, text{name + ":" + strconv.Itoa(line), words})
+			}
+			return !isText
+		}
+		return true
+	})
+	return texts
+}
+
+// skipArguments drops arguments that nobody reads: regular expressions, and the texts that a replacer searches for.
+func skipArguments(call *ast.CallExpr) {
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return
+	}
+	switch function.Sel.Name {
+	case "MustCompile":
+		call.Args = nil
+	case "NewReplacer":
+		searched := -1
+		call.Args = slices.DeleteFunc(call.Args, func(ast.Expr) bool {
+			searched++
+			return searched%2 == 0
+		})
+	}
+}
+
+// constant returns the constant parts of a string expression, and whether it has any.
+func constant(expr ast.Expr) (string, bool) {
+	switch expr := expr.(type) {
+	case *ast.BasicLit:
+		words, err := strconv.Unquote(expr.Value)
+		return words, err == nil && expr.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, isLeft := constant(expr.X)
+		right, isRight := constant(expr.Y)
+		return left + right, expr.Op == token.ADD && (isLeft || isRight)
+	}
+	return "…", false
+}
