@@ -272,7 +272,7 @@ func (a *AudioStream) readAhead(continues bool) {
 }
 
 // Seek implements [io.Seeker]. It sends no request. The offset may be after the end. The error matches
-// [ErrInvalidArgument] if the offset is before the beginning, or whence is unknown.
+// [ErrInvalidArgument] if the offset is before the start of the recording, or whence is unknown.
 func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -281,9 +281,9 @@ func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
 	case err != nil:
 		return 0, err
 	case !known:
-		return 0, invalid("AudioStream.Seek: whence", "is none of those of package io")
+		return 0, invalid("AudioStream.Seek: whence", "must be io.SeekStart, io.SeekCurrent or io.SeekEnd")
 	case base+offset < 0:
-		return 0, invalid("AudioStream.Seek: offset", "is before the beginning")
+		return 0, invalid("AudioStream.Seek: offset", "is before the start of the recording")
 	}
 	a.at = base + offset
 	a.fault = nil
@@ -296,7 +296,7 @@ func (a *AudioStream) ended() error {
 	if ended == nil {
 		return nil
 	}
-	detail := "nothing can be read any more: " + redact.Cause(ended)
+	detail := "the recording cannot be read further: " + redact.Cause(ended)
 	return &callError{op: readAudio, detail: detail, causes: []error{ended}}
 }
 
@@ -325,7 +325,7 @@ func (s *NotesService) DownloadAudioFile(
 		part, err := download.OpenPart(ctx, target, fmt.Sprintf("note %d of %s", id, s.client.service()))
 		switch {
 		case errors.Is(err, disk.ErrHeld):
-			const detail = "another download to the path is under way"
+			const detail = "another download to this path is in progress; wait for it, or use another path"
 			return 0, &callError{
 				op: downloadAudio, detail: detail, causes: []error{ErrInUse}, kind: "in_use", transient: true,
 			}
@@ -347,7 +347,7 @@ func targetFile(path string) (string, error) {
 		return "", invalid("Notes.DownloadAudioFile: path", "is empty")
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return "", invalid("Notes.DownloadAudioFile: path", "is a directory or another thing than a file")
+		return "", invalid("Notes.DownloadAudioFile: path", "is not a regular file")
 	}
 	target, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -366,7 +366,7 @@ func targetFile(path string) (string, error) {
 	}
 	isLink := info.Mode()&os.ModeSymlink != 0
 	if isLink { // for example into a share that is not mounted
-		const detail = "the path is a link that leads to no file"
+		const detail = "the path is a link to a file that does not exist"
 		return "", &callError{op: downloadAudio, detail: detail, causes: []error{err}}
 	}
 	return path, nil

@@ -861,7 +861,7 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), clinicaldoc.DownloadParams{})
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, logout)
-	require.ErrorContains(t, err, "the download broke off: the call was cancelled")
+	require.ErrorContains(t, err, "the download was interrupted: the call was cancelled")
 	assert.NotContains(t, err.Error(), "logged out", "what a caller's error says is the caller's")
 	assert.Equal(t, int64(400), n)
 	assert.Len(t, a.seen(), 1)
@@ -1406,8 +1406,8 @@ func TestAStreamWhoseURLTellsItsEndAsksForAnotherInTime(t *testing.T) {
 	})
 }
 
-// A stream may be open for hours. That its URL has expired meanwhile, untold, is no failure of a call to be retried: it is found
-// out by a refusal, and replaced without regard to the retry policy. A URL that is refused at once is not.
+// A stream may be open for hours. If the URL has expired meanwhile, that is not a failure to be retried. The
+// refusal shows it, and the URL is replaced, whatever the retry policy is. A URL that is refused at once is not.
 func TestAStreamWhoseURLExpiresUntoldAsksForAnotherAlsoWithoutRetries(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 300_000)

@@ -55,14 +55,15 @@ func (a Access) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (a Access) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Access", a) }
 
-// WithAudit calls the function for each record that a call discloses or changes: each note that a method returns,
-// yields, passes to a callback or puts into an error, each recording, and each change, also if its outcome is unknown.
-// It is told once for each call and record, before the caller gets the record.
+// WithAudit calls the function for each record that a call discloses or changes. These are each note that a method
+// returns, yields, passes to a callback or puts into an error, and each recording. Changes count also if their
+// outcome is unknown. It is called once for each call and record, before the caller gets the record.
 //
-// Records that the client reads only for its own work are told too, at the end of the call: notes that an edit
-// compares, notes and recordings that FindCreated searches, rows of a list that were not yielded. Their Outcome is not
-// AccessDisclosed. A recording counts as disclosed with its first byte; later reads of an [AudioStream] are not told.
-// [Client.Do] is told if its path contains "/progress-notes". Tokens and users are not told.
+// Records that the client reads only for its own work are reported too, at the end of the call. Examples are notes
+// that an edit compares, notes and recordings that FindCreated searches, and rows of a list that were not yielded.
+// Their Outcome is not AccessDisclosed. A recording counts as disclosed with its first byte; later reads of an
+// [AudioStream] are not reported. [Client.Do] is reported if its path contains "/progress-notes". Tokens and users
+// are not reported.
 //
 // If the function returns an error, the caller does not get the record: the error of the call is a
 // [*NotAuditedError], which matches [ErrNotAudited]. It ends an iterator. A change is not undone: the error says that
@@ -78,8 +79,8 @@ func WithAudit(audit func(ctx context.Context, access Access) error) Option {
 	return when(audit != nil, "WithAudit", "the function is nil", func(c *config) { c.audit = audit })
 }
 
-// NotAuditedError reports that the function of [WithAudit] failed, so the records of the call are withheld. It matches
-// [ErrNotAudited], what the function returned, and what the call failed with besides.
+// NotAuditedError reports that the function of [WithAudit] failed, so the records of the call are withheld. It
+// matches [ErrNotAudited], the function's error, and the call's own error if it failed too.
 //
 // If Changed is set, do not repeat the call: the change was made, or may have been made if OutcomeUnknown is set.
 type NotAuditedError struct {
@@ -89,7 +90,7 @@ type NotAuditedError struct {
 	OutcomeUnknown bool   // as in [Access]
 	// Err is what the audit function returned. Its text is printed only if it is known to be harmless.
 	Err error `json:"-"`
-	// CallErr is what the call failed with besides, without the record, or nil if it succeeded.
+	// CallErr is the call's own error, without the record, or nil if the call succeeded.
 	CallErr error `json:"-"`
 }
 
@@ -98,7 +99,7 @@ func (e *NotAuditedError) Error() string {
 	what := "the record is withheld, because the audit function failed" + reason(e.Err)
 	switch {
 	case e.OutcomeUnknown:
-		what += "; the change may or may not have been carried out: find out before sending it again"
+		what += "; the change may or may not have been made: check before sending it again"
 	case e.Changed:
 		what += "; the change was made"
 		if e.NoteID != 0 {
@@ -513,8 +514,8 @@ func (s *scope) auditResponse(ctx context.Context, response []byte, handedOut bo
 	return asError(s.settle(ctx, records, nil))
 }
 
-// recordsIn returns the records in a response to Do: the note or the recording that the path names, or the notes that
-// come from another path of notes, such as a list.
+// recordsIn returns the records in a response to Do. They are the note or the recording that the path names, or the
+// notes of another path, such as a list.
 func (s *scope) recordsIn(response []byte) []record {
 	if len(response) == 0 {
 		return nil
@@ -535,8 +536,8 @@ func (s *scope) recordsIn(response []byte) []record {
 	return s.given(page, nil)
 }
 
-// recordsOf returns the records in a response to Do with a path that names the note. A path that goes on after the
-// note's ID may name something that belongs to the note, such as a version with its own ID: the access is to both.
+// recordsOf returns the records in a response to Do with a path that names the note. A path that continues after
+// the note's ID may name a part of the note, such as a version with its own ID. The access is then to both.
 func (s *scope) recordsOf(id int64, response []byte) []record {
 	if strings.HasSuffix(s.sent.Path, "/audio-url") {
 		return []record{{note: id, recording: true}}

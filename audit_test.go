@@ -668,8 +668,8 @@ func TestAudit_NoFault_TellsAllThatLeftTheBox(t *testing.T) {
 	}
 }
 
-// Every method that can give out or change a record has to come into the table: those of the client and of notes, and
-// those of other services that return notes or recordings.
+// Every method that can disclose or change a record must be in the table. This includes methods of other services
+// that return notes or recordings.
 func TestAuditCalls_HaveEveryMethodThatGivesOutRecords(t *testing.T) {
 	t.Parallel()
 	var methods []string

@@ -53,8 +53,8 @@ type core struct {
 // with or without a slash at its end. It makes no request.
 //
 // The token is sent only to the origin of baseURL, and is never printed. NewClient returns an error matching
-// [ErrInvalidArgument] if the base URL is unusable, the token is empty or invalid in a header, an option is invalid, or
-// the base URL is plain http to another machine (see [WithInsecureHTTP]).
+// [ErrInvalidArgument] if the base URL, the token or an option is invalid. Plain http to another machine is also an
+// error (see [WithInsecureHTTP]).
 func NewClient(baseURL, token string, opts ...Option) (*Client, error) {
 	return newClient("NewClient: baseURL", baseURL, givenToken, token, opts)
 }
@@ -113,7 +113,7 @@ func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Clien
 func (c *Client) setToken(name, token string) error {
 	if c.token != nil {
 		if token != "" && name == givenToken {
-			return invalid(name, "give a token or WithTokenSource, not both")
+			return invalid(name, "pass a token or WithTokenSource, not both")
 		}
 		return nil
 	}
@@ -126,7 +126,7 @@ func (c *Client) setToken(name, token string) error {
 
 // parseBaseURL returns the normal form of the base URL: scheme, host and path without a slash at its end.
 func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
-	const want = "want the service's address, such as https://host/prefix"
+	const want = "pass the service's address, such as https://host/prefix"
 	if baseURL == "" {
 		return nil, invalid(name, "is empty; %s", want)
 	}
@@ -140,8 +140,8 @@ func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 	isLocal := exchange.Loopback(u)
 	mayBePlain := insecure || isLocal
 	if u.Scheme == "http" && !mayBePlain {
-		return nil, invalid(name, "is plain http to another machine, which would show the token and patients' data "+
-			"to the network; use https, or WithInsecureHTTP on a network you trust")
+		return nil, invalid(name, "is plain http to another machine, so the network could read the token and "+
+			"patients' data; use https, or WithInsecureHTTP on a network you trust")
 	}
 	if isLocal {
 		u.Host = strings.ToLower(u.Host) // net/http would send requests for LOCALHOST through a proxy
@@ -158,11 +158,11 @@ func checkBaseURL(u *url.URL) string {
 	case !slices.Contains(webSchemes, u.Scheme):
 		return fmt.Sprintf("has the scheme %q; want https", u.Scheme)
 	case u.User != nil:
-		return "carries a user name or password; the token is given separately"
+		return "contains a user name or password; pass the token separately"
 	case u.RawQuery != "", u.ForceQuery, u.Fragment != "":
-		return "carries a query or a fragment; want an address only"
+		return "contains a query or a fragment; pass only the address"
 	case hasBlank:
-		return "holds a blank; was it copied with its surroundings?"
+		return "contains a space; copy only the address"
 	case strings.Contains(strings.ToLower(u.RawPath), "%2f"), hasDotSegment(u.Path):
 		return "has a path with escaped slashes or dot segments"
 	}
@@ -225,9 +225,9 @@ func checkOut(out any) error {
 	target := reflect.ValueOf(out)
 	switch {
 	case target.Kind() != reflect.Pointer, target.IsNil():
-		return invalid("Do: out", "must be nil or a pointer that is not")
+		return invalid("Do: out", "must be nil or a non-nil pointer")
 	case !fillable(target.Elem(), map[reflect.Type]bool{}):
-		return invalid("Do: out", "points to a type that no JSON can be stored in")
+		return invalid("Do: out", "points to a type that JSON cannot be decoded into")
 	}
 	return nil
 }
@@ -287,9 +287,9 @@ func newOperation(method, path, route string) (*operation, error) {
 	case !strings.HasPrefix(path, "/"), strings.HasPrefix(path, "//"):
 		return nil, invalid("Do: path", "must start with one slash; it is relative to the base URL")
 	case strings.ContainsAny(path, "?#"):
-		return nil, invalid("Do: path", "must hold no query; use WithQuery")
+		return nil, invalid("Do: path", "must not contain a query; use WithQuery")
 	case strings.ContainsAny(path, `%\`), hasDotSegment(path), hasControl(path):
-		return nil, invalid("Do: path", "must hold no escapes, dot segments or control characters")
+		return nil, invalid("Do: path", "must not contain escapes, dot segments or control characters")
 	}
 	op := &operation{name: doName, method: method, route: cmp.Or(route, maskedRoute(path)), effect: exchange.Creates}
 	switch method {
@@ -301,7 +301,7 @@ func newOperation(method, path, route string) (*operation, error) {
 	fits := func(own, shown string) bool { return own == shown || placeholder.MatchString(shown) }
 	if route != "" && !slices.EqualFunc(strings.Split(path, "/"), strings.Split(route, "/"), fits) {
 		return nil, invalid("WithRoute",
-			"does not fit the path; each of its segments must be the path's own or a name in braces")
+			"does not match the path; each segment must equal the path's, or be a name in braces")
 	}
 	return op, nil
 }
@@ -323,7 +323,7 @@ func newBody(body any, contentType string) (*exchange.Body, error) {
 	default:
 		if contentType != "" {
 			return nil, invalid("WithHeader",
-				"Content-Type is for a body of bytes, or of a reader; any other is sent as JSON")
+				"Content-Type can be set only for a body of bytes or a reader; other bodies are sent as JSON")
 		}
 		if body == nil {
 			return nil, nil //nolint:nilnil // there is none
@@ -381,13 +381,13 @@ func checkToken(token string) string {
 	scheme, _, _ := strings.Cut(token, " ")
 	switch {
 	case token == "":
-		return "is empty; want an access token of the service"
+		return "is empty; pass an access token of the service"
 	case strings.EqualFold(scheme, "Bearer"):
-		return "begins with \"Bearer\", which is added to it; give the token alone"
+		return "begins with \"Bearer\", which the client adds; pass only the token"
 	case isQuoted(token, `"`), isQuoted(token, `'`):
-		return "stands in quotes; give the token alone"
+		return "is in quotes; pass only the token"
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "holds a space, a line break or a character outside ASCII; was it copied with its surroundings?"
+		return "contains a space, a line break or a character outside ASCII; copy only the token"
 	}
 	return ""
 }

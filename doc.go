@@ -1,5 +1,6 @@
-// Package clinicaldoc is a client for a clinical documentation service: a program uploads the recording of a patient
-// encounter, the service transcribes and analyses it into a progress note, and a clinician edits and signs that.
+// Package clinicaldoc is a client for a clinical documentation service. A program uploads the recording of a
+// patient encounter, and the service transcribes and analyses it into a progress note. A clinician then edits and
+// signs the note.
 //
 //	client, err := clinicaldoc.NewClientFromEnv() // CLINICALDOC_BASE_URL, CLINICALDOC_TOKEN
 //	...

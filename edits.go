@@ -118,7 +118,7 @@ func runEdit[T any](
 			return nil, err
 		}
 		if read := call.options.unchanged; read != 0 && read != id {
-			return nil, invalid(op.name+": IfUnchanged", "the note is another one than the one to change")
+			return nil, invalid(op.name+": IfUnchanged", "its ID is not that of the note to change")
 		}
 		e := &edit{scope: call, id: id, began: time.Now(), params: params}
 		if op == updateNote {
@@ -139,7 +139,7 @@ func runEdit[T any](
 			return nil, err
 		}
 		if e.read.Version() != call.options.version {
-			return nil, e.conflict(e.read, "nothing was sent: the note is not what was read; look at it again", nil)
+			return nil, e.conflict(e.read, "nothing was sent: the note is not what was read; read it again", nil)
 		}
 		return act(ctx, e)
 	})
@@ -171,7 +171,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return errAlreadyDone
 	}
 	if err != nil {
-		detail := "not retried, as the note cannot be read: " + redact.Cause(err)
+		detail := "not retried, because the note cannot be read: " + redact.Cause(err)
 		return &callError{op: e.op, detail: detail, causes: []error{lost.Err, err}}
 	}
 	if mayHaveActed && e.isDone(current) {
@@ -250,16 +250,16 @@ func (e *edit) compareWritten(note *ProgressNote) error {
 		want.Has.Signed = true
 	}
 	changed := func(what redact.Text, cause error) error {
-		const before, after = "it was carried out, but the note that came back ", ": the service or somebody changed it"
+		const before, after = "the change was made, but the returned note ", ": the service or somebody changed it"
 		return e.conflict(note, before+what+after, cause)
 	}
 	switch {
 	case !samePatient(&want, note):
 		return changed("names another patient", ErrPatientMismatch)
 	case !sameTexts(&want, note):
-		return changed("holds other texts", nil)
+		return changed("contains different texts", nil)
 	case !sameFlags(&want, note):
-		return changed("has other flags", nil)
+		return changed("has different flags", nil)
 	case e.isOlder(note):
 		return changed("is older than the one that was read", nil)
 	}
@@ -404,8 +404,8 @@ func incomplete(refusal error) error {
 	return err
 }
 
-// mayBeExplained reports whether reading the note can explain the failure of a Sign: the service refused it for a
-// reason that may be the note's state, or its response was lost and the note was not read since.
+// mayBeExplained reports whether reading the note can explain the failure of a Sign. The service may have refused
+// it because of the note's state, or its response was lost and the note was not read since.
 func mayBeExplained(err error) bool {
 	_, conflict := errors.AsType[*ConflictError](err)
 	switch {

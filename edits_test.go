@@ -278,7 +278,7 @@ func TestSignOfAnIncompleteNoteIsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 			_, typed := errors.AsType[*clinicaldoc.Error](err)
 			require.True(t, typed)
 			require.Equal(t, unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown), "%d, %s", status, name)
-			require.Equal(t, unknown, strings.Contains(err.Error(), "an attempt may have had its effect"), "%d, %s: %v", status, name, err)
+			require.Equal(t, unknown, strings.Contains(err.Error(), "an earlier attempt may have succeeded"), "%d, %s: %v", status, name, err)
 		}
 	}
 }
@@ -674,7 +674,7 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 		conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
 		require.True(t, ok, "%v", err)
 		assert.Equal(t, "the clinician's words", conflict.Current.Transcription)
-		require.ErrorContains(t, err, "it was carried out")
+		require.ErrorContains(t, err, "the change was made")
 		assert.Len(t, d.written, 1)
 	})
 	t.Run("an update that was not", func(t *testing.T) {
@@ -717,7 +717,7 @@ func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
 			require.ErrorAs(t, err, &conflict, name)
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was carried out")
 			assert.Equal(t, "sneaked in", conflict.Current.Transcription)
-			assert.Contains(t, err.Error(), "it was carried out")
+			assert.Contains(t, err.Error(), "the change was made")
 			assert.Contains(t, err.Error(), "the service or somebody")
 		}
 	}
@@ -827,7 +827,7 @@ func assertWritten(t *testing.T, fine bool, err error, what string) {
 		return
 	}
 	assert.EqualValues(t, 9, conflict.Current.ID)
-	assert.Contains(t, err.Error(), "it was carried out", what)
+	assert.Contains(t, err.Error(), "the change was made", what)
 	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, what)
 }
 

@@ -207,9 +207,9 @@ func (e *OutcomeUnknownError) Error() string {
 	case strings.Contains(why, findCreated.name):
 		return why // it already contains what to do
 	case e.Params.Name != "", e.Params.PatientID != 0, e.NoteID != 0, strings.Contains(why, createNote.name):
-		return why + "; it may or may not have been carried out: ask Notes.FindCreated before creating again"
+		return why + "; the note may or may not exist: call Notes.FindCreated before creating it again"
 	}
-	return why + "; it may or may not have been carried out: find out before sending it again"
+	return why + "; it may or may not have been carried out: check before sending it again"
 }
 
 // Unwrap makes [errors.Is] and [errors.As] see [ErrOutcomeUnknown] and the cause.
@@ -227,7 +227,7 @@ func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
 // maybeDone returns the error of a failed call of which an attempt may have been carried out.
 func maybeDone(err error) error {
-	const advice = "; an attempt may have had its effect: read the record before trying again"
+	const advice = "; an earlier attempt may have succeeded: read the record before trying again"
 	return redact.Fail(text(err)+advice, ErrOutcomeUnknown, err)
 }
 
@@ -334,8 +334,8 @@ func Retryable(err error) bool {
 // Errors for responses that can be decoded but are not what was requested. Their texts contain no data.
 var (
 	errNotANote = redact.Text("it has an id, but neither a name nor a created_at, so it is not a note")
-	errOtherID  = redact.Text("it is another record than the one asked for")
-	errNoURL    = redact.Text("it holds no usable url")
+	errOtherID  = redact.Text("it is not the requested record")
+	errNoURL    = redact.Text("it contains no usable url")
 )
 
 // statusKind is the sentinel for a status, or nil, and the advice for it.
@@ -345,28 +345,28 @@ type statusKind struct {
 }
 
 var kinds = map[int]statusKind{
-	http.StatusNotModified:      {nil, "no condition was sent that this could respond to; is a cache in between?"},
-	http.StatusBadRequest:       {nil, "the request was not understood; is the base URL's scheme right?"},
+	http.StatusNotModified:      {nil, "the request had no condition, so a cache may have answered; check proxies"},
+	http.StatusBadRequest:       {nil, "the server did not understand the request; check the base URL's scheme"},
 	http.StatusUnauthorized:     {ErrUnauthorized, "the token is missing, wrong, expired or revoked; get a new one"},
 	http.StatusForbidden:        {ErrForbidden, "the token's user may not do this"},
-	http.StatusNotFound:         {ErrNotFound, "it does not exist, or not for this token's user"},
-	http.StatusMethodNotAllowed: {nil, "nothing there takes this method; is the base URL's path right?"},
-	statusPageExpired:           {nil, "as a service's web pages refuse, not its API; is the base URL's path right?"},
+	http.StatusNotFound:         {ErrNotFound, "it does not exist, or this token's user may not see it"},
+	http.StatusMethodNotAllowed: {nil, "this address does not accept the method; check the base URL's path"},
+	statusPageExpired:           {nil, "web pages respond in this way, but not the API; check the base URL's path"},
 	http.StatusProxyAuthRequired: {
-		nil, "a proxy in between wants credentials; put them into the proxy's URL",
+		nil, "a proxy requires credentials; put them into the proxy's URL",
 	},
-	http.StatusRequestTimeout: {nil, "the service, or a proxy before it, waited too long"},
+	http.StatusRequestTimeout: {nil, "the service, or a proxy before it, did not receive the request in time"},
 	http.StatusConflict:       {ErrConflict, "the record's state does not allow this"},
 	http.StatusRequestEntityTooLarge: {
 		ErrTooLarge, "the service or a proxy before it refuses a body of this size",
 	},
-	http.StatusUnprocessableEntity: {ErrValidation, "see Fields for what the service objects to"},
+	http.StatusUnprocessableEntity: {ErrValidation, "the service rejected some values; see Fields"},
 	http.StatusTooManyRequests: {
-		ErrRateLimited, "try again later; RetryPolicy.MaxRetryAfter is how long a client waits for a limit, " +
-			"and clients can share a WithLimiter",
+		ErrRateLimited, "try again later, set RetryPolicy.MaxRetryAfter to wait longer, " +
+			"or share a limiter with WithLimiter",
 	},
 	http.StatusNetworkAuthenticationRequired: {
-		nil, "not the service but the network responds: it wants a login first, as guest networks do",
+		nil, "the network requires a login, as guest networks do; log in to it first",
 	},
 }
 
@@ -392,9 +392,9 @@ func (e *Error) adviceForNotFound() string {
 	namesNoRecord := e.Method == http.MethodGet && slices.Contains(recordless, e.Route)
 	switch {
 	case namesNoRecord:
-		return "although no record was named; is the base URL's path right?"
+		return "the request named no record; check the base URL's path"
 	case e.Operation == createNote.name:
-		return "is the base URL's path right, and do patient and prompt exist?"
+		return "check the base URL's path, and whether patient and prompt exist"
 	}
 	return kinds[http.StatusNotFound].advice
 }
@@ -405,9 +405,9 @@ func (e *Error) adviceForBadRequest() string {
 	case e.Message == "":
 		return kinds[http.StatusBadRequest].advice
 	case e.Operation == listNotes.name:
-		return "does it know the list's parameters by other names? See WithQueryNames"
+		return "the list's parameters may have other names; see WithQueryNames"
 	}
-	return "the service does not understand the request; see Message"
+	return "the service did not understand the request; see Message"
 }
 
 // adviceByClass returns the advice for a status that is not in kinds. After a 5xx it advises only reads to try again:
@@ -415,11 +415,11 @@ func (e *Error) adviceForBadRequest() string {
 func (e *Error) adviceByClass() string {
 	switch {
 	case e.redirect():
-		return "redirects are followed only for GET and on the base URL's own origin; check the base URL"
+		return "redirects are followed only for GET and within the base URL's origin; check the base URL"
 	case e.StatusCode < 500:
 		return ""
 	case e.reads():
-		return "the service, or a proxy before it, failed; trying later may help"
+		return "the service, or a proxy before it, failed; try again later"
 	}
 	return "the service, or a proxy before it, failed"
 }
@@ -445,11 +445,11 @@ func (e *Error) explain(header http.Header, body []byte, base *url.URL, sentBody
 func (e *Error) explainPage() {
 	switch e.StatusCode {
 	case http.StatusUnauthorized:
-		const advice = "; or check the base URL: the response is a web page, as of a proxy or another server"
+		const advice = "; the response is a web page, so check the base URL and proxies too"
 		e.advice = e.whatToDo() + advice
 	case http.StatusForbidden, http.StatusNotFound:
-		e.advice = "this is a web page, as of a firewall, a proxy or another server than the service; " +
-			"check the base URL and what is in between"
+		e.advice = "the response is a web page of a firewall, a proxy or another server; " +
+			"check the base URL, firewalls and proxies"
 	}
 }
 
@@ -458,9 +458,9 @@ func (e *Error) explainPage() {
 func (e *Error) explainRepeatedEnd(end string) {
 	switch e.StatusCode {
 	case http.StatusNotFound:
-		e.advice = "the base URL ends in " + end + ", which is added to it; leave it out"
+		e.advice = "the base URL ends in " + end + ", which the client adds; leave it out"
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed:
-		e.advice = e.whatToDo() + "; or is it the base URL, which ends in " + end + "? That is added to it"
+		e.advice = e.whatToDo() + "; or leave out " + end + " at the end of the base URL, which the client adds"
 	}
 }
 
@@ -496,9 +496,9 @@ func unexpectedText(base *url.URL, status int, contentType string, body []byte, 
 func unexpectedPageText(base *url.URL, status int) string {
 	text := "the response is a web page (" + redact.Status(status) + " with " + webPage + ")"
 	if end := repeatedEnd(base); end != "" {
-		return text + ": the base URL ends in " + end + ", which is added to it; leave it out"
+		return text + ": the base URL ends in " + end + ", which the client adds; leave it out"
 	}
-	return text + ", as of a login, a firewall or another server; check the base URL, and for proxies in between"
+	return text + ", such as a login page or that of a firewall; check the base URL and proxies"
 }
 
 // Limits on what is kept of an error's body.

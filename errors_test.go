@@ -182,7 +182,7 @@ func TestOutcomeUnknownErrorTellsWhatToDo(t *testing.T) {
 	t.Parallel()
 	unknown := &clinicaldoc.OutcomeUnknownError{Err: &clinicaldoc.Error{StatusCode: 502, Operation: "Notes.Create", Method: http.MethodPost}}
 	assert.Contains(t, unknown.Error(), "Notes.FindCreated")
-	assert.NotContains(t, unknown.Error(), "trying later", "one advice, the right one")
+	assert.NotContains(t, unknown.Error(), "try again later", "one advice, the right one")
 	assert.Contains(t, unknown.Error(), "502 Bad Gateway")
 	require.ErrorIs(t, unknown, clinicaldoc.ErrOutcomeUnknown)
 	require.ErrorIs(t, unknown, clinicaldoc.ErrServer)
@@ -302,13 +302,13 @@ func TestTheContextsCauseIsKept(t *testing.T) {
 func TestErrorsMadeByHandAreReadable(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
-		"clinicaldoc: 404 Not Found: it does not exist, or not for this token's user":              &clinicaldoc.Error{StatusCode: 404},
-		"clinicaldoc: Notes.Get: 404 Not Found: it does not exist, or not for this token's user":   &clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get"},
-		"clinicaldoc: (GET /v1/x): 404 Not Found: it does not exist, or not for this token's user": &clinicaldoc.Error{StatusCode: 404, Method: "GET", Route: "/v1/x"},
+		"clinicaldoc: 404 Not Found: it does not exist, or this token's user may not see it":              &clinicaldoc.Error{StatusCode: 404},
+		"clinicaldoc: Notes.Get: 404 Not Found: it does not exist, or this token's user may not see it":   &clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get"},
+		"clinicaldoc: (GET /v1/x): 404 Not Found: it does not exist, or this token's user may not see it": &clinicaldoc.Error{StatusCode: 404, Method: "GET", Route: "/v1/x"},
 		"clinicaldoc: no status":               &clinicaldoc.Error{},
 		"clinicaldoc: the note is in conflict": &clinicaldoc.ConflictError{},
-		"clinicaldoc: no error; it may or may not have been carried out: find out before sending it again": &clinicaldoc.OutcomeUnknownError{},
-		"clinicaldoc: waiting for note 0 (never seen, 0 polls in 0s): no cause":                            &clinicaldoc.WaitError{},
+		"clinicaldoc: no error; it may or may not have been carried out: check before sending it again": &clinicaldoc.OutcomeUnknownError{},
+		"clinicaldoc: waiting for note 0 (never seen, 0 polls in 0s): no cause":                         &clinicaldoc.WaitError{},
 	} {
 		assert.Equal(t, want, err.Error())
 	}
@@ -600,10 +600,10 @@ func TestAMissingVariableIsNamed(t *testing.T) {
 	assertFriendly(t, err, "CLINICALDOC_BASE_URL", "is empty", "such as https://")
 	t.Setenv(clinicaldoc.EnvBaseURL, "https://service.test")
 	_, err = clinicaldoc.NewClientFromEnv()
-	assertFriendly(t, err, "CLINICALDOC_TOKEN", "is empty", "want an access token")
+	assertFriendly(t, err, "CLINICALDOC_TOKEN", "is empty", "pass an access token")
 	t.Setenv(clinicaldoc.EnvToken, friendlyToken+"\n")
 	_, err = clinicaldoc.NewClientFromEnv()
-	assertFriendly(t, err, "CLINICALDOC_TOKEN", "a line break", "copied")
+	assertFriendly(t, err, "CLINICALDOC_TOKEN", "a line break", "copy only the token")
 	t.Setenv(clinicaldoc.EnvToken, friendlyToken)
 	_, err = clinicaldoc.NewClientFromEnv()
 	require.NoError(t, err)
@@ -612,15 +612,15 @@ func TestAMissingVariableIsNamed(t *testing.T) {
 func TestAnUnusableBaseURLIsExplained(t *testing.T) {
 	t.Parallel()
 	for baseURL, advice := range map[string]string{
-		"":                                 "want the service's address, such as https://",
-		"service.test":                     "want the service's address, such as https://",
-		"localhost:8790":                   "want the service's address, such as https://",
-		"127.0.0.1:8790":                   "want the service's address, such as https://",
-		"https:service.test":               "want the service's address, such as https://",
+		"":                                 "pass the service's address, such as https://",
+		"service.test":                     "pass the service's address, such as https://",
+		"localhost:8790":                   "pass the service's address, such as https://",
+		"127.0.0.1:8790":                   "pass the service's address, such as https://",
+		"https:service.test":               "pass the service's address, such as https://",
 		"ftp://service.test":               "want https",
 		"http://service.test":              "use https, or WithInsecureHTTP",
-		"https://user:CANARY@service.test": "the token is given separately",
-		"https://service.test?key=CANARY":  "want an address only",
+		"https://user:CANARY@service.test": "pass the token separately",
+		"https://service.test?key=CANARY":  "pass only the address",
 	} {
 		_, err := clinicaldoc.NewClient(baseURL, friendlyToken)
 		assertFriendly(t, err, "baseURL", advice)
@@ -647,7 +647,7 @@ func TestAnUnreachableServerIsExplained(t *testing.T) {
 	address := closedAddress(t)
 	for _, scheme := range []string{"http://", "https://"} {
 		err := friendlyCall(t, scheme+address, nil)
-		assertFriendly(t, err, address, "is the server running there, and the address right?")
+		assertFriendly(t, err, address, "check the address, and whether the server is running")
 		var op *net.OpError
 		require.ErrorAs(t, err, &op)
 	}
@@ -676,7 +676,7 @@ func TestACertificateThatCannotBeVerifiedIsExplained(t *testing.T) {
 		}
 	}
 	err := friendlyCall(t, srv.URL, trusting(""))
-	assertFriendly(t, err, "the server's certificate is signed by an authority unknown here", "WithHTTPClient")
+	assertFriendly(t, err, "the server's certificate is signed by an authority that is unknown on this machine", "WithHTTPClient")
 	err = friendlyCall(t, srv.URL, trusting("other.test"))
 	assertFriendly(t, err, "the server's certificate is for another host name", "check the address")
 	err = friendlyCall(t, srv.URL, trusting("example.com")) // which the certificate names
@@ -691,22 +691,22 @@ func TestTheWrongSchemeIsExplained(t *testing.T) {
 	t.Parallel()
 	plain := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer))
 	err := friendlyCall(t, "https"+plain.URL[len("http"):], nil)
-	assertFriendly(t, err, "does not speak TLS", "is the base URL's scheme right?")
+	assertFriendly(t, err, "does not speak TLS", "check the base URL's scheme")
 	secure := secureServer(t, nil)
 	err = friendlyCall(t, "http"+secure.URL[len("https"):], nil)
-	assertFriendly(t, err, "400 Bad Request", "is the base URL's scheme right?")
+	assertFriendly(t, err, "400 Bad Request", "check the base URL's scheme")
 }
 
 func TestAnotherServerThanTheServiceIsExplained(t *testing.T) {
 	t.Parallel()
 	page := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 	err := friendlyCall(t, page.URL, nil)
-	assertFriendly(t, err, "is a web page (200 OK with text/html), as of a login", "check the base URL", "proxies")
+	assertFriendly(t, err, "is a web page (200 OK with text/html), such as a login page", "check the base URL", "proxies")
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 
 	nothing := socketHandler(t, socketStatus(http.StatusNotFound, friendlyAnswer))
 	err = friendlyCall(t, nothing.URL+"/wrong-prefix", nil)
-	assertFriendly(t, err, "404 Not Found", "is the base URL's path right?")
+	assertFriendly(t, err, "404 Not Found", "check the base URL's path")
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 
 	login := socketHandler(t, socketStatus(http.StatusFound, friendlyAnswer, "Location", "https://login.test/?from=CANARY"))
@@ -715,12 +715,12 @@ func TestAnotherServerThanTheServiceIsExplained(t *testing.T) {
 
 	ssh := newRawServer(t, func(c *rawConn) { c.head(); c.send("SSH-2.0-CANARY\r\n") })
 	err = friendlyCall(t, ssh.URL, nil)
-	assertFriendly(t, err, "is not HTTP", "are the address and its port right?")
+	assertFriendly(t, err, "is not HTTP", "check the address and its port")
 }
 
 func TestARedirectThatIsNotFollowedIsExplained(t *testing.T) {
 	t.Parallel()
-	const circle, rule = "redirects in a circle, or too often", "redirects are followed only for GET and on the base URL's own origin"
+	const circle, rule = "redirects in a circle, or too often", "redirects are followed only for GET and within the base URL's origin"
 	for name, tt := range map[string]struct {
 		method, location string
 		body             any
@@ -748,7 +748,7 @@ func TestABaseURLWithTheVersionIsExplained(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusNotFound, `{"message":"CANARY"}`))
 	for _, path := range []string{"/v1", "/v1/", "/api/v1"} {
-		assertFriendly(t, friendlyCall(t, srv.URL+path, nil), "404 Not Found", "the base URL ends in /v1, which is added to it; leave it out")
+		assertFriendly(t, friendlyCall(t, srv.URL+path, nil), "404 Not Found", "the base URL ends in /v1, which the client adds; leave it out")
 	}
 	for _, path := range []string{"", "/api", "/v1/api", "/xv1"} {
 		assert.NotContains(t, friendlyCall(t, srv.URL+path, nil).Error(), "/v1,")
@@ -759,7 +759,7 @@ func TestATokenWithItsSchemeIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"Bearer " + friendlyToken, "bearer " + friendlyToken, "Bearer ", "Bearer"} {
 		_, err := clinicaldoc.NewClient("https://service.test", token)
-		assertFriendly(t, err, "token", `begins with "Bearer", which is added to it; give the token alone`)
+		assertFriendly(t, err, "token", `begins with "Bearer", which the client adds; pass only the token`)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
 	_, err := clinicaldoc.NewClient("https://service.test", "Bearer-like"+friendlyToken)
@@ -772,8 +772,8 @@ func TestAPageInTheWayIsExplained(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		page := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 		err := friendlyCall(t, page.URL, nil)
-		assertFriendly(t, err, "this is a web page, as of a firewall, a proxy or another server", "check the base URL")
-		for _, misleading := range []string{"get a new one", "the token's user", "no record was named"} {
+		assertFriendly(t, err, "the response is a web page of a firewall, a proxy or another server", "check the base URL")
+		for _, misleading := range []string{"get a new one", "the token's user", "the request named no record"} {
 			assert.NotContains(t, err.Error(), misleading)
 		}
 		plain := socketHandler(t, socketStatus(status, `{"message":"CANARY"}`))
@@ -781,8 +781,8 @@ func TestAPageInTheWayIsExplained(t *testing.T) {
 	}
 	portal := socketHandler(t, socketStatus(http.StatusNetworkAuthenticationRequired, friendlyAnswer, "Content-Type", "text/html"))
 	err := friendlyCall(t, portal.URL, nil)
-	assertFriendly(t, err, "511 Network Authentication Required", "not the service but the network responds", "login")
-	assert.NotContains(t, err.Error(), "trying later")
+	assertFriendly(t, err, "511 Network Authentication Required", "the network requires a login", "login")
+	assert.NotContains(t, err.Error(), "try again later")
 }
 
 // Servers send an empty response as text/html too. Such a response is explained by its status.
@@ -791,7 +791,7 @@ func TestError_EmptyResponseOfTypeHTML_IsExplainedByItsStatus(t *testing.T) {
 	for status, advice := range map[int]string{
 		http.StatusUnauthorized: "the token is missing, wrong, expired or revoked; get a new one",
 		http.StatusForbidden:    "the token's user may not do this",
-		http.StatusNotFound:     "although no record was named; is the base URL's path right?",
+		http.StatusNotFound:     "the request named no record; check the base URL's path",
 	} {
 		srv := socketHandler(t, socketStatus(status, "", "Content-Type", "text/html; charset=utf-8"))
 		err := friendlyCall(t, srv.URL, nil)
@@ -806,14 +806,14 @@ func TestError_UnauthorizedWithAPage_NamesTheTokenFirst(t *testing.T) {
 	srv := socketHandler(t, socketStatus(http.StatusUnauthorized, friendlyAnswer, "Content-Type", "text/html"))
 	err := friendlyCall(t, srv.URL, nil)
 	assertFriendly(t, err, "401 Unauthorized: the token is missing, wrong, expired or revoked; get a new one",
-		"; or check the base URL: the response is a web page")
+		"; the response is a web page, so check the base URL")
 }
 
 func TestACutUploadIsExplained(t *testing.T) {
 	t.Parallel()
 	for cause, refused := range map[error]bool{syscall.ECONNRESET: true, syscall.EPIPE: true, net.ErrClosed: false, io.ErrUnexpectedEOF: false} {
 		_, err := refusing(t, &net.OpError{Op: "write", Net: "tcp", Err: cause}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
-		assertFriendly(t, err, "the connection ended within the upload", "write tcp: ", cause.Error())
+		assertFriendly(t, err, "the connection ended during the upload", "write tcp: ", cause.Error())
 		if refused {
 			assertFriendly(t, err, "the server refuses it (size, token)")
 		} else {
@@ -855,17 +855,17 @@ func through(address string) func(*http.Transport) {
 func TestAProxyInBetweenIsExplained(t *testing.T) {
 	t.Parallel()
 	err := friendlyCall(t, "https://service.test", through(closedAddress(t)))
-	assertFriendly(t, err, "the proxy in between", "HTTPS_PROXY", "is the server running there")
+	assertFriendly(t, err, "the proxy (set by", "HTTPS_PROXY", "check the address, and whether the server is running")
 
 	for status, advice := range map[int]struct{ tunnel, plain string }{
-		http.StatusProxyAuthRequired:  {"wants credentials (407 Proxy Authentication Required); put them into the proxy's URL", "put them into the proxy's URL"},
-		http.StatusForbidden:          {"refused the connection (403 Forbidden); does it let this host through", "403 Forbidden"},
-		http.StatusBadGateway:         {"refused the connection (502 Bad Gateway); does it let this host through, and reach it?", "the service, or a proxy before it, failed"},
+		http.StatusProxyAuthRequired:  {"requires credentials (407 Proxy Authentication Required); put them into the proxy's URL", "put them into the proxy's URL"},
+		http.StatusForbidden:          {"refused the connection (403 Forbidden); check that it allows this host", "403 Forbidden"},
+		http.StatusBadGateway:         {"refused the connection (502 Bad Gateway); check that it allows this host and can reach it", "the service, or a proxy before it, failed"},
 		http.StatusServiceUnavailable: {"refused the connection (503 Service Unavailable)", "the service, or a proxy before it, failed"},
 	} {
 		proxy := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html"))
 		err = friendlyCall(t, "https://service.test", through(proxy.Listener.Addr().String()))
-		assertFriendly(t, err, "the proxy in between", advice.tunnel)
+		assertFriendly(t, err, "a proxy ", advice.tunnel)
 		err = friendlyCall(t, "http://service.test", through(proxy.Listener.Addr().String()), clinicaldoc.WithInsecureHTTP())
 		assertFriendly(t, err, advice.plain)
 	}
@@ -924,7 +924,7 @@ func TestTheEndsOfHTTP2AreExplained(t *testing.T) {
 		words  string
 	}{
 		"calmed":   {[][]byte{goAway(1, 11, "debug-CANARY")}, "closed the connection (HTTP/2 GOAWAY): ENHANCE_YOUR_CALM"},
-		"graceful": {[][]byte{goAway(0, 0, "debug-CANARY")}, "closed the connection in good order, as for a restart (HTTP/2 GOAWAY)"},
+		"graceful": {[][]byte{goAway(0, 0, "debug-CANARY")}, "closed the connection in an orderly way, as for a restart (HTTP/2 GOAWAY)"},
 		"reset":    {[][]byte{http2Frame(3, 1, []byte{0, 0, 0, 2})}, "ended the request (HTTP/2 stream error): INTERNAL_ERROR"},
 		"garbage":  {[][]byte{[]byte("HTTP/1.1 400 words-CANARY\r\n\r\n")}, "the connection failed (HTTP/2)"},
 	} {
@@ -951,7 +951,7 @@ func TestTheOwnTransportTellsAProxysStatus(t *testing.T) {
 		client, err := clinicaldoc.NewClient("https://service.test", friendlyToken, once)
 		require.NoError(t, err)
 		_, err = client.Users.Me(socketContext(t))
-		assertFriendly(t, err, "the proxy in between refused the connection (500 Internal Server Error); does it let this host through, and reach it?")
+		assertFriendly(t, err, "a proxy refused the connection (500 Internal Server Error); check that it allows this host and can reach it")
 		return
 	}
 	proxy := newRawServer(t, func(c *rawConn) {
@@ -991,8 +991,8 @@ func TestErrorTextsHoldNoWordsOfTheService(t *testing.T) {
 func TestErrorTextsAdvise(t *testing.T) {
 	t.Parallel()
 	for status, advice := range map[int]string{
-		302: "check the base URL", 304: "is a cache in between?", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields",
-		429: "WithLimiter", 503: "trying later may help", 511: "the network responds: it wants a login first",
+		302: "check the base URL", 304: "a cache may have answered", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields",
+		429: "WithLimiter", 503: "try again later", 511: "the network requires a login",
 	} {
 		assert.Contains(t, (&clinicaldoc.Error{StatusCode: status, Method: http.MethodGet}).Error(), advice)
 	}
@@ -1049,17 +1049,17 @@ func TestABaseURLWithAnEndpointIsExplained(t *testing.T) {
 		kind   string
 		words  string
 	}{
-		"the list's path":               {"/v1/progress-notes", 404, object, "the base URL ends in /v1/progress-notes, which is added to it; leave it out"},
-		"the user's path":               {"/prefix/user/", 404, object, "the base URL ends in /user, which is added to it; leave it out"},
-		"a page for every unknown path": {"/v1", 200, page, "the base URL ends in /v1, which is added to it; leave it out"},
-		"the token is looked at first":  {"/v1", 401, object, "get a new one; or is it the base URL, which ends in /v1? That is added to it"},
-		"a firewall knows the paths":    {"/v1", 403, page, "or is it the base URL, which ends in /v1? That is added to it"},
-		"the methods are looked at":     {"/v1", 405, object, "or is it the base URL, which ends in /v1? That is added to it"},
+		"the list's path":               {"/v1/progress-notes", 404, object, "the base URL ends in /v1/progress-notes, which the client adds; leave it out"},
+		"the user's path":               {"/prefix/user/", 404, object, "the base URL ends in /user, which the client adds; leave it out"},
+		"a page for every unknown path": {"/v1", 200, page, "the base URL ends in /v1, which the client adds; leave it out"},
+		"the token is looked at first":  {"/v1", 401, object, "get a new one; or leave out /v1 at the end of the base URL, which the client adds"},
+		"a firewall knows the paths":    {"/v1", 403, page, "or leave out /v1 at the end of the base URL, which the client adds"},
+		"the methods are looked at":     {"/v1", 405, object, "or leave out /v1 at the end of the base URL, which the client adds"},
 	} {
 		srv := socketHandler(t, socketStatus(tt.status, friendlyAnswer, "Content-Type", tt.kind))
 		err := friendlyCall(t, srv.URL+tt.path, nil)
 		assertFriendly(t, err, tt.words)
-		assert.NotContains(t, friendlyCall(t, srv.URL, nil).Error(), "added to it", name)
+		assert.NotContains(t, friendlyCall(t, srv.URL, nil).Error(), "which the client adds", name)
 	}
 }
 
@@ -1070,7 +1070,7 @@ func TestACreateAtTheWrongPathIsExplained(t *testing.T) {
 	client, err := clinicaldoc.NewClient(srv.URL+"/wrong-prefix", srv.Token, clinicaldoc.WithHTTPClient(&http.Client{Transport: srv.Transport()}))
 	require.NoError(t, err)
 	_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "CANARY", PatientID: 1, PromptID: 1})
-	assertFriendly(t, err, "404 Not Found", "is the base URL's path right, and do patient and prompt exist?")
+	assertFriendly(t, err, "404 Not Found", "check the base URL's path, and whether patient and prompt exist")
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 }
 
@@ -1079,7 +1079,7 @@ func TestATokenInQuotesIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{`"` + friendlyToken + `"`, "'" + friendlyToken + "'"} {
 		_, err := clinicaldoc.NewClient("https://service.test", token)
-		assertFriendly(t, err, "token", "stands in quotes; give the token alone")
+		assertFriendly(t, err, "token", "is in quotes; pass only the token")
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
 	for _, token := range []string{friendlyToken + `"`, `"`, `7|"` + friendlyToken} {
@@ -1095,7 +1095,7 @@ func TestAnUnknownFilterIsExplained(t *testing.T) {
 	t.Cleanup(srv.Close)
 	client := srv.Client(clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "filter[patient]"}))
 	_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 1})
-	assertFriendly(t, err, "400 Bad Request", "does it know the list's parameters by other names? See WithQueryNames")
+	assertFriendly(t, err, "400 Bad Request", "the list's parameters may have other names; see WithQueryNames")
 	assert.NotContains(t, err.Error(), "scheme")
 	_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "CANARY"})
 	assert.NotContains(t, err.Error(), "WithQueryNames")
@@ -1105,7 +1105,7 @@ func TestARefusalOfTheServicesWebPagesIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusMethodNotAllowed, 419} {
 		srv := socketHandler(t, socketStatus(status, `{"message":"CANARY"}`, "Content-Type", "application/json"))
-		assertFriendly(t, friendlyCall(t, srv.URL, nil), "is the base URL's path right?")
+		assertFriendly(t, friendlyCall(t, srv.URL, nil), "check the base URL's path")
 	}
 }
 

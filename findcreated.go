@@ -159,7 +159,7 @@ type search struct {
 	reading  creates.Reading
 	refused  map[creates.Ref]bool // recordings that can never be read
 
-	// Of the latest look.
+	// These fields belong to the latest search.
 	clocks     creates.Clocks
 	stale      time.Duration // how much older the list may be than our clock says
 	retryAfter time.Duration // as the service or storage asked
@@ -300,7 +300,7 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 			return nil, l.undecidedFor(reason, failure)
 		}
 		if l.asker.requests >= maxRequests || time.Now().After(l.deadline) {
-			return nil, l.undecided(string(reason) + ": the search took too long; ask again later")
+			return nil, l.undecided(string(reason) + ": the search took too long; search again later")
 		}
 		if l.params.OnProgress != nil {
 			l.params.OnProgress(string(reason), l.settledAt)
@@ -351,7 +351,7 @@ func (l *search) undecided(reason string, causes ...error) error {
 		detail += "; compare it with " + describe(l.candidates)
 	}
 	if time.Now().Before(l.settledAt) {
-		detail += "; asking can decide it from " + l.settledAt.UTC().Format(time.RFC3339) + " on"
+		detail += "; a search can decide it from " + l.settledAt.UTC().Format(time.RFC3339) + " on"
 	}
 	unknown.Err = &callError{op: findCreated, detail: detail, causes: causes}
 	return &unknown
@@ -465,8 +465,8 @@ func (l *search) hasSendersToken() bool {
 	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
 }
 
-// isSender reports whether whoever asks is who sent the create, and so would see its note: the token is the same, or
-// the service names the same user for both tokens.
+// isSender reports whether the caller is the sender of the create, and would see its note. The token is the same,
+// or the service names the same user for both tokens.
 func (l *search) isSender(ctx context.Context) (bool, error) {
 	switch {
 	case l.lost.Service == "":
@@ -531,8 +531,8 @@ func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
 	return creates.NamedOther, nil
 }
 
-// fitsCreate reports whether the note can be the one that the create made: another create is not known to have made
-// it, and its patient, time, name, user and size do not differ. The response to the create held its id.
+// fitsCreate reports whether the create can have made the note. No other create is known to have made it, and its
+// patient, time, name, user and size do not differ. The response to the create held its id.
 func (l *search) fitsCreate(note *ProgressNote) bool {
 	switch {
 	case l.isExplained(note, nil), !l.isPatients(note):
@@ -628,8 +628,8 @@ func (l *search) recordingOf(note *ProgressNote) creates.Recording {
 	return l.registry.Recordings.Get(note.ref(l.asker.where))
 }
 
-// isExplained reports whether the note is known to come from elsewhere: from a create whose note is known, from one
-// that sent one of these recordings, or because of what the caller states.
+// isExplained reports whether the note is known to come from another create. Its create is known, another create
+// sent one of these recordings, or the caller excluded it.
 func (l *search) isExplained(note *ProgressNote, others []string) bool {
 	ref := note.ref(l.asker.where)
 	if l.isExcluded(ref) || l.registry.Explains(l.create, l.lost.SentAt, ref) {
@@ -774,7 +774,7 @@ func (l *search) list(ctx context.Context) (creates.List, error) {
 	return creates.ListComplete, nil
 }
 
-const errTooMany = redact.Text("there are too many notes to search; does WithQueryNames name the sort parameter?")
+const errTooMany = redact.Text("there are too many notes to search; check the sort parameter in WithQueryNames")
 
 // listEnded returns what was seen of a list that ended with an error. A list that is not complete, for example
 // because its total counts deleted notes, may still have been read past the window.

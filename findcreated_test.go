@@ -1285,7 +1285,7 @@ func TestFindCreated_ContextEnds(t *testing.T) {
 		defer cancel()
 		note, err := client.Notes.FindCreated(ctx, lost, findParams{})
 		again := requireUndecided(t, note, err, "no note yet, but the service may still be processing the upload: "+
-			"the deadline passed (context deadline exceeded); asking can decide it from 2000-01-01T00:10:00Z on")
+			"the deadline passed (context deadline exceeded); a search can decide it from 2000-01-01T00:10:00Z on")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, gaveUp)
 		assert.NotContains(t, err.Error(), "Canary")
@@ -1891,7 +1891,7 @@ func TestFindCreated_ListIsComplete(t *testing.T) {
 		"deleted rows, order is its own":     {short, hourly(50), newestFirst, 3, incomplete},
 		"too many, oldest first":             {nil, hourly(5100), oldestFirst, 51, "too many notes to search"},
 		"pages that bring nothing new":       {stuck, hourly(20), nil, 4, incomplete},
-		"another page than the one asked":    {stubborn, together, nil, 2, "another page than the one asked for"},
+		"another page than the one asked":    {stubborn, together, nil, 2, "it is not the requested page"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -2149,7 +2149,7 @@ func TestFindCreated_ListCanNeverBeRead(t *testing.T) {
 	})})
 	note, err := client.Notes.FindCreated(t.Context(), constructed(), findParams{})
 	requireUndecided(t, note, err, "the patient's notes could not be read: no response: "+
-		"the server's certificate is signed by an authority unknown here")
+		"the server's certificate is signed by an authority that is unknown on this machine")
 	assert.Equal(t, 1, lists)
 }
 
@@ -3033,16 +3033,16 @@ func TestOutcomeUnknownError_GivesOneAdvice(t *testing.T) {
 		resp.Header.Set("Retry-After", "30")
 		return resp, nil
 	}
-	const failed = "the service, or a proxy before it, failed; it may or may not have been carried out: "
+	const failed = "the service, or a proxy before it, failed; "
 	lost := lose(t, s.client(), visit())
 	assert.Equal(t, "clinicaldoc: Notes.Create (POST /v1/progress-notes): 503 Service Unavailable: "+failed+
-		"ask Notes.FindCreated before creating again", lost.Error())
+		"the note may or may not exist: call Notes.FindCreated before creating it again", lost.Error())
 
 	client := serve(t, call{method: "POST", url: "/v1/teams", status: http.StatusBadGateway})
 	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", nil, nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	require.EqualError(t, err, "clinicaldoc: Do (POST /v1/teams): 502 Bad Gateway: "+failed+
-		"find out before sending it again")
+		"it may or may not have been carried out: check before sending it again")
 }
 
 // On the fake server, in all its variants.

@@ -688,9 +688,9 @@ var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \(
 	`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
 	`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
 	`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
-	`want (an? (object|whole number|number|boolean|date-time|record with an id and what it must have besides)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
-	`|it holds no (id|list|usable url)|it is (another record than the one asked for|empty)|it has an id, but neither a name nor a created_at, so it is not a note)` +
-	`(; it may or may not have been carried out: ask Notes\.FindCreated before creating again|; an attempt may have had its effect: read the record before trying again)?$`)
+	`want (an? (object|whole number|number|boolean|date-time|record with an id and its other required members)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
+	`|it contains no (id|list|usable url)|it is (not the requested record|empty)|it has an id, but neither a name nor a created_at, so it is not a note)` +
+	`(; the note may or may not exist: call Notes\.FindCreated before creating it again|; an earlier attempt may have succeeded: read the record before trying again)?$`)
 
 // checkDecoding expects either a value or an error whose text holds nothing of the answer.
 func checkDecoding(t *testing.T, value any, err error) {
@@ -2027,8 +2027,8 @@ func (c badCallback) Wait(context.Context) error { return c.err }
 
 func (c badCallback) Token(context.Context) (string, error) { return canary, c.err }
 
-// laravelLimit is Laravel's limiter as it counts in Redis: a window begins with its first request and lasts exactly as long as
-// it says, while Retry-After is computed from whole seconds, rounded down.
+// laravelLimit is Laravel's limiter as it counts in Redis. A window begins with its first request and has an exact
+// length, while Retry-After is computed from whole seconds, rounded down.
 type laravelLimit struct {
 	next    roundTripper
 	limit   int

@@ -50,10 +50,10 @@ type Hooks struct {
 
 // Attempt describes one attempt of a call. [WithLogger] and [Hooks] report the same attempts.
 //
-// An attempt that ends before its request is sent is reported too, with Number 0: the context had ended, the limiter or
-// the token source failed, a limit of the service lasts too long, or the address of a recording was rejected.
-// AttemptStart and AttemptEnd are then called one after the other. A retry that is not started, because its pause was
-// cut short, is not an attempt.
+// An attempt that ends before its request is sent is reported too, with Number 0. The reasons are an ended context,
+// the limiter, the token source, a rate limit of the service that lasts too long, or a rejected recording address.
+// AttemptStart and AttemptEnd are then called one after the other. A retry that is not started, because its pause
+// was cut short, is not an attempt.
 //
 // If the service refuses an attempt because of a rate limit, RateLimitWait is how long the calls of the client wait
 // before they send again. It is 0 if the service asks for more than [RetryPolicy].MaxRetryAfter. The wait is not an

@@ -955,9 +955,9 @@ func TestHooksMayBeMissing(t *testing.T) {
 	}
 }
 
-// The privacy test runs every operation of the SDK, well and with every fault, against a service whose every text is a
-// canary, prints all that comes back in every way, and reads all that logger, hooks and the standard streams were
-// told. No canary may be in any of it.
+// The privacy test runs every operation of the SDK, with and without faults, against a service whose texts are all
+// canaries. It prints everything that comes back in every way, and reads all output of logger, hooks and the
+// standard streams. No canary may be in any of it.
 
 // secretPatient is a patient's id that no clock and no counter shows by accident.
 const secretPatient int64 = 8_765_432_109_876_543
@@ -965,7 +965,7 @@ const secretPatient int64 = 8_765_432_109_876_543
 // secret makes a canary that tells where it came from.
 func secret(of string) string { return canary + strings.ToLower(canary) + of }
 
-// spellings are the forms in which a canary may show, in lower case: as it is, as a number's digits, in hex, as a list of
+// spellings are the forms in which a canary may appear, in lower case: unchanged, as digits, in hex, as a list of
 // bytes, or in base64 at any alignment. X-Amz- and /audio/ stand for the box's own signed addresses.
 var spellings = sync.OnceValue(func() []string {
 	list := []string{

@@ -58,7 +58,7 @@ func AudioFile(path string) (*AudioSource, error) {
 		return nil, fileError("AudioFile", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, invalid("AudioFile", "is a directory or another thing than a file")
+		return nil, invalid("AudioFile", "is not a regular file")
 	}
 	os.SameFile(info, info) // Windows identifies the file only when it is compared
 	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size(), fixed: true}}
@@ -70,7 +70,7 @@ func AudioFile(path string) (*AudioSource, error) {
 		audio := audioFile{file, info}
 		if audio.changed() {
 			_ = file.Close()
-			return nil, invalid("Audio", "the file has changed since AudioFile; make a new source when it is complete")
+			return nil, invalid("Audio", "the file has changed since AudioFile; call that again when it is complete")
 		}
 		return audio, nil
 	}
@@ -180,7 +180,7 @@ func (a *AudioSource) check() (mediaType string, err error) {
 	case a.length == 0:
 		return "", invalid("Audio", "is empty")
 	case a.begun.Load():
-		return "", invalid("Audio", "is a reader that was read from already; make a new source")
+		return "", invalid("Audio", "is a reader that was already read; make a new source")
 	}
 	return a.mediaType()
 }
@@ -446,8 +446,8 @@ func (u *upload) progress(report func(sent, total int64)) func(int64) {
 
 var (
 	errEmptyAudio   = redact.Fail("the audio is empty", ErrInvalidArgument)
-	errBegunAudio   = redact.Fail("it is a reader that was read from already; make a new source", ErrInvalidArgument)
-	errCutAudio     = redact.Fail("it is shorter than it was said to be", ErrInvalidArgument, io.ErrUnexpectedEOF)
+	errBegunAudio   = redact.Fail("it is a reader that was already read; make a new source", ErrInvalidArgument)
+	errCutAudio     = redact.Fail("it is shorter than its announced size", ErrInvalidArgument, io.ErrUnexpectedEOF)
 	errChangedAudio = redact.Fail(
 		"the file changed while it was sent; make a new source when it is complete", ErrInvalidArgument)
 )

@@ -534,8 +534,8 @@ func TestUploadOfAFileThatWasReplaced(t *testing.T) {
 	require.ErrorContains(t, err, "has changed")
 }
 
-// A service that fails before it has taken the whole recording leaves nobody who knows its size or its hash: those of a part, or
-// of an attempt before, would make FindCreated look for another recording.
+// If a service fails before it has received the complete recording, its size and hash are unknown. Those of a part,
+// or of an earlier attempt, would make FindCreated search for another recording.
 func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
 	t.Parallel()
 	attempts := 0
@@ -724,7 +724,7 @@ func TestUploadStalls(t *testing.T) {
 		srv := newRawServer(t, stall, stall)
 		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).Notes.Create(socketContext(t), socketParams(32<<20))
 		require.Error(t, err)
-		assert.Contains(t, err.Error(), "no byte moved for "+patience.String())
+		assert.Contains(t, err.Error(), "no data was transferred for "+patience.String())
 		assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	})
 	t.Run("waiting for the answer", func(t *testing.T) {
@@ -736,7 +736,7 @@ func TestUploadStalls(t *testing.T) {
 		params, started := socketParams(1<<10), time.Now()
 		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).Notes.Create(socketContext(t), params)
 		requireUnknown(t, err, params, started)
-		assert.Contains(t, err.Error(), "no byte moved for "+patience.String())
+		assert.Contains(t, err.Error(), "no data was transferred for "+patience.String())
 		var timeout interface{ Timeout() bool }
 		require.ErrorAs(t, err, &timeout)
 		assert.True(t, timeout.Timeout())

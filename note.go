@@ -93,9 +93,9 @@ func (c *Completion) any() bool {
 // flagMembers are the names of the flags.
 var flagMembers = [...]string{"content", "transcription", "signed"}
 
-// flagSet is a set of flags, a bit for each of flagMembers. In a note it is empty in two usual cases: the service sent
-// no flag, and none is set; or it sent all of them, and at least one is set. So a note constructed by the caller is
-// like one that was read.
+// flagSet is a set of flags, a bit for each of flagMembers. In a note it is empty in two usual cases: the service
+// sent no flag and none is set, or it sent all and at least one is set. So a note constructed by the caller is like
+// one that was read.
 type flagSet uint8
 
 const (

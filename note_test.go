@@ -342,8 +342,8 @@ func TestDecodeRefusals(t *testing.T) {
 		`{"data":{}}`:                            "no id",
 		`{"data":{"data":{"id":7}}}`:             "no id",
 		`{"data":{"id":"secret"}}`:               "id: want a whole number",
-		`{"id":8,"name":"n"}`:                    "another record",
-		`{"data":{"id":8,"name":"n"}}`:           "another record",
+		`{"id":8,"name":"n"}`:                    "not the requested record",
+		`{"data":{"id":8,"name":"n"}}`:           "not the requested record",
 		`{"id":7}`:                               "not a note",
 		`{"id":7,"status":"queued"}`:             "not a note",
 		`{"data":{"id":7,"name":""}}`:            "not a note",
@@ -1563,7 +1563,7 @@ func TestWhatIsPrinted(t *testing.T) {
 		"clinicaldoc.Page{items=1 meta={current_page=2 last_page=3 per_page=4 total=5 per_page_ignored=false}}": clinicaldoc.Page[clinicaldoc.ProgressNote]{Items: []clinicaldoc.ProgressNote{note}, Meta: clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 4, Total: 5}},
 		"clinicaldoc.AudioSource{size=6}":                                                                             clinicaldoc.AudioBytes(canary, []byte(canary)),
 		"clinicaldoc.Response{status=200 request_id=r attempts=2 bytes=6}":                                            clinicaldoc.Response{StatusCode: 200, RequestID: "r", Attempts: 2, Body: []byte(canary)},
-		"clinicaldoc: Notes.Get (GET /x): 404 Not Found: it does not exist, or not for this token's user":             clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get", Method: "GET", Route: "/x"},
+		"clinicaldoc: Notes.Get (GET /x): 404 Not Found: it does not exist, or this token's user may not see it":      clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get", Method: "GET", Route: "/x"},
 		"clinicaldoc.Client{base_url=https://api.clinic.test}":                                                        serve(t),
 		"clinicaldoc.ListNotesParams{patient=true sort=latest page=2 per_page=3 prefetch=4}":                          clinicaldoc.ListNotesParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4},
 		"clinicaldoc.AudioURL{expires_at=2024-05-01 10:00:01 +0000 UTC}":                                              clinicaldoc.AudioURL{URL: canary, ExpiresAt: moment(1, 0)},
@@ -1917,9 +1917,8 @@ func TestFlags_TellAbsentFromFalse(t *testing.T) {
 	assert.Empty(t, clinicaldoc.ProgressNote{ID: 7}.Flags())
 }
 
-// FuzzRoundTrip wants every member of a record to be in what is encoded, at every level: the undescribed ones as
-// they came,
-// the described ones with a value that reads as the same.
+// FuzzRoundTrip checks that every member of a record is encoded, at every level. Undescribed members stay
+// unchanged, and described ones have a value that reads as the same.
 func FuzzRoundTrip(f *testing.F) {
 	for _, document := range sentDocuments {
 		f.Add([]byte(document))

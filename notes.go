@@ -40,7 +40,7 @@ type CreateNoteParams struct {
 
 	Name      string       `json:"name"`       // of the note
 	PatientID int64        `json:"patient_id"` // whose encounter was recorded
-	PromptID  int64        `json:"prompt_id"`  // the prompt to use
+	PromptID  int64        `json:"prompt_id"`  // the instructions for the analysis; no list of them is described
 	Audio     *AudioSource `json:"-"`          // the recording; nil: none is sent
 	// Extra holds further parts of the form, by their names, for a service that accepts more than is described. Names
 	// of the described parts, and names with quotes or control characters, are rejected with ErrInvalidArgument.
@@ -97,7 +97,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			s.client.creates.Returned(note.ref(sent.where), sent.sent, time.Now())
 		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
-			const detail = "the note was created, but names another patient than the one asked for"
+			const detail = "the note was created, but for another patient than requested"
 			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: detail}
 		}
 		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
@@ -170,15 +170,15 @@ type ListNotesParams struct {
 	Page      int    // from 1; not with Cursor
 	Cursor    string // from PageMeta.NextCursor
 
-	// Prefetch is how many pages All requests ahead of the one being read, and how many requests it has under way at
-	// once, up to 64; 0 requests each when it is needed. More than one at a time needs a service that tells its last
-	// page.
+	// Prefetch is how many pages All requests ahead of the current one, and how many requests it sends
+	// concurrently, up to 64. If zero, each page is requested when it is needed. Concurrent requests need a service
+	// that reports its last page.
 	Prefetch int
-	// TrustPatientFilter accepts rows that name no patient although PatientID is set. Rows of another patient are
-	// refused all the same.
+	// TrustPatientFilter accepts rows without a patient ID in a list filtered by PatientID. Rows with a different
+	// patient ID are still rejected.
 	TrustPatientFilter bool
-	// Verify makes All walk through the list again until a walk brings nothing new and no fewer rows, five times at
-	// most: for exports that must be whole, and for services that do not tell how many notes there are.
+	// Verify makes All read the list again until nothing new appears and no row is missing, at most five times. Use
+	// it for exports that must be complete, and for services that do not report a total.
 	Verify bool
 }
 
@@ -194,12 +194,14 @@ func (s *NotesService) List(
 	return s.list(params).page(ctx, opts)
 }
 
-// All ranges over all notes that params select, page by page, in the list's order. It asks nothing before it is ranged
-// over, can be ranged over again, asks nothing more after a break, and yields no note twice. Notes may be created and
-// deleted meanwhile, also by the loop: every note that is there throughout is yielded, or the end is
-// [ErrIncompleteList]. A deletion that a new note makes up for in the total, and some where neither a total nor a
-// cursor is told, cannot be seen; Verify helps there. An error is yielded once, with a nil note, and ends it; see
-// List for the other errors.
+// All ranges over all notes that params select, page by page, in the list's order. It sends requests only while it
+// is ranged over, can be ranged over again, and yields no note twice.
+//
+// Notes may be created and deleted meanwhile, also by the loop. Every note that exists throughout is yielded, or
+// the last error matches [ErrIncompleteList]. Some deletions cannot be noticed: one that a new note offsets in the
+// total, and some if the service reports neither a total nor a cursor. Verify helps there.
+//
+// An error is yielded once, with a nil note, and ends the loop. See List for the other errors.
 func (s *NotesService) All(
 	ctx context.Context, params ListNotesParams, opts ...CallOption,
 ) iter.Seq2[*ProgressNote, error] {
@@ -226,10 +228,10 @@ func (p ListNotesParams) checkPatient(rows []ProgressNote) error {
 	for i := range rows {
 		switch match := rows[i].comparePatient(p.PatientID); {
 		case match == namesOther:
-			return redact.Fail("the service returned a note of another patient, or of one that cannot be told; "+
-				"does WithQueryNames name the patient parameter?", ErrPatientMismatch)
+			return redact.Fail("the service returned a note of another patient, or with an unreadable patient; "+
+				"check the patient parameter in WithQueryNames", ErrPatientMismatch)
 		case match == namesNone && !p.TrustPatientFilter:
-			return redact.Fail("the service returned a note that names no patient, so that nothing can be verified; "+
+			return redact.Fail("the service returned a note without a patient, so its patient cannot be checked; "+
 				"TrustPatientFilter accepts such rows", ErrPatientMismatch)
 		}
 	}
@@ -263,11 +265,12 @@ type UpdateNoteParams struct {
 
 // Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
 //
-// After a lost response the note is read before the update is retried: if it has these texts, that is the result; if
-// its updated_at shows a change since, or tells no zone and is less than 12 hours old, it is not overwritten, and the
-// error is a [*ConflictError] that also matches [ErrOutcomeUnknown]. [IfUnchanged] compares it with what the caller
-// read. An error after which the update may have been carried out matches ErrOutcomeUnknown. Other errors:
-// [ErrForbidden], [ErrNotFound], [ErrValidation] with Fields, [ErrInvalidArgument] for text that is not UTF-8.
+// After a lost response, Update reads the note before it retries. If the note has these texts, Update returns it.
+// If its updated_at shows a later change, or has no zone and is less than 12 hours old, the note is not
+// overwritten. The error is then a [*ConflictError] that also matches [ErrOutcomeUnknown]. [IfUnchanged] compares
+// it with what the caller read. An error after which the update may have been carried out matches
+// ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with Fields, [ErrInvalidArgument]
+// for text that is not UTF-8.
 func (s *NotesService) Update(
 	ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption,
 ) (*ProgressNote, error) {
@@ -313,7 +316,7 @@ func (p *UpdateNoteParams) checkExtra() error {
 			return strings.EqualFold(text.member, name)
 		})
 		if name == "" || described {
-			return invalid("Notes.Update: Extra", "the name of a member is empty, or has a field of its own")
+			return invalid("Notes.Update: Extra", "the name of a member is empty, or it has its own field")
 		}
 	}
 	return nil
@@ -392,7 +395,7 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 	sign := func(ctx context.Context, e *edit) (*ProgressNote, error) {
 		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
 		if err == nil && note.deniesSigned() {
-			const detail = "the service accepted it, and says that the note is not signed"
+			const detail = "the service accepted the request, but reports the note as not signed"
 			err = maybeDone(&callError{op: signNote, detail: detail, causes: []error{ErrUnexpectedResponse}})
 		}
 		if mayBeExplained(err) {
@@ -436,7 +439,7 @@ func (p ListNotesParams) LogValue() slog.Value {
 	)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (p ListNotesParams) Format(s fmt.State, _ rune) {
 	redact.Format(s, "clinicaldoc.ListNotesParams", p)
 }

@@ -194,8 +194,8 @@ func WithLimiter(limiter Limiter) Option {
 }
 
 // WithLogger logs the end of every attempt that [Hooks] report, with some fields of [Attempt]: successes at debug
-// level, failures as warnings. It also logs a warning with the paths of response members that cannot be read, and a
-// warning for a recording that is cut short or is not a recording (see [NotesService.Create]).
+// level, failures as warnings. It also logs warnings with the paths of response members that cannot be read, and
+// for recordings that are cut short or are not recordings (see [NotesService.Create]).
 func WithLogger(logger *slog.Logger) Option {
 	return when(logger != nil, "WithLogger", "the logger is nil", func(c *config) { c.logger = logger })
 }
@@ -267,7 +267,7 @@ func WithAssumptions(assume Assumptions) Option {
 // WithUserAgent replaces the User-Agent header, which is "clinicaldoc-go/" and the version by default.
 func WithUserAgent(userAgent string) Option {
 	valid := userAgent != "" && redact.IsHeaderValue(userAgent)
-	return when(valid, "WithUserAgent", "the text is empty or cannot stand in a header",
+	return when(valid, "WithUserAgent", "the text is empty or cannot be sent in a header",
 		func(c *config) { c.peer.UserAgent = userAgent })
 }
 
@@ -289,9 +289,9 @@ func WithMaxResponseSize(size int64) Option {
 	return when(size > 0, "WithMaxResponseSize", "the size must be positive", func(c *config) { c.peer.MaxBody = size })
 }
 
-// CallOption configures a single call. Every method accepts call options as its last arguments. The token, headers and
-// query of a call apply to every request that it sends to the base URL's origin, such as the reads of an edit or the
-// pages of a list. Headers that begin with If- or Content- apply only to the call's main request.
+// CallOption configures a single call. Every method accepts call options as its last arguments. The token, headers
+// and query of a call apply to all its requests to the base URL's origin, such as the pages of a list. Headers that
+// begin with If- or Content- apply only to the call's main request.
 type CallOption func(*callOptions) error
 
 type callOptions struct {
@@ -404,7 +404,7 @@ const setBySDK = " is set by the SDK alone"
 func checkHeader(key, value string) string {
 	switch {
 	case !redact.IsIdentifier(key, 128, "!#$%&'*+-.^_`|~"), !redact.IsHeaderValue(value):
-		return "the key or the value cannot stand in a header"
+		return "the key or the value cannot be sent in a header"
 	case slices.Contains(ownHeaders, key):
 		return key + setBySDK
 	}

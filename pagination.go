@@ -103,7 +103,7 @@ func (l *listing[T]) page(ctx context.Context, opts []CallOption) (*Page[T], err
 		}
 		if page.Meta.PerPageIgnored && l.client.logger != nil {
 			l.client.logger.WarnContext(ctx,
-				"clinicaldoc: the service ignored the page size asked for; does WithQueryNames name its parameter?",
+				"clinicaldoc: the service ignored the requested page size; check its parameter in WithQueryNames",
 				"asked", l.asked.PerPage, "rows", len(page.Items))
 		}
 		return page, nil
@@ -159,7 +159,7 @@ func (q listQuery) encode(names QueryNames) (url.Values, error) {
 }
 
 var errOtherPage = redact.Fail(
-	"it is another page than the one asked for; does WithQueryNames name the page parameter?", ErrUnexpectedResponse)
+	"it is not the requested page; check the page parameter in WithQueryNames", ErrUnexpectedResponse)
 
 // compare returns an error if a page is not what was asked for, and notes a page size that was ignored.
 func (l *listing[T]) compare(page *Page[T]) error {
@@ -178,9 +178,9 @@ func (l *listing[T]) compare(page *Page[T]) error {
 	return l.check(page.Items)
 }
 
-// decodePage reads a list in any form that a Laravel service gives: a bare array, or rows in "data" or under a name of
-// their own, alone, with links and meta, or with the meta fields next to them. It makes room for as many rows as size
-// says.
+// decodePage reads a list in any form of a Laravel service. It may be a bare array, or rows in "data" or under
+// another name. Links and meta may be absent, or the meta fields may be next to the rows. It makes room for as many
+// rows as size says.
 func decodePage[T any](
 	response []byte, own string, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64,
 ) (*Page[T], []string, error) {
@@ -192,7 +192,7 @@ func decodePage[T any](
 	}
 	warnings, err := tolerant.Decode(response, own, func(d *jsonscan.Decoder) { page.read(d, own, rows) })
 	if err == nil && !found {
-		err = redact.Text("it holds no list")
+		err = redact.Text("it contains no list")
 	}
 	page.findNext(names)
 	return page, warnings, err
@@ -333,7 +333,7 @@ func (p Page[T]) LogValue() slog.Value {
 	return slog.GroupValue(slog.Int("items", len(p.Items)), slog.Any("meta", p.Meta))
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (p Page[T]) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Page", p) }
 
 // LogValue lists the numbers; a cursor may encode a row's data.
@@ -344,7 +344,7 @@ func (m PageMeta) LogValue() slog.Value {
 	)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (m PageMeta) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.PageMeta", m) }
 
 // fetchedPage is a page with the response it came in: several under way must not share one.
@@ -452,14 +452,14 @@ func (l *listing[T]) explain(err error) error {
 		causes: []error{ErrIncompleteList, reason.Err},
 	}
 	if slices.Contains(unnamed, reason.Reason) {
-		e.detail += "; does WithQueryNames name the page, size and sort parameters?"
+		e.detail += "; check the page, size and sort parameters in WithQueryNames"
 		e.causes = append(e.causes, ErrUnexpectedResponse)
 	}
 	return e
 }
 
-// Collect ranges to the end and returns what came without an error. The errors are returned beside it, joined if there
-// are several, of which the text names a few; a list that ended with one is not whole.
+// Collect ranges to the end and returns the items that came without an error. It also returns the errors, joined if
+// there are several; the text contains only a few of them. After an error, the list is incomplete.
 func Collect[T any](rows iter.Seq2[*T, error]) ([]*T, error) {
 	var all []*T
 	var failures joinedErrors

@@ -936,11 +936,11 @@ func checkListError(t *testing.T, err error) {
 	checkDecoding(t, nil, err)
 }
 
-var listErrors = regexp.MustCompile(`^(it is another page than the one asked for; does WithQueryNames name the page parameter\?` +
-	`|the list may be incomplete: (page after page brings no new row; does WithQueryNames name the page, size and sort parameters\?` +
-	`|the service announces more rows than it gives|(it is not known whether more rows exist|more rows exist than its pages show); does WithQueryNames name the page, size and sort parameters\?)` +
-	`|the service returned a note of another patient, or of one that cannot be told; does WithQueryNames name the patient parameter\?` +
-	`|the service returned a note that names no patient, so that nothing can be verified; TrustPatientFilter accepts such rows)$`)
+var listErrors = regexp.MustCompile(`^(it is not the requested page; check the page parameter in WithQueryNames` +
+	`|the list may be incomplete: (several pages in a row contain no new row; check the page, size and sort parameters in WithQueryNames` +
+	`|the service announces more rows than it sends|(it is not known whether more rows exist|more rows exist than its pages show); check the page, size and sort parameters in WithQueryNames)` +
+	`|the service returned a note of another patient, or with an unreadable patient; check the patient parameter in WithQueryNames` +
+	`|the service returned a note without a patient, so its patient cannot be checked; TrustPatientFilter accepts such rows)$`)
 
 // FuzzPageWalk lets a service say anything about its pages: the walk ends, and shows every row once.
 func FuzzPageWalk(f *testing.F) {
@@ -956,8 +956,8 @@ func FuzzPageWalk(f *testing.F) {
 	f.Add([]byte{1, 2, 0, 3, 4}, `"next_cursor":"c~","total":~`, "", byte(1))
 	f.Add([]byte{5}, `"current_page":"$","last_page":"9","next_cursor":null`, "", byte(9))
 	f.Fuzz(func(t *testing.T, rows []byte, meta, link string, prefetch byte) {
-		// The n-th response holds the n-th piece of rows, zeros being the seams, and once all were shown, the last piece
-		// again; $ is the page's number, and ~ falls with each response.
+		// The n-th response contains the n-th piece of rows, separated by zeros. After all were shown, the last
+		// piece repeats. $ is the page's number, and ~ falls with each response.
 		pieces := bytes.Split(rows, []byte{0})
 		distinct := len(slices.Compact(slices.Sorted(slices.Values(rows))))
 		quoted, err := json.Marshal(link)
@@ -999,8 +999,8 @@ func FuzzPageWalk(f *testing.F) {
 			require.False(t, seen[note.ID], "a row twice")
 			seen[note.ID] = true
 		}
-		// Three pages in a row may bring nothing new; each may have taken a way back over all pages before it, on which
-		// pages were requested ahead; and five walks may be made.
+		// Three pages in a row may contain nothing new. Each may lead back over all pages before it, with pages
+		// requested ahead, and there may be five walks.
 		pages := 3*(distinct+1) + 1
 		require.LessOrEqual(t, len(requests), 5*pages*pages*(1+params.Prefetch))
 	})
@@ -1245,7 +1245,7 @@ func TestATotalAboveTheRowsIsAnIncompleteList(t *testing.T) {
 	ids, err = collect(t, serve(t, page("", 3, 2, 1), page("", 3, 2, 1)).Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
 	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 	require.NotErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-	assert.Equal(t, "clinicaldoc: Notes.List (GET /v1/progress-notes): the list may be incomplete: the service announces more rows than it gives", err.Error())
+	assert.Equal(t, "clinicaldoc: Notes.List (GET /v1/progress-notes): the list may be incomplete: the service announces more rows than it sends", err.Error())
 	assert.Equal(t, []int64{2, 1}, ids)
 }
 

@@ -60,7 +60,7 @@ type operation struct {
 	effect              exchange.Effect
 }
 
-const errAlreadyDone = redact.Text("an earlier attempt has done it")
+const errAlreadyDone = redact.Text("an earlier attempt succeeded")
 
 // path returns the path of the operation on the record with the ID. It ignores the ID if the route has none.
 func (op *operation) path(id int64) (string, error) {
@@ -122,7 +122,7 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 		}
 		return s.unexpected(a, a.Cause)
 	case exchange.Held:
-		detail := "not sent: waiting for the end of a limit of the service: " + redact.Cause(a.Cause)
+		detail := "not sent: the call ended while waiting for the service's rate limit: " + redact.Cause(a.Cause)
 		return &callError{op: s.op, detail: detail, kind: "rate_limit", causes: []error{before.Err, a.Cause}}
 	case exchange.Limit:
 		detail := "the limiter refused"
@@ -156,15 +156,15 @@ func (s *scope) explainTransport(a *exchange.Attempt) string {
 	switch {
 	case redact.Known(a.Cause):
 	case !ok:
-		detail = "the transport given to WithHTTPClient failed: it " + detail + ", which errors.As finds"
+		detail = "the transport passed to WithHTTPClient failed: it " + detail + ", which errors.As finds"
 	case standard.Proxy != nil && a.Sent == exchange.Never:
-		detail = "the proxy in between refused the connection in words of its own; " +
-			"does it let this host through, and reach it?"
+		detail = "a proxy refused the connection with an unknown text; " +
+			"check that it allows this host and can reach it"
 	}
 	if a.Sent != exchange.Partly {
 		return detail
 	}
-	ended := "the connection ended within the upload"
+	ended := "the connection ended during the upload"
 	if exchange.Reset(a.Cause) { // only a reset shows that the server closed the connection
 		ended += ", which often means that the server refuses it (size, token)"
 	}

@@ -229,7 +229,7 @@ func TestCreateCutWithinTheBodyIsRetriedOnce(t *testing.T) {
 		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
 		require.Error(t, err)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		assert.Contains(t, err.Error(), "within the upload")
+		assert.Contains(t, err.Error(), "during the upload")
 		assert.EqualValues(t, 2, srv.accepted.Load())
 	})
 	t.Run("without retries", func(t *testing.T) {
@@ -1448,7 +1448,7 @@ func TestStalledAttemptsEnd(t *testing.T) {
 			}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 			_, err := c.Notes.Get(t.Context(), 9)
 			require.Error(t, err)
-			assert.Contains(t, err.Error(), "no byte moved for 1m0s")
+			assert.Contains(t, err.Error(), "no data was transferred for 1m0s")
 			assert.Equal(t, time.Minute, time.Since(start))
 		})
 	})
@@ -2544,7 +2544,7 @@ func TestInterimResponsesAreBounded(t *testing.T) {
 	params, started := socketParams(10), time.Now()
 	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
 	requireUnknown(t, err, params, started)
-	assert.Contains(t, err.Error(), "interim responses without end")
+	assert.Contains(t, err.Error(), "too many interim responses")
 }
 
 func TestInterimResponseInsteadOf100(t *testing.T) {
@@ -2774,7 +2774,7 @@ func TestLoggerAndHooks_AllowList(t *testing.T) {
 	assert.Contains(t, lines[1], "level=WARN")
 	assert.Contains(t, lines[1], "fields: name]")
 	assert.Contains(t, lines[2], "level=WARN")
-	assert.Contains(t, lines[5], "ignored the page size")
+	assert.Contains(t, lines[5], "ignored the requested page size")
 	allowed := []string{"time", "level", "msg", "operation", "method", "route", "attempt", "status", "duration", "request_id", "bytes_sent", "bytes_received", "error", "asked", "rows"}
 	for line := range strings.Lines(encoded.String()) {
 		assert.Subset(t, allowed, keys(t, line))
@@ -3055,7 +3055,7 @@ func TestAProxyThatRefusesInItsOwnWords(t *testing.T) {
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 	require.NoError(t, err)
 	_, err = client.Users.Me(socketContext(t))
-	require.ErrorContains(t, err, "the proxy in between refused the connection")
+	require.ErrorContains(t, err, "a proxy refused the connection")
 	assert.NotContains(t, err.Error(), "secret")
 }
 
@@ -3069,7 +3069,7 @@ func TestATransportOfTheCallersThatFails(t *testing.T) {
 	client := clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, failure })},
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 	_, err := client.Users.Me(t.Context())
-	require.ErrorContains(t, err, "the transport given to WithHTTPClient failed")
+	require.ErrorContains(t, err, "the transport passed to WithHTTPClient failed")
 	assert.NotContains(t, err.Error(), "secret")
 	var found *ownTransportError
 	require.ErrorAs(t, err, &found)
@@ -3086,7 +3086,7 @@ func TestCompressionThatNobodyAskedFor(t *testing.T) {
 	})})
 	_, err := client.Users.Me(t.Context())
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-	require.ErrorContains(t, err, "compressed although that was not asked for")
+	require.ErrorContains(t, err, "compressed although that was not requested")
 	_, err = client.Notes.Delete(t.Context(), 42)
 	assert.NoError(t, err)
 }

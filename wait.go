@@ -337,10 +337,10 @@ const (
 	readsPerSecond  = 10               // of the pause before the tick, if that allows more
 )
 
-// WaitAll waits for many notes and yields each once, when it ends. A note that reaches params.Until is yielded as Get
-// returns it. Any other note is yielded with its [*WaitError] and as last seen, which may be a row of the list (nil if
-// no poll succeeded); the wait for the others continues. If the context ends, or the service responds with 401, all
-// remaining notes are yielded with that error. Duplicate IDs count once.
+// WaitAll waits for many notes and yields each once, when it ends. A note that reaches params.Until is yielded as
+// Get returns it. Any other note is yielded with its [*WaitError], as last seen, which may be a row of the list
+// (nil if no poll succeeded). The wait for the others continues. If the context ends, or the service responds with
+// 401, all remaining notes are yielded with that error. Duplicate IDs count once.
 //
 // WaitAll polls many notes with one list request where it can; docs/waiting.md describes the schedule. MaxFailures
 // applies to each note. WaitAll polls only during the iteration, can be iterated again, and keeps nothing that it has

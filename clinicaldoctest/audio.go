@@ -45,8 +45,7 @@ var audioExtensions = []string{".wav", ".mp3", ".m4a", ".mp4", ".ogg", ".flac", 
 // failure to read what is to be stored.
 type storageError struct{ error }
 
-// saveAudio keeps a recording, on disk or in memory. Of the uploaded file's
-// name only a known extension is kept.
+// saveAudio keeps a recording, on disk or in memory. From the uploaded file's name only a known extension is kept.
 func (s *state) saveAudio(content io.Reader, fileName, contentType string, now time.Time) (*audio, error) {
 	extension := strings.ToLower(filepath.Ext(fileName))
 	if !slices.Contains(audioExtensions, extension) {

@@ -127,7 +127,7 @@ func (f Fault) WithHeader(key, value string) Fault {
 // panics if the status is not valid.
 func Answer(status int, body string) Fault {
 	if status < minStatus || status > maxStatus {
-		panic("clinicaldoctest: " + strconv.Itoa(status) + " is no status of a response")
+		panic("clinicaldoctest: " + strconv.Itoa(status) + " is not a status of a response")
 	}
 	f := newFault(kindStatus, status, 0)
 	f.body = body

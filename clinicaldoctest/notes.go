@@ -98,9 +98,8 @@ func (s *state) audioURL(c call) answer {
 	})
 }
 
-// withNote lets act work on a copy of the note the path names, which becomes
-// the note's next version, and answers with it unless act has an answer of its
-// own.
+// withNote calls act with a copy of the note in the path, which becomes the note's next version. The answer is the
+// note, unless act has its own answer.
 func (s *state) withNote(c call, act func(*note) *answer) answer {
 	s.mu.Lock()
 	n := s.noteOf(c)

@@ -409,7 +409,7 @@ func TestImpossibleSeedsPanic(t *testing.T) {
 		"prompt":  func() { c.srv.AddPrompt(clinicaldoctest.Prompt{ID: -1}) },
 	} {
 		func() {
-			defer func() { assert.Contains(t, recover(), "-1 is no id", what) }()
+			defer func() { assert.Contains(t, recover(), "-1 is not an ID", what) }()
 			add()
 		}()
 	}

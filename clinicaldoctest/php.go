@@ -15,9 +15,8 @@ import (
 	"strings"
 )
 
-// readQuery reads a query or a form as PHP does, which refuses nothing: pairs
-// end at & alone, what is no escape stays as it is, dots and spaces in names
-// become underscores, and of a repeated name the last value counts.
+// readQuery reads a query or a form as PHP does, which rejects nothing. Only & separates pairs, and invalid escapes
+// stay as they are. Dots and spaces in names become underscores, and the last value of a repeated name counts.
 func readQuery(text string) url.Values {
 	values := url.Values{}
 	for pair := range strings.SplitSeq(text, "&") {

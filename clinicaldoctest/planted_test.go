@@ -108,8 +108,8 @@ func (p twins) look() {
 	assert.Equal(p.t, boxlink.Newest(p.servers[1], 7), boxlink.Newest(p.servers[0], 7))
 }
 
-// TestPlantedNotesAreAsIfAddedOneByOne holds notes that are made when somebody looks at them against notes that were
-// there all along, in every variant and at every endpoint, unchanged, changed, deleted, and as a replica knows them.
+// TestPlantedNotesAreAsIfAddedOneByOne compares notes that are made on demand with notes that were added one by
+// one. It uses every variant and endpoint, with notes that are unchanged, changed, deleted, or read from a replica.
 func TestPlantedNotesAreAsIfAddedOneByOne(t *testing.T) {
 	t.Parallel()
 	for _, v := range Variants() {

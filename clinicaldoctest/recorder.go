@@ -14,8 +14,8 @@ import (
 // maxRequests bounds what a long-running server remembers.
 const maxRequests = 10_000
 
-// Request is a request the server has seen. Secrets are left out: whether a
-// token came along is all that is told of it, and signatures are masked.
+// Request is a request that the server received. It contains no secrets: of a token only whether it was sent, and
+// signatures are masked.
 type Request struct {
 	ID      string // also sent back as X-Request-Id
 	Time    time.Time
@@ -27,7 +27,7 @@ type Request struct {
 	Path   string
 	Query  url.Values
 	Header http.Header
-	// Authorized tells whether an Authorization header came along, of whatever worth.
+	// Authorized reports whether the request had an Authorization header, valid or not.
 	Authorized bool
 	// ContentLength is what the client announced; -1 is a chunked body.
 	ContentLength int64

@@ -72,10 +72,8 @@ type Note struct {
 	AudioSHA256 string
 }
 
-// AddUser adds a user with one token and returns it with its id and token. A
-// user that is there already gets that token besides. A used token, and another
-// name, address or team for a user that is there, are mistakes of the test and
-// panic.
+// AddUser adds a user with one token and returns it with its id and token. An existing user gets the token in
+// addition. AddUser panics if the token is in use, or if an existing user has another name, address or team.
 func (s *Server) AddUser(u User) User { return s.state().addUser(u) }
 
 func (s *state) addUser(u User) User {
@@ -153,15 +151,14 @@ func (p Prompt) withTexts() Prompt {
 	return p
 }
 
-// AddNote adds a note in the given stage and returns its id. It goes on from
-// there as the server's delays say, unless it is stuck. An impossible note (an
-// unknown user or stage, a used or negative id) is a mistake of the test and
-// panics.
+// AddNote adds a note in the given stage and returns its ID. Processing continues from there by the server's
+// delays, unless the note is stuck. AddNote panics if the note is impossible: an unknown user or stage, or a used
+// or negative ID.
 func (s *Server) AddNote(n Note) int64 { return s.state().addNote(n) }
 
 func (s *state) addNote(n Note) int64 {
 	if id := min(n.ID, n.PatientID, n.PromptID); id < 0 {
-		panic(fmt.Sprintf("clinicaldoctest: AddNote: %d is no id", id))
+		panic(fmt.Sprintf("clinicaldoctest: AddNote: %d is not an ID", id))
 	}
 	now := s.now()
 	created := now
@@ -301,7 +298,7 @@ func noteName(id int64) string    { return "Note " + strconv.FormatInt(id, 10) }
 // nextID returns the wanted id, or the next one when none is wanted.
 func nextID(last *int64, wanted int64) int64 {
 	if wanted < 0 {
-		panic(fmt.Sprintf("clinicaldoctest: %d is no id", wanted))
+		panic(fmt.Sprintf("clinicaldoctest: %d is not an ID", wanted))
 	}
 	if wanted == 0 {
 		wanted = *last + 1

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Variant says how the box behaves where the service's description is silent.
-// The zero value of each field is the likeliest reading, so a literal names
-// only what differs: Variant{Pagination: PaginationCursor}.
+// Variant sets how the server behaves where the service's description is silent. The zero value of each field is
+// the likeliest reading, so a literal names only what differs: Variant{Pagination: PaginationCursor}.
 type Variant struct {
 	// Name labels the variant in test output and on command lines.
 	Name string
@@ -19,9 +18,8 @@ type Variant struct {
 
 	// Query holds the names of the list's query parameters.
 	Query QueryNames
-	// RefuseUnknownQuery answers 400 to a query parameter that is not in Query.
-	// By default it is ignored in silence, so that a wrong patient filter lists
-	// every patient's notes.
+	// RefuseUnknownQuery answers 400 to a query parameter that is not in Query. By default it is ignored, so a
+	// wrong patient filter lists every patient's notes.
 	RefuseUnknownQuery bool
 	// RefuseUnknownFilter answers 400 to such a parameter only if it is a
 	// "filter[...]".
@@ -64,8 +62,7 @@ type Variant struct {
 	// ClockOffset is how far the service's clock is off, in what it dates and
 	// in its Date header alike.
 	ClockOffset time.Duration
-	// DateOffset is how far the Date header is off besides, as when a proxy
-	// with a clock of its own writes it.
+	// DateOffset is an additional error of the Date header, as when a proxy with its own clock writes it.
 	DateOffset time.Duration
 	// Patient says how a note names its patient.
 	Patient PatientShape
@@ -107,8 +104,8 @@ type Variant struct {
 	// DecomposeNames stores letters with a mark as a letter and a mark, in
 	// Unicode's form NFD.
 	DecomposeNames bool
-	// RefuseMalformedBody answers 400 to an update whose body is no JSON object
-	// and no form; by default it is taken for an empty one.
+	// RefuseMalformedBody answers 400 to an update whose body is neither a JSON object nor a form. By default such
+	// a body counts as empty.
 	RefuseMalformedBody bool
 	// RefuseEmptyText answers 422 to an update that empties a transcription or
 	// an analysis; by default it clears it.
@@ -117,7 +114,7 @@ type Variant struct {
 	// trimmed by default.
 	KeepOuterSpace bool
 
-	// RateLimit is the number of requests a user may make per RateWindow; 0 is no limit.
+	// RateLimit is the number of requests a user may make per RateWindow. If zero, there is no limit.
 	RateLimit int
 	// RateWindow is the length of the rate limit's window; 0 is a minute.
 	RateWindow time.Duration
@@ -129,8 +126,7 @@ type Variant struct {
 	Audio StoredAudio
 	// AudioRetention is how long audio is kept; 0 is 30 days.
 	AudioRetention time.Duration
-	// AudioURLLifetime is how long a signed address works, in whole seconds from
-	// the second in which it is given; 0 is five minutes.
+	// AudioURLLifetime is how long a signed address works, in whole seconds. If zero, it defaults to five minutes.
 	AudioURLLifetime time.Duration
 	// LocalDisk signs audio addresses as an application that stores files on
 	// its own disk does: on the API's origin, with "expires" and "signature",
@@ -197,12 +193,12 @@ const (
 // StoredAudio says what the storage makes of a recording.
 type StoredAudio int
 
-// What the storage makes of a recording.
+// Ways in which storage changes a recording.
 const (
 	AudioAsSent    StoredAudio = iota // it is kept as it is
 	AudioReencoded                    // it is changed; a note tells the new size
-	// AudioReencodedUntold changes it; a note tells the size that was sent, so
-	// that only DownloadParams.IgnoreSize fetches it.
+	// AudioReencodedUntold changes it, but the note reports the size that was sent. Only DownloadParams.IgnoreSize
+	// downloads it.
 	AudioReencodedUntold
 )
 
@@ -244,10 +240,9 @@ func (v Variant) withDefaults() Variant {
 	return v
 }
 
-// Variants returns named variants that together use every switch, the default
-// first. Each is complete: its query names and limits are filled in.
-// [AudioReencodedUntold] is in none of them: with it no download can be shown to
-// be whole.
+// Variants returns named variants that together use every switch, the default first. Each is complete: its query
+// names and limits are filled in. None of them has [AudioReencodedUntold], because no download could be verified
+// with it.
 func Variants() []Variant {
 	variants := []Variant{
 		{Name: "default"},

@@ -19,9 +19,9 @@ type comparison struct {
 	err   error // why the latest recording could not be read
 }
 
-// searchNamed compares the notes that have the recording's name. Each of them has to be decided: a note whose recording
-// cannot be read may be its own, and so may one with other bytes, unless the service stores recordings unchanged.
-// A person may have decided so before.
+// searchNamed compares the notes that have the recording's name. Each of them must be decided. A note whose
+// recording cannot be read may be its own. So may one with other bytes, unless the service stores recordings
+// unchanged. A person may have decided so before.
 func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decided bool) {
 	unchanged := c.run.uploader.Client.Assumptions().RecordingsUnchanged
 	var open []noteRow

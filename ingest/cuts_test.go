@@ -100,8 +100,9 @@ func know(t *testing.T, d *disktest.Disk) map[ingest.Key]ingest.Entry {
 	return entries
 }
 
-// The power is cut at every write, sync and rename of what a journal does. It opens again, or was never begun; knows all that was
-// said to be saved, and of each key nothing but what was saved or tried for it; and goes on.
+// The power is cut at every write, sync and rename of what a journal does. The journal opens again, or was never
+// begun. It contains everything that was reported as saved, and for each key only what was saved or attempted. It
+// can be continued.
 func TestAPowerCutLosesNothingThatWasSaved(t *testing.T) {
 	t.Parallel()
 	states := []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateRefused, ingest.StateCreated}

@@ -260,8 +260,8 @@ func TestResolve_NoneCanBeForced(t *testing.T) {
 	})
 }
 
-// A process that was killed has written down only that its last bytes may have left: nobody knows from when on that can be
-// known, before a run has found it.
+// A process that was killed has recorded only that its last bytes may have been sent. The time from which it can be
+// decided is unknown until a run has found the entry.
 func TestResolve_NoneIsRejectedForWhatWasKilled(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {

@@ -31,7 +31,7 @@
 //	       committing     on disk; only now the last bytes leave
 //	       /   |   \
 //	      v    |    v     no response, a 5xx, or a crash
-//	refused    |   in doubt <--+
+//	refused    | unresolved <--+
 //	           |    |  |  |    | FindCreated cannot decide yet
 //	           v    |  |  +----+
 //	       created <+  |         FindCreated found the note
@@ -39,8 +39,8 @@
 //
 // A recording can also be refused before it is committed; the next run tries it once more. A recording that was
 // committing is uploaded again only after FindCreated has proof that there is no note. By default that takes ten
-// minutes from the moment the response was lost, or from the moment another process found the recording. A recording in
-// doubt does not occupy a worker. [Result].Until is the time from which it can be decided.
+// minutes from the moment the response was lost, or from the moment another process found the recording. An
+// unresolved recording does not occupy a worker. [Result].Until is the time from which it can be decided.
 //
 // If the journal fails, the run ends. Repair the cause, open the journal again and start another run, in this process
 // or another.
@@ -53,7 +53,8 @@
 //
 //   - A note with the same bytes is "already there".
 //   - A note with the same name is ruled out if its recording differs and the client's [clinicaldoc.Assumptions]
-//     state that recordings are unchanged. Otherwise the recording is in doubt, and [Result].Candidates names the note.
+//     state that recordings are unchanged. Otherwise the recording is unresolved, and [Result].Candidates names the
+//     note.
 //   - A note with another name is not the recording's if its recording differs or cannot be read.
 //
 // # Keys

@@ -17,7 +17,7 @@ import (
 const (
 	defaultSettle = 10 * time.Minute // as FindCreated's
 	maxResolvers  = 32               // searches at a time
-	maxDoubts     = 10_000           // recordings in doubt at a time; what comes then is left to the next run
+	maxDoubts     = 10_000           // unresolved recordings at a time; what comes then is left to the next run
 	relatedWindow = 27 * time.Hour   // FindCreated looks at the notes of about a day
 	maxAsks       = 6                // in vain about one recording in one run
 	maxAskTime    = 2 * time.Minute  // after it was first asked about in vain
@@ -73,8 +73,8 @@ func (t *task) explain(err error) error {
 	if t.unknown().Service != "" {
 		return err
 	}
-	const why = "the journal does not know which user sent it; compare it with the patient's notes and state " +
-		"which it is, or that it is none (Uploader.Resolve): "
+	const why = "the journal does not know which user sent it; compare it with the patient's notes and decide " +
+		"which note is its own, or that none is (Uploader.Resolve): "
 	return fail(why+redact.Opaque(err).Error(), err)
 }
 
@@ -152,7 +152,7 @@ func (r *run) doubt(t *task) {
 	}
 	r.mu.Unlock()
 	if full {
-		const why = "too many recordings are unresolved; the next run asks about this one"
+		const why = "too many recordings are unresolved; the next run searches for this one"
 		t.err = cmp.Or(t.err, fail(why, clinicaldoc.ErrOutcomeUnknown))
 		r.done(t, t.inDoubt(), nil)
 		return
@@ -197,8 +197,8 @@ func (r *run) resolveAll() {
 	}
 }
 
-// ask waits for FindCreated's verdict on a recording in doubt. If there is none, it asks again if the journal explains
-// more of the patient's notes than before.
+// ask waits for FindCreated's verdict on an unresolved recording. If there is none, it asks again if the journal
+// explains more of the patient's notes than before.
 func (r *run) ask(t *task) {
 	explained := math.MinInt
 	for {
@@ -236,7 +236,7 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 	if r.resolving.Err() == nil {
 		return false
 	}
-	t.err = cmp.Or(before, err) // the end of the run is not why the recording is in doubt
+	t.err = cmp.Or(before, err) // the end of the run is not why the recording is unresolved
 	var broken error
 	if learned {
 		broken = r.save(t, t.entry)
@@ -293,7 +293,7 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (over bool) {
 	}
 	for _, e := range related {
 		if e.Key != t.own.Key && r.mayClaim(e, t, note) {
-			const why = "a note was found, but another recording has it, or may have made it"
+			const why = "a note was found, but it is or may be that of another recording"
 			t.err = fail(why, clinicaldoc.ErrOutcomeUnknown)
 			return false
 		}
@@ -318,8 +318,8 @@ func (r *run) mayClaim(e Entry, t *task, note *clinicaldoc.ProgressNote) bool {
 	return e.maySend(t.entry.Size, t.entry.SHA256)
 }
 
-// undecided writes down why, and lets the recording be asked about some more times: others may be creating notes of the
-// same patient, which explain themselves only when they are in the journal.
+// undecided records the reason, and lets later runs search again. Others may be creating notes of the same patient,
+// which are explained only when they are in the journal.
 func (r *run) undecided(t *task) {
 	e := t.entry
 	e.At, e.Why = time.Now(), redact.Opaque(t.err).Error()
@@ -343,7 +343,8 @@ func (r *run) notCreated(t *task, verdict error) {
 		return
 	}
 	if t.uploads >= maxUploads {
-		why := "the service took it several times and made no note: " + redact.Opaque(cmp.Or(t.err, verdict)).Error()
+		cause := redact.Opaque(cmp.Or(t.err, verdict)).Error()
+		why := "the service accepted it several times without creating a note: " + cause
 		r.refused(t, fail(why, clinicaldoc.ErrNotCreated, t.err))
 		return
 	}
@@ -422,7 +423,7 @@ func (t *task) unknown() *clinicaldoc.OutcomeUnknownError {
 func (t *task) inDoubt() Result {
 	err := t.err
 	if err == nil {
-		err = fail("nobody knows yet whether its note was created", clinicaldoc.ErrOutcomeUnknown)
+		err = fail("it is not known yet whether its note was created", clinicaldoc.ErrOutcomeUnknown)
 	}
 	result := Result{
 		Status: InDoubt, NoteID: t.entry.NoteID, Until: t.entry.Until, Candidates: t.entry.Candidates(), Err: err,

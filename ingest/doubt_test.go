@@ -121,9 +121,9 @@ func (c *dyingClaim) Save(ctx context.Context, e ingest.Entry) error {
 	return errors.Join(c.Claim.Save(ctx, e), errors.New("synthetic end"))
 }
 
-// A process that was killed left nobody who knows when: what it had committed is decided ten minutes after it was first looked
-// for, or as long after it as its upload took. That the next process came a day later does not make it a day, and restarts do not
-// put it off.
+// A killed process leaves no time of its commit. Its recording is decided ten minutes after it was first searched
+// for, or after the duration of its upload if that is longer. That the next process came a day later does not make
+// it a day, and restarts do not put it off.
 func TestWhatAKilledProcessLeftIsDecided(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -222,7 +222,7 @@ func TestANoteFoundForOneHelpsTheOthers(t *testing.T) {
 	})
 }
 
-// The note of a recording in doubt is known by its content, so it does not hold up another recording of the patient.
+// The note of an unresolved recording is known by its content, so it does not hold up another recording of the patient.
 func TestResolve_NoteOfAnotherRecordingInDoubt_HoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
@@ -370,7 +370,7 @@ type asking struct {
 	ingest.Journal
 	keys chan<- time.Time // sent at which the recording is, by whom it is asked
 
-	doubtsAlone bool // only recordings in doubt are asked about so
+	doubtsAlone bool // only unresolved recordings are asked about so
 }
 
 func (j asking) EntriesForPatient(ctx context.Context, _ uint32, since time.Time) ([]ingest.Entry, error) {
@@ -382,7 +382,7 @@ func (j asking) EntriesForPatient(ctx context.Context, _ uint32, since time.Time
 	return nil, errors.New("synthetic")
 }
 
-// However many recordings are in doubt, 32 are asked about at a time, those first that came first. That the run ends meanwhile is
+// However many recordings are unresolved, 32 are asked about at a time, those first that came first. That the run ends meanwhile is
 // no failure of the journal.
 func TestDoubtsAreAskedAboutInTurns(t *testing.T) {
 	t.Parallel()
@@ -410,7 +410,7 @@ func TestDoubtsAreAskedAboutInTurns(t *testing.T) {
 	})
 }
 
-// However many were in doubt before, the next one is asked about.
+// However many were unresolved before, the next one is asked about.
 func TestADoubtIsAskedAboutAfterManyOthers(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -426,7 +426,7 @@ func TestADoubtIsAskedAboutAfterManyOthers(t *testing.T) {
 	})
 }
 
-// doubting is a journal of which every recording is in doubt, as the one that it knows is.
+// doubting is a journal of which every recording is unresolved, as the one that it knows is.
 type doubting struct {
 	asking
 	entry ingest.Entry
@@ -577,8 +577,8 @@ func TestANoteIsNotTakenForATwinsOfWhichNothingIsKnown(t *testing.T) {
 	}
 }
 
-// Where they can be read, the journal's hash of what was sent tells them apart, whoever asks: the program that lost them, the
-// next one, or one that is given only one of them.
+// If recordings can be read, the journal's hash of the sent bytes distinguishes them. This holds for the program
+// that lost them, for the next one, and for one that has only one of them.
 func TestTwinsAreToldApartByTheirContent(t *testing.T) {
 	t.Parallel()
 	lost := map[string]clinicaldoctest.Fault{"made": clinicaldoctest.ResetAfterCommit(), "not made": clinicaldoctest.ResetAfterRequest()}

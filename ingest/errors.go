@@ -8,23 +8,22 @@ import (
 
 // Sentinels for [errors.Is].
 var (
-	// ErrJournalDamaged: a line of the journal is not what was written there, or there is none. Nothing is uploaded;
-	// [SalvageJournal] keeps what is whole. An older copy would not know what was uploaded since. Of a fleet's journal
-	// it is one record, whose recording is in doubt.
+	// ErrJournalDamaged: the journal is empty, or one of its lines is damaged. Nothing is uploaded;
+	// [SalvageJournal] keeps the complete lines. Do not use an older copy, which does not know later uploads. In a
+	// fleet's journal only one record is damaged, and its recording is unresolved.
 	ErrJournalDamaged = redact.New("journal is damaged")
-	// ErrJournalMoved: the name of the journal no longer leads to the file that is open. Put the file back and open it
-	// anew.
+	// ErrJournalMoved: the journal's path no longer names the open file. Put the file back and open it again.
 	ErrJournalMoved = redact.New("journal was moved or replaced")
 	// ErrJournalInUse is [clinicaldoc.ErrInUse]: the journal is already open, in this process or in another one.
 	ErrJournalInUse = clinicaldoc.ErrInUse
-	// ErrJournalVersion: the file is no journal, or one that a later version of this package wrote.
+	// ErrJournalVersion: the file is not a journal, or a later version of this package wrote it.
 	ErrJournalVersion = redact.New("not a journal of this version")
 	// ErrOtherService: the journal holds another service's recordings, or those of a client with other headers.
 	ErrOtherService = fileheader.ErrOtherService
 	// ErrOtherUser: the journal holds another user's recordings: this one may not see all of their notes.
 	ErrOtherUser = fileheader.ErrOtherUser
-	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size, or it is in
-	// doubt under another name.
+	// ErrKeyReused: the key was used before for another patient's recording, or for one of another size, or it is
+	// unresolved under another name.
 	ErrKeyReused = redact.New("key was used for another recording")
 	// ErrTooEarly: a person decided that a recording has no note before that can be known; see [Resolution].Force.
 	ErrTooEarly = redact.New("too early to decide")

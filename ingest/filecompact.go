@@ -22,7 +22,8 @@ func (j *FileJournal) tryCompact() error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.warning = fail("outdated lines of the journal could not be dropped, it goes on growing: "+redact.Cause(err), err)
+	const why = "outdated lines of the journal could not be removed, so it continues to grow: "
+	j.warning = fail(why+redact.Cause(err), err)
 	return nil
 }
 
@@ -49,7 +50,7 @@ func (j *FileJournal) compact(forgotten map[uint32]bool) error {
 	if j.file, err = j.fs.Replace(to, j.compacted(), j.file, j.path); err != nil {
 		_ = j.fs.Remove(j.compacted())
 		if j.file == nil {
-			return cannot("opened after its outdated lines were dropped", err)
+			return cannot("opened after its outdated lines were removed", err)
 		}
 		return err
 	}
@@ -151,8 +152,9 @@ func (c *compaction) done() {
 	j.sum, j.size, j.lines, j.ownerLine, j.gapLine, j.warning = c.sum, c.size, c.lines, c.ownerLine, c.gapLine, nil
 }
 
-// upgrade makes a journal of the version before one of this version, so that a program of that version, which would not
-// understand what is written from now on, says so. Version 1 locked a file beside the journal, which is held meanwhile.
+// upgrade converts a journal of the previous version. A program of that version then reports that it cannot read
+// the journal, instead of misreading what is written from now on. Version 1 locked a file beside the journal, which
+// is held meanwhile.
 func (j *FileJournal) upgrade(_ context.Context, from int) (err error) {
 	if from > 1 {
 		return j.tryCompact() //nolint:contextcheck // a file is written whole or not at all
@@ -160,7 +162,7 @@ func (j *FileJournal) upgrade(_ context.Context, from int) (err error) {
 	j.older, err = j.fs.Lock(j.path + ".lock")
 	switch {
 	case errors.Is(err, disk.ErrHeld):
-		const why = "a program of the version before has the journal open; end it, then open the journal again"
+		const why = "a program of an earlier version has the journal open; end it, then open the journal again"
 		return fail(why, ErrJournalInUse)
 	case err != nil:
 		j.older = nil

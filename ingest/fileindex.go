@@ -22,7 +22,7 @@ type record struct {
 	seen             bool // it was claimed or written since the journal was opened
 }
 
-// details is what is known beyond its record of a recording that is in doubt, that a person decided about, or whose
+// details is what is known beyond its record of a recording that is unresolved, that a person decided about, or whose
 // note is not complete.
 type details struct {
 	sha256   string

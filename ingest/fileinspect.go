@@ -67,7 +67,7 @@ func (r *ReadOnlyJournal) entries(context.Context) ([]Entry, error) { //nolint:u
 	return slices.Collect(maps.Values(r.journal.all)), nil
 }
 
-// entries implements entryLister. What the index does not keep is in the file.
+// entries implements entryLister. Details that the index does not keep are in the file.
 func (j *FileJournal) entries(ctx context.Context) ([]Entry, error) {
 	if err := j.makeBusy(); err != nil {
 		return nil, err

@@ -116,14 +116,17 @@ func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*File
 	return j, nil
 }
 
+var errNoService = fail("a journal belongs to a service; OwnerOf returns that of a client",
+	clinicaldoc.ErrInvalidArgument)
+
 func cannotOpen(err error) error {
 	switch {
 	case errors.Is(err, disk.ErrHeld):
 		return fail("the journal is already open, in this process or in another one; close it there, "+
 			"or try again later", ErrJournalInUse)
 	case errors.Is(err, disk.ErrNoLocks):
-		return fail("the file system knows no locks, which keep a second process from the journal; keep it elsewhere, "+
-			"or see to that yourself and open it with WithoutLock", err)
+		return fail("the file system does not support locks, which keep a second process from the journal; keep "+
+			"the journal elsewhere, or open it with WithoutLock and make certain that only one process uses it", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fail("there is no such journal; if it was never begun, BeginJournal begins it", err)
 	}
@@ -166,7 +169,7 @@ func (j *FileJournal) open(ctx context.Context) error {
 // If the file exists, BeginJournal does not change it and returns an error matching [fs.ErrExist].
 func BeginJournal(ctx context.Context, path string, owner Owner, opts ...JournalOption) (*FileJournal, error) {
 	if owner.Service == "" {
-		return nil, fail("a journal belongs to a service; OwnerOf tells a client's", clinicaldoc.ErrInvalidArgument)
+		return nil, errNoService
 	}
 	j := newJournal(ctx, opts)
 	folder, err := j.fs.Resolve(filepath.Dir(path))
@@ -176,7 +179,7 @@ func BeginJournal(ctx context.Context, path string, owner Owner, opts ...Journal
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, fail("the file is there already; OpenJournal opens it", err)
+		return nil, fail("the file already exists; OpenJournal opens it", err)
 	case errors.Is(err, disk.ErrHeld) || errors.Is(err, disk.ErrNoLocks):
 		return nil, cannotOpen(err)
 	case err != nil:
@@ -287,7 +290,7 @@ func (j *FileJournal) checkOwner(owner Owner) error {
 	switch {
 	case errors.Is(err, ErrOtherService):
 		return fail("the journal: "+redact.Opaque(err).Error()+"; if that is the same service and tenant under "+
-			"another name, Rename takes the journal there", err)
+			"another address, call Rename", err)
 	case err != nil:
 		return fail("the journal: "+redact.Opaque(err).Error(), err)
 	}

@@ -372,7 +372,7 @@ func TestAFileThatIsLostAfterCompactionIsAnError(t *testing.T) {
 	fill(t, j)
 	_, err = j.Bind(t.Context(), ingest.Owner{Service: service})
 	require.ErrorIs(t, err, syscall.EMFILE)
-	require.ErrorContains(t, err, "opened after its outdated lines were dropped")
+	require.ErrorContains(t, err, "opened after its outdated lines were removed")
 	_, err = j.Claim(t.Context(), key(1))
 	require.ErrorIs(t, err, syscall.EMFILE)
 	require.NoError(t, j.Close())

@@ -63,8 +63,8 @@ func (l *lineReader) take(line []byte, length int) ([]byte, error) {
 }
 
 func (l *lineReader) damaged() error {
-	const why = "line %d of the journal is damaged; nothing is uploaded. SalvageJournal keeps every line that is " +
-		"whole, and what the others may have said is found out from the service"
+	const why = "line %d of the journal is damaged; nothing is uploaded. SalvageJournal keeps every complete " +
+		"line, and later runs search the service for the other recordings"
 	return fail(fmt.Sprintf(why, l.lines+1), ErrJournalDamaged)
 }
 
@@ -159,8 +159,8 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 	}
 }
 
-var errNotBegun = fail("the journal's file is empty, or its first line was cut off; SalvageJournal makes it usable "+
-	"again, and what it may have held is found out from the service", ErrJournalDamaged)
+var errNotBegun = fail("the journal's file is empty, or its first line was cut off; SalvageJournal makes it "+
+	"usable again, and later runs search the service for the recordings that it contained", ErrJournalDamaged)
 
 // takeLine takes in what the last line of a reader says.
 func (j *FileJournal) takeLine(text []byte, l *lineReader) bool {

@@ -25,7 +25,7 @@ import (
 // A journal of another owner is rejected. If the first line is lost, the journal becomes the owner's.
 func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...JournalOption) (lost int, err error) {
 	if owner.Service == "" {
-		return 0, fail("a journal belongs to a service; OwnerOf tells a client's", clinicaldoc.ErrInvalidArgument)
+		return 0, errNoService
 	}
 	j := newJournal(ctx, opts)
 	if j.path, err = j.fs.Resolve(path); err == nil {
@@ -160,12 +160,12 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 			return fail("the journal's notes cannot be read there: "+redact.Opaque(err).Error(), err)
 		}
 		if patient, _ := note.PatientID(); patientHash(origin, patient) != r.patient {
-			return fail("a note that the journal knows of is another patient's there", ErrOtherService)
+			return fail("a note of the journal belongs to another patient there", ErrOtherService)
 		}
 		there = true
 	}
 	if !there {
-		return fail("none of the journal's notes is there", ErrOtherService)
+		return fail("none of the journal's notes exists there", ErrOtherService)
 	}
 	return j.exclusive(func() error {
 		if err := j.checkOwner(Owner{Service: j.owner.Service, UserID: owner.UserID}); err != nil {

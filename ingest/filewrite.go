@@ -12,9 +12,9 @@ import (
 // togetherWait is how long a line waits for those of others, to share a sync with them.
 const togetherWait = 2 * time.Millisecond
 
-// save puts an entry into the next batch and waits until that is on the disk. A batch is written when all uploads wait
-// for it, or togetherWait after its first line; who finds that, and the disk at rest, writes it himself, and what comes
-// in meanwhile is the next one. A claim waits for nobody: losing it loses nothing.
+// save puts an entry into the next batch and waits until that is on the disk. A batch is written when all uploads
+// wait for it, or togetherWait after its first line. The goroutine that finds this, while the disk is idle, writes
+// it. Later lines form the next batch. A claim waits for nobody: losing it loses nothing.
 func (j *FileJournal) save(e Entry) error {
 	j.mu.Lock()
 	if j.broken != nil {
@@ -208,14 +208,14 @@ func (j *FileJournal) put(lines []byte) error {
 	}
 	switch err := j.file.IsAt(j.path); {
 	case errors.Is(err, disk.ErrMoved):
-		return fail("the journal's file was moved or removed, or another stands in its place; "+
-			"put it back and open it anew", ErrJournalMoved)
+		return fail("the journal's file was moved or removed, or replaced by another; "+
+			"put it back and open it again", ErrJournalMoved)
 	case err != nil:
 		return cannot("written", err)
 	}
 	if n, _ := j.file.ReadAt(make([]byte, 1), j.size); n > 0 {
-		return fail("the journal's file was written to from elsewhere, which no lock prevents; "+
-			"end the other writer, then open the journal again", ErrJournalInUse)
+		return fail("another program wrote to the journal's file without a lock; end that program, then open the "+
+			"journal again", ErrJournalInUse)
 	}
 	_, err := j.file.Write(lines)
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
-// Journal remembers what became of each recording, so that none becomes two notes. [FileJournal] serves one machine.
+// Journal records what became of each recording, so none becomes two notes. [FileJournal] serves one machine.
 //
 // A journal sees neither keys nor names nor patients, only hashes of them. Its methods are called by several
 // goroutines.
@@ -29,10 +29,10 @@ type Journal interface {
 	Bind(ctx context.Context, owner Owner) (Binding, error)
 	// Claim reserves a key for the caller until Release. While another worker has it, the error matches [ErrTaken]. Two
 	// workers may begin the same recording if a journal learns of claims with a delay; Save then lets only one of them
-	// commit. If the entry of the key is damaged, the error matches [ErrJournalDamaged]. That recording is in doubt,
+	// commit. If the entry of the key is damaged, the error matches [ErrJournalDamaged]. That recording is unresolved,
 	// and others continue.
 	Claim(ctx context.Context, key Key) (Claim, error)
-	// EntriesForPatient returns the patient's entries that are committing, created or in doubt, in any order. It
+	// EntriesForPatient returns the patient's entries that are committing, created or unresolved, in any order. It
 	// returns those that were sent, or whose NoteCreatedAt is, at or after that time. (The sender's clock may have been
 	// wrong; NoteCreatedAt is the service's.) It also returns entries in any other state that have Replaced notes. Its
 	// duration must not depend on the number of other patients.
@@ -53,7 +53,7 @@ type Owner struct {
 type Binding struct {
 	// Origin is the name of the service that keys are hashed with: the one under which the journal was begun.
 	Origin string
-	// Gaps says that some of what the journal held is lost. What it does not know may have a note all the same.
+	// Gaps reports that entries of the journal were lost. A recording that it does not know may have a note anyway.
 	Gaps bool
 }
 
@@ -67,9 +67,9 @@ type Claim interface {
 	// After any error the caller must not send the recording's last bytes. [StateCreated] is saved whoever has the
 	// claim, unless the journal already knows a note.
 	//
-	// A journal of several processes must not let two recordings of a patient with the same SHA256 be committing or in
-	// doubt at the same time: nobody could tell their notes apart. The error of the second one matches [ErrTaken], and
-	// its entry says that nothing was sent.
+	// A journal of several processes must not let two recordings of a patient with the same SHA256 be committing or
+	// unresolved at the same time. Nobody could tell their notes apart. The error of the second one matches
+	// [ErrTaken], and its entry says that nothing was sent.
 	Save(ctx context.Context, entry Entry) error
 	// Release gives the key back. The entry stays as it was saved last.
 	Release()
@@ -84,21 +84,21 @@ type Entry struct {
 	Name    uint32    // hash of the patient's id and the note's name
 	Size    int64     // of the recording in bytes; -1: not known
 	SentAt  time.Time // when the upload began
-	Until   time.Time // in doubt: from then on FindCreated can say that no note was created
-	NoteID  int64     // of the note; in doubt: what the response held, else 0
+	Until   time.Time // unresolved: from then on FindCreated can say that no note was created
+	NoteID  int64     // of the note; unresolved: what the response held, else 0
 	Found   bool      // created: FindCreated found the note, no response named it
-	Why     string    // refused, in doubt: the reason, safe to print; a journal may forget it
+	Why     string    // refused, unresolved: the reason, safe to print; a journal may forget it
 	SHA256  string    `json:",omitempty"` // of what was sent, in hexadecimal digits; empty: not known
-	// Loss is what else is known of a recording in doubt: an OutcomeUnknownError in JSON without its params, which the
-	// recording has. While it is committing, Loss reports that its user is not known. A journal keeps it as it is.
+	// Loss is what else is known of an unresolved recording: an OutcomeUnknownError in JSON without its params, which
+	// the recording has. While it is committing, Loss reports that its user is not known. A journal keeps it as it
+	// is.
 	Loss json.RawMessage `json:",omitempty"`
-	// NoteCreatedAt, of what was created, tells the note from a later one of the same id; zero: not known.
+	// NoteCreatedAt distinguishes the note from a later one with the same ID. It is zero if it is not known.
 	NoteCreatedAt time.Time `json:",omitzero"`
-	// By is who decided what became of the recording, when that was a person; empty: nobody had to.
+	// By names the person who decided what became of the recording. It is empty without a manual decision.
 	By string `json:",omitempty"`
-	// Stage, of what was created, is how far the service had come with the note when it was last read. It is zero if
-	// nobody waited for more than the note. An entry can be saved again with another Stage; Why then tells why it is
-	// failed.
+	// Stage is the note's stage when it was last read. It is zero if the run waited only for the note to exist. An
+	// entry can be saved again with another Stage. If the note failed, Why contains the reason.
 	Stage clinicaldoc.Stage `json:",omitzero"`
 	// Replaced lists earlier notes of the recording. The service could not process them, or they were deleted, and a
 	// person decided to send the recording again. They belong to this recording only.
@@ -107,7 +107,8 @@ type Entry struct {
 	Excluded []int64 `json:",omitempty"`
 }
 
-// NoteRef names a note. CreatedAt tells it from a later note with the same id; it is zero if it is not known.
+// NoteRef names a note. CreatedAt distinguishes it from a later note with the same ID. It is zero if it is not
+// known.
 type NoteRef struct {
 	ID        int64
 	CreatedAt time.Time `json:",omitzero"`
@@ -225,7 +226,7 @@ type candidateIDs struct {
 
 // Candidates returns the ids of the notes that may be the recording's, for a person to compare: the likeliest first, at
 // most
-// 100. Only recordings in doubt have any.
+// 100. Only unresolved recordings have any.
 func (e Entry) Candidates() []int64 {
 	var kept candidateIDs
 	if e.State != StateInDoubt || json.Unmarshal(e.Loss, &kept) != nil {

@@ -159,7 +159,7 @@ func (r *run) lookFailed(t *task, err error) {
 		return
 	}
 	const why = "the patient's notes cannot be listed, so it is not known whether it has a note already" +
-		"; AllNew uploads without that: "
+		"; AllNew uploads without this check: "
 	r.lookDoubt(t, fail(why+redact.Opaque(err).Error(), err), nil)
 }
 
@@ -343,13 +343,14 @@ func unreadable(named []noteRow, err error) sighting {
 
 // undecided asks a person to compare these notes. The cause is added to the reason if there is one.
 func undecided(reason string, rows []noteRow, cause error) sighting {
-	why := "whether the recording has a note already cannot be determined: " + reason
+	why := "cannot determine whether the recording already has a note: " + reason
 	causes := []error{clinicaldoc.ErrOutcomeUnknown}
 	if cause != nil {
 		why += " (" + redact.Opaque(cause).Error() + ")"
 		causes = append(causes, cause)
 	}
-	why += "; compare it with " + describe(rows) + " and state which it is, or that it is none (Uploader.Resolve)"
+	why += "; compare it with " + describe(rows) +
+		" and decide which note is its own, or that none is (Uploader.Resolve)"
 	return sighting{why: fail(why, causes...), candidates: rows}
 }
 

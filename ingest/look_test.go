@@ -563,8 +563,8 @@ func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
 	require.ErrorIs(t, err, ingest.ErrOtherService)
 }
 
-// A journal goes to another name of its service, and never to another user, who may not see all of its notes: a colleague can read
-// those that are looked at. Who is not told apart does not make it anybody's.
+// A journal can be renamed to another address of its service, but never to another user, who may not see all of its
+// notes. A colleague can read those that are checked. Who is not told apart does not make it anybody's.
 func TestAJournalDoesNotGoToAnotherUser(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
@@ -634,7 +634,7 @@ func TestJournal_TenantsByHeader(t *testing.T) {
 				assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 6}, statuses(results))
 			} else {
 				require.ErrorIs(t, err, ingest.ErrOtherService)
-				require.ErrorContains(t, err, "other headers")
+				require.ErrorContains(t, err, "different headers")
 				assert.Empty(t, results)
 			}
 			require.NoError(t, journal.Close())

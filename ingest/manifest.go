@@ -177,7 +177,7 @@ func (m *manifest) readJSON(from *bufio.Reader) error {
 func (m *manifest) takeJSON(line int, text []byte) {
 	members := json.NewDecoder(bytes.NewReader(text))
 	if first, _ := members.Token(); first != json.Delim('{') || !json.Valid(text) {
-		m.wrong(line, "it is no JSON object")
+		m.wrong(line, "it is not a JSON object")
 		return
 	}
 	values := map[string]string{}
@@ -191,7 +191,7 @@ func (m *manifest) takeJSON(line int, text []byte) {
 			return
 		}
 		if !slices.Contains(columns, name) {
-			m.wrong(line, "it has a member that is none of "+strings.Join(columns, ", "))
+			m.wrong(line, "it has a member other than "+strings.Join(columns, ", "))
 			return
 		}
 		var text string
@@ -222,7 +222,7 @@ func (m *manifest) readCSV(from io.Reader) error {
 	rows.TrimLeadingSpace = true
 	head, err := rows.Read()
 	if err != nil {
-		m.wrong(1, "it is no CSV")
+		m.wrong(1, "it is not CSV")
 		return nil //nolint:nilerr // it is listed
 	}
 	for i, name := range head {
@@ -239,7 +239,7 @@ func (m *manifest) readCSV(from io.Reader) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case bad:
-			m.wrong(parse.Line, "it is no CSV")
+			m.wrong(parse.Line, "it is not CSV")
 			return nil
 		case err != nil:
 			return err
@@ -268,7 +268,7 @@ func (m *manifest) take(line int, values map[string]string) {
 		m.wrong(line, "the name is not UTF-8, or the key too long")
 	}
 	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line's patient
-		m.wrong(line, "a value goes on in the next line: is there a quote too many?")
+		m.wrong(line, "a value continues on the next line; check its quotes")
 	}
 	switch key := creates.Compose(r.Key); {
 	case key == "":
@@ -283,7 +283,7 @@ func (m *manifest) take(line int, values map[string]string) {
 
 // again refuses what an earlier line names.
 func (m *manifest) again(line int, name string, first int) {
-	m.wrong(line, fmt.Sprintf("the %s is that of line %d", name, first))
+	m.wrong(line, fmt.Sprintf("line %[2]d has the same %[1]s", name, first))
 }
 
 // id is that of a patient or a prompt.
@@ -331,7 +331,7 @@ func whyNot(path string) string {
 	case err != nil:
 		return redact.Cause(err)
 	case !info.Mode().IsRegular():
-		return "it is no file"
+		return "it is not a regular file"
 	case info.Size() == 0:
 		return "it is empty"
 	}

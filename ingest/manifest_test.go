@@ -71,7 +71,7 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		`{"patient":7,"path":"1.wav","diagnosis":"Canary"}`:                                             {1: "member"},
 		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":                                                  {1: "patient", 2: "JSON"},
 		`{"patient":7,"name":{"Canary":1},"path":"rec"}`:                                                {1: "neither"},
-		head + "a,7,1,n,rec\n":                                                                          {2: "no file"},
+		head + "a,7,1,n,rec\n":                                                                          {2: "not a regular file"},
 		head + "a,7,1,n,1.wav/Canary\n":                                                                 {2: "cannot be uploaded"},
 		head + "a,0,1,n,1.wav\nb,7,0,n,2.wav\n":                                                         {2: "patient", 3: "prompt"},
 		`{"patient":7,"path":"1.wav","patient":8}`:                                                      {1: "twice"},
@@ -150,7 +150,7 @@ func TestAManifestNamesNoFileTwice(t *testing.T) {
 		_, err := ingest.ReadManifest(path)
 		wrong, ok := errors.AsType[*ingest.ManifestError](err)
 		require.True(t, ok, names)
-		assert.Equal(t, []ingest.ManifestProblem{{Line: 4, What: "the file is that of line 2"}}, wrong.Problems, names)
+		assert.Equal(t, []ingest.ManifestProblem{{Line: 4, What: "line 2 has the same file"}}, wrong.Problems, names)
 	}
 }
 
@@ -359,7 +359,7 @@ func TestReadManifest_UnclosedQuote(t *testing.T) {
 		_, err := ingest.ReadManifest(manifest(t, content))
 		listed, ok := errors.AsType[*ingest.ManifestError](err)
 		require.True(t, ok, "%q: %v", content, err)
-		assert.Equal(t, "it is no CSV", listed.Problems[0].What)
+		assert.Equal(t, "it is not CSV", listed.Problems[0].What)
 		assert.Contains(t, err.Error(), "has 1 mistake,")
 	}
 }

@@ -259,8 +259,9 @@ func (m *matrixCell) judge(row *matrixRow, results []ingest.Result) {
 	}
 }
 
-// Whatever a service makes of recordings and notes, and whatever became of the journal, no recording becomes two notes, none is
-// taken for another, and each ends complete, in processing or failed with a reason, or unresolved with notes to compare.
+// Whatever a service does with recordings and notes, and whatever happened to the journal, no recording becomes two
+// notes, and none is taken for another. Each ends complete, in processing, failed with a reason, or unresolved with
+// candidates.
 func TestServicesAndJournals(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -14,8 +14,8 @@ type Event struct {
 	Recording  Recording // zero for a Pause
 	JournalKey Key       // of the recording, as in its Result; zero: it has none yet
 	Position   int       // of the recording, as in its Result
-	State      State     // claimed, in doubt, or created if it waits for its note; zero for the other events
-	Until      time.Time // in doubt: from then on it can be decided
+	State      State     // claimed, unresolved, or created if it waits for its note; zero for the other events
+	Until      time.Time // unresolved: from then on it can be decided
 	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a
 	// few times a second at most, and not all when the results are taken slowly.
 	Sent, Size int64
@@ -45,7 +45,7 @@ func (e Event) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (e Event) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Event", e) }
 
 // Progress is how far a run has come.
@@ -60,11 +60,11 @@ type Progress struct {
 	Failed       int // of those that have notes: the service could not process it, or it was deleted
 	SentAgain    int // of those that have notes: a person decided to replace an earlier note
 	Active       int // being uploaded or asked about
-	Doubts       int // of these, in doubt
+	Doubts       int // of these, unresolved
 	Elapsed      time.Duration
-	// Left is about how long it will take, by the pace of the latest recordings, and at least until all that is in
-	// doubt can be decided, though it often is sooner. It is 0 while that cannot be said: the total is not known, or
-	// too few have ended.
+	// Left estimates the remaining time from the pace of the latest recordings. It is at least the time until all
+	// unresolved recordings can be decided, although that often takes less. It is 0 while that cannot be said: the
+	// total is not known, or too few have ended.
 	Left time.Duration
 }
 

@@ -88,7 +88,7 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 			ended++
 			assert.GreaterOrEqual(t, e.Result.Took, min(time.Second, time.Duration(e.Result.NoteID)*time.Second), "each takes a second, but the one that is refused")
 			assert.Equal(t, ended, e.Progress.Done())
-			if ended == 20 { // a second for each of the 20 that are left, were it not for the one in doubt
+			if ended == 20 { // a second for each of the 20 that are left, were it not for the unresolved one
 				halfway = true
 				assert.Equal(t, 1, e.Progress.Doubts)
 				assert.InDelta(t, 10*60-20, e.Progress.Left.Seconds(), 3)

@@ -106,7 +106,7 @@ func (r Recording) checkKey() error {
 	case len(r.Key) > maxKey:
 		return fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
 	case r.SHA256 != "" && (len(r.SHA256) != 2*sha256.Size || strings.Trim(r.SHA256, "0123456789abcdef") != ""):
-		return fail("the SHA256 is not 64 small hexadecimal digits", clinicaldoc.ErrInvalidArgument)
+		return fail("the SHA256 is not 64 lowercase hexadecimal digits", clinicaldoc.ErrInvalidArgument)
 	}
 	return nil
 }
@@ -149,5 +149,5 @@ func (r Recording) LogValue() slog.Value {
 	return slog.GroupValue(slog.Bool("file", r.File != ""), slog.Any("params", r.Params))
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (r Recording) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Recording", r) }

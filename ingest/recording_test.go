@@ -271,8 +271,8 @@ func TestAKeyWhoseFileIsGoneIsWhatTheJournalSays(t *testing.T) {
 	}
 }
 
-// A key that is made of a file's content is that content's: a file that is replaced between two tries, or between a result and the
-// run that is given its recording once more, is not uploaded under it. Under its own key it would become a second note.
+// A key that is made of a file's content belongs to that content. A file that is replaced between two tries, or
+// before its recording is passed again, is not uploaded under it. Under its own key it would become a second note.
 func TestAFileThatIsReplacedIsNotUploadedUnderItsOldKey(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]

@@ -31,8 +31,9 @@ func (k AudioKind) MediaType() string { return media.Kind(k).MediaType() }
 // its headers announce. Bytes that it does not recognize are not an error, because services accept more kinds than it
 // knows.
 //
-// It reads headers and at most the last 64 KiB, never the whole recording. It cannot notice every cut: FLAC, AMR, AAC,
-// DSS and DS2 files do not contain their length, and neither do some MP3 files and what was recorded as a stream.
+// It reads headers and at most the last 64 KiB, never the complete recording. It cannot notice every cut: FLAC,
+// AMR, AAC, DSS and DS2 files do not contain their length, and neither do some MP3 files and what was recorded as a
+// stream.
 //
 // Any other error is that of r, or matches [clinicaldoc.ErrInvalidArgument] if r is nil or size is negative.
 func CheckRecording(r io.ReaderAt, size int64) (AudioKind, error) {

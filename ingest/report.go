@@ -96,7 +96,7 @@ func (r Report) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (r Report) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Report", r) }
 
 // drawing remembers which recordings were drawn, by an iterator that may go on after the run.

@@ -19,8 +19,8 @@ type Resolution struct {
 	// SendAgain decides that the recording is to become another note, because the service could not process it, or
 	// because its note was deleted. The journal keeps the old note's id. NoteID must be 0.
 	SendAgain bool
-	// Force decides that there is no note although that cannot be known yet. The service may still be at work on the
-	// upload: then the recording becomes two notes.
+	// Force decides that there is no note although it is too early. If the service is still processing the upload,
+	// the recording becomes two notes.
 	Force bool
 	By    string // who decided; it is kept in the journal, with the time
 }
@@ -31,7 +31,7 @@ type Resolution struct {
 // If the decision names a note, Resolve reads it first. The note must belong to the patient, and to no other recording
 // of the journal.
 //
-// "There is no note" can be decided for a recording in doubt, from [Result].Until on. Before that, Resolve returns
+// "There is no note" can be decided for an unresolved recording, from [Result].Until on. Before that, Resolve returns
 // [ErrTooEarly] unless Force is set. The decision states that none of the notes in [Result].Candidates is the
 // recording's. It never overrides a note with the same content: the next run searches for one before the upload.
 //
@@ -39,8 +39,9 @@ type Resolution struct {
 // exist.
 //
 // Resolve returns an error matching [clinicaldoc.ErrInvalidArgument] if the journal does not know the recording or
-// there is nothing to decide, [clinicaldoc.ErrPatientMismatch] for another patient's note, [ErrKeyReused] for another
-// recording's note, and [ErrTaken] while a run has the recording. It is not an error to save the same decision twice.
+// there is nothing to decide. The error matches [clinicaldoc.ErrPatientMismatch] for another patient's note,
+// [ErrKeyReused] for another recording's note, and [ErrTaken] while a run has the recording. It is not an error to
+// save the same decision twice.
 func (u *Uploader) Resolve(ctx context.Context, key Key, decision Resolution) error {
 	if err := decision.check(); err != nil {
 		return err
@@ -80,7 +81,7 @@ func (d Resolution) check() error {
 	case d.NoteID < 0:
 		return fail("Resolution.NoteID must not be negative", clinicaldoc.ErrInvalidArgument)
 	case d.SendAgain && d.NoteID != 0:
-		return fail("Resolution.SendAgain and NoteID exclude each other", clinicaldoc.ErrInvalidArgument)
+		return fail("Resolution.SendAgain and NoteID cannot be combined", clinicaldoc.ErrInvalidArgument)
 	}
 	return nil
 }
@@ -128,8 +129,8 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 
 // checkTime refuses the decision that there is no note before that can be known.
 func (e Entry) checkTime(decision Resolution) error {
-	const early = "it is too early to decide that there is no note; the service may still be at work on the upload, " +
-		"and sending the recording again would make a second note"
+	const early = "it is too early to decide that there is no note; the service may still be processing the " +
+		"upload, and sending the recording again would make a second note"
 	switch {
 	case decision.Force:
 		return nil
@@ -193,7 +194,7 @@ func (u *Uploader) checkNote(ctx context.Context, e Entry, origin string, id int
 		return nil, fail("note "+strconv.FormatInt(id, 10)+" cannot be read: "+redact.Opaque(err).Error(), err)
 	}
 	if patient, _ := note.PatientID(); patientHash(origin, patient) != e.Patient {
-		return nil, fail("the note is another patient's, or does not say whose it is", clinicaldoc.ErrPatientMismatch)
+		return nil, fail("the note belongs to another patient, or names none", clinicaldoc.ErrPatientMismatch)
 	}
 	entries, err := u.Journal.EntriesForPatient(ctx, e.Patient, time.Time{})
 	if err != nil && !errors.Is(err, ErrJournalDamaged) {
@@ -203,7 +204,7 @@ func (u *Uploader) checkNote(ctx context.Context, e Entry, origin string, id int
 		return other.Key != e.Key && (other.has(id, note.CreatedAt) || other.hasReplaced(id, note.CreatedAt))
 	}
 	if slices.ContainsFunc(entries, isOthers) {
-		return nil, fail("the note is another recording's", ErrKeyReused)
+		return nil, fail("the note belongs to another recording", ErrKeyReused)
 	}
 	return note, nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// doubtful is a recording whose response was lost, beside somebody's note of the same patient, on a service that keeps no
-// recording as it was sent: nothing can decide it, run after run.
+// doubtful is a recording whose response was lost, with another note of the same patient, on a service that changes
+// recordings. No run can decide it.
 func doubtful(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -84,8 +84,8 @@ func TestAPersonSaysWhichNoteItIs(t *testing.T) {
 	})
 }
 
-// What was never sent, or left behind by a process that was killed, a person can decide as well; a note that is named so is known
-// with a time, by which others find it.
+// A person can also decide about a recording that was never sent, or that a killed process left. The named note is
+// stored with a time, by which others find it.
 func TestAPersonSaysWhichNoteItIsOfWhatNoRunHasAsked(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {

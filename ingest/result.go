@@ -18,21 +18,21 @@ type Result struct {
 	// set, it is 0.
 	Position int
 	Status   Status
-	NoteID   int64 // of the note, if it has one; in doubt when the response named one
+	NoteID   int64 // of the note, if it has one; unresolved when the response named one
 	// Note is what the service returned last: created, complete, failed. It is nil if the note was not read.
 	Note  *clinicaldoc.ProgressNote
 	Stage clinicaldoc.Stage // of the note, as far as it is known; zero: it is not
-	Until time.Time         // in doubt: from then on it can be said that no note was created
+	Until time.Time         // unresolved: from then on it can be said that no note was created
 	// Earlier reports that the recording is not one of this run's: an earlier run left its note in processing. Its
 	// Recording is zero, because the journal does not know it.
 	Earlier bool
 	// Replaced are the ids of earlier notes of the recording, which a person decided to send again.
 	Replaced []int64
-	// Candidates are the ids of the notes that a person should compare, if it is in doubt: the likeliest first. Pass
+	// Candidates are the ids of the notes that a person should compare, if it is unresolved: the likeliest first. Pass
 	// the right one to [Uploader.Resolve].
 	Candidates []int64
-	// Err is why: refused, in doubt, processing, failed. It is the error of Create, FindCreated or WaitAll, or one of
-	// this package; [clinicaldoc.Retryable] tells whether the next run may succeed by itself. It matches
+	// Err is why: refused, unresolved, processing, failed. It is the error of Create, FindCreated or WaitAll, or one
+	// of this package; [clinicaldoc.Retryable] reports whether the next run may succeed. It matches
 	// [clinicaldoc.ErrProcessingFailed] if the service reports an error state, which Note.ErrorState holds, and
 	// [clinicaldoc.ErrNotFound] if the note was deleted.
 	Err  error
@@ -113,5 +113,5 @@ func (r Result) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Result", r) }

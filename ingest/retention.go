@@ -125,8 +125,8 @@ func ExpiryOf(audio *clinicaldoc.AudioInfo, now time.Time, within time.Duration)
 // of the same recording that the journal knows. Other journals are not considered. With a [FileJournal] or a
 // [ReadOnlyJournal] the notes of all patients count; with another journal those of the patients of the recordings.
 //
-// A status is true of the bytes whose SHA-256 is in Recording.SHA256, at the time of the check. Each note is read once,
-// one after the other, and is told to the function of [clinicaldoc.WithAudit].
+// A status is true of the bytes whose SHA-256 is in Recording.SHA256, at the time of the check. Each note is read
+// once, one after the other, and reported to the function of [clinicaldoc.WithAudit].
 //
 // If the service cannot be reached or rejects the token, Check returns an error and no status. It returns an error
 // matching [ErrOtherService] or [ErrOtherUser] if the journal belongs to another service, tenant or user. A note that
@@ -384,13 +384,13 @@ func (c *retentionCheck) incomplete(e Entry, read *noteRead) error {
 	stage := note.Stage()
 	switch {
 	case e.NoteCreatedAt.IsZero() || note.CreatedAt.IsZero():
-		return fail(name + " cannot be told from a later one with the same ID")
+		return fail(name + " cannot be distinguished from a later one with the same ID")
 	case !e.has(note.ID, note.CreatedAt):
 		return fail(name+" of the recording no longer exists: another note has its ID", clinicaldoc.ErrNotFound)
 	case patientHash(c.origin, patient) != e.Patient:
-		return fail(name+" is another patient's, or does not say whose it is", clinicaldoc.ErrPatientMismatch)
+		return fail(name+" belongs to another patient, or names none", clinicaldoc.ErrPatientMismatch)
 	case stage == clinicaldoc.StageFailed:
-		const why = "the service could not process the recording; its note holds the error state"
+		const why = "the service could not process the recording; its note contains the error state"
 		return fail(why, clinicaldoc.ErrProcessingFailed)
 	case !stage.AtLeast(clinicaldoc.StageComplete):
 		return fail(name + " is not complete yet: it is " + stage.String())

@@ -48,8 +48,8 @@ type run struct {
 
 	mu        sync.Mutex
 	active    map[Key]*task
-	pending   []*task   // in doubt, and no resolver is free
-	doubts    int       // in doubt, pending or being resolved
+	pending   []*task   // unresolved, and no resolver is free
+	doubts    int       // unresolved, pending or being resolved
 	until     time.Time // by then all of them can be decided
 	limitEnds time.Time // of the service's rate limit, as far as it was reported
 	resolvers int
@@ -60,7 +60,7 @@ type run struct {
 	progress    progress
 	busy        int     // recordings in a worker's hands
 	unfinished  int     // begun, and without a result
-	waiting     []*task // in doubt, and to be asked about once more later
+	waiting     []*task // unresolved, and to be asked about once more later
 	again       []*task // surely without a note, to be uploaded once more
 	backlog     []job   // to be tried once more
 	exhausted   bool    // there are no more recordings
@@ -254,7 +254,7 @@ func (r *run) finished() bool {
 	return r.isIdle() && r.follows.isOver()
 }
 
-// isIdle reports whether every recording was uploaded, refused, or left in doubt.
+// isIdle reports whether every recording was uploaded, refused, or left unresolved.
 func (r *run) isIdle() bool {
 	left := !r.exhausted || len(r.backlog)+len(r.waiting) > 0
 	return !left && r.unfinished == r.waitingRecordings()

@@ -267,8 +267,8 @@ func TestAFailedJournalIsToldAlsoAtTheEndOfARun(t *testing.T) {
 	})
 }
 
-// Whatever a journal fails at ends the run with its reason, the first one of several; what became of a recording is told all the
-// same, and the journal is not waited for without end.
+// Any failure of a journal ends the run, with the first reason. The outcome of each recording is reported anyway,
+// and waiting for the journal is bounded.
 func TestWhateverAJournalFailsAtEndsTheRun(t *testing.T) {
 	t.Parallel()
 	synthetic := errors.New("synthetic")
@@ -410,7 +410,7 @@ func TestARefusalAtTheEndIsTold(t *testing.T) {
 	})
 }
 
-// Nothing can be decided with a journal that failed: what is in doubt is not waited for.
+// Nothing can be decided with a journal that failed: what is unresolved is not waited for.
 func TestAFailedJournalEndsTheSearchForDoubts(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -726,7 +726,7 @@ func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.Refused: 1, ingest.Created: 1}, statuses(results), "who tries again himself is told at once")
 }
 
-// Responses that are lost are trouble as well: what is sent then would only be in doubt.
+// Responses that are lost are trouble as well: what is sent then would only be unresolved.
 func TestLostResponsesAreTrouble(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -1013,8 +1013,8 @@ func TestOneFailureIsNoTrouble(t *testing.T) {
 	assert.Empty(t, pauses)
 }
 
-// What fails while others succeed is begun four times, with growing pauses, and then it is the recording's own: whether the service
-// refuses it for now, or its folder is gone.
+// A recording that fails while others succeed is tried four times, with growing pauses. Then the failure counts as
+// its own, whether the service refuses it for now or its folder is gone.
 func TestOneThatAlwaysFailsIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]ingest.Recording{
@@ -1065,8 +1065,8 @@ func TestOneThatAlwaysFailsIsGivenUp(t *testing.T) {
 	}
 }
 
-// A list that cannot be shown to be whole is how this service is, and no trouble that could pass: each recording is a doubt, and
-// the run goes on to its end.
+// If the service never shows that a list is complete, that is not a temporary failure. Each recording is
+// unresolved, and the run continues to its end.
 func TestAListThatIsNeverWholeIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
@@ -1117,7 +1117,7 @@ func TestAShareThatIsNotMountedIsTrouble(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 40, ingest.Refused: 1}, statuses(results), "a file that is missing among others is its own")
 }
 
-// A recording in doubt stays so while its file cannot be read, also in what a run says that gave up: it may have a note.
+// An unresolved recording stays so while its file cannot be read, also in what a run says that gave up: it may have a note.
 func TestADoubtWhoseShareIsNotMountedStaysOne(t *testing.T) {
 	t.Parallel()
 	paths := files(t, 4)

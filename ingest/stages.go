@@ -301,7 +301,7 @@ func (f *round) judge(note *clinicaldoc.ProgressNote, err error) (seen staged, o
 		seen.status = Complete
 	case errors.Is(err, clinicaldoc.ErrProcessingFailed):
 		seen.status = Failed
-		seen.err = fail("the service could not process the recording; its note holds the error state. "+
+		seen.err = fail("the service could not process the recording; its note contains the error state. "+
 			"Send the recording again, or name another note (Uploader.Resolve)", err)
 	case errors.Is(err, clinicaldoc.ErrNotFound):
 		seen.status = Failed

@@ -23,7 +23,7 @@ type task struct {
 	claim     Claim
 	begun     time.Time
 	uploads   int       // in this run
-	doubted   bool      // it was in doubt in this run
+	doubted   bool      // it was unresolved in this run
 	asks      int       // in vain, in this run
 	askUntil  time.Time // when it is not asked about again
 	due       time.Time // when it is asked about once more
@@ -111,7 +111,7 @@ func (r *run) claimKey(t *task) bool {
 
 func (r *run) keyReused(t *task, _ Entry) {
 	const why = "the key was used for another patient's recording, or one of another size; " +
-		"give each recording a key of its own"
+		"give each recording its own key"
 	r.done(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)}, nil)
 }
 
@@ -120,10 +120,10 @@ func (r *run) alreadyThere(t *task, known Entry) {
 	r.done(t, result, nil)
 }
 
-// otherName ends a task whose recording is in doubt under another name.
+// otherName ends a task whose recording is unresolved under another name.
 func (r *run) otherName(t *task, known Entry) {
-	const why = "the recording is unresolved under another name; give it that name again, " +
-		"or say what became of it (Uploader.Resolve)"
+	const why = "the recording is unresolved under another name; give it that name again, or decide which note " +
+		"is its own (Uploader.Resolve)"
 	r.done(t, Result{
 		Status: InDoubt, NoteID: known.NoteID, Until: known.Until, Candidates: known.Candidates(),
 		Err: fail(why, ErrKeyReused),
@@ -136,7 +136,7 @@ func (r *run) saveKnown(t *task, known Entry) {
 	r.saveAgain(t)
 }
 
-// doubtKnown goes on with a recording that an earlier run left in doubt.
+// doubtKnown goes on with a recording that an earlier run left unresolved.
 func (r *run) doubtKnown(t *task, known Entry) {
 	t.entry = known
 	r.doubt(t)
@@ -174,7 +174,7 @@ func (r *run) enter(t *task) bool {
 	case first == nil:
 		return true
 	case !first.sameAs(t):
-		const why = "two recordings of this run have the same key; give each a key of its own"
+		const why = "two recordings of this run have the same key; give each its own key"
 		r.done(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)}, nil)
 	default:
 		r.done(t, Result{Status: InDoubt, Err: fail("too many equal recordings wait for the first one", ErrTaken)}, nil)
@@ -299,7 +299,7 @@ func (r *run) commit(attempt context.Context, t *task, sum string) error {
 	return nil
 }
 
-var errChanged = fail("the recording changed since it was read for its key, or looked for; "+
+var errChanged = fail("the recording changed while it was prepared for the upload; "+
 	"try again when it is complete", clinicaldoc.ErrInvalidArgument)
 
 // errBeforeCommit marks what the caller's BeforeCommit refused.
@@ -387,7 +387,8 @@ func (r *run) refused(t *task, cause error) {
 	}
 }
 
-// save writes an entry down also when the run is being ended. What another worker took over is that one's to write.
+// save saves an entry, also while the run is ending. If another worker took the recording over, only that one saves
+// it.
 func (r *run) save(t *task, e Entry) error { return unlessTaken(r.write(t, e)) }
 
 func unlessTaken(err error) error {

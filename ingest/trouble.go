@@ -33,8 +33,8 @@ const (
 	defaultMaxPause = 15 * time.Minute
 )
 
-// trouble is everything failing in the same way: then nothing more is begun, and from time to time it is tried whether
-// that has passed, first by a request that does no harm, then by one recording.
+// trouble is the state in which everything fails in the same way. Nothing more is begun then. From time to time the
+// run checks whether it has passed, first by a harmless request, then by one recording.
 type trouble struct {
 	kind    string
 	why     error
@@ -65,7 +65,7 @@ func (p Pause) LogValue() slog.Value {
 	return slog.GroupValue(slog.Bool("paused", true), slog.String("why", why), slog.Time("next", p.Next))
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (p Pause) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Pause", p) }
 
 // holdsBack reports whether nothing may be begun.
@@ -168,7 +168,7 @@ func (r *run) probe(now time.Time) {
 	switch {
 	case !t.paused, t.one:
 	case now.Sub(t.since) >= limit(r.uploader.MaxPause):
-		const why = "the run was ended, because everything fails in the same way: "
+		const why = "the run ended, because everything fails in the same way: "
 		t.ended = fail(why+redact.Opaque(t.why).Error(), t.why)
 		r.cancel()
 	case !t.probing && !t.trying && !now.Before(t.next):

@@ -12,9 +12,9 @@ import (
 // so that FindCreated would say that the recording has none: as long as the process lives, it has to be known here.
 var unsaved sync.Map // of unsavedKey to *clinicaldoc.ProgressNote
 
-// unsavedDoubts are likewise losses that the journal could not write down. The client knows them: a loss that is put
-// together anew from what was committed would be a second one to it, and then nobody could tell of which of the two a
-// note is.
+// unsavedDoubts are likewise losses that the journal could not write down. The client knows them. A lost create
+// that is constructed again from the journal would be a second one to the client, and a note could then belong to
+// either.
 var unsavedDoubts sync.Map // of unsavedKey to unsavedDoubt
 
 type unsavedDoubt struct {

@@ -68,9 +68,9 @@ func (c *lapsingClaim) Save(_ context.Context, e ingest.Entry) error {
 
 func (*lapsingClaim) Release() {}
 
-// The instant between a response and its line belongs to another run of the same process: for the client the note is explained,
-// so that FindCreated tells the second run that its recording has none. Whether it looks when it begins, or only after that
-// verdict, it must know of the first run's note.
+// Another run of the same process works between a response and its line in the journal. The client already knows
+// the note, so FindCreated reports to the second run that its recording has none. Whether it looks when it begins,
+// or only after that verdict, it must know of the first run's note.
 func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("synthetic")
@@ -118,8 +118,8 @@ func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 	}
 }
 
-// A loss that could not be written down is the same one to the next run of the process: its note is found, and not taken for that
-// of a second loss. A later upload's is another.
+// A lost create that could not be saved is the same one to the next run of the process. Its note is found, and not
+// taken for that of a second one. A later upload's is another.
 func TestALossThatCouldNotBeWrittenDownStaysOne(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -209,8 +209,8 @@ func (c hangingClaim) Save(ctx context.Context, e ingest.Entry) error {
 
 func (c hangingClaim) Release() { c.journal.released.Add(1) }
 
-// A recording that a run has in hand when its end has taken too long is let go all the same: a lease that nobody knows of would be
-// renewed as long as the process lives, and no other worker would ever get the recording.
+// If the end of a run takes too long, its recording is released anyway. Otherwise its lease would be renewed as
+// long as the process lives, and no other worker would ever get the recording.
 func TestALateTaskLetsItsClaimGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

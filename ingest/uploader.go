@@ -22,10 +22,10 @@ type Uploader struct {
 	// journal knows. OnProgress is not called. With WithoutAudio no recording of a note is read, for any purpose.
 	Find clinicaldoc.FindCreatedParams
 	// AllNew states that nothing but this journal's own uploads can have made notes of the recordings. Otherwise the
-	// patient's notes are searched before a recording is uploaded that the journal does not know. A note with the same
-	// content is "already there". A note with the same name that cannot be ruled out leaves the recording in doubt. The
-	// search costs one list for each patient and run, and prevents a second note if the journal was lost, restored, or
-	// begun in another place.
+	// patient's notes are searched before a recording is uploaded that the journal does not know. A note with the
+	// same content is "already there". A note with the same name that cannot be ruled out leaves the recording
+	// unresolved. The search costs one list for each patient and run, and prevents a second note if the journal was
+	// lost, restored, or begun in another place.
 	AllNew bool
 	// Until is the stage at which a recording is done. It makes results Complete, Processing or Failed. If it is
 	// [clinicaldoc.StageUploaded], a recording is done when its note exists. If zero, it defaults to StageComplete for
@@ -37,9 +37,10 @@ type Uploader struct {
 	// SkipRecordingCheck uploads recordings without looking at their bytes. Otherwise a recording that [CheckRecording]
 	// rejects is refused, unless its note exists already. Recordings from AudioReader are never checked.
 	SkipRecordingCheck bool
-	// MaxPause is how long the run pauses if everything fails in the same way, before it ends with that reason: the
-	// service is unreachable, the token is refused, a share is not mounted. If zero, it defaults to 15 minutes. If
-	// negative, the run ends immediately, and no recording is tried twice. OnEvent reports pauses.
+	// MaxPause is how long the run pauses if everything fails in the same way, before it ends with the reason.
+	// Examples are an unreachable service, a refused token, and a share that is not mounted. If zero, it defaults
+	// to 15 minutes. If negative, the run ends immediately, and no recording is tried twice. OnEvent reports
+	// pauses.
 	MaxPause time.Duration
 	// Owner is the owner of the recordings, as [OwnerOf] returns it for the Client. If zero, each run calls OwnerOf.
 	Owner Owner
@@ -57,8 +58,9 @@ const (
 func (u *Uploader) workers() int { return cmp.Or(u.Workers, defaultWorkers) }
 
 // Run uploads the recordings and yields a result for each as it ends, in no particular order. A recording that fails
-// does not end the others, and temporary failures are tried again a few times. A recording in doubt does not occupy a
-// worker: FindCreated searches for its note, for ten minutes if necessary. Cancel the context to wait no longer.
+// does not end the others, and temporary failures are tried again a few times. An unresolved recording does not
+// occupy a worker: FindCreated searches for its note, for ten minutes if necessary. Cancel the context to wait no
+// longer.
 //
 // An error of the complete run is yielded once, last, with a zero Result. It means that the journal cannot be used,
 // that everything fails in the same way, that the context ended, or that the recordings ended with an error.
@@ -70,10 +72,10 @@ func (u *Uploader) workers() int { return cmp.Or(u.Workers, defaultWorkers) }
 // reads the notes that earlier runs left in processing, if the journal can list them ([ProcessingJournal]); see
 // [Result].Earlier. Other notes are Processing. Results that wait for their notes are kept in memory.
 //
-// Run ends within 20 seconds after its context, a break or a panic. It ends uploads, waits half that time for responses
-// to complete uploads, and leaves recordings in doubt to the next run. Another goroutine draws recordings one by one as
-// workers become free. The iterator may wait for the next one, if its wait ends with the context. Memory does not grow
-// with their number.
+// Run ends within 20 seconds after its context, a break or a panic. It ends uploads, waits half that time for
+// responses to complete uploads, and leaves unresolved recordings to the next run. Another goroutine draws recordings
+// one by one as workers become free. The iterator may wait for the next one, if its wait ends with the context.
+// Memory does not grow with their number.
 func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, error]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if err := u.check(ctx); err != nil {
@@ -99,7 +101,7 @@ func (u *Uploader) check(ctx context.Context) error {
 	case u.Workers < 0 || u.Workers > maxWorkers:
 		return fail("Workers must be from 0 to 1024", clinicaldoc.ErrInvalidArgument)
 	case u.Owner.Service != "" && ServiceName(u.Owner.Service) != ServiceName(u.Client.BaseURL()):
-		return fail("Owner is another service's than the Client's", ErrOtherService, clinicaldoc.ErrInvalidArgument)
+		return fail("Owner names another service than the Client", ErrOtherService, clinicaldoc.ErrInvalidArgument)
 	case !slices.Contains(untilStages, u.Until):
 		return fail("Until must be a stage that can be waited for", clinicaldoc.ErrInvalidArgument)
 	case u.Find.Settle < 0:

@@ -275,7 +275,7 @@ func TestAKeyIsOneHoweverItsLettersAreComposed(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-// A note that is there may have got another name since; of one in doubt the name tells which it is.
+// A note that is there may have got another name since; the name identifies an unresolved one.
 func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -557,8 +557,8 @@ type token func() string
 
 func (s token) Token(context.Context) (string, error) { return s(), nil }
 
-// Wherever the caller's own code is called, its panic comes out of Run, where the caller can recover, and does not end the process;
-// when it ends its goroutine, Run ends all the same.
+// A panic in the caller's code comes out of Run, where the caller can recover, and does not end the process. If
+// that code ends its goroutine, Run ends too.
 func TestACallersMistakeIsTheCallersWhereverItHappens(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{"token", "bind", "committing", "created", "release"} {

@@ -12,7 +12,7 @@ import (
 
 const statusKey = attribute.Key("clinicaldoc.ingest.status") // how a recording ended: created, already_there, refused, in_doubt
 
-// recordingBuckets go on to the ten minutes after which a recording in doubt is decided, and beyond.
+// recordingBuckets go on to the ten minutes after which an unresolved recording is decided, and beyond.
 var recordingBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 900, 3600}
 
 // OnEvent returns a function for [ingest.Uploader].OnEvent, also in a fleet. It counts recordings by their end and duration,
@@ -27,9 +27,9 @@ func OnEvent(opts ...Option) func(ingest.Event) {
 	duration := made(m.Float64Histogram("clinicaldoc.ingest.recording.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from the beginning of a recording to its end in a run."), metric.WithExplicitBucketBoundaries(recordingBuckets...)))
 	doubts := made(m.Int64Counter("clinicaldoc.ingest.doubts", metric.WithUnit("{recording}"),
-		metric.WithDescription("Times that nobody knew whether a recording had a note, and the service was asked.")))
+		metric.WithDescription("Times that it was unknown whether a recording had a note, and the service was searched.")))
 	pauses := made(m.Int64Counter("clinicaldoc.ingest.pauses", metric.WithUnit("{pause}"),
-		metric.WithDescription("Times that everything failed in the same way, so that nothing more was begun for a while.")))
+		metric.WithDescription("Times that uploads paused because everything failed in the same way.")))
 	return func(e ingest.Event) {
 		ctx := context.Background()
 		switch {

@@ -50,7 +50,7 @@ func newInstruments(provider metric.MeterProvider) instruments {
 		remaining: made(m.Int64Gauge("clinicaldoc.client.ratelimit.remaining", metric.WithUnit("{request}"),
 			metric.WithDescription("Requests that the service still allows, by its latest response."))),
 		limitWait: made(m.Float64Histogram("clinicaldoc.client.ratelimit.wait", metric.WithUnit("s"),
-			metric.WithDescription("Time that the client waits after an attempt that a rate limit of the service refused."),
+			metric.WithDescription("Time that the client waits after the service's rate limit refused an attempt."),
 			metric.WithExplicitBucketBoundaries(callBuckets...))),
 	}
 }

@@ -36,7 +36,7 @@ var (
 	ErrInUse = clinicaldoc.ErrInUse
 	// ErrDamaged: the file is not a snapshot, is incomplete, belongs to other notes, or was written by a later version
 	// of this package.
-	ErrDamaged = redact.New("not a snapshot to go on with")
+	ErrDamaged = redact.New("not a snapshot that can be continued")
 	// ErrOtherService: the file belongs to another service.
 	ErrOtherService = fileheader.ErrOtherService
 	// ErrOtherUser: the file belongs to another user, who may see other notes.
@@ -156,7 +156,7 @@ func (s *Snapshot) load(own fileheader.Header) error {
 	_, patient, _ := strings.Cut(s.head, "\n")
 	rest, ours := strings.CutPrefix(rest, patient)
 	if !ours {
-		return fail("it is of another patient's notes, or of all", ErrDamaged)
+		return fail("it was made for another patient, or for all patients", ErrDamaged)
 	}
 	for lines := bufio.NewScanner(strings.NewReader(rest)); lines.Scan(); {
 		var id int64
@@ -172,7 +172,7 @@ func (s *Snapshot) load(own fileheader.Header) error {
 		}
 		s.seen[id] = seen
 	}
-	return fail("the file is not whole; remove it to begin anew, with all notes as new", ErrDamaged)
+	return fail("the file is damaged; remove it to start again, with all notes reported as new", ErrDamaged)
 }
 
 // end is the last line of the file.

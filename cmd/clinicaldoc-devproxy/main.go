@@ -1,6 +1,5 @@
-// Command clinicaldoc-devproxy serves the clinical documentation service on
-// this machine: a stand-in with synthetic data, or, with -upstream, a proxy to
-// the real service that reports where its responses depart from its description.
+// Command clinicaldoc-devproxy runs a local server with synthetic data. With -upstream it is a proxy to the real
+// service, and reports where responses differ from the service's description.
 package main
 
 import (

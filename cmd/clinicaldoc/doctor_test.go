@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,27 @@ func TestDoctorTellsACertificateThatIsNotTrusted(t *testing.T) {
 	assert.Regexp(t, `(?m)^bad +tls +the certificate is not trusted`, said)
 	assert.Regexp(t, `(?m)^skipped +base-path +needs tls`, said)
 	assert.Empty(t, srv.Requests())
+
+	assert.Contains(t, said, "do: check the clock, the host, and whether this system trusts the certificate's authority")
+	trusted := filepath.Join(t.TempDir(), "authority.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}
+	require.NoError(t, os.WriteFile(trusted, pem.EncodeToMemory(block), 0o600))
+	said, code = doctorSays(t, srv, "SSL_CERT_FILE="+trusted)
+	assert.Equal(t, 0, code, said)
+	assert.Regexp(t, `(?m)^good +tls `, said)
+}
+
+func TestDoctor_NothingListens_SaysWhatToCheck(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	defer srv.Close()
+	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL=http://127.0.0.1:1")
+	assert.Equal(t, 1, code)
+	assert.Regexp(t, `(?m)^bad +tcp +no connection to 127\.0\.0\.1:1$`, said)
+	assert.Contains(t, said, "do: check that the service is running, the port, and firewalls")
+	said, code = doctorSays(t, srv) // the right port
+	assert.Equal(t, 0, code, said)
+	assert.Regexp(t, `(?m)^good +tcp `, said)
 }
 
 func TestDoctorGoesByTheProxy(t *testing.T) {
@@ -63,7 +86,7 @@ func TestDoctorGoesByTheProxy(t *testing.T) {
 	defer srv.Close()
 	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL=https://service.invalid", "HTTPS_PROXY=http://u:canaryPassword@127.0.0.1:1", "NO_PROXY=", "no_proxy=")
 	assert.Equal(t, 1, code)
-	assert.Regexp(t, `(?m)^good +proxy +by way of 127\.0\.0\.1:1$`, said)
+	assert.Regexp(t, `(?m)^good +proxy +through 127\.0\.0\.1:1$`, said)
 	assert.Regexp(t, `(?m)^good +dns `, said, "the proxy looks up the service's name")
 	assert.Regexp(t, `(?m)^bad +tcp +no connection to 127\.0\.0\.1:1$`, said)
 	assert.NotContains(t, said, "canaryPassword")
@@ -90,10 +113,10 @@ func TestDoctorTellsWhatRespondsInstead(t *testing.T) {
 		want    string
 	}{
 		"page":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<!doctype html><form>")) }, `bad +base-path +a web page responds below`},
-		"login": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }, `bad +base-path .* leads elsewhere on the same host`},
+		"login": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }, `bad +base-path .* redirects to another page on the same host`},
 		"other host": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://sso.example/", http.StatusFound)
-		}, `bad +base-path .* leads to another host, sso.example`},
+		}, `bad +base-path .* redirects to another host, sso.example`},
 		"missing": {http.NotFound, `bad +base-path +what responds below`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +129,7 @@ func TestDoctorTellsWhatRespondsInstead(t *testing.T) {
 		})
 	}
 	said, _ := doctorSays(t, srv, "CLINICALDOC_BASE_URL=https"+srv.URL[4:])
-	assert.Regexp(t, `(?m)^bad +tls +no TLS is spoken there\n +do: is it another port\? or, on this machine, http://`, said)
+	assert.Regexp(t, `(?m)^bad +tls +the server does not speak TLS\n +do: check the port; for a service on this machine, use http:// instead of https://`, said)
 	said, _ = doctorSays(t, srv, "HTTPS_PROXY=::nonsense::", "CLINICALDOC_BASE_URL=https://service.invalid", "NO_PROXY=", "no_proxy=")
 	assert.Regexp(t, `(?m)^bad +proxy +the proxy's URL cannot be read\n +do: correct HTTPS_PROXY`, said)
 }
@@ -118,6 +141,6 @@ func TestDoctorFindsTLSBehindHTTP(t *testing.T) {
 	defer srv.Close()
 	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL=http"+srv.URL[5:])
 	assert.Equal(t, 1, code)
-	assert.Regexp(t, `(?m)^bad +base-path +TLS is spoken there`, said)
+	assert.Regexp(t, `(?m)^bad +base-path +the server speaks TLS, but`, said)
 	assert.Contains(t, said, "do: clinicaldoc login "+srv.URL)
 }

@@ -24,8 +24,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
-// hostile holds one of each class of what can control a terminal or pose as something else: C0 with its escape sequences (CSI, OSC,
-// DCS, APC), DEL, C1, directions of writing, other ends of a line, and a line that looks like another field's heading.
+// hostile contains one example of each class of text that can control a terminal or imitate other output. The
+// classes are C0 with its escape sequences (CSI, OSC, DCS, APC), DEL, C1, text directions and line ends. The last
+// example looks like the heading of another field.
 const hostile = "h\x1b[31m\x1b]0;title\a\x1bPq\x1b_x\x1b\\\b\v\f\x0e\x7f\u0085\u0090\u009b2J\u009d\u009f\u061c\u200f\u202e\u2066\u2028\u2029\rx\nanalysis:\nfalse words"
 
 // safe looks for what can control a terminal in what a command printed.

@@ -124,7 +124,7 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 	require.True(t, ok, said)
 	assert.Equal(t, 9, exit.ExitCode(), said)
 	assert.Contains(t, said.String(), "1 recording is in the queue again\n")
-	assert.Contains(t, said.String(), "the letter cannot be read: publish its recording again, then discard it")
+	assert.Contains(t, said.String(), "the dead letter cannot be read: publish its recording again, then discard it")
 }
 
 // A recording under whose key another patient's waits is refused, and holds up no other.
@@ -154,8 +154,8 @@ func TestAFleetGoesOnAfterAKeyThatIsTaken(t *testing.T) {
 	require.NoError(t, os.WriteFile(list, []byte("path,key,patient\nvisit-02.wav,E1,8\nvisit-03.wav,E2,7\n"), 0o600))
 	said, code = run("upload", "--prompt", "1", "--manifest", list)
 	assert.Equal(t, 9, code, said)
-	assert.Contains(t, said, "1 recording was put into the queue; this machine had 3 of the fleet's: 2 with a note, 1 refused, 0 unresolved")
-	assert.Contains(t, said, "give each recording a key of its own")
+	assert.Contains(t, said, "1 recording was put into the queue; this machine handled 3 of the fleet's: 2 with a note, 1 refused, 0 unresolved")
+	assert.Contains(t, said, "give each recording its own key")
 	require.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
 	assert.Len(t, srv.Notes(), 3)
 }
@@ -191,11 +191,11 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 	said, code = run(append(upload[:len(upload)-1:len(upload)-1], filepath.Join(folder, "visit-00.wav"), "--begin")...)
 	require.Equal(t, 0, code, said)
 
-	// do: have the limit of the queue's stream raised; then run the same command again
+	// do: ask whoever runs the NATS server to raise the limit of the queue's stream; then run the same command again
 	change(func(c *jetstream.StreamConfig) { c.MaxBytes = 1 })
 	said, code = run(upload...)
 	assert.Equal(t, 5, code, said)
-	assert.Contains(t, said, "do: have the limit of the queue's stream raised; then run the same command again")
+	assert.Contains(t, said, "do: ask whoever runs the NATS server to raise the limit of the queue's stream; then run the same command again")
 	assert.Len(t, srv.Notes(), 1)
 	change(func(c *jetstream.StreamConfig) { c.MaxBytes, c.MaxMsgs = -1, 3 }) // less than there are recordings
 	said, code = run(upload...)
@@ -210,7 +210,7 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 	assert.Contains(t, said, "the recording is empty")
 	require.NoError(t, os.Remove(bad))
 
-	// do: have the fleet's streams restored by whoever runs the NATS server; if that cannot be: end all workers, then "clinicaldoc fleet repair"
+	// do: ask whoever runs the NATS server to restore the fleet's streams; if that is not possible, end all workers and run "clinicaldoc fleet repair"
 	for name := range js.StreamNames(t.Context()).Name() {
 		if strings.HasPrefix(name, "KV_") && strings.HasSuffix(name, "-1") {
 			require.NoError(t, js.DeleteStream(t.Context(), name))
@@ -218,7 +218,7 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 	}
 	said, code = run(upload...)
 	assert.Equal(t, 5, code, said)
-	assert.Contains(t, said, `do: have the fleet's streams restored by whoever runs the NATS server; if that cannot be: end all workers, then "clinicaldoc fleet repair"`)
+	assert.Contains(t, said, `do: ask whoever runs the NATS server to restore the fleet's streams; if that is not possible, end all workers and run "clinicaldoc fleet repair"`)
 	said, code = run("fleet", "repair")
 	assert.Equal(t, 0, code, said)
 	said, code = run(upload...)
@@ -431,7 +431,7 @@ func TestFleet_OldNATSServerIsRejected(t *testing.T) {
 	} {
 		said, code := run(args...)
 		assert.Equal(t, 5, code, said)
-		assert.Contains(t, said, "has version 2.9.10, and a fleet needs 2.11 or later")
+		assert.Contains(t, said, "has version 2.9.10, but a fleet needs 2.11 or later")
 		assert.Contains(t, said, "do: ask whoever runs the NATS server to update it; then run the same command again")
 	}
 	assert.Empty(t, srv.Notes())

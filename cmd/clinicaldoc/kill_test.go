@@ -119,11 +119,11 @@ func TestUploadKilledTwiceCreatesEachNoteOnce(t *testing.T) {
 	<-g.holds[0].reached
 	second, said := uploadCommand(t.Context(), env, folder)
 	exit, ok := errors.AsType[*exec.ExitError](second.Run())
-	// do: wait for the other upload to end, or end it; a journal serves one at a time
+	// do: wait for the other upload to end, or end it; only one upload at a time can use a journal
 	require.True(t, ok, "the second is refused while the first one runs: %s", said)
 	assert.Equal(t, 5, exit.ExitCode(), said)
 	assert.Contains(t, said.String(), "the journal is already open")
-	assert.Contains(t, said.String(), "do: wait for the other upload to end, or end it; a journal serves one at a time")
+	assert.Contains(t, said.String(), "do: wait for the other upload to end, or end it; only one upload at a time can use a journal")
 	close(g.holds[0].release)
 
 	kill := func(command *exec.Cmd, h *hold) {

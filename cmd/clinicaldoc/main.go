@@ -1,5 +1,5 @@
-// Command clinicaldoc is the command line of a clinical documentation service: notes, recordings, tokens, uploads of whole
-// folders, exports, and a service in a box to try it all on. See clinicaldoc --help.
+// Command clinicaldoc is the command line of a clinical documentation service: notes, recordings, tokens, uploads
+// of folders, exports, and a local server to try it on. See clinicaldoc --help.
 package main
 
 import (

@@ -169,7 +169,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	said, code = c.runs("ulimit -f $(( $(cat .local/state/clinicaldoc/journals/*.journal | wc -c) / 512 + 30 )); " + tonight)
 	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be unresolved
 	n.awaitCalm()
-	assert.Contains(t, said, "the report could not be kept whole: file too large")
+	assert.Contains(t, said, "the report is incomplete, because it could not be written: file too large")
 	c.morning(`^\d+ of 1001 encounters (is|are) complete; .*\d+ were not sent\.$`, `^The disk is full: .*file too large\.$`,
 		`^  Whoever runs the uploads: make room on the disk, and run the same command again`,
 		`^The results of \d+ recordings could not be written to this report\.`)
@@ -179,7 +179,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 		`^  Whoever runs the uploads: make room on the disk, and run the same upload again`)
 
 	// The token is in a keyring, which there is none of at night; then it is refused.
-	// do: where nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL
+	// do: if nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL
 	place := filepath.Join(c.home, ".config", "clinicaldoc", "tokens", "127.0.0.1-"+srv.URL[strings.LastIndex(srv.URL, ":")+1:]+".json")
 	good, err := os.ReadFile(place)
 	require.NoError(t, err)
@@ -223,7 +223,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	n.downFrom.Store(n.uploads.Load() + 100)
 	paused := c.starts(tonight)
 	for lines := bufio.NewScanner(paused.said); lines.Scan(); {
-		if strings.Contains(lines.Text(), " pausing, as everything fails in the same way: ") {
+		if strings.Contains(lines.Text(), " pausing, because everything fails in the same way: ") {
 			n.down.Store(false)
 		}
 	}
@@ -231,14 +231,14 @@ func TestTwoNightsFromCron(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, 9, exit.ExitCode())
 	report := c.morning(`^1000 of 1001 encounters are complete; 1 was refused\.$`, `^1 recording was refused: it has no note\.$`,
-		`^    file-[0-9a-f]{8}  recording 1001  20`, `^  why +.*empty`, `^  do +look at the file, and run the same command again`,
+		`^    file-[0-9a-f]{8}  recording 1001  20`, `^  why +.*empty`, `^  do +check the file, and run the same command again`,
 		`^  20.*  paused, .*503`, `^  20.*  went on$`)
 	assert.NotContains(t, report, "could not be written", "what a later upload came to the end of needs nobody")
 	t.Logf("the morning after the second night:\n%s", report)
 	require.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
 
-	// do: look at the file, and run the same command again
+	// do: check the file, and run the same command again
 	recordings = append(recordings, []byte("RIFF what was meant"))
 	require.NoError(t, os.WriteFile(filepath.Join(share, "visit-bad.wav"), recordings[count], 0o600))
 	said, code = c.runs("clinicaldoc upload retry --unique-names")
@@ -271,7 +271,7 @@ func TestAShareThatGoesAway(t *testing.T) {
 	exit, ok := errors.AsType[*exec.ExitError](p.Wait())
 	require.True(t, ok, string(said))
 	assert.Equal(t, 6, exit.ExitCode(), string(said))
-	c.morning(`^\d of 12 encounters (is|are) complete; .*not sent\.$`, `^The recordings could not be read any more\.$`,
+	c.morning(`^\d of 12 encounters (is|are) complete; .*not sent\.$`, `^The recordings could no longer be read\.$`,
 		`^  Whoever runs the uploads: check whether the file's share is mounted, then run the same command again\.$`)
 
 	// do: check whether the file's share is mounted, then run the same command again

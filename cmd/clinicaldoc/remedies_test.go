@@ -27,7 +27,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
-// do: if the service only got another address: "clinicaldoc upload rename FILE"; else leave out --journal
+// do: if only the service's address changed: "clinicaldoc upload rename FILE"; else leave out --journal
 func TestAJournalFollowsItsServiceToAnotherAddress(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
@@ -48,7 +48,7 @@ func TestAJournalFollowsItsServiceToAnotherAddress(t *testing.T) {
 
 	said, code = now(append(upload, "--journal", journal)...)
 	assert.Equal(t, 5, code, said)
-	assert.Contains(t, said, `do: if the service only got another address: "clinicaldoc upload rename FILE"; else leave out --journal`)
+	assert.Contains(t, said, `do: if only the service's address changed: "clinicaldoc upload rename FILE"; else leave out --journal`)
 	said, code = now("upload", "rename", journal)
 	require.Equal(t, 0, code, said)
 	said, code = now(upload...)
@@ -159,7 +159,7 @@ func TestADownloadReplacesNoFileThatCameMeanwhile(t *testing.T) {
 	run := runner(t, environment(t, srv))
 	said, code := run("audio", "download", "1", target)
 	assert.Equal(t, 5, code, said)
-	assert.Contains(t, said, "there is a file of that name")
+	assert.Contains(t, said, "a file with that name exists")
 	assert.Contains(t, said, "do: name another file, or add --force")
 	content, err := os.ReadFile(target)
 	require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestWhatWasLeftOverGoesToItsOwnService(t *testing.T) {
 }
 
 // do: the service may filter by another parameter: "clinicaldoc doctor --gaps" finds it, "clinicaldoc context set --query" sets it
-// do: if it is the same again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them
+// do: run it again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them
 // do: clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name
 // do: clinicaldoc context set NAME --query '
 // do: name a --patient and a --prompt that exist
@@ -234,7 +234,7 @@ func TestDoctorFindsTheListsParameters(t *testing.T) {
 	said, code = run("notes", "list", "--limit", "0")
 	srv.ClearFaults()
 	assert.Equal(t, 1, code, said)
-	assert.Contains(t, said, `do: if it is the same again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`)
+	assert.Contains(t, said, `do: run it again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`)
 	said, code = run("doctor")
 	assert.Equal(t, 0, code, said)
 	assert.Contains(t, said, "do: clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name")

@@ -37,8 +37,8 @@ type terminal struct {
 	over chan struct{}
 }
 
-// hangups makes programs at a terminal end with it, also if the tests run where SIGHUP is ignored, as below nohup: a signal that
-// is caught here has its usual meaning in a program that is started.
+// hangups makes programs at a terminal end with it, also if the tests run where SIGHUP is ignored, as with nohup. A
+// signal that is caught here has its usual meaning in a program that is started.
 var hangups = sync.OnceFunc(func() {
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)

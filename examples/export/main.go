@@ -81,8 +81,8 @@ func refuseForeign(folder, path string) error {
 	return nil
 }
 
-// prepare removes what a killed run left half-written, and all files of a first run that was killed: the snapshot knows none of
-// them, so that nothing would remove those whose notes are gone meanwhile.
+// prepare removes incomplete files of a killed run, and all files of a first run that was killed. The snapshot does
+// not know the latter, so nothing else would remove those whose notes are gone.
 func prepare(folder string, begun bool) error {
 	left, err := filepath.Glob(filepath.Join(folder, ".part-*"))
 	if !begun && err == nil {

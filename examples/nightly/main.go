@@ -84,7 +84,7 @@ func run(ctx context.Context, client *clinicaldoc.Client, manifest, path string,
 	}
 	_, _ = fmt.Fprintf(out, "%d of %d recordings have complete notes\n", done, len(recordings))
 	if open > 0 {
-		return errors.New("the next run continues; a person decides what stays in doubt, and what the service could not process")
+		return errors.New("the next run continues; a person decides what stays unresolved, and what the service could not process")
 	}
 	return nil
 }

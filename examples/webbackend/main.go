@@ -1,5 +1,5 @@
-// Webbackend is a server for clinicians: each logs in with an access token of their own, sees the notes that wait for
-// review, listens to the recording, edits and signs, in their own name.
+// Webbackend is a server for clinicians. Each logs in with their own access token, sees the notes that wait for
+// review, listens to recordings, and edits and signs in their own name.
 //
 // It uses the service of CLINICALDOC_BASE_URL. Put it behind a proxy that speaks TLS.
 package main

@@ -20,10 +20,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// BenchmarkEmbedded compares eight workers with an embedded server to a bare loop over Create: the same workers, client and
-// recordings, in turns, and the median of each counts. The service takes as long as any over a network, or is the box on this
-// machine, or keeps nothing and responds at once, so that all there is to measure is CPU and disk. What no journal on this engine could surpass is told too: the bare loop with
-// nothing but two writes for each recording, of which the engine syncs each by itself.
+// BenchmarkEmbedded compares eight workers with an embedded server to a bare loop over Create: the same workers,
+// client and recordings, in turns, and the median of each counts. The service is slow as over a network, or the
+// fake server on this machine, or it stores nothing and responds immediately. In the last case only CPU and disk
+// are measured. What no journal on this engine could surpass is told too: the bare loop with nothing but two writes
+// for each recording, of which the engine syncs each by itself.
 //
 //	go test . -run '^$' -bench Embedded -benchtime 1x
 func BenchmarkEmbedded(b *testing.B) {

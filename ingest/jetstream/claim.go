@@ -51,8 +51,8 @@ func (c *claim) swap(ctx context.Context, r record) error {
 }
 
 // write swaps the entry, and does not give up while the cluster elects a leader. An error does not mean that a
-// write was not, or will not be, applied: it is written once more on the same revision, so that only one of the
-// two can be, and a conflict with a write of its own is none.
+// write was not, or will not be, applied. The write is repeated on the same revision, so only one of the two can
+// succeed. A conflict with its own write is not an error.
 func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 	entry.Key = c.key
 	var beats []string
@@ -87,7 +87,7 @@ func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 	}
 }
 
-// due is until when a recording is in doubt by the engine's clock: as it was written, or as many minutes from now
+// due is until when a recording is unresolved by the engine's clock: as it was written, or as many minutes from now
 // as by ours.
 func (c *claim) due(ctx context.Context, entry ingest.Entry) (time.Time, error) {
 	switch {
@@ -146,7 +146,7 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	case err != nil:
 		return err
 	case entry.State == ingest.StateCommitting && time.Since(begun) > c.journal.lease/2:
-		return fail("the journal took too long to say that the recording is still this worker's", ingest.ErrTaken)
+		return fail("the journal did not confirm in time that this worker still has the recording", ingest.ErrTaken)
 	}
 	return nil
 }
@@ -161,9 +161,9 @@ func (c *claim) writeOwn(ctx context.Context, entry ingest.Entry) error {
 	return err
 }
 
-// yield takes back a commit if another recording of the patient with the same content is committing or in doubt: if
-// both outcomes became unknown, nobody could tell which note is whose. Each worker commits first and looks then, so of
-// two that commit at the same time at least one sees the other.
+// yield takes back a commit if another recording of the patient with the same content is committing or unresolved.
+// If both outcomes became unknown, nobody could tell which note is whose. Each worker commits first and looks then,
+// so of two that commit at the same time at least one sees the other.
 func (c *claim) yield(ctx context.Context, entry ingest.Entry, by string) error {
 	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, time.Time{})
 	if errors.Is(err, ingest.ErrJournalDamaged) { // a damaged record holds up its own recording alone
@@ -200,7 +200,7 @@ func (c *claim) needsMark(entry ingest.Entry) bool {
 	return !sent(known.State) || known.Patient != entry.Patient
 }
 
-// withUntil returns the entry with the time until which it is in doubt as the record has it, if that is the same: for
+// withUntil returns the entry with the time until which it is unresolved as the record has it, if that is the same: for
 // others it is as it was.
 func (c *claim) withUntil(entry ingest.Entry) ingest.Entry {
 	unchanged := entry.Until.Equal(c.record.Entry.Until.Add(c.ahead))

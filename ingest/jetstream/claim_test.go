@@ -93,8 +93,8 @@ func TestARenewalNoticesThatTheLeaseIsLost(t *testing.T) {
 	})
 }
 
-// Whoever cannot write down its note, while another has the recording, leaves it to that one: it does not renew the other's lease
-// as its own, save anything else over it, or end it.
+// A worker that cannot save its note while another has the recording leaves it to that one. It does not renew the
+// other's lease, overwrite its record, or end its claim.
 func TestANoteThatCannotBeWrittenLeavesTheRecordingToAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// safe are options without which a journal would not be one: what was written while there was no connection must
-// not be written later, and subjects, which hold hashes of keys, are not printed.
+// safe are options that a journal requires. Writes that were made without a connection must not be sent later.
+// Subjects contain hashes of keys and are not printed.
 func safe() []nats.Option {
 	return []nats.Option{
 		nats.ReconnectBufSize(-1), nats.MaxReconnects(-1),
@@ -29,10 +29,10 @@ func safe() []nats.Option {
 	}
 }
 
-// Connect connects to a NATS server or cluster, given as nats.Connect takes it, with what a journal needs: nothing
-// is kept to be sent after a reconnect, and reconnects are tried for ever. Close the connection after use. It
-// returns an error matching [clinicaldoc.ErrInvalidArgument] if the URL is empty, and one matching
-// [ErrServerTooOld] if the server is older than 2.11.
+// Connect connects to a NATS server or cluster, with the same arguments as nats.Connect. Nothing is buffered to be
+// sent after a reconnect, and reconnects are attempted without end. Close the connection after use. It returns an
+// error matching [clinicaldoc.ErrInvalidArgument] if the URL is empty, and one matching [ErrServerTooOld] if the
+// server is older than 2.11.
 func Connect(url string, opts ...nats.Option) (*nats.Conn, error) {
 	if url == "" { // which would be whatever server this machine happens to have
 		return nil, fail("no connection: the server's URL is empty", clinicaldoc.ErrInvalidArgument)

@@ -1,4 +1,4 @@
-// Package jetstream lets many machines upload from one queue of recordings, so that each becomes one note. It
+// Package jetstream lets many machines upload from one queue of recordings. Each recording becomes one note. It
 // keeps queue, journal and rate limit in NATS JetStream.
 //
 //	conn, err := jetstream.Connect("nats://host:4222") // or jetstream.Embed(ctx, dir), with nothing installed
@@ -13,31 +13,30 @@
 //
 // # The journal
 //
-// [Journal] is key-value buckets in which every change is a compare-and-set. Whoever uploads a recording for
-// longer than a moment holds a lease on it and renews it. The write of "committing" is a compare-and-set on what
-// was seen when the upload began, made while its last bytes are held back: of two workers that upload the same,
-// and of one that was paused beyond its lease and the one that took over, only one succeeds there, and the other's
-// upload never becomes whole. The last byte is the fence.
+// [Journal] is key-value buckets in which every change is a compare-and-set. A worker that uploads a recording for
+// longer than a moment has a lease on it and renews it. The write of "committing" is a compare-and-set on the
+// record that was read when the upload began. It is made while the last bytes are held back. Of two workers that
+// upload the same recording, only one succeeds, and the other's upload stays incomplete. The same holds for a
+// worker that was paused beyond its lease and the one that took over. The last bytes decide.
 //
-// The store verifies itself when a worker joins, after each reconnect and every ten seconds: a stream that is
-// missing, was made anew or may lose what it holds ends the uploads, before a commit, with [ErrStore].
+// Workers verify the store when they join, after each reconnect and every ten seconds. If a stream is missing, was
+// made again or may lose messages, uploads end before a commit, with [ErrStore].
 //
 // # Clocks
 //
-// No worker's clock is trusted: leases go by how long a record stood still, doubts and limits by the server's
-// clock. A worker whose clock is wrong decides nothing early.
+// No worker's clock is trusted. A lease ends if its record did not change for its duration. Unresolved recordings
+// and limits use the server's clock, so a worker with a wrong clock decides nothing early.
 //
 // # What it costs
 //
-// An embedded server syncs every write, three for a recording, and one after the other in each bucket: a journal
-// of one replica is spread over eight. With three replicas it is one bucket, and what a power cut of all servers
-// at once leaves of it is up to their sync_interval: set it to always if that can happen.
+// An embedded server syncs every write: three per recording, one after the other in each bucket. A journal with one
+// replica therefore uses eight buckets. With three replicas it is one bucket. After a power cut of all servers,
+// their sync_interval decides what is left: set it to always if that can happen.
 //
 // # What nobody can know
 //
-// A worker that stops between that write and the last byte, for longer than Settle, could send the byte after
-// another asked FindCreated. It looks at its clock after the write and gives up when half the lease has passed
-// since before it; a few instructions remain, some 20 microseconds until a service on the same idle machine has
-// the upload whole. What it left as committing is never just uploaded: whoever takes it over asks FindCreated,
-// whose Settle runs from then.
+// If a worker stops between that write and the last byte for longer than Settle, it could send the byte after
+// another worker called FindCreated. It checks its clock after the write, and gives up if half the lease has passed
+// since before the write. The remaining gap is about 20 microseconds with a service on the same idle machine. Its
+// recording is never simply uploaded again: the worker that takes over calls FindCreated, and Settle starts then.
 package jetstream

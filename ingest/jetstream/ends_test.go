@@ -58,8 +58,8 @@ func fused(t *testing.T, live func(w *world, ctx context.Context, first, second 
 	}
 }
 
-// A worker that dies or stops at any step, among others between two writes to the queue and around a pause: what it left, others
-// finish, and when it goes on it makes no second note.
+// A worker dies or stops at any step, for example between two writes to the queue or around a pause. Others finish
+// its recordings, and when it continues it makes no second note.
 func TestAStoppedWorkerMakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	fused(t, func(w *world, ctx context.Context, first, second *life) {
@@ -81,7 +81,7 @@ func TestAPersonsWordOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	fused(t, func(w *world, ctx context.Context, first, second *life) {
 		w.design.never, w.design.closed, w.design.lost = -1, 0, 3
-		// All are lost, and in doubt.
+		// All are lost, and unresolved.
 		losing, stop := context.WithCancel(ctx)
 		newMachine(w, 2).newLife(1).work(losing)
 		for n := range 3 {
@@ -110,8 +110,8 @@ func TestAPersonsWordOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// A recording that was lost, and is known to have no note after ten minutes, is uploaded once more, and that takes as long as it
-// takes: only the looks for a doubt are short.
+// A recording that was lost, and has certainly no note after ten minutes, is uploaded once more. That upload may
+// take any time: only searches are short.
 func TestALostRecordingHasTimeForItsSecondUpload(t *testing.T) {
 	t.Parallel()
 	files := recordingFiles(t)

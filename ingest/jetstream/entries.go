@@ -14,8 +14,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// Entries lists what the journal knows of all recordings, in any order. A recording whose record is damaged is in
-// doubt, and has only its key. It takes about a second for a hundred thousand recordings.
+// Entries lists what the journal knows of all recordings, in any order. A recording whose record is damaged is
+// unresolved, and has only its key. It takes about a second for a hundred thousand recordings.
 func (j *Journal) Entries(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for _, b := range j.buckets {
@@ -31,8 +31,7 @@ func (j *Journal) Entries(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	}
 }
 
-// Doubts lists the recordings of which nobody knows whether they have a note. One whose record is damaged counts
-// too, with its key alone.
+// Doubts lists the unresolved recordings. A recording whose record is damaged is among them, with only its key.
 func (j *Journal) Doubts(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for entry, err := range j.Entries(ctx) {

@@ -8,8 +8,8 @@ var (
 	ErrNoFleet = redact.New("there is no such fleet")
 	// ErrFleetExists: [Begin] found a fleet of that name.
 	ErrFleetExists = redact.New("the fleet exists already")
-	// ErrStore: a stream of the fleet is missing, was made anew, or may lose what it holds. Nothing is uploaded;
-	// see [Repair].
+	// ErrStore: a stream of the fleet is missing, was made again, or may lose messages. Nothing is uploaded; see
+	// [Repair].
 	ErrStore = redact.New("the fleet's store cannot be trusted")
 	// ErrQueueFull: a limit of the queue, or of the server, refused the recording. It is not stored.
 	ErrQueueFull = redact.New("the queue is full")

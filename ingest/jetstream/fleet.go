@@ -22,7 +22,8 @@ type Params struct {
 	// seconds. It must outlast the election of a new leader, which takes some six seconds: at least 15 seconds in
 	// a cluster.
 	Lease time.Duration
-	// Logger gets a line when this worker, or the fleet, pauses and why, and when it goes on; nil: nothing is logged.
+	// Logger receives a line with the reason when this worker or the fleet pauses, and a line when it continues. If
+	// nil, nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -38,9 +39,8 @@ type Fleet struct {
 	logger  *slog.Logger
 }
 
-// Begin makes a fleet that does not exist yet, and joins it. It is done once, by a person: a fleet that begins
-// anew knows nothing of what was uploaded. One that exists is [ErrFleetExists], and what is left of one
-// [ErrStore].
+// Begin makes a fleet and joins it. Do this once, manually: a new fleet does not know what was uploaded before.
+// Begin returns an error matching [ErrFleetExists] if the fleet exists, and [ErrStore] if only parts of it exist.
 func Begin(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) {
 	s, err := newStore(conn, params)
 	if err != nil {
@@ -52,10 +52,10 @@ func Begin(ctx context.Context, conn *nats.Conn, params Params) (*Fleet, error) 
 	return Join(ctx, conn, params)
 }
 
-// Repair makes a fleet usable again whose store is refused with [ErrStore]: streams that are gone are made anew,
-// others set as they were. The journal remembers that it has gaps, so that each recording that it does not know is
-// looked for among the patient's notes before it is uploaded. Recordings that waited in a queue that is gone have
-// to be published again. A store that is whole is not changed. End all workers before, and start them after it.
+// Repair makes a fleet usable again whose store is rejected with [ErrStore]. It makes missing streams again, and
+// corrects the settings of others. The journal remembers its gaps: recordings that it does not know are searched
+// for among the patient's notes before an upload. If the queue was lost, publish its recordings again. A complete
+// store is not changed. End all workers first.
 func Repair(ctx context.Context, conn *nats.Conn, params Params) error {
 	s, err := newStore(conn, params)
 	if err != nil {
@@ -64,8 +64,8 @@ func Repair(ctx context.Context, conn *nats.Conn, params Params) error {
 	return s.repair(ctx)
 }
 
-// Join joins a fleet that was begun. If there is none, the error matches [ErrNoFleet]. If its store is not whole, may
-// lose what it holds, or was written by a later version, the error matches [ErrStore].
+// Join joins an existing fleet. It returns an error matching [ErrNoFleet] if the fleet does not exist, and
+// [ErrStore] if its store is incomplete, may lose messages, or was written by a later version.
 //
 // Join upgrades a store that the version before wrote, which takes 15 seconds. It returns an error matching
 // [ErrOlderWorkers] while workers of that version run, and changes nothing then. After the upgrade no program of that
@@ -107,21 +107,21 @@ func (f *Fleet) join(ctx context.Context, params Params) (err error) {
 	return err
 }
 
-// Journal is the fleet's journal, for an [ingest.Uploader] that has a list of its own. Recordings of the queue go
-// by [Fleet.Work].
+// Journal returns the fleet's journal, for an [ingest.Uploader] with its own list. Use [Fleet.Work] for recordings
+// in the queue.
 func (f *Fleet) Journal() *Journal { return f.journal }
 
-// Limiter limits the requests of the whole fleet to so many a second; give it to [clinicaldoc.WithLimiter]. All
-// workers must give the same number.
+// Limiter returns a limiter for the requests per second of all workers together. Pass it to
+// [clinicaldoc.WithLimiter]. All workers must pass the same number.
 func (f *Fleet) Limiter(perSecond float64) (*Limiter, error) { return newLimiter(f.store, perSecond) }
 
-// Publish puts a recording into the queue; nil means that it waits there, now or already. It is a file that all
-// workers reach by the same absolute path, and its params hold no audio and no callbacks. A missing key is made
-// from the file.
+// Publish puts a recording into the queue. It returns nil if the recording is in the queue, also if it already was.
+// The recording must be a file that all workers reach by the same absolute path, without Params.Audio and
+// callbacks. If Key is empty, it is computed from the file.
 //
-// [ErrQueueFull] and other refusals mean that it is not stored; [ingest.ErrKeyReused] that another patient's
-// recording, or one of another size, waits under its key. What has no response is sent again; after some seconds
-// it is an error, and publishing the recording again does no harm.
+// If the queue is full, the error matches [ErrQueueFull], and the recording is not stored. If a recording of
+// another patient or size waits under its key, the error matches [ingest.ErrKeyReused]. Without a response, Publish
+// tries again for some seconds and then returns an error. Publishing the recording again is safe.
 func (f *Fleet) Publish(ctx context.Context, recording ingest.Recording) error {
 	return f.queue.publish(ctx, recording)
 }
@@ -148,7 +148,7 @@ func (f *Fleet) Discard(ctx context.Context, letter DeadLetter) error {
 type Status struct {
 	Waiting     int // recordings that nobody had yet
 	Uploading   int // new ones in workers' hands
-	Later       int // that failed or are in doubt, and rest until they are tried again
+	Later       int // that failed or are unresolved, and rest until they are tried again
 	Doubts      int // recordings of the journal of which nobody knows whether they have a note
 	Processing  int // that have a note which the service has not finished; they also count as Uploading or Later
 	DeadLetters int
@@ -169,7 +169,7 @@ type Worker struct {
 	Processing int `json:"processing,omitempty"`
 }
 
-// Pause is a rest of the whole fleet: everything failed the same way.
+// Pause is a pause of all workers, because everything failed in the same way.
 type Pause struct {
 	Reason string    `json:"reason"` // safe to print
 	Until  time.Time `json:"until"`  // when it is tried again, by the server's clock

@@ -48,9 +48,9 @@ const (
 	nodesVariable = "CLINICALDOC_JETSTREAM_NODES"
 )
 
-// Workers are killed and stopped at random, and nodes killed where there are several, while the service loses responses, refuses
-// some recordings for good, and is gone for a while: each recording becomes one note, or a dead letter if it is refused. Some
-// recordings are wanted as two notes, and become both.
+// Workers are killed and stopped at random, and so are nodes if there are several. The service loses responses,
+// refuses some recordings for good, and is unreachable for a while. Each recording becomes one note, or a dead
+// letter if it is refused. Some recordings are wanted as two notes, and become both.
 func TestAFleetMakesOneNoteOfEach(t *testing.T) {
 	t.Parallel()
 	f := &fleet{t: t, recordings: 60, workers: 3, lease: time.Second, seed: uint64(time.Now().UnixNano())}
@@ -285,8 +285,8 @@ func (f *fleet) killNode() {
 	f.processes[n], _ = start(f.t, job{Node: &f.nodes[n]})
 }
 
-// service is the box behind a proxy that takes its time, so that there is time to be killed in; that refuses some recordings,
-// loses some responses, and is gone for a while.
+// service is the fake server behind a slow proxy, so workers can be killed during an upload. The proxy refuses some
+// recordings, loses some responses, and is unreachable for a while.
 func (f *fleet) service() string {
 	t := f.t
 	t.Helper()

@@ -27,7 +27,8 @@ const (
 	patientlyEach   = 100 * time.Millisecond
 )
 
-// Journal is an [ingest.Journal] in key-value buckets, for any number of processes at once. It belongs to a [Fleet].
+// Journal is an [ingest.Journal] in key-value buckets, for any number of concurrent processes. It belongs to a
+// [Fleet].
 type Journal struct {
 	store    *store
 	buckets  []*bucket // each has a part of the keys
@@ -70,7 +71,7 @@ func newJournal(ctx context.Context, s *store, lease time.Duration) (*Journal, e
 type record struct {
 	Owner string       `json:"owner,omitempty"` // who has the claim; empty: nobody
 	Beat  string       `json:"beat,omitempty"`  // of this write alone, so that its writer knows it
-	Due   time.Time    `json:"due,omitzero"`    // in doubt: Entry.Until by the engine's clock
+	Due   time.Time    `json:"due,omitzero"`    // unresolved: Entry.Until by the engine's clock
 	Entry ingest.Entry `json:"entry"`
 }
 
@@ -111,8 +112,8 @@ func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding,
 }
 
 // Claim implements [ingest.Journal]. While another worker's lease on the key is running it waits, for one lease at
-// most, to see whether that worker lives. The lease on a new key is written only when its upload takes a while:
-// until then another worker may begin it too, and which of them finishes is decided when they commit.
+// most, to see whether that worker lives. The lease on a new key is written only when its upload takes a while.
+// Until then another worker may begin it too, and the commit decides which of them finishes.
 func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
 	if err := j.store.check(ctx); err != nil {
 		return nil, err
@@ -212,8 +213,8 @@ func sent(state ingest.State) bool {
 	return state == ingest.StateCommitting || state == ingest.StateCreated || state == ingest.StateInDoubt
 }
 
-// byOwnClock is how much later Until of a recording in doubt is by this machine's clock than its record says: what
-// has passed by the clock of one worker, which may be wrong, need not have passed by the engine's.
+// byOwnClock returns how much later Until of an unresolved recording is by this machine's clock than in its record.
+// A time that has passed by a worker's clock, which may be wrong, need not have passed by the server's.
 func (j *Journal) byOwnClock(ctx context.Context, r record) (time.Duration, error) {
 	if r.Entry.State != ingest.StateInDoubt || r.Due.IsZero() {
 		return 0, nil

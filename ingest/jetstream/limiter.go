@@ -12,10 +12,10 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// Limiter is a [clinicaldoc.Limiter] that a fleet shares. It goes by the server's clock alone, and nobody reserves
-// a place that is not due: what a worker that dies had not used, the others have.
+// Limiter is a [clinicaldoc.Limiter] that a fleet shares. It uses only the server's clock. No worker reserves a
+// place in advance, so a worker that dies takes none from the others.
 //
-// A message of a stream is the latest place that was taken. Who finds that the next one is due takes it by a
+// A message of a stream records the latest place that was taken. A worker takes the next one, when it is due, by a
 // compare-and-set.
 type Limiter struct {
 	store    *store

@@ -206,11 +206,11 @@ func (p *pauser) rest(ctx context.Context, f failure, say bool) {
 		step := p.next()
 		var other *livePause
 		if lead, other = p.together(ctx, f, step); other != nil {
-			warn("another worker looks when the fleet can go on")
+			warn("another worker checks when the fleet can continue")
 			p.follow(ctx)
 			return
 		}
-		warn("it is tried again from time to time")
+		warn("it is retried from time to time")
 		if !pause(ctx, probeAfter(step)) {
 			break
 		}

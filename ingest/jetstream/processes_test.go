@@ -11,8 +11,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// BenchmarkProcesses measures how much more three processes do than one, of eight uploads at a time each, where the service takes 20
-// ms for a recording and has no other bound.
+// BenchmarkProcesses measures how much more three processes do than one, with eight uploads at a time each. The
+// service takes 20 ms for a recording and has no other limit.
 //
 //	go test . -run '^$' -bench Processes -benchtime 3x
 func BenchmarkProcesses(b *testing.B) {

@@ -53,7 +53,7 @@ var laneNames = [...]string{"fresh", "again"}
 
 const (
 	firstDelay = 2 * time.Second  // of a recording that failed; doubled each time
-	maxDelay   = 10 * time.Minute // and of one in doubt, which another worker may be able to decide
+	maxDelay   = 10 * time.Minute // and of one unresolved, which another worker may be able to decide
 	shortDelay = time.Second      // of one that was put back because of its worker, and not counted
 	maxTries   = 10               // of what is refused in a way that may be a mistake of the service's
 )
@@ -172,14 +172,14 @@ func subjectOf(key string) string {
 func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	switch {
 	case recording.File == "" || recording.Params.Audio != nil:
-		return fail("a recording in a queue is in a file", clinicaldoc.ErrInvalidArgument)
+		return fail("a recording in a queue must be in a file", clinicaldoc.ErrInvalidArgument)
 	case !filepath.IsAbs(recording.File):
 		return fail("File must be an absolute path: workers run in other folders", clinicaldoc.ErrInvalidArgument)
 	}
 	p := recording.Params
 	switch {
 	case p.BeforeCommit != nil || p.OnProgress != nil:
-		return fail("a recording in a queue has no callbacks", clinicaldoc.ErrInvalidArgument)
+		return fail("a recording in a queue cannot have callbacks", clinicaldoc.ErrInvalidArgument)
 	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make two alike
 		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
 	}
@@ -236,8 +236,8 @@ func (q *queue) checkWaiting(ctx context.Context, l lane, key string, payload []
 		return q.put(ctx, l, key, payload)
 	case json.Unmarshal(payload, &own) != nil || json.Unmarshal(message.Data, &there) != nil,
 		own.PatientID != there.PatientID || otherSize(own.File, there.File):
-		return fail("another patient's recording, or one of another size, waits under its key; "+
-			"give each recording a key of its own", ingest.ErrKeyReused)
+		return fail("another recording with its key is waiting, of another patient or size; "+
+			"give each recording its own key", ingest.ErrKeyReused)
 	}
 	return nil
 }
@@ -404,8 +404,8 @@ func (d *delivery) bury(ctx context.Context, reason string) error {
 	return d.done(ctx)
 }
 
-// DeadLetter is a recording that no worker will upload unless it is asked to: what it is refused with will not
-// change by itself, or nobody can find out whether it has a note.
+// DeadLetter is a recording that no worker tries any more, with the reason: the refusal is permanent, or it cannot
+// be determined whether the recording has a note.
 type DeadLetter struct {
 	Recording ingest.Recording
 	Reason    string // safe to print
@@ -422,7 +422,7 @@ func (d DeadLetter) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("reason", d.Reason), slog.Int("tries", d.Tries), slog.Time("at", d.At))
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (d DeadLetter) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.DeadLetter", d) }
 
 // letters lists the dead letters.
@@ -462,7 +462,7 @@ func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	}
 }
 
-const unreadableLetter = "the letter cannot be read"
+const unreadableLetter = "the dead letter cannot be read"
 
 // letter reads the first dead letter from a sequence on; the zero letter: there is none.
 func (q *queue) letter(ctx context.Context, sequence uint64) (DeadLetter, error) {
@@ -497,7 +497,7 @@ func (q *queue) redrive(ctx context.Context, letter DeadLetter) error {
 	case letter.store != q.store.header.ID:
 		return errOtherFleet
 	case r.Key == "":
-		const why = "the letter cannot be read: publish its recording again, then discard it"
+		const why = "the dead letter cannot be read: publish its recording again, then discard it"
 		return fail(why, clinicaldoc.ErrInvalidArgument)
 	}
 	if err := q.publish(ctx, r); err != nil {
@@ -506,7 +506,7 @@ func (q *queue) redrive(ctx context.Context, letter DeadLetter) error {
 	return q.remove(ctx, letter)
 }
 
-var errOtherFleet = fail("the letter is another fleet's", clinicaldoc.ErrInvalidArgument)
+var errOtherFleet = fail("the dead letter belongs to another fleet", clinicaldoc.ErrInvalidArgument)
 
 func (q *queue) remove(ctx context.Context, letter DeadLetter) error {
 	if letter.store != q.store.header.ID {

@@ -517,7 +517,7 @@ func TestDamageEndsNothingElse(t *testing.T) {
 		require.ErrorContains(t, err, "publish its recording again, then discard it")
 		require.NoError(t, f.Discard(t.Context(), letter))
 	}
-	assert.Equal(t, map[string]int{"jetstream: the message cannot be read": 2, "the letter cannot be read": 1}, reasons)
+	assert.Equal(t, map[string]int{"jetstream: the message cannot be read": 2, "the dead letter cannot be read": 1}, reasons)
 	assert.Len(t, letters(t, f), 1, "the damaged one")
 	doubts := 0
 	for e, err := range j.Doubts(t.Context()) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// skew is by how much the clock of a machine's process is ahead. In a bubble all have one clock; that one is ahead means the same as
-// that all others are behind, so that the times which it reads are moved back, and those which it writes forth.
+// skew is by how much the clock of a machine's process is ahead. In a bubble all workers share one clock. A worker
+// whose clock is ahead is simulated by moving the times that it reads back, and those that it writes forward.
 type skew time.Duration
 
 func (s skew) inward(t time.Time) time.Time {

@@ -31,8 +31,8 @@ type storeHeader struct {
 	ID       string `json:"id"`
 	Replicas int    `json:"replicas"`
 	Buckets  int    `json:"buckets"`
-	// Gaps says that something that the store held is lost, and Renamed which buckets were made anew, by their
-	// numbers: under another name, so that nobody who opened the old one can write there.
+	// Gaps reports that records of the store were lost. Renamed lists the buckets that were made again, by their
+	// numbers. They have new names, so a worker that opened the old one cannot write there.
 	Gaps    bool           `json:"gaps,omitempty"`
 	Renamed map[int]string `json:"renamed,omitempty"`
 
@@ -72,7 +72,7 @@ type store struct {
 func newStore(conn *nats.Conn, params Params) (*store, error) {
 	switch {
 	case params.Name != "" && !fleetName.MatchString(params.Name):
-		return nil, fail("Name may hold letters, digits, - and _ alone, 100 at most", clinicaldoc.ErrInvalidArgument)
+		return nil, fail("Name may contain only letters, digits, - and _, at most 100", clinicaldoc.ErrInvalidArgument)
 	case params.Replicas < 0 || params.Replicas > 5:
 		return nil, fail("Replicas must be from 0 to 5", clinicaldoc.ErrInvalidArgument)
 	case params.Lease != 0 && params.Lease < minLease:
@@ -184,7 +184,7 @@ func (s *store) begin(ctx context.Context, replicas int) error {
 }
 
 func errExists(name string) error {
-	return fail("there is a fleet "+name+" already: use Join", ErrFleetExists)
+	return fail("there is already a fleet "+name+": use Join", ErrFleetExists)
 }
 
 // mustBeNew refuses a name of which anything is there that holds messages.
@@ -229,8 +229,8 @@ func (s *store) open(ctx context.Context, replicas int) error {
 func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	root, err := s.js.KeyValue(ctx, s.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return h, fail("there is no fleet "+s.name+" at this server. Are server and name right? "+
-			"A new one, which Begin makes, knows nothing of what was uploaded", ErrNoFleet)
+		return h, fail("there is no fleet "+s.name+" at this server. Check server and name. "+
+			"Begin makes a new one, which does not know what was uploaded before", ErrNoFleet)
 	}
 	var entry jetstream.KeyValueEntry
 	if err == nil {
@@ -242,7 +242,7 @@ func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 		case failure != nil:
 			return h, unreachable(failure)
 		case status.Values() == 0, status.Values() == 1 && blocked(ctx, root):
-			return h, fail("the fleet "+s.name+" was not begun to its end: use Begin", ErrNoFleet)
+			return h, fail("the fleet "+s.name+" was begun only in part: use Begin", ErrNoFleet)
 		}
 		entry, err = root.Get(ctx, headerKey) // another may have begun it in between
 	}
@@ -322,9 +322,9 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 	for _, want := range s.streams() {
 		stream, err := s.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fail("the stream "+want.Name+" of the fleet is gone, and with it what it knew; "+
-				"nothing is uploaded. Repair makes it anew, and then what is not known is looked for at the service "+
-				"first", ErrStore)
+			return fail("the stream "+want.Name+" of the fleet is gone, with its records; nothing is "+
+				"uploaded. Repair makes it again, and recordings that are not known are then searched for at the "+
+				"service", ErrStore)
 		}
 		if err != nil {
 			return unreachable(err)
@@ -335,10 +335,10 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 		}
 		if reason := s.differs(info.Config, want); reason != "" {
 			return fail("the stream "+want.Name+" of the fleet "+reason+"; nothing is uploaded. "+
-				"Repair undoes that, and then what is not known is looked for at the service first", ErrStore)
+				"Repair corrects that, and unknown recordings are then searched for at the service", ErrStore)
 		}
 		if info.State.LastSeq < s.sequences[want.Name] {
-			return fail("the stream "+want.Name+" of the fleet holds less than before: an older copy was restored; "+
+			return fail("the stream "+want.Name+" of the fleet contains less than before: an older copy was restored; "+
 				"nothing is uploaded", ErrStore)
 		}
 		s.sequences[want.Name] = info.State.LastSeq
@@ -352,7 +352,7 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 func unlike(is, want jetstream.StreamConfig) string {
 	for label, value := range want.Metadata {
 		if is.Metadata[label] != value {
-			return "was made anew, or its metadata were removed"
+			return "was made again, or its metadata were removed"
 		}
 	}
 	expires := is.AllowMsgTTL || is.SubjectDeleteMarkerTTL != 0
@@ -365,10 +365,10 @@ func unlike(is, want jetstream.StreamConfig) string {
 		reason string
 	}{
 		{is.Storage != jetstream.FileStorage, "is in memory: file storage is needed"},
-		{is.MaxAge != 0, "forgets what is older than " + is.MaxAge.String() + ": max age must be 0"},
+		{is.MaxAge != 0, "deletes messages older than " + is.MaxAge.String() + ": max age must be 0"},
 		{expires, "lets messages expire: that must be off"},
 		{is.Replicas < want.Replicas, fmt.Sprintf("has %d replicas: %d are needed", is.Replicas, want.Replicas)},
-		{is.Discard != jetstream.DiscardNew, "throws away the oldest when it is full: discard must be new"},
+		{is.Discard != jetstream.DiscardNew, "deletes the oldest messages when it is full: discard must be new"},
 		{is.DiscardNewPerSubject, "refuses new values of a key: discard new per subject must be off"},
 		{is.Retention != want.Retention, "has another retention policy: " + want.Retention.String() + " is needed"},
 		{kept != want.MaxMsgsPerSubject, fmt.Sprintf("keeps %d messages a subject: 1 is needed", kept)},
@@ -378,7 +378,7 @@ func unlike(is, want jetstream.StreamConfig) string {
 		{canBePurged, "can be purged: that must be denied"},
 		{!slices.Equal(is.Subjects, want.Subjects), "has other subjects than " + strings.Join(want.Subjects, " ")},
 		{is.Sealed, "is sealed"},
-		{isAsync, "answers before it has written: persist mode must be the default"},
+		{isAsync, "responds before it has written: persist mode must be the default"},
 	} {
 		if difference.found {
 			return difference.reason
@@ -466,7 +466,7 @@ func (s *store) restoreStreams(ctx context.Context) error {
 		}
 		if err != nil {
 			return fail("the stream "+config.Name+" cannot be set as it was: "+err.Error()+
-				". Delete it and repair again: what it knew is then looked for at the service", err)
+				". Delete it and repair again: its recordings are then searched for at the service", err)
 		}
 	}
 	return nil

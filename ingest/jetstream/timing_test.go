@@ -108,8 +108,8 @@ func TestALateRenewalPutsOffNoOther(t *testing.T) {
 	})
 }
 
-// An engine that is silent is not waited for any longer than the lease allows: half of it for what leads from the patient, a
-// third for a renewal, and for the end of the claim.
+// Waiting for a silent server is bounded by the lease. The path from the patient may take half of it, and a renewal
+// or the end of the claim a third.
 func TestASilentEngineHoldsUpNoClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -443,7 +443,7 @@ func lossyWork(t *testing.T, e *engine, s *lossy) *work {
 	return withFollower(&work{fleet: e.fleet(defaultLease), uploader: &ingest.Uploader{Client: client, Until: clinicaldoc.StageUploaded}})
 }
 
-// A recording in doubt is looked for five seconds, and then it rests until it can be decided: ten minutes after it was lost.
+// An unresolved recording is looked for five seconds, and then it rests until it can be decided: ten minutes after it was lost.
 func TestADoubtIsLookedFor5Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

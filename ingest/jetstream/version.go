@@ -28,7 +28,7 @@ func checkVersion(version string) error {
 	if err == nil && newEnough {
 		return nil
 	}
-	text := fmt.Sprintf("the NATS server has version %s, and a fleet needs %d.%d or later; nothing is uploaded. "+
+	text := fmt.Sprintf("the NATS server has version %s, but a fleet needs %d.%d or later; nothing is uploaded. "+
 		"Update the server", version, minMajor, minMinor)
 	return fail(text, ErrServerTooOld, ErrStore)
 }

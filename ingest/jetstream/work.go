@@ -30,7 +30,7 @@ type Result struct {
 // Ending is what the queue does with a recording.
 type Ending int
 
-// The endings. Nothing leaves the queue but what is done, and what became a dead letter.
+// The endings. Only recordings that are done, or became a dead letter, leave the queue.
 const (
 	Done  Ending = iota + 1 // its note has reached Uploader.Until
 	Later                   // it is tried again
@@ -59,30 +59,33 @@ func (r Result) LogValue() slog.Value {
 	return slog.GroupValue(append(attrs, r.Result.LogValue().Group()...)...)
 }
 
-// Format prints what LogValue lists for every verb.
+// Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.Result", r) }
 
-// Work uploads recordings of the queue and yields what became of each, until the context ends. The uploader says
-// by which client, how many at a time, how sure FindCreated has to be and, unless the service is to be asked once,
-// whose recordings they are; its Journal is the fleet's, whatever it says.
+// Work uploads recordings of the queue and yields what became of each, until the context ends. The uploader sets
+// the client, the number of uploads at a time, the parameters of FindCreated and, optionally, the owner of the
+// recordings. Its Journal is ignored: the fleet's journal is used.
 //
 // A recording is done when its note has reached the uploader's Until, by default when it is complete. Until then it
 // stays in the queue. The worker waits for the notes of its recordings while it uploads others. After MaxWait the
 // result is Processing, and the note is read again every ten minutes, by any worker. A recording that the service
 // could not process becomes a dead letter.
 //
-// What fails and may succeed later is tried again after growing pauses, on any machine; what is refused for good
-// becomes a dead letter. A recording in doubt is looked for once and then rests until it can be decided. When all
-// fail the same way the worker pauses, and the fleet when all its workers do. OnEvent is told of each try of a
-// recording and of this worker's pauses, by several goroutines at once. When the context ends, uploads under way
-// end, and their recordings stay in the queue: that is no error, and takes half a minute at most. An error is
-// yielded once, last: the fleet's store cannot be trusted, or belongs to another service or user.
+// A recording that fails and may succeed later is tried again after growing pauses, on any machine. One that is
+// refused for good becomes a dead letter. An unresolved recording is searched for once, and then waits until it can
+// be decided. If all fail in the same way, the worker pauses, and the fleet pauses if all its workers do.
+//
+// OnEvent is called for each try of a recording and for this worker's pauses, by several goroutines concurrently.
+// When the context ends, uploads end within half a minute, and their recordings stay in the queue. That is not an
+// error. An error is yielded once, last: the fleet's store cannot be trusted, or belongs to another service or
+// user.
 func (f *Fleet) Work(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
 	return f.work(ctx, uploader, false)
 }
 
-// Drain is [Fleet.Work] that ends when the queue is empty: each recording is done, or is a dead letter. It also ends
-// when MaxWait has passed since its last upload, and all recordings that are left have notes in processing.
+// Drain is [Fleet.Work] that ends when the queue is empty: each recording is done, or is a dead letter. It also
+// ends if all recordings that are left have complete notes, or if MaxWait has passed since its last upload and
+// their notes are in processing.
 func (f *Fleet) Drain(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
 	return f.work(ctx, uploader, true)
 }
@@ -162,7 +165,7 @@ const (
 	defaultWorkers = 4
 	maxWorkers     = 1024                   // as an Uploader's
 	nextWait       = 200 * time.Millisecond // for a recording of the lane that is asked first
-	doubtLook      = 5 * time.Second        // FindCreated may look for, before a recording in doubt rests
+	doubtLook      = 5 * time.Second        // FindCreated may look for, before an unresolved recording rests
 	endLook        = 2 * time.Second        // between two looks at all that is left in the queue
 )
 
@@ -332,7 +335,7 @@ func (w *work) finish(o outcome) {
 	}
 }
 
-// upload runs the uploader on one recording. One in doubt is looked for once: it would keep a worker for ten minutes.
+// upload runs the uploader on one recording. One unresolved is looked for once: it would keep a worker for ten minutes.
 func (w *work) upload(ctx context.Context, recording ingest.Recording) (result ingest.Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -374,10 +377,10 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	return ingest.Result{Recording: recording}, err
 }
 
-// doubtTimer ends the search for a recording in doubt. The run's goroutine alone uses it.
+// doubtTimer ends the search for an unresolved recording. The run's goroutine alone uses it.
 type doubtTimer struct {
 	timer *time.Timer
-	until time.Time          // in doubt: from then on it can be decided
+	until time.Time          // unresolved: from then on it can be decided
 	next  func(ingest.Event) // of the caller's; nil: nobody is told
 }
 
@@ -400,7 +403,7 @@ func (d *doubtTimer) event(e ingest.Event) {
 }
 
 // checkUser returns an error matching ErrOtherUser if the service created the note for another user than the
-// fleet's, which may not see it in its list. A run of one recording cannot notice that: a service may name the
+// fleet's, which may not see it in its list. A run of one recording cannot notice that. A service may name the
 // owner of a team in every note, so a note counts only after another one has named the fleet's user.
 func (w *work) checkUser(owner ingest.Owner, note *clinicaldoc.ProgressNote) error {
 	known := owner.UserID != 0 && note.UserID != 0
@@ -496,7 +499,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 
 var errNotDone = fail("nobody knows yet what became of the recording; it is tried again later")
 
-// isDamaged reports whether the recording's own record is damaged. One with a time to wait for is in doubt because of
+// isDamaged reports whether the recording's own record is damaged. One with a time to wait for is unresolved because of
 // another's.
 func (o *outcome) isDamaged() bool {
 	return errors.Is(o.cause, ingest.ErrJournalDamaged) && o.Until.IsZero()
@@ -515,9 +518,9 @@ func (o *outcome) bury() {
 	o.counts = false
 }
 
-// judgeDoubt lets a recording in doubt rest until it can be decided. Another worker's clock may be right: it may ask
-// before this one's says so. One that stays in doubt long after that becomes a dead letter: earlier tries may have been
-// an outage's.
+// judgeDoubt lets an unresolved recording rest until it can be decided. Another worker's clock may be right: it may
+// ask before this one's says so. One that stays unresolved long after that becomes a dead letter: earlier tries may
+// have been an outage's.
 func (o *outcome) judgeDoubt(tries int) {
 	left := time.Until(o.Until)
 	if left > 0 {

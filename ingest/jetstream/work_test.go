@@ -222,7 +222,7 @@ func TestWhatFailedRests(t *testing.T) {
 	})
 }
 
-// A recording in doubt is looked for when it is lost, and when it can be decided, and holds up no worker between.
+// An unresolved recording is looked for when it is lost, and when it can be decided, and holds up no worker between.
 func TestADoubtRestsUntilItCanBeDecided(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -324,8 +324,8 @@ func (c *dyingClaim) Save(ctx context.Context, e ingest.Entry) error {
 // Release leaves the lease as it is.
 func (c *dyingClaim) Release() { c.Claim.(*claim).stopRenewing() }
 
-// Work ends within half a minute after its context, a break or a panic, whatever the service and the engine do, and nothing is
-// lost by it: what has no note is in the queue, or a dead letter.
+// Work ends within half a minute after its context, a break or a panic, whatever the service and the server do.
+// Nothing is lost: a recording without a note is in the queue, or a dead letter.
 func TestWorkAlwaysEnds(t *testing.T) {
 	t.Parallel()
 	services := map[string]clinicaldoctest.Fault{
@@ -761,7 +761,7 @@ func TestWorkersAreCounted(t *testing.T) {
 	})
 }
 
-// A damaged record is its own recording's matter: another one of the patient's that is in doubt stays so, and is no dead letter.
+// A damaged record is its own recording's matter: another one of the patient's that is unresolved stays so, and is no dead letter.
 func TestADamagedRecordBuriesNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -786,8 +786,8 @@ func TestADamagedRecordBuriesNoOther(t *testing.T) {
 	})
 }
 
-// Nor does it end the run of an uploader that has a list of its own: its recording, and another of the patient's whose response is
-// lost, are in doubt, and the rest has notes.
+// It also does not end the run of an uploader with its own list. Its recording, and another of the patient whose
+// response is lost, are unresolved, and the others have notes.
 func TestADamagedRecordEndsNoRun(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {

@@ -23,9 +23,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// world is a fleet of several machines in virtual time: an engine and a service, machines whose clocks are wrong and step, that are
-// killed, stop for a while and are cut off from the engine, from the service or from both. All choices come from a seed, but not the
-// order of what happens at one instant.
+// world is a fleet of several machines in virtual time, with a NATS server and a service. Clocks of machines are
+// wrong and step. Machines are killed, pause, and lose their connection to the server, the service or both. All
+// choices come from a seed, but not the order of what happens at one instant.
 type world struct {
 	seed   uint64
 	engine *engine
@@ -267,7 +267,7 @@ func (w *world) refuses(sound int) int {
 }
 
 // unresolved is why a recording that nobody can decide about became a letter.
-var unresolved = regexp.MustCompile(`cannot determine whether|cannot be determined|nobody knows yet`)
+var unresolved = regexp.MustCompile(`cannot determine whether|it is not known yet`)
 
 // judge holds what came of each recording against what should have.
 func (w *world) judge(ctx context.Context) {

@@ -23,8 +23,8 @@ var (
 // worldsAtOnce leaves a processor to the tests that wait for servers.
 func worldsAtOnce() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
 
-// In a fleet each recording becomes one note, or stays in doubt by its name, whatever happens to the machines; nothing waits for ever,
-// and no recording leaves a machine that does not have it any more.
+// In a fleet each recording becomes one note, or stays unresolved, whatever happens to the machines. Nothing waits
+// without end, and no machine sends a recording that it no longer has.
 func TestFleetWorlds(t *testing.T) {
 	t.Parallel()
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the heap is small, and the collector would run without end

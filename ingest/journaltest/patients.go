@@ -60,8 +60,8 @@ func (k *kit) checkStates() error {
 	return nil
 }
 
-// checkTimes checks that entries are found by when they were sent or their note was created, in whatever order they
-// were saved: a clock may be days wrong, and be corrected.
+// checkTimes checks that entries are found by the time at which they were sent or their note was created, in any
+// order of saving. A clock may be days wrong, and be corrected.
 func (k *kit) checkTimes() error {
 	for n, hours := range []int{0, 100, 1, 50} {
 		e := k.entry(n, ingest.StateCommitting)

@@ -53,8 +53,8 @@ func hasDecision(got, want ingest.Entry) error {
 	return nil
 }
 
-// checkSentAgain checks that a recording with a note can be sent again by a manual decision, which the next process
-// finds, also if the one before claimed the recording and did nothing.
+// checkSentAgain checks that a manual decision lets a recording with a note be sent again. The next process finds
+// the decision, also if the one before claimed the recording and did nothing.
 func (k *kit) checkSentAgain() error {
 	failed := k.failed(0)
 	decided := sentAgain(failed)

@@ -1,4 +1,4 @@
-// Package boxlink lets the developer proxy do with the box what the box's own users have no need for.
+// Package boxlink gives the developer proxy access to parts of the fake server that other users do not need.
 package boxlink
 
 import (
@@ -8,13 +8,13 @@ import (
 
 type nextKey struct{}
 
-// PassOn makes the box's handler pass a request on to next, through the faults that are injected for its route, instead
-// of serving it. A ResponseWriter with a method Struck(fault string) is told of one that strikes.
+// PassOn makes the fake server's handler forward a request to next, through the faults that are injected for its
+// route. If the ResponseWriter has a method Struck(fault string), it is called for a fault that applies.
 func PassOn(ctx context.Context, next http.Handler) context.Context {
 	return context.WithValue(ctx, nextKey{}, next)
 }
 
-// Next returns where a request is to be passed on to, nil for the box itself.
+// Next returns the target to which a request is forwarded, or nil if the fake server handles it.
 func Next(ctx context.Context) http.Handler {
 	next, _ := ctx.Value(nextKey{}).(http.Handler)
 	return next
@@ -29,12 +29,12 @@ type Note struct {
 	Error     string `json:"error,omitempty"`
 }
 
-// Plant adds made-up notes to a *clinicaldoctest.Server, so many that none is made before somebody looks at it. Package
-// clinicaldoctest sets it.
+// Plant adds synthetic notes to a *clinicaldoctest.Server. Each is made only when it is read, so there can be many.
+// Package clinicaldoctest sets it.
 var Plant func(server any, count int)
 
-// Newest returns up to count notes of a *clinicaldoctest.Server, those with the highest ids, oldest first, without a
-// look at the others. Package clinicaldoctest sets it.
+// Newest returns up to count notes of a *clinicaldoctest.Server with the highest IDs, oldest first, without reading
+// the others. Package clinicaldoctest sets it.
 var Newest func(server any, count int) []Note
 
 // InMemory is a clinicaldoctest.Option for programs that never close their server: it keeps recordings in memory, so

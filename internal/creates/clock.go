@@ -57,9 +57,9 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	return c
 }
 
-// Stale is how much less time has passed than our clock says, for what a response shows: as long as it was in a
-// cache, and as long as the service's clock has fallen behind ours since it was furthest ahead, which is updated. A
-// cache may keep an old Date without saying so, and our own clock may have been set.
+// Stale returns how much less time has passed than by our clock, for what a response shows. It is the response's
+// time in a cache, plus how far the service's clock has fallen behind ours since it was furthest ahead. Stale
+// updates the latter. A cache may keep an old Date without saying so, and our own clock may have been set.
 func (c Clocks) Stale(furthest *Clocks) time.Duration {
 	if !c.Known {
 		return c.Cached

@@ -120,9 +120,9 @@ const (
 	NotComplete    Reason = "the service does not show that its list is complete; check the names in WithQueryNames"
 	Unexplained    Reason = "at least one note may be it"
 	NotSettled     Reason = "no note yet, but the service may still be processing the upload"
-	OtherSender    Reason = "there is no such note in this list, but it was sent by another user " +
-		"or with another token, who may see other notes; ask with the token that sent it"
-	OtherService Reason = "it was sent to another service; ask with a client for that service"
+	OtherSender    Reason = "this list contains no such note, but it was sent by another user " +
+		"or with another token, who may see other notes; search with the token that sent it"
+	OtherService Reason = "it was sent to another service; search with a client for that service"
 	OtherTenant  Reason = "it was sent with other headers or query parameters, which may select another tenant; " +
 		"pass the same ones as in Create"
 	Nameless Reason = "it was created without a name, a patient and a recording, so nothing can identify its note"

@@ -18,12 +18,12 @@ const (
 	MaxRemembered = 4096
 	// apart is how far apart two creates were sent if neither can have made the other's note, in milliseconds.
 	apart = slack * 1000
-	// replaced is how soon after a create returned its note the next one may be sent whose note has the same id and
-	// appears to be a second younger: somebody deleted the first note, and the service used its id again.
+	// replaced is how soon after a create returned its note another note with the same ID may appear to be created.
+	// Somebody deleted the first note, and the service used its ID again.
 	replaced = 2 * time.Second
 )
 
-// Create identifies a create, under way or lost. It keeps only hashes of patient and name, so that printing a client
+// Create identifies a create, under way or lost. It keeps only hashes of patient and name, so printing a client
 // shows neither.
 type Create struct {
 	// Note is the id of the note that the create's own response named, or 0.
@@ -108,7 +108,7 @@ func (r Ref) Is(other Ref) bool {
 // User is a user as the service named it for a token.
 type User struct {
 	ID int64
-	// Fingerprint tells users of the same id at different tenants apart.
+	// Fingerprint distinguishes users with the same ID at different tenants.
 	Fingerprint string
 }
 

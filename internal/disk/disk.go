@@ -1,6 +1,6 @@
-// Package disk is the little of a file system that the part of a download needs, and a journal (with package durable):
-// files that one holder at a time has open, in this process and among processes. It stands behind an interface, so that
-// tests can put a disk in its place that loses what was not synced: package disktest.
+// Package disk contains the file operations that downloads and journals need (the latter with package durable).
+// Only one holder at a time has a file open, in this process and among processes. It is an interface, so tests can
+// replace it with a disk that loses what was not synced: package disktest.
 package disk
 
 import (
@@ -8,12 +8,12 @@ import (
 	"io"
 )
 
-// FS is a file system. What is written is there for other processes at once; it survives a power cut only after Sync,
-// and a new name only after SyncDir.
+// FS is a file system. Other processes see a write immediately. It survives a power cut only after Sync, and a new
+// name only after SyncDir.
 type FS interface {
-	// Open opens a file that is there and is this user's alone, and holds it until it is closed or the process ends.
-	// While another holds it, under whatever name, it is [ErrHeld]; where there are no locks, [ErrNoLocks], unless
-	// unlocked says that the caller knows.
+	// Open opens an existing private file, and locks it until it is closed or the process ends. It returns
+	// [ErrHeld] if another has locked it, under any name. Without locks it returns [ErrNoLocks], unless unlocked is
+	// set.
 	Open(name string, unlocked bool) (File, error)
 	// Create makes a file that is not there, for this user alone, and holds it as Open does.
 	Create(name string, unlocked bool) (File, error)

@@ -56,7 +56,7 @@ func TestAFileOfOthersIsRefused(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o666))
 	for range 2 { // it stays so
 		_, err := d.Open(path, false)
-		require.ErrorContains(t, err, "others may write to it")
+		require.ErrorContains(t, err, "other users may write to it")
 	}
 	pipe := filepath.Join(dir, "pipe")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))

@@ -9,11 +9,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// What may be in the way of holding a file.
+// Reasons why a file cannot be locked.
 var (
-	ErrHeld       = errors.New("the file is held by another")
-	ErrNoLocks    = redact.New("the file system knows no locks")
-	ErrMoved      = redact.New("the file was moved or removed, or another stands in its place")
+	ErrHeld       = errors.New("another process has locked the file")
+	ErrNoLocks    = redact.New("the file system does not support locks")
+	ErrMoved      = redact.New("the file was moved or removed, or replaced by another")
 	ErrNotPrivate = redact.New("the file is not a private one of this user")
 )
 
@@ -23,7 +23,7 @@ var (
 	ErrLinked     = redact.Fail("it has another name as well (a hard link)", ErrNotPrivate)
 	ErrNotRegular = redact.Fail("it is not a regular file", ErrNotPrivate)
 	ErrWritable   = redact.Fail(
-		"others may write to it: see that it is right, then make it yours alone (chmod 600)", ErrNotPrivate)
+		"other users may write to it: check its content, then make it private (chmod 600)", ErrNotPrivate)
 )
 
 const (
@@ -31,9 +31,10 @@ const (
 	maxTries = 10    // bounds how often a file is opened anew because it was removed just before it was held
 )
 
-// Take opens the file for reading and writing, makes it if need be, readable to this user alone, and holds it until
-// [Close] or [Remove]; the system lets go of it when the process ends, however it ends. While another holds it, it is
-// [ErrHeld]. Where the system or the file system knows no locks, it is opened all the same.
+// Take opens the file for reading and writing, and locks it until [Close] or [Remove]. It creates a missing file,
+// private to this user. The system releases the lock when the process ends, in whatever way. It returns [ErrHeld]
+// if another has locked the file. If the system or the file system does not support locks, the file is opened
+// anyway.
 func Take(name string) (*os.File, error) { return openNamed(name, os.O_CREATE, tryLock) }
 
 // openNamed opens the file that bears the name when it is locked: one that was removed in between locks out nobody.
@@ -82,10 +83,10 @@ func isAt(file *os.File, name string) error {
 	return nil
 }
 
-// CheckPrivate sees to it that an open file can be continued, before the first byte is believed: it is a regular file
-// of this user's, nobody else can write to it, and no other name leads to it. A copy that others could only read is
-// made private; any other is refused with [ErrNotPrivate] and left as it is. Where a file tells no owner and no mode,
-// its folder keeps others away.
+// CheckPrivate checks that an open file can be continued, before its first byte is trusted. It must be a regular
+// file of this user, that nobody else can write to, without another name. A file that others can only read is made
+// private. Any other is rejected with [ErrNotPrivate] and not changed. If files have no owner and mode, the folder
+// must keep others away.
 func CheckPrivate(file *os.File) error {
 	info, err := file.Stat()
 	switch {

@@ -29,7 +29,7 @@ func TestOnlyAPrivateFileIsContinued(t *testing.T) {
 			}
 			require.NoError(t, os.Chown(path, 12345, -1))
 		}, ErrNotPrivate},
-		"it is no file": {func(t *testing.T, path string) {
+		"it is not a regular file": {func(t *testing.T, path string) {
 			t.Helper()
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, syscall.Mkfifo(path, 0o600))

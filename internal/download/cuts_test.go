@@ -76,8 +76,9 @@ func (s slow) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 
 // pieceSize is enough to judge a recording by: of less, nothing is kept.
 const pieceSize = headSize + 1
 
-// The power is cut at every write, sync and rename of some calls. What then stands under the recording's name is one recording
-// whole; what was said to be there is there; and the next call, for whichever recording, brings that one and leaves nothing behind.
+// The power is cut at every write, sync and rename of some calls. Afterwards the file with the recording's name is
+// one complete recording, and everything that was reported as written exists. The next call, for any recording,
+// fetches that one and leaves nothing behind.
 func TestAPowerCutMixesNoRecordings(t *testing.T) {
 	t.Parallel()
 	const size = 6*pieceSize + 5

@@ -99,13 +99,14 @@ func (d *Download) Prepare(req *http.Request) error {
 		return err
 	}
 	if d.received > 0 && d.etag == "" {
-		if err := d.restart("the download was cut and storage gives no strong ETag to go on by"); err != nil {
+		const why = "the download was interrupted, and cannot continue because storage sends no strong ETag"
+		if err := d.restart(why); err != nil {
 			return err
 		}
 	}
 	address, err := url.Parse(d.address.URL)
 	if err != nil || !d.isSafe(address) {
-		const text = "the address of the recording is plain http, or carries a password; it is not used"
+		const text = "the address of the recording is plain http or contains a password, so it is not used"
 		return unexpected(text, ErrAddress)
 	}
 	address.Fragment = ""
@@ -203,7 +204,7 @@ func (d *Download) restart(why string) error {
 func (d *Download) CheckSize(ctx context.Context) error {
 	if size := d.knownSize(ctx); size > 0 && size != d.received {
 		return sizeMismatch(
-			"the recording is complete by what storage tells, but its length is not what the service says")
+			"the recording is complete according to storage, but its length differs from the service's")
 	}
 	return nil
 }

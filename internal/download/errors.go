@@ -7,18 +7,18 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Error is why an attempt or the whole download failed.
+// Error is the reason why an attempt or the download failed.
 type Error struct {
 	Text   string  // safe to print
 	Causes []error // for errors.Is and errors.As
 	Then   Then    // what could help
 
-	// Of a response that is not a success; otherwise zero.
+	// These are set for a response that is not a success.
 	Status int
 	Header http.Header
 }
 
-// What an [Error] may match besides [exchange.ErrUnexpected].
+// Errors that an [Error] may match in addition to [exchange.ErrUnexpected].
 var (
 	// ErrSizeMismatch: storage sent another number of bytes than Source reports.
 	ErrSizeMismatch = redact.New("size mismatch")
@@ -31,7 +31,7 @@ var (
 // Then is what could help after a failure.
 type Then int
 
-// What could help.
+// Steps that could help.
 const (
 	Stop  Then = iota // nothing: the failure is permanent
 	Retry             // waiting: the failure may pass
@@ -53,11 +53,11 @@ func Explain(a *exchange.Attempt) error {
 	case a.Step == exchange.Content:
 		return a.Cause
 	case a.Step == exchange.Context:
-		return failed("the download broke off", a.Cause)
+		return failed("the download was interrupted", a.Cause)
 	case a.Permanent:
 		return failed("no response", a.Cause)
 	}
-	return &Error{Text: "the download broke off: " + redact.Cause(a.Cause), Causes: []error{a.Cause}, Then: Retry}
+	return &Error{Text: "the download was interrupted: " + redact.Cause(a.Cause), Causes: []error{a.Cause}, Then: Retry}
 }
 
 // failed returns an error of this machine, such as a full disk; nil if err is nil.

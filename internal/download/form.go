@@ -22,7 +22,7 @@ const (
 func checkForm(h http.Header, uncompressed bool) error {
 	encoding := cmp.Or(h.Get("Content-Encoding"), "identity")
 	if uncompressed || !strings.EqualFold(encoding, "identity") {
-		return unexpected("storage responded with compressed bytes although that was ruled out")
+		return unexpected("storage responded with compressed bytes, which were not requested")
 	}
 	kind := mediaType(h)
 	for _, document := range []string{"/html", "/xhtml+xml", "/xml", "+xml", "/json", "+json"} {

@@ -18,9 +18,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Part is the beginning of a recording, in a file beside the one that it will become. A companion with a fixed name
-// describes it, and who holds the companion's lock owns both. The name of the part is random and is written in the
-// companion, so that only files which an earlier call created are opened, truncated or removed.
+// Part is the beginning of a recording, in a file next to the final one. A companion with a fixed name describes
+// it, and its lock protects both. The part has a random name, which is written in the companion. So only files that
+// an earlier call created are opened, truncated or removed.
 type Part struct {
 	fs        disk.FS
 	path      string // of the whole recording
@@ -64,7 +64,7 @@ const (
 )
 
 var errNotOurs = redact.Fail(
-	"a file that no download made bears the name of the part's companion; it is not touched", fs.ErrExist)
+	"a file with the name of the download's second file exists, which no download made; it is not touched", fs.ErrExist)
 
 // OpenPart opens the part that an earlier call left of the recording named by of, or creates an empty one. The error
 // matches [disk.ErrHeld] if another download to the path is running, and [fs.ErrExist] if another program's file has

@@ -106,15 +106,15 @@ func (p *Piece) accept(resp *http.Response) error {
 	case !isOpen && total == 0:
 		return unexpected(textEmpty)
 	case isOpen && current != p.recording:
-		const text = "storage has another recording than when it was opened; open it again"
+		const text = "the recording in storage has changed since it was opened; open it again"
 		return &Error{Text: text, Causes: []error{ErrChanged}}
 	case isComplete:
-		return unexpected("storage responds with the whole recording to a request for a part; download it instead",
+		return unexpected("storage does not support requests for a part of the recording; download it instead",
 			errors.ErrUnsupported)
 	case start != p.received, total <= start:
-		return unexpected("storage responded with another part than the requested one")
+		return unexpected("storage responded with a part that was not requested")
 	case current.etag == "":
-		return unexpected("storage gives no strong ETag, so parts could be of two recordings; download it instead",
+		return unexpected("storage sends no strong ETag, so parts could come from two recordings; download it instead",
 			errors.ErrUnsupported)
 	}
 	p.recording = current

@@ -56,7 +56,7 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 	if isSame && now.etag != "" {
 		return d.received, nil
 	}
-	if err := d.restart("storage responded with the whole recording instead of the rest"); err != nil {
+	if err := d.restart("storage responded with the complete recording instead of the rest"); err != nil {
 		return 0, err
 	}
 	d.recording = now
@@ -86,13 +86,13 @@ func (d *Download) acceptRest(resp *http.Response) error {
 // acceptEnd checks a response which states that nothing follows what was received.
 func (d *Download) acceptEnd(resp *http.Response) error {
 	if d.received == 0 {
-		return unexpected("storage refused a request without a range as one with an unsatisfiable range")
+		return unexpected("storage rejected the range of a request that had no range")
 	}
 	_, total := contentRange(resp.Header)
 	tag := cmp.Or(resp.Header.Get("ETag"), d.etag)
 	isSame := tag == d.etag && d.mayHaveTotal(total)
 	if total != d.received || !isSame {
-		return d.restartNext("storage has less of the recording than was received already")
+		return d.restartNext("storage has less of the recording than was already received")
 	}
 	d.total = total
 	d.report()
@@ -139,7 +139,7 @@ func whatHelps(status int) (Then, string) {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		return Renew, " to the recording's temporary address; " +
-			"it has expired, or the recording is gone, or is not to be had from here"
+			"it has expired, the recording is gone, or access is not allowed from here"
 	case http.StatusNotModified:
 		return Stop, ""
 	}
@@ -147,7 +147,7 @@ func whatHelps(status int) (Then, string) {
 	case status/100 == 3:
 		return Stop, "; redirects of storage are not followed"
 	case exchange.Reads.MayRetry(exchange.Outcome{Status: status}):
-		return Retry, "; trying later may help"
+		return Retry, "; try again later"
 	}
 	return Stop, ""
 }
@@ -251,7 +251,7 @@ func (d *Download) check(p []byte, mediaType string) error {
 	case length < 0, after <= length, len(p) == 0:
 		return nil
 	case d.total < 0:
-		return sizeMismatch("the recording is longer than the service says")
+		return sizeMismatch("the recording is longer than the service reports")
 	}
-	return unexpected("the recording is longer than storage said")
+	return unexpected("the recording is longer than storage announced")
 }

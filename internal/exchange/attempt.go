@@ -167,8 +167,8 @@ func (c *call) send(out *http.Request, state *SendState) (*http.Response, error)
 	return state.SendStreamed(out.Context(), c.Progress, deliver)
 }
 
-// deliver sends the request and returns its response. It sends the request again in three cases: on another connection
-// if the first one cannot be used, without Expect if the server rejects that header, and to the target of a redirect.
+// deliver sends the request and returns its response. It sends the request again in three cases: if the first
+// connection cannot be used, without Expect if the server rejects that header, and to the target of a redirect.
 func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, error) {
 	for redirects := 0; ; {
 		resp, err := c.roundTrip(out)

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A timer that was stopped stays with the runtime until its time has come, and with it what it refers to: a response,
-// or a recording, must not be among that.
+// A stopped timer stays in the runtime until its time has come, with everything that it refers to. That must not
+// include a response or a recording.
 func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 	t.Parallel()
 	for range 1000 { // with few timers, or none before it, a stopped one goes sooner
@@ -192,8 +192,8 @@ func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 	assert.True(t, closed, "nobody has to find out that it cannot be used")
 }
 
-// The request before may be refused, and its connection retired, while the next one is written to it: what lacks its
-// last bytes cannot have been carried out, and goes by another connection.
+// The previous request may be refused, and its connection retired, while the next one is written to it. A request
+// without its last bytes cannot have been processed, and is sent on another connection.
 func TestARequestThatIsCutByRetiringItsConnectionGoesByAnother(t *testing.T) {
 	t.Parallel()
 	var whole atomic.Int32

@@ -50,7 +50,7 @@ func (b *Body) open() (head io.Reader, tail []byte) {
 // reader returns a reader of a type that net/http knows, so the body is sent together with the headers.
 func (b *Body) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(b.Bytes)) }
 
-const errBegun = redact.Text("it is a reader that was read from already")
+const errBegun = redact.Text("it is a reader that was already read")
 
 // OnceReader reads a stream for the first attempt that reads from it. Later attempts get Otherwise, because the rest of
 // the stream is not complete.
@@ -130,17 +130,17 @@ func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
 }
 
 // ErrUnusable is matched by the errors with which a [Policy] rejects a response.
-var ErrUnusable = redact.New("the response is not what was asked for")
+var ErrUnusable = redact.New("the response is not what was requested")
 
 // ErrUnexpected is a response that is not what the service or storage describes.
 var ErrUnexpected = redact.New("unexpected response")
 
 // The errors of a call that has no policy of its own. All match [ErrUnusable].
 var (
-	ErrStatus     = redact.Fail("the status is no success", ErrUnusable)
+	ErrStatus     = redact.Fail("the status does not report success", ErrUnusable)
 	ErrTooLong    = redact.Fail("it is longer than the limit of WithMaxResponseSize", ErrUnusable)
 	ErrCompressed = redact.Fail(
-		"it is compressed although that was not asked for; does a proxy in between do that?", ErrUnusable)
+		"it is compressed although that was not requested; check proxies", ErrUnusable)
 )
 
 const (

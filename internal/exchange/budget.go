@@ -12,9 +12,8 @@ const (
 	retryPerSuccess  = 0.2
 )
 
-// Budget bounds the retries of all calls of a client, so that they do not multiply the load of a server that is
-// failing. A retry takes from it, and successes and time give back. The zero value is full. It is safe for concurrent
-// use.
+// Budget bounds the retries of all calls of a client, so they do not multiply the load of a failing server. A retry
+// takes from it, and successes and time give back. The zero value is full. It is safe for concurrent use.
 type Budget struct {
 	mu    sync.Mutex
 	spent float64   // as of the time below; never negative

@@ -92,8 +92,8 @@ type Caller interface {
 	// Explain turns a failed attempt into the error that Do returns and End learns of. The one before the first has
 	// Number 0.
 	Explain(a, before *Attempt) error
-	// BeforeRetry comes before each retry by effect, with the first attempt whose outcome is not known, or else the
-	// last: it may look at the server. An error ends the call.
+	// BeforeRetry is called before each retry, with the first attempt whose outcome is unknown, or else the last.
+	// It may send requests. An error ends the call.
 	BeforeRetry(ctx context.Context, a *Attempt) error
 }
 

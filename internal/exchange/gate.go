@@ -19,8 +19,8 @@ var errOpensLate = redact.Fail("the limit lasts longer than the context's deadli
 // Gate holds back the requests of all calls of a client while the server refuses requests because of a limit. The zero
 // value is open. It is safe for concurrent use.
 //
-// When the limit is over, one request goes first. The others follow if it was not refused: as many at a time as the
-// server allows by X-RateLimit-Remaining, or all of them if the server does not send that header.
+// When the limit is over, one request goes first. The others follow if it was not refused. X-RateLimit-Remaining
+// bounds how many are sent at a time; without that header, all of them are sent.
 type Gate struct {
 	mu       sync.Mutex
 	opens    time.Time     // no request passes before
@@ -155,8 +155,8 @@ func (g *Gate) learn(now, sent time.Time, header http.Header) {
 
 type limitReportKey struct{}
 
-// WithLimitReport makes the calls of a context call report when the server refuses one of their requests because of a
-// limit, with the time that the calls of the client now wait. It is called in the goroutine of the call.
+// WithLimitReport returns a context whose calls report a request that the server refused because of a limit. The
+// report receives the time that the client's calls now wait. It is called in the goroutine of the call.
 func WithLimitReport(ctx context.Context, report func(wait time.Duration)) context.Context {
 	return context.WithValue(ctx, limitReportKey{}, report)
 }

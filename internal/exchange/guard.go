@@ -2,7 +2,7 @@ package exchange
 
 import "runtime"
 
-// Guarded is a function that runs in a goroutine of its own.
+// Guarded is a function that runs in its own goroutine.
 type Guarded struct {
 	done     chan struct{}
 	returned bool // it neither panicked nor exited
@@ -29,8 +29,8 @@ func (w *Guarded) run(f func()) {
 // Done is closed when the work has ended, in whatever way.
 func (w *Guarded) Done() <-chan struct{} { return w.done }
 
-// Wait waits for the work's end and ends likewise, each time: it returns, panics with the same value, or ends this
-// goroutine.
+// Wait waits until the function has ended, and ends in the same way: it returns, panics with the same value, or
+// ends this goroutine.
 func (w *Guarded) Wait() {
 	if w.done != nil { // else it ran in a goroutine that was there already, and is over
 		<-w.done

@@ -77,8 +77,9 @@ func (e Effect) MayRetry(o Outcome) bool {
 	return o.Status >= 500
 }
 
-// Backoff returns how long to wait before repeating for the n-th time (counted from 0): exponential from least to most,
-// a third of it by spread, a random number from 0 to 1, and never less than least, or than what the server asked for.
+// Backoff returns the pause before retry n, counted from 0. It grows exponentially from least to most. Up to a
+// third of it depends on spread, a random number from 0 to 1. It is never shorter than least, or than the server's
+// Retry-After.
 func Backoff(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
 	longest := most
 	if n < 62 && least <= most>>n {
@@ -89,8 +90,8 @@ func Backoff(n int, least, most, retryAfter time.Duration, spread float64) time.
 	return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)
 }
 
-// RetryAfter reads a Retry-After header: seconds, or a date by the server's own clock. What is absent, in the past or
-// not understood gives 0; what is too large for a duration gives the largest.
+// RetryAfter reads a Retry-After header: seconds, or a date by the server's clock. It returns 0 if the header is
+// absent, in the past or invalid, and the largest duration if the value is too large.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")
 	if at, err := http.ParseTime(value); err == nil {
@@ -125,7 +126,8 @@ func ServerTimeThen(h http.Header, then, now time.Time) time.Time {
 
 type sourceKey struct{}
 
-// WithJitter makes the calls of a context take their random numbers from source, in several goroutines at once.
+// WithJitter returns a context whose calls take their random numbers from source, in several goroutines
+// concurrently.
 func WithJitter(ctx context.Context, source func() float64) context.Context {
 	return context.WithValue(ctx, sourceKey{}, source)
 }
@@ -218,8 +220,8 @@ func (a *Attempt) classify(ctx, watched context.Context, state *SendState, err e
 	}
 }
 
-// Permanent reports whether a transport error is caused by the configuration and will be the same next time: an
-// untrusted certificate, TLS to a port without TLS, a host name that does not exist.
+// Permanent reports whether the configuration causes a transport error, so a retry would fail too. Examples are an
+// untrusted certificate, TLS to a port without TLS, and an unknown host name.
 func Permanent(err error) bool {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return true
@@ -227,9 +229,9 @@ func Permanent(err error) bool {
 	return redact.Kind(err) == "tls"
 }
 
-// refusal matches HTTP/2's errors for a request that the server has not processed, which have no exported types:
-// REFUSED_STREAM, and a graceful GOAWAY that names an earlier stream as the last. It is anchored, because other texts
-// can quote what a server sent.
+// refusal matches HTTP/2 errors for a request that the server has not processed, because they have no exported
+// types. They are REFUSED_STREAM, and a graceful GOAWAY that names an earlier stream as the last. It is anchored,
+// because other texts can quote what a server sent.
 var refusal = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?` +
 	`(http2: Transport received Server's graceful shutdown GOAWAY|stream error: stream ID \d+; REFUSED_STREAM)`)
 

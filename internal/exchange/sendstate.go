@@ -25,18 +25,19 @@ const (
 
 var (
 	errCallOver   = redact.Text("the call is over")
-	errManyTries  = redact.Text("the connection was refused again and again without a response")
-	errInterim    = redact.Text("there were interim responses without end")
-	errSecondTime = redact.Text("the transport wanted to send a request a second time that must not be sent twice")
-	errSkipped    = redact.Text("the connection cannot be used any more")
-	errRetired    = redact.Text("the connection is not used any more, as the request before was refused")
+	errManyTries  = redact.Text("the connection was refused repeatedly without a response")
+	errInterim    = redact.Text("there were too many interim responses")
+	errSecondTime = redact.Text("the transport tried to send again a request that must not be sent twice")
+	errSkipped    = redact.Text("the connection can no longer be used")
+	errRetired    = redact.Text("the connection is no longer used, because the request before was refused")
 )
 
-// SendState follows the request of one attempt. The error of net/http alone does not say how much of it has left.
+// SendState follows the request of one attempt, because the error of net/http does not tell how much of it was
+// sent.
 //
-// A latch tells who sets it, when, and who reads it; none is ever reset, but for ignored. "Trace" is any goroutine in
-// which net/http calls the functions of httptrace, "body" the one of net/http's that reads the followed body, "Do" that
-// of the call.
+// The comment of a latch names who sets it, when, and who reads it. No latch is reset, except ignored. "Trace" is
+// any goroutine in which net/http calls the functions of httptrace, "body" the one of net/http's that reads the
+// followed body, "Do" that of the call.
 type SendState struct {
 	Watchdog Watchdog
 	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
@@ -124,8 +125,8 @@ func (s *SendState) IgnoredExpect() bool {
 	return s.waits.Load() && s.interim.Load() == 0
 }
 
-// getConn ends what net/http, or a transport of the caller's that retries, repeats within one attempt: some HTTP/2
-// failures without pause or end, and of a create everything once it has begun to leave.
+// getConn ends repetitions by net/http, or by a caller's transport that retries, within one attempt. Some HTTP/2
+// failures repeat without pause or end. A create must not be repeated once any of it was sent.
 func (s *SendState) getConn(string) {
 	s.traced.Store(true)
 	s.ignored.Store(counts)
@@ -178,9 +179,9 @@ func (s *SendState) ignore(why int32) {
 	s.connections.Add(-1)
 }
 
-// Skipped reports whether an attempt to send failed because its connection cannot be used, and the server has nothing,
-// or not all, of the request by it, as no write follows one that failed: the request can be sent by another connection,
-// if its body can be read from its start.
+// Skipped reports whether an attempt to send failed because its connection cannot be used, so the server did not
+// receive the complete request. No write follows one that failed. The request can be sent on another connection if
+// its body can be read from the start.
 func (s *SendState) Skipped(err error) bool {
 	if s.ignored.Load() == skipped {
 		return true

@@ -16,12 +16,12 @@ import (
 
 const writeErrorDelay = time.Second // for which a failed write is held back at most
 
-// Shared is the transport of all clients that bring none of their own: a client that is made for one call leaves no
-// connections behind that nobody else can use.
+// Shared is the transport of all clients without their own. A client that is made for one call then leaves no
+// unused connections behind.
 var Shared = sync.OnceValue(NewTransport)
 
-// NewTransport returns a transport with a pool of its own. No timeout covers a whole transfer, which may take long. A
-// silent connection of HTTP/2 is pinged and given up, or every retry would go to one that has died without a word.
+// NewTransport returns a transport with its own pool. It has no total timeout, because a transfer may take long. It
+// pings silent HTTP/2 connections and closes dead ones; otherwise every retry would use a dead connection.
 func NewTransport() *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.MaxIdleConns = 512 // a connection that is not kept costs a handshake
@@ -40,9 +40,9 @@ func NewTransport() *http.Transport {
 	return t
 }
 
-// conn lets the last response of a server be read. One that refuses an upload responds and closes the connection, which
-// resets it while the upload goes on; net/http then drops the response with the failed write, although it lies there to
-// be read. So the write fails only when there is nothing left to read.
+// conn lets the last response of a server be read. A server that refuses an upload responds and closes the
+// connection, which resets it during the upload. net/http then drops the response with the failed write, although
+// it can be read. So the write fails only when there is nothing left to read.
 type conn struct {
 	net.Conn
 	over chan struct{} // closed when nothing more can be read

@@ -190,8 +190,8 @@ func (b *followedBody) stop() (free bool) {
 	return true
 }
 
-// SendStreamed runs deliver, which sends a followed body, in a goroutine of its own, since the source of the body may
-// block. This one stays free to end with the context, and to run what the caller wants to have run here.
+// SendStreamed runs deliver, which sends a followed body, in its own goroutine, because the source of the body may
+// block. The calling goroutine can still end with the context, and run the caller's callbacks.
 func (s *SendState) SendStreamed(
 	ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error),
 ) (*http.Response, error) {

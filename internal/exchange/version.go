@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Devel stands for a version where the build does not tell one: a workspace, a replaced module, a module's own tests.
+// Devel is the version if the build does not record one: in a workspace, with a replaced module, or in a module's
+// own tests.
 const Devel = "devel"
 
 // Version returns the version of a module in this program, without its v.

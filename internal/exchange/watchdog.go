@@ -20,7 +20,7 @@ type Watchdog struct {
 	until   atomic.Int64 // when the work must be over although it moves, in nanoseconds since 1970; 0: never
 }
 
-// Watch is what those who read a response tell a Watchdog.
+// Watch is how the reader of a response reports to a Watchdog.
 type Watch interface {
 	Progress()       // something moved
 	Pause()          // until the next Progress nothing is expected to
@@ -35,7 +35,7 @@ func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Conte
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	cancel := w.cancel // not w, which may be a part of something large: a stopped timer is not let go before its time
 	w.timer = time.AfterFunc(after, func() {
-		cancel(timeoutError{redact.Text("no byte moved for " + after.String()), ErrStalled})
+		cancel(timeoutError{redact.Text("no data was transferred for " + after.String()), ErrStalled})
 	})
 	return w.ctx
 }
@@ -97,17 +97,17 @@ func (w *Watchdog) Stop() {
 	w.cancel(nil)
 }
 
-const errDrips = redact.Text("it comes too slowly to be of use")
+const errDrips = redact.Text("it arrives too slowly")
 
 // ErrStalled says that nothing moved.
 var ErrStalled = redact.New("stalled")
 
-// WithTimeout limits the whole work to d, unless that is 0. Its end matches [context.DeadlineExceeded].
+// WithTimeout limits the total time to d, unless d is 0. Its end matches [context.DeadlineExceeded].
 func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d <= 0 {
 		return ctx, func() {}
 	}
-	const text = "the Timeout of the http.Client given to WithHTTPClient passed"
+	const text = "the Timeout of the http.Client from WithHTTPClient passed"
 	return context.WithTimeoutCause(ctx, d, timeoutError{text, context.DeadlineExceeded})
 }
 

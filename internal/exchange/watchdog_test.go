@@ -29,7 +29,7 @@ func TestGuardEndsWorkThatStandsStill(t *testing.T) {
 		require.ErrorIs(t, context.Cause(ctx), exchange.ErrStalled)
 		require.ErrorAs(t, context.Cause(ctx), &timeout)
 		assert.True(t, timeout.Timeout())
-		assert.Equal(t, "no byte moved for 1m0s", redact.Cause(context.Cause(ctx)))
+		assert.Equal(t, "no data was transferred for 1m0s", redact.Cause(context.Cause(ctx)))
 	})
 }
 

@@ -1,6 +1,6 @@
-// Package fileheader is the first line of everything that a later process continues: journals, exports, stores. It
-// tells the format, the service and the user, so that nothing is continued by another version, for another service, or
-// as another user.
+// Package fileheader reads and writes the first line of files that a later process continues: journals, exports,
+// stores. The line contains the format, the service and the user. A file of another version, service or user is
+// rejected.
 package fileheader
 
 import (
@@ -22,7 +22,7 @@ var (
 	ErrOtherUser    = redact.New("belongs to another user")
 )
 
-// Header is what the first line tells.
+// Header is the content of the first line.
 type Header struct {
 	Kind    string // a word for what follows, such as clinicaldoc-ingest
 	Version int    // of its format, from 1 on
@@ -31,7 +31,7 @@ type Header struct {
 	Headers string // what [Fingerprint] returned for the client that made it; empty: not known
 }
 
-// NoHeaders is the [Fingerprint] of a client without headers of its own.
+// NoHeaders is the [Fingerprint] of a client without its own headers.
 const NoHeaders = "none"
 
 // HeadersOf returns a fingerprint of the headers that a *clinicaldoc.Client sends with every request, which may select
@@ -39,7 +39,7 @@ const NoHeaders = "none"
 // sets it.
 var HeadersOf func(client any) string
 
-// Fingerprint returns what tells the headers of one *clinicaldoc.Client from those of another. It is never empty.
+// Fingerprint returns a hash of a client's headers. It is never empty.
 func Fingerprint(client any) string { return cmp.Or(HeadersOf(client), NoHeaders) }
 
 const (
@@ -69,7 +69,7 @@ func Parse(kind, line string) (Header, error) {
 	h := Header{Kind: kind}
 	var err error
 	if h.Version, err = strconv.Atoi(words[1]); err != nil || h.Version < 1 {
-		return Header{}, redact.Fail("its header tells no version", ErrNoHeader)
+		return Header{}, redact.Fail("its header contains no version", ErrNoHeader)
 	}
 	if len(words) > 2 {
 		h.Service = words[2]
@@ -100,7 +100,7 @@ func (h Header) Check(own Header) error {
 		return redact.Fail(users, ErrOtherUser)
 	case differ(h.Headers, own.Headers):
 		return redact.Fail(
-			"it was begun with other headers of the client, which may select another tenant", ErrOtherService)
+			"it was begun with different headers, which may select another tenant", ErrOtherService)
 	}
 	return nil
 }

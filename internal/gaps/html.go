@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// WriteHTML writes the report as one page that needs nothing else, to be kept beside a contract with the service. With
-// an earlier report it tells what is otherwise now; nil is none.
+// WriteHTML writes the report as one self-contained page. If an earlier report is passed, the page shows what has
+// changed.
 func (r *Report) WriteHTML(w io.Writer, service string, earlier *Report) error {
 	was := map[string]string{}
 	if earlier != nil {

@@ -320,7 +320,7 @@ func (p *prober) tellObservations() {
 // proxyAdvice is what to ask of whoever runs a proxy: the SDK retries a create after a 429, never after a 503.
 const proxyAdvice = "A response was 503. If a proxy limits requests, have it respond with 429 instead " +
 	"(nginx: limit_req_status 429; limit_req responds with 503 by default): " +
-	"after a 429 a create surely did not happen, after a 503 it may have."
+	"after a 429 a note was certainly not created, after a 503 it may have been."
 
 func orNone(list []string, separator string) string {
 	if len(list) == 0 {

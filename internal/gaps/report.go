@@ -15,10 +15,9 @@ type Report struct {
 	Items []Item `json:"items"`
 	// QueryNames are the parameters that were seen to work; a field is empty where none was.
 	QueryNames clinicaldoc.QueryNames `json:"query_names"`
-	// TrustPatientFilter tells that the list's rows name no patient, so that filtered lists need the param of that
-	// name.
+	// TrustPatientFilter reports that rows have no patient, so filtered lists need the param of that name.
 	TrustPatientFilter bool `json:"trust_patient_filter"`
-	// PagesUnreachable tells that a list has more pages and that no known parameter leads to them.
+	// PagesUnreachable reports that a list has more pages, but no known parameter leads to them.
 	PagesUnreachable bool `json:"pages_unreachable"`
 	// Advice is what to ask of those who run the service.
 	Advice []string `json:"advice,omitempty"`
@@ -149,8 +148,8 @@ func ReadJSON(r io.Reader) (*Report, error) {
 	return report, nil
 }
 
-// Changes returns what the service does otherwise than in an earlier report, one line each. What is measured and
-// differs from run to run is left out.
+// Changes returns the differences from an earlier report, one per line. Measurements that differ from run to run
+// are left out.
 func (r *Report) Changes(earlier *Report) []string {
 	before := map[string]string{}
 	for _, item := range earlier.Items {

@@ -62,8 +62,8 @@ func New(data []byte) *Decoder {
 	return d
 }
 
-// Kind returns the kind of the next value without consuming it; it is Invalid when there is none, as when the loop body
-// has consumed it already.
+// Kind returns the kind of the next value without consuming it. It is Invalid if there is no value, for example
+// because the loop body has consumed it.
 func (d *Decoder) Kind() Kind {
 	if d.pos != d.value {
 		return Invalid

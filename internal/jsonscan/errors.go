@@ -14,7 +14,7 @@ const (
 	maxWarnings  = 10 // that are kept of a document that is wrong throughout
 )
 
-// What is wrong with a document is said by fixed texts, since documents are confidential.
+// Errors of a document have fixed texts, because documents are confidential.
 const (
 	unexpected = "unexpected character or end"
 	badEscape  = "invalid escape sequence"
@@ -32,8 +32,7 @@ func (d *Decoder) Fail(want string) {
 	}
 }
 
-// Warn records, as Fail does, that the current value is not what its reader wants, but lets the reading go on behind
-// it.
+// Warn records, as Fail does, that the current value is not what its reader expects, but continues after it.
 func (d *Decoder) Warn(want string) {
 	got := kinds[d.byteAt(d.value)]
 	if d.err != nil || got == Invalid {

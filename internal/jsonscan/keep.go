@@ -32,8 +32,8 @@ func (d *Decoder) borrow() *scratch {
 	return d.scratch
 }
 
-// Intern makes *to hold the text once Flush was called. What is kept between two calls of Flush shares one allocation:
-// the texts of a record cost one, and live as long as any of them.
+// Intern stores the text in *to when Flush is called. Texts between two calls of Flush share one allocation, which
+// lives as long as any of them.
 func (d *Decoder) Intern(to *string, text []byte) {
 	s := d.borrow()
 	if s.isBehindBlock(text) {

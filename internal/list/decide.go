@@ -14,10 +14,10 @@ const (
 
 	// The list cannot be shown to be complete.
 
-	NoProgress  Step = "page after page brings no new row"
-	BeforeStart Step = "so many rows were deleted that some may stand before the page it began with"
-	TooFew      Step = "the service announces more rows than it gives"
-	Unstable    Step = "walk after walk brings new rows"
+	NoProgress  Step = "several pages in a row contain no new row"
+	BeforeStart Step = "so many rows were deleted that some may have moved before the first page that was read"
+	TooFew      Step = "the service announces more rows than it sends"
+	Unstable    Step = "each walk finds new rows"
 	MoreExist   Step = "more rows exist than its pages show"
 	NotKnown    Step = "it is not known whether more rows exist"
 )

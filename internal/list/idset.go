@@ -2,8 +2,8 @@ package list
 
 import "slices"
 
-// IDSet is a set of ids. The ids of a list lie close together, so the set stores their low bits, sorted, under their
-// high bits: about three bytes for an id, where a map takes 36. The zero value is an empty set.
+// IDSet is a set of ids. The IDs of a list are close together, so the set stores their low bits, sorted, under
+// their high bits. This takes about three bytes per ID, where a map takes 36. The zero value is an empty set.
 type IDSet struct {
 	low   map[int64][]uint16
 	count int

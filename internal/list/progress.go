@@ -9,7 +9,7 @@ type Rule int
 const (
 	// Complete ends a walk when everything that the service reports agrees that all rows were seen.
 	Complete Rule = iota
-	// Verified requires in addition that a whole walk finds nothing new, and no fewer rows than the walk before.
+	// Verified also requires a complete walk that finds nothing new, and no fewer rows than the walk before.
 	Verified
 	// Twice ends after two walks to the end, or one if the list has a single page. One is not enough: a row that is
 	// inserted can hide that another was deleted and moved the rest. More would never end on a busy list. For the same

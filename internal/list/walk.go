@@ -1,11 +1,11 @@
 // Package list walks through a list page by page. It ends when it can say that all rows were seen, or that this cannot
 // be known. It identifies rows by their ids only.
 //
-// A list may change while it is read. If pages are numbered, a deletion moves all later rows forward, and a row that
-// crosses the edge of a page at that moment is never shown. So the rows of a page are used only if nothing unseen can
-// lie before them: it is the first page, or it begins with a row that was seen, or it follows the page that was used
-// last and the list has not become shorter in between. Otherwise the page before it is read again. After an insertion,
-// a row merely appears twice.
+// A list may change while it is read. If pages are numbered, a deletion moves all later rows forward, and a row
+// that crosses the edge of a page at that moment is never shown. The rows of a page are therefore used only if no
+// unseen row can be before them. This is the case for the first page, and for a page that begins with a known row.
+// It is also the case for the page after the last used one, if the list has not become shorter in between.
+// Otherwise the page before it is read again. After an insertion, a row merely appears twice.
 package list
 
 import (

@@ -156,8 +156,8 @@ func TestPagesAheadWaitForTheDecision(t *testing.T) {
 	assert.Equal(t, at(0, 2), s.asked)
 }
 
-// The page that follows is on its way while this one is looked at, whether the last page is known or only that one follows, at a
-// number or at a cursor.
+// The next page is requested while this one is read, whether the last page is known or only that one follows, by
+// number or by cursor.
 func TestTheNextPageIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

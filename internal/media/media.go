@@ -1,5 +1,5 @@
-// Package media recognizes recordings by their bytes: what kind they are, what is certainly not a recording, and what
-// is cut short. It reads beginnings and the headers inside, never a whole recording.
+// Package media recognizes recordings by their bytes: what kind they are, what is certainly not a recording, and
+// what is cut short. It reads the beginning and headers, never a complete recording.
 package media
 
 import (

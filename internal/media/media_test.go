@@ -23,9 +23,9 @@ var recordings = []struct {
 	file      string
 	kind      media.Kind
 	mediaType string
-	// cuts has a letter for each twentieth of the file at which it was cut: C if that is noticed, a dot if it is not,
-	// and a question mark if nothing is recognized in what is left. These files are so short that a cut can be within
-	// their headers, or exactly between two parts of a stream.
+	// cuts has a letter for each twentieth of the file at which it was cut. C means that the cut is noticed, a dot
+	// that it is not, and a question mark that the rest is not recognized. These files are so short that a cut can
+	// be within their headers, or exactly between two parts of a stream.
 	cuts string
 }{
 	{"tone.wav", media.WAV, "audio/wav", allNoticed},

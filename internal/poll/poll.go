@@ -48,10 +48,10 @@ func (s *Schedule) Respect(pause time.Duration) {
 // PauseRequested reports whether the service wants no request before the next pause.
 func (s *Schedule) PauseRequested() bool { return s.requested > 0 }
 
-// Sleep waits for the time of the next poll. An error means that there is none: the context ended.
+// Sleep waits for the time of the next poll. It returns an error if the context ended.
 //
-// A pause is never shorter than Interval, grows with the time waited up to MaxInterval, and up to a fifth of it is
-// random, so that many waits do not poll together. After failures it also grows with their number.
+// A pause is never shorter than Interval, and grows with the time waited up to MaxInterval. Up to a fifth of it is
+// random, so many waits do not poll together. After failures it also grows with their number.
 func (s *Schedule) Sleep(ctx context.Context) error {
 	shortest, longest := s.bounds(time.Since(s.Began))
 	s.LastPause = shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest+1))

@@ -17,8 +17,8 @@ import (
 	"syscall"
 )
 
-// Cause describes why a request failed, in words that cannot hold a URL's query, a header, a body or a file's name.
-// Only texts of errors known to be harmless are repeated; of any other error just its type is told.
+// Cause describes why a request failed, in words that cannot contain a URL's query, a header, a body or a file's
+// name. It repeats only texts of errors known to be harmless. Any other error is described by its type.
 func Cause(err error) string {
 	var op *net.OpError
 	var path *fs.PathError
@@ -34,7 +34,7 @@ func Cause(err error) string {
 	case wraps(err, context.Canceled):
 		return "the call was cancelled (" + context.Canceled.Error() + ")"
 	case errors.As(err, &op) && op.Op == "proxyconnect": // before what it wraps, which would look like the server's
-		const proxy = "the proxy in between (set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient) cannot be used: "
+		const proxy = "the proxy (set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient) cannot be used: "
 		return proxy + Cause(op.Err)
 	case security(err) != "":
 		return security(err)
@@ -49,7 +49,7 @@ func Cause(err error) string {
 	case errors.As(err, &errno):
 		return errno.Error()
 	case errors.Is(err, net.ErrClosed):
-		return "the connection was closed meanwhile (" + net.ErrClosed.Error() + ")"
+		return "the connection was closed during the call (" + net.ErrClosed.Error() + ")"
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), is[flate.CorruptInputError](err):
 		return "the response's compression is corrupt"
 	}
@@ -76,20 +76,20 @@ func security(err error) string {
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
 	case is[x509.UnknownAuthorityError](err):
-		return "the server's certificate is signed by an authority unknown here; " +
+		return "the server's certificate is signed by an authority that is unknown on this machine; " +
 			"install that authority's certificate (a bare container has none), " +
-			"or give WithHTTPClient a client that trusts it"
+			"or pass a client that trusts it to WithHTTPClient"
 	case is[x509.HostnameError](err):
-		return "the server's certificate is for another host name than the one asked for; check the address"
+		return "the server's certificate is for another host name; check the address"
 	case isInvalid && invalid.Reason == x509.Expired:
-		return "the server's certificate has expired or is not yet valid; is this machine's clock right?"
+		return "the server's certificate has expired or is not yet valid; check this machine's clock"
 	case isInvalid:
 		return "the server's certificate is not valid: " + x509.CertificateInvalidError{Reason: invalid.Reason}.Error()
 	case is[*tls.CertificateVerificationError](err): // some systems' own words
 		return "the server's certificate cannot be verified; " +
-			"check the address, or give WithHTTPClient a client that trusts it"
+			"check the address, or pass a client that trusts it to WithHTTPClient"
 	case is[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
-		return "the server does not speak TLS on this port; is the base URL's scheme right?"
+		return "the server does not speak TLS on this port; check the base URL's scheme"
 	}
 	return ""
 }
@@ -108,7 +108,7 @@ func lookup(dns *net.DNSError) string {
 // operation prints a network operation without trusting the text of what it wraps.
 func operation(op *net.OpError) string {
 	if fmt.Sprintf("%T", op.Err) == "tls.alert" { // has no exported type; its texts are constant
-		const advice = "; what TLS needs, such as a client certificate, goes into WithHTTPClient"
+		const advice = "; pass a client certificate or other TLS settings with WithHTTPClient"
 		return word(op.Op) + ": " + op.Err.Error() + advice
 	}
 	text := word(op.Op)
@@ -120,7 +120,7 @@ func operation(op *net.OpError) string {
 	}
 	text += ": " + Cause(op.Err)
 	if op.Op == "dial" {
-		text += "; is the server running there, and the address right?"
+		text += "; check the address, and whether the server is running"
 	}
 	return text
 }

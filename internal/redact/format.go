@@ -26,7 +26,7 @@ const hidden = "{not printed}"
 // Format prints that nothing is printed.
 func (Hidden) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, hidden) }
 
-// LogValue tells as much.
+// LogValue returns the same.
 func (Hidden) LogValue() slog.Value { return slog.StringValue(hidden) }
 
 func group(v slog.Value) string {

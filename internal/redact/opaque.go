@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Opaque returns err in a form that may stand in a chain which others walk and print. Is and As find whatever is in
-// err; unwrapping or printing it shows no more than Cause tells. What is known to be harmless is returned as it is.
+// Opaque returns err in a form that others may unwrap and print. Is and As find everything in err. Unwrapping or
+// printing it shows no more than Cause. Errors known to be harmless are returned unchanged.
 func Opaque(err error) error {
 	if err == nil || harmless(err) {
 		return err
@@ -29,7 +29,7 @@ func (o *opaque) MarshalText() ([]byte, error) { return []byte(Cause(o.hidden)),
 func (o *opaque) Format(s fmt.State, _ rune)   { _, _ = io.WriteString(s, Cause(o.hidden)) }
 func (o *opaque) As(target any) bool           { return errors.As(o.hidden, target) }
 
-// Is also knows another wrap of the same error, because every look at a chain makes new ones.
+// Is also matches another wrapper of the same error, because each unwrapping makes a new one.
 func (o *opaque) Is(target error) bool {
 	if other, ok := target.(*opaque); ok {
 		target = other.hidden
@@ -93,8 +93,8 @@ func SafeText(err error) (text string, ok bool) {
 	return "", false
 }
 
-// ContextErr is ctx.Err together with the cause that the context was ended with: both are matched, and the cause is
-// told when its text is known to be safe. It is nil while the context has not ended.
+// ContextErr returns ctx.Err together with the context's cause. It matches both, and its text contains the cause if
+// that is known to be safe. It returns nil while the context has not ended.
 func ContextErr(ctx context.Context) error {
 	err := ctx.Err()
 	cause := context.Cause(ctx)

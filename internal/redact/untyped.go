@@ -19,13 +19,13 @@ var plainTexts = []string{
 }
 
 const (
-	shutDown  = "the server, or a proxy before it, closed the connection in good order, as for a restart " + goAway
+	shutDown  = "the server, or a proxy before it, closed the connection in an orderly way, as for a restart " + goAway
 	goAway    = "(HTTP/2 GOAWAY)"
 	goneAway  = "the server, or a proxy before it, closed the connection " + goAway
 	tooLarge  = "the response's header is too large"
 	malformed = "the response's header is malformed"
 
-	checkProxy = "does it let this host through, and reach it?"
+	checkProxy = "check that it allows this host and can reach it"
 )
 
 // transportTexts are others: how their text begins, and what to say. What stands behind the beginning may be the
@@ -42,15 +42,15 @@ var transportTexts = []struct{ prefix, says string }{
 	{"http2: ", "the connection failed (HTTP/2)"},
 	{"stream error: stream ID ", "the server, or a proxy before it, ended the request (HTTP/2 stream error)"},
 	{"connection error: ", "the connection failed (HTTP/2 connection error)"},
-	{"malformed HTTP ", "the response is not HTTP; are the address and its port right?"},
-	{"malformed MIME header", malformed + "; are the address and its port right?"},
+	{"malformed HTTP ", "the response is not HTTP; check the address and its port"},
+	{"malformed MIME header", malformed + "; check the address and its port"},
 	{"malformed response from server", malformed},
 	{"bad Content-Length", malformed},
 	{"invalid empty Content-Length", malformed},
 	{"http: message cannot contain multiple Content-Length headers", malformed},
 	{"unsupported transfer encoding", malformed},
 	{"tls: ", "the TLS handshake failed"},
-	{"unknown status code", "the proxy in between refused the connection; " + checkProxy},
+	{"unknown status code", "a proxy refused the connection; " + checkProxy},
 }
 
 // transportText explains a text of net/http's; it is empty for any other.
@@ -87,14 +87,14 @@ func http2Code(says, text string) string {
 
 func proxyText(status int) string {
 	if status == http.StatusProxyAuthRequired {
-		return "the proxy in between wants credentials (" + Status(status) + "); " +
+		return "a proxy requires credentials (" + Status(status) + "); " +
 			"put them into the proxy's URL, in HTTPS_PROXY or WithHTTPClient"
 	}
-	return "the proxy in between refused the connection (" + Status(status) + "); " + checkProxy
+	return "a proxy refused the connection (" + Status(status) + "); " + checkProxy
 }
 
-// OnProxyConnectResponse is for the field of that name of an http.Transport, which otherwise keeps nothing of a proxy's
-// refusal but the words beside its status.
+// OnProxyConnectResponse is for the field of that name of an http.Transport. Without it, the transport keeps only
+// the reason phrase of a proxy's refusal.
 func OnProxyConnectResponse(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-// KeepRaw keeps any value, in the form that json.Marshal gives it, so that a stored one reads back equal; "" for null.
+// KeepRaw returns any value in the form of json.Marshal, so a stored one reads back equal. It returns "" for null.
 func KeepRaw(d *jsonscan.Decoder, to *string) {
 	raw := d.Raw()
 	if string(raw) == "null" {

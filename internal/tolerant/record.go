@@ -12,7 +12,7 @@ import (
 // Errors of documents that are no record.
 const (
 	ErrEmpty = redact.Text("it is empty")
-	ErrNoID  = redact.Text("it holds no id")
+	ErrNoID  = redact.Text("it contains no id")
 )
 
 // Decode reads a document, bare or wrapped in "data" unless it has the member own, and returns which values were passed
@@ -65,8 +65,8 @@ func findID(d *jsonscan.Decoder, members []string) (own int64, hasMember bool) {
 	return inner, innerHasMember
 }
 
-// Unwrap is the one place that knows of the wrap: it returns the object in the member "data" of a document, or the
-// document itself where its own member says something, since a bare record may well have a member "data" too.
+// Unwrap returns the object in the member "data" of a document. It returns the document itself if that has a member
+// of the record, because a bare record may have a member "data" too.
 func Unwrap(document []byte, own string) []byte {
 	d := jsonscan.New(document)
 	if d.Kind() != jsonscan.Object {
@@ -200,8 +200,8 @@ func nextObject(d *jsonscan.Decoder) comingObject {
 // maxRows bounds the memory that a senseless list takes: a row of a few bytes becomes a record of several hundred.
 const maxRows = 100_000
 
-// Rows adds the records of a list, of which there are none in null, to those that were read before. The first one takes
-// room for as many as are expected. A record without an id fails the document at once.
+// Rows adds the records of a list to those that were read before; null is an empty list. The first record allocates
+// room for the expected number. A record without an ID fails the document immediately.
 func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) []T {
 	if d.Null() {
 		return rows
@@ -217,7 +217,7 @@ func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jso
 		rows = append(rows, *new(T))
 		row := &rows[len(rows)-1]
 		if fill(row, d); id(row) < 1 {
-			d.Fail("a record with an id and what it must have besides")
+			d.Fail("a record with an id and its other required members")
 		}
 		d.Flush() // before the row may move
 	}

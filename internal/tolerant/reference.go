@@ -26,7 +26,8 @@ func (r Reference) ID() (int64, bool) {
 // IsZero reports whether nothing names a record, not even in a way that cannot be read.
 func (r Reference) IsZero() bool { return r == Reference{} }
 
-// And joins what two values say of the same record. What is no number does not contradict one.
+// And combines the references of two values to the same record. A value that is not a number does not contradict
+// one.
 func (r Reference) And(other Reference) Reference {
 	joined := Reference{
 		id:       max(r.id, other.id),
@@ -40,8 +41,8 @@ func (r Reference) And(other Reference) Reference {
 	return joined
 }
 
-// ReferenceOf reads what a value says about which record it stands for: by itself, by its member id or the other one
-// given, in "data", or in a list. No value says nothing.
+// ReferenceOf returns the record that a value refers to. The value may be the ID itself, or an object with it as
+// the member id or the other given one, in "data" or in a list. An absent value refers to none.
 func ReferenceOf(raw, other string) Reference {
 	if raw == "" {
 		return Reference{}
@@ -72,8 +73,8 @@ func ReferenceBy(member, object string) Reference {
 	return r
 }
 
-// Naming returns a record with the id that stood beside it, which an empty one takes as its own and any other object as
-// a further member. A record that tells an id itself, or two, stays as it is.
+// Naming returns a record with the ID that was next to it. An empty record takes it as its own ID, and any other
+// object as a further member. A record with its own ID, or two, is not changed.
 func Naming(raw, member string, beside Reference) string {
 	id, named := beside.ID()
 	own := ReferenceOf(raw, member)

@@ -1,4 +1,4 @@
-// Package tolerant reads JSON as a service may well write it, so that each model reads its members by one-liners:
+// Package tolerant reads JSON in the forms that services use, so each model reads its members in one line each:
 //
 //   - null stands for an absent value of any kind; [] for an empty object;
 //   - a number may come as a string, a whole number that is not an ID with a fraction of zeros, a flag as 0 or 1, a
@@ -6,8 +6,8 @@
 //   - a time may lack its zone (then it is UTC), its T, or be empty or a database's zero date;
 //   - a single record may be wrapped in "data".
 //
-// A value of any other form is read as zero and kept in mind (Decoder.Warnings), with its path and kind and never the
-// value itself; by the functions named Required it fails the document.
+// A value of any other form is read as zero and recorded in Decoder.Warnings, with its path and kind but never the
+// value. The functions named Required fail the document instead.
 package tolerant
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-// orElse reads a value, and complains of one that has none of the forms that its reader knows: it counts as absent
-// (Decoder.Warn), or its record is of no use without it (Decoder.Fail).
+// orElse reads a value, and reports one in a form that its reader does not know. Such a value counts as absent
+// (Decoder.Warn), or makes the record unusable (Decoder.Fail).
 func orElse[T any](
 	complain func(want string), want string, d *jsonscan.Decoder, read func(*jsonscan.Decoder) (T, bool),
 ) T {
@@ -52,8 +52,8 @@ const aWholeNumber = "a whole number"
 // Integer reads a whole number; 0 for null and "".
 func Integer(d *jsonscan.Decoder) int64 { return orElse(d.Warn, aWholeNumber, d, integer) }
 
-// IntegerIn reads a whole number where anything else may stand as well, which then counts as 0, and reports whether it
-// could be read.
+// IntegerIn reads a whole number where other values may occur, which count as 0. It reports whether it could be
+// read.
 func IntegerIn(d *jsonscan.Decoder) (int64, bool) { return integer(d) }
 
 // ID reads an id, which is decimal digits and nothing else: what a fraction or an exponent writes may be another id's.

@@ -8,8 +8,8 @@ import (
 	origin "github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-// storageAddress returns where the audio storage listens when only the API's address is given: out of sight on this
-// machine, or on the next port where others can reach the API, so that they reach the audio too.
+// storageAddress returns the address of the audio storage if only the API's address is set. It is a free port of
+// this machine, or the next port if others can reach the API, so they can reach the audio too.
 func storageAddress(api string) string {
 	host, port, err := net.SplitHostPort(api)
 	if err != nil || origin.Loopback(&url.URL{Host: api}) {

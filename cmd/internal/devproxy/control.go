@@ -101,8 +101,8 @@ func (in *inspector) serveControl(w http.ResponseWriter, r *http.Request, change
 	respond(w, http.StatusOK, result)
 }
 
-// guard lets programs and pages of this machine in and nobody else: a control could otherwise be used by any site that is
-// open in a browser here, by a name that was pointed at this machine, or through a tunnel.
+// guard admits only programs and pages of this machine. Otherwise any site that is open in a browser here could use
+// a control, by a name that points to this machine or through a tunnel.
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -125,7 +125,7 @@ var tunnelHeaders = []string{
 	"X-Appengine-User-Ip", "X-Azure-Clientip", "X-Envoy-External-Address",
 }
 
-const forwarded = "the inspector does not take forwarded requests"
+const forwarded = "the inspector rejects forwarded requests"
 
 // stranger says why a request does not come from this machine, or nothing.
 func stranger(r *http.Request) string {
@@ -135,7 +135,7 @@ func stranger(r *http.Request) string {
 	case err != nil || ip == nil || !ip.IsLoopback():
 		return "the inspector can be reached from this machine only"
 	case !origin.Loopback(&url.URL{Host: r.Host}):
-		return "the inspector must be asked for by this machine's own name, such as localhost"
+		return "use this machine's own name for the inspector, such as localhost"
 	case !r.ProtoAtLeast(1, 1): // browsers send no such thing: it is nginx, which by default names this machine as the host and tells nothing else
 		return forwarded
 	}
@@ -149,15 +149,15 @@ func stranger(r *http.Request) string {
 	case "", "same-origin", "none":
 	default:
 		if !navigates { // a link to the page is fine
-			return "the inspector does not take requests of other sites"
+			return "the inspector rejects requests from other sites"
 		}
 	}
 	if from := r.Header.Get("Origin"); from != "" && from != "http://"+r.Host {
-		return "the inspector does not take requests of other sites"
+		return "the inspector rejects requests from other sites"
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.ContentLength != 0 &&
 		!strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-		return "a control takes application/json" // which no site can send unasked
+		return "a control needs application/json" // which no site can send unasked
 	}
 	return ""
 }

@@ -232,7 +232,7 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 	assert.EqualValues(t, 1, note.ID)
 	for _, impossible := range []string{"lagging=1m", "status=504:commit=1m", "vanish=1", "arrive=2:always"} {
 		c.use(http.MethodPost, "faults", `{"fault":"GET /user:`+impossible+`"}`, http.StatusBadRequest)
-		require.ErrorContains(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "only be had from the box")
+		require.ErrorContains(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "available only from the local server")
 	}
 	c.use(http.MethodPost, "faults", `{"fault":"GET /audio/{key}:reset"}`, http.StatusBadRequest)
 	c.interrupt()

@@ -25,7 +25,7 @@ func (rec *record) curl(id int64) string {
 	content, whole := rec.requestBody.bytes()
 	switch {
 	case !whole: // what is left of it would be another request
-		return "# the request's body is not kept whole: it cannot be sent as it was"
+		return "# the request's body was not kept completely: it cannot be sent again"
 	case rec.method == http.MethodGet && len(content) == 0:
 	case rec.method == http.MethodHead:
 		command = append(command, "--head")

@@ -1,5 +1,5 @@
-// Package devproxy serves the clinical documentation service on this machine: a stand-in with synthetic data, or a proxy to
-// the real service that reports where its responses depart from its description.
+// Package devproxy runs a local server with synthetic data, or a proxy to the real service that reports where
+// responses differ from the service's description.
 package devproxy
 
 import (
@@ -85,8 +85,8 @@ func (e *UsageError) Error() string { return e.text }
 func Run(ctx context.Context, name string, args []string, stdout, stderr io.Writer) error {
 	var set settings
 	flags := set.flags()
-	listVariants := flags.Bool("variants", false, "list the variants and end")
-	showVersion := flags.Bool("version", false, "print the version and end")
+	listVariants := flags.Bool("variants", false, "list the variants and exit")
+	showVersion := flags.Bool("version", false, "print the version and exit")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -102,7 +102,7 @@ func Run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 		return printVariants(stdout)
 	case set.upstream != "":
 		if stray := onlyForTheBox(flags); stray != "" {
-			return &UsageError{fmt.Sprintf("-%s means nothing with -upstream", stray)}
+			return &UsageError{fmt.Sprintf("-%s has no effect with -upstream; leave it out", stray)}
 		}
 		return serveUpstream(ctx, set, stdout, stderr)
 	default:
@@ -127,7 +127,7 @@ func (set *settings) flags() *flag.FlagSet {
 	})
 	flags.BoolVar(&set.control, "control", true, "serve the inspector and its controls at /_/, to this machine only")
 	flags.BoolVar(&set.quiet, "quiet", false, "do not log requests")
-	flags.BoolVar(&set.showBodies, "show-bodies", false, "with -upstream: keep bodies in memory and show them in the inspector, patients' data and all")
+	flags.BoolVar(&set.showBodies, "show-bodies", false, "with -upstream: keep bodies in memory and show them in the inspector, including patients' data")
 	flags.StringVar(&set.upstream, "upstream", "", "base `URL` of a real service to pass requests on to")
 	flags.Func("variant", "`name` of the way the description's gaps are filled (see -variants)", func(name string) (err error) {
 		set.variant, err = variantNamed(name)
@@ -175,7 +175,7 @@ func (set *settings) pageLine(address string) string {
 // checkToken refuses what no client could send.
 func checkToken(token string) error {
 	if _, err := clinicaldoc.NewClient("http://localhost", token); err != nil {
-		return errors.New("the token cannot stand in an Authorization header")
+		return errors.New("the token cannot be sent in an Authorization header")
 	}
 	return nil
 }

@@ -226,14 +226,14 @@ func TestCommandLineMistakes(t *testing.T) {
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"-fault", "GET /nowhere:reset"}, "no such route"},
 		{[]string{"-nonsense"}, "not defined: -nonsense\n-help lists the flags"},
-		{[]string{"-token", "a b"}, "cannot stand in an Authorization header"},
-		{[]string{"-token", "Bearer abc"}, "cannot stand in an Authorization header"},
+		{[]string{"-token", "a b"}, "cannot be sent in an Authorization header"},
+		{[]string{"-token", "Bearer abc"}, "cannot be sent in an Authorization header"},
 		{[]string{"-transcription", "-2s"}, "want a duration"},
 		{[]string{"-analysis", "soon"}, "want a duration"},
 		{[]string{"-upstream", "http://service.example"}, "must be https"},
 		{[]string{"-upstream", "https://user:pw@service.example"}, "must be a base URL"},
 		{[]string{"-upstream", "::"}, "must be a base URL"},
-		{[]string{"-upstream", "http://127.0.0.1:1", "-seed", "3"}, "-seed means nothing"},
+		{[]string{"-upstream", "http://127.0.0.1:1", "-seed", "3"}, "-seed has no effect"},
 	} {
 		var printed output
 		err := Run(t.Context(), "clinicaldoc-devproxy", test.args, &printed, &printed)

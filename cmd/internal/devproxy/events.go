@@ -19,8 +19,8 @@ const (
 	maxBatch      = 200                   // requests in one event
 )
 
-// events are what pages are told as it happens. Each page reads at its own pace from the same ring; one that fell out of
-// it is told to start over, so that no page can slow another down or make the process grow.
+// events are what pages are told as it happens. Each page reads at its own pace from the same ring. A page that
+// falls behind starts over, so no page can slow another down or make the process grow.
 type events struct {
 	mu      sync.Mutex
 	ring    []event // the last ones, oldest first

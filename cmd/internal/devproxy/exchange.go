@@ -69,9 +69,9 @@ func (e *exchange) conclude(r *http.Request) {
 	switch {
 	case e.sent.fault != "":
 	case e.hungUp(r):
-		e.findings = []finding{{what: "the client hung up"}}
+		e.findings = []finding{{what: "the client closed the connection"}}
 	case e.unreachable:
-		e.findings = []finding{{what: "the service could not be reached or broke off"}}
+		e.findings = []finding{{what: "the service could not be reached, or ended the connection"}}
 	case e.response != nil:
 		e.findings = e.response.check(e.route)
 	}
@@ -106,7 +106,7 @@ func (b *copiedBody) check(route string) []finding {
 	case b.bodiless:
 		return nil
 	case !b.ended:
-		return []finding{{what: "the response broke off"}}
+		return []finding{{what: "the response was cut off"}}
 	case b.tooLarge:
 		return []finding{{what: "too large to check"}}
 	}
@@ -198,7 +198,7 @@ func (w *countingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
-// Struck is told of a fault; see [boxlink.PassOn].
+// Struck records a fault that applied; see [boxlink.PassOn].
 func (w *countingWriter) Struck(fault string) { w.fault = fault }
 
 // Unwrap lets http.ResponseController flush and hijack.

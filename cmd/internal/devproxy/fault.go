@@ -42,10 +42,10 @@ func (f fault) onlyInTheBox() error {
 	kind, often, _ := strings.Cut(f.String(), ":")
 	name, _, _ := strings.Cut(kind, "=")
 	if slices.Contains(boxKinds, name) || strings.Contains(":"+often, ":commit=") {
-		return fmt.Errorf("%s can only be had from the box, not from a real service", f)
+		return fmt.Errorf("%s is available only from the local server, not from a real service", f)
 	}
 	if f.route == clinicaldoctest.RouteAudio {
-		return fmt.Errorf("%s can only be had from the box: a real service's storage is not asked through here", f.route)
+		return fmt.Errorf("%s is available only from the local server: requests to a real service's storage do not pass through here", f.route)
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func contentOf(kept *body, header http.Header) harContent {
 func (t *traffic) load(text []byte) (count int, err error) {
 	var file harFile
 	if err := json.Unmarshal(text, &file); err != nil || file.Log.Version == "" {
-		return 0, errors.New("that is no HTTP archive (HAR)")
+		return 0, errors.New("the file is not an HTTP archive (HAR)")
 	}
 	loaded := make([]*request, len(file.Log.Entries))
 	for i, entry := range file.Log.Entries {
@@ -171,7 +171,7 @@ func (t *traffic) load(text []byte) (count int, err error) {
 func (t *traffic) fromEntry(entry harEntry) (*request, error) {
 	address, err := url.Parse(entry.Request.URL)
 	if err != nil || address.Host == "" || entry.Request.Method == "" {
-		return nil, errors.New("an entry of the archive is no request")
+		return nil, errors.New("an entry of the archive is not a request")
 	}
 	rec := &record{
 		method: entry.Request.Method, scheme: address.Scheme, host: address.Host, uri: address.RequestURI(), announced: -1,

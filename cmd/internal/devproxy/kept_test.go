@@ -72,7 +72,7 @@ func TestArchive_BodyThatWasCut_StaysCut(t *testing.T) {
 		assert.Equal(t, "half", string(content))
 		assert.False(t, whole)
 	}
-	assert.Contains(t, rec.curl(1), "cannot be sent as it was")
+	assert.Contains(t, rec.curl(1), "cannot be sent again")
 }
 
 func TestArchive_WrongEntry_LoadsNothing(t *testing.T) {

@@ -95,7 +95,7 @@ func (in *inspector) one(serve func(http.ResponseWriter, *http.Request, *request
 		id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 		kept := in.traffic.opened(id)
 		if err != nil || kept == nil {
-			refuse(w, http.StatusNotFound, "that request is not kept any more")
+			refuse(w, http.StatusNotFound, "that request is no longer kept")
 			return
 		}
 		serve(w, r, kept)
@@ -180,7 +180,7 @@ func (t *traffic) lastReplayOf(id int64) int64 {
 
 func (in *inspector) serveLoad(w http.ResponseWriter, r *http.Request) {
 	if in.traffic.bodies == nil {
-		refuse(w, http.StatusBadRequest, "requests are loaded where bodies are kept: in the box, or with -show-bodies")
+		refuse(w, http.StatusBadRequest, "requests can be loaded only if bodies are kept: by the local server, or with -show-bodies")
 		return
 	}
 	text, err := readAll(w, r, maxArchive)

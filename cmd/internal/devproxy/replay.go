@@ -41,7 +41,7 @@ func (b *box) replay(ctx context.Context, recorded *request, change edited) erro
 	case change.Body != nil:
 		content = []byte(*change.Body)
 	case !whole:
-		return errors.New("the request's body is not kept whole: it cannot be sent as it was")
+		return errors.New("the request's body was not kept completely: it cannot be sent again")
 	}
 	method, uri := rec.method, rec.uri
 	if change.Method != nil {
@@ -55,16 +55,16 @@ func (b *box) replay(ctx context.Context, recorded *request, change edited) erro
 		address = b.StorageURL
 	}
 	if !strings.HasPrefix(uri, "/") {
-		return errors.New("a target begins with /")
+		return errors.New("a target must begin with /")
 	}
 	if strings.HasPrefix(uri, pagePath) {
-		return errors.New("the inspector does not ask itself")
+		return errors.New("requests to the inspector itself are not sent")
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address+uri, bytes.NewReader(content))
 	if err != nil {
-		return errors.New("that is no request: method and target must be such as HTTP has")
+		return errors.New("that is not a request: check method and target")
 	}
 	if req.Header, err = rec.header(change.Header, b.Token); err != nil {
 		return err

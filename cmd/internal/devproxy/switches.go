@@ -119,7 +119,7 @@ func (v *variant) UnmarshalJSON(text []byte) error {
 		"incomplete_sign_status": changed.IncompleteSignStatus, "signed_change_status": changed.SignedChangeStatus,
 	} {
 		if status != 0 && (status < 200 || status > 599) {
-			return fmt.Errorf("%s: %d is no status of a response", name, status)
+			return fmt.Errorf("%s: %d is not a status of a response", name, status)
 		}
 	}
 	*v = changed

@@ -66,7 +66,7 @@ func TestSwitchesAreSetOneByOne(t *testing.T) {
 		`{"audio_url_lifetime":"5 m"}`: "audio_url_lifetime",
 		`{"audio_url_lifetime":5}`:     "want a duration as text",
 		`{"rate_limit":-1}`:            "rate_limit: -1 is below 0",
-		`{"create_status":77}`:         "create_status: 77 is no status",
+		`{"create_status":77}`:         "create_status: 77 is not a status",
 	} {
 		before := v
 		require.ErrorContains(t, json.Unmarshal([]byte(text), &v), want, text)

@@ -210,8 +210,8 @@ func TestABodyThatIsNotWholeIsNotCopied(t *testing.T) {
 		if forgotten {
 			kept.drop(rec.requestBody)
 		}
-		assert.Equal(t, "# the request's body is not kept whole: it cannot be sent as it was", rec.curl(1))
-		require.ErrorContains(t, (&box{}).replay(t.Context(), &request{record: rec}, edited{}), "not kept whole")
+		assert.Equal(t, "# the request's body was not kept completely: it cannot be sent again", rec.curl(1))
+		require.ErrorContains(t, (&box{}).replay(t.Context(), &request{record: rec}, edited{}), "not kept completely")
 	}
 }
 

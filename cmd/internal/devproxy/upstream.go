@@ -79,8 +79,8 @@ Use the service's own token; it goes to that service only. Responses are held
 	return err
 }
 
-// newTransport reaches the service as a program would. Idle connections are given up early: a service that closes one just
-// when a request is sent would make the proxy lose what a program of its own connection would not have lost.
+// newTransport reaches the service as a program would. Idle connections are closed early. If a service closes one
+// just when a request is sent, the proxy would lose a request that a direct connection would not have lost.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableCompression: true,
@@ -163,7 +163,7 @@ func forwarder(upstream *url.URL, transport http.RoundTripper) *httputil.Reverse
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadGateway)
-			_, _ = io.WriteString(w, `{"message":"The upstream service could not be reached or broke off"}`)
+			_, _ = io.WriteString(w, `{"message":"The upstream service could not be reached, or ended the connection"}`)
 		},
 	}
 }

@@ -189,7 +189,7 @@ func TestProxyReportsResponsesThatBreakOff(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	c.interrupt()
-	assert.Contains(t, c.stdout.String(), "the response broke off")
+	assert.Contains(t, c.stdout.String(), "the response was cut off")
 }
 
 func TestProxyReportsAnAbsentService(t *testing.T) {
@@ -200,7 +200,7 @@ func TestProxyReportsAnAbsentService(t *testing.T) {
 	assert.Contains(t, unreachable.text, "message")
 	c.interrupt()
 	assert.Contains(t, c.stderr.String(), " 502 ")
-	assert.Contains(t, c.stdout.String(), "the service could not be reached or broke off (once)")
+	assert.Contains(t, c.stdout.String(), "the service could not be reached, or ended the connection (once)")
 	assert.NotContains(t, c.stdout.String(), "as described")
 }
 
@@ -218,7 +218,7 @@ func TestProxyReportsAClientThatHungUp(t *testing.T) {
 	_, err = c.client.Do(req) //nolint:bodyclose // there is none
 	require.ErrorIs(t, err, context.Canceled)
 	c.interrupt()
-	assert.Contains(t, c.stdout.String(), "the client hung up (once)")
+	assert.Contains(t, c.stdout.String(), "the client closed the connection (once)")
 	assert.Contains(t, c.stderr.String(), " no response ")
 	assert.NotContains(t, c.stderr.String(), " 502 ")
 }
@@ -239,7 +239,7 @@ func TestProxyReportsAClientThatHungUpInItsUpload(t *testing.T) {
 	require.NoError(t, conn.Close())
 	require.Eventually(t, func() bool { return strings.Contains(c.stderr.String(), "POST") }, 10*time.Second, time.Millisecond)
 	c.interrupt()
-	assert.Contains(t, c.stdout.String(), "the client hung up (once)")
+	assert.Contains(t, c.stdout.String(), "the client closed the connection (once)")
 	assert.NotContains(t, c.stderr.String(), " 502 ")
 }
 

@@ -10,8 +10,8 @@ func http2Faults() []fault {
 			}
 		}
 	}
-	// net/http repeats by itself what was not looked at, where it has the body again; a create's is not given twice, and
-	// one that has left as a whole is not known to be dropped.
+	// net/http repeats a request that was not processed, if it can read the body again. The body of a create cannot
+	// be read twice, and if all of it was sent, it is not certain that it was dropped.
 	unseen := everywhere(succeeds(1).upTo(2)).with(settles(1).upTo(2), "DoPOST")
 	seen := safeToRepeat(succeeds(1).upTo(2), unknown(1))
 	never := everywhere(fails(2)).with(breaks(1).upTo(2), "DoPOST")

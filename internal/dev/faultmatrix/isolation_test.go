@@ -340,9 +340,10 @@ func (w *isolation) client(t *testing.T, service int, transport http.RoundTrippe
 	return client
 }
 
-// Two services, each with two tenants by a header and two users by their tokens, are called at once over one pool, while calls are
-// cancelled, retried, redirected, compressed, refused and cut. Nothing of one call is in another's request, result, response,
-// error, hook or log line, neither when it returns nor when all others have come after it.
+// Two services, each with two tenants by a header and two users by their tokens, are called concurrently over one
+// pool. Meanwhile calls are cancelled, retried, redirected, compressed, refused and cut. Nothing of one call is in
+// another's request, result, response, error, hook or log line, neither when it returns nor when all others have
+// come after it.
 func TestNothingOfACallIsSeenByAnother(t *testing.T) {
 	t.Parallel()
 	calls := 1200

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allVariable, if it has a value, lets the matrix run the cells that a change leaves out: large uploads that are never answered
-// wait for as long as their last bytes may take on a slow line, a quarter of a minute.
+// allVariable, if set, makes the matrix run the cells that a change leaves out. Large uploads without an answer
+// wait as long as their last bytes may take on a slow line, 15 seconds.
 const allVariable = "CLINICALDOC_FAULTS_ALL"
 
 // partVariable, as in 3/10, lets every tenth cell run, and one of each fault that concerns fewer operations.

@@ -183,8 +183,8 @@ func TestTheReadmesLinesServeTheModulesBelow(t *testing.T) {
 	}
 }
 
-// nestedModule returns the folder of the nested module that a page's code imports, or that the page says its code is tested
-// in; its requirements are not those of the root.
+// nestedModule returns the folder of the nested module that a page's code imports, or that the page names for its
+// tests. Its requirements differ from those of the root.
 func nestedModule(page string) string {
 	if named := regexp.MustCompile("compiled and run by the tests in `(\\S+)`").FindStringSubmatch(page); named != nil {
 		return named[1]

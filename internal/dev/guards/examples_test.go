@@ -285,8 +285,8 @@ func findsALostCreate(t *testing.T, p program) {
 // patience is how long a program may take to end.
 const patience = 90 * time.Second
 
-// A signal in the middle of anything ends a program: with a failure that a script sees, soon, whatever the service does
-// meanwhile, and without a patient's text in a file.
+// A signal ends a program at any time, with a failure that a script sees. It ends soon, whatever the service does,
+// and leaves no patient's text in a file.
 func endsAtTheFirstSignal(t *testing.T, p program) {
 	t.Helper()
 	if runtime.GOOS == "windows" {

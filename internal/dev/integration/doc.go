@@ -4,8 +4,9 @@
 //
 //	go test ./internal/dev/integration
 //
-// With these variables it runs against that address instead, a developer proxy or a real account. The first one says that
-// this is meant: a shell that has the others for a program of its own must not have its service written to by go test ./...
+// With these variables it runs against that address instead, a developer proxy or a real account. The first one
+// confirms the intent. A shell may have the others for another program, and go test ./... must not write to that
+// program's service.
 //
 //	export CLINICALDOC_INTEGRATION=1 CLINICALDOC_BASE_URL=http://127.0.0.1:8790 CLINICALDOC_TOKEN=...
 //	go test ./internal/dev/integration -run 'TestIntegration|TestGapReport' -v

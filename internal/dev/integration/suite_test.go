@@ -40,8 +40,8 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestForeignServer runs the suite as it runs against somebody else's server: nothing is known of it but an address and a
-// token, and the query names are those that the report has found.
+// TestForeignServer runs the suite as against a foreign server. Only an address and a token are known, and the
+// query names are those that the report has found.
 func TestForeignServer(t *testing.T) {
 	t.Parallel()
 	for _, variant := range clinicaldoctest.Variants() {

@@ -1,6 +1,7 @@
-// Command places runs the command line's uploads in places that are hard on a journal: mounts of one file, file systems in user
-// space, full disks, few descriptors, no environment, an earlier version beside this one. The service in a box counts the notes:
-// whatever a place does, no recording may have two, and after the last run none may lack one.
+// Command places runs uploads of the command line in hostile environments: a mounted single file, file systems in
+// user space, full disks, few descriptors, no environment. It also runs an earlier version next to this one. The
+// service in a box counts the notes: whatever a place does, no recording may have two, and after the last run none
+// may lack one.
 //
 //	go run ./internal/dev/places                  all of them, in some minutes; as root on Linux, for the mounts
 //	go run ./internal/dev/places -only tmpfs      those with this in their name

@@ -15,8 +15,8 @@ type scratch struct {
 	version version
 }
 
-// fetching are the variables for go commands that fetch the modules of this repository from a folder with git, into a
-// module cache of their own, and all others from this machine's cache or from where they always come.
+// fetching are the variables for go commands that fetch the modules of this repository from a folder with git. They
+// use their own module cache, and fetch all other modules as usual.
 func (r repository) fetching(ctx context.Context, root, folder, cache string) ([]string, error) {
 	proxies, err := r.proxies(ctx)
 	return []string{

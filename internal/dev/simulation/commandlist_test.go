@@ -382,7 +382,7 @@ var commandFaults = []defect{
 	{name: "a text can leave its cell", file: "cmd/clinicaldoc/internal/output/text.go", in: "Cell", old: "'\\t', ",
 		with: "", held: "cmd/clinicaldoc/internal/output TestTableInAPipeKeepsItsColumns"},
 	{name: "a failed expression repeats the value", file: "cmd/clinicaldoc/internal/output/json.go",
-		in: "filterFailed", old: "return errors.New(\"--jq: the expression does not fit the value\")",
+		in: "filterFailed", old: "return errors.New(\"--jq: the expression cannot be applied to the value\")",
 		with: "return err",
 		held: "cmd/clinicaldoc/internal/output TestFilterKeepsNumbersWholeAndQuotesNothingOfTheValue"},
 	// Accounts.

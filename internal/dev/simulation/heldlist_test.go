@@ -1,7 +1,7 @@
 package simulation
 
-// held are mistakes that tests of their own have to notice, since nothing in worlds comes near to them, or too seldom: two steps
-// in the wrong order, something shared that was to be copied, what is not synced, locked, reset or passed on.
+// held are seeded faults that unit tests must notice, because scenarios reach them rarely or never. Examples are
+// two steps in the wrong order, shared data that should be copied, and a missing sync, lock or reset.
 var held = []defect{
 	// The journal's file.
 	{name: "outdated lines are dropped into a file that is not synced", file: "ingest/filecompact.go",

@@ -8,8 +8,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
 
-// life is one run of a process. When it is dead, all that leaves it or comes to it stands still until the end of the world:
-// nothing of it runs on, which is as near to a kill as it gets.
+// life is one run of a process. When it is dead, everything that it sends or receives stops until the end of the
+// scenario. Nothing of it runs on, which is as close to a kill as possible.
 type life struct {
 	number  int
 	mu      sync.Mutex

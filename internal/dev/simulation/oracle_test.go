@@ -101,7 +101,7 @@ func (c *call) end(err error) {
 	w.checkText(fmt.Sprintf("%v %+v %#v %s", err, err, err, errorChain(err)))
 	c.checkAdvice(err)
 	var conflict *clinicaldoc.ConflictError
-	carriedOut := errors.As(err, &conflict) && strings.Contains(err.Error(), "carried out")
+	carriedOut := errors.As(err, &conflict) && strings.Contains(err.Error(), "the change was made")
 	if conflict != nil {
 		w.count("reached: conflict", 1)
 	}
@@ -114,7 +114,7 @@ func (c *call) end(err error) {
 // checkAdvice looks whether an error says one thing, and the right one, and what observers were told before.
 func (c *call) checkAdvice(err error) {
 	unknown, text := errors.Is(err, clinicaldoc.ErrOutcomeUnknown), err.Error()
-	if unknown && c.op == "create" && strings.Contains(text, "trying later may help") || c.op == "else" && strings.Contains(text, "FindCreated") {
+	if unknown && c.op == "create" && strings.Contains(text, "try again later") || c.op == "else" && strings.Contains(text, "FindCreated") {
 		c.program.world.violate("advice", "%s says %s", c.op, text)
 	}
 	c.mu.Lock()

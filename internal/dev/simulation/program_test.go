@@ -589,8 +589,8 @@ func (p *program) notCreated(r *recording) {
 	r.call.deny()
 }
 
-// soon are the times within which a lost create is decided; that of Settle has room for a cache that keeps a list for a minute,
-// and for the last look.
+// soon are the times within which a lost create is decided. That of Settle includes a cache that keeps a list for a
+// minute, and the last search.
 var soon = []struct {
 	within time.Duration
 	label  string

@@ -142,7 +142,7 @@ func (p *program) list(ctx context.Context, d *draws, calm bool) bool {
 		}
 		seen[note.ID] = true
 		if patient, _ := note.PatientID(); params.PatientID != 0 && patient != params.PatientID && !params.TrustPatientFilter {
-			p.world.violate("list", "note %d is another patient's", note.ID)
+			p.world.violate("list", "note %d belongs to another patient", note.ID)
 		}
 		if !calm && slowness > 0 {
 			_ = wait(ctx, d.within(slowness))
@@ -186,9 +186,9 @@ func (p *program) checkWhole(c *call, params clinicaldoc.ListNotesParams, from t
 	}
 }
 
-// listCosts are the highest page and the most requests that a list may be asked for while it does not change. Where nothing is
-// told of pages, the first is asked for once more by its number, and the one after the last; where pages are not known at
-// all, two more show that everything came at once.
+// listCosts are the highest page and the most requests that a list may be asked for while it does not change. If
+// the service reports nothing about pages, the first page is requested once more by its number, and the one after
+// the last. If it does not know pages at all, two more requests show that everything came in one response.
 func (w design) listCosts(rows int, params clinicaldoc.ListNotesParams) (page, requests int) {
 	page = max((rows+params.PerPage-1)/params.PerPage, 1)
 	extra := 0

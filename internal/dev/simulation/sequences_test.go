@@ -262,7 +262,7 @@ func wordOf(err error) word {
 	case errors.Is(err, clinicaldoc.ErrNoteIncomplete):
 		w.kind = "incomplete"
 	case errors.As(err, &conflict):
-		w.kind, w.claimed = "conflict", strings.Contains(err.Error(), "carried out")
+		w.kind, w.claimed = "conflict", strings.Contains(err.Error(), "the change was made")
 	case errors.Is(err, clinicaldoc.ErrNotFound):
 		w.kind = "gone"
 	default:

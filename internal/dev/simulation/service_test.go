@@ -332,9 +332,9 @@ func (s *service) birth(wish string) *fact {
 	return s.births[wish]
 }
 
-// isOf reports whether the note that has this id, or had it since that time, was made for what the actor wanted; where
-// that has none, or a list may not show it, the note that another made of the recording will do: nobody can tell them
-// apart. What the actor itself wanted of the recording besides is another note.
+// isOf reports whether the note that has this ID, or had it since that time, was made for the actor's request. If
+// the request has no note, or a list may not show it, another actor's note of the recording counts: they cannot be
+// distinguished. What the actor itself wanted of the recording besides is another note.
 func (s *service) isOf(id int64, fingerprint, name, actor string, since time.Time) bool {
 	own, f := s.birth(wish(fingerprint, name)), s.fact(id)
 	if own != nil && own.id == id && (own == f || own.died().After(since)) {
@@ -350,8 +350,8 @@ func (s *service) isOf(id int64, fingerprint, name, actor string, since time.Tim
 	return others
 }
 
-// throughout returns the notes of a patient, 0 for all, that lived all the time between, and whether others came or went
-// meanwhile, or one went whose id another got: a replica that lags takes either back.
+// throughout returns the notes of a patient, 0 for all, that existed during the entire period. It also reports
+// whether others were created or deleted, or an ID was used again: a replica that lags undoes either.
 func (s *service) throughout(patient int64, from, to time.Time) (ids []int64, deaths, births, reused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 
 // world is one day of a clinic. Everything in it comes from the seed.
 //
-// What makes it repeatable: choices depend on where they are made and on nothing else (draws), no two actors touch the world
-// at one instant (slot), and the SDK's own randomness comes from the world (jitter).
+// It is repeatable for three reasons. Choices depend only on where they are made (draws), no two actors act at one
+// instant (slot), and the SDK's randomness comes from the scenario (jitter).
 type world struct {
 	seed   uint64
 	design design

@@ -198,7 +198,7 @@ func TestHTTPMock(t *testing.T) {
 	assert.EqualValues(t, 7, note.ID)
 	_, err = client.Notes.Get(t.Context(), 8)
 	require.ErrorIs(t, err, httpmock.NoResponderFound, "what the transport says is there for programs")
-	assert.Contains(t, err.Error(), "the transport given to WithHTTPClient failed")
+	assert.Contains(t, err.Error(), "the transport passed to WithHTTPClient failed")
 }
 
 // parts compares all but the body, whose boundary is another one each time.

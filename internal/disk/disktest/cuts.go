@@ -71,8 +71,8 @@ func (c *Choices) Choose(n int) int {
 	return c.path[c.at-1]
 }
 
-// Next goes on to the next path, like an odometer, and reports false when there is none. What the last path did not ask
-// for is dropped.
+// Next advances to the next path, like an odometer, and reports false if there is none. Choices that the last path
+// did not make are dropped.
 func (c *Choices) Next() bool {
 	c.path, c.widths = c.path[:c.at], c.widths[:c.at]
 	c.at = 0

@@ -1,5 +1,5 @@
-// Package disktest is the one model of a disk that tests use: what a process writes is there for the next process at
-// once, but a power cut leaves only what was synced, and any part of the rest.
+// Package disktest is the model of a disk for tests. The next process sees immediately what a process wrote, but a
+// power cut leaves only what was synced, and any part of the rest.
 package disktest
 
 import (

@@ -1,5 +1,5 @@
-// Package durable is what files that stay for years need of a disk beyond those of a download: a journal, a snapshot.
-// They are found under whatever name, and written anew while they are held.
+// Package durable contains the file operations for files that stay for years, such as a journal or a snapshot. They
+// are found under any name, and can be rewritten while they are locked.
 package durable
 
 import (
@@ -19,12 +19,12 @@ type FS interface {
 	disk.FS
 	// Resolve follows links to the name of the file itself. One that is not there is [fs.ErrNotExist].
 	Resolve(name string) (string, error)
-	// Replace puts a file that Create made as from in the place of the open file to. It returns the one that is there
-	// then, held all the time where the system can do that; after an error that is the old one, or nil if it is lost to
-	// the caller.
+	// Replace puts a file that Create made as from in the place of the open file to. It returns the file that then
+	// exists, locked all the time if the system supports that. After an error it returns the old file, or nil if
+	// the caller has lost it.
 	Replace(made disk.File, from string, old disk.File, to string) (disk.File, error)
-	// Lock keeps others out by a file of its own, until it is closed or the process ends. While another has it, it is
-	// [disk.ErrHeld].
+	// Lock locks a separate file until it is closed or the process ends. It returns [disk.ErrHeld] if another has
+	// locked it.
 	Lock(name string) (io.Closer, error)
 }
 
@@ -39,8 +39,8 @@ func From(ctx context.Context) FS {
 
 type slackKey struct{}
 
-// WithSlack returns a context in which a journal that is opened drops outdated lines when there are more of them than
-// this, so that tests need not write thousands.
+// WithSlack returns a context in which a journal drops its outdated lines if it has more than this number. Tests
+// then do not need to write thousands.
 func WithSlack(ctx context.Context, lines uint32) context.Context {
 	return context.WithValue(ctx, slackKey{}, lines)
 }

@@ -1,5 +1,5 @@
-// Package account knows which service to call and with which token: from the environment, or from a named context whose
-// token lies in the system's keyring or in a file for this user alone.
+// Package account selects the service and the token. They come from the environment, or from a named context whose
+// token is in the system's keyring or in a private file.
 package account
 
 import (
@@ -24,7 +24,7 @@ type Account struct {
 // ErrNone means that neither the environment nor a context names a service.
 var ErrNone = errors.New("not logged in")
 
-// AmbiguousError says that the sources contradict each other, so that a token might reach the wrong host.
+// AmbiguousError reports that the sources contradict each other, so a token might reach the wrong host.
 type AmbiguousError struct {
 	Text string
 	Do   string // empty: the variables are to be set or unset
@@ -32,7 +32,7 @@ type AmbiguousError struct {
 
 func (e *AmbiguousError) Error() string { return e.Text }
 
-// Find returns the account to use. The folder of the settings is looked for only where the environment names no account.
+// Find returns the account to use. The settings are read only if the environment names no account.
 func Find(named string) (*Account, error) {
 	if os.Getenv(clinicaldoc.EnvBaseURL) != "" || os.Getenv(clinicaldoc.EnvToken) != "" {
 		return (&Store{}).Find(named)
@@ -118,7 +118,7 @@ func ParseQueryNames(text string) (QueryNames, error) {
 		key, value, _ := strings.Cut(pair, "=")
 		field := fields[key]
 		if field == nil || value == "" {
-			return names, errors.New("want patient_id=NAME, per_page=NAME, sort=NAME, page=NAME, cursor=NAME, with commas between")
+			return names, errors.New("use patient_id=NAME, per_page=NAME, sort=NAME, page=NAME, cursor=NAME, with commas between")
 		}
 		*field = value
 	}

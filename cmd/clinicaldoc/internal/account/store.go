@@ -76,7 +76,7 @@ func StateFolder(parts ...string) (string, error) {
 		}
 		folder = filepath.Join(base, "clinicaldoc")
 	case !filepath.IsAbs(folder):
-		return "", &AmbiguousError{EnvStateDir + " is not an absolute path: from another folder it would be another place", "name the same folder by its absolute path"}
+		return "", &AmbiguousError{EnvStateDir + " is not an absolute path, so it would change with the folder", "set it to the folder's absolute path"}
 	}
 	folder = filepath.Join(append([]string{folder}, parts...)...)
 	return folder, os.MkdirAll(folder, 0o700)
@@ -103,7 +103,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
 		return fmt.Errorf("%q cannot be the name of a context: "+
-			"a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
+			"use up to 64 letters, digits, dots, dashes and underscores, and begin with a letter or a digit", name)
 	}
 	return nil
 }
@@ -111,8 +111,7 @@ func CheckName(name string) error {
 var notInNames = regexp.MustCompile(`[^a-z0-9._-]`)
 
 // NameFor returns the name of the context for a host, with or without a port. A host that is too long for a name,
-// or that has characters beyond those of a name, is shortened, and gets some digits of its hash so that two such
-// hosts have two names.
+// or has other characters, is shortened. It gets some digits of its hash, so two such hosts have two names.
 func NameFor(host string) string {
 	host = strings.ToLower(host)
 	name := strings.ReplaceAll(host, ":", "-")
@@ -162,7 +161,7 @@ func (s *Store) Load() (*Config, error) {
 		return nil, fmt.Errorf("the settings cannot be read: %w", err)
 	default:
 		if err := json.Unmarshal(text, config); err != nil {
-			return nil, fmt.Errorf("%s is not what this program wrote: correct or remove it", s.configFile())
+			return nil, fmt.Errorf("%s cannot be read as settings: correct or remove it", s.configFile())
 		}
 	}
 	if config.Contexts == nil {
@@ -174,7 +173,8 @@ func (s *Store) Load() (*Config, error) {
 // lockLimit is how long a change of the settings waits for others.
 const lockLimit = 20 * time.Second
 
-// Change reads the contexts, changes them and writes them, while no other process does: two logins at once are two contexts.
+// Change reads, changes and writes the contexts, while no other process does. Two concurrent logins make two
+// contexts.
 func (s *Store) Change(change func(*Config) error) error {
 	if err := os.MkdirAll(s.Folder, 0o700); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (s *Store) Login(name string, context Context, token string) (where string,
 	err = s.Change(func(config *Config) (err error) {
 		for other := range config.Contexts {
 			if other != name && strings.EqualFold(other, name) { // many file systems and keyrings would keep one token for both
-				return &AmbiguousError{fmt.Sprintf("there is a context %q, and names that differ by case alone could share a token", other), "name it as that one, or otherwise, with --context"}
+				return &AmbiguousError{fmt.Sprintf("there is a context %q, and names that differ only in case could share a token", other), "choose the same name, or a different one, with --context"}
 			}
 		}
 		// The token first: a context without one only asks to log in anew.

@@ -99,7 +99,7 @@ func (s *Store) saveToken(name, baseURL, token string) (where string, err error)
 	}
 	path := filepath.Join(s.Folder, tokenFile(name))
 	if err := s.write(tokenFile(name), kept); err != nil {
-		return "", fmt.Errorf("the token cannot be kept: %w", err)
+		return "", fmt.Errorf("the token cannot be stored: %w", err)
 	}
 	// Some file systems know no modes. A token that others can read is not kept.
 	if _, err := readPrivate(path); err != nil {
@@ -138,7 +138,7 @@ func (s *Store) token(name, baseURL string) (token, from string, err error) {
 		return "", "", fmt.Errorf("the token of context %q cannot be read: %w", name, ErrNone)
 	}
 	if kept.BaseURL != baseURL {
-		return "", "", &AmbiguousError{Text: fmt.Sprintf("the token of context %q was given for another base URL than the context has", name)}
+		return "", "", &AmbiguousError{Text: fmt.Sprintf("the token of context %q belongs to another base URL than that of the context", name)}
 	}
 	return kept.Token, from, nil
 }

@@ -37,12 +37,11 @@ func newAPI(e *Env) *cobra.Command {
 	o := &apiOptions{Env: e}
 	c := &cobra.Command{
 		Use: "api [METHOD] PATH", Short: "Call any endpoint and print the response", Args: between(1, 2, "a path such as /v1/progress-notes/42, and perhaps a method before it"),
-		Long: `Call any endpoint of the service and print its response: with texts, names and signed URLs, which you have asked for by this.
-The token is sent to the service and nowhere else; retries are those of the SDK. Without a method it is GET, and POST where there
-is a body. A query is sent as it is typed, or refused.
+		Long: `Call any endpoint of the service and print its response, including texts, names and signed URLs. The token is sent only to the
+service. The default method is GET, or POST if there is a body. Safe requests are retried. A query is sent as typed, or rejected.
 
-A refusal is printed as it came, whatever --jq and --template say, and its status is the exit code. --paginate goes on with the
-next page for as long as the service tells one, and prints each.`,
+If the service refuses the request, its response is printed unchanged, also with --jq and --template, and the exit code
+depends on the status. --paginate requests and prints all following pages.`,
 		Example: `  clinicaldoc api /user
   clinicaldoc api '/v1/progress-notes?per_page=100' --paginate --jq '.data[].id'
   clinicaldoc api PUT /v1/progress-notes/42 -F name="Follow-up" -F analysis=@analysis.txt
@@ -62,14 +61,14 @@ next page for as long as the service tells one, and prints each.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&o.fields, "field", "F", nil, "a member of the JSON body, `NAME=VALUE`: true, false, null and numbers are taken as such, @FILE is a file's text, @- standard input's")
+	f.StringArrayVarP(&o.fields, "field", "F", nil, "a member of the JSON body, `NAME=VALUE`: true, false, null and numbers are sent as JSON, @FILE is a file's text, @- is standard input")
 	f.StringArrayVarP(&o.raws, "raw-field", "f", nil, "a member of the JSON body that is a text, `NAME=TEXT`")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header to add, `NAME:VALUE`")
 	f.StringVar(&o.input, "input", "", "the JSON body is in this `FILE`; - is standard input")
-	f.VarP(&o.jq, "jq", "q", "print what this jq `EXPRESSION` makes of the response")
-	f.Var(&o.template, "template", "print what this Go `TEMPLATE` makes of the response")
+	f.VarP(&o.jq, "jq", "q", "filter the response with this jq `EXPRESSION`")
+	f.Var(&o.template, "template", "format the response with this Go `TEMPLATE`")
 	f.BoolVarP(&o.include, "include", "i", false, "print the status line and the headers first")
-	f.BoolVar(&o.paginate, "paginate", false, "go on with the next page while there is one, with GET")
+	f.BoolVar(&o.paginate, "paginate", false, "request all following pages too (only with GET)")
 	return c
 }
 
@@ -117,20 +116,20 @@ func (o *apiOptions) target() (path string, query url.Values, err error) {
 	}
 	query, err = url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", nil, usagef("the query cannot be sent as it is typed: " +
-			"a ; is %%3B there, a %% is %%25, and parameters have & between")
+		return "", nil, usagef("the query cannot be sent as typed: " +
+			"write %%3B for ; and %%25 for %%, and separate parameters with &")
 	}
 	return u.EscapedPath(), query, nil
 }
 
-var errWrongPath = usagef("the path starts with a slash and holds no host and no #: the token belongs to one service")
+var errWrongPath = usagef("the path must start with a slash and must not contain a host or #: the token belongs to one service")
 
 // headerOptions are the headers that were given.
 func (o *apiOptions) headerOptions() (options []clinicaldoc.CallOption, err error) {
 	for _, header := range o.headers {
 		name, value, ok := strings.Cut(header, ":")
 		if !ok {
-			return nil, usagef("--header wants NAME:VALUE")
+			return nil, usagef("--header needs NAME:VALUE")
 		}
 		options = append(options, clinicaldoc.WithHeader(strings.TrimSpace(name), strings.TrimSpace(value)))
 	}
@@ -151,7 +150,7 @@ func (o *apiOptions) pages(query url.Values, call func(url.Values) (*clinicaldoc
 			return err
 		}
 		if seen[next.Encode()] {
-			return refusedf("the service names a page as the next one that was there before")
+			return refusedf("the service repeats a page instead of sending the next one")
 		}
 		query = next
 	}
@@ -182,7 +181,7 @@ func (o *apiOptions) call(ctx context.Context, client *clinicaldoc.Client, path 
 	value, err := output.Decode(response.Body)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the response (%d) is no JSON: %w", response.StatusCode, clinicaldoc.ErrUnexpectedResponse)
+		return nil, fmt.Errorf("the response (%d) is not JSON: %w", response.StatusCode, clinicaldoc.ErrUnexpectedResponse)
 	case o.template.IsSet():
 		err = o.IO.Template(value, &o.template)
 	default:
@@ -234,7 +233,7 @@ func (o *apiOptions) next(query url.Values, response *clinicaldoc.Response) (url
 		Meta pageMeta `json:"meta"`
 	}
 	if err := json.Unmarshal(response.Body, &page); err != nil {
-		return nil, refusedf("--paginate: the response is no page of a list")
+		return nil, refusedf("--paginate: the response is not a page of a list")
 	}
 	a, err := o.account()
 	if err != nil {
@@ -272,7 +271,7 @@ func (o *apiOptions) body(ctx context.Context) (any, error) {
 	hasFields := len(o.fields)+len(o.raws) > 0
 	switch {
 	case o.input != "" && hasFields:
-		return nil, usagef("--input excludes --field and --raw-field")
+		return nil, usagef("--input cannot be combined with --field and --raw-field")
 	case hasFields:
 		return o.fieldsBody(ctx)
 	case o.input == "":
@@ -283,7 +282,7 @@ func (o *apiOptions) body(ctx context.Context) (any, error) {
 		return nil, inputError(ctx, "--input cannot be read", err)
 	}
 	if !json.Valid(bytes.TrimSpace(text)) || !utf8.Valid(text) {
-		return nil, usagef("--input holds no JSON in UTF-8")
+		return nil, usagef("--input is not JSON in UTF-8")
 	}
 	return json.RawMessage(text), nil
 }
@@ -294,7 +293,7 @@ func (o *apiOptions) fieldsBody(ctx context.Context) (map[string]any, error) {
 	for i, field := range append(slices.Clone(o.raws), o.fields...) {
 		name, text, ok := strings.Cut(field, "=")
 		if !ok || name == "" {
-			return nil, usagef("--field and --raw-field want NAME=VALUE")
+			return nil, usagef("--field and --raw-field need NAME=VALUE")
 		}
 		var value any = text
 		if i >= len(o.raws) {
@@ -306,7 +305,7 @@ func (o *apiOptions) fieldsBody(ctx context.Context) (map[string]any, error) {
 		}
 		// encoding/json would put other letters in their place without a word, and that into a patient's note.
 		if text, ok := value.(string); ok && !utf8.ValidString(text) {
-			return nil, usagef("--field and --raw-field want texts in UTF-8, and one of these is not")
+			return nil, usagef("--field and --raw-field need texts in UTF-8, but one is not")
 		}
 		members[name] = value
 	}

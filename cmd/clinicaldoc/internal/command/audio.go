@@ -31,7 +31,7 @@ func newAudioDownload(e *Env) *cobra.Command {
 	o := &downloadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "download ID FILE", Short: "Download a note's recording", Args: exactly(2, "a note's id and a file; - is standard output"),
-		Long:              "Download a note's recording to a file that only you can read. It gets its name when it is whole; after a failure the same command goes on where it was.",
+		Long:              "Download a note's recording to a file that only you can read. The file appears when it is complete. After a failure, the same command continues the download.",
 		Example:           "  clinicaldoc audio download 42 visit.wav\n  clinicaldoc audio download 42 - | ffprobe -",
 		ValidArgsFunction: e.completeNotesThenFiles,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -42,14 +42,14 @@ func newAudioDownload(e *Env) *cobra.Command {
 			return o.run(c.Context())
 		},
 	}
-	c.Flags().BoolVar(&o.force, "force", false, "replace a file that is there")
-	c.Flags().BoolVar(&o.ignoreSize, "ignore-size", false, "take a recording of another size than the note tells, as of services that re-encode")
+	c.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
+	c.Flags().BoolVar(&o.ignoreSize, "ignore-size", false, "accept a recording whose size differs from the note's, if the service re-encodes recordings")
 	return c
 }
 
 func (o *downloadOptions) run(ctx context.Context) error {
 	if o.path == "-" && o.IO.OutTTY && !o.IO.Raw {
-		return usagef("a recording could control this terminal: name a file, or lead standard output elsewhere")
+		return usagef("a recording could control this terminal: name a file, or redirect standard output")
 	}
 	if err := checkTarget(o.path); err != nil {
 		return err
@@ -87,9 +87,9 @@ func (o *downloadOptions) run(ctx context.Context) error {
 	return o.outf("%d\t%d bytes\n", o.id, size)
 }
 
-var errDownloading = &refusedError{"another download to the file is under way", "wait for the other download to end, or name another file"}
+var errDownloading = &refusedError{"another download to the file is in progress", "wait for the other download to end, or name another file"}
 
-var errFileThere = &refusedError{"there is a file of that name, which stays as it is", "name another file, or add --force"}
+var errFileThere = &refusedError{"a file with that name exists, and was not changed", "name another file, or add --force"}
 
 // keeping is a file system in which no file takes another's place: one can come while a recording is downloaded.
 type keeping struct{ disk.FS }

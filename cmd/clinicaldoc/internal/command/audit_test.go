@@ -27,7 +27,7 @@ func TestAuditTrail_FileFails_WithholdsTheNote(t *testing.T) {
 	assert.Equal(t, codeRefused, exitCode(t.Context(), err))
 	assert.Contains(t, kindOf(err).do, "--audit")
 
-	// do: make room for the file of --audit, and run it again unless a change was made
+	// do: make room on the disk for the file of --audit; run the command again only if no change was made
 	trail, err = openAuditTrail(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, trail.file.Close()) })

@@ -91,8 +91,8 @@ func changeConfig(name string, change func(*account.Config)) error {
 func newContextSet(e *Env) *cobra.Command {
 	var query string
 	c := &cobra.Command{
-		Use: "set NAME", Short: "Change what is known of a service", Args: exactly(1, "a context's name"),
-		Long:              "Change what is known of a service: the names of the list's query parameters, as \"clinicaldoc doctor --gaps\" finds them.",
+		Use: "set NAME", Short: "Change the settings of a service", Args: exactly(1, "a context's name"),
+		Long:              "Change the settings of a service: the names of the list's query parameters, as \"clinicaldoc doctor --gaps\" finds them.",
 		Example:           "  clinicaldoc context set ward-3 --query 'patient_id=filter[patient_id],per_page=limit'",
 		ValidArgsFunction: e.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {

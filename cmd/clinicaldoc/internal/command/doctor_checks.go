@@ -81,7 +81,7 @@ func (d *doctor) checkProxy(context.Context) check {
 		port = map[string]string{"http": "80", "https": "443", "socks5": "1080"}[proxy.Scheme]
 	}
 	d.address = net.JoinHostPort(proxy.Hostname(), port)
-	return found(good, "", "by way of %s", proxy.Host)
+	return found(good, "", "through %s", proxy.Host)
 }
 
 // unreadableProxy reports whether a proxy is set that no program can read, and that is passed over in silence.
@@ -147,9 +147,9 @@ func connected(name string, took time.Duration, errs []error) check {
 	}
 	switch {
 	case !some:
-		return found(bad, "is the service up, the port right, a firewall in between?", "no connection to %s", name)
+		return found(bad, "check that the service is running, the port, and firewalls", "no connection to %s", name)
 	case silent > 0:
-		return found(doubtful, "tell whoever runs the service: programs lose seconds before they try the next address",
+		return found(doubtful, "tell whoever runs the service: programs wait for seconds before they try the next address",
 			"%s silent", silentOf(silent, len(errs), name))
 	}
 	return found(good, "", "connected to %s in %d ms", name, took.Milliseconds())
@@ -166,17 +166,17 @@ func (d *doctor) checkTLS(ctx context.Context) check {
 	}
 	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", d.address)
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
-		return found(bad, "is it another port? or, on this machine, http:// instead of https://?", "%s", tlsReason(err))
+		return found(bad, "check the port; for a service on this machine, use http:// instead of https://", "%s", tlsReason(err))
 	}
 	if err != nil {
-		return found(bad, "is the clock right? does this system know the certificate's authority? is it the right host?", "%s", tlsReason(err))
+		return found(bad, "check the clock, the host, and whether this system trusts the certificate's authority", "%s", tlsReason(err))
 	}
 	defer func() { _ = conn.Close() }()
 	state := conn.(*tls.Conn).ConnectionState() //nolint:errcheck,forcetypeassert // that is what tls.Dialer returns
 	left := int(time.Until(state.PeerCertificates[0].NotAfter).Hours() / 24)
 	if left < 14 {
 		return found(doubtful, "tell whoever runs the service",
-			"the certificate of %s ends in %s", d.base.Host, output.Count(left, "day", "days"))
+			"the certificate of %s expires in %s", d.base.Host, output.Count(left, "day", "days"))
 	}
 	return found(good, "", "certificate of %s, %s left", d.base.Host, output.Count(left, "day", "days"))
 }
@@ -186,13 +186,13 @@ func tlsReason(err error) string {
 		return "the certificate is not trusted: " + e.Err.Error()
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return "no TLS is spoken there"
+		return "the server does not speak TLS"
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
 		return "the TLS handshake was refused: " + e.Err.Error()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-		return "no end of the TLS handshake within the time to wait"
+		return "the TLS handshake did not end in time"
 	}
 	return "the connection ended during the TLS handshake"
 }
@@ -207,7 +207,7 @@ func (d *doctor) checkBasePath(ctx context.Context) check {
 	case d.meErr == nil, errors.Is(d.meErr, clinicaldoc.ErrUnauthorized), errors.Is(d.meErr, clinicaldoc.ErrForbidden):
 		return responds(below, d.took)
 	case d.base.Scheme == "http" && d.proxy == nil && d.speaksTLS(ctx):
-		return found(bad, "clinicaldoc login https://"+below, "TLS is spoken there, and the base URL begins with http://")
+		return found(bad, "clinicaldoc login https://"+below, "the server speaks TLS, but the base URL begins with http://")
 	case errors.Is(d.meErr, clinicaldoc.ErrNotFound), errors.Is(d.meErr, clinicaldoc.ErrUnexpectedResponse):
 		remedy := "ask whoever runs the service for its base URL"
 		if other := d.otherBase(ctx); other != "" {
@@ -215,7 +215,7 @@ func (d *doctor) checkBasePath(ctx context.Context) check {
 		}
 		return found(bad, remedy, "%s", d.notTheService(below))
 	case errors.Is(d.meErr, clinicaldoc.ErrRateLimited):
-		return found(doubtful, "wait a little", "the service asks for patience (429)")
+		return found(doubtful, "wait a minute, and run it again", "the service limits requests (429)")
 	case errors.Is(d.meErr, clinicaldoc.ErrServer):
 		return found(bad, "the service fails: run it again later, or tell whoever runs it", "%s", d.meErr)
 	}
@@ -227,7 +227,7 @@ const maxWait = 3 * time.Second
 
 func responds(below string, took time.Duration) check {
 	if took > maxWait {
-		return found(doubtful, "tell whoever runs the service, or the network", "the service responds below %s, but takes %s for a small request", below, took.Round(100*time.Millisecond))
+		return found(doubtful, "tell whoever runs the service, or the network", "the service responds below %s, but needs %s for a small request", below, took.Round(100*time.Millisecond))
 	}
 	return found(good, "", "the service responds below %s", below)
 }
@@ -248,11 +248,11 @@ func (d *doctor) notTheService(below string) string {
 	kind, _, _ := mime.ParseMediaType(d.response.Header.Get("Content-Type"))
 	switch code := d.response.StatusCode; {
 	case code >= 300 && code < 400 && err == nil && to.Host != "" && to.Host != d.base.Host:
-		return fmt.Sprintf("%s leads to another host, %s, which does not get the token (%d)", below, to.Host, code)
+		return fmt.Sprintf("%s redirects to another host, %s, which does not receive the token (%d)", below, to.Host, code)
 	case code >= 300 && code < 400:
-		return fmt.Sprintf("%s leads elsewhere on the same host, as to a page to log in on (%d)", below, code)
+		return fmt.Sprintf("%s redirects to another page on the same host, such as a login page (%d)", below, code)
 	case kind == "text/html" && code < 300:
-		return "a web page responds below " + below + ", such as one to log in on, and not the service"
+		return "a web page responds below " + below + ", such as a login page, and not the service"
 	}
 	return "what responds below " + below + " is not the service"
 }
@@ -289,7 +289,7 @@ const maxSkew = 30 * time.Second
 func (d *doctor) checkClock(context.Context) check {
 	date, err := http.ParseTime(d.response.Header.Get("Date"))
 	if err != nil {
-		return found(doubtful, "", "the service does not tell its time")
+		return found(doubtful, "", "the service does not send its time")
 	}
 	skew := d.begun.Add(d.took / 2).Sub(date.Add(500 * time.Millisecond)).Round(time.Second)
 	if skew.Abs() > maxSkew {
@@ -316,7 +316,7 @@ func (d *doctor) checkList(ctx context.Context) check {
 	case err != nil:
 		return found(bad, kindOf(err).do, "%s", errorText(err))
 	case page.Meta.PerPageIgnored:
-		return found(doubtful, "clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name", "the service ignores the page size as it is asked for")
+		return found(doubtful, "clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name", "the service ignores the requested page size")
 	case len(page.Items) == 0:
 		return found(good, "", "empty")
 	}

@@ -21,8 +21,8 @@ func TestDoctorTellsWhatItSawOfTLS(t *testing.T) {
 		host func(net.Conn)
 		want string
 	}{
-		"silent":    {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, "no end of the TLS handshake within the time to wait"},
-		"plain":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, "no TLS is spoken there"},
+		"silent":    {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, "the TLS handshake did not end in time"},
+		"plain":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, "the server does not speak TLS"},
 		"cut":       {func(net.Conn) {}, "the connection ended during the TLS handshake"},
 		"unwilling": {func(c net.Conn) { _, _ = c.Write([]byte{21, 3, 3, 0, 2, 2, 40}) }, "the TLS handshake was refused: tls: handshake failure"},
 	} {
@@ -62,7 +62,7 @@ func TestDoctorTellsASlowService(t *testing.T) {
 	assert.Equal(t, good, responds("service.example", time.Second).State)
 	slow := responds("service.example", 7*time.Second)
 	assert.Equal(t, doubtful, slow.State)
-	assert.Contains(t, slow.Detail, "takes 7s")
+	assert.Contains(t, slow.Detail, "needs 7s")
 }
 
 // A name may lead to several addresses. One that refuses is passed over at once; a silent one costs every program seconds.

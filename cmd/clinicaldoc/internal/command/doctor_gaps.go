@@ -51,7 +51,7 @@ func (d *doctor) tellAnswers(ctx context.Context, a *account.Account, report *ga
 	}
 	switch names := account.QueryNames(report.QueryNames).Unusual(); {
 	case names != a.Context.Query.Unusual():
-		d.tellGap(ctx, check{Name: "query", State: doubtful, Detail: "the list's parameters have other names than these settings say: " + cmp.Or(names.String(), "the usual ones"), Remedy: "clinicaldoc context set NAME --query '" + names.String() + "'"})
+		d.tellGap(ctx, check{Name: "query", State: doubtful, Detail: "the list's parameters have other names than in these settings: " + cmp.Or(names.String(), "the usual ones"), Remedy: "clinicaldoc context set NAME --query '" + names.String() + "'"})
 	default:
 		d.tellGap(ctx, check{Name: "query", State: good, Detail: "the list's parameters: " + cmp.Or(names.String(), "the usual names")})
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/snapshot"
 )
 
-// The files in these folders of testdata were written by earlier versions of the command: a login, an upload of two
-// recordings, one of a recording that was refused, a watch, an export that failed after two notes, and the JSON of a
-// create whose response was lost. Only the paths in reports were changed. The name is the format of the journal. The
-// version of format 1 had no reports, and its watch kept nothing.
+// Earlier versions of the command wrote the files in these folders of testdata: a login, two uploads, a watch and
+// an export. One upload has a refused recording, and the export failed after two notes. The last file is the JSON
+// of a create whose response was lost. Only the paths in reports were changed. The name is the format of the
+// journal. The version of format 1 had no reports, and its watch kept nothing.
 var earlierVersions = map[string]string{"format1": "http://127.0.0.1:18791", "format2": "http://127.0.0.1:18790"}
 
 // ofVersion copies what an earlier version left, for this user alone.
@@ -117,7 +117,7 @@ func TestEarlierVersion_ExportGoesOn(t *testing.T) {
 		own := fileheader.Header{Kind: partKind, Version: 1, Service: ingest.ServiceName(service), UserID: 1}
 		part, err := openPart(target, own)
 		if service == earlierVersions["format1"] { // which did not say whose it is
-			require.ErrorContains(t, err, "not for this account or version; remove it, or name another file")
+			require.ErrorContains(t, err, "belongs to another account or version; remove it, or name another file")
 			assert.FileExists(t, partPath(target))
 			return
 		}

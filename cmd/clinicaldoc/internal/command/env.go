@@ -193,7 +193,7 @@ func parseID(text, of string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
 		// The argument is not repeated: it may be a name.
-		return 0, usagef("that is no %s's id: a number from 1 on is", of)
+		return 0, usagef("that is not the id of a %s: ids are numbers from 1", of)
 	}
 	return id, nil
 }

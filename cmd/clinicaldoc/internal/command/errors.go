@@ -29,16 +29,16 @@ const (
 const exitCodesText = `Exit codes:
 
   0    done
-  1    anything that is not below; doctor: something is bad
+  1    any other error; doctor: something is bad
   2    wrong usage: nothing was sent
   3    there is no such note or token
   4    not logged in, or the token is refused
-  5    refused: by the service (403, 409, 413, 422), by a check of this program, or by your own no; of uploads: all of them
-  6    unreachable, failing (5xx), or limiting requests (429) for long: it may work later
-  7    unresolved: it may or may not have been done; find out before you do it again
-  8    not yet: the time to wait has passed; of uploads: notes are still being processed
-  9    some: what could be done was done, and something was left out, refused, or could not be processed by the service;
-       "clinicaldoc upload report" says what
+  5    refused by the service (403, 409, 413, 422), by a check of this program, or by your answer; upload: all were refused
+  6    the service is unreachable, fails (5xx), or limits requests (429) for long: try again later
+  7    unresolved: it may or may not have been done; check before you do it again
+  8    not complete when the time to wait had passed; upload: notes are still being processed
+  9    partly done: something was left out, refused, or could not be processed by the service;
+       "clinicaldoc upload report" names it
   130  interrupted by Ctrl-C (143: terminated)
 `
 

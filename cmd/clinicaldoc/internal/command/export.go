@@ -29,12 +29,12 @@ func newExport(e *Env) *cobra.Command {
 	o := &exportOptions{Env: e}
 	c := &cobra.Command{
 		Use: "export FILE", Short: "Write all notes to a file, as JSON lines", Args: exactly(1, "a file to write; - is standard output"),
-		Long: `Write all notes with their texts to a file that only you can read, a JSON object a line, oldest first. The file gets its name when
-it is whole, and replaces one that is there; signed URLs are left out. The list is walked until a walk brings nothing new, and
-every note is read by itself, since lists may shorten texts.
+		Long: `Write all notes with their texts to a file that only you can read, one JSON object per line, oldest first, without signed URLs.
+The file appears when it is complete, and replaces an existing one. The list is read until nothing new appears. Every note is
+also read separately, because lists may shorten texts.
 
-Interrupted, the same command goes on: notes that were read and have the same updated_at are not read again, unless they were
-changed within ten minutes before. The part is kept beside the file, hidden.`,
+After an interruption, the same command continues. Notes with an unchanged updated_at are not read again, unless they were
+changed less than ten minutes before they were read. The incomplete export is kept in a hidden file in the same folder.`,
 		Example: "  clinicaldoc export notes.jsonl\n  clinicaldoc export --patient 7 - | jq -r .name",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = args[0]
@@ -43,13 +43,13 @@ changed within ten minutes before. The part is kept beside the file, hidden.`,
 	}
 	c.Flags().Int64Var(&o.patient, "patient", 0, "only notes of the patient with this `ID`; every row is checked")
 	c.Flags().IntVar(&o.workers, "workers", 4, "read this `NUMBER` of notes at a time")
-	c.Flags().BoolVar(&o.trust, "trust-patient-filter", false, "take rows and notes that name no patient, with --patient")
+	c.Flags().BoolVar(&o.trust, "trust-patient-filter", false, "with --patient: accept rows and notes without a patient")
 	return c
 }
 
 func (o *exportOptions) run(ctx context.Context) error {
 	if o.workers < 1 || o.workers > 64 || o.patient < 0 {
-		return usagef("--workers is 1 to 64, --patient not below 0")
+		return usagef("--workers must be 1 to 64, and --patient must not be negative")
 	}
 	if err := checkTarget(o.path); err != nil {
 		return err

@@ -52,8 +52,8 @@ type partLine struct {
 	Note      json.RawMessage `json:"note,omitempty"`
 }
 
-// settled is how long before it was read a note must have been changed last, so that an equal updated_at means an equal
-// note: that time may be in whole seconds and by another clock.
+// settled is the least time between the last change of a note and its reading after which an equal updated_at means
+// an equal note. That time may be in whole seconds and by another clock.
 const settled = 10 * time.Minute
 
 // checkTarget refuses to put a file in the place of something else.
@@ -68,9 +68,9 @@ func checkTarget(target string) error {
 	case err != nil:
 		return fmt.Errorf("the file cannot be written: %w", err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return refusedf("this is a link: name the file that it leads to")
+		return refusedf("this is a link: name its target")
 	case !info.Mode().IsRegular():
-		return refusedf("this is no file: name one, or - for standard output")
+		return refusedf("this is not a regular file: name one, or - for standard output")
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func openPart(target string, own fileheader.Header) (*exportPart, error) {
 	}
 	switch {
 	case errors.Is(err, disk.ErrHeld):
-		return nil, refusedf("another export to this file is under way")
+		return nil, refusedf("another export to this file is in progress")
 	case err != nil:
 		return nil, fmt.Errorf("the export cannot be written: %w", err)
 	}
@@ -146,11 +146,11 @@ func partRefused(err error) error {
 	const remove = "; remove it, or name another file"
 	switch {
 	case errors.Is(err, disk.ErrNotPrivate):
-		return refusedf("the part of an earlier export, beside the file and hidden, can be read or written by others%s", remove)
+		return refusedf("the hidden file of an earlier, incomplete export in the same folder can be read or written by others%s", remove)
 	case errors.Is(err, fileheader.ErrOtherUser):
-		return refusedf("another user of the service began this export; export as that user, or name another file")
+		return refusedf("another user began this export; export as that user, or name another file")
 	case errors.Is(err, fileheader.ErrOtherService), errors.Is(err, fileheader.ErrNoHeader), errors.Is(err, fileheader.ErrLaterVersion):
-		return refusedf("the part of an earlier export, beside the file and hidden, is not for this account or version%s", remove)
+		return refusedf("the hidden file of an earlier, incomplete export in the same folder belongs to another account or version%s", remove)
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func TestPartHoldsOnlyWhatSurelyDidNotChange(t *testing.T) {
 	other := owner
 	other.Service = "https://elsewhere.example"
 	_, err = openPart(target, other)
-	require.ErrorContains(t, err, "not for this account")
+	require.ErrorContains(t, err, "belongs to another account")
 	other = owner
 	other.UserID = 2
 	_, err = openPart(target, other)

@@ -49,7 +49,7 @@ func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, base
 	}
 	ended := run.drain(ctx)
 	r.show.Close()
-	r.IO.Note("%s put into the queue; this machine had %d of the fleet's: %s%s",
+	r.IO.Note("%s put into the queue; this machine handled %d of the fleet's: %s%s",
 		output.Count(len(run.published), "recording was", "recordings were"), run.had.Done(), countsText(run.had), r.stagesText(run.had))
 	if ctx.Err() == nil && ended == nil {
 		ended = run.verdict(ctx)
@@ -171,7 +171,7 @@ func (r *fleetRun) verdict(ctx context.Context) error {
 			output.Count(elsewhere, "recording ended", "recordings ended"), countsText(all), r.stagesText(all))
 	}
 	if left := len(r.recordings) - all.Done(); left > 0 {
-		text := r.some(left, "has", "have") + " no note yet, and waits on another machine"
+		text := r.some(left, "has", "have") + " no note yet, and waits for another machine"
 		return &runError{codePending, text, "run the same command again to see what became of them"}
 	}
 	return nil
@@ -255,7 +255,7 @@ func (o *uploadOptions) needWorkers(ctx context.Context, fleet *jetstream.Fleet,
 }
 
 func newFleet(e *Env) *cobra.Command {
-	c := group("fleet", "See how machines that share uploads stand", "See how machines that share uploads by \"upload --nats\" stand, from any of them.")
+	c := group("fleet", "Show and repair machines that share uploads", "Show and repair a fleet: machines that share uploads with \"upload --nats\".")
 	c.AddCommand(newFleetStatus(e), newFleetRepair(e))
 	return c
 }
@@ -264,9 +264,9 @@ func newFleetRepair(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "repair", Short: "Make a fleet's store usable again", Args: noArgs,
-		Long: `Make a fleet's store usable again that is refused because some of it is gone and cannot be restored: it is made anew, and remembers
-that it has gaps. A recording that it does not know is looked for among the patient's notes before it is uploaded. What waited in
-a queue that is gone has to be uploaded again. End all uploads before.`,
+		Long: `Make a fleet's store usable again if streams are missing and cannot be restored. They are made again, and the journal remembers
+its gaps: recordings that it does not know are searched for among the patient's notes before an upload. If the queue was lost,
+upload its recordings again. End all uploads first.`,
 		Example: "  clinicaldoc fleet repair --nats nats://queue.example:4222",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.checkFleet(); err != nil {
@@ -292,7 +292,7 @@ func (o *uploadOptions) repair(ctx context.Context) error {
 	if err := jetstream.Repair(ctx, conn, params); err != nil {
 		return err
 	}
-	return o.outf("the fleet's store is whole\n")
+	return o.outf("the fleet's store is complete\n")
 }
 
 type fleetOptions struct {
@@ -324,10 +324,10 @@ type deadLetter struct {
 func newFleetStatus(e *Env) *cobra.Command {
 	o := &fleetOptions{Env: e}
 	c := &cobra.Command{
-		Use: "status", Short: "Show queue, doubts, dead letters, workers and pauses", Args: noArgs,
-		Long: `Show how a fleet stands: what waits in its queue, is being uploaded or is tried again later, what is unresolved, what no worker tries
-any more and why, which machines work, and whether all of them pause. "upload resolve --nats" decides a doubt, "upload retry --nats"
-sends dead letters again.`,
+		Use: "status", Short: "Show queue, unresolved recordings, dead letters, workers and pauses", Args: noArgs,
+		Long: `Show a fleet: what waits, is being uploaded or is tried again later, what is unresolved, dead letters (recordings that no worker
+tries any more) with their reasons, the workers, and whether they pause. "upload resolve --nats" decides about an unresolved
+recording, "upload retry --nats" sends dead letters again.`,
 		Example: "  clinicaldoc fleet status --nats nats://queue.example:4222\n  clinicaldoc fleet status --json waiting,later",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.checkFleet(); err != nil {

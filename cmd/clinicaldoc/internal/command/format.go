@@ -22,7 +22,7 @@ type format struct {
 
 const allMembers = "*"
 
-var errTwoForms = usagef("--jq and --template exclude each other")
+var errTwoForms = usagef("--jq and --template cannot be combined")
 
 // flags adds the flags. The samples are of the types that the result is made of.
 func (f *format) flags(c *cobra.Command, samples ...any) {
@@ -35,10 +35,10 @@ func (f *format) flags(c *cobra.Command, samples ...any) {
 		}
 	}
 	c.Annotations = map[string]string{membersKey: strings.Join(f.members, ",")}
-	c.Flags().StringVar(&f.json, "json", "", "print JSON: all of it, or these `FIELDS` with commas between")
+	c.Flags().StringVar(&f.json, "json", "", "print JSON: all of it, or these `FIELDS`, separated by commas")
 	c.Flags().Lookup("json").NoOptDefVal = allMembers
-	c.Flags().VarP(&f.jq, "jq", "q", "print what this jq `EXPRESSION` makes of the JSON")
-	c.Flags().Var(&f.template, "template", "print what this Go `TEMPLATE` makes of the JSON")
+	c.Flags().VarP(&f.jq, "jq", "q", "filter the JSON with this jq `EXPRESSION`")
+	c.Flags().Var(&f.template, "template", "format the JSON with this Go `TEMPLATE`")
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := f.checkMembers(c.Flags().Changed("json")); err != nil {

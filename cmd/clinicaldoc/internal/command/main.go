@@ -100,7 +100,7 @@ func withSignals() (context.Context, func()) {
 
 // New returns the command with all its subcommands.
 func New(env *Env) *cobra.Command {
-	root := group("clinicaldoc", "Work with a clinical documentation service", `Work with a clinical documentation service: notes, recordings, tokens, uploads of whole folders, exports.
+	root := group("clinicaldoc", "Work with a clinical documentation service", `Work with a clinical documentation service: notes, recordings, tokens, uploads of folders, exports.
 
   clinicaldoc box                          a service on this machine, to try things on
   clinicaldoc login https://service.example
@@ -118,10 +118,10 @@ Tables hold ids, stages and times. Names and texts of notes are printed by "note
 	flags := root.PersistentFlags()
 	flags.StringVar(&env.contextName, "context", "", "use the context with this `NAME` instead of the current one")
 	flags.BoolVar(&env.IO.Plain, "plain", env.IO.Plain, "plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)")
-	flags.BoolVar(&env.IO.Raw, "raw", false, "print the service's texts as they came: they can control a terminal")
-	flags.BoolVar(&env.debug, "debug", false, "log every attempt to standard error: routes, codes and times, no data")
+	flags.BoolVar(&env.IO.Raw, "raw", false, "print the service's texts unchanged: they can control a terminal")
+	flags.BoolVar(&env.debug, "debug", false, "log every attempt to standard error: routes, codes and times, without patient data")
 	flags.StringVar(&env.auditPath, "audit", "", "append a line of JSON to this `FILE` for each record seen or changed: it names patients")
-	flags.IntVar(&env.retries, "retries", 3, "retry a failed attempt up to this `NUMBER` of times, where that is safe")
+	flags.IntVar(&env.retries, "retries", 3, "retry a failed attempt up to this `NUMBER` of times, if that is safe")
 	_ = root.RegisterFlagCompletionFunc("context", env.completeContexts)
 
 	root.AddGroup(&cobra.Group{ID: "account", Title: "Account:"}, &cobra.Group{ID: "work", Title: "Notes and recordings:"}, &cobra.Group{ID: "help", Title: "When something is wrong, and to try things:"})

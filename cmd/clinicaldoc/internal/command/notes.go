@@ -103,7 +103,7 @@ func stageNames() []string {
 func parseStage(text string) (clinicaldoc.Stage, error) {
 	var stage clinicaldoc.Stage
 	if err := stage.UnmarshalText([]byte(text)); err != nil {
-		return 0, usagef("%s is no stage: %s are", quote(text), strings.Join(stageNames(), ", "))
+		return 0, usagef("%s is not a stage; the stages are %s", quote(text), strings.Join(stageNames(), ", "))
 	}
 	return stage, nil
 }

@@ -19,12 +19,12 @@ func newNotesDelete(e *Env) *cobra.Command {
 	o := &deleteOptions{Env: e}
 	c := &cobra.Command{
 		Use: "delete ID", Short: "Delete a note and its recording", Args: exactly(1, "a note's id"),
-		Long:              "Delete a note and its recording, after asking. Without a terminal, --yes names the id once more.",
+		Long:              "Delete a note and its recording, after asking. Without a terminal, repeat the id with --yes.",
 		Example:           "  clinicaldoc notes delete 42\n  clinicaldoc notes delete 42 --yes=42",
 		ValidArgsFunction: e.completeNotes,
 		RunE:              withID("note", &o.id, o.run),
 	}
-	c.Flags().StringVar(&o.yes, "yes", "", "delete without asking the note with this `ID`, once more")
+	c.Flags().StringVar(&o.yes, "yes", "", "delete without asking; repeat the note's `ID`")
 	return c
 }
 

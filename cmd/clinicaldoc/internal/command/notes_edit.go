@@ -32,15 +32,15 @@ func newNotesEdit(e *Env) *cobra.Command {
 	o := &editOptions{Env: e}
 	c := &cobra.Command{
 		Use: "edit ID", Short: "Edit a note's text in your editor", Args: exactly(1, "a note's id"),
-		Long: `Edit a note's analysis, transcription or name in $VISUAL or $EDITOR, and save it if nobody changed the note meanwhile.
-If somebody did, both texts are shown and yours is kept in a file. A text left as it was, or emptied, sends nothing. Whether a
-signed note shall be changed is asked first; without a terminal --signed says so.`,
+		Long: `Edit a note's analysis, transcription or name in $VISUAL or $EDITOR, and save it if nobody else changed the note.
+If somebody did, both texts are shown, and yours is kept in a file. An unchanged or empty text is not sent. To change a signed
+note, confirm it first, or pass --signed without a terminal.`,
 		Example:           "  clinicaldoc notes edit 42\n  clinicaldoc notes edit 42 --field transcription",
 		ValidArgsFunction: e.completeNotes,
 		RunE:              withID("note", &o.id, o.run),
 	}
 	c.Flags().StringVar(&o.field, "field", editable[0], "what to edit: `FIELD` analysis, transcription or name")
-	c.Flags().BoolVar(&o.signed, "signed", false, "change also a note that is signed")
+	c.Flags().BoolVar(&o.signed, "signed", false, "change a signed note too")
 	_ = c.RegisterFlagCompletionFunc("field", cobra.FixedCompletions(editable, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -104,7 +104,7 @@ func (o *editOptions) save(
 		o.IO.Note("The text is empty, and an empty text is not sent. The note is unchanged.")
 		return os.RemoveAll(folder)
 	case o.field == "name" && strings.ContainsAny(text, "\r\n"):
-		return o.keep(folder, text, refusedf("a name is one line: nothing is sent"))
+		return o.keep(folder, text, refusedf("a name must be one line: nothing was sent"))
 	}
 	saved, err := client.Notes.Update(ctx, o.id, o.params(text), clinicaldoc.IfUnchanged(note))
 	if err != nil {
@@ -124,9 +124,9 @@ func (o *editOptions) mayChange(ctx context.Context, note *clinicaldoc.ProgressN
 	case !note.Has.Signed || o.signed:
 		return nil
 	case !o.IO.CanAsk():
-		return &refusedError{"the note is signed: nothing is sent", "if it shall be changed all the same, add --signed"}
+		return &refusedError{"the note is signed: nothing was sent", "to change it anyway, add --signed"}
 	}
-	ok, err := o.IO.Ask(ctx, fmt.Sprintf("Note %d is signed. Change it all the same?", note.ID))
+	ok, err := o.IO.Ask(ctx, fmt.Sprintf("Note %d is signed. Change it anyway?", note.ID))
 	if err != nil || !ok {
 		return orDeclined(err)
 	}
@@ -140,7 +140,7 @@ func (o *editOptions) keep(folder, text string, err error) error {
 	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && conflict.Current != nil {
 		theirs := o.text(conflict.Current)
 		if writeErr := os.WriteFile(filepath.Join(folder, "theirs.txt"), []byte(theirs), 0o600); writeErr != nil {
-			o.IO.Note("clinicaldoc: the other text cannot be kept beside yours; it is on the service.")
+			o.IO.Note("clinicaldoc: the other text could not be stored with yours; it is on the service.")
 		}
 		shown := o.outf("--- yours\n%s--- on the service since %s\n%s", o.IO.Text(output.Marked(text)), exactTime(conflict.Current.UpdatedAt), o.IO.Text(output.Marked(theirs)))
 		return errors.Join(err, shown)
@@ -190,7 +190,7 @@ func edit(ctx context.Context, path, before string) (string, error) {
 	case wasInterrupted(runErr):
 		runErr = output.ErrInterrupted
 	case runErr != nil:
-		runErr = errors.New("the editor failed: nothing is sent; VISUAL or EDITOR names another")
+		runErr = errors.New("the editor failed: nothing was sent; set VISUAL or EDITOR to use another one")
 	}
 	edited, err := readEdited(path)
 	text = string(edited)
@@ -208,11 +208,11 @@ func readEdited(path string) ([]byte, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("the editor removed the text: nothing is sent")
+		return nil, errors.New("the editor removed the file: nothing was sent")
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("the editor left something else than a file: nothing is sent")
+		return nil, errors.New("the editor did not leave a regular file: nothing was sent")
 	case info.Size() > output.MaxText:
 		return nil, fmt.Errorf("the edited text cannot be sent: %w", &output.TooLongError{Limit: output.MaxText})
 	}

@@ -85,7 +85,7 @@ func TestEdit_NameOfSeveralLines_IsKeptAndNotSent(t *testing.T) {
 	for _, text := range []string{"two\nlines", "two\rlines"} {
 		e := newEdit(t, "name", text)
 		err := e.save(t.Context(), e.client, e.note, e.folder, text)
-		require.ErrorContains(t, err, "a name is one line")
+		require.ErrorContains(t, err, "a name must be one line")
 		assert.Zero(t, e.puts())
 		assert.FileExists(t, filepath.Join(e.folder, "mine.txt"))
 	}
@@ -161,9 +161,9 @@ func TestEdit_ReadsWhatTheEditorLeft(t *testing.T) { //nolint:paralleltest // it
 	}
 	for script, want := range map[string]string{
 		`printf '\357\273\277one\r\ntwo\r\n' > "$1"`: "one\ntwo",
-		`rm "$1" && mkfifo "$1"`:                     "something else than a file",
+		`rm "$1" && mkfifo "$1"`:                     "did not leave a regular file",
 		`truncate -s 67108865 "$1"`:                  (&output.TooLongError{Limit: output.MaxText}).Error(),
-		`rm "$1"`:                                    "removed the text",
+		`rm "$1"`:                                    "removed the file",
 		`exit 3`:                                     "the editor failed",
 	} {
 		folder := t.TempDir()

@@ -27,7 +27,7 @@ func newNotesList(e *Env) *cobra.Command {
 	o := &listOptions{Env: e}
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List notes", Args: noArgs,
-		Long:    "List notes with their ids, stages and times. Names, patients and texts are left out of tables and JSON unless --reveal is given; texts may be shortened in lists.",
+		Long:    "List notes with their ids, stages and times. Tables and JSON contain names, patients and texts only with --reveal. The service may shorten texts in lists.",
 		Example: "  clinicaldoc notes list --stage complete --limit 0\n  clinicaldoc notes list --patient 7 --reveal\n  clinicaldoc notes list --jq '.[].id'",
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
@@ -37,8 +37,8 @@ func newNotesList(e *Env) *cobra.Command {
 	f.StringVar(&o.stage, "stage", "", "only notes in this `STAGE`")
 	f.StringVar(&o.sort, "sort", "latest", "`ORDER`: latest or oldest first")
 	f.IntVar(&o.limit, "limit", 30, "at most this `NUMBER` of notes; 0: all")
-	f.BoolVar(&o.reveal, "reveal", false, "show names and patients too")
-	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient, with --patient")
+	f.BoolVar(&o.reveal, "reveal", false, "also show names and patients")
+	f.BoolVar(&o.trust, "trust-patient-filter", false, "with --patient: accept rows without a patient")
 	_ = c.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions(append(stageNames(), "failed"), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"latest", "oldest"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -50,7 +50,7 @@ func (o *listOptions) params() (clinicaldoc.ListNotesParams, error) {
 	case o.sort != string(clinicaldoc.SortLatest) && o.sort != string(clinicaldoc.SortOldest):
 		return params, usagef("--sort is latest or oldest")
 	case o.patient < 0 || o.limit < 0:
-		return params, usagef("--patient and --limit are not below 0")
+		return params, usagef("--patient and --limit must not be negative")
 	}
 	for _, name := range o.names() {
 		if !o.reveal && !slices.Contains(plainMembers, name) {

@@ -19,9 +19,9 @@ func newNotesShow(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show ID", Aliases: []string{"get", "view"}, Short: "Show a note with its texts",
 		Args: exactly(1, "a note's id"),
-		Long: "Show a note with its name, patient and texts. A signed URL of its recording is not among them: " +
-			"see \"clinicaldoc audio download\". " +
-			"--json without fields also has members that the service adds to its description.",
+		Long: "Show a note with its name, patient and texts. The recording's signed URL is not shown; " +
+			"use \"clinicaldoc audio download\". " +
+			"--json without fields also prints members that the service's description does not show.",
 		Example:           "  clinicaldoc notes show 42\n  clinicaldoc notes show 42 -q .version",
 		ValidArgsFunction: e.completeNotes,
 		RunE: func(c *cobra.Command, args []string) error {

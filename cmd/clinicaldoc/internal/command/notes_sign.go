@@ -21,24 +21,24 @@ func newNotesSign(e *Env) *cobra.Command {
 	o := &signOptions{Env: e}
 	c := &cobra.Command{
 		Use: "sign ID", Short: "Sign a note after showing it", Args: exactly(1, "a note's id"),
-		Long: `Show a note and sign it if you say so. What was shown is what is signed: a note that somebody changes meanwhile is not.
+		Long: `Show a note, ask, and sign it. If somebody changes the note after it was shown, it is not signed.
 
-Without a terminal, --yes says which version you have read, as "clinicaldoc notes show ID --jq .version" tells it.`,
+Without a terminal, pass the version that you read with --yes; "clinicaldoc notes show ID --jq .version" prints it.`,
 		Example:           "  clinicaldoc notes sign 42\n  clinicaldoc notes sign 42 --yes=q1IqLkktLlGyUsooKSmw",
 		ValidArgsFunction: e.completeNotes,
 		RunE:              withID("note", &o.id, o.run),
 	}
-	c.Flags().StringVar(&o.yes, "yes", "", "sign without asking this `VERSION` of the note")
+	c.Flags().StringVar(&o.yes, "yes", "", "sign this `VERSION` of the note without asking")
 	return c
 }
 
 func (o *signOptions) run(ctx context.Context) error {
 	switch {
 	case o.yes == "" && !o.IO.CanAsk():
-		return usagef("there is no terminal to ask on: add --yes=VERSION, that of the note as you have read it with \"notes show\"")
+		return usagef("there is no terminal to ask on: add --yes=VERSION with the version that you read with \"notes show\"")
 	case o.yes != "" && (len(o.yes) != len(clinicaldoc.ProgressNote{}.Version()) || strings.Contains(o.yes, ":")):
 		// Not its updated_at: two changes within one second have the same.
-		return usagef("--yes wants the version of the note as you have read it: \"clinicaldoc notes show ID\" tells it")
+		return usagef("--yes needs the version of the note that you read; \"clinicaldoc notes show ID\" prints it")
 	}
 	client, err := o.client()
 	if err != nil {
@@ -58,11 +58,11 @@ func (o *signOptions) run(ctx context.Context) error {
 		}
 	case o.yes != note.Version():
 		// The right one is not told: it would be pasted unread.
-		return &refusedError{"the note is not as it was in the version that --yes names: nothing was signed", "read it again with \"clinicaldoc notes show ID\""}
+		return &refusedError{"the note is no longer the version in --yes: nothing was signed", "read it again with \"clinicaldoc notes show ID\""}
 	}
 	signed, err := client.Notes.Sign(ctx, o.id, clinicaldoc.IfUnchanged(note))
 	if errors.Is(err, clinicaldoc.ErrNoteIncomplete) && note.Stage() == clinicaldoc.StageFailed {
-		return &refusedError{"the service failed to process this note, so that it cannot be signed", `"clinicaldoc notes show ID" says what it reports; the recording can be uploaded anew`}
+		return &refusedError{"the service could not process this note, so it cannot be signed", `"clinicaldoc notes show ID" shows the error; the recording can be uploaded again`}
 	}
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func newNotesWait(e *Env) *cobra.Command {
 	o := &waitOptions{Env: e}
 	c := &cobra.Command{
 		Use: "wait ID...", Short: "Wait until notes are complete", Args: atLeast(1, "one or more notes' ids"),
-		Long:              "Wait until notes have come to a stage, and print each as it does. A note that fails ends with exit code 1, one that is not there in time with 8; both are named.",
+		Long:              "Wait until notes reach a stage, and print each one then. The exit code is 1 if a note failed, and 8 if one did not reach the stage in time; these are named.",
 		Example:           "  clinicaldoc notes wait 42\n  clinicaldoc notes wait 42 43 44 --until transcribed --timeout 10m",
 		ValidArgsFunction: e.completeNotes,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -35,7 +35,7 @@ func newNotesWait(e *Env) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.until, "until", clinicaldoc.StageComplete.String(), "the `STAGE` to wait for")
 	f.DurationVar(&o.timeout, "timeout", 0, "the longest `TIME` to wait, such as 10m; 0: a day")
-	f.DurationVar(&o.interval, "interval", 0, "the shortest `PAUSE` between two looks; 0: 2s")
+	f.DurationVar(&o.interval, "interval", 0, "the shortest `PAUSE` between two polls; 0: 2s")
 	_ = c.RegisterFlagCompletionFunc("until", cobra.FixedCompletions(stageNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -30,47 +30,47 @@ var remedies = []struct {
 	is error
 	kind
 }{
-	{clinicaldoc.ErrOutcomeUnknown, kind{codeUnresolved, `look first what has become of it: "clinicaldoc notes show ID", "clinicaldoc tokens list"`}},
-	{clinicaldoc.ErrNotAudited, kind{codeRefused, "make room for the file of --audit, and run it again unless a change was made"}},
+	{clinicaldoc.ErrOutcomeUnknown, kind{codeUnresolved, `check first whether it was done: "clinicaldoc notes show ID", "clinicaldoc tokens list"`}},
+	{clinicaldoc.ErrNotAudited, kind{codeRefused, "make room on the disk for the file of --audit; run the command again only if no change was made"}},
 	{clinicaldoc.ErrInUse, kind{codeRefused, waitForOther}},
 	{ingest.ErrTaken, kind{codeRefused, waitForOther}},
 	{ingest.ErrTooEarly, kind{codeRefused, "wait until then, and run the same upload again: it searches for the note; --force decides anyway"}},
 	{ingest.ErrKeyReused, kind{codeRefused, ""}},
 	{ingest.ErrJournalDamaged, kind{codeRefused, "clinicaldoc upload salvage"}},
-	{ingest.ErrJournalVersion, kind{codeRefused, "if a later version of this program wrote the journal, update this one; else --journal names another file than was meant"}},
+	{ingest.ErrJournalVersion, kind{codeRefused, "if a later version of this program wrote the journal, update this program; else check the file in --journal"}},
 	{ingest.ErrJournalMoved, kind{codeRefused, "put the journal's file back where it was, and run the same command again"}},
-	{ingest.ErrOtherService, kind{codeRefused, `if the service only got another address: "clinicaldoc upload rename FILE"; else leave out --journal`}},
+	{ingest.ErrOtherService, kind{codeRefused, `if only the service's address changed: "clinicaldoc upload rename FILE"; else leave out --journal`}},
 	{ingest.ErrOtherUser, kind{codeRefused, `upload as the user who began it: "clinicaldoc context use NAME"; or leave out --journal`}},
 	{jetstream.ErrDeadLetter, kind{codeRefused, `correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again`}},
 	{jetstream.ErrOlderWorkers, kind{codeRefused, "ask whoever runs the workers that it names to end them; then run the same command again"}},
 	{jetstream.ErrServerTooOld, kind{codeRefused, "ask whoever runs the NATS server to update it; then run the same command again"}},
-	{jetstream.ErrStore, kind{codeRefused, `have the fleet's streams restored by whoever runs the NATS server; if that cannot be: end all workers, then "clinicaldoc fleet repair"`}},
-	{jetstream.ErrQueueFull, kind{codeRefused, "have the limit of the queue's stream raised; then run the same command again"}},
+	{jetstream.ErrStore, kind{codeRefused, `ask whoever runs the NATS server to restore the fleet's streams; if that is not possible, end all workers and run "clinicaldoc fleet repair"`}},
+	{jetstream.ErrQueueFull, kind{codeRefused, "ask whoever runs the NATS server to raise the limit of the queue's stream; then run the same command again"}},
 	{account.ErrNone, kind{codeUnauthorized, "clinicaldoc login URL"}},
-	{account.ErrKeyring, kind{codeUnauthorized, "where nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL"}},
+	{account.ErrKeyring, kind{codeUnauthorized, "if nobody is logged in, as in cron, keep the token in a file: CLINICALDOC_KEYRING=off clinicaldoc login URL"}},
 	{ingest.ErrCutShort, kind{codeRefused, "copy it again when it is complete, and run the same command again; " + uploadAnyway}},
-	{ingest.ErrNotARecording, kind{codeRefused, "replace the file by the recording, or take it out of the upload; " + uploadAnyway}},
+	{ingest.ErrNotARecording, kind{codeRefused, "replace the file with the recording, or remove it from the upload; " + uploadAnyway}},
 	{clinicaldoc.ErrInvalidArgument, kind{codeUsage, ""}},
 	{clinicaldoc.ErrNoteIncomplete, kind{codeRefused, "clinicaldoc notes wait ID"}},
 	{clinicaldoc.ErrPatientMismatch, kind{codeRefused, `the service may filter by another parameter: "clinicaldoc doctor --gaps" finds it, "clinicaldoc context set --query" sets it`}},
 	{clinicaldoc.ErrUnauthorized, kind{codeUnauthorized, "clinicaldoc login URL"}},
-	{clinicaldoc.ErrNotFound, kind{codeNotFound, `check the id; if nothing is found at all, "clinicaldoc doctor"`}},
-	{clinicaldoc.ErrForbidden, kind{codeRefused, `only who made a note may change it; "clinicaldoc whoami" says who you are`}},
-	{clinicaldoc.ErrConflict, kind{codeRefused, `somebody was quicker: read it again with "clinicaldoc notes show ID"`}},
+	{clinicaldoc.ErrNotFound, kind{codeNotFound, `check the id; if other ids are not found either, run "clinicaldoc doctor"`}},
+	{clinicaldoc.ErrForbidden, kind{codeRefused, `only the user who made a note may change it; "clinicaldoc whoami" shows your user`}},
+	{clinicaldoc.ErrConflict, kind{codeRefused, `somebody changed it: read it again with "clinicaldoc notes show ID"`}},
 	{clinicaldoc.ErrValidation, kind{codeRefused, ""}},
-	{clinicaldoc.ErrTooLarge, kind{codeRefused, "make the recording smaller, or have the service's limit raised; then run the same command again"}},
-	{clinicaldoc.ErrProcessingFailed, kind{codeOther, `"clinicaldoc notes show ID" says what the service reports`}},
+	{clinicaldoc.ErrTooLarge, kind{codeRefused, "make the recording smaller, or ask whoever runs the service to raise its limit; then run the same command again"}},
+	{clinicaldoc.ErrProcessingFailed, kind{codeOther, `"clinicaldoc notes show ID" shows the error that the service reports`}},
 	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "wait a little and run it again"}},
-	{clinicaldoc.ErrServer, kind{codeUnreachable, `run it again later; "clinicaldoc doctor" finds out more`}},
-	{clinicaldoc.ErrIncompleteList, kind{codeOther, `if it is the same again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`}},
+	{clinicaldoc.ErrServer, kind{codeUnreachable, `run it again later; "clinicaldoc doctor" checks the service`}},
+	{clinicaldoc.ErrIncompleteList, kind{codeOther, `run it again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`}},
 	{clinicaldoc.ErrSizeMismatch, kind{codeRefused, "if the service re-encodes recordings: --ignore-size"}},
-	{clinicaldoc.ErrUnexpectedResponse, kind{codeOther, `is that the right base URL? "clinicaldoc doctor" finds out`}},
+	{clinicaldoc.ErrUnexpectedResponse, kind{codeOther, `check the base URL with "clinicaldoc doctor"`}},
 	{clinicaldoc.ErrStalled, kind{codeUnreachable, "clinicaldoc doctor"}},
 	{output.ErrInterrupted, kind{128 + int(syscall.SIGINT), ""}},
 	{errQuiet, kind{codeUsage, ""}},
 }
 
-const waitForOther = "wait for the other upload to end, or end it; a journal serves one at a time"
+const waitForOther = "wait for the other upload to end, or end it; only one upload at a time can use a journal"
 
 const uploadAnyway = "--skip-recording-check uploads it as it is"
 
@@ -103,7 +103,7 @@ func kindOf(err error) kind {
 	case noRoom.is(runtime.GOOS, err):
 		return kind{codeOther, makeRoom}
 	case errors.Is(err, context.DeadlineExceeded) && !clinicaldoc.Retryable(err): // a connection's own timeout claims to be that as well
-		return kind{codePending, "run it again to go on waiting"}
+		return kind{codePending, "run it again to continue waiting"}
 	case unreachable(err):
 		return kind{codeUnreachable, "clinicaldoc doctor"}
 	}
@@ -119,10 +119,10 @@ func ownKind(err error) (kind, bool) {
 		return kind{codeRefused, refused.do}, true
 	}
 	if unclear, ok := errors.AsType[*account.AmbiguousError](err); ok {
-		return kind{codeUsage, cmp.Or(unclear.Do, "set or unset both variables, or log in anew; nothing was sent")}, true
+		return kind{codeUsage, cmp.Or(unclear.Do, "set or unset both variables, or log in again; nothing was sent")}, true
 	}
 	if _, ok := errors.AsType[*account.NotPrivateError](err); ok {
-		return kind{codeRefused, "keep settings where files can be private: CLINICALDOC_CONFIG_DIR names a folder; if others may have read a token: \"clinicaldoc tokens revoke ID\""}, true
+		return kind{codeRefused, "set CLINICALDOC_CONFIG_DIR to a folder where files can be private; if others may have read a token: \"clinicaldoc tokens revoke ID\""}, true
 	}
 	if _, ok := errors.AsType[*ingest.ManifestError](err); ok {
 		return kind{codeUsage, "correct these lines, and run the same command again"}, true
@@ -148,44 +148,44 @@ func unreachable(err error) bool {
 
 // wordsOf says in this command's words what the libraries say in a Go program's. What stands first is looked for first.
 var wordsOf = strings.NewReplacer(
-	"and state which it is, or that it is none (Uploader.Resolve)", `and decide: "clinicaldoc upload resolve"`,
+	"and decide which note is its own, or that none is (Uploader.Resolve)", `and decide: "clinicaldoc upload resolve"`,
 	"Send the recording again, or name another note (Uploader.Resolve)", `Decide: "clinicaldoc upload resolve"`,
 	"first (Uploader.Resolve)", `first: "clinicaldoc upload resolve"`,
-	"say what became of it (Uploader.Resolve)", `say what became of it by "clinicaldoc upload resolve"`,
-	"; AllNew uploads without that", "",
-	"check the names in WithQueryNames", "check the names in --query",
-	"Repair makes it anew", `"clinicaldoc fleet repair" makes it anew`,
-	"Repair undoes that", `"clinicaldoc fleet repair" undoes that`,
+	"decide which note is its own (Uploader.Resolve)", `decide: "clinicaldoc upload resolve"`,
+	"; AllNew uploads without this check", "",
+	"Repair makes it again", `"clinicaldoc fleet repair" makes it again`,
+	"Repair corrects that", `"clinicaldoc fleet repair" corrects that`,
 	": clinicaldoc: ", ": ",
 	"Audio: is empty", "the recording is empty",
-	"AudioFile: is a directory or another thing than a file", "it is no file",
+	"AudioFile: is not a regular file", "it is not a regular file",
 	"Audio: has a file name", "the recording has a file name",
 	"AudioFile: the file cannot be opened", "the file cannot be opened",
 	"Audio: the file cannot be opened", "the file cannot be opened",
 	": invalid argument", "",
-	"the notes could not be read: the call was cancelled (context canceled)", "the run ended before the notes could be looked at",
-	"see Fields for what the service objects to", "the service objects to what was sent",
-	"try again later; RetryPolicy.MaxRetryAfter is how long a client waits for a limit, and clients can share a WithLimiter", "the limit lasts longer than the command waits",
+	"the notes could not be read: the call was cancelled (context canceled)", "the run ended before the notes could be read",
+	"the service rejected some values; see Fields", "the service rejected some values",
+	"try again later, set RetryPolicy.MaxRetryAfter to wait longer, or share a limiter with WithLimiter", "the limit lasts longer than the command waits",
 	"use https, or WithInsecureHTTP on a network you trust", "use https, or --insecure-http on a network you trust",
-	"ask Notes.FindCreated before creating again", "look for the note before creating it again",
+	"call Notes.FindCreated before creating it again", "search for the note before creating it again",
 	"set DownloadParams.IgnoreSize", "add --ignore-size",
 	"TrustPatientFilter accepts such rows", "--trust-patient-filter accepts such rows",
 	"; see Note.ErrorState", "",
-	"See WithQueryNames", "See --query",
-	"does WithQueryNames name", "does --query name",
-	"keep it elsewhere, or see to that yourself and open it with WithoutLock", "move it to a disk that knows them, and name it with --journal",
+	"see WithQueryNames", "see --query",
+	"in WithQueryNames", "in --query",
+	"keep the journal elsewhere, or open it with WithoutLock and make certain that only one process uses it", "move the journal to a disk that supports them, and name it with --journal",
+	"under another address, call Rename", `under another address: "clinicaldoc upload rename FILE"`,
 	"if it was never begun, BeginJournal begins it", "if it was never begun, --begin begins it",
 	"OpenJournal opens it", "leave out --begin",
 	"SalvageJournal keeps", `"clinicaldoc upload salvage" keeps`,
 	"SalvageJournal makes", `"clinicaldoc upload salvage" makes`,
 	"it is longer than the limit of WithMaxResponseSize", "it is longer than any response of the service",
 	"(set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient)", "(set by HTTPS_PROXY or HTTP_PROXY)",
-	"(a bare container has none), or give WithHTTPClient a client that trusts it", "(a bare container has none)",
-	"check the address, or give WithHTTPClient a client that trusts it", "check the address",
-	"; what TLS needs, such as a client certificate, goes into WithHTTPClient", "; a client certificate cannot be given here",
+	"(a bare container has none), or pass a client that trusts it to WithHTTPClient", "(a bare container has none)",
+	"check the address, or pass a client that trusts it to WithHTTPClient", "check the address",
+	"; pass a client certificate or other TLS settings with WithHTTPClient", "; this command cannot use a client certificate",
 	"in HTTPS_PROXY or WithHTTPClient", "in HTTPS_PROXY",
-	"WithHeader: Content-Type is set by the SDK alone", "--header: Content-Type is set by this program alone",
-	"Audio: the file has changed since AudioFile; make a new source when it is complete", "the file has changed meanwhile; run the command again when it is complete",
+	"WithHeader: Content-Type is set by the SDK alone", "--header: only this program sets Content-Type",
+	"Audio: the file has changed since AudioFile; call that again when it is complete", "the file has changed during the upload; run the command again when it is complete",
 )
 
 // methodName matches a method of the library before its route, as in "Notes.Get (GET /v1/progress-notes/{id})".

@@ -29,13 +29,13 @@ func newStatus(e *Env) *cobra.Command {
 	o := &statusOptions{Env: e}
 	c := &cobra.Command{
 		Use: "status", Short: "Show which service and token are used, and whether they work",
-		Long:    "Show which service and token are used, where each value comes from, and whether they work. A token that could not be checked is not called bad.",
+		Long:    "Show which service and token are used, where each value comes from, and whether they work. If the token could not be checked, the command says so.",
 		Example: "  clinicaldoc status\n  clinicaldoc status --jq .token",
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	o.flags(c, status{})
-	c.Flags().BoolVar(&o.offline, "offline", false, "ask the service nothing")
+	c.Flags().BoolVar(&o.offline, "offline", false, "do not contact the service")
 	return c
 }
 

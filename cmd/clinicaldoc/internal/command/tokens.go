@@ -13,7 +13,7 @@ import (
 )
 
 func newTokens(e *Env) *cobra.Command {
-	c := group("tokens", "List and revoke access tokens", "List and revoke your access tokens. A token's own text is never shown: the service tells it only once.")
+	c := group("tokens", "List and revoke access tokens", "List and revoke your access tokens. The token itself is never shown: the service shows it only once.")
 	c.AddCommand(newTokensList(e), newTokensRevoke(e))
 	return c
 }
@@ -59,12 +59,12 @@ func newTokensRevoke(e *Env) *cobra.Command {
 	o := &revokeOptions{Env: e}
 	c := &cobra.Command{
 		Use: "revoke ID", Short: "Revoke an access token", Args: exactly(1, "a token's id"),
-		Long:    "Revoke an access token, after asking. The one in use, or one that may be, needs to be told twice: --in-use besides.",
+		Long:    "Revoke an access token, after asking. If it is or may be the token in use, also pass --in-use.",
 		Example: "  clinicaldoc tokens revoke 12\n  clinicaldoc tokens revoke 12 --yes=12\n  clinicaldoc tokens revoke 12 --yes=12 --in-use",
 		RunE:    withID("token", &o.id, o.run),
 	}
-	c.Flags().StringVar(&o.yes, "yes", "", "revoke without asking the token with this `ID`, once more")
-	c.Flags().BoolVar(&o.inUse, "in-use", false, "revoke also the token that this command uses")
+	c.Flags().StringVar(&o.yes, "yes", "", "revoke without asking; repeat the token's `ID`")
+	c.Flags().BoolVar(&o.inUse, "in-use", false, "revoke the token even if this command uses it")
 	return c
 }
 
@@ -81,7 +81,7 @@ func (o *revokeOptions) run(ctx context.Context) error {
 		return err
 	}
 	if o.mayBeInUse(tokens) && !o.inUse {
-		return &refusedError{"token " + strconv.FormatInt(o.id, 10) + " is, or may be, the one in use", "if you mean it, add --in-use; then log in with another"}
+		return &refusedError{"token " + strconv.FormatInt(o.id, 10) + " is, or may be, the one in use", "to revoke it anyway, add --in-use; then log in with another token"}
 	}
 	if o.yes == "" {
 		if ok, err := o.IO.Ask(ctx, "Revoke token "+strconv.FormatInt(o.id, 10)+"?"); err != nil || !ok {
@@ -119,9 +119,9 @@ func (o *revokeOptions) mayBeInUse(tokens []clinicaldoc.Token) bool {
 func (e *Env) checkYes(yes string, id int64) error {
 	switch {
 	case yes == "" && !e.IO.CanAsk():
-		return usagef("there is no terminal to ask on: add --yes= and the id once more")
+		return usagef("there is no terminal to ask on: add --yes=ID, with the same id")
 	case yes != "" && yes != strconv.FormatInt(id, 10):
-		return usagef("--yes names another id than the one given")
+		return usagef("the id in --yes is not the one to act on")
 	}
 	return nil
 }

@@ -40,31 +40,33 @@ func newUpload(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "upload FILE|FOLDER...", Short: "Upload recordings, each to one note", Args: cobra.ArbitraryArgs,
-		Long: `Upload recordings, each to one note: a journal on disk remembers what became of each, so that the same command can be run
-again after whatever ended it. What is done is not sent again, what is unresolved is searched for first. The first upload of a user
-to a service begins the journal, which is asked for, or wants --begin where nobody can be asked.
+		Long: `Upload recordings; each becomes one note. A journal on disk records what became of each, so you can run the same command again
+whatever ended it. It does not send again what is done, and searches for the notes of unresolved recordings first. The first
+upload of a user to a service begins the journal: the command asks, or needs --begin without a terminal.
 
-A recording is done when the service has processed it: only then may its file be moved or deleted. After the last upload the
-command waits for the notes, for --max-wait at most, and also for those that earlier uploads left in processing. What is not
-complete by then is "processing", and exit code 8; run the same command again to look again. What the service could not process
-is "failed", and exit code 9; "clinicaldoc upload resolve KEY --send-again" lets the next upload send it once more.
+A recording is done when the service has processed it. Only then may its file be moved or deleted. After the last upload, the
+command waits for the notes, also for those of earlier uploads, but at most for --max-wait. If some are still processing then,
+the exit code is 8: run the same command again later. If the service could not process some, the exit code is 9:
+"clinicaldoc upload resolve KEY --send-again" lets the next upload send one again.
 
-Of folders, files that are called as audio is (.wav, .mp3, .m4a, .ogg, .flac, .dss ...) are taken, those of folders inside too.
-What else is there is left out, counted, and makes exit code 9, unless it is hidden or --ignore names it.
-A manifest says more about each: a CSV file, or a JSON object a line, with path, key, patient, prompt and name, of which only path is
-needed where the flags say the others. It is checked whole before anything is sent. A key of your own, such as an encounter's number, makes one
-recording of whatever has it. A note is named after its file otherwise.
+From folders, it takes files with an extension of audio files (.wav, .mp3, .m4a, .ogg, .flac, .dss ...), also in subfolders.
+Other files are left out and counted, and the exit code is 9, unless they are hidden or match --ignore.
 
-A recording that is cut short, such as one that is still being copied, is refused, and so is a file that is not a recording. --dry-run
-lists them and sends nothing. --skip-recording-check uploads them as they are.
+A manifest lists recordings with path, key, patient, prompt and name, as CSV or as one JSON object per line. Only path is
+required if flags set the others. All of it is checked before anything is sent. A key, such as an encounter's number,
+identifies a recording: one key becomes one note. Without a name, a note is named after its file.
 
-Every upload keeps a report: "clinicaldoc upload report" shows the last one, with what somebody has to look at and what to do. When
-everything fails in the same way, the upload pauses, and ends after --max-pause.
+A recording that is cut short, such as one that is still being copied, is refused, and so is a file that is not a recording.
+--dry-run lists them and sends nothing. --skip-recording-check uploads them as they are.
 
-Several machines can share the work: with --nats they have one queue and one journal in NATS JetStream, each recording is handed to
-one of them, and becomes one note. The files have the same absolute paths on all of them.
+Every upload keeps a report: "clinicaldoc upload report" shows the last one, with what to do. If everything fails in the same
+way, the upload pauses, and ends after --max-pause.
 
-Recordings are named by the first digits of their keys: file names may be patients' names. --reveal shows them.`,
+Several machines can share the work with --nats: they use one queue and one journal in NATS JetStream, and each recording
+becomes one note. The files must have the same absolute paths on all machines.
+
+The output names recordings by the first digits of their keys, because file names may contain patients' names. --reveal shows
+file names.`,
 		Example: `  clinicaldoc upload --begin --patient 7 --prompt 1 visit.wav
   clinicaldoc upload --patient 7 --prompt 1 --workers 8 recordings/
   clinicaldoc upload --manifest tonight.csv
@@ -86,10 +88,10 @@ Recordings are named by the first digits of their keys: file names may be patien
 	f.Int64Var(&o.patient, "patient", 0, "`ID` of the patient whose encounters were recorded")
 	f.Int64Var(&o.prompt, "prompt", 0, "`ID` of the prompt to use")
 	f.StringVar(&o.manifest, "manifest", "", "a `FILE` that lists the recordings, CSV or JSON lines")
-	f.BoolVar(&o.dry, "dry-run", false, "only list the recordings that are cut short or are not recordings; send nothing")
-	f.BoolVar(&o.begin, "begin", false, "begin the journal if there is none, which is done once for a service and user")
-	f.IntVar(&o.natsReplicas, "nats-replicas", 0, "the `NUMBER` of servers that keep the journal; 3 survive the loss of one (default 1 for a new one)")
-	f.StringArrayVar(&o.ignore, "ignore", nil, "files of folders that are no recordings are expected to be called so, a `PATTERN` such as '*.txt'")
+	f.BoolVar(&o.dry, "dry-run", false, "only list files that are cut short or are not recordings; send nothing")
+	f.BoolVar(&o.begin, "begin", false, "begin the journal if there is none; needed once per service and user")
+	f.IntVar(&o.natsReplicas, "nats-replicas", 0, "the `NUMBER` of servers that store the journal; with 3, one may be lost (default 1 for a new journal)")
+	f.StringArrayVar(&o.ignore, "ignore", nil, "leave out files in folders that match this `PATTERN`, such as '*.txt', without exit code 9")
 	c.AddCommand(newUploadReport(e), newUploadResolve(e), newUploadRetry(e), newUploadStatus(e), newUploadSalvage(e), newUploadRename(e))
 	return c
 }
@@ -99,14 +101,14 @@ func (o *uploadOptions) uploadFlags(c *cobra.Command) {
 	o.placeFlags(c)
 	f := c.Flags()
 	f.IntVar(&o.workers, "workers", 4, "this `NUMBER` of uploads at a time")
-	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be at work on an upload whose response was lost, a `TIME`; 0: 10m")
-	f.DurationVar(&o.maxPause, "max-pause", 15*time.Minute, "how long to pause when everything fails in the same way, a `TIME`; 0: end at once")
+	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be processing an upload whose response was lost, a `TIME`; 0: 10m")
+	f.DurationVar(&o.maxPause, "max-pause", 15*time.Minute, "how long to pause when everything fails in the same way, a `TIME`; 0: end immediately")
 	f.StringVar(&o.until, "until", "complete", "a recording is done when its note is complete, or when it is uploaded: a `STAGE`")
-	f.DurationVar(&o.maxWait, "max-wait", 15*time.Minute, "how long to wait for notes in processing, a `TIME`; 0: look once")
-	f.BoolVar(&o.unique, "unique-names", false, "guarantee that no other note of a patient has or will have the same name: unresolved recordings are decided sooner")
-	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient when a note is looked for")
+	f.DurationVar(&o.maxWait, "max-wait", 15*time.Minute, "how long to wait for notes in processing, a `TIME`; 0: check once")
+	f.BoolVar(&o.unique, "unique-names", false, "no other note of a patient has or will have the same name: resolves recordings sooner. Use it only if that is certain")
+	f.BoolVar(&o.trust, "trust-patient-filter", false, "accept rows without a patient when searching for a note")
 	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
-	f.BoolVar(&o.unchecked, "skip-recording-check", false, "upload also what is cut short or is not a recording by its bytes")
+	f.BoolVar(&o.unchecked, "skip-recording-check", false, "also upload files that are cut short or are not recordings")
 }
 
 // listing returns the recordings to upload.
@@ -133,7 +135,7 @@ func (o *uploadOptions) runRecorded(ctx context.Context, recordings listing) err
 		}
 	}
 	if failed := o.record.Close(); failed != nil {
-		o.IO.Note("clinicaldoc: the report could not be kept whole: %s", reason(failed))
+		o.IO.Note("clinicaldoc: the report is incomplete, because it could not be written: %s", reason(failed))
 	}
 	return err
 }

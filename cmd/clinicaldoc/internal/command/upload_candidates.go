@@ -79,7 +79,7 @@ func (o *resolveOptions) showCandidates(ctx context.Context, client *clinicaldoc
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		o.IO.Note("No note is known that it may be. Compare it with the patient's notes: \"clinicaldoc notes list --patient ID\".")
+		o.IO.Note("No possible note is known. Compare the recording with the patient's notes: \"clinicaldoc notes list --patient ID\".")
 	} else if err := o.IO.Table(titles, rows); err != nil {
 		return err
 	}

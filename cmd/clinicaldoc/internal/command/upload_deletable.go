@@ -47,7 +47,7 @@ const defaultWithin = 7 * 24 * time.Hour
 func (o *uploadStatusOptions) deletableFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.deletable, "deletable", false,
-		"tell which files of earlier uploads may be deleted, and when the service deletes its copies")
+		"show which files of earlier uploads may be deleted, and when the service deletes its copies")
 	f.DurationVar(&o.within, "within", defaultWithin, "with --deletable: what expires within this `TIME` expires soon")
 	f.BoolVar(&o.reveal, "reveal", false, "with --deletable: show the files' names")
 }
@@ -57,9 +57,9 @@ func (o *uploadStatusOptions) check(c *cobra.Command) error {
 	isGiven := c.Flags().Changed("within") || c.Flags().Changed("reveal")
 	switch {
 	case isGiven && !o.deletable:
-		return usagef("--within and --reveal belong to --deletable")
+		return usagef("--within and --reveal need --deletable")
 	case o.within < 0:
-		return usagef("--within is not below 0")
+		return usagef("--within must not be negative")
 	}
 	return checkRegular("--journal", o.journal)
 }

@@ -24,17 +24,17 @@ func (o *uploadOptions) recordings(ctx context.Context) ([]ingest.Recording, err
 	var err error
 	switch {
 	case o.workers < 1 || o.workers > 64:
-		return nil, usagef("--workers is 1 to 64")
+		return nil, usagef("--workers must be 1 to 64")
 	case slices.ContainsFunc(o.ignore, func(pattern string) bool { _, err := filepath.Match(pattern, ""); return err != nil }):
-		return nil, usagef("--ignore wants a pattern such as '*.txt'")
+		return nil, usagef("--ignore needs a pattern such as '*.txt'")
 	case o.settle < 0:
-		return nil, usagef("--settle is not below 0")
+		return nil, usagef("--settle must not be negative")
 	case o.manifest != "" && len(o.paths) > 0:
 		return nil, usagef("name files or a manifest, not both")
 	case o.manifest != "":
 		list, err = o.fromManifest(ctx)
 	case len(o.paths) == 0:
-		return nil, &usageError{"want files, folders or a manifest", "clinicaldoc upload --help"}
+		return nil, &usageError{"name files, folders or a manifest", "clinicaldoc upload --help"}
 	case o.patient < 1 || o.prompt < 1:
 		return nil, usagef("--patient and --prompt are needed")
 	default:
@@ -130,7 +130,7 @@ func (o *uploadOptions) withoutAliases(files []string) []string {
 		f := form{info.Size(), info.ModTime().UnixNano()}
 		if slices.ContainsFunc(taken[f], func(n named) bool { return n.name != nameOf(path) && os.SameFile(n.FileInfo, info) }) {
 			aliases[path] = true
-			o.leaveOut(path, "it is another name of a recording that is taken")
+			o.leaveOut(path, "it is another name of a recording in this upload")
 		} else {
 			taken[f] = append(taken[f], named{info, nameOf(path)})
 		}
@@ -151,7 +151,7 @@ func (o *uploadOptions) leftOutError() error {
 		return nil
 	}
 	text := output.Count(len(o.left), "file or folder was", "files or folders were") + " left out"
-	return &runError{codeSome, text, "--reveal names them; --ignore says which ones are expected"}
+	return &runError{codeSome, text, "--reveal names them; --ignore leaves out files by pattern"}
 }
 
 // visit decides on one entry of a folder, or on a folder that cannot be read.
@@ -192,9 +192,9 @@ func notTaken(path string) string {
 	case info.IsDir():
 		return "it is a link to a folder"
 	case !info.Mode().IsRegular():
-		return "it is no file"
+		return "it is not a regular file"
 	case !slices.Contains(audioEndings, strings.ToLower(filepath.Ext(path))):
-		return "it is not called as audio is"
+		return "its extension is not that of audio"
 	}
 	return ""
 }

@@ -34,14 +34,14 @@ type journalPlace struct {
 
 func (p *journalPlace) placeFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&p.journal, "journal", "", "the journal is this `FILE` (default one for each service and user, in the state folder)")
-	f.StringVar(&p.nats, "nats", "", "the journal and the queue of a fleet are on the NATS server at this `URL` (also CLINICALDOC_NATS)")
-	f.StringVar(&p.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
+	f.StringVar(&p.journal, "journal", "", "the journal's `FILE` (default one for each service and user, in the state folder)")
+	f.StringVar(&p.nats, "nats", "", "use the journal and queue of a fleet, on the NATS server at this `URL` (also CLINICALDOC_NATS)")
+	f.StringVar(&p.natsCreds, "nats-creds", "", "a `FILE` with the credentials for the NATS server")
 }
 
 func (p *journalPlace) fleetFlags(c *cobra.Command) {
-	c.Flags().StringVar(&p.nats, "nats", "", "the NATS server at this `URL` (also CLINICALDOC_NATS)")
-	c.Flags().StringVar(&p.natsCreds, "nats-creds", "", "a `FILE` with the credentials for it")
+	c.Flags().StringVar(&p.nats, "nats", "", "the `URL` of the fleet's NATS server (also CLINICALDOC_NATS)")
+	c.Flags().StringVar(&p.natsCreds, "nats-creds", "", "a `FILE` with the credentials for the NATS server")
 }
 
 // checkFleet is checkPlace where there has to be a fleet.
@@ -59,7 +59,7 @@ func (p *journalPlace) checkFleet() error {
 func (p *journalPlace) checkPlace() error {
 	for server := range strings.SplitSeq(p.nats, ",") {
 		if u, err := url.Parse(strings.TrimSpace(server)); err != nil || u.User != nil || strings.Contains(server, "@") {
-			return usagef("--nats wants a URL without a password, which others could see: --nats-creds names a file, and %s may hold anything", envNATS)
+			return usagef("--nats needs a URL without a password, because others could see it: use --nats-creds FILE, or put the URL into %s", envNATS)
 		}
 	}
 	if p.nats == "" && p.journal == "" {

@@ -40,7 +40,7 @@ func reasonOf(ctx context.Context, err error) string {
 	case noRoom.is(runtime.GOOS, err):
 		return "the disk is full: " + errorText(err)
 	case isGone(err):
-		return "the recordings could not be read any more"
+		return "the recordings could no longer be read"
 	case errors.Is(err, ingest.ErrJournalDamaged):
 		return "the journal is damaged"
 	case unreachable(err):

@@ -28,13 +28,13 @@ type reportOptions struct {
 func newUploadReport(e *Env) *cobra.Command {
 	o := &reportOptions{Env: e}
 	c := &cobra.Command{
-		Use: "report [DATE|ID]", Short: "Show what became of an upload, and what is to be done", Args: between(0, 1, "at most one date, such as 2026-11-15, or the beginning of a report's id"),
+		Use: "report [DATE|ID]", Short: "Show what became of an upload, and what to do", Args: between(0, 1, "at most one date, such as 2026-11-15, or the beginning of a report's id"),
 		Long: `Show what became of the last upload, of those of a day, or of one by its id: how many encounters are complete, what to do now
-and by whom, and what became of the others. Recordings that need the same step for the same reason are listed together, the first
-ten of them; --json lists all. The service is asked nothing. The newest 200 reports are kept in the state folder, for you alone;
-they name files and patients, which are shown with --reveal.
+and by whom, and what became of the others. Recordings with the same next step and reason are listed together, at most ten of
+them; --json lists all. The service is not contacted. The newest 200 reports are kept in the state folder, where only you can
+read them. They contain file names and patients, which --reveal shows.
 
---html writes one page that needs nothing else, and can be mailed.`,
+--html writes one page that can be mailed.`,
 		Example: "  clinicaldoc upload report\n  clinicaldoc upload report 2026-11-15 --reveal\n  clinicaldoc upload report --html > last-night.html\n  clinicaldoc upload report --list",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.which = strings.Join(args, "")
@@ -44,7 +44,7 @@ they name files and patients, which are shown with --reveal.
 	o.flags(c, report.Run{})
 	c.Flags().BoolVar(&o.html, "html", false, "write a page")
 	c.Flags().BoolVar(&o.list, "list", false, "list the reports that are kept")
-	c.Flags().BoolVar(&o.reveal, "reveal", false, "show files, patients and what the service says in its own words")
+	c.Flags().BoolVar(&o.reveal, "reveal", false, "show files, patients and the service's own messages")
 	return c
 }
 
@@ -136,12 +136,12 @@ func newUploadResolve(e *Env) *cobra.Command {
 	o := &resolveOptions{uploadOptions: uploadOptions{Env: e}}
 	c := &cobra.Command{
 		Use: "resolve KEY", Short: "Decide which note a recording has become", Args: exactly(1, "the key of a recording, as the report shows it"),
-		Long: `Decide which note an unresolved recording has become. Without --note and --none, it lists the notes that may be it, with the time
-at which each was created; --reveal adds their names. Compare them with the recording, for example by "clinicaldoc audio get".
+		Long: `Decide which note an unresolved recording has become. Without --note and --none, it lists the possible notes and when each was
+created; --reveal adds their names. Compare them with the recording, for example with "clinicaldoc audio download".
 
---note names the recording's note. The note is read: it must be the patient's, and no other recording may have it. --none states that
-there is no note: the next upload sends the recording, unless a note with the same content exists. Use it only after checking the
-patient's notes. It is rejected as long as the service may still be at work on the upload, unless --force is set.
+--note names the recording's note. The note is read: it must belong to the patient, and not to another recording. --none states
+that there is no note: the next upload sends the recording, unless a note with the same content exists. Use it only after
+checking the patient's notes. It is rejected while the service may still be processing the upload, unless --force is set.
 
 --send-again is for a recording that the service could not process, or whose note was deleted: the next upload sends it once more,
 and makes another note. The failed note stays at the service; the journal keeps its ID. The journal also keeps who decided, and when.`,
@@ -159,10 +159,10 @@ and makes another note. The failed note stays at the service; the journal keeps 
 	}
 	o.placeFlags(c)
 	c.Flags().Int64Var(&o.note, "note", 0, "it is the note with this `ID`")
-	c.Flags().BoolVar(&o.none, "none", false, "there is no note of it")
+	c.Flags().BoolVar(&o.none, "none", false, "it has no note")
 	c.Flags().BoolVar(&o.sendAgain, "send-again", false, "send it once more: the service could not process it, or its note was deleted")
-	c.Flags().BoolVar(&o.force, "force", false, "with --none: although the service may still be at work on the upload, which makes two notes then")
-	c.Flags().BoolVar(&o.reveal, "reveal", false, "show the names of the notes that may be it")
+	c.Flags().BoolVar(&o.force, "force", false, "with --none: decide although the service may still be processing the upload; this can make two notes")
+	c.Flags().BoolVar(&o.reveal, "reveal", false, "show the names of the possible notes")
 	return c
 }
 
@@ -175,9 +175,9 @@ func (o *resolveOptions) checkDecision() error {
 	}
 	switch {
 	case given > 1 || o.note < 0:
-		return usagef("say --note ID, --none or --send-again")
+		return usagef("add --note ID, --none or --send-again")
 	case o.force && !o.none:
-		return usagef("--force belongs to --none")
+		return usagef("--force needs --none")
 	}
 	return nil
 }
@@ -216,9 +216,9 @@ func (o *resolveOptions) run(ctx context.Context) error {
 	err = (&ingest.Uploader{Client: client, Journal: journal}).Resolve(ctx, fits[0].key, decision)
 	switch {
 	case errors.Is(err, ingest.ErrKeyReused):
-		return refusedf("note %d is another recording's", o.note)
+		return refusedf("note %d belongs to another recording", o.note)
 	case errors.Is(err, clinicaldoc.ErrPatientMismatch):
-		return refusedf("note %d is another patient's", o.note)
+		return refusedf("note %d belongs to another patient", o.note)
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument):
 		return refusedf("%s: nothing was changed", errorText(err))
 	case err != nil:
@@ -227,7 +227,7 @@ func (o *resolveOptions) run(ctx context.Context) error {
 	become := "none"
 	if o.sendAgain {
 		become = "again"
-		o.IO.Note("The next upload that has the recording sends it: \"clinicaldoc upload retry\", or the same upload again.")
+		o.IO.Note("The next upload of the recording sends it: \"clinicaldoc upload retry\", or the same upload again.")
 	}
 	if o.note != 0 {
 		become = strconv.FormatInt(o.note, 10)
@@ -296,9 +296,11 @@ func newUploadRetry(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "retry [DATE|ID]", Short: "Upload again what an upload left over", Args: between(0, 1, "at most one date, or the beginning of a report's id"),
-		Long: `Upload again what the last upload, or those of a day, left over: what was refused, is unresolved, or was cut off, by the report's files,
-patients, prompts and names. What has a note by now is not sent again. With --nats, the fleet's dead letters go
-back into its queue, from which a running worker uploads them; without one, that is said, and the exit code is 8.`,
+		Long: `Upload again what the last upload, or those of a day, left over: recordings that were refused, are unresolved, or were cut off.
+Files, patients, prompts and names come from the report. Recordings that have a note by now are not sent again.
+
+With --nats, the fleet's dead letters go back into its queue, and a running worker uploads them. If no worker is running, the
+command says so, and the exit code is 8.`,
 		Example: "  clinicaldoc upload retry\n  clinicaldoc upload retry 2026-11-15",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.checkPlace(); err != nil {

@@ -73,7 +73,7 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 	return r.outcome(ctx, ended)
 }
 
-// outcome is how the whole run ends. What is unresolved counts most; exit code 2 is for what sent nothing.
+// outcome returns how the run ends. Unresolved recordings count most. Exit code 2 means that nothing was sent.
 func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 	done := r.last.Created + r.last.AlreadyThere
 	failed := r.last.Failed + r.earlier[ingest.Failed]
@@ -102,7 +102,7 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		return &runError{k.code, r.refusedText(), k.do}
 	case processing > 0:
 		text := output.Count(processing, "recording is", "recordings are") + " still being processed by the service"
-		return &runError{codePending, text, "run the same command again later: it looks at the notes again, and sends nothing twice"}
+		return &runError{codePending, text, "run the same command again later: it checks the notes again, and sends nothing twice"}
 	case len(r.left) > 0:
 		return r.leftOutError()
 	}
@@ -162,9 +162,9 @@ func uploadKind(err error) kind {
 	case isGone(err):
 		k = kind{codeRefused, shareAway}
 	case errors.Is(err, clinicaldoc.ErrValidation):
-		k.do = `correct what the service objects to, and run the same command again`
+		k.do = `correct what the service rejected, and run the same command again`
 	case k.code == codeUsage:
-		k = kind{codeRefused, "look at the file, and run the same command again"}
+		k = kind{codeRefused, "check the file, and run the same command again"}
 	}
 	return k
 }
@@ -231,7 +231,7 @@ func lostText(now, until time.Time) string {
 		return "the response was lost in an earlier upload, so the note may or may not exist; searching for it"
 	}
 	return "the response was lost, so the note may or may not exist; searching for it. " +
-		"That it does not exist is certain at " + until.UTC().Format(time.RFC3339) + " at the earliest"
+		"It is certain that none exists at " + until.UTC().Format(time.RFC3339) + " at the earliest"
 }
 
 // tell prints a line with the time.
@@ -246,7 +246,7 @@ func (r *uploadRun) pause(p *ingest.Pause) {
 		r.tell("going on")
 	} else {
 		kept.Why = errorText(p.Why)
-		r.tell("pausing, as everything fails in the same way: %s; trying again at %s", kept.Why, p.Next.UTC().Format(time.RFC3339))
+		r.tell("pausing, because everything fails in the same way: %s; trying again at %s", kept.Why, p.Next.UTC().Format(time.RFC3339))
 	}
 	r.record.AddPause(kept)
 }
@@ -395,7 +395,7 @@ func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result
 	case result.Status == ingest.Failed:
 		kept.Do = adviceToSendAgain(line.Key)
 	case result.Status == ingest.Processing:
-		kept.Do = "run the same upload again later: it looks again, and sends nothing twice; keep the recordings until then"
+		kept.Do = "run the same upload again later: it checks again, and sends nothing twice; keep the recordings until then"
 	case result.Err != nil:
 		kept.Do = uploadKind(result.Err).do
 	}

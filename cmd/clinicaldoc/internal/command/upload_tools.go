@@ -22,7 +22,7 @@ import (
 func newUploadStatus(e *Env) *cobra.Command {
 	o := &uploadStatusOptions{Env: e}
 	c := &cobra.Command{
-		Use: "status", Short: "Tell what the journals know", Args: noArgs,
+		Use: "status", Short: "Show what the journals contain", Args: noArgs,
 		Long: `Show what the journals on this machine contain, also while uploads run. The service is not contacted. JSON lists the
 unresolved and the failed recordings. For a fleet, use "clinicaldoc fleet status".
 
@@ -46,7 +46,7 @@ deleted may be the last copy: check whether the service's copy has expired.`,
 		},
 	}
 	o.flags(c, journalStatus{}, keptFile{})
-	c.Flags().StringVar(&o.journal, "journal", "", "that of this `FILE` alone")
+	c.Flags().StringVar(&o.journal, "journal", "", "only the journal in this `FILE`")
 	o.deletableFlags(c)
 	return c
 }
@@ -147,8 +147,8 @@ func newUploadSalvage(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "salvage", Short: "Make a damaged journal usable again", Args: noArgs,
-		Long: `Make a damaged journal usable again: every line that is whole stays, and what the others may have said is found out from the service
-by the next uploads, which look among the patient's notes before they send anything. The damaged file is kept beside it.`,
+		Long: `Make a damaged journal usable again. Every complete line is kept. For the other recordings, the next uploads search the
+patient's notes before they send anything. The damaged file is kept in the same folder.`,
 		Example: "  clinicaldoc upload salvage",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
@@ -170,7 +170,7 @@ by the next uploads, which look among the patient's notes before they send anyth
 			return o.outf("%s lost\n", output.Count(lost, "line was", "lines were"))
 		},
 	}
-	c.Flags().StringVar(&o.journal, "journal", "", "the journal is this `FILE` (default that of the service and user)")
+	c.Flags().StringVar(&o.journal, "journal", "", "the journal's `FILE` (default that of the service and user)")
 	return c
 }
 
@@ -178,9 +178,10 @@ func newUploadRename(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	var from string
 	c := &cobra.Command{
-		Use: "rename FILE", Short: "Take a journal to another address of its service", Args: exactly(1, "the journal's file; \"clinicaldoc upload status\" lists them"),
-		Long: `Take a journal to the address that its service has now. Up to twenty of the notes that it knows of are read there, and must be
-the patients' that it says: otherwise it is another service's, and stays as it is. Then it is the journal of this service and user.`,
+		Use: "rename FILE", Short: "Use a journal with another address of its service", Args: exactly(1, "the journal's file; \"clinicaldoc upload status\" lists them"),
+		Long: `Use a journal with the address that its service has now. Up to twenty of its notes are read there. If they do not belong to the
+patients in the journal, it is another service, and the journal is not changed. Otherwise it becomes the journal of this
+service and user.`,
 		Example: "  clinicaldoc upload rename ~/.local/state/clinicaldoc/journals/0a1b2c3d4e5f-user1.journal",
 		RunE: func(c *cobra.Command, args []string) error {
 			from = args[0]

@@ -31,26 +31,26 @@ type watchOptions struct {
 func newWatch(e *Env) *cobra.Command {
 	o := &watchOptions{Env: e}
 	c := &cobra.Command{
-		Use: "watch", Short: "Print changes of notes as they are seen", Args: noArgs,
-		Long: `Print a line for each note that is new, has changed or is gone: time, id, event, stage. The service sends no events, so that the
-whole list is read at every interval. It ends by Ctrl-C, or after --count changes.
+		Use: "watch", Short: "Print changes of notes as they happen", Args: noArgs,
+		Long: `Print a line for each note that is new, has changed or is gone: time, id, event, stage. The service sends no events, so the
+complete list is read at every interval. It ends with Ctrl-C, or after --count changes.
 
 --exec runs a program for each change, one after the other, with CLINICALDOC_NOTE_ID, CLINICALDOC_NOTE_STAGE and
-CLINICALDOC_NOTE_EVENT in its environment. It is read by a shell, with its quotes and variables, and sees neither token nor base URL:
-a clinicaldoc in it uses the current context. One that fails is told, and the watch goes on. A watch that is
-ended waits for its program; if that fails then, the next watch with the same --state runs it again.`,
+CLINICALDOC_NOTE_EVENT in its environment. A shell runs it, so quotes and variables work. It does not receive token and base URL:
+if it calls clinicaldoc, that uses the current context. A failure is reported, and the watch continues. When the watch is ended,
+it waits for the program. If the program fails then, the next watch with the same --state runs it again.`,
 		Example: "  clinicaldoc watch\n  clinicaldoc watch --patient 7 --interval 1m --exec ./on-change.sh\n  clinicaldoc watch --exec 'clinicaldoc notes show \"$CLINICALDOC_NOTE_ID\" > \"last note.txt\"'",
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	o.flags(c, change{})
 	f := c.Flags()
 	f.Int64Var(&o.patient, "patient", 0, "only notes of the patient with this `ID`; every row is checked")
-	f.DurationVar(&o.interval, "interval", 30*time.Second, "the `PAUSE` between two looks, at least 1s")
+	f.DurationVar(&o.interval, "interval", 30*time.Second, "the `PAUSE` between two polls, at least 1s")
 	f.IntVar(&o.count, "count", 0, "end after this `NUMBER` of changes; 0: never")
-	f.StringVar(&o.exec, "exec", "", "run this `COMMAND` of a shell for each change")
-	f.StringVar(&o.state, "state", "", "keep what was seen in this `FILE`, and begin with what changed since")
-	f.BoolVar(&o.initial, "initial", false, "print also the notes that are there at the start")
-	f.BoolVar(&o.trust, "trust-patient-filter", false, "take rows that name no patient, with --patient")
+	f.StringVar(&o.exec, "exec", "", "run this shell `COMMAND` for each change")
+	f.StringVar(&o.state, "state", "", "remember the notes in this `FILE`, and start with what changed since the last watch")
+	f.BoolVar(&o.initial, "initial", false, "also print the notes that exist at the start")
+	f.BoolVar(&o.trust, "trust-patient-filter", false, "with --patient: accept rows without a patient")
 	return c
 }
 
@@ -67,7 +67,7 @@ func (o *watchOptions) run(ctx context.Context) error {
 		return usagef("--exec names no program")
 	}
 	if o.interval < time.Second || o.count < 0 || o.patient < 0 {
-		return usagef("--interval is at least 1s, --count and --patient are not below 0")
+		return usagef("--interval must be at least 1s, --count and --patient must not be negative")
 	}
 	client, err := o.client()
 	if err != nil {
@@ -93,7 +93,7 @@ func (o *watchOptions) run(ctx context.Context) error {
 			return err
 		case err != nil:
 			o.tellText(err)
-			o.IO.Note("  looking again in %s", o.interval)
+			o.IO.Note("  checking again in %s", o.interval)
 		case o.count > 0 && left == 0:
 			return nil
 		}
@@ -111,7 +111,7 @@ func stateRefused(err error) error {
 	case errors.Is(err, snapshot.ErrInUse):
 		return refusedf("another watch has the file of --state open")
 	case errors.Is(err, snapshot.ErrOtherService), errors.Is(err, snapshot.ErrOtherUser), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, disk.ErrNotPrivate):
-		return refusedf("the file of --state is not for this account and --patient, not whole, or not yours alone; remove it, or name another")
+		return refusedf("the file of --state is damaged, not private, or was made for another account or --patient; remove it, or name another")
 	}
 	return err
 }
@@ -156,7 +156,7 @@ func (o *watchOptions) tellChange(ctx context.Context, c change) error {
 	run.Stdout, run.Stderr = o.IO.Out, o.IO.Err
 	run.Env = append(run.Env, "CLINICALDOC_NOTE_ID="+strconv.FormatInt(c.ID, 10), "CLINICALDOC_NOTE_STAGE="+c.Stage.String(), "CLINICALDOC_NOTE_EVENT="+c.Event)
 	waits := context.AfterFunc(ctx, func() {
-		o.IO.Note("clinicaldoc: the watch ends when the program for note %d has; the same signal once more ends it at once", c.ID)
+		o.IO.Note("clinicaldoc: the watch ends when the program for note %d ends; a second signal ends it immediately", c.ID)
 	})
 	err = run.Run()
 	waits()

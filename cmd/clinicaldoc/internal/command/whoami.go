@@ -12,7 +12,7 @@ import (
 func newWhoami(e *Env) *cobra.Command {
 	var f format
 	c := &cobra.Command{
-		Use: "whoami", Short: "Show the user whom the token belongs to", Example: "  clinicaldoc whoami\n  clinicaldoc whoami --jq .id", Args: noArgs,
+		Use: "whoami", Short: "Show the user of the token", Example: "  clinicaldoc whoami\n  clinicaldoc whoami --jq .id", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return e.whoami(c.Context(), &f) },
 	}
 	f.flags(c, clinicaldoc.User{})

@@ -51,7 +51,7 @@ func manPages(folder string) error {
 // reference writes one page with every command.
 func reference(w io.Writer) error {
 	var page bytes.Buffer
-	page.WriteString("# clinicaldoc: every command\n\nMade from the commands by `go run ./internal/gen > REFERENCE.md`; do not edit. What it is for stands in\n[docs/command-line.md](../../docs/command-line.md).\n")
+	page.WriteString("# clinicaldoc: every command\n\nMade from the commands by `go run ./internal/gen > REFERENCE.md`; do not edit.\n[docs/command-line.md](../../docs/command-line.md) explains them.\n")
 	r := root()
 	write(&page, r)
 	page.WriteString("\n## Flags of every command\n\n```\n" + strings.TrimRight(r.PersistentFlags().FlagUsages(), "\n") + "\n```\n")

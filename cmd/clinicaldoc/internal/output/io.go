@@ -1,5 +1,5 @@
-// Package output is how the command speaks: tables on a terminal, tab-separated lines in a pipe, JSON on demand, questions
-// on standard error. What the service said is made harmless before a terminal can see it.
+// Package output writes the command's output: tables on a terminal, tab-separated lines in a pipe, JSON on request,
+// questions on standard error. Texts of the service are made harmless before they reach a terminal.
 package output
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Filter is a jq expression. The zero value is none.
+// Filter is a jq expression. The zero value does not filter.
 type Filter struct {
 	text string
 	code *gojq.Code
@@ -77,10 +77,11 @@ func filterFailed(err error) error {
 	if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
 		return nil
 	}
-	return errors.New("--jq: the expression does not fit the value")
+	return errors.New("--jq: the expression cannot be applied to the value")
 }
 
-// Plain makes maps, lists, texts and json.Number of a value: gojq takes nothing else, and numbers stay whole.
+// Plain converts a value to maps, lists, texts and json.Number, because gojq accepts nothing else. Numbers stay
+// exact.
 func Plain(value any) (any, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -89,7 +90,7 @@ func Plain(value any) (any, error) {
 	return Decode(text)
 }
 
-// Decode reads JSON with numbers kept whole.
+// Decode reads JSON. Numbers stay exact.
 func Decode(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -136,7 +137,7 @@ func (s *IO) Template(value any, by *Template) error {
 	}
 	var text strings.Builder
 	if by.parsed.Execute(&text, plain) != nil {
-		return errors.New("--template: it does not fit the value") // the error's own words may hold the value
+		return errors.New("--template: it cannot be applied to the value") // the error's own words may hold the value
 	}
 	_, err = io.WriteString(s.Out, s.Text(text.String()))
 	return err

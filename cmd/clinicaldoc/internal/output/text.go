@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns a text that the service sent as it may be printed, on a terminal and in a pipe alike, which may lead to one:
-// without characters that control it or turn its direction, unless raw texts were asked for.
+// Text returns a text of the service in a form that may be printed, on a terminal or to a pipe. Characters that
+// control a terminal or change the direction of text are removed, unless raw texts were requested.
 func (s *IO) Text(text string) string {
 	if s.Raw {
 		return text

@@ -62,7 +62,7 @@ type Row struct {
 	sent, size int64
 }
 
-// Set tells how many bytes have moved, and of how many.
+// Set sets how many bytes were transferred, and the total.
 func (r *Row) Set(sent, size int64) {
 	if r.painter == nil {
 		return

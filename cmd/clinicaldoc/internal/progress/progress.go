@@ -1,5 +1,5 @@
-// Package progress shows how far transfers have come: rows that are redrawn on a terminal, lines elsewhere. Both go to
-// standard error, so that results stay apart.
+// Package progress shows how far transfers have come: rows that are redrawn on a terminal, lines elsewhere. Both go
+// to standard error, separate from results.
 package progress
 
 import (

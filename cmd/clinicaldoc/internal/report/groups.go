@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
-// Who does what a report says.
+// The people who act on a report.
 const (
 	byOperator = "whoever runs the uploads"
 	byReader   = "somebody who may read the patients' notes"
@@ -199,7 +199,7 @@ func (r Run) runAgain(groups []Group) string {
 	case !isAboutGroups:
 		return advice
 	case r.Count(Processing)+r.countFollowed(Processing)+r.Count(Unresolved) > 0:
-		return "run the same upload again later: it looks for the notes again, and sends nothing twice"
+		return "run the same upload again later: it checks the notes again, and sends nothing twice"
 	}
 	return ""
 }

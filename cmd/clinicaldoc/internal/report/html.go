@@ -71,7 +71,7 @@ func (r Run) Class() string {
 	return "bad"
 }
 
-// Open are the recordings that somebody has to look at.
+// Open are the recordings that need somebody's attention.
 func (r Run) Open() (list []Recording) {
 	for _, x := range slices.Concat(r.Recordings, r.Followed) {
 		if !x.hasNote() {

@@ -1,5 +1,5 @@
-// Package report keeps what became of each upload: a dated record for each run, written line by line while it runs, so that a
-// run that was killed has one too.
+// Package report keeps a dated record of each upload. It is written line by line while the upload runs, so an
+// upload that was killed has one too.
 package report
 
 import (
@@ -74,7 +74,7 @@ type Recording struct {
 	Do       string    `json:"do,omitempty"`
 	// Candidates are the notes that a person should compare, the likeliest first.
 	Candidates []Candidate `json:"candidates,omitempty"`
-	// What may name or describe a patient.
+	// These fields may name or describe a patient.
 	File    string              `json:"file,omitempty"`
 	Name    string              `json:"name,omitempty"`
 	OwnKey  string              `json:"own_key,omitempty"` // that of a manifest
@@ -147,7 +147,7 @@ func (r *Run) ended() (n int) {
 	return n
 }
 
-// Left is how many recordings were not begun or not finished. Of a fleet's, nobody can tell from here.
+// Left is how many recordings were not begun or not finished. For a fleet it is not known.
 func (r *Run) Left() int {
 	if r.Fleet {
 		return 0
@@ -190,7 +190,8 @@ type line struct {
 	Pause     *Pause     `json:"pause,omitempty"`
 }
 
-// Writer writes the record of a run. A record that cannot be written ends no upload: Close tells the first error.
+// Writer writes the record of a run. If a record cannot be written, the upload continues, and Close returns the
+// first error.
 type Writer struct {
 	Run     Run // without its lists
 	mu      sync.Mutex
@@ -305,8 +306,8 @@ func names(folder string) ([]string, error) {
 	return list, err
 }
 
-// List reads the runs that one of these asks for, the oldest first: "" the last one, a day such as 2026-11-15 by this machine's
-// clock, the beginning of an id, or "all".
+// List reads the runs that a selector names, the oldest first. The empty selector means the last run. Others are a
+// day such as 2026-11-15 by this machine's clock, the beginning of an ID, or "all".
 func List(folder, which string) ([]Run, error) {
 	list, err := names(folder)
 	if err != nil {
@@ -335,7 +336,7 @@ func List(folder, which string) ([]Run, error) {
 	return runs, nil
 }
 
-// Read reads one record. What a crash cut off, and what a later version added, is passed over.
+// Read reads one record. It ignores a line that a crash cut off, and fields that a later version added.
 func Read(path string) (Run, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

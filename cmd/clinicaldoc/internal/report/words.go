@@ -175,10 +175,10 @@ func (r Run) Gap() string {
 		`The journal has them: "clinicaldoc upload status --json" lists what is unresolved or failed`
 }
 
-// beside matches what an error's text says in addition to the reason: the route, the id of the request, the notes to
-// compare, which each recording names, and what to do, which the group says.
+// beside matches the parts of an error's text other than the reason: the route, the request ID, the notes to
+// compare, and what to do. Each recording names its notes, and the group says what to do.
 var beside = regexp.MustCompile(`\b(GET|POST|PUT|PATCH|DELETE) /\S*: |\bclinicaldoc: | \(request id [^()]*\)` +
-	`|: look for the note before creating it again|; compare it with [^;"]*("clinicaldoc upload resolve")?` +
+	`|: search for the note before creating it again|; compare it with [^;"]*("clinicaldoc upload resolve")?` +
 	`|\. Decide: "clinicaldoc upload resolve"`)
 
 // plain is the reason that an error's text gives.

@@ -139,7 +139,7 @@ function part(title, r, side) {
   if (side === "request" && r.parts?.length) content.push(forms(r));
   else if (body?.kept) content.push(viewer(r, side, body));
   else if (shape?.length) content.push(make("pre", { class: "shape" }, shape.join("\n")));
-  else content.push(make("p", { class: "hint" }, body && !body.whole ? "The body is not kept any more." : side === "response" && r.pending ? "No response yet." : "No body."));
+  else content.push(make("p", { class: "hint" }, body && !body.whole ? "The body is no longer kept." : side === "response" && r.pending ? "No response yet." : "No body."));
   content.push(make("details", {}, make("summary", {}, `Header, ${header.length} lines`), make("pre", { class: "header" }, header.join("\n"))));
   return section(title, content);
 }
@@ -155,14 +155,14 @@ function forms(r) {
       p.file && make("a", { href: address, download: p.file }, "Download"),
       playable && make("audio", { controls: true, preload: "metadata", src: address }));
   }), make("p", {}, make("a", { href: `requests/${r.id}/request/body?raw`, download: `request-${r.id}.body` }, "The body as it was sent"),
-    r.request_body?.whole === false && make("span", { class: "hint" }, " (not whole)")));
+    r.request_body?.whole === false && make("span", { class: "hint" }, " (incomplete)")));
 }
 
 // viewer shows a body, pretty or raw, a piece at a time.
 function viewer(r, side, body) {
   const address = `requests/${r.id}/${side}/body`;
   const output = make("div", { class: "body" });
-  const facts = make("span", { class: "hint" }, [body.type, bytes(body.kept), body.packed && "compressed", !body.whole && "not whole"].filter(Boolean).join(", "));
+  const facts = make("span", { class: "hint" }, [body.type, bytes(body.kept), body.packed && "compressed", !body.whole && "incomplete"].filter(Boolean).join(", "));
   const raw = make("a", { href: `${address}?raw`, download: `${side}-${r.id}.body` }, "Download");
   const box = make("div", { class: "viewer" }, make("div", { class: "bar" }, facts, raw), output);
   if (/^audio\//.test(body.type)) {

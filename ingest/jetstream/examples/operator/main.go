@@ -71,7 +71,7 @@ func status(ctx context.Context, fleet *jetstream.Fleet) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(status) // 12 waiting, 8 uploading, 3 later, 1 in doubt, 2 processing, 0 dead letters ...
+	fmt.Println(status) // 12 waiting, 8 uploading, 3 later, 1 unresolved, 2 processing, 0 dead letters ...
 	for letter, err := range fleet.DeadLetters(ctx) {
 		if err != nil {
 			return err
