@@ -30,7 +30,7 @@ type Params struct {
 const defaultName = "clinicaldoc-ingest"
 
 // Fleet is a queue of recordings, the journal of what became of each, and a rate limit, which any number of
-// machines share. Its methods may be called by several goroutines. There is nothing to close but the connection.
+// machines share. It is safe for concurrent use, and does not need to be closed; close the connection.
 type Fleet struct {
 	store   *store
 	journal *Journal
@@ -126,8 +126,8 @@ func (f *Fleet) Publish(ctx context.Context, recording ingest.Recording) error {
 	return f.queue.publish(ctx, recording)
 }
 
-// DeadLetters lists the recordings that are not tried any more. They hold patients' data. A letter whose recording
-// has a note by now, because it was published again or by a manual decision, is removed and not listed.
+// DeadLetters lists the recordings that no worker tries any more. They contain patient data. A letter whose
+// recording has a note by now, because it was published again or by a manual decision, is removed and not listed.
 func (f *Fleet) DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return f.queue.letters(ctx)
 }
@@ -138,7 +138,7 @@ func (f *Fleet) Redrive(ctx context.Context, letter DeadLetter) error {
 	return f.queue.redrive(ctx, letter)
 }
 
-// Discard takes a dead letter away, on a person's word that its recording shall not become a note. The journal
+// Discard removes a dead letter, after a manual decision that its recording shall not become a note. The journal
 // keeps its entry.
 func (f *Fleet) Discard(ctx context.Context, letter DeadLetter) error {
 	return f.queue.remove(ctx, letter)
