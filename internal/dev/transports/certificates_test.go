@@ -213,6 +213,6 @@ func TestInFIPSMode(t *testing.T) {
 	}
 	report := uploader.RunAll(t.Context(), ingest.Files([]string{path}, params))
 	require.NoError(t, report.Err)
-	assert.Equal(t, 1, report.Count(ingest.Created))
+	assert.Equal(t, 1, report.Count(ingest.Complete))
 	require.NoError(t, journal.Close())
 }
