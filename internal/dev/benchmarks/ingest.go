@@ -39,7 +39,8 @@ func (r *report) measureIngest(ctx context.Context) error {
 	content, err := io.ReadAll(recording{ingestSize}.reader())
 	for i := range paths {
 		paths[i] = filepath.Join(dir, fmt.Sprintf("recording-%d.wav", i))
-		err = errors.Join(err, os.WriteFile(paths[i], content, 0o600))
+		own := fmt.Append(content[:ingestSize:ingestSize], i) // equal recordings would be sent one after the other
+		err = errors.Join(err, os.WriteFile(paths[i], own, 0o600))
 	}
 	if err != nil {
 		return err
