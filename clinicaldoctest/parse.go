@@ -28,23 +28,26 @@ const (
 // allFaultKinds returns every kind of fault that [ParseFault] knows.
 func allFaultKinds() []faultKind {
 	return []faultKind{
-		{kindStatus, "503", "answer with that status", aStatus, strike.answer},
-		{"429", "30s", "answer 429 with that Retry-After", aDuration, strike.tooManyRequests},
-		{kindThrottle, "60/1m", "let that many requests per window pass (always)", pieces, strike.throttle},
-		{"delay", "2s", "wait first", aDuration, strike.delay},
-		{"slow", "100/50ms", "send the response in pieces of that size, a pause after each", pieces, strike.slow},
-		{"truncate", "20", "cut the response off after that many bytes", aNumber, strike.truncate},
-		{"truncate-chunked", "20", "the same for a response that announces no length", aNumber, strike.truncateChunked},
-		{"reset", "", "drop the connection with a reset before reading the body", nothing, strike.reset},
-		{"reset-after-request", "", "take the request, do nothing, reset", nothing, strike.resetAfterRequest},
+		{kindStatus, "503", "respond with this status", aStatus, strike.answer},
+		{"429", "30s", "respond with 429 and this Retry-After", aDuration, strike.tooManyRequests},
+		{kindThrottle, "60/1m", "allow only this many requests per window (always)", pieces, strike.throttle},
+		{"delay", "2s", "wait this long before processing the request", aDuration, strike.delay},
+		{"slow", "100/50ms", "send the response in pieces of this size, with this pause after each", pieces, strike.slow},
+		{"truncate", "20", "cut off the response after this many bytes", aNumber, strike.truncate},
+		{"truncate-chunked", "20", "the same, for a response without a Content-Length", aNumber, strike.truncateChunked},
+		{"reset", "", "reset the connection before reading the body", nothing, strike.reset},
 		{
-			"reset-after-commit", "", "do what was asked, then reset instead of answering", nothing,
+			"reset-after-request", "", "read the request, do nothing, and reset the connection", nothing,
+			strike.resetAfterRequest,
+		},
+		{
+			"reset-after-commit", "", "carry out the request, then reset the connection instead of responding", nothing,
 			strike.resetAfterCommit,
 		},
-		{"silent", "", "let the connection go silent, open for ever", nothing, strike.silent},
-		{"vanish", "1", "delete that many of the notes that a list has just shown", aNumber, strike.vanish},
-		{"arrive", "1", "add that many notes to what a list has just shown", aNumber, strike.arrive},
-		{"lagging", "10s", "read from a replica that is so far behind", aDuration, strike.lagging},
+		{"silent", "", "stop all traffic on the connection, but keep it open", nothing, strike.silent},
+		{"vanish", "1", "delete this many of the notes that a list has just shown", aNumber, strike.vanish},
+		{"arrive", "1", "add this many notes before the next page of a list is requested", aNumber, strike.arrive},
+		{"lagging", "10s", "read from a replica that is this far behind", aDuration, strike.lagging},
 	}
 }
 
@@ -59,11 +62,11 @@ var faultKinds = sync.OnceValue(func() map[string]faultKind {
 // ParseFault reads a fault as [Fault.String] writes it, KIND[=ARGUMENT] and then
 // any of these, each after a colon:
 //
-//	3 or always  how many requests it strikes; once if not told
-//	every=20     each 20th request
-//	rate=0.05    each request with that probability
-//	after=2      not the first two
-//	commit=90s   the request is done all the same, so much later
+//	3 or always  number of requests that it affects; 1 by default
+//	every=20     every 20th request
+//	rate=0.05    each request with this probability
+//	after=2      not the first 2 requests
+//	commit=90s   the request is carried out anyway, this much later
 func ParseFault(text string) (Fault, error) {
 	parts := strings.Split(text, ":")
 	f, err := parseKind(parts[0])

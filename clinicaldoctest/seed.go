@@ -80,7 +80,7 @@ func (s *state) addUser(u User) User {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tokens[u.Token] != nil {
-		panic("clinicaldoctest: AddUser: a user has that token")
+		panic("clinicaldoctest: AddUser: the token is already in use")
 	}
 	known := s.users[u.ID]
 	if known == nil {
@@ -97,7 +97,7 @@ func (s *state) addUser(u User) User {
 	otherEmail := u.Email != "" && u.Email != added.Email
 	otherTeam := u.TeamID != 0 && u.TeamID != added.TeamID
 	if otherName || otherEmail || otherTeam {
-		panic(fmt.Sprintf("clinicaldoctest: AddUser: user %d is another", u.ID))
+		panic(fmt.Sprintf("clinicaldoctest: AddUser: user %d exists with another name, email or team", u.ID))
 	}
 	added.Token = s.addToken(u.ID, "first device", u.Token).Secret
 	return added
@@ -172,7 +172,7 @@ func (s *state) addNote(n Note) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n.ID != 0 && s.notes.get(n.ID) != nil {
-		panic(fmt.Sprintf("clinicaldoctest: AddNote: there is or was a note %d", n.ID))
+		panic(fmt.Sprintf("clinicaldoctest: AddNote: the ID %d is in use, or was used before", n.ID))
 	}
 	owner := s.mustKnowUser(cmp.Or(n.UserID, defaultUserID))
 	e := &entry{

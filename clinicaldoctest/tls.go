@@ -29,7 +29,7 @@ func (s *Server) Certificate() *x509.Certificate {
 // secure gives both origins and the transport a certificate.
 func (s *Server) secure(host string) error {
 	if s.inProcess {
-		return errors.New("InProcess has no TLS: its pipes stand for it")
+		return errors.New("WithTLS cannot be combined with InProcess")
 	}
 	certificate, err := selfSigned(host)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestTLSNeedsSockets(t *testing.T) {
 	assert.Contains(t, start(t, clinicaldoctest.WithTLS()).srv.URL, "https://127.0.0.1:")
 	assert.Nil(t, start(t).srv.Certificate())
 	_, err := clinicaldoctest.Start(clinicaldoctest.WithTLS(), clinicaldoctest.InProcess())
-	require.ErrorContains(t, err, "clinicaldoctest: InProcess has no TLS")
+	require.ErrorContains(t, err, "clinicaldoctest: WithTLS cannot be combined with InProcess")
 }
 
 func TestFaultsStrikeOverHTTP2(t *testing.T) {

@@ -33,32 +33,44 @@ type settings struct {
 
 var help = `NAME serves the clinical documentation service on this machine.
 
-Without -upstream it is a stand-in that keeps everything to itself: it prints a
-base URL and a token, takes notes through their whole life and forgets them at
-the end. With -upstream it passes requests on to a real service and reports,
-per request and in sum at the end, where the responses depart from the service's
-description: paths and types, never values.
+Without -upstream, it is a local server with synthetic data. It prints a base URL
+and a token, processes notes as the service does, and keeps nothing when it ends.
+With -upstream, it forwards requests to a real service. It reports where responses
+differ from the service's description, for each request and in a summary at the
+end. The reports contain paths and types, never values.
 
   NAME -seed 20
   NAME -variant cursor -fault "POST /v1/progress-notes:reset-after-commit"
   NAME -upstream https://service.example
 
-A fault is ROUTE:KIND[=ARGUMENT][:HOW OFTEN]. It strikes once, or :3 times,
-:always, each 20th request (:every=20), or by chance (:rate=0.05); :after=2 lets
-two pass first, and with :commit=90s the request is done all the same, so much
-later. Kinds:
+A fault is ROUTE:KIND[=ARGUMENT][:HOW OFTEN]. It affects one request, unless
+HOW OFTEN is one or several of these, with colons between them:
+
+  3                    the next 3 requests
+  always               every request
+  every=20             every 20th request
+  rate=0.05            each request with this probability
+  after=2              not the first 2 requests
+  commit=90s           the request is carried out anyway, this much later
+
+Kinds:
 
 ` + faultKinds() + `
-A seed file holds {"users": [...], "patients": [...], "notes": [...]} with the
-members name, email, team_id, token; id, name; and id, user_id, patient_id,
-prompt_id, name, stage, stuck, transcription, analysis, error_state, created_at.
+A seed file contains {"users": [...], "patients": [...], "notes": [...]} with these
+members:
 
-At /_/ is a page that shows the requests as they come and changes faults, clock
-and variant while it runs; programs use the same controls as JSON. Both are for
-this machine only, and -control=false turns them off. /_/openapi.json is the
-service's description as an OpenAPI document, and is always served.
+  users                name, email, team_id, token
+  patients             id, name
+  notes                id, user_id, patient_id, prompt_id, name, stage, stuck,
+                       transcription, analysis, error_state, created_at
 
-The log goes to standard error and holds no token, query value, id or body.
+The page at /_/ shows requests as they arrive, and changes faults, clock and
+variant while the server runs. Programs can use the same controls as JSON. Both are
+available only on this machine, and -control=false turns them off.
+/_/openapi.json is the service's description as an OpenAPI document. It is always
+served.
+
+The log is written to standard error. It contains no token, query value, id or body.
 
 Flags:
 `
@@ -116,7 +128,7 @@ func (set *settings) flags() *flag.FlagSet {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	flags.StringVar(&set.addr, "addr", "127.0.0.1:8790", "listening `address` of the API")
-	flags.StringVar(&set.storageAddr, "storage-addr", "", "listening `address` of the audio storage (default a free port of this machine, or the port after that of an -addr that others can reach)")
+	flags.StringVar(&set.storageAddr, "storage-addr", "", "listening `address` of the audio storage (default a free port on this machine; if other machines can reach -addr, the port after it)")
 	flags.StringVar(&set.host, "host", "", "`name` by which programs reach this machine, where that is not the listening address")
 	set.transcription, set.analysis = 2*time.Second, 2*time.Second
 	flags.Func("transcription", "how long a transcription takes, a `duration` (default 2s)", positiveDuration(&set.transcription))
@@ -129,7 +141,7 @@ func (set *settings) flags() *flag.FlagSet {
 	flags.BoolVar(&set.quiet, "quiet", false, "do not log requests")
 	flags.BoolVar(&set.showBodies, "show-bodies", false, "with -upstream: keep bodies in memory and show them in the inspector, including patients' data")
 	flags.StringVar(&set.upstream, "upstream", "", "base `URL` of a real service to pass requests on to")
-	flags.Func("variant", "`name` of the way the description's gaps are filled (see -variants)", func(name string) (err error) {
+	flags.Func("variant", "`name` of the variant, which decides what the description leaves open (see -variants)", func(name string) (err error) {
 		set.variant, err = variantNamed(name)
 		return err
 	})
@@ -137,7 +149,7 @@ func (set *settings) flags() *flag.FlagSet {
 		set.seed, err = readSeed(text)
 		return err
 	})
-	flags.Func("fault", "`spec` of something that goes wrong (repeatable, see above)", func(text string) error {
+	flags.Func("fault", "`spec` of a fault to inject, in the form described above (can be repeated)", func(text string) error {
 		f, err := parseFault(text)
 		set.faults = append(set.faults, f)
 		return err

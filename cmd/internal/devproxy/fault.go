@@ -28,7 +28,7 @@ func parseFault(spec string) (fault, error) {
 	if route == everyRoute {
 		route = ""
 	} else if !slices.Contains(clinicaldoctest.Routes(), route) {
-		return fault{}, fmt.Errorf("no such route; there are * for all of them, and\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "))
+		return fault{}, fmt.Errorf("no such route; use * for all routes, or one of\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "))
 	}
 	f, err := clinicaldoctest.ParseFault(kind)
 	return fault{route, f}, err

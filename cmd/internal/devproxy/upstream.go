@@ -39,12 +39,12 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 	defer transport.CloseIdleConnections()
 	pages := newEvents()
 	var kept *bodies
-	warning := "against the service's description, and only paths and types are reported."
+	warning := "with the service's description, and only paths and types are reported."
 	if set.showBodies {
 		kept = &bodies{}
-		warning = `against the service's description.
+		warning = `with the service's description.
 
-BODIES ARE SHOWN: the inspector holds what patients said, in memory and on its page.`
+BODIES ARE SHOWN: the inspector keeps patients' data in memory and shows it on its page.`
 	}
 	followed := newTraffic(set.log(stderr), pages, &way.departures, kept)
 	server := &http.Server{Handler: front(set.inspector(followed, way), followed.watch(way.handler(transport))), ReadHeaderTimeout: time.Minute}
@@ -57,7 +57,7 @@ BODIES ARE SHOWN: the inspector holds what patients said, in memory and on its p
 
   base URL  %s
 %s
-Use the service's own token; it goes to that service only. Responses are held
+Use the service's own token; it is sent only to that service. Responses are compared
 %s
 
 `, upstream.Scheme, upstream.Host, address, set.pageLine(address), warning); err != nil {
