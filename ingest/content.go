@@ -25,7 +25,7 @@ type comparison struct {
 func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decided bool) {
 	unchanged := c.run.uploader.Client.Assumptions().RecordingsUnchanged
 	var open []noteRow
-	reason := "the recording of a note with its name differs, which the service may have changed"
+	reason := "a note has its name but a different recording, and the service may have changed that recording"
 	var cause error
 	for _, row := range named {
 		if unchanged && row.size > 0 && row.size != c.size {
@@ -89,7 +89,7 @@ func (c *comparison) compare(row noteRow) creates.Match {
 }
 
 var (
-	errTooMany      = redact.New("there are too many of them")
+	errTooMany      = redact.New("too many recordings would have to be read")
 	errWithoutAudio = redact.New("Find.WithoutAudio forbids it")
 )
 

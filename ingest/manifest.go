@@ -327,7 +327,7 @@ func whyNot(path string) string {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "it is not there"
+		return "it does not exist"
 	case err != nil:
 		return redact.Cause(err)
 	case !info.Mode().IsRegular():

@@ -59,7 +59,7 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 		"key,patient,diagnosis\n": {1: "columns"},
 		"key,key\n":               {1: "columns"},
 		head + "a,7,1,Canary,1.wav\na,7,1,Canary,2.wav\nb,7,1,Canary,1.wav\na,7,1,Canary,rec/3.wav\n":           {3: "line 2", 4: "line 2", 5: "line 2"},
-		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "not there", 6: "empty", 7: "path"},
+		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "does not exist", 6: "empty", 7: "path"},
 		head + "a,7,1,\"Canary\n":                                                                       {2: "CSV"},
 		head + "\u00fc,7,1,n,1.wav\nu\u0308,7,1,n,2.wav\n":                                              {3: "line 2"}, // one key
 		head + "a,7,1,\"two\nlines\",1.wav\nb,7,1,Canary \"n\",2.wav\n":                                 {2: "quote", 4: "CSV"},

@@ -210,7 +210,7 @@ func (p *pauser) rest(ctx context.Context, f failure, say bool) {
 			p.follow(ctx)
 			return
 		}
-		warn("it is retried from time to time")
+		warn("this worker checks when uploads can continue")
 		if !pause(ctx, probeAfter(step)) {
 			break
 		}

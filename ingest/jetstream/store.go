@@ -200,8 +200,8 @@ func (s *store) mustBeNew(ctx context.Context) error {
 				return cmp.Or(err, errExists(s.name))
 			}
 		case older && info.Config.Metadata[nameLabel] == "" || info.Config.Metadata[nameLabel] == s.name:
-			return fail("a part of the fleet "+s.name+" is there ("+name+"), but not the bucket "+s.name+
-				", which was deleted: restore it, or what has a note would be uploaded again", ErrStore)
+			return fail("a part of the fleet "+s.name+" exists ("+name+"), but its bucket "+s.name+
+				" was deleted: restore it; without it, recordings that have a note would be uploaded again", ErrStore)
 		}
 	}
 	if err := list.Err(); err != nil {
@@ -465,7 +465,7 @@ func (s *store) restoreStreams(ctx context.Context) error {
 			_, err = s.js.UpdateStream(ctx, config)
 		}
 		if err != nil {
-			return fail("the stream "+config.Name+" cannot be set as it was: "+err.Error()+
+			return fail("the stream "+config.Name+" cannot be restored to its settings: "+err.Error()+
 				". Delete it and repair again: its recordings are then searched for at the service", err)
 		}
 	}

@@ -497,7 +497,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 	return o
 }
 
-var errNotDone = fail("nobody knows yet what became of the recording; it is tried again later")
+var errNotDone = fail("the outcome of the recording is not known yet; it is tried again later")
 
 // isDamaged reports whether the recording's own record is damaged. One with a time to wait for is unresolved because of
 // another's.
