@@ -108,7 +108,7 @@ func (e *NotAuditedError) Error() string {
 		what += ": do not send it again"
 	}
 	if e.CallErr != nil {
-		what += "; besides: " + redact.Cause(e.CallErr)
+		what += "; the call also failed: " + redact.Cause(e.CallErr)
 	}
 	return errorText(e.Operation, "", "", what, "")
 }

@@ -57,7 +57,7 @@ func openNamed(name string, how int, lock func(*os.File) error) (*os.File, error
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: it comes and goes", ErrHeld)
+	return nil, fmt.Errorf("%w: the file was replaced repeatedly", ErrHeld)
 }
 
 // tryLock is for whom no lock is one too.

@@ -63,8 +63,8 @@ const (
 	checkpointSize = 16 << 20
 )
 
-var errNotOurs = redact.Fail(
-	"a file with the name of the download's second file exists, which no download made; it is not touched", fs.ErrExist)
+var errNotOurs = redact.Fail("the download keeps its progress in a second file, but another program's file has that "+
+	"name; move that file, or use another path", fs.ErrExist)
 
 // OpenPart opens the part that an earlier call left of the recording named by of, or creates an empty one. The error
 // matches [disk.ErrHeld] if another download to the path is running, and [fs.ErrExist] if another program's file has

@@ -48,7 +48,7 @@ func (t *Writer) rewind(written int64) error {
 		return err
 	}
 	if end != t.base+written {
-		return redact.Text("it contains more than the recording at that place")
+		return redact.Text("it does not end where the recording ends")
 	}
 	if err := t.rewinder.Truncate(t.base); err != nil {
 		return err

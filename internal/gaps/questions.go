@@ -54,7 +54,7 @@ var questions = []struct{ section, key, text string }{
 	{"4.2", "audio.origin", "origin of the audio URL"},
 	{"4.2", "audio.form", "form of the audio URL's signature"},
 	{"4.2", "audio.lifetime", "lifetime of the audio URL"},
-	{"4.2", "audio.size", "size that a note tells of its recording"},
+	{"4.2", "audio.size", "size that a note reports for its recording"},
 	{"4.2", "audio.wav", "WAV recording read back, before and after processing"},
 	{"4.2", "audio.mp3", "MP3 recording read back, before and after processing"},
 	{"4.2", "note.name", "name of a note, before and after processing"},

@@ -120,7 +120,7 @@ func (r *Report) WriteText(w io.Writer) error {
 			r.LeftBehind)
 	}
 	if r.Uncertain > 0 {
-		fmt.Fprintf(&text, "Creations without a clear answer, which may have left a synthetic note behind: %d.\n",
+		fmt.Fprintf(&text, "Creations with an unknown outcome, which may have left a synthetic note behind: %d.\n",
 			r.Uncertain)
 	}
 	_, err := io.WriteString(w, text.String())
@@ -143,7 +143,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func ReadJSON(r io.Reader) (*Report, error) {
 	report := new(Report)
 	if err := json.NewDecoder(r).Decode(report); err != nil {
-		return nil, fmt.Errorf("gaps: no report: %w", err)
+		return nil, fmt.Errorf("gaps: the file is not a report: %w", err)
 	}
 	return report, nil
 }
