@@ -276,7 +276,7 @@ func TestInput_SettingsThatAreNoFile(t *testing.T) {
 			said, err := whoami.CombinedOutput()
 			require.Error(t, err)
 			require.NoError(t, ctx.Err(), "it reads the FIFO")
-			assert.Contains(t, string(said), "is not a file")
+			assert.Contains(t, string(said), "is not a regular file")
 		})
 	}
 }

@@ -139,7 +139,7 @@ func readRegular(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("%s is not a file of at most %d KiB: remove it, and log in again", path, limit>>10)
+		return nil, fmt.Errorf("%s is not a regular file, or is larger than %d KiB: remove it, and log in again", path, limit>>10)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Store) Login(name string, context Context, token string) (where string,
 	err = s.Change(func(config *Config) (err error) {
 		for other := range config.Contexts {
 			if other != name && strings.EqualFold(other, name) { // many file systems and keyrings would keep one token for both
-				return &AmbiguousError{fmt.Sprintf("there is a context %q, and names that differ only in case could share a token", other), "choose the same name, or a different one, with --context"}
+				return &AmbiguousError{fmt.Sprintf("a context %q exists, and names that differ only in case could share a token", other), "use exactly that name, or one that differs in more than case, with --context"}
 			}
 		}
 		// The token first: a context without one only asks to log in anew.

@@ -68,7 +68,7 @@ func TestLoad_NotAFile_IsRejectedUnread(t *testing.T) {
 	store := &account.Store{Folder: t.TempDir()}
 	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(store.Folder, "config.json")))
 	_, err := store.Load()
-	require.ErrorContains(t, err, "is not a file of at most")
+	require.ErrorContains(t, err, "is not a regular file, or is larger than")
 }
 
 func TestLogout_OfTheCurrentContext_LeavesNoneCurrent(t *testing.T) {

@@ -41,7 +41,7 @@ const (
 )
 
 // ErrKeyring means that the token is in a keyring that does not respond, as where nobody is logged in to the desktop.
-var ErrKeyring = errors.New("the system's keyring, which has the token, cannot be used here")
+var ErrKeyring = errors.New("the token is in the system's keyring, which cannot be used here")
 
 // within returns what the keyring says, or [ErrKeyring] if that takes too long.
 func within[T any](do func() (T, error)) (T, error) {
@@ -138,7 +138,7 @@ func (s *Store) token(name, baseURL string) (token, from string, err error) {
 		return "", "", fmt.Errorf("the token of context %q cannot be read: %w", name, ErrNone)
 	}
 	if kept.BaseURL != baseURL {
-		return "", "", &AmbiguousError{Text: fmt.Sprintf("the token of context %q belongs to another base URL than that of the context", name)}
+		return "", "", &AmbiguousError{Text: fmt.Sprintf("the token of context %q belongs to a different base URL than the context", name)}
 	}
 	return kept.Token, from, nil
 }
@@ -171,7 +171,7 @@ func (s *Store) removeToken(name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || statErr == nil {
 		return nil // a token in a file says that the keyring had none
 	}
-	return fmt.Errorf("the token of context %q may still be there: %w", name, ErrKeyring)
+	return fmt.Errorf("the token of context %q could not be removed and may still be stored: %w", name, ErrKeyring)
 }
 
 func (s *Store) removeTokenFile(name string) error {
