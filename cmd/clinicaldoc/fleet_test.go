@@ -154,7 +154,7 @@ func TestAFleetGoesOnAfterAKeyThatIsTaken(t *testing.T) {
 	require.NoError(t, os.WriteFile(list, []byte("path,key,patient\nvisit-02.wav,E1,8\nvisit-03.wav,E2,7\n"), 0o600))
 	said, code = run("upload", "--prompt", "1", "--manifest", list)
 	assert.Equal(t, 9, code, said)
-	assert.Contains(t, said, "1 recording was put into the queue; this machine handled 3 of the fleet's: 2 with a note, 1 refused, 0 unresolved")
+	assert.Contains(t, said, "1 recording was put into the queue; this machine handled 3 of the fleet's recordings: 2 with a note, 1 refused, 0 unresolved")
 	assert.Contains(t, said, "give each recording its own key")
 	require.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
 	assert.Len(t, srv.Notes(), 3)
@@ -281,14 +281,14 @@ func TestFleet_VerdictIsAboutWhatTheMachinePublished(t *testing.T) {
 	assert.Equal(t, 0, other.code, other.said)
 	mine := <-first
 	assert.Equal(t, 9, mine.code, mine.said)
-	assert.Contains(t, mine.said, "2 recordings ended on other machines; all of this machine's: 2 with a note, 1 refused, 0 unresolved")
+	assert.Contains(t, mine.said, "2 recordings ended on other machines; all recordings of this command: 2 with a note, 1 refused, 0 unresolved")
 	assert.Contains(t, mine.said, "1 of 3 recordings was refused, such as: the recording is a dead letter")
 	// do: correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again
 	assert.Contains(t, mine.said, `do: correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again`)
 
 	said, code = run("upload", "retry")
 	assert.Equal(t, 8, code, said)
-	// do: run the same command again to see what became of them
+	// do: run the same command again to see the result
 	said, code = run("upload", "--patient", "7", "--prompt", "1", folder)
 	assert.Equal(t, 0, code, said)
 	assert.Len(t, srv.Notes(), 4)

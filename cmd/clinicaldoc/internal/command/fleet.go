@@ -49,7 +49,7 @@ func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, base
 	}
 	ended := run.drain(ctx)
 	r.show.Close()
-	r.IO.Note("%s put into the queue; this machine handled %d of the fleet's: %s%s",
+	r.IO.Note("%s put into the queue; this machine handled %d of the fleet's recordings: %s%s",
 		output.Count(len(run.published), "recording was", "recordings were"), run.had.Done(), countsText(run.had), r.stagesText(run.had))
 	if ctx.Err() == nil && ended == nil {
 		ended = run.verdict(ctx)
@@ -127,7 +127,7 @@ func (r *fleetRun) drain(ctx context.Context) error {
 			r.awaited[result.Recording.Key] = isOwn
 		}
 		if result.Ending == jetstream.Later {
-			r.tell("%s: %s; again in %s", keyOf(&result.Result), errorText(result.Err), result.Rest.Round(time.Second))
+			r.tell("%s: %s; trying again in %s", keyOf(&result.Result), errorText(result.Err), result.Rest.Round(time.Second))
 			continue
 		}
 		count(&r.had, result.Status)
@@ -167,12 +167,12 @@ func (r *fleetRun) verdict(ctx context.Context) error {
 	}
 	r.last = all
 	if elsewhere > 0 {
-		r.IO.Note("%s on other machines; all of this machine's: %s%s",
+		r.IO.Note("%s on other machines; all recordings of this command: %s%s",
 			output.Count(elsewhere, "recording ended", "recordings ended"), countsText(all), r.stagesText(all))
 	}
 	if left := len(r.recordings) - all.Done(); left > 0 {
-		text := r.some(left, "has", "have") + " no note yet, and waits for another machine"
-		return &runError{codePending, text, "run the same command again to see what became of them"}
+		text := r.some(left, "has", "have") + " no note yet; another machine has to finish"
+		return &runError{codePending, text, "run the same command again to see the result"}
 	}
 	return nil
 }
@@ -264,9 +264,9 @@ func newFleetRepair(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "repair", Short: "Make a fleet's store usable again", Args: noArgs,
-		Long: `Make a fleet's store usable again if streams are missing and cannot be restored. They are made again, and the journal remembers
-its gaps: recordings that it does not know are searched for among the patient's notes before an upload. If the queue was lost,
-upload its recordings again. End all uploads first.`,
+		Long: `Make a fleet's store usable again if streams are missing and cannot be restored. The missing streams are
+created again. The journal then has gaps: before an upload, the patient's notes are searched for each recording that it does not
+know. If the queue was lost, upload its recordings again. End all uploads first.`,
 		Example: "  clinicaldoc fleet repair --nats nats://queue.example:4222",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.checkFleet(); err != nil {
