@@ -103,9 +103,9 @@ func (o *uploadOptions) uploadFlags(c *cobra.Command) {
 	f.IntVar(&o.workers, "workers", 4, "this `NUMBER` of uploads at a time")
 	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be processing an upload whose response was lost, a `TIME`; 0: 10m")
 	f.DurationVar(&o.maxPause, "max-pause", 15*time.Minute, "how long to pause when everything fails in the same way, a `TIME`; 0: end immediately")
-	f.StringVar(&o.until, "until", "complete", "a recording is done when its note is complete, or when it is uploaded: a `STAGE`")
+	f.StringVar(&o.until, "until", "complete", "the `STAGE` at which a recording is done: complete (the note is complete) or uploaded")
 	f.DurationVar(&o.maxWait, "max-wait", 15*time.Minute, "how long to wait for notes in processing, a `TIME`; 0: check once")
-	f.BoolVar(&o.unique, "unique-names", false, "no other note of a patient has or will have the same name: resolves recordings sooner. Use it only if that is certain")
+	f.BoolVar(&o.unique, "unique-names", false, "resolve recordings sooner by their names. Use it only if no two notes of a patient ever have the same name")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "accept rows without a patient when searching for a note")
 	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
 	f.BoolVar(&o.unchecked, "skip-recording-check", false, "also upload files that are cut short or are not recordings")
@@ -203,7 +203,7 @@ func (o *uploadOptions) stage() (clinicaldoc.Stage, error) {
 	case "uploaded":
 		return clinicaldoc.StageUploaded, nil
 	}
-	return 0, usagef("--until is complete or uploaded")
+	return 0, usagef("--until must be complete or uploaded")
 }
 
 // plan writes into the report what is to be uploaded, and what was left out.

@@ -83,7 +83,7 @@ func (o *resolveOptions) showCandidates(ctx context.Context, client *clinicaldoc
 	} else if err := o.IO.Table(titles, rows); err != nil {
 		return err
 	}
-	o.IO.Note("If one of them is the recording's note: \"clinicaldoc upload resolve %s --note ID\". If none is, and its time has "+
-		"passed: \"clinicaldoc upload resolve %s --none\"; the next upload then sends it.", key, key)
+	o.IO.Note("If one of them is the recording's note: \"clinicaldoc upload resolve %s --note ID\". If none is, and the time "+
+		"from which that can be decided has passed: \"clinicaldoc upload resolve %s --none\"; the next upload then sends it.", key, key)
 	return nil
 }

@@ -67,7 +67,7 @@ func checkUnique(list []ingest.Recording) error {
 	slices.SortFunc(names, func(a, b named) int { return cmp.Or(cmp.Compare(a.patient, b.patient), cmp.Compare(a.name, b.name)) })
 	for i := 1; i < len(names); i++ {
 		if a, b := names[i-1], names[i]; a.patient == b.patient && strings.HasPrefix(b.name, a.name) {
-			return usagef("--unique-names: the name of recording %d begins as that of recording %d of the same patient", b.number, a.number)
+			return usagef("--unique-names: the name of recording %d begins with the name of recording %d of the same patient", b.number, a.number)
 		}
 	}
 	return nil
@@ -130,7 +130,7 @@ func (o *uploadOptions) withoutAliases(files []string) []string {
 		f := form{info.Size(), info.ModTime().UnixNano()}
 		if slices.ContainsFunc(taken[f], func(n named) bool { return n.name != nameOf(path) && os.SameFile(n.FileInfo, info) }) {
 			aliases[path] = true
-			o.leaveOut(path, "it is another name of a recording in this upload")
+			o.leaveOut(path, "it is another name of a file that this upload already contains")
 		} else {
 			taken[f] = append(taken[f], named{info, nameOf(path)})
 		}

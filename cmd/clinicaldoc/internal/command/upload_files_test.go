@@ -46,7 +46,7 @@ func TestARecordingWithTwoNamesIsTakenOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	assert.Equal(t, []string{in("b.wav"), in("c.wav")}, []string{list[0].File, list[1].File})
-	const why = "it is another name of a recording in this upload"
+	const why = "it is another name of a file that this upload already contains"
 	assert.Equal(t, []leftOut{{Reason: why, File: in("d.wav")}, {Reason: why, File: in("a.wav")}}, o.left)
 
 	o = &uploadOptions{paths: []string{filepath.Join(folder, "tonight")}, patient: 7, prompt: 1, workers: 1}

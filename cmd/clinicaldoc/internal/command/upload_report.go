@@ -42,7 +42,7 @@ read them. They contain file names and patients, which --reveal shows.
 		},
 	}
 	o.flags(c, report.Run{})
-	c.Flags().BoolVar(&o.html, "html", false, "write a page")
+	c.Flags().BoolVar(&o.html, "html", false, "write the report as an HTML page")
 	c.Flags().BoolVar(&o.list, "list", false, "list the reports that are kept")
 	c.Flags().BoolVar(&o.reveal, "reveal", false, "show files, patients and the service's own messages")
 	return c
@@ -202,7 +202,7 @@ func (o *resolveOptions) run(ctx context.Context) error {
 	}
 	if len(fits) != 1 || len(o.key) < 4 {
 		text := output.Count(len(fits), "unresolved or failed recording has", "unresolved or failed recordings have")
-		return &refusedError{text + " a key that begins so: nothing was changed", `"clinicaldoc upload status --json" lists them`}
+		return &refusedError{text + " a key that begins with these digits: nothing was changed", `"clinicaldoc upload status --json" lists them`}
 	}
 	key := fits[0].key.String()[:keyDigits]
 	if !o.none && !o.sendAgain && o.note == 0 {

@@ -231,7 +231,7 @@ func lostText(now, until time.Time) string {
 		return "the response was lost in an earlier upload, so the note may or may not exist; searching for it"
 	}
 	return "the response was lost, so the note may or may not exist; searching for it. " +
-		"It is certain that none exists at " + until.UTC().Format(time.RFC3339) + " at the earliest"
+		"The search cannot rule out a note before " + until.UTC().Format(time.RFC3339)
 }
 
 // tell prints a line with the time.

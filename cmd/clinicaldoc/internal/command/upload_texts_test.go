@@ -13,7 +13,7 @@ func TestLostText_NamesNoTimeThatHasPassed(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)
 	first := lostText(now, now.Add(10*time.Minute))
-	assert.Contains(t, first, "2026-03-01T22:10:00Z at the earliest")
+	assert.Contains(t, first, "cannot rule out a note before 2026-03-01T22:10:00Z")
 	assert.NotContains(t, first, "at the latest")
 	assert.NotContains(t, lostText(now.Add(24*time.Hour), now), "2026", "the second night")
 }

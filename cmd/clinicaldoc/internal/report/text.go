@@ -160,7 +160,7 @@ func (t *textWriter) pauses(r Run) {
 
 func (t *textWriter) earlier(r Run) {
 	if len(r.Earlier) > 0 {
-		t.title("Earlier uploads that still need somebody")
+		t.title("Earlier uploads that still need action")
 	}
 	for _, before := range r.Earlier {
 		t.line("  ", Clock(before.Began)+"  "+Sentence(before.How)+` See "clinicaldoc upload report `+before.ID+`".`)
