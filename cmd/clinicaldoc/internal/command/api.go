@@ -36,7 +36,7 @@ type apiOptions struct {
 func newAPI(e *Env) *cobra.Command {
 	o := &apiOptions{Env: e}
 	c := &cobra.Command{
-		Use: "api [METHOD] PATH", Short: "Call any endpoint and print the response", Args: between(1, 2, "a path such as /v1/progress-notes/42, and perhaps a method before it"),
+		Use: "api [METHOD] PATH", Short: "Call any endpoint and print the response", Args: between(1, 2, "an optional method and a path such as /v1/progress-notes/42"),
 		Long: `Call any endpoint of the service and print its response, including texts, names and signed URLs. The token is sent only to the
 service. The default method is GET, or POST if there is a body. Safe requests are retried. A query is sent as typed, or rejected.
 
@@ -62,7 +62,7 @@ depends on the status. --paginate requests and prints all following pages.`,
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&o.fields, "field", "F", nil, "a member of the JSON body, `NAME=VALUE`: true, false, null and numbers are sent as JSON, @FILE is a file's text, @- is standard input")
-	f.StringArrayVarP(&o.raws, "raw-field", "f", nil, "a member of the JSON body that is a text, `NAME=TEXT`")
+	f.StringArrayVarP(&o.raws, "raw-field", "f", nil, "a member of the JSON body, `NAME=TEXT`, always sent as a string")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header to add, `NAME:VALUE`")
 	f.StringVar(&o.input, "input", "", "the JSON body is in this `FILE`; - is standard input")
 	f.VarP(&o.jq, "jq", "q", "filter the response with this jq `EXPRESSION`")
@@ -150,7 +150,7 @@ func (o *apiOptions) pages(query url.Values, call func(url.Values) (*clinicaldoc
 			return err
 		}
 		if seen[next.Encode()] {
-			return refusedf("the service repeats a page instead of sending the next one")
+			return refusedf("--paginate: the service repeated a page instead of sending the next one, so later pages are missing")
 		}
 		query = next
 	}

@@ -49,7 +49,7 @@ func newAudioDownload(e *Env) *cobra.Command {
 
 func (o *downloadOptions) run(ctx context.Context) error {
 	if o.path == "-" && o.IO.OutTTY && !o.IO.Raw {
-		return usagef("a recording could control this terminal: name a file, or redirect standard output")
+		return usagef("a recording is not printed on a terminal, which its bytes could control: name a file, or redirect standard output")
 	}
 	if err := checkTarget(o.path); err != nil {
 		return err

@@ -160,9 +160,9 @@ func (d *doctor) checkTLS(ctx context.Context) check {
 	case d.base.Scheme != "https" && exchange.Loopback(d.base):
 		return found(good, "", "none, on this machine")
 	case d.base.Scheme != "https":
-		return found(doubtful, "use https: the token and patients' data are readable on the way", "none")
+		return found(doubtful, "use https: without it, the network can read the token and patients' data", "none")
 	case d.proxy != nil:
-		return found(good, "", "through the proxy: seen with the next step")
+		return found(good, "", "not checked separately: the next step connects through the proxy")
 	}
 	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", d.address)
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {

@@ -14,7 +14,7 @@ import (
 // askGaps asks what the description leaves open and adds a line for each question.
 func (d *doctor) askGaps(ctx context.Context) {
 	if len(d.broken) > 0 {
-		d.tellGap(ctx, check{Name: "gaps", State: skipped, Detail: "needs all of the above"})
+		d.tellGap(ctx, check{Name: "gaps", State: skipped, Detail: "the checks above must succeed first"})
 		return
 	}
 	a, err := d.account()

@@ -58,11 +58,11 @@ func (f *format) checkMembers(given bool) error {
 	}
 	list := strings.Join(f.members, ", ")
 	if given && f.json == "" {
-		return usagef("--json names no field; it has %s", list)
+		return usagef("--json: no field is named; the fields are %s", list)
 	}
 	for _, name := range f.names() {
 		if !slices.Contains(f.members, name) {
-			return usagef("--json has no field %s; it has %s", quote(name), list)
+			return usagef("--json: there is no field %s; the fields are %s", quote(name), list)
 		}
 	}
 	return nil

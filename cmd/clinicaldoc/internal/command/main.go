@@ -107,7 +107,7 @@ func New(env *Env) *cobra.Command {
   clinicaldoc notes list
   clinicaldoc upload --patient 7 --prompt 1 recordings/
 
-Tables hold ids, stages and times. Names and texts of notes are printed by "notes show" and with --reveal alone.`)
+Tables contain ids, stages and times. Names and texts of notes are printed only by "notes show" and with --reveal.`)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = build()
 	root.SetVersionTemplate("clinicaldoc {{.Version}}\n")

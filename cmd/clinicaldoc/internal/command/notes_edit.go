@@ -33,13 +33,13 @@ func newNotesEdit(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "edit ID", Short: "Edit a note's text in your editor", Args: exactly(1, "a note's id"),
 		Long: `Edit a note's analysis, transcription or name in $VISUAL or $EDITOR, and save it if nobody else changed the note.
-If somebody did, both texts are shown, and yours is kept in a file. An unchanged or empty text is not sent. To change a signed
-note, confirm it first, or pass --signed without a terminal.`,
+If somebody did, both texts are shown, and yours is kept in a file. An unchanged or empty text is not sent. A signed note
+is changed only after you confirm it. Without a terminal, pass --signed.`,
 		Example:           "  clinicaldoc notes edit 42\n  clinicaldoc notes edit 42 --field transcription",
 		ValidArgsFunction: e.completeNotes,
 		RunE:              withID("note", &o.id, o.run),
 	}
-	c.Flags().StringVar(&o.field, "field", editable[0], "what to edit: `FIELD` analysis, transcription or name")
+	c.Flags().StringVar(&o.field, "field", editable[0], "the `FIELD` to edit: analysis, transcription or name")
 	c.Flags().BoolVar(&o.signed, "signed", false, "change a signed note too")
 	_ = c.RegisterFlagCompletionFunc("field", cobra.FixedCompletions(editable, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -68,7 +68,7 @@ func (o *editOptions) params(text string) clinicaldoc.UpdateNoteParams {
 
 func (o *editOptions) run(ctx context.Context) error {
 	if !slices.Contains(editable, o.field) {
-		return usagef("--field is analysis, transcription or name")
+		return usagef("--field must be analysis, transcription or name")
 	}
 	client, err := o.client()
 	if err != nil {
@@ -140,7 +140,7 @@ func (o *editOptions) keep(folder, text string, err error) error {
 	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && conflict.Current != nil {
 		theirs := o.text(conflict.Current)
 		if writeErr := os.WriteFile(filepath.Join(folder, "theirs.txt"), []byte(theirs), 0o600); writeErr != nil {
-			o.IO.Note("clinicaldoc: the other text could not be stored with yours; it is on the service.")
+			o.IO.Note("clinicaldoc: the service's text could not be stored next to yours; \"clinicaldoc notes show\" prints it.")
 		}
 		shown := o.outf("--- yours\n%s--- on the service since %s\n%s", o.IO.Text(output.Marked(text)), exactTime(conflict.Current.UpdatedAt), o.IO.Text(output.Marked(theirs)))
 		return errors.Join(err, shown)

@@ -48,13 +48,13 @@ func (o *listOptions) params() (clinicaldoc.ListNotesParams, error) {
 	params := clinicaldoc.ListNotesParams{PatientID: o.patient, Sort: clinicaldoc.Sort(o.sort), PerPage: 100, TrustPatientFilter: o.trust}
 	switch {
 	case o.sort != string(clinicaldoc.SortLatest) && o.sort != string(clinicaldoc.SortOldest):
-		return params, usagef("--sort is latest or oldest")
+		return params, usagef("--sort must be latest or oldest")
 	case o.patient < 0 || o.limit < 0:
 		return params, usagef("--patient and --limit must not be negative")
 	}
 	for _, name := range o.names() {
 		if !o.reveal && !slices.Contains(plainMembers, name) {
-			return params, usagef("--json: %s is shown with --reveal", quote(name))
+			return params, usagef("--json: %s is shown only with --reveal", quote(name))
 		}
 	}
 	if o.limit > 0 && o.stage == "" {

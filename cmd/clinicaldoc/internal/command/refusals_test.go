@@ -37,7 +37,7 @@ func TestAPI_PagesInACircle_AreRefused(t *testing.T) {
 			next := order[(calls-1)%len(order)]
 			return &clinicaldoc.Response{Body: []byte(`{"data":[],"links":{"next":"https://elsewhere.example/?page=` + next + `"}}`)}, nil
 		})
-		require.ErrorContains(t, err, "repeats a page", name)
+		require.ErrorContains(t, err, "repeated a page", name)
 		assert.Equal(t, len(order), calls, name)
 	}
 }
@@ -133,7 +133,7 @@ func TestYes_NamesTheSameID(t *testing.T) {
 	t.Parallel()
 	env, _ := newEnv(nil)
 	require.NoError(t, env.checkYes("5", 5))
-	require.ErrorContains(t, env.checkYes("6", 5), "is not the one to act on")
+	require.ErrorContains(t, env.checkYes("6", 5), "differs from the id in the command")
 	require.ErrorContains(t, env.checkYes("", 5), "no terminal")
 }
 

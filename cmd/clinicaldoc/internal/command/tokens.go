@@ -121,7 +121,7 @@ func (e *Env) checkYes(yes string, id int64) error {
 	case yes == "" && !e.IO.CanAsk():
 		return usagef("there is no terminal to ask on: add --yes=ID, with the same id")
 	case yes != "" && yes != strconv.FormatInt(id, 10):
-		return usagef("the id in --yes is not the one to act on")
+		return usagef("the id in --yes differs from the id in the command: repeat the same id")
 	}
 	return nil
 }
