@@ -37,10 +37,13 @@ func (r *report) measureIngest(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	paths := make([]string, ingestRecordings)
 	content, err := io.ReadAll(recording{ingestSize}.reader())
+	if err != nil {
+		return err
+	}
 	for i := range paths {
 		paths[i] = filepath.Join(dir, fmt.Sprintf("recording-%d.wav", i))
-		own := fmt.Append(content[:ingestSize:ingestSize], i) // equal recordings would be sent one after the other
-		err = errors.Join(err, os.WriteFile(paths[i], own, 0o600))
+		copy(content[len(content)-4:], fmt.Sprintf("%04d", i)) // equal recordings would be sent one after the other
+		err = errors.Join(err, os.WriteFile(paths[i], content, 0o600))
 	}
 	if err != nil {
 		return err
