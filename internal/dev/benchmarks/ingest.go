@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,17 +35,16 @@ func (r *report) measureIngest(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	paths := make([]string, ingestRecordings)
-	content, err := io.ReadAll(recording{ingestSize}.reader())
-	if err != nil {
-		return err
-	}
 	for i := range paths {
+		size := int64(ingestSize + i) // equal recordings would be sent one after the other
+		content, err := io.ReadAll(recording{size}.reader())
+		if err != nil {
+			return err
+		}
 		paths[i] = filepath.Join(dir, fmt.Sprintf("recording-%d.wav", i))
-		copy(content[len(content)-4:], fmt.Sprintf("%04d", i)) // equal recordings would be sent one after the other
-		err = errors.Join(err, os.WriteFile(paths[i], content, 0o600))
-	}
-	if err != nil {
-		return err
+		if err := os.WriteFile(paths[i], content, 0o600); err != nil {
+			return err
+		}
 	}
 	for _, m := range []struct {
 		baseURL string
