@@ -1573,16 +1573,23 @@ func TestFindCreated_TokenChanges(t *testing.T) {
 	}
 }
 
+// clientWithTokens returns a client that sends the token of the moment.
+func clientWithTokens(t *testing.T, s *fakeService, token *string) *clinicaldoc.Client {
+	t.Helper()
+	source := tokenFunc(func(context.Context) (string, error) { return *token, nil })
+	client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
+		clinicaldoc.WithTokenSource(source))
+	require.NoError(t, err)
+	return client
+}
+
 // A token that is renewed between two pages spoils one look, not those after it.
 func TestFindCreated_TokenIsRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
 		token := testToken
-		source := tokenFunc(func(context.Context) (string, error) { return token, nil })
-		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
-			clinicaldoc.WithTokenSource(source))
-		require.NoError(t, err)
+		client := clientWithTokens(t, s, &token)
 		tryTimes(t, client)
 		for range 150 { // two pages
 			s.keep(earlier().ago(2 * time.Hour))
@@ -1607,10 +1614,7 @@ func TestFindCreated_TokenIsRenewedBetweenLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
 		token := testToken
-		source := tokenFunc(func(context.Context) (string, error) { return token, nil })
-		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
-			clinicaldoc.WithTokenSource(source))
-		require.NoError(t, err)
+		client := clientWithTokens(t, s, &token)
 		tryTimes(t, client)
 		lost := lose(t, client, visit())
 		s.instead = func(list int, _ *http.Request) *http.Response {

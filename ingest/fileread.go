@@ -183,8 +183,8 @@ func (j *FileJournal) takeNotice(n notice, number uint32) {
 	}
 }
 
-// takeEntry remembers an entry, and where its line begins. Of a claim nothing is remembered, and what was known of a
-// recording that surely has no note neither.
+// takeEntry remembers an entry, and where its line begins. It remembers nothing of a claim, and forgets what was known
+// before: the recording surely has no note then.
 func (j *FileJournal) takeEntry(e Entry, line int64) {
 	if e.State == StateClaimed {
 		j.index.forget(e.Key)
