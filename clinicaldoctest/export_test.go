@@ -1,6 +1,9 @@
 package clinicaldoctest
 
-import "os"
+import (
+	"net/http"
+	"os"
+)
 
 // Files returns the names of the recordings' files.
 func (s *Server) Files() ([]string, error) {
@@ -11,3 +14,6 @@ func (s *Server) Files() ([]string, error) {
 	}
 	return names, err
 }
+
+// IsSilent reports whether the connection of a request is silent.
+func IsSilent(r *http.Request) bool { return connOf(r).silent.Load() }
