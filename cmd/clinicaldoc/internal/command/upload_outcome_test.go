@@ -52,7 +52,10 @@ func TestOutcome_IsTheWorstOfAll(t *testing.T) {
 		"all unreachable":      {func(r *uploadRun) { r.worst = clinicaldoc.ErrServer }, codeUnreachable},
 		"refused before pends": {func(r *uploadRun) { r.last.Processing, r.worst = 1, refused }, codeRefused},
 		"left out":             {func(r *uploadRun) { r.last.Created, r.left = 2, []leftOut{{Reason: "x"}} }, codeSome},
-		"not printed":          {func(r *uploadRun) { r.last.Created, r.broken = 2, syscall.ENOSPC }, codeOther},
+		"left out before pends": {
+			func(r *uploadRun) { r.last.Processing, r.left = 1, []leftOut{{Reason: "x"}} }, codeSome,
+		},
+		"not printed": {func(r *uploadRun) { r.last.Created, r.broken = 2, syscall.ENOSPC }, codeOther},
 	} {
 		r, _ := newRun(t, ingest.Recording{File: "a.wav"}, ingest.Recording{File: "b.wav"})
 		c.set(r)

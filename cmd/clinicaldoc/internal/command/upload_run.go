@@ -73,7 +73,8 @@ func (r *uploadRun) all(ctx context.Context, uploader *ingest.Uploader) error {
 	return r.outcome(ctx, ended)
 }
 
-// outcome returns how the run ends. Unresolved recordings count most. Exit code 2 means that nothing was sent.
+// outcome returns how the run ends. Unresolved recordings count most, those that are still being processed least. Exit
+// code 2 means that nothing was sent.
 func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 	done := r.last.Created + r.last.AlreadyThere
 	failed := r.last.Failed + r.earlier[ingest.Failed]
@@ -100,11 +101,11 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 	case r.worst != nil:
 		k := uploadKind(r.worst)
 		return &runError{k.code, r.refusedText(), k.do}
+	case len(r.left) > 0:
+		return r.leftOutError()
 	case processing > 0:
 		text := output.Count(processing, "recording is", "recordings are") + " still being processed by the service"
 		return &runError{codePending, text, "run the same command again later: it checks the notes again, and sends nothing twice"}
-	case len(r.left) > 0:
-		return r.leftOutError()
 	}
 	return r.broken
 }
