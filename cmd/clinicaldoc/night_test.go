@@ -199,7 +199,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	// do: check the path, and whether its share is mounted; then run the same command again
 	said, code = c.runs(upload + "/nowhere/share")
 	assert.Equal(t, 2, code, said)
-	c.morning(`^Nothing was sent; 1 file or folder was left out\.$`, `^A file or folder that is named cannot be read: no such file`,
+	c.morning(`^Nothing was sent; 1 file or folder was left out\.$`, `^A file or folder in the arguments cannot be read: no such file`,
 		`^  Whoever runs the uploads: check the path, and whether its share is mounted`, `^  1 file or folder: it cannot be read`)
 
 	// The second night: the service goes down in the middle, for longer than a run waits.
@@ -208,14 +208,14 @@ func TestTwoNightsFromCron(t *testing.T) {
 	assert.Equal(t, 7, code, said)
 	n.awaitCalm()
 	c.morning(`^\d+ of 1001 encounters are complete; .* are unresolved, \d+ were not sent\.$`,
-		`^The service, or a proxy before it, was failing\.$`, `^  Whoever runs the uploads: run it again later; `,
+		`^The service, or a proxy before it, was failing\.$`, `^  Whoever runs the uploads: run the command again later; `,
 		`^  Somebody who may read the patients' notes: decide about the \d+ recordings that are unresolved`,
 		`^\d+ recordings are processing: their notes are not complete yet\.$`, `^    and \d+ more; --json lists all`,
 		`^  20.*  paused, because every upload failed in the same way: 503`)
 	said, code = c.runs(tonight)
 	assert.Equal(t, 6, code, said)
 	c.morning(`^This upload sent none of its 1001 encounters\.$`, `^The service, or a proxy before it, was failing\.$`,
-		`^  Whoever runs the uploads: run it again later`, `^  20.*  \d+ of 1001 encounters are complete; .* was failing\.`,
+		`^  Whoever runs the uploads: run the command again later`, `^  20.*  \d+ of 1001 encounters are complete; .* was failing\.`,
 		`^  20.*  Nothing was sent; 1 file or folder was left out: a file`)
 	n.down.Store(false)
 

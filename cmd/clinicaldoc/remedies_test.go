@@ -208,7 +208,7 @@ func TestWhatWasLeftOverGoesToItsOwnService(t *testing.T) {
 }
 
 // do: the service may filter by another parameter: "clinicaldoc doctor --gaps" finds it, "clinicaldoc context set --query" sets it
-// do: run it again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them
+// do: run the command again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them
 // do: clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name
 // do: clinicaldoc context set NAME --query '
 // do: name a --patient and a --prompt that exist
@@ -234,7 +234,7 @@ func TestDoctorFindsTheListsParameters(t *testing.T) {
 	said, code = run("notes", "list", "--limit", "0")
 	srv.ClearFaults()
 	assert.Equal(t, 1, code, said)
-	assert.Contains(t, said, `do: run it again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`)
+	assert.Contains(t, said, `do: run the command again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`)
 	said, code = run("doctor")
 	assert.Equal(t, 0, code, said)
 	assert.Contains(t, said, "do: clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name")
@@ -307,7 +307,7 @@ func TestADoctorThatIsEndedTellsWhatItLeft(t *testing.T) {
 }
 
 // do: clinicaldoc login https://
-// do: run it again later
+// do: run the command again later
 func TestWhatDoctorSaysIsDone(t *testing.T) {
 	t.Parallel()
 	srv, err := clinicaldoctest.Start(clinicaldoctest.WithTLS())
@@ -329,7 +329,7 @@ func TestWhatDoctorSaysIsDone(t *testing.T) {
 	srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.ResetAfterRequest())
 	said, code = run("doctor")
 	assert.Equal(t, 1, code, said)
-	assert.Contains(t, said, "do: run it again later")
+	assert.Contains(t, said, "do: run the command again later")
 	said, code = run("doctor")
 	assert.Equal(t, 0, code, said)
 	assert.Regexp(t, `(?m)^good +tls +certificate of`, said)

@@ -97,7 +97,7 @@ func (rec *record) header(lines []string, token string) (http.Header, error) {
 			continue
 		}
 		if !found || strings.TrimSpace(name) == "" {
-			return nil, fmt.Errorf("no header: %q", line)
+			return nil, fmt.Errorf("%q is not a header; write NAME: VALUE", line)
 		}
 		value = strings.TrimSpace(value)
 		switch name = http.CanonicalHeaderKey(strings.TrimSpace(name)); {

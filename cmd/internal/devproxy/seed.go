@@ -64,7 +64,7 @@ func readSeed(text string) (seed, error) {
 		return seed{}, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSeed {
-		return seed{}, fmt.Errorf("%s is not a file of at most %d MiB", text, maxSeed>>20)
+		return seed{}, fmt.Errorf("%s is not a regular file, or is larger than %d MiB", text, maxSeed>>20)
 	}
 	content, err := os.ReadFile(text)
 	if err != nil {

@@ -53,7 +53,7 @@ BODIES ARE SHOWN: the inspector keeps patients' data in memory and shows it on i
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	address := boxlink.Listening(listener.Addr(), set.host)
-	if _, err := fmt.Fprintf(stdout, `Passing requests on to %s://%s. Interrupt for the summary.
+	if _, err := fmt.Fprintf(stdout, `Forwarding requests to %s://%s. Interrupt for the summary.
 
   base URL  %s
 %s

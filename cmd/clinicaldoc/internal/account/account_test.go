@@ -98,7 +98,7 @@ func TestTokenGoesIntoAPrivateFileWithoutAKeyring(t *testing.T) {
 		}
 		require.NoError(t, os.Chmod(path, 0o644))
 		_, err = store.Find("ward")
-		require.ErrorContains(t, err, "others can read")
+		require.ErrorContains(t, err, "other users can read")
 	}
 	require.NoError(t, store.Logout("ward"))
 	assert.NoFileExists(t, path)

@@ -53,7 +53,7 @@ func Open() (*Store, error) {
 	if folder == "" {
 		base, err := os.UserConfigDir()
 		if err != nil {
-			return nil, fmt.Errorf("no folder for settings: set %s", EnvConfigDir)
+			return nil, fmt.Errorf("the folder for settings cannot be determined: set %s", EnvConfigDir)
 		}
 		folder = filepath.Join(base, "clinicaldoc")
 	}
@@ -76,7 +76,7 @@ func StateFolder(parts ...string) (string, error) {
 		}
 		folder = filepath.Join(base, "clinicaldoc")
 	case !filepath.IsAbs(folder):
-		return "", &AmbiguousError{EnvStateDir + " is not an absolute path, so it would change with the folder", "set it to the folder's absolute path"}
+		return "", &AmbiguousError{EnvStateDir + " is a relative path, so it would depend on the folder that the command runs in", "set it to an absolute path"}
 	}
 	folder = filepath.Join(append([]string{folder}, parts...)...)
 	return folder, os.MkdirAll(folder, 0o700)
@@ -92,7 +92,7 @@ func stateBase() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("no folder for journals: set %s", EnvStateDir)
+		return "", fmt.Errorf("the folder for journals cannot be determined: set %s", EnvStateDir)
 	}
 	return filepath.Join(home, ".local", "state"), nil
 }

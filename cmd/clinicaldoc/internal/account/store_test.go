@@ -132,7 +132,7 @@ func TestFind_TokenThatTheGroupCanRead_IsNotUsed(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o620} {
 		require.NoError(t, os.Chmod(filepath.Join(store.Folder, "tokens", "ward.json"), mode))
 		_, err = store.Find("ward")
-		require.ErrorContains(t, err, "others can read", mode)
+		require.ErrorContains(t, err, "other users can read", mode)
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *Store) saveToken(name, baseURL, token string) (where string, err error)
 // NotPrivateError is a file for this user alone that others can read.
 type NotPrivateError struct{ Path string }
 
-func (e *NotPrivateError) Error() string { return "others can read " + e.Path }
+func (e *NotPrivateError) Error() string { return "other users can read " + e.Path }
 
 // token returns a context's token and in words where it is kept. The file comes first: it is there only where the keyring
 // failed, and looking costs nothing.
@@ -127,7 +127,7 @@ func (s *Store) token(name, baseURL string) (token, from string, err error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", "", fmt.Errorf("the token of context %q is gone: %w", name, ErrNone)
+		return "", "", fmt.Errorf("the token of context %q is missing: %w", name, ErrNone)
 	case err != nil && from == "keyring":
 		return "", "", fmt.Errorf("context %q: %w", name, ErrKeyring)
 	case err != nil:

@@ -282,7 +282,7 @@ func (o *apiOptions) body(ctx context.Context) (any, error) {
 		return nil, inputError(ctx, "--input cannot be read", err)
 	}
 	if !json.Valid(bytes.TrimSpace(text)) || !utf8.Valid(text) {
-		return nil, usagef("--input is not JSON in UTF-8")
+		return nil, usagef("--input is not valid JSON in UTF-8")
 	}
 	return json.RawMessage(text), nil
 }
@@ -305,7 +305,7 @@ func (o *apiOptions) fieldsBody(ctx context.Context) (map[string]any, error) {
 		}
 		// encoding/json would put other letters in their place without a word, and that into a patient's note.
 		if text, ok := value.(string); ok && !utf8.ValidString(text) {
-			return nil, usagef("--field and --raw-field need texts in UTF-8, but one is not")
+			return nil, usagef("--field and --raw-field must be UTF-8, but one value is not")
 		}
 		members[name] = value
 	}

@@ -107,6 +107,6 @@ func newContextSet(e *Env) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&query, "query", "", "the list's parameters `NAMES`: patient_id=filter[patient_id],per_page=limit; empty: the usual ones")
+	c.Flags().StringVar(&query, "query", "", "the list's parameters `NAMES`: patient_id=filter[patient_id],per_page=limit; empty: the default names")
 	return c
 }

@@ -42,7 +42,7 @@ func newDoctor(e *Env) *cobra.Command {
 		Use: "doctor", Short: "Find out why the service cannot be used", Args: noArgs,
 		Long: `Check step by step whether the service can be used: settings, proxy, name, connection, certificate, base path, clock, token,
 list. Each line is good, doubtful or bad, and says what to do. Steps that depend on a bad one are skipped. The report contains
-a host and times, but no ids, names or tokens, so you can send it to somebody who helps. The exit code is 1 if anything is bad.
+a host and times, but no ids, names or tokens, so you can send it to somebody who helps you. The exit code is 1 if anything is bad.
 
 --gaps also tests what the service's description does not say. It creates a few synthetic notes for a patient and a prompt
 that are meant for tests, and deletes them.`,

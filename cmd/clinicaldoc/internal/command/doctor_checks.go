@@ -215,11 +215,11 @@ func (d *doctor) checkBasePath(ctx context.Context) check {
 		}
 		return found(bad, remedy, "%s", d.notTheService(below))
 	case errors.Is(d.meErr, clinicaldoc.ErrRateLimited):
-		return found(doubtful, "wait a minute, and run it again", "the service limits requests (429)")
+		return found(doubtful, "wait a minute, and run the command again", "the service limits requests (429)")
 	case errors.Is(d.meErr, clinicaldoc.ErrServer):
-		return found(bad, "the service fails: run it again later, or tell whoever runs it", "%s", d.meErr)
+		return found(bad, "the service fails: run the command again later, or tell whoever runs it", "%s", d.meErr)
 	}
-	return found(bad, "run it again later", "%s", d.meErr)
+	return found(bad, "run the command again later", "%s", d.meErr)
 }
 
 // maxWait is how long a small request may take.
@@ -307,7 +307,7 @@ func (d *doctor) checkToken(context.Context) check {
 	case errors.Is(d.meErr, clinicaldoc.ErrForbidden):
 		return found(bad, "ask whoever gave you the token", "known, but not allowed (403)")
 	}
-	return found(doubtful, "run it again later", "cannot tell")
+	return found(doubtful, "run the command again later", "cannot tell")
 }
 
 func (d *doctor) checkList(ctx context.Context) check {

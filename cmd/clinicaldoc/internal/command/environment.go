@@ -3,7 +3,7 @@ package command
 import "github.com/spf13/cobra"
 
 func newEnvironment() *cobra.Command {
-	return &cobra.Command{Use: "environment", Short: "Which variables are used", Long: `Variables:
+	return &cobra.Command{Use: "environment", Short: "Environment variables that the command uses", Long: `Variables:
 
   CLINICALDOC_BASE_URL      the service, and
   CLINICALDOC_TOKEN         the token for it; set both or neither. They override every context

@@ -81,7 +81,7 @@ func (o *exportOptions) run(ctx context.Context) error {
 	}
 	o.IO.Note("%s", output.Count(written, "note", "notes"))
 	if gone := len(rows) - written; gone > 0 {
-		o.IO.Note("%s deleted meanwhile", output.Count(gone, "more was", "more were"))
+		o.IO.Note("%s deleted during the export", output.Count(gone, "more was", "more were"))
 	}
 	return nil
 }

@@ -132,5 +132,5 @@ func TestExport_NoteDeletedMeanwhile_IsCounted(t *testing.T) {
 	o, srv, shown := exporting(t)
 	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(http.StatusNotFound, `{"message":"gone"}`).After(1))
 	require.NoError(t, o.run(t.Context()))
-	assert.Contains(t, shown.err.String(), "2 notes\n1 more was deleted meanwhile\n")
+	assert.Contains(t, shown.err.String(), "2 notes\n1 more was deleted during the export\n")
 }

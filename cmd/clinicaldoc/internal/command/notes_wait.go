@@ -21,7 +21,7 @@ type waitOptions struct {
 func newNotesWait(e *Env) *cobra.Command {
 	o := &waitOptions{Env: e}
 	c := &cobra.Command{
-		Use: "wait ID...", Short: "Wait until notes are complete", Args: atLeast(1, "one or more notes' ids"),
+		Use: "wait ID...", Short: "Wait until notes are complete", Args: atLeast(1, "one or more note ids"),
 		Long:              "Wait until notes reach a stage, and print each note when it does. The exit code is 1 if a note failed, and 8 if one did not reach the stage in time. The command names these notes.",
 		Example:           "  clinicaldoc notes wait 42\n  clinicaldoc notes wait 42 43 44 --until transcribed --timeout 10m",
 		ValidArgsFunction: e.completeNotes,

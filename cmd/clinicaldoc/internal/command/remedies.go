@@ -34,7 +34,7 @@ var remedies = []struct {
 	{clinicaldoc.ErrNotAudited, kind{codeRefused, "make room on the disk for the file of --audit; run the command again only if no change was made"}},
 	{clinicaldoc.ErrInUse, kind{codeRefused, waitForOther}},
 	{ingest.ErrTaken, kind{codeRefused, waitForOther}},
-	{ingest.ErrTooEarly, kind{codeRefused, "wait until then, and run the same upload again: it searches for the note; --force decides anyway"}},
+	{ingest.ErrTooEarly, kind{codeRefused, "wait until that time, and run the same upload again: it searches for the note; --force decides anyway"}},
 	{ingest.ErrKeyReused, kind{codeRefused, ""}},
 	{ingest.ErrJournalDamaged, kind{codeRefused, "clinicaldoc upload salvage"}},
 	{ingest.ErrJournalVersion, kind{codeRefused, "if a later version of this program wrote the journal, update this program; else check the file in --journal"}},
@@ -60,9 +60,9 @@ var remedies = []struct {
 	{clinicaldoc.ErrValidation, kind{codeRefused, ""}},
 	{clinicaldoc.ErrTooLarge, kind{codeRefused, "make the recording smaller, or ask whoever runs the service to raise its limit; then run the same command again"}},
 	{clinicaldoc.ErrProcessingFailed, kind{codeOther, `"clinicaldoc notes show ID" shows the error that the service reports`}},
-	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "wait a little and run it again"}},
-	{clinicaldoc.ErrServer, kind{codeUnreachable, `run it again later; "clinicaldoc doctor" checks the service`}},
-	{clinicaldoc.ErrIncompleteList, kind{codeOther, `run it again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`}},
+	{clinicaldoc.ErrRateLimited, kind{codeUnreachable, "wait a little and run the command again"}},
+	{clinicaldoc.ErrServer, kind{codeUnreachable, `run the command again later; "clinicaldoc doctor" checks the service`}},
+	{clinicaldoc.ErrIncompleteList, kind{codeOther, `run the command again; if it fails again, the list's parameters may have other names: "clinicaldoc doctor --gaps" finds them`}},
 	{clinicaldoc.ErrSizeMismatch, kind{codeRefused, "if the service re-encodes recordings: --ignore-size"}},
 	{clinicaldoc.ErrUnexpectedResponse, kind{codeOther, `check the base URL with "clinicaldoc doctor"`}},
 	{clinicaldoc.ErrStalled, kind{codeUnreachable, "clinicaldoc doctor"}},
@@ -103,7 +103,7 @@ func kindOf(err error) kind {
 	case noRoom.is(runtime.GOOS, err):
 		return kind{codeOther, makeRoom}
 	case errors.Is(err, context.DeadlineExceeded) && !clinicaldoc.Retryable(err): // a connection's own timeout claims to be that as well
-		return kind{codePending, "run it again to continue waiting"}
+		return kind{codePending, "run the command again to continue waiting"}
 	case unreachable(err):
 		return kind{codeUnreachable, "clinicaldoc doctor"}
 	}

@@ -80,7 +80,7 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 		switch {
 		case err != nil:
 			o.leaveOut(path, "it cannot be read: "+reason(err))
-			return nil, &usageError{"a file or folder that is named cannot be read: " + reason(err), "check the path, and whether its share is mounted; then run the same command again"}
+			return nil, &usageError{"a file or folder in the arguments cannot be read: " + reason(err), "check the path, and whether its share is mounted; then run the same command again"}
 		case !info.IsDir():
 			files = append(files, path)
 			continue
@@ -194,7 +194,7 @@ func notTaken(path string) string {
 	case !info.Mode().IsRegular():
 		return "it is not a regular file"
 	case !slices.Contains(audioEndings, strings.ToLower(filepath.Ext(path))):
-		return "its extension is not that of audio"
+		return "its extension is not that of an audio file"
 	}
 	return ""
 }

@@ -157,7 +157,7 @@ func (p *journalPlace) connect(baseURL string, userID int64) (*nats.Conn, jetstr
 	}
 	conn, err := jetstream.Connect(p.nats, options...)
 	if err != nil && !errors.Is(err, jetstream.ErrServerTooOld) {
-		err = &fleetError{"the fleet's NATS server cannot be reached, or refuses"}
+		err = &fleetError{"the fleet's NATS server cannot be reached, or refuses the connection"}
 	}
 	return conn, params, err
 }

@@ -158,9 +158,9 @@ and makes another note. The failed note stays at the service; the journal keeps 
 		},
 	}
 	o.placeFlags(c)
-	c.Flags().Int64Var(&o.note, "note", 0, "it is the note with this `ID`")
-	c.Flags().BoolVar(&o.none, "none", false, "it has no note")
-	c.Flags().BoolVar(&o.sendAgain, "send-again", false, "send it once more: the service could not process it, or its note was deleted")
+	c.Flags().Int64Var(&o.note, "note", 0, "the recording's note is the one with this `ID`")
+	c.Flags().BoolVar(&o.none, "none", false, "the recording has no note")
+	c.Flags().BoolVar(&o.sendAgain, "send-again", false, "send the recording once more: the service could not process it, or its note was deleted")
 	c.Flags().BoolVar(&o.force, "force", false, "with --none: decide although the service may still be processing the upload; this can make two notes")
 	c.Flags().BoolVar(&o.reveal, "reveal", false, "show the names of the possible notes")
 	return c

@@ -28,7 +28,7 @@ unresolved and the failed recordings. For a fleet, use "clinicaldoc fleet status
 
 --deletable asks the service which files of this user's earlier uploads may be deleted, and when the service deletes its
 copies. A file may be deleted if it is still the recording that was uploaded, and if its note exists and is complete. If
-several notes are to be made of it, all of them must be complete. The files are those in the reports of uploads.
+several notes are to be made of it, all of them must be complete. The files are those in the newest 200 reports of uploads.
 Uploads of other users, and to other services, are not considered. The command deletes nothing. A file that may be
 deleted may be the last copy: check whether the service's copy has expired.`,
 		Example: `  clinicaldoc upload status

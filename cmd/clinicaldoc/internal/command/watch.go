@@ -64,7 +64,7 @@ type change struct {
 
 func (o *watchOptions) run(ctx context.Context) error {
 	if o.exec != "" && strings.TrimSpace(o.exec) == "" {
-		return usagef("--exec names no program")
+		return usagef("--exec needs a command to run")
 	}
 	if o.interval < time.Second || o.count < 0 || o.patient < 0 {
 		return usagef("--interval must be at least 1s, --count and --patient must not be negative")
@@ -109,7 +109,7 @@ func (o *watchOptions) run(ctx context.Context) error {
 func stateRefused(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrInUse):
-		return refusedf("another watch has the file of --state open")
+		return refusedf("another watch is using the file of --state")
 	case errors.Is(err, snapshot.ErrOtherService), errors.Is(err, snapshot.ErrOtherUser), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, disk.ErrNotPrivate):
 		return refusedf("the file of --state is damaged, not private, or was made for another account or --patient; remove it, or name another")
 	}

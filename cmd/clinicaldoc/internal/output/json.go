@@ -99,7 +99,7 @@ func Decode(text []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON value")
+		return nil, errors.New("there is more text after the JSON value")
 	}
 	return plain, nil
 }

@@ -29,7 +29,7 @@ func aNight() report.Run {
 	}
 	add(report.Complete, "", "", 1)
 	for i := range 350 {
-		add(report.Processing, "the run ended first", "run it again", int64(i+2))
+		add(report.Processing, "the run ended first", "run the command again", int64(i+2))
 	}
 	add(report.Unresolved, "POST /v1/progress-notes: no response (request id a)", `"clinicaldoc upload resolve %s"`, 0)
 	add(report.Unresolved, "POST /v1/progress-notes: no response (request id b)", `"clinicaldoc upload resolve %s"`, 0)
@@ -180,12 +180,12 @@ func TestSteps_SayWhoDoesWhat(t *testing.T) {
 		},
 		"the service was down": {
 			report.Run{
-				Ended: ended, Code: 7, Total: 2, Counts: report.Counts{report.Unresolved: 1}, Do: "run it again later",
+				Ended: ended, Code: 7, Total: 2, Counts: report.Counts{report.Unresolved: 1}, Do: "run the command again later",
 				Reason:     "the service was failing",
 				Recordings: []report.Recording{{Key: "a", Status: report.Unresolved}},
 			},
 			[]string{
-				"Whoever runs the uploads: run it again later",
+				"Whoever runs the uploads: run the command again later",
 				"Somebody who may read the patients' notes: decide about the recording that is unresolved, " +
 					"if the next upload does not find its note; see below",
 			},
