@@ -43,7 +43,7 @@ func (b bar) String() string {
 // timed is a bar for a value with a spread, in a unit.
 func timed(work, what string, s spread, unit, limit float64, name string) bar {
 	between := fmt.Sprintf("%.2f to %.2f", s.low/unit, s.high/unit)
-	return bar{work: work, what: what, value: s.median / unit, limit: limit, unit: name, spread: between}
+	return bar{work: work, what: what, value: s.value / unit, limit: limit, unit: name, spread: between}
 }
 
 func atLeast(b bar) bar {

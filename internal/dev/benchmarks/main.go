@@ -98,8 +98,8 @@ func (r *report) markdown() string {
 	for _, name := range []string{"raw", "floor", "sdk"} {
 		small, large := r.small[name], r.large[name]
 		fmt.Fprintf(&b, "| %s | %.2f MiB | %.1f MiB | %.2f | %.2f | %.1f MiB | %.2f | %.2f |\n", name,
-			small.allocated/mebibyte, small.resident.median/mebibyte, small.time.median, small.cpu.median,
-			large.resident.median/mebibyte, large.time.median, large.cpu.median)
+			small.allocated/mebibyte, small.resident.value/mebibyte, small.time.value, small.cpu.value,
+			large.resident.value/mebibyte, large.time.value, large.cpu.value)
 	}
 	return b.String()
 }

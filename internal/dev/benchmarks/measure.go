@@ -44,11 +44,12 @@ func countAllocs(n int, work work) (allocs, error) {
 // block is how long one side runs before it is the other's turn.
 const block = 20 * time.Millisecond
 
-// timeRatio is how many times longer the work takes than the reference. The two take turns in short blocks, so that a busy
-// machine slows both; of the ratios of neighbouring blocks the middle one counts.
+// timeRatio is how many times longer the work takes than the reference. The two take turns in short blocks. A host that
+// shares its processors disturbs single blocks, so the fastest quarter of the blocks of each side counts. The spread is of
+// the ratios of neighbouring blocks.
 func timeRatio(blocks int, reference, work work) (spread, error) {
 	runtime.GC()
-	ratios := make([]float64, 0, blocks)
+	var references, works, ratios []float64
 	for range blocks {
 		low, err := timePerRun(reference)
 		if err != nil {
@@ -58,9 +59,13 @@ func timeRatio(blocks int, reference, work work) (spread, error) {
 		if err != nil {
 			return spread{}, err
 		}
+		references = append(references, low)
+		works = append(works, high)
 		ratios = append(ratios, high/low)
 	}
-	return spreadOf(ratios), nil
+	result := spreadOf(ratios)
+	result.value = spreadOf(works).low / spreadOf(references).low
+	return result, nil
 }
 
 // timePerRun returns the seconds that one run takes in a block of them.
@@ -76,10 +81,10 @@ func timePerRun(work work) (float64, error) {
 	}
 }
 
-// spread is the middle one of several values, and between what the middle half of them lies.
-type spread struct{ median, low, high float64 }
+// spread is what several values come to, and between what the middle half of them lies.
+type spread struct{ value, low, high float64 }
 
-// spreadOf returns the spread of values.
+// spreadOf returns the middle one of the values, and their spread.
 func spreadOf(values []float64) spread {
 	sorted := slices.Sorted(slices.Values(values))
 	if len(sorted) == 0 {
@@ -89,10 +94,10 @@ func spreadOf(values []float64) spread {
 	return spread{sorted[len(sorted)/2], sorted[quarter], sorted[len(sorted)-1-quarter]}
 }
 
-// String prints the middle value and the two around it.
-func (s spread) String() string { return fmt.Sprintf("%.2f (%.2f to %.2f)", s.median, s.low, s.high) }
+// String prints the value and the two around it.
+func (s spread) String() string { return fmt.Sprintf("%.2f (%.2f to %.2f)", s.value, s.low, s.high) }
 
 // median returns the middle value.
 func median(values []float64) float64 {
-	return spreadOf(values).median
+	return spreadOf(values).value
 }

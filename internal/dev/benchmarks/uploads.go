@@ -65,7 +65,7 @@ func uploadInTurns(ctx context.Context, baseURL string, rounds int, size int64, 
 			return spreadOf(values)
 		}
 		all[name] = uploads{
-			allocated: middle(func(own, _ usage) float64 { return own.Bytes }).median,
+			allocated: middle(func(own, _ usage) float64 { return own.Bytes }).value,
 			resident:  middle(func(own, _ usage) float64 { return own.Memory }),
 			time:      middle(func(own, raw usage) float64 { return own.Seconds / raw.Seconds }),
 			cpu:       middle(func(own, raw usage) float64 { return own.CPU / raw.CPU }),
