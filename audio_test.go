@@ -44,8 +44,7 @@ import (
 // temporary is a file to download to, which can be rewound.
 func temporary(t *testing.T) *os.File {
 	t.Helper()
-	file, err := os.Create(filepath.Join(t.TempDir(), "recording"))
-	require.NoError(t, err)
+	file := must(os.Create(filepath.Join(t.TempDir(), "recording")))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	return file
 }
@@ -54,11 +53,7 @@ func TestDownloadStreamsTheRecording(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 511, 512, 513, 64 << 10, 64<<10 + 1, 1 << 20} {
 		a := newAudioServer(t, size)
-		var got bytes.Buffer
-		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
-		assert.Equal(t, int64(size), n)
-		assert.True(t, bytes.Equal(a.data, got.Bytes()))
+		a.requireDownload(t)
 		assert.Len(t, a.seen(), 1)
 		assert.Equal(t, 1, a.reads, "the note is read once, for its audio.size")
 	}
@@ -68,29 +63,23 @@ func TestARecordingNeedsNoContentType(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"application/octet-stream", "text/plain", ""} {
 		a := newAudioServer(t, 1000)
-		a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		a.answer = every(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = []string{kind}
 			_, _ = w.Write(a.data)
-			return true
-		}
-		var got bytes.Buffer
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
-		require.NoError(t, err, kind)
-		assert.Equal(t, a.data, got.Bytes())
+		})
+		a.requireDownload(t)
 	}
 }
 
 func TestStorageGetsNothingOfTheCallers(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
-	home, err := url.Parse(a.storage.URL)
-	require.NoError(t, err)
+	jar := must(cookiejar.New(nil))(t)
+	home := must(url.Parse(a.storage.URL))(t)
 	jar.SetCookies(home, []*http.Cookie{{Name: "session", Value: "secret"}})
-	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 10) })
+	a.cutOnce(10)
 	client := a.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: socketTransport(t), Jar: jar}), clinicaldoc.WithUserAgent("synthetic/1"))
-	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{}, clinicaldoc.WithHeader("X-Synthetic", "1"))
+	_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{}, clinicaldoc.WithHeader("X-Synthetic", "1"))
 	require.NoError(t, err)
 	require.Len(t, a.seen(), 2)
 	for i, r := range a.seen() {
@@ -107,12 +96,8 @@ func TestDownloadGoesOnAfterACutAtEveryByte(t *testing.T) {
 	const size = 40
 	for at := range size {
 		a := newAudioServer(t, size)
-		a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, at) })
-		var got bytes.Buffer // it cannot be rewound, so every byte must fit the first time
-		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
-		require.NoError(t, err, at)
-		assert.Equal(t, int64(size), n)
-		assert.Equal(t, a.data, got.Bytes(), at)
+		a.cutOnce(at)
+		a.requireDownload(t)
 		want := fmt.Sprintf(`bytes=%d- "synthetic-1"`, at)
 		if at == 0 {
 			want = ""
@@ -126,11 +111,8 @@ func TestDownloadGoesOnAfterACutAtChosenBytes(t *testing.T) {
 	const size = 300_000
 	for _, at := range []int{511, 512, 513, 4095, 4096, 64<<10 - 1, 64 << 10, 64<<10 + 1, 128 << 10, size - 1} {
 		a := newAudioServer(t, size)
-		a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, at) })
-		var got bytes.Buffer
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
-		require.NoError(t, err, at)
-		assert.True(t, bytes.Equal(a.data, got.Bytes()), at)
+		a.cutOnce(at)
+		a.requireDownload(t)
 	}
 }
 
@@ -143,10 +125,7 @@ func TestAttemptsCountAnewWithEveryByte(t *testing.T) {
 		}
 		return n < 40
 	}
-	var got bytes.Buffer
-	_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
-	require.NoError(t, err)
-	assert.Equal(t, a.data, got.Bytes())
+	a.requireDownload(t)
 	assert.Len(t, a.seen(), 40)
 }
 
@@ -169,7 +148,7 @@ func TestFiveCutsAndTwoExpiriesInOneDownload(t *testing.T) {
 	}
 	hash := sha256.New()
 	var received []int64
-	n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, hash, clinicaldoc.DownloadParams{OnProgress: func(n, total int64) {
+	n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, hash, downloadParams{OnProgress: func(n, total int64) {
 		received = append(received, n)
 		assert.Equal(t, int64(size), total)
 	}})
@@ -262,14 +241,12 @@ func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
 					return false
 				}
 				var received []int64
-				params := clinicaldoc.DownloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }}
+				params := downloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }}
 				client := a.client(t)
 				if rewindable {
 					file := temporary(t)
-					_, err := file.WriteString("kept")
-					require.NoError(t, err)
-					n, err := client.Notes.DownloadAudio(socketContext(t), 7, file, params)
-					require.NoError(t, err)
+					must(file.WriteString("kept"))(t)
+					n := must(client.Notes.DownloadAudio(socketContext(t), 7, file, params))(t)
 					assert.Equal(t, int64(len(a.data)), n)
 					assert.Equal(t, append([]byte("kept"), a.data...), fileContent(t, file.Name()), "what stood before the recording stays")
 					assert.Equal(t, []int64{0, 400, 0}, received[:3], "the restart is told")
@@ -289,48 +266,44 @@ func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
 func TestDownloadGoesOnWithoutRanges(t *testing.T) {
 	t.Parallel()
 	const size = 300_000
-	for name, cuts := range map[string][]int{
+	subtests(t, map[string][]int{
 		"once":                  {100_000},
 		"twice":                 {100_000, 200_000},
 		"within what was there": {100_000, 50_000, 100_000, 150_000},
 		"at the last byte":      {size - 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newAudioServer(t, size)
-			a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
-				if n <= len(cuts) {
-					w = &cutWriter{w, cuts[n-1]}
-				}
-				a.serveWhole(w, r)
-				return true
+	}, func(t *testing.T, cuts []int) {
+		a := newAudioServer(t, size)
+		a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
+			if n <= len(cuts) {
+				w = &cutWriter{w, cuts[n-1]}
 			}
-			var received []int64
-			var attempts []int64
-			client := a.client(t, onAttempt(func(_ context.Context, at clinicaldoc.Attempt) {
-				if at.Operation == "Notes.DownloadAudio" {
-					attempts = append(attempts, at.BytesReceived)
-				}
-			}))
-			var got bytes.Buffer // it cannot be rewound
-			n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
-			require.NoError(t, err)
-			assert.Equal(t, int64(size), n)
-			assert.True(t, bytes.Equal(a.data, got.Bytes()))
-			assert.True(t, slices.IsSorted(received), "progress grows")
-			for i, cut := range cuts {
-				assert.Equal(t, int64(cut), attempts[i], "all that came is told, also what was there already")
+			a.serveWhole(w, r)
+			return true
+		}
+		var received []int64
+		var attempts []int64
+		client := a.client(t, onAttempt(func(_ context.Context, at clinicaldoc.Attempt) {
+			if at.Operation == "Notes.DownloadAudio" {
+				attempts = append(attempts, at.BytesReceived)
 			}
-		})
-	}
+		}))
+		var got bytes.Buffer // it cannot be rewound
+		n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, downloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
+		require.NoError(t, err)
+		assert.Equal(t, int64(size), n)
+		assert.True(t, bytes.Equal(a.data, got.Bytes()))
+		assert.True(t, slices.IsSorted(received), "progress grows")
+		for i, cut := range cuts {
+			assert.Equal(t, int64(cut), attempts[i], "all that came is told, also what was there already")
+		}
+	})
 	t.Run("never any further", func(t *testing.T) {
 		t.Parallel()
 		a := newAudioServer(t, size)
-		a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		a.answer = every(func(w http.ResponseWriter, r *http.Request) {
 			a.serveWhole(&cutWriter{w, 1000}, r)
-			return true
-		}
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+		})
+		_, err := a.download(t, io.Discard)
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		assert.Len(t, a.seen(), 4, "one that got further, three that did not")
 	})
@@ -340,13 +313,12 @@ func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.etag = ""
-	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
+	a.cutOnce(400)
 	path := filepath.Join(t.TempDir(), "journal")
 	require.NoError(t, os.WriteFile(path, []byte("what was there before"), 0o600))
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	require.NoError(t, err)
+	file := must(os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0))(t)
 	t.Cleanup(func() { _ = file.Close() })
-	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, file, clinicaldoc.DownloadParams{})
+	_, err := a.download(t, file)
 	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
 	assert.Equal(t, append([]byte("what was there before"), a.data[:400]...), fileContent(t, path))
 }
@@ -355,11 +327,11 @@ func TestAPipeIsNotRewound(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.etag = ""
-	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
+	a.cutOnce(400)
 	from, to, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { _, _ = from.Close(), to.Close() })
-	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, to, clinicaldoc.DownloadParams{})
+	_, err = a.download(t, to)
 	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
 }
 
@@ -372,11 +344,10 @@ func TestWhyAFileCannotBeRewoundIsTold(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.etag = ""
-	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
-	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
-	require.NoError(t, err)
+	a.cutOnce(400)
+	file := must(os.Create(filepath.Join(t.TempDir(), "visit.wav")))(t)
 	t.Cleanup(func() { _ = file.Close() })
-	_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, failingFile{file}, clinicaldoc.DownloadParams{})
+	_, err := a.download(t, failingFile{file})
 	require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
 	require.ErrorIs(t, err, syscall.EIO)
 }
@@ -405,10 +376,7 @@ func TestARestTellsTheLength(t *testing.T) {
 		}
 		return true
 	}
-	var got bytes.Buffer
-	_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
-	require.NoError(t, err)
-	assert.True(t, bytes.Equal(a.data, got.Bytes()))
+	a.requireDownload(t)
 	assert.Len(t, a.seen(), 3)
 }
 
@@ -428,7 +396,7 @@ func TestNothingBeyondTheEndMeansComplete(t *testing.T) {
 			return true
 		}
 		var got bytes.Buffer
-		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		n, err := a.download(t, &got)
 		if target == nil {
 			require.NoError(t, err)
 		} else {
@@ -494,7 +462,7 @@ func TestWhatIsNoRecordingIsAnError(t *testing.T) {
 			a := newAudioServer(t, 1000)
 			a.answer = firstly(answer)
 			var got bytes.Buffer
-			n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+			n, err := a.download(t, &got)
 			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 			assert.Zero(t, n)
 			assert.Zero(t, got.Len(), "nothing of it is written")
@@ -516,7 +484,7 @@ func TestWhatIsNoRecordingIsAnError(t *testing.T) {
 				return true
 			}
 			var got bytes.Buffer
-			_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+			_, err := a.download(t, &got)
 			if strings.HasPrefix(name, "hidden") {
 				require.ErrorIs(t, err, clinicaldoc.ErrAudioChanged)
 			} else {
@@ -553,10 +521,7 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		a := newAudioServer(t, 1000)
 		a.note = sized(1000)
 		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data[:600]) })
-		var got bytes.Buffer
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
-		assert.Equal(t, a.data, got.Bytes())
+		a.requireDownload(t)
 		assert.Equal(t, 1, a.reads)
 		assert.Equal(t, []string{"", `bytes=600- "synthetic-1"`}, a.ranges())
 	})
@@ -565,17 +530,14 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		a := newAudioServer(t, 1000)
 		a.note = sized(1000)
 		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data) })
-		var got bytes.Buffer
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
-		assert.Equal(t, a.data, got.Bytes())
+		a.requireDownload(t)
 		assert.Len(t, a.seen(), 1)
 	})
 	t.Run("nobody tells", func(t *testing.T) {
 		t.Parallel()
 		a := newAudioServer(t, 1000)
 		a.answer = firstly(func(w http.ResponseWriter, _ *http.Request) { closeDelimited(t, w, a.etag, a.data) })
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+		_, err := a.download(t, io.Discard)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	})
 	chunked := func(a *audioServer) func(w http.ResponseWriter, _ *http.Request) {
@@ -591,7 +553,7 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		a.answer = firstly(chunked(a))
 		totals := map[int64]bool{}
 		var got bytes.Buffer
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{OnProgress: func(_, total int64) { totals[total] = true }})
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, downloadParams{OnProgress: func(_, total int64) { totals[total] = true }})
 		require.NoError(t, err)
 		assert.Equal(t, a.data, got.Bytes())
 		assert.Equal(t, map[int64]bool{-1: true}, totals)
@@ -602,7 +564,7 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 		a.note = sized(700)
 		a.answer = firstly(chunked(a))
 		var got bytes.Buffer
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{})
+		_, err := a.download(t, &got)
 		require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		assert.LessOrEqual(t, got.Len(), 700)
@@ -626,8 +588,8 @@ func TestAFailedDownloadLeavesNoQuestionBehind(t *testing.T) {
 			cut := readerFunc(func([]byte) (int, error) { <-asked; return 0, io.ErrUnexpectedEOF })
 			return &http.Response{StatusCode: http.StatusOK, ContentLength: 1000, Header: http.Header{}, Body: io.NopCloser(cut)}, nil
 		})
-		client := clientOn(t, &http.Client{Transport: transport})
-		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		client := clientOver(t, transport)
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		synctest.Wait() // the mock's function runs in a goroutine of its own
 		assert.True(t, ended)
@@ -649,58 +611,55 @@ func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
 		}
 		a.serve(w, r)
 	}
-	for name, tt := range map[string]struct {
+	type test struct {
 		size   int
 		answer func(a *audioServer, w http.ResponseWriter, r *http.Request)
-	}{
+	}
+	subtests(t, map[string]test{
 		"one more":          {size: 999, answer: (*audioServer).serve},
 		"one less":          {size: 1001, answer: (*audioServer).serve},
 		"far more, chunked": {size: 10, answer: chunkedAtFirst},
 		"more, chunked":     {size: 900, answer: chunkedAtFirst},
 		"less, chunked":     {size: 1001, answer: chunkedAtFirst},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newAudioServer(t, 1000)
-			a.note = sized(tt.size)
-			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
-			client := a.client(t)
-			_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
-			require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
-			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-			assert.Contains(t, err.Error(), "IgnoreSize", "the error says what to do")
+	}, func(t *testing.T, tt test) {
+		a := newAudioServer(t, 1000)
+		a.note = sized(tt.size)
+		a.answer = every(func(w http.ResponseWriter, r *http.Request) { tt.answer(a, w, r) })
+		client := a.client(t)
+		_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Contains(t, err.Error(), "IgnoreSize", "the error says what to do")
 
-			reads := a.reads
-			var got bytes.Buffer
-			n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, clinicaldoc.DownloadParams{IgnoreSize: true})
-			require.NoError(t, err)
-			assert.Equal(t, int64(1000), n)
-			assert.Equal(t, a.data, got.Bytes())
-			assert.Equal(t, reads, a.reads, "the note is not asked")
+		reads := a.reads
+		var got bytes.Buffer
+		n := must(client.Notes.DownloadAudio(socketContext(t), 7, &got, downloadParams{IgnoreSize: true}))(t)
+		assert.Equal(t, int64(1000), n)
+		assert.Equal(t, a.data, got.Bytes())
+		assert.Equal(t, reads, a.reads, "the note is not asked")
 
-			path := filepath.Join(t.TempDir(), "visit.wav")
-			kept, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
-			require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
-			assert.NoFileExists(t, path)
-			requests := len(a.seen())
-			_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{IgnoreSize: true})
-			require.NoError(t, err)
-			assert.Equal(t, a.data, fileContent(t, path))
-			assert.Equal(t, []string{"visit.wav"}, fileNames(t, filepath.Dir(path)))
-			if kept > 0 {
-				assert.NotEmpty(t, a.ranges()[requests], "the part was kept")
-			}
-		})
-	}
+		path := filepath.Join(t.TempDir(), "visit.wav")
+		kept, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrSizeMismatch)
+		assert.NoFileExists(t, path)
+		requests := len(a.seen())
+		must(client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{IgnoreSize: true}))(t)
+		assert.Equal(t, a.data, fileContent(t, path))
+		assert.Equal(t, []string{"visit.wav"}, fileNames(t, filepath.Dir(path)))
+		if kept > 0 {
+			assert.NotEmpty(t, a.ranges()[requests], "the part was kept")
+		}
+	})
 }
 
 func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type test struct {
 		answer              func(a *audioServer, w http.ResponseWriter, r *http.Request)
 		target              error
 		requests, addresses int
-	}{
+	}
+	subtests(t, map[string]test{
 		"cut": {func(_ *audioServer, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, io.EOF, 4, 1},
 		"500": {storageStatus(500), clinicaldoc.ErrServer, 4, 1},
 		"429": {storageStatus(429), clinicaldoc.ErrRateLimited, 4, 1},
@@ -714,26 +673,22 @@ func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
 			w.Header().Set("Retry-After", "121")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, clinicaldoc.ErrServer, 1, 1},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newAudioServer(t, 1000)
-			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
-			_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
-			require.Error(t, err)
-			if tt.target != nil {
-				require.ErrorIs(t, err, tt.target)
-			}
-			assert.Len(t, a.seen(), tt.requests)
-			assert.Equal(t, tt.addresses, a.addresses)
-			assert.NotContains(t, err.Error(), signature)
-			assert.NotContains(t, err.Error(), "token", "the token has nothing to do with it")
-			_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{}, clinicaldoc.WithoutRetry())
-			require.Error(t, err)
-			assert.Len(t, a.seen(), tt.requests+1, "asked once")
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		a := newAudioServer(t, 1000)
+		a.answer = every(func(w http.ResponseWriter, r *http.Request) { tt.answer(a, w, r) })
+		_, err := a.download(t, io.Discard)
+		require.Error(t, err)
+		if tt.target != nil {
+			require.ErrorIs(t, err, tt.target)
+		}
+		assert.Len(t, a.seen(), tt.requests)
+		assert.Equal(t, tt.addresses, a.addresses)
+		assert.NotContains(t, err.Error(), signature)
+		assert.NotContains(t, err.Error(), "token", "the token has nothing to do with it")
+		_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{}, clinicaldoc.WithoutRetry())
+		require.Error(t, err)
+		assert.Len(t, a.seen(), tt.requests+1, "asked once")
+	})
 }
 
 func storageStatus(code int) func(*audioServer, http.ResponseWriter, *http.Request) {
@@ -754,7 +709,7 @@ func TestRestartsThatGetNoFurtherAreBounded(t *testing.T) {
 		a.cut(w, r, 400)
 		return true
 	}
-	_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, temporary(t), clinicaldoc.DownloadParams{})
+	_, err := a.download(t, temporary(t))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	assert.Len(t, a.seen(), 4, "one that got further, three that did not")
 }
@@ -780,8 +735,7 @@ func TestHooksAndLogger_ReportStorage(t *testing.T) {
 				attempts = append(attempts, at)
 			}
 		}))
-	_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
-	require.NoError(t, err)
+	must(client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{}))(t)
 	require.Len(t, attempts, 3)
 	for i, want := range []struct {
 		status   int
@@ -813,7 +767,7 @@ func TestAWriterThatFailsEndsTheDownload(t *testing.T) {
 	full := errors.New("synthetic: disk is full at /home/patient")
 	for _, w := range []failingWriter{{3, full}, {0, full}, {3, nil}} {
 		a := newAudioServer(t, 1000)
-		n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, w, clinicaldoc.DownloadParams{})
+		n, err := a.download(t, w)
 		want := w.err
 		if want == nil {
 			want = io.ErrShortWrite
@@ -829,18 +783,18 @@ func TestDownloadArgumentsAreChecked(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 10)
 	client := a.client(t)
-	_, err := client.Notes.DownloadAudio(socketContext(t), 0, io.Discard, clinicaldoc.DownloadParams{})
+	_, err := client.Notes.DownloadAudio(socketContext(t), 0, io.Discard, downloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-	_, err = client.Notes.DownloadAudio(socketContext(t), 7, nil, clinicaldoc.DownloadParams{})
+	_, err = client.Notes.DownloadAudio(socketContext(t), 7, nil, downloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{}, clinicaldoc.WithHeader("Authorization", "x"))
+	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{}, clinicaldoc.WithHeader("Authorization", "x"))
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	for _, id := range []int64{0, 7} {
-		_, err = client.Notes.DownloadAudio(socketContext(t), id, io.Discard, clinicaldoc.DownloadParams{}, nil)
+		_, err = client.Notes.DownloadAudio(socketContext(t), id, io.Discard, downloadParams{}, nil)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
 	dir := t.TempDir()
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{}, clinicaldoc.WithoutRetry(), nil)
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), downloadParams{}, clinicaldoc.WithoutRetry(), nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	assert.Empty(t, fileNames(t, dir))
 	assert.Zero(t, a.addresses)
@@ -851,14 +805,13 @@ func TestDownloadEndsWithItsContext(t *testing.T) {
 	a := newAudioServer(t, 1000)
 	logout := errors.New("synthetic: the user logged out")
 	ctx, cancel := context.WithCancelCause(socketContext(t))
-	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	a.answer = every(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = w.Write(a.data[:400])
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-		return true
-	}
-	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), clinicaldoc.DownloadParams{})
+	})
+	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), downloadParams{})
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, logout)
 	require.ErrorContains(t, err, "the download was interrupted: the call was cancelled")
@@ -924,8 +877,7 @@ func TestAStalledDownloadGoesOn(t *testing.T) {
 		})
 		var got bytes.Buffer
 		started := time.Now()
-		_, err := client.Notes.DownloadAudio(t.Context(), 7, &got, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
+		must(client.Notes.DownloadAudio(t.Context(), 7, &got, downloadParams{}))(t)
 		assert.Equal(t, syntheticAudio(1000).bytes(), got.Bytes())
 		assert.Equal(t, 2, *requests)
 		assert.InDelta(t, time.Minute+625*time.Millisecond, time.Since(started), float64(130*time.Millisecond), "the stall timeout and a short pause")
@@ -956,11 +908,10 @@ func TestASlowWriterIsNoStall(t *testing.T) {
 			return resp
 		})
 		var got bytes.Buffer
-		_, err := client.Notes.DownloadAudio(t.Context(), 7, writerFunc(func(p []byte) (int, error) {
+		must(client.Notes.DownloadAudio(t.Context(), 7, writerFunc(func(p []byte) (int, error) {
 			time.Sleep(time.Hour)
 			return got.Write(p)
-		}), clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
+		}), downloadParams{}))(t)
 		assert.Equal(t, 1000, got.Len())
 		assert.Equal(t, 1, *requests)
 	})
@@ -977,8 +928,7 @@ func TestAnExpiredURLIsNotRetried(t *testing.T) {
 			}
 			return audioAnswer(r)
 		})
-		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
+		must(client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{}))(t)
 		assert.Equal(t, 2, *addresses)
 		assert.Equal(t, 2, *requests)
 	})
@@ -988,8 +938,7 @@ func TestThisMachinesClockDoesNotJudgeAFreshURL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires=1000", func(_ int, r *http.Request) *reply { return audioAnswer(r) })
-		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
+		must(client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{}))(t)
 		assert.Equal(t, 1, *addresses)
 		assert.Equal(t, 1, *requests)
 	})
@@ -1002,7 +951,7 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		logout := errors.New("synthetic: the user logged out")
 		time.AfterFunc(10*time.Second, func() { cancel(logout) })
-		_, err := client.Notes.DownloadAudio(ctx, 7, io.Discard, clinicaldoc.DownloadParams{})
+		_, err := client.Notes.DownloadAudio(ctx, 7, io.Discard, downloadParams{})
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, logout)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer)
@@ -1015,11 +964,10 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 func TestStorageIsNotFollowedToTheServiceEither(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
-	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	a.answer = every(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, a.api.URL+"/v1/progress-notes/7", http.StatusFound)
-		return true
-	}
-	_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+	})
+	_, err := a.download(t, io.Discard)
 	require.ErrorContains(t, err, "redirects of storage are not followed")
 	assert.Len(t, a.seen(), 1)
 	assert.Zero(t, a.reads)
@@ -1046,11 +994,10 @@ func TestBoundsOfCallsToTheServiceAreNotStorages(t *testing.T) {
 			resp.Body = slow{cancellable{resp.Body, r.Context()}}
 			return resp.Response, nil
 		})
-		client, err := clinicaldoc.NewClient("https://api.clinic.test", testToken,
+		client := must(clinicaldoc.NewClient("https://api.clinic.test", testToken,
 			clinicaldoc.WithHTTPClient(&http.Client{Transport: transport, Timeout: 5 * time.Second}),
-			clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { admitted++; return nil })))
-		require.NoError(t, err)
-		n, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true}, clinicaldoc.WithoutRetry())
+			clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { admitted++; return nil }))))(t)
+		n, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{IgnoreSize: true}, clinicaldoc.WithoutRetry())
 		require.NoError(t, err)
 		assert.Equal(t, int64(1000), n)
 		assert.Equal(t, 1, toService)
@@ -1060,34 +1007,30 @@ func TestBoundsOfCallsToTheServiceAreNotStorages(t *testing.T) {
 
 func TestWhatTheServiceFailsWithComesOutAsItIs(t *testing.T) {
 	t.Parallel()
-	for name, ends := range map[string]bool{"refused": false, "the context ends meanwhile": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			addresses := 0
-			transport := roundTripper(func(r *http.Request) (*http.Response, error) {
-				switch {
-				case r.URL.Host != "api.clinic.test":
-					return madeResponse(r, 403, ""), nil
-				case addresses == 0:
-					addresses++
-					return madeResponse(r, 200, `{"url":"https://storage.clinic.test/7"}`), nil
-				case ends:
-					cancel()
-					return nil, ctx.Err()
-				}
-				return madeResponse(r, 404, ""), nil
-			})
-			client, err := clinicaldoc.NewClient("https://api.clinic.test", testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}))
-			require.NoError(t, err)
-			_, err = client.Notes.DownloadAudio(ctx, 7, io.Discard, clinicaldoc.DownloadParams{})
-			require.ErrorContains(t, err, "Notes.AudioURL (GET /v1/progress-notes/{id}/audio-url)")
-			assert.Equal(t, ends, errors.Is(err, context.Canceled))
-			assert.Equal(t, !ends, errors.Is(err, clinicaldoc.ErrNotFound))
-			assert.NotErrorIs(t, err, clinicaldoc.ErrForbidden)
+	subtests(t, map[string]bool{"refused": false, "the context ends meanwhile": true}, func(t *testing.T, ends bool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		addresses := 0
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case r.URL.Host != "api.clinic.test":
+				return madeResponse(r, 403, ""), nil
+			case addresses == 0:
+				addresses++
+				return madeResponse(r, 200, `{"url":"https://storage.clinic.test/7"}`), nil
+			case ends:
+				cancel()
+				return nil, ctx.Err()
+			}
+			return madeResponse(r, 404, ""), nil
 		})
-	}
+		client := must(clinicaldoc.NewClient("https://api.clinic.test", testToken, over(transport)))(t)
+		_, err := client.Notes.DownloadAudio(ctx, 7, io.Discard, downloadParams{})
+		require.ErrorContains(t, err, "Notes.AudioURL (GET /v1/progress-notes/{id}/audio-url)")
+		assert.Equal(t, ends, errors.Is(err, context.Canceled))
+		assert.Equal(t, !ends, errors.Is(err, clinicaldoc.ErrNotFound))
+		assert.NotErrorIs(t, err, clinicaldoc.ErrForbidden)
+	})
 }
 
 // A signature is that of a path as it was written: one that is written in another way is refused.
@@ -1099,43 +1042,37 @@ func TestASignedPathIsSentAsItIs(t *testing.T) {
 			assert.Equal(t, target, r.URL.RequestURI())
 			return audioAnswer(r)
 		})
-		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
+		must(client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{}))(t)
 		assert.Equal(t, 1, *requests)
 	})
 }
 
 func TestUnsafeURLsAreNotUsed(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type test struct {
 		address string
 		opts    []clinicaldoc.Option
 		used    bool
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"plain http":                 {address: "http://storage.clinic.test/7"},
 		"plain http to this machine": {address: "http://127.0.0.1/7"},
 		"a password":                 {address: "https://user:secret@storage.clinic.test/7"},
 		"plain http, allowed":        {address: "http://storage.clinic.test/7", opts: []clinicaldoc.Option{clinicaldoc.WithInsecureHTTP()}, used: true},
 		"https":                      {address: "https://storage.clinic.test/7", used: true},
 		"https with a fragment":      {address: "https://storage.clinic.test/7#x", used: true},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				client, _, requests := vault(t, tt.address, func(_ int, r *http.Request) *reply { return audioAnswer(r) }, tt.opts...)
-				_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
-				if tt.used {
-					require.NoError(t, err)
-					assert.Equal(t, 1, *requests)
-					return
-				}
-				require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-				assert.Zero(t, *requests)
-				assert.NotContains(t, err.Error(), "secret")
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		client, _, requests := vault(t, tt.address, func(_ int, r *http.Request) *reply { return audioAnswer(r) }, tt.opts...)
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
+		if tt.used {
+			require.NoError(t, err)
+			assert.Equal(t, 1, *requests)
+			return
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Zero(t, *requests)
+		assert.NotContains(t, err.Error(), "secret")
+	})
 }
 
 func TestAudioURLTellsWhenItExpires(t *testing.T) {
@@ -1163,8 +1100,7 @@ func TestAudioURLTellsWhenItExpires(t *testing.T) {
 		"expires=soon":                                                   {},
 	} {
 		service, client := newPolled(t, always(200, fmt.Sprintf(`{"url":"https://storage.clinic.test/7?%s"}`, query)))
-		address, err := client.Notes.AudioURL(t.Context(), 7)
-		require.NoError(t, err)
+		address := must(client.Notes.AudioURL(t.Context(), 7))(t)
 		assert.Equal(t, want, address.ExpiresAt, query)
 		assert.Len(t, service.polls, 1)
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
@@ -1183,9 +1119,8 @@ func FuzzAudioURLExpiry(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
-		quoted, err := json.Marshal(map[string]string{"url": address})
-		require.NoError(t, err)
-		got, err := pointer(fuzzClient(t, answerWith(http.StatusOK, "application/json", quoted)).Notes.AudioURL(t.Context(), 7))
+		quoted := must(json.Marshal(map[string]string{"url": address}))(t)
+		got, err := pointer(clientOver(t, answerWith(http.StatusOK, "application/json", quoted)).Notes.AudioURL(t.Context(), 7))
 		checkDecoding(t, got, err)
 		if err != nil {
 			return
@@ -1195,8 +1130,7 @@ func FuzzAudioURLExpiry(f *testing.F) {
 		require.NoError(t, json.Unmarshal(quoted, &sent))
 		require.Equal(t, sent["url"], audio.URL)
 		checkStored(t, *audio)
-		u, err := url.Parse(audio.URL)
-		require.NoError(t, err)
+		u := must(url.Parse(audio.URL))(t)
 		if audio.ExpiresAt.IsZero() {
 			return
 		}
@@ -1249,8 +1183,7 @@ func (a *audioServer) respond(answer func(n int, w http.ResponseWriter, r *http.
 // open opens the server's recording for the time of the test.
 func (a *audioServer) open(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.AudioStream {
 	t.Helper()
-	stream, err := a.client(t, opts...).Notes.OpenAudio(socketContext(t), 7)
-	require.NoError(t, err)
+	stream := must(a.client(t, opts...).Notes.OpenAudio(socketContext(t), 7))(t)
 	t.Cleanup(func() { assert.NoError(t, stream.Close()) })
 	return stream
 }
@@ -1258,12 +1191,11 @@ func (a *audioServer) open(t *testing.T, opts ...clinicaldoc.Option) *clinicaldo
 func TestAStreamTellsItsTypeAsStorageDoes(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
-	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	a.answer = every(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "Audio/WAV; Codecs=1")
 		w.Header().Set("ETag", a.etag)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
-		return true
-	}
+	})
 	assert.Equal(t, "Audio/WAV; Codecs=1", a.open(t).ContentType())
 }
 
@@ -1275,8 +1207,7 @@ func TestAStreamReadsAndSeeksAsAFileDoes(t *testing.T) {
 		if size < 1000 { // it reads every byte by itself
 			require.NoError(t, iotest.TestReader(stream, a.data), size)
 		} else {
-			got, err := io.ReadAll(stream)
-			require.NoError(t, err)
+			got := must(io.ReadAll(stream))(t)
 			require.True(t, bytes.Equal(a.data, got), size)
 		}
 		assert.Equal(t, int64(size), stream.Size())
@@ -1299,15 +1230,12 @@ func TestAStreamAsksForLittleAfterASeekAndForMoreAsItGoesOn(t *testing.T) {
 	a := newAudioServer(t, size)
 	stream := a.open(t)
 	const middle = 4<<20 + 1
-	at, err := stream.Seek(-size+middle, io.SeekEnd)
-	require.NoError(t, err)
+	at := must(stream.Seek(-size+middle, io.SeekEnd))(t)
 	require.Equal(t, int64(middle), at)
 	got := make([]byte, 100)
-	_, err = io.ReadFull(stream, got)
-	require.NoError(t, err)
+	must(io.ReadFull(stream, got))(t)
 	assert.Equal(t, a.data[middle:middle+100], got)
-	got, err = io.ReadAll(stream)
-	require.NoError(t, err)
+	got = must(io.ReadAll(stream))(t)
 	assert.True(t, bytes.Equal(a.data[middle+100:], got))
 	const k = 1 << 10
 	var want []string
@@ -1337,8 +1265,7 @@ func TestStorageGetsNothingOfTheStreamsCaller(t *testing.T) {
 	a.mu.Lock()
 	a.addresses++ // the one in use has expired
 	a.mu.Unlock()
-	_, err = stream.ReadAt(make([]byte, 10), 100_000)
-	require.NoError(t, err)
+	must(stream.ReadAt(make([]byte, 10), 100_000))(t)
 	assert.Equal(t, slices.Repeat([]string{"Bearer synthetic-token-2 1"}, 2), names)
 	assert.Zero(t, response, "later reads do not write where the caller may be reading")
 	require.NoError(t, stream.Close())
@@ -1424,14 +1351,14 @@ func TestAStreamWhoseURLExpiresUntoldAsksForAnotherAlsoWithoutRetries(t *testing
 	assert.Equal(t, 1+3*2, a.addresses, "one for each that has expired")
 	assert.Len(t, a.seen(), 1+3*2)
 
-	a.respond(func(_ int, w http.ResponseWriter, _ *http.Request) bool { expired(w); return true })
+	a.respond(every(func(w http.ResponseWriter, _ *http.Request) { expired(w) }))
 	_, err := stream.ReadAt(make([]byte, 1), 0)
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	assert.Len(t, a.seen(), 1+3*2+2, "nor is the fresh one tried again")
 	_, err = a.client(t, none).Notes.OpenAudio(socketContext(t), 7)
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	assert.Len(t, a.seen(), 1+3*2+2+1, "nothing has expired: once is once")
-	_, err = a.client(t, none).Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
+	_, err = a.client(t, none).Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	assert.Len(t, a.seen(), 1+3*2+2+1+1)
 }
@@ -1441,7 +1368,7 @@ func TestAStreamGoesOnAfterACutAtEveryByte(t *testing.T) {
 	const size = 40
 	for at := range size {
 		a := newAudioServer(t, size)
-		a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, at) })
+		a.cutOnce(at)
 		got, err := io.ReadAll(a.open(t))
 		require.NoError(t, err, at)
 		assert.Equal(t, a.data, got)
@@ -1461,8 +1388,7 @@ func brokenStream(t *testing.T) (*audioServer, *clinicaldoc.AudioStream) {
 		a.cut(w, r, 1000)
 		return true
 	})
-	_, err := stream.Seek(100_000, io.SeekStart)
-	require.NoError(t, err)
+	must(stream.Seek(100_000, io.SeekStart))(t)
 	return a, stream
 }
 
@@ -1486,13 +1412,10 @@ func TestASeekForgetsWhatEndedARead(t *testing.T) {
 	t.Parallel()
 	a, stream := brokenStream(t)
 	got := make([]byte, 1000)
-	_, err := io.ReadFull(stream, got)
-	require.NoError(t, err)
+	must(io.ReadFull(stream, got))(t)
 	a.respond(nil)
-	_, err = stream.Seek(0, io.SeekCurrent)
-	require.NoError(t, err)
-	_, err = io.ReadFull(stream, got)
-	require.NoError(t, err)
+	must(stream.Seek(0, io.SeekCurrent))(t)
+	must(io.ReadFull(stream, got))(t)
 	assert.Equal(t, a.data[101_000:102_000], got)
 }
 
@@ -1500,7 +1423,7 @@ func TestAStreamNeedsRangesAndAStrongETag(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*audioServer){
 		"no ranges": func(a *audioServer) {
-			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { a.serveWhole(w, r); return true }
+			a.answer = every(func(w http.ResponseWriter, r *http.Request) { a.serveWhole(w, r) })
 		},
 		"no ETag":   func(a *audioServer) { a.etag = "" },
 		"weak ETag": func(a *audioServer) { a.etag = `W/"synthetic-1"` },
@@ -1517,7 +1440,7 @@ func TestAStreamNeedsRangesAndAStrongETag(t *testing.T) {
 	}
 	a := newAudioServer(t, 200_000)
 	stream := a.open(t)
-	a.respond(func(_ int, w http.ResponseWriter, r *http.Request) bool { a.serveWhole(w, r); return true })
+	a.respond(every(func(w http.ResponseWriter, r *http.Request) { a.serveWhole(w, r) }))
 	_, err := stream.ReadAt(make([]byte, 10), 100_000)
 	require.ErrorIs(t, err, errors.ErrUnsupported, "in the middle")
 }
@@ -1533,7 +1456,7 @@ func TestAStreamNeverMixesTwoRecordings(t *testing.T) {
 		if tt.then != nil {
 			tt.then(a)
 		} else {
-			a.respond(func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true })
+			a.respond(every(func(w http.ResponseWriter, r *http.Request) { tt.answer(a, w, r) }))
 		}
 		n, err := stream.ReadAt(make([]byte, 100), 400)
 		if name == "no ranges and another length" {
@@ -1549,7 +1472,7 @@ func TestAStreamNeverMixesTwoRecordings(t *testing.T) {
 	} {
 		a := newAudioServer(t, 1000)
 		stream := a.open(t)
-		a.respond(func(_ int, w http.ResponseWriter, r *http.Request) bool { answer(a, w, r); return true })
+		a.respond(every(func(w http.ResponseWriter, r *http.Request) { answer(a, w, r) }))
 		n, err := stream.ReadAt(make([]byte, 100), 400)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
 		assert.Zero(t, n)
@@ -1569,12 +1492,11 @@ func TestWhatIsNoRecordingIsNotOpened(t *testing.T) {
 	for name, data := range map[string]string{"nothing": "", "text": "Request has expired", "HTML": "<!DOCTYPE html><html>Login</html>"} {
 		a := newAudioServer(t, 0)
 		a.data = []byte(data)
-		a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		a.answer = every(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("ETag", a.etag)
 			w.Header().Set("Content-Type", "application/octet-stream")
 			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
-			return true
-		}
+		})
 		_, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
 	}
@@ -1584,10 +1506,9 @@ func TestWhatIsNoRecordingIsNotOpened(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, "a part of nobody knows what")
 
 	a = newAudioServer(t, 1000)
-	a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+	a.answer = every(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
-		return true
-	}
+	})
 	_, err = a.client(t).Notes.OpenAudio(socketContext(t), 7)
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 	assert.Equal(t, 2, a.addresses, "it was tried with a fresh URL")
@@ -1603,11 +1524,10 @@ func TestAStreamIsOverWithCloseAndWithItsContext(t *testing.T) {
 		stream, err := a.client(t).Notes.OpenAudio(ctx, 7)
 		require.NoError(t, err)
 		begun := make(chan struct{})
-		a.respond(func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		a.respond(every(func(w http.ResponseWriter, r *http.Request) {
 			close(begun)
 			<-r.Context().Done()
-			return true
-		})
+		}))
 		failed := make(chan error, 2)
 		go func() {
 			_, err := stream.ReadAt(make([]byte, 10), 100_000)
@@ -1657,8 +1577,7 @@ func TestStreamArgumentsAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	before := len(a.seen())
 	for _, off := range []int64{0, 500, 999} {
-		n, err := stream.ReadAt(nil, off)
-		require.NoError(t, err)
+		n := must(stream.ReadAt(nil, off))(t)
 		assert.Zero(t, n)
 	}
 	for _, off := range []int64{1000, math.MaxInt64} {
@@ -1706,12 +1625,10 @@ func TestAStreamIsFitForServeContent(t *testing.T) {
 		"beyond":       {asked: "bytes=9000000-", status: 416},
 		"HEAD":         {method: "HEAD", status: 200, body: []byte{}},
 	} {
-		req, err := http.NewRequestWithContext(socketContext(t), cmp.Or(test.method, "GET"), player.URL, nil)
-		require.NoError(t, err)
+		req := must(http.NewRequestWithContext(socketContext(t), cmp.Or(test.method, "GET"), player.URL, nil))(t)
 		req.Header.Set("Range", test.asked)
 		req.Header.Set("If-Range", test.ifRange)
-		resp, err := player.Client().Do(req)
-		require.NoError(t, err)
+		resp := must(player.Client().Do(req))(t)
 		body, err := io.ReadAll(resp.Body)
 		require.NoError(t, err, name)
 		require.NoError(t, resp.Body.Close())
@@ -1721,21 +1638,17 @@ func TestAStreamIsFitForServeContent(t *testing.T) {
 			assert.Equal(t, "audio/wav", resp.Header.Get("Content-Type"))
 		}
 	}
-	req, err := http.NewRequestWithContext(socketContext(t), http.MethodGet, player.URL, nil)
-	require.NoError(t, err)
+	req := must(http.NewRequestWithContext(socketContext(t), http.MethodGet, player.URL, nil))(t)
 	req.Header.Set("Range", "bytes=10-19,2000000-2099999")
-	resp, err := player.Client().Do(req)
-	require.NoError(t, err)
+	resp := must(player.Client().Do(req))(t)
 	defer func() { _ = resp.Body.Close() }()
 	require.Equal(t, 206, resp.StatusCode)
 	_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	require.NoError(t, err)
 	parts := multipart.NewReader(resp.Body, params["boundary"])
 	for _, want := range [][]byte{a.data[10:20], a.data[2_000_000:2_100_000]} {
-		part, err := parts.NextPart()
-		require.NoError(t, err)
-		body, err := io.ReadAll(part)
-		require.NoError(t, err)
+		part := must(parts.NextPart())(t)
+		body := must(io.ReadAll(part))(t)
 		assert.True(t, bytes.Equal(want, body))
 	}
 	for _, asked := range a.ranges() {
@@ -1762,8 +1675,7 @@ func TestDownloadAudioFileWritesTheWholeFile(t *testing.T) {
 	a := newAudioServer(t, 100_000)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "visit.wav")
-	n, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
-	require.NoError(t, err)
+	n := must(a.downloadFile(t, path))(t)
 	assert.Equal(t, int64(100_000), n)
 	assert.Equal(t, a.data, fileContent(t, path))
 	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir), "nothing is left beside it")
@@ -1777,7 +1689,7 @@ func TestDownloadAudioFileIsContinuedByTheNextCall(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "visit.wav")
 	require.NoError(t, os.WriteFile(path, []byte("older recording"), 0o600))
-	n, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+	n, err := a.downloadFile(t, path)
 	require.Error(t, err)
 	assert.Equal(t, int64(40_000), n)
 	left := fileNames(t, dir)
@@ -1788,7 +1700,7 @@ func TestDownloadAudioFileIsContinuedByTheNextCall(t *testing.T) {
 	assert.Equal(t, a.data[:40_000], fileContent(t, filepath.Join(dir, left[0])))
 
 	var received []int64
-	n, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{OnProgress: func(n, total int64) {
+	n, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{OnProgress: func(n, total int64) {
 		received = append(received, n)
 		assert.Equal(t, int64(100_000), total)
 	}})
@@ -1825,11 +1737,12 @@ func TestWhatAPartMayBeContinuedFrom(t *testing.T) {
 	data := syntheticAudio(size).bytes()
 	garbage := make([]byte, 700)
 	const etag = `"synthetic-1"`
-	tests := map[string]struct {
+	type test struct {
 		part      []byte
 		companion func(service string) string
 		first     string // Range and If-Range of the first request
-	}{
+	}
+	subtests(t, map[string]test{
 		"whole companion":               {data[:600], func(s string) string { return companion(s, 7, etag, size, 600) }, `bytes=600- "synthetic-1"`},
 		"length not known":              {data[:600], func(s string) string { return companion(s, 7, etag, -1, 600) }, `bytes=600- "synthetic-1"`},
 		"bytes that may not be on disk": {append(data[:512:512], garbage...), func(s string) string { return companion(s, 7, etag, size, 512) }, `bytes=512- "synthetic-1"`},
@@ -1845,23 +1758,18 @@ func TestWhatAPartMayBeContinuedFrom(t *testing.T) {
 		"ETag with a line break":        {garbage, func(s string) string { return companion(s, 7, "\"synthetic-1\r\n\"", size, 700) }, ""},
 		"negative size":                 {garbage, func(s string) string { return companion(s, 7, etag, size, -1) }, ""},
 		"torn companion":                {garbage, func(s string) string { return companion(s, 7, etag, size, 700)[:100] }, ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newAudioServer(t, size)
-			dir := t.TempDir()
-			leftBehind(t, dir, tt.part, tt.companion(a.api.URL))
-			path := filepath.Join(dir, "visit.wav")
-			n, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
-			require.NoError(t, err)
-			assert.Equal(t, int64(size), n)
-			assert.Equal(t, a.data, fileContent(t, path))
-			assert.Equal(t, tt.first, a.ranges()[0])
-			assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
-			requirePrivate(t, path)
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		a := newAudioServer(t, size)
+		dir := t.TempDir()
+		leftBehind(t, dir, tt.part, tt.companion(a.api.URL))
+		path := filepath.Join(dir, "visit.wav")
+		n := must(a.downloadFile(t, path))(t)
+		assert.Equal(t, int64(size), n)
+		assert.Equal(t, a.data, fileContent(t, path))
+		assert.Equal(t, tt.first, a.ranges()[0])
+		assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
+		requirePrivate(t, path)
+	})
 }
 
 // requirePrivate demands that nobody else can read the file.
@@ -1870,20 +1778,19 @@ func requirePrivate(t *testing.T, path string) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must(os.Stat(path))(t)
 	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), "a patient's recording is for nobody else")
 }
 
 func TestAPartIsContinuedWithoutRanges(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
-	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { a.serveWhole(w, r); return true }
+	a.answer = every(func(w http.ResponseWriter, r *http.Request) { a.serveWhole(w, r) })
 	dir := t.TempDir()
 	leftBehind(t, dir, a.data[:600], companion(a.api.URL, 7, a.etag, 1000, 600))
 	path := filepath.Join(dir, "visit.wav")
 	var received []int64
-	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
+	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
 	require.NoError(t, err)
 	assert.Equal(t, a.data, fileContent(t, path))
 	assert.Equal(t, []int64{600, 1000}, received)
@@ -1893,15 +1800,14 @@ func TestAPartThatIsATextIsNotKept(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 0)
 	a.data = []byte("Request has expired")
-	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool {
+	a.answer = every(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Content-Type"] = nil
 		w.Header().Set("ETag", a.etag)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.data))
-		return true
-	}
+	})
 	dir := t.TempDir()
 	leftBehind(t, dir, a.data[:10], companion(a.api.URL, 7, a.etag, len(a.data), 10))
-	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
+	_, err := a.downloadFile(t, filepath.Join(dir, "visit.wav"))
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	assert.Equal(t, []string{""}, a.ranges(), "its beginning is judged as a whole")
 	assert.Empty(t, fileNames(t, dir))
@@ -1955,7 +1861,7 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newAudioServer(t, 1000)
-			a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { tt.answer(a, w, r); return true }
+			a.answer = every(func(w http.ResponseWriter, r *http.Request) { tt.answer(a, w, r) })
 			dir := t.TempDir()
 			write := func(name, content string) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o640))
@@ -1972,7 +1878,7 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 				write(companionName, *tt.companion)
 			}
 			path := filepath.Join(dir, "visit.wav")
-			_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+			_, err := a.downloadFile(t, path)
 			require.ErrorIs(t, err, tt.err)
 			if tt.err == nil {
 				assert.Equal(t, a.data, fileContent(t, path))
@@ -1998,7 +1904,7 @@ func TestAChangedRecordingRestartsThePart(t *testing.T) {
 	a.answer = cutting(a, 5, 400)
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	client := a.client(t)
-	_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+	_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{})
 	require.Error(t, err)
 	a.data, a.etag = syntheticAudio(3000).bytes()[1000:], `"synthetic-2"`
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -2009,7 +1915,7 @@ func TestAChangedRecordingRestartsThePart(t *testing.T) {
 		return false
 	}
 	for range 3 {
-		if _, err = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{}); err == nil {
+		if _, err = client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{}); err == nil {
 			break
 		}
 	}
@@ -2020,12 +1926,11 @@ func TestAChangedRecordingRestartsThePart(t *testing.T) {
 func TestAFailureBeforeTheFirstByteLeavesNothing(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
-	a.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+	a.answer = every(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
-		return true
-	}
+	})
 	dir := t.TempDir()
-	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
+	_, err := a.downloadFile(t, filepath.Join(dir, "visit.wav"))
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 	assert.Empty(t, fileNames(t, dir))
 }
@@ -2034,9 +1939,9 @@ func TestAPartThatCannotBeContinuedIsNotKept(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.etag = ""
-	a.answer = func(_ int, w http.ResponseWriter, r *http.Request) bool { a.cut(w, r, 400); return true }
+	a.answer = every(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
 	dir := t.TempDir()
-	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
+	_, err := a.downloadFile(t, filepath.Join(dir, "visit.wav"))
 	require.Error(t, err)
 	assert.Empty(t, fileNames(t, dir))
 }
@@ -2048,16 +1953,15 @@ func TestOneDownloadToAPathAtATime(t *testing.T) {
 	path := filepath.Join(dir, "visit.wav")
 	client := a.client(t)
 	var second atomic.Bool
-	_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {
+	must(client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{OnProgress: func(int64, int64) {
 		if second.Swap(true) {
 			return
 		}
-		_, err := client.Notes.DownloadAudioFile(context.WithoutCancel(t.Context()), 7, path, clinicaldoc.DownloadParams{})
+		_, err := client.Notes.DownloadAudioFile(context.WithoutCancel(t.Context()), 7, path, downloadParams{})
 		require.ErrorIs(t, err, clinicaldoc.ErrInUse)
 		require.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.True(t, clinicaldoc.Retryable(err))
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	assert.True(t, second.Load())
 	assert.Equal(t, a.data, fileContent(t, path))
 	assert.Len(t, a.seen(), 1)
@@ -2071,15 +1975,14 @@ func TestACallbackThatPanicsLeavesThePathFree(t *testing.T) {
 	path := filepath.Join(dir, "visit.wav")
 	client := a.client(t)
 	assert.PanicsWithValue(t, "synthetic", func() {
-		_, _ = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{OnProgress: func(received, _ int64) {
+		_, _ = client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{OnProgress: func(received, _ int64) {
 			if received > 0 {
 				panic("synthetic")
 			}
 		}})
 	})
 	assert.NoFileExists(t, path)
-	_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
-	require.NoError(t, err)
+	must(client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{}))(t)
 	assert.Equal(t, a.data, fileContent(t, path))
 	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
 }
@@ -2095,7 +1998,7 @@ func TestManyDownloadsToAPathDoNotDisturbEachOther(t *testing.T) {
 	for range 8 {
 		go func() {
 			for range 5 {
-				_, err := client.Notes.DownloadAudioFile(ctx, 7, path, clinicaldoc.DownloadParams{})
+				_, err := client.Notes.DownloadAudioFile(ctx, 7, path, downloadParams{})
 				results <- err
 			}
 		}()
@@ -2120,20 +2023,20 @@ func TestDownloadAudioFileRefusesUnusablePaths(t *testing.T) {
 	dir := t.TempDir()
 	client := a.client(t)
 	for _, path := range []string{"", dir} {
-		_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+		_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{})
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
-	_, err := client.Notes.DownloadAudioFile(socketContext(t), 0, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
+	_, err := client.Notes.DownloadAudioFile(socketContext(t), 0, filepath.Join(dir, "visit.wav"), downloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "patient", "visit.wav"), clinicaldoc.DownloadParams{})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "patient", "visit.wav"), downloadParams{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	assert.NotContains(t, fmt.Sprintf("%+v", err), "patient", "a file's name may tell a patient's")
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, strings.Repeat("patient", 1000)), clinicaldoc.DownloadParams{})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, strings.Repeat("patient", 1000)), downloadParams{})
 	require.Error(t, err)
 	assert.NotContains(t, fmt.Sprintf("%+v", err), "patient")
 	assert.Zero(t, a.addresses, "a name that no file can have is refused before the recording is fetched")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, companionName), 0o700))
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), downloadParams{})
 	require.Error(t, err)
 	assert.Equal(t, []string{companionName}, fileNames(t, dir))
 	assert.Zero(t, a.addresses)
@@ -2141,7 +2044,7 @@ func TestDownloadAudioFileRefusesUnusablePaths(t *testing.T) {
 
 func TestAnotherThingThanAFileIsNoPart(t *testing.T) {
 	t.Parallel()
-	for name, lay := range map[string]func(t *testing.T, dir, part string){
+	subtests(t, map[string]func(t *testing.T, dir, part string){
 		"directory": func(t *testing.T, _, part string) { require.NoError(t, os.Mkdir(part, 0o700)) },
 		"link to a file": func(t *testing.T, dir, part string) {
 			if err := makeLink(filepath.Join(dir, "letter"), part); err != nil {
@@ -2153,23 +2056,20 @@ func TestAnotherThingThanAFileIsNoPart(t *testing.T) {
 				t.Skip("no links here")
 			}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newAudioServer(t, 1000)
-			dir := t.TempDir()
-			letter := filepath.Join(dir, "letter")
-			require.NoError(t, os.WriteFile(letter, make([]byte, 1000), 0o600))
-			lay(t, dir, filepath.Join(dir, partName))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, companionName), []byte(companion(a.api.URL, 7, a.etag, 1000, 600)), 0o600))
-			before := fileNames(t, dir)
-			_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), clinicaldoc.DownloadParams{})
-			require.Error(t, err)
-			assert.Equal(t, before, fileNames(t, dir))
-			assert.Equal(t, make([]byte, 1000), fileContent(t, letter))
-			assert.Zero(t, a.addresses)
-		})
-	}
+	}, func(t *testing.T, lay func(t *testing.T, dir, part string)) {
+		a := newAudioServer(t, 1000)
+		dir := t.TempDir()
+		letter := filepath.Join(dir, "letter")
+		require.NoError(t, os.WriteFile(letter, make([]byte, 1000), 0o600))
+		lay(t, dir, filepath.Join(dir, partName))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, companionName), []byte(companion(a.api.URL, 7, a.etag, 1000, 600)), 0o600))
+		before := fileNames(t, dir)
+		_, err := a.downloadFile(t, filepath.Join(dir, "visit.wav"))
+		require.Error(t, err)
+		assert.Equal(t, before, fileNames(t, dir))
+		assert.Equal(t, make([]byte, 1000), fileContent(t, letter))
+		assert.Zero(t, a.addresses)
+	})
 }
 
 // A part that others own, can write to or reach under another name is theirs: nothing is read from it or written to it.
@@ -2199,15 +2099,13 @@ func TestAPartOfOthersIsNotContinued(t *testing.T) {
 				planted := bytes.Repeat([]byte{0xff}, 600)
 				leftBehind(t, dir, planted, companion(a.api.URL, 7, a.etag, 1000, 600))
 				lay(t, dir, filepath.Join(dir, which))
-				before, err := os.Lstat(filepath.Join(dir, which))
-				require.NoError(t, err)
+				before := must(os.Lstat(filepath.Join(dir, which)))(t)
 				path := filepath.Join(dir, "visit.wav")
-				_, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+				_, err := a.downloadFile(t, path)
 				require.Error(t, err)
 				assert.NotContains(t, err.Error(), "visit", "a file's name may tell a patient's")
 				assert.NoFileExists(t, path)
-				after, err := os.Lstat(filepath.Join(dir, which))
-				require.NoError(t, err)
+				after := must(os.Lstat(filepath.Join(dir, which)))(t)
 				assert.Equal(t, before.Mode(), after.Mode())
 				assert.Equal(t, planted, fileContent(t, filepath.Join(dir, partName)))
 				assert.Zero(t, a.addresses, "nothing is asked for")
@@ -2230,10 +2128,9 @@ func TestDownloadToALongName(t *testing.T) {
 			return n == 1
 		}
 		client := a.client(t, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
-		_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+		_, err := client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{})
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
+		must(client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{}))(t)
 		assert.Equal(t, a.data, fileContent(t, path))
 		assert.Equal(t, []string{"", "bytes=600- " + a.etag}, a.ranges(), "it is continued")
 		assert.Equal(t, []string{name}, fileNames(t, dir))
@@ -2257,7 +2154,7 @@ func TestDownloadToAPathThatIsTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	path := filepath.Join(t.TempDir(), "visit.wav")
-	params := clinicaldoc.DownloadParams{OnProgress: func(received, _ int64) {
+	params := downloadParams{OnProgress: func(received, _ int64) {
 		if received == 1000 {
 			assert.NoError(t, os.Mkdir(path, 0o700))
 		}
@@ -2283,7 +2180,7 @@ func TestDownloadsAskAsTheyAreAsked(t *testing.T) {
 	for ignored, want := range map[bool][]string{true: {"1", ""}, false: {"1", "", "1"}} {
 		var response clinicaldoc.Response
 		headers = nil
-		params := clinicaldoc.DownloadParams{IgnoreSize: ignored}
+		params := downloadParams{IgnoreSize: ignored}
 		_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, params, clinicaldoc.WithHeader("X-Synthetic", "1"), clinicaldoc.WithResponse(&response))
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusOK, response.StatusCode)
@@ -2307,8 +2204,7 @@ func TestReadsOfAStreamAreNoPartOfItsOpening(t *testing.T) {
 	}})).Notes.OpenAudio(socketContext(t), 7)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, stream.Close()) }()
-	_, err = stream.ReadAt(make([]byte, 10), 100_000)
-	require.NoError(t, err)
+	must(stream.ReadAt(make([]byte, 10), 100_000))(t)
 	assert.Equal(t, 1, reads)
 }
 
@@ -2322,18 +2218,15 @@ func TestDownloadToALink(t *testing.T) {
 	if err := makeLink(target, path); err != nil {
 		t.Skip("no links here")
 	}
-	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
-	require.NoError(t, err)
+	must(a.downloadFile(t, path))(t)
 	assert.Equal(t, a.data, fileContent(t, target))
-	info, err := os.Lstat(path)
-	require.NoError(t, err)
+	info := must(os.Lstat(path))(t)
 	assert.Equal(t, fs.ModeSymlink, info.Mode().Type(), "the link stays one")
 	require.NoError(t, os.RemoveAll(share)) // it is not mounted: the recording does not belong on this disk
-	_, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, clinicaldoc.DownloadParams{})
+	_, err := a.downloadFile(t, path)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
-	info, err = os.Lstat(path)
-	require.NoError(t, err)
+	info = must(os.Lstat(path))(t)
 	assert.Equal(t, fs.ModeSymlink, info.Mode().Type(), "the link stays one")
 }
 
@@ -2380,14 +2273,14 @@ func transfer(tb testing.TB, size int64) {
 	})
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	client, err := clinicaldoc.NewClient(srv.URL, socketToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}))
+	client, err := clinicaldoc.NewClient(srv.URL, socketToken, over(transport))
 	require.NoError(tb, err)
 	source, err := clinicaldoc.AudioFile(path)
 	require.NoError(tb, err)
-	_, err = client.Notes.Create(tb.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note", PatientID: 7, PromptID: 3, Audio: source})
+	_, err = client.Notes.Create(tb.Context(), createParams{Name: "Synthetic note", PatientID: 7, PromptID: 3, Audio: source})
 	require.NoError(tb, err)
 	require.Greater(tb, <-taken, size)
-	n, err := client.Notes.DownloadAudio(tb.Context(), 7, writerFunc(func(p []byte) (int, error) { return len(p), nil }), clinicaldoc.DownloadParams{})
+	n, err := client.Notes.DownloadAudio(tb.Context(), 7, writerFunc(func(p []byte) (int, error) { return len(p), nil }), downloadParams{})
 	require.NoError(tb, err)
 	require.Equal(tb, size, n)
 	stream, err := client.Notes.OpenAudio(tb.Context(), 7)
@@ -2421,8 +2314,7 @@ func TestTransfersTakeFlatMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves half a gigabyte")
 	}
-	binary, err := os.Executable()
-	require.NoError(t, err)
+	binary := must(os.Executable())(t)
 	// A process of its own, because the other tests use memory too.
 	child := exec.CommandContext(t.Context(), binary, "-test.run=^TestTransfersTakeFlatMemory$", "-test.v", "-test.count=1")
 	child.Env = append(os.Environ(), memoryChild+"=1")

@@ -241,16 +241,16 @@ type auditCall func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOp
 
 var auditRecording = []byte("RIFF0000WAVEfmt synthetic recording")
 
-func auditParams() clinicaldoc.CreateNoteParams {
-	return clinicaldoc.CreateNoteParams{
+func auditParams() createParams {
+	return createParams{
 		Name: "New visit", PatientID: auditPatient, PromptID: 1, Audio: clinicaldoc.AudioBytes("new.wav", auditRecording),
 	}
 }
 
 // auditCalls has every method that gives out or changes a record.
 func auditCalls() map[string]auditCall {
-	patient := clinicaldoc.ListNotesParams{PatientID: auditPatient, PerPage: 2}
-	update := clinicaldoc.UpdateNoteParams{Analysis: new("reviewed")}
+	patient := listParams{PatientID: auditPatient, PerPage: 2}
+	update := updateParams{Analysis: new("reviewed")}
 	stale := clinicaldoc.IfVersion("1-stale")
 	calls := map[string]auditCall{
 		"NotesService.Create": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
@@ -272,21 +272,21 @@ func auditCalls() map[string]auditCall {
 			return err
 		},
 		"NotesService.List, of another patient": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			wrong := clinicaldoc.ListNotesParams{PatientID: auditPatient + 2}
+			wrong := listParams{PatientID: auditPatient + 2}
 			opts = append(slices.Clip(opts), clinicaldoc.WithQuery("patient_id", strconv.Itoa(auditPatient)))
 			page, err := b.client.Notes.List(ctx, wrong, opts...)
 			assertNil(page)
 			return err
 		},
 		"NotesService.All": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			return b.each(b.client.Notes.All(ctx, clinicaldoc.ListNotesParams{PerPage: 2}, opts...), 0)
+			return b.each(b.client.Notes.All(ctx, listParams{PerPage: 2}, opts...), 0)
 		},
 		"NotesService.All, ahead and again": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			params := clinicaldoc.ListNotesParams{PerPage: 2, Prefetch: 2, Verify: true}
+			params := listParams{PerPage: 2, Prefetch: 2, Verify: true}
 			return b.each(b.client.Notes.All(ctx, params, opts...), 0)
 		},
 		"NotesService.All, left early": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			return b.each(b.client.Notes.All(ctx, clinicaldoc.ListNotesParams{PerPage: 2, Prefetch: 2}, opts...), 3)
+			return b.each(b.client.Notes.All(ctx, listParams{PerPage: 2, Prefetch: 2}, opts...), 3)
 		},
 		"NotesService.Get": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			return b.one(b.client.Notes.Get(ctx, b.complete, opts...))
@@ -336,33 +336,33 @@ func auditCalls() map[string]auditCall {
 			return err
 		},
 		"NotesService.DownloadAudio": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			_, err := b.client.Notes.DownloadAudio(ctx, b.complete, b.recordingWriter(b.complete), clinicaldoc.DownloadParams{}, opts...)
+			_, err := b.client.Notes.DownloadAudio(ctx, b.complete, b.recordingWriter(b.complete), downloadParams{}, opts...)
 			return err
 		},
 		"NotesService.DownloadAudioFile": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			path := filepath.Join(b.dir, "recording.wav")
-			_, err := b.client.Notes.DownloadAudioFile(ctx, b.complete, path, clinicaldoc.DownloadParams{}, opts...)
+			_, err := b.client.Notes.DownloadAudioFile(ctx, b.complete, path, downloadParams{}, opts...)
 			if fileBytes(b.dir) > 0 {
 				b.get(held{b.complete, true})
 			}
 			return err
 		},
 		"NotesService.Wait": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			return b.one(b.client.Notes.Wait(ctx, b.complete, clinicaldoc.WaitParams{MaxFailures: 2}, opts...))
+			return b.one(b.client.Notes.Wait(ctx, b.complete, waitParams{MaxFailures: 2}, opts...))
 		},
 		"NotesService.Wait, in vain": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			return b.one(b.client.Notes.Wait(ctx, b.moving, clinicaldoc.WaitParams{MaxFailures: 2}, opts...))
+			return b.one(b.client.Notes.Wait(ctx, b.moving, waitParams{MaxFailures: 2}, opts...))
 		},
 		"NotesService.Watch": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			params := clinicaldoc.WaitParams{MaxFailures: 2, OnUpdate: func(n *clinicaldoc.ProgressNote) { b.getNote(n) }}
+			params := waitParams{MaxFailures: 2, OnUpdate: func(n *clinicaldoc.ProgressNote) { b.getNote(n) }}
 			return b.each(b.client.Notes.Watch(ctx, b.failed, params, opts...), 0)
 		},
 		"NotesService.WaitAll": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			params := clinicaldoc.WaitParams{MaxFailures: 2, OnUpdate: func(n *clinicaldoc.ProgressNote) { b.getNote(n) }}
+			params := waitParams{MaxFailures: 2, OnUpdate: func(n *clinicaldoc.ProgressNote) { b.getNote(n) }}
 			ids := []int64{b.complete, b.moving, b.failed}
 			return b.each(b.client.Notes.WaitAll(ctx, ids, params, opts...), 0)
 		},
@@ -698,12 +698,10 @@ func TestAuditCalls_HaveEveryMethodThatGivesOutRecords(t *testing.T) {
 func TestAuditCalls_HaveEveryOperationOnNotes(t *testing.T) {
 	t.Parallel()
 	onNotes := regexp.MustCompile(`&operation\{"([^"]+)", [^,]+, "[^"]*/progress-notes`)
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := must(filepath.Glob("*.go"))(t)
 	var operations []string
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
+		source := must(os.ReadFile(file))(t)
 		for _, match := range onNotes.FindAllSubmatch(source, -1) {
 			operations = append(operations, string(match[1]))
 		}
@@ -751,8 +749,7 @@ func TestWithAudit_GivenTwice_LastOneIsTold(t *testing.T) {
 	var first, last []clinicaldoc.Access
 	client := serveWith(t, []clinicaldoc.Option{collectAudit(&first), collectAudit(&last)},
 		call{url: "/v1/progress-notes/7", response: auditedNote})
-	_, err := client.Notes.Get(t.Context(), 7)
-	require.NoError(t, err)
+	must(client.Notes.Get(t.Context(), 7))(t)
 	assert.Empty(t, first)
 	assert.Equal(t, []clinicaldoc.Access{{Operation: "Notes.Get", NoteID: 7, PatientID: 41, Outcome: "disclosed"}}, last)
 }
@@ -897,7 +894,7 @@ func TestAudit_LoopBodyPanics_UnyieldedRowsAreToldAsRead(t *testing.T) {
 		b := newAuditBox(t)
 		assert.Panics(t, func() {
 			_ = b.do(t, func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-				for range b.client.Notes.All(ctx, clinicaldoc.ListNotesParams{PerPage: 3}, opts...) {
+				for range b.client.Notes.All(ctx, listParams{PerPage: 3}, opts...) {
 					panic("the caller has a bug")
 				}
 				return nil
@@ -929,8 +926,8 @@ func TestAudit_ManyGoroutines_EachCallIsToldByItself(t *testing.T) {
 		for worker := range 8 {
 			workers.Go(func() {
 				ctx := context.WithValue(t.Context(), user{}, worker)
-				rows, err := clinicaldoc.Collect(client.Notes.All(ctx, clinicaldoc.ListNotesParams{PerPage: 2, Prefetch: 2}))
-				_, failure := client.Notes.DownloadAudio(ctx, b.complete, io.Discard, clinicaldoc.DownloadParams{})
+				rows, err := clinicaldoc.Collect(client.Notes.All(ctx, listParams{PerPage: 2, Prefetch: 2}))
+				_, failure := client.Notes.DownloadAudio(ctx, b.complete, io.Discard, downloadParams{})
 				if err := errors.Join(err, failure); err != nil {
 					t.Error(err)
 					return
@@ -960,7 +957,7 @@ func TestAudit_FinishedPart_IsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newAuditBox(t)
-		params := clinicaldoc.DownloadParams{}
+		params := downloadParams{}
 		path := filepath.Join(b.dir, "recording.wav")
 		// The first access is the recording. The second one, the note that was read for its size, is reported when all
 		// bytes are written, so this failure leaves a complete part without its name.
@@ -985,8 +982,7 @@ func TestAudit_Access_PrintsWithoutThePatient(t *testing.T) {
 	access := clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessDisclosed, RequestID: "r"}
 	assert.Equal(t, "clinicaldoc.Access{operation=Notes.Get note_id=7 recording=false changed=false outcome=disclosed "+
 		"outcome_unknown=false request_id=r}", fmt.Sprint(access))
-	encoded, err := json.Marshal(access)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(access))(t)
 	assert.JSONEq(t, `{"operation":"Notes.Get","note_id":7,"patient_id":41,"recording":false,"changed":false,`+
 		`"outcome":"disclosed","outcome_unknown":false,"request_id":"r"}`, string(encoded))
 }
@@ -1031,7 +1027,7 @@ func TestAudit_DoOnAnyPathOfNotes_IsTold(t *testing.T) {
 func TestAudit_CostsWhatIsDocumented(t *testing.T) { //nolint:paralleltest // allocations of all goroutines are counted
 	skipWithRace(t)
 	get := func(opts ...clinicaldoc.Option) float64 {
-		opts = append(opts, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(auditedNote)}))
+		opts = append(opts, over(canned(auditedNote)))
 		client, err := clinicaldoc.NewClient(testBase, testToken, opts...)
 		require.NoError(t, err)
 		return testing.AllocsPerRun(50, func() {
@@ -1048,7 +1044,7 @@ func BenchmarkGetWithAndWithoutAudit(b *testing.B) {
 	none := func(context.Context, clinicaldoc.Access) error { return nil }
 	for name, opts := range map[string][]clinicaldoc.Option{"without": nil, "with": {clinicaldoc.WithAudit(none)}} {
 		b.Run(name, func(b *testing.B) {
-			opts := append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(auditedNote)})}, opts...)
+			opts := append([]clinicaldoc.Option{over(canned(auditedNote))}, opts...)
 			client, err := clinicaldoc.NewClient(testBase, testToken, opts...)
 			require.NoError(b, err)
 			b.ReportAllocs()
@@ -1073,14 +1069,14 @@ func TestAudit_LostUpdateInConflict_IsToldAsChanged(t *testing.T) {
 		b.srv.Inject(clinicaldoctest.RouteUpdateNote, clinicaldoctest.ResetAfterCommit())
 		meddle := clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(ctx context.Context, a clinicaldoc.Attempt) {
 			if a.Method == http.MethodPut {
-				_, err := other.Notes.Update(context.WithoutCancel(ctx), b.complete, clinicaldoc.UpdateNoteParams{Transcription: new("changed")})
+				_, err := other.Notes.Update(context.WithoutCancel(ctx), b.complete, updateParams{Transcription: new("changed")})
 				assert.NoError(t, err)
 			}
 		}})
 		b.client = b.srv.Client(clinicaldoc.WithAudit(b.audit), meddle)
 		err = b.do(t, func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			opts = append(opts, clinicaldoc.IfUnchanged(read))
-			return b.one(b.client.Notes.Update(ctx, b.complete, clinicaldoc.UpdateNoteParams{Analysis: new("reviewed")}, opts...))
+			return b.one(b.client.Notes.Update(ctx, b.complete, updateParams{Analysis: new("reviewed")}, opts...))
 		})
 		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 		require.Len(t, b.trail, 1)
@@ -1101,7 +1097,7 @@ func TestAudit_LostSignInConflict_IsToldAsChanged(t *testing.T) {
 		b.srv.Inject(clinicaldoctest.RouteSignNote, clinicaldoctest.ResetAfterCommit())
 		change := func(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
 			if a.Method == http.MethodPut {
-				params := clinicaldoc.UpdateNoteParams{Transcription: new("changed")}
+				params := updateParams{Transcription: new("changed")}
 				_, err := other.Notes.Update(context.WithoutCancel(ctx), b.complete, params)
 				assert.NoError(t, err)
 			}

@@ -25,10 +25,11 @@ import (
 
 func TestNewClientRefusesUnusableArguments(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type test struct {
 		baseURL, token string
 		names          string // what the error must name
-	}{
+	}
+	subtests(t, map[string]test{
 		"empty base URL":           {"", testToken, "baseURL"},
 		"no scheme":                {"api.clinic.test", testToken, "baseURL"},
 		"relative":                 {"/v1", testToken, "baseURL"},
@@ -57,17 +58,13 @@ func TestNewClientRefusesUnusableArguments(t *testing.T) {
 		"token with a control":     {testBase, "secret\x7f", "token"},
 		"token with a null":        {testBase, "secret\x00", "token"},
 		"token that is only space": {testBase, " ", "token"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client, err := clinicaldoc.NewClient(tt.baseURL, tt.token)
-			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-			assert.Nil(t, client)
-			require.ErrorContains(t, err, tt.names)
-			assert.NotContains(t, err.Error(), "secret")
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		client, err := clinicaldoc.NewClient(tt.baseURL, tt.token)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		assert.Nil(t, client)
+		require.ErrorContains(t, err, tt.names)
+		assert.NotContains(t, err.Error(), "secret")
+	})
 }
 
 func TestNewClientAcceptsPlainHTTPWhereItIsSafe(t *testing.T) {
@@ -77,8 +74,7 @@ func TestNewClientAcceptsPlainHTTPWhereItIsSafe(t *testing.T) {
 		require.NoError(t, err, base)
 		assert.Equal(t, strings.ToLower(base), client.BaseURL(), "net/http knows localhost in small letters alone: else HTTP_PROXY gets the token")
 	}
-	_, err := clinicaldoc.NewClient("http://api.clinic.test", testToken, clinicaldoc.WithInsecureHTTP())
-	require.NoError(t, err)
+	must(clinicaldoc.NewClient("http://api.clinic.test", testToken, clinicaldoc.WithInsecureHTTP()))(t)
 }
 
 func TestNewClientTakesOneKindOfToken(t *testing.T) {
@@ -87,8 +83,7 @@ func TestNewClientTakesOneKindOfToken(t *testing.T) {
 	_, err := clinicaldoc.NewClient(testBase, testToken, source)
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	require.ErrorContains(t, err, "WithTokenSource")
-	_, err = clinicaldoc.NewClient(testBase, "", source)
-	require.NoError(t, err)
+	must(clinicaldoc.NewClient(testBase, "", source))(t)
 }
 
 // The environment belongs to the whole process, so that this test cannot be parallel.
@@ -121,10 +116,8 @@ func TestNewClientFromEnv(t *testing.T) {
 				return
 			}
 			_, httpClient := newScript(t, call{url: strings.TrimSuffix(tt.baseURL, "/") + "/user", response: `{"id":2}`})
-			client, err := clinicaldoc.NewClientFromEnv(append(tt.opts, clinicaldoc.WithHTTPClient(httpClient))...)
-			require.NoError(t, err)
-			_, err = client.Users.Me(t.Context())
-			require.NoError(t, err)
+			client := must(clinicaldoc.NewClientFromEnv(append(tt.opts, clinicaldoc.WithHTTPClient(httpClient))...))(t)
+			must(client.Users.Me(t.Context()))(t)
 		})
 	}
 }
@@ -150,10 +143,8 @@ func TestBaseURLForms(t *testing.T) {
 				want := e.request()
 				want.url = prefix + e.path
 				_, httpClient := newScript(t, want)
-				client, err := clinicaldoc.NewClient(base, testToken, clinicaldoc.WithHTTPClient(httpClient))
-				require.NoError(t, err)
-				_, err = e.call(t.Context(), client)
-				require.NoError(t, err)
+				client := must(clinicaldoc.NewClient(base, testToken, clinicaldoc.WithHTTPClient(httpClient)))(t)
+				must(e.call(t.Context(), client))(t)
 			})
 		}
 	}
@@ -287,7 +278,7 @@ func TestDoErrors(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
 	var unknown *clinicaldoc.OutcomeUnknownError
 	require.ErrorAs(t, err, &unknown)
-	assert.Equal(t, clinicaldoc.CreateNoteParams{}, unknown.Params)
+	assert.Equal(t, createParams{}, unknown.Params)
 	err = client.Do(t.Context(), http.MethodPut, "/v1/teams", nil, nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -332,7 +323,7 @@ func TestDoSendsAReaderByAnotherConnection(t *testing.T) {
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
 	idle := []time.Duration{time.Hour, 0}
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet { // shows that the server speaks HTTP/1
 			return madeResponse(r, http.StatusOK, `{}`), nil
 		}
@@ -346,7 +337,7 @@ func TestDoSendsAReaderByAnotherConnection(t *testing.T) {
 		}
 		assert.Equal(t, "a synthetic stream", string(body))
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
-	})})
+	}))
 	require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/imports", nil, nil))
 	require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports", iotest.HalfReader(strings.NewReader("a synthetic stream")), nil))
 	assert.Empty(t, idle)
@@ -360,10 +351,10 @@ func TestDoRepeatsWhatMayBeRepeated(t *testing.T) {
 		http.MethodPost: false, http.MethodPatch: false, "REPORT": false,
 	} {
 		requests := 0
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			requests++
 			return madeResponse(r, http.StatusServiceUnavailable, ""), nil
-		})}, clinicaldoc.WithRetry(socketPolicy))
+		}), clinicaldoc.WithRetry(socketPolicy))
 		err := client.Do(t.Context(), method, "/v1/teams", nil, nil)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer, method)
 		assert.Equal(t, repeated, requests > 1, method)
@@ -380,7 +371,7 @@ func TestDoSendsBytesAndReadersAsTheyAre(t *testing.T) {
 	}
 	var got []sent
 	failures := 0
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return nil, err
@@ -390,7 +381,7 @@ func TestDoSendsBytesAndReadersAsTheyAre(t *testing.T) {
 			return madeResponse(r, http.StatusServiceUnavailable, ""), nil
 		}
 		return madeResponse(r, http.StatusOK, ""), nil
-	})}, clinicaldoc.WithRetry(socketPolicy))
+	}), clinicaldoc.WithRetry(socketPolicy))
 	const csv = "id;name\n1;synthetic\n"
 	for name, body := range map[string]any{
 		"bytes": []byte(csv), "buffer": bytes.NewBufferString(csv), "reader": strings.NewReader(csv), "stream": io.MultiReader(strings.NewReader(csv)),
@@ -510,7 +501,7 @@ func TestManyGoroutinesShareAClientOnSockets(t *testing.T) {
 		go func() {
 			failures <- func() error {
 				id := int64(i + 1)
-				if _, err := c.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Synthetic", Audio: shared}); err != nil {
+				if _, err := c.Notes.Create(ctx, createParams{Name: "Synthetic", Audio: shared}); err != nil {
 					return err
 				}
 				if note, err := c.Notes.Get(ctx, id, clinicaldoc.WithHeader("X-Synthetic", "1")); err != nil || note.ID != id {

@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -33,12 +32,13 @@ func TestUpdateAfterALostResponse(t *testing.T) {
 	lost := func(d *noteServer, acts bool, then func(*servedNote)) {
 		d.faults = []writeFault{{acts: acts, then: then}}
 	}
-	for name, tc := range map[string]struct {
+	type test struct {
 		set    func(*noteServer)
 		puts   int
 		text   string // the analysis in the end
 		errors []error
-	}{
+	}
+	subtests(t, map[string]test{
 		"it was carried out":                       {func(d *noteServer) { lost(d, true, nil) }, 1, "ours", nil},
 		"it was carried out, and trimmed":          {func(d *noteServer) { lost(d, true, func(n *servedNote) { n.Analysis = "  ours\n" }) }, 1, "  ours\n", nil},
 		"it was not carried out":                   {func(d *noteServer) { lost(d, false, nil) }, 2, "ours", nil},
@@ -83,59 +83,51 @@ func TestUpdateAfterALostResponse(t *testing.T) {
 			d.note.Has.Content, d.note.Has.Transcription, d.note.Transcription = false, false, ""
 			lost(d, false, nil)
 		}, 2, "ours", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newNoteServer()
-			tc.set(d)
-			note, err := d.client(t).Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
-			if len(tc.errors) == 0 {
-				require.NoError(t, err)
-				assert.Equal(t, "ours", strings.TrimSpace(note.Analysis))
-			}
-			for _, want := range tc.errors {
-				require.ErrorIs(t, err, want)
-			}
-			if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
-				assert.Equal(t, tc.text, conflict.Current.Analysis)
-				assert.NotContains(t, err.Error(), "words")
-			}
-			assert.Len(t, d.written, tc.puts)
-			assert.Equal(t, tc.text, d.note.Analysis, "nobody's edit is overwritten")
-		})
-	}
+	}, func(t *testing.T, tc test) {
+		d := newNoteServer()
+		tc.set(d)
+		note, err := d.client(t).Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")})
+		if len(tc.errors) == 0 {
+			require.NoError(t, err)
+			assert.Equal(t, "ours", strings.TrimSpace(note.Analysis))
+		}
+		for _, want := range tc.errors {
+			require.ErrorIs(t, err, want)
+		}
+		if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
+			assert.Equal(t, tc.text, conflict.Current.Analysis)
+			assert.NotContains(t, err.Error(), "words")
+		}
+		assert.Len(t, d.written, tc.puts)
+		assert.Equal(t, tc.text, d.note.Analysis, "nobody's edit is overwritten")
+	})
 }
 
 // A change from before the attempt that was lost, but since the call, was nothing that its caller can have known of.
 func TestAChangeSinceTheFirstAttemptIsNotOverwritten(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"update", "sign"} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				edited, writes := time.Time{}, 0
-				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-					if r.Method == http.MethodGet {
-						return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"id":9,"name":"n","analysis":"the clinician's words","has":{"content":true,"transcription":true},"updated_at":%q}`, edited.Format(time.RFC3339))), nil
-					}
-					if writes++; writes == 1 {
-						edited = time.Now().UTC()
-						return madeResponse(r, http.StatusTooManyRequests, `{}`, "Retry-After", "5"), nil
-					}
-					return madeResponse(r, http.StatusBadGateway, `{}`), nil
-				})
-				var err error
-				if path == "sign" {
-					_, err = c.Notes.Sign(t.Context(), 9)
-				} else {
-					_, err = c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
-				}
-				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
-				require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-				assert.Equal(t, 2, writes)
-			})
+	timedSubtests(t, named("update", "sign"), func(t *testing.T, path string) {
+		edited, writes := time.Time{}, 0
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"id":9,"name":"n","analysis":"the clinician's words","has":{"content":true,"transcription":true},"updated_at":%q}`, edited.Format(time.RFC3339))), nil
+			}
+			if writes++; writes == 1 {
+				edited = time.Now().UTC()
+				return madeResponse(r, http.StatusTooManyRequests, `{}`, "Retry-After", "5"), nil
+			}
+			return madeResponse(r, http.StatusBadGateway, `{}`), nil
 		})
-	}
+		var err error
+		if path == "sign" {
+			_, err = c.Notes.Sign(t.Context(), 9)
+		} else {
+			_, err = c.Notes.Update(t.Context(), 9, updateParams{Analysis: new("ours")})
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.Equal(t, 2, writes)
+	})
 }
 
 // A time without a zone may be that of any place: five hours ago there may be now.
@@ -145,21 +137,18 @@ func TestATimeWithoutAZoneShowsNoChange(t *testing.T) {
 		"1999-12-31 19:00:02": true, "1999-12-31T19:00:02.000000": true,
 		"1999-12-31T19:00:02Z": false, "1999-12-31T19:00:02+02:00": false, "1999-12-31 19:00:02-03:00": false, "1999-12-30 20:00:00": false,
 	} {
-		t.Run(text, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { // at midnight of the year 2000
-				writes := 0
-				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-					if r.Method == http.MethodGet {
-						return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q,"created_at":"1999-12-30T00:00:00Z"}}`, text)), nil
-					}
-					writes++
-					return madeResponse(r, http.StatusBadGateway, `{}`), nil
-				})
-				_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
-				assert.Equal(t, conflict, errors.Is(err, clinicaldoc.ErrConflict), err)
-				assert.Equal(t, conflict, writes == 1)
+		timedSubtest(t, text, func(t *testing.T) { // at midnight of the year 2000
+			writes := 0
+			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet {
+					return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q,"created_at":"1999-12-30T00:00:00Z"}}`, text)), nil
+				}
+				writes++
+				return madeResponse(r, http.StatusBadGateway, `{}`), nil
 			})
+			_, err := c.Notes.Update(t.Context(), 9, updateParams{Analysis: new("ours")})
+			assert.Equal(t, conflict, errors.Is(err, clinicaldoc.ErrConflict), err)
+			assert.Equal(t, conflict, writes == 1)
 		})
 	}
 }
@@ -167,34 +156,30 @@ func TestATimeWithoutAZoneShowsNoChange(t *testing.T) {
 // Each text is looked for, an emptied one too, before an update counts as carried out.
 func TestUpdateThatWasNotCarriedOutIsRetried(t *testing.T) {
 	t.Parallel()
-	for name, params := range map[string]clinicaldoc.UpdateNoteParams{
+	subtests(t, map[string]updateParams{
 		"name":             {Name: new("ours")},
 		"transcription":    {Transcription: new("ours")},
 		"analysis":         {Analysis: new("ours")},
 		"emptied analysis": {Analysis: new("")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newNoteServer()
-			client := d.client(t)
-			read, err := client.Notes.Get(socketContext(t), 9)
-			require.NoError(t, err)
-			d.faults = []writeFault{{}}
-			_, err = client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read))
-			require.NoError(t, err)
-			assert.Len(t, d.written, 2)
-		})
-	}
+	}, func(t *testing.T, params updateParams) {
+		d := newNoteServer()
+		client := d.client(t)
+		read := must(client.Notes.Get(socketContext(t), 9))(t)
+		d.faults = []writeFault{{}}
+		must(client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read)))(t)
+		assert.Len(t, d.written, 2)
+	})
 }
 
 func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type test struct {
 		set    func(*noteServer)
 		puts   int
 		signed bool
 		errors []error
-	}{
+	}
+	subtests(t, map[string]test{
 		"it was signed":           {func(d *noteServer) { d.faults = []writeFault{{acts: true}} }, 1, true, nil},
 		"it was not signed":       {func(d *noteServer) { d.faults = []writeFault{{}} }, 2, true, nil},
 		"the text changed":        {func(d *noteServer) { d.faults = []writeFault{{status: 503, then: d.byClinician}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
@@ -206,35 +191,32 @@ func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
 		"no updated_at to go by":    {func(d *noteServer) { d.note.UpdatedAt = time.Time{}; d.faults = []writeFault{{}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
 		"signed, and then edited":   {func(d *noteServer) { d.faults = []writeFault{{acts: true, then: d.byClinician}} }, 1, true, nil},
 		"rate limited and then not": {func(d *noteServer) { d.faults = []writeFault{{status: 429}} }, 2, true, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newNoteServer()
-			tc.set(d)
-			note, err := d.client(t).Notes.Sign(socketContext(t), 9)
-			if len(tc.errors) == 0 {
-				require.NoError(t, err)
-				assert.True(t, note.Has.Signed)
-			}
-			for _, want := range tc.errors {
-				require.ErrorIs(t, err, want)
-			}
-			assert.Len(t, d.written, tc.puts)
-			assert.Equal(t, tc.signed, d.note.Has.Signed)
-		})
-	}
+	}, func(t *testing.T, tc test) {
+		d := newNoteServer()
+		tc.set(d)
+		note, err := d.client(t).Notes.Sign(socketContext(t), 9)
+		if len(tc.errors) == 0 {
+			require.NoError(t, err)
+			assert.True(t, note.Has.Signed)
+		}
+		for _, want := range tc.errors {
+			require.ErrorIs(t, err, want)
+		}
+		assert.Len(t, d.written, tc.puts)
+		assert.Equal(t, tc.signed, d.note.Has.Signed)
+	})
 }
 
 // Also a success is a refusal, "whatever status", if the note in it is not signed and stays so.
 func TestSignBelievesNoSuccessThatTheNoteDenies(t *testing.T) {
 	t.Parallel()
 	for stage, want := range map[clinicaldoc.Stage][]error{
-		clinicaldoc.StageTranscribed: {clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrOutcomeUnknown},
-		clinicaldoc.StageComplete:    {clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrOutcomeUnknown},
-		clinicaldoc.StageSigned:      nil, // the response was of a moment before
+		stageTranscribed: {clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrOutcomeUnknown},
+		stageComplete:    {clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrOutcomeUnknown},
+		stageSigned:      nil, // the response was of a moment before
 	} {
 		client := serve(t,
-			call{method: http.MethodPut, url: notesPath + "/9/sign", response: noteIn(9, min(stage, clinicaldoc.StageComplete))},
+			call{method: http.MethodPut, url: notesPath + "/9/sign", response: noteIn(9, min(stage, stageComplete))},
 			call{url: notesPath + "/9", response: noteIn(9, stage)})
 		note, err := client.Notes.Sign(t.Context(), 9)
 		for _, is := range want {
@@ -319,11 +301,10 @@ func TestDeleteAfterALostResponse(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
 		d := newNoteServer()
 		d.faults = []writeFault{{acts: true}, {status: status}}
-		confirmation, err := d.client(t).Notes.Delete(socketContext(t), 9)
-		require.NoError(t, err)
+		confirmation := must(d.client(t).Notes.Delete(socketContext(t), 9))(t)
 		assert.NotNil(t, confirmation)
 		d.faults = []writeFault{{status: status}}
-		_, err = d.client(t).Notes.Delete(socketContext(t), 9)
+		_, err := d.client(t).Notes.Delete(socketContext(t), 9)
 		require.Error(t, err, "nothing was lost, so nothing was deleted")
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	}
@@ -379,15 +360,14 @@ func TestIfUnchanged(t *testing.T) {
 				d := newNoteServer()
 				d.note.PatientID = 4711
 				client := d.client(t)
-				read, err := client.Notes.Get(socketContext(t), 9)
-				require.NoError(t, err)
+				read := must(client.Notes.Get(socketContext(t), 9))(t)
 				if change == nil {
 					require.NoError(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)))
 					assert.Len(t, d.written, 1)
 					return
 				}
 				change(&d.note)
-				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+				err := call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 				var conflict *clinicaldoc.ConflictError
@@ -406,8 +386,7 @@ func TestIfUnchangedNoticesAPatientWhoWasNotNamed(t *testing.T) {
 	for name, call := range edits() {
 		d := newNoteServer()
 		client := d.client(t)
-		read, err := client.Notes.Get(socketContext(t), 9)
-		require.NoError(t, err)
+		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		d.note.PatientID = 8
 		require.ErrorIs(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)), clinicaldoc.ErrConflict, name)
 		assert.Empty(t, d.written, name)
@@ -430,8 +409,7 @@ func TestIfUnchangedIsNotAnsweredByACache(t *testing.T) {
 			}
 			return resp, err
 		})}))
-		read, err := client.Notes.Get(socketContext(t), 9)
-		require.NoError(t, err)
+		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		d.note.Analysis = "somebody's own"
 		require.ErrorIs(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)), clinicaldoc.ErrConflict, name)
 		assert.Empty(t, d.written, name)
@@ -455,16 +433,15 @@ func TestLineEndsMakeNoOtherText(t *testing.T) {
 			return noteServerTransport{d, socketTransport(t)}.RoundTrip(r)
 		})})
 	}
-	params := clinicaldoc.UpdateNoteParams{Analysis: new("first line\r\nsecond line\r\n")}
+	params := updateParams{Analysis: new("first line\r\nsecond line\r\n")}
 	for name, faults := range map[string][]writeFault{"at once": nil, "after a lost response": {{acts: true}}} {
 		d := newNoteServer()
 		d.note.Transcription = "one\ntwo"
 		client := d.client(t, normalise(d))
-		read, err := client.Notes.Get(socketContext(t), 9)
-		require.NoError(t, err)
+		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		read.Transcription = "one\r\ntwo" // as a page sends it back
 		d.faults = faults
-		_, err = client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read))
+		_, err := client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read))
 		require.NoError(t, err, name)
 		assert.Len(t, d.written, 1, name)
 		assert.Equal(t, "first line\nsecond line\n", d.note.Analysis)
@@ -476,32 +453,26 @@ func TestOwnChangesAreNoConflict(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
 	client := d.client(t)
-	_, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
-	require.NoError(t, err)
+	must(client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")}))(t)
 	d.faults = []writeFault{{status: http.StatusServiceUnavailable}}
-	_, err = client.Notes.Sign(socketContext(t), 9)
-	require.NoError(t, err)
+	must(client.Notes.Sign(socketContext(t), 9))(t)
 	assert.Len(t, d.written, 3)
 
 	// Nor is one that was followed by others, as those of other notes.
 	d = newNoteServer()
 	client = d.client(t)
-	_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
-	require.NoError(t, err)
+	must(client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")}))(t)
 	ours := d.note
-	_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("another's")})
-	require.NoError(t, err)
+	must(client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("another's")}))(t)
 	d.note, d.faults = ours, []writeFault{{status: http.StatusServiceUnavailable}}
-	_, err = client.Notes.Sign(socketContext(t), 9)
-	require.NoError(t, err)
+	must(client.Notes.Sign(socketContext(t), 9))(t)
 
 	// Another's change since is one all the same, also in the same second.
 	d = newNoteServer()
 	client = d.client(t)
-	_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
-	require.NoError(t, err)
+	must(client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")}))(t)
 	d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: d.byClinician}}
-	_, err = client.Notes.Sign(socketContext(t), 9)
+	_, err := client.Notes.Sign(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 	assert.NotContains(t, err.Error(), "somebody")
 	assert.Len(t, d.written, 2)
@@ -510,7 +481,7 @@ func TestOwnChangesAreNoConflict(t *testing.T) {
 // Whatever another changes of a note in the second of an edit of ours, it is not taken for that edit.
 func TestAnothersChangeInTheSameSecondIsNotTakenForOurs(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*servedNote){
+	timedSubtests(t, map[string]func(*servedNote){
 		"nothing":       nil,
 		"name":          func(n *servedNote) { n.Name = "theirs" },
 		"transcription": func(n *servedNote) { n.Transcription = "theirs" },
@@ -521,30 +492,24 @@ func TestAnothersChangeInTheSameSecondIsNotTakenForOurs(t *testing.T) {
 		"transcribed":   func(n *servedNote) { n.Has.Transcription = !n.Has.Transcription },
 		"signed":        func(n *servedNote) { n.Has.Signed = !n.Has.Signed },
 		"time":          func(n *servedNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Millisecond) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { // so that all is in one second
-				d := newNoteServer()
-				d.note.PatientID, d.note.Patient = 4, new(int64(4))
-				client := timedClient(t, func(r *http.Request) (*http.Response, error) {
-					answer := httptest.NewRecorder()
-					d.ServeHTTP(answer, r)
-					return answer.Result(), nil
-				})
-				_, err := client.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")})
-				require.NoError(t, err)
-				d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: change}}
-				_, err = client.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours, again")})
-				if change == nil {
-					require.NoError(t, err)
-					return
-				}
-				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
-				assert.Len(t, d.written, 2)
-			})
+	}, func(t *testing.T, change func(*servedNote)) { // so that all is in one second
+		d := newNoteServer()
+		d.note.PatientID, d.note.Patient = 4, new(int64(4))
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			answer := httptest.NewRecorder()
+			d.ServeHTTP(answer, r)
+			return answer.Result(), nil
 		})
-	}
+		must(client.Notes.Update(t.Context(), 9, updateParams{Analysis: new("ours")}))(t)
+		d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: change}}
+		_, err := client.Notes.Update(t.Context(), 9, updateParams{Analysis: new("ours, again")})
+		if change == nil {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+		assert.Len(t, d.written, 2)
+	})
 }
 
 // A client serves many people: an edit by it is no excuse for a call that began before.
@@ -555,7 +520,7 @@ func TestAnEditDuringTheCallIsAConflict(t *testing.T) {
 	d.faults = []writeFault{{status: http.StatusServiceUnavailable, then: func(n *servedNote) {
 		d.mu.Unlock() // somebody else edits the note by the same client meanwhile
 		defer d.mu.Lock()
-		_, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("the clinician's words")})
+		_, err := client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("the clinician's words")})
 		assert.NoError(t, err)
 	}}}
 	_, err := client.Notes.Sign(socketContext(t), 9)
@@ -566,7 +531,7 @@ func TestAnEditDuringTheCallIsAConflict(t *testing.T) {
 func TestManyEditAtOnce(t *testing.T) {
 	t.Parallel()
 	var refused sync.Map
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		id, name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], "theirs"
 		if r.Method == http.MethodPut {
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -578,12 +543,12 @@ func TestManyEditAtOnce(t *testing.T) {
 			name = "ours"
 		}
 		return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"id":%s,"name":%q,"updated_at":"2024-05-01T10:11:12Z"}`, id, name)), nil
-	})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
+	}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
 	var workers sync.WaitGroup
 	for worker := range int64(8) {
 		workers.Go(func() {
 			for i := range int64(20) {
-				note, err := client.Notes.Update(t.Context(), 20*worker+i+1, clinicaldoc.UpdateNoteParams{Name: new("ours")})
+				note, err := client.Notes.Update(t.Context(), 20*worker+i+1, updateParams{Name: new("ours")})
 				if assert.NoError(t, err) {
 					assert.Equal(t, "ours", note.Name)
 				}
@@ -601,11 +566,10 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 				t.Parallel()
 				d := newNoteServer()
 				client := d.client(t)
-				read, err := client.Notes.Get(socketContext(t), 9)
-				require.NoError(t, err)
+				read := must(client.Notes.Get(socketContext(t), 9))(t)
 				d.faults = []writeFault{{status: status, then: d.byClinician}}
 				d.reads = []int{0, 0, http.StatusForbidden}
-				err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+				err := call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 				assert.Len(t, d.reads, 1, "a conflict says enough, and is not looked into")
 				assert.Equal(t, status == http.StatusServiceUnavailable, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
@@ -619,11 +583,9 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 		t.Parallel()
 		d := newNoteServer()
 		client := d.client(t)
-		read, err := client.Notes.Get(socketContext(t), 9)
-		require.NoError(t, err)
+		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		d.faults = []writeFault{{acts: true}}
-		_, err = client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
-		require.NoError(t, err)
+		must(client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read)))(t)
 		assert.Len(t, d.written, 1)
 	})
 	for _, clock := range []time.Duration{0, -time.Hour} { // of the service, by which the note is as old
@@ -632,45 +594,40 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 			d := newNoteServer()
 			d.age, d.clock = 40*time.Second-clock, clock
 			client := d.client(t)
-			read, err := client.Notes.Get(socketContext(t), 9)
-			require.NoError(t, err)
+			read := must(client.Notes.Get(socketContext(t), 9))(t)
 			d.faults, d.reads = []writeFault{{}}, []int{0, http.StatusNotFound}
-			_, err = client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
+			_, err := client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
 			require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "the note is there")
 			assert.Len(t, d.written, 1)
 		})
 	}
-	for name, tc := range map[string]struct {
+	type test struct {
 		edit  string
 		fault writeFault
 		reads []int
 		want  error
-	}{
+	}
+	subtests(t, map[string]test{
 		"a deletion of what cannot be read":   {"delete", writeFault{}, []int{0, http.StatusForbidden}, clinicaldoc.ErrForbidden},
 		"somebody else deleted it":            {"delete", writeFault{status: http.StatusTooManyRequests}, []int{0, http.StatusNotFound}, clinicaldoc.ErrNotFound},
 		"somebody else wrote the same":        {"update", writeFault{status: http.StatusTooManyRequests, then: func(n *servedNote) { n.Analysis = "ours" }}, nil, clinicaldoc.ErrConflict},
 		"it cannot be read before it is sent": {"update", writeFault{}, []int{http.StatusForbidden}, clinicaldoc.ErrForbidden},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newNoteServer()
-			client := d.client(t)
-			read, err := client.Notes.Get(socketContext(t), 9)
-			require.NoError(t, err)
-			d.faults, d.reads = []writeFault{tc.fault}, tc.reads
-			err = edits()[tc.edit](socketContext(t), client, clinicaldoc.IfUnchanged(read))
-			require.ErrorIs(t, err, tc.want)
-			assert.LessOrEqual(t, len(d.written), 1)
-		})
-	}
+	}, func(t *testing.T, tc test) {
+		d := newNoteServer()
+		client := d.client(t)
+		read := must(client.Notes.Get(socketContext(t), 9))(t)
+		d.faults, d.reads = []writeFault{tc.fault}, tc.reads
+		err := edits()[tc.edit](socketContext(t), client, clinicaldoc.IfUnchanged(read))
+		require.ErrorIs(t, err, tc.want)
+		assert.LessOrEqual(t, len(d.written), 1)
+	})
 	t.Run("an update that was carried out, and another text changed", func(t *testing.T) {
 		t.Parallel()
 		d := newNoteServer()
 		client := d.client(t)
-		read, err := client.Notes.Get(socketContext(t), 9)
-		require.NoError(t, err)
+		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		d.faults = []writeFault{{acts: true, then: func(n *servedNote) { n.Transcription = "the clinician's words" }}}
-		_, err = client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")}, clinicaldoc.IfUnchanged(read))
+		_, err := client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")}, clinicaldoc.IfUnchanged(read))
 		conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
 		require.True(t, ok, "%v", err)
 		assert.Equal(t, "the clinician's words", conflict.Current.Transcription)
@@ -681,10 +638,9 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 		t.Parallel()
 		d := newNoteServer()
 		client := d.client(t)
-		read, err := client.Notes.Get(socketContext(t), 9)
-		require.NoError(t, err)
+		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		d.faults = []writeFault{{}}
-		note, err := client.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Name: new("New")}, clinicaldoc.IfUnchanged(read))
+		note, err := client.Notes.Update(socketContext(t), 9, updateParams{Name: new("New")}, clinicaldoc.IfUnchanged(read))
 		require.NoError(t, err)
 		assert.Equal(t, "New", note.Name)
 		assert.Len(t, d.written, 2)
@@ -700,15 +656,14 @@ func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
 		for _, short := range []bool{false, true} {
 			d := newNoteServer()
 			client := d.client(t)
-			read, err := client.Notes.Get(socketContext(t), 9)
-			require.NoError(t, err)
+			read := must(client.Notes.Get(socketContext(t), 9))(t)
 			// Somebody writes between the read and the write, so that the service's response shows another text.
 			d.short = short
 			d.faults = []writeFault{{acts: true, status: http.StatusOK}}
 			read.UpdatedAt = d.note.UpdatedAt
 			sneaky := sneakingTransport{noteServerTransport{d, socketTransport(t)}}
-			client = d.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: sneaky}))
-			err = call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
+			client = d.client(t, over(sneaky))
+			err := call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 			if short {
 				require.NoError(t, err, "a response without texts is accepted")
 				continue
@@ -726,10 +681,11 @@ func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
 // Every text counts but for white space at its ends; what the response leaves out does not.
 func TestIfUnchangedComparesEveryText(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type test struct {
 		response string
 		ok       bool
-	}{
+	}
+	subtests(t, map[string]test{
 		"the same":                     {`"name":"Visit","transcription":" first words\n","analysis":"first thoughts"`, true},
 		"no name":                      {`"transcription":"first words","analysis":"first thoughts"`, true},
 		"no texts":                     {`"name":"Visit"`, true},
@@ -738,27 +694,23 @@ func TestIfUnchangedComparesEveryText(t *testing.T) {
 		"another analysis":             {`"name":"Visit","transcription":"first words","analysis":"other"`, false},
 		"the transcription is emptied": {`"name":"Visit","transcription":"","analysis":"first thoughts"`, false},
 		"the analysis is emptied":      {`"name":"Visit","transcription":"first words","analysis":""`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const stored = `{"id":9,"name":"Visit","transcription":"first words","analysis":"first thoughts","updated_at":"2024-05-01T10:11:12Z"}`
-			client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-				if r.Method == http.MethodGet {
-					return madeResponse(r, http.StatusOK, stored), nil
-				}
-				return madeResponse(r, http.StatusOK, `{"id":9,"created_at":"2024-05-01T10:11:12Z",`+tc.response+`}`), nil
-			})})
-			read, err := client.Notes.Get(t.Context(), 9)
-			require.NoError(t, err)
-			read.UpdatedAt = read.UpdatedAt.In(time.FixedZone("", 3600)) // the same moment, as a database may give it back
-			_, err = client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(read))
-			if tc.ok {
-				require.NoError(t, err)
-				return
+	}, func(t *testing.T, tc test) {
+		const stored = `{"id":9,"name":"Visit","transcription":"first words","analysis":"first thoughts","updated_at":"2024-05-01T10:11:12Z"}`
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				return madeResponse(r, http.StatusOK, stored), nil
 			}
-			require.ErrorIs(t, err, clinicaldoc.ErrConflict)
-		})
-	}
+			return madeResponse(r, http.StatusOK, `{"id":9,"created_at":"2024-05-01T10:11:12Z",`+tc.response+`}`), nil
+		}))
+		read := must(client.Notes.Get(t.Context(), 9))(t)
+		read.UpdatedAt = read.UpdatedAt.In(time.FixedZone("", 3600)) // the same moment, as a database may give it back
+		_, err := client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(read))
+		if tc.ok {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+	})
 }
 
 // The response to a conditional write is compared in all that IfUnchanged compares. What it leaves out is not.
@@ -791,12 +743,12 @@ func TestIfUnchanged_ComparesTheWrittenNote(t *testing.T) {
 		"an earlier state":               {false, false, texts + `,"updated_at":"2024-05-01T09:11:12Z"`},
 		"an earlier time without a zone": {true, true, texts + `,"updated_at":"2024-05-01 05:11:12"`},
 	} {
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodGet {
 				return madeResponse(r, http.StatusOK, read), nil
 			}
 			return madeResponse(r, http.StatusOK, `{"id":9,`+tc.response+`}`), nil
-		})})
+		}))
 		note, err := client.Notes.Get(t.Context(), 9)
 		require.NoError(t, err)
 		conditions := []clinicaldoc.CallOption{clinicaldoc.IfUnchanged(note), clinicaldoc.IfVersion(note.Version())}
@@ -807,10 +759,10 @@ func TestIfUnchanged_ComparesTheWrittenNote(t *testing.T) {
 			} else {
 				assertWritten(t, tc.sign, err, name+": Sign")
 			}
-			_, err = client.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Name: new("Visit")}, condition)
+			_, err = client.Notes.Update(t.Context(), 9, updateParams{Name: new("Visit")}, condition)
 			assertWritten(t, tc.update, err, name+": Update")
 		}
-		_, err = client.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Name: new("Visit")})
+		_, err = client.Notes.Update(t.Context(), 9, updateParams{Name: new("Visit")})
 		require.NoError(t, err, "without a condition nothing is compared")
 	}
 }
@@ -834,17 +786,16 @@ func assertWritten(t *testing.T, fine bool, err error, what string) {
 // A note that gets a patient between the read and the write is about somebody whom the caller has not seen.
 func TestIfUnchanged_NoticesANewPatient(t *testing.T) {
 	t.Parallel()
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		patient := `null`
 		if r.Method == http.MethodPut {
 			patient = `{"id":8}`
 		}
 		note := `{"id":9,"name":"Visit","patient":` + patient + `,"updated_at":"2024-05-01T10:11:12Z"}`
 		return madeResponse(r, http.StatusOK, note), nil
-	})})
-	note, err := client.Notes.Get(t.Context(), 9)
-	require.NoError(t, err)
-	_, err = client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(note))
+	}))
+	note := must(client.Notes.Get(t.Context(), 9))(t)
+	_, err := client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(note))
 	assertWritten(t, false, err, "a new patient")
 }
 
@@ -942,14 +893,14 @@ func TestUpdateNoteParams_HaveEveryTextOfANote(t *testing.T) {
 			ofNote = append(ofNote, field.Name)
 		}
 	}
-	for field := range reflect.TypeFor[clinicaldoc.UpdateNoteParams]().Fields() {
+	for field := range reflect.TypeFor[updateParams]().Fields() {
 		if field.Type == reflect.TypeFor[*string]() {
 			ofParams = append(ofParams, field.Name)
 		}
 	}
 	assert.Equal(t, ofNote, ofParams)
 	for _, name := range ofNote {
-		var params clinicaldoc.UpdateNoteParams
+		var params updateParams
 		reflect.ValueOf(&params).Elem().FieldByName(name).Set(reflect.ValueOf(new("\xff")))
 		_, err := serve(t).Notes.Update(t.Context(), 7, params)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
@@ -994,43 +945,40 @@ func TestDeleteIsRetriedAfterALostResponse(t *testing.T) {
 	gone := socketStatus(http.StatusOK, `{"message":"deleted"}`)
 	limited := socketStatus(http.StatusTooManyRequests, `{}`)
 	failed := socketStatus(http.StatusBadGateway, "")
-	for _, tc := range []struct {
-		name     string
+	type test struct {
 		steps    []http.HandlerFunc
 		requests int
 		want     error
-	}{
-		{"lost, then missing", []http.HandlerFunc{socketLost(t), missing}, 2, nil},
-		{"bad gateway, then missing", []http.HandlerFunc{failed, missing}, 2, nil},
-		{"lost, limited, then missing", []http.HandlerFunc{socketLost(t), limited, missing}, 3, nil},
-		{"lost, then deleted", []http.HandlerFunc{socketLost(t), gone}, 2, nil},
-		{"missing", []http.HandlerFunc{missing}, 1, clinicaldoc.ErrNotFound},
-		{"limited, then missing", []http.HandlerFunc{limited, missing}, 2, clinicaldoc.ErrNotFound},
-		{"failing to the end", []http.HandlerFunc{failed}, 4, clinicaldoc.ErrServer},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			for _, remove := range []func(*clinicaldoc.Client, context.Context) (*clinicaldoc.Confirmation, error){
-				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
-					return c.Notes.Delete(ctx, 9)
-				},
-				func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
-					return c.Tokens.Revoke(ctx, 9)
-				},
-			} {
-				script := newSocketSteps(tc.steps...)
-				srv := socketHandler(t, script.ServeHTTP)
-				confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
-				if tc.want == nil {
-					require.NoError(t, err)
-					assert.NotNil(t, confirmation)
-				} else {
-					require.ErrorIs(t, err, tc.want)
-				}
-				assert.Len(t, script.requests(), tc.requests)
-			}
-		})
 	}
+	subtests(t, map[string]test{
+		"lost, then missing":          {[]http.HandlerFunc{socketLost(t), missing}, 2, nil},
+		"bad gateway, then missing":   {[]http.HandlerFunc{failed, missing}, 2, nil},
+		"lost, limited, then missing": {[]http.HandlerFunc{socketLost(t), limited, missing}, 3, nil},
+		"lost, then deleted":          {[]http.HandlerFunc{socketLost(t), gone}, 2, nil},
+		"missing":                     {[]http.HandlerFunc{missing}, 1, clinicaldoc.ErrNotFound},
+		"limited, then missing":       {[]http.HandlerFunc{limited, missing}, 2, clinicaldoc.ErrNotFound},
+		"failing to the end":          {[]http.HandlerFunc{failed}, 4, clinicaldoc.ErrServer},
+	}, func(t *testing.T, tc test) {
+		for _, remove := range []func(*clinicaldoc.Client, context.Context) (*clinicaldoc.Confirmation, error){
+			func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
+				return c.Notes.Delete(ctx, 9)
+			},
+			func(c *clinicaldoc.Client, ctx context.Context) (*clinicaldoc.Confirmation, error) {
+				return c.Tokens.Revoke(ctx, 9)
+			},
+		} {
+			script := newSocketSteps(tc.steps...)
+			srv := socketHandler(t, script.ServeHTTP)
+			confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
+			if tc.want == nil {
+				require.NoError(t, err)
+				assert.NotNil(t, confirmation)
+			} else {
+				require.ErrorIs(t, err, tc.want)
+			}
+			assert.Len(t, script.requests(), tc.requests)
+		}
+	})
 }
 
 func TestDeleteThatWasNeverSentIsMissing(t *testing.T) {
@@ -1045,7 +993,7 @@ func TestDeleteThatWasNeverSentIsMissing(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Delete(socketContext(t), 9)
+	_, err := socketClient(t, srv.URL, over(tr)).Notes.Delete(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 }
 
@@ -1057,7 +1005,17 @@ type signable struct {
 	busy             bool // GET is asked to wait
 	log              []string
 	puts             int
-	steps            []func(s *signable, w http.ResponseWriter, r *http.Request)
+	steps            []signStep
+}
+
+// signStep answers a PUT.
+type signStep = func(s *signable, w http.ResponseWriter, r *http.Request)
+
+func newSignable(steps ...signStep) *signable { return &signable{steps: steps} }
+
+func (s *signable) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	return socketClient(t, socketHandler(t, s.ServeHTTP).URL, opts...)
 }
 
 func (s *signable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -1090,14 +1048,14 @@ func signed(s *signable, w http.ResponseWriter, r *http.Request) {
 	socketStatus(http.StatusOK, s.note())(w, r)
 }
 
-func answered(code int, message string) func(*signable, http.ResponseWriter, *http.Request) {
+func answered(code int, message string) signStep {
 	return func(_ *signable, w http.ResponseWriter, r *http.Request) {
 		socketStatus(code, fmt.Sprintf(`{"message":%q}`, message))(w, r)
 	}
 }
 
 // signLost breaks the connection, having signed the note before or not.
-func signLost(t *testing.T, sign bool) func(*signable, http.ResponseWriter, *http.Request) {
+func signLost(t *testing.T, sign bool) signStep {
 	t.Helper()
 	return func(s *signable, w http.ResponseWriter, _ *http.Request) {
 		s.signed = s.signed || sign
@@ -1107,139 +1065,134 @@ func signLost(t *testing.T, sign bool) func(*signable, http.ResponseWriter, *htt
 
 func TestSignAfterALostResponse(t *testing.T) {
 	t.Parallel()
-	type step = func(*signable, http.ResponseWriter, *http.Request)
-	for _, tc := range []struct {
-		name       string
+	type test struct {
 		incomplete bool
-		steps      []step
+		steps      []signStep
 		opts       []clinicaldoc.CallOption
 		puts       int
 		want       []error // none: signed
-	}{
-		{name: "signed all the same", steps: []step{signLost(t, true)}, puts: 1},
-		{name: "signed all the same, without retries", steps: []step{signLost(t, true)}, opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}, puts: 1},
-		{name: "not signed", steps: []step{signLost(t, false), signed}, puts: 2},
-		{name: "signed, and a bad gateway answers", steps: []step{func(s *signable, w http.ResponseWriter, r *http.Request) {
+	}
+	subtests(t, map[string]test{
+		"signed all the same":                  {steps: []signStep{signLost(t, true)}, puts: 1},
+		"signed all the same, without retries": {steps: []signStep{signLost(t, true)}, opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}, puts: 1},
+		"not signed":                           {steps: []signStep{signLost(t, false), signed}, puts: 2},
+		"signed, and a bad gateway answers": {steps: []signStep{func(s *signable, w http.ResponseWriter, r *http.Request) {
 			s.signed = true
 			socketStatus(http.StatusBadGateway, "")(w, r)
 		}}, puts: 1},
-		{name: "signed, and no note answers", steps: []step{func(s *signable, w http.ResponseWriter, r *http.Request) {
+		"signed, and no note answers": {steps: []signStep{func(s *signable, w http.ResponseWriter, r *http.Request) {
 			s.signed = true
 			socketStatus(http.StatusOK, "<html></html>")(w, r)
 		}}, puts: 1},
-		{name: "signed, and a redirect answers", steps: []step{func(s *signable, w http.ResponseWriter, r *http.Request) {
+		"signed, and a redirect answers": {steps: []signStep{func(s *signable, w http.ResponseWriter, r *http.Request) {
 			s.signed = true
 			socketStatus(http.StatusFound, "", "Location", "/home")(w, r)
 		}}, puts: 1},
-		{name: "not complete", incomplete: true, steps: []step{signLost(t, false)}, puts: 1, want: []error{clinicaldoc.ErrNoteIncomplete}},
-		{name: "failing to the end", steps: []step{answered(http.StatusBadGateway, "")}, puts: 4, want: []error{clinicaldoc.ErrServer}},
-		{name: "limited, then signed", steps: []step{answered(http.StatusTooManyRequests, ""), signed}, puts: 2},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			service := &signable{complete: !tc.incomplete, steps: tc.steps}
-			srv := socketHandler(t, service.ServeHTTP)
-			note, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9, tc.opts...)
-			if len(tc.want) == 0 {
-				require.NoError(t, err)
-				assert.True(t, note.Has.Signed)
-			}
-			for _, want := range tc.want {
-				require.ErrorIs(t, err, want)
-			}
-			assert.Equal(t, tc.puts, service.puts)
-		})
-	}
+		"not complete":         {incomplete: true, steps: []signStep{signLost(t, false)}, puts: 1, want: []error{clinicaldoc.ErrNoteIncomplete}},
+		"failing to the end":   {steps: []signStep{answered(http.StatusBadGateway, "")}, puts: 4, want: []error{clinicaldoc.ErrServer}},
+		"limited, then signed": {steps: []signStep{answered(http.StatusTooManyRequests, ""), signed}, puts: 2},
+	}, func(t *testing.T, tc test) {
+		service := &signable{complete: !tc.incomplete, steps: tc.steps}
+		note, err := service.client(t).Notes.Sign(socketContext(t), 9, tc.opts...)
+		if len(tc.want) == 0 {
+			require.NoError(t, err)
+			assert.True(t, note.Has.Signed)
+		}
+		for _, want := range tc.want {
+			require.ErrorIs(t, err, want)
+		}
+		assert.Equal(t, tc.puts, service.puts)
+	})
 }
 
-func TestSignRefused(t *testing.T) {
+// After a refusal Sign reads the note. What it reads decides whether the error matches ErrNoteIncomplete; the status
+// and the message of the refusal do not. If the note cannot be read, the refusal is returned as it is.
+func TestSign_Refused_NoteDecidesWhetherItIsIncomplete(t *testing.T) {
 	t.Parallel()
-	const telling = "A note without complete transcription and analysis cannot be signed."
-	for _, code := range []int{400, 403, 409, 422, 423, 500} {
-		for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
-			for _, tc := range []struct {
-				name, message        string
-				complete, unreadable bool
-				wantIncomplete       bool
-			}{
-				{name: "telling message", message: telling, wantIncomplete: true},
-				{name: "telling message, complete flags", message: telling, complete: true},
-				{name: "other message, not complete", message: "synthetic", wantIncomplete: true},
-				{name: "other message, complete", message: "synthetic", complete: true},
-				{name: "other message, unreadable", message: "synthetic", unreadable: true},
-			} {
-				t.Run(fmt.Sprintf("%d %s, retry %t", code, tc.name, opts == nil), func(t *testing.T) {
-					t.Parallel()
-					service := &signable{complete: tc.complete, missing: tc.unreadable, steps: []func(*signable, http.ResponseWriter, *http.Request){answered(code, tc.message)}}
-					srv := socketHandler(t, service.ServeHTTP)
-					_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9, opts...)
-					var refusal *clinicaldoc.Error
-					require.ErrorAs(t, err, &refusal)
-					assert.Equal(t, code, refusal.StatusCode)
-					assert.Equal(t, tc.message, refusal.Message)
-					if tc.wantIncomplete {
-						require.ErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
-					} else {
-						require.NotErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
-					}
-					if code < 500 {
-						assert.Equal(t, []string{"PUT", "GET"}, service.log, "the message suggests, the note decides")
-					}
-				})
+	const saysIncomplete = "A note without complete transcription and analysis cannot be signed."
+	type test struct {
+		message              string
+		complete, unreadable bool // the note
+		wantIncomplete       bool
+	}
+	subtests(t, map[string]test{
+		"says incomplete, note is incomplete":     {message: saysIncomplete, wantIncomplete: true},
+		"says incomplete, note is complete":       {message: saysIncomplete, complete: true},
+		"says incomplete, note cannot be read":    {message: saysIncomplete, unreadable: true},
+		"says another thing, note is incomplete":  {message: "synthetic", wantIncomplete: true},
+		"says another thing, note is complete":    {message: "synthetic", complete: true},
+		"says another thing, note cannot be read": {message: "synthetic", unreadable: true},
+	}, func(t *testing.T, tt test) {
+		for _, code := range []int{400, 403, 409, 422, 423, 500} {
+			for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
+				service := newSignable(answered(code, tt.message))
+				service.complete = tt.complete
+				service.missing = tt.unreadable
+				_, err := service.client(t).Notes.Sign(socketContext(t), 9, opts...)
+				refusal, ok := errors.AsType[*clinicaldoc.Error](err)
+				require.True(t, ok, "%d: %v", code, err)
+				assert.Equal(t, code, refusal.StatusCode)
+				assert.Equal(t, tt.message, refusal.Message)
+				assert.Equal(t, tt.wantIncomplete, errors.Is(err, clinicaldoc.ErrNoteIncomplete), code)
+				if code < 500 { // a PUT that failed with 500 may be repeated
+					assert.Equal(t, []string{"PUT", "GET"}, service.log, code)
+				}
 			}
 		}
-	}
+	})
 }
 
+// Sign reads the note only if that can tell more than the response did.
 func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int]error{
-		http.StatusUnauthorized: clinicaldoc.ErrUnauthorized, http.StatusNotFound: clinicaldoc.ErrNotFound,
-		http.StatusTooManyRequests: clinicaldoc.ErrRateLimited, http.StatusTemporaryRedirect: clinicaldoc.ErrUnexpectedResponse,
-	} {
-		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			t.Parallel()
-			service := &signable{steps: []func(*signable, http.ResponseWriter, *http.Request){answered(code, "synthetic")}}
-			srv := socketHandler(t, service.ServeHTTP)
-			_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9)
-			require.ErrorIs(t, err, want)
-			assert.NotContains(t, strings.Join(service.log, " "), "GET")
-		})
+	const limited = http.StatusTooManyRequests
+	type test struct {
+		steps          []signStep
+		complete, busy bool // the note; a GET is asked to wait
+		opts           []clinicaldoc.CallOption
+		want           []error
+		log            []string
 	}
-	t.Run("lost, then asked to wait", func(t *testing.T) {
-		t.Parallel()
-		service := &signable{complete: true, steps: []func(*signable, http.ResponseWriter, *http.Request){signLost(t, false), answered(http.StatusTooManyRequests, "synthetic"), answered(http.StatusTooManyRequests, "synthetic")}}
-		srv := socketHandler(t, service.ServeHTTP)
+	subtests(t, map[string]test{
+		"unauthorized": {
+			steps: []signStep{answered(401, "")}, want: []error{clinicaldoc.ErrUnauthorized}, log: []string{"PUT"},
+		},
+		"not found": {
+			steps: []signStep{answered(404, "")}, want: []error{clinicaldoc.ErrNotFound}, log: []string{"PUT"},
+		},
+		"redirected": {
+			steps: []signStep{answered(307, "")}, want: []error{clinicaldoc.ErrUnexpectedResponse}, log: []string{"PUT"},
+		},
+		"asked to wait": {
+			steps: []signStep{answered(limited, "")}, want: []error{clinicaldoc.ErrRateLimited}, log: []string{"PUT", "PUT"},
+		},
+		"lost, then asked to wait, which is not a retry": {
+			steps: []signStep{signLost(t, false), answered(limited, ""), answered(limited, "")}, complete: true,
+			want: []error{clinicaldoc.ErrRateLimited, clinicaldoc.ErrOutcomeUnknown},
+			log:  []string{"PUT", "GET", "PUT", "GET", "PUT"},
+		},
+		"lost, and the read asked to wait": {
+			steps: []signStep{answered(502, "")}, complete: true, busy: true,
+			want: []error{clinicaldoc.ErrOutcomeUnknown}, log: []string{"PUT", "GET", "GET"},
+		},
+		"refused, and the read asked to wait, without retries": {
+			steps: []signStep{answered(403, "")}, busy: true, opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()},
+			want: []error{clinicaldoc.ErrForbidden}, log: []string{"PUT", "GET"},
+		},
+		"an argument is invalid": {
+			opts: []clinicaldoc.CallOption{clinicaldoc.WithHeader("Authorization", "synthetic")},
+			want: []error{clinicaldoc.ErrInvalidArgument},
+		},
+	}, func(t *testing.T, tt test) {
+		service := newSignable(tt.steps...)
+		service.complete = tt.complete
+		service.busy = tt.busy
 		once := clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: socketPolicy.MinWait, MaxWait: socketPolicy.MaxWait}
-		_, err := socketClient(t, srv.URL, clinicaldoc.WithRetry(once)).Notes.Sign(socketContext(t), 9)
-		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
-		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		assert.Equal(t, []string{"PUT", "GET", "PUT", "GET", "PUT"}, service.log, "a wait for a limit is not a retry")
-	})
-	t.Run("lost, and the read asked to wait", func(t *testing.T) {
-		t.Parallel()
-		service := &signable{complete: true, busy: true, steps: []func(*signable, http.ResponseWriter, *http.Request){answered(http.StatusBadGateway, "synthetic")}}
-		srv := socketHandler(t, service.ServeHTTP)
-		once := clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: socketPolicy.MinWait, MaxWait: socketPolicy.MaxWait}
-		_, err := socketClient(t, srv.URL, clinicaldoc.WithRetry(once)).Notes.Sign(socketContext(t), 9)
-		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		assert.Equal(t, []string{"PUT", "GET", "GET"}, service.log)
-	})
-	t.Run("refused, and the read asked to wait, without retries", func(t *testing.T) {
-		t.Parallel()
-		service := &signable{busy: true, steps: []func(*signable, http.ResponseWriter, *http.Request){answered(http.StatusForbidden, "synthetic")}}
-		srv := socketHandler(t, service.ServeHTTP)
-		_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9, clinicaldoc.WithoutRetry())
-		require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
-		assert.Equal(t, []string{"PUT", "GET"}, service.log)
-	})
-	t.Run("refused here", func(t *testing.T) {
-		t.Parallel()
-		service := &signable{}
-		srv := socketHandler(t, service.ServeHTTP)
-		_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9, clinicaldoc.WithHeader("Authorization", "synthetic"))
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-		assert.Empty(t, service.log)
+		_, err := service.client(t, clinicaldoc.WithRetry(once)).Notes.Sign(socketContext(t), 9, tt.opts...)
+		for _, want := range tt.want {
+			require.ErrorIs(t, err, want)
+		}
+		assert.Equal(t, tt.log, service.log)
 	})
 }
 
@@ -1250,8 +1203,7 @@ func TestVersion(t *testing.T) {
 		"has":{"content":true,"transcription":true},"team_id":1,"user_id":1,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05.123456Z"}`), &note))
 	version := note.Version()
 	assert.Len(t, version, 20)
-	encoded, err := json.Marshal(note)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(note))(t)
 	var again clinicaldoc.ProgressNote
 	require.NoError(t, json.Unmarshal(encoded, &again))
 	assert.Equal(t, version, again.Version())
@@ -1290,8 +1242,7 @@ func TestVersionOfAPatientWithoutAnID(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(`{"id":9,"name":"n","created_at":"2026-01-02T03:04:05Z","patient":`+patient+`}`), &note))
 		assert.Empty(t, versions[note.Version()], patient)
 		versions[note.Version()] = patient
-		encoded, err := json.Marshal(note)
-		require.NoError(t, err)
+		encoded := must(json.Marshal(note))(t)
 		require.NoError(t, json.Unmarshal(encoded, &again))
 		assert.Equal(t, note.Version(), again.Version())
 	}
@@ -1308,9 +1259,8 @@ func TestIfVersion(t *testing.T) {
 	t.Cleanup(srv.Close)
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Stage: clinicaldoctest.StageComplete, Stuck: true})
 	client, ctx := srv.Client(), t.Context()
-	note, err := client.Notes.Get(ctx, id)
-	require.NoError(t, err)
-	updated, err := client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: new("reviewed")}, clinicaldoc.IfVersion(note.Version()))
+	note := must(client.Notes.Get(ctx, id))(t)
+	updated, err := client.Notes.Update(ctx, id, updateParams{Analysis: new("reviewed")}, clinicaldoc.IfVersion(note.Version()))
 	require.NoError(t, err)
 	require.NotEqual(t, note.Version(), updated.Version())
 
@@ -1348,7 +1298,7 @@ func TestUpdate_LostResponseWithExtra(t *testing.T) {
 		"the service does not give it back": {`"team_id":1`, 2},
 	} {
 		puts := 0
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			note := `{"id":7,"name":"n","analysis":"a","updated_at":"2024-05-01T10:11:12Z",` + tc.echoed + `}`
 			if r.Method == http.MethodPut {
 				puts++
@@ -1358,8 +1308,8 @@ func TestUpdate_LostResponseWithExtra(t *testing.T) {
 				}
 			}
 			return madeResponse(r, http.StatusOK, note), nil
-		})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}))
-		_, err := client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{Extra: map[string]any{"status": "final"}})
+		}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}))
+		_, err := client.Notes.Update(t.Context(), 7, updateParams{Extra: map[string]any{"status": "final"}})
 		require.NoError(t, err, name)
 		assert.Equal(t, tc.puts, puts, name)
 	}

@@ -213,13 +213,11 @@ func TestSlogPrintsAnErrorsTextFirst(t *testing.T) {
 // A sentinel stands in the chains of errors, which others print: it must be one that is known to be harmless.
 func TestSentinelsStandInChainsAsTheyAre(t *testing.T) {
 	t.Parallel()
-	sources, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	sources := must(filepath.Glob("*.go"))(t)
 	declaration := regexp.MustCompile(`(?m)^\s+(Err\w+) += (\S+?)\(?`)
 	checked := 0
 	for _, source := range sources {
-		text, err := os.ReadFile(source)
-		require.NoError(t, err)
+		text := must(os.ReadFile(source))(t)
 		for _, match := range declaration.FindAllSubmatch(text, -1) {
 			checked++
 			assert.NotContains(t, string(match[0]), "errors.New", "%s: make %s with redact.New", source, match[1])
@@ -254,7 +252,7 @@ func TestTheContextsCauseIsKept(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
 	running := func() (context.Context, context.CancelCauseFunc) { return context.WithCancelCause(t.Context()) }
-	failures := map[string]func() error{
+	subtests(t, map[string]func() error{
 		"before": func() error {
 			_, err := serve(t).Users.Me(ended)
 			return err
@@ -272,24 +270,20 @@ func TestTheContextsCauseIsKept(t *testing.T) {
 			return err
 		},
 		"in a wait": func() error {
-			_, err := serve(t).Notes.Wait(ended, 7, clinicaldoc.WaitParams{})
+			_, err := serve(t).Notes.Wait(ended, 7, waitParams{})
 			return err
 		},
 		"in a pause of a wait": func() error {
 			ctx, cancel := running()
-			_, err := serve(t, call{url: "/v1/progress-notes/7", response: smallNote}).Notes.Wait(ctx, 7, clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { cancel(reason) }})
+			_, err := serve(t, call{url: "/v1/progress-notes/7", response: smallNote}).Notes.Wait(ctx, 7, waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { cancel(reason) }})
 			return err
 		},
-	}
-	for name, fail := range failures {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := fail()
-			require.ErrorIs(t, err, context.Canceled)
-			require.ErrorIs(t, err, reason)
-			assert.NotContains(t, err.Error(), canary)
-		})
-	}
+	}, func(t *testing.T, fail func() error) {
+		err := fail()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, reason)
+		assert.NotContains(t, err.Error(), canary)
+	})
 	ctx, cancelLate := context.WithTimeoutCause(t.Context(), 0, &clinicaldoc.Error{StatusCode: 429, Operation: "Notes.List"})
 	defer cancelLate()
 	_, err := serve(t).Users.Me(ctx)
@@ -312,12 +306,11 @@ func TestErrorsMadeByHandAreReadable(t *testing.T) {
 	} {
 		assert.Equal(t, want, err.Error())
 	}
-	lost := clinicaldoc.OutcomeUnknownError{Params: clinicaldoc.CreateNoteParams{Name: "Visit", Audio: &clinicaldoc.AudioSource{}}, SentAt: time.Now()}
-	_, err := json.Marshal(lost)
-	require.NoError(t, err)
+	lost := clinicaldoc.OutcomeUnknownError{Params: createParams{Name: "Visit", Audio: &clinicaldoc.AudioSource{}}, SentAt: time.Now()}
+	must(json.Marshal(lost))(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = serve(t).Notes.FindCreated(ended, &lost, clinicaldoc.FindCreatedParams{})
+	_, err := serve(t).Notes.FindCreated(ended, &lost, clinicaldoc.FindCreatedParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
@@ -327,11 +320,11 @@ func TestRetryable_ErrorsOfTheMachine(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE, syscall.ENOSPC} {
 		cause := &os.PathError{Op: "read", Path: "/secret/visit.wav", Err: errno}
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			_, err := io.Copy(io.Discard, r.Body)
 			return nil, err
-		})})
-		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", iotest.ErrReader(cause))})
+		}))
+		_, err := client.Notes.Create(t.Context(), createParams{Audio: clinicaldoc.AudioReader("a.wav", iotest.ErrReader(cause))})
 		require.ErrorIs(t, err, errno)
 		require.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -339,7 +332,7 @@ func TestRetryable_ErrorsOfTheMachine(t *testing.T) {
 		assert.NotContains(t, err.Error(), "secret")
 
 		a := newAudioServer(t, 1000)
-		_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, failingWriter{err: cause}, clinicaldoc.DownloadParams{})
+		_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, failingWriter{err: cause}, downloadParams{})
 		require.ErrorIs(t, err, errno)
 		assert.True(t, clinicaldoc.Retryable(err), "%v", err)
 	}
@@ -376,7 +369,7 @@ func TestAFileThatCannotBeOpenedNowIsForLater(t *testing.T) {
 		}
 		open = append(open, f)
 	}
-	_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+	_, err = serve(t).Notes.Create(t.Context(), createParams{Audio: audio})
 	require.ErrorIs(t, err, syscall.EMFILE)
 	require.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	assert.True(t, clinicaldoc.Retryable(err))
@@ -396,11 +389,11 @@ func TestStallsMatchTheirSentinel(t *testing.T) {
 		_, err := clientOn(t, silent).Notes.Get(t.Context(), 7)
 		require.ErrorIs(t, err, clinicaldoc.ErrStalled)
 		assert.True(t, clinicaldoc.Retryable(err))
-		_, err = clientOn(t, silent).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
+		_, err = clientOn(t, silent).Notes.Create(t.Context(), createParams{Name: "Visit"})
 		require.ErrorIs(t, err, clinicaldoc.ErrStalled)
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		assert.False(t, clinicaldoc.Retryable(err))
-		_, err = clientOn(t, silent).Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxFailures: 1})
+		_, err = clientOn(t, silent).Notes.Wait(t.Context(), 7, waitParams{MaxFailures: 1})
 		require.ErrorIs(t, err, clinicaldoc.ErrStalled)
 		assert.True(t, clinicaldoc.Retryable(err))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -432,7 +425,7 @@ func TestRetryable(t *testing.T) {
 		_, err := client.Notes.Get(ctx, 7)
 		return err
 	}
-	create := func(client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) error {
+	create := func(client *clinicaldoc.Client, params createParams) error {
 		_, err := client.Notes.Create(t.Context(), params)
 		return err
 	}
@@ -451,15 +444,15 @@ func TestRetryable(t *testing.T) {
 		"another's error":               {io.EOF, false},
 		"a read without a response":     {get(refusing(t, reset), t.Context()), true},
 		"a read, refused connection":    {get(unreachable, t.Context()), true},
-		"a create, refused connection":  {create(unreachable, clinicaldoc.CreateNoteParams{Name: "Visit"}), true},
-		"a create cut while it is sent": {create(refusing(t, reset), clinicaldoc.CreateNoteParams{Name: "Visit"}), true},
-		"a create without a response":   {create(reading(t, reset), clinicaldoc.CreateNoteParams{Name: "Visit"}), false},
+		"a create, refused connection":  {create(unreachable, createParams{Name: "Visit"}), true},
+		"a create cut while it is sent": {create(refusing(t, reset), createParams{Name: "Visit"}), true},
+		"a create without a response":   {create(reading(t, reset), createParams{Name: "Visit"}), false},
 		"a certificate":                 {get(refusing(t, x509.UnknownAuthorityError{}), t.Context()), false},
-		"an argument":                   {create(serve(t), clinicaldoc.CreateNoteParams{Audio: source}), false},
+		"an argument":                   {create(serve(t), createParams{Audio: source}), false},
 		"cancelled":                     {get(serve(t), ended), false},
 		"late":                          {get(serve(t), late), false},
 		"a limiter's refusal":           {get(refusing(t, reset, clinicaldoc.WithLimiter(badCallback{io.EOF})), t.Context()), false},
-		"a reader's failure":            {create(reading(t, reset), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", new(badReader))}), false},
+		"a reader's failure":            {create(reading(t, reset), createParams{Audio: clinicaldoc.AudioReader("a.wav", new(badReader))}), false},
 		"no JSON":                       {get(serve(t, call{url: "/v1/progress-notes/7", response: "<html>"}), t.Context()), false},
 		"a conflict":                    {errors.Join(clinicaldoc.ErrConflict, &clinicaldoc.Error{StatusCode: 503, Method: "GET"}), false},
 		"a failed note":                 {&clinicaldoc.WaitError{Err: clinicaldoc.ErrProcessingFailed}, false},
@@ -472,25 +465,25 @@ func TestRetryable(t *testing.T) {
 // reading is a client whose every request is read whole, then meets the error.
 func reading(t *testing.T, err error) *clinicaldoc.Client {
 	t.Helper()
-	return clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	return clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if _, failed := io.Copy(io.Discard, r.Body); failed != nil {
 			return nil, failed
 		}
 		return nil, err
-	})})
+	}))
 }
 
 func TestRetryableAfterADownload(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{403: false, 404: false, 429: true, 503: true} {
 		storage := socketHandler(t, socketStatus(status, ""))
-		client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
-		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		client := clientOver(t, storageAt(storage.URL), clinicaldoc.WithInsecureHTTP())
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
 		assert.Equal(t, want, clinicaldoc.Retryable(err), "%v", err)
 	}
 	cut := newRawServer(t, func(c *rawConn) { c.head(); c.send("HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\nsound") })
-	client := clientOn(t, &http.Client{Transport: storageAt(cut.URL)}, clinicaldoc.WithInsecureHTTP())
-	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+	client := clientOver(t, storageAt(cut.URL), clinicaldoc.WithInsecureHTTP())
+	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	assert.True(t, clinicaldoc.Retryable(err))
 }
@@ -516,12 +509,12 @@ func FuzzErrors(f *testing.F) {
 			status = 300 + (status%700+700)%700
 		}
 		answer := func(body []byte) *clinicaldoc.Error {
-			client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+			client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 				resp, err := answerWith(status, contentType, body)(r)
 				resp.Header["X-Request-Id"] = []string{requestID}
 				resp.Header["Retry-After"] = []string{after}
 				return resp, err
-			})
+			}))
 			_, err := client.Notes.Get(t.Context(), 7)
 			var answered *clinicaldoc.Error
 			require.ErrorAs(t, err, &answered)
@@ -566,12 +559,10 @@ func withoutWait(e *clinicaldoc.Error) string {
 // stored.
 func checkStoredError(t *testing.T, answered *clinicaldoc.Error) {
 	t.Helper()
-	stored, err := json.Marshal(answered)
-	require.NoError(t, err)
+	stored := must(json.Marshal(answered))(t)
 	var back clinicaldoc.Error
 	require.NoError(t, json.Unmarshal(stored, &back), "%s", stored)
-	again, err := json.Marshal(back)
-	require.NoError(t, err)
+	again := must(json.Marshal(back))(t)
 	require.Equal(t, string(stored), string(again))
 }
 
@@ -605,8 +596,7 @@ func TestAMissingVariableIsNamed(t *testing.T) {
 	_, err = clinicaldoc.NewClientFromEnv()
 	assertFriendly(t, err, "CLINICALDOC_TOKEN", "a line break", "copy only the token")
 	t.Setenv(clinicaldoc.EnvToken, friendlyToken)
-	_, err = clinicaldoc.NewClientFromEnv()
-	require.NoError(t, err)
+	must(clinicaldoc.NewClientFromEnv())(t)
 }
 
 func TestAnUnusableBaseURLIsExplained(t *testing.T) {
@@ -635,10 +625,9 @@ func friendlyCall(t *testing.T, baseURL string, adapt func(*http.Transport), opt
 	if adapt != nil {
 		adapt(tr)
 	}
-	opts = append(opts, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}), once)
-	client, err := clinicaldoc.NewClient(baseURL, friendlyToken, opts...)
-	require.NoError(t, err)
-	_, err = client.Users.Me(socketContext(t))
+	opts = append(opts, over(tr), once)
+	client := must(clinicaldoc.NewClient(baseURL, friendlyToken, opts...))(t)
+	_, err := client.Users.Me(socketContext(t))
 	return err
 }
 
@@ -734,9 +723,9 @@ func TestARedirectThatIsNotFollowedIsExplained(t *testing.T) {
 		"with a body":    {http.MethodGet, "/v1/CANARY", "text", rule, circle},
 		"PUT":            {http.MethodPut, "/v1/CANARY", nil, rule, circle},
 	} {
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {tt.location}}, Body: http.NoBody, Request: r}, nil
-		})})
+		}))
 		err := client.Do(t.Context(), tt.method, "/v1/teams", tt.body, nil)
 		assertFriendly(t, err, tt.words)
 		assert.NotContains(t, err.Error(), tt.without, name)
@@ -762,8 +751,7 @@ func TestATokenWithItsSchemeIsExplained(t *testing.T) {
 		assertFriendly(t, err, "token", `begins with "Bearer", which the client adds; pass only the token`)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
-	_, err := clinicaldoc.NewClient("https://service.test", "Bearer-like"+friendlyToken)
-	require.NoError(t, err)
+	must(clinicaldoc.NewClient("https://service.test", "Bearer-like"+friendlyToken))(t)
 }
 
 // A page that a firewall or a portal puts in the way is not explained by the token, the record or the service.
@@ -812,7 +800,7 @@ func TestError_UnauthorizedWithAPage_NamesTheTokenFirst(t *testing.T) {
 func TestACutUploadIsExplained(t *testing.T) {
 	t.Parallel()
 	for cause, refused := range map[error]bool{syscall.ECONNRESET: true, syscall.EPIPE: true, net.ErrClosed: false, io.ErrUnexpectedEOF: false} {
-		_, err := refusing(t, &net.OpError{Op: "write", Net: "tcp", Err: cause}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
+		_, err := refusing(t, &net.OpError{Op: "write", Net: "tcp", Err: cause}).Notes.Create(t.Context(), createParams{Name: "Visit"})
 		assertFriendly(t, err, "the connection ended during the upload", "write tcp: ", cause.Error())
 		if refused {
 			assertFriendly(t, err, "the server refuses it (size, token)")
@@ -826,8 +814,8 @@ func TestStoragesRefusalIsExplained(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
 		storage := socketHandler(t, socketStatus(status, friendlyAnswer, "X-Request-Id", "storage-1"))
-		client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
-		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+		client := clientOver(t, storageAt(storage.URL), clinicaldoc.WithInsecureHTTP())
+		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
 		assertFriendly(t, err, "the recording's temporary address", "expired")
 		answered, ok := errors.AsType[*clinicaldoc.Error](err)
 		require.True(t, ok)
@@ -931,9 +919,8 @@ func TestTheEndsOfHTTP2AreExplained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address, tr := rawHTTP2(t, tt.frames...)
-			client, err := clinicaldoc.NewClient(address, friendlyToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}), once)
-			require.NoError(t, err)
-			_, err = client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "CANARY"})
+			client := must(clinicaldoc.NewClient(address, friendlyToken, over(tr), once))(t)
+			_, err := client.Notes.Create(socketContext(t), createParams{Name: "CANARY"})
 			assertFriendly(t, err, tt.words)
 			for _, member := range chain(err) {
 				assertSilent(t, fmt.Sprintf("%v %+v %#v", member, member, member), name)
@@ -948,9 +935,8 @@ const proxyChild = "CLINICALDOC_TEST_PROXY_CHILD"
 func TestTheOwnTransportTellsAProxysStatus(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(proxyChild) != "" {
-		client, err := clinicaldoc.NewClient("https://service.test", friendlyToken, once)
-		require.NoError(t, err)
-		_, err = client.Users.Me(socketContext(t))
+		client := must(clinicaldoc.NewClient("https://service.test", friendlyToken, once))(t)
+		_, err := client.Users.Me(socketContext(t))
 		assertFriendly(t, err, "a proxy refused the connection (500 Internal Server Error); check that it allows this host and can reach it")
 		return
 	}
@@ -958,8 +944,7 @@ func TestTheOwnTransportTellsAProxysStatus(t *testing.T) {
 		c.head()
 		c.send("HTTP/1.0 500 Unable to connect CANARY\r\nContent-Length: 0\r\n\r\n")
 	})
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must(os.Executable())(t)
 	child := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
 	child.Env = append(os.Environ(), proxyChild+"=1", "HTTPS_PROXY="+proxy.URL, "https_proxy="+proxy.URL, "NO_PROXY=", "no_proxy=")
 	output, err := child.CombinedOutput()
@@ -1031,8 +1016,8 @@ func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
 func TestARedirectOfStorageIsExplained(t *testing.T) {
 	t.Parallel()
 	storage := socketHandler(t, socketStatus(http.StatusFound, ""))
-	client := clientOn(t, &http.Client{Transport: storageAt(storage.URL)}, clinicaldoc.WithInsecureHTTP())
-	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{})
+	client := clientOver(t, storageAt(storage.URL), clinicaldoc.WithInsecureHTTP())
+	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
 	refused, ok := errors.AsType[*clinicaldoc.Error](err)
 	require.True(t, ok)
 	assert.Contains(t, refused.Error(), "redirects are followed only")
@@ -1067,9 +1052,8 @@ func TestACreateAtTheWrongPathIsExplained(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	client, err := clinicaldoc.NewClient(srv.URL+"/wrong-prefix", srv.Token, clinicaldoc.WithHTTPClient(&http.Client{Transport: srv.Transport()}))
-	require.NoError(t, err)
-	_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "CANARY", PatientID: 1, PromptID: 1})
+	client := must(clinicaldoc.NewClient(srv.URL+"/wrong-prefix", srv.Token, over(srv.Transport())))(t)
+	_, err := client.Notes.Create(t.Context(), createParams{Name: "CANARY", PatientID: 1, PromptID: 1})
 	assertFriendly(t, err, "404 Not Found", "check the base URL's path, and whether patient and prompt exist")
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 }
@@ -1083,8 +1067,7 @@ func TestATokenInQuotesIsExplained(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
 	for _, token := range []string{friendlyToken + `"`, `"`, `7|"` + friendlyToken} {
-		_, err := clinicaldoc.NewClient("https://service.test", token)
-		require.NoError(t, err)
+		must(clinicaldoc.NewClient("https://service.test", token))(t)
 	}
 }
 
@@ -1094,10 +1077,10 @@ func TestAnUnknownFilterIsExplained(t *testing.T) {
 	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(clinicaldoctest.Variant{RefuseUnknownFilter: true}))
 	t.Cleanup(srv.Close)
 	client := srv.Client(clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "filter[patient]"}))
-	_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 1})
+	_, err := client.Notes.List(t.Context(), listParams{PatientID: 1})
 	assertFriendly(t, err, "400 Bad Request", "the list's parameters may have other names; see WithQueryNames")
 	assert.NotContains(t, err.Error(), "scheme")
-	_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "CANARY"})
+	_, err = client.Notes.Create(t.Context(), createParams{Name: "CANARY"})
 	assert.NotContains(t, err.Error(), "WithQueryNames")
 }
 
@@ -1113,9 +1096,9 @@ func TestARefusalOfTheServicesWebPagesIsExplained(t *testing.T) {
 func TestAnIntervalWithoutAUnitIsExplained(t *testing.T) {
 	t.Parallel()
 	client := refusing(t, errors.New("no request is expected"))
-	_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Interval: 5, MaxInterval: 60})
+	_, err := client.Notes.Wait(t.Context(), 7, waitParams{Interval: 5, MaxInterval: 60})
 	assertFriendly(t, err, "Interval: 5ns is outside 50ms to 24h0m0s")
-	_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxInterval: 48 * time.Hour})
+	_, err = client.Notes.Wait(t.Context(), 7, waitParams{MaxInterval: 48 * time.Hour})
 	assertFriendly(t, err, "MaxInterval: 48h0m0s is outside 50ms to 24h0m0s")
 }
 
@@ -1125,7 +1108,7 @@ func TestAFailedNoteIsExplained(t *testing.T) {
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	id := srv.AddNote(clinicaldoctest.Note{Stage: clinicaldoctest.StageFailed, ErrorState: "CANARY"})
-	_, err := srv.Client().Notes.Wait(t.Context(), id, clinicaldoc.WaitParams{})
+	_, err := srv.Client().Notes.Wait(t.Context(), id, waitParams{})
 	assertFriendly(t, err, "the service reports an error state for it; see Note.ErrorState")
 	failed, ok := errors.AsType[*clinicaldoc.WaitError](err)
 	require.True(t, ok)

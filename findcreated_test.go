@@ -54,15 +54,13 @@ func constructed() *lostCreate {
 // restored is a lost create as another process reads it, from JSON that may have been changed.
 func restored(t *testing.T, lost *lostCreate, change func(map[string]any)) *lostCreate {
 	t.Helper()
-	stored, err := json.Marshal(lost)
-	require.NoError(t, err)
+	stored := must(json.Marshal(lost))(t)
 	var members map[string]any
 	require.NoError(t, json.Unmarshal(stored, &members))
 	if change != nil {
 		change(members)
 	}
-	stored, err = json.Marshal(members)
-	require.NoError(t, err)
+	stored = must(json.Marshal(members))(t)
 	again := new(lostCreate)
 	require.NoError(t, json.Unmarshal(stored, again))
 	return again
@@ -77,25 +75,93 @@ func sentByAClock(t *testing.T, off time.Duration) func(map[string]any) {
 			if !kept {
 				continue
 			}
-			at, err := time.Parse(time.RFC3339Nano, text)
-			require.NoError(t, err)
+			at := must(time.Parse(time.RFC3339Nano, text))(t)
 			members[key] = at.Add(off).Format(time.RFC3339Nano)
 		}
 	}
 }
 
-// requireVerdict demands a verdict: "" is the note with that id, "not created" its absence, anything else a reason.
-func requireVerdict(t *testing.T, want string, id int64, note *clinicaldoc.ProgressNote, err error) {
+// verdict is what FindCreated returned.
+type verdict struct {
+	t    *testing.T
+	note *clinicaldoc.ProgressNote
+	err  error
+}
+
+// loseVisit is a service, its client and a create of visit whose response was lost.
+func loseVisit(t *testing.T) (*fakeService, *clinicaldoc.Client, *lostCreate) {
 	t.Helper()
+	s := newFakeService(t)
+	client := s.client()
+	return s, client, lose(t, client, visit())
+}
+
+// find asks about a lost create, with no parameters.
+func find(t *testing.T, client *clinicaldoc.Client, lost *lostCreate) verdict {
+	t.Helper()
+	return findWith(t, client, lost, findParams{})
+}
+
+func findWith(
+	t *testing.T, client *clinicaldoc.Client, lost *lostCreate, params findParams, opts ...clinicaldoc.CallOption,
+) verdict {
+	t.Helper()
+	note, err := client.Notes.FindCreated(t.Context(), lost, params, opts...)
+	return verdict{t, note, err}
+}
+
+// isNote demands that the note with that id was found.
+func (v verdict) isNote(id int64) {
+	v.t.Helper()
+	require.NoError(v.t, v.err)
+	assert.Equal(v.t, id, v.note.ID)
+}
+
+func (v verdict) isNotCreated() {
+	v.t.Helper()
+	require.ErrorIs(v.t, v.err, clinicaldoc.ErrNotCreated)
+	assert.Nil(v.t, v.note)
+}
+
+// isUndecided demands that nothing was decided, for that reason, and returns what can be asked again.
+func (v verdict) isUndecided(reason string) *lostCreate {
+	v.t.Helper()
+	return requireUndecided(v.t, v.note, v.err, reason)
+}
+
+// isNotCreatedIf demands that no note was created if so, and otherwise that nothing was decided for that reason.
+func (v verdict) isNotCreatedIf(so bool, reason string) {
+	v.t.Helper()
+	if so {
+		v.isNotCreated()
+	} else {
+		v.isUndecided(reason)
+	}
+}
+
+// isNoteIf demands that the note with that id was found if so, and otherwise that nothing was decided for that reason.
+func (v verdict) isNoteIf(so bool, id int64, reason string) {
+	v.t.Helper()
+	if so {
+		v.isNote(id)
+	} else {
+		v.isUndecided(reason)
+	}
+}
+
+// notCreated is the verdict that no note was made.
+const notCreated = "not created"
+
+// is demands a verdict: "" is the note with that id, notCreated its absence, anything else a reason.
+func (v verdict) is(want string, id int64) {
+	v.t.Helper()
 	switch want {
 	case "":
-		require.NoError(t, err)
-		assert.Equal(t, id, note.ID)
-	case "not created":
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-		assert.Nil(t, note)
+		v.isNote(id)
+	case notCreated:
+		v.isNotCreated()
 	default:
-		requireUndecided(t, note, err, want)
+		v.isUndecided(want)
 	}
 }
 
@@ -122,7 +188,7 @@ func (s *fakeService) returned(client *clinicaldoc.Client) *clinicaldoc.Progress
 	defer func() { s.post = before }()
 	s.post = s.committing
 	audio := clinicaldoc.AudioBytes("b.wav", []byte("control"))
-	params := clinicaldoc.CreateNoteParams{Name: "Control", PatientID: 8, Audio: audio}
+	params := createParams{Name: "Control", PatientID: 8, Audio: audio}
 	note, err := client.Notes.Create(s.t.Context(), params)
 	require.NoError(s.t, err)
 	return note
@@ -148,10 +214,11 @@ func TestFindCreated_NoteThatCreateDidNotReturn(t *testing.T) {
 			return s.respond(r, http.StatusCreated, s.json(mixed)), nil
 		}
 	}
-	for name, tt := range map[string]struct {
+	type test struct {
 		post func(*fakeService)
 		opts []clinicaldoc.Option
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"it names another patient": {post: mixUp},
 		"the audit function fails": {
 			post: func(s *fakeService) { s.post = s.committing },
@@ -162,35 +229,26 @@ func TestFindCreated_NoteThatCreateDidNotReturn(t *testing.T) {
 				return nil
 			})},
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client(tt.opts...)
-				other := lose(t, client, visit()) // of the same recording, not created
-				tt.post(s)
-				created, err := client.Notes.Create(context.WithValue(t.Context(), contextKey{}, true), visit())
-				require.Error(t, err)
-				require.Nil(t, created)
-				id := s.notes[0].id
-				_, err = client.Notes.FindCreated(t.Context(), other, findParams{})
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "the note is of the second create")
-
-				s.keep(visited()) // somebody else uploads the recording too
-				lost := &lostCreate{Params: visit(), SentAt: other.SentAt, AudioSize: 5, NoteID: id, Err: err}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				require.NoError(t, err)
-				assert.Equal(t, id, note.ID)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client(tt.opts...)
+		other := lose(t, client, visit()) // of the same recording, not created
+		tt.post(s)
+		created, err := client.Notes.Create(context.WithValue(t.Context(), contextKey{}, true), visit())
+		require.Error(t, err)
+		require.Nil(t, created)
+		id := s.notes[0].id
+		find(t, client, other).isNotCreated() // the note is of the second create
+		s.keep(visited())                     // somebody else uploads the recording too
+		lost := &lostCreate{Params: visit(), SentAt: other.SentAt, AudioSize: 5, NoteID: id, Err: err}
+		find(t, client, lost).isNote(id)
+	})
 }
 
 // The recording proves the note, whatever else the service or a person has changed.
 func TestFindCreated_ByRecording(t *testing.T) {
 	t.Parallel()
-	for name, made := range map[string]func(*fakeService) int64{
+	timedSubtests(t, map[string]func(*fakeService) int64{
 		"as it was sent": func(s *fakeService) int64 { return s.keep(visited()) },
 		"among others": func(s *fakeService) int64 {
 			s.keep(visited().ago(time.Hour), visited().of(remade), visited().of("longer").named("Other"))
@@ -213,28 +271,17 @@ func TestFindCreated_ByRecording(t *testing.T) {
 			n.made = time.Time{}
 			return s.keep(n)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				id := made(s)
-				begin := time.Now()
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				require.NoError(t, err)
-				assert.Equal(t, id, note.ID)
-				assert.Zero(t, time.Since(begin))
+	}, func(t *testing.T, made func(*fakeService) int64) {
+		s, client, lost := loseVisit(t)
+		id := made(s)
+		begin := time.Now()
+		find(t, client, lost).isNote(id)
+		assert.Zero(t, time.Since(begin))
 
-				// The same recording, uploaded again by somebody, changes nothing.
-				s.keep(visited())
-				note, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
-				require.NoError(t, err)
-				assert.Equal(t, id, note.ID)
-			})
-		})
-	}
+		// The same recording, uploaded again by somebody, changes nothing.
+		s.keep(visited())
+		find(t, client, lost).isNote(id)
+	})
 }
 
 // Another process has only the JSON, or what somebody constructed.
@@ -247,10 +294,8 @@ func TestFindCreated_ByRecording_InAnotherProcess(t *testing.T) {
 		upper := restored(t, lost, func(members map[string]any) { members["audio_sha256"] = strings.ToUpper(soundSHA256) })
 		unhashed := constructed()
 		unhashed.AudioSHA256 = ""
-		for i, lost := range []*lostCreate{restored(t, lost, nil), upper, constructed(), unhashed} {
-			note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
-			require.NoError(t, err, i)
-			assert.Equal(t, own, note.ID, i)
+		for _, lost := range []*lostCreate{restored(t, lost, nil), upper, constructed(), unhashed} {
+			find(t, s.client(), lost).isNote(own)
 		}
 	})
 }
@@ -267,9 +312,7 @@ func TestFindCreated_ByRecordingOfAStream(t *testing.T) {
 		assert.Equal(t, soundSHA256, lost.AudioSHA256)
 		assert.EqualValues(t, len("sound"), lost.AudioSize)
 		_, own := twoVisits(s)
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, own, note.ID)
+		find(t, client, lost).isNote(own)
 	})
 }
 
@@ -285,8 +328,7 @@ func TestFindCreated_ChangedFileIsNotCompared(t *testing.T) {
 	require.NoError(t, err)
 	lost := lose(t, s.client(), params)
 	assert.Equal(t, soundSHA256, restored(t, lost, nil).AudioSHA256)
-	info, err := os.Stat(path)
-	require.NoError(t, err)
+	info := must(os.Stat(path))(t)
 	again := path + ".new"
 	require.NoError(t, os.WriteFile(again, []byte("other"), 0o600))
 	require.NoError(t, os.Chtimes(again, time.Time{}, info.ModTime()))
@@ -297,11 +339,12 @@ func TestFindCreated_ChangedFileIsNotCompared(t *testing.T) {
 // Settle has to pass before the absence of a note means anything.
 func TestFindCreated_NotCreated(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		params findParams
 		change func(*lostCreate)
 		want   time.Duration
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"default":          {findParams{}, nil, defaultSettle},
 		"other Settle":     {findParams{Settle: time.Minute}, nil, time.Minute},
 		"unique name":      {findParams{UniqueName: true}, nil, defaultSettle},
@@ -317,44 +360,38 @@ func TestFindCreated_NotCreated(t *testing.T) {
 		"LostAt is before SentAt": {
 			findParams{}, func(e *lostCreate) { e.LostAt = e.LostAt.Add(-time.Hour) }, defaultSettle,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				s.keep(visited().named("Older").ago(50*time.Hour), earlier().ago(2*time.Hour))
-				if tt.change != nil {
-					tt.change(lost)
-				}
-				begin := time.Now()
-				note, err := client.Notes.FindCreated(t.Context(), lost, tt.params)
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-				require.EqualError(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): "+
-					"the note was not created; creating it again is safe")
-				assert.Nil(t, note)
-				assert.Equal(t, tt.want, time.Since(begin))
-				assert.Less(t, s.lists, 60, "in growing pauses")
-				assert.Equal(t, tt.want > 0, s.lists > 1)
-				assert.Zero(t, s.urls, "no note was made since, so no recording is read")
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s, client, lost := loseVisit(t)
+		s.keep(visited().named("Older").ago(50*time.Hour), earlier().ago(2*time.Hour))
+		if tt.change != nil {
+			tt.change(lost)
+		}
+		begin := time.Now()
+		note, err := client.Notes.FindCreated(t.Context(), lost, tt.params)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		require.EqualError(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): "+
+			"the note was not created; creating it again is safe")
+		assert.Nil(t, note)
+		assert.Equal(t, tt.want, time.Since(begin))
+		assert.Less(t, s.lists, 60, "in growing pauses")
+		assert.Equal(t, tt.want > 0, s.lists > 1)
+		assert.Zero(t, s.urls, "no note was made since, so no recording is read")
+	})
 }
 
 // A note made since that nothing explains may be it, changed by the service or by a person.
 func TestFindCreated_UnexplainedNote(t *testing.T) {
 	t.Parallel()
 	none := func(*fakeService) {}
-	for name, tt := range map[string]struct {
+	type test struct {
 		made   fakeNote
 		before time.Duration // the create was sent
 		also   func(*fakeService)
 		params findParams
 		reason string
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"another recording":           {visited().of(remade), 0, none, findParams{}, "at least one note may be it"},
 		"another recording and name":  {visited().of(remade).named("Other"), 0, none, findParams{}, "may be it"},
 		"a colleague's recording":     {visited().of(remade).by(5), 0, none, findParams{}, "may be it"},
@@ -377,21 +414,13 @@ func TestFindCreated_UnexplainedNote(t *testing.T) {
 				}
 			}
 		}, findParams{}, "may be it"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				tt.made.made = time.Now().Add(-tt.before)
-				s.keep(tt.made)
-				tt.also(s)
-				note, err := client.Notes.FindCreated(t.Context(), lost, tt.params)
-				requireUndecided(t, note, err, tt.reason)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s, client, lost := loseVisit(t)
+		tt.made.made = time.Now().Add(-tt.before)
+		s.keep(tt.made)
+		tt.also(s)
+		findWith(t, client, lost, tt.params).isUndecided(tt.reason)
+	})
 }
 
 // Other bytes rule a note out only if the caller states that the service keeps recordings as they were sent. That one
@@ -406,12 +435,13 @@ func TestFindCreated_OtherBytes(t *testing.T) {
 	readAnywhere := func(e *lostCreate) {
 		e.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", strings.NewReader("other"), 5)
 	}
-	for name, tt := range map[string]struct {
+	type test struct {
 		options    []clinicaldoc.Option
 		rival      fakeNote
 		change     func(*lostCreate)
 		notCreated bool
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"nothing is known":          {nil, visited().of(remade), nil, false},
 		"another length":            {nil, visited().of("longer than that").sized(3), nil, false},
 		"names are kept":            {[]clinicaldoc.Option{namesUnchanged}, visited().of(remade), nil, false},
@@ -422,47 +452,36 @@ func TestFindCreated_OtherBytes(t *testing.T) {
 		"kept, and stated by hand": {[]clinicaldoc.Option{recordingsUnchanged}, visited().of(remade), func(e *lostCreate) {
 			*e = *constructed()
 		}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client(tt.options...)
-				_, err := client.Users.Me(t.Context())
-				require.NoError(t, err)
-				// A first create is found by its recording, so the service was seen to keep one.
-				first := lose(t, client, visit())
-				s.keep(visited())
-				seen, err := client.Notes.FindCreated(t.Context(), first, findParams{})
-				require.NoError(t, err)
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client(tt.options...)
+		must(client.Users.Me(t.Context()))(t)
+		// A first create is found by its recording, so the service was seen to keep one.
+		first := lose(t, client, visit())
+		s.keep(visited())
+		seen := must(client.Notes.FindCreated(t.Context(), first, findParams{}))(t)
 
-				time.Sleep(time.Hour)
-				lost := lose(t, client, visit())
-				if tt.change != nil {
-					tt.change(lost)
-				}
-				tt.rival.made = time.Now()
-				s.keep(tt.rival)
-				params := findParams{Exclude: []*clinicaldoc.ProgressNote{seen}}
-				note, err := client.Notes.FindCreated(t.Context(), lost, params)
-				if tt.notCreated {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					return
-				}
-				requireUndecided(t, note, err, "may be it")
-			})
-		})
-	}
+		time.Sleep(time.Hour)
+		lost := lose(t, client, visit())
+		if tt.change != nil {
+			tt.change(lost)
+		}
+		tt.rival.made = time.Now()
+		s.keep(tt.rival)
+		params := findParams{Exclude: []*clinicaldoc.ProgressNote{seen}}
+		findWith(t, client, lost, params).isNotCreatedIf(tt.notCreated, "may be it")
+	})
 }
 
 // Another name rules a note out only if the caller states that names are kept.
 func TestFindCreated_OtherNames(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		option     clinicaldoc.Option
 		made       string
 		notCreated bool
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"nothing is known":        {clinicaldoc.WithAssumptions(clinicaldoc.Assumptions{}), "Other", false},
 		"recordings are kept":     {recordingsUnchanged, "Other", false},
 		"names are kept":          {namesUnchanged, "Other", true},
@@ -470,24 +489,14 @@ func TestFindCreated_OtherNames(t *testing.T) {
 		"longer":                  {namesUnchanged, "Visit 2", true},
 		"the same":                {namesUnchanged, "Visit", false},
 		"the same, without space": {namesUnchanged, " Visit ", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client(tt.option)
-				lost := lose(t, client, visit())
-				s.keep(visited().named(tt.made).of(remade))
-				s.audio = fails(1, http.StatusGone) //nolint:bodyclose // it is the server's
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if tt.notCreated {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					return
-				}
-				requireUndecided(t, note, err, "may be it")
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client(tt.option)
+		lost := lose(t, client, visit())
+		s.keep(visited().named(tt.made).of(remade))
+		s.audio = fails(1, http.StatusGone) //nolint:bodyclose // it is the server's
+		find(t, client, lost).isNotCreatedIf(tt.notCreated, "may be it")
+	})
 }
 
 // Two machines upload other recordings of one patient under one name, at the same time. Only the second arrives.
@@ -495,48 +504,35 @@ func TestFindCreated_NeverReturnsAnotherUploadsNote(t *testing.T) {
 	t.Parallel()
 	other := visit()
 	other.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
-	t.Run("which succeeded", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			s := newFakeService(t)
-			client := s.client()
-			lost := lose(t, client, visit())
-			s.post = s.committing
-			_, err := s.client().Notes.Create(t.Context(), other)
-			require.NoError(t, err)
-			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-			requireUndecided(t, note, err, "may be it")
-			assert.Positive(t, s.reads)
-		})
+	timedSubtest(t, "which succeeded", func(t *testing.T) {
+		s, client, lost := loseVisit(t)
+		s.post = s.committing
+		must(s.client().Notes.Create(t.Context(), other))(t)
+		find(t, client, lost).isUndecided("may be it")
+		assert.Positive(t, s.reads)
 	})
-	t.Run("which was lost too", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			s := newFakeService(t)
-			one := s.client()
-			two := s.client()
-			first := lose(t, one, visit())
-			s.post = s.losing
-			second := lose(t, two, other)
-			note, err := one.Notes.FindCreated(t.Context(), first, findParams{})
-			requireUndecided(t, note, err, "may be it")
-			note, err = two.Notes.FindCreated(t.Context(), second, findParams{})
-			require.NoError(t, err)
-			assert.EqualValues(t, 1, note.ID)
-			// Told of each other, both are decided.
-			_, err = one.Notes.FindCreated(t.Context(), first, findParams{Unresolved: []*lostCreate{second}})
-			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-		})
+	timedSubtest(t, "which was lost too", func(t *testing.T) {
+		s := newFakeService(t)
+		one := s.client()
+		two := s.client()
+		first := lose(t, one, visit())
+		s.post = s.losing
+		second := lose(t, two, other)
+		find(t, one, first).isUndecided("may be it")
+		find(t, two, second).isNote(1)
+		// Told of each other, both are decided.
+		findWith(t, one, first, findParams{Unresolved: []*lostCreate{second}}).isNotCreated()
 	})
 }
 
 // The recording alone is not always proof.
 func TestFindCreated_AmbiguousRecording(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		made   func(*fakeService)
 		reason string
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"two notes have it": {func(s *fakeService) { s.keep(visited(), visited()) }, "several notes match"},
 		"two notes have it, one renamed": {
 			func(s *fakeService) { s.keep(visited().named("Other"), visited().by(5)) }, "several notes match",
@@ -559,22 +555,14 @@ func TestFindCreated_AmbiguousRecording(t *testing.T) {
 				return madeResponse(r, http.StatusOK, "<html>welcome</html>")
 			}
 		}, "may be it"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				tt.made(s)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				requireUndecided(t, note, err, tt.reason)
-				assert.NotContains(t, err.Error(), canary)
-				assert.Positive(t, s.urls)
-				assert.LessOrEqual(t, s.reads, 30)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s, client, lost := loseVisit(t)
+		tt.made(s)
+		again := find(t, client, lost).isUndecided(tt.reason)
+		assert.NotContains(t, again.Error(), canary)
+		assert.Positive(t, s.urls)
+		assert.LessOrEqual(t, s.reads, 30)
+	})
 }
 
 func fails(id int64, status int) func(int64, *http.Request) *http.Response {
@@ -595,52 +583,47 @@ func compressed(_ int64, r *http.Request) *http.Response {
 // Two lost creates of one patient in one process.
 func TestFindCreated_TwoLostCreates(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		second string            // its recording
 		made   []string          // recordings of the notes
-		want   map[string]string // reason by recording; "": found; "not created"
-	}{
-		"one recording, no note":   {"sound", nil, map[string]string{"sound": "not created"}},
+		want   map[string]string // reason by recording; "": found; notCreated
+	}
+	timedSubtests(t, map[string]test{
+		"one recording, no note":   {"sound", nil, map[string]string{"sound": notCreated}},
 		"one recording, one note":  {"sound", []string{"sound"}, map[string]string{"sound": "another create"}},
 		"one recording, two notes": {"sound", []string{"sound", "sound"}, map[string]string{"sound": "another create"}},
-		"two recordings, no note":  {remade, nil, map[string]string{"sound": "not created", remade: "not created"}},
+		"two recordings, no note":  {remade, nil, map[string]string{"sound": notCreated, remade: notCreated}},
 		"two recordings, the first note": {
-			remade, []string{"sound"}, map[string]string{"sound": "", remade: "not created"},
+			remade, []string{"sound"}, map[string]string{"sound": "", remade: notCreated},
 		},
 		"two recordings, the second note": {
-			remade, []string{remade}, map[string]string{"sound": "not created", remade: ""},
+			remade, []string{remade}, map[string]string{"sound": notCreated, remade: ""},
 		},
 		"two recordings, both notes": {remade, []string{"sound", remade}, map[string]string{"sound": "", remade: ""}},
 		"two sizes, both notes":      {"longer", []string{"sound", "longer"}, map[string]string{"sound": "", "longer": ""}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := map[string][]*lostCreate{}
-				var all []*lostCreate
-				for _, recording := range []string{"sound", tt.second} {
-					params := visit()
-					params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
-					all = append(all, lose(t, client, params))
-					lost[recording] = append(lost[recording], all[len(all)-1])
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := map[string][]*lostCreate{}
+		var all []*lostCreate
+		for _, recording := range []string{"sound", tt.second} {
+			params := visit()
+			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
+			all = append(all, lose(t, client, params))
+			lost[recording] = append(lost[recording], all[len(all)-1])
+		}
+		ids := map[string]int64{}
+		for _, recording := range tt.made {
+			ids[recording] = s.keep(visited().of(recording))
+		}
+		for range 2 { // whoever is asked about first
+			for recording, want := range tt.want {
+				for _, lost := range lost[recording] {
+					findWith(t, client, lost, findParams{Unresolved: all}).is(want, ids[recording])
 				}
-				ids := map[string]int64{}
-				for _, recording := range tt.made {
-					ids[recording] = s.keep(visited().of(recording))
-				}
-				for range 2 { // whoever is asked about first
-					for recording, want := range tt.want {
-						for _, lost := range lost[recording] {
-							note, err := client.Notes.FindCreated(t.Context(), lost, findParams{Unresolved: all})
-							requireVerdict(t, want, ids[recording], note, err)
-						}
-					}
-				}
-			})
-		})
-	}
+			}
+		}
+	})
 }
 
 // Lost creates of another process count if the caller passes them.
@@ -658,12 +641,13 @@ func TestFindCreated_Unresolved(t *testing.T) {
 		change(e)
 		return e
 	}
-	for name, tt := range map[string]struct {
+	type test struct {
 		other  func(*lostCreate)
 		params findParams
 		made   string // its recording
-		want   string // reason; "": found; "not created"
-	}{
+		want   string // reason; "": found; notCreated
+	}
+	timedSubtests(t, map[string]test{
 		"the same recording": {func(*lostCreate) {}, findParams{}, "sound", "another create"},
 		"the same recording, other name": {
 			func(e *lostCreate) { e.Params.Name = "Other" }, findParams{}, "sound", "another create",
@@ -677,7 +661,7 @@ func TestFindCreated_Unresolved(t *testing.T) {
 		},
 		"another patient":     {func(e *lostCreate) { e.Params.PatientID = 5 }, findParams{}, "sound", ""},
 		"of another day":      {func(e *lostCreate) { ago(e, 27*time.Hour) }, findParams{}, "sound", ""},
-		"its very recording":  {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, remade, "not created"},
+		"its very recording":  {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, remade, notCreated},
 		"neither's recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "third", "may be it"},
 		"the same unique name": {
 			func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{UniqueName: true}, "sound", "another create",
@@ -689,20 +673,14 @@ func TestFindCreated_Unresolved(t *testing.T) {
 		"itself, in whole seconds": {
 			func(e *lostCreate) { e.SentAt = e.SentAt.Truncate(second) }, findParams{}, "sound", "",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				time.Sleep(345 * time.Millisecond)
-				mine := constructed()
-				tt.params.Unresolved = []*lostCreate{other(tt.other)}
-				s.keep(visited().of(tt.made))
-				note, err := s.client().Notes.FindCreated(t.Context(), mine, tt.params)
-				requireVerdict(t, tt.want, 1, note, err)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		time.Sleep(345 * time.Millisecond)
+		mine := constructed()
+		tt.params.Unresolved = []*lostCreate{other(tt.other)}
+		s.keep(visited().of(tt.made))
+		findWith(t, s.client(), mine, tt.params).is(tt.want, 1)
+	})
 }
 
 func sumOf(recording string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(recording))) }
@@ -710,7 +688,7 @@ func sumOf(recording string) string { return fmt.Sprintf("%x", sha256.Sum256([]b
 // A create that the caller constructs with SentAt in whole seconds is the one that this process lost.
 func TestFindCreated_SentAtInWholeSeconds(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*lostCreate) *lostCreate{
+	timedSubtests(t, map[string]func(*lostCreate) *lostCreate{
 		"without its id": func(e *lostCreate) *lostCreate {
 			return &lostCreate{
 				Params: e.Params, SentAt: e.SentAt.Truncate(time.Second), LostAt: e.LostAt.Truncate(time.Second),
@@ -722,21 +700,14 @@ func TestFindCreated_SentAtInWholeSeconds(t *testing.T) {
 			e.LostAt = e.LostAt.Truncate(time.Second)
 			return e
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				time.Sleep(123456789)
-				kept := change(lose(t, client, visit()))
-				id := s.keep(visited())
-				note, err := client.Notes.FindCreated(t.Context(), kept, findParams{})
-				require.NoError(t, err)
-				assert.Equal(t, id, note.ID)
-			})
-		})
-	}
+	}, func(t *testing.T, change func(*lostCreate) *lostCreate) {
+		s := newFakeService(t)
+		client := s.client()
+		time.Sleep(123456789)
+		kept := change(lose(t, client, visit()))
+		id := s.keep(visited())
+		find(t, client, kept).isNote(id)
+	})
 }
 
 // One note is never given to two creates, also if this process has not sent them.
@@ -750,14 +721,11 @@ func TestFindCreated_OneNoteForOneCreate(t *testing.T) {
 		second := constructed()
 		second.SentAt = second.SentAt.Add(time.Millisecond)
 		s.keep(visited())
-		_, err := client.Notes.FindCreated(t.Context(), first, findParams{})
-		require.NoError(t, err)
+		must(client.Notes.FindCreated(t.Context(), first, findParams{}))(t)
 		second.NoteID = 1
-		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
-		requireUndecided(t, note, err, "the ID of a note that does not match what was sent")
+		find(t, client, second).isUndecided("the ID of a note that does not match what was sent")
 		second.NoteID = 0
-		_, err = client.Notes.FindCreated(t.Context(), second, findParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "the first one explains it")
+		find(t, client, second).isNotCreated() // the first one explains it
 
 		// A create that was only asked about counts too.
 		third := constructed()
@@ -765,101 +733,79 @@ func TestFindCreated_OneNoteForOneCreate(t *testing.T) {
 		fourth.SentAt = fourth.SentAt.Add(time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		note, err = client.Notes.FindCreated(ctx, third, findParams{})
+		note, err := client.Notes.FindCreated(ctx, third, findParams{})
 		requireUndecided(t, note, err, "may still be processing")
 		s.keep(visited())
-		note, err = client.Notes.FindCreated(t.Context(), fourth, findParams{})
-		requireUndecided(t, note, err, "another create whose outcome is unknown may have made it")
+		find(t, client, fourth).isUndecided("another create whose outcome is unknown may have made it")
 	})
 }
 
 // Each create was resolved before the next was sent, so each gets its own note.
 func TestFindCreated_OneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]clinicaldoc.CallOption{
+	timedSubtests(t, map[string][]clinicaldoc.CallOption{
 		"no tenant": nil, "a tenant": {clinicaldoc.WithHeader("X-Team", "one")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				s.post = s.losing
-				for want := range int64(3) {
-					_, err := client.Notes.Create(t.Context(), visit(), opts...)
-					lost, ok := errors.AsType[*lostCreate](err)
-					require.True(t, ok, "%v", err)
-					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, opts...)
-					require.NoError(t, err)
-					assert.Equal(t, want+1, note.ID)
-					time.Sleep(3 * time.Second)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, opts []clinicaldoc.CallOption) {
+		s := newFakeService(t)
+		client := s.client()
+		s.post = s.losing
+		for want := range int64(3) {
+			_, err := client.Notes.Create(t.Context(), visit(), opts...)
+			lost, ok := errors.AsType[*lostCreate](err)
+			require.True(t, ok, "%v", err)
+			findWith(t, client, lost, findParams{}, opts...).isNote(want + 1)
+			time.Sleep(3 * time.Second)
+		}
+	})
 }
 
 // A create that was not carried out does not stand in the way of the next one, also while somebody still asks about it.
 func TestFindCreated_NotCreatedIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		patient, cancel := context.WithCancel(t.Context())
 		var other sync.WaitGroup
 		other.Go(func() {
 			_, err := client.Notes.FindCreated(patient, lost, findParams{Settle: time.Hour})
 			assert.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		})
-		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		find(t, client, lost).isNotCreated()
 		time.Sleep(5 * time.Minute)
 		cancel()
 		other.Wait()
 		second := lose(t, client, visit())
 		id := s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, id, note.ID)
+		find(t, client, second).isNote(id)
 	})
 }
 
 // Notes that this client's Create returned come from elsewhere. Another process has to exclude them.
 func TestFindCreated_ReturnedNotesAreExplained(t *testing.T) {
 	t.Parallel()
-	for name, patient := range map[string]int64{"its patient": fakePatient, "another patient, as it was sent": 5} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.post = s.timingOut
-				client := s.client()
-				lost := lose(t, client, visit())
-				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					sent.patient = fakePatient
-					return s.commit(r, sent), nil
-				}
-				params := visit()
-				params.PatientID = patient
-				note, err := client.Notes.Create(t.Context(), params)
-				if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
-					note = conflict.Current
-				}
-				require.NotNil(t, note)
-				_, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+	timedSubtests(t, map[string]int64{"its patient": fakePatient, "another patient, as it was sent": 5}, func(t *testing.T, patient int64) {
+		s := newFakeService(t)
+		s.post = s.timingOut
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			sent.patient = fakePatient
+			return s.commit(r, sent), nil
+		}
+		params := visit()
+		params.PatientID = patient
+		note, err := client.Notes.Create(t.Context(), params)
+		if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
+			note = conflict.Current
+		}
+		require.NotNil(t, note)
+		find(t, client, lost).isNotCreated()
 
-				stored := restored(t, lost, nil)
-				exclude := findParams{Exclude: []*clinicaldoc.ProgressNote{note}}
-				_, err = s.client().Notes.FindCreated(t.Context(), stored, exclude)
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				found, err := s.client().Notes.FindCreated(t.Context(), stored, findParams{})
-				require.NoError(t, err)
-				assert.Equal(t, note.ID, found.ID)
-			})
-		})
-	}
+		stored := restored(t, lost, nil)
+		exclude := findParams{Exclude: []*clinicaldoc.ProgressNote{note}}
+		findWith(t, s.client(), stored, exclude).isNotCreated()
+		find(t, s.client(), stored).isNote(note.ID)
+	})
 }
 
 // FindCreated does not return an excluded note, and finds the create's own note in addition to it. That also applies
@@ -867,64 +813,42 @@ func TestFindCreated_ReturnedNotesAreExplained(t *testing.T) {
 // a service may have used the ID before.
 func TestFindCreated_Exclude(t *testing.T) {
 	t.Parallel()
-	type result int
-	const (
-		notCreated result = iota // no note is left
-		ownNote                  // the create's own note, which is not the excluded one
-		sameNote                 // the note itself, as another one was excluded
-	)
 	unchanged := func(*clinicaldoc.ProgressNote) {}
 	untimed := func(n *clinicaldoc.ProgressNote) { n.CreatedAt = time.Time{} }
 	younger := func(by time.Duration) func(*clinicaldoc.ProgressNote) {
 		return func(n *clinicaldoc.ProgressNote) { n.CreatedAt = n.CreatedAt.Add(by) }
 	}
-	for name, tt := range map[string]struct {
+	type test struct {
 		change func(*clinicaldoc.ProgressNote) // of the caller's copy of the note, before it is excluded
-		hasOwn bool                            // the create has also made its own note
-		want   result
-	}{
-		"the note":                     {unchanged, false, notCreated},
-		"the note, beside the own":     {unchanged, true, ownNote},
-		"its id":                       {untimed, false, notCreated},
-		"its id, beside the own":       {untimed, true, ownNote},
-		"a rounded time":               {younger(time.Second), true, ownNote},
-		"an earlier note with that id": {younger(-time.Minute), false, sameNote},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, foundBefore := range []bool{false, true} {
-				synctest.Test(t, func(t *testing.T) {
-					s := newFakeService(t)
-					client := s.client()
-					lost := lose(t, client, visit())
-					id := s.keep(visited())
-					excluded, err := client.Notes.Get(t.Context(), id)
-					require.NoError(t, err)
-					if foundBefore {
-						_, err = client.Notes.FindCreated(t.Context(), lost, findParams{})
-						require.NoError(t, err)
-					}
-					tt.change(excluded)
-					var own int64
-					if tt.hasOwn {
-						own = s.keep(visited())
-					}
-					params := findParams{Exclude: []*clinicaldoc.ProgressNote{excluded}}
-					note, err := client.Notes.FindCreated(t.Context(), lost, params)
-					switch tt.want {
-					case notCreated:
-						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					case ownNote:
-						require.NoError(t, err)
-						assert.Equal(t, own, note.ID)
-					case sameNote:
-						require.NoError(t, err)
-						assert.Equal(t, id, note.ID)
-					}
-				})
-			}
-		})
+		hasOwn bool                            // the create has also made its own note, which is note 2
+		want   string                          // the verdict
+		note   int64                           // that is found; note 1 is the excluded one
 	}
+	subtests(t, map[string]test{
+		"the note":                     {unchanged, false, notCreated, 0},
+		"the note, beside the own":     {unchanged, true, "", 2},
+		"its id":                       {untimed, false, notCreated, 0},
+		"its id, beside the own":       {untimed, true, "", 2},
+		"a rounded time":               {younger(time.Second), true, "", 2},
+		"an earlier note with that id": {younger(-time.Minute), false, "", 1},
+	}, func(t *testing.T, tt test) {
+		for _, foundBefore := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s, client, lost := loseVisit(t)
+				id := s.keep(visited())
+				excluded := must(client.Notes.Get(t.Context(), id))(t)
+				if foundBefore {
+					find(t, client, lost).isNote(id)
+				}
+				tt.change(excluded)
+				if tt.hasOwn {
+					s.keep(visited())
+				}
+				params := findParams{Exclude: []*clinicaldoc.ProgressNote{excluded}}
+				findWith(t, client, lost, params).is(tt.want, tt.note)
+			})
+		}
+	})
 }
 
 // A service may give the id of a deleted note to another one.
@@ -933,48 +857,36 @@ func TestFindCreated_IDUsedAgain(t *testing.T) {
 	again := func(s *fakeService, id int64, n fakeNote) {
 		s.change(id, func(old *fakeNote) { n.id = id; *old = n })
 	}
-	for name, tt := range map[string]struct {
+	type test struct {
 		after   time.Duration // the earlier note was returned, the create is sent
 		younger time.Duration // the note in the list is younger than the earlier one
 		made    fakeNote
-		want    string // "": found; "not created"; or a reason
-	}{
+		want    string // "": found; notCreated; or a reason
+	}
+	timedSubtests(t, map[string]test{
 		"much later":                        {time.Minute, time.Minute, visited(), ""},
 		"much later, another recording":     {time.Minute, time.Minute, visited().of(remade), "may be it"},
 		"right after, a second younger":     {time.Millisecond, time.Second, visited(), ""},
-		"right after, of the same second":   {time.Millisecond, 0, visited(), "not created"},
-		"two seconds after, and rounded":    {2 * time.Second, time.Second, visited(), "not created"},
-		"sent before the note was returned": {0, time.Second, visited(), "not created"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				returned := s.returned(client)
-				time.Sleep(tt.after)
-				lost := lose(t, client, visit())
-				tt.made.made = returned.CreatedAt.Add(tt.younger)
-				again(s, returned.ID, tt.made)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				requireVerdict(t, tt.want, returned.ID, note, err)
-			})
-		})
-	}
-	t.Run("of the note that was found", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			s := newFakeService(t)
-			client := s.client()
-			lost := lose(t, client, visit())
-			id := s.keep(visited())
-			_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-			require.NoError(t, err)
-			time.Sleep(time.Minute)
-			again(s, id, visited().of(remade))
-			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-			requireUndecided(t, note, err, "does not match what was sent")
-		})
+		"right after, of the same second":   {time.Millisecond, 0, visited(), notCreated},
+		"two seconds after, and rounded":    {2 * time.Second, time.Second, visited(), notCreated},
+		"sent before the note was returned": {0, time.Second, visited(), notCreated},
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client()
+		returned := s.returned(client)
+		time.Sleep(tt.after)
+		lost := lose(t, client, visit())
+		tt.made.made = returned.CreatedAt.Add(tt.younger)
+		again(s, returned.ID, tt.made)
+		find(t, client, lost).is(tt.want, returned.ID)
+	})
+	timedSubtest(t, "of the note that was found", func(t *testing.T) {
+		s, client, lost := loseVisit(t)
+		id := s.keep(visited())
+		must(client.Notes.FindCreated(t.Context(), lost, findParams{}))(t)
+		time.Sleep(time.Minute)
+		again(s, id, visited().of(remade))
+		find(t, client, lost).isUndecided("does not match what was sent")
 	})
 }
 
@@ -982,26 +894,18 @@ func TestFindCreated_IDUsedAgain(t *testing.T) {
 func TestFindCreated_DeletedNoteExplainsNothing(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway, http.StatusNoContent} {
-		t.Run(http.StatusText(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				s.post = s.committing
-				params := visit()
-				params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
-				other, err := client.Notes.Create(t.Context(), params)
-				require.NoError(t, err)
-				s.deleting = status
-				_, err = client.Notes.Delete(t.Context(), other.ID)
-				require.Equal(t, status == http.StatusNoContent, err == nil)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				requireUndecided(t, note, err, "may be it")
-				exclude := findParams{Exclude: []*clinicaldoc.ProgressNote{other}}
-				_, err = client.Notes.FindCreated(t.Context(), lost, exclude)
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "somebody has checked it")
-			})
+		timedSubtest(t, http.StatusText(status), func(t *testing.T) {
+			s, client, lost := loseVisit(t)
+			s.post = s.committing
+			params := visit()
+			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
+			other := must(client.Notes.Create(t.Context(), params))(t)
+			s.deleting = status
+			_, err := client.Notes.Delete(t.Context(), other.ID)
+			require.Equal(t, status == http.StatusNoContent, err == nil)
+			find(t, client, lost).isUndecided("may be it")
+			exclude := findParams{Exclude: []*clinicaldoc.ProgressNote{other}}
+			findWith(t, client, lost, exclude).isNotCreated() // somebody has checked it
 		})
 	}
 }
@@ -1010,95 +914,78 @@ func TestFindCreated_DeletedNoteExplainsNothing(t *testing.T) {
 // because a forgotten create may have made it.
 func TestFindCreated_MoreLostCreatesThanRemembered(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		others int
 		found  bool
-	}{"as many as it remembers": {4095, true}, "one more": {4096, false}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				// FindCreated remembers a create before it sends any request, so an ended context is enough.
-				ended, cancel := context.WithCancel(t.Context())
-				cancel()
-				for i := range tt.others {
-					other := constructed()
-					other.Params.PatientID = int64(i + 1e6)
-					_, err := client.Notes.FindCreated(ended, other, findParams{})
-					require.ErrorIs(t, err, context.Canceled)
-				}
-				id := s.keep(visited())
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if !tt.found {
-					requireUndecided(t, note, err, "another create whose outcome is unknown may have made it")
-					return
-				}
-				require.NoError(t, err)
-				assert.Equal(t, id, note.ID)
-			})
-		})
 	}
+	timedSubtests(t, map[string]test{"as many as it remembers": {4095, true}, "one more": {4096, false}}, func(t *testing.T, tt test) {
+		s, client, lost := loseVisit(t)
+		// FindCreated remembers a create before it sends any request, so an ended context is enough.
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range tt.others {
+			other := constructed()
+			other.Params.PatientID = int64(i + 1e6)
+			_, err := client.Notes.FindCreated(ended, other, findParams{})
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		id := s.keep(visited())
+		find(t, client, lost).isNoteIf(tt.found, id, "another create whose outcome is unknown may have made it")
+	})
 }
 
 // The note of a create that is under way is in the list before Create returns its id.
 func TestFindCreated_CreateUnderWay(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		also    bool   // the lost create made a note too
 		other   string // recording of the one under way
 		refused bool   // it is refused, and the note is deleted meanwhile
-		want    string // "": found; "not created"; or a reason
-	}{
-		"same recording, one note":            {false, "sound", false, "not created"},
+		want    string // "": found; notCreated; or a reason
+	}
+	timedSubtests(t, map[string]test{
+		"same recording, one note":            {false, "sound", false, notCreated},
 		"same recording, both notes":          {true, "sound", false, ""},
-		"other recording, one note":           {false, remade, false, "not created"},
+		"other recording, one note":           {false, remade, false, notCreated},
 		"other recording, both notes":         {true, remade, false, ""},
 		"same recording, deleted and refused": {true, "sound", true, "may be it"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				if tt.also {
-					s.keep(visited())
-				}
-				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					if tt.refused {
-						time.Sleep(40 * time.Second)
-						s.change(1, func(n *fakeNote) { n.id = 0 })
-						return s.respond(r, http.StatusUnprocessableEntity, `{"message":"invalid"}`), nil
-					}
-					response := s.commit(r, sent)
-					time.Sleep(40 * time.Second) // the response is on its way
-					return response, nil
-				}
-				var workers sync.WaitGroup
-				workers.Go(func() {
-					params := visit()
-					params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(tt.other))
-					_, err := client.Notes.Create(t.Context(), params)
-					assert.Equal(t, tt.refused, err != nil)
-				})
-				synctest.Wait()
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				workers.Wait()
-				requireVerdict(t, tt.want, 1, note, err)
-			})
+	}, func(t *testing.T, tt test) {
+		s, client, lost := loseVisit(t)
+		if tt.also {
+			s.keep(visited())
+		}
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			if tt.refused {
+				time.Sleep(40 * time.Second)
+				s.change(1, func(n *fakeNote) { n.id = 0 })
+				return s.respond(r, http.StatusUnprocessableEntity, `{"message":"invalid"}`), nil
+			}
+			response := s.commit(r, sent)
+			time.Sleep(40 * time.Second) // the response is on its way
+			return response, nil
+		}
+		var workers sync.WaitGroup
+		workers.Go(func() {
+			params := visit()
+			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(tt.other))
+			_, err := client.Notes.Create(t.Context(), params)
+			assert.Equal(t, tt.refused, err != nil)
 		})
-	}
+		synctest.Wait()
+		found := find(t, client, lost)
+		workers.Wait()
+		found.is(tt.want, 1)
+	})
 }
 
 func TestFindCreated_ByUniqueName(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		sent string // the name; "": Visit
 		made func(*fakeService)
-		want string // "": found; "not created"; or a reason
-	}{
+		want string // "": found; notCreated; or a reason
+	}
+	timedSubtests(t, map[string]test{
 		"whatever else differs": {made: func(s *fakeService) { s.keep(visited().of(remade).by(5).ago(100 * time.Hour)) }},
 		"no user":               {made: func(s *fakeService) { s.keep(visited().by(-1)); s.noUser = true }},
 		"no Date":               {made: func(s *fakeService) { s.keep(visited()); s.noDate = true }},
@@ -1108,30 +995,24 @@ func TestFindCreated_ByUniqueName(t *testing.T) {
 		"composed letters":      {sent: "Größe", made: func(s *fakeService) { s.keep(visited().named("Gro\u0308ße")) }},
 		"decomposed letters":    {sent: "Gro\u0308ße", made: func(s *fakeService) { s.keep(visited().named("Größe")) }},
 		"twice":                 {made: func(s *fakeService) { s.keep(visited(), visited()) }, want: "several notes"},
-		"another name":          {made: func(s *fakeService) { s.keep(visited().named("Other")) }, want: "not created"},
-		"a shorter name":        {made: func(s *fakeService) { s.keep(visited().named("Vis")) }, want: "not created"},
-		"a longer name":         {made: func(s *fakeService) { s.keep(visited().named("Visit 10")) }, want: "not created"},
-		"another case":          {made: func(s *fakeService) { s.keep(visited().named("VISIT")) }, want: "not created"},
+		"another name":          {made: func(s *fakeService) { s.keep(visited().named("Other")) }, want: notCreated},
+		"a shorter name":        {made: func(s *fakeService) { s.keep(visited().named("Vis")) }, want: notCreated},
+		"a longer name":         {made: func(s *fakeService) { s.keep(visited().named("Visit 10")) }, want: notCreated},
+		"another case":          {made: func(s *fakeService) { s.keep(visited().named("VISIT")) }, want: notCreated},
 		"perhaps another spelling": {
 			sent: "10 \u212b", made: func(s *fakeService) { s.keep(visited().named("10 \u00c5")) }, want: "may be it",
 		},
 		"sent in the future": {made: func(s *fakeService) { s.ahead = -time.Hour }, want: "sent in the future"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				params := visit()
-				params.Name = cmp.Or(tt.sent, params.Name)
-				lost := lose(t, client, params)
-				tt.made(s)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{UniqueName: true})
-				assert.Zero(t, s.urls, "the name decides")
-				requireVerdict(t, tt.want, 1, note, err)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client()
+		params := visit()
+		params.Name = cmp.Or(tt.sent, params.Name)
+		lost := lose(t, client, params)
+		tt.made(s)
+		findWith(t, client, lost, findParams{UniqueName: true}).is(tt.want, 1)
+		assert.Zero(t, s.urls, "the name decides")
+	})
 }
 
 // The id in a response is proof only if nothing that is known of the note differs.
@@ -1141,12 +1022,13 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 	renamed := func(n *fakeNote) { n.name = "Other" }
 	older := func(by time.Duration) func(*fakeNote) { return func(n *fakeNote) { n.made = n.made.Add(-by) } }
 	patient := func(id int64) func(*fakeNote) { return func(n *fakeNote) { n.patient = id } }
-	for name, tt := range map[string]struct {
+	type test struct {
 		change func(*fakeNote) // nil: the note is gone
 		params findParams
 		sentTo int64  // patient
 		want   string // "": found; or a reason
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"as it was sent":        {func(*fakeNote) {}, findParams{}, fakePatient, ""},
 		"without its patient":   {patient(0), findParams{}, fakePatient, ""},
 		"without its size":      {func(n *fakeNote) { n.size = 0 }, findParams{}, fakePatient, ""},
@@ -1168,27 +1050,21 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 		"excluded": {
 			func(*fakeNote) {}, findParams{Exclude: []*clinicaldoc.ProgressNote{{ID: 1}}}, fakePatient, otherNote,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				if tt.change != nil {
-					made := visited()
-					tt.change(&made)
-					s.keep(made)
-				}
-				lost := constructed()
-				lost.NoteID = 1
-				lost.AudioSize = 5
-				lost.Params.PatientID = tt.sentTo
-				params := tt.params
-				params.TrustPatientFilter = true
-				note, err := s.client().Notes.FindCreated(t.Context(), lost, params)
-				requireVerdict(t, tt.want, 1, note, err)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		if tt.change != nil {
+			made := visited()
+			tt.change(&made)
+			s.keep(made)
+		}
+		lost := constructed()
+		lost.NoteID = 1
+		lost.AudioSize = 5
+		lost.Params.PatientID = tt.sentTo
+		params := tt.params
+		params.TrustPatientFilter = true
+		findWith(t, s.client(), lost, params).is(tt.want, 1)
+	})
 }
 
 // By the service's clock, the note was made since. A replica may not have it yet.
@@ -1200,9 +1076,7 @@ func TestFindCreated_ByIDInTheResponse_LateAndAhead(t *testing.T) {
 		lost := constructed()
 		lost.NoteID = 1
 		time.AfterFunc(5*time.Second, func() { s.keep(visited()) })
-		note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true})
-		require.NoError(t, err)
-		assert.EqualValues(t, 1, note.ID)
+		findWith(t, s.client(), lost, findParams{WithoutAudio: true}).isNote(1)
 	})
 }
 
@@ -1213,73 +1087,57 @@ func TestFindCreated_WithoutAPatient(t *testing.T) {
 		`"x":1`: true, `"patient":null`: true, `"patient":[]`: true, `"patient":{}`: true,
 		`"patient":{"name":"x"}`: false, `"patient":{"id":"?"}`: false, `"patient_id":5`: false, `"patient":5`: false,
 	} {
-		t.Run(patient, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				params := visit()
-				params.PatientID = 0
-				lost := lose(t, client, params)
-				s.keep(visited())
-				s.list = func(rows []string, r *http.Request) string {
-					return numbered([]string{strings.Replace(rows[0], `"patient":{"id":4711}`, patient, 1)}, r)
-				}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if found {
-					require.NoError(t, err)
-					assert.EqualValues(t, 1, note.ID)
-					return
-				}
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				assert.Zero(t, s.urls, "the recording of a patient's note is not read")
-			})
+		timedSubtest(t, patient, func(t *testing.T) {
+			s := newFakeService(t)
+			client := s.client()
+			params := visit()
+			params.PatientID = 0
+			lost := lose(t, client, params)
+			s.keep(visited())
+			s.list = func(rows []string, r *http.Request) string {
+				return numbered([]string{strings.Replace(rows[0], `"patient":{"id":4711}`, patient, 1)}, r)
+			}
+			if found {
+				find(t, client, lost).isNote(1)
+				return
+			}
+			find(t, client, lost).isNotCreated()
+			assert.Zero(t, s.urls, "the recording of a patient's note is not read")
 		})
 	}
 }
 
 func TestFindCreated_RowsOfOtherPatients(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		patient int64
 		trust   bool
 		found   bool
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"another patient":           {5, false, false},
 		"another patient, trusting": {5, true, false},
 		"no patient":                {0, false, false},
 		"no patient, trusting":      {0, true, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				unknown := clinicaldoc.QueryNames{PatientID: "filter"} // which the service ignores
-				client := s.client(clinicaldoc.WithQueryNames(unknown))
-				lost := lose(t, client, visit())
-				n := visited()
-				n.patient = tt.patient
-				id := s.keep(n)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{TrustPatientFilter: tt.trust})
-				assert.Equal(t, 1, s.lists, "waiting cannot help")
-				if tt.found {
-					require.NoError(t, err)
-					assert.Equal(t, id, note.ID)
-					return
-				}
-				requireUndecided(t, note, err, "the patient's notes could not be read: the service returned a")
-				require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		unknown := clinicaldoc.QueryNames{PatientID: "filter"} // which the service ignores
+		client := s.client(clinicaldoc.WithQueryNames(unknown))
+		lost := lose(t, client, visit())
+		n := visited()
+		n.patient = tt.patient
+		id := s.keep(n)
+		found := findWith(t, client, lost, findParams{TrustPatientFilter: tt.trust})
+		found.isNoteIf(tt.found, id, "the patient's notes could not be read: the service returned a")
+		assert.Equal(t, !tt.found, errors.Is(found.err, clinicaldoc.ErrPatientMismatch))
+		assert.Equal(t, 1, s.lists, "waiting cannot help")
+	})
 }
 
 func TestFindCreated_ContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		gaveUp := errors.New("Canary gave up")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, gaveUp)
 		defer cancel()
@@ -1294,8 +1152,7 @@ func TestFindCreated_ContextEnds(t *testing.T) {
 		// Another process goes on where this one ended.
 		next := restored(t, again, nil)
 		assert.Equal(t, again.Error(), next.Error())
-		_, err = s.client().Notes.FindCreated(t.Context(), next, findParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		find(t, s.client(), next).isNotCreated()
 		assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
 
 		ended, cancel := context.WithCancel(t.Context())
@@ -1310,9 +1167,7 @@ func TestFindCreated_ContextEnds(t *testing.T) {
 func TestFindCreated_ContextEndsWithinALook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		over := make(chan struct{})
@@ -1374,22 +1229,18 @@ func TestFindCreated_InvalidArguments(t *testing.T) {
 	}
 
 	// A create that cannot be searched for is not an invalid argument.
-	note, err := client.Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now()}, findParams{})
-	requireUndecided(t, note, err, "nothing can identify its note")
+	find(t, client, &lostCreate{SentAt: time.Now()}).isUndecided("nothing can identify its note")
 	assert.Zero(t, s.lists, "no request")
 }
 
 func TestFindCreated_FillsTheCallersResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		s.keep(visited())
 		var response clinicaldoc.Response
 		params := findParams{UniqueName: true}
-		_, err := client.Notes.FindCreated(t.Context(), lost, params, clinicaldoc.WithResponse(&response))
-		require.NoError(t, err)
+		must(client.Notes.FindCreated(t.Context(), lost, params, clinicaldoc.WithResponse(&response)))(t)
 		assert.Contains(t, string(response.Body), `"total":1`)
 	})
 }
@@ -1397,9 +1248,7 @@ func TestFindCreated_FillsTheCallersResponse(t *testing.T) {
 func TestFindCreated_ReportsProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		s.onList = func() {
 			if s.lists == 3 {
 				s.keep(visited().of(remade))
@@ -1410,8 +1259,7 @@ func TestFindCreated_ReportsProgress(t *testing.T) {
 			reasons = append(reasons, reason)
 			assert.Equal(t, lost.LostAt.Add(defaultSettle), decidable)
 		}}
-		note, err := client.Notes.FindCreated(t.Context(), lost, params)
-		requireUndecided(t, note, err, "may be it")
+		findWith(t, client, lost, params).isUndecided("may be it")
 		require.Greater(t, len(reasons), 4)
 		assert.Contains(t, reasons[2], "no note yet")
 		assert.Contains(t, reasons[3], "may be it")
@@ -1433,12 +1281,13 @@ func TestFindCreated_AnotherSender(t *testing.T) {
 		attributed(s, client)
 	}
 	unknown := func(*fakeService, *clinicaldoc.Client) {}
-	for name, tt := range map[string]struct {
+	type test struct {
 		before func(*fakeService, *clinicaldoc.Client)
 		user   func(token string) string // what GET /user returns for a token; nil: the same user for all
 		token  string                    // who asks; "": who sent it
 		want   string                    // "": not created
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"the same token":                {unknown, nil, "", ""},
 		"another token, unknown sender": {unknown, nil, otherToken, otherSender},
 		"another token, same user":      {known, nil, otherToken, ""},
@@ -1462,31 +1311,21 @@ func TestFindCreated_AnotherSender(t *testing.T) {
 		"the user of earlier notes": {attributed, func(token string) string {
 			return map[bool]string{true: `{"id":9}`, false: `{"id":2}`}[token == testToken]
 		}, otherToken, otherSender},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.whoami = tt.user
-				s.post = s.timingOut
-				client := s.client()
-				tt.before(s, client)
-				lost := lose(t, client, visit())
-				var opts []clinicaldoc.CallOption
-				if tt.token != "" {
-					opts = append(opts, clinicaldoc.WithToken(tt.token))
-				}
-				for _, asker := range []*clinicaldoc.Client{client, s.client()} {
-					note, err := asker.Notes.FindCreated(t.Context(), restored(t, lost, nil), findParams{}, opts...)
-					if tt.want == "" {
-						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-						continue
-					}
-					requireUndecided(t, note, err, tt.want)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		s.whoami = tt.user
+		s.post = s.timingOut
+		client := s.client()
+		tt.before(s, client)
+		lost := lose(t, client, visit())
+		var opts []clinicaldoc.CallOption
+		if tt.token != "" {
+			opts = append(opts, clinicaldoc.WithToken(tt.token))
+		}
+		for _, asker := range []*clinicaldoc.Client{client, s.client()} {
+			findWith(t, asker, restored(t, lost, nil), findParams{}, opts...).isNotCreatedIf(tt.want == "", tt.want)
+		}
+	})
 }
 
 // Whose create it was is learned while it is searched for, and kept for another token of that user.
@@ -1504,8 +1343,7 @@ func TestFindCreated_KeepsTheSender(t *testing.T) {
 		lost = requireUndecided(t, note, err, "may still be processing")
 		assert.EqualValues(t, fakeUser, lost.UserID)
 		token := clinicaldoc.WithToken(otherToken)
-		_, err = s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), findParams{}, token)
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		findWith(t, s.client(), restored(t, lost, nil), findParams{}, token).isNotCreated()
 	})
 }
 
@@ -1520,12 +1358,7 @@ func TestFindCreated_WaitsForTheUser(t *testing.T) {
 			ago(lost, time.Hour)
 			lost.LostAt = lost.SentAt
 			begin := time.Now()
-			note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
-			if !decided {
-				requireUndecided(t, note, err, "the patient's notes could not be read")
-				return
-			}
-			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated, "%d failures", busy)
+			find(t, s.client(), lost).isNotCreatedIf(decided, "the patient's notes could not be read")
 			assert.Less(t, time.Since(begin), time.Hour)
 		})
 	}
@@ -1534,52 +1367,45 @@ func TestFindCreated_WaitsForTheUser(t *testing.T) {
 // A token source may change its user while FindCreated waits. The next user's list proves nothing.
 func TestFindCreated_TokenChanges(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		next func(page int) string // the token after the request for a page
 		want string                // "": found
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"between two looks": {func(int) string { return otherToken }, "another user"},
 		"within every look": {func(page int) string {
 			return map[bool]string{true: otherToken, false: testToken}[page == 1]
 		}, "the token changed from one request to the next"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.whoami = func(token string) string {
-					return map[bool]string{true: `{"id":2}`, false: `{"id":3}`}[token == testToken]
-				}
-				token := testToken
-				source := tokenFunc(func(context.Context) (string, error) { return token, nil })
-				client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
-					clinicaldoc.WithTokenSource(source))
-				require.NoError(t, err)
-				tryTimes(t, client)
-				for range 150 { // two pages
-					s.keep(earlier().ago(2 * time.Hour))
-				}
-				lost := lose(t, client, visit())
-				s.instead = func(_ int, r *http.Request) *http.Response {
-					if time.Since(lost.LostAt) > 5*time.Minute {
-						token = tt.next(max(pageOf(r), 1))
-					}
-					return nil
-				}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				requireUndecided(t, note, err, tt.want)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		s.whoami = func(token string) string {
+			return map[bool]string{true: `{"id":2}`, false: `{"id":3}`}[token == testToken]
+		}
+		token := testToken
+		source := tokenFunc(func(context.Context) (string, error) { return token, nil })
+		client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
+			clinicaldoc.WithTokenSource(source)))(t)
+		tryTimes(t, client)
+		for range 150 { // two pages
+			s.keep(earlier().ago(2 * time.Hour))
+		}
+		lost := lose(t, client, visit())
+		s.instead = func(_ int, r *http.Request) *http.Response {
+			if time.Since(lost.LostAt) > 5*time.Minute {
+				token = tt.next(max(pageOf(r), 1))
+			}
+			return nil
+		}
+		find(t, client, lost).isUndecided(tt.want)
+	})
 }
 
 // clientWithTokens returns a client that sends the token of the moment.
 func clientWithTokens(t *testing.T, s *fakeService, token *string) *clinicaldoc.Client {
 	t.Helper()
 	source := tokenFunc(func(context.Context) (string, error) { return *token, nil })
-	client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
-		clinicaldoc.WithTokenSource(source))
-	require.NoError(t, err)
+	client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
+		clinicaldoc.WithTokenSource(source)))(t)
 	return client
 }
 
@@ -1602,9 +1428,7 @@ func TestFindCreated_TokenIsRenewed(t *testing.T) {
 			}
 			return nil
 		}
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, id, note.ID)
+		find(t, client, lost).isNote(id)
 	})
 }
 
@@ -1623,9 +1447,7 @@ func TestFindCreated_TokenIsRenewedBetweenLooks(t *testing.T) {
 		}
 		late := make(chan int64, 1)
 		time.AfterFunc(3*time.Minute, func() { late <- s.keep(visited()) })
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, <-late, note.ID)
+		find(t, client, lost).isNote(<-late)
 	})
 }
 
@@ -1640,10 +1462,11 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 	for _, key := range naming {
 		named = append(named, clinicaldoc.WithHeader(key, "synthetic-1"))
 	}
-	for name, tt := range map[string]struct {
+	type test struct {
 		sent, asked options
 		notCreated  bool
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"same header":                  {options{team("B")}, options{team("B")}, true},
 		"other header":                 {options{team("B")}, options{team("A")}, false},
 		"no header":                    {options{team("B")}, nil, false},
@@ -1654,63 +1477,41 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 		"a filter":                     {nil, options{clinicaldoc.WithQuery("signed", "1")}, false},
 		"names of requests":            {named, options{clinicaldoc.WithHeader("X-Correlation-ID", "synthetic-2")}, true},
 		"conditions":                   {options{clinicaldoc.WithHeader("If-Match", "*")}, nil, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				_, err := client.Notes.Create(t.Context(), visit(), tt.sent...)
-				lost, ok := errors.AsType[*lostCreate](err)
-				require.True(t, ok, "%v", err)
-				for _, asker := range []*clinicaldoc.Client{client, s.client()} {
-					note, err := asker.Notes.FindCreated(t.Context(), restored(t, lost, nil), findParams{}, tt.asked...)
-					if tt.notCreated {
-						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-						continue
-					}
-					requireUndecided(t, note, err, "pass the same ones as in Create")
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client()
+		_, err := client.Notes.Create(t.Context(), visit(), tt.sent...)
+		lost, ok := errors.AsType[*lostCreate](err)
+		require.True(t, ok, "%v", err)
+		for _, asker := range []*clinicaldoc.Client{client, s.client()} {
+			findWith(t, asker, restored(t, lost, nil), findParams{}, tt.asked...).isNotCreatedIf(tt.notCreated, "pass the same ones as in Create")
+		}
+	})
 }
 
 // Tenants may have ids of their own, so a note of one explains nothing at another.
 func TestFindCreated_NotesOfAnotherTenantExplainNothing(t *testing.T) {
 	t.Parallel()
 	team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
-	for name, other := range map[string]string{"same tenant": "one", "another tenant": "two"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				_, err := client.Notes.Create(t.Context(), visit(), team("one"))
-				lost, ok := errors.AsType[*lostCreate](err)
-				require.True(t, ok, "%v", err)
-				s.post = s.committing
-				params := visit()
-				params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
-				_, err = client.Notes.Create(t.Context(), params, team(other))
-				require.NoError(t, err)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, team("one"))
-				if other == "one" {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					return
-				}
-				requireUndecided(t, note, err, "may be it")
-			})
-		})
-	}
+	timedSubtests(t, map[string]string{"same tenant": "one", "another tenant": "two"}, func(t *testing.T, other string) {
+		s := newFakeService(t)
+		client := s.client()
+		_, err := client.Notes.Create(t.Context(), visit(), team("one"))
+		lost, ok := errors.AsType[*lostCreate](err)
+		require.True(t, ok, "%v", err)
+		s.post = s.committing
+		params := visit()
+		params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
+		must(client.Notes.Create(t.Context(), params, team(other)))(t)
+		findWith(t, client, lost, findParams{}, team("one")).isNotCreatedIf(other == "one", "may be it")
+	})
 }
 
 func TestFindCreated_AnotherService(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	lost := lose(t, s.client(), visit())
-	elsewhere, err := clinicaldoc.NewClient("https://elsewhere.clinic.test", "synthetic-token")
-	require.NoError(t, err)
+	elsewhere := must(clinicaldoc.NewClient("https://elsewhere.clinic.test", "synthetic-token"))(t)
 	note, err := elsewhere.Notes.FindCreated(t.Context(), restored(t, lost, nil), findParams{})
 	requireUndecided(t, note, err, "sent to another service")
 	same, err := clinicaldoc.NewClient(strings.ToUpper(testBase)+":443/", "synthetic-token")
@@ -1727,38 +1528,29 @@ func TestFindCreated_AnotherService(t *testing.T) {
 // The JSON of version 0.1 identifies neither the service nor the user.
 func TestFindCreated_LostCreateWithoutIdentity(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		fill       func(*lostCreate)
 		notCreated bool
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"as it is":         {func(*lostCreate) {}, false},
 		"only a service":   {func(e *lostCreate) { e.Service = testBase }, false},
 		"only a user":      {func(e *lostCreate) { e.UserID = fakeUser }, false},
 		"another user":     {func(e *lostCreate) { e.Service, e.UserID = testBase, 77 }, false},
 		"service and user": {func(e *lostCreate) { e.Service, e.UserID = testBase, fakeUser }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				oldest := []string{"params", "sent_at", "lost_at", "audio_size", "note_id", "error"}
-				old := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
-					for key := range members {
-						if !slices.Contains(oldest, key) {
-							delete(members, key)
-						}
-					}
-				})
-				tt.fill(old)
-				note, err := s.client().Notes.FindCreated(t.Context(), old, findParams{})
-				if tt.notCreated {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					return
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		oldest := []string{"params", "sent_at", "lost_at", "audio_size", "note_id", "error"}
+		old := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
+			for key := range members {
+				if !slices.Contains(oldest, key) {
+					delete(members, key)
 				}
-				requireUndecided(t, note, err, "another user")
-			})
+			}
 		})
-	}
+		tt.fill(old)
+		find(t, s.client(), old).isNotCreatedIf(tt.notCreated, "another user")
+	})
 }
 
 // All requests of the search are made in the name of the call.
@@ -1768,20 +1560,18 @@ func TestFindCreated_UsesTheCallsToken(t *testing.T) {
 		s := newFakeService(t)
 		var tokens []string
 		service := s.httpClient().Transport
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Host == strings.TrimPrefix(testBase, "https://") {
 				tokens = append(tokens, r.Header.Get("Authorization"))
 			}
 			return service.RoundTrip(r)
-		})})
+		}))
 		token := clinicaldoc.WithToken(otherToken)
 		_, err := client.Notes.Create(t.Context(), visit(), token)
 		lost, ok := errors.AsType[*lostCreate](err)
 		require.True(t, ok, "%v", err)
 		_, own := twoVisits(s)
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, token)
-		require.NoError(t, err)
-		assert.Equal(t, own, note.ID)
+		findWith(t, client, lost, findParams{}, token).isNote(own)
 		require.GreaterOrEqual(t, len(tokens), 4, "the create, the list and two recordings")
 		for _, used := range tokens {
 			assert.Equal(t, "Bearer "+otherToken, used)
@@ -1862,13 +1652,14 @@ func TestFindCreated_ListIsComplete(t *testing.T) {
 		}
 	}
 	const incomplete = "the service does not show that its list is complete"
-	for name, tt := range map[string]struct {
+	type test struct {
 		list   func([]string, *http.Request) string
 		fill   func(*fakeService)
 		order  func(a, b fakeNote) int // nil: as asked for
 		pages  int                     // of one look
 		reason string                  // "": proven
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"numbered, one page":                 {nil, hourly(20), nil, 1, ""},
 		"numbered, empty":                    {nil, hourly(0), nil, 1, ""},
 		"numbered, past the window":          {nil, hourly(250), nil, 2, ""},
@@ -1896,62 +1687,45 @@ func TestFindCreated_ListIsComplete(t *testing.T) {
 		"too many, oldest first":             {nil, hourly(5100), oldestFirst, 51, "too many notes to search"},
 		"pages that bring nothing new":       {stuck, hourly(20), nil, 4, incomplete},
 		"another page than the one asked":    {stubborn, together, nil, 2, "it is not the requested page"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.list = tt.list
-				s.order = tt.order
-				client := s.client()
-				tt.fill(s)
-				lost := lose(t, client, visit())
-				ago(lost, defaultSettle)
-				begin := time.Now()
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if tt.reason == "" {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				} else {
-					requireUndecided(t, note, err, tt.reason)
-				}
-				assert.Equal(t, tt.pages, s.lists, "pages")
-				assert.Zero(t, time.Since(begin), "waiting cannot help")
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		s.list = tt.list
+		s.order = tt.order
+		client := s.client()
+		tt.fill(s)
+		lost := lose(t, client, visit())
+		ago(lost, defaultSettle)
+		begin := time.Now()
+		find(t, client, lost).isNotCreatedIf(tt.reason == "", tt.reason)
+		assert.Equal(t, tt.pages, s.lists, "pages")
+		assert.Zero(t, time.Since(begin), "waiting cannot help")
+	})
 }
 
 // The list is sorted by id, whatever order is asked for. 120 old notes were imported, the newest first, so the first
 // page happens to end before the window. The note is on the second page.
 func TestFindCreated_ListSortedByAccident(t *testing.T) {
 	t.Parallel()
-	for name, made := range map[string]bool{"created": true, "not created": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.order = func(a, b fakeNote) int { return cmp.Compare(a.id, b.id) }
-				client := s.client()
-				for i := range 120 {
-					s.keep(earlier().ago(time.Duration(i+1) * 24 * time.Hour))
-				}
-				lost := lose(t, client, visit())
-				var id int64
-				if made {
-					id = s.keep(visited())
-				}
-				ago(lost, defaultSettle)
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if !made {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					assert.Equal(t, 5, s.lists, "two walks of two pages, and the other order once")
-					return
-				}
-				require.NoError(t, err)
-				assert.Equal(t, id, note.ID)
-			})
-		})
-	}
+	timedSubtests(t, map[string]bool{"created": true, notCreated: false}, func(t *testing.T, made bool) {
+		s := newFakeService(t)
+		s.order = func(a, b fakeNote) int { return cmp.Compare(a.id, b.id) }
+		client := s.client()
+		for i := range 120 {
+			s.keep(earlier().ago(time.Duration(i+1) * 24 * time.Hour))
+		}
+		lost := lose(t, client, visit())
+		var id int64
+		if made {
+			id = s.keep(visited())
+		}
+		ago(lost, defaultSettle)
+		if made {
+			find(t, client, lost).isNote(id)
+			return
+		}
+		find(t, client, lost).isNotCreated()
+		assert.Equal(t, 5, s.lists, "two walks of two pages, and the other order once")
+	})
 }
 
 // A service that wants a pause when the other order is requested gets it, before the search reads on.
@@ -1978,8 +1752,7 @@ func TestFindCreated_PausesWhenTheOtherOrderIsRefused(t *testing.T) {
 			}
 			return 0
 		}
-		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		find(t, client, lost).isNotCreated()
 		assert.Equal(t, 7, s.lists, "the other order four times, and both in the next look")
 	})
 }
@@ -2005,8 +1778,7 @@ func TestFindCreated_RequestsTheOtherOrderUntilItSucceeds(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		find(t, client, lose(t, client, visit())).isNotCreated()
 		assert.Equal(t, 2, asked)
 		assert.Greater(t, looks, 4)
 	})
@@ -2015,108 +1787,88 @@ func TestFindCreated_RequestsTheOtherOrderUntilItSucceeds(t *testing.T) {
 // Rows that come and go while the list is read do not hide the note.
 func TestFindCreated_ListChangesWhileItIsRead(t *testing.T) {
 	t.Parallel()
-	t.Run("a deletion moves the note to the page before", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			s := newFakeService(t)
-			s.order = oldestFirst
-			client := s.client()
-			for range 100 {
-				s.keep(earlier().ago(20 * time.Hour))
+	timedSubtest(t, "a deletion moves the note to the page before", func(t *testing.T) {
+		s := newFakeService(t)
+		s.order = oldestFirst
+		client := s.client()
+		for range 100 {
+			s.keep(earlier().ago(20 * time.Hour))
+		}
+		lost := lose(t, client, visit())
+		ago(lost, defaultSettle) // so that one look decides
+		id := s.keep(visited())  // the first row of the second page
+		s.keep(visited().of(remade))
+		s.onList = func() {
+			if s.lists == 1 {
+				s.change(1, func(n *fakeNote) { n.id = 0 })
+				s.keep(visited().of(remade)) // so that the total does not show it
 			}
-			lost := lose(t, client, visit())
-			ago(lost, defaultSettle) // so that one look decides
-			id := s.keep(visited())  // the first row of the second page
-			s.keep(visited().of(remade))
-			s.onList = func() {
-				if s.lists == 1 {
-					s.change(1, func(n *fakeNote) { n.id = 0 })
-					s.keep(visited().of(remade)) // so that the total does not show it
-				}
-			}
-			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-			require.NoError(t, err)
-			assert.Equal(t, id, note.ID)
-		})
+		}
+		find(t, client, lost).isNote(id)
 	})
-	t.Run("new notes raise the total with every page", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			s := newFakeService(t)
-			client := s.client(namesUnchanged)
-			for range 150 {
-				s.keep(earlier().ago(20 * time.Hour))
-			}
-			lost := lose(t, client, visit())
-			ago(lost, defaultSettle)
-			s.onList = func() { s.keep(visited().named("Later"), visited().named("Later")) }
-			_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-		})
+	timedSubtest(t, "new notes raise the total with every page", func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client(namesUnchanged)
+		for range 150 {
+			s.keep(earlier().ago(20 * time.Hour))
+		}
+		lost := lose(t, client, visit())
+		ago(lost, defaultSettle)
+		s.onList = func() { s.keep(visited().named("Later"), visited().named("Later")) }
+		find(t, client, lost).isNotCreated()
 	})
-	t.Run("the newest note is the last row", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			s := newFakeService(t)
-			client := s.client()
-			lost := lose(t, client, visit())
-			for i := range 150 {
-				s.keep(earlier().ago(time.Duration(i+1) * time.Hour))
-			}
-			id := s.keep(visited())
-			s.list = func(rows []string, r *http.Request) string {
-				rows[50], rows[51] = rows[51], rows[50]
-				return numbered(append(rows[1:len(rows):len(rows)], rows[0]), r)
-			}
-			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-			require.NoError(t, err)
-			assert.Equal(t, id, note.ID)
-		})
+	timedSubtest(t, "the newest note is the last row", func(t *testing.T) {
+		s, client, lost := loseVisit(t)
+		for i := range 150 {
+			s.keep(earlier().ago(time.Duration(i+1) * time.Hour))
+		}
+		id := s.keep(visited())
+		s.list = func(rows []string, r *http.Request) string {
+			rows[50], rows[51] = rows[51], rows[50]
+			return numbered(append(rows[1:len(rows):len(rows)], rows[0]), r)
+		}
+		find(t, client, lost).isNote(id)
 	})
 }
 
 func TestFindCreated_ListFails(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		status, times int
 		want          error // nil: found
 		lists         int
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"for a while":       {http.StatusBadGateway, 5, nil, 6},
 		"too many requests": {http.StatusTooManyRequests, 2, nil, 3},
 		"for good":          {http.StatusBadGateway, 1000, clinicaldoc.ErrServer, 10},
 		"not allowed":       {http.StatusForbidden, 1000, clinicaldoc.ErrForbidden, 1},
 		"token revoked":     {http.StatusUnauthorized, 1000, clinicaldoc.ErrUnauthorized, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.fail = func(list int) int {
-					if list <= tt.times {
-						return tt.status
-					}
-					return 0
-				}
-				client := s.client()
-				lost := lose(t, client, visit())
-				id := s.keep(visited())
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				assert.Equal(t, tt.lists, s.lists)
-				if tt.status == http.StatusTooManyRequests {
-					assert.GreaterOrEqual(t, time.Since(lost.LostAt), 2*fakeRetryAfter)
-				}
-				if tt.want == nil {
-					require.NoError(t, err)
-					assert.Equal(t, id, note.ID)
-					return
-				}
-				requireUndecided(t, note, err, "the patient's notes could not be read")
-				require.ErrorIs(t, err, tt.want)
-				assert.NotContains(t, err.Error(), "Canary")
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		s.fail = func(list int) int {
+			if list <= tt.times {
+				return tt.status
+			}
+			return 0
+		}
+		client := s.client()
+		lost := lose(t, client, visit())
+		id := s.keep(visited())
+		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+		assert.Equal(t, tt.lists, s.lists)
+		if tt.status == http.StatusTooManyRequests {
+			assert.GreaterOrEqual(t, time.Since(lost.LostAt), 2*fakeRetryAfter)
+		}
+		if tt.want == nil {
+			require.NoError(t, err)
+			assert.Equal(t, id, note.ID)
+			return
+		}
+		requireUndecided(t, note, err, "the patient's notes could not be read")
+		require.ErrorIs(t, err, tt.want)
+		assert.NotContains(t, err.Error(), "Canary")
+	})
 }
 
 // Ten failures in a row end the search, however many there are in all.
@@ -2135,8 +1887,7 @@ func TestFindCreated_ListFailsNowAndThen(t *testing.T) {
 			}
 			client := s.client()
 			params := findParams{Settle: 30 * time.Minute}
-			_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), params)
-			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+			findWith(t, client, lose(t, client, visit()), params).isNotCreated()
 			assert.Greater(t, failures, 10)
 		})
 	}
@@ -2145,14 +1896,13 @@ func TestFindCreated_ListFailsNowAndThen(t *testing.T) {
 func TestFindCreated_ListCanNeverBeRead(t *testing.T) {
 	t.Parallel()
 	lists := 0
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path == notesPath {
 			lists++
 		}
 		return nil, x509.UnknownAuthorityError{}
-	})})
-	note, err := client.Notes.FindCreated(t.Context(), constructed(), findParams{})
-	requireUndecided(t, note, err, "the patient's notes could not be read: no response: "+
+	}))
+	find(t, client, constructed()).isUndecided("the patient's notes could not be read: no response: " +
 		"the server's certificate is signed by an authority that is unknown on this machine")
 	assert.Equal(t, 1, lists)
 }
@@ -2173,27 +1923,18 @@ func TestFindCreated_LoginPage(t *testing.T) {
 	type response = func(*fakeService, *http.Request) *http.Response
 	for name, login := range map[string]response{"page": page, "redirect": elsewhere} {
 		for looks, found := range map[int]bool{1: true, 9: true, 10: false} {
-			t.Run(fmt.Sprint(name, looks), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					s := newFakeService(t)
-					s.instead = func(list int, r *http.Request) *http.Response {
-						if list > looks {
-							return nil
-						}
-						return login(s, r)
+			timedSubtest(t, fmt.Sprint(name, looks), func(t *testing.T) {
+				s := newFakeService(t)
+				s.instead = func(list int, r *http.Request) *http.Response {
+					if list > looks {
+						return nil
 					}
-					client := s.client()
-					lost := lose(t, client, visit())
-					s.keep(visited())
-					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-					if !found {
-						requireUndecided(t, note, err, "the patient's notes could not be read")
-						return
-					}
-					require.NoError(t, err)
-					assert.EqualValues(t, 1, note.ID)
-				})
+					return login(s, r)
+				}
+				client := s.client()
+				lost := lose(t, client, visit())
+				s.keep(visited())
+				find(t, client, lost).isNoteIf(found, 1, "the patient's notes could not be read")
 			})
 		}
 	}
@@ -2211,8 +1952,7 @@ func TestFindCreated_PausesGrow(t *testing.T) {
 				s.keep(visited())
 			}
 		}
-		_, err := client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{})
-		require.NoError(t, err)
+		must(client.Notes.FindCreated(t.Context(), lose(t, client, visit()), findParams{}))(t)
 		require.Len(t, looks, 4)
 		for i, shortest := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 			pause := looks[i+1].Sub(looks[i])
@@ -2226,26 +1966,19 @@ func TestFindCreated_PausesGrow(t *testing.T) {
 func TestFindCreated_HonorsRetryAfter(t *testing.T) {
 	t.Parallel()
 	for asked, want := range map[string]time.Duration{"40": 40 * time.Second, "3600": 2 * time.Minute} {
-		t.Run(asked, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				id := s.keep(visited())
-				s.instead = func(list int, r *http.Request) *http.Response {
-					if list > 1 {
-						return nil
-					}
-					refusal := s.respond(r, http.StatusTooManyRequests, `{}`)
-					refusal.Header.Set("Retry-After", asked)
-					return refusal
+		timedSubtest(t, asked, func(t *testing.T) {
+			s, client, lost := loseVisit(t)
+			id := s.keep(visited())
+			s.instead = func(list int, r *http.Request) *http.Response {
+				if list > 1 {
+					return nil
 				}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				require.NoError(t, err)
-				assert.Equal(t, id, note.ID)
-				assert.Equal(t, want, time.Since(lost.LostAt))
-			})
+				refusal := s.respond(r, http.StatusTooManyRequests, `{}`)
+				refusal.Header.Set("Retry-After", asked)
+				return refusal
+			}
+			find(t, client, lost).isNote(id)
+			assert.Equal(t, want, time.Since(lost.LostAt))
 		})
 	}
 }
@@ -2254,10 +1987,11 @@ func TestFindCreated_HonorsRetryAfter(t *testing.T) {
 func TestFindCreated_IsBounded(t *testing.T) {
 	t.Parallel()
 	busyStorage := func(int64, *http.Request) *http.Response { return httpmock.NewStringResponse(http.StatusNotFound, "") }
-	for name, tt := range map[string]struct {
+	type test struct {
 		settle  time.Duration
 		prepare func(*fakeService)
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"constant Date": {0, func(s *fakeService) { s.constantDate() }},
 		"constant Date, long Settle": {24 * time.Hour, func(s *fakeService) {
 			s.constantDate()
@@ -2282,22 +2016,17 @@ func TestFindCreated_IsBounded(t *testing.T) {
 			s.constantDate()
 		}},
 		"failing user": {0, func(s *fakeService) { s.busy = 1000 }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				lost := constructed()
-				tt.prepare(s)
-				begin := time.Now()
-				_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{Settle: tt.settle})
-				require.Error(t, err)
-				settle := cmp.Or(tt.settle, defaultSettle)
-				assert.LessOrEqual(t, time.Since(begin), settle+35*time.Minute)
-				assert.LessOrEqual(t, s.lists+s.users+s.urls+s.reads, 250)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		lost := constructed()
+		tt.prepare(s)
+		begin := time.Now()
+		_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{Settle: tt.settle})
+		require.Error(t, err)
+		settle := cmp.Or(tt.settle, defaultSettle)
+		assert.LessOrEqual(t, time.Since(begin), settle+35*time.Minute)
+		assert.LessOrEqual(t, s.lists+s.users+s.urls+s.reads, 250)
+	})
 }
 
 func (s *fakeService) constantDate() {
@@ -2319,31 +2048,27 @@ func TestFindCreated_ReadsRecordingsWithinBounds(t *testing.T) {
 		http.StatusNotFound:            {1, 2, 3, 4, 2, 3, 4}, // three failures a look
 		http.StatusInternalServerError: {1, 2, 2, 2, 2, 2, 2}, // one
 	} {
-		t.Run(http.StatusText(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.ahead = 5 * time.Minute // the nearest by the service's clock
-				retries := clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}
-				client := s.client(clinicaldoc.WithRetry(retries)) // a read is not retried
-				lost := lose(t, client, visit())
-				for i := range 6 {
-					s.keep(visited().of(remade).ago(-time.Duration(i) * time.Second))
+		timedSubtest(t, http.StatusText(status), func(t *testing.T) {
+			s := newFakeService(t)
+			s.ahead = 5 * time.Minute // the nearest by the service's clock
+			retries := clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}
+			client := s.client(clinicaldoc.WithRetry(retries)) // a read is not retried
+			lost := lose(t, client, visit())
+			for i := range 6 {
+				s.keep(visited().of(remade).ago(-time.Duration(i) * time.Second))
+			}
+			time.Sleep(time.Minute)
+			var asked []int64
+			s.audio = func(id int64, _ *http.Request) *http.Response {
+				asked = append(asked, id)
+				if id == 1 {
+					return nil
 				}
-				time.Sleep(time.Minute)
-				var asked []int64
-				s.audio = func(id int64, _ *http.Request) *http.Response {
-					asked = append(asked, id)
-					if id == 1 {
-						return nil
-					}
-					return httpmock.NewStringResponse(status, "")
-				}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				requireUndecided(t, note, err, "may be it")
-				assert.Equal(t, want, asked[:7], "the nearest first, and none that was read")
-				assert.LessOrEqual(t, len(asked), 31)
-			})
+				return httpmock.NewStringResponse(status, "")
+			}
+			find(t, client, lost).isUndecided("may be it")
+			assert.Equal(t, want, asked[:7], "the nearest first, and none that was read")
+			assert.LessOrEqual(t, len(asked), 31)
 		})
 	}
 }
@@ -2351,9 +2076,7 @@ func TestFindCreated_ReadsRecordingsWithinBounds(t *testing.T) {
 func TestFindCreated_HonorsRetryAfterOfStorage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		_, own := twoVisits(s)
 		var asked []time.Duration
 		begin := time.Now()
@@ -2366,9 +2089,7 @@ func TestFindCreated_HonorsRetryAfterOfStorage(t *testing.T) {
 			resp.Header.Set("Retry-After", "25")
 			return resp
 		}
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, own, note.ID)
+		find(t, client, lost).isNote(own)
 		assert.Equal(t, []time.Duration{0, 25 * time.Second, 25 * time.Second}, asked)
 	})
 }
@@ -2376,60 +2097,43 @@ func TestFindCreated_HonorsRetryAfterOfStorage(t *testing.T) {
 // Storage that lags returns 404 for minutes.
 func TestFindCreated_RecordingIsStoredLate(t *testing.T) {
 	t.Parallel()
-	for _, late := range []time.Duration{5 * time.Minute, defaultSettle + 5*time.Minute} {
-		t.Run(late.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				_, own := twoVisits(s)
-				s.audio = func(int64, *http.Request) *http.Response {
-					if time.Since(lost.LostAt) < late {
-						return httpmock.NewStringResponse(http.StatusNotFound, "")
-					}
-					return nil
-				}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				require.NoError(t, err)
-				assert.Equal(t, own, note.ID)
-			})
-		})
-	}
+	timedSubtests(t, named(5*time.Minute, defaultSettle+5*time.Minute), func(t *testing.T, late time.Duration) {
+		s, client, lost := loseVisit(t)
+		_, own := twoVisits(s)
+		s.audio = func(int64, *http.Request) *http.Response {
+			if time.Since(lost.LostAt) < late {
+				return httpmock.NewStringResponse(http.StatusNotFound, "")
+			}
+			return nil
+		}
+		find(t, client, lost).isNote(own)
+	})
 }
 
 // Waiting does not help if a recording can never be read.
 func TestFindCreated_DoesNotWaitForUnreadableRecordings(t *testing.T) {
 	t.Parallel()
-	for name, address := range map[string]string{
+	timedSubtests(t, map[string]string{
 		"plain http": "http://storage.clinic.test/1?signature=synthetic",
 		"a password": "https://user:synthetic@storage.clinic.test/1?signature=synthetic",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.address = address
-				client := s.client()
-				lost := lose(t, client, visit())
-				s.keep(visited(), visited())
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{Settle: 3 * time.Second})
-				requireUndecided(t, note, err, "may be it")
-				assert.Equal(t, 3*time.Second, time.Since(lost.LostAt))
-				assert.Equal(t, 2, s.urls, "each once")
-				assert.Zero(t, s.reads)
-			})
-		})
-	}
+	}, func(t *testing.T, address string) {
+		s := newFakeService(t)
+		s.address = address
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.keep(visited(), visited())
+		findWith(t, client, lost, findParams{Settle: 3 * time.Second}).isUndecided("may be it")
+		assert.Equal(t, 3*time.Second, time.Since(lost.LostAt))
+		assert.Equal(t, 2, s.urls, "each once")
+		assert.Zero(t, s.reads)
+	})
 }
 
 // Storage that sends no length and no end is left at the first byte too many.
 func TestFindCreated_RecordingWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		twoVisits(s)
 		read := 0
 		s.audio = func(_ int64, r *http.Request) *http.Response {
@@ -2442,8 +2146,7 @@ func TestFindCreated_RecordingWithoutAnEnd(t *testing.T) {
 			}))
 			return resp
 		}
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		requireUndecided(t, note, err, "may be it")
+		find(t, client, lost).isUndecided("may be it")
 		assert.Less(t, read, 1<<20)
 		assert.Equal(t, 2, s.reads, "each is known to be longer")
 	})
@@ -2452,10 +2155,11 @@ func TestFindCreated_RecordingWithoutAnEnd(t *testing.T) {
 // A list in a cache shows how things were.
 func TestFindCreated_CachedList(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		prepare func(*fakeService)
 		after   time.Duration // Settle
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"always two minutes old": {func(s *fakeService) { s.age = 2 * time.Minute }, 2 * time.Minute},
 		"old once": {func(s *fakeService) {
 			s.onList = func() { s.age = map[bool]time.Duration{true: time.Hour}[s.lists == 0] }
@@ -2470,31 +2174,21 @@ func TestFindCreated_CachedList(t *testing.T) {
 				return numbered(rows, r)
 			}
 		}, 2 * time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				tt.prepare(s)
-				_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				assert.GreaterOrEqual(t, time.Since(lost.LostAt), defaultSettle+tt.after)
-				assert.Less(t, time.Since(lost.LostAt), defaultSettle+tt.after+5*time.Minute)
-				assert.Less(t, s.lists, 100)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s, client, lost := loseVisit(t)
+		tt.prepare(s)
+		find(t, client, lost).isNotCreated()
+		assert.GreaterOrEqual(t, time.Since(lost.LostAt), defaultSettle+tt.after)
+		assert.Less(t, time.Since(lost.LostAt), defaultSettle+tt.after+5*time.Minute)
+		assert.Less(t, s.lists, 100)
+	})
 }
 
 // A cache keeps an old Date and reports no Age: what it shows at the end is what it showed at first.
 func TestFindCreated_CacheWithoutAge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		time.AfterFunc(2*time.Minute, func() { s.keep(visited()) })
 		kept := time.Now().UTC().Format(http.TimeFormat)
 		s.instead = func(_ int, r *http.Request) *http.Response {
@@ -2505,9 +2199,7 @@ func TestFindCreated_CacheWithoutAge(t *testing.T) {
 			resp.Header.Set("Date", kept)
 			return resp
 		}
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.EqualValues(t, 1, note.ID)
+		find(t, client, lost).isNote(1)
 	})
 }
 
@@ -2519,20 +2211,19 @@ func TestFindCreated_RequestsNothingFromACache(t *testing.T) {
 			s := newFakeService(t)
 			service := s.httpClient().Transport
 			requests := 0
-			client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodGet {
 					requests++
 					assert.Equal(t, want, r.Header["Cache-Control"], r.URL.Path)
 				}
 				return service.RoundTrip(r)
-			})})
+			}))
 			var opts []clinicaldoc.CallOption
 			if allowed != "" {
 				opts = append(opts, clinicaldoc.WithHeader("Cache-Control", allowed))
 			}
 			lost := lose(t, client, visit())
-			_, err := client.Notes.FindCreated(t.Context(), lost, findParams{}, opts...)
-			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+			findWith(t, client, lost, findParams{}, opts...).isNotCreated()
 			assert.Greater(t, requests, 4)
 		})
 	}
@@ -2541,39 +2232,34 @@ func TestFindCreated_RequestsNothingFromACache(t *testing.T) {
 // The process that lost the response is gone, and the clock of the next one may be another.
 func TestFindCreated_SettleCountsByBothClocks(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		step   time.Duration // how far the next clock is ahead
 		known  bool          // the clocks were compared when it was lost
 		silent bool          // the service reports no time any more
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"an hour ahead":                     {time.Hour, true, false},
 		"an hour ahead, no Date":            {time.Hour, true, true},
 		"an hour ahead, never compared":     {time.Hour, false, false},
 		"a few seconds ahead":               {20 * time.Second, true, false},
 		"the same":                          {0, true, false},
 		"the same, but they never compared": {0, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.post = s.timingOut
-				lost := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
-					sentByAClock(t, -tt.step)(members)
-					if !tt.known {
-						delete(members, "clock_read_at")
-						delete(members, "service_clock")
-					}
-				})
-				s.noDate = tt.silent
-				begin := time.Now()
-				_, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				assert.InDelta(t, defaultSettle.Seconds(), time.Since(begin).Seconds(), 241)
-				assert.GreaterOrEqual(t, time.Since(begin), defaultSettle-2*time.Second)
-			})
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		s.post = s.timingOut
+		lost := restored(t, lose(t, s.client(), visit()), func(members map[string]any) {
+			sentByAClock(t, -tt.step)(members)
+			if !tt.known {
+				delete(members, "clock_read_at")
+				delete(members, "service_clock")
+			}
 		})
-	}
+		s.noDate = tt.silent
+		begin := time.Now()
+		find(t, s.client(), lost).isNotCreated()
+		assert.InDelta(t, defaultSettle.Seconds(), time.Since(begin).Seconds(), 241)
+		assert.GreaterOrEqual(t, time.Since(begin), defaultSettle-2*time.Second)
+	})
 }
 
 // The clocks that a look showed are kept: a third process does not begin anew.
@@ -2589,8 +2275,7 @@ func TestFindCreated_KeepsTheClocks(t *testing.T) {
 			note, err := s.client().Notes.FindCreated(ctx, lost, findParams{})
 			lost = restored(t, requireUndecided(t, note, err, "may still be processing"), nil)
 			begin := time.Now()
-			_, err = s.client().Notes.FindCreated(t.Context(), lost, findParams{})
-			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+			find(t, s.client(), lost).isNotCreated()
 			assert.InDelta(t, 360, time.Since(begin).Seconds(), 2)
 		})
 	}
@@ -2600,47 +2285,42 @@ func TestFindCreated_KeepsTheClocks(t *testing.T) {
 func TestFindCreated_TimeOfTheNote(t *testing.T) {
 	t.Parallel()
 	const before = "a note has this recording, but was created before"
-	for name, tt := range map[string]struct {
+	type test struct {
 		zone     time.Duration // the service's times are local, and do not say so
 		machine  time.Duration // how far the clock was ahead of the machine that sent it
 		returned bool          // a Create before has shown the service's times
 		made     time.Duration // before it was sent
 		want     string        // "": found
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"a zone that was shown":         {zone: -5 * time.Hour, returned: true},
 		"sent by a fast clock":          {machine: time.Hour},
 		"sent by a slow clock":          {machine: -time.Hour},
 		"older, sent by a slow clock":   {machine: -time.Hour, made: 55 * time.Minute, want: before},
 		"older by minutes":              {made: 5 * time.Minute, want: before},
 		"older, sent by a fast clock":   {machine: time.Hour, made: 5 * time.Minute, want: before},
-		"older, in a zone that shown":   {zone: -5 * time.Hour, returned: true, made: 5 * time.Hour, want: "not created"},
+		"older, in a zone that shown":   {zone: -5 * time.Hour, returned: true, made: 5 * time.Hour, want: notCreated},
 		"younger, sent by a fast clock": {machine: time.Hour, made: -5 * time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				s.zone = tt.zone
-				if tt.returned {
-					s.returned(client)
-				}
-				s.post = s.timingOut
-				time.Sleep(time.Minute)
-				lost := lose(t, client, visit())
-				own := s.keep(visited().ago(tt.made))
-				time.Sleep(2 * time.Hour)
-				askers := map[*clinicaldoc.Client]*lostCreate{s.client(): restored(t, lost, sentByAClock(t, tt.machine))}
-				if tt.machine == 0 {
-					askers[client] = lost
-				}
-				for client, lost := range askers {
-					note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-					requireVerdict(t, tt.want, own, note, err)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client()
+		s.zone = tt.zone
+		if tt.returned {
+			s.returned(client)
+		}
+		s.post = s.timingOut
+		time.Sleep(time.Minute)
+		lost := lose(t, client, visit())
+		own := s.keep(visited().ago(tt.made))
+		time.Sleep(2 * time.Hour)
+		askers := map[*clinicaldoc.Client]*lostCreate{s.client(): restored(t, lost, sentByAClock(t, tt.machine))}
+		if tt.machine == 0 {
+			askers[client] = lost
+		}
+		for client, lost := range askers {
+			find(t, client, lost).is(tt.want, own)
+		}
+	})
 }
 
 // A time without a zone may be of any place, so a note of hours before may be it.
@@ -2649,23 +2329,13 @@ func TestFindCreated_TimesWithoutAZone(t *testing.T) {
 	for format, notCreated := range map[string]bool{
 		"2006-01-02 15:04:05": false, "2006-01-02T15:04:05.000000": false, "2006-01-02T15:04:05Z": true,
 	} {
-		t.Run(format, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := s.client()
-				lost := lose(t, client, visit())
-				s.list = func(_ []string, r *http.Request) string {
-					made := lost.SentAt.Add(-5 * time.Hour).UTC().Format(format)
-					return numbered([]string{fmt.Sprintf(`{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`, made)}, r)
-				}
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{WithoutAudio: true})
-				if notCreated {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					return
-				}
-				requireUndecided(t, note, err, "may be it")
-			})
+		timedSubtest(t, format, func(t *testing.T) {
+			s, client, lost := loseVisit(t)
+			s.list = func(_ []string, r *http.Request) string {
+				made := lost.SentAt.Add(-5 * time.Hour).UTC().Format(format)
+				return numbered([]string{fmt.Sprintf(`{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`, made)}, r)
+			}
+			findWith(t, client, lost, findParams{WithoutAudio: true}).isNotCreatedIf(notCreated, "may be it")
 		})
 	}
 }
@@ -2676,28 +2346,24 @@ func TestFindCreated_ClockNeverCompared(t *testing.T) {
 	for name, compared := range map[string]bool{
 		"never compared": false, "constructed": false, "constructed, no Date": false, "compared": true,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
+		timedSubtest(t, name, func(t *testing.T) {
+			s := newFakeService(t)
+			if compared {
+				s.post = s.timingOut
+			}
+			lost := restored(t, lose(t, s.client(), visit()), nil)
+			if strings.HasPrefix(name, "constructed") {
+				lost = constructed()
+			}
+			s.noDate = strings.HasSuffix(name, "no Date")
+			s.keep(visited().of(remade).ago(2 * time.Hour))
+			for range 2 { // asked again, no more is known
 				if compared {
-					s.post = s.timingOut
+					find(t, s.client(), lost).isNotCreated()
+					continue
 				}
-				lost := restored(t, lose(t, s.client(), visit()), nil)
-				if strings.HasPrefix(name, "constructed") {
-					lost = constructed()
-				}
-				s.noDate = strings.HasSuffix(name, "no Date")
-				s.keep(visited().of(remade).ago(2 * time.Hour))
-				for range 2 { // asked again, no more is known
-					note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
-					if compared {
-						require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-						continue
-					}
-					lost = restored(t, requireUndecided(t, note, err, "may be it"), nil)
-				}
-			})
+				lost = restored(t, find(t, s.client(), lost).isUndecided("may be it"), nil)
+			}
 		})
 	}
 }
@@ -2720,13 +2386,12 @@ func TestFindCreated_Candidates(t *testing.T) {
 			s.keep(visited().named(canary).of(remade).ago(-time.Duration(seconds) * time.Second))
 		}
 		s.keep(earlier().ago(time.Hour)) // note 7, which is older
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		undecided := requireUndecided(t, note, err, "; compare it with note 5 of 2000-01-01T00:01:10Z, "+
-			"note 4 of 2000-01-01T00:00:40Z, note 3 of 2000-01-01T00:02:00Z, note 6 of 2000-01-01T00:04:00Z, "+
+		undecided := find(t, client, lost).isUndecided("; compare it with note 5 of 2000-01-01T00:01:10Z, " +
+			"note 4 of 2000-01-01T00:00:40Z, note 3 of 2000-01-01T00:02:00Z, note 6 of 2000-01-01T00:04:00Z, " +
 			"note 2 of 1999-12-31T23:56:00Z")
 		assert.Equal(t, []int64{5, 4, 3, 6, 2}, undecided.Candidates)
-		assert.NotContains(t, err.Error(), canary)
-		assert.NotContains(t, fmt.Sprintf("%+v", err), canary)
+		assert.NotContains(t, undecided.Error(), canary)
+		assert.NotContains(t, fmt.Sprintf("%+v", undecided), canary)
 		assert.Empty(t, lost.Candidates, "the caller's error is not changed")
 
 		again := restored(t, undecided, nil)
@@ -2738,17 +2403,14 @@ func TestFindCreated_Candidates(t *testing.T) {
 		for _, id := range undecided.Candidates {
 			exclude = append(exclude, &clinicaldoc.ProgressNote{ID: id})
 		}
-		_, err = client.Notes.FindCreated(t.Context(), undecided, findParams{Exclude: exclude})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		findWith(t, client, undecided, findParams{Exclude: exclude}).isNotCreated()
 	})
 }
 
 func TestFindCreated_CandidatesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		for i := range 120 {
 			s.keep(visited().of(remade).ago(-time.Duration(i) * time.Second))
 		}
@@ -2756,8 +2418,7 @@ func TestFindCreated_CandidatesAreBounded(t *testing.T) {
 		untimed.made = time.Time{}
 		s.keep(untimed)
 		params := findParams{WithoutAudio: true}
-		note, err := client.Notes.FindCreated(t.Context(), lost, params)
-		undecided := requireUndecided(t, note, err, "note 5 of 2000-01-01T00:00:04Z, 116 more")
+		undecided := findWith(t, client, lost, params).isUndecided("note 5 of 2000-01-01T00:00:04Z, 116 more")
 		require.Len(t, undecided.Candidates, 100)
 		assert.EqualValues(t, 1, undecided.Candidates[0])
 		assert.EqualValues(t, 100, undecided.Candidates[99])
@@ -2767,7 +2428,7 @@ func TestFindCreated_CandidatesAreBounded(t *testing.T) {
 		undecided.LostAt = time.Time{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		note, err = s.client().Notes.FindCreated(ctx, undecided, params)
+		note, err := s.client().Notes.FindCreated(ctx, undecided, params)
 		assert.Empty(t, requireUndecided(t, note, err, "no note yet").Candidates)
 	})
 }
@@ -2782,8 +2443,7 @@ func TestFindCreated_RemembersLostCreates(t *testing.T) {
 		time.Sleep(time.Second)
 		second := lose(t, client, visit())
 		s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), second, findParams{})
-		requireUndecided(t, note, err, "another create whose outcome is unknown may have made it")
+		find(t, client, second).isUndecided("another create whose outcome is unknown may have made it")
 	})
 }
 
@@ -2795,9 +2455,7 @@ func TestFindCreated_ByIDInTheResponse_NotListed(t *testing.T) {
 		lost := constructed()
 		lost.NoteID = s.keep(visited().named("Other"))
 		s.list = func(_ []string, r *http.Request) string { return numbered(nil, r) }
-		note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, lost.NoteID, note.ID)
+		find(t, s.client(), lost).isNote(lost.NoteID)
 	})
 }
 
@@ -2824,7 +2482,7 @@ func TestFindCreated_HonorsRetryAfterOfTheUser(t *testing.T) {
 		s := newFakeService(t)
 		service := s.httpClient().Transport
 		var refused time.Time
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/user" && refused.IsZero() {
 				refused = time.Now()
 				resp := httpmock.NewStringResponse(http.StatusServiceUnavailable, "")
@@ -2836,11 +2494,10 @@ func TestFindCreated_HonorsRetryAfterOfTheUser(t *testing.T) {
 				assert.GreaterOrEqual(t, time.Since(refused), 90*time.Second, r.URL.Path)
 			}
 			return service.RoundTrip(r)
-		})})
+		}))
 		tryTimes(t, client)
 		lost := lose(t, client, visit())
-		_, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		find(t, client, lost).isNotCreated()
 		assert.False(t, refused.IsZero())
 	})
 }
@@ -2849,15 +2506,11 @@ func TestFindCreated_HonorsRetryAfterOfTheUser(t *testing.T) {
 func TestFindCreated_LaterCreateShowsTheTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		s.zone = -5 * time.Hour
 		s.returned(client)
 		own := s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, own, note.ID)
+		find(t, client, lost).isNote(own)
 	})
 }
 
@@ -2873,44 +2526,30 @@ func TestFindCreated_ClocksOfALongUpload(t *testing.T) {
 		}
 		lost := lose(t, s.client(clinicaldoc.WithStallTimeout(time.Hour)), visit())
 		own := s.keep(visited().ago(took))
-		note, err := s.client().Notes.FindCreated(t.Context(), restored(t, lost, nil), findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, own, note.ID)
+		find(t, s.client(), restored(t, lost, nil)).isNote(own)
 	})
 }
 
 // A service may give local times as if they were UTC. Until a create has shown how its times compare, hours prove nothing.
 func TestFindCreated_TimesNeverShown(t *testing.T) {
 	t.Parallel()
-	for name, shown := range map[string]bool{"never shown": false, "shown": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				client := clientOn(t, s.httpClient())
-				if shown {
-					tryTimes(t, client)
-				}
-				lost := lose(t, client, visit())
-				s.keep(visited().of(remade).ago(2 * time.Hour))
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				if shown {
-					require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-					return
-				}
-				requireUndecided(t, note, err, "may be it")
-			})
-		})
-	}
+	timedSubtests(t, map[string]bool{"never shown": false, "shown": true}, func(t *testing.T, shown bool) {
+		s := newFakeService(t)
+		client := clientOn(t, s.httpClient())
+		if shown {
+			tryTimes(t, client)
+		}
+		lost := lose(t, client, visit())
+		s.keep(visited().of(remade).ago(2 * time.Hour))
+		find(t, client, lost).isNotCreatedIf(shown, "may be it")
+	})
 }
 
 // Nobody can compare a note that was deleted meanwhile.
 func TestFindCreated_CandidatesAreNotGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		lost := lose(t, client, visit())
+		s, client, lost := loseVisit(t)
 		gone := s.keep(visited().of(remade))
 		left := s.keep(visited().of(remade))
 		s.onList = func() {
@@ -2918,8 +2557,7 @@ func TestFindCreated_CandidatesAreNotGone(t *testing.T) {
 				s.change(gone, func(n *fakeNote) { n.id = 0 })
 			}
 		}
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		assert.Equal(t, []int64{left}, requireUndecided(t, note, err, "may be it").Candidates)
+		assert.Equal(t, []int64{left}, find(t, client, lost).isUndecided("may be it").Candidates)
 	})
 }
 
@@ -2933,23 +2571,19 @@ func TestFindCreated_NearestByTheServicesClock(t *testing.T) {
 		lost := lose(t, client, visit())
 		before := s.keep(visited().of(remade).ago(2 * time.Minute))
 		after := s.keep(visited().of(remade).ago(-time.Minute))
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		assert.Equal(t, []int64{after, before}, requireUndecided(t, note, err, "may be it").Candidates)
+		assert.Equal(t, []int64{after, before}, find(t, client, lost).isUndecided("may be it").Candidates)
 	})
 }
 
 func TestOutcomeUnknownError_JSON(t *testing.T) {
 	t.Parallel()
-	s := newFakeService(t)
-	client := s.client()
-	lost := lose(t, client, visit())
+	_, _, lost := loseVisit(t)
 	assert.EqualValues(t, 5, lost.AudioSize)
 	assert.WithinRange(t, lost.LostAt, lost.SentAt, time.Now())
 	lost.NoteID = 9
 	lost.Candidates = []int64{7, 8}
 	for _, value := range []any{lost, *lost} {
-		stored, err := json.Marshal(value)
-		require.NoError(t, err)
+		stored := must(json.Marshal(value))(t)
 		var members map[string]any
 		require.NoError(t, json.Unmarshal(stored, &members))
 		want := map[string]any{
@@ -2967,8 +2601,7 @@ func TestOutcomeUnknownError_JSON(t *testing.T) {
 		assert.Equal(t, lost.Error(), again.Error())
 		assert.Equal(t, lost.Candidates, again.Candidates)
 		require.ErrorIs(t, &again, clinicaldoc.ErrOutcomeUnknown)
-		encoded, err := json.Marshal(again)
-		require.NoError(t, err)
+		encoded := must(json.Marshal(again))(t)
 		assert.JSONEq(t, string(stored), string(encoded))
 		assert.True(t, again.SentAt.Equal(lost.SentAt))
 	}
@@ -2990,19 +2623,15 @@ func TestOutcomeUnknownError_JSONOfTheVersionBefore(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(stored), lost))
 		assert.Equal(t, "SYNTHETIC", lost.ID)
 		time.Sleep(time.Second)
-		note, err := s.client().Notes.FindCreated(t.Context(), lost, findParams{})
-		requireUndecided(t, note, err, "another user") // /user did not name the user_id of that version
+		find(t, s.client(), lost).isUndecided("another user") // /user did not name the user_id of that version
 		id := s.keep(visited())
-		note, err = s.client().Notes.FindCreated(t.Context(), lost, findParams{})
-		require.NoError(t, err)
-		assert.Equal(t, id, note.ID)
+		find(t, s.client(), lost).isNote(id)
 	})
 }
 
 func TestOutcomeUnknownError_JSONHasOnlySafeTexts(t *testing.T) {
 	t.Parallel()
-	stored, err := json.Marshal(lostCreate{SentAt: time.Now(), Err: errors.New("Canary")})
-	require.NoError(t, err)
+	stored := must(json.Marshal(lostCreate{SentAt: time.Now(), Err: errors.New("Canary")}))(t)
 	assert.NotContains(t, string(stored), "Canary")
 
 	var again lostCreate
@@ -3053,38 +2682,34 @@ func TestOutcomeUnknownError_GivesOneAdvice(t *testing.T) {
 func TestFindCreated_OnEveryVariant(t *testing.T) {
 	t.Parallel()
 	for _, variant := range clinicaldoctest.Variants() {
-		t.Run(variant.Name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(variant))
-				defer srv.Close()
-				srv.AddPatient(clinicaldoctest.Patient{ID: 7})
-				params := visit()
-				params.PatientID = 7
-				params.PromptID = 1
-				find := findParams{TrustPatientFilter: variant.Patient == clinicaldoctest.PatientUnnamed}
-				client := srv.Client()
+		timedSubtest(t, variant.Name, func(t *testing.T) {
+			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(variant))
+			defer srv.Close()
+			srv.AddPatient(clinicaldoctest.Patient{ID: 7})
+			params := visit()
+			params.PatientID = 7
+			params.PromptID = 1
+			find := findParams{TrustPatientFilter: variant.Patient == clinicaldoctest.PatientUnnamed}
+			client := srv.Client()
 
-				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-				lost := lose(t, client, params)
-				note, err := client.Notes.FindCreated(t.Context(), lost, find)
-				if err != nil { // its recording is not kept as it was sent
-					requireUndecided(t, note, err, "")
-					find.UniqueName = true
-					note, err = client.Notes.FindCreated(t.Context(), lost, find)
-				}
-				require.NoError(t, err)
-				assert.EqualValues(t, 1, note.ID)
-				assert.Equal(t, variant.Audio == clinicaldoctest.AudioAsSent, !find.UniqueName)
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+			lost := lose(t, client, params)
+			note, err := client.Notes.FindCreated(t.Context(), lost, find)
+			if err != nil { // its recording is not kept as it was sent
+				requireUndecided(t, note, err, "")
+				find.UniqueName = true
+				note, err = client.Notes.FindCreated(t.Context(), lost, find)
+			}
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, note.ID)
+			assert.Equal(t, variant.Audio == clinicaldoctest.AudioAsSent, !find.UniqueName)
 
-				params.Name = "Another"
-				time.Sleep(48 * time.Hour)
-				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-				lost = lose(t, client, params)
-				_, err = client.Notes.FindCreated(t.Context(), lost, find)
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-				assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
-			})
+			params.Name = "Another"
+			time.Sleep(48 * time.Hour)
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+			lost = lose(t, client, params)
+			findWith(t, client, lost, find).isNotCreated()
+			assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
 		})
 	}
 }

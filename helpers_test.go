@@ -29,6 +29,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jarcoal/httpmock"
@@ -42,6 +43,15 @@ import (
 const (
 	testBase  = "https://api.clinic.test"
 	testToken = "1|synthetic-token"
+)
+
+// The parameters of calls, which most tests pass.
+type (
+	createParams   = clinicaldoc.CreateNoteParams
+	updateParams   = clinicaldoc.UpdateNoteParams
+	listParams     = clinicaldoc.ListNotesParams
+	waitParams     = clinicaldoc.WaitParams
+	downloadParams = clinicaldoc.DownloadParams
 )
 
 // call is a request that a test expects and the answer it gets.
@@ -160,6 +170,49 @@ func (s *script) compare(req *http.Request, want call) {
 
 func (s *script) count() int { return int(s.next.Load()) }
 
+// subtests runs each case in parallel, as a subtest of its name.
+func subtests[T any](t *testing.T, cases map[string]T, run func(t *testing.T, tt T)) {
+	t.Helper()
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, tt)
+		})
+	}
+}
+
+// timedSubtests is subtests in virtual time.
+func timedSubtests[T any](t *testing.T, cases map[string]T, run func(t *testing.T, tt T)) {
+	t.Helper()
+	subtests(t, cases, func(t *testing.T, tt T) {
+		synctest.Test(t, func(t *testing.T) { run(t, tt) })
+	})
+}
+
+// timedSubtest is one subtest, in parallel and in virtual time.
+func timedSubtest(t *testing.T, name string, run func(t *testing.T)) {
+	t.Helper()
+	timedSubtests(t, map[string]func(*testing.T){name: run}, func(t *testing.T, run func(*testing.T)) { run(t) })
+}
+
+// must returns what a call returns that has to succeed: must(client.Users.Me(ctx))(t).
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return value
+	}
+}
+
+// named returns cases whose names are their values.
+func named[T any](values ...T) map[string]T {
+	cases := map[string]T{}
+	for _, value := range values {
+		cases[fmt.Sprint(value)] = value
+	}
+	return cases
+}
+
 // once keeps tests that are not about retries to one attempt per call.
 var once = clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})
 
@@ -178,9 +231,13 @@ func serveWith(t *testing.T, opts []clinicaldoc.Option, calls ...call) *clinical
 func clientOn(t *testing.T, httpClient *http.Client, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
 	opts = append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(httpClient), once}, opts...)
-	client, err := clinicaldoc.NewClient(testBase, testToken, opts...)
-	require.NoError(t, err)
+	client := must(clinicaldoc.NewClient(testBase, testToken, opts...))(t)
 	return client
+}
+
+// over is the option of a client whose requests the transport answers.
+func over(transport http.RoundTripper) clinicaldoc.Option {
+	return clinicaldoc.WithHTTPClient(&http.Client{Transport: transport})
 }
 
 // endpoint is one of the service's ten, for tests of what holds for all of them.
@@ -210,11 +267,11 @@ func endpoints() []endpoint {
 			}},
 		{"Notes.Create", "POST", "/v1/progress-notes", "/v1/progress-notes", anyBody, smallNote,
 			func(ctx context.Context, c *client, opts ...option) (any, error) {
-				return pointer(c.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Visit"}, opts...))
+				return pointer(c.Notes.Create(ctx, createParams{Name: "Visit"}, opts...))
 			}},
 		{"Notes.List", "GET", "/v1/progress-notes", "/v1/progress-notes", "", `{"data":[],"links":{},"meta":{}}`,
 			func(ctx context.Context, c *client, opts ...option) (any, error) {
-				return pointer(c.Notes.List(ctx, clinicaldoc.ListNotesParams{}, opts...))
+				return pointer(c.Notes.List(ctx, listParams{}, opts...))
 			}},
 		{"Notes.Get", "GET", "/v1/progress-notes/{id}", "/v1/progress-notes/7", "", smallNote,
 			func(ctx context.Context, c *client, opts ...option) (any, error) {
@@ -222,7 +279,7 @@ func endpoints() []endpoint {
 			}},
 		{"Notes.Update", "PUT", "/v1/progress-notes/{id}", "/v1/progress-notes/7", `{"name":"New"}`, smallNote,
 			func(ctx context.Context, c *client, opts ...option) (any, error) {
-				return pointer(c.Notes.Update(ctx, 7, clinicaldoc.UpdateNoteParams{Name: new("New")}, opts...))
+				return pointer(c.Notes.Update(ctx, 7, updateParams{Name: new("New")}, opts...))
 			}},
 		{"Notes.Delete", "DELETE", "/v1/progress-notes/{id}", "/v1/progress-notes/7", "", `{"message":"Note deleted"}`,
 			func(ctx context.Context, c *client, opts ...option) (any, error) {
@@ -280,13 +337,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// fuzzClient is a client whose requests get the answer, each one once.
-func fuzzClient(t *testing.T, answer roundTripper, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+// clientOver is a client whose requests the transport answers, each one once.
+func clientOver(t *testing.T, transport http.RoundTripper, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
-	opts = append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: answer}), once}, opts...)
-	client, err := clinicaldoc.NewClient(testBase, testToken, opts...)
-	require.NoError(t, err)
-	return client
+	return clientOn(t, &http.Client{Transport: transport}, opts...)
 }
 
 // answerWith answers everything alike.
@@ -309,7 +363,7 @@ func (f limiterFunc) Wait(ctx context.Context) error { return f(ctx) }
 // refusing is a client whose every request meets the error.
 func refusing(t *testing.T, err error, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
-	return clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, err })}, opts...)
+	return clientOver(t, roundTripper(func(*http.Request) (*http.Response, error) { return nil, err }), opts...)
 }
 
 var blanks = strings.Repeat(" ", 32<<10)
@@ -565,6 +619,39 @@ func (a *audioServer) client(t *testing.T, opts ...clinicaldoc.Option) *clinical
 	return socketClient(t, a.api.URL, opts...)
 }
 
+// download downloads the recording, and downloadFile to a file.
+func (a *audioServer) download(t *testing.T, w io.Writer) (int64, error) {
+	t.Helper()
+	return a.client(t).Notes.DownloadAudio(socketContext(t), 7, w, downloadParams{})
+}
+
+func (a *audioServer) downloadFile(t *testing.T, path string) (int64, error) {
+	t.Helper()
+	return a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{})
+}
+
+// requireDownload demands that a download gives the recording to a writer that cannot be rewound.
+func (a *audioServer) requireDownload(t *testing.T) {
+	t.Helper()
+	var got bytes.Buffer
+	n := must(a.download(t, &got))(t)
+	assert.Equal(t, int64(len(a.data)), n)
+	assert.True(t, bytes.Equal(a.data, got.Bytes()), "the recording's bytes")
+}
+
+// cutOnce makes the first response break off after so many bytes.
+func (a *audioServer) cutOnce(n int) {
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, n) })
+}
+
+// every answers all requests so.
+func every(answer func(w http.ResponseWriter, r *http.Request)) func(int, http.ResponseWriter, *http.Request) bool {
+	return func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		answer(w, r)
+		return true
+	}
+}
+
 // firstly answers the first request so, and the others as usual.
 func firstly(answer func(w http.ResponseWriter, r *http.Request)) func(int, http.ResponseWriter, *http.Request) bool {
 	return func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -592,8 +679,7 @@ func (a *audioServer) ranges() []string {
 
 func fileContent(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
+	b := must(os.ReadFile(path))(t)
 	return b
 }
 
@@ -604,8 +690,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // fileNames lists a directory.
 func fileNames(t *testing.T, path string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(path)
-	require.NoError(t, err)
+	entries := must(os.ReadDir(path))(t)
 	list := []string{}
 	for _, entry := range entries {
 		list = append(list, entry.Name())
@@ -665,10 +750,8 @@ func chain(err error) []error {
 // assertRoundTrip encodes a value in each of encoding/json's ways and expects to read an equal one back.
 func assertRoundTrip[T any](t *testing.T, value T) {
 	t.Helper()
-	plain, err := json.Marshal(value)
-	require.NoError(t, err)
-	indented, err := json.MarshalIndent(value, "", "  ")
-	require.NoError(t, err)
+	plain := must(json.Marshal(value))(t)
+	indented := must(json.MarshalIndent(value, "", "  "))(t)
 	var unescaped bytes.Buffer
 	encoder := json.NewEncoder(&unescaped)
 	encoder.SetEscapeHTML(false)
@@ -707,8 +790,7 @@ func checkDecoding(t *testing.T, value any, err error) {
 // checkStored expects that a value encodes, and that what was encoded decodes to the same value.
 func checkStored[T any](t *testing.T, value T) {
 	t.Helper()
-	stored, err := json.Marshal(value)
-	require.NoError(t, err)
+	stored := must(json.Marshal(value))(t)
 	var back T
 	require.NoError(t, json.Unmarshal(stored, &back), "%s", stored)
 	require.Equal(t, value, back, "%s", stored)
@@ -871,7 +953,7 @@ func (d *noteServer) byClinician(n *servedNote) {
 func (d *noteServer) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
 	srv := socketHandler(t, d.ServeHTTP)
-	inStep := clinicaldoc.WithHTTPClient(&http.Client{Transport: noteServerTransport{d, socketTransport(t)}})
+	inStep := over(noteServerTransport{d, socketTransport(t)})
 	return socketClient(t, srv.URL, append([]clinicaldoc.Option{inStep}, opts...)...)
 }
 
@@ -898,7 +980,7 @@ func (s noteServerTransport) inStep() int {
 func edits() map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) error {
 	return map[string]func(context.Context, *clinicaldoc.Client, ...clinicaldoc.CallOption) error{
 		"update": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
-			_, err := c.Notes.Update(ctx, 9, clinicaldoc.UpdateNoteParams{Analysis: new("ours")}, opts...)
+			_, err := c.Notes.Update(ctx, 9, updateParams{Analysis: new("ours")}, opts...)
 			return err
 		},
 		"sign": func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) error {
@@ -1182,15 +1264,26 @@ func (c *h2Conn) resetStream(stream, code uint32) {
 	c.frame(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code))
 }
 
+// The stages of a note.
+const (
+	stageUploaded     = clinicaldoc.StageUploaded
+	stageTranscribing = clinicaldoc.StageTranscribing
+	stageTranscribed  = clinicaldoc.StageTranscribed
+	stageAnalysing    = clinicaldoc.StageAnalysing
+	stageComplete     = clinicaldoc.StageComplete
+	stageSigned       = clinicaldoc.StageSigned
+	stageFailed       = clinicaldoc.StageFailed
+)
+
 // stageFields are the fields of a note in each stage; %s stands for updated_at.
 var stageFields = map[clinicaldoc.Stage]string{
-	clinicaldoc.StageUploaded:     `"has":{"transcription":false,"content":false,"signed":false}`,
-	clinicaldoc.StageTranscribing: `"has":{"transcription":false,"content":false,"signed":false},"transcription_started_at":"2026-01-02T03:04:06Z"`,
-	clinicaldoc.StageTranscribed:  `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words."`,
-	clinicaldoc.StageAnalysing:    `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words.","analysis_started_at":"2026-01-02T03:04:08Z"`,
-	clinicaldoc.StageComplete:     `"has":{"transcription":true,"content":true,"signed":false},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
-	clinicaldoc.StageSigned:       `"has":{"transcription":true,"content":true,"signed":true},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
-	clinicaldoc.StageFailed:       `"has":{},"error_state":"synthetic secret of a patient"`,
+	stageUploaded:     `"has":{"transcription":false,"content":false,"signed":false}`,
+	stageTranscribing: `"has":{"transcription":false,"content":false,"signed":false},"transcription_started_at":"2026-01-02T03:04:06Z"`,
+	stageTranscribed:  `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words."`,
+	stageAnalysing:    `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words.","analysis_started_at":"2026-01-02T03:04:08Z"`,
+	stageComplete:     `"has":{"transcription":true,"content":true,"signed":false},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
+	stageSigned:       `"has":{"transcription":true,"content":true,"signed":true},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
+	stageFailed:       `"has":{},"error_state":"synthetic secret of a patient"`,
 }
 
 // noteIn is a note's JSON in the given stage, with a time of its own for each stage.
@@ -1254,9 +1347,8 @@ func (p *polled) pauses() []time.Duration {
 func newPolled(t *testing.T, answer func(n int, at time.Duration, r *http.Request) *reply, opts ...clinicaldoc.Option) (*polled, *clinicaldoc.Client) {
 	t.Helper()
 	p := &polled{started: time.Now(), answer: answer}
-	opts = append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: p})}, opts...)
-	client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", opts...)
-	require.NoError(t, err)
+	opts = append([]clinicaldoc.Option{over(p)}, opts...)
+	client := must(clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", opts...))(t)
 	return p, client
 }
 
@@ -1280,8 +1372,8 @@ func inOrder(bodies ...string) func(int, time.Duration, *http.Request) *reply {
 
 // stagesInOrder are the stages that can be waited for, as they follow each other.
 var stagesInOrder = []clinicaldoc.Stage{
-	clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageTranscribed,
-	clinicaldoc.StageAnalysing, clinicaldoc.StageComplete, clinicaldoc.StageSigned,
+	stageUploaded, stageTranscribing, stageTranscribed,
+	stageAnalysing, stageComplete, stageSigned,
 }
 
 // fakeService is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered, newest first.
@@ -1335,8 +1427,8 @@ func newFakeService(t *testing.T) *fakeService {
 }
 
 // visit is the note that the tests create: a name, a patient, five bytes of a recording.
-func visit() clinicaldoc.CreateNoteParams {
-	return clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: fakePatient, PromptID: 3, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
+func visit() createParams {
+	return createParams{Name: "Visit", PatientID: fakePatient, PromptID: 3, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
 }
 
 // visited is the note that visit makes, now.
@@ -1390,8 +1482,7 @@ type tryingTimes struct{}
 func tryTimes(t *testing.T, client *clinicaldoc.Client) {
 	t.Helper()
 	ctx := context.WithValue(t.Context(), tryingTimes{}, true)
-	_, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "tried"})
-	require.NoError(t, err)
+	must(client.Notes.Create(ctx, createParams{Name: "tried"}))(t)
 }
 
 func (s *fakeService) httpClient() *http.Client {
@@ -1611,7 +1702,7 @@ func numbered(rows []string, r *http.Request) string {
 }
 
 // lose makes a create whose response is lost.
-func lose(t *testing.T, client *clinicaldoc.Client, params clinicaldoc.CreateNoteParams) *lostCreate {
+func lose(t *testing.T, client *clinicaldoc.Client, params createParams) *lostCreate {
 	t.Helper()
 	note, err := client.Notes.Create(t.Context(), params)
 	require.Nil(t, note)
@@ -1667,12 +1758,11 @@ func socketTransport(t *testing.T) *http.Transport {
 func socketClient(t *testing.T, baseURL string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
 	all := append([]clinicaldoc.Option{
-		clinicaldoc.WithHTTPClient(&http.Client{Transport: socketTransport(t)}),
+		over(socketTransport(t)),
 		clinicaldoc.WithRetry(socketPolicy),
 		clinicaldoc.WithStallTimeout(time.Minute), // no test waits for it; a busy machine may stand still for a while
 	}, opts...)
-	c, err := clinicaldoc.NewClient(baseURL, socketToken, all...)
-	require.NoError(t, err)
+	c := must(clinicaldoc.NewClient(baseURL, socketToken, all...))(t)
 	return c
 }
 
@@ -1938,8 +2028,8 @@ func (size syntheticAudio) bytes() []byte {
 }
 
 // socketParams is a create with a recording of the given size.
-func socketParams(size int64) clinicaldoc.CreateNoteParams {
-	return clinicaldoc.CreateNoteParams{
+func socketParams(size int64) createParams {
+	return createParams{
 		Name: "Synthetic note", PatientID: 7, PromptID: 3,
 		Audio: clinicaldoc.AudioReaderAt("synthetic.wav", syntheticAudio(size), size),
 	}
@@ -1958,7 +2048,7 @@ func madeResponse(r *http.Request, code int, body string, header ...string) *htt
 }
 
 // requireUnknown demands that a create reports an unknown outcome, with all that FindCreated needs.
-func requireUnknown(t *testing.T, err error, params clinicaldoc.CreateNoteParams, started time.Time) *clinicaldoc.OutcomeUnknownError {
+func requireUnknown(t *testing.T, err error, params createParams, started time.Time) *clinicaldoc.OutcomeUnknownError {
 	t.Helper()
 	var unknown *clinicaldoc.OutcomeUnknownError
 	require.ErrorAs(t, err, &unknown)
@@ -1973,9 +2063,8 @@ func requireUnknown(t *testing.T, err error, params clinicaldoc.CreateNoteParams
 // timedClient is a client in virtual time, whose transport is a function, with the default retry policy.
 func timedClient(t *testing.T, transport roundTripper, opts ...clinicaldoc.Option) *clinicaldoc.Client {
 	t.Helper()
-	all := append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: transport})}, opts...)
-	c, err := clinicaldoc.NewClient("https://api.clinic.test", socketToken, all...)
-	require.NoError(t, err)
+	all := append([]clinicaldoc.Option{over(transport)}, opts...)
+	c := must(clinicaldoc.NewClient("https://api.clinic.test", socketToken, all...))(t)
 	return c
 }
 
@@ -1999,8 +2088,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(config.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	require.NoError(t, listener.Close())
 	return listener.Addr().String()
 }

@@ -45,8 +45,7 @@ func TestHooksLearnOfEveryEndpoint(t *testing.T) {
 		request := e.request()
 		request.header = map[string]string{"Traceparent": traceparent}
 		request.answerHeader = map[string]string{"X-RateLimit-Remaining": "41"}
-		_, err := e.call(t.Context(), serveWith(t, []clinicaldoc.Option{told.option()}, request))
-		require.NoError(t, err)
+		must(e.call(t.Context(), serveWith(t, []clinicaldoc.Option{told.option()}, request)))(t)
 		require.Len(t, told.attempts, 1, e.operation)
 		require.Len(t, told.calls, 1, e.operation)
 		attempt := told.attempts[0]
@@ -66,28 +65,25 @@ func TestHooksLearnOfEveryEndpoint(t *testing.T) {
 // Whatever consists of calls is one itself, and they stand in it.
 func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 	t.Parallel()
-	t.Run("wait", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			var told hookLog
-			_, client := newPolled(t, inOrder(noteIn(7, clinicaldoc.StageUploaded), noteIn(7, clinicaldoc.StageComplete)), told.option())
-			_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
-			require.NoError(t, err)
-			assert.Equal(t, `
+	timedSubtest(t, "wait", func(t *testing.T) {
+		var told hookLog
+		_, client := newPolled(t, inOrder(noteIn(7, stageUploaded), noteIn(7, stageComplete)), told.option())
+		must(client.Notes.Wait(t.Context(), 7, waitParams{}))(t)
+		assert.Equal(t, `
 		Notes.Wait
 			Notes.Get
 				1: GET /v1/progress-notes/{id} 200
 			Notes.Get
 				1: GET /v1/progress-notes/{id} 200
 `, told.String())
-			for range client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}) {
-				break
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err = clinicaldoc.Collect(client.Notes.WaitAll(ctx, []int64{7}, clinicaldoc.WaitParams{Until: clinicaldoc.StageSigned}))
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Equal(t, `
+		for range client.Notes.Watch(t.Context(), 7, waitParams{}) {
+			break
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := clinicaldoc.Collect(client.Notes.WaitAll(ctx, []int64{7}, waitParams{Until: stageSigned}))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, `
 		Notes.Watch
 			Notes.Get
 				1: GET /v1/progress-notes/{id} 200
@@ -95,7 +91,6 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 			Notes.Get
 				1: GET /v1/progress-notes/{id} 200
 `, told.String())
-		})
 	})
 	t.Run("all", func(t *testing.T) {
 		t.Parallel()
@@ -103,25 +98,24 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 		pages := roundTripper(func(r *http.Request) (*http.Response, error) {
 			return madeResponse(r, http.StatusOK, `{"data":[{"id":`+strings.TrimPrefix("1"+r.URL.Query().Get("page"), "1")+`7,"name":"n"}],"meta":{"current_page":`+max(r.URL.Query().Get("page"), "1")+`,"last_page":2}}`), nil
 		})
-		client := clientOn(t, &http.Client{Transport: pages}, told.option())
-		walk := client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 2})
+		client := clientOver(t, pages, told.option())
+		walk := client.Notes.All(t.Context(), listParams{Prefetch: 2})
 		const page = "\n\t\t\tNotes.List\n\t\t\t\t1: GET /v1/progress-notes 200"
 		for range 2 { // each range is a call of its own
-			_, err := clinicaldoc.Collect(walk)
-			require.NoError(t, err)
+			must(clinicaldoc.Collect(walk))(t)
 			assert.Equal(t, "\n\t\tNotes.All"+page+page+"\n", told.String())
 		}
-		for range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}) {
+		for range client.Notes.All(t.Context(), listParams{}) {
 			break
 		}
 		assert.Equal(t, "\n\t\tNotes.All"+page+"\n", told.String())
 		assert.Panics(t, func() {
-			for range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}) {
+			for range client.Notes.All(t.Context(), listParams{}) {
 				panic("of the reader")
 			}
 		})
 		assert.Equal(t, "\n\t\tNotes.All"+page+"\n", told.String())
-		_, err := clinicaldoc.Collect(client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PatientID: 4}))
+		_, err := clinicaldoc.Collect(client.Notes.All(t.Context(), listParams{PatientID: 4}))
 		require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
 		assert.Equal(t, `
 		Notes.All (patient_mismatch)
@@ -129,36 +123,31 @@ func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
 				1: GET /v1/progress-notes 200
 `, told.String())
 	})
-	t.Run("find created", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			var told hookLog
-			s := newFakeService(t)
-			client := clientOn(t, s.httpClient(), told.option())
-			lost := lose(t, client, visit())
-			ago(lost, time.Hour)
-			_, err := client.Notes.FindCreated(t.Context(), lost, clinicaldoc.FindCreatedParams{})
-			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-			assert.Equal(t, `
+	timedSubtest(t, "find created", func(t *testing.T) {
+		var told hookLog
+		s := newFakeService(t)
+		client := clientOn(t, s.httpClient(), told.option())
+		lost := lose(t, client, visit())
+		ago(lost, time.Hour)
+		_, err := client.Notes.FindCreated(t.Context(), lost, clinicaldoc.FindCreatedParams{})
+		require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
+		assert.Equal(t, `
 		Notes.Create (no_response) unknown
 			1: POST /v1/progress-notes (no_response) unknown
 		Notes.FindCreated (not_created)
 			Notes.List
 				1: GET /v1/progress-notes 200
 `, told.String())
-		})
 	})
 	t.Run("sign", func(t *testing.T) {
 		t.Parallel()
 		var told hookLog
 		d := newNoteServer()
 		client := d.client(t, told.option())
-		note, err := client.Notes.Get(t.Context(), 9)
-		require.NoError(t, err)
+		note := must(client.Notes.Get(t.Context(), 9))(t)
 		_ = told.String()
 		d.faults = []writeFault{{status: http.StatusServiceUnavailable}}
-		_, err = client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(note))
-		require.NoError(t, err)
+		must(client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(note)))(t)
 		assert.Equal(t, `
 		Notes.Sign
 			Notes.Get
@@ -180,7 +169,7 @@ func TestLogger_ReportsTheNumbersOfTheHooks(t *testing.T) {
 		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat(" ", 100)), iotest.ErrReader(io.ErrUnexpectedEOF)))
 		return resp, nil
 	})
-	client := clientOn(t, &http.Client{Transport: cut}, told.option(),
+	client := clientOver(t, cut, told.option(),
 		clinicaldoc.WithLogger(slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	_, err := client.Notes.Get(t.Context(), 7)
 	require.Error(t, err)
@@ -203,13 +192,10 @@ func TestTheContextOfAnEndIsTheCallers(t *testing.T) {
 		require.NoError(t, ctx.Err(), call.Operation)
 		ends = append(ends, call.Operation)
 	}})
-	_, client := newPolled(t, always(http.StatusOK, noteIn(7, clinicaldoc.StageComplete)), hooks)
-	_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
-	require.NoError(t, err)
-	_, err = clinicaldoc.Collect(client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}))
-	require.NoError(t, err)
-	_, err = clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{7}, clinicaldoc.WaitParams{}))
-	require.NoError(t, err)
+	_, client := newPolled(t, always(http.StatusOK, noteIn(7, stageComplete)), hooks)
+	must(client.Notes.Wait(t.Context(), 7, waitParams{}))(t)
+	must(clinicaldoc.Collect(client.Notes.Watch(t.Context(), 7, waitParams{})))(t)
+	must(clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{7}, waitParams{})))(t)
 	assert.Equal(t, []string{"Notes.Get", "Notes.Wait", "Notes.Get", "Notes.Watch", "Notes.Get", "Notes.WaitAll"}, ends)
 }
 
@@ -220,8 +206,7 @@ func TestHooksLearnOfDownloads(t *testing.T) {
 	a := newAudioServer(t, 1000)
 	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { a.cut(w, r, 400) })
 	client := a.client(t, told.option())
-	_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, clinicaldoc.DownloadParams{})
-	require.NoError(t, err)
+	must(client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{}))(t)
 	var received int64
 	for _, attempt := range told.attempts {
 		if attempt.Route == "storage" {
@@ -245,15 +230,15 @@ func TestHooksLearnOfDownloads(t *testing.T) {
 		assert.NotContains(t, r.Header, "Traceparent")
 	}
 
-	_, err = client.Notes.DownloadAudio(socketContext(t), 7, &badReader{}, clinicaldoc.DownloadParams{})
+	_, err := client.Notes.DownloadAudio(socketContext(t), 7, &badReader{}, downloadParams{})
 	require.Error(t, err)
 	assert.Contains(t, told.String(), "Notes.DownloadAudio (_OTHER)\n", "what the caller's own code failed with is not known")
 
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "no", "such"), clinicaldoc.DownloadParams{})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "no", "such"), downloadParams{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	assert.Equal(t, "\n\t\tNotes.DownloadAudioFile (file)\n", told.String())
 
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "visit.wav"), clinicaldoc.DownloadParams{IgnoreSize: true})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "visit.wav"), downloadParams{IgnoreSize: true})
 	require.NoError(t, err)
 	last := told.attempts[len(told.attempts)-1]
 	assert.Equal(t, "storage", last.Route)
@@ -291,9 +276,8 @@ func TestTraceContextStaysOnTheOrigin(t *testing.T) {
 			return ctx, trace
 		},
 	}))
-	_, err := client.Notes.Get(socketContext(t), 7)
-	require.NoError(t, err)
-	_, err = client.Notes.Get(socketContext(t), 8)
+	must(client.Notes.Get(socketContext(t), 7))(t)
+	_, err := client.Notes.Get(socketContext(t), 8)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	here := "here " + traceparent + " vendor=1"
 	assert.Equal(t, []string{here, here, here}, seen)
@@ -321,9 +305,8 @@ func TestOnlyTraceContextIsSent(t *testing.T) {
 	}
 	var told hookLog
 	request := call{url: "/v1/progress-notes/7", response: smallNote, header: map[string]string{"Traceparent": traceparent}}
-	_, err := serveWith(t, []clinicaldoc.Option{told.option()}, request).Notes.Get(t.Context(), 7,
-		clinicaldoc.WithHeader("tracestate", "mine=1"), clinicaldoc.WithHeader("traceparent", "mine"))
-	require.NoError(t, err)
+	must(serveWith(t, []clinicaldoc.Option{told.option()}, request).Notes.Get(t.Context(), 7,
+		clinicaldoc.WithHeader("tracestate", "mine=1"), clinicaldoc.WithHeader("traceparent", "mine")))(t)
 }
 
 // A header or a pointer would lead to what the service said or the caller sent. Err is the one field that does.
@@ -352,8 +335,7 @@ func TestHooksLearnOfRetries(t *testing.T) {
 		socketStatus(http.StatusTooManyRequests, `{"message":"CANARY"}`, "X-RateLimit-Remaining", "0", "Retry-After", "0"),
 		socketStatus(http.StatusBadGateway, "<html>CANARY"), socketStatus(http.StatusOK, socketNote(7), "X-RateLimit-Remaining", "CANARY"),
 	).ServeHTTP)
-	_, err := socketClient(t, srv.URL, told.option()).Notes.Get(socketContext(t), 7)
-	require.NoError(t, err)
+	must(socketClient(t, srv.URL, told.option()).Notes.Get(socketContext(t), 7))(t)
 	remaining := []int{}
 	for _, result := range told.attempts {
 		remaining = append(remaining, result.RateLimitRemaining)
@@ -381,8 +363,7 @@ func TestALimitOfStorageIsNotTheServices(t *testing.T) {
 	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, a clinicaldoc.Attempt) {
 		remaining[a.Route] = a.RateLimitRemaining
 	}}))
-	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true})
-	require.NoError(t, err)
+	must(client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{IgnoreSize: true}))(t)
 	assert.Equal(t, map[string]int{"/v1/progress-notes/{id}/audio-url": 7, "storage": -1}, remaining)
 }
 
@@ -409,8 +390,7 @@ func TestHooks_ReportTheWaitForALimit(t *testing.T) {
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		client := timedClient(t, transport, told.option(), clinicaldoc.WithLogger(logger))
-		_, err := client.Notes.Get(t.Context(), 9)
-		require.NoError(t, err)
+		must(client.Notes.Get(t.Context(), 9))(t)
 		require.Len(t, told.attempts, 2)
 		assert.Equal(t, time.Minute, told.attempts[0].RateLimitWait)
 		assert.Zero(t, told.attempts[1].RateLimitWait)
@@ -419,8 +399,7 @@ func TestHooks_ReportTheWaitForALimit(t *testing.T) {
 		assert.Contains(t, lines[0], "rate_limit_wait=1m0s")
 		assert.Contains(t, lines[1], `msg="clinicaldoc attempt" `)
 		assert.NotContains(t, lines[1], "rate_limit_wait")
-		encoded, err := json.Marshal(told.attempts[0])
-		require.NoError(t, err)
+		encoded := must(json.Marshal(told.attempts[0]))(t)
 		assert.Contains(t, string(encoded), `"RateLimitWait":60000000000`)
 	})
 }
@@ -429,30 +408,27 @@ func TestHooks_ReportTheWaitForALimit(t *testing.T) {
 func TestHooks_ReportCallsThatEndAtALimit(t *testing.T) {
 	t.Parallel()
 	for name, word := range map[string]string{"deadline": "rate_limit", "canceled": "canceled"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport, requests := limitedOnce(http.StatusTooManyRequests)
-				var told hookLog
-				client := timedClient(t, transport, told.option())
-				_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithoutRetry())
-				require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
-				assert.Equal(t, time.Minute, told.attempts[0].RateLimitWait, "the other calls of the client wait")
-				ctx, cancel := context.WithCancel(t.Context())
-				if name == "deadline" {
-					ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
-				}
-				time.AfterFunc(10*time.Second, cancel)
-				_, err = client.Notes.Get(ctx, 9)
-				require.Error(t, err)
-				require.Len(t, told.attempts, 2)
-				attempt := told.attempts[1]
-				assert.Zero(t, attempt.Number)
-				assert.Zero(t, attempt.RateLimitWait)
-				assert.Equal(t, word, attempt.ErrorType)
-				assert.Equal(t, word, told.calls[1].ErrorType)
-				assert.EqualValues(t, 1, requests.Load())
-			})
+		timedSubtest(t, name, func(t *testing.T) {
+			transport, requests := limitedOnce(http.StatusTooManyRequests)
+			var told hookLog
+			client := timedClient(t, transport, told.option())
+			_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithoutRetry())
+			require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+			assert.Equal(t, time.Minute, told.attempts[0].RateLimitWait, "the other calls of the client wait")
+			ctx, cancel := context.WithCancel(t.Context())
+			if name == "deadline" {
+				ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+			}
+			time.AfterFunc(10*time.Second, cancel)
+			_, err = client.Notes.Get(ctx, 9)
+			require.Error(t, err)
+			require.Len(t, told.attempts, 2)
+			attempt := told.attempts[1]
+			assert.Zero(t, attempt.Number)
+			assert.Zero(t, attempt.RateLimitWait)
+			assert.Equal(t, word, attempt.ErrorType)
+			assert.Equal(t, word, told.calls[1].ErrorType)
+			assert.EqualValues(t, 1, requests.Load())
 		})
 	}
 }
@@ -471,7 +447,7 @@ func TestHooks_ReportAttemptsRefusedBeforeSending(t *testing.T) {
 		return err
 	}
 	download := func(ctx context.Context, c *clinicaldoc.Client) error {
-		_, err := c.Notes.DownloadAudio(ctx, 7, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true})
+		_, err := c.Notes.DownloadAudio(ctx, 7, io.Discard, downloadParams{IgnoreSize: true})
 		return err
 	}
 	for name, test := range map[string]struct {
@@ -497,7 +473,7 @@ func TestHooks_ReportAttemptsRefusedBeforeSending(t *testing.T) {
 			want: "\n\t\tNotes.Get (canceled)\n\t\t\t0: GET /v1/progress-notes/{id} (canceled)\n",
 		},
 		"address of a recording": {
-			option: clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(elsewhere)}),
+			option: over(roundTripper(elsewhere)),
 			do:     download,
 			want: "\n\t\tNotes.DownloadAudio (unexpected_response)" +
 				"\n\t\t\tNotes.AudioURL\n\t\t\t\t1: GET /v1/progress-notes/{id}/audio-url 200" +
@@ -517,13 +493,12 @@ func TestHooks_ReportAttemptsRefusedBeforeSending(t *testing.T) {
 			if test.option != nil {
 				opts = append(opts, test.option)
 			}
-			client, err := clinicaldoc.NewClient(testBase, token, opts...)
-			require.NoError(t, err)
+			client := must(clinicaldoc.NewClient(testBase, token, opts...))(t)
 			do := get
 			if test.do != nil {
 				do = test.do
 			}
-			err = do(cmp.Or(test.ctx, t.Context()), client)
+			err := do(cmp.Or(test.ctx, t.Context()), client)
 			require.Error(t, err)
 			attempt := told.attempts[len(told.attempts)-1]
 			call := told.calls[len(told.calls)-1]
@@ -570,7 +545,7 @@ func TestHooks_PanicBeforeSending_ReportsTheCall(t *testing.T) {
 	var told hookLog
 	var log bytes.Buffer
 	limiter := limiterFunc(func(context.Context) error { panic("of the limiter") })
-	client := clientOn(t, &http.Client{Transport: canned(smallNote)}, told.option(), clinicaldoc.WithLimiter(limiter),
+	client := clientOver(t, canned(smallNote), told.option(), clinicaldoc.WithLimiter(limiter),
 		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	assert.PanicsWithValue(t, "of the limiter", func() { _, _ = client.Notes.Get(t.Context(), 7) })
 	assert.Equal(t, "\n\t\tNotes.Get (panic)\n", told.String())
@@ -583,13 +558,12 @@ func TestHooks_CallErr_HidesForeignTexts(t *testing.T) {
 	own := errors.New(canary)
 	var told hookLog
 	a := newAudioServer(t, 1000)
-	_, err := a.client(t, told.option()).Notes.DownloadAudio(socketContext(t), 7, failingWriter{0, own}, clinicaldoc.DownloadParams{})
+	_, err := a.client(t, told.option()).Notes.DownloadAudio(socketContext(t), 7, failingWriter{0, own}, downloadParams{})
 	require.ErrorIs(t, err, own)
 	call := told.calls[len(told.calls)-1]
 	require.ErrorIs(t, call.Err, own)
 	assertSilent(t, fmt.Sprintf("%v %+v %#v %s", call, call, call, call.Err), "call")
-	encoded, err := json.Marshal(call)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(call))(t)
 	assertSilent(t, string(encoded), "JSON of the call")
 }
 
@@ -597,11 +571,11 @@ func TestHooks_CallErr_HidesForeignTexts(t *testing.T) {
 func TestCall_OutcomeUnknown_PrintsNoPatientData(t *testing.T) {
 	t.Parallel()
 	var told hookLog
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		return madeResponse(r, http.StatusBadGateway, `{"message":"`+canary+`"}`), nil
-	})}, told.option())
-	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient})
+	}), told.option())
+	_, err := client.Notes.Create(t.Context(), createParams{Name: canary, PatientID: canaryPatient})
 	var unknown *clinicaldoc.OutcomeUnknownError
 	require.ErrorAs(t, err, &unknown)
 	call := told.calls[0]
@@ -609,8 +583,7 @@ func TestCall_OutcomeUnknown_PrintsNoPatientData(t *testing.T) {
 	assert.Same(t, unknown, call.Err)
 	require.ErrorAs(t, told.attempts[0].Err, new(*clinicaldoc.Error))
 	for _, report := range []any{call, told.attempts[0]} {
-		encoded, err := json.Marshal(report)
-		require.NoError(t, err)
+		encoded := must(json.Marshal(report))(t)
 		assertSilent(t, string(encoded), "JSON")
 		assert.Contains(t, string(encoded), `"Err":"clinicaldoc: Notes.Create (POST /v1/progress-notes): 502 Bad Gateway`)
 		var log strings.Builder
@@ -644,8 +617,7 @@ func TestHooksLearnHowLongItTook(t *testing.T) {
 			AttemptEnd: func(_ context.Context, r clinicaldoc.Attempt) { attempt = r.Duration },
 			CallEnd:    func(_ context.Context, r clinicaldoc.Call) { call = r.Duration },
 		}))
-		_, err := client.Notes.Get(t.Context(), 7)
-		require.NoError(t, err)
+		must(client.Notes.Get(t.Context(), 7))(t)
 		assert.Equal(t, 3*time.Second, attempt)
 		assert.Equal(t, 4*time.Second, call)
 	})
@@ -661,7 +633,7 @@ func TestErrorTypes(t *testing.T) {
 	get := func(ctx context.Context) func(*clinicaldoc.Client) error {
 		return func(c *clinicaldoc.Client) error { _, err := c.Notes.Get(ctx, 7); return err }
 	}
-	create := func(params clinicaldoc.CreateNoteParams) func(*clinicaldoc.Client) error {
+	create := func(params createParams) func(*clinicaldoc.Client) error {
 		return func(c *clinicaldoc.Client) error { _, err := c.Notes.Create(t.Context(), params); return err }
 	}
 	answered := func(answer call) roundTripper {
@@ -700,20 +672,20 @@ func TestErrorTypes(t *testing.T) {
 		"no_response":         {answer: call{fail: io.ErrUnexpectedEOF}, do: get(t.Context())},
 		"limiter":             {opt: clinicaldoc.WithLimiter(refuse), do: get(t.Context())},
 		"token_source":        {opt: clinicaldoc.WithTokenSource(refuse), do: get(t.Context())},
-		"audio_source":        {answer: call{response: smallNote}, do: create(clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", &badReader{})})},
-		"before_commit":       {answer: call{response: smallNote}, do: create(clinicaldoc.CreateNoteParams{BeforeCommit: refuse.Wait})},
-		"patient_mismatch":    {answer: call{response: withField(`"patient":{"id":5}`)}, do: create(clinicaldoc.CreateNoteParams{PatientID: 4})},
+		"audio_source":        {answer: call{response: smallNote}, do: create(createParams{Audio: clinicaldoc.AudioReader("a.wav", &badReader{})})},
+		"before_commit":       {answer: call{response: smallNote}, do: create(createParams{BeforeCommit: refuse.Wait})},
+		"patient_mismatch":    {answer: call{response: withField(`"patient":{"id":5}`)}, do: create(createParams{PatientID: 4})},
 		"invalid_argument": {do: func(c *clinicaldoc.Client) error {
-			_, err := c.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: -1})
+			_, err := c.Notes.List(t.Context(), listParams{PerPage: -1})
 			return err
 		}},
 		"note_incomplete": {answer: call{method: http.MethodPut, status: 409}, do: func(c *clinicaldoc.Client) error { _, err := c.Notes.Sign(t.Context(), 7); return err }},
 		"incomplete_list": {answer: call{response: `{"data":[{"id":7,"name":"n"}],"meta":{"current_page":1,"last_page":1,"total":9}}`}, do: func(c *clinicaldoc.Client) error {
-			_, err := clinicaldoc.Collect(c.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
+			_, err := clinicaldoc.Collect(c.Notes.All(t.Context(), listParams{}))
 			return err
 		}},
 		"processing_failed": {answer: call{response: withField(`"error_state":"CANARY"`)}, do: func(c *clinicaldoc.Client) error {
-			_, err := c.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+			_, err := c.Notes.Wait(t.Context(), 7, waitParams{})
 			return err
 		}},
 		"outcome_unknown": {do: func(c *clinicaldoc.Client) error {
@@ -722,7 +694,7 @@ func TestErrorTypes(t *testing.T) {
 		}},
 	} {
 		var told hookLog
-		opts := []clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: answered(test.answer)}), once, told.option()}
+		opts := []clinicaldoc.Option{over(answered(test.answer)), once, told.option()}
 		token := testToken
 		if test.opt != nil {
 			opts = append(opts, test.opt)
@@ -730,9 +702,8 @@ func TestErrorTypes(t *testing.T) {
 		if want == "token_source" {
 			token = ""
 		}
-		client, err := clinicaldoc.NewClient(testBase, token, opts...)
-		require.NoError(t, err)
-		err = test.do(client)
+		client := must(clinicaldoc.NewClient(testBase, token, opts...))(t)
+		err := test.do(client)
 		require.Equal(t, want == "", err == nil, "%s: %v", want, err)
 		require.NotEmpty(t, told.calls, want)
 		assert.Equal(t, want, told.calls[len(told.calls)-1].ErrorType)
@@ -844,7 +815,7 @@ func TestHooksLearnOfPanics(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(){"panic": func() { panic("of the transport") }, "Goexit": runtime.Goexit} {
 		var told hookLog
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { leave(); return nil, nil })}, told.option()) //nolint:nilnil // never returned
+		client := clientOver(t, roundTripper(func(*http.Request) (*http.Response, error) { leave(); return nil, nil }), told.option()) //nolint:nilnil // never returned
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -902,9 +873,8 @@ func TestHooksThatBlock(t *testing.T) {
 			return ctx, clinicaldoc.TraceContext{}
 		}}
 		client := timedClient(t, transport, clinicaldoc.WithHooks(blocking), once)
+		must(client.Notes.Get(ctx, 7))(t)
 		_, err := client.Notes.Get(ctx, 7)
-		require.NoError(t, err)
-		_, err = client.Notes.Get(ctx, 7)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 1, sent)
 	})
@@ -926,8 +896,7 @@ func TestLogger_GetsTheContextOfTheAttempt(t *testing.T) {
 		clinicaldoc.WithLogger(slog.New(contextHandler{slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug}), func(ctx context.Context) { logged = text(ctx) }})),
 		clinicaldoc.WithLimiter(limiterFunc(func(ctx context.Context) error { limited = text(ctx); return nil })),
 	}, call{url: "/v1/progress-notes/7", response: smallNote, header: map[string]string{"Traceparent": traceparent}})
-	_, err := client.Notes.Get(t.Context(), 7)
-	require.NoError(t, err)
+	must(client.Notes.Get(t.Context(), 7))(t)
 	assert.Equal(t, "1: GET /v1/progress-notes/{id}", logged)
 	assert.Equal(t, "Notes.Get", limited, "what comes before the sending belongs to the call")
 }
@@ -949,9 +918,8 @@ func TestHooksMayBeMissing(t *testing.T) {
 	var told hookLog
 	all := told.hooks()
 	for _, hooks := range []clinicaldoc.Hooks{{}, {CallStart: all.CallStart}, {AttemptStart: all.AttemptStart}, {AttemptEnd: all.AttemptEnd}, {CallEnd: all.CallEnd}} {
-		client := clientOn(t, &http.Client{Transport: canned(smallNote)}, clinicaldoc.WithHooks(hooks))
-		_, err := client.Notes.Get(t.Context(), 7)
-		require.NoError(t, err)
+		client := clientOver(t, canned(smallNote), clinicaldoc.WithHooks(hooks))
+		must(client.Notes.Get(t.Context(), 7))(t)
 	}
 }
 
@@ -1253,8 +1221,8 @@ func (p *patientFile) audit(_ context.Context, access clinicaldoc.Access) error 
 	return nil
 }
 
-func (p *patientFile) create() clinicaldoc.CreateNoteParams {
-	return clinicaldoc.CreateNoteParams{
+func (p *patientFile) create() createParams {
+	return createParams{
 		Name: secret("note"), PatientID: secretPatient, PromptID: 1, Audio: clinicaldoc.AudioBytes(secret("file")+".wav", []byte(secret("audio"))),
 	}
 }
@@ -1361,9 +1329,9 @@ func withCanaries(typ reflect.Type) reflect.Value {
 // prepared are the operations that need arguments of their own.
 func (p *patientFile) prepared(ctx context.Context, opts ...clinicaldoc.CallOption) map[string]func() (any, error) {
 	notes := p.client.Notes
-	wait := clinicaldoc.WaitParams{MaxFailures: 1, OnUpdate: func(n *clinicaldoc.ProgressNote) { p.see("update", n) }}
-	list := clinicaldoc.ListNotesParams{PatientID: secretPatient, PerPage: 2}
-	update := clinicaldoc.UpdateNoteParams{Name: new(secret("note")), Transcription: new(secret("transcription")), Analysis: new(secret("analysis"))}
+	wait := waitParams{MaxFailures: 1, OnUpdate: func(n *clinicaldoc.ProgressNote) { p.see("update", n) }}
+	list := listParams{PatientID: secretPatient, PerPage: 2}
+	update := updateParams{Name: new(secret("note")), Transcription: new(secret("transcription")), Analysis: new(secret("analysis"))}
 	return map[string]func() (any, error){
 		"NotesService.Create": func() (any, error) {
 			params := p.create()
@@ -1395,7 +1363,7 @@ func (p *patientFile) prepared(ctx context.Context, opts ...clinicaldoc.CallOpti
 			return notes.AudioURL(ctx, p.complete, opts...)
 		},
 		"NotesService.DownloadAudio": func() (any, error) {
-			return notes.DownloadAudio(ctx, p.complete, io.Discard, clinicaldoc.DownloadParams{}, opts...)
+			return notes.DownloadAudio(ctx, p.complete, io.Discard, downloadParams{}, opts...)
 		},
 		"NotesService.OpenAudio": func() (any, error) {
 			stream, err := notes.OpenAudio(ctx, p.complete, opts...)
@@ -1408,10 +1376,10 @@ func (p *patientFile) prepared(ctx context.Context, opts ...clinicaldoc.CallOpti
 		},
 		"NotesService.DownloadAudioFile": func() (any, error) {
 			for _, unusable := range []string{p.dir, filepath.Join(p.dir, "missing", secret("file"))} {
-				_, err := notes.DownloadAudioFile(ctx, p.complete, unusable, clinicaldoc.DownloadParams{}, opts...)
+				_, err := notes.DownloadAudioFile(ctx, p.complete, unusable, downloadParams{}, opts...)
 				p.see("unusable path", err)
 			}
-			return notes.DownloadAudioFile(ctx, p.complete, filepath.Join(p.dir, secret("file")), clinicaldoc.DownloadParams{}, opts...)
+			return notes.DownloadAudioFile(ctx, p.complete, filepath.Join(p.dir, secret("file")), downloadParams{}, opts...)
 		},
 		"NotesService.Wait":  func() (any, error) { return notes.Wait(brief(ctx), p.young, wait, opts...) },
 		"NotesService.Watch": func() (any, error) { return nil, p.each(notes.Watch(brief(ctx), p.failed, wait, opts...)) },
@@ -1684,8 +1652,7 @@ func TestNothingIsWrittenToTheStandardStreams(t *testing.T) {
 		privacyScenario(t, w)
 		return
 	}
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must(os.Executable())(t)
 	child := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
 	child.Env = append(os.Environ(), privacyChild+"=1")
 	var stdout, stderr bytes.Buffer

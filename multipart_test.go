@@ -65,7 +65,7 @@ func TestUploadArrivesExactly(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				srv, forms := formServer(t)
-				note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "Synthetic\r\n\"name\" ü", PatientID: 7, PromptID: 3, Audio: source})
+				note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Name: "Synthetic\r\n\"name\" ü", PatientID: 7, PromptID: 3, Audio: source})
 				require.NoError(t, err)
 				assert.EqualValues(t, 21, note.ID)
 				form := <-forms
@@ -91,8 +91,7 @@ func TestUploadArrivesExactly(t *testing.T) {
 func TestUploadWithoutAudioOrFields(t *testing.T) {
 	t.Parallel()
 	srv, forms := formServer(t)
-	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{})
-	require.NoError(t, err)
+	must(socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{}))(t)
 	form := <-forms
 	assert.Empty(t, form.fields, "what is not set is not sent")
 	assert.Empty(t, form.fileName)
@@ -120,8 +119,7 @@ func TestUploadFileNamesAndTypes(t *testing.T) {
 			srv, forms := formServer(t)
 			source := clinicaldoc.AudioBytes(tc.name, []byte("synthetic"))
 			source.ContentType = tc.contentType
-			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
-			require.NoError(t, err)
+			must(socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: source}))(t)
 			form := <-forms
 			assert.Equal(t, tc.wantName, form.fileName)
 			assert.Equal(t, tc.wantType, form.fileType)
@@ -157,7 +155,7 @@ func TestUploadRefusesUnusableSources(t *testing.T) {
 		"injecting type":    typed("audio/wav\r\nX-Injected: 1"),
 		"unreadable params": typed("audio/wav; rate"),
 	} {
-		_, err := c.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "Synthetic", Audio: source})
+		_, err := c.Notes.Create(socketContext(t), createParams{Name: "Synthetic", Audio: source})
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
 	}
 	_, err := clinicaldoc.AudioFile(t.TempDir())
@@ -200,39 +198,36 @@ func TestUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
 func TestUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
-		for name, source := range map[string]func() *clinicaldoc.AudioSource{
+		subtests(t, map[string]func() *clinicaldoc.AudioSource{
 			"readerAt": func() *clinicaldoc.AudioSource {
 				return clinicaldoc.AudioReaderAt("a.wav", syntheticAudio(2<<20), 2<<20)
 			},
 			"reader": func() *clinicaldoc.AudioSource {
 				return clinicaldoc.AudioReader("a.wav", io.NewSectionReader(syntheticAudio(2<<20), 0, 2<<20))
 			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				forms := make(chan sentForm, 1)
-				srv := newRawServer(t,
-					func(c *rawConn) {
-						c.head()
-						c.answer(http.StatusExpectationFailed, "")
-						c.untilClosed()
-					},
-					func(c *rawConn) {
-						form, err := readForm(c.head())
-						assert.NoError(t, err) //nolint:testifylint // in the server's goroutine
-						forms <- form
-						c.answer(http.StatusCreated, socketNote(22))
-						c.untilClosed()
-					})
-				var response clinicaldoc.Response
-				_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source()}, append(opts, clinicaldoc.WithResponse(&response))...)
-				require.NoError(t, err)
-				form := <-forms
-				assert.Empty(t, form.expect)
-				assert.True(t, bytes.Equal(syntheticAudio(2<<20).bytes(), form.file), "the audio differs")
-				assert.Equal(t, 1, response.Attempts)
-			})
-		}
+		}, func(t *testing.T, source func() *clinicaldoc.AudioSource) {
+			forms := make(chan sentForm, 1)
+			srv := newRawServer(t,
+				func(c *rawConn) {
+					c.head()
+					c.answer(http.StatusExpectationFailed, "")
+					c.untilClosed()
+				},
+				func(c *rawConn) {
+					form, err := readForm(c.head())
+					assert.NoError(t, err) //nolint:testifylint // in the server's goroutine
+					forms <- form
+					c.answer(http.StatusCreated, socketNote(22))
+					c.untilClosed()
+				})
+			var response clinicaldoc.Response
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: source()}, append(opts, clinicaldoc.WithResponse(&response))...)
+			require.NoError(t, err)
+			form := <-forms
+			assert.Empty(t, form.expect)
+			assert.True(t, bytes.Equal(syntheticAudio(2<<20).bytes(), form.file), "the audio differs")
+			assert.Equal(t, 1, response.Attempts)
+		})
 	}
 }
 
@@ -247,7 +242,7 @@ func TestUploadOfAHalfReadStreamIsNotRetried(t *testing.T) {
 		c.untilClosed()
 	})
 	stream := io.NewSectionReader(syntheticAudio(32<<20), 0, 32<<20)
-	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", stream)})
+	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReader("a.wav", stream)})
 	var answered *clinicaldoc.Error
 	require.ErrorAs(t, err, &answered)
 	assert.Equal(t, http.StatusExpectationFailed, answered.StatusCode)
@@ -273,10 +268,9 @@ func TestUploadOfAStreamIsRetriedOnlyUnread(t *testing.T) {
 		})
 		source := clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))
 		c := socketClient(t, srv.URL)
-		_, err := c.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
-		require.NoError(t, err)
+		must(c.Notes.Create(socketContext(t), createParams{Audio: source}))(t)
 		assert.Equal(t, "synthetic", string((<-forms).file))
-		_, err = c.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
+		_, err := c.Notes.Create(socketContext(t), createParams{Audio: source})
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "the stream is used up")
 	})
 	t.Run("read", func(t *testing.T) {
@@ -285,7 +279,7 @@ func TestUploadOfAStreamIsRetriedOnlyUnread(t *testing.T) {
 			c.request()
 			c.answer(http.StatusTooManyRequests, "")
 		})
-		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
 	})
 }
@@ -319,8 +313,7 @@ func TestUploadHoldsLittleMemory(t *testing.T) { //nolint:paralleltest // it mea
 	})
 	runtime.GC()
 	runtime.ReadMemStats(&base)
-	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(size))
-	require.NoError(t, err)
+	must(socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(size)))(t)
 	require.Positive(t, peak.Load())
 	assert.Less(t, peak.Load(), base.HeapAlloc+16<<20, "the recording is in memory")
 }
@@ -359,7 +352,7 @@ func TestUploadIsNotReadAfterTheCall(t *testing.T) {
 			srv := newRawServer(t, early)
 			audio := &watchedAudio{ReaderAt: syntheticAudio(64 << 20)}
 			var told atomic.Int32
-			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{
 				Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 64<<20),
 				OnProgress: func(int64, int64) {
 					if audio.over.Load() {
@@ -387,7 +380,7 @@ func TestUploadIsNotReadAfterTheCall(t *testing.T) {
 				c.untilClosed()
 			})
 			audio := &watchedAudio{ReaderAt: syntheticAudio(64 << 20)}
-			_, err := socketClient(t, srv.URL).Notes.Create(ctx, clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 64<<20)})
+			_, err := socketClient(t, srv.URL).Notes.Create(ctx, createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 64<<20)})
 			audio.over.Store(true)
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -412,7 +405,7 @@ func TestUploadIsClosedToATransportThatReadsOn(t *testing.T) {
 		}()
 		return madeResponse(r, http.StatusRequestEntityTooLarge, ""), nil
 	})
-	_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+	_, err := socketClient(t, "http://127.0.0.1:1", over(tr)).Notes.Create(socketContext(t), createParams{
 		Audio:      clinicaldoc.AudioReaderAt("a.wav", audio, 1<<20),
 		OnProgress: func(int64, int64) { reports.Add(1) },
 	})
@@ -438,10 +431,9 @@ func TestUploadedFileIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := writeAudio(t, 2<<20)
-			source, err := clinicaldoc.AudioFile(path)
-			require.NoError(t, err)
+			source := must(clinicaldoc.AudioFile(path))(t)
 			srv := newRawServer(t, script)
-			_, err = socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: source})
 			assert.Equal(t, name == "created", err == nil)
 			assert.Zero(t, openCount(t, path))
 		})
@@ -449,13 +441,11 @@ func TestUploadedFileIsClosed(t *testing.T) {
 	t.Run("bad option", func(t *testing.T) {
 		t.Parallel()
 		path := writeAudio(t, 10)
-		source, err := clinicaldoc.AudioFile(path)
-		require.NoError(t, err)
-		_, err = socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source}, clinicaldoc.WithQuery("", ""))
+		source := must(clinicaldoc.AudioFile(path))(t)
+		_, err := socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), createParams{Audio: source}, clinicaldoc.WithQuery("", ""))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.Zero(t, openCount(t, path))
-		_, err = source.SHA256()
-		require.NoError(t, err)
+		must(source.SHA256())(t)
 		assert.Zero(t, openCount(t, path))
 		require.NoError(t, os.Truncate(path, 9)) // then it is refused as another one
 		_, err = source.SHA256()
@@ -495,7 +485,7 @@ func TestUploadOfAFileThatChanges(t *testing.T) {
 				_, err := io.Copy(io.Discard, r.Body)
 				assert.Error(t, err, "the server must not take it for a whole recording")
 			})
-			_, err = socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
+			_, err = socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: source})
 			require.Error(t, err)
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 			assert.Contains(t, err.Error(), "the audio could not be read")
@@ -508,13 +498,12 @@ func TestUploadOfAFileThatChanges(t *testing.T) {
 	t.Run("before it is sent", func(t *testing.T) {
 		t.Parallel()
 		path := writeAudio(t, 100)
-		source, err := clinicaldoc.AudioFile(path)
-		require.NoError(t, err)
+		source := must(clinicaldoc.AudioFile(path))(t)
 		require.NoError(t, os.Truncate(path, 99))
-		_, err = socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
+		_, err := socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), createParams{Audio: source})
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		require.NoError(t, os.Remove(path))
-		_, err = socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
+		_, err = socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), createParams{Audio: source})
 		require.ErrorIs(t, err, os.ErrNotExist)
 	})
 }
@@ -526,10 +515,9 @@ func TestUploadOfAFileThatWasReplaced(t *testing.T) {
 	for _, name := range []string{path, other} {
 		require.NoError(t, os.Chtimes(name, time.Time{}, time.Unix(1e9, 0)))
 	}
-	source, err := clinicaldoc.AudioFile(path)
-	require.NoError(t, err)
+	source := must(clinicaldoc.AudioFile(path))(t)
 	require.NoError(t, os.Rename(other, path))
-	_, err = refusing(t, io.ErrUnexpectedEOF).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: source})
+	_, err := refusing(t, io.ErrUnexpectedEOF).Notes.Create(t.Context(), createParams{Audio: source})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	require.ErrorContains(t, err, "has changed")
 }
@@ -539,14 +527,14 @@ func TestUploadOfAFileThatWasReplaced(t *testing.T) {
 func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
 	t.Parallel()
 	attempts := 0
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if attempts++; attempts == 1 {
 			_, _ = io.Copy(io.Discard, r.Body)
 			return madeResponse(r, http.StatusTooManyRequests, ""), nil
 		}
 		_, _ = io.ReadFull(r.Body, make([]byte, 2000))
 		return madeResponse(r, http.StatusInternalServerError, ""), nil
-	})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
+	}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
 	sound := bytes.Repeat([]byte("sound"), 1000)
 	var sum string
 	for size, source := range map[int64]*clinicaldoc.AudioSource{
@@ -556,7 +544,7 @@ func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
 		if attempts = 0; size < 0 {
 			attempts = 1 // it is sent once
 		}
-		params := clinicaldoc.CreateNoteParams{Name: "Visit", Audio: source, BeforeCommit: func(context.Context) error { return nil }}
+		params := createParams{Name: "Visit", Audio: source, BeforeCommit: func(context.Context) error { return nil }}
 		_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), params)
 		var lost *clinicaldoc.OutcomeUnknownError
 		require.ErrorAs(t, err, &lost)
@@ -569,14 +557,14 @@ func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
 // Whoever wants to know what is sent knows it before the last bytes leave.
 func TestTheHashIsThereBeforeTheCommit(t *testing.T) {
 	t.Parallel()
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return nil, err
 		}
 		return madeResponse(r, http.StatusCreated, smallNote), nil
-	})})
+	}))
 	var sum, committed string
-	_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), clinicaldoc.CreateNoteParams{
+	_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), createParams{
 		Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound")), BeforeCommit: func(context.Context) error { committed = sum; return nil },
 	})
 	require.NoError(t, err)
@@ -604,7 +592,7 @@ func TestALateReadDescribesNoLaterAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		audio := &lateAudio{bytes.NewReader(bytes.Repeat([]byte("sound"), 100)), make(chan struct{})}
 		attempts := 0
-		client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if attempts++; attempts == 1 {
 				go func() { _, _ = io.Copy(io.Discard, r.Body) }()
 				synctest.Wait()
@@ -613,9 +601,9 @@ func TestALateReadDescribesNoLaterAttempt(t *testing.T) {
 			close(audio.letGo)
 			synctest.Wait()
 			return madeResponse(r, http.StatusInternalServerError, ""), nil
-		})}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
+		}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
 		var sum string
-		_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), clinicaldoc.CreateNoteParams{
+		_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), createParams{
 			Name: "Visit", Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 500), BeforeCommit: func(context.Context) error { return nil },
 		})
 		var lost *clinicaldoc.OutcomeUnknownError
@@ -659,7 +647,7 @@ func TestUploadOfASourceThatFails(t *testing.T) {
 				_, err := io.Copy(io.Discard, r.Body)
 				assert.Error(t, err)
 			})
-			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: source})
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: source})
 			require.Error(t, err)
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 			assert.Contains(t, err.Error(), "the audio could not be read")
@@ -690,8 +678,7 @@ func TestUploadProgress(t *testing.T) {
 		assert.EqualValues(t, size, total)
 		told = append(told, sent)
 	}
-	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
-	require.NoError(t, err)
+	must(socketClient(t, srv.URL).Notes.Create(socketContext(t), params))(t)
 	mu.Lock()
 	defer mu.Unlock()
 	require.NotEmpty(t, told)
@@ -763,7 +750,7 @@ func TestUploadStalls(t *testing.T) {
 			c.untilClosed()
 		})
 		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).
-			Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", pipe)})
+			Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReader("a.wav", pipe)})
 		require.Error(t, err)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -779,7 +766,7 @@ func TestUploadStalls(t *testing.T) {
 		}
 		srv := newRawServer(t, stall, stall)
 		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).
-			Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", blocked, 8<<20)})
+			Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", blocked, 8<<20)})
 		require.Error(t, err)
 		assert.NotErrorIs(t, err, context.DeadlineExceeded)
 	})
@@ -806,7 +793,7 @@ func TestUploadOfABlockedReaderEndsWithItsContext(t *testing.T) {
 		c.untilClosed()
 	})
 	started := time.Now()
-	_, err := socketClient(t, srv.URL).Notes.Create(ctx, clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", pipe)})
+	_, err := socketClient(t, srv.URL).Notes.Create(ctx, createParams{Audio: clinicaldoc.AudioReader("a.wav", pipe)})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Less(t, time.Since(started), 10*time.Second)
 	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -827,9 +814,8 @@ func FuzzEnvelope(f *testing.F) {
 		type part struct{ name, file, value string }
 		var parts []part
 		var types []string
-		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
-			body, err := io.ReadAll(r.Body)
-			require.NoError(t, err)
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			body := must(io.ReadAll(r.Body))(t)
 			require.EqualValues(t, len(body), r.ContentLength)
 			kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 			require.NoError(t, err)
@@ -841,8 +827,7 @@ func FuzzEnvelope(f *testing.F) {
 					break
 				}
 				require.NoError(t, err)
-				value, err := io.ReadAll(p)
-				require.NoError(t, err)
+				value := must(io.ReadAll(p))(t)
 				kind, disposition, err := mime.ParseMediaType(p.Header.Get("Content-Disposition"))
 				require.NoError(t, err)
 				require.Equal(t, "form-data", kind)
@@ -858,10 +843,10 @@ func FuzzEnvelope(f *testing.F) {
 				require.Empty(t, disposition)
 			}
 			return answerWith(http.StatusCreated, "application/json", []byte(smallNote))(r)
-		})
+		}))
 		source := clinicaldoc.AudioBytes(fileName, audio)
 		source.ContentType = contentType
-		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: name, PatientID: patient, PromptID: prompt, Audio: source})
+		_, err := client.Notes.Create(t.Context(), createParams{Name: name, PatientID: patient, PromptID: prompt, Audio: source})
 
 		base := fileName[strings.LastIndexAny(fileName, `/\`)+1:]
 		unsendable := base == "" || base == "." || base == ".." || len(base) > 255 || !utf8.ValidString(base) || hasControl(base)
@@ -909,20 +894,20 @@ func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
 	copied.ContentType = "audio/flac"
 	for audio, mediaType := range map[*clinicaldoc.AudioSource]string{typed: "audio/wav", &copied: "audio/flac"} {
 		sent := checkParts(part{`form-data; name="file"; filename="visit.wav"`, mediaType, "sound"})
-		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, response: fullNote}).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, response: fullNote}).Notes.Create(t.Context(), createParams{Audio: audio})
 		require.NoError(t, err)
 	}
 
 	stream := clinicaldoc.AudioReader("visit.wav", strings.NewReader("sound"))
 	streamCopy := *stream
-	reading := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	reading := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		_, err := io.Copy(io.Discard, r.Body)
 		return &http.Response{StatusCode: http.StatusCreated, Body: io.NopCloser(strings.NewReader(fullNote))}, err
-	})})
-	_, err := reading.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: &streamCopy})
+	}))
+	_, err := reading.Notes.Create(t.Context(), createParams{Audio: &streamCopy})
 	require.NoError(t, err)
 	for _, used := range []*clinicaldoc.AudioSource{stream, &streamCopy} {
-		_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: used})
+		_, err = serve(t).Notes.Create(t.Context(), createParams{Audio: used})
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "what is left of a stream is not the recording")
 	}
 }
@@ -944,7 +929,7 @@ func TestAudioFileRefusals(t *testing.T) {
 
 func TestCreate_ExtraIsSentAsFurtherParts(t *testing.T) {
 	t.Parallel()
-	params := clinicaldoc.CreateNoteParams{
+	params := createParams{
 		Name: "Visit", PatientID: 5, Audio: clinicaldoc.AudioBytes("a.wav", []byte("RIFF")),
 		Extra: map[string]string{"language": "de", "encounter[id]": "17", "empty": "", "note text": "a\r\n--b"},
 	}
@@ -957,8 +942,7 @@ func TestCreate_ExtraIsSentAsFurtherParts(t *testing.T) {
 		part{`form-data; name="language"`, "", "de"},
 		part{`form-data; name="note text"`, "", "a\r\n--b"},
 	)})
-	_, err := client.Notes.Create(t.Context(), params)
-	require.NoError(t, err)
+	must(client.Notes.Create(t.Context(), params))(t)
 	assert.Len(t, params.Extra, 4)
 }
 
@@ -971,13 +955,13 @@ func TestCreate_RejectsUnsendableExtra(t *testing.T) {
 		"patient_id[0]", "file[]", "name[first]",
 		"_method", "_METHOD", "a\"b", "a'b", "a\r\nX-Injected: yes", "a\x00", "a\x7f", "\xff", "[", strings.Repeat("x", 300),
 	} {
-		params := clinicaldoc.CreateNoteParams{Name: "Visit", Extra: map[string]string{"language": "de", name: canary}}
+		params := createParams{Name: "Visit", Extra: map[string]string{"language": "de", name: canary}}
 		_, err := serve(t).Notes.Create(t.Context(), params)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%q", name)
 		assert.Contains(t, err.Error(), "Notes.Create: Extra")
 		assert.NotContains(t, err.Error(), canary)
 	}
-	params := clinicaldoc.CreateNoteParams{Extra: map[string]string{"language": "\xff"}}
+	params := createParams{Extra: map[string]string{"language": "\xff"}}
 	_, err := serve(t).Notes.Create(t.Context(), params)
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 }
@@ -991,7 +975,7 @@ func FuzzCreateExtra(f *testing.F) {
 	f.Add("n\\a", "\x00")
 	f.Fuzz(func(t *testing.T, name, value string) {
 		parts := map[string]string{}
-		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 			require.NoError(t, err)
 			for reader := multipart.NewReader(r.Body, params["boundary"]); ; {
@@ -1000,13 +984,12 @@ func FuzzCreateExtra(f *testing.F) {
 					break
 				}
 				require.NoError(t, err)
-				content, err := io.ReadAll(p)
-				require.NoError(t, err)
+				content := must(io.ReadAll(p))(t)
 				parts[p.FormName()] = string(content)
 			}
 			return answerWith(http.StatusCreated, "application/json", []byte(smallNote))(r)
-		})
-		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 5, Extra: map[string]string{name: value}})
+		}))
+		_, err := client.Notes.Create(t.Context(), createParams{Name: "Visit", PatientID: 5, Extra: map[string]string{name: value}})
 		if err != nil {
 			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 			require.Empty(t, parts, "nothing was sent")
@@ -1034,7 +1017,7 @@ func TestCreate_MediaTypeFollowsTheBytes(t *testing.T) {
 		sent := checkParts(part{`form-data; name="file"; filename="` + tc.name + `"`, tc.want, tc.content})
 		client := serve(t, call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: sent})
 		audio := clinicaldoc.AudioBytes(tc.name, []byte(tc.content))
-		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+		_, err := client.Notes.Create(t.Context(), createParams{Audio: audio})
 		require.NoError(t, err, tc)
 	}
 }
@@ -1043,8 +1026,7 @@ func TestCreate_StreamIsNotReadForItsMediaType(t *testing.T) {
 	t.Parallel()
 	srv, forms := formServer(t)
 	audio := clinicaldoc.AudioReader("visit.wav", strings.NewReader("OggS\x00 synthetic"))
-	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: audio})
-	require.NoError(t, err)
+	must(socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: audio}))(t)
 	form := <-forms
 	assert.Equal(t, "audio/wav", form.fileType)
 	assert.Equal(t, "OggS\x00 synthetic", string(form.file))
@@ -1082,9 +1064,8 @@ func TestCreate_UnusableRecording_IsSentWithATypedWarning(t *testing.T) {
 		sent := checkParts(part{`form-data; name="file"; filename="canary.wav"`, "audio/wav", content})
 		client := serveWith(t, opts,
 			call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: sent})
-		note, err := client.Notes.Create(t.Context(),
-			clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("canary.wav", []byte(content))})
-		require.NoError(t, err)
+		note := must(client.Notes.Create(t.Context(),
+			createParams{Audio: clinicaldoc.AudioBytes("canary.wav", []byte(content))}))(t)
 		assert.NotZero(t, note.ID)
 		if want == nil {
 			assert.Empty(t, logged.errors)
@@ -1109,11 +1090,11 @@ func TestCreate_CallersReader_IsNotReadBeforeTheRequestIsSent(t *testing.T) {
 		read = true
 		return 0, io.EOF
 	}), 100)
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		_ = r.Body.Close()
 		return nil, errors.New("synthetic")
-	})})
-	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+	}))
+	_, err := client.Notes.Create(t.Context(), createParams{Audio: audio})
 	require.Error(t, err)
 	assert.False(t, read)
 }

@@ -285,7 +285,7 @@ func TestRowsAreHeldAgainstThePatientAskedFor(t *testing.T) {
 	for field, want := range patientShapes {
 		for _, trust := range []bool{false, true} {
 			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", response: `{"data":[{"id":1,"name":"n","patient":{"id":7}},` + withField(field) + `]}`}).
-				Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 7, TrustPatientFilter: trust})
+				Notes.List(t.Context(), listParams{PatientID: 7, TrustPatientFilter: trust})
 			if want.names == "7" || want.names == "none" && trust {
 				require.NoError(t, err, "%s trust=%v", field, trust)
 				assert.Len(t, page.Items, 2)
@@ -305,14 +305,12 @@ func TestObjectDecode(t *testing.T) {
 	for field, want := range map[string]string{
 		`"patient":{"name":"x"}`: "x", `"patient":null`: "before", `"patient":[]`: "before", `"patient":{}`: "before",
 	} {
-		note, err := get(t, withField(field))
-		require.NoError(t, err)
+		note := must(get(t, withField(field)))(t)
 		got := record{"before"}
 		require.NoError(t, note.Patient.Decode(&got), field)
 		assert.Equal(t, want, got.Name, field)
 	}
-	note, err := get(t, withField(`"patient":[1,2]`))
-	require.NoError(t, err)
+	note := must(get(t, withField(`"patient":[1,2]`)))(t)
 	require.Error(t, note.Patient.Decode(new(record)))
 	var numbers []int
 	require.NoError(t, note.Patient.Decode(&numbers))
@@ -470,7 +468,7 @@ func TestOneUnreadableMemberDoesNotCostThePage(t *testing.T) {
 		rows[i] = fmt.Sprintf(`{"id":%d,"name":"n","updated_at":"secret","audio":{"duration":"00:03:10","size":"secret"},"transcription_started_at":"0000-00-00 00:00:00"}`, i+1)
 	}
 	page, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes", response: `{"data":[` + strings.Join(rows, ",") + `]}`}).
-		Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		Notes.List(t.Context(), listParams{})
 	require.NoError(t, err)
 	require.Len(t, page.Items, len(rows))
 	for i, note := range page.Items {
@@ -503,14 +501,13 @@ func TestMembersNobodyDescribedAreKept(t *testing.T) {
 			require.NoError(t, err, answer)
 			assertExtra(t, want, *note)
 		}
-		page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + withField(members) + `,` + withField(members) + `]`}).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + withField(members) + `,` + withField(members) + `]`}).Notes.List(t.Context(), listParams{})
 		require.NoError(t, err, members)
 		for _, note := range page.Items {
 			assertExtra(t, want, note)
 		}
 	}
-	note, err := get(t, withField(`"severity":{"level":3}`))
-	require.NoError(t, err)
+	note := must(get(t, withField(`"severity":{"level":3}`)))(t)
 	var described struct{ Severity struct{ Level int } }
 	require.NoError(t, note.Extra.Decode(&described))
 	assert.Equal(t, 3, described.Severity.Level)
@@ -518,8 +515,7 @@ func TestMembersNobodyDescribedAreKept(t *testing.T) {
 
 func assertExtra(t *testing.T, want string, note clinicaldoc.ProgressNote) {
 	t.Helper()
-	encoded, err := json.Marshal(note.Extra)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(note.Extra))(t)
 	assert.Equal(t, want, string(encoded))
 	assert.Equal(t, want == "null", note.Extra.IsZero())
 	assertRoundTrip(t, note)
@@ -533,7 +529,7 @@ func TestAnUnreadableOptionalMemberDoesNotCostTheCreate(t *testing.T) {
 	t.Parallel()
 	create := func(answer string) (*clinicaldoc.ProgressNote, error) {
 		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: func(*testing.T, string, []byte) {}, status: 201, response: answer})
-		return client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit"})
+		return client.Notes.Create(t.Context(), createParams{Name: "Visit"})
 	}
 	note, err := create(`{"id":5,"created_at":"2024-05-01T10:11:12Z","updated_at":"secret","audio":{"duration":"soon"}}`)
 	require.NoError(t, err)
@@ -568,11 +564,11 @@ func FuzzRecords(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, document []byte) {
-		client := fuzzClient(t, answerWith(http.StatusOK, "application/json", document))
+		client := clientOver(t, answerWith(http.StatusOK, "application/json", document))
 		ctx := t.Context()
 		note, err := pointer(client.Notes.Get(ctx, 7))
 		checkDecoding(t, note, err)
-		created, err := pointer(client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Visit"}))
+		created, err := pointer(client.Notes.Create(ctx, createParams{Name: "Visit"}))
 		checkDecoding(t, created, err)
 		if err == nil {
 			checkStored(t, *created.(*clinicaldoc.ProgressNote))
@@ -607,10 +603,9 @@ func FuzzTimes(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		quoted, err := json.Marshal(text)
-		require.NoError(t, err)
+		quoted := must(json.Marshal(text))(t)
 		document := []byte(`{"id":7,"name":"n","created_at":` + string(quoted) + `}`)
-		note, err := fuzzClient(t, answerWith(http.StatusOK, "application/json", document)).Notes.Get(t.Context(), 7)
+		note, err := clientOver(t, answerWith(http.StatusOK, "application/json", document)).Notes.Get(t.Context(), 7)
 		want, standard := time.Parse(time.RFC3339, text)
 		encodable := want.UTC().Year() >= 0 && want.UTC().Year() <= 9999
 		if err != nil {
@@ -623,8 +618,7 @@ func FuzzTimes(f *testing.F) {
 			require.True(t, want.Equal(note.CreatedAt))
 		}
 		checkStored(t, *note)
-		_, err = note.CreatedAt.MarshalText()
-		require.NoError(t, err)
+		must(note.CreatedAt.MarshalText())(t)
 	})
 }
 
@@ -667,7 +661,7 @@ func TestModelsRoundTrip(t *testing.T) {
 	assertRoundTrip(t, clinicaldoc.AudioURL{URL: "https://storage.clinic.test/"})
 	assertRoundTrip(t, clinicaldoc.ProgressNote{})
 	assertRoundTrip(t, clinicaldoc.ProgressNote{ErrorState: new(""), Template: new(clinicaldoc.Template), Audio: new(clinicaldoc.AudioInfo)})
-	assertRoundTrip(t, clinicaldoc.UpdateNoteParams{Name: new("n"), Analysis: new("")})
+	assertRoundTrip(t, updateParams{Name: new("n"), Analysis: new("")})
 	assertRoundTrip(t, clinicaldoc.Object{})
 }
 
@@ -695,10 +689,8 @@ func TestStoredNotesReadBackEqual(t *testing.T) {
 // The keys are the service's own, so that a stored note can be sent to whatever reads the service's notes.
 func TestEncodedNamesAreTheServices(t *testing.T) {
 	t.Parallel()
-	note, err := get(t, fullNote)
-	require.NoError(t, err)
-	encoded, err := json.Marshal(note)
-	require.NoError(t, err)
+	note := must(get(t, fullNote))(t)
+	encoded := must(json.Marshal(note))(t)
 	assert.ElementsMatch(t, keys(t, fullNote), keys(t, string(encoded)))
 	var want, got any
 	require.NoError(t, json.Unmarshal([]byte(fullNote), &want))
@@ -708,14 +700,11 @@ func TestEncodedNamesAreTheServices(t *testing.T) {
 	record["updated_at"] = "2024-05-01T10:00:08Z" // the same moment, in UTC
 	assert.Equal(t, want, got)
 
-	encoded, err = json.Marshal(clinicaldoc.ProgressNote{ID: 7})
-	require.NoError(t, err)
+	encoded = must(json.Marshal(clinicaldoc.ProgressNote{ID: 7}))(t)
 	assert.ElementsMatch(t, []string{"id", "name", "team_id", "user_id", "error_state"}, keys(t, string(encoded)))
-	encoded, err = json.Marshal(clinicaldoc.User{ID: 1, CreatedAt: moment(1, 0), UpdatedAt: moment(1, 0)})
-	require.NoError(t, err)
+	encoded = must(json.Marshal(clinicaldoc.User{ID: 1, CreatedAt: moment(1, 0), UpdatedAt: moment(1, 0)}))(t)
 	assert.ElementsMatch(t, []string{"id", "name", "email", "created_at", "updated_at"}, keys(t, string(encoded)))
-	encoded, err = json.Marshal(clinicaldoc.Token{ID: 1, CreatedAt: moment(1, 0), LastUsedAt: moment(1, 0)})
-	require.NoError(t, err)
+	encoded = must(json.Marshal(clinicaldoc.Token{ID: 1, CreatedAt: moment(1, 0), LastUsedAt: moment(1, 0)}))(t)
 	assert.ElementsMatch(t, []string{"id", "name", "created_at", "last_used_at"}, keys(t, string(encoded)))
 }
 
@@ -742,8 +731,7 @@ func TestExtraMembersAreWrittenBack(t *testing.T) {
 	t.Parallel()
 	note, err := get(t, `{"id":7,"name":"<b>","severity":{"level": 3},"patient":{"id":5},"patient_id":8,"flags":[]}`)
 	require.NoError(t, err)
-	encoded, err := json.Marshal(note)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(note))(t)
 	assert.JSONEq(t, `{"id":7,"name":"<b>","patient":{"id":5},"team_id":0,"user_id":0,`+
 		`"error_state":null,"severity":{"level":3},"patient_id":8,"flags":[]}`, string(encoded))
 
@@ -1074,8 +1062,7 @@ func undescribed(t *testing.T, document []byte) map[string]string {
 
 func asJSON(t *testing.T, value any) string {
 	t.Helper()
-	encoded, err := json.Marshal(value)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(value))(t)
 	return string(encoded)
 }
 
@@ -1087,8 +1074,7 @@ func readStrictly(t *testing.T, document []byte) (plainNote, bool) {
 	if !ok {
 		return note, false
 	}
-	encoded, err := json.Marshal(values)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(values))(t)
 	require.NoError(t, json.Unmarshal(encoded, &note))
 	return note, true
 }
@@ -1129,38 +1115,38 @@ var stages = []struct {
 	stage clinicaldoc.Stage
 	name  string
 }{
-	{clinicaldoc.StageUploaded, "uploaded"},
-	{clinicaldoc.StageTranscribing, "transcribing"},
-	{clinicaldoc.StageTranscribed, "transcribed"},
-	{clinicaldoc.StageAnalysing, "analysing"},
-	{clinicaldoc.StageComplete, "complete"},
-	{clinicaldoc.StageSigned, "signed"},
+	{stageUploaded, "uploaded"},
+	{stageTranscribing, "transcribing"},
+	{stageTranscribed, "transcribed"},
+	{stageAnalysing, "analysing"},
+	{stageComplete, "complete"},
+	{stageSigned, "signed"},
 }
 
 // stageTable says which stage a note is in, by what it carries: 1 there, 0 not there, * either. In order: the error state;
 // the flags signed, transcription and content; the times transcription completed and analysis completed, then
 // transcription started and analysis started; both texts.
 var stageTable = map[string]clinicaldoc.Stage{
-	"1 *** ** ** *": clinicaldoc.StageFailed,
-	"0 1** ** ** *": clinicaldoc.StageSigned,
+	"1 *** ** ** *": stageFailed,
+	"0 1** ** ** *": stageSigned,
 	// Transcription and analysis are both complete, each by its flag or its time.
-	"0 011 ** ** *": clinicaldoc.StageComplete,
-	"0 010 *1 ** *": clinicaldoc.StageComplete,
-	"0 001 1* ** *": clinicaldoc.StageComplete,
-	"0 000 11 ** *": clinicaldoc.StageComplete,
+	"0 011 ** ** *": stageComplete,
+	"0 010 *1 ** *": stageComplete,
+	"0 001 1* ** *": stageComplete,
+	"0 000 11 ** *": stageComplete,
 	// Only the transcription is.
-	"0 010 *0 *1 *": clinicaldoc.StageAnalysing,
-	"0 000 10 *1 *": clinicaldoc.StageAnalysing,
-	"0 010 *0 *0 *": clinicaldoc.StageTranscribed,
-	"0 000 10 *0 *": clinicaldoc.StageTranscribed,
+	"0 010 *0 *1 *": stageAnalysing,
+	"0 000 10 *1 *": stageAnalysing,
+	"0 010 *0 *0 *": stageTranscribed,
+	"0 000 10 *0 *": stageTranscribed,
 	// It is not, although something has begun, or even come to its end.
-	"0 001 0* ** *": clinicaldoc.StageTranscribing,
-	"0 000 01 ** *": clinicaldoc.StageTranscribing,
-	"0 000 00 1* *": clinicaldoc.StageTranscribing,
-	"0 000 00 01 *": clinicaldoc.StageTranscribing,
+	"0 001 0* ** *": stageTranscribing,
+	"0 000 01 ** *": stageTranscribing,
+	"0 000 00 1* *": stageTranscribing,
+	"0 000 00 01 *": stageTranscribing,
 	// Neither a flag nor a time tells of anything.
-	"0 000 00 00 1": clinicaldoc.StageComplete,
-	"0 000 00 00 0": clinicaldoc.StageUploaded,
+	"0 000 00 00 1": stageComplete,
+	"0 000 00 00 0": stageUploaded,
 }
 
 func TestEveryCombinationHasAStage(t *testing.T) {
@@ -1213,32 +1199,30 @@ func TestTextsAloneMakeANoteComplete(t *testing.T) {
 	t.Parallel()
 	const both = `"transcription":"Synthetic words.","analysis":"Synthetic analysis."`
 	for fields, want := range map[string]clinicaldoc.Stage{
-		both:                                    clinicaldoc.StageComplete,
-		both + `,"has":null`:                    clinicaldoc.StageComplete,
-		both + `,"has":[]`:                      clinicaldoc.StageComplete,
-		both + `,"has":{}`:                      clinicaldoc.StageComplete,
-		both + `,"has":{"other":false}`:         clinicaldoc.StageComplete,
-		both + `,"has":{"content":null}`:        clinicaldoc.StageComplete,
-		both + `,"error_state":"synthetic"`:     clinicaldoc.StageFailed,
-		both + `,"has":{"content":false}`:       clinicaldoc.StageUploaded,
-		both + `,"has":{"signed":0}`:            clinicaldoc.StageUploaded,
-		`"has":{"transcription":false},` + both: clinicaldoc.StageUploaded,
-		both + `,"has":{"content":false,"transcription":false,"signed":false}`:    clinicaldoc.StageUploaded,
-		both + `,"has":{"content":"unreadable"}`:                                  clinicaldoc.StageUploaded,
-		both + `,"has":{"transcription":true}`:                                    clinicaldoc.StageTranscribed,
-		both + `,"transcription_started_at":"2024-05-01T10:11:12Z"`:               clinicaldoc.StageTranscribing,
-		both + `,"has":{"content":false},"analysis_started_at":"2024-05-01"`:      clinicaldoc.StageTranscribing,
-		`"transcription":"Synthetic words."`:                                      clinicaldoc.StageUploaded,
-		`"analysis":"Synthetic analysis."`:                                        clinicaldoc.StageUploaded,
-		`"transcription":"","analysis":"Synthetic analysis."`:                     clinicaldoc.StageUploaded,
-		`"transcription":"Synthetic words.","analysis":"","has":{"content":true}`: clinicaldoc.StageTranscribing,
+		both:                                    stageComplete,
+		both + `,"has":null`:                    stageComplete,
+		both + `,"has":[]`:                      stageComplete,
+		both + `,"has":{}`:                      stageComplete,
+		both + `,"has":{"other":false}`:         stageComplete,
+		both + `,"has":{"content":null}`:        stageComplete,
+		both + `,"error_state":"synthetic"`:     stageFailed,
+		both + `,"has":{"content":false}`:       stageUploaded,
+		both + `,"has":{"signed":0}`:            stageUploaded,
+		`"has":{"transcription":false},` + both: stageUploaded,
+		both + `,"has":{"content":false,"transcription":false,"signed":false}`:    stageUploaded,
+		both + `,"has":{"content":"unreadable"}`:                                  stageUploaded,
+		both + `,"has":{"transcription":true}`:                                    stageTranscribed,
+		both + `,"transcription_started_at":"2024-05-01T10:11:12Z"`:               stageTranscribing,
+		both + `,"has":{"content":false},"analysis_started_at":"2024-05-01"`:      stageTranscribing,
+		`"transcription":"Synthetic words."`:                                      stageUploaded,
+		`"analysis":"Synthetic analysis."`:                                        stageUploaded,
+		`"transcription":"","analysis":"Synthetic analysis."`:                     stageUploaded,
+		`"transcription":"Synthetic words.","analysis":"","has":{"content":true}`: stageTranscribing,
 	} {
-		note, err := get(t, withField(fields))
-		require.NoError(t, err)
+		note := must(get(t, withField(fields)))(t)
 		assert.Equal(t, want, note.Stage(), fields)
 		assertRoundTrip(t, *note)
-		stored, err := json.Marshal(note)
-		require.NoError(t, err)
+		stored := must(json.Marshal(note))(t)
 		var back clinicaldoc.ProgressNote
 		require.NoError(t, json.Unmarshal(stored, &back))
 		assert.Equal(t, want, back.Stage(), "a stored note keeps its stage: %s", stored)
@@ -1252,17 +1236,17 @@ func TestStagesAreOrderedAndFailureIsNoEnd(t *testing.T) {
 			assert.Equal(t, i >= j, s.stage.AtLeast(u.stage), "%v at least %v", s, u)
 		}
 		assert.True(t, s.stage.AtLeast(0))
-		assert.False(t, clinicaldoc.StageFailed.AtLeast(s.stage), "a failed note has come nowhere else")
-		assert.False(t, s.stage.AtLeast(clinicaldoc.StageFailed))
-		assert.Less(t, clinicaldoc.StageFailed, s.stage, "no comparison takes a failed note for a finished one")
+		assert.False(t, stageFailed.AtLeast(s.stage), "a failed note has come nowhere else")
+		assert.False(t, s.stage.AtLeast(stageFailed))
+		assert.Less(t, stageFailed, s.stage, "no comparison takes a failed note for a finished one")
 		if i > 0 {
 			assert.Greater(t, s.stage, stages[i-1].stage+1, "room for a stage in between")
 		}
 	}
-	assert.True(t, clinicaldoc.StageFailed.AtLeast(clinicaldoc.StageFailed))
-	assert.False(t, clinicaldoc.StageFailed.AtLeast(0))
-	assert.Negative(t, clinicaldoc.StageFailed)
-	assert.Positive(t, clinicaldoc.StageUploaded-1, "room before the first")
+	assert.True(t, stageFailed.AtLeast(stageFailed))
+	assert.False(t, stageFailed.AtLeast(0))
+	assert.Negative(t, stageFailed)
+	assert.Positive(t, stageUploaded-1, "room before the first")
 }
 
 func TestStagesAreTexts(t *testing.T) {
@@ -1274,14 +1258,13 @@ func TestStagesAreTexts(t *testing.T) {
 	for _, s := range append(stages, stages[0], struct {
 		stage clinicaldoc.Stage
 		name  string
-	}{clinicaldoc.StageFailed, "failed"}, struct {
+	}{stageFailed, "failed"}, struct {
 		stage clinicaldoc.Stage
 		name  string
 	}{0, "unset"}) {
 		assert.Equal(t, s.name, s.stage.String())
 		value := stored{s.stage, map[clinicaldoc.Stage]int{s.stage: 1}}
-		encoded, err := json.Marshal(value)
-		require.NoError(t, err)
+		encoded := must(json.Marshal(value))(t)
 		assert.JSONEq(t, `{"stage":"`+s.name+`","counts":{"`+s.name+`":1}}`, string(encoded))
 		var back stored
 		require.NoError(t, json.Unmarshal(encoded, &back))
@@ -1289,20 +1272,20 @@ func TestStagesAreTexts(t *testing.T) {
 	}
 	var until clinicaldoc.Stage
 	flags := flag.NewFlagSet("test", flag.ContinueOnError)
-	flags.TextVar(&until, "until", clinicaldoc.StageComplete, "")
+	flags.TextVar(&until, "until", stageComplete, "")
 	require.NoError(t, flags.Parse([]string{"-until=signed"}))
-	assert.Equal(t, clinicaldoc.StageSigned, until)
+	assert.Equal(t, stageSigned, until)
 
 	require.NoError(t, until.UnmarshalText(nil))
 	assert.Zero(t, until)
-	until = clinicaldoc.StageSigned
+	until = stageSigned
 	for _, text := range []string{"secret", "Complete", "5", "Stage(5)"} {
 		err := until.UnmarshalText([]byte(text))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.NotContains(t, err.Error(), "secret")
-		assert.Equal(t, clinicaldoc.StageSigned, until, "stays as it was")
+		assert.Equal(t, stageSigned, until, "stays as it was")
 	}
-	for _, unknown := range []clinicaldoc.Stage{1, clinicaldoc.StageComplete + 1, -1} {
+	for _, unknown := range []clinicaldoc.Stage{1, stageComplete + 1, -1} {
 		_, err := unknown.MarshalText()
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
@@ -1357,25 +1340,24 @@ func secretNote(t *testing.T) clinicaldoc.ProgressNote {
 func publicSamples(t *testing.T) map[string]sample {
 	t.Helper()
 	note := secretNote(t)
-	client, err := clinicaldoc.NewClient(testBase, canary)
-	require.NoError(t, err)
+	client := must(clinicaldoc.NewClient(testBase, canary))(t)
 	answered := clinicaldoc.Error{
 		StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}, canary + " " + canary: {canary}},
 		Operation: "Notes.Create",
 		Extra:     note.Extra,
 	}
-	params := clinicaldoc.CreateNoteParams{
+	params := createParams{
 		Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary+".wav", []byte(canary)),
 		Extra: map[string]string{canary: canary},
 	}
 	meta := clinicaldoc.PageMeta{CurrentPage: 2, NextCursor: canary, Extra: note.Extra}
-	stream, err := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+	stream, err := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.String(), testBase) {
 			return storageAt("https://storage.clinic.test")(r)
 		}
 		header := http.Header{"Content-Range": {"bytes 0-5/6"}, "Etag": {`"` + canary + `"`}, "Content-Type": {"audio/" + canary}}
 		return &http.Response{StatusCode: http.StatusPartialContent, Header: header, Body: io.NopCloser(strings.NewReader(canary))}, nil
-	}).Notes.OpenAudio(t.Context(), 7)
+	})).Notes.OpenAudio(t.Context(), 7)
 	require.NoError(t, err)
 	samples := map[string]sample{
 		"AudioInfo":        sampleOf(*note.Audio),
@@ -1391,14 +1373,14 @@ func publicSamples(t *testing.T) map[string]sample {
 		"NotAuditedError":  sampleOf(clinicaldoc.NotAuditedError{NoteID: 7, Err: errors.New(canary), CallErr: &answered}),
 		"ConflictError":    sampleOf(clinicaldoc.ConflictError{Current: &note, Err: &answered}),
 		"CreateNoteParams": sampleOf(params),
-		"DownloadParams":   sampleOf(clinicaldoc.DownloadParams{OnProgress: func(int64, int64) {}}),
+		"DownloadParams":   sampleOf(downloadParams{OnProgress: func(int64, int64) {}}),
 		"Error":            sampleOf(answered),
 		"FindCreatedParams": sampleOf(clinicaldoc.FindCreatedParams{
 			Settle: time.Minute, Exclude: []*clinicaldoc.ProgressNote{{ID: canaryPatient, Name: canary}},
 		}),
 		"Assumptions":         sampleOf(clinicaldoc.Assumptions{RecordingsUnchanged: true}),
 		"Hooks":               sampleOf(clinicaldoc.Hooks{}),
-		"ListNotesParams":     sampleOf(clinicaldoc.ListNotesParams{PatientID: canaryPatient, Cursor: canary}),
+		"ListNotesParams":     sampleOf(listParams{PatientID: canaryPatient, Cursor: canary}),
 		"NotesService":        sampleOf(*client.Notes),
 		"Object":              sampleOf(note.Patient),
 		"OutcomeUnknownError": sampleOf(clinicaldoc.OutcomeUnknownError{Params: params, SentAt: time.Now(), Err: &answered}),
@@ -1413,11 +1395,11 @@ func publicSamples(t *testing.T) map[string]sample {
 		"Token":               sampleOf(clinicaldoc.Token{ID: 1, Name: canary, Extra: note.Extra}),
 		"TokensService":       sampleOf(*client.Tokens),
 		"TraceContext":        sampleOf(clinicaldoc.TraceContext{}),
-		"UpdateNoteParams":    sampleOf(clinicaldoc.UpdateNoteParams{Name: new(canary), Transcription: new(canary), Analysis: new(canary), Extra: map[string]any{canary: canary}}),
+		"UpdateNoteParams":    sampleOf(updateParams{Name: new(canary), Transcription: new(canary), Analysis: new(canary), Extra: map[string]any{canary: canary}}),
 		"User":                sampleOf(clinicaldoc.User{ID: 1, Name: canary, Email: canary + "@clinic.test", Extra: note.Extra}),
 		"UsersService":        sampleOf(*client.Users),
 		"WaitError":           samplePointer(&clinicaldoc.WaitError{ID: 7, Note: &note, Err: &answered}),
-		"WaitParams":          sampleOf(clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) {}}),
+		"WaitParams":          sampleOf(waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) {}}),
 	}
 	addReachable(samples, reflect.ValueOf(client))
 	return samples
@@ -1528,14 +1510,12 @@ func TestNoPublicTypePrintsSecrets(t *testing.T) {
 func TestNoPublicTypeIsForgotten(t *testing.T) {
 	t.Parallel()
 	var exported []string
-	sources, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	sources := must(filepath.Glob("*.go"))(t)
 	for _, source := range sources {
 		if strings.HasSuffix(source, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := must(parser.ParseFile(token.NewFileSet(), source, nil, parser.SkipObjectResolution))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.IsExported() {
 				if _, isStruct := spec.Type.(*ast.StructType); isStruct {
@@ -1565,7 +1545,7 @@ func TestWhatIsPrinted(t *testing.T) {
 		"clinicaldoc.Response{status=200 request_id=r attempts=2 bytes=6}":                                            clinicaldoc.Response{StatusCode: 200, RequestID: "r", Attempts: 2, Body: []byte(canary)},
 		"clinicaldoc: Notes.Get (GET /x): 404 Not Found: it does not exist, or this token's user may not see it":      clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get", Method: "GET", Route: "/x"},
 		"clinicaldoc.Client{base_url=https://api.clinic.test}":                                                        serve(t),
-		"clinicaldoc.ListNotesParams{patient=true sort=latest page=2 per_page=3 prefetch=4}":                          clinicaldoc.ListNotesParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4},
+		"clinicaldoc.ListNotesParams{patient=true sort=latest page=2 per_page=3 prefetch=4}":                          listParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4},
 		"clinicaldoc.AudioURL{expires_at=2024-05-01 10:00:01 +0000 UTC}":                                              clinicaldoc.AudioURL{URL: canary, ExpiresAt: moment(1, 0)},
 		"clinicaldoc.Token{id=1 created_at=2024-05-01 10:00:01 +0000 UTC last_used_at=2024-05-01 10:00:02 +0000 UTC}": clinicaldoc.Token{ID: 1, CreatedAt: moment(1, 0), LastUsedAt: moment(2, 0)},
 	} {
@@ -1573,9 +1553,9 @@ func TestWhatIsPrinted(t *testing.T) {
 		assert.Equal(t, want, fmt.Sprintf("%#v", value))
 	}
 	for _, value := range []any{
-		clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.CreateNoteParams{Name: canary},
-		clinicaldoc.UpdateNoteParams{Extra: map[string]any{canary: canary}},
-		clinicaldoc.CreateNoteParams{Extra: map[string]string{canary: canary}}, clinicaldoc.Confirmation{Message: canary},
+		updateParams{Name: new(canary)}, createParams{Name: canary},
+		updateParams{Extra: map[string]any{canary: canary}},
+		createParams{Extra: map[string]string{canary: canary}}, clinicaldoc.Confirmation{Message: canary},
 		clinicaldoc.FindCreatedParams{Exclude: []*clinicaldoc.ProgressNote{{ID: canaryPatient, Name: canary}}},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%q", "%x"} {
@@ -1603,7 +1583,7 @@ func TestLogValue_OfValuesWithNilParts(t *testing.T) {
 		&clinicaldoc.WaitError{Err: &clinicaldoc.ConflictError{}},
 		clinicaldoc.OutcomeUnknownError{}, &clinicaldoc.OutcomeUnknownError{}, clinicaldoc.Error{},
 		clinicaldoc.ProgressNote{}, clinicaldoc.AudioSource{},
-		clinicaldoc.Page[clinicaldoc.ProgressNote]{}, clinicaldoc.Attempt{}, clinicaldoc.CreateNoteParams{},
+		clinicaldoc.Page[clinicaldoc.ProgressNote]{}, clinicaldoc.Attempt{}, createParams{},
 		clinicaldoc.Response{},
 	} {
 		var text, encoded strings.Builder
@@ -1645,13 +1625,13 @@ func failures(t *testing.T) map[string]error {
 		_, failures[name] = serve(t, answer).Notes.Get(t.Context(), 7)
 	}
 	_, failures["patient"] = serve(t, call{url: fmt.Sprintf("%s?cursor=%s&patient_id=%d", notesPath, canary, canaryPatient), response: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
-		Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: canaryPatient, Cursor: canary})
-	_, failures["sort"] = serve(t).Notes.List(t.Context(), clinicaldoc.ListNotesParams{Sort: canary})
+		Notes.List(t.Context(), listParams{PatientID: canaryPatient, Cursor: canary})
+	_, failures["sort"] = serve(t).Notes.List(t.Context(), listParams{Sort: canary})
 	_, failures["create"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, status: 502, response: canary}).
-		Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary, []byte(canary))})
-	_, failures["file name"] = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes(canary+"\n", []byte(canary))})
+		Notes.Create(t.Context(), createParams{Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary, []byte(canary))})
+	_, failures["file name"] = serve(t).Notes.Create(t.Context(), createParams{Audio: clinicaldoc.AudioBytes(canary+"\n", []byte(canary))})
 	_, failures["unreadable audio"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, fail: errors.New(canary)}).
-		Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader([]byte(canary)), 6)})
+		Notes.Create(t.Context(), createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader([]byte(canary)), 6)})
 	failures["Do path"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x?"+canary, nil, nil)
 	failures["Do method"] = serve(t).Do(t.Context(), canary+" x", "/v1/x", nil, nil)
 	failures["Do body"] = serve(t).Do(t.Context(), http.MethodPost, "/v1/"+canary, map[string]any{canary: func() {}}, nil)
@@ -1694,8 +1674,8 @@ func foreignFailures(t *testing.T) map[string]error {
 			return nil, err
 		})}
 		_, failures["transport, "+name] = clientOn(t, broken).Users.Me(t.Context())
-		_, failures["transport of a create, "+name] = clientOn(t, broken).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary})
-		_, failures["transport of a wait, "+name] = clientOn(t, broken).Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxFailures: 1, Interval: time.Millisecond, MaxInterval: time.Millisecond})
+		_, failures["transport of a create, "+name] = clientOn(t, broken).Notes.Create(t.Context(), createParams{Name: canary})
+		_, failures["transport of a wait, "+name] = clientOn(t, broken).Notes.Wait(t.Context(), 7, waitParams{MaxFailures: 1, Interval: time.Millisecond, MaxInterval: time.Millisecond})
 		_, failures["limiter, "+name] = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithLimiter(badCallback{err})}).Users.Me(t.Context())
 		sourced, failed := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithTokenSource(badCallback{err}))
 		require.NoError(t, failed)
@@ -1708,7 +1688,7 @@ func foreignFailures(t *testing.T) map[string]error {
 		for form, audio := range map[string]*clinicaldoc.AudioSource{
 			"reader": clinicaldoc.AudioReader(canary, new(badReader)), "reader at": clinicaldoc.AudioReaderAt(canary, new(badReader), 5),
 		} {
-			_, failures[form+", "+name] = clientOn(t, broken).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: audio})
+			_, failures[form+", "+name] = clientOn(t, broken).Notes.Create(t.Context(), createParams{Audio: audio})
 		}
 	}
 	return failures
@@ -1740,11 +1720,11 @@ func socketFailures(t *testing.T) map[string]error {
 	} {
 		srv := newRawServer(t, slices.Repeat([]func(*rawConn){func(c *rawConn) { c.request(); c.send(bytes) }}, 3)...)
 		// A kept connection could be dialled, and not used, while the one before is given back.
-		client := socketClient(t, srv.URL, once, clinicaldoc.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
+		client := socketClient(t, srv.URL, once, over(&http.Transport{DisableKeepAlives: true}))
 		_, failures["bytes: "+name] = client.Notes.Get(t.Context(), 7)
-		_, failures["bytes to a create: "+name] = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: canary})
-		storage := clientOn(t, &http.Client{Transport: storageAt(srv.URL)}, clinicaldoc.WithInsecureHTTP())
-		_, failures["bytes of storage: "+name] = storage.Notes.DownloadAudio(t.Context(), 7, new(badReader), clinicaldoc.DownloadParams{})
+		_, failures["bytes to a create: "+name] = client.Notes.Create(t.Context(), createParams{Name: canary})
+		storage := clientOver(t, storageAt(srv.URL), clinicaldoc.WithInsecureHTTP())
+		_, failures["bytes of storage: "+name] = storage.Notes.DownloadAudio(t.Context(), 7, new(badReader), downloadParams{})
 	}
 	return failures
 }
@@ -1833,8 +1813,7 @@ func TestExtra_EveryRecordGivesBackWhatCame(t *testing.T) {
 
 func TestExtra_IsReadAtEveryLevel(t *testing.T) {
 	t.Parallel()
-	note, err := get(t, sentDocuments["note"])
-	require.NoError(t, err)
+	note := must(get(t, sentDocuments["note"]))(t)
 	assert.Equal(t, object(t, `{"severity":{"level":3}}`), note.Extra)
 	assert.Equal(t, object(t, `{"locale":"en","sections":[{"title":"S"}]}`), note.Template.Extra)
 	assert.Equal(t, object(t, `{"codec":"opus","channels":2}`), note.Audio.Extra)
@@ -1845,7 +1824,7 @@ func TestExtra_IsReadAtEveryLevel(t *testing.T) {
 	assertRoundTrip(t, note.Has)
 
 	page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + sentDocuments["note"] + `,` + sentDocuments["note"] + `]`}).
-		Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		Notes.List(t.Context(), listParams{})
 	require.NoError(t, err)
 	assert.Equal(t, []clinicaldoc.ProgressNote{*note, *note}, page.Items)
 }
@@ -1860,8 +1839,7 @@ func TestExtra_ReplacesNoDescribedMember(t *testing.T) {
 		`{"size":7,"id":9,"name":"other","content":true,"email":"x","kept":[1]}`:                                                      clinicaldoc.AudioInfo{Size: 7, Extra: extra},
 		`{"content":false,"transcription":false,"signed":false,"id":9,"name":"other","size":9,"email":"x","file_url":"x","kept":[1]}`: clinicaldoc.Completion{Extra: extra},
 	} {
-		encoded, err := json.Marshal(value)
-		require.NoError(t, err)
+		encoded := must(json.Marshal(value))(t)
 		assert.JSONEq(t, name, string(encoded), "%T", value)
 	}
 	for _, wrong := range []string{`5`, `"secret"`, `[1]`} {
@@ -1955,8 +1933,7 @@ func givesBack[T any](t *testing.T, document []byte, parts map[string]reflect.Ty
 	if json.Unmarshal(document, &value) != nil {
 		return
 	}
-	encoded, err := json.Marshal(value)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(value))(t)
 	require.NoError(t, json.Unmarshal(encoded, &back))
 	require.Equal(t, value, back, "what is described reads as the same")
 	requireUndescribed(t, reflect.TypeFor[T](), document, encoded)

@@ -72,16 +72,14 @@ func assertFullNote(t *testing.T, note *clinicaldoc.ProgressNote) {
 func TestNotesGet(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{method: "GET", url: "/v1/progress-notes/7", response: fullNote})
-	note, err := client.Notes.Get(t.Context(), 7)
-	require.NoError(t, err)
+	note := must(client.Notes.Get(t.Context(), 7))(t)
 	assertFullNote(t, note)
 }
 
 func TestNotesGetLargestID(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{url: "/v1/progress-notes/9223372036854775807", response: `{"id":9223372036854775807,"name":"n"}`})
-	note, err := client.Notes.Get(t.Context(), math.MaxInt64)
-	require.NoError(t, err)
+	note := must(client.Notes.Get(t.Context(), math.MaxInt64))(t)
 	assert.Equal(t, int64(math.MaxInt64), note.ID)
 }
 
@@ -91,7 +89,7 @@ func TestNotesList(t *testing.T) {
 		method: "GET", url: "/v1/progress-notes?page=2&patient_id=4711&per_page=1&sort=oldest",
 		response: `{"data":[` + fullNote + `],"links":{"first":"x","last":"x","prev":null,"next":"x"},"meta":{"current_page":2,"from":2,"last_page":3,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","per_page":1,"to":2,"total":3}}`,
 	})
-	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest, Page: 2})
+	page, err := client.Notes.List(t.Context(), listParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest, Page: 2})
 	require.NoError(t, err)
 	require.Len(t, page.Items, 1)
 	assertFullNote(t, &page.Items[0])
@@ -104,13 +102,13 @@ func TestNotesList(t *testing.T) {
 func TestNotesListSendsTheCallsQueryToo(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{url: notesPath + "?filter=synthetic&per_page=10&per_page=5", response: `{"data":[]}`})
-	_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: 10}, clinicaldoc.WithQuery("per_page", "5"), clinicaldoc.WithQuery("filter", "synthetic"))
+	_, err := client.Notes.List(t.Context(), listParams{PerPage: 10}, clinicaldoc.WithQuery("per_page", "5"), clinicaldoc.WithQuery("filter", "synthetic"))
 	require.NoError(t, err)
 }
 
 func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
 	t.Parallel()
-	for query, params := range map[string]clinicaldoc.ListNotesParams{
+	for query, params := range map[string]listParams{
 		"":                {TrustPatientFilter: true},
 		"?patient_id=1":   {PatientID: 1},
 		"?per_page=100":   {PerPage: 100},
@@ -119,8 +117,7 @@ func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
 		"?cursor=a%2B%3D": {Cursor: "a+="},
 	} {
 		client := serve(t, call{url: "/v1/progress-notes" + query, response: `{"data":[]}`})
-		page, err := client.Notes.List(t.Context(), params)
-		require.NoError(t, err)
+		page := must(client.Notes.List(t.Context(), params))(t)
 		assert.Empty(t, page.Items)
 		assert.False(t, page.HasNext())
 	}
@@ -130,15 +127,15 @@ func TestNotesListRefusesBadParams(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		text   string // what the error says of the field
-		params clinicaldoc.ListNotesParams
+		params listParams
 	}{
-		{"PatientID: must not be negative", clinicaldoc.ListNotesParams{PatientID: -1}},
-		{"PatientID: must not be negative", clinicaldoc.ListNotesParams{PatientID: math.MinInt64}},
-		{"PerPage: -1 is outside 1 to 100", clinicaldoc.ListNotesParams{PerPage: -1}},
-		{"PerPage: 101 is outside 1 to 100", clinicaldoc.ListNotesParams{PerPage: 101}},
-		{"Sort: is neither SortLatest nor SortOldest", clinicaldoc.ListNotesParams{Sort: "newest"}},
-		{"Page: must not be negative", clinicaldoc.ListNotesParams{Page: -1}},
-		{"Page: cannot be combined with Cursor", clinicaldoc.ListNotesParams{Page: 1, Cursor: "c"}},
+		{"PatientID: must not be negative", listParams{PatientID: -1}},
+		{"PatientID: must not be negative", listParams{PatientID: math.MinInt64}},
+		{"PerPage: -1 is outside 1 to 100", listParams{PerPage: -1}},
+		{"PerPage: 101 is outside 1 to 100", listParams{PerPage: 101}},
+		{"Sort: is neither SortLatest nor SortOldest", listParams{Sort: "newest"}},
+		{"Page: must not be negative", listParams{Page: -1}},
+		{"Page: cannot be combined with Cursor", listParams{Page: 1, Cursor: "c"}},
 	} {
 		want := "clinicaldoc: Notes.List: " + tt.text + ": invalid argument"
 		client := serve(t)
@@ -161,7 +158,7 @@ func TestNotesListRefusesBadParams(t *testing.T) {
 // Fields that have an effect on All alone are an error where List would ignore them.
 func TestNotesList_RejectsWhatIsForAll(t *testing.T) {
 	t.Parallel()
-	for text, params := range map[string]clinicaldoc.ListNotesParams{
+	for text, params := range map[string]listParams{
 		"Prefetch: is for Notes.All; List requests one page": {Prefetch: 1},
 		"Verify: is for Notes.All; List requests one page":   {Verify: true},
 	} {
@@ -169,7 +166,7 @@ func TestNotesList_RejectsWhatIsForAll(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		require.EqualError(t, err, "clinicaldoc: Notes.List: "+text+": invalid argument")
 	}
-	for text, params := range map[string]clinicaldoc.ListNotesParams{
+	for text, params := range map[string]listParams{
 		"Prefetch: -1 is outside 0 to 64": {Prefetch: -1},
 		"Prefetch: 65 is outside 0 to 64": {Prefetch: 65},
 	} {
@@ -179,14 +176,13 @@ func TestNotesList_RejectsWhatIsForAll(t *testing.T) {
 	}
 	empty := `{"data":[],"meta":{"current_page":1,"last_page":1,"total":0}}`
 	client := serve(t, call{url: notesPath, response: empty})
-	_, err := clinicaldoc.Collect(client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 1, Verify: true}))
-	require.NoError(t, err)
+	must(clinicaldoc.Collect(client.Notes.All(t.Context(), listParams{Prefetch: 1, Verify: true})))(t)
 }
 
 func TestNotesUpdate(t *testing.T) {
 	t.Parallel()
 	text := "line\n<b> & \"quoted\" \u00e9"
-	tests := map[string]clinicaldoc.UpdateNoteParams{
+	tests := map[string]updateParams{
 		`{}`:          {},
 		`{"name":""}`: {Name: new("")},
 		`{"name":"n","transcription":"t","analysis":"a"}`:        {Name: new("n"), Transcription: new("t"), Analysis: new("a")},
@@ -194,8 +190,7 @@ func TestNotesUpdate(t *testing.T) {
 	}
 	for body, params := range tests {
 		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", body: body, response: fullNote})
-		note, err := client.Notes.Update(t.Context(), 7, params)
-		require.NoError(t, err)
+		note := must(client.Notes.Update(t.Context(), 7, params))(t)
 		assertFullNote(t, note)
 	}
 }
@@ -206,15 +201,15 @@ func TestNotesUpdateErrors(t *testing.T) {
 		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusForbidden, response: `{"message":"You do not have permission to modify this note"}`},
 		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusUnprocessableEntity, response: `{"message":"The given data was invalid","errors":{"name":["Too long.","Too odd."]}}`},
 	)
-	note, err := client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{})
+	note, err := client.Notes.Update(t.Context(), 7, updateParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	assert.Nil(t, note)
-	_, err = client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{})
+	_, err = client.Notes.Update(t.Context(), 7, updateParams{})
 	var answered *clinicaldoc.Error
 	require.ErrorAs(t, err, &answered)
 	assert.Equal(t, map[string][]string{"name": {"Too long.", "Too odd."}}, answered.Fields)
 	assert.Equal(t, "The given data was invalid", answered.Message)
-	for name, params := range map[string]clinicaldoc.UpdateNoteParams{
+	for name, params := range map[string]updateParams{
 		"Name": {Name: new("a\xff")}, "Transcription": {Transcription: new("a\xff")}, "Analysis": {Analysis: new("a\xff")},
 	} {
 		_, err = client.Notes.Update(t.Context(), 7, params)
@@ -226,8 +221,7 @@ func TestNotesUpdateErrors(t *testing.T) {
 func TestNotesDelete(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{method: "DELETE", url: "/v1/progress-notes/7", response: `{"message":"Note deleted"}`})
-	confirmation, err := client.Notes.Delete(t.Context(), 7)
-	require.NoError(t, err)
+	confirmation := must(client.Notes.Delete(t.Context(), 7))(t)
 	assert.Equal(t, &clinicaldoc.Confirmation{Message: "Note deleted"}, confirmation)
 }
 
@@ -253,8 +247,7 @@ func TestNotesSign(t *testing.T) {
 	t.Parallel()
 	signed := strings.Replace(fullNote, `"signed": false`, `"signed": true`, 1)
 	client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7/sign", response: signed})
-	note, err := client.Notes.Sign(t.Context(), 7)
-	require.NoError(t, err)
+	note := must(client.Notes.Sign(t.Context(), 7))(t)
 	assert.True(t, note.Has.Signed)
 	note.Has.Signed = false
 	assertFullNote(t, note)
@@ -332,7 +325,7 @@ func TestNotesSignFindsItselfDone(t *testing.T) {
 			transport := httpmock.NewMockTransport()
 			transport.RegisterResponder("PUT", note+"/sign", lost)
 			transport.RegisterResponder("GET", note, httpmock.NewStringResponder(http.StatusOK, `{"id":7,"name":"n","has":{"content":true,"transcription":true,"signed":true}}`))
-			client := clientOn(t, &http.Client{Transport: transport}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: retries, MinWait: 1, MaxWait: 1}))
+			client := clientOver(t, transport, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: retries, MinWait: 1, MaxWait: 1}))
 			signed, err := client.Notes.Sign(t.Context(), 7)
 			require.NoError(t, err, name)
 			assert.True(t, signed.Has.Signed)
@@ -348,7 +341,7 @@ func TestNotesCreateForAnotherPatient(t *testing.T) {
 		`"patient":{"id":8},`: true, `"patient_id":8,`: true, `"patient":{"id":7},"patient_id":8,`: true,
 	} {
 		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "7"}), response: `{` + patient + smallNote[1:]})
-		note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{PatientID: 7})
+		note, err := client.Notes.Create(t.Context(), createParams{PatientID: 7})
 		if !mismatch {
 			require.NoError(t, err, patient)
 			continue
@@ -369,7 +362,7 @@ func TestIDsBelowOneAreRefused(t *testing.T) {
 		for operation, attempt := range map[string]func(context.Context) (any, error){
 			"Notes.Get": func(ctx context.Context) (any, error) { return pointer(client.Notes.Get(ctx, id)) },
 			"Notes.Update": func(ctx context.Context) (any, error) {
-				return pointer(client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{}))
+				return pointer(client.Notes.Update(ctx, id, updateParams{}))
 			},
 			"Notes.Delete":   func(ctx context.Context) (any, error) { return pointer(client.Notes.Delete(ctx, id)) },
 			"Notes.Sign":     func(ctx context.Context) (any, error) { return pointer(client.Notes.Sign(ctx, id)) },
@@ -388,8 +381,7 @@ func TestNotesCreate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.mp3")
 	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
-	file, err := clinicaldoc.AudioFile(path)
-	require.NoError(t, err)
+	file := must(clinicaldoc.AudioFile(path))(t)
 	typed := clinicaldoc.AudioBytes("visit", []byte("sound"))
 	typed.ContentType = "audio/L16; rate=8000"
 	fields := []part{
@@ -397,10 +389,11 @@ func TestNotesCreate(t *testing.T) {
 		{`form-data; name="patient_id"`, "", "4711"},
 		{`form-data; name="prompt_id"`, "", "12"},
 	}
-	tests := map[string]struct {
+	type test struct {
 		audio *clinicaldoc.AudioSource
 		want  part
-	}{
+	}
+	subtests(t, map[string]test{
 		"file":               {file, part{`form-data; name="file"; filename="visit.mp3"`, "audio/mpeg", "sound"}},
 		"bytes":              {clinicaldoc.AudioBytes("visit.WAV", []byte("sound")), part{`form-data; name="file"; filename="visit.WAV"`, "audio/wav", "sound"}},
 		"reader at":          {clinicaldoc.AudioReaderAt("visit.m4a", strings.NewReader("sound, and more"), 5), part{`form-data; name="file"; filename="visit.m4a"`, "audio/mp4", "sound"}},
@@ -408,21 +401,16 @@ func TestNotesCreate(t *testing.T) {
 		"given content type": {typed, part{`form-data; name="file"; filename="visit"`, "audio/l16; rate=8000", "sound"}},
 		"folders in a name":  {clinicaldoc.AudioBytes(`C:\a/b\visit.ogg`, []byte("sound")), part{`form-data; name="file"; filename="visit.ogg"`, "audio/ogg", "sound"}},
 		"quotes in a name":   {clinicaldoc.AudioBytes(`a"b é.flac`, []byte("sound")), part{`form-data; name="file"; filename="a\"b é.flac"`, "audio/flac", "sound"}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append([]part{tt.want}, fields...)...), status: http.StatusCreated, response: fullNote})
-			var progress [][2]int64
-			note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{
-				Name: "Visit é", PatientID: 4711, PromptID: 12, Audio: tt.audio,
-				OnProgress: func(sent, total int64) { progress = append(progress, [2]int64{sent, total}) },
-			})
-			require.NoError(t, err)
-			assertFullNote(t, note)
-			assert.Equal(t, [][2]int64{{0, 5}, {5, 5}}, progress)
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append([]part{tt.want}, fields...)...), status: http.StatusCreated, response: fullNote})
+		var progress [][2]int64
+		note := must(client.Notes.Create(t.Context(), createParams{
+			Name: "Visit é", PatientID: 4711, PromptID: 12, Audio: tt.audio,
+			OnProgress: func(sent, total int64) { progress = append(progress, [2]int64{sent, total}) },
+		}))(t)
+		assertFullNote(t, note)
+		assert.Equal(t, [][2]int64{{0, 5}, {5, 5}}, progress)
+	})
 }
 
 func TestNotesCreateSendsOnlyWhatIsSet(t *testing.T) {
@@ -431,12 +419,11 @@ func TestNotesCreateSendsOnlyWhatIsSet(t *testing.T) {
 		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity, response: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
 		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), response: smallNote},
 	)
-	_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{})
+	_, err := client.Notes.Create(t.Context(), createParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
 	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	require.ErrorContains(t, err, "[fields: file, name]")
-	_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{PatientID: 5})
-	require.NoError(t, err)
+	must(client.Notes.Create(t.Context(), createParams{PatientID: 5}))(t)
 }
 
 func TestNotesCreateRefusesBadParams(t *testing.T) {
@@ -446,7 +433,7 @@ func TestNotesCreateRefusesBadParams(t *testing.T) {
 	badType.ContentType = "sound"
 	twoLines := clinicaldoc.AudioBytes("a.wav", data)
 	twoLines.ContentType = "audio/wav\r\nX-Evil: 1"
-	for name, params := range map[string]clinicaldoc.CreateNoteParams{
+	for name, params := range map[string]createParams{
 		"PatientID":           {PatientID: -1},
 		"PromptID":            {PromptID: -1},
 		"Name":                {Name: "a\xff"},
@@ -476,14 +463,13 @@ func TestNotesCreateNoticesChangedFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret.wav")
 	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
-	source, err := clinicaldoc.AudioFile(path)
-	require.NoError(t, err)
+	source := must(clinicaldoc.AudioFile(path))(t)
 	require.NoError(t, os.WriteFile(path, []byte("other sound"), 0o600))
-	_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: source})
+	_, err := serve(t).Notes.Create(t.Context(), createParams{Audio: source})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	require.ErrorContains(t, err, "changed")
 	require.NoError(t, os.Remove(path))
-	_, err = serve(t).Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Audio: source})
+	_, err = serve(t).Notes.Create(t.Context(), createParams{Audio: source})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	assert.NotContains(t, err.Error(), "secret")
@@ -492,11 +478,12 @@ func TestNotesCreateNoticesChangedFile(t *testing.T) {
 func TestNotesCreateUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	reset := errors.New("connection reset")
-	tests := map[string]struct {
+	type test struct {
 		answer  call
 		match   error
 		unknown bool
-	}{
+	}
+	subtests(t, map[string]test{
 		"lost answer": {call{fail: reset}, reset, true},
 		"500":         {call{status: 500}, clinicaldoc.ErrServer, true},
 		"503":         {call{status: 503}, clinicaldoc.ErrServer, true},
@@ -508,29 +495,25 @@ func TestNotesCreateUnknownOutcomes(t *testing.T) {
 		"401":         {call{status: 401}, clinicaldoc.ErrUnauthorized, false},
 		"413":         {call{status: 413}, clinicaldoc.ErrTooLarge, false},
 		"422":         {call{status: 422}, clinicaldoc.ErrValidation, false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			request := tt.answer
-			request.method, request.url = "POST", "/v1/progress-notes"
-			request.checkBody = func(*testing.T, string, []byte) {}
-			params := clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 4711, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
-			before := time.Now()
-			client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3})}, request)
-			note, err := client.Notes.Create(t.Context(), params)
-			assert.Nil(t, note)
-			require.ErrorIs(t, err, tt.match)
-			var unknown *clinicaldoc.OutcomeUnknownError
-			assert.Equal(t, tt.unknown, errors.As(err, &unknown))
-			assert.Equal(t, tt.unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
-			if tt.unknown {
-				assert.Equal(t, params.Name, unknown.Params.Name)
-				assert.Same(t, params.Audio, unknown.Params.Audio)
-				assert.WithinRange(t, unknown.SentAt, before, time.Now())
-			}
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		request := tt.answer
+		request.method, request.url = "POST", "/v1/progress-notes"
+		request.checkBody = func(*testing.T, string, []byte) {}
+		params := createParams{Name: "Visit", PatientID: 4711, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
+		before := time.Now()
+		client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3})}, request)
+		note, err := client.Notes.Create(t.Context(), params)
+		assert.Nil(t, note)
+		require.ErrorIs(t, err, tt.match)
+		var unknown *clinicaldoc.OutcomeUnknownError
+		assert.Equal(t, tt.unknown, errors.As(err, &unknown))
+		assert.Equal(t, tt.unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+		if tt.unknown {
+			assert.Equal(t, params.Name, unknown.Params.Name)
+			assert.Same(t, params.Audio, unknown.Params.Audio)
+			assert.WithinRange(t, unknown.SentAt, before, time.Now())
+		}
+	})
 }
 
 // commitBodies are bodies of every kind that BeforeCommit has to hold up.
@@ -616,15 +599,14 @@ func TestBeforeCommitLetsTheLastBytesGo(t *testing.T) {
 		t.Helper()
 		client, bodies := commitServer(t, http2)
 		calls := 0
-		_, err := client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+		must(client.Notes.Create(socketContext(t), createParams{
 			Name: "Synthetic", PatientID: 7, Audio: audio,
 			BeforeCommit: func(ctx context.Context) error {
 				calls++
 				assert.Empty(t, bodies, "the server has the request whole already")
 				return ctx.Err()
 			},
-		})
-		require.NoError(t, err)
+		}))(t)
 		assert.Equal(t, 1, calls)
 		body := <-bodies
 		require.NoError(t, body.err)
@@ -639,7 +621,7 @@ func TestBeforeCommitRefuses(t *testing.T) {
 		client, bodies := commitServer(t, http2)
 		refusal := errors.New("journal of a synthetic patient is full")
 		calls := 0
-		note, err := client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+		note, err := client.Notes.Create(socketContext(t), createParams{
 			Name: "Synthetic", PatientID: 7, Audio: audio,
 			BeforeCommit: func(context.Context) error { calls++; return refusal },
 		})
@@ -671,7 +653,7 @@ func TestBeforeCommitWhileTheContextEnds(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(socketContext(t))
 				defer cancel(nil)
 				calls := 0
-				_, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
+				_, err := client.Notes.Create(ctx, createParams{
 					Name: "Synthetic", PatientID: 7, Audio: audio,
 					BeforeCommit: func(attempt context.Context) error {
 						calls++
@@ -700,7 +682,7 @@ func TestBeforeCommitThatPanics(t *testing.T) {
 		t.Helper()
 		client, bodies := commitServer(t, http2)
 		assert.PanicsWithValue(t, "synthetic", func() {
-			_, _ = client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+			_, _ = client.Notes.Create(socketContext(t), createParams{
 				Name: "Synthetic", PatientID: 7, Audio: audio, BeforeCommit: func(context.Context) error { panic("synthetic") },
 			})
 		})
@@ -716,7 +698,7 @@ func TestBeforeCommitThatEndsItsGoroutine(t *testing.T) {
 		t.Helper()
 		client, bodies := commitServer(t, http2)
 		assert.True(t, exits(func() {
-			_, _ = client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+			_, _ = client.Notes.Create(socketContext(t), createParams{
 				Name: "Synthetic", PatientID: 7, Audio: audio, BeforeCommit: func(context.Context) error { runtime.Goexit(); return nil },
 			})
 		}))
@@ -754,7 +736,7 @@ func TestBeforeCommitHoldsTheDelimiterBackOnTheWire(t *testing.T) {
 				got <- commitBody{body, commitTail(t, r.Header.Get("Content-Type")), err}
 				assert.Zero(t, c.in.Buffered())
 			})
-			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{
 				Name: "Synthetic", PatientID: 7, Audio: audio(), BeforeCommit: func(context.Context) error { return errors.New("synthetic") },
 			})
 			require.Error(t, err)
@@ -798,8 +780,7 @@ func TestBeforeCommitIsAskedForEveryAttempt(t *testing.T) {
 		calls := 0
 		params := socketParams(2 << 20)
 		params.BeforeCommit = func(context.Context) error { calls++; return nil }
-		_, err := socketClient(t, socketHandler(t, script.ServeHTTP).URL).Notes.Create(socketContext(t), params)
-		require.NoError(t, err)
+		must(socketClient(t, socketHandler(t, script.ServeHTTP).URL).Notes.Create(socketContext(t), params))(t)
 		assert.Equal(t, 3, calls)
 	})
 	t.Run("refused at the second", func(t *testing.T) {
@@ -826,8 +807,7 @@ func TestBeforeCommitIsAskedForEveryAttempt(t *testing.T) {
 		calls := 0
 		params := socketParams(2 << 20)
 		params.BeforeCommit = func(context.Context) error { calls++; return nil }
-		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
-		require.NoError(t, err)
+		must(socketClient(t, srv.URL).Notes.Create(socketContext(t), params))(t)
 		assert.Equal(t, 1, calls, "nothing was left to commit when it was refused")
 	})
 }
@@ -856,7 +836,7 @@ func TestBeforeCommitWhileTheServerResponds(t *testing.T) {
 				<-responded
 				return refusal
 			}
-			_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), params)
+			_, err := socketClient(t, "http://127.0.0.1:1", over(tr)).Notes.Create(socketContext(t), params)
 			require.ErrorIs(t, err, want)
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 			assert.Equal(t, 1, calls)
@@ -876,8 +856,7 @@ func TestBeforeCommitIsNoStall(t *testing.T) {
 		})
 		params := socketParams(100)
 		params.BeforeCommit = func(context.Context) error { time.Sleep(time.Hour); return nil }
-		_, err := c.Notes.Create(t.Context(), params)
-		require.NoError(t, err)
+		must(c.Notes.Create(t.Context(), params))(t)
 		assert.Equal(t, time.Hour, time.Since(start))
 	})
 }
@@ -907,29 +886,26 @@ func TestCreate_ResponseWithoutANote(t *testing.T) {
 		`{"id":55,"status":"queued"}`: 55, `{"id":55}`: 55, `{"data":{"id":55}}`: 55, `{"id":55,"name":"","created_at":null}`: 55,
 		`{"status":"queued"}`: 0, ``: 0,
 	} {
-		t.Run(body, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
-					return s.respond(r, http.StatusAccepted, body), nil
-				}
-				client := s.client()
-				lost := lose(t, client, visit())
-				assert.Equal(t, id, lost.NoteID)
-				require.ErrorIs(t, lost, clinicaldoc.ErrUnexpectedResponse)
+		timedSubtest(t, body, func(t *testing.T) {
+			s := newFakeService(t)
+			s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
+				return s.respond(r, http.StatusAccepted, body), nil
+			}
+			client := s.client()
+			lost := lose(t, client, visit())
+			assert.Equal(t, id, lost.NoteID)
+			require.ErrorIs(t, lost, clinicaldoc.ErrUnexpectedResponse)
 
-				// Note 55 is another patient's. It is not taken for the one that was sent.
-				for range 54 {
-					s.keep(earlier().ago(time.Hour))
-				}
-				strangers := visited()
-				strangers.patient = 5
-				require.EqualValues(t, 55, s.keep(strangers))
-				note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-				assert.Nil(t, note)
-				require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
-			})
+			// Note 55 is another patient's. It is not taken for the one that was sent.
+			for range 54 {
+				s.keep(earlier().ago(time.Hour))
+			}
+			strangers := visited()
+			strangers.patient = 5
+			require.EqualValues(t, 55, s.keep(strangers))
+			note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
+			assert.Nil(t, note)
+			require.ErrorIs(t, err, clinicaldoc.ErrNotCreated)
 		})
 	}
 }
@@ -942,7 +918,7 @@ func TestGet_ResponseWithoutANote(t *testing.T) {
 	} {
 		client := serve(t, call{url: notesPath + "/55", response: body}, call{url: notesPath, response: `{"data":[` + body + `]}`})
 		note, err := client.Notes.Get(t.Context(), 55)
-		page, listErr := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		page, listErr := client.Notes.List(t.Context(), listParams{})
 		if isNote {
 			require.NoError(t, err, body)
 			assert.EqualValues(t, 55, note.ID)
@@ -959,8 +935,7 @@ func TestCreateOnce_ReturnsTheNoteOfCreate(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	s.post = s.committing
-	note, err := s.client().Notes.CreateOnce(t.Context(), visit(), findParams{})
-	require.NoError(t, err)
+	note := must(s.client().Notes.CreateOnce(t.Context(), visit(), findParams{}))(t)
 	assert.EqualValues(t, 1, note.ID)
 	assert.Zero(t, s.lists, "nothing is searched for")
 }
@@ -977,37 +952,32 @@ func TestCreateOnce_LostResponse(t *testing.T) {
 		return nil, r.Context().Err()
 	}
 	reset := func(*fakeService, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
-	for name, tt := range map[string]struct {
+	type test struct {
 		lose   func(*fakeService, *http.Request) (*http.Response, error)
 		commit time.Duration
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"504 after 59 s, created before":          {gatewayTimeout, time.Second},
 		"504 after 59 s, created after 120 s":     {gatewayTimeout, 120 * time.Second},
 		"silent for a minute, created after 95 s": {silence, 95 * time.Second},
 		"reset, created after 36 s":               {reset, 36 * time.Second},
 		"reset, created after 9 minutes":          {reset, 9 * time.Minute},
 		"reset, created at the last moment":       {reset, defaultSettle - time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				s.keep(visited().ago(30 * time.Hour))
-				var posts atomic.Int64
-				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					posts.Add(1)
-					time.AfterFunc(tt.commit, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
-					return tt.lose(s, r)
-				}
-				note, err := s.client().Notes.CreateOnce(t.Context(), visit(), findParams{})
-				require.NoError(t, err)
-				assert.EqualValues(t, 2, note.ID)
-				time.Sleep(time.Hour)
-				assert.Len(t, s.notes, 2, "one note for one recording")
-				assert.EqualValues(t, 1, posts.Load())
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		s.keep(visited().ago(30 * time.Hour))
+		var posts atomic.Int64
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			posts.Add(1)
+			time.AfterFunc(tt.commit, func() { s.commit(r, sent) }) //nolint:bodyclose // nobody reads it
+			return tt.lose(s, r)
+		}
+		note := must(s.client().Notes.CreateOnce(t.Context(), visit(), findParams{}))(t)
+		assert.EqualValues(t, 2, note.ID)
+		time.Sleep(time.Hour)
+		assert.Len(t, s.notes, 2, "one note for one recording")
+		assert.EqualValues(t, 1, posts.Load())
+	})
 }
 
 // A proxy may take as long to pass an upload on as the upload took. After an upload that takes longer than the default
@@ -1029,8 +999,7 @@ func TestCreateOnce_LongUpload(t *testing.T) {
 		audio := &slowReader{text: strings.Repeat("s", 10*reads), pause: uploadTakes / reads}
 		params.Audio = clinicaldoc.AudioReader("a.wav", audio)
 		client := s.client(clinicaldoc.WithStallTimeout(time.Hour))
-		note, err := client.Notes.CreateOnce(t.Context(), params, findParams{})
-		require.NoError(t, err)
+		note := must(client.Notes.CreateOnce(t.Context(), params, findParams{}))(t)
 		assert.EqualValues(t, 1, note.ID)
 		assert.Len(t, s.notes, 1)
 	})
@@ -1040,13 +1009,14 @@ func TestCreateOnce_LongUpload(t *testing.T) {
 func TestCreateOnce_CreatesAgain(t *testing.T) {
 	t.Parallel()
 	stream := func() *clinicaldoc.AudioSource { return clinicaldoc.AudioReader("a.wav", strings.NewReader("sound")) }
-	for name, tt := range map[string]struct {
+	type test struct {
 		lost  int64 // uploads that never arrive
 		audio func() *clinicaldoc.AudioSource
 		other bool // somebody creates another note after the first upload
 		posts int64
 		want  error // nil: created
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"once":                   {1, nil, false, 2, nil},
 		"twice":                  {2, nil, false, 3, nil},
 		"three times":            {3, nil, false, 3, clinicaldoc.ErrNotCreated},
@@ -1054,43 +1024,38 @@ func TestCreateOnce_CreatesAgain(t *testing.T) {
 		"no recording":           {1, func() *clinicaldoc.AudioSource { return nil }, false, 2, nil},
 		"undecided":              {1, nil, true, 1, clinicaldoc.ErrOutcomeUnknown},
 		"a stream and undecided": {1, stream, true, 1, clinicaldoc.ErrOutcomeUnknown},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				var posts atomic.Int64
-				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					uploads := posts.Add(1)
-					if tt.other {
-						s.keep(visited().of(remade))
-					}
-					if uploads <= tt.lost {
-						return nil, io.ErrUnexpectedEOF
-					}
-					return s.commit(r, sent), nil
-				}
-				params := visit()
-				if tt.audio != nil {
-					params.Audio = tt.audio()
-				}
-				begin := time.Now()
-				note, err := s.client().Notes.CreateOnce(t.Context(), params, findParams{Settle: time.Minute})
-				assert.Equal(t, tt.posts, posts.Load())
-				if tt.want == nil {
-					require.NoError(t, err)
-					assert.EqualValues(t, 1, note.ID)
-					assert.Len(t, s.notes, 1)
-					assert.Equal(t, time.Duration(tt.lost)*time.Minute, time.Since(begin))
-					return
-				}
-				assert.Nil(t, note)
-				require.ErrorIs(t, err, tt.want)
-				isUnknown := tt.want == clinicaldoc.ErrOutcomeUnknown //nolint:errorlint // of the table
-				assert.Equal(t, isUnknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		var posts atomic.Int64
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			uploads := posts.Add(1)
+			if tt.other {
+				s.keep(visited().of(remade))
+			}
+			if uploads <= tt.lost {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return s.commit(r, sent), nil
+		}
+		params := visit()
+		if tt.audio != nil {
+			params.Audio = tt.audio()
+		}
+		begin := time.Now()
+		note, err := s.client().Notes.CreateOnce(t.Context(), params, findParams{Settle: time.Minute})
+		assert.Equal(t, tt.posts, posts.Load())
+		if tt.want == nil {
+			require.NoError(t, err)
+			assert.EqualValues(t, 1, note.ID)
+			assert.Len(t, s.notes, 1)
+			assert.Equal(t, time.Duration(tt.lost)*time.Minute, time.Since(begin))
+			return
+		}
+		assert.Nil(t, note)
+		require.ErrorIs(t, err, tt.want)
+		isUnknown := tt.want == clinicaldoc.ErrOutcomeUnknown //nolint:errorlint // of the table
+		assert.Equal(t, isUnknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+	})
 }
 
 // The second upload is a create of its own: its response is lost too, and its note is found.
@@ -1105,8 +1070,7 @@ func TestCreateOnce_SecondUploadIsFound(t *testing.T) {
 			}
 			return nil, io.ErrUnexpectedEOF
 		}
-		note, err := s.client().Notes.CreateOnce(t.Context(), visit(), findParams{})
-		require.NoError(t, err)
+		note := must(s.client().Notes.CreateOnce(t.Context(), visit(), findParams{}))(t)
 		assert.EqualValues(t, 1, note.ID)
 		assert.EqualValues(t, 2, posts.Load())
 	})
@@ -1114,33 +1078,28 @@ func TestCreateOnce_SecondUploadIsFound(t *testing.T) {
 
 func TestCreateOnce_ContextEnds(t *testing.T) {
 	t.Parallel()
-	for name, post := range map[string]func(*http.Request, fakeNote) (*http.Response, error){
+	timedSubtests(t, map[string]func(*http.Request, fakeNote) (*http.Response, error){
 		"while it searches": func(*http.Request, fakeNote) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
 		"while it uploads": func(r *http.Request, _ fakeNote) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				var posts atomic.Int64
-				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					posts.Add(1)
-					return post(r, sent)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
-				defer cancel()
-				begin := time.Now()
-				note, err := s.client().Notes.CreateOnce(ctx, visit(), findParams{})
-				requireUndecided(t, note, err, "context deadline exceeded")
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.Equal(t, 40*time.Second, time.Since(begin))
-				assert.EqualValues(t, 1, posts.Load())
-			})
-		})
-	}
+	}, func(t *testing.T, post func(*http.Request, fakeNote) (*http.Response, error)) {
+		s := newFakeService(t)
+		var posts atomic.Int64
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			posts.Add(1)
+			return post(r, sent)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		defer cancel()
+		begin := time.Now()
+		note, err := s.client().Notes.CreateOnce(ctx, visit(), findParams{})
+		requireUndecided(t, note, err, "context deadline exceeded")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 40*time.Second, time.Since(begin))
+		assert.EqualValues(t, 1, posts.Load())
+	})
 }
 
 func TestCreateOnce_ReportsProgress(t *testing.T) {
@@ -1186,79 +1145,73 @@ func TestCreateOnce_OtherErrors(t *testing.T) {
 // request. No note is given to two of them, and none is created twice.
 func TestCreateOnce_ManyAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, same := range map[string]bool{"of one recording": true, "of different recordings": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newFakeService(t)
-				var posts atomic.Int64
-				s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-					n := posts.Add(1)
-					time.Sleep(time.Duration(n) * 300 * time.Millisecond)
-					if n%9 == 0 {
-						return nil, io.ErrUnexpectedEOF
-					}
-					response := s.commit(r, sent)
-					time.Sleep(2 * time.Second)
-					if n%8 == 0 {
-						return nil, io.ErrUnexpectedEOF
-					}
-					return response, nil
-				}
-				client := s.client()
-				var mu sync.Mutex
-				given := map[int64][]string{} // recordings by note
-				undecided := 0
-				var workers sync.WaitGroup
-				for i := range 40 {
-					workers.Go(func() {
-						params := visit()
-						recording := "sound"
-						if !same {
-							recording = fmt.Sprintf("sound %02d", i)
-						}
-						params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
-						note, err := client.Notes.CreateOnce(t.Context(), params, findParams{})
-						mu.Lock()
-						defer mu.Unlock()
-						if err != nil {
-							assert.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-							undecided++
-							return
-						}
-						given[note.ID] = append(given[note.ID], recording)
-					})
-				}
-				workers.Wait()
-				for id, recordings := range given {
-					assert.Equal(t, []string{s.notes[id-1].recording}, recordings)
-				}
-				assert.Equal(t, 40, len(given)+undecided)
-				assert.LessOrEqual(t, len(s.notes), 40)
+	timedSubtests(t, map[string]bool{"of one recording": true, "of different recordings": false}, func(t *testing.T, same bool) {
+		s := newFakeService(t)
+		var posts atomic.Int64
+		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+			n := posts.Add(1)
+			time.Sleep(time.Duration(n) * 300 * time.Millisecond)
+			if n%9 == 0 {
+				return nil, io.ErrUnexpectedEOF
+			}
+			response := s.commit(r, sent)
+			time.Sleep(2 * time.Second)
+			if n%8 == 0 {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return response, nil
+		}
+		client := s.client()
+		var mu sync.Mutex
+		given := map[int64][]string{} // recordings by note
+		undecided := 0
+		var workers sync.WaitGroup
+		for i := range 40 {
+			workers.Go(func() {
+				params := visit()
+				recording := "sound"
 				if !same {
-					assert.Len(t, given, 40, "every one is found, or created again")
+					recording = fmt.Sprintf("sound %02d", i)
 				}
+				params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
+				note, err := client.Notes.CreateOnce(t.Context(), params, findParams{})
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					assert.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+					undecided++
+					return
+				}
+				given[note.ID] = append(given[note.ID], recording)
 			})
-		})
-	}
+		}
+		workers.Wait()
+		for id, recordings := range given {
+			assert.Equal(t, []string{s.notes[id-1].recording}, recordings)
+		}
+		assert.Equal(t, 40, len(given)+undecided)
+		assert.LessOrEqual(t, len(s.notes), 40)
+		if !same {
+			assert.Len(t, given, 40, "every one is found, or created again")
+		}
+	})
 }
 
 func TestUpdate_ExtraIsSentAsFurtherMembers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		params clinicaldoc.UpdateNoteParams
+		params updateParams
 		want   string
 	}{
-		{clinicaldoc.UpdateNoteParams{Name: new("n"), Extra: map[string]any{"status": "draft", "tags": []string{"<a>"}}}, `{"name":"n","status":"draft","tags":["<a>"]}`},
-		{clinicaldoc.UpdateNoteParams{Extra: map[string]any{"status": nil}}, `{"status":null}`},
-		{clinicaldoc.UpdateNoteParams{Extra: map[string]any{}}, `{}`},
+		{updateParams{Name: new("n"), Extra: map[string]any{"status": "draft", "tags": []string{"<a>"}}}, `{"name":"n","status":"draft","tags":["<a>"]}`},
+		{updateParams{Extra: map[string]any{"status": nil}}, `{"status":null}`},
+		{updateParams{Extra: map[string]any{}}, `{}`},
 	} {
 		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", response: smallNote, checkBody: func(t *testing.T, _ string, body []byte) {
 			t.Helper()
 			assert.JSONEq(t, tc.want, string(body))
 		}})
-		_, err := client.Notes.Update(t.Context(), 7, tc.params)
-		require.NoError(t, err)
+		must(client.Notes.Update(t.Context(), 7, tc.params))(t)
 	}
 }
 
@@ -1273,7 +1226,7 @@ func TestUpdate_RejectsUnsendableExtra(t *testing.T) {
 		"chan": {"status": make(chan int)}, "func": {"status": func() {}}, "circle": circle,
 		"failing": {"status": unencodable{}},
 	} {
-		_, err := serve(t).Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{Analysis: new("a"), Extra: extra})
+		_, err := serve(t).Notes.Update(t.Context(), 7, updateParams{Analysis: new("a"), Extra: extra})
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
 		assert.Contains(t, err.Error(), "Notes.Update: Extra")
 		assert.NotContains(t, err.Error(), canary)

@@ -27,10 +27,11 @@ import (
 
 func TestNewClientRefusesInvalidOptions(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type test struct {
 		option clinicaldoc.Option
 		names  string
-	}{
+	}
+	subtests(t, map[string]test{
 		"nil option":            {nil, "option"},
 		"nil HTTP client":       {clinicaldoc.WithHTTPClient(nil), "WithHTTPClient"},
 		"nil token source":      {clinicaldoc.WithTokenSource(nil), "WithTokenSource"},
@@ -50,16 +51,12 @@ func TestNewClientRefusesInvalidOptions(t *testing.T) {
 		"negative stall":        {clinicaldoc.WithStallTimeout(-time.Second), "WithStallTimeout"},
 		"zero size":             {clinicaldoc.WithMaxResponseSize(0), "WithMaxResponseSize"},
 		"negative size":         {clinicaldoc.WithMaxResponseSize(-1), "WithMaxResponseSize"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client, err := clinicaldoc.NewClient(testBase, testToken, tt.option)
-			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-			require.ErrorContains(t, err, tt.names)
-			assert.Nil(t, client)
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		client, err := clinicaldoc.NewClient(testBase, testToken, tt.option)
+		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+		require.ErrorContains(t, err, tt.names)
+		assert.Nil(t, client)
+	})
 }
 
 // One of the waits is enough: the other follows it.
@@ -150,7 +147,7 @@ func TestInvalidCallOptionsAreRefused(t *testing.T) {
 				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, e.operation)
 				require.ErrorContains(t, err, tt.names, e.operation)
 			}
-			for note, err := range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, tt.option) {
+			for note, err := range client.Notes.All(t.Context(), listParams{}, tt.option) {
 				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 				assert.Nil(t, note)
 			}
@@ -163,8 +160,7 @@ func TestUserAgentIsReplaced(t *testing.T) {
 	s, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
 	s.userAgent = "ward-app/3 (test)"
 	client := clientOn(t, httpClient, clinicaldoc.WithUserAgent("ward-app/3 (test)"))
-	_, err := client.Users.Me(t.Context())
-	require.NoError(t, err)
+	must(client.Users.Me(t.Context()))(t)
 }
 
 func TestTokenSourceIsAskedForEachCall(t *testing.T) {
@@ -191,31 +187,28 @@ func TestTokenSourceIsAskedForEachCall(t *testing.T) {
 func TestTokenSourceFailures(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("vault says secret")
-	tests := map[string]struct {
+	type test struct {
 		token string
 		err   error
 		match error
-	}{
+	}
+	subtests(t, map[string]test{
 		"error":            {"", broken, broken},
 		"empty token":      {"", nil, clinicaldoc.ErrInvalidArgument},
 		"unsendable token": {"secret\n", nil, clinicaldoc.ErrInvalidArgument},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, httpClient := newScript(t)
-			client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(httpClient),
-				clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return tt.token, tt.err })))
-			require.NoError(t, err)
-			for _, e := range endpoints() {
-				_, err = e.call(t.Context(), client)
-				require.ErrorIs(t, err, tt.match, e.operation)
-				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, e.operation)
-				assert.NotContains(t, err.Error(), "secret", e.operation)
-				assert.Contains(t, err.Error(), "token source", e.operation)
-			}
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		_, httpClient := newScript(t)
+		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(httpClient),
+			clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return tt.token, tt.err })))
+		require.NoError(t, err)
+		for _, e := range endpoints() {
+			_, err = e.call(t.Context(), client)
+			require.ErrorIs(t, err, tt.match, e.operation)
+			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, e.operation)
+			assert.NotContains(t, err.Error(), "secret", e.operation)
+			assert.Contains(t, err.Error(), "token source", e.operation)
+		}
+	})
 }
 
 // A limiter that knows in advance that the context ends first says so in words, as *rate.Limiter does.
@@ -245,9 +238,8 @@ func TestLimiterIsAskedBeforeEachCall(t *testing.T) {
 		}
 		return nil
 	})))
+	must(client.Users.Me(t.Context()))(t)
 	_, err := client.Users.Me(t.Context())
-	require.NoError(t, err)
-	_, err = client.Users.Me(t.Context())
 	require.ErrorIs(t, err, refuse)
 	require.ErrorContains(t, err, "limiter")
 	assert.NotContains(t, err.Error(), "secret")
@@ -262,8 +254,7 @@ func TestHTTPClientIsCopied(t *testing.T) {
 	client := clientOn(t, httpClient)
 	assert.Equal(t, before, *httpClient)
 	httpClient.Transport = nil // a later change does not reach the client
-	_, err := client.Users.Me(t.Context())
-	require.NoError(t, err)
+	must(client.Users.Me(t.Context()))(t)
 }
 
 func TestResponsesBeyondTheLimitAreRefused(t *testing.T) {
@@ -271,12 +262,11 @@ func TestResponsesBeyondTheLimitAreRefused(t *testing.T) {
 	answer := `{"id":2,"name":"` + strings.Repeat("x", 100) + `"}`
 	size := int64(len(answer))
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size)}, call{url: "/user", response: answer})
-	_, err := client.Users.Me(t.Context())
-	require.NoError(t, err)
+	must(client.Users.Me(t.Context()))(t)
 
 	client = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size - 1)}, call{url: "/user", response: answer})
 	var response clinicaldoc.Response
-	_, err = client.Users.Me(t.Context(), clinicaldoc.WithResponse(&response))
+	_, err := client.Users.Me(t.Context(), clinicaldoc.WithResponse(&response))
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	require.ErrorContains(t, err, "WithMaxResponseSize")
 	assert.Len(t, response.Body, int(size-1))
@@ -289,8 +279,7 @@ func TestWithToken(t *testing.T) {
 			t.Parallel()
 			d := newNoteServer()
 			client := d.client(t)
-			read, err := client.Notes.Get(socketContext(t), 9, clinicaldoc.WithToken("another-token"))
-			require.NoError(t, err)
+			read := must(client.Notes.Get(socketContext(t), 9, clinicaldoc.WithToken("another-token")))(t)
 			d.faults = []writeFault{{status: http.StatusServiceUnavailable}}
 			require.NoError(t, call(socketContext(t), client, clinicaldoc.WithToken("another-token"), clinicaldoc.IfUnchanged(read)))
 			assert.Equal(t, map[string]bool{"Bearer another-token": true}, d.tokens, "every request of the call carries it")
@@ -316,8 +305,7 @@ func TestCallersHTTPClientIsNotChanged(t *testing.T) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { asked++; return http.ErrUseLastResponse },
 	}
 	before := *own
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9)
-	require.NoError(t, err)
+	must(socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(own)).Notes.Get(socketContext(t), 9))(t)
 	assert.Same(t, tr, own.Transport)
 	assert.Equal(t, before.Timeout, own.Timeout)
 	assert.NotNil(t, own.CheckRedirect)
@@ -412,7 +400,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 			return ofNote(c.Notes.Sign(ctx, 1, opts...))
 		}
 		update call = func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
-			return ofNote(c.Notes.Update(ctx, 1, clinicaldoc.UpdateNoteParams{Name: new("Synthetic, changed")}, opts...))
+			return ofNote(c.Notes.Update(ctx, 1, updateParams{Name: new("Synthetic, changed")}, opts...))
 		}
 		remove call = func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
 			_, err := c.Notes.Delete(ctx, 1, opts...)
@@ -424,11 +412,12 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 			b.Inject(route, clinicaldoctest.Answer(http.StatusServiceUnavailable, ""))
 		}
 	}
-	tests := map[string]struct {
+	type test struct {
 		prepare  func(b *clinicaldoctest.Server)
 		call     call
 		requests int
-	}{
+	}
+	subtests(t, map[string]test{
 		"Sign after a lost response":   {lost(clinicaldoctest.RouteSignNote), sign, 3},
 		"Sign of what was read":        {lost(clinicaldoctest.RouteSignNote), unchanged(sign), 5},
 		"Update after a lost response": {lost(clinicaldoctest.RouteUpdateNote), update, 3},
@@ -447,7 +436,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 			}, 2,
 		},
 		"Wait": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
-			return ofNote(c.Notes.Wait(ctx, 1, clinicaldoc.WaitParams{}, opts...))
+			return ofNote(c.Notes.Wait(ctx, 1, waitParams{}, opts...))
 		}, 1},
 		"WaitAll": {
 			func(b *clinicaldoctest.Server) {
@@ -460,7 +449,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 				for i := range ids {
 					ids[i] = int64(i + 1)
 				}
-				notes, err := clinicaldoc.Collect(c.Notes.WaitAll(ctx, ids, clinicaldoc.WaitParams{}, opts...))
+				notes, err := clinicaldoc.Collect(c.Notes.WaitAll(ctx, ids, waitParams{}, opts...))
 				if err != nil || len(notes) != 30 {
 					return 0, fmt.Errorf("%d notes: %w", len(notes), err)
 				}
@@ -468,7 +457,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 			}, 31,
 		},
 		"All": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
-			notes, err := clinicaldoc.Collect(c.Notes.All(ctx, clinicaldoc.ListNotesParams{Verify: true}, opts...))
+			notes, err := clinicaldoc.Collect(c.Notes.All(ctx, listParams{Verify: true}, opts...))
 			if err != nil || len(notes) != 1 {
 				return 0, fmt.Errorf("%d notes: %w", len(notes), err)
 			}
@@ -476,7 +465,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 		}, 2},
 		"FindCreated": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
 			lost := &clinicaldoc.OutcomeUnknownError{
-				Params: clinicaldoc.CreateNoteParams{Name: "Synthetic, lost", PatientID: 8}, AudioSize: 12,
+				Params: createParams{Name: "Synthetic, lost", PatientID: 8}, AudioSize: 12,
 				SentAt: time.Now().Add(-time.Hour), LostAt: time.Now().Add(-time.Hour), Service: c.BaseURL(), UserID: 9,
 			}
 			_, err := c.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{Settle: time.Nanosecond}, opts...)
@@ -486,7 +475,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 			return 8, nil
 		}, 2},
 		"DownloadAudio": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
-			n, err := c.Notes.DownloadAudio(ctx, 1, io.Discard, clinicaldoc.DownloadParams{}, opts...)
+			n, err := c.Notes.DownloadAudio(ctx, 1, io.Discard, downloadParams{}, opts...)
 			if n == 0 {
 				return 0, err
 			}
@@ -499,24 +488,20 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 			}
 			return 8, stream.Close()
 		}, 1},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newTeams(t)
-			if tt.prepare != nil {
-				tt.prepare(g.b)
-			}
-			client := socketClient(t, g.a.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: g}))
-			patient, err := tt.call(socketContext(t), client, clinicaldoc.WithHeader("X-Team", "B"), clinicaldoc.WithQuery("region", "two"),
-				clinicaldoc.WithToken(teamToken), clinicaldoc.WithHeader("If-Match", `"synthetic"`))
-			require.NoError(t, err)
-			assert.EqualValues(t, 8, patient, "the note is team B's")
-			assert.Empty(t, g.wrong)
-			assert.GreaterOrEqual(t, g.seen, tt.requests)
-			assert.Equal(t, "Synthetic of A", g.a.Notes()[0].Name)
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		g := newTeams(t)
+		if tt.prepare != nil {
+			tt.prepare(g.b)
+		}
+		client := socketClient(t, g.a.URL, over(g))
+		patient, err := tt.call(socketContext(t), client, clinicaldoc.WithHeader("X-Team", "B"), clinicaldoc.WithQuery("region", "two"),
+			clinicaldoc.WithToken(teamToken), clinicaldoc.WithHeader("If-Match", `"synthetic"`))
+		require.NoError(t, err)
+		assert.EqualValues(t, 8, patient, "the note is team B's")
+		assert.Empty(t, g.wrong)
+		assert.GreaterOrEqual(t, g.seen, tt.requests)
+		assert.Equal(t, "Synthetic of A", g.a.Notes()[0].Name)
+	})
 }
 
 // What a call before left in a Response is never taken for this call's.
@@ -539,21 +524,21 @@ func TestAResponseIsClearedFirst(t *testing.T) {
 	for name, call := range map[string]func(opt clinicaldoc.CallOption) error{
 		"Get": func(opt clinicaldoc.CallOption) error { _, err := client.Notes.Get(t.Context(), 0, opt); return err },
 		"Update": func(opt clinicaldoc.CallOption) error {
-			_, err := client.Notes.Update(t.Context(), 7, clinicaldoc.UpdateNoteParams{Name: new("\xff")}, opt)
+			_, err := client.Notes.Update(t.Context(), 7, updateParams{Name: new("\xff")}, opt)
 			return err
 		},
 		"Sign":   func(opt clinicaldoc.CallOption) error { _, err := client.Notes.Sign(t.Context(), 0, opt); return err },
 		"Delete": func(opt clinicaldoc.CallOption) error { _, err := client.Notes.Delete(t.Context(), 0, opt); return err },
 		"Create": func(opt clinicaldoc.CallOption) error {
-			_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{PatientID: -1}, opt)
+			_, err := client.Notes.Create(t.Context(), createParams{PatientID: -1}, opt)
 			return err
 		},
 		"List": func(opt clinicaldoc.CallOption) error {
-			_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: -1}, opt)
+			_, err := client.Notes.List(t.Context(), listParams{PerPage: -1}, opt)
 			return err
 		},
 		"All": func(opt clinicaldoc.CallOption) error {
-			_, err := clinicaldoc.Collect(client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PerPage: -1}, opt))
+			_, err := clinicaldoc.Collect(client.Notes.All(t.Context(), listParams{PerPage: -1}, opt))
 			return err
 		},
 		"AudioURL": func(opt clinicaldoc.CallOption) error {
@@ -561,7 +546,7 @@ func TestAResponseIsClearedFirst(t *testing.T) {
 			return err
 		},
 		"DownloadAudio": func(opt clinicaldoc.CallOption) error {
-			_, err := client.Notes.DownloadAudio(t.Context(), 7, nil, clinicaldoc.DownloadParams{}, opt)
+			_, err := client.Notes.DownloadAudio(t.Context(), 7, nil, downloadParams{}, opt)
 			return err
 		},
 		"OpenAudio": func(opt clinicaldoc.CallOption) error {
@@ -569,15 +554,15 @@ func TestAResponseIsClearedFirst(t *testing.T) {
 			return err
 		},
 		"DownloadAudioFile": func(opt clinicaldoc.CallOption) error {
-			_, err := client.Notes.DownloadAudioFile(t.Context(), 7, "", clinicaldoc.DownloadParams{}, opt)
+			_, err := client.Notes.DownloadAudioFile(t.Context(), 7, "", downloadParams{}, opt)
 			return err
 		},
 		"Wait": func(opt clinicaldoc.CallOption) error {
-			_, err := client.Notes.Wait(t.Context(), 0, clinicaldoc.WaitParams{}, opt)
+			_, err := client.Notes.Wait(t.Context(), 0, waitParams{}, opt)
 			return err
 		},
 		"WaitAll": func(opt clinicaldoc.CallOption) error {
-			_, err := clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{0}, clinicaldoc.WaitParams{}, opt))
+			_, err := clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{0}, waitParams{}, opt))
 			return err
 		},
 		"FindCreated": func(opt clinicaldoc.CallOption) error {
@@ -716,7 +701,7 @@ func TestAStreamIsNotSentTwiceForAToken(t *testing.T) {
 	var valid atomic.Pointer[string]
 	valid.Store(new("synthetic-1"))
 	client, source := expiring(t, &valid, nil)
-	_, err := client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+	_, err := client.Notes.Create(socketContext(t), createParams{
 		Name: "synthetic", Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic")),
 	})
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
@@ -746,11 +731,9 @@ func TestATokenExpiresInTheMiddle(t *testing.T) {
 		}
 		_, _ = fmt.Fprintf(w, `{"data":[{"id":%d,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}],"meta":{"current_page":%d,"last_page":3,"per_page":1,"total":3}}`, n, n)
 	})
-	notes, err := clinicaldoc.Collect(client.Notes.All(socketContext(t), clinicaldoc.ListNotesParams{PerPage: 1}))
-	require.NoError(t, err)
+	notes := must(clinicaldoc.Collect(client.Notes.All(socketContext(t), listParams{PerPage: 1})))(t)
 	assert.Len(t, notes, 3)
-	_, err = client.Notes.Wait(socketContext(t), 7, clinicaldoc.WaitParams{Interval: 50 * time.Millisecond})
-	require.NoError(t, err)
+	must(client.Notes.Wait(socketContext(t), 7, waitParams{Interval: 50 * time.Millisecond}))(t)
 	assert.Len(t, source.refused, 5, "of all but the first")
 }
 
@@ -813,8 +796,7 @@ func TestASourceThatStillGivesARefusedTokenIsToldAgain(t *testing.T) {
 		assert.Equal(t, told+1, source.told, "once a call")
 	}
 	source.file = "fresh"
-	_, err = client.Users.Me(socketContext(t))
-	require.NoError(t, err)
+	must(client.Users.Me(socketContext(t)))(t)
 	assert.Equal(t, 3, source.told)
 }
 
@@ -823,15 +805,14 @@ func TestACallEndsWhileASourceHearsOfATokenOfAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := &slowSource{hears: make(chan struct{})}
-		client, err := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithTokenSource(source), once,
-			clinicaldoc.WithHTTPClient(&http.Client{Transport: answerWith(http.StatusUnauthorized, "application/json", []byte("{}"))}))
-		require.NoError(t, err)
+		client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithTokenSource(source), once,
+			over(answerWith(http.StatusUnauthorized, "application/json", []byte("{}")))))(t)
 		go func() { _, _ = client.Users.Me(t.Context()) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		_, err = client.Users.Me(ctx)
+		_, err := client.Users.Me(ctx)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
 		assert.Equal(t, time.Second, time.Since(begun))
 		close(source.hears)
@@ -857,10 +838,9 @@ func TestInnerRequestsLeaveTheCallsHeaders(t *testing.T) {
 	t.Cleanup(srv.Close)
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Synthetic"})
 	client := srv.Client()
-	read, err := client.Notes.Get(t.Context(), id)
-	require.NoError(t, err)
+	read := must(client.Notes.Get(t.Context(), id))(t)
 	srv.ForgetRequests()
-	_, err = client.Notes.Update(t.Context(), id, clinicaldoc.UpdateNoteParams{Name: new("Synthetic, changed")},
+	_, err := client.Notes.Update(t.Context(), id, updateParams{Name: new("Synthetic, changed")},
 		clinicaldoc.WithHeader("If-Match", `"synthetic"`), clinicaldoc.WithHeader("Content-Language", "de"), clinicaldoc.IfUnchanged(read))
 	require.NoError(t, err)
 	conditions := map[string]string{}
@@ -878,11 +858,9 @@ func TestAResponseOutlivesTheNextCalls(t *testing.T) {
 	client := srv.Client()
 	first, second := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "First"}), srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Second"})
 	var response clinicaldoc.Response
-	_, err := client.Notes.Get(t.Context(), first, clinicaldoc.WithResponse(&response))
-	require.NoError(t, err)
+	must(client.Notes.Get(t.Context(), first, clinicaldoc.WithResponse(&response)))(t)
 	for range 50 {
-		_, err := client.Notes.Get(t.Context(), second)
-		require.NoError(t, err)
+		must(client.Notes.Get(t.Context(), second))(t)
 	}
 	assert.Contains(t, string(response.Body), "First")
 }
@@ -890,8 +868,7 @@ func TestAResponseOutlivesTheNextCalls(t *testing.T) {
 func TestWithHTTPClientLeavesTheClientAlone(t *testing.T) {
 	t.Parallel()
 	own := new(http.Client)
-	_, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic-token", clinicaldoc.WithHTTPClient(own))
-	require.NoError(t, err)
+	must(clinicaldoc.NewClient("https://api.clinic.test", "synthetic-token", clinicaldoc.WithHTTPClient(own)))(t)
 	assert.Nil(t, own.Transport)
 }
 
@@ -934,16 +911,12 @@ func TestWithHeaders_SentToTheServiceAlone(t *testing.T) {
 		given[asGiven][0] = "changed afterwards" //nolint:staticcheck // see above
 		given.Set("X-Later", "added afterwards")
 		ctx := t.Context()
-		_, err := client.Users.Me(ctx)
-		require.NoError(t, err)
-		_, err = clinicaldoc.Collect(client.Notes.All(ctx, clinicaldoc.ListNotesParams{}))
-		require.NoError(t, err)
-		_, err = client.Notes.Update(ctx, 9, clinicaldoc.UpdateNoteParams{Name: new("synthetic")})
+		must(client.Users.Me(ctx))(t)
+		must(clinicaldoc.Collect(client.Notes.All(ctx, listParams{})))(t)
+		_, err := client.Notes.Update(ctx, 9, updateParams{Name: new("synthetic")})
 		require.Error(t, err, "the response was lost, and the note shows a change")
-		_, err = client.Notes.DownloadAudio(ctx, 9, io.Discard, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
-		_, err = client.Notes.Create(ctx, socketParams(10))
-		require.NoError(t, err)
+		must(client.Notes.DownloadAudio(ctx, 9, io.Discard, downloadParams{}))(t)
+		must(client.Notes.Create(ctx, socketParams(10)))(t)
 		require.NoError(t, client.Do(ctx, http.MethodGet, "/v1/teams", nil, nil))
 		for where, headers := range transport.sent {
 			for _, header := range headers {
@@ -968,10 +941,8 @@ func TestWithHeaders_OneCallOverrides(t *testing.T) {
 	client := timedClient(t, transport.RoundTrip,
 		clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"north"}, "X-Other": {"kept"}}),
 		clinicaldoc.WithHeaders(http.Header{"X-More": {"added"}}))
-	_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithHeader("x-tenant", "south"))
-	require.NoError(t, err)
-	_, err = client.Notes.Get(t.Context(), 9)
-	require.NoError(t, err)
+	must(client.Notes.Get(t.Context(), 9, clinicaldoc.WithHeader("x-tenant", "south")))(t)
+	must(client.Notes.Get(t.Context(), 9))(t)
 	sent := transport.sent["GET api.clinic.test/v1/progress-notes/9"]
 	assert.Equal(t, []string{"south"}, sent[0].Values("X-Tenant"))
 	assert.Equal(t, []string{"north"}, sent[1].Values("X-Tenant"), "the next call is as before")
@@ -991,8 +962,7 @@ func TestWithHeaders_TransportChangesThem(t *testing.T) {
 		return madeResponse(r, http.StatusOK, socketNote(9)), nil
 	}, clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"north"}}))
 	for range 2 {
-		_, err := client.Notes.Get(t.Context(), 9)
-		require.NoError(t, err)
+		must(client.Notes.Get(t.Context(), 9))(t)
 	}
 	assert.Equal(t, []string{"north", "north"}, seen)
 }
@@ -1010,8 +980,7 @@ func TestWithHeaders_Rejected(t *testing.T) {
 	}
 	_, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"canary\r\nX-More: 1"}}))
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-	_, err = clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(nil))
-	require.NoError(t, err)
+	must(clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(nil)))(t)
 }
 
 func TestWithHeaders_NotPrinted(t *testing.T) {
@@ -1040,8 +1009,7 @@ func TestWithHeaders_PartOfALossesIdentity(t *testing.T) {
 		_, err := client.Notes.Create(t.Context(), socketParams(10), opts...)
 		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
 		require.True(t, ok, "%v", err)
-		encoded, err := json.Marshal(unknown)
-		require.NoError(t, err)
+		encoded := must(json.Marshal(unknown))(t)
 		var kept struct {
 			Where string `json:"where"`
 		}
@@ -1091,12 +1059,10 @@ func TestClient_StructTokenSource_IsNotPrinted(t *testing.T) {
 	source := structSource{Secret: canary}
 	options := []clinicaldoc.Option{
 		clinicaldoc.WithTokenSource(source), clinicaldoc.WithLimiter(source),
-		clinicaldoc.WithHTTPClient(&http.Client{Transport: source}),
+		over(source),
 	}
-	sourced, err := clinicaldoc.NewClient(testBase, "", options...)
-	require.NoError(t, err)
-	fixed, err := clinicaldoc.NewClient(testBase, canary, clinicaldoc.WithHTTPClient(&http.Client{Transport: source}))
-	require.NoError(t, err)
+	sourced := must(clinicaldoc.NewClient(testBase, "", options...))(t)
+	fixed := must(clinicaldoc.NewClient(testBase, canary, over(source)))(t)
 	for name, client := range map[string]*clinicaldoc.Client{"token source": sourced, "token": fixed} {
 		values := map[string]any{
 			"pointer":          client,

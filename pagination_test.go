@@ -129,8 +129,7 @@ func TestAllFollowsEveryFormOfPages(t *testing.T) {
 			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
 				t.Parallel()
 				client := serve(t, calls...)
-				ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
-				require.NoError(t, err)
+				ids := must(collect(t, client.Notes.All(t.Context(), listParams{Prefetch: prefetch})))(t)
 				assert.Equal(t, []int64{1, 2, 3}, ids)
 			})
 		}
@@ -140,7 +139,7 @@ func TestAllFollowsEveryFormOfPages(t *testing.T) {
 func TestAllOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`[]`, `{"data":[]}`, `{"data":null}`, `{"data":[],"meta":{"current_page":1,"last_page":1,"from":null}}`, `{"data":[],"links":{"next":null}}`} {
-		ids, err := collect(t, serve(t, pagedCall("", answer)).Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
+		ids, err := collect(t, serve(t, pagedCall("", answer)).Notes.All(t.Context(), listParams{}))
 		require.NoError(t, err, answer)
 		assert.Empty(t, ids)
 	}
@@ -152,7 +151,7 @@ func TestListRefusesOtherResponses(t *testing.T) {
 		`{}`, `null`, `{"notes":[]}`, `{"data":{}}`, `{"data":{"id":1}}`, `{"data":"secret"}`, `"secret"`, `[5]`, `["secret"]`, `{"data":[{"name":"secret"}]}`, `{"data":[{"id":0}]}`,
 		`{"data":[null]}`, `{"data":[{"id":1,"name":["secret"]}]}`, `{"data":[]`, `[] secret`,
 	} {
-		page, err := serve(t, pagedCall("", answer)).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		page, err := serve(t, pagedCall("", answer)).Notes.List(t.Context(), listParams{})
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
 		assert.NotContains(t, err.Error(), "secret")
 		require.ErrorContains(t, err, "Notes.List")
@@ -167,7 +166,7 @@ func TestListToleratesOddMeta(t *testing.T) {
 		`"meta":5,"links":7`, `"meta":"x","links":"x"`, `"meta":{"current_page":{"a":1},"last_page":[1],"per_page":true,"total":"x","next_cursor":5}`,
 		`"links":{"next":{"href":"x"}}`, `"total":{"value":3}`, `"links":{"next":"%zz"}`,
 	} {
-		page, err := serve(t, pagedCall("", `{"data":`+rows(1)+`,`+meta+`}`)).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		page, err := serve(t, pagedCall("", `{"data":`+rows(1)+`,`+meta+`}`)).Notes.List(t.Context(), listParams{})
 		require.NoError(t, err, meta)
 		assert.Len(t, page.Items, 1)
 		assert.False(t, page.Meta.Extra.IsZero(), "what cannot be read is kept: %s", meta)
@@ -180,7 +179,7 @@ func TestAllAsksNothingBeforeTheRange(t *testing.T) {
 	t.Parallel()
 	for prefetch := range 2 {
 		s, httpClient := newScript(t)
-		notes := clientOn(t, httpClient).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch})
+		notes := clientOn(t, httpClient).Notes.All(t.Context(), listParams{Prefetch: prefetch})
 		assert.NotNil(t, notes)
 		assert.Zero(t, s.count())
 	}
@@ -190,21 +189,19 @@ func TestAllCanBeRangedTwice(t *testing.T) {
 	t.Parallel()
 	first := pagedCall("?per_page=2", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":2}}`)
 	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3)+`,"meta":{"current_page":2,"last_page":2}}`)
-	notes := serve(t, first, second, first, first, second).Notes.All(t.Context(), clinicaldoc.ListNotesParams{PerPage: 2})
-	ids, err := collect(t, notes)
-	require.NoError(t, err)
+	notes := serve(t, first, second, first, first, second).Notes.All(t.Context(), listParams{PerPage: 2})
+	ids := must(collect(t, notes))(t)
 	assert.Equal(t, []int64{1, 2, 3}, ids)
 	for range notes {
 		break
 	}
-	ids, err = collect(t, notes)
-	require.NoError(t, err)
+	ids = must(collect(t, notes))(t)
 	assert.Equal(t, []int64{1, 2, 3}, ids, "rows seen in an earlier range are not missing in a later one")
 }
 
 func TestAllStartsWhereParamsSay(t *testing.T) {
 	t.Parallel()
-	for query, params := range map[string]clinicaldoc.ListNotesParams{"?page=3": {Page: 3}, "?cursor=c": {Cursor: "c"}} {
+	for query, params := range map[string]listParams{"?page=3": {Page: 3}, "?cursor=c": {Cursor: "c"}} {
 		meta := `{"current_page":3,"last_page":4}`
 		next := "?page=4"
 		if params.Cursor != "" {
@@ -212,8 +209,7 @@ func TestAllStartsWhereParamsSay(t *testing.T) {
 		}
 		before := params
 		client := serve(t, pagedCall(query, `{"data":`+rows(5)+`,"meta":`+meta+`}`), pagedCall(next, `{"data":`+rows(6)+`,"links":{"next":null}}`))
-		ids, err := collect(t, client.Notes.All(t.Context(), params))
-		require.NoError(t, err)
+		ids := must(collect(t, client.Notes.All(t.Context(), params)))(t)
 		assert.Equal(t, []int64{5, 6}, ids)
 		assert.Equal(t, before, params)
 	}
@@ -224,7 +220,7 @@ func TestAllAsksNothingAfterBreak(t *testing.T) {
 	// With the page read to its last row, the next one is still not asked for.
 	client := serve(t, pagedCall("", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":9}}`))
 	seen := 0
-	for _, err := range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}) {
+	for _, err := range client.Notes.All(t.Context(), listParams{}) {
 		require.NoError(t, err)
 		if seen++; seen == 2 {
 			break
@@ -240,7 +236,7 @@ func TestAllYieldsAnErrorOnceAndEnds(t *testing.T) {
 			pagedCall("", `{"data":`+rows(1)+`,"links":{"next":"x"}}`),
 			call{url: notesPath + "?page=2", status: http.StatusForbidden, response: `{"message":"m"}`},
 		)
-		ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+		ids, err := collect(t, client.Notes.All(t.Context(), listParams{Prefetch: prefetch}))
 		require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 		assert.Equal(t, []int64{1}, ids)
 	}
@@ -253,7 +249,7 @@ func TestAllEndsWithItsContext(t *testing.T) {
 	client := serve(t, pagedCall("", `{"data":`+rows(1, 2)+`,"links":{"next":"x"}}`))
 	var ids []int64
 	var failure error
-	for note, err := range client.Notes.All(ctx, clinicaldoc.ListNotesParams{}) {
+	for note, err := range client.Notes.All(ctx, listParams{}) {
 		if failure = err; err == nil {
 			ids = append(ids, note.ID)
 			cancel()
@@ -273,7 +269,7 @@ func TestAllFillsResponseForThePageBeingRead(t *testing.T) {
 		client := serve(t, first, second)
 		var response clinicaldoc.Response
 		var seen []string
-		for _, err := range client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}, clinicaldoc.WithResponse(&response)) {
+		for _, err := range client.Notes.All(t.Context(), listParams{Prefetch: prefetch}, clinicaldoc.WithResponse(&response)) {
 			require.NoError(t, err)
 			seen = append(seen, response.RequestID)
 		}
@@ -288,7 +284,7 @@ func TestAllFillsResponseForThePageThatFails(t *testing.T) {
 	failed.status, failed.answerHeader = http.StatusForbidden, map[string]string{"X-Request-Id": "page-2"}
 	client := serve(t, pagedCall("", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":2}}`), failed)
 	var response clinicaldoc.Response
-	_, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, clinicaldoc.WithResponse(&response)))
+	_, err := collect(t, client.Notes.All(t.Context(), listParams{}, clinicaldoc.WithResponse(&response)))
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	assert.Equal(t, http.StatusForbidden, response.StatusCode)
 	assert.Equal(t, "page-2", response.RequestID)
@@ -298,7 +294,7 @@ func TestAllFillsResponseForThePageThatFails(t *testing.T) {
 func TestATotalIsHeldAgainstTheRowsFromAPageOn(t *testing.T) {
 	t.Parallel()
 	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3, 4)+`,"meta":{"current_page":2,"last_page":2,"per_page":2,"total":10}}`)
-	ids, err := collect(t, serve(t, second, second).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Page: 2, PerPage: 2}))
+	ids, err := collect(t, serve(t, second, second).Notes.All(t.Context(), listParams{Page: 2, PerPage: 2}))
 	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 	assert.Equal(t, []int64{3, 4}, ids)
 }
@@ -312,7 +308,7 @@ func TestAllTellsWhyItCouldNotAsk(t *testing.T) {
 		pagedCall("?page=2", rows(1, 2, 3)),
 		call{url: notesPath + "?per_page=4&sort=oldest", status: http.StatusForbidden, response: `{}`},
 	)
-	ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
+	ids, err := collect(t, client.Notes.All(t.Context(), listParams{}))
 	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	assert.Len(t, ids, 3)
@@ -322,40 +318,36 @@ func TestAllLeavesTheCallersOptionsAlone(t *testing.T) {
 	t.Parallel()
 	client := serve(t, pagedCall("", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":1}}`))
 	opts := append(make([]clinicaldoc.CallOption, 0, 8), clinicaldoc.WithoutRetry())
-	_, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, opts...))
-	require.NoError(t, err)
+	must(collect(t, client.Notes.All(t.Context(), listParams{}, opts...)))(t)
 	assert.Nil(t, opts[:2][1], "what is behind them is the caller's")
 }
 
 // A caller may use a slice of options again for the next user, before the first iterator is ranged over.
 func TestIteratorsKeepTheirOptions(t *testing.T) {
 	t.Parallel()
-	for name, ranged := range map[string]func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error]{
+	subtests(t, map[string]func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error]{
 		"All": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
-			return c.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}, opts...)
+			return c.Notes.All(t.Context(), listParams{}, opts...)
 		},
 		"Watch": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
-			return c.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}, opts...)
+			return c.Notes.Watch(t.Context(), 7, waitParams{}, opts...)
 		},
 		"WaitAll": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
-			return c.Notes.WaitAll(t.Context(), []int64{7}, clinicaldoc.WaitParams{}, opts...)
+			return c.Notes.WaitAll(t.Context(), []int64{7}, waitParams{}, opts...)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			token := ""
-			client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
-				token = r.Header.Get("Authorization")
-				return httpmock.NewStringResponse(http.StatusUnauthorized, "{}"), nil
-			})
-			opts := []clinicaldoc.CallOption{clinicaldoc.WithToken("synthetic-first")}
-			notes := ranged(client, opts...)
-			opts[0] = clinicaldoc.WithToken("synthetic-second")
-			_, err := clinicaldoc.Collect(notes)
-			require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
-			assert.Equal(t, "Bearer synthetic-first", token)
-		})
-	}
+	}, func(t *testing.T, ranged func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error]) {
+		token := ""
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			token = r.Header.Get("Authorization")
+			return httpmock.NewStringResponse(http.StatusUnauthorized, "{}"), nil
+		}))
+		opts := []clinicaldoc.CallOption{clinicaldoc.WithToken("synthetic-first")}
+		notes := ranged(client, opts...)
+		opts[0] = clinicaldoc.WithToken("synthetic-second")
+		_, err := clinicaldoc.Collect(notes)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+		assert.Equal(t, "Bearer synthetic-first", token)
+	})
 }
 
 func TestAllYieldsNoRowTwice(t *testing.T) {
@@ -365,8 +357,7 @@ func TestAllYieldsNoRowTwice(t *testing.T) {
 		pagedCall("", `{"data":`+rows(9, 8, 8)+`,"meta":{"current_page":1,"last_page":2}}`),
 		pagedCall("?page=2", `{"data":`+rows(8, 7)+`,"meta":{"current_page":2,"last_page":2}}`),
 	)
-	ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
-	require.NoError(t, err)
+	ids := must(collect(t, client.Notes.All(t.Context(), listParams{})))(t)
 	assert.Equal(t, []int64{9, 8, 7}, ids)
 }
 
@@ -386,7 +377,7 @@ func endless(t *testing.T, answer func(n int, req *http.Request) string) (client
 		}
 		return httpmock.NewStringResponse(http.StatusOK, answer(n, req)), nil
 	})
-	client = clientOn(t, &http.Client{Transport: transport})
+	client = clientOver(t, transport)
 	return client, func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
@@ -502,7 +493,7 @@ func TestAllEndsWhateverTheServiceSends(t *testing.T) {
 			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
 				t.Parallel()
 				client, requests := endless(t, tt.answer)
-				ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+				ids, err := collect(t, client.Notes.All(t.Context(), listParams{Prefetch: prefetch}))
 				if tt.match == nil {
 					require.NoError(t, err)
 				} else {
@@ -521,7 +512,7 @@ func TestListRefusesAnotherPage(t *testing.T) {
 	t.Parallel()
 	for asked, query := range []string{"", "?page=1", "?page=2"} {
 		client := serve(t, pagedCall(query, `{"data":`+rows(1)+`,"meta":{"current_page":3,"last_page":3}}`))
-		page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Page: asked})
+		page, err := client.Notes.List(t.Context(), listParams{Page: asked})
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		require.ErrorContains(t, err, "WithQueryNames")
 		assert.Nil(t, page)
@@ -532,8 +523,7 @@ func TestListRefusesAnotherPage(t *testing.T) {
 func TestListTakesAnyPageAtACursor(t *testing.T) {
 	t.Parallel()
 	client := serve(t, pagedCall("?cursor=c2", `{"data":`+rows(1)+`,"meta":{"current_page":2}}`))
-	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Cursor: "c2"})
-	require.NoError(t, err)
+	page := must(client.Notes.List(t.Context(), listParams{Cursor: "c2"}))(t)
 	assert.Len(t, page.Items, 1)
 }
 
@@ -564,7 +554,7 @@ func TestPatientOfEveryRowIsChecked(t *testing.T) {
 			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
 				t.Parallel()
 				answer := pagedCall("?patient_id=4711", `{"data":[{"id":1,"name":"n","patient":{"id":4711}},`+tt.row+`],"links":{"next":null}}`)
-				params := clinicaldoc.ListNotesParams{PatientID: 4711, TrustPatientFilter: tt.trust}
+				params := listParams{PatientID: 4711, TrustPatientFilter: tt.trust}
 				client := serve(t, answer, answer)
 				page, err := client.Notes.List(t.Context(), params)
 				params.Prefetch = prefetch
@@ -591,8 +581,7 @@ func TestPatientOfEveryRowIsChecked(t *testing.T) {
 func TestPatientsAreNotCheckedUnasked(t *testing.T) {
 	t.Parallel()
 	client := serve(t, pagedCall("", `[{"id":1,"name":"n","patient":{"id":1}},{"id":2,"name":"n","patient":{"id":2}},{"id":3,"name":"n"}]`))
-	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
-	require.NoError(t, err)
+	page := must(client.Notes.List(t.Context(), listParams{}))(t)
 	assert.Len(t, page.Items, 3)
 }
 
@@ -608,11 +597,9 @@ func TestPerPageIgnored(t *testing.T) {
 		rows(1):    false,
 	} {
 		client := serve(t, pagedCall("?per_page=2", answer), pagedCall("", answer))
-		page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: 2})
-		require.NoError(t, err)
+		page := must(client.Notes.List(t.Context(), listParams{PerPage: 2}))(t)
 		assert.Equal(t, ignored, page.Meta.PerPageIgnored, answer)
-		page, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
-		require.NoError(t, err)
+		page = must(client.Notes.List(t.Context(), listParams{}))(t)
 		assert.False(t, page.Meta.PerPageIgnored, "nothing was asked for")
 	}
 }
@@ -626,7 +613,7 @@ func TestQueryNamesAreUsed(t *testing.T) {
 		pagedCall("?filter%5Bpatient_id%5D=4711&page%5Bnumber%5D=2&page%5Bsize%5D=1&sort=oldest", `{"data":`+rows(2)+`,"links":{"next":"x?cursor=wrong&after=right"}}`),
 		pagedCall("?after=right&filter%5Bpatient_id%5D=4711&page%5Bsize%5D=1&sort=oldest", `{"data":`+rows(3)+`,"links":{"next":null}}`),
 	)
-	ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest}))
+	ids, err := collect(t, client.Notes.All(t.Context(), listParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest}))
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1, 2, 3}, ids)
 }
@@ -641,10 +628,9 @@ func TestQueryNamesHaveDefaults(t *testing.T) {
 		{Page: "number"}:       "?number=2&patient_id=4711&per_page=10&sort=latest",
 	} {
 		client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(names)}, pagedCall(query, `[]`), pagedCall("?cursor=c", `[]`))
-		_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PatientID: 4711, PerPage: 10, Sort: clinicaldoc.SortLatest, Page: 2})
+		_, err := client.Notes.List(t.Context(), listParams{PatientID: 4711, PerPage: 10, Sort: clinicaldoc.SortLatest, Page: 2})
 		require.NoError(t, err)
-		_, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Cursor: "c"})
-		require.NoError(t, err)
+		must(client.Notes.List(t.Context(), listParams{Cursor: "c"}))(t)
 	}
 }
 
@@ -652,20 +638,17 @@ func TestQueryNamesMayBeSwapped(t *testing.T) {
 	t.Parallel()
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "cursor", Cursor: "page", Sort: "order"})},
 		pagedCall("?cursor=2&order=latest", `[]`), pagedCall("?page=c", `[]`))
-	_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Page: 2, Sort: clinicaldoc.SortLatest})
-	require.NoError(t, err)
-	_, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{Cursor: "c"})
-	require.NoError(t, err)
+	must(client.Notes.List(t.Context(), listParams{Page: 2, Sort: clinicaldoc.SortLatest}))(t)
+	must(client.Notes.List(t.Context(), listParams{Cursor: "c"}))(t)
 }
 
 func TestQueryNamesMayBeOdd(t *testing.T) {
 	t.Parallel()
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "-", Sort: `so"rt`, PerPage: `size: "x"`})},
 		pagedCall("?-=2&patient_id=4711&size%3A+%22x%22=1&so%22rt=latest", `[]`))
-	_, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{
+	must(client.Notes.List(t.Context(), listParams{
 		PatientID: 4711, Page: 2, PerPage: 1, Sort: clinicaldoc.SortLatest, TrustPatientFilter: true,
-	})
-	require.NoError(t, err)
+	}))(t)
 }
 
 // latency is a service of numbered pages, one row each, that takes a second of virtual time for an answer.
@@ -685,7 +668,7 @@ func (l *latency) client(t *testing.T) *clinicaldoc.Client {
 	t.Helper()
 	transport := httpmock.NewMockTransport()
 	transport.RegisterResponder(http.MethodGet, testBase+notesPath, l.respond)
-	return clientOn(t, &http.Client{Transport: transport},
+	return clientOver(t, transport,
 		clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { l.begun.Add(1); return nil })),
 		onAttempt(func(context.Context, clinicaldoc.Attempt) { l.ended.Add(1) }))
 }
@@ -719,7 +702,7 @@ func TestPrefetchKeepsOrderAndItsLimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			service := &latency{t: t, last: 12}
 			begin := time.Now()
-			ids, err := collect(t, service.client(t).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+			ids, err := collect(t, service.client(t).Notes.All(t.Context(), listParams{Prefetch: prefetch}))
 			took := time.Since(begin)
 			require.NoError(t, err)
 			assert.Equal(t, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, ids)
@@ -763,9 +746,8 @@ func TestPrefetchAsksAheadBeforeAPageIsDecoded(t *testing.T) {
 				<-third // or for ever, which the bubble reports
 			}
 		}), &slog.HandlerOptions{Level: slog.LevelWarn}))
-		client := clientOn(t, &http.Client{Transport: transport}, clinicaldoc.WithLogger(log))
-		ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 2}))
-		require.NoError(t, err)
+		client := clientOver(t, transport, clinicaldoc.WithLogger(log))
+		ids := must(collect(t, client.Notes.All(t.Context(), listParams{Prefetch: 2})))(t)
 		assert.Equal(t, []int64{1, 2, 3, 4, 5}, ids)
 		assert.Equal(t, 1, held)
 	})
@@ -775,8 +757,7 @@ func TestPrefetchWithoutKnownEndAsksOnePageAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service := &latency{t: t, last: 3, untold: true}
-		ids, err := collect(t, service.client(t).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 8}))
-		require.NoError(t, err)
+		ids := must(collect(t, service.client(t).Notes.All(t.Context(), listParams{Prefetch: 8})))(t)
 		assert.Equal(t, []int64{1, 2, 3}, ids)
 		assert.Equal(t, []int{1, 1, 2, 3, 4}, service.asked)
 		assert.Equal(t, 1, service.most)
@@ -787,7 +768,7 @@ func TestPrefetchWorksWhileTheReaderDoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service := &latency{t: t, last: 4}
-		for note, err := range service.client(t).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 1}) {
+		for note, err := range service.client(t).Notes.All(t.Context(), listParams{Prefetch: 1}) {
 			require.NoError(t, err)
 			synctest.Wait()
 			service.mu.Lock()
@@ -809,7 +790,7 @@ func TestPrefetchLeavesNothingAfterBreak(t *testing.T) {
 			service := &latency{t: t, last: 12}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			notes := service.client(t).Notes.All(ctx, clinicaldoc.ListNotesParams{Prefetch: 4})
+			notes := service.client(t).Notes.All(ctx, listParams{Prefetch: 4})
 			func() {
 				defer func() { assert.Equal(t, leave == "panic", recover() != nil) }()
 				for _, err := range notes {
@@ -845,7 +826,7 @@ func TestManyGoroutinesShareOneClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := &latency{t: t, last: 5}
 		client := service.client(t)
-		notes := client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: 2})
+		notes := client.Notes.All(t.Context(), listParams{Prefetch: 2})
 		var workers sync.WaitGroup
 		for range 20 {
 			workers.Go(func() {
@@ -879,7 +860,7 @@ func TestPageHasNext(t *testing.T) {
 		rows(1):                                                                                 true,
 		`[]`:                                                                                    false,
 	} {
-		page, err := serve(t, pagedCall("", answer)).Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		page, err := serve(t, pagedCall("", answer)).Notes.List(t.Context(), listParams{})
 		require.NoError(t, err, answer)
 		assert.Equal(t, more, page.HasNext(), answer)
 	}
@@ -897,7 +878,7 @@ func FuzzPages(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, document []byte) {
-		client := fuzzClient(t, answerWith(http.StatusOK, "application/json", document))
+		client := clientOver(t, answerWith(http.StatusOK, "application/json", document))
 		tokens, err := client.Tokens.List(t.Context())
 		if err != nil {
 			checkDecoding(t, nil, err)
@@ -906,7 +887,7 @@ func FuzzPages(f *testing.F) {
 			require.Positive(t, token.ID)
 			checkStored(t, token)
 		}
-		for _, params := range []clinicaldoc.ListNotesParams{{}, {PerPage: 1}, {Page: 2}, {Cursor: "c"}, {PatientID: 4711}} {
+		for _, params := range []listParams{{}, {PerPage: 1}, {Page: 2}, {Cursor: "c"}, {PatientID: 4711}} {
 			page, err := client.Notes.List(t.Context(), params)
 			if err != nil {
 				require.Nil(t, page)
@@ -965,7 +946,7 @@ func FuzzPageWalk(f *testing.F) {
 		requests := make(chan struct{}, 10_000)
 		var page int
 		serving := make(chan struct{}, 1) // one at a time
-		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			serving <- struct{}{}
 			defer func() { <-serving }()
 			select {
@@ -984,8 +965,8 @@ func FuzzPageWalk(f *testing.F) {
 			}
 			body := `{"data":[` + strings.Join(ids, ",") + `],"links":{"next":` + strings.ReplaceAll(string(quoted), "$", number) + `},"meta":{` + strings.NewReplacer("$", number, "~", strconv.Itoa(900-page)).Replace(meta) + `}}`
 			return answerWith(http.StatusOK, "application/json", []byte(body))(r)
-		})
-		params := clinicaldoc.ListNotesParams{Prefetch: int(prefetch) % 65}
+		}))
+		params := listParams{Prefetch: int(prefetch) % 65}
 		seen := map[int64]bool{}
 		ended := false
 		for note, err := range client.Notes.All(t.Context(), params) {
@@ -1047,7 +1028,7 @@ func TestAllYieldsEveryNoteWhileTheLoopDeletesThem(t *testing.T) {
 						srv := filledBox(t, 40, variant)
 						client := srv.Client()
 						var ids []int64
-						params := clinicaldoc.ListNotesParams{PatientID: 4711, Sort: sort, PerPage: perPage, Prefetch: prefetch}
+						params := listParams{PatientID: 4711, Sort: sort, PerPage: perPage, Prefetch: prefetch}
 						for note, err := range client.Notes.All(t.Context(), params) {
 							require.NoError(t, err)
 							ids = append(ids, note.ID)
@@ -1074,11 +1055,10 @@ func TestAllYieldsEveryNoteThatSomeoneElseLeaves(t *testing.T) {
 						srv := filledBox(t, 40, clinicaldoctest.Variant{})
 						someone := srv.Client()
 						var ids []int64
-						for note, err := range srv.Client().Notes.All(t.Context(), clinicaldoc.ListNotesParams{Sort: sort, PerPage: 10, Prefetch: prefetch}) {
+						for note, err := range srv.Client().Notes.All(t.Context(), listParams{Sort: sort, PerPage: 10, Prefetch: prefetch}) {
 							require.NoError(t, err)
 							if ids = append(ids, note.ID); len(ids) == when {
-								_, err := someone.Notes.Delete(t.Context(), victim)
-								require.NoError(t, err)
+								must(someone.Notes.Delete(t.Context(), victim))(t)
 							}
 						}
 						ids = slices.DeleteFunc(ids, func(id int64) bool { return id == victim })
@@ -1106,7 +1086,7 @@ func TestAllYieldsEveryNoteWhileOthersAreCreated(t *testing.T) {
 					t.Parallel()
 					srv := filledBox(t, 40, variant)
 					var ids []int64
-					for note, err := range srv.Client().Notes.All(t.Context(), clinicaldoc.ListNotesParams{Sort: sort, PerPage: 10, Prefetch: prefetch}) {
+					for note, err := range srv.Client().Notes.All(t.Context(), listParams{Sort: sort, PerPage: 10, Prefetch: prefetch}) {
 						require.NoError(t, err)
 						if ids = append(ids, note.ID); len(ids)%4 == 0 && len(ids) <= 40 {
 							srv.AddNote(clinicaldoctest.Note{PatientID: 4711})
@@ -1133,7 +1113,7 @@ func TestVerifyFindsWhatSilentPagesHide(t *testing.T) {
 					t.Parallel()
 					srv := filledBox(t, 40, variant)
 					client := srv.Client()
-					params := clinicaldoc.ListNotesParams{Sort: sort, Prefetch: prefetch, Verify: true}
+					params := listParams{Sort: sort, Prefetch: prefetch, Verify: true}
 					before := params
 					var ids []int64
 					for note, err := range client.Notes.All(t.Context(), params) {
@@ -1155,12 +1135,13 @@ func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
 	page := func(ids ...int) call {
 		return pagedCall("?per_page=5", `{"data":`+rows(ids...)+`,"links":{"next":null}}`)
 	}
-	params := clinicaldoc.ListNotesParams{PerPage: 5, Verify: true}
-	for name, tt := range map[string]struct {
+	params := listParams{PerPage: 5, Verify: true}
+	type test struct {
 		calls []call
 		ids   []int64
 		match error
-	}{
+	}
+	subtests(t, map[string]test{
 		"unchanged":        {[]call{page(1, 2), page(1, 2)}, []int64{1, 2}, nil},
 		"empty":            {[]call{page()}, nil, nil},
 		"a row more":       {[]call{page(1, 2), page(3, 1), page(3, 1)}, []int64{1, 2, 3}, nil},
@@ -1168,15 +1149,12 @@ func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
 		"none in the fifth": {
 			[]call{page(1), page(2), page(3), page(4), page(2, 4)}, []int64{1, 2, 3, 4}, nil,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ids, err := collect(t, serve(t, tt.calls...).Notes.All(t.Context(), params))
-			require.ErrorIs(t, err, tt.match)
-			require.NotErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, "the service knows its parameters")
-			assert.Equal(t, tt.ids, ids)
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		ids, err := collect(t, serve(t, tt.calls...).Notes.All(t.Context(), params))
+		require.ErrorIs(t, err, tt.match)
+		require.NotErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, "the service knows its parameters")
+		assert.Equal(t, tt.ids, ids)
+	})
 }
 
 // silent is a service that tells nothing of its pages and does not know the page parameter, as a list made for cursors
@@ -1216,7 +1194,7 @@ func TestAllNeverTakesAPartForTheWhole(t *testing.T) {
 						srv := filledBox(t, tt.notes, tt.variant)
 						client, err := clinicaldoc.NewClient(srv.URL, srv.Token) // which knows none of the box's names
 						require.NoError(t, err)
-						ids, err := collect(t, client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PerPage: perPage, Sort: sort, Prefetch: prefetch}))
+						ids, err := collect(t, client.Notes.All(t.Context(), listParams{PerPage: perPage, Sort: sort, Prefetch: prefetch}))
 						if !whole {
 							require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 							require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
@@ -1238,11 +1216,10 @@ func TestATotalAboveTheRowsIsAnIncompleteList(t *testing.T) {
 		return pagedCall(query, fmt.Sprintf(`{"data":%s,"meta":{"current_page":1,"last_page":1,"total":%d}}`, rows(ids...), total))
 	}
 	// One more look finds what moved to the front, or that there is nothing.
-	ids, err := collect(t, serve(t, page("", 3, 2, 1), page("", 3, 3, 2, 1)).Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
-	require.NoError(t, err)
+	ids := must(collect(t, serve(t, page("", 3, 2, 1), page("", 3, 3, 2, 1)).Notes.All(t.Context(), listParams{})))(t)
 	assert.Equal(t, []int64{2, 1, 3}, ids)
 
-	ids, err = collect(t, serve(t, page("", 3, 2, 1), page("", 3, 2, 1)).Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
+	ids, err := collect(t, serve(t, page("", 3, 2, 1), page("", 3, 2, 1)).Notes.All(t.Context(), listParams{}))
 	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 	require.NotErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	assert.Equal(t, "clinicaldoc: Notes.List (GET /v1/progress-notes): the list may be incomplete: the service announces more rows than it sends", err.Error())
@@ -1319,7 +1296,7 @@ func TestAllYieldsWhatWasThereThroughoutOrSaysThatItCannot(t *testing.T) {
 					m := newMoving(rand.New(rand.NewPCG(seed, 1)), only)
 					transport := httpmock.NewMockTransport()
 					transport.RegisterResponder(http.MethodGet, testBase+notesPath, m.respond)
-					ids, err := collect(t, clientOn(t, &http.Client{Transport: transport}).Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+					ids, err := collect(t, clientOver(t, transport).Notes.All(t.Context(), listParams{Prefetch: prefetch}))
 					slices.Sort(ids)
 					require.Len(t, slices.Compact(slices.Clone(ids)), len(ids), "seed %d: a row twice", seed)
 					if err != nil {
@@ -1377,9 +1354,9 @@ func TestWhatPanicsUnderPrefetchPanicsInTheLoop(t *testing.T) {
 					if name == "token source" {
 						token = ""
 					}
-					client, err := clinicaldoc.NewClient(testBase, token, clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(numberedPages)}), once, strike)
+					client, err := clinicaldoc.NewClient(testBase, token, over(roundTripper(numberedPages)), once, strike)
 					require.NoError(t, err)
-					recovered, finished := ranging(client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{Prefetch: prefetch}))
+					recovered, finished := ranging(client.Notes.All(t.Context(), listParams{Prefetch: prefetch}))
 					assert.False(t, finished)
 					if exits {
 						assert.Nil(t, recovered)
@@ -1435,15 +1412,13 @@ func TestCollect(t *testing.T) {
 			}
 		}
 	}
-	all, err := clinicaldoc.Collect(sequence())
-	require.NoError(t, err)
+	all := must(clinicaldoc.Collect(sequence()))(t)
 	assert.Nil(t, all)
 
-	all, err = clinicaldoc.Collect(sequence("a", "b"))
-	require.NoError(t, err)
+	all = must(clinicaldoc.Collect(sequence("a", "b")))(t)
 	assert.Equal(t, []*string{new("a"), new("b")}, all)
 
-	all, err = clinicaldoc.Collect(sequence("a", first))
+	all, err := clinicaldoc.Collect(sequence("a", first))
 	assert.Equal(t, first, err, "as it came")
 	assert.Equal(t, []*string{new("a")}, all)
 
@@ -1453,8 +1428,7 @@ func TestCollect(t *testing.T) {
 	assert.Equal(t, []*string{new("a"), new("b"), new("c")}, all)
 
 	srv := filledBox(t, 40, clinicaldoctest.Variant{})
-	notes, err := clinicaldoc.Collect(srv.Client().Notes.All(t.Context(), clinicaldoc.ListNotesParams{}))
-	require.NoError(t, err)
+	notes := must(clinicaldoc.Collect(srv.Client().Notes.All(t.Context(), listParams{})))(t)
 	assert.Len(t, notes, 40)
 }
 
@@ -1519,10 +1493,9 @@ func TestExtra_OfAPage(t *testing.T) {
 		`{"data":` + rows + `,"meta":{"total":"many"}}`:                                                        `{"total":"many"}`,
 	} {
 		client := serve(t, call{url: "/v1/progress-notes", response: answer})
-		page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+		page, err := client.Notes.List(t.Context(), listParams{})
 		require.NoError(t, err, answer)
-		encoded, err := json.Marshal(page.Meta.Extra)
-		require.NoError(t, err)
+		encoded := must(json.Marshal(page.Meta.Extra))(t)
 		assert.JSONEq(t, want, string(encoded), answer)
 		assertRoundTrip(t, page.Meta)
 	}
@@ -1538,11 +1511,10 @@ func TestAll_LimitOf60AMinute_YieldsAll(t *testing.T) {
 				srv.AddNote(clinicaldoctest.Note{Name: "synthetic", PatientID: 7})
 			}
 			service := newLaravelLimit(srv.Transport().RoundTrip)
-			client := srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: service}))
+			client := srv.Client(over(service))
 			start := time.Now()
-			params := clinicaldoc.ListNotesParams{PatientID: 7, PerPage: 1, Prefetch: prefetch}
-			notes, err := clinicaldoc.Collect(client.Notes.All(t.Context(), params))
-			require.NoError(t, err)
+			params := listParams{PatientID: 7, PerPage: 1, Prefetch: prefetch}
+			notes := must(clinicaldoc.Collect(client.Notes.All(t.Context(), params)))(t)
 			assert.Len(t, notes, 150)
 			all, most := service.refusals()
 			assert.LessOrEqual(t, most, 1)

@@ -86,8 +86,7 @@ func TestCreateIsRetriedAfterARefusedDial(t *testing.T) {
 	script := newSocketSteps(socketStatus(http.StatusCreated, socketNote(11)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var config net.ListenConfig
-	ln, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	ln := must(config.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	refusing := ln.Addr().String()
 	require.NoError(t, ln.Close())
 
@@ -100,9 +99,8 @@ func TestCreateIsRetriedAfterARefusedDial(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
 	var response clinicaldoc.Response
-	note, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
-		Notes.Create(socketContext(t), socketParams(64), clinicaldoc.WithResponse(&response))
-	require.NoError(t, err)
+	note := must(socketClient(t, srv.URL, over(tr)).
+		Notes.Create(socketContext(t), socketParams(64), clinicaldoc.WithResponse(&response)))(t)
 	assert.EqualValues(t, 11, note.ID)
 	assert.Equal(t, 3, response.Attempts)
 	assert.Len(t, script.requests(), 1)
@@ -114,7 +112,7 @@ func TestCreateThatNeverLeavesIsNotUnknown(t *testing.T) {
 	tr.DialContext = func(_ context.Context, network, _ string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
-	_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
+	_, err := socketClient(t, "http://127.0.0.1:1", over(tr)).
 		Notes.Create(socketContext(t), socketParams(64))
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -147,12 +145,10 @@ func TestCreateOnAReusedConnectionThatIsDead(t *testing.T) {
 		}
 		return conn, err
 	}
-	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
-	_, err := c.Notes.Get(socketContext(t), 5)
-	require.NoError(t, err)
+	c := socketClient(t, srv.URL, over(tr))
+	must(c.Notes.Get(socketContext(t), 5))(t)
 	broken.Store(true)
-	note, err := c.Notes.Create(socketContext(t), socketParams(64))
-	require.NoError(t, err)
+	note := must(c.Notes.Create(socketContext(t), socketParams(64)))(t)
 	assert.EqualValues(t, 12, note.ID)
 	assert.Equal(t, []string{"GET /v1/progress-notes/5", "POST /v1/progress-notes"}, script.requests())
 }
@@ -174,12 +170,10 @@ func TestCreateOnAConnectionClosedWhileIdle(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return closeNoticed{conn, noticed}, err
 	}
-	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}), once)
-	_, err := c.Notes.Get(socketContext(t), 5)
-	require.NoError(t, err)
+	c := socketClient(t, srv.URL, over(tr), once)
+	must(c.Notes.Get(socketContext(t), 5))(t)
 	<-noticed
-	note, err := c.Notes.Create(socketContext(t), socketParams(64))
-	require.NoError(t, err)
+	note := must(c.Notes.Create(socketContext(t), socketParams(64)))(t)
 	assert.EqualValues(t, 12, note.ID)
 	assert.EqualValues(t, 2, srv.accepted.Load())
 }
@@ -218,8 +212,7 @@ func TestCreateCutWithinTheBodyIsRetriedOnce(t *testing.T) {
 			c.answer(http.StatusCreated, socketNote(13))
 			c.untilClosed()
 		})
-		note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
-		require.NoError(t, err)
+		note := must(socketClient(t, srv.URL).Notes.Create(socketContext(t), params))(t)
 		assert.EqualValues(t, 13, note.ID)
 		assert.Greater(t, size.Load(), int64(cutSize))
 	})
@@ -325,7 +318,7 @@ func TestCreateByStatus(t *testing.T) {
 
 func TestCreateWhoseResponseIsNoNote(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]http.HandlerFunc{
+	subtests(t, map[string]http.HandlerFunc{
 		"HTML":       socketStatus(http.StatusOK, "<html>synthetic</html>", "Content-Type", "text/html"),
 		"empty":      socketStatus(http.StatusCreated, ""),
 		"no content": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
@@ -333,18 +326,15 @@ func TestCreateWhoseResponseIsNoNote(t *testing.T) {
 		"list":       socketStatus(http.StatusOK, "[]"),
 		"id 0":       socketStatus(http.StatusOK, `{"id":0,"name":"Synthetic"}`),
 		"half":       socketStatus(http.StatusOK, `{"id":1,"name":"Syn`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			script := newSocketSteps(answer)
-			srv := socketHandler(t, script.ServeHTTP)
-			params, started := socketParams(64), time.Now()
-			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
-			requireUnknown(t, err, params, started)
-			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-			assert.Len(t, script.requests(), 1)
-		})
-	}
+	}, func(t *testing.T, answer http.HandlerFunc) {
+		script := newSocketSteps(answer)
+		srv := socketHandler(t, script.ServeHTTP)
+		params, started := socketParams(64), time.Now()
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		requireUnknown(t, err, params, started)
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Len(t, script.requests(), 1)
+	})
 }
 
 func TestCreateIsRetriedAfter429(t *testing.T) {
@@ -354,8 +344,7 @@ func TestCreateIsRetriedAfter429(t *testing.T) {
 		t.Parallel()
 		script := newSocketSteps(limited, limited, socketStatus(http.StatusCreated, socketNote(14)))
 		srv := socketHandler(t, script.ServeHTTP)
-		note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
-		require.NoError(t, err)
+		note := must(socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10)))(t)
 		assert.EqualValues(t, 14, note.ID)
 		assert.Len(t, script.requests(), 3)
 	})
@@ -382,37 +371,34 @@ func TestCreateIsRetriedAfter429(t *testing.T) {
 func TestCreateThroughATransportWithoutTrace(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("synthetic transport failure")
-	for _, tc := range []struct {
-		name     string
+	type test struct {
 		attempts int32
 		unknown  bool
 		take     func(r *http.Request)
-	}{
-		{"whole body taken", 1, true, func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
-		{"exactly the announced bytes taken", 1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) }},
-		{"a byte of the closing delimiter taken", 1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-67) }},
-		{"all but the closing delimiter taken", 2, false, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-68) }},
-		{"nothing taken", 2, false, func(*http.Request) {}},
-		{"whole body taken, half a trace", 1, true, func(r *http.Request) {
+	}
+	subtests(t, map[string]test{
+		"whole body taken":                      {1, true, func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
+		"exactly the announced bytes taken":     {1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) }},
+		"a byte of the closing delimiter taken": {1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-67) }},
+		"all but the closing delimiter taken":   {2, false, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-68) }},
+		"nothing taken":                         {2, false, func(*http.Request) {}},
+		"whole body taken, half a trace": {1, true, func(r *http.Request) {
 			httptrace.ContextClientTrace(r.Context()).GetConn("127.0.0.1:1")
 			_, _ = io.Copy(io.Discard, r.Body)
 		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			var attempts atomic.Int32
-			tr := roundTripper(func(r *http.Request) (*http.Response, error) {
-				attempts.Add(1)
-				tc.take(r)
-				return nil, broken
-			})
-			_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
-				Notes.Create(socketContext(t), socketParams(100<<10))
-			require.ErrorIs(t, err, broken)
-			assert.Equal(t, tc.attempts, attempts.Load())
-			assert.Equal(t, tc.unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+	}, func(t *testing.T, tc test) {
+		var attempts atomic.Int32
+		tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+			attempts.Add(1)
+			tc.take(r)
+			return nil, broken
 		})
-	}
+		_, err := socketClient(t, "http://127.0.0.1:1", over(tr)).
+			Notes.Create(socketContext(t), socketParams(100<<10))
+		require.ErrorIs(t, err, broken)
+		assert.Equal(t, tc.attempts, attempts.Load())
+		assert.Equal(t, tc.unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+	})
 }
 
 func TestFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
@@ -437,7 +423,7 @@ func TestFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		return madeResponse(r, http.StatusCreated, "{}"), nil
 	})
-	c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	c := socketClient(t, "http://127.0.0.1:1", over(tr))
 	err := c.Do(socketContext(t), http.MethodPost, "/v1/synthetic", bytes.Repeat([]byte("x"), 1000), nil)
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, attempts.Load())
@@ -467,8 +453,8 @@ func TestBytesThatComeTooLateGoNowhere(t *testing.T) {
 		assert.Error(t, err)
 		return nil, context.Canceled
 	})
-	c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
-	_, err := c.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
+	c := socketClient(t, "http://127.0.0.1:1", over(tr))
+	_, err := c.Notes.Create(ctx, createParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
 	close(released)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -480,7 +466,7 @@ func TestA408TellsNothingOfACreateThatHasLeft(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusRequestTimeout, ""))
 	c := socketClient(t, socketHandler(t, script.ServeHTTP).URL)
-	whole := clinicaldoc.CreateNoteParams{Name: "Synthetic note", Audio: clinicaldoc.AudioBytes("a.wav", []byte("synthetic"))}
+	whole := createParams{Name: "Synthetic note", Audio: clinicaldoc.AudioBytes("a.wav", []byte("synthetic"))}
 	_, err := c.Notes.Create(socketContext(t), whole)
 	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
 	require.True(t, ok, "%v", err)
@@ -491,7 +477,7 @@ func TestA408TellsNothingOfACreateThatHasLeft(t *testing.T) {
 	source, writer := io.Pipe()
 	defer func() { _ = writer.Close() }()
 	go func() { _, _ = writer.Write([]byte("synthetic")) }()
-	_, err = socketClient(t, impatient.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
+	_, err = socketClient(t, impatient.URL).Notes.Create(socketContext(t), createParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
 	refused, ok := errors.AsType[*clinicaldoc.Error](err)
 	require.True(t, ok, "%v", err)
 	assert.Equal(t, http.StatusRequestTimeout, refused.StatusCode)
@@ -510,47 +496,44 @@ func TestGetIsRetriedAfterTransientFailures(t *testing.T) {
 		}
 	}
 	good := socketStatus(http.StatusOK, socketNote(9))
-	for _, tc := range []struct {
-		name     string
+	type test struct {
 		first    http.HandlerFunc
 		repeated bool
-	}{
-		{"reset", socketLost(t), true},
-		{"truncated", cut("Content-Length: 400"), true},
-		{"truncated chunks", cut("Transfer-Encoding: chunked"), true},
-		{"408", socketStatus(http.StatusRequestTimeout, ""), true},
-		{"425", socketStatus(http.StatusTooEarly, ""), true},
-		{"429", socketStatus(http.StatusTooManyRequests, ""), true},
-		{"500", socketStatus(http.StatusInternalServerError, ""), true},
-		{"502", socketStatus(http.StatusBadGateway, ""), true},
-		{"503", socketStatus(http.StatusServiceUnavailable, ""), true},
-		{"504", socketStatus(http.StatusGatewayTimeout, ""), true},
-		{"400", socketStatus(http.StatusBadRequest, ""), false},
-		{"401", socketStatus(http.StatusUnauthorized, ""), false},
-		{"403", socketStatus(http.StatusForbidden, ""), false},
-		{"404", socketStatus(http.StatusNotFound, ""), false},
-		{"409", socketStatus(http.StatusConflict, ""), false},
-		{"422", socketStatus(http.StatusUnprocessableEntity, ""), false},
-		{"501", socketStatus(http.StatusNotImplemented, ""), false},
-		{"505", socketStatus(http.StatusHTTPVersionNotSupported, ""), false},
-		{"200 that is no note", socketStatus(http.StatusOK, "{}"), false},
-		{"200 that is another note", socketStatus(http.StatusOK, socketNote(10)), false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			script := newSocketSteps(tc.first, good)
-			srv := socketHandler(t, script.ServeHTTP)
-			note, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
-			if tc.repeated {
-				require.NoError(t, err)
-				assert.EqualValues(t, 9, note.ID)
-				assert.Len(t, script.requests(), 2)
-				return
-			}
-			require.Error(t, err)
-			assert.Len(t, script.requests(), 1)
-		})
 	}
+	subtests(t, map[string]test{
+		"reset":                    {socketLost(t), true},
+		"truncated":                {cut("Content-Length: 400"), true},
+		"truncated chunks":         {cut("Transfer-Encoding: chunked"), true},
+		"408":                      {socketStatus(http.StatusRequestTimeout, ""), true},
+		"425":                      {socketStatus(http.StatusTooEarly, ""), true},
+		"429":                      {socketStatus(http.StatusTooManyRequests, ""), true},
+		"500":                      {socketStatus(http.StatusInternalServerError, ""), true},
+		"502":                      {socketStatus(http.StatusBadGateway, ""), true},
+		"503":                      {socketStatus(http.StatusServiceUnavailable, ""), true},
+		"504":                      {socketStatus(http.StatusGatewayTimeout, ""), true},
+		"400":                      {socketStatus(http.StatusBadRequest, ""), false},
+		"401":                      {socketStatus(http.StatusUnauthorized, ""), false},
+		"403":                      {socketStatus(http.StatusForbidden, ""), false},
+		"404":                      {socketStatus(http.StatusNotFound, ""), false},
+		"409":                      {socketStatus(http.StatusConflict, ""), false},
+		"422":                      {socketStatus(http.StatusUnprocessableEntity, ""), false},
+		"501":                      {socketStatus(http.StatusNotImplemented, ""), false},
+		"505":                      {socketStatus(http.StatusHTTPVersionNotSupported, ""), false},
+		"200 that is no note":      {socketStatus(http.StatusOK, "{}"), false},
+		"200 that is another note": {socketStatus(http.StatusOK, socketNote(10)), false},
+	}, func(t *testing.T, tc test) {
+		script := newSocketSteps(tc.first, good)
+		srv := socketHandler(t, script.ServeHTTP)
+		note, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+		if tc.repeated {
+			require.NoError(t, err)
+			assert.EqualValues(t, 9, note.ID)
+			assert.Len(t, script.requests(), 2)
+			return
+		}
+		require.Error(t, err)
+		assert.Len(t, script.requests(), 1)
+	})
 }
 
 func TestFailureLeavesTheConnectionPoolAlone(t *testing.T) {
@@ -577,7 +560,7 @@ func TestFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 		connections.Add(1)
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}
-	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	c := socketClient(t, srv.URL, over(tr))
 	ctx := socketContext(t)
 	failures := make(chan error, 8)
 	for range 8 {
@@ -598,8 +581,7 @@ func TestFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 	cancel()
 	_, err = c.Notes.Get(cancelled, 3)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = c.Notes.Get(ctx, 3)
-	require.NoError(t, err)
+	must(c.Notes.Get(ctx, 3))(t)
 	assert.Equal(t, before, connections.Load())
 }
 
@@ -618,10 +600,9 @@ func TestHTTP2(t *testing.T) {
 		socketStatus(http.StatusOK, socketNote(9))(w, r)
 	})
 	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()))
-	_, err := c.Notes.Create(socketContext(t), socketParams(size))
-	require.NoError(t, err)
+	must(c.Notes.Create(socketContext(t), socketParams(size)))(t)
 	assert.EqualValues(t, 2, protocol.Load())
-	_, err = c.Notes.Get(socketContext(t), 9)
+	_, err := c.Notes.Get(socketContext(t), 9)
 	require.NoError(t, err)
 
 	t.Run("refused early", func(t *testing.T) {
@@ -712,37 +693,33 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 		{"Fri, 31 Dec 9999 23:59:59 GMT", never, never},
 	} {
 		for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
-			t.Run(fmt.Sprintf("%d %s", code, tc.value), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					value := tc.value
-					if in, isDate := strings.CutPrefix(value, "date in "); isDate {
-						d, err := time.ParseDuration(in)
-						require.NoError(t, err)
-						value = time.Now().Add(d).UTC().Format(http.TimeFormat)
+			timedSubtest(t, fmt.Sprintf("%d %s", code, tc.value), func(t *testing.T) {
+				value := tc.value
+				if in, isDate := strings.CutPrefix(value, "date in "); isDate {
+					d := must(time.ParseDuration(in))(t)
+					value = time.Now().Add(d).UTC().Format(http.TimeFormat)
+				}
+				start, attempts := time.Now(), 0
+				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+					if attempts++; attempts > 1 {
+						return madeResponse(r, http.StatusOK, socketNote(9)), nil
 					}
-					start, attempts := time.Now(), 0
-					c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-						if attempts++; attempts > 1 {
-							return madeResponse(r, http.StatusOK, socketNote(9)), nil
-						}
-						return madeResponse(r, code, `{"message":"synthetic"}`, "Retry-After", value), nil
-					})
-					_, err := c.Notes.Get(t.Context(), 9)
-					waited := time.Since(start)
-					if tc.least == never {
-						var answered *clinicaldoc.Error
-						require.ErrorAs(t, err, &answered)
-						assert.Equal(t, "synthetic", answered.Message)
-						assert.Greater(t, answered.RetryAfter, 2*time.Minute)
-						assert.Zero(t, waited)
-						assert.Equal(t, 1, attempts)
-						return
-					}
-					require.NoError(t, err)
-					assert.GreaterOrEqual(t, waited, tc.least)
-					assert.LessOrEqual(t, waited, tc.most)
+					return madeResponse(r, code, `{"message":"synthetic"}`, "Retry-After", value), nil
 				})
+				_, err := c.Notes.Get(t.Context(), 9)
+				waited := time.Since(start)
+				if tc.least == never {
+					var answered *clinicaldoc.Error
+					require.ErrorAs(t, err, &answered)
+					assert.Equal(t, "synthetic", answered.Message)
+					assert.Greater(t, answered.RetryAfter, 2*time.Minute)
+					assert.Zero(t, waited)
+					assert.Equal(t, 1, attempts)
+					return
+				}
+				require.NoError(t, err)
+				assert.GreaterOrEqual(t, waited, tc.least)
+				assert.LessOrEqual(t, waited, tc.most)
 			})
 		}
 	}
@@ -750,27 +727,22 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 
 func TestLimit_ManyWorkers_OneRefusalAWindow(t *testing.T) {
 	t.Parallel()
-	for _, workers := range []int{1, 8, 50} {
-		t.Run(strconv.Itoa(workers), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				const calls = 300
-				service := newLaravelLimit(func(r *http.Request) (*http.Response, error) {
-					return madeResponse(r, http.StatusOK, socketNote(9)), nil
-				})
-				client := timedClient(t, service.RoundTrip)
-				start := time.Now()
-				each(workers, calls, func(int) {
-					_, err := client.Notes.Get(t.Context(), 9)
-					assert.NoError(t, err)
-				})
-				all, most := service.refusals()
-				assert.LessOrEqual(t, most, 1, "in one window")
-				assert.Equal(t, calls+all, service.requests)
-				assert.Less(t, time.Since(start), (calls/60)*(time.Minute+3*time.Second))
-			})
+	timedSubtests(t, named(1, 8, 50), func(t *testing.T, workers int) {
+		const calls = 300
+		service := newLaravelLimit(func(r *http.Request) (*http.Response, error) {
+			return madeResponse(r, http.StatusOK, socketNote(9)), nil
 		})
-	}
+		client := timedClient(t, service.RoundTrip)
+		start := time.Now()
+		each(workers, calls, func(int) {
+			_, err := client.Notes.Get(t.Context(), 9)
+			assert.NoError(t, err)
+		})
+		all, most := service.refusals()
+		assert.LessOrEqual(t, most, 1, "in one window")
+		assert.Equal(t, calls+all, service.requests)
+		assert.Less(t, time.Since(start), (calls/60)*(time.Minute+3*time.Second))
+	})
 }
 
 // each calls do with the numbers below n, in so many goroutines.
@@ -798,8 +770,7 @@ func TestLimit_Create_Waits(t *testing.T) {
 			}
 			return madeResponse(r, http.StatusCreated, socketNote(9)), nil
 		})
-		note, err := client.Notes.Create(t.Context(), socketParams(10))
-		require.NoError(t, err)
+		note := must(client.Notes.Create(t.Context(), socketParams(10)))(t)
 		assert.EqualValues(t, 9, note.ID)
 		assert.Equal(t, time.Minute, time.Since(start))
 		assert.Equal(t, 2, requests)
@@ -819,33 +790,28 @@ func limitedOnce(status int) (transport roundTripper, requests *atomic.Int32) {
 
 func TestLimit_OtherCalls_WaitToo(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport, requests := limitedOnce(status)
-				client := timedClient(t, transport)
-				start := time.Now()
-				var all sync.WaitGroup
-				get := func(client *clinicaldoc.Client) {
-					_, err := client.Notes.Get(t.Context(), 9)
-					assert.NoError(t, err)
-				}
-				all.Go(func() { get(client) })
-				synctest.Wait()
-				for range 20 {
-					all.Go(func() { get(client) })
-				}
-				synctest.Wait()
-				assert.EqualValues(t, 1, requests.Load())
-				get(timedClient(t, transport))
-				assert.Zero(t, time.Since(start), "another client has limits of its own")
-				all.Wait()
-				assert.Equal(t, time.Minute, time.Since(start))
-				assert.EqualValues(t, 23, requests.Load())
-			})
-		})
-	}
+	timedSubtests(t, named(http.StatusTooManyRequests, http.StatusServiceUnavailable), func(t *testing.T, status int) {
+		transport, requests := limitedOnce(status)
+		client := timedClient(t, transport)
+		start := time.Now()
+		var all sync.WaitGroup
+		get := func(client *clinicaldoc.Client) {
+			_, err := client.Notes.Get(t.Context(), 9)
+			assert.NoError(t, err)
+		}
+		all.Go(func() { get(client) })
+		synctest.Wait()
+		for range 20 {
+			all.Go(func() { get(client) })
+		}
+		synctest.Wait()
+		assert.EqualValues(t, 1, requests.Load())
+		get(timedClient(t, transport))
+		assert.Zero(t, time.Since(start), "another client has limits of its own")
+		all.Wait()
+		assert.Equal(t, time.Minute, time.Since(start))
+		assert.EqualValues(t, 23, requests.Load())
+	})
 }
 
 func TestLimit_OneCallGoesFirst(t *testing.T) {
@@ -877,35 +843,30 @@ func TestLimit_OneCallGoesFirst(t *testing.T) {
 
 func TestLimit_ContextEnds_NotSent(t *testing.T) {
 	t.Parallel()
-	for name, ended := range map[string]error{"canceled": context.Canceled, "deadline": context.DeadlineExceeded} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport, requests := limitedOnce(http.StatusTooManyRequests)
-				client := timedClient(t, transport)
-				var all sync.WaitGroup
-				all.Go(func() {
-					_, err := client.Notes.Get(t.Context(), 9)
-					assert.NoError(t, err)
-				})
-				synctest.Wait()
-				ctx, cancel := context.WithCancel(t.Context())
-				if ended == context.DeadlineExceeded { //nolint:errorlint // it names the case
-					ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
-				}
-				time.AfterFunc(10*time.Second, cancel)
-				var response clinicaldoc.Response
-				_, err := client.Notes.Create(ctx, socketParams(10), clinicaldoc.WithResponse(&response))
-				require.ErrorIs(t, err, ended)
-				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-				assert.Contains(t, err.Error(), "not sent")
-				assert.Zero(t, response.Attempts)
-				assert.EqualValues(t, 1, requests.Load())
-				all.Wait()
-				assert.EqualValues(t, 2, requests.Load())
-			})
+	timedSubtests(t, map[string]error{"canceled": context.Canceled, "deadline": context.DeadlineExceeded}, func(t *testing.T, ended error) {
+		transport, requests := limitedOnce(http.StatusTooManyRequests)
+		client := timedClient(t, transport)
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := client.Notes.Get(t.Context(), 9)
+			assert.NoError(t, err)
 		})
-	}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		if ended == context.DeadlineExceeded { //nolint:errorlint // it names the case
+			ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		}
+		time.AfterFunc(10*time.Second, cancel)
+		var response clinicaldoc.Response
+		_, err := client.Notes.Create(ctx, socketParams(10), clinicaldoc.WithResponse(&response))
+		require.ErrorIs(t, err, ended)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		assert.Contains(t, err.Error(), "not sent")
+		assert.Zero(t, response.Attempts)
+		assert.EqualValues(t, 1, requests.Load())
+		all.Wait()
+		assert.EqualValues(t, 2, requests.Load())
+	})
 }
 
 func TestLimit_WithoutRetry_DoesNotWait(t *testing.T) {
@@ -935,31 +896,27 @@ func TestLimit_WithoutRetry_DoesNotWait(t *testing.T) {
 // A wait for a limit is neither an attempt nor a retry. Only refusals in a row are bounded.
 func TestLimit_Refusals_AreNotRetries(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type test struct {
 		statuses []int
 		attempts int
 		failed   error
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"failures between them": {[]int{429, 429, 502, 429, 429, 502, 200}, 7, nil},
 		"refusals in a row":     {[]int{429, 429, 429, 200}, 3, clinicaldoc.ErrRateLimited},
 		"too many failures":     {[]int{502, 429, 502, 429, 502, 200}, 5, clinicaldoc.ErrServer},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				statuses := tc.statuses
-				client := timedClient(t, func(r *http.Request) (*http.Response, error) {
-					status := statuses[0]
-					statuses = statuses[1:]
-					return madeResponse(r, status, socketNote(9), "Retry-After", "40"), nil
-				}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2}))
-				var response clinicaldoc.Response
-				_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithResponse(&response))
-				require.ErrorIs(t, err, tc.failed)
-				assert.Equal(t, tc.attempts, response.Attempts)
-			})
-		})
-	}
+	}, func(t *testing.T, tc test) {
+		statuses := tc.statuses
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			status := statuses[0]
+			statuses = statuses[1:]
+			return madeResponse(r, status, socketNote(9), "Retry-After", "40"), nil
+		}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2}))
+		var response clinicaldoc.Response
+		_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithResponse(&response))
+		require.ErrorIs(t, err, tc.failed)
+		assert.Equal(t, tc.attempts, response.Attempts)
+	})
 }
 
 func TestLimit_MaxRetryAfter(t *testing.T) {
@@ -1014,7 +971,7 @@ func TestLimit_Storage_IsApart(t *testing.T) {
 			assert.NoError(t, err)
 		}
 		download := func() {
-			_, err := client.Notes.DownloadAudio(t.Context(), 9, io.Discard, clinicaldoc.DownloadParams{})
+			_, err := client.Notes.DownloadAudio(t.Context(), 9, io.Discard, downloadParams{})
 			assert.NoError(t, err)
 		}
 		start := time.Now()
@@ -1030,13 +987,11 @@ func TestLimit_Storage_IsApart(t *testing.T) {
 		all.Wait()
 		assert.Equal(t, time.Minute, time.Since(start))
 
-		stream, err := client.Notes.OpenAudio(t.Context(), 9)
-		require.NoError(t, err)
+		stream := must(client.Notes.OpenAudio(t.Context(), 9))(t)
 		refuseService.Store(true)
 		all.Go(get)
 		synctest.Wait()
-		content, err := io.ReadAll(stream)
-		require.NoError(t, err)
+		content := must(io.ReadAll(stream))(t)
 		assert.Equal(t, "synthetic", string(content))
 		assert.Equal(t, time.Minute, time.Since(start))
 		all.Wait()
@@ -1066,8 +1021,7 @@ func TestLimit_LongUpload_HoldsUpNobody(t *testing.T) {
 		})
 		time.Sleep(12 * time.Second) // until the upload is under way
 		for range 10 {
-			_, err := client.Notes.Get(t.Context(), 9)
-			require.NoError(t, err)
+			must(client.Notes.Get(t.Context(), 9))(t)
 		}
 		assert.Less(t, time.Since(start), 25*time.Second)
 		upload.Wait()
@@ -1203,30 +1157,26 @@ func TestCreateWhoseContextEndsDuringThePause(t *testing.T) {
 
 func TestNoRetries(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	type test struct {
 		option []clinicaldoc.Option
 		call   []clinicaldoc.CallOption
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"MaxRetries 0": {option: []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})}},
 		"WithoutRetry": {call: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				start, attempts := time.Now(), 0
-				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-					attempts++
-					return madeResponse(r, http.StatusServiceUnavailable, `{"message":"synthetic"}`, "Retry-After", "1"), nil
-				}, tc.option...)
-				_, err := c.Notes.Get(t.Context(), 9, tc.call...)
-				var answered *clinicaldoc.Error
-				require.ErrorAs(t, err, &answered)
-				assert.Equal(t, "synthetic", answered.Message)
-				assert.Equal(t, 1, attempts)
-				assert.Zero(t, time.Since(start))
-			})
-		})
-	}
+	}, func(t *testing.T, tc test) {
+		start, attempts := time.Now(), 0
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			attempts++
+			return madeResponse(r, http.StatusServiceUnavailable, `{"message":"synthetic"}`, "Retry-After", "1"), nil
+		}, tc.option...)
+		_, err := c.Notes.Get(t.Context(), 9, tc.call...)
+		var answered *clinicaldoc.Error
+		require.ErrorAs(t, err, &answered)
+		assert.Equal(t, "synthetic", answered.Message)
+		assert.Equal(t, 1, attempts)
+		assert.Zero(t, time.Since(start))
+	})
 }
 
 func TestLimiterIsAskedBeforeEachAttempt(t *testing.T) {
@@ -1273,32 +1223,29 @@ func TestResponseSizeIsBounded(t *testing.T) {
 		_, _ = io.WriteString(z, padded(64<<20))
 		_ = z.Close()
 	}
-	for _, tc := range []struct {
-		name   string
+	type test struct {
 		answer http.HandlerFunc
 		fits   bool
-	}{
-		{"at the limit", socketStatus(http.StatusOK, padded(limit)), true},
-		{"a byte beyond", socketStatus(http.StatusOK, padded(limit+1)), false},
-		{"endless", endless, false},
-		{"gzip bomb", bomb, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			script := newSocketSteps(tc.answer)
-			srv := socketHandler(t, script.ServeHTTP)
-			var response clinicaldoc.Response
-			_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(limit)).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
-			assert.LessOrEqual(t, len(response.Body), limit)
-			assert.Len(t, script.requests(), 1, "asking again would bring the same")
-			if tc.fits {
-				require.NoError(t, err)
-				return
-			}
-			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-			assert.Contains(t, err.Error(), "WithMaxResponseSize")
-		})
 	}
+	subtests(t, map[string]test{
+		"at the limit":  {socketStatus(http.StatusOK, padded(limit)), true},
+		"a byte beyond": {socketStatus(http.StatusOK, padded(limit+1)), false},
+		"endless":       {endless, false},
+		"gzip bomb":     {bomb, false},
+	}, func(t *testing.T, tc test) {
+		script := newSocketSteps(tc.answer)
+		srv := socketHandler(t, script.ServeHTTP)
+		var response clinicaldoc.Response
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(limit)).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
+		assert.LessOrEqual(t, len(response.Body), limit)
+		assert.Len(t, script.requests(), 1, "asking again would bring the same")
+		if tc.fits {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+		assert.Contains(t, err.Error(), "WithMaxResponseSize")
+	})
 }
 
 func TestCreateWithAnOversizedResponseIsUnknown(t *testing.T) {
@@ -1355,28 +1302,25 @@ func TestErrorBodyIsCut(t *testing.T) {
 
 func TestTruncatedResponsesToTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, header := range map[string]string{"length": "Content-Length: 500", "chunks": "Transfer-Encoding: chunked"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cut := func(c *rawConn) {
-				c.request()
-				c.send("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n5\r\n{\"id\"\r\n")
-			}
-			srv := newRawServer(t, cut, cut, cut, cut)
-			_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
-			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-			assert.EqualValues(t, 4, srv.accepted.Load())
-		})
-	}
+	subtests(t, map[string]string{"length": "Content-Length: 500", "chunks": "Transfer-Encoding: chunked"}, func(t *testing.T, header string) {
+		cut := func(c *rawConn) {
+			c.request()
+			c.send("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n5\r\n{\"id\"\r\n")
+		}
+		srv := newRawServer(t, cut, cut, cut, cut)
+		_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.EqualValues(t, 4, srv.accepted.Load())
+	})
 }
 
 func TestResponsesAreBoundedByDefault(t *testing.T) {
 	t.Parallel()
 	endless := func(status int) (int64, error) {
 		body := new(endlessBody)
-		client := fuzzClient(t, func(r *http.Request) (*http.Response, error) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: status, Header: http.Header{}, Body: body, Request: r}, nil
-		})
+		}))
 		_, err := client.Notes.Get(t.Context(), 7)
 		return body.read, err
 	}
@@ -1405,7 +1349,7 @@ func TestDeepResponsesAreRefused(t *testing.T) {
 	for depth, fits := range map[int]bool{10_000: true, 10_001: false} {
 		var out any
 		answer := strings.Repeat("[", depth) + strings.Repeat("]", depth)
-		err := fuzzClient(t, answerWith(http.StatusOK, "application/json", []byte(answer))).Do(t.Context(), http.MethodGet, "/v1/other", nil, &out)
+		err := clientOver(t, answerWith(http.StatusOK, "application/json", []byte(answer))).Do(t.Context(), http.MethodGet, "/v1/other", nil, &out)
 		if fits {
 			require.NoError(t, err)
 			continue
@@ -1425,9 +1369,8 @@ func TestHeadersAreBoundedByDefault(t *testing.T) {
 			_, _ = io.WriteString(w, smallNote)
 		}))
 		t.Cleanup(srv.Close)
-		client, err := clinicaldoc.NewClient(srv.URL, testToken, once)
-		require.NoError(t, err)
-		_, err = client.Notes.Get(t.Context(), 7)
+		client := must(clinicaldoc.NewClient(srv.URL, testToken, once))(t)
+		_, err := client.Notes.Get(t.Context(), 7)
 		if fits {
 			require.NoError(t, err)
 			continue
@@ -1438,72 +1381,57 @@ func TestHeadersAreBoundedByDefault(t *testing.T) {
 
 func TestStalledAttemptsEnd(t *testing.T) {
 	t.Parallel()
-	t.Run("no response", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-				<-r.Context().Done()
+	timedSubtest(t, "no response", func(t *testing.T) {
+		start := time.Now()
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+		_, err := c.Notes.Get(t.Context(), 9)
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), "no data was transferred for 1m0s")
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
+	timedSubtest(t, "a slow answer that moves", func(t *testing.T) {
+		start := time.Now()
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			resp := madeResponse(r, http.StatusOK, "")
+			resp.Body = io.NopCloser(&slowReader{text: socketNote(9), pause: 20 * time.Second})
+			return resp, nil
+		})
+		must(c.Notes.Get(t.Context(), 9))(t)
+		assert.Greater(t, time.Since(start), 6*time.Minute)
+	})
+	timedSubtest(t, "a slow upload that moves", func(t *testing.T) {
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			buffer := make([]byte, 1000)
+			for {
+				if _, err := r.Body.Read(buffer); err != nil {
+					break
+				}
+				time.Sleep(50 * time.Second)
+			}
+			if r.Context().Err() != nil {
 				return nil, r.Context().Err()
-			}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
-			_, err := c.Notes.Get(t.Context(), 9)
-			require.Error(t, err)
-			assert.Contains(t, err.Error(), "no data was transferred for 1m0s")
-			assert.Equal(t, time.Minute, time.Since(start))
+			}
+			return madeResponse(r, http.StatusOK, socketNote(9)), nil
 		})
+		must(c.Notes.Create(t.Context(), socketParams(20_000)))(t)
 	})
-	t.Run("a slow answer that moves", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-				resp := madeResponse(r, http.StatusOK, "")
-				resp.Body = io.NopCloser(&slowReader{text: socketNote(9), pause: 20 * time.Second})
-				return resp, nil
-			})
-			_, err := c.Notes.Get(t.Context(), 9)
-			require.NoError(t, err)
-			assert.Greater(t, time.Since(start), 6*time.Minute)
-		})
-	})
-	t.Run("a slow upload that moves", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-				buffer := make([]byte, 1000)
-				for {
-					if _, err := r.Body.Read(buffer); err != nil {
-						break
-					}
-					time.Sleep(50 * time.Second)
+	timedSubtest(t, "a slow update that moves", func(t *testing.T) {
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			for buffer := make([]byte, 30<<10); ; {
+				if _, err := r.Body.Read(buffer); err != nil {
+					break
 				}
-				if r.Context().Err() != nil {
-					return nil, r.Context().Err()
-				}
-				return madeResponse(r, http.StatusOK, socketNote(9)), nil
-			})
-			_, err := c.Notes.Create(t.Context(), socketParams(20_000))
-			require.NoError(t, err)
-		})
-	})
-	t.Run("a slow update that moves", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-				for buffer := make([]byte, 30<<10); ; {
-					if _, err := r.Body.Read(buffer); err != nil {
-						break
-					}
-					time.Sleep(50 * time.Second)
-				}
-				if r.Context().Err() != nil {
-					return nil, r.Context().Err()
-				}
-				return madeResponse(r, http.StatusOK, socketNote(9)), nil
-			}, once)
-			_, err := c.Notes.Update(t.Context(), 9, clinicaldoc.UpdateNoteParams{Analysis: new(strings.Repeat("x", 64<<10))})
-			require.NoError(t, err)
-		})
+				time.Sleep(50 * time.Second)
+			}
+			if r.Context().Err() != nil {
+				return nil, r.Context().Err()
+			}
+			return madeResponse(r, http.StatusOK, socketNote(9)), nil
+		}, once)
+		must(c.Notes.Update(t.Context(), 9, updateParams{Analysis: new(strings.Repeat("x", 64<<10))}))(t)
 	})
 }
 
@@ -1553,7 +1481,7 @@ var redirectMethods = map[string]func(*testing.T, *clinicaldoc.Client) error{
 		return err
 	},
 	http.MethodPut: func(t *testing.T, c *clinicaldoc.Client) error {
-		_, err := c.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Name: new("Synthetic")})
+		_, err := c.Notes.Update(socketContext(t), 9, updateParams{Name: new("Synthetic")})
 		return err
 	},
 	http.MethodPatch: func(t *testing.T, c *clinicaldoc.Client) error {
@@ -1700,13 +1628,13 @@ func TestEditsThroughATransportThatFollowsRedirects(t *testing.T) {
 				}
 				http.Redirect(w, r, "/moved", code)
 			})
-			client := socketClient(t, home.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: retryingLibrary(home.Client().Transport)}))
+			client := socketClient(t, home.URL, over(retryingLibrary(home.Client().Transport)))
 			require.ErrorIs(t, call(socketContext(t), client), clinicaldoc.ErrUnexpectedResponse, "%s %d", name, code)
 		}
-		bare := clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+		bare := clientOver(t, roundTripper(func(*http.Request) (*http.Response, error) {
 			moved := &http.Response{StatusCode: http.StatusFound, Header: http.Header{}}
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: &http.Request{Method: http.MethodGet, Response: moved}}, nil
-		})})
+		}))
 		require.ErrorIs(t, call(t.Context(), bare), clinicaldoc.ErrUnexpectedResponse, "%s, without a body", name)
 	}
 }
@@ -1741,7 +1669,7 @@ func (c canned) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func allocations(t *testing.T, answer string, call func(*clinicaldoc.Client) error) float64 {
 	t.Helper()
-	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(answer)}))
+	client, err := clinicaldoc.NewClient(testBase, testToken, over(canned(answer)))
 	require.NoError(t, err)
 	return testing.AllocsPerRun(50, func() {
 		if err := call(client); err != nil {
@@ -1769,7 +1697,7 @@ func TestAllocationsOfGet(t *testing.T) { //nolint:paralleltest // it counts the
 }
 
 func TestAllocationsOfEdits(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
-	params := clinicaldoc.UpdateNoteParams{Name: new("Edited"), Analysis: new("Edited, too")}
+	params := updateParams{Name: new("Edited"), Analysis: new("Edited, too")}
 	assertAllocations(t, 53, alone, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Update(t.Context(), 7, params)
 		return err
@@ -1795,7 +1723,7 @@ func fullPage(note string) string {
 // A note of a page costs two allocations: one for its texts, one for template and audio.
 func TestAllocationsOfPage(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	assertAllocations(t, 53+2*pageRows, fullPage, func(c *clinicaldoc.Client) error {
-		_, err := c.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: pageRows})
+		_, err := c.Notes.List(t.Context(), listParams{PerPage: pageRows})
 		return err
 	})
 }
@@ -1804,8 +1732,7 @@ func TestAllocationsOfPage(t *testing.T) { //nolint:paralleltest // it counts th
 func TestANoteDoesNotHoldItsPage(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	const size = 100 << 10
 	note := `{"id":7,"name":"Synthetic note","transcription":"` + strings.Repeat("x", size) + `"}`
-	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(fullPage(note))}))
-	require.NoError(t, err)
+	client := must(clinicaldoc.NewClient(testBase, testToken, over(canned(fullPage(note)))))(t)
 	heap := func() int64 {
 		var stats runtime.MemStats
 		runtime.GC()
@@ -1816,7 +1743,7 @@ func TestANoteDoesNotHoldItsPage(t *testing.T) { //nolint:paralleltest // it cou
 	before := heap()
 	ctx, cancel := context.WithCancel(t.Context())
 	var awaited *clinicaldoc.ProgressNote
-	for range client.Notes.WaitAll(ctx, []int64{7, 8, 9}, clinicaldoc.WaitParams{OnUpdate: func(note *clinicaldoc.ProgressNote) {
+	for range client.Notes.WaitAll(ctx, []int64{7, 8, 9}, waitParams{OnUpdate: func(note *clinicaldoc.ProgressNote) {
 		awaited = note
 		cancel()
 	}}) {
@@ -1826,8 +1753,7 @@ func TestANoteDoesNotHoldItsPage(t *testing.T) { //nolint:paralleltest // it cou
 	require.NotNil(t, awaited)
 	assert.Len(t, awaited.Transcription, size)
 
-	page, err := client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{PerPage: pageRows})
-	require.NoError(t, err)
+	page := must(client.Notes.List(t.Context(), listParams{PerPage: pageRows}))(t)
 	kept := page.Items[50]
 	assert.Less(t, heap()-before, int64(20*size), "one note of a hundred")
 	assert.Len(t, kept.Transcription, size)
@@ -1849,14 +1775,14 @@ func TestMemoryOfSenselessLists(t *testing.T) { //nolint:paralleltest // it coun
 			"":       `[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]`,
 			"tokens": `{"tokens":[` + strings.Repeat(test.row+",", test.rows-1) + test.row + `]}`,
 		} {
-			client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: canned(answer)}))
+			client, err := clinicaldoc.NewClient(testBase, testToken, over(canned(answer)))
 			require.NoError(t, err)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			if path == "tokens" {
 				_, err = client.Tokens.List(t.Context())
 			} else {
-				_, err = client.Notes.List(t.Context(), clinicaldoc.ListNotesParams{})
+				_, err = client.Notes.List(t.Context(), listParams{})
 			}
 			runtime.ReadMemStats(&after)
 			require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
@@ -1876,8 +1802,7 @@ func (size blank) RoundTrip(req *http.Request) (*http.Response, error) {
 // memory returns what one more response of the given size makes the process allocate, and what is held in the end.
 func memory(t *testing.T, size int64) (allocated, held int64) {
 	t.Helper()
-	client, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: blank(size)}))
-	require.NoError(t, err)
+	client := must(clinicaldoc.NewClient(testBase, testToken, over(blank(size))))(t)
 	measure := func() (stats runtime.MemStats) {
 		runtime.GC()
 		runtime.ReadMemStats(&stats)
@@ -1956,7 +1881,7 @@ func TestCreateThroughATransportThatRetries(t *testing.T) {
 							}
 							answer(w, r)
 						})
-						c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: wrap(srv.Client().Transport)}))
+						c := socketClient(t, srv.URL, over(wrap(srv.Client().Transport)))
 						params, started := socketParams(size), time.Now()
 						_, err := c.Notes.Create(socketContext(t), params)
 						requireUnknown(t, err, params, started)
@@ -1974,7 +1899,7 @@ func TestEmptyBodiesThroughATransportThatRetries(t *testing.T) {
 	for name, body := range map[string]any{"bytes": []byte{}, "a reader": strings.NewReader(""), "a stream": io.MultiReader()} {
 		script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, ""))
 		srv := socketHandler(t, script.ServeHTTP)
-		c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: retrying(socketTransport(t))}), once)
+		c := socketClient(t, srv.URL, over(retrying(socketTransport(t))), once)
 		err := c.Do(socketContext(t), http.MethodPost, "/v1/synthetic", body, nil)
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, name)
 	}
@@ -2001,8 +1926,8 @@ func TestLongUpdatesThroughATransportThatReadsTheBodyFirst(t *testing.T) {
 			_, _ = first.Read(make([]byte, 10))
 			return next.RoundTrip(r)
 		})
-		c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: signing}), once)
-		_, err := c.Notes.Update(socketContext(t), 9, clinicaldoc.UpdateNoteParams{Analysis: new(text)})
+		c := socketClient(t, srv.URL, over(signing), once)
+		_, err := c.Notes.Update(socketContext(t), 9, updateParams{Analysis: new(text)})
 		require.ErrorIs(t, err, want)
 	}
 }
@@ -2011,7 +1936,7 @@ func TestReadsThroughATransportThatRetries(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, socketNote(9)))
 	srv := socketHandler(t, script.ServeHTTP)
-	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: retrying(socketTransport(t))}), once)
+	c := socketClient(t, srv.URL, over(retrying(socketTransport(t))), once)
 	_, err := c.Notes.Get(socketContext(t), 9)
 	require.NoError(t, err, "what may be sent twice, a transport may send twice")
 }
@@ -2141,11 +2066,10 @@ func TestConnectionOfARefusedUploadIsNotUsedAgain(t *testing.T) {
 					tr = exchange.NewTransport()
 					t.Cleanup(tr.CloseIdleConnections)
 				}
-				c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}), once)
+				c := socketClient(t, srv.URL, over(tr), once)
 				_, err := c.Notes.Create(socketContext(t), socketParams(size))
 				require.ErrorIs(t, err, clinicaldoc.ErrTooLarge)
-				_, err = c.Notes.Get(socketContext(t), 9)
-				require.NoError(t, err)
+				must(c.Notes.Get(socketContext(t), 9))(t)
 				assert.EqualValues(t, 2, srv.accepted.Load())
 			})
 		}
@@ -2169,7 +2093,7 @@ func TestCreate_RefusedUpload_DoesNotCutOffTheNextRequest(t *testing.T) {
 	})
 	tr := socketTransport(t)
 	tr.MaxConnsPerHost = 1
-	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	c := socketClient(t, srv.URL, over(tr))
 	var all sync.WaitGroup
 	var created atomic.Int32
 	for i := range 40 {
@@ -2202,10 +2126,9 @@ func TestUploadsAreNotAnnouncedWhereThatIsIgnored(t *testing.T) {
 	})
 	tr := socketTransport(t)
 	tr.ExpectContinueTimeout = 50 * time.Millisecond
-	c := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
+	c := socketClient(t, srv.URL, over(tr))
 	for range 3 {
-		_, err := c.Notes.Create(socketContext(t), socketParams(2<<20))
-		require.NoError(t, err)
+		must(c.Notes.Create(socketContext(t), socketParams(2<<20)))(t)
 	}
 	srv.wait()
 	assert.Equal(t, []string{"100-continue", "", ""}, expects)
@@ -2216,8 +2139,7 @@ func TestUploadsAreAnnouncedWhereThatIsHeeded(t *testing.T) {
 	srv, forms := formServer(t)
 	c := socketClient(t, srv.URL)
 	for range 2 {
-		_, err := c.Notes.Create(socketContext(t), socketParams(2<<20))
-		require.NoError(t, err)
+		must(c.Notes.Create(socketContext(t), socketParams(2<<20)))(t)
 		assert.Equal(t, "100-continue", (<-forms).expect)
 	}
 }
@@ -2253,11 +2175,11 @@ func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 		for name, create := range map[string]func(t *testing.T){
 			"RoundTripper": func(t *testing.T) {
 				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, io.EOF })
-				_, _ = socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), socketParams(10))
+				_, _ = socketClient(t, "http://127.0.0.1:1", over(tr)).Notes.Create(socketContext(t), socketParams(10))
 			},
 			"RoundTripper of a read": func(t *testing.T) {
 				tr := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, io.EOF })
-				_, _ = socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Get(socketContext(t), 9)
+				_, _ = socketClient(t, "http://127.0.0.1:1", over(tr)).Notes.Get(socketContext(t), 9)
 			},
 			"OnProgress": func(t *testing.T) {
 				params := socketParams(size)
@@ -2271,22 +2193,22 @@ func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
 			},
 			"source over HTTP/1.1": func(t *testing.T) {
 				srv := socketHandler(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
+				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
 			},
 			"source over HTTP/2": func(t *testing.T) {
 				srv := h2Server(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 				ctx := socketContext(t)
 				defer func() { assert.NoError(t, ctx.Err(), "nothing else ends the request") }()
 				_, _ = socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()), clinicaldoc.WithStallTimeout(time.Hour)).
-					Notes.Create(ctx, clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
+					Notes.Create(ctx, createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
 			},
 			"observer": func(t *testing.T) {
-				c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: drain}),
+				c := socketClient(t, "http://127.0.0.1:1", over(drain),
 					onAttempt(func(context.Context, clinicaldoc.Attempt) { stop() }))
 				_, _ = c.Notes.Create(socketContext(t), socketParams(10))
 			},
 			"limiter": func(t *testing.T) {
-				c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: drain}),
+				c := socketClient(t, "http://127.0.0.1:1", over(drain),
 					clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { stop(); return nil })))
 				_, _ = c.Notes.Create(socketContext(t), socketParams(10))
 			},
@@ -2315,32 +2237,29 @@ func (stop endingAudio) ReadAt(p []byte, off int64) (int, error) {
 
 func TestTransportsThatReturnNothing(t *testing.T) {
 	t.Parallel()
-	for name, response := range map[string]func(*http.Request) *http.Response{
+	subtests(t, map[string]func(*http.Request) *http.Response{
 		"no response": func(*http.Request) *http.Response { return nil },
 		"no status":   func(r *http.Request) *http.Response { return madeResponse(r, 0, "") },
 		"no body": func(r *http.Request) *http.Response {
 			return &http.Response{StatusCode: http.StatusCreated, Request: r}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var attempts atomic.Int32
-			tr := roundTripper(func(r *http.Request) (*http.Response, error) {
-				attempts.Add(1)
-				if r.Body != nil {
-					_, _ = io.Copy(io.Discard, r.Body)
-				}
-				return response(r), nil
-			})
-			c := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr}))
-			params, started := socketParams(10), time.Now()
-			_, err := c.Notes.Create(socketContext(t), params)
-			requireUnknown(t, err, params, started)
-			assert.EqualValues(t, 1, attempts.Load(), "it may have been carried out")
-			_, err = c.Notes.Get(socketContext(t), 9)
-			require.Error(t, err)
+	}, func(t *testing.T, response func(*http.Request) *http.Response) {
+		var attempts atomic.Int32
+		tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+			attempts.Add(1)
+			if r.Body != nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
+			return response(r), nil
 		})
-	}
+		c := socketClient(t, "http://127.0.0.1:1", over(tr))
+		params, started := socketParams(10), time.Now()
+		_, err := c.Notes.Create(socketContext(t), params)
+		requireUnknown(t, err, params, started)
+		assert.EqualValues(t, 1, attempts.Load(), "it may have been carried out")
+		_, err = c.Notes.Get(socketContext(t), 9)
+		require.Error(t, err)
+	})
 }
 
 func TestStreamWhoseEndHasLeftIsWhole(t *testing.T) {
@@ -2360,8 +2279,8 @@ func TestStreamWhoseEndHasLeftIsWhole(t *testing.T) {
 		}
 		return nil, errors.New("synthetic")
 	})
-	_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).
-		Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
+	_, err := socketClient(t, "http://127.0.0.1:1", over(tr)).
+		Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.EqualValues(t, 1, attempts.Load())
 }
@@ -2375,8 +2294,7 @@ func TestAudioComesFirst(t *testing.T) {
 		body = string(all)
 		return madeResponse(r, http.StatusCreated, socketNote(46)), nil
 	})
-	_, err := socketClient(t, "http://127.0.0.1:1", clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), socketParams(10))
-	require.NoError(t, err)
+	must(socketClient(t, "http://127.0.0.1:1", over(tr)).Notes.Create(socketContext(t), socketParams(10)))(t)
 	file := strings.Index(body, `name="file"`)
 	require.Positive(t, file)
 	for _, field := range []string{`name="name"`, `name="patient_id"`, `name="prompt_id"`} {
@@ -2387,8 +2305,7 @@ func TestAudioComesFirst(t *testing.T) {
 func TestResponseSizeWithoutALimit(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusOK, socketNote(9)))
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(math.MaxInt64)).Notes.Get(socketContext(t), 9)
-	require.NoError(t, err)
+	must(socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(math.MaxInt64)).Notes.Get(socketContext(t), 9))(t)
 }
 
 func TestStallTimeoutWithoutALimit(t *testing.T) {
@@ -2401,7 +2318,7 @@ func TestStallTimeoutWithoutALimit(t *testing.T) {
 func TestCauseOfTheCallersContext(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("synthetic: the program ends")
-	for name, transport := range map[string]func(cancel func()) roundTripper{
+	timedSubtests(t, map[string]func(cancel func()) roundTripper{
 		"before": func(cancel func()) roundTripper {
 			cancel()
 			return func(*http.Request) (*http.Response, error) { assert.Fail(t, "nothing may be sent"); return nil, nil }
@@ -2419,21 +2336,16 @@ func TestCauseOfTheCallersContext(t *testing.T) {
 				return madeResponse(r, http.StatusBadGateway, "", "Retry-After", "10"), nil
 			}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				c := timedClient(t, transport(func() { cancel(cause) }))
-				_, err := c.Notes.Get(ctx, 9)
-				require.ErrorIs(t, err, cause)
-				require.ErrorIs(t, err, context.Canceled)
-				assert.NotContains(t, err.Error(), "the program ends")
-				assert.Equal(t, 1, strings.Count(err.Error(), context.Canceled.Error()), err)
-			})
-		})
-	}
+	}, func(t *testing.T, transport func(cancel func()) roundTripper) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		c := timedClient(t, transport(func() { cancel(cause) }))
+		_, err := c.Notes.Get(ctx, 9)
+		require.ErrorIs(t, err, cause)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.NotContains(t, err.Error(), "the program ends")
+		assert.Equal(t, 1, strings.Count(err.Error(), context.Canceled.Error()), err)
+	})
 }
 
 func TestTimeoutOfTheCallersHTTPClientIsNamed(t *testing.T) {
@@ -2468,33 +2380,29 @@ func TestResponseThatDripsIsGivenUp(t *testing.T) {
 func TestUploadOnItsWayIsNoStall(t *testing.T) {
 	t.Parallel()
 	// All has left as far as can be seen here, and lies in buffers that the server empties at its own pace.
-	for name, tc := range map[string]struct {
+	type test struct {
 		size  int64
 		after time.Duration
 		works bool
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"much, within its time": {4 << 20, 110 * time.Second, true},
 		"much, and too late":    {4 << 20, 130 * time.Second, false},
 		"little":                {1 << 10, 70 * time.Second, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-					_, _ = io.Copy(io.Discard, r.Body)
-					select {
-					case <-time.After(tc.after):
-						return madeResponse(r, http.StatusCreated, socketNote(47)), nil
-					case <-r.Context().Done():
-						return nil, r.Context().Err()
-					}
-				})
-				_, err := c.Notes.Create(t.Context(), socketParams(tc.size))
-				assert.Equal(t, tc.works, err == nil, err)
-				assert.Equal(t, !tc.works, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
-			})
+	}, func(t *testing.T, tc test) {
+		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			select {
+			case <-time.After(tc.after):
+				return madeResponse(r, http.StatusCreated, socketNote(47)), nil
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
 		})
-	}
+		_, err := c.Notes.Create(t.Context(), socketParams(tc.size))
+		assert.Equal(t, tc.works, err == nil, err)
+		assert.Equal(t, !tc.works, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
+	})
 }
 
 func TestSlowUploadOnItsWayIsNoStall(t *testing.T) {
@@ -2510,8 +2418,7 @@ func TestSlowUploadOnItsWayIsNoStall(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			return madeResponse(r, http.StatusCreated, socketNote(47)), r.Context().Err()
 		})
-		_, err := c.Notes.Create(t.Context(), socketParams(20_000))
-		require.NoError(t, err)
+		must(c.Notes.Create(t.Context(), socketParams(20_000)))(t)
 	})
 }
 
@@ -2559,8 +2466,7 @@ func TestInterimResponseInsteadOf100(t *testing.T) {
 	})
 	tr := socketTransport(t)
 	tr.ExpectContinueTimeout = 50 * time.Millisecond
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr})).Notes.Create(socketContext(t), socketParams(2<<20))
-	require.NoError(t, err)
+	must(socketClient(t, srv.URL, over(tr)).Notes.Create(socketContext(t), socketParams(2<<20)))(t)
 }
 
 func TestNilCallOptionIsRefused(t *testing.T) {
@@ -2607,15 +2513,11 @@ func TestRateLimitResetIsJudgedByItsMagnitude(t *testing.T) {
 		"40.5":                 {},
 		"2000-01-01T00:00:40Z": {},
 	} {
-		t.Run(value, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1), "X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "3", "X-RateLimit-Reset", value))
-				var response clinicaldoc.Response
-				_, err := client.Notes.Get(t.Context(), 7, clinicaldoc.WithResponse(&response))
-				require.NoError(t, err)
-				assert.Equal(t, clinicaldoc.RateLimit{Limit: 60, Remaining: 3, Reset: want}, response.RateLimit)
-			})
+		timedSubtest(t, value, func(t *testing.T) {
+			_, client := newPolled(t, always(200, noteAt(7, stageComplete, 1), "X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "3", "X-RateLimit-Reset", value))
+			var response clinicaldoc.Response
+			must(client.Notes.Get(t.Context(), 7, clinicaldoc.WithResponse(&response)))(t)
+			assert.Equal(t, clinicaldoc.RateLimit{Limit: 60, Remaining: 3, Reset: want}, response.RateLimit)
 		})
 	}
 }
@@ -2623,10 +2525,9 @@ func TestRateLimitResetIsJudgedByItsMagnitude(t *testing.T) {
 func TestRateLimitResetGoesByTheServicesClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1), "X-RateLimit-Reset", "40", "Date", "Sat, 01 Jan 2000 10:00:00 GMT"))
+		_, client := newPolled(t, always(200, noteAt(7, stageComplete, 1), "X-RateLimit-Reset", "40", "Date", "Sat, 01 Jan 2000 10:00:00 GMT"))
 		var response clinicaldoc.Response
-		_, err := client.Notes.Get(t.Context(), 7, clinicaldoc.WithResponse(&response))
-		require.NoError(t, err)
+		must(client.Notes.Get(t.Context(), 7, clinicaldoc.WithResponse(&response)))(t)
 		assert.Equal(t, time.Date(2000, 1, 1, 10, 0, 40, 0, time.UTC), response.RateLimit.Reset)
 	})
 }
@@ -2675,20 +2576,17 @@ func TestAnAttemptEncodesItsErrorAsText(t *testing.T) {
 	t.Parallel()
 	answered := &clinicaldoc.Error{StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}}, Operation: "Notes.Create", Method: "POST", Route: "/r"}
 	attempt := clinicaldoc.Attempt{Operation: "Notes.Create", Method: "POST", Route: "/r", Number: 1, StatusCode: 422, Duration: time.Second, Err: answered}
-	encoded, err := json.Marshal(attempt)
-	require.NoError(t, err)
+	encoded := must(json.Marshal(attempt))(t)
 	assert.JSONEq(t, `{
 		"Operation": "Notes.Create", "Method": "POST", "Route": "/r", "ServerAddress": "", "ServerPort": 0, "Number": 1,
 		"StatusCode": 422, "Duration": 1000000000, "RateLimitWait": 0, "RequestID": "", "ErrorType": "", "BytesSent": 0,
 		"BytesReceived": 0, "RateLimitRemaining": 0, "OutcomeUnknown": false, "Err": "`+answered.Error()+`"
 	}`, string(encoded))
 	attempt.Err = errors.New(canary)
-	encoded, err = json.Marshal(attempt)
-	require.NoError(t, err)
+	encoded = must(json.Marshal(attempt))(t)
 	assert.NotContains(t, string(encoded)+attempt.LogValue().String(), canary)
 	attempt.Err = nil
-	encoded, err = json.Marshal(&attempt)
-	require.NoError(t, err)
+	encoded = must(json.Marshal(&attempt))(t)
 	assert.NotContains(t, string(encoded), `"Err"`)
 }
 
@@ -2720,14 +2618,13 @@ func TestLoggerAndHooks_AllowList(t *testing.T) {
 		call{url: "/v1/progress-notes?cursor=" + canary + "&patient_id=47114711471147&per_page=1", response: rows},
 	)
 	ctx := context.WithValue(t.Context(), contextKey{}, "call")
-	_, err := client.Notes.Update(ctx, 7, clinicaldoc.UpdateNoteParams{Name: new(canary)}, clinicaldoc.WithQuery("q", canary), clinicaldoc.WithHeader("X-Custom", canary))
+	_, err := client.Notes.Update(ctx, 7, updateParams{Name: new(canary)}, clinicaldoc.WithQuery("q", canary), clinicaldoc.WithHeader("X-Custom", canary))
 	require.NoError(t, err)
 	for range 3 {
 		_, err = client.Notes.Get(ctx, 7)
 		require.Error(t, err)
 	}
-	_, err = client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: 47114711471147, PerPage: 1, Cursor: canary})
-	require.NoError(t, err)
+	must(client.Notes.List(ctx, listParams{PatientID: 47114711471147, PerPage: 1, Cursor: canary}))(t)
 
 	for i := range seen {
 		if runtime.GOOS != "windows" { // whose clock stands still for half a millisecond and more
@@ -2801,7 +2698,7 @@ func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 // Calls share the buffers of responses, one after the other, and nothing else.
 func TestManyCallsAtOnceDoNotMix(t *testing.T) {
 	t.Parallel()
-	client, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: echo{}}))
+	client, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic", over(echo{}))
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for worker := range 8 {
@@ -2822,7 +2719,7 @@ func TestManyCallsAtOnceDoNotMix(t *testing.T) {
 					func() (*clinicaldoc.ProgressNote, error) { return client.Notes.Get(t.Context(), id) },
 					func() (*clinicaldoc.ProgressNote, error) { return client.Notes.Sign(t.Context(), id) },
 					func() (*clinicaldoc.ProgressNote, error) {
-						return client.Notes.Update(t.Context(), id, clinicaldoc.UpdateNoteParams{Name: new("synthetic")})
+						return client.Notes.Update(t.Context(), id, updateParams{Name: new("synthetic")})
 					},
 				} {
 					note, err := call()
@@ -2863,16 +2760,15 @@ func TestADumpOfARequestIsNotItsSending(t *testing.T) {
 			transport := new(http.Transport)
 			t.Cleanup(transport.CloseIdleConnections)
 			client, err := clinicaldoc.NewClient(server.URL, testToken, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}),
-				clinicaldoc.WithHTTPClient(&http.Client{Transport: dumping{transport, bodies}}))
+				over(dumping{transport, bodies}))
 			require.NoError(t, err)
 			for range 2 {
-				_, err = client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{
+				_, err = client.Notes.Create(socketContext(t), createParams{
 					Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, size)),
 				})
 				require.NoError(t, err, "%d bytes", size)
 				assert.Greater(t, sent.Load(), int64(size))
-				_, err = client.Notes.Update(socketContext(t), 7, clinicaldoc.UpdateNoteParams{Name: new("synthetic")})
-				require.NoError(t, err)
+				must(client.Notes.Update(socketContext(t), 7, updateParams{Name: new("synthetic")}))(t)
 				_, err = client.Notes.Get(socketContext(t), 7)
 				require.NoError(t, err)
 			}
@@ -2903,7 +2799,7 @@ func TestADumpOfARequestThatAnotherConnectionTakes(t *testing.T) {
 		}), bodies}})
 		require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/imports", nil, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		_, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 100))})
+		_, err := client.Notes.Create(ctx, createParams{Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 100))})
 		cancel()
 		require.NoError(t, err, "with bodies: %t", bodies)
 		assert.Empty(t, idle)
@@ -2939,8 +2835,8 @@ func TestAResponseBelow200IsAnError(t *testing.T) {
 	client, err := clinicaldoc.NewClient(server.URL, testToken)
 	require.NoError(t, err)
 	_, getErr := client.Notes.Get(socketContext(t), 7)
-	_, createErr := client.Notes.Create(socketContext(t), clinicaldoc.CreateNoteParams{Name: "synthetic"})
-	_, downloadErr := client.Notes.DownloadAudio(socketContext(t), 8, io.Discard, clinicaldoc.DownloadParams{IgnoreSize: true})
+	_, createErr := client.Notes.Create(socketContext(t), createParams{Name: "synthetic"})
+	_, downloadErr := client.Notes.DownloadAudio(socketContext(t), 8, io.Discard, downloadParams{IgnoreSize: true})
 	for _, err := range []error{getErr, createErr, downloadErr} {
 		var refused *clinicaldoc.Error
 		require.ErrorAs(t, err, &refused)
@@ -2976,7 +2872,7 @@ func TestARefusedBodyIsNoLaterRequest(t *testing.T) {
 			client, err := clinicaldoc.NewClient("http://"+listener.Addr().String(), testToken, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 			require.NoError(t, err)
 			for range 3 {
-				_, err = client.Notes.Update(socketContext(t), 7, clinicaldoc.UpdateNoteParams{Name: new(strings.Repeat("x", size))})
+				_, err = client.Notes.Update(socketContext(t), 7, updateParams{Name: new(strings.Repeat("x", size))})
 				require.ErrorIs(t, err, clinicaldoc.ErrValidation)
 				note, err := client.Notes.Get(socketContext(t), 7)
 				require.NoError(t, err, "%d bytes", size)
@@ -3025,10 +2921,8 @@ func TestConnectionsAreKept(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`)
 	})
 	for range 20 {
-		client, err := clinicaldoc.NewClient(server.URL, testToken)
-		require.NoError(t, err)
-		_, err = client.Notes.Get(socketContext(t), 7)
-		require.NoError(t, err)
+		client := must(clinicaldoc.NewClient(server.URL, testToken))(t)
+		must(client.Notes.Get(socketContext(t), 7))(t)
 	}
 	used := 0
 	for range connections.Range {
@@ -3047,14 +2941,12 @@ func TestAProxyThatRefusesInItsOwnWords(t *testing.T) {
 			_ = conn.Close()
 		}
 	})
-	address, err := url.Parse(proxy.URL)
-	require.NoError(t, err)
+	address := must(url.Parse(proxy.URL))(t)
 	transport := &http.Transport{Proxy: http.ProxyURL(address)}
 	t.Cleanup(transport.CloseIdleConnections)
-	client, err := clinicaldoc.NewClient("https://api.clinic.test", testToken, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}),
-		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
-	require.NoError(t, err)
-	_, err = client.Users.Me(socketContext(t))
+	client := must(clinicaldoc.NewClient("https://api.clinic.test", testToken, over(transport),
+		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})))(t)
+	_, err := client.Users.Me(socketContext(t))
 	require.ErrorContains(t, err, "a proxy refused the connection")
 	assert.NotContains(t, err.Error(), "secret")
 }
@@ -3066,7 +2958,7 @@ func (e *ownTransportError) Error() string { return e.text }
 func TestATransportOfTheCallersThatFails(t *testing.T) {
 	t.Parallel()
 	failure := &ownTransportError{"secret"}
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) { return nil, failure })},
+	client := clientOver(t, roundTripper(func(*http.Request) (*http.Response, error) { return nil, failure }),
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 	_, err := client.Users.Me(t.Context())
 	require.ErrorContains(t, err, "the transport passed to WithHTTPClient failed")
@@ -3078,12 +2970,12 @@ func TestATransportOfTheCallersThatFails(t *testing.T) {
 
 func TestCompressionThatNobodyAskedFor(t *testing.T) {
 	t.Parallel()
-	client := clientOn(t, &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodDelete { // nothing, compressed, is nothing
 			return madeResponse(r, http.StatusNoContent, "", "Content-Encoding", "br"), nil
 		}
 		return madeResponse(r, http.StatusOK, "\x8b\x02\x80", "Content-Encoding", "br"), nil
-	})})
+	}))
 	_, err := client.Users.Me(t.Context())
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	require.ErrorContains(t, err, "compressed although that was not requested")

@@ -27,8 +27,7 @@ func TestTokensList(t *testing.T) {
 	}
 	for _, answer := range []string{`{"tokens":` + records + `}`, `{"data":` + records + `}`, `{"data":{"tokens":` + records + `}}`, `{"tokens":null,"data":{"tokens":` + records + `}}`, records, `{"other":{"tokens":1},"tokens":` + records + `}`} {
 		client := serve(t, call{method: "GET", url: "/v1/auth/tokens", response: answer})
-		tokens, err := client.Tokens.List(t.Context())
-		require.NoError(t, err)
+		tokens := must(client.Tokens.List(t.Context()))(t)
 		assert.Equal(t, want, tokens)
 	}
 }
@@ -64,10 +63,9 @@ func TestTokensRevoke(t *testing.T) {
 		call{method: "DELETE", url: "/v1/auth/tokens/5", response: `{"message":"Token revoked"}`},
 		call{method: "DELETE", url: "/v1/auth/tokens/5", status: http.StatusNotFound, response: `{"message":"Resource not found"}`},
 	)
-	confirmation, err := client.Tokens.Revoke(t.Context(), 5)
-	require.NoError(t, err)
+	confirmation := must(client.Tokens.Revoke(t.Context(), 5))(t)
 	assert.Equal(t, &clinicaldoc.Confirmation{Message: "Token revoked"}, confirmation)
-	confirmation, err = client.Tokens.Revoke(t.Context(), 5)
+	confirmation, err := client.Tokens.Revoke(t.Context(), 5)
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 	assert.Nil(t, confirmation)
 }

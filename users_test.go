@@ -19,8 +19,7 @@ func TestUsersMe(t *testing.T) {
 	}
 	for _, answer := range []string{record, `{"data":` + record + `}`} {
 		client := serve(t, call{method: "GET", url: "/user", response: answer})
-		user, err := client.Users.Me(t.Context())
-		require.NoError(t, err)
+		user := must(client.Users.Me(t.Context()))(t)
 		assert.Equal(t, want, user)
 	}
 }

@@ -41,10 +41,9 @@ func requireWaitError(t *testing.T, err, target error) *clinicaldoc.WaitError {
 func TestWaitPollsFirstAndReturnsTheNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1)))
-		note, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
-		require.NoError(t, err)
-		assert.Equal(t, clinicaldoc.StageComplete, note.Stage())
+		service, client := newPolled(t, always(200, noteAt(7, stageComplete, 1)))
+		note := must(client.Notes.Wait(t.Context(), 7, waitParams{}))(t)
+		assert.Equal(t, stageComplete, note.Stage())
 		assert.Equal(t, []poll{{0, "/v1/progress-notes/7"}}, service.polls)
 	})
 }
@@ -52,37 +51,29 @@ func TestWaitPollsFirstAndReturnsTheNote(t *testing.T) {
 func TestWaitEndsAtTheStageAskedForOrBeyond(t *testing.T) {
 	t.Parallel()
 	for i, until := range stagesInOrder {
-		t.Run(until.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
-					return made(r, 200, noteIn(7, stagesInOrder[min(n, len(stagesInOrder))-1]))
-				})
-				note, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Until: until})
-				require.NoError(t, err)
-				assert.Equal(t, until, note.Stage())
-				assert.Len(t, service.polls, i+1)
+		timedSubtest(t, until.String(), func(t *testing.T) {
+			service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
+				return made(r, 200, noteIn(7, stagesInOrder[min(n, len(stagesInOrder))-1]))
 			})
+			note := must(client.Notes.Wait(t.Context(), 7, waitParams{Until: until}))(t)
+			assert.Equal(t, until, note.Stage())
+			assert.Len(t, service.polls, i+1)
 		})
 	}
-	t.Run("beyond", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageSigned, 1)))
-			note, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Until: clinicaldoc.StageTranscribed})
-			require.NoError(t, err)
-			assert.Equal(t, clinicaldoc.StageSigned, note.Stage())
-		})
+	timedSubtest(t, "beyond", func(t *testing.T) {
+		_, client := newPolled(t, always(200, noteAt(7, stageSigned, 1)))
+		note := must(client.Notes.Wait(t.Context(), 7, waitParams{Until: stageTranscribed}))(t)
+		assert.Equal(t, stageSigned, note.Stage())
 	})
 }
 
 func TestWaitPausesGrowWithinTheirBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageTranscribing, 1)))
+		service, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		params := clinicaldoc.WaitParams{Interval: 3 * time.Second, MaxInterval: 40 * time.Second}
+		params := waitParams{Interval: 3 * time.Second, MaxInterval: 40 * time.Second}
 		_, err := client.Notes.Wait(ctx, 7, params)
 		_ = requireWaitError(t, err, context.DeadlineExceeded)
 		pauses := service.pauses()
@@ -106,15 +97,15 @@ const dayOfPolls = 1850
 func TestADayOfWaitingCostsABoundedNumberOfPolls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageAnalysing, 1)))
+		service, client := newPolled(t, always(200, noteAt(7, stageAnalysing, 1)))
 		started := time.Now()
-		note, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+		note, err := client.Notes.Wait(t.Context(), 7, waitParams{})
 		waited := requireWaitError(t, err, context.DeadlineExceeded)
 		assert.Nil(t, note)
 		assert.Equal(t, 24*time.Hour, time.Since(started), "a context without a deadline ends the wait after a day")
 		assert.Equal(t, 24*time.Hour, waited.Elapsed)
 		assert.Equal(t, len(service.polls), waited.Polls)
-		assert.Equal(t, clinicaldoc.StageAnalysing, waited.Note.Stage())
+		assert.Equal(t, stageAnalysing, waited.Note.Stage())
 		assert.LessOrEqual(t, len(service.polls), dayOfPolls)
 		assert.Greater(t, len(service.polls), 1400)
 		t.Logf("%d polls in 24 hours", len(service.polls))
@@ -124,122 +115,88 @@ func TestADayOfWaitingCostsABoundedNumberOfPolls(t *testing.T) {
 func TestWaitNeverSpins(t *testing.T) {
 	t.Parallel()
 	past := time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).Format(http.TimeFormat)
-	answers := map[string]func(int, time.Duration, *http.Request) *reply{
-		"a note that stays": always(200, noteAt(7, clinicaldoc.StageUploaded, 1)),
+	timedSubtests(t, map[string]func(int, time.Duration, *http.Request) *reply{
+		"a note that stays": always(200, noteAt(7, stageUploaded, 1)),
 		"a note that changes": func(n int, _ time.Duration, r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, n))
+			return made(r, 200, noteAt(7, stageUploaded, n))
 		},
 		"lost answers":            inOrder(""),
 		"nothing":                 always(200, ""),
 		"HTML":                    always(200, "<html></html>", "Content-Type", "text/html"),
-		"another note":            always(200, noteAt(8, clinicaldoc.StageComplete, 1)),
+		"another note":            always(200, noteAt(8, stageComplete, 1)),
 		"server errors":           always(500, `{}`),
 		"Retry-After 0":           always(429, `{}`, "Retry-After", "0"),
 		"Retry-After negative":    always(429, `{}`, "Retry-After", "-5"),
 		"Retry-After past":        always(503, `{}`, "Retry-After", past),
 		"Retry-After overflowing": always(503, `{}`, "Retry-After", "99999999999999999999"),
 		"Retry-After nonsense":    always(429, `{}`, "Retry-After", "soon"),
-		"reset in the past":       always(200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1"),
-		"reset overflowing":       always(200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "9223372036854775807"),
-		"date overflowing": always(200, noteAt(7, clinicaldoc.StageUploaded, 1),
+		"reset in the past":       always(200, noteAt(7, stageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1"),
+		"reset overflowing":       always(200, noteAt(7, stageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "9223372036854775807"),
+		"date overflowing": always(200, noteAt(7, stageUploaded, 1),
 			"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1", "Date", "Mon, 01 Jan 0001 00:00:00 GMT"),
-	}
-	for name, answer := range answers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				service, client := newPolled(t, answer)
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
-				defer cancel()
-				_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{MaxFailures: 1 << 30})
-				_ = requireWaitError(t, err, context.DeadlineExceeded)
-				assert.LessOrEqual(t, len(service.polls), 300)
-				assert.Greater(t, len(service.polls), 1)
-				for _, pause := range service.pauses() {
-					assert.GreaterOrEqual(t, pause, 2*time.Second)
-					assert.LessOrEqual(t, pause, time.Hour)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, answer func(int, time.Duration, *http.Request) *reply) {
+		service, client := newPolled(t, answer)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer cancel()
+		_, err := client.Notes.Wait(ctx, 7, waitParams{MaxFailures: 1 << 30})
+		_ = requireWaitError(t, err, context.DeadlineExceeded)
+		assert.LessOrEqual(t, len(service.polls), 300)
+		assert.Greater(t, len(service.polls), 1)
+		for _, pause := range service.pauses() {
+			assert.GreaterOrEqual(t, pause, 2*time.Second)
+			assert.LessOrEqual(t, pause, time.Hour)
+		}
+	})
 }
 
-func TestWaitRespectsWhatTheServiceAsksFor(t *testing.T) {
+// Wait pauses for as long as the service asks. How X-RateLimit-Reset is read is tested with Response.
+func TestWait_ServiceAsksForAPause_Waits(t *testing.T) {
 	t.Parallel()
-	complete := noteAt(7, clinicaldoc.StageComplete, 2)
+	const poll = -1 // the pause is the usual one between polls
+	retryAfter := func(status int, value string) func(*http.Request) *reply {
+		return func(r *http.Request) *reply { return made(r, status, `{}`, "Retry-After", value) }
+	}
 	// The clock of synctest starts in the year 2000; the service's may be another.
-	in := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).Unix()) }
-	tests := map[string]struct {
-		first    func(r *http.Request) *reply
-		min, max time.Duration
-	}{
-		"Retry-After beats the interval": {func(r *http.Request) *reply { return made(r, 429, `{}`, "Retry-After", "300") }, 300 * time.Second, 300 * time.Second},
-		"Retry-After of a server error":  {func(r *http.Request) *reply { return made(r, 503, `{}`, "Retry-After", "90") }, 90 * time.Second, 90 * time.Second},
-		"a short Retry-After does not shorten": {
-			func(r *http.Request) *reply { return made(r, 429, `{}`, "Retry-After", "1") }, 2 * time.Second, 3 * time.Second,
-		},
-		"at most an hour": {func(r *http.Request) *reply { return made(r, 429, `{}`, "Retry-After", "86400") }, time.Hour, time.Hour},
-		"an exhausted limit, until its reset": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second))
-		}, 40 * time.Second, 40 * time.Second},
-		"by the service's own clock": {func(r *http.Request) *reply {
-			date := time.Now().Add(10 * time.Hour).UTC().Format(http.TimeFormat)
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(10*time.Hour+40*time.Second), "Date", date)
-		}, 40 * time.Second, 40 * time.Second},
-		"by our clock where the service's stands still": {func(r *http.Request) *reply {
-			date := time.Now().Add(-50 * time.Minute).UTC().Format(http.TimeFormat)
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1),
-				"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second), "Date", date)
-		}, 40 * time.Second, 40 * time.Second},
-		"by the service's clock where ours is ahead": {func(r *http.Request) *reply {
-			date := time.Now().Add(-50 * time.Minute).UTC().Format(http.TimeFormat)
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1),
-				"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second-50*time.Minute), "Date", date)
-		}, 40 * time.Second, 40 * time.Second},
-		"a reset in milliseconds": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second)+"000")
-		}, 40 * time.Second, 40 * time.Second},
-		"a reset in microseconds": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(40*time.Second)+"000000")
-		}, 40 * time.Second, 40 * time.Second},
-		"a reset in seconds from now": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "40")
-		}, 40 * time.Second, 40 * time.Second},
-		"seconds from now by the service's own clock": {func(r *http.Request) *reply {
-			date := time.Now().Add(10 * time.Hour).UTC().Format(http.TimeFormat)
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "40", "Date", date)
-		}, 40 * time.Second, 40 * time.Second},
-		"a reset years ahead is not believed": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", in(3*365*24*time.Hour))
-		}, 2 * time.Second, 3 * time.Second},
-		"a remainder that is no number says nothing": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "none", "X-RateLimit-Reset", in(40*time.Second))
-		}, 2 * time.Second, 3 * time.Second},
-		"a limit that is not exhausted does not matter": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", in(40*time.Second))
-		}, 2 * time.Second, 3 * time.Second},
-		"a reset alone says nothing": {func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, clinicaldoc.StageUploaded, 1), "X-RateLimit-Reset", in(40*time.Second))
-		}, 2 * time.Second, 3 * time.Second},
+	limited := func(remaining string, reset time.Duration, clock time.Duration) func(*http.Request) *reply {
+		return func(r *http.Request) *reply {
+			return made(r, 200, noteAt(7, stageUploaded, 1), "X-RateLimit-Remaining", remaining,
+				"X-RateLimit-Reset", fmt.Sprint(time.Now().Add(reset).Unix()),
+				"Date", time.Now().Add(clock).UTC().Format(http.TimeFormat))
+		}
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
-					if n == 1 {
-						return tt.first(r)
-					}
-					return made(r, 200, complete)
-				})
-				_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
-				require.NoError(t, err)
-				require.Len(t, service.polls, 2)
-				assert.GreaterOrEqual(t, service.polls[1].at, tt.min)
-				assert.LessOrEqual(t, service.polls[1].at, tt.max)
-			})
+	type test struct {
+		first func(r *http.Request) *reply
+		pause time.Duration
+	}
+	timedSubtests(t, map[string]test{
+		"Retry-After beats the interval":                {retryAfter(429, "300"), 300 * time.Second},
+		"Retry-After of a server error":                 {retryAfter(503, "90"), 90 * time.Second},
+		"a short Retry-After does not shorten":          {retryAfter(429, "1"), poll},
+		"at most an hour":                               {retryAfter(429, "86400"), time.Hour},
+		"an exhausted limit, until its reset":           {limited("0", 40*time.Second, 0), 40 * time.Second},
+		"by the service's own clock":                    {limited("0", 10*time.Hour+40*time.Second, 10*time.Hour), 40 * time.Second},
+		"by our clock where the service's stands still": {limited("0", 40*time.Second, -50*time.Minute), 40 * time.Second},
+		"by the service's clock where ours is ahead":    {limited("0", 40*time.Second-50*time.Minute, -50*time.Minute), 40 * time.Second},
+		"a reset years ahead is not believed":           {limited("0", 3*365*24*time.Hour, 0), poll},
+		"a remainder that is no number says nothing":    {limited("none", 40*time.Second, 0), poll},
+		"a limit that is not exhausted does not matter": {limited("1", 40*time.Second, 0), poll},
+		"a reset alone says nothing":                    {limited("", 40*time.Second, 0), poll},
+	}, func(t *testing.T, tt test) {
+		service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
+			if n == 1 {
+				return tt.first(r)
+			}
+			return made(r, 200, noteAt(7, stageComplete, 2))
 		})
-	}
+		must(client.Notes.Wait(t.Context(), 7, waitParams{}))(t)
+		require.Len(t, service.polls, 2)
+		if tt.pause != poll {
+			assert.Equal(t, tt.pause, service.polls[1].at)
+			return
+		}
+		assert.GreaterOrEqual(t, service.polls[1].at, 2*time.Second)
+		assert.LessOrEqual(t, service.polls[1].at, 3*time.Second)
+	})
 }
 
 func TestAskedPausesEndWithTheDeadline(t *testing.T) {
@@ -248,7 +205,7 @@ func TestAskedPausesEndWithTheDeadline(t *testing.T) {
 		service, client := newPolled(t, always(429, `{}`, "Retry-After", "300"))
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
+		_, err := client.Notes.Wait(ctx, 7, waitParams{})
 		waited := requireWaitError(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited, "why there was no note is told too")
 		assert.Equal(t, 20*time.Second, waited.Elapsed)
@@ -261,54 +218,41 @@ func TestAskedPausesEndWithTheDeadline(t *testing.T) {
 // failure ends it.
 func TestWaitSurvivesFailuresInARow(t *testing.T) {
 	t.Parallel()
-	failures := map[string]func(r *http.Request) *reply{
-		"lost": func(*http.Request) *reply { return nil },
-		"429":  func(r *http.Request) *reply { return made(r, 429, `{}`) },
-		"408":  func(r *http.Request) *reply { return made(r, 408, ``) },
-		"500":  func(r *http.Request) *reply { return made(r, 500, `{"message":"Server Error"}`) },
-		"502": func(r *http.Request) *reply {
-			return made(r, 502, "<html>", "Content-Type", "text/html")
-		},
-		"HTML": func(r *http.Request) *reply {
-			return made(r, 200, "<html>", "Content-Type", "text/html")
-		},
-		"no id": func(r *http.Request) *reply { return made(r, 200, `{}`) },
-		"other": func(r *http.Request) *reply {
-			return made(r, 200, noteAt(8, clinicaldoc.StageComplete, 1))
-		},
-		"nothing": func(r *http.Request) *reply { return made(r, 204, ``) },
-	}
-	for name, failure := range failures {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				// Polls 1 to 3 fail, 4 succeeds, 5 to 7 fail, and 8 returns the complete note.
-				answer := func(n int, _ time.Duration, r *http.Request) *reply {
-					switch n {
-					case 4:
-						return made(r, 200, noteAt(7, clinicaldoc.StageTranscribing, 1))
-					case 8:
-						return made(r, 200, noteAt(7, clinicaldoc.StageComplete, 2))
-					}
-					return failure(r)
-				}
-				service, client := newPolled(t, answer)
-				note, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxFailures: 3})
-				require.NoError(t, err)
-				assert.Equal(t, clinicaldoc.StageComplete, note.Stage())
-				assert.Len(t, service.polls, 8, "a poll is one request, without the client's retries")
+	timedSubtests(t, map[string]func(int, time.Duration, *http.Request) *reply{
+		"lost":    inOrder(""),
+		"429":     always(429, `{}`),
+		"408":     always(408, ``),
+		"500":     always(500, `{"message":"Server Error"}`),
+		"502":     always(502, "<html>", "Content-Type", "text/html"),
+		"HTML":    always(200, "<html>", "Content-Type", "text/html"),
+		"no id":   always(200, `{}`),
+		"other":   always(200, noteAt(8, stageComplete, 1)),
+		"nothing": always(204, ``),
+	}, func(t *testing.T, failure func(int, time.Duration, *http.Request) *reply) {
+		// Polls 1 to 3 fail, 4 succeeds, 5 to 7 fail, and 8 returns the complete note.
+		answer := func(n int, at time.Duration, r *http.Request) *reply {
+			switch n {
+			case 4:
+				return made(r, 200, noteAt(7, stageTranscribing, 1))
+			case 8:
+				return made(r, 200, noteAt(7, stageComplete, 2))
+			}
+			return failure(n, at, r)
+		}
+		service, client := newPolled(t, answer)
+		note := must(client.Notes.Wait(t.Context(), 7, waitParams{MaxFailures: 3}))(t)
+		assert.Equal(t, stageComplete, note.Stage())
+		assert.Len(t, service.polls, 8, "a poll is one request, without the client's retries")
 
-				service, client = newPolled(t, answer)
-				_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxFailures: 2})
-				waited, ok := errors.AsType[*clinicaldoc.WaitError](err)
-				require.True(t, ok, "%v", err)
-				require.Error(t, waited.Err, "the latest failure")
-				assert.Equal(t, int64(7), waited.ID)
-				assert.Equal(t, 3, waited.Polls)
-				assert.Len(t, service.polls, 3)
-			})
-		})
-	}
+		service, client = newPolled(t, answer)
+		_, err := client.Notes.Wait(t.Context(), 7, waitParams{MaxFailures: 2})
+		waited, ok := errors.AsType[*clinicaldoc.WaitError](err)
+		require.True(t, ok, "%v", err)
+		require.Error(t, waited.Err, "the latest failure")
+		assert.Equal(t, int64(7), waited.ID)
+		assert.Equal(t, 3, waited.Polls)
+		assert.Len(t, service.polls, 3)
+	})
 }
 
 func TestDefaultMaxFailuresBridgesAnOutage(t *testing.T) {
@@ -319,12 +263,11 @@ func TestDefaultMaxFailuresBridgesAnOutage(t *testing.T) {
 				return nil
 			}
 			if at == 0 {
-				return made(r, 200, noteAt(7, clinicaldoc.StageTranscribing, 1))
+				return made(r, 200, noteAt(7, stageTranscribing, 1))
 			}
-			return made(r, 200, noteAt(7, clinicaldoc.StageComplete, 2))
+			return made(r, 200, noteAt(7, stageComplete, 2))
 		})
-		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
-		require.NoError(t, err)
+		must(client.Notes.Wait(t.Context(), 7, waitParams{}))(t)
 	})
 }
 
@@ -332,7 +275,7 @@ func TestDefaultMaxFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, always(500, `{}`))
-		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+		_, err := client.Notes.Wait(t.Context(), 7, waitParams{})
 		_ = requireWaitError(t, err, clinicaldoc.ErrServer)
 		assert.Len(t, service.polls, 11)
 	})
@@ -344,25 +287,22 @@ func TestWaitEndsAtOnceWhereWaitingDoesNotHelp(t *testing.T) {
 		401: clinicaldoc.ErrUnauthorized, 403: clinicaldoc.ErrForbidden, 404: clinicaldoc.ErrNotFound,
 		409: clinicaldoc.ErrConflict, 422: clinicaldoc.ErrValidation, 501: clinicaldoc.ErrServer,
 	} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
-					if n == 1 {
-						return made(r, 200, noteAt(7, clinicaldoc.StageTranscribing, 1))
-					}
-					return made(r, status, `{"message":"synthetic secret"}`)
-				})
-				_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
-				waited := requireWaitError(t, err, target)
-				assert.Len(t, service.polls, 2)
-				assert.Equal(t, 2, waited.Polls)
-				assert.Equal(t, clinicaldoc.StageTranscribing, waited.Note.Stage(), "the last note is kept")
-				assert.NotContains(t, err.Error(), "secret")
-				var answered *clinicaldoc.Error
-				require.ErrorAs(t, err, &answered)
-				assert.Equal(t, status, answered.StatusCode)
+		timedSubtest(t, strconv.Itoa(status), func(t *testing.T) {
+			service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
+				if n == 1 {
+					return made(r, 200, noteAt(7, stageTranscribing, 1))
+				}
+				return made(r, status, `{"message":"synthetic secret"}`)
 			})
+			_, err := client.Notes.Wait(t.Context(), 7, waitParams{})
+			waited := requireWaitError(t, err, target)
+			assert.Len(t, service.polls, 2)
+			assert.Equal(t, 2, waited.Polls)
+			assert.Equal(t, stageTranscribing, waited.Note.Stage(), "the last note is kept")
+			assert.NotContains(t, err.Error(), "secret")
+			var answered *clinicaldoc.Error
+			require.ErrorAs(t, err, &answered)
+			assert.Equal(t, status, answered.StatusCode)
 		})
 	}
 }
@@ -379,20 +319,19 @@ func TestWaitSurvivesARedirectOfAKnownNote(t *testing.T) {
 			service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
 				switch {
 				case r.Method == http.MethodPost:
-					return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+					return made(r, 201, noteIn(7, stageUploaded))
 				case n <= tc.seen:
-					return made(r, 200, noteAt(7, clinicaldoc.StageTranscribing, 1))
+					return made(r, 200, noteAt(7, stageTranscribing, 1))
 				case n < 5:
 					return made(r, 302, "")
 				}
-				return made(r, 200, noteAt(7, clinicaldoc.StageComplete, 2))
+				return made(r, 200, noteAt(7, stageComplete, 2))
 			})
 			if tc.made {
-				_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
-				require.NoError(t, err)
+				create(t, client)
 				service.polls = nil
 			}
-			_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+			_, err := client.Notes.Wait(t.Context(), 7, waitParams{})
 			if tc.polls == 1 {
 				_ = requireWaitError(t, err, clinicaldoc.ErrUnexpectedResponse)
 			} else {
@@ -403,74 +342,70 @@ func TestWaitSurvivesARedirectOfAKnownNote(t *testing.T) {
 	}
 }
 
+// create creates note 7.
+func create(t *testing.T, client *clinicaldoc.Client) {
+	t.Helper()
+	must(client.Notes.Create(t.Context(), createParams{Name: "Synthetic note"}))(t)
+}
+
 // lagging is a service whose Create gives note 7, which reads find only after the lag.
 func lagging(t *testing.T, lag time.Duration) (*polled, *clinicaldoc.Client) {
 	t.Helper()
 	return newPolled(t, func(_ int, at time.Duration, r *http.Request) *reply {
 		switch {
 		case r.Method == http.MethodPost:
-			return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+			return made(r, 201, noteIn(7, stageUploaded))
 		case at < lag:
 			return made(r, 404, `{"message":"Resource not found"}`)
 		}
-		return made(r, 200, noteIn(7, clinicaldoc.StageComplete))
+		return made(r, 200, noteIn(7, stageComplete))
 	})
 }
 
 func TestWaitSurvivesALaggingReplicaJustAfterCreate(t *testing.T) {
 	t.Parallel()
-	waits := map[string]func(context.Context, *clinicaldoc.Client, clinicaldoc.WaitParams) error{
-		"Wait": func(ctx context.Context, c *clinicaldoc.Client, params clinicaldoc.WaitParams) error {
+	timedSubtests(t, map[string]func(context.Context, *clinicaldoc.Client, waitParams) error{
+		"Wait": func(ctx context.Context, c *clinicaldoc.Client, params waitParams) error {
 			_, err := c.Notes.Wait(ctx, 7, params)
 			return err
 		},
-		"WaitAll": func(ctx context.Context, c *clinicaldoc.Client, params clinicaldoc.WaitParams) error {
+		"WaitAll": func(ctx context.Context, c *clinicaldoc.Client, params waitParams) error {
 			var last error
 			for _, err := range c.Notes.WaitAll(ctx, []int64{7}, params) {
 				last = err
 			}
 			return last
 		},
-	}
-	for name, wait := range waits {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				_, client := lagging(t, 9*time.Second)
-				_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
-				require.NoError(t, err)
-				require.NoError(t, wait(t.Context(), client, clinicaldoc.WaitParams{Interval: 500 * time.Millisecond, MaxInterval: time.Second, MaxFailures: 1}),
-					"such a 404 is no failure of the service")
+	}, func(t *testing.T, wait func(context.Context, *clinicaldoc.Client, waitParams) error) {
+		_, client := lagging(t, 9*time.Second)
+		create(t, client)
+		require.NoError(t, wait(t.Context(), client, waitParams{Interval: 500 * time.Millisecond, MaxInterval: time.Second, MaxFailures: 1}),
+			"such a 404 is no failure of the service")
 
-				service, client := lagging(t, time.Hour)
-				_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
-				require.NoError(t, err)
-				_ = requireWaitError(t, wait(t.Context(), client, clinicaldoc.WaitParams{}), clinicaldoc.ErrNotFound)
-				last := service.polls[len(service.polls)-1].at
-				assert.GreaterOrEqual(t, last, 10*time.Second)
-				assert.Less(t, last, 15*time.Second, "it is survived for ten seconds")
+		service, client := lagging(t, time.Hour)
+		create(t, client)
+		_ = requireWaitError(t, wait(t.Context(), client, waitParams{}), clinicaldoc.ErrNotFound)
+		last := service.polls[len(service.polls)-1].at
+		assert.GreaterOrEqual(t, last, 10*time.Second)
+		assert.Less(t, last, 15*time.Second, "it is survived for ten seconds")
 
-				service, client = lagging(t, time.Hour)
-				_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
-				require.NoError(t, err)
-				time.Sleep(10 * time.Second)
-				_ = requireWaitError(t, wait(t.Context(), client, clinicaldoc.WaitParams{}), clinicaldoc.ErrNotFound)
-				assert.Len(t, service.polls, 2, "ten seconds later it is final")
+		service, client = lagging(t, time.Hour)
+		create(t, client)
+		time.Sleep(10 * time.Second)
+		_ = requireWaitError(t, wait(t.Context(), client, waitParams{}), clinicaldoc.ErrNotFound)
+		assert.Len(t, service.polls, 2, "ten seconds later it is final")
 
-				service, client = lagging(t, time.Hour)
-				_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
-				require.NoError(t, err)
-				_, err = client.Notes.Delete(t.Context(), 7)
-				require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
-				_ = requireWaitError(t, wait(t.Context(), client, clinicaldoc.WaitParams{}), clinicaldoc.ErrNotFound)
-				assert.Len(t, service.polls, 3, "nor after this client's Delete")
+		service, client = lagging(t, time.Hour)
+		create(t, client)
+		_, err := client.Notes.Delete(t.Context(), 7)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+		_ = requireWaitError(t, wait(t.Context(), client, waitParams{}), clinicaldoc.ErrNotFound)
+		assert.Len(t, service.polls, 3, "nor after this client's Delete")
 
-				service, client = lagging(t, time.Second)
-				_ = requireWaitError(t, wait(t.Context(), client, clinicaldoc.WaitParams{}), clinicaldoc.ErrNotFound)
-				assert.Len(t, service.polls, 1, "nor does a note count that this client has not created")
-			})
-		})
-	}
+		service, client = lagging(t, time.Second)
+		_ = requireWaitError(t, wait(t.Context(), client, waitParams{}), clinicaldoc.ErrNotFound)
+		assert.Len(t, service.polls, 1, "nor does a note count that this client has not created")
+	})
 }
 
 // While this client deletes a note, not finding it is no sign of a replica that lags.
@@ -480,14 +415,14 @@ func TestANoteThatIsBeingDeletedIsNotWaitedFor(t *testing.T) {
 		_, client := newPolled(t, func(_ int, _ time.Duration, r *http.Request) *reply {
 			switch r.Method {
 			case http.MethodPost:
-				return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+				return made(r, 201, noteIn(7, stageUploaded))
 			case http.MethodDelete:
 				time.Sleep(5 * time.Second) // it is carried out, and the response under way
 				return made(r, 200, `{}`)
 			}
 			return made(r, 404, `{}`)
 		})
-		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
+		_, err := client.Notes.Create(t.Context(), createParams{Name: "Synthetic note"})
 		require.NoError(t, err)
 		var workers sync.WaitGroup
 		workers.Go(func() {
@@ -496,7 +431,7 @@ func TestANoteThatIsBeingDeletedIsNotWaitedFor(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		begin := time.Now()
-		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+		_, err = client.Notes.Wait(t.Context(), 7, waitParams{})
 		_ = requireWaitError(t, err, clinicaldoc.ErrNotFound)
 		assert.Zero(t, time.Since(begin))
 		workers.Wait()
@@ -508,11 +443,9 @@ func TestASlow404JustAfterCreateIsSurvived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := lagging(t, 12*time.Second)
-		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
-		require.NoError(t, err)
+		create(t, client)
 		service.took = 11 * time.Second
-		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
-		require.NoError(t, err)
+		must(client.Notes.Wait(t.Context(), 7, waitParams{}))(t)
 	})
 }
 
@@ -522,13 +455,12 @@ func TestOnlyA404IsSurvivedJustAfterCreate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
 				if n == 1 {
-					return made(r, 201, noteIn(7, clinicaldoc.StageUploaded))
+					return made(r, 201, noteIn(7, stageUploaded))
 				}
 				return made(r, status, `{}`)
 			})
-			_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
-			require.NoError(t, err)
-			_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+			create(t, client)
+			_, err := client.Notes.Wait(t.Context(), 7, waitParams{})
 			require.Error(t, err)
 			assert.Len(t, service.polls, 2, status)
 		})
@@ -539,11 +471,10 @@ func TestAWaitThatEndsOnALaggingReplicaTellsOfIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := lagging(t, time.Hour)
-		_, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Synthetic note"})
-		require.NoError(t, err)
+		create(t, client)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, err = client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
+		_, err := client.Notes.Wait(ctx, 7, waitParams{})
 		_ = requireWaitError(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 	})
@@ -552,8 +483,8 @@ func TestAWaitThatEndsOnALaggingReplicaTellsOfIt(t *testing.T) {
 func TestWaitTellsOfAFailedNoteWithoutItsText(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, client := newPolled(t, inOrder(noteAt(7, clinicaldoc.StageTranscribing, 1), noteAt(7, clinicaldoc.StageFailed, 2)))
-		note, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+		_, client := newPolled(t, inOrder(noteAt(7, stageTranscribing, 1), noteAt(7, stageFailed, 2)))
+		note, err := client.Notes.Wait(t.Context(), 7, waitParams{})
 		assert.Nil(t, note)
 		waited := requireWaitError(t, err, clinicaldoc.ErrProcessingFailed)
 		assert.Equal(t, "synthetic secret of a patient", *waited.Note.ErrorState, "it can be asked for")
@@ -589,63 +520,51 @@ func TestWaitErrorByValueLogsNoNote(t *testing.T) {
 
 func TestWaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	t.Run("cancelled in a pause", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageTranscribing, 1)))
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
-			_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
-			waited := requireWaitError(t, err, context.Canceled)
-			assert.Equal(t, time.Second, waited.Elapsed)
-			assert.Len(t, service.polls, 1)
-			assert.NotNil(t, waited.Note)
-		})
+	timedSubtest(t, "cancelled in a pause", func(t *testing.T) {
+		service, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := client.Notes.Wait(ctx, 7, waitParams{})
+		waited := requireWaitError(t, err, context.Canceled)
+		assert.Equal(t, time.Second, waited.Elapsed)
+		assert.Len(t, service.polls, 1)
+		assert.NotNil(t, waited.Note)
 	})
-	t.Run("cancelled with a cause", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageTranscribing, 1)))
-			errClosing := errors.New("synthetic secret")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Second, func() { cancel(errClosing) })
-			_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
-			_ = requireWaitError(t, err, context.Canceled)
+	timedSubtest(t, "cancelled with a cause", func(t *testing.T) {
+		_, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
+		errClosing := errors.New("synthetic secret")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errClosing) })
+		_, err := client.Notes.Wait(ctx, 7, waitParams{})
+		_ = requireWaitError(t, err, context.Canceled)
+		require.ErrorIs(t, err, errClosing)
+		assert.NotContains(t, err.Error(), "secret")
+		for _, err := range client.Notes.WaitAll(ctx, []int64{7, 8}, waitParams{}) {
+			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, errClosing)
-			assert.NotContains(t, err.Error(), "secret")
-			for _, err := range client.Notes.WaitAll(ctx, []int64{7, 8}, clinicaldoc.WaitParams{}) {
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, errClosing)
-			}
-		})
+		}
 	})
-	t.Run("over before it began", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageTranscribing, 1)))
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
-			_ = requireWaitError(t, err, context.Canceled)
-			assert.Empty(t, service.polls)
-		})
+	timedSubtest(t, "over before it began", func(t *testing.T) {
+		service, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := client.Notes.Wait(ctx, 7, waitParams{})
+		_ = requireWaitError(t, err, context.Canceled)
+		assert.Empty(t, service.polls)
 	})
-	t.Run("a deadline beyond a day is kept", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			_, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageTranscribing, 1)))
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
-			defer cancel()
-			_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
-			assert.Equal(t, 30*time.Hour, requireWaitError(t, err, context.DeadlineExceeded).Elapsed)
-		})
+	timedSubtest(t, "a deadline beyond a day is kept", func(t *testing.T) {
+		_, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
+		defer cancel()
+		_, err := client.Notes.Wait(ctx, 7, waitParams{})
+		assert.Equal(t, 30*time.Hour, requireWaitError(t, err, context.DeadlineExceeded).Elapsed)
 	})
 }
 
 func TestWaitParamsAreCheckedBeforeAnyRequest(t *testing.T) {
 	t.Parallel()
-	for field, list := range map[string][]clinicaldoc.WaitParams{
-		"Until": {{Until: clinicaldoc.StageFailed}, {Until: -99}, {Until: 99}, {Until: clinicaldoc.StageSigned + 1}},
+	for field, list := range map[string][]waitParams{
+		"Until": {{Until: stageFailed}, {Until: -99}, {Until: 99}, {Until: stageSigned + 1}},
 		"Interval": {
 			{Interval: -1}, {Interval: 1}, {Interval: 5}, {Interval: 50*time.Millisecond - 1}, {Interval: 24*time.Hour + 1}, {Interval: 1 << 62},
 			{Interval: 5, MaxInterval: 60}, {Interval: 2 * time.Second, MaxInterval: time.Second},
@@ -657,20 +576,17 @@ func TestWaitParamsAreCheckedBeforeAnyRequest(t *testing.T) {
 		"MaxFailures": {{MaxFailures: -1}},
 	} {
 		for i, params := range list {
-			t.Run(fmt.Sprint(field, i), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1)))
-					_, err := client.Notes.Wait(t.Context(), 7, params)
-					requireRefused(t, err, "Notes.Wait: "+field+":")
-					for _, err := range client.Notes.Watch(t.Context(), 7, params) {
-						requireRefused(t, err, "Notes.Watch: "+field+":")
-					}
-					for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, params) {
-						requireRefused(t, err, "Notes.WaitAll: "+field+":")
-					}
-					assert.Empty(t, service.polls)
-				})
+			timedSubtest(t, fmt.Sprint(field, i), func(t *testing.T) {
+				service, client := newPolled(t, always(200, noteAt(7, stageComplete, 1)))
+				_, err := client.Notes.Wait(t.Context(), 7, params)
+				requireRefused(t, err, "Notes.Wait: "+field+":")
+				for _, err := range client.Notes.Watch(t.Context(), 7, params) {
+					requireRefused(t, err, "Notes.Watch: "+field+":")
+				}
+				for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, params) {
+					requireRefused(t, err, "Notes.WaitAll: "+field+":")
+				}
+				assert.Empty(t, service.polls)
 			})
 		}
 	}
@@ -685,21 +601,21 @@ func requireRefused(t *testing.T, err error, name string) {
 
 func TestWaitRefusesBadIDsAndOptionsBeforeAnyRequest(t *testing.T) {
 	t.Parallel()
-	service, client := newPolled(t, always(200, noteAt(7, clinicaldoc.StageComplete, 1)))
+	service, client := newPolled(t, always(200, noteAt(7, stageComplete, 1)))
 	for _, id := range []int64{0, -1} {
-		_, err := client.Notes.Wait(t.Context(), id, clinicaldoc.WaitParams{})
+		_, err := client.Notes.Wait(t.Context(), id, waitParams{})
 		requireRefused(t, err, "Notes.Wait: id:")
-		for _, err := range client.Notes.Watch(t.Context(), id, clinicaldoc.WaitParams{}) {
+		for _, err := range client.Notes.Watch(t.Context(), id, waitParams{}) {
 			requireRefused(t, err, "Notes.Watch: id:")
 		}
 	}
 	for name, option := range map[string]clinicaldoc.CallOption{"WithResponse": clinicaldoc.WithResponse(nil), "call option": nil} {
-		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{}, option)
+		_, err := client.Notes.Wait(t.Context(), 7, waitParams{}, option)
 		requireRefused(t, err, name)
-		for _, err := range client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}, clinicaldoc.WithoutRetry(), option) {
+		for _, err := range client.Notes.Watch(t.Context(), 7, waitParams{}, clinicaldoc.WithoutRetry(), option) {
 			requireRefused(t, err, name)
 		}
-		for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, clinicaldoc.WaitParams{}, option) {
+		for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, waitParams{}, option) {
 			requireRefused(t, err, name)
 		}
 	}
@@ -709,25 +625,23 @@ func TestWaitRefusesBadIDsAndOptionsBeforeAnyRequest(t *testing.T) {
 func TestOneOfTheIntervalsSuffices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		service, client := newPolled(t, inOrder(noteAt(7, clinicaldoc.StageUploaded, 1), noteAt(7, clinicaldoc.StageComplete, 1)))
-		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{MaxInterval: 50 * time.Millisecond})
-		require.NoError(t, err)
+		service, client := newPolled(t, inOrder(noteAt(7, stageUploaded, 1), noteAt(7, stageComplete, 1)))
+		must(client.Notes.Wait(t.Context(), 7, waitParams{MaxInterval: 50 * time.Millisecond}))(t)
 		assert.Equal(t, 50*time.Millisecond, service.polls[1].at)
-		service, client = newPolled(t, inOrder(noteAt(7, clinicaldoc.StageUploaded, 1), noteAt(7, clinicaldoc.StageComplete, 1)))
-		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Interval: 24 * time.Hour})
+		service, client = newPolled(t, inOrder(noteAt(7, stageUploaded, 1), noteAt(7, stageComplete, 1)))
+		_, err := client.Notes.Wait(t.Context(), 7, waitParams{Interval: 24 * time.Hour})
 		_ = requireWaitError(t, err, context.DeadlineExceeded)
 		assert.Len(t, service.polls, 1, "the wait ends with its first pause")
-		service, client = newPolled(t, inOrder(noteAt(7, clinicaldoc.StageUploaded, 1), noteAt(7, clinicaldoc.StageComplete, 1)))
-		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{Interval: time.Hour})
-		require.NoError(t, err)
+		service, client = newPolled(t, inOrder(noteAt(7, stageUploaded, 1), noteAt(7, stageComplete, 1)))
+		must(client.Notes.Wait(t.Context(), 7, waitParams{Interval: time.Hour}))(t)
 		assert.Equal(t, time.Hour, service.polls[1].at)
 	})
 }
 
 // changes of a note: the same, a new time in the same stage, a lost poll, a new stage at the same time.
 var changes = []string{
-	noteAt(7, clinicaldoc.StageUploaded, 1), noteAt(7, clinicaldoc.StageUploaded, 1), noteAt(7, clinicaldoc.StageUploaded, 2), "",
-	noteAt(7, clinicaldoc.StageUploaded, 2), noteAt(7, clinicaldoc.StageTranscribing, 2), noteAt(7, clinicaldoc.StageTranscribing, 2), noteAt(7, clinicaldoc.StageComplete, 3),
+	noteAt(7, stageUploaded, 1), noteAt(7, stageUploaded, 1), noteAt(7, stageUploaded, 2), "",
+	noteAt(7, stageUploaded, 2), noteAt(7, stageTranscribing, 2), noteAt(7, stageTranscribing, 2), noteAt(7, stageComplete, 3),
 }
 
 func TestWatchYieldsChangesAndCanBeRangedTwice(t *testing.T) {
@@ -735,9 +649,9 @@ func TestWatchYieldsChangesAndCanBeRangedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []clinicaldoc.Stage
 		service, client := newPolled(t, nil)
-		watch := client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { told = append(told, n.Stage()) }})
+		watch := client.Notes.Watch(t.Context(), 7, waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { told = append(told, n.Stage()) }})
 		assert.Empty(t, service.polls, "nothing is asked before the range")
-		want := []clinicaldoc.Stage{clinicaldoc.StageUploaded, clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageComplete}
+		want := []clinicaldoc.Stage{stageUploaded, stageUploaded, stageTranscribing, stageComplete}
 		for range 2 {
 			service.polls, told = nil, nil
 			service.answer = inOrder(changes...)
@@ -759,61 +673,55 @@ func TestAWaitGoesByNotesAsTheyCame(t *testing.T) {
 	wipe := func(n *clinicaldoc.ProgressNote) { *n = clinicaldoc.ProgressNote{} }
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, inOrder(changes...))
-		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{OnUpdate: wipe})
+		_, err := client.Notes.Wait(t.Context(), 7, waitParams{OnUpdate: wipe})
 		require.NoError(t, err)
 		assert.Len(t, service.polls, len(changes))
 		service.polls, service.answer = nil, inOrder(changes...)
 		var seen []clinicaldoc.Stage
-		for note, err := range client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}) {
+		for note, err := range client.Notes.Watch(t.Context(), 7, waitParams{}) {
 			require.NoError(t, err)
 			seen = append(seen, note.Stage())
 			wipe(note)
 		}
-		assert.Equal(t, []clinicaldoc.Stage{clinicaldoc.StageUploaded, clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageComplete}, seen)
+		assert.Equal(t, []clinicaldoc.Stage{stageUploaded, stageUploaded, stageTranscribing, stageComplete}, seen)
 	})
 }
 
 func TestWatchYieldsItsErrorOnceWithTheLastNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, client := newPolled(t, inOrder(noteAt(7, clinicaldoc.StageTranscribing, 1), noteAt(7, clinicaldoc.StageFailed, 2)))
+		_, client := newPolled(t, inOrder(noteAt(7, stageTranscribing, 1), noteAt(7, stageFailed, 2)))
 		var errs []error
 		var stages []clinicaldoc.Stage
-		for note, err := range client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}) {
+		for note, err := range client.Notes.Watch(t.Context(), 7, waitParams{}) {
 			errs = append(errs, err)
 			stages = append(stages, note.Stage())
 		}
 		require.Len(t, errs, 2)
 		require.NoError(t, errs[0])
 		_ = requireWaitError(t, errs[1], clinicaldoc.ErrProcessingFailed)
-		assert.Equal(t, []clinicaldoc.Stage{clinicaldoc.StageTranscribing, clinicaldoc.StageFailed}, stages)
+		assert.Equal(t, []clinicaldoc.Stage{stageTranscribing, stageFailed}, stages)
 	})
 }
 
 func TestWatchLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	// synctest fails a test whose goroutines or timers keep it from ending.
-	t.Run("break", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			service, client := newPolled(t, inOrder(changes...))
-			for range client.Notes.Watch(t.Context(), 7, clinicaldoc.WaitParams{}) {
-				break
-			}
-			time.Sleep(time.Hour)
-			assert.Len(t, service.polls, 1)
-		})
+	timedSubtest(t, "break", func(t *testing.T) {
+		service, client := newPolled(t, inOrder(changes...))
+		for range client.Notes.Watch(t.Context(), 7, waitParams{}) {
+			break
+		}
+		time.Sleep(time.Hour)
+		assert.Len(t, service.polls, 1)
 	})
-	t.Run("panic", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			service, client := newPolled(t, inOrder(changes...))
-			assert.Panics(t, func() {
-				_, _ = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { panic("synthetic") }})
-			})
-			time.Sleep(time.Hour)
-			assert.Len(t, service.polls, 1)
+	timedSubtest(t, "panic", func(t *testing.T) {
+		service, client := newPolled(t, inOrder(changes...))
+		assert.Panics(t, func() {
+			_, _ = client.Notes.Wait(t.Context(), 7, waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { panic("synthetic") }})
 		})
+		time.Sleep(time.Hour)
+		assert.Len(t, service.polls, 1)
 	})
 }
 
@@ -822,14 +730,14 @@ func TestWaitFillsTheCallersResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
 			assert.Equal(t, "1", r.Header.Get("X-Synthetic"))
-			stage := clinicaldoc.StageUploaded
+			stage := stageUploaded
 			if n == 2 {
-				stage = clinicaldoc.StageComplete
+				stage = stageComplete
 			}
 			return made(r, 200, noteAt(7, stage, n), "X-Request-Id", fmt.Sprint("request-", n))
 		})
 		var response clinicaldoc.Response
-		_, err := client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{}, clinicaldoc.WithResponse(&response), clinicaldoc.WithHeader("X-Synthetic", "1"))
+		_, err := client.Notes.Wait(t.Context(), 7, waitParams{}, clinicaldoc.WithResponse(&response), clinicaldoc.WithHeader("X-Synthetic", "1"))
 		require.NoError(t, err)
 		assert.Equal(t, "request-2", response.RequestID)
 		assert.Equal(t, 1, response.Attempts)
@@ -845,7 +753,7 @@ func TestWaitEndsAtOnceOnAMisconfiguration(t *testing.T) {
 			Transport: roundTripper(func(*http.Request) (*http.Response, error) { requests++; return nil, http.ErrSchemeMismatch }),
 		}))
 		require.NoError(t, err)
-		_, err = client.Notes.Wait(t.Context(), 7, clinicaldoc.WaitParams{})
+		_, err = client.Notes.Wait(t.Context(), 7, waitParams{})
 		_ = requireWaitError(t, err, http.ErrSchemeMismatch)
 		assert.Equal(t, 1, requests)
 	})
@@ -921,9 +829,9 @@ func newListServer(t *testing.T, n int) (*listServer, *polled, *clinicaldoc.Clie
 	}
 	w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
 		if at >= time.Duration(id)*time.Second {
-			return clinicaldoc.StageComplete
+			return stageComplete
 		}
-		return clinicaldoc.StageTranscribing
+		return stageTranscribing
 	}
 	service, client := newPolled(t, w.answer)
 	return w, service, client
@@ -933,7 +841,7 @@ func newListServer(t *testing.T, n int) (*listServer, *polled, *clinicaldoc.Clie
 func completeAfter(d time.Duration, before clinicaldoc.Stage) func(int64, time.Duration) clinicaldoc.Stage {
 	return func(_ int64, at time.Duration) clinicaldoc.Stage {
 		if at >= d {
-			return clinicaldoc.StageComplete
+			return stageComplete
 		}
 		return before
 	}
@@ -943,10 +851,10 @@ func completeAfter(d time.Duration, before clinicaldoc.Stage) func(int64, time.D
 func TestWaitForgetsAFailureThatIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, client := newPolled(t, inOrder("", noteIn(7, clinicaldoc.StageTranscribing)))
+		_, client := newPolled(t, inOrder("", noteIn(7, stageTranscribing)))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
+		_, err := client.Notes.Wait(ctx, 7, waitParams{})
 		requireWaitError(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, io.ErrUnexpectedEOF)
 		assert.NotContains(t, err.Error(), "the latest poll failed")
@@ -963,7 +871,7 @@ func TestWaitAllCountsOneFailureATick(t *testing.T) {
 			}
 			return nil
 		})
-		params := clinicaldoc.WaitParams{Interval: time.Minute, MaxInterval: time.Minute, MaxFailures: 3}
+		params := waitParams{Interval: time.Minute, MaxInterval: time.Minute, MaxFailures: 3}
 		for _, err := range outcome(t.Context(), t, client, []int64{1, 2, 3, 4, 5, 6}, params) {
 			failed, ok := errors.AsType[*clinicaldoc.WaitError](err)
 			require.True(t, ok)
@@ -974,14 +882,14 @@ func TestWaitAllCountsOneFailureATick(t *testing.T) {
 }
 
 // outcome is how WaitAll's notes ended: nil for success.
-func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids []int64, params clinicaldoc.WaitParams) map[int64]error {
+func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids []int64, params waitParams) map[int64]error {
 	t.Helper()
 	ends := map[int64]error{}
 	for note, err := range client.Notes.WaitAll(ctx, ids, params) {
 		var id int64
 		if err == nil {
 			id = note.ID
-			assert.Equal(t, clinicaldoc.StageComplete, note.Stage())
+			assert.Equal(t, stageComplete, note.Stage())
 			assert.Equal(t, "Synthetic analysis.", note.Analysis, "the whole note is yielded")
 		} else {
 			var waited *clinicaldoc.WaitError
@@ -994,6 +902,15 @@ func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids 
 		ends[id] = err
 	}
 	return ends
+}
+
+// requireAllComplete demands that so many notes ended, all of them complete.
+func requireAllComplete(t *testing.T, notes int, ends map[int64]error) {
+	t.Helper()
+	assert.Len(t, ends, notes)
+	for id, err := range ends {
+		require.NoError(t, err, id)
+	}
 }
 
 // ticks is the number of different times at which requests came.
@@ -1015,11 +932,7 @@ func TestWaitAllListsOncePerTick(t *testing.T) {
 		w, _, client := newListServer(t, 60)
 		ids := slices.Clone(w.notes)
 		ids = append(ids, 1, 2, 3) // a note given twice counts once
-		ends := outcome(t.Context(), t, client, ids, clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 60)
-		for id, err := range ends {
-			require.NoError(t, err, id)
-		}
+		requireAllComplete(t, 60, outcome(t.Context(), t, client, ids, waitParams{}))
 		assert.LessOrEqual(t, w.lists, w.ticks())
 		assert.LessOrEqual(t, w.gets, 60+5, "each at its end, and a few where a list is no cheaper")
 		assert.Len(t, ids, 63, "the caller's ids are not changed")
@@ -1032,7 +945,7 @@ func TestWaitAllYieldsEachNoteAsItEnds(t *testing.T) {
 		_, _, client := newListServer(t, 30)
 		started := time.Now()
 		last := int64(0)
-		for note, err := range client.Notes.WaitAll(t.Context(), []int64{30, 3, 17, 9, 24}, clinicaldoc.WaitParams{}) {
+		for note, err := range client.Notes.WaitAll(t.Context(), []int64{30, 3, 17, 9, 24}, waitParams{}) {
 			require.NoError(t, err)
 			assert.Greater(t, note.ID, last, "in the order in which they end")
 			assert.Less(t, time.Since(started), time.Duration(note.ID+7)*time.Second, "soon after")
@@ -1045,18 +958,14 @@ func TestWaitAllYieldsEachNoteAsItEnds(t *testing.T) {
 func TestWaitAllCoversSeveralPages(t *testing.T) {
 	t.Parallel()
 	for _, cursor := range []bool{false, true} {
-		t.Run(fmt.Sprint("cursor ", cursor), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w, _, client := newListServer(t, 450)
-				w.cursor = cursor
-				w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
-				// The newest 250 fill two pages and a half.
-				ends := outcome(t.Context(), t, client, w.notes[200:], clinicaldoc.WaitParams{})
-				assert.Len(t, ends, 250)
-				assert.Equal(t, 3*w.ticks(), w.lists)
-				assert.LessOrEqual(t, w.gets, 250+w.ticks(), "each at its end, and one per tick to see whether rows tell it")
-			})
+		timedSubtest(t, fmt.Sprint("cursor ", cursor), func(t *testing.T) {
+			w, _, client := newListServer(t, 450)
+			w.cursor = cursor
+			w.stage = completeAfter(10*time.Minute, stageTranscribing)
+			// The newest 250 fill two pages and a half.
+			assert.Len(t, outcome(t.Context(), t, client, w.notes[200:], waitParams{}), 250)
+			assert.Equal(t, 3*w.ticks(), w.lists)
+			assert.LessOrEqual(t, w.gets, 250+w.ticks(), "each at its end, and one per tick to see whether rows tell it")
 		})
 	}
 }
@@ -1065,10 +974,9 @@ func TestWaitAllFindsOldNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 450)
-		w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
+		w.stage = completeAfter(10*time.Minute, stageTranscribing)
 		// All fifty stand on the fourth page.
-		ends := outcome(t.Context(), t, client, w.notes[60:110], clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 50)
+		assert.Len(t, outcome(t.Context(), t, client, w.notes[60:110], waitParams{}), 50)
 		assert.Equal(t, 4*w.ticks(), w.lists)
 		assert.LessOrEqual(t, w.gets, 50+w.ticks())
 	})
@@ -1078,75 +986,57 @@ func TestWaitAllReadsSinglyWhereThatIsCheaper(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 450)
-		w.stage = completeAfter(10*time.Minute, clinicaldoc.StageTranscribing)
+		w.stage = completeAfter(10*time.Minute, stageTranscribing)
 		// Three notes on different pages, all beyond the first.
-		ends := outcome(t.Context(), t, client, []int64{10, 120, 200}, clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 3)
+		assert.Len(t, outcome(t.Context(), t, client, []int64{10, 120, 200}, waitParams{}), 3)
 		assert.LessOrEqual(t, w.lists, 3, "one look, no more than reading would have cost")
 		assert.LessOrEqual(t, w.gets, 3*w.ticks())
 		w.lists, w.gets = 0, 0
-		outcome(t.Context(), t, client, []int64{449, 450}, clinicaldoc.WaitParams{})
+		outcome(t.Context(), t, client, []int64{449, 450}, waitParams{})
 		assert.Zero(t, w.lists, "two notes are read")
 	})
 }
 
 func TestWaitAllBoundsSingleReads(t *testing.T) {
 	t.Parallel()
-	for _, interval := range []time.Duration{50 * time.Millisecond, 2 * time.Second, 20 * time.Second} {
-		t.Run(interval.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				const n = 400
-				w, _, client := newListServer(t, n)
-				w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
-				w.stage = completeAfter(20*time.Minute, clinicaldoc.StageTranscribing)
-				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{Interval: interval})
-				assert.Len(t, ends, n)
-				for id, err := range ends {
-					require.NoError(t, err, id)
-				}
-				assert.Equal(t, 3, w.lists, "a list that fails three times is not asked again")
-				assert.Equal(t, n+1, w.perTick[0], "all are looked at before the first pause")
-				w.assertRate(t, 1)
-				fewest, most := slices.Min(slices.Collect(maps.Values(w.reads))), slices.Max(slices.Collect(maps.Values(w.reads)))
-				assert.LessOrEqual(t, most-fewest, 1, "all take their turn")
-				assert.Greater(t, fewest, 20, "as many as the pause allows")
-			})
-		})
-	}
+	timedSubtests(t, named(50*time.Millisecond, 2*time.Second, 20*time.Second), func(t *testing.T, interval time.Duration) {
+		const n = 400
+		w, _, client := newListServer(t, n)
+		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
+		w.stage = completeAfter(20*time.Minute, stageTranscribing)
+		requireAllComplete(t, n, outcome(t.Context(), t, client, w.notes, waitParams{Interval: interval}))
+		assert.Equal(t, 3, w.lists, "a list that fails three times is not asked again")
+		assert.Equal(t, n+1, w.perTick[0], "all are looked at before the first pause")
+		w.assertRate(t, 1)
+		fewest, most := slices.Min(slices.Collect(maps.Values(w.reads))), slices.Max(slices.Collect(maps.Values(w.reads)))
+		assert.LessOrEqual(t, most-fewest, 1, "all take their turn")
+		assert.Greater(t, fewest, 20, "as many as the pause allows")
+	})
 }
 
 func TestWaitAllTakesOneReadForEachFinishedNote(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		n   int
 		row func(int64, clinicaldoc.Stage) string
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"30": {n: 30}, "1000": {n: 1000}, "3000": {n: 3000}, "10000": {n: 10_000},
 		"rows without texts and flags": {1000, func(id int64, _ clinicaldoc.Stage) string {
 			return fmt.Sprintf(`{"id":%d,"name":"Synthetic note","created_at":"2024-05-01T10:00:00Z"}`, id)
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				n := tt.n
-				w, service, client := newListServer(t, n)
-				w.row = tt.row
-				w.stage = completeAfter(0, clinicaldoc.StageUploaded)
-				service.took = 20 * time.Millisecond
-				started := time.Now()
-				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{Interval: 300 * time.Millisecond})
-				assert.Len(t, ends, n)
-				for id, err := range ends {
-					require.NoError(t, err, id)
-				}
-				assert.Equal(t, n, w.gets)
-				assert.LessOrEqual(t, w.lists, 10)
-				assert.Equal(t, time.Duration(w.gets+w.lists)*service.took, time.Since(started), "no pause")
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		n := tt.n
+		w, service, client := newListServer(t, n)
+		w.row = tt.row
+		w.stage = completeAfter(0, stageUploaded)
+		service.took = 20 * time.Millisecond
+		started := time.Now()
+		requireAllComplete(t, n, outcome(t.Context(), t, client, w.notes, waitParams{Interval: 300 * time.Millisecond}))
+		assert.Equal(t, n, w.gets)
+		assert.LessOrEqual(t, w.lists, 10)
+		assert.Equal(t, time.Duration(w.gets+w.lists)*service.took, time.Since(started), "no pause")
+	})
 }
 
 func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
@@ -1154,7 +1044,7 @@ func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, limit, window = 3000, 50, 5 * time.Second
 		w, service, client := newListServer(t, n)
-		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.stage = completeAfter(0, stageUploaded)
 		usual := service.answer
 		began, used := -window, 0
 		service.answer = func(n int, at time.Duration, r *http.Request) *reply {
@@ -1168,11 +1058,7 @@ func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 			return usual(n, at, r)
 		}
 		started := time.Now()
-		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{MaxFailures: 1})
-		assert.Len(t, ends, n)
-		for id, err := range ends {
-			require.NoError(t, err, id)
-		}
+		requireAllComplete(t, n, outcome(t.Context(), t, client, w.notes, waitParams{MaxFailures: 1}))
 		const windows = n/limit + 3
 		assert.LessOrEqual(t, time.Since(started), windows*window, "as fast as the service allows")
 		assert.LessOrEqual(t, len(service.polls), n+10+windows, "one request is refused in each window")
@@ -1183,10 +1069,10 @@ func TestWaitAllReadsAllThatEndTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 500)
-		w.stage = completeAfter(10*time.Second, clinicaldoc.StageAnalysing)
+		w.stage = completeAfter(10*time.Second, stageAnalysing)
 		ends := map[time.Duration]int{}
 		started := time.Now()
-		for _, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{MaxInterval: 2 * time.Second}) {
+		for _, err := range client.Notes.WaitAll(t.Context(), w.notes, waitParams{MaxInterval: 2 * time.Second}) {
 			require.NoError(t, err)
 			ends[time.Since(started)]++
 		}
@@ -1197,33 +1083,29 @@ func TestWaitAllReadsAllThatEndTogether(t *testing.T) {
 
 func TestWaitAllEndsWithADeadService(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		answer func(int, time.Duration, *http.Request) *reply
 		target error
-	}{
+	}
+	timedSubtests(t, map[string]test{
 		"500":       {always(500, `{}`), clinicaldoc.ErrServer},
 		"lost":      {inOrder(""), io.ErrUnexpectedEOF},
 		"HTML":      {always(200, "<html>"), clinicaldoc.ErrUnexpectedResponse},
 		"429":       {always(429, `{}`), clinicaldoc.ErrRateLimited},
 		"429 asked": {always(429, `{}`, "Retry-After", "100"), clinicaldoc.ErrRateLimited},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w, service, client := newListServer(t, 5000)
-				service.answer = tt.answer
-				started := time.Now()
-				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-				assert.Len(t, ends, 5000)
-				for _, err := range ends {
-					require.ErrorIs(t, err, tt.target)
-				}
-				assert.LessOrEqual(t, len(service.polls), 3*11+3, "no stampede of single reads")
-				assert.Less(t, time.Since(started), 30*time.Minute)
-				assert.Greater(t, time.Since(started), 3*time.Minute)
-			})
-		})
-	}
+	}, func(t *testing.T, tt test) {
+		w, service, client := newListServer(t, 5000)
+		service.answer = tt.answer
+		started := time.Now()
+		ends := outcome(t.Context(), t, client, w.notes, waitParams{})
+		assert.Len(t, ends, 5000)
+		for _, err := range ends {
+			require.ErrorIs(t, err, tt.target)
+		}
+		assert.LessOrEqual(t, len(service.polls), 3*11+3, "no stampede of single reads")
+		assert.Less(t, time.Since(started), 30*time.Minute)
+		assert.Greater(t, time.Since(started), 3*time.Minute)
+	})
 }
 
 func TestWaitAllOutlivesNotesThatCannotBeRead(t *testing.T) {
@@ -1237,8 +1119,8 @@ func TestWaitAllOutlivesNotesThatCannotBeRead(t *testing.T) {
 			}
 			return nil
 		}
-		w.stage = completeAfter(5*time.Minute, clinicaldoc.StageAnalysing)
-		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
+		w.stage = completeAfter(5*time.Minute, stageAnalysing)
+		ends := outcome(t.Context(), t, client, w.notes, waitParams{})
 		assert.Len(t, ends, 600)
 		for id, err := range ends {
 			if id <= 60 {
@@ -1254,19 +1136,19 @@ func TestWaitAllDoesNotLetUnreadableNotesKeepOthersBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 5)
-		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.stage = completeAfter(0, stageUploaded)
 		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
 			switch {
 			case id <= 5: // the list shows their ends
 				return made(r, 500, `{}`)
 			case at > 2*time.Minute:
-				return made(r, 200, noteIn(id, clinicaldoc.StageComplete))
+				return made(r, 200, noteIn(id, stageComplete))
 			}
-			return made(r, 200, noteIn(id, clinicaldoc.StageAnalysing))
+			return made(r, 200, noteIn(id, stageAnalysing))
 		}
 		started := time.Now()
 		done := 0
-		for note, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 4, 5, 1001, 1002}, clinicaldoc.WaitParams{MaxFailures: 500}) {
+		for note, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 4, 5, 1001, 1002}, waitParams{MaxFailures: 500}) {
 			require.NoError(t, err)
 			assert.Greater(t, note.ID, int64(1000))
 			assert.Less(t, time.Since(started), 10*time.Minute)
@@ -1291,11 +1173,11 @@ func TestWaitAllGoesOnWithTheOthers(t *testing.T) {
 		usual := w.stage
 		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
 			if id == 8 && at > 8*time.Second {
-				return clinicaldoc.StageFailed
+				return stageFailed
 			}
 			return usual(id, at)
 		}
-		ends := outcome(t.Context(), t, client, []int64{3, 5, 8, 30, 40, 41}, clinicaldoc.WaitParams{})
+		ends := outcome(t.Context(), t, client, []int64{3, 5, 8, 30, 40, 41}, waitParams{})
 		assert.Len(t, ends, 6)
 		for _, id := range []int64{3, 30, 40} {
 			require.NoError(t, ends[id], id)
@@ -1310,38 +1192,28 @@ func TestWaitAllGoesOnWithTheOthers(t *testing.T) {
 // list. It reads them in the first tick, except after a 500: then the service itself may be failing.
 func TestWaitAllWorksWithoutTheList(t *testing.T) {
 	t.Parallel()
-	for name, list := range map[string]func(int, *http.Request) *reply{
-		"not there":  func(_ int, r *http.Request) *reply { return made(r, 404, `{}`) },
-		"HTML":       func(_ int, r *http.Request) *reply { return made(r, 200, `<html>`) },
-		"no rows":    func(_ int, r *http.Request) *reply { return made(r, 200, `{"message":"ok"}`) },
-		"broken row": func(_ int, r *http.Request) *reply { return made(r, 200, `{"data":[{"name":"x"}]}`) },
-		"other page": func(_ int, r *http.Request) *reply {
-			return made(r, 200, `{"data":[],"meta":{"current_page":9}}`)
-		},
-		"500":   func(_ int, r *http.Request) *reply { return made(r, 500, `{}`) },
-		"empty": func(_ int, r *http.Request) *reply { return made(r, 200, `{"data":[]}`) },
-		"others' row": func(_ int, r *http.Request) *reply {
-			return made(r, 200, `{"data":[{"id":99,"name":"n"}],"links":{"next":"x"}}`)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w, _, client := newListServer(t, 9)
-				w.list = list
-				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-				assert.Len(t, ends, 9)
-				for id, err := range ends {
-					require.NoError(t, err, id)
-				}
-				assert.LessOrEqual(t, w.lists, 10)
-				serviceMayFail := name == "500"
-				if !serviceMayFail {
-					assert.GreaterOrEqual(t, w.perTick[0], 1+9, "the list and each note, in the first tick")
-				}
-			})
-		})
+	type test struct {
+		status int // of the list's response
+		body   string
 	}
+	timedSubtests(t, map[string]test{
+		"not there":   {404, `{}`},
+		"HTML":        {200, `<html>`},
+		"no rows":     {200, `{"message":"ok"}`},
+		"broken row":  {200, `{"data":[{"name":"x"}]}`},
+		"other page":  {200, `{"data":[],"meta":{"current_page":9}}`},
+		"500":         {500, `{}`},
+		"empty":       {200, `{"data":[]}`},
+		"others' row": {200, `{"data":[{"id":99,"name":"n"}],"links":{"next":"x"}}`},
+	}, func(t *testing.T, tt test) {
+		w, _, client := newListServer(t, 9)
+		w.list = func(_ int, r *http.Request) *reply { return made(r, tt.status, tt.body) }
+		requireAllComplete(t, 9, outcome(t.Context(), t, client, w.notes, waitParams{}))
+		assert.LessOrEqual(t, w.lists, 10)
+		if tt.status != 500 {
+			assert.GreaterOrEqual(t, w.perTick[0], 1+9, "the list and each note, in the first tick")
+		}
+	})
 }
 
 func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
@@ -1351,7 +1223,7 @@ func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
 		w.list = func(_ int, r *http.Request) *reply {
 			return made(r, 200, `{"data":[{"id":99,"name":"n"}],"meta":{"next_cursor":"same"}}`)
 		}
-		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 9)
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{}), 9)
 		assert.Equal(t, 2, w.lists)
 	})
 }
@@ -1368,11 +1240,7 @@ func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
 			failed = append(failed, time.Since(service.started))
 			return made(r, 502, `<html>`)
 		}
-		ends := outcome(t.Context(), t, client, w.notes[10:], clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 20)
-		for id, err := range ends {
-			require.NoError(t, err, id)
-		}
+		requireAllComplete(t, 20, outcome(t.Context(), t, client, w.notes[10:], waitParams{}))
 		assert.Greater(t, len(failed), 4)
 		for _, at := range failed {
 			assert.Equal(t, 1, w.perTick[at], "no single reads while the service is in trouble")
@@ -1382,169 +1250,133 @@ func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
 
 func TestWaitAllDoesNotTrustShortenedLists(t *testing.T) {
 	t.Parallel()
-	t.Run("rows without flags", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 10)
-			w.row = func(id int64, stage clinicaldoc.Stage) string {
-				return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], `"audio":null`)
-			}
-			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-			assert.Len(t, ends, 10)
-			assert.Equal(t, 1, w.lists, "the first note that is read tells more than its row")
-		})
+	timedSubtest(t, "rows without flags", func(t *testing.T) {
+		w, _, client := newListServer(t, 10)
+		w.row = func(id int64, stage clinicaldoc.Stage) string {
+			return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], `"audio":null`)
+		}
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{}), 10)
+		assert.Equal(t, 1, w.lists, "the first note that is read tells more than its row")
 	})
-	t.Run("rows without texts", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 10)
-			w.row = func(id int64, stage clinicaldoc.Stage) string {
-				return strings.NewReplacer(`"Synthetic words."`, `""`, `"Synthetic analysis."`, `""`).Replace(noteIn(id, stage))
-			}
-			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-			assert.Len(t, ends, 10)
-			assert.LessOrEqual(t, w.gets, 10+3, "each is read once, at its end")
-		})
+	timedSubtest(t, "rows without texts", func(t *testing.T) {
+		w, _, client := newListServer(t, 10)
+		w.row = func(id int64, stage clinicaldoc.Stage) string {
+			return strings.NewReplacer(`"Synthetic words."`, `""`, `"Synthetic analysis."`, `""`).Replace(noteIn(id, stage))
+		}
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{}), 10)
+		assert.LessOrEqual(t, w.gets, 10+3, "each is read once, at its end")
 	})
-	t.Run("rows that really are untouched cost one read per tick", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 50)
-			w.stage = completeAfter(5*time.Minute, clinicaldoc.StageUploaded)
-			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-			assert.Len(t, ends, 50)
-			assert.Equal(t, w.ticks(), w.lists)
-			assert.LessOrEqual(t, w.gets, 50+w.ticks())
-		})
+	timedSubtest(t, "rows that really are untouched cost one read per tick", func(t *testing.T) {
+		w, _, client := newListServer(t, 50)
+		w.stage = completeAfter(5*time.Minute, stageUploaded)
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{}), 50)
+		assert.Equal(t, w.ticks(), w.lists)
+		assert.LessOrEqual(t, w.gets, 50+w.ticks())
 	})
 }
 
 // A row that shows an end is not yielded: the note is read once, and that is yielded.
 func TestWaitAllYieldsWhatGetGives(t *testing.T) {
 	t.Parallel()
-	t.Run("an excerpt in the row", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 50)
-			w.row = func(id int64, stage clinicaldoc.Stage) string {
-				return strings.NewReplacer("Synthetic words.", "Synth...", "Synthetic analysis.", "Synth...").Replace(noteIn(id, stage))
-			}
-			var last *clinicaldoc.ProgressNote
-			params := clinicaldoc.WaitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { last = n }}
-			count := 0
-			for note, err := range client.Notes.WaitAll(t.Context(), w.notes, params) {
-				require.NoError(t, err)
-				assert.Equal(t, "Synthetic words.", note.Transcription)
-				assert.Equal(t, "Synthetic analysis.", note.Analysis)
-				assert.Same(t, last, note, "OnUpdate was called with it")
-				count++
-			}
-			assert.Equal(t, 50, count)
-			assert.LessOrEqual(t, w.gets, 50+5)
-		})
+	timedSubtest(t, "an excerpt in the row", func(t *testing.T) {
+		w, _, client := newListServer(t, 50)
+		w.row = func(id int64, stage clinicaldoc.Stage) string {
+			return strings.NewReplacer("Synthetic words.", "Synth...", "Synthetic analysis.", "Synth...").Replace(noteIn(id, stage))
+		}
+		var last *clinicaldoc.ProgressNote
+		params := waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { last = n }}
+		count := 0
+		for note, err := range client.Notes.WaitAll(t.Context(), w.notes, params) {
+			require.NoError(t, err)
+			assert.Equal(t, "Synthetic words.", note.Transcription)
+			assert.Equal(t, "Synthetic analysis.", note.Analysis)
+			assert.Same(t, last, note, "OnUpdate was called with it")
+			count++
+		}
+		assert.Equal(t, 50, count)
+		assert.LessOrEqual(t, w.gets, 50+5)
 	})
-	t.Run("a failed note", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 5)
-			w.stage = func(int64, time.Duration) clinicaldoc.Stage { return clinicaldoc.StageFailed }
-			w.row = func(id int64, stage clinicaldoc.Stage) string {
-				return strings.ReplaceAll(noteIn(id, stage), "synthetic secret of a patient", "failed")
-			}
-			for note, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{}) {
-				require.ErrorIs(t, err, clinicaldoc.ErrProcessingFailed)
-				assert.Equal(t, "synthetic secret of a patient", *note.ErrorState)
-			}
-			assert.Equal(t, 5, w.gets)
-			assert.Equal(t, 1, w.ticks(), "its row has told its end")
-		})
+	timedSubtest(t, "a failed note", func(t *testing.T) {
+		w, _, client := newListServer(t, 5)
+		w.stage = func(int64, time.Duration) clinicaldoc.Stage { return stageFailed }
+		w.row = func(id int64, stage clinicaldoc.Stage) string {
+			return strings.ReplaceAll(noteIn(id, stage), "synthetic secret of a patient", "failed")
+		}
+		for note, err := range client.Notes.WaitAll(t.Context(), w.notes, waitParams{}) {
+			require.ErrorIs(t, err, clinicaldoc.ErrProcessingFailed)
+			assert.Equal(t, "synthetic secret of a patient", *note.ErrorState)
+		}
+		assert.Equal(t, 5, w.gets)
+		assert.Equal(t, 1, w.ticks(), "its row has told its end")
 	})
-	t.Run("when the context ends, where it was read", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 5)
-			w.stage = completeAfter(time.Hour, clinicaldoc.StageTranscribed)
-			w.row = func(id int64, stage clinicaldoc.Stage) string {
-				return strings.ReplaceAll(noteIn(id, stage), "Synthetic words.", "")
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-			defer cancel()
-			for note, err := range client.Notes.WaitAll(ctx, w.notes, clinicaldoc.WaitParams{}) {
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.Equal(t, "Synthetic words.", note.Transcription, "a row does not replace the note that it is a row of")
-			}
-			assert.LessOrEqual(t, w.gets, w.ticks())
-		})
+	timedSubtest(t, "when the context ends, where it was read", func(t *testing.T) {
+		w, _, client := newListServer(t, 5)
+		w.stage = completeAfter(time.Hour, stageTranscribed)
+		w.row = func(id int64, stage clinicaldoc.Stage) string {
+			return strings.ReplaceAll(noteIn(id, stage), "Synthetic words.", "")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		for note, err := range client.Notes.WaitAll(ctx, w.notes, waitParams{}) {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, "Synthetic words.", note.Transcription, "a row does not replace the note that it is a row of")
+		}
+		assert.LessOrEqual(t, w.gets, w.ticks())
 	})
-	t.Run("a row that is ahead of its note", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 100)
-			w.stage = completeAfter(10*time.Minute, clinicaldoc.StageAnalysing)
-			w.row = func(id int64, _ clinicaldoc.Stage) string { return noteIn(id, clinicaldoc.StageComplete) }
-			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-			assert.Len(t, ends, 100)
-			assert.Equal(t, 1+100, w.perTick[0])
-			w.assertRate(t, 1)
-			assert.Equal(t, 1, w.lists, "such a list is not believed")
-		})
+	timedSubtest(t, "a row that is ahead of its note", func(t *testing.T) {
+		w, _, client := newListServer(t, 100)
+		w.stage = completeAfter(10*time.Minute, stageAnalysing)
+		w.row = func(id int64, _ clinicaldoc.Stage) string { return noteIn(id, stageComplete) }
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{}), 100)
+		assert.Equal(t, 1+100, w.perTick[0])
+		w.assertRate(t, 1)
+		assert.Equal(t, 1, w.lists, "such a list is not believed")
 	})
-	t.Run("when the row goes away", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 3)
-			w.stage = completeAfter(0, clinicaldoc.StageUploaded)
-			w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
-				if id == 2 {
-					return made(r, 404, `{}`) // deleted between list and read
-				}
-				return nil
+	timedSubtest(t, "when the row goes away", func(t *testing.T) {
+		w, _, client := newListServer(t, 3)
+		w.stage = completeAfter(0, stageUploaded)
+		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
+			if id == 2 {
+				return made(r, 404, `{}`) // deleted between list and read
 			}
-			ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-			assert.Len(t, ends, 3)
-			require.ErrorIs(t, ends[2], clinicaldoc.ErrNotFound)
-			require.NoError(t, ends[1])
-			require.NoError(t, ends[3])
-		})
+			return nil
+		}
+		ends := outcome(t.Context(), t, client, w.notes, waitParams{})
+		assert.Len(t, ends, 3)
+		require.ErrorIs(t, ends[2], clinicaldoc.ErrNotFound)
+		require.NoError(t, ends[1])
+		require.NoError(t, ends[3])
 	})
 }
 
 func TestWaitAllNoticesAListThatNeverShowsTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	type test struct {
 		hidden  string
 		updates int // of a note at most: as first seen, its row's new time, and as complete
-	}{"with updated_at": {"", 3}, "without": {`"updated_at"`, 2}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w, _, client := newListServer(t, 20)
-				w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
-					if at >= 20*time.Second+time.Duration(id)*time.Second {
-						return clinicaldoc.StageComplete
-					}
-					return clinicaldoc.StageTranscribing
-				}
-				w.row = func(id int64, stage clinicaldoc.Stage) string { // times, but no flags
-					row := strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[clinicaldoc.StageTranscribing])
-					return strings.ReplaceAll(row, cmp.Or(tt.hidden, "none"), `"x"`)
-				}
-				updates := map[int64]int{}
-				started := time.Now()
-				ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }})
-				assert.Len(t, ends, 20)
-				for id, err := range ends {
-					require.NoError(t, err, id)
-				}
-				assert.Less(t, time.Since(started), time.Minute)
-				assert.LessOrEqual(t, w.lists, 12, "not asked any more once that is seen")
-				for id, n := range updates {
-					assert.GreaterOrEqual(t, n, 2, id)
-					assert.LessOrEqual(t, n, tt.updates, id)
-				}
-			})
-		})
 	}
+	timedSubtests(t, map[string]test{"with updated_at": {"", 3}, "without": {`"updated_at"`, 2}}, func(t *testing.T, tt test) {
+		w, _, client := newListServer(t, 20)
+		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
+			if at >= 20*time.Second+time.Duration(id)*time.Second {
+				return stageComplete
+			}
+			return stageTranscribing
+		}
+		w.row = func(id int64, stage clinicaldoc.Stage) string { // times, but no flags
+			row := strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[stageTranscribing])
+			return strings.ReplaceAll(row, cmp.Or(tt.hidden, "none"), `"x"`)
+		}
+		updates := map[int64]int{}
+		started := time.Now()
+		requireAllComplete(t, 20, outcome(t.Context(), t, client, w.notes, waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }}))
+		assert.Less(t, time.Since(started), time.Minute)
+		assert.LessOrEqual(t, w.lists, 12, "not asked any more once that is seen")
+		for id, n := range updates {
+			assert.GreaterOrEqual(t, n, 2, id)
+			assert.LessOrEqual(t, n, tt.updates, id)
+		}
+	})
 }
 
 func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
@@ -1553,15 +1385,15 @@ func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 		w, _, client := newListServer(t, 90)
 		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
 			if id == 80 && at >= time.Minute || at >= time.Hour {
-				return clinicaldoc.StageComplete
+				return stageComplete
 			}
-			return clinicaldoc.StageTranscribing
+			return stageTranscribing
 		}
 		w.row = func(id int64, stage clinicaldoc.Stage) string { // its time tells that something has changed, but not what
-			return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[clinicaldoc.StageTranscribing])
+			return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[stageTranscribing])
 		}
 		started := time.Now()
-		for note, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{MaxInterval: 2 * time.Second}) {
+		for note, err := range client.Notes.WaitAll(t.Context(), w.notes, waitParams{MaxInterval: 2 * time.Second}) {
 			require.NoError(t, err)
 			assert.Equal(t, int64(80), note.ID)
 			assert.Less(t, time.Since(started), time.Minute+3*time.Second)
@@ -1574,14 +1406,14 @@ func TestWaitAllKeepsAListThatIsMerelyOlder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 20)
-		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.stage = completeAfter(time.Minute, stageTranscribing)
 		w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
 			if w.gets == 1 {
-				return made(r, 200, noteIn(id, clinicaldoc.StageComplete)) // it ended just after it was listed
+				return made(r, 200, noteIn(id, stageComplete)) // it ended just after it was listed
 			}
 			return nil
 		}
-		assert.Len(t, outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{}), 20)
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{}), 20)
 		assert.Equal(t, w.ticks(), w.lists)
 	})
 }
@@ -1590,7 +1422,7 @@ func TestWaitAllTellsOfChangedRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 20)
-		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.stage = completeAfter(time.Minute, stageTranscribing)
 		w.row = func(id int64, stage clinicaldoc.Stage) string {
 			return noteAt(id, stage, 10+int(time.Since(service.started)/(20*time.Second)))
 		}
@@ -1598,8 +1430,7 @@ func TestWaitAllTellsOfChangedRows(t *testing.T) {
 			return made(r, 200, w.row(id, w.stage(id, at)))
 		}
 		updates := map[int64]int{}
-		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }})
-		assert.Len(t, ends, 20)
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }}), 20)
 		for id, n := range updates {
 			assert.Equal(t, 4, n, "note %d at 0, 20 and 40 seconds, and when it is complete", id)
 		}
@@ -1610,15 +1441,14 @@ func TestWaitAllHeedsAPauseBetweenReadsOfFinishedNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 30)
-		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.stage = completeAfter(0, stageUploaded)
 		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
 			if id == 15 && at == 0 {
-				return made(r, 200, noteIn(id, clinicaldoc.StageComplete), "Retry-After", "100")
+				return made(r, 200, noteIn(id, stageComplete), "Retry-After", "100")
 			}
 			return nil
 		}
-		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 30)
+		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{}), 30)
 		assert.Equal(t, 30, w.gets)
 		assert.Equal(t, 1, w.lists, "what is known to have ended is not listed again")
 		assert.Equal(t, map[time.Duration]int{0: 1 + 15, 100 * time.Second: 15}, w.perTick)
@@ -1633,16 +1463,15 @@ func TestWaitAllReadsWhatIsNotListedHoweverLittleIsAllowed(t *testing.T) {
 		w, service, client := newListServer(t, 5)
 		reads := map[int64]int{}
 		service.answer = func(_ int, at time.Duration, r *http.Request) *reply {
-			stage := clinicaldoc.StageTranscribing
+			stage := stageTranscribing
 			if at > 5*time.Minute {
-				stage = clinicaldoc.StageComplete
+				stage = stageComplete
 			}
-			body := `{"data":[` + noteIn(99, clinicaldoc.StageComplete) + "," + noteIn(98, clinicaldoc.StageComplete) + "," + noteIn(97, stage) + `]}`
+			body := `{"data":[` + noteIn(99, stageComplete) + "," + noteIn(98, stageComplete) + "," + noteIn(97, stage) + `]}`
 			if _, id, single := strings.Cut(r.URL.Path, notesPath+"/"); single {
-				number, err := strconv.ParseInt(id, 10, 64)
-				require.NoError(t, err)
+				number := must(strconv.ParseInt(id, 10, 64))(t)
 				if number > 97 {
-					stage = clinicaldoc.StageComplete
+					stage = stageComplete
 				}
 				body = noteIn(number, stage)
 				reads[number]++
@@ -1651,11 +1480,7 @@ func TestWaitAllReadsWhatIsNotListedHoweverLittleIsAllowed(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		ends := outcome(ctx, t, client, append(slices.Clone(w.notes), 97, 98, 99), clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 8)
-		for id, err := range ends {
-			require.NoError(t, err, id)
-		}
+		requireAllComplete(t, 8, outcome(ctx, t, client, append(slices.Clone(w.notes), 97, 98, 99), waitParams{}))
 		assert.LessOrEqual(t, len(service.polls), 70)
 		assert.LessOrEqual(t, reads[97], 2, "the list shows it")
 	})
@@ -1665,11 +1490,11 @@ func TestWaitAllEndsWithItsContextInTheMiddleOfATick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 1000)
-		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.stage = completeAfter(0, stageUploaded)
 		service.took = 10 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		ends := outcome(ctx, t, client, w.notes, clinicaldoc.WaitParams{})
+		ends := outcome(ctx, t, client, w.notes, waitParams{})
 		assert.Len(t, ends, 1000)
 		assert.LessOrEqual(t, len(service.polls), 101)
 		failed := 0
@@ -1689,14 +1514,14 @@ func TestWaitAllRefusesBadIDsBeforeAnyRequest(t *testing.T) {
 		w, service, client := newListServer(t, 5)
 		for _, ids := range [][]int64{{0}, {1, -1}, {1, 2, 0}} {
 			yields := 0
-			for note, err := range client.Notes.WaitAll(t.Context(), ids, clinicaldoc.WaitParams{}) {
+			for note, err := range client.Notes.WaitAll(t.Context(), ids, waitParams{}) {
 				yields++
 				assert.Nil(t, note)
 				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 			}
 			assert.Equal(t, 1, yields)
 		}
-		assert.Empty(t, outcome(t.Context(), t, client, nil, clinicaldoc.WaitParams{}))
+		assert.Empty(t, outcome(t.Context(), t, client, nil, waitParams{}))
 		assert.Empty(t, service.polls)
 		assert.Zero(t, w.lists)
 	})
@@ -1704,60 +1529,49 @@ func TestWaitAllRefusesBadIDsBeforeAnyRequest(t *testing.T) {
 
 func TestWaitAllEndsAllThatRemain(t *testing.T) {
 	t.Parallel()
-	t.Run("deadline", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			w, _, client := newListServer(t, 40)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			started := time.Now()
-			ends := outcome(ctx, t, client, w.notes, clinicaldoc.WaitParams{})
-			assert.Len(t, ends, 40)
-			assert.Equal(t, 20*time.Second, time.Since(started))
-			require.NoError(t, ends[10])
-			for id := int64(21); id <= 40; id++ {
-				require.ErrorIs(t, ends[id], context.DeadlineExceeded)
-			}
-		})
+	timedSubtest(t, "deadline", func(t *testing.T) {
+		w, _, client := newListServer(t, 40)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		started := time.Now()
+		ends := outcome(ctx, t, client, w.notes, waitParams{})
+		assert.Len(t, ends, 40)
+		assert.Equal(t, 20*time.Second, time.Since(started))
+		require.NoError(t, ends[10])
+		for id := int64(21); id <= 40; id++ {
+			require.ErrorIs(t, ends[id], context.DeadlineExceeded)
+		}
 	})
 	t.Run("revoked token", func(t *testing.T) {
 		t.Parallel()
-		for _, n := range []int{1, 40} {
-			t.Run(fmt.Sprint(n), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					w, service, client := newListServer(t, n)
-					usual := service.answer
-					service.answer = func(n int, at time.Duration, r *http.Request) *reply {
-						if n > 1 {
-							return made(r, 401, `{}`)
-						}
-						return usual(n, at, r)
-					}
-					ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{})
-					assert.Len(t, ends, n)
-					for id, err := range ends {
-						if id > 2 {
-							require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
-						}
-					}
-					assert.LessOrEqual(t, len(service.polls), 2)
-				})
-			})
-		}
-	})
-	t.Run("too many failures", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			_, service, client := newListServer(t, 5)
-			service.answer = always(500, `{}`)
-			ends := outcome(t.Context(), t, client, []int64{1, 2, 3, 4, 5}, clinicaldoc.WaitParams{MaxFailures: 4})
-			assert.Len(t, ends, 5)
-			for _, err := range ends {
-				require.ErrorIs(t, err, clinicaldoc.ErrServer)
+		timedSubtests(t, named(1, 40), func(t *testing.T, n int) {
+			w, service, client := newListServer(t, n)
+			usual := service.answer
+			service.answer = func(n int, at time.Duration, r *http.Request) *reply {
+				if n > 1 {
+					return made(r, 401, `{}`)
+				}
+				return usual(n, at, r)
 			}
-			assert.LessOrEqual(t, len(service.polls), 3+2*5)
+			ends := outcome(t.Context(), t, client, w.notes, waitParams{})
+			assert.Len(t, ends, n)
+			for id, err := range ends {
+				if id > 2 {
+					require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+				}
+			}
+			assert.LessOrEqual(t, len(service.polls), 2)
 		})
+	})
+	timedSubtest(t, "too many failures", func(t *testing.T) {
+		_, service, client := newListServer(t, 5)
+		service.answer = always(500, `{}`)
+		ends := outcome(t.Context(), t, client, []int64{1, 2, 3, 4, 5}, waitParams{MaxFailures: 4})
+		assert.Len(t, ends, 5)
+		for _, err := range ends {
+			require.ErrorIs(t, err, clinicaldoc.ErrServer)
+		}
+		assert.LessOrEqual(t, len(service.polls), 3+2*5)
 	})
 }
 
@@ -1765,7 +1579,7 @@ func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 10)
-		w.stage = completeAfter(time.Minute, clinicaldoc.StageTranscribing)
+		w.stage = completeAfter(time.Minute, stageTranscribing)
 		w.get = func(id int64, at time.Duration, r *http.Request) *reply { // 77 is not in the list
 			return made(r, 200, noteAt(id, w.stage(id, at), 1))
 		}
@@ -1777,8 +1591,7 @@ func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
 			refused = append(refused, time.Since(service.started))
 			return made(r, 429, `{}`, "Retry-After", "600")
 		}
-		ends := outcome(t.Context(), t, client, append(slices.Clone(w.notes), 77), clinicaldoc.WaitParams{})
-		assert.Len(t, ends, 11)
+		assert.Len(t, outcome(t.Context(), t, client, append(slices.Clone(w.notes), 77), waitParams{}), 11)
 		require.Len(t, refused, 4)
 		assert.Equal(t, 600*time.Second, refused[1]-refused[0])
 		for _, at := range refused {
@@ -1793,7 +1606,7 @@ func TestWaitAllStopsATickWhenTheRateIsExceeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 30)
-		w.stage = completeAfter(0, clinicaldoc.StageUploaded)
+		w.stage = completeAfter(0, stageUploaded)
 		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
 		w.get = func(_ int64, at time.Duration, r *http.Request) *reply {
 			if at == 0 && w.gets > 10 {
@@ -1801,11 +1614,7 @@ func TestWaitAllStopsATickWhenTheRateIsExceeded(t *testing.T) {
 			}
 			return nil
 		}
-		ends := outcome(t.Context(), t, client, w.notes, clinicaldoc.WaitParams{MaxFailures: 1})
-		assert.Len(t, ends, 30)
-		for id, err := range ends {
-			require.NoError(t, err, id)
-		}
+		requireAllComplete(t, 30, outcome(t.Context(), t, client, w.notes, waitParams{MaxFailures: 1}))
 		assert.Equal(t, 1+10+1, w.perTick[0])
 		assert.Equal(t, 31, w.gets)
 	})
@@ -1813,54 +1622,45 @@ func TestWaitAllStopsATickWhenTheRateIsExceeded(t *testing.T) {
 
 func TestWaitAllStopsWithTheLoop(t *testing.T) {
 	t.Parallel()
-	t.Run("break", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			_, service, client := newListServer(t, 30)
-			all := client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{})
-			assert.Empty(t, service.polls)
-			for range all {
-				break
-			}
-			polls := len(service.polls)
-			time.Sleep(time.Hour)
-			assert.Len(t, service.polls, polls)
-			for range all {
-				break
-			}
-			assert.Len(t, service.polls, polls+2, "all have ended; the list and the first note are asked for")
-			count := 0
-			for range all { // it can be ranged over again
-				count++
-			}
-			assert.Equal(t, 4, count)
-		})
+	timedSubtest(t, "break", func(t *testing.T) {
+		_, service, client := newListServer(t, 30)
+		all := client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, waitParams{})
+		assert.Empty(t, service.polls)
+		for range all {
+			break
+		}
+		polls := len(service.polls)
+		time.Sleep(time.Hour)
+		assert.Len(t, service.polls, polls)
+		for range all {
+			break
+		}
+		assert.Len(t, service.polls, polls+2, "all have ended; the list and the first note are asked for")
+		count := 0
+		for range all { // it can be ranged over again
+			count++
+		}
+		assert.Equal(t, 4, count)
 	})
-	t.Run("break when all end at once", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			_, service, client := newListServer(t, 30)
-			service.answer = always(401, `{}`)
-			for _, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{}) {
-				require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
-				break
-			}
-			assert.Len(t, service.polls, 1)
-		})
+	timedSubtest(t, "break when all end at once", func(t *testing.T) {
+		_, service, client := newListServer(t, 30)
+		service.answer = always(401, `{}`)
+		for _, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, waitParams{}) {
+			require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+			break
+		}
+		assert.Len(t, service.polls, 1)
 	})
-	t.Run("panic", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			_, service, client := newListServer(t, 30)
-			assert.Panics(t, func() {
-				for range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, clinicaldoc.WaitParams{}) {
-					panic("synthetic")
-				}
-			})
-			polls := len(service.polls)
-			time.Sleep(time.Hour)
-			assert.Len(t, service.polls, polls)
+	timedSubtest(t, "panic", func(t *testing.T) {
+		_, service, client := newListServer(t, 30)
+		assert.Panics(t, func() {
+			for range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 30}, waitParams{}) {
+				panic("synthetic")
+			}
 		})
+		polls := len(service.polls)
+		time.Sleep(time.Hour)
+		assert.Len(t, service.polls, polls)
 	})
 }
 
@@ -1868,7 +1668,7 @@ func TestWaitingForManyNotesIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 120)
-		w.stage = func(int64, time.Duration) clinicaldoc.Stage { return clinicaldoc.StageTranscribing }
+		w.stage = func(int64, time.Duration) clinicaldoc.Stage { return stageTranscribing }
 		ids := append(slices.Clone(w.notes[:5]), w.notes[110:]...)
 		for id := int64(1000); id < 1030; id++ {
 			ids = append(ids, id) // not in the list
@@ -1877,12 +1677,12 @@ func TestWaitingForManyNotesIsBounded(t *testing.T) {
 			if id < 1000 {
 				return nil
 			}
-			return made(r, 200, noteIn(id, clinicaldoc.StageUploaded))
+			return made(r, 200, noteIn(id, stageUploaded))
 		}
 		updates := 0
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 		defer cancel()
-		ends := outcome(ctx, t, client, ids, clinicaldoc.WaitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { updates++ }})
+		ends := outcome(ctx, t, client, ids, waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { updates++ }})
 		assert.Len(t, ends, 45)
 		for id, err := range ends {
 			require.ErrorIs(t, err, context.DeadlineExceeded, id)
@@ -1899,7 +1699,7 @@ func TestWaitingForManyNotesIsBounded(t *testing.T) {
 func TestWaitAllKeepsNothingThatItYielded(t *testing.T) {
 	t.Parallel()
 	w, _, client := newListServer(t, 60)
-	w.stage = completeAfter(0, clinicaldoc.StageComplete)
+	w.stage = completeAfter(0, stageComplete)
 	w.get = func(id int64, _ time.Duration, r *http.Request) *reply {
 		if id%2 == 0 {
 			return made(r, 404, `{"message":"Resource not found"}`)
@@ -1908,7 +1708,7 @@ func TestWaitAllKeepsNothingThatItYielded(t *testing.T) {
 	}
 	var yielded []weak.Pointer[clinicaldoc.ProgressNote]
 	var failed []weak.Pointer[clinicaldoc.WaitError]
-	for note, err := range client.Notes.WaitAll(t.Context(), w.notes, clinicaldoc.WaitParams{}) {
+	for note, err := range client.Notes.WaitAll(t.Context(), w.notes, waitParams{}) {
 		if waited, ok := errors.AsType[*clinicaldoc.WaitError](err); ok {
 			failed = append(failed, weak.Make(waited))
 		} else {
@@ -1938,7 +1738,7 @@ func BenchmarkWaitAllOfLongNotes(b *testing.B) {
 	for i := range ids {
 		ids[i] = int64(i + 1)
 	}
-	body := func(id int64) string { return noteIn(id, clinicaldoc.StageComplete) }
+	body := func(id int64) string { return noteIn(id, stageComplete) }
 	client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", clinicaldoc.WithHTTPClient(&http.Client{
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			id, ok := strings.CutPrefix(r.URL.Path, "/v1/progress-notes/")
@@ -1962,7 +1762,7 @@ func BenchmarkWaitAllOfLongNotes(b *testing.B) {
 	before, most := live(), 0.0
 	for b.Loop() {
 		n := 0
-		for note, err := range client.Notes.WaitAll(b.Context(), ids, clinicaldoc.WaitParams{}) {
+		for note, err := range client.Notes.WaitAll(b.Context(), ids, waitParams{}) {
 			if err != nil || len(note.Analysis) != len(long) {
 				b.Fatal(err, len(note.Analysis))
 			}
@@ -1980,7 +1780,7 @@ func TestWaitAllKeepsTheIDsOfTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, client := newListServer(t, 5)
 		ids := []int64{3, 2, 3}
-		all := client.Notes.WaitAll(t.Context(), ids, clinicaldoc.WaitParams{})
+		all := client.Notes.WaitAll(t.Context(), ids, waitParams{})
 		ids[1] = 5
 		var got []int64
 		for note, err := range all {
@@ -2011,10 +1811,9 @@ func (c counted) AfterFunc(func()) (stop func() bool) {
 func TestAWaitLeavesNoContextBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, client := newPolled(t, always(200, noteIn(7, clinicaldoc.StageComplete)))
+		_, client := newPolled(t, always(200, noteIn(7, stageComplete)))
 		ctx := counted{t.Context(), make(chan struct{}), new(atomic.Int32)}
-		_, err := client.Notes.Wait(ctx, 7, clinicaldoc.WaitParams{})
-		require.NoError(t, err)
+		must(client.Notes.Wait(ctx, 7, waitParams{}))(t)
 		assert.Zero(t, ctx.open.Load())
 	})
 }
@@ -2030,7 +1829,7 @@ func TestWaitAll_LimitOf60AMinute_BesideOtherCalls(t *testing.T) {
 		}
 		srv.Advance(time.Hour)
 		service := newLaravelLimit(srv.Transport().RoundTrip)
-		client := srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: service}))
+		client := srv.Client(over(service))
 		start := time.Now()
 		var others sync.WaitGroup
 		for range 3 {
@@ -2041,8 +1840,7 @@ func TestWaitAll_LimitOf60AMinute_BesideOtherCalls(t *testing.T) {
 				}
 			})
 		}
-		notes, err := clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), ids, clinicaldoc.WaitParams{}))
-		require.NoError(t, err)
+		notes := must(clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), ids, waitParams{})))(t)
 		assert.Len(t, notes, 150)
 		others.Wait()
 		_, most := service.refusals()
