@@ -49,7 +49,7 @@ func temporary(t *testing.T) *os.File {
 	return file
 }
 
-func TestDownloadStreamsTheRecording(t *testing.T) {
+func TestDownload_AnySize_StreamsTheRecording(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 511, 512, 513, 64 << 10, 64<<10 + 1, 1 << 20} {
 		a := newAudioServer(t, size)
@@ -59,7 +59,7 @@ func TestDownloadStreamsTheRecording(t *testing.T) {
 	}
 }
 
-func TestARecordingNeedsNoContentType(t *testing.T) {
+func TestDownload_OtherContentType_IsStillARecording(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"application/octet-stream", "text/plain", ""} {
 		a := newAudioServer(t, 1000)
@@ -71,7 +71,7 @@ func TestARecordingNeedsNoContentType(t *testing.T) {
 	}
 }
 
-func TestStorageGetsNothingOfTheCallers(t *testing.T) {
+func TestDownload_Storage_GetsNothingOfTheCallers(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	jar := must(cookiejar.New(nil))(t)
@@ -91,7 +91,7 @@ func TestStorageGetsNothingOfTheCallers(t *testing.T) {
 	}
 }
 
-func TestDownloadGoesOnAfterACutAtEveryByte(t *testing.T) {
+func TestDownload_CutAtEveryByte_GoesOn(t *testing.T) {
 	t.Parallel()
 	const size = 40
 	for at := range size {
@@ -106,7 +106,7 @@ func TestDownloadGoesOnAfterACutAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestDownloadGoesOnAfterACutAtChosenBytes(t *testing.T) {
+func TestDownload_CutAtChosenBytes_GoesOn(t *testing.T) {
 	t.Parallel()
 	const size = 300_000
 	for _, at := range []int{511, 512, 513, 4095, 4096, 64<<10 - 1, 64 << 10, 64<<10 + 1, 128 << 10, size - 1} {
@@ -116,7 +116,7 @@ func TestDownloadGoesOnAfterACutAtChosenBytes(t *testing.T) {
 	}
 }
 
-func TestAttemptsCountAnewWithEveryByte(t *testing.T) {
+func TestDownload_Progress_ResetsTheCountOfAttempts(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 40)
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -129,7 +129,7 @@ func TestAttemptsCountAnewWithEveryByte(t *testing.T) {
 	assert.Len(t, a.seen(), 40)
 }
 
-func TestFiveCutsAndTwoExpiriesInOneDownload(t *testing.T) {
+func TestDownload_FiveCutsAndTwoExpiries_IsComplete(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
 	a := newAudioServer(t, size)
@@ -217,7 +217,7 @@ func partial(contentRange, etag string, from int) func(*audioServer, http.Respon
 	}
 }
 
-func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
+func TestDownload_RecordingChanges_IsNeverMixed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range others {
 		for _, rewindable := range []bool{true, false} {
@@ -263,7 +263,7 @@ func TestDownloadNeverMixesTwoRecordings(t *testing.T) {
 	}
 }
 
-func TestDownloadGoesOnWithoutRanges(t *testing.T) {
+func TestDownload_StorageWithoutRanges_GoesOn(t *testing.T) {
 	t.Parallel()
 	const size = 300_000
 	subtests(t, map[string][]int{
@@ -309,7 +309,7 @@ func TestDownloadGoesOnWithoutRanges(t *testing.T) {
 	})
 }
 
-func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {
+func TestDownload_AppendedFile_KeepsWhatWasThere(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.etag = ""
@@ -323,7 +323,7 @@ func TestWhatWasInAFileBeforeIsNeverDestroyed(t *testing.T) {
 	assert.Equal(t, append([]byte("what was there before"), a.data[:400]...), fileContent(t, path))
 }
 
-func TestAPipeIsNotRewound(t *testing.T) {
+func TestDownload_Pipe_IsNotRewound(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.etag = ""
@@ -340,7 +340,7 @@ type failingFile struct{ *os.File }
 
 func (failingFile) Truncate(int64) error { return syscall.EIO }
 
-func TestWhyAFileCannotBeRewoundIsTold(t *testing.T) {
+func TestDownload_TruncateFails_ErrorHasTheCause(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.etag = ""
@@ -353,7 +353,7 @@ func TestWhyAFileCannotBeRewoundIsTold(t *testing.T) {
 }
 
 // Only the rest tells how long the recording is, and ends too early without being cut: that is not its end.
-func TestARestTellsTheLength(t *testing.T) {
+func TestDownload_OnlyTheRestHasALength_IsComplete(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.note = `{"id":7,"name":"n"}` // nor does the note
@@ -380,7 +380,7 @@ func TestARestTellsTheLength(t *testing.T) {
 	assert.Len(t, a.seen(), 3)
 }
 
-func TestNothingBeyondTheEndMeansComplete(t *testing.T) {
+func TestDownload_NothingBeyondTheEnd_IsComplete(t *testing.T) {
 	t.Parallel()
 	for size, target := range map[int]error{1000: nil, 999: clinicaldoc.ErrAudioChanged, 1500: clinicaldoc.ErrAudioChanged} {
 		a := newAudioServer(t, 1000)
@@ -454,7 +454,7 @@ func document(contentType, body string) func(http.ResponseWriter, *http.Request)
 	}
 }
 
-func TestWhatIsNoRecordingIsAnError(t *testing.T) {
+func TestDownload_NotARecording_IsAnError(t *testing.T) {
 	t.Parallel()
 	for name, answer := range refusals {
 		t.Run(name, func(t *testing.T) {
@@ -514,7 +514,7 @@ func sized(size int) string {
 	return strings.Replace(socketNote(7), `"has"`, fmt.Sprintf(`"audio":{"size":%d},"has"`, size), 1)
 }
 
-func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
+func TestDownload_StorageWithoutLength_UsesTheNotesSize(t *testing.T) {
 	t.Parallel()
 	t.Run("a cut is noticed", func(t *testing.T) {
 		t.Parallel()
@@ -572,7 +572,7 @@ func TestALengthThatStorageDoesNotTellIsTheNotes(t *testing.T) {
 }
 
 // When a download has failed, nobody asks for the size of its recording any more.
-func TestAFailedDownloadLeavesNoQuestionBehind(t *testing.T) {
+func TestDownload_Failed_CancelsTheReadOfTheNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked, ended := make(chan struct{}), false
@@ -596,7 +596,7 @@ func TestAFailedDownloadLeavesNoQuestionBehind(t *testing.T) {
 	})
 }
 
-func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
+func TestDownload_OtherSizeThanTheNotes_CanBeIgnored(t *testing.T) {
 	t.Parallel()
 	chunked := func(a *audioServer, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", a.etag)
@@ -652,7 +652,7 @@ func TestAnotherSizeThanTheNotesIsAnErrorThatCanBeIgnored(t *testing.T) {
 	})
 }
 
-func TestAttemptsWithoutProgressAreBounded(t *testing.T) {
+func TestDownload_NoProgress_IsBounded(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		answer              func(a *audioServer, w http.ResponseWriter, r *http.Request)
@@ -699,7 +699,7 @@ func storageStatus(code int) func(*audioServer, http.ResponseWriter, *http.Reque
 	}
 }
 
-func TestRestartsThatGetNoFurtherAreBounded(t *testing.T) {
+func TestDownload_RestartsWithoutProgress_AreBounded(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
@@ -762,7 +762,7 @@ type failingWriter struct {
 
 func (w failingWriter) Write(p []byte) (int, error) { return min(w.n, len(p)), w.err }
 
-func TestAWriterThatFailsEndsTheDownload(t *testing.T) {
+func TestDownload_WriterFails_Ends(t *testing.T) {
 	t.Parallel()
 	full := errors.New("synthetic: disk is full at /home/patient")
 	for _, w := range []failingWriter{{3, full}, {0, full}, {3, nil}} {
@@ -779,7 +779,7 @@ func TestAWriterThatFailsEndsTheDownload(t *testing.T) {
 	}
 }
 
-func TestDownloadArgumentsAreChecked(t *testing.T) {
+func TestDownload_InvalidArguments_AreRejected(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 10)
 	client := a.client(t)
@@ -800,7 +800,7 @@ func TestDownloadArgumentsAreChecked(t *testing.T) {
 	assert.Zero(t, a.addresses)
 }
 
-func TestDownloadEndsWithItsContext(t *testing.T) {
+func TestDownload_ContextEnds_Ends(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	logout := errors.New("synthetic: the user logged out")
@@ -865,7 +865,7 @@ func audioAnswer(r *http.Request) *reply {
 	return made(r, 206, data[400:], "Content-Type", "audio/wav", "ETag", `"synthetic-1"`, "Content-Range", "bytes 400-999/1000")
 }
 
-func TestAStalledDownloadGoesOn(t *testing.T) {
+func TestDownload_Stalled_GoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _, requests := vault(t, "https://storage.clinic.test/7", func(n int, r *http.Request) *reply {
@@ -899,7 +899,7 @@ func (c cancellable) Read(p []byte) (int, error) {
 
 func (c cancellable) Close() error { return nil }
 
-func TestASlowWriterIsNoStall(t *testing.T) {
+func TestDownload_SlowWriter_IsNotAStall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _, requests := vault(t, "https://storage.clinic.test/7", func(_ int, r *http.Request) *reply {
@@ -917,7 +917,7 @@ func TestASlowWriterIsNoStall(t *testing.T) {
 	})
 }
 
-func TestAnExpiredURLIsNotRetried(t *testing.T) {
+func TestDownload_ExpiredURL_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}", func(n int, r *http.Request) *reply {
@@ -934,7 +934,7 @@ func TestAnExpiredURLIsNotRetried(t *testing.T) {
 	})
 }
 
-func TestThisMachinesClockDoesNotJudgeAFreshURL(t *testing.T) {
+func TestDownload_FreshURLExpiredByOurClock_IsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires=1000", func(_ int, r *http.Request) *reply { return audioAnswer(r) })
@@ -944,7 +944,7 @@ func TestThisMachinesClockDoesNotJudgeAFreshURL(t *testing.T) {
 	})
 }
 
-func TestACancelledPauseTellsBoth(t *testing.T) {
+func TestDownload_CanceledInAPause_ErrorHasBothCauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client, _, _ := vault(t, "https://storage.clinic.test/7", func(_ int, r *http.Request) *reply { return made(r, 503, "", "Retry-After", "20") })
@@ -961,7 +961,7 @@ func TestACancelledPauseTellsBoth(t *testing.T) {
 	})
 }
 
-func TestStorageIsNotFollowedToTheServiceEither(t *testing.T) {
+func TestDownload_RedirectToTheService_IsNotFollowed(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.answer = every(func(w http.ResponseWriter, r *http.Request) {
@@ -981,7 +981,7 @@ func (s slow) Read(p []byte) (int, error) {
 	return s.ReadCloser.Read(p[:min(len(p), 100)])
 }
 
-func TestBoundsOfCallsToTheServiceAreNotStorages(t *testing.T) {
+func TestDownload_TimeoutAndLimiter_AreOfTheServiceAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		toService, admitted := 0, 0
@@ -1005,7 +1005,7 @@ func TestBoundsOfCallsToTheServiceAreNotStorages(t *testing.T) {
 	})
 }
 
-func TestWhatTheServiceFailsWithComesOutAsItIs(t *testing.T) {
+func TestDownload_ServiceFails_ErrorIsItsOwn(t *testing.T) {
 	t.Parallel()
 	subtests(t, map[string]bool{"refused": false, "the context ends meanwhile": true}, func(t *testing.T, ends bool) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -1034,7 +1034,7 @@ func TestWhatTheServiceFailsWithComesOutAsItIs(t *testing.T) {
 }
 
 // A signature is that of a path as it was written: one that is written in another way is refused.
-func TestASignedPathIsSentAsItIs(t *testing.T) {
+func TestDownload_SignedPath_IsSentUnchanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const target = "/visits%2F7/a%20b+c%3D.wav?signature=a%2Fb+c"
@@ -1047,7 +1047,7 @@ func TestASignedPathIsSentAsItIs(t *testing.T) {
 	})
 }
 
-func TestUnsafeURLsAreNotUsed(t *testing.T) {
+func TestDownload_UnsafeURL_IsNotUsed(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		address string
@@ -1075,7 +1075,7 @@ func TestUnsafeURLsAreNotUsed(t *testing.T) {
 	})
 }
 
-func TestAudioURLTellsWhenItExpires(t *testing.T) {
+func TestAudioURL_Query_ShowsWhenItExpires(t *testing.T) {
 	t.Parallel()
 	at := func(year int, month time.Month, day, hour, minute, second int) time.Time {
 		return time.Date(year, month, day, hour, minute, second, 0, time.UTC)
@@ -1141,7 +1141,7 @@ func FuzzAudioURLExpiry(f *testing.F) {
 	})
 }
 
-func TestNotesAudioURL(t *testing.T) {
+func TestAudioURL_Response_IsRead(t *testing.T) {
 	t.Parallel()
 	const address = "https://storage.clinic.test/7.wav"
 	tests := map[string]clinicaldoc.AudioURL{
@@ -1160,7 +1160,7 @@ func TestNotesAudioURL(t *testing.T) {
 	}
 }
 
-func TestNotesAudioURLRefusesOtherResponses(t *testing.T) {
+func TestAudioURL_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`, `{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,
@@ -1188,7 +1188,7 @@ func (a *audioServer) open(t *testing.T, opts ...clinicaldoc.Option) *clinicaldo
 	return stream
 }
 
-func TestAStreamTellsItsTypeAsStorageDoes(t *testing.T) {
+func TestOpenAudio_ContentType_IsStorages(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.answer = every(func(w http.ResponseWriter, r *http.Request) {
@@ -1199,7 +1199,7 @@ func TestAStreamTellsItsTypeAsStorageDoes(t *testing.T) {
 	assert.Equal(t, "Audio/WAV; Codecs=1", a.open(t).ContentType())
 }
 
-func TestAStreamReadsAndSeeksAsAFileDoes(t *testing.T) {
+func TestOpenAudio_ReadsAndSeeksAsAFile(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 2, 300, 64 << 10, 64<<10 + 1, 300_000} {
 		a := newAudioServer(t, size)
@@ -1224,7 +1224,7 @@ func TestAStreamReadsAndSeeksAsAFileDoes(t *testing.T) {
 	}
 }
 
-func TestAStreamAsksForLittleAfterASeekAndForMoreAsItGoesOn(t *testing.T) {
+func TestOpenAudio_SeekThenRead_RequestsGrow(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20
 	a := newAudioServer(t, size)
@@ -1246,7 +1246,7 @@ func TestAStreamAsksForLittleAfterASeekAndForMoreAsItGoesOn(t *testing.T) {
 	assert.Equal(t, want, a.ranges())
 }
 
-func TestStorageGetsNothingOfTheStreamsCaller(t *testing.T) {
+func TestOpenAudio_Storage_GetsNothingOfTheCallers(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 200_000)
 	var response clinicaldoc.Response
@@ -1279,7 +1279,7 @@ func TestStorageGetsNothingOfTheStreamsCaller(t *testing.T) {
 	}
 }
 
-func TestManyReadAStreamAtOnceThroughCutsAndAnExpiry(t *testing.T) {
+func TestOpenAudio_ManyReaders_SurviveCutsAndAnExpiry(t *testing.T) {
 	t.Parallel()
 	const size, readers, each = 1 << 20, 16, 64 << 10
 	a := newAudioServer(t, size)
@@ -1310,7 +1310,7 @@ func TestManyReadAStreamAtOnceThroughCutsAndAnExpiry(t *testing.T) {
 	assert.Equal(t, 3, a.addresses, "two were asked for, one was never given out")
 }
 
-func TestAStreamWhoseURLTellsItsEndAsksForAnotherInTime(t *testing.T) {
+func TestOpenAudio_KnownExpiry_GetsAnotherURLInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		data := string(syntheticAudio(100_000).bytes())
@@ -1335,7 +1335,7 @@ func TestAStreamWhoseURLTellsItsEndAsksForAnotherInTime(t *testing.T) {
 
 // A stream may be open for hours. If the URL has expired meanwhile, that is not a failure to be retried. The
 // refusal shows it, and the URL is replaced, whatever the retry policy is. A URL that is refused at once is not.
-func TestAStreamWhoseURLExpiresUntoldAsksForAnotherAlsoWithoutRetries(t *testing.T) {
+func TestOpenAudio_UnknownExpiry_GetsAnotherURLWithoutRetries(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 300_000)
 	none := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})
@@ -1363,7 +1363,7 @@ func TestAStreamWhoseURLExpiresUntoldAsksForAnotherAlsoWithoutRetries(t *testing
 	assert.Len(t, a.seen(), 1+3*2+2+1+1)
 }
 
-func TestAStreamGoesOnAfterACutAtEveryByte(t *testing.T) {
+func TestOpenAudio_CutAtEveryByte_GoesOn(t *testing.T) {
 	t.Parallel()
 	const size = 40
 	for at := range size {
@@ -1392,7 +1392,7 @@ func brokenStream(t *testing.T) (*audioServer, *clinicaldoc.AudioStream) {
 	return a, stream
 }
 
-func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
+func TestOpenAudio_ReadFails_ReturnsWhatCame(t *testing.T) {
 	t.Parallel()
 	a, stream := brokenStream(t)
 	got, err := io.ReadAll(stream)
@@ -1408,7 +1408,7 @@ func TestAStreamThatIsNeverWholeGivesWhatCame(t *testing.T) {
 }
 
 // What ended a read is over once the reader goes to a place of its own choice, be it the same one.
-func TestASeekForgetsWhatEndedARead(t *testing.T) {
+func TestOpenAudio_SeekAfterAFailure_ReadsAgain(t *testing.T) {
 	t.Parallel()
 	a, stream := brokenStream(t)
 	got := make([]byte, 1000)
@@ -1419,7 +1419,7 @@ func TestASeekForgetsWhatEndedARead(t *testing.T) {
 	assert.Equal(t, a.data[101_000:102_000], got)
 }
 
-func TestAStreamNeedsRangesAndAStrongETag(t *testing.T) {
+func TestOpenAudio_NoRangesOrStrongETag_IsUnsupported(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*audioServer){
 		"no ranges": func(a *audioServer) {
@@ -1445,7 +1445,7 @@ func TestAStreamNeedsRangesAndAStrongETag(t *testing.T) {
 	require.ErrorIs(t, err, errors.ErrUnsupported, "in the middle")
 }
 
-func TestAStreamNeverMixesTwoRecordings(t *testing.T) {
+func TestOpenAudio_RecordingChanges_IsNeverMixed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range others {
 		if tt.first != nil || name == "no total" || name == "no range" || name == "other unit" || name == "wrong start" {
@@ -1479,7 +1479,7 @@ func TestAStreamNeverMixesTwoRecordings(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecordingIsNotOpened(t *testing.T) {
+func TestOpenAudio_NotARecording_IsAnError(t *testing.T) {
 	t.Parallel()
 	for name, answer := range refusals {
 		a := newAudioServer(t, 1000)
@@ -1514,7 +1514,7 @@ func TestWhatIsNoRecordingIsNotOpened(t *testing.T) {
 	assert.Equal(t, 2, a.addresses, "it was tried with a fresh URL")
 }
 
-func TestAStreamIsOverWithCloseAndWithItsContext(t *testing.T) {
+func TestOpenAudio_CloseOrContext_EndsReads(t *testing.T) {
 	t.Parallel()
 	logout := errors.New("synthetic: the user logged out")
 	for name, want := range map[string]error{"close": os.ErrClosed, "context": logout} {
@@ -1555,7 +1555,7 @@ func TestAStreamIsOverWithCloseAndWithItsContext(t *testing.T) {
 	}
 }
 
-func TestStreamArgumentsAreChecked(t *testing.T) {
+func TestOpenAudio_InvalidArguments_AreRejected(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	client := a.client(t)
@@ -1598,7 +1598,7 @@ func TestStreamArgumentsAreChecked(t *testing.T) {
 }
 
 // A browser's player gets the recording from a program that has only a stream of it.
-func TestAStreamIsFitForServeContent(t *testing.T) {
+func TestOpenAudio_ServeContent_ServesRanges(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 3<<20)
 	client := a.client(t)
@@ -1670,7 +1670,7 @@ func cutting(a *audioServer, n, bytes int) func(int, http.ResponseWriter, *http.
 	}
 }
 
-func TestDownloadAudioFileWritesTheWholeFile(t *testing.T) {
+func TestDownloadFile_WritesTheCompleteFile(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 100_000)
 	dir := t.TempDir()
@@ -1682,7 +1682,7 @@ func TestDownloadAudioFileWritesTheWholeFile(t *testing.T) {
 	requirePrivate(t, path)
 }
 
-func TestDownloadAudioFileIsContinuedByTheNextCall(t *testing.T) {
+func TestDownloadFile_Cut_NextCallGoesOn(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 100_000)
 	a.answer = cutting(a, 5, 40_000) // one attempt with 40,000 bytes, three with none
@@ -1731,7 +1731,7 @@ func companion(url string, note int, etag string, total, size int) string {
 		note, strings.Replace(url, "127.0.0.1", "localhost", 1), etag, total, size)
 }
 
-func TestWhatAPartMayBeContinuedFrom(t *testing.T) {
+func TestDownloadFile_PartLeftBehind_IsContinuedIfItFits(t *testing.T) {
 	t.Parallel()
 	const size = 1000
 	data := syntheticAudio(size).bytes()
@@ -1782,7 +1782,7 @@ func requirePrivate(t *testing.T, path string) {
 	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), "a patient's recording is for nobody else")
 }
 
-func TestAPartIsContinuedWithoutRanges(t *testing.T) {
+func TestDownloadFile_StorageWithoutRanges_ContinuesThePart(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.answer = every(func(w http.ResponseWriter, r *http.Request) { a.serveWhole(w, r) })
@@ -1796,7 +1796,7 @@ func TestAPartIsContinuedWithoutRanges(t *testing.T) {
 	assert.Equal(t, []int64{600, 1000}, received)
 }
 
-func TestAPartThatIsATextIsNotKept(t *testing.T) {
+func TestDownloadFile_PartIsAText_IsNotKept(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 0)
 	a.data = []byte("Request has expired")
@@ -1817,7 +1817,7 @@ func TestAPartThatIsATextIsNotKept(t *testing.T) {
 //
 // The companion is the file that describes a part. If a file has its name but was not written by a download, the call
 // fails and changes nothing. If it is the beginning of one that a crash cut off, the download replaces it.
-func TestFilesOfOthersAreNeverTouched(t *testing.T) {
+func TestDownloadFile_OtherFiles_AreNeverTouched(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
 		"visit.wav.part":                   "mine",
@@ -1898,7 +1898,7 @@ func TestFilesOfOthersAreNeverTouched(t *testing.T) {
 	}
 }
 
-func TestAChangedRecordingRestartsThePart(t *testing.T) {
+func TestDownloadFile_RecordingChanges_RestartsThePart(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.answer = cutting(a, 5, 400)
@@ -1923,7 +1923,7 @@ func TestAChangedRecordingRestartsThePart(t *testing.T) {
 	assert.Equal(t, a.data, fileContent(t, path))
 }
 
-func TestAFailureBeforeTheFirstByteLeavesNothing(t *testing.T) {
+func TestDownloadFile_FailsBeforeTheFirstByte_LeavesNothing(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.answer = every(func(w http.ResponseWriter, _ *http.Request) {
@@ -1935,7 +1935,7 @@ func TestAFailureBeforeTheFirstByteLeavesNothing(t *testing.T) {
 	assert.Empty(t, fileNames(t, dir))
 }
 
-func TestAPartThatCannotBeContinuedIsNotKept(t *testing.T) {
+func TestDownloadFile_PartWithoutETag_IsNotKept(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	a.etag = ""
@@ -1946,7 +1946,7 @@ func TestAPartThatCannotBeContinuedIsNotKept(t *testing.T) {
 	assert.Empty(t, fileNames(t, dir))
 }
 
-func TestOneDownloadToAPathAtATime(t *testing.T) {
+func TestDownloadFile_SecondToThePath_IsInUse(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	dir := t.TempDir()
@@ -1968,7 +1968,7 @@ func TestOneDownloadToAPathAtATime(t *testing.T) {
 	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
 }
 
-func TestACallbackThatPanicsLeavesThePathFree(t *testing.T) {
+func TestDownloadFile_CallbackPanics_LeavesThePathFree(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 100_000)
 	dir := t.TempDir()
@@ -1987,7 +1987,7 @@ func TestACallbackThatPanicsLeavesThePathFree(t *testing.T) {
 	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
 }
 
-func TestManyDownloadsToAPathDoNotDisturbEachOther(t *testing.T) {
+func TestDownloadFile_ManyToOnePath_DoNotMix(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 200_000)
 	dir := t.TempDir()
@@ -2017,7 +2017,7 @@ func TestManyDownloadsToAPathDoNotDisturbEachOther(t *testing.T) {
 	assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
 }
 
-func TestDownloadAudioFileRefusesUnusablePaths(t *testing.T) {
+func TestDownloadFile_UnusablePath_IsRejected(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	dir := t.TempDir()
@@ -2042,7 +2042,7 @@ func TestDownloadAudioFileRefusesUnusablePaths(t *testing.T) {
 	assert.Zero(t, a.addresses)
 }
 
-func TestAnotherThingThanAFileIsNoPart(t *testing.T) {
+func TestDownloadFile_PartIsNotAFile_IsRejected(t *testing.T) {
 	t.Parallel()
 	subtests(t, map[string]func(t *testing.T, dir, part string){
 		"directory": func(t *testing.T, _, part string) { require.NoError(t, os.Mkdir(part, 0o700)) },
@@ -2073,7 +2073,7 @@ func TestAnotherThingThanAFileIsNoPart(t *testing.T) {
 }
 
 // A part that others own, can write to or reach under another name is theirs: nothing is read from it or written to it.
-func TestAPartOfOthersIsNotContinued(t *testing.T) {
+func TestDownloadFile_PartOfOthers_IsNotContinued(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("no modes there")
@@ -2115,7 +2115,7 @@ func TestAPartOfOthersIsNotContinued(t *testing.T) {
 }
 
 // A name as long as the system allows leaves no room for the part's.
-func TestDownloadToALongName(t *testing.T) {
+func TestDownloadFile_LongName_IsContinued(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{strings.Repeat("v", 231) + ".wav", strings.Repeat("ä", 125) + ".wav", strings.Repeat("v", 251) + ".wav"} {
 		a := newAudioServer(t, 1000)
@@ -2150,7 +2150,7 @@ func makeLink(to, link string) error {
 }
 
 // What is in the way of the complete recording when it gets its name is an error.
-func TestDownloadToAPathThatIsTakenMeanwhile(t *testing.T) {
+func TestDownloadFile_PathTakenMeanwhile_IsAnError(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	path := filepath.Join(t.TempDir(), "visit.wav")
@@ -2165,7 +2165,7 @@ func TestDownloadToAPathThatIsTakenMeanwhile(t *testing.T) {
 
 // Where the size is not asked for, the response is that to the question for the address; and a question for it goes where the
 // call goes.
-func TestDownloadsAskAsTheyAreAsked(t *testing.T) {
+func TestDownload_CallOptions_ApplyToEachRequestOfTheService(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	var mu sync.Mutex // the size is asked for meanwhile
@@ -2190,7 +2190,7 @@ func TestDownloadsAskAsTheyAreAsked(t *testing.T) {
 }
 
 // What the hooks say of opening a recording is over when it is open: its reads are no part of that call.
-func TestReadsOfAStreamAreNoPartOfItsOpening(t *testing.T) {
+func TestOpenAudio_Hooks_ReadsAreSeparateCalls(t *testing.T) {
 	t.Parallel()
 	type opening struct{}
 	a := newAudioServer(t, 200_000)
@@ -2209,7 +2209,7 @@ func TestReadsOfAStreamAreNoPartOfItsOpening(t *testing.T) {
 }
 
 // A link is the file that it leads to.
-func TestDownloadToALink(t *testing.T) {
+func TestDownloadFile_Link_WritesItsTarget(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	dir, share := t.TempDir(), t.TempDir()
@@ -2302,7 +2302,7 @@ func memoryGrowth(tb testing.TB, size int64) uint64 {
 	return after.Sys - before.Sys
 }
 
-func TestTransfersTakeFlatMemory(t *testing.T) {
+func TestTransfers_LargeRecording_TakeFlatMemory(t *testing.T) {
 	t.Parallel()
 	const size, allowed = 256 << 20, 16 << 20
 	if os.Getenv(memoryChild) != "" {
@@ -2316,7 +2316,7 @@ func TestTransfersTakeFlatMemory(t *testing.T) {
 	}
 	binary := must(os.Executable())(t)
 	// A process of its own, because the other tests use memory too.
-	child := exec.CommandContext(t.Context(), binary, "-test.run=^TestTransfersTakeFlatMemory$", "-test.v", "-test.count=1")
+	child := exec.CommandContext(t.Context(), binary, "-test.run=^TestTransfers_LargeRecording_TakeFlatMemory$", "-test.v", "-test.count=1")
 	child.Env = append(os.Environ(), memoryChild+"=1")
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, string(output))

@@ -23,7 +23,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestNewClientRefusesUnusableArguments(t *testing.T) {
+func TestNewClient_UnusableArguments_AreRejected(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		baseURL, token string
@@ -67,7 +67,7 @@ func TestNewClientRefusesUnusableArguments(t *testing.T) {
 	})
 }
 
-func TestNewClientAcceptsPlainHTTPWhereItIsSafe(t *testing.T) {
+func TestNewClient_PlainHTTPToThisMachine_IsAccepted(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"http://localhost:8080", "http://LOCALHOST", "http://127.0.0.1:1/dev", "http://127.9.9.9", "http://[::1]:8080"} {
 		client, err := clinicaldoc.NewClient(base, testToken)
@@ -77,7 +77,7 @@ func TestNewClientAcceptsPlainHTTPWhereItIsSafe(t *testing.T) {
 	must(clinicaldoc.NewClient("http://api.clinic.test", testToken, clinicaldoc.WithInsecureHTTP()))(t)
 }
 
-func TestNewClientTakesOneKindOfToken(t *testing.T) {
+func TestNewClient_TwoKindsOfToken_AreRejected(t *testing.T) {
 	t.Parallel()
 	source := clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return testToken, nil }))
 	_, err := clinicaldoc.NewClient(testBase, testToken, source)
@@ -87,7 +87,7 @@ func TestNewClientTakesOneKindOfToken(t *testing.T) {
 }
 
 // The environment belongs to the whole process, so that this test cannot be parallel.
-func TestNewClientFromEnv(t *testing.T) {
+func TestNewClientFromEnv_ReadsTheEnvironment(t *testing.T) {
 	source := clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return testToken, nil }))
 	tests := []struct {
 		name           string
@@ -122,7 +122,7 @@ func TestNewClientFromEnv(t *testing.T) {
 	}
 }
 
-func TestBaseURLForms(t *testing.T) {
+func TestNewClient_BaseURLForms_GiveOneURL(t *testing.T) {
 	t.Parallel()
 	for base, prefix := range map[string]string{
 		"https://api.clinic.test":            "https://api.clinic.test",
@@ -150,7 +150,7 @@ func TestBaseURLForms(t *testing.T) {
 	}
 }
 
-func TestEveryEndpointRefusesCancelledContext(t *testing.T) {
+func TestEndpoints_CanceledContext_SendNothing(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		t.Run(e.operation, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestEveryEndpointRefusesCancelledContext(t *testing.T) {
 	}
 }
 
-func TestEveryEndpointEndsWithItsContext(t *testing.T) {
+func TestEndpoints_ContextEnds_End(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		t.Run(e.operation, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestEveryEndpointEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestDoSendsAndDecodes(t *testing.T) {
+func TestDo_SendsAndDecodes(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{method: "POST", url: "/v1/teams?dry_run=1", body: `{"name":"North"}`, header: map[string]string{"X-Tenant": "7"}, status: http.StatusCreated, response: `{"id":5}`},
@@ -209,7 +209,7 @@ func TestDoSendsAndDecodes(t *testing.T) {
 	require.NoError(t, client.Do(t.Context(), http.MethodPatch, "/v1/teams/a b", (*struct{})(nil), nil))
 }
 
-func TestDoRefusesWhatWouldLeaveTheBaseURL(t *testing.T) {
+func TestDo_PathOutsideTheBaseURL_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
 		"", "v1/x", "//evil.test/x", "https://evil.test/x", "/v1/x?a=b", "/v1/x#a", "/v1/../x", "/..", "/./x", "/v1/%2e%2e/x", `/v1\x`, "/v1/\nx", "/v1/\x7f",
@@ -227,7 +227,7 @@ func TestDoRefusesWhatWouldLeaveTheBaseURL(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 }
 
-func TestDoErrors(t *testing.T) {
+func TestDo_Failures_AreErrors(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{url: "/v1/teams/5/Jane-Doe", status: http.StatusNotFound, response: `{"message":"Resource not found"}`},
@@ -286,7 +286,7 @@ func TestDoErrors(t *testing.T) {
 }
 
 // A template of the caller's stands for the path wherever that would be shown.
-func TestDoShowsTheRouteItIsGiven(t *testing.T) {
+func TestDo_WithRoute_ShowsTheRoute(t *testing.T) {
 	t.Parallel()
 	var attempt clinicaldoc.Attempt
 	observed := onAttempt(func(_ context.Context, a clinicaldoc.Attempt) { attempt = a })
@@ -318,7 +318,7 @@ func TestDoShowsTheRouteItIsGiven(t *testing.T) {
 }
 
 // A connection that was idle for long is not taken, and nothing of the body is read for it.
-func TestDoSendsAReaderByAnotherConnection(t *testing.T) {
+func TestDo_ReaderOnADeadConnection_IsSentByAnother(t *testing.T) {
 	t.Parallel()
 	ours, theirs := net.Pipe()
 	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
@@ -344,7 +344,7 @@ func TestDoSendsAReaderByAnotherConnection(t *testing.T) {
 }
 
 // Only what has the same end when it is sent twice is sent again after a failure that may have had its effect.
-func TestDoRepeatsWhatMayBeRepeated(t *testing.T) {
+func TestDo_Retries_OnlyWhatMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for method, repeated := range map[string]bool{
 		http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true, http.MethodDelete: true,
@@ -363,7 +363,7 @@ func TestDoRepeatsWhatMayBeRepeated(t *testing.T) {
 	}
 }
 
-func TestDoSendsBytesAndReadersAsTheyAre(t *testing.T) {
+func TestDo_BytesAndReaders_AreSentUnchanged(t *testing.T) {
 	t.Parallel()
 	type sent struct {
 		contentType, body string
@@ -432,7 +432,7 @@ type oneByte struct{}
 
 func (oneByte) Len() int { return 1 }
 
-func TestDoRefusesAnOutThatCannotBeFilled(t *testing.T) {
+func TestDo_OutThatCannotBeFilled_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, out := range []any{struct{}{}, 7, (*struct{})(nil), map[string]any{}, []int{}} {
 		err := serve(t).Do(t.Context(), http.MethodPost, "/v1/teams", nil, out)
@@ -442,7 +442,7 @@ func TestDoRefusesAnOutThatCannotBeFilled(t *testing.T) {
 }
 
 // An endpoint that is no note's has nothing to do with FindCreated.
-func TestDoSpeaksOfNoNotes(t *testing.T) {
+func TestDo_Errors_DoNotMentionNotes(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{method: "POST", url: "/v1/teams", body: `{}`, status: http.StatusCreated, response: `{"id":5,"name":"n"}`})
 	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", struct{}{}, new(struct{ ID string }))
@@ -458,7 +458,7 @@ type keeping []byte
 
 func (k *keeping) UnmarshalJSON(data []byte) error { *k = data; return nil }
 
-func TestDoGivesBytesThatMayBeKept(t *testing.T) {
+func TestDo_RawBytes_MayBeKept(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{url: "/v1/patients/1", response: `{"name":"first"}`},
@@ -471,7 +471,7 @@ func TestDoGivesBytesThatMayBeKept(t *testing.T) {
 	assert.JSONEq(t, `{"name":"other"}`, string(second))
 }
 
-func TestManyGoroutinesShareAClientOnSockets(t *testing.T) {
+func TestClient_ManyGoroutinesOnSockets_ShareIt(t *testing.T) {
 	t.Parallel()
 	var notes atomic.Int64
 	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {

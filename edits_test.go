@@ -27,7 +27,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestUpdateAfterALostResponse(t *testing.T) {
+func TestUpdate_LostResponse_OverwritesNobodysEdit(t *testing.T) {
 	t.Parallel()
 	lost := func(d *noteServer, acts bool, then func(*servedNote)) {
 		d.faults = []writeFault{{acts: acts, then: then}}
@@ -104,7 +104,7 @@ func TestUpdateAfterALostResponse(t *testing.T) {
 }
 
 // A change from before the attempt that was lost, but since the call, was nothing that its caller can have known of.
-func TestAChangeSinceTheFirstAttemptIsNotOverwritten(t *testing.T) {
+func TestEdits_ChangeSinceTheFirstAttempt_IsAConflict(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, named("update", "sign"), func(t *testing.T, path string) {
 		edited, writes := time.Time{}, 0
@@ -131,7 +131,7 @@ func TestAChangeSinceTheFirstAttemptIsNotOverwritten(t *testing.T) {
 }
 
 // A time without a zone may be that of any place: five hours ago there may be now.
-func TestATimeWithoutAZoneShowsNoChange(t *testing.T) {
+func TestUpdate_TimeWithoutAZone_MayBeAChange(t *testing.T) {
 	t.Parallel()
 	for text, conflict := range map[string]bool{
 		"1999-12-31 19:00:02": true, "1999-12-31T19:00:02.000000": true,
@@ -154,7 +154,7 @@ func TestATimeWithoutAZoneShowsNoChange(t *testing.T) {
 }
 
 // Each text is looked for, an emptied one too, before an update counts as carried out.
-func TestUpdateThatWasNotCarriedOutIsRetried(t *testing.T) {
+func TestUpdate_NotCarriedOut_IsRetried(t *testing.T) {
 	t.Parallel()
 	subtests(t, map[string]updateParams{
 		"name":             {Name: new("ours")},
@@ -171,7 +171,7 @@ func TestUpdateThatWasNotCarriedOutIsRetried(t *testing.T) {
 	})
 }
 
-func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
+func TestSign_LostResponse_SignsNothingElse(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		set    func(*noteServer)
@@ -208,7 +208,7 @@ func TestSignAfterALostResponseSignsNothingElse(t *testing.T) {
 }
 
 // Also a success is a refusal, "whatever status", if the note in it is not signed and stays so.
-func TestSignBelievesNoSuccessThatTheNoteDenies(t *testing.T) {
+func TestSign_SuccessThatTheNoteDenies_IsAnError(t *testing.T) {
 	t.Parallel()
 	for stage, want := range map[clinicaldoc.Stage][]error{
 		stageTranscribed: {clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrOutcomeUnknown},
@@ -229,7 +229,7 @@ func TestSignBelievesNoSuccessThatTheNoteDenies(t *testing.T) {
 	}
 }
 
-func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
+func TestSign_RefusedAndNoteSigned_IsNotIncomplete(t *testing.T) {
 	t.Parallel()
 	// The message suggests, the note decides: this one is complete.
 	d := newNoteServer()
@@ -248,7 +248,7 @@ func TestSignIsRefusedForWhatTheNoteSays(t *testing.T) {
 
 // An incomplete note is not signed. But an attempt whose response was lost may arrive late, when the note is complete, and
 // then sign what nobody has read.
-func TestSignOfAnIncompleteNoteIsUnknownWhileAnAttemptMayArrive(t *testing.T) {
+func TestSign_IncompleteNote_IsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 	t.Parallel()
 	for status, unknown := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true, http.StatusUnprocessableEntity: false} {
 		for name, opts := range map[string][]clinicaldoc.CallOption{"retries": nil, "none": {clinicaldoc.WithoutRetry()}} {
@@ -265,7 +265,7 @@ func TestSignOfAnIncompleteNoteIsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 	}
 }
 
-func TestSignDoesNotChangeTheErrorThatObserversHold(t *testing.T) {
+func TestSign_Incomplete_LeavesTheAttemptsErrorUnchanged(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
 	d.note.Has.Content = false
@@ -279,7 +279,7 @@ func TestSignDoesNotChangeTheErrorThatObserversHold(t *testing.T) {
 	require.NotErrorIs(t, seen[0], clinicaldoc.ErrNoteIncomplete)
 }
 
-func TestALostEditThatIsNotRetriedSaysSo(t *testing.T) {
+func TestEdits_LostAndNotRetried_AreUnknown(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
 		t.Run(name, func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestALostEditThatIsNotRetriedSaysSo(t *testing.T) {
 	}
 }
 
-func TestDeleteAfterALostResponse(t *testing.T) {
+func TestDelete_GoneAfterALostResponse_Succeeds(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
 		d := newNoteServer()
@@ -310,7 +310,7 @@ func TestDeleteAfterALostResponse(t *testing.T) {
 	}
 }
 
-func TestDoDeleteAfterALostResponseLeavesOutAlone(t *testing.T) {
+func TestDo_DeleteAfterALostResponse_LeavesOutAlone(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
 	d.faults = []writeFault{{acts: true}, {status: http.StatusNotFound}}
@@ -319,7 +319,7 @@ func TestDoDeleteAfterALostResponseLeavesOutAlone(t *testing.T) {
 	assert.Equal(t, map[string]any{"kept": true}, out)
 }
 
-func TestRevokeOfTheTokenInUseAfterALostResponse(t *testing.T) {
+func TestRevoke_TokenInUseAfterALostResponse_Succeeds(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
 	d.faults = []writeFault{{acts: true}, {status: http.StatusUnauthorized}}
@@ -340,7 +340,7 @@ func TestRevokeOfTheTokenInUseAfterALostResponse(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
-func TestIfUnchanged(t *testing.T) {
+func TestIfUnchanged_ChangedNote_IsAConflict(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*servedNote){
 		"nothing":          nil,
@@ -381,7 +381,7 @@ func TestIfUnchanged(t *testing.T) {
 }
 
 // A note that named nobody when it was read, and names a patient now, is another one to sign.
-func TestIfUnchangedNoticesAPatientWhoWasNotNamed(t *testing.T) {
+func TestIfUnchanged_PatientNamedSince_IsAConflict(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
 		d := newNoteServer()
@@ -394,7 +394,7 @@ func TestIfUnchangedNoticesAPatientWhoWasNotNamed(t *testing.T) {
 }
 
 // A cache, in a transport or in between, may have the note as the caller read it.
-func TestIfUnchangedIsNotAnsweredByACache(t *testing.T) {
+func TestIfUnchanged_Read_IsNotCached(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
 		d := newNoteServer()
@@ -417,7 +417,7 @@ func TestIfUnchangedIsNotAnsweredByACache(t *testing.T) {
 }
 
 // Web forms send CRLF where a service keeps LF: the same text.
-func TestLineEndsMakeNoOtherText(t *testing.T) {
+func TestIfUnchanged_LineEnds_AreNotAChange(t *testing.T) {
 	t.Parallel()
 	normalise := func(d *noteServer) clinicaldoc.Option {
 		return clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -449,7 +449,7 @@ func TestLineEndsMakeNoOtherText(t *testing.T) {
 }
 
 // A program that edits and signs within a second knows its own edit, and nobody is blamed for it.
-func TestOwnChangesAreNoConflict(t *testing.T) {
+func TestIfUnchanged_OwnChanges_AreNotAConflict(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
 	client := d.client(t)
@@ -479,7 +479,7 @@ func TestOwnChangesAreNoConflict(t *testing.T) {
 }
 
 // Whatever another changes of a note in the second of an edit of ours, it is not taken for that edit.
-func TestAnothersChangeInTheSameSecondIsNotTakenForOurs(t *testing.T) {
+func TestIfUnchanged_OthersChangeInTheSameSecond_IsAConflict(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]func(*servedNote){
 		"nothing":       nil,
@@ -513,7 +513,7 @@ func TestAnothersChangeInTheSameSecondIsNotTakenForOurs(t *testing.T) {
 }
 
 // A client serves many people: an edit by it is no excuse for a call that began before.
-func TestAnEditDuringTheCallIsAConflict(t *testing.T) {
+func TestIfUnchanged_EditDuringTheCall_IsAConflict(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
 	client := d.client(t)
@@ -528,7 +528,7 @@ func TestAnEditDuringTheCallIsAConflict(t *testing.T) {
 }
 
 // A client serves many people at once, whose edits are remembered and looked up side by side: the race detector says so.
-func TestManyEditAtOnce(t *testing.T) {
+func TestIfUnchanged_ManyEditors_LoseNoEdit(t *testing.T) {
 	t.Parallel()
 	var refused sync.Map
 	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -558,7 +558,7 @@ func TestManyEditAtOnce(t *testing.T) {
 	workers.Wait()
 }
 
-func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
+func TestIfUnchanged_Retries_ReadTheNoteBefore(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
@@ -647,7 +647,7 @@ func TestIfUnchangedLooksBeforeEveryRetry(t *testing.T) {
 	})
 }
 
-func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
+func TestIfUnchanged_Response_IsCompared(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
 		if name == "delete" {
@@ -679,7 +679,7 @@ func TestIfUnchangedComparesWhatComesBack(t *testing.T) {
 }
 
 // Every text counts but for white space at its ends; what the response leaves out does not.
-func TestIfUnchangedComparesEveryText(t *testing.T) {
+func TestIfUnchanged_EveryText_IsCompared(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		response string
@@ -920,7 +920,7 @@ func (s sneakingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.noteServerTransport.RoundTrip(r)
 }
 
-func TestIfUnchangedRefusesWhatMakesNoSense(t *testing.T) {
+func TestIfUnchanged_InvalidNote_IsRejected(t *testing.T) {
 	t.Parallel()
 	client := serve(t)
 	note := &clinicaldoc.ProgressNote{ID: 9}
@@ -939,7 +939,7 @@ func TestIfUnchangedRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestDeleteIsRetriedAfterALostResponse(t *testing.T) {
+func TestDelete_LostResponse_IsRetried(t *testing.T) {
 	t.Parallel()
 	missing := socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`)
 	gone := socketStatus(http.StatusOK, `{"message":"deleted"}`)
@@ -981,7 +981,7 @@ func TestDeleteIsRetriedAfterALostResponse(t *testing.T) {
 	})
 }
 
-func TestDeleteThatWasNeverSentIsMissing(t *testing.T) {
+func TestDelete_NeverSent_MissingIsAnError(t *testing.T) {
 	t.Parallel()
 	var dials atomic.Int32
 	script := newSocketSteps(socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
@@ -1063,7 +1063,7 @@ func signLost(t *testing.T, sign bool) signStep {
 	}
 }
 
-func TestSignAfterALostResponse(t *testing.T) {
+func TestSign_LostResponse_IsFoundOrRetried(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		incomplete bool
@@ -1143,7 +1143,7 @@ func TestSign_Refused_NoteDecidesWhetherItIsIncomplete(t *testing.T) {
 }
 
 // Sign reads the note only if that can tell more than the response did.
-func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
+func TestSign_NothingToLearn_ReadsNothing(t *testing.T) {
 	t.Parallel()
 	const limited = http.StatusTooManyRequests
 	type test struct {
@@ -1196,7 +1196,7 @@ func TestSignCostsNoReadWhereNothingCanBeLearnt(t *testing.T) {
 	})
 }
 
-func TestVersion(t *testing.T) {
+func TestVersion_AnyChange_ChangesIt(t *testing.T) {
 	t.Parallel()
 	var note clinicaldoc.ProgressNote
 	require.NoError(t, json.Unmarshal([]byte(`{"id":5,"name":"a","transcription":"b\r\nc","analysis":"d","patient":{"id":7},
@@ -1234,7 +1234,7 @@ func TestVersion(t *testing.T) {
 }
 
 // The service does not describe a patient: one without a number is told from others all the same, and from none.
-func TestVersionOfAPatientWithoutAnID(t *testing.T) {
+func TestVersion_PatientWithoutAnID_Counts(t *testing.T) {
 	t.Parallel()
 	versions := map[string]string{}
 	for _, patient := range []string{`null`, `{"reference":"synthetic-a"}`, `{"reference":"synthetic-b"}`, `{"id":7,"reference":"synthetic-a"}`} {
@@ -1253,7 +1253,7 @@ func TestVersionOfAPatientWithoutAnID(t *testing.T) {
 	}
 }
 
-func TestIfVersion(t *testing.T) {
+func TestIfVersion_OtherVersion_IsAConflict(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)

@@ -38,7 +38,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestStatusesMatchTheirSentinels(t *testing.T) {
+func TestError_Status_MatchesItsSentinel(t *testing.T) {
 	t.Parallel()
 	sentinels := map[string]error{
 		"ErrUnauthorized": clinicaldoc.ErrUnauthorized, "ErrForbidden": clinicaldoc.ErrForbidden, "ErrNotFound": clinicaldoc.ErrNotFound,
@@ -67,7 +67,7 @@ func TestStatusesMatchTheirSentinels(t *testing.T) {
 	}
 }
 
-func TestEveryEndpointReportsItself(t *testing.T) {
+func TestEndpoints_Errors_NameTheOperation(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		for _, status := range []int{400, 401, 403, 404, 409, 413, 422, 429, 500, 503} {
@@ -89,7 +89,7 @@ func TestEveryEndpointReportsItself(t *testing.T) {
 	}
 }
 
-func TestErrorBodies(t *testing.T) {
+func TestError_Body_IsReadTolerantly(t *testing.T) {
 	t.Parallel()
 	fields := func(pairs ...string) map[string][]string {
 		m := map[string][]string{}
@@ -156,7 +156,7 @@ func TestErrorBodies(t *testing.T) {
 	assert.Len(t, strings.Split(names, ", "), 10, "a text stays short")
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestError_RetryAfter_IsRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now().UTC()
@@ -178,7 +178,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-func TestOutcomeUnknownErrorTellsWhatToDo(t *testing.T) {
+func TestOutcomeUnknownError_Text_SaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	unknown := &clinicaldoc.OutcomeUnknownError{Err: &clinicaldoc.Error{StatusCode: 502, Operation: "Notes.Create", Method: http.MethodPost}}
 	assert.Contains(t, unknown.Error(), "Notes.FindCreated")
@@ -189,7 +189,7 @@ func TestOutcomeUnknownErrorTellsWhatToDo(t *testing.T) {
 	assert.NotPanics(t, func() { assert.NotEmpty(t, (&clinicaldoc.OutcomeUnknownError{}).Error()) })
 }
 
-func TestSlogPrintsAnErrorsTextFirst(t *testing.T) {
+func TestError_Slog_PrintsItsTextFirst(t *testing.T) {
 	t.Parallel()
 	logged := func(err error) string {
 		var b strings.Builder
@@ -211,7 +211,7 @@ func TestSlogPrintsAnErrorsTextFirst(t *testing.T) {
 }
 
 // A sentinel stands in the chains of errors, which others print: it must be one that is known to be harmless.
-func TestSentinelsStandInChainsAsTheyAre(t *testing.T) {
+func TestErrors_Sentinels_StandInChains(t *testing.T) {
 	t.Parallel()
 	sources := must(filepath.Glob("*.go"))(t)
 	declaration := regexp.MustCompile(`(?m)^\s+(Err\w+) += (\S+?)\(?`)
@@ -231,7 +231,7 @@ func TestSentinelsStandInChainsAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestCausesAreMatchedAndAskedForByType(t *testing.T) {
+func TestErrors_Causes_AreMatchedByType(t *testing.T) {
 	t.Parallel()
 	inner := errors.New(canary)
 	foreign := &url.Error{Op: "Get", URL: "https://x.test/" + canary, Err: &os.PathError{Op: "open", Path: canary, Err: inner}}
@@ -246,7 +246,7 @@ func TestCausesAreMatchedAndAskedForByType(t *testing.T) {
 	assert.True(t, ok)
 }
 
-func TestTheContextsCauseIsKept(t *testing.T) {
+func TestErrors_ContextCause_IsKept(t *testing.T) {
 	t.Parallel()
 	reason := errors.New(canary)
 	ended, cancel := context.WithCancelCause(t.Context())
@@ -293,7 +293,7 @@ func TestTheContextsCauseIsKept(t *testing.T) {
 }
 
 // What a program puts together by hand reads as well as what the service sent.
-func TestErrorsMadeByHandAreReadable(t *testing.T) {
+func TestErrors_ConstructedByTheCaller_AreReadable(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
 		"clinicaldoc: 404 Not Found: it does not exist, or this token's user may not see it":              &clinicaldoc.Error{StatusCode: 404},
@@ -339,13 +339,13 @@ func TestRetryable_ErrorsOfTheMachine(t *testing.T) {
 }
 
 // Too many open files is no invalid argument.
-func TestAFileThatCannotBeOpenedNowIsForLater(t *testing.T) {
+func TestRetryable_FileThatCannotBeOpenedNow_IsTrue(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CLINICALDOC_TEST_FEW_FILES") == "" {
 		if runtime.GOOS == "windows" {
 			t.Skip("no limit on open files there")
 		}
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", "ulimit -n 24; exec \"$0\" -test.run='^TestAFileThatCannotBeOpenedNowIsForLater$'", os.Args[0])
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "ulimit -n 24; exec \"$0\" -test.run='^TestRetryable_FileThatCannotBeOpenedNow_IsTrue$'", os.Args[0])
 		cmd.Env = append(os.Environ(), "CLINICALDOC_TEST_FEW_FILES=1")
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(output))
@@ -376,7 +376,7 @@ func TestAFileThatCannotBeOpenedNowIsForLater(t *testing.T) {
 	assert.NotContains(t, err.Error(), "visit")
 }
 
-func TestStallsMatchTheirSentinel(t *testing.T) {
+func TestErrors_Stall_MatchesItsSentinel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		silent := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -403,7 +403,7 @@ func TestStallsMatchTheirSentinel(t *testing.T) {
 	})
 }
 
-func TestRetryableByStatus(t *testing.T) {
+func TestRetryable_ByStatus(t *testing.T) {
 	t.Parallel()
 	for status := 300; status < 600; status++ {
 		passes := status == 408 || status == 425 || status == 429 || status >= 500 && status != 501 && status != 505
@@ -418,7 +418,7 @@ func TestRetryableByStatus(t *testing.T) {
 	}
 }
 
-func TestRetryable(t *testing.T) {
+func TestRetryable_ByFailure(t *testing.T) {
 	t.Parallel()
 	reset := &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	get := func(client *clinicaldoc.Client, ctx context.Context) error {
@@ -473,7 +473,7 @@ func reading(t *testing.T, err error) *clinicaldoc.Client {
 	}))
 }
 
-func TestRetryableAfterADownload(t *testing.T) {
+func TestRetryable_AfterADownload(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{403: false, 404: false, 429: true, 503: true} {
 		storage := socketHandler(t, socketStatus(status, ""))
@@ -584,7 +584,7 @@ func assertFriendly(t *testing.T, err error, advice ...string) {
 	assert.NotContains(t, err.Error(), "error of type", "no cause")
 }
 
-func TestAMissingVariableIsNamed(t *testing.T) {
+func TestExplain_MissingVariable(t *testing.T) {
 	t.Setenv(clinicaldoc.EnvBaseURL, "")
 	t.Setenv(clinicaldoc.EnvToken, "")
 	_, err := clinicaldoc.NewClientFromEnv()
@@ -599,7 +599,7 @@ func TestAMissingVariableIsNamed(t *testing.T) {
 	must(clinicaldoc.NewClientFromEnv())(t)
 }
 
-func TestAnUnusableBaseURLIsExplained(t *testing.T) {
+func TestExplain_UnusableBaseURL(t *testing.T) {
 	t.Parallel()
 	for baseURL, advice := range map[string]string{
 		"":                                 "pass the service's address, such as https://",
@@ -631,7 +631,7 @@ func friendlyCall(t *testing.T, baseURL string, adapt func(*http.Transport), opt
 	return err
 }
 
-func TestAnUnreachableServerIsExplained(t *testing.T) {
+func TestExplain_UnreachableServer(t *testing.T) {
 	t.Parallel()
 	address := closedAddress(t)
 	for _, scheme := range []string{"http://", "https://"} {
@@ -653,7 +653,7 @@ func secureServer(t *testing.T, config *tls.Config) *httptest.Server {
 	return srv
 }
 
-func TestACertificateThatCannotBeVerifiedIsExplained(t *testing.T) {
+func TestExplain_CertificateThatCannotBeVerified(t *testing.T) {
 	t.Parallel()
 	srv := secureServer(t, nil)
 	trusting := func(name string) func(*http.Transport) {
@@ -676,7 +676,7 @@ func TestACertificateThatCannotBeVerifiedIsExplained(t *testing.T) {
 	assertFriendly(t, err, "tls: certificate required", "WithHTTPClient")
 }
 
-func TestTheWrongSchemeIsExplained(t *testing.T) {
+func TestExplain_WrongScheme(t *testing.T) {
 	t.Parallel()
 	plain := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer))
 	err := friendlyCall(t, "https"+plain.URL[len("http"):], nil)
@@ -686,7 +686,7 @@ func TestTheWrongSchemeIsExplained(t *testing.T) {
 	assertFriendly(t, err, "400 Bad Request", "check the base URL's scheme")
 }
 
-func TestAnotherServerThanTheServiceIsExplained(t *testing.T) {
+func TestExplain_AnotherServerThanTheService(t *testing.T) {
 	t.Parallel()
 	page := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
 	err := friendlyCall(t, page.URL, nil)
@@ -707,7 +707,7 @@ func TestAnotherServerThanTheServiceIsExplained(t *testing.T) {
 	assertFriendly(t, err, "is not HTTP", "check the address and its port")
 }
 
-func TestARedirectThatIsNotFollowedIsExplained(t *testing.T) {
+func TestExplain_RedirectThatIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	const circle, rule = "redirects in a circle, or too often", "redirects are followed only for GET and within the base URL's origin"
 	for name, tt := range map[string]struct {
@@ -733,7 +733,7 @@ func TestARedirectThatIsNotFollowedIsExplained(t *testing.T) {
 	}
 }
 
-func TestABaseURLWithTheVersionIsExplained(t *testing.T) {
+func TestExplain_BaseURLWithTheVersion(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusNotFound, `{"message":"CANARY"}`))
 	for _, path := range []string{"/v1", "/v1/", "/api/v1"} {
@@ -744,7 +744,7 @@ func TestABaseURLWithTheVersionIsExplained(t *testing.T) {
 	}
 }
 
-func TestATokenWithItsSchemeIsExplained(t *testing.T) {
+func TestExplain_TokenWithItsScheme(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"Bearer " + friendlyToken, "bearer " + friendlyToken, "Bearer ", "Bearer"} {
 		_, err := clinicaldoc.NewClient("https://service.test", token)
@@ -755,7 +755,7 @@ func TestATokenWithItsSchemeIsExplained(t *testing.T) {
 }
 
 // A page that a firewall or a portal puts in the way is not explained by the token, the record or the service.
-func TestAPageInTheWayIsExplained(t *testing.T) {
+func TestExplain_PageInTheWay(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		page := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
@@ -797,7 +797,7 @@ func TestError_UnauthorizedWithAPage_NamesTheTokenFirst(t *testing.T) {
 		"; the response is a web page, so check the base URL")
 }
 
-func TestACutUploadIsExplained(t *testing.T) {
+func TestExplain_CutUpload(t *testing.T) {
 	t.Parallel()
 	for cause, refused := range map[error]bool{syscall.ECONNRESET: true, syscall.EPIPE: true, net.ErrClosed: false, io.ErrUnexpectedEOF: false} {
 		_, err := refusing(t, &net.OpError{Op: "write", Net: "tcp", Err: cause}).Notes.Create(t.Context(), createParams{Name: "Visit"})
@@ -810,7 +810,7 @@ func TestACutUploadIsExplained(t *testing.T) {
 	}
 }
 
-func TestStoragesRefusalIsExplained(t *testing.T) {
+func TestExplain_RefusalOfStorage(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
 		storage := socketHandler(t, socketStatus(status, friendlyAnswer, "X-Request-Id", "storage-1"))
@@ -825,7 +825,7 @@ func TestStoragesRefusalIsExplained(t *testing.T) {
 	}
 }
 
-func TestAnExpiredTokenIsExplained(t *testing.T) {
+func TestExplain_ExpiredToken(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusUnauthorized, `{"message":"`+friendlyAnswer+`"}`))
 	err := friendlyCall(t, srv.URL, nil)
@@ -840,7 +840,7 @@ func through(address string) func(*http.Transport) {
 	}
 }
 
-func TestAProxyInBetweenIsExplained(t *testing.T) {
+func TestExplain_ProxyInBetween(t *testing.T) {
 	t.Parallel()
 	err := friendlyCall(t, "https://service.test", through(closedAddress(t)))
 	assertFriendly(t, err, "the proxy (set by", "HTTPS_PROXY", "check the address, and whether the server is running")
@@ -859,7 +859,7 @@ func TestAProxyInBetweenIsExplained(t *testing.T) {
 	}
 }
 
-func TestAProxysOwnWordsAreNotPrinted(t *testing.T) {
+func TestExplain_ProxysOwnWords_AreNotPrinted(t *testing.T) {
 	t.Parallel()
 	proxy := newRawServer(t, func(c *rawConn) { c.head(); c.send("HTTP/1.1 403 password-CANARY\r\nContent-Length: 0\r\n\r\n") })
 	err := friendlyCall(t, "https://service.test", through(proxy.URL[len("http://"):]))
@@ -905,7 +905,7 @@ func goAway(lastStream, code uint32, debug string) []byte {
 	return http2Frame(7, 0, append(payload, debug...))
 }
 
-func TestTheEndsOfHTTP2AreExplained(t *testing.T) {
+func TestExplain_EndsOfHTTP2(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		frames [][]byte
@@ -932,7 +932,7 @@ func TestTheEndsOfHTTP2AreExplained(t *testing.T) {
 const proxyChild = "CLINICALDOC_TEST_PROXY_CHILD"
 
 // The environment's proxy is read once for a process, so that the test needs one of its own.
-func TestTheOwnTransportTellsAProxysStatus(t *testing.T) {
+func TestExplain_ProxysStatus(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(proxyChild) != "" {
 		client := must(clinicaldoc.NewClient("https://service.test", friendlyToken, once))(t)
@@ -951,7 +951,7 @@ func TestTheOwnTransportTellsAProxysStatus(t *testing.T) {
 	require.NoError(t, err, string(output))
 }
 
-func TestErrorTextsHoldNoWordsOfTheService(t *testing.T) {
+func TestError_Text_HasNoWordsOfTheService(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{302, 400, 401, 403, 404, 409, 413, 422, 429, 500} {
 		answered := answeredWith(t, call{
@@ -973,7 +973,7 @@ func TestErrorTextsHoldNoWordsOfTheService(t *testing.T) {
 	}
 }
 
-func TestErrorTextsAdvise(t *testing.T) {
+func TestError_Text_SaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for status, advice := range map[int]string{
 		302: "check the base URL", 304: "a cache may have answered", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields",
@@ -992,7 +992,7 @@ func TestErrorTextsAdvise(t *testing.T) {
 	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 499", (&clinicaldoc.Error{StatusCode: 499, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
 }
 
-func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
+func TestError_Text_NamesOnlyKnownMediaTypes(t *testing.T) {
 	t.Parallel()
 	for contentType, want := range map[string]string{
 		"application/json; charset=utf-8": "200 OK with application/json,",
@@ -1013,7 +1013,7 @@ func TestOnlyKnownMediaTypesAreNamed(t *testing.T) {
 }
 
 // A redirect of storage's is no sign of an expired URL.
-func TestARedirectOfStorageIsExplained(t *testing.T) {
+func TestExplain_RedirectOfStorage(t *testing.T) {
 	t.Parallel()
 	storage := socketHandler(t, socketStatus(http.StatusFound, ""))
 	client := clientOver(t, storageAt(storage.URL), clinicaldoc.WithInsecureHTTP())
@@ -1025,7 +1025,7 @@ func TestARedirectOfStorageIsExplained(t *testing.T) {
 }
 
 // An endpoint's path that was pasted into the base URL is recognised, however the server behind it refuses.
-func TestABaseURLWithAnEndpointIsExplained(t *testing.T) {
+func TestExplain_BaseURLWithAnEndpoint(t *testing.T) {
 	t.Parallel()
 	const page, object = "text/html", "application/json"
 	for name, tt := range map[string]struct {
@@ -1048,7 +1048,7 @@ func TestABaseURLWithAnEndpointIsExplained(t *testing.T) {
 	}
 }
 
-func TestACreateAtTheWrongPathIsExplained(t *testing.T) {
+func TestExplain_CreateAtTheWrongPath(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
@@ -1059,7 +1059,7 @@ func TestACreateAtTheWrongPathIsExplained(t *testing.T) {
 }
 
 // Files of variables keep quotes that a shell would take away.
-func TestATokenInQuotesIsExplained(t *testing.T) {
+func TestExplain_TokenInQuotes(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{`"` + friendlyToken + `"`, "'" + friendlyToken + "'"} {
 		_, err := clinicaldoc.NewClient("https://service.test", token)
@@ -1072,7 +1072,7 @@ func TestATokenInQuotesIsExplained(t *testing.T) {
 }
 
 // The box refuses a filter that it knows by another name.
-func TestAnUnknownFilterIsExplained(t *testing.T) {
+func TestExplain_UnknownFilter(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(clinicaldoctest.Variant{RefuseUnknownFilter: true}))
 	t.Cleanup(srv.Close)
@@ -1084,7 +1084,7 @@ func TestAnUnknownFilterIsExplained(t *testing.T) {
 	assert.NotContains(t, err.Error(), "WithQueryNames")
 }
 
-func TestARefusalOfTheServicesWebPagesIsExplained(t *testing.T) {
+func TestExplain_RefusalOfTheServicesWebPages(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusMethodNotAllowed, 419} {
 		srv := socketHandler(t, socketStatus(status, `{"message":"CANARY"}`, "Content-Type", "application/json"))
@@ -1093,7 +1093,7 @@ func TestARefusalOfTheServicesWebPagesIsExplained(t *testing.T) {
 }
 
 // A number without a unit is a number of nanoseconds.
-func TestAnIntervalWithoutAUnitIsExplained(t *testing.T) {
+func TestExplain_IntervalWithoutAUnit(t *testing.T) {
 	t.Parallel()
 	client := refusing(t, errors.New("no request is expected"))
 	_, err := client.Notes.Wait(t.Context(), 7, waitParams{Interval: 5, MaxInterval: 60})
@@ -1103,7 +1103,7 @@ func TestAnIntervalWithoutAUnitIsExplained(t *testing.T) {
 }
 
 // What the service says of a failed note is not printed, but the text tells where it is.
-func TestAFailedNoteIsExplained(t *testing.T) {
+func TestExplain_FailedNote(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
@@ -1116,7 +1116,7 @@ func TestAFailedNoteIsExplained(t *testing.T) {
 }
 
 // Of many files the one that is missing can be told by its path, which the text leaves out.
-func TestAMissingRecordingIsExplained(t *testing.T) {
+func TestExplain_MissingRecording(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "CANARY.wav")
 	_, err := clinicaldoc.AudioFile(path)

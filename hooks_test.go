@@ -38,7 +38,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestHooksLearnOfEveryEndpoint(t *testing.T) {
+func TestHooks_EveryEndpoint_IsReported(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		var told hookLog
@@ -63,7 +63,7 @@ func TestHooksLearnOfEveryEndpoint(t *testing.T) {
 }
 
 // Whatever consists of calls is one itself, and they stand in it.
-func TestHooksLearnOfCallsWithinCalls(t *testing.T) {
+func TestHooks_CallsWithinCalls_AreReportedBelow(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "wait", func(t *testing.T) {
 		var told hookLog
@@ -185,7 +185,7 @@ func TestLogger_ReportsTheNumbersOfTheHooks(t *testing.T) {
 }
 
 // What a hook learns at the end comes with the caller's context, which a hook may still use.
-func TestTheContextOfAnEndIsTheCallers(t *testing.T) {
+func TestHooks_EndOfAnAttempt_HasTheCallersContext(t *testing.T) {
 	t.Parallel()
 	var ends []string
 	hooks := clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(ctx context.Context, call clinicaldoc.Call) {
@@ -200,7 +200,7 @@ func TestTheContextOfAnEndIsTheCallers(t *testing.T) {
 }
 
 // Storage is another server: it is not told of the trace, and hooks are not told where it is.
-func TestHooksLearnOfDownloads(t *testing.T) {
+func TestHooks_Downloads_AreReported(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	a := newAudioServer(t, 1000)
@@ -245,8 +245,8 @@ func TestHooksLearnOfDownloads(t *testing.T) {
 	assert.Equal(t, "Notes.DownloadAudioFile", last.Operation, "of the call that it belongs to")
 }
 
-// TestTraceContextStaysOnTheOrigin: a redirect on the base URL's own origin is followed with it, none leads elsewhere.
-func TestTraceContextStaysOnTheOrigin(t *testing.T) {
+// TestHooks_TraceContext_StaysOnTheOrigin: a redirect on the base URL's own origin is followed with it, none leads elsewhere.
+func TestHooks_TraceContext_StaysOnTheOrigin(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var seen []string
@@ -284,7 +284,7 @@ func TestTraceContextStaysOnTheOrigin(t *testing.T) {
 }
 
 // What a hook gives can be nothing but trace context, and takes the place of the caller's own whole.
-func TestOnlyTraceContextIsSent(t *testing.T) {
+func TestHooks_InvalidTraceContext_IsNotSent(t *testing.T) {
 	t.Parallel()
 	for _, trace := range []clinicaldoc.TraceContext{
 		{},
@@ -328,7 +328,7 @@ func TestHooks_ReceiveNamesNumbersAndErr(t *testing.T) {
 	}
 }
 
-func TestHooksLearnOfRetries(t *testing.T) {
+func TestHooks_Retries_AreReported(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	srv := socketHandler(t, newSocketSteps(
@@ -352,7 +352,7 @@ func TestHooksLearnOfRetries(t *testing.T) {
 }
 
 // The rate limit headers of storage are not reported as those of the service.
-func TestALimitOfStorageIsNotTheServices(t *testing.T) {
+func TestHooks_LimitOfStorage_IsNotTheServices(t *testing.T) {
 	t.Parallel()
 	remaining := map[string]int{}
 	client := timedClient(t, func(r *http.Request) (*http.Response, error) {
@@ -368,7 +368,7 @@ func TestALimitOfStorageIsNotTheServices(t *testing.T) {
 }
 
 // A response that came counts, whatever became of the caller's context meanwhile.
-func TestARefusalIsNoEndOfTheContext(t *testing.T) {
+func TestHooks_RefusalAtTheDeadline_IsNotItsEnd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	var word string
@@ -605,7 +605,7 @@ func TestLogger_ReportsAnAttemptThatPanicked(t *testing.T) {
 }
 
 // An attempt takes as long as it is on its way, a call also as long as the limiter takes; CallStart is before both.
-func TestHooksLearnHowLongItTook(t *testing.T) {
+func TestHooks_Durations_AreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var call, attempt time.Duration
@@ -624,7 +624,7 @@ func TestHooksLearnHowLongItTook(t *testing.T) {
 }
 
 // Each failure has a word of its own, however it is wrapped.
-func TestErrorTypes(t *testing.T) {
+func TestHooks_ErrorType_NamesTheFailure(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -711,7 +711,7 @@ func TestErrorTypes(t *testing.T) {
 	}
 }
 
-func TestConflictsAndStallsAreNamed(t *testing.T) {
+func TestHooks_ErrorType_NamesConflictsAndStalls(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	d := newNoteServer()
@@ -733,7 +733,7 @@ func TestConflictsAndStallsAreNamed(t *testing.T) {
 type otherKey struct{}
 
 // Of a context that a hook makes, only the values count: it can neither keep a call from ending nor end it, nor read along.
-func TestHooksCannotChangeTheLifeOfACall(t *testing.T) {
+func TestHooks_ContextThatEnds_DoesNotEndTheCall(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New(canary))
@@ -772,7 +772,7 @@ func TestHooksCannotChangeTheLifeOfACall(t *testing.T) {
 }
 
 // A panic of a hook comes out of the call, in the caller's goroutine, whatever begun is ended, and the client works on.
-func TestPanicsOfHooks(t *testing.T) {
+func TestHooks_Panic_ReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"CallStart", "AttemptStart", "AttemptEnd", "CallEnd"} {
 		var told hookLog
@@ -811,7 +811,7 @@ func TestPanicsOfHooks(t *testing.T) {
 }
 
 // What else panics, or ends the goroutine, leaves nothing open.
-func TestHooksLearnOfPanics(t *testing.T) {
+func TestHooks_PanicOfTheCaller_IsReported(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(){"panic": func() { panic("of the transport") }, "Goexit": runtime.Goexit} {
 		var told hookLog
@@ -828,7 +828,7 @@ func TestHooksLearnOfPanics(t *testing.T) {
 }
 
 // What is refused before anything is done is no call.
-func TestHooksLearnNothingOfRefusedOptions(t *testing.T) {
+func TestHooks_RejectedOptions_AreNotReported(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	client := serveWith(t, []clinicaldoc.Option{told.option()})
@@ -852,7 +852,7 @@ func TestHooks_LoggerPanics_AttemptStillEnds(t *testing.T) {
 }
 
 // A hook that blocks holds up its call, whose context counts and whose stall timeout does not.
-func TestHooksThatBlock(t *testing.T) {
+func TestHooks_Blocking_DelaysOnlyItsCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
@@ -913,7 +913,7 @@ func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // Each hook works without the others.
-func TestHooksMayBeMissing(t *testing.T) {
+func TestHooks_NilHooks_AreSkipped(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	all := told.hooks()
@@ -959,7 +959,7 @@ func leak(text string) string {
 	return ""
 }
 
-func TestLeaksAreSeenInEverySpelling(t *testing.T) {
+func TestSecrets_Helper_FindsEverySpelling(t *testing.T) {
 	t.Parallel()
 	assert.Empty(t, leak(`clinicaldoc.ProgressNote{id=7 stage=complete} 2026-01-02T03:04:05.98765Z https://api.clinic.test`))
 	text := secret("text")
@@ -1540,7 +1540,7 @@ func privacyScenario(t *testing.T, w *eavesdropper) {
 	})
 }
 
-func TestNothingPrintsSecretsUnasked(t *testing.T) {
+func TestSecrets_EveryCall_PrintsNone(t *testing.T) {
 	t.Parallel()
 	w := newEavesdropper(t)
 	privacyScenario(t, w)
@@ -1644,7 +1644,7 @@ func methodsOf(client any) map[string]reflect.Value {
 const privacyChild = "CLINICALDOC_TEST_PRIVACY_CHILD"
 
 // The scenario again, in a process of its own: whatever writes to the standard streams there is not the SDK.
-func TestNothingIsWrittenToTheStandardStreams(t *testing.T) {
+func TestSecrets_StandardStreams_StayEmpty(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(privacyChild) != "" {
 		w := newEavesdropper(t)
@@ -1703,11 +1703,11 @@ var saysItself = map[string][]string{
 }
 
 // A type of which a text can be reached decides itself what of it is printed, in fmt and in slog.
-func TestEveryTypeThatHoldsTextDecidesWhatIsPrinted(t *testing.T) {
+func TestSecrets_EveryTypeWithText_DecidesWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	formatter, valuer := reflect.TypeFor[fmt.Formatter](), reflect.TypeFor[slog.LogValuer]()
 	checked := 0
-	for name, s := range publicSamples(t) { // all exported structs: TestNoPublicTypeIsForgotten
+	for name, s := range publicSamples(t) { // all exported structs: TestSecrets_PublicTypes_AreAllTested
 		typ := reflect.TypeOf(s.direct[0])
 		if typ.Kind() == reflect.Pointer {
 			typ = typ.Elem()

@@ -50,7 +50,7 @@ func writeAudio(t *testing.T, size int64) string {
 	return path
 }
 
-func TestUploadArrivesExactly(t *testing.T) {
+func TestUpload_AnySize_ArrivesExactly(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{1, 4096, 1 << 20, 1<<20 + 1, 3<<20 + 17} {
 		want := syntheticAudio(size).bytes()
@@ -88,7 +88,7 @@ func TestUploadArrivesExactly(t *testing.T) {
 	}
 }
 
-func TestUploadWithoutAudioOrFields(t *testing.T) {
+func TestUpload_WithoutAudioOrFields_Arrives(t *testing.T) {
 	t.Parallel()
 	srv, forms := formServer(t)
 	must(socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{}))(t)
@@ -97,7 +97,7 @@ func TestUploadWithoutAudioOrFields(t *testing.T) {
 	assert.Empty(t, form.fileName)
 }
 
-func TestUploadFileNamesAndTypes(t *testing.T) {
+func TestUpload_FileNamesAndTypes_AreSent(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, contentType, wantName, wantType string }{
 		{"plain.wav", "", "plain.wav", "audio/wav"},
@@ -127,7 +127,7 @@ func TestUploadFileNamesAndTypes(t *testing.T) {
 	}
 }
 
-func TestUploadRefusesUnusableSources(t *testing.T) {
+func TestUpload_UnusableSource_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, func(http.ResponseWriter, *http.Request) { assert.Fail(t, "nothing may be sent") })
 	c := socketClient(t, srv.URL)
@@ -166,7 +166,7 @@ func TestUploadRefusesUnusableSources(t *testing.T) {
 	assert.NotContains(t, err.Error(), "missing-synthetic")
 }
 
-func TestUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
+func TestUpload_RefusedEarly_SendsNoAudio(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]error{401: clinicaldoc.ErrUnauthorized, 413: clinicaldoc.ErrTooLarge, 422: clinicaldoc.ErrValidation} {
 		for _, abrupt := range []bool{false, true} {
@@ -195,7 +195,7 @@ func TestUploadRefusedBeforeTheAudioIsSent(t *testing.T) {
 	}
 }
 
-func TestUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
+func TestUpload_AnnouncementRefused_IsSentWithoutIt(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
 		subtests(t, map[string]func() *clinicaldoc.AudioSource{
@@ -231,7 +231,7 @@ func TestUploadFallsBackWhereAnnouncingIsRefused(t *testing.T) {
 	}
 }
 
-func TestUploadOfAHalfReadStreamIsNotRetried(t *testing.T) {
+func TestUpload_HalfReadStream_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	// The server lets the upload begin and answers 417 then. What is left of the stream is no recording.
 	srv := newRawServer(t, func(c *rawConn) {
@@ -249,7 +249,7 @@ func TestUploadOfAHalfReadStreamIsNotRetried(t *testing.T) {
 	assert.EqualValues(t, 1, srv.accepted.Load())
 }
 
-func TestUploadOfAStreamIsRetriedOnlyUnread(t *testing.T) {
+func TestUpload_UnreadStream_IsRetried(t *testing.T) {
 	t.Parallel()
 	t.Run("unread", func(t *testing.T) {
 		t.Parallel()
@@ -286,7 +286,7 @@ func TestUploadOfAStreamIsRetriedOnlyUnread(t *testing.T) {
 
 // While a large recording is uploaded, the heap grows by much less than its size. The server measures the heap after
 // each 16 MiB that it receives.
-func TestUploadHoldsLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
+func TestUpload_LargeRecording_HoldsLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
 	const size = 96 << 20
 	const step = 16 << 20
 	var peak atomic.Uint64
@@ -336,7 +336,7 @@ func (w *watchedAudio) ReadAt(p []byte, off int64) (int, error) {
 	return w.ReaderAt.ReadAt(p, off)
 }
 
-func TestUploadIsNotReadAfterTheCall(t *testing.T) {
+func TestUpload_Source_IsNotReadAfterTheCall(t *testing.T) {
 	t.Parallel()
 	// net/http goes on reading a body after an early answer and after a cancelled call.
 	early := func(c *rawConn) {
@@ -389,7 +389,7 @@ func TestUploadIsNotReadAfterTheCall(t *testing.T) {
 	}
 }
 
-func TestUploadIsClosedToATransportThatReadsOn(t *testing.T) {
+func TestUpload_TransportReadsOn_GetsNothing(t *testing.T) {
 	t.Parallel()
 	// As net/http may, but surely: this transport answers early and reads the rest when the call is over.
 	audio := &watchedAudio{ReaderAt: syntheticAudio(1 << 20)}
@@ -418,7 +418,7 @@ func TestUploadIsClosedToATransportThatReadsOn(t *testing.T) {
 	assert.Equal(t, before, reports.Load())
 }
 
-func TestUploadedFileIsClosed(t *testing.T) {
+func TestUpload_File_IsClosed(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("needs /proc")
@@ -468,7 +468,7 @@ func openCount(t *testing.T, path string) int {
 	return count
 }
 
-func TestUploadOfAFileThatChanges(t *testing.T) {
+func TestUpload_FileChanges_IsAnError(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20
 	change := func(change func(path string) error) func(*testing.T) {
@@ -509,7 +509,7 @@ func TestUploadOfAFileThatChanges(t *testing.T) {
 }
 
 // Another file of the same size and time in its place is another recording.
-func TestUploadOfAFileThatWasReplaced(t *testing.T) {
+func TestUpload_FileReplaced_IsAnError(t *testing.T) {
 	t.Parallel()
 	path, other := writeAudio(t, 100), writeAudio(t, 100)
 	for _, name := range []string{path, other} {
@@ -524,7 +524,7 @@ func TestUploadOfAFileThatWasReplaced(t *testing.T) {
 
 // If a service fails before it has received the complete recording, its size and hash are unknown. Those of a part,
 // or of an earlier attempt, would make FindCreated search for another recording.
-func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
+func TestUpload_NotSentCompletely_HasNoHash(t *testing.T) {
 	t.Parallel()
 	attempts := 0
 	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -555,7 +555,7 @@ func TestWhatWasNotSentWholeIsNotDescribed(t *testing.T) {
 }
 
 // Whoever wants to know what is sent knows it before the last bytes leave.
-func TestTheHashIsThereBeforeTheCommit(t *testing.T) {
+func TestUpload_Hash_IsKnownBeforeTheCommit(t *testing.T) {
 	t.Parallel()
 	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
@@ -587,7 +587,7 @@ func (a *lateAudio) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // A read of an attempt that is over may end late: what it brings is not what the attempt after it has sent.
-func TestALateReadDescribesNoLaterAttempt(t *testing.T) {
+func TestUpload_LateRead_DoesNotChangeALaterHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		audio := &lateAudio{bytes.NewReader(bytes.Repeat([]byte("sound"), 100)), make(chan struct{})}
@@ -627,7 +627,7 @@ func (f failingAudio) ReadAt(p []byte, off int64) (int, error) {
 	return f.syntheticAudio.ReadAt(p, off)
 }
 
-func TestUploadOfASourceThatFails(t *testing.T) {
+func TestUpload_SourceFails_IsAnError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("synthetic-disk-failure")
 	const size = 8 << 20
@@ -664,7 +664,7 @@ func TestUploadOfASourceThatFails(t *testing.T) {
 	}
 }
 
-func TestUploadProgress(t *testing.T) {
+func TestUpload_Progress_IsReported(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
 	script := newSocketSteps(socketStatus(http.StatusTooManyRequests, ""), socketStatus(http.StatusCreated, socketNote(26)))
@@ -697,7 +697,7 @@ func TestUploadProgress(t *testing.T) {
 	assert.EqualValues(t, size, told[len(told)-1])
 }
 
-func TestUploadStalls(t *testing.T) {
+func TestUpload_Stalled_Ends(t *testing.T) {
 	t.Parallel()
 	const patience = time.Second // less would end attempts that a busy machine has not begun, which count as never sent
 	t.Run("within the body", func(t *testing.T) {
@@ -780,7 +780,7 @@ func (b blockedAudio) ReadAt([]byte, int64) (int, error) {
 	return 0, errors.New("synthetic")
 }
 
-func TestUploadOfABlockedReaderEndsWithItsContext(t *testing.T) {
+func TestUpload_BlockedReader_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	pipe, unblock := io.Pipe()
 	t.Cleanup(func() { _ = unblock.Close() })
@@ -887,7 +887,7 @@ func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
+func TestAudioSource_Copy_IsTheSameRecording(t *testing.T) {
 	t.Parallel()
 	typed := clinicaldoc.AudioBytes("visit.wav", []byte("sound"))
 	copied := *typed
@@ -912,7 +912,7 @@ func TestACopyOfAnAudioSourceIsTheSameRecording(t *testing.T) {
 	}
 }
 
-func TestAudioFileRefusals(t *testing.T) {
+func TestAudioFile_UnusableFile_IsRejected(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	empty := filepath.Join(folder, "empty.wav")

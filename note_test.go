@@ -33,7 +33,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestDecodeToleratesForms(t *testing.T) {
+func TestDecode_OtherForms_AreTolerated(t *testing.T) {
 	t.Parallel()
 	utc := time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)
 	note := func(change func(*clinicaldoc.ProgressNote)) clinicaldoc.ProgressNote {
@@ -261,7 +261,7 @@ var patientShapes = map[string]struct {
 	`"name":"no patient at all"`: {"none", 0, `null`},
 }
 
-func TestPatientID(t *testing.T) {
+func TestPatientID_IsReadFromAnyForm(t *testing.T) {
 	t.Parallel()
 	for field, want := range patientShapes {
 		note, err := get(t, withField(field))
@@ -280,7 +280,7 @@ func TestPatientID(t *testing.T) {
 	}
 }
 
-func TestRowsAreHeldAgainstThePatientAskedFor(t *testing.T) {
+func TestList_RowOfAnotherPatient_IsRejected(t *testing.T) {
 	t.Parallel()
 	for field, want := range patientShapes {
 		for _, trust := range []bool{false, true} {
@@ -298,7 +298,7 @@ func TestRowsAreHeldAgainstThePatientAskedFor(t *testing.T) {
 	}
 }
 
-func TestObjectDecode(t *testing.T) {
+func TestObject_Decode_FillsAValue(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, object(t, `{"a":1}`), object(t, ` { "a" : 1 } `), "however it is written")
 	type record struct{ Name string }
@@ -317,7 +317,7 @@ func TestObjectDecode(t *testing.T) {
 	assert.Equal(t, []int{1, 2}, numbers)
 }
 
-func TestDecodeRefusals(t *testing.T) {
+func TestDecode_OtherKinds_AreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{ // what the error must tell
 		``:                                       "no body",
@@ -384,7 +384,7 @@ func TestDecodeRefusals(t *testing.T) {
 	}
 }
 
-func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
+func TestDecode_UnreadableOptionalMember_IsZeroAndLogged(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{ // what is logged
 		`"transcription":5`:                         "transcription: want string, got number",
@@ -431,7 +431,7 @@ func TestUnreadableOptionalMembersAreZeroAndLogged(t *testing.T) {
 	assert.Empty(t, read(), "nothing to tell of")
 }
 
-func TestUnreadableMembersOfAudio(t *testing.T) {
+func TestDecode_UnreadableMemberOfAudio_IsZero(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		`{"size":"secret"}`:       "size: want a whole number, got string",
@@ -460,7 +460,7 @@ func TestUnreadableMembersOfAudio(t *testing.T) {
 	}
 }
 
-func TestOneUnreadableMemberDoesNotCostThePage(t *testing.T) {
+func TestDecode_UnreadableMemberOfARow_KeepsThePage(t *testing.T) {
 	t.Parallel()
 	option, read := warnings(t)
 	rows := make([]string, 30)
@@ -482,7 +482,7 @@ func TestOneUnreadableMemberDoesNotCostThePage(t *testing.T) {
 	assert.LessOrEqual(t, len(members), 10, "a line stays short")
 }
 
-func TestMembersNobodyDescribedAreKept(t *testing.T) {
+func TestExtra_UndescribedMembers_AreKept(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]string{
 		`"severity":3`: `{"severity":3}`,
@@ -525,7 +525,7 @@ func assertExtra(t *testing.T, want string, note clinicaldoc.ProgressNote) {
 	}
 }
 
-func TestAnUnreadableOptionalMemberDoesNotCostTheCreate(t *testing.T) {
+func TestCreate_UnreadableOptionalMember_Succeeds(t *testing.T) {
 	t.Parallel()
 	create := func(answer string) (*clinicaldoc.ProgressNote, error) {
 		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: func(*testing.T, string, []byte) {}, status: 201, response: answer})
@@ -623,7 +623,7 @@ func FuzzTimes(f *testing.F) {
 }
 
 // Texts are stored when the record has been read, which must not bring back what a later member has replaced.
-func TestTheLastOfRepeatedMembersCounts(t *testing.T) {
+func TestDecode_RepeatedMember_LastCounts(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]clinicaldoc.ProgressNote{
 		`{"name":"a","name":"b"}`:                            {Name: "b"},
@@ -643,7 +643,7 @@ func TestTheLastOfRepeatedMembersCounts(t *testing.T) {
 	}
 }
 
-func TestModelsRoundTrip(t *testing.T) {
+func TestModels_JSON_RoundTrips(t *testing.T) {
 	t.Parallel()
 	at := moment(1, 123456000)
 	assertRoundTrip(t, clinicaldoc.Template{ID: 1, Name: "n", Description: "d"})
@@ -665,7 +665,7 @@ func TestModelsRoundTrip(t *testing.T) {
 	assertRoundTrip(t, clinicaldoc.Object{})
 }
 
-func TestStoredNotesReadBackEqual(t *testing.T) {
+func TestModels_StoredNote_ReadsBackEqual(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		fullNote,
@@ -687,7 +687,7 @@ func TestStoredNotesReadBackEqual(t *testing.T) {
 }
 
 // The keys are the service's own, so that a stored note can be sent to whatever reads the service's notes.
-func TestEncodedNamesAreTheServices(t *testing.T) {
+func TestModels_EncodedNames_AreTheServices(t *testing.T) {
 	t.Parallel()
 	note := must(get(t, fullNote))(t)
 	encoded := must(json.Marshal(note))(t)
@@ -708,7 +708,7 @@ func TestEncodedNamesAreTheServices(t *testing.T) {
 	assert.ElementsMatch(t, []string{"id", "name", "created_at", "last_used_at"}, keys(t, string(encoded)))
 }
 
-func TestModelsReadNullAndRefuseOtherKinds(t *testing.T) {
+func TestModels_Null_IsReadAndOtherKindsRejected(t *testing.T) {
 	t.Parallel()
 	note := clinicaldoc.ProgressNote{ID: 7}
 	require.NoError(t, json.Unmarshal([]byte("null"), &note))
@@ -727,7 +727,7 @@ func TestModelsReadNullAndRefuseOtherKinds(t *testing.T) {
 	}
 }
 
-func TestExtraMembersAreWrittenBack(t *testing.T) {
+func TestExtra_WrittenBack(t *testing.T) {
 	t.Parallel()
 	note, err := get(t, `{"id":7,"name":"<b>","severity":{"level": 3},"patient":{"id":5},"patient_id":8,"flags":[]}`)
 	require.NoError(t, err)
@@ -743,7 +743,7 @@ func TestExtraMembersAreWrittenBack(t *testing.T) {
 }
 
 // Whoever fills Extra by hand cannot give a note a second id.
-func TestExtraReplacesNoDescribedMember(t *testing.T) {
+func TestExtra_DescribedMember_IsNotReplaced(t *testing.T) {
 	t.Parallel()
 	note := clinicaldoc.ProgressNote{ID: 7, Extra: object(t, `{"id":8,"\u0069d":9,"name":"other","audio":5,"kept":[1]}`)}
 	encoded, err := json.Marshal(note)
@@ -1149,7 +1149,7 @@ var stageTable = map[string]clinicaldoc.Stage{
 	"0 000 00 00 0": stageUploaded,
 }
 
-func TestEveryCombinationHasAStage(t *testing.T) {
+func TestStage_EveryCombination_HasOne(t *testing.T) {
 	t.Parallel()
 	at := map[byte]time.Time{'1': moment(1, 0)}
 	text := map[byte]string{'1': "Synthetic words."}
@@ -1195,7 +1195,7 @@ func combinations(pattern string) map[string]bool {
 }
 
 // A service may tell neither flags nor times. Where it does tell a flag, that counts and not the texts.
-func TestTextsAloneMakeANoteComplete(t *testing.T) {
+func TestStage_TextsWithoutFlags_AreComplete(t *testing.T) {
 	t.Parallel()
 	const both = `"transcription":"Synthetic words.","analysis":"Synthetic analysis."`
 	for fields, want := range map[string]clinicaldoc.Stage{
@@ -1229,7 +1229,7 @@ func TestTextsAloneMakeANoteComplete(t *testing.T) {
 	}
 }
 
-func TestStagesAreOrderedAndFailureIsNoEnd(t *testing.T) {
+func TestStage_Order_FailureIsNotAnEnd(t *testing.T) {
 	t.Parallel()
 	for i, s := range stages {
 		for j, u := range stages {
@@ -1249,7 +1249,7 @@ func TestStagesAreOrderedAndFailureIsNoEnd(t *testing.T) {
 	assert.Positive(t, stageUploaded-1, "room before the first")
 }
 
-func TestStagesAreTexts(t *testing.T) {
+func TestStage_Text_RoundTrips(t *testing.T) {
 	t.Parallel()
 	type stored struct {
 		Stage  clinicaldoc.Stage         `json:"stage"`
@@ -1483,7 +1483,7 @@ func assertPrintsSilently(t *testing.T, value any, what string) {
 	assertSilent(t, text.String(), what+" slog text")
 }
 
-func TestNoPublicTypePrintsSecrets(t *testing.T) {
+func TestSecrets_PublicTypes_PrintNone(t *testing.T) {
 	t.Parallel()
 	for name, s := range publicSamples(t) {
 		t.Run(name, func(t *testing.T) {
@@ -1507,7 +1507,7 @@ func TestNoPublicTypePrintsSecrets(t *testing.T) {
 	}
 }
 
-func TestNoPublicTypeIsForgotten(t *testing.T) {
+func TestSecrets_PublicTypes_AreAllTested(t *testing.T) {
 	t.Parallel()
 	var exported []string
 	sources := must(filepath.Glob("*.go"))(t)
@@ -1529,7 +1529,7 @@ func TestNoPublicTypeIsForgotten(t *testing.T) {
 	assert.ElementsMatch(t, exported, slices.Collect(maps.Keys(publicSamples(t))))
 }
 
-func TestWhatIsPrinted(t *testing.T) {
+func TestFormat_PublicTypes_PrintSafeFields(t *testing.T) {
 	t.Parallel()
 	note := secretNote(t)
 	note.Has.Transcription = true
@@ -1565,7 +1565,7 @@ func TestWhatIsPrinted(t *testing.T) {
 	}
 }
 
-func TestNilPointersPrint(t *testing.T) {
+func TestFormat_NilPointers_Print(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{
 		(*clinicaldoc.ProgressNote)(nil), (*clinicaldoc.Client)(nil), (*clinicaldoc.Error)(nil), (*clinicaldoc.OutcomeUnknownError)(nil), (*clinicaldoc.AudioSource)(nil),
@@ -1729,7 +1729,7 @@ func socketFailures(t *testing.T) map[string]error {
 	return failures
 }
 
-func TestNoErrorPrintsSecrets(t *testing.T) {
+func TestSecrets_Errors_PrintNone(t *testing.T) {
 	t.Parallel()
 	for name, err := range failures(t) {
 		t.Run(name, func(t *testing.T) {
@@ -1750,7 +1750,7 @@ func TestNoErrorPrintsSecrets(t *testing.T) {
 	}
 }
 
-func TestNoMemberOfAnErrorsChainPrintsSecrets(t *testing.T) {
+func TestSecrets_ErrorChains_PrintNone(t *testing.T) {
 	t.Parallel()
 	for name, err := range failures(t) {
 		t.Run(name, func(t *testing.T) {

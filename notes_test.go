@@ -69,21 +69,21 @@ func assertFullNote(t *testing.T, note *clinicaldoc.ProgressNote) {
 	}, rest)
 }
 
-func TestNotesGet(t *testing.T) {
+func TestGet_ReadsTheNote(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{method: "GET", url: "/v1/progress-notes/7", response: fullNote})
 	note := must(client.Notes.Get(t.Context(), 7))(t)
 	assertFullNote(t, note)
 }
 
-func TestNotesGetLargestID(t *testing.T) {
+func TestGet_LargestID_IsRead(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{url: "/v1/progress-notes/9223372036854775807", response: `{"id":9223372036854775807,"name":"n"}`})
 	note := must(client.Notes.Get(t.Context(), math.MaxInt64))(t)
 	assert.Equal(t, int64(math.MaxInt64), note.ID)
 }
 
-func TestNotesList(t *testing.T) {
+func TestList_ReadsAPage(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{
 		method: "GET", url: "/v1/progress-notes?page=2&patient_id=4711&per_page=1&sort=oldest",
@@ -99,14 +99,14 @@ func TestNotesList(t *testing.T) {
 }
 
 // What a call adds to the query stands beside what the list says, and takes nothing of it away.
-func TestNotesListSendsTheCallsQueryToo(t *testing.T) {
+func TestList_WithQuery_IsSentToo(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{url: notesPath + "?filter=synthetic&per_page=10&per_page=5", response: `{"data":[]}`})
 	_, err := client.Notes.List(t.Context(), listParams{PerPage: 10}, clinicaldoc.WithQuery("per_page", "5"), clinicaldoc.WithQuery("filter", "synthetic"))
 	require.NoError(t, err)
 }
 
-func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
+func TestList_ZeroParams_AreNotSent(t *testing.T) {
 	t.Parallel()
 	for query, params := range map[string]listParams{
 		"":                {TrustPatientFilter: true},
@@ -123,7 +123,7 @@ func TestNotesListSendsOnlyWhatIsSet(t *testing.T) {
 	}
 }
 
-func TestNotesListRefusesBadParams(t *testing.T) {
+func TestList_InvalidParams_AreRejected(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		text   string // what the error says of the field
@@ -179,7 +179,7 @@ func TestNotesList_RejectsWhatIsForAll(t *testing.T) {
 	must(clinicaldoc.Collect(client.Notes.All(t.Context(), listParams{Prefetch: 1, Verify: true})))(t)
 }
 
-func TestNotesUpdate(t *testing.T) {
+func TestUpdate_SendsWhatIsSet(t *testing.T) {
 	t.Parallel()
 	text := "line\n<b> & \"quoted\" \u00e9"
 	tests := map[string]updateParams{
@@ -195,7 +195,7 @@ func TestNotesUpdate(t *testing.T) {
 	}
 }
 
-func TestNotesUpdateErrors(t *testing.T) {
+func TestUpdate_InvalidParams_AreRejected(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusForbidden, response: `{"message":"You do not have permission to modify this note"}`},
@@ -218,14 +218,14 @@ func TestNotesUpdateErrors(t *testing.T) {
 	}
 }
 
-func TestNotesDelete(t *testing.T) {
+func TestDelete_ReadsTheConfirmation(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{method: "DELETE", url: "/v1/progress-notes/7", response: `{"message":"Note deleted"}`})
 	confirmation := must(client.Notes.Delete(t.Context(), 7))(t)
 	assert.Equal(t, &clinicaldoc.Confirmation{Message: "Note deleted"}, confirmation)
 }
 
-func TestConfirmationsMayBeEmpty(t *testing.T) {
+func TestDelete_EmptyConfirmation_Succeeds(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []call{
 		{status: http.StatusNoContent}, {}, {response: " \n"}, {response: "null"}, {response: "[]"}, {response: "{}"}, {response: "true"}, {response: `"done"`}, {response: `{"message":null}`},
@@ -243,7 +243,7 @@ func TestConfirmationsMayBeEmpty(t *testing.T) {
 	}
 }
 
-func TestNotesSign(t *testing.T) {
+func TestSign_ReadsTheNote(t *testing.T) {
 	t.Parallel()
 	signed := strings.Replace(fullNote, `"signed": false`, `"signed": true`, 1)
 	client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7/sign", response: signed})
@@ -253,7 +253,7 @@ func TestNotesSign(t *testing.T) {
 	assertFullNote(t, note)
 }
 
-func TestNotesSignRefusals(t *testing.T) {
+func TestSign_Refusals_AreErrors(t *testing.T) {
 	t.Parallel()
 	const (
 		complete   = `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`
@@ -313,7 +313,7 @@ func TestNotesSignRefusals(t *testing.T) {
 	}
 }
 
-func TestNotesSignFindsItselfDone(t *testing.T) {
+func TestSign_AlreadySigned_Succeeds(t *testing.T) {
 	t.Parallel()
 	// The first response is lost, so the note is read: it is signed, that is the result, and nothing is signed twice.
 	const note = testBase + "/v1/progress-notes/7"
@@ -334,7 +334,7 @@ func TestNotesSignFindsItselfDone(t *testing.T) {
 	}
 }
 
-func TestNotesCreateForAnotherPatient(t *testing.T) {
+func TestCreate_NoteOfAnotherPatient_IsAConflict(t *testing.T) {
 	t.Parallel()
 	for patient, mismatch := range map[string]bool{
 		`"patient":{"id":7},`: false, `"patient_id":"7",`: false, ``: false, `"patient":[],`: false,
@@ -355,7 +355,7 @@ func TestNotesCreateForAnotherPatient(t *testing.T) {
 	}
 }
 
-func TestIDsBelowOneAreRefused(t *testing.T) {
+func TestEndpoints_IDsBelowOne_AreRejected(t *testing.T) {
 	t.Parallel()
 	for _, id := range []int64{0, -1, math.MinInt64} {
 		client := serve(t)
@@ -377,7 +377,7 @@ func TestIDsBelowOneAreRefused(t *testing.T) {
 	}
 }
 
-func TestNotesCreate(t *testing.T) {
+func TestCreate_SendsTheForm(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.mp3")
 	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
@@ -413,7 +413,7 @@ func TestNotesCreate(t *testing.T) {
 	})
 }
 
-func TestNotesCreateSendsOnlyWhatIsSet(t *testing.T) {
+func TestCreate_ZeroParams_AreNotSent(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity, response: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
@@ -426,7 +426,7 @@ func TestNotesCreateSendsOnlyWhatIsSet(t *testing.T) {
 	must(client.Notes.Create(t.Context(), createParams{PatientID: 5}))(t)
 }
 
-func TestNotesCreateRefusesBadParams(t *testing.T) {
+func TestCreate_InvalidParams_AreRejected(t *testing.T) {
 	t.Parallel()
 	data := []byte("sound")
 	badType := clinicaldoc.AudioBytes("a.wav", data)
@@ -459,7 +459,7 @@ func TestNotesCreateRefusesBadParams(t *testing.T) {
 	}
 }
 
-func TestNotesCreateNoticesChangedFile(t *testing.T) {
+func TestCreate_ChangedFile_IsAnError(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret.wav")
 	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
@@ -475,7 +475,7 @@ func TestNotesCreateNoticesChangedFile(t *testing.T) {
 	assert.NotContains(t, err.Error(), "secret")
 }
 
-func TestNotesCreateUnknownOutcomes(t *testing.T) {
+func TestCreate_LostResponse_IsUnknown(t *testing.T) {
 	t.Parallel()
 	reset := errors.New("connection reset")
 	type test struct {
@@ -593,7 +593,7 @@ func eachCommit(t *testing.T, test func(t *testing.T, http2 bool, audio *clinica
 	}
 }
 
-func TestBeforeCommitLetsTheLastBytesGo(t *testing.T) {
+func TestBeforeCommit_ReturnsNil_SendsTheLastBytes(t *testing.T) {
 	t.Parallel()
 	eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
 		t.Helper()
@@ -614,7 +614,7 @@ func TestBeforeCommitLetsTheLastBytesGo(t *testing.T) {
 	})
 }
 
-func TestBeforeCommitRefuses(t *testing.T) {
+func TestBeforeCommit_ReturnsAnError_SendsNoLastByte(t *testing.T) {
 	t.Parallel()
 	eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
 		t.Helper()
@@ -637,7 +637,7 @@ func TestBeforeCommitRefuses(t *testing.T) {
 	})
 }
 
-func TestBeforeCommitWhileTheContextEnds(t *testing.T) {
+func TestBeforeCommit_ContextEnds_SendsNoLastByte(t *testing.T) {
 	t.Parallel()
 	cause, refusal := errors.New("synthetic: the program ends"), errors.New("synthetic: no room")
 	for name, result := range map[string]func(context.Context) error{
@@ -676,7 +676,7 @@ func TestBeforeCommitWhileTheContextEnds(t *testing.T) {
 	}
 }
 
-func TestBeforeCommitThatPanics(t *testing.T) {
+func TestBeforeCommit_Panics_SendsNoLastByte(t *testing.T) {
 	t.Parallel()
 	eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
 		t.Helper()
@@ -692,7 +692,7 @@ func TestBeforeCommitThatPanics(t *testing.T) {
 	})
 }
 
-func TestBeforeCommitThatEndsItsGoroutine(t *testing.T) {
+func TestBeforeCommit_Goexit_SendsNoLastByte(t *testing.T) {
 	t.Parallel()
 	eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
 		t.Helper()
@@ -720,7 +720,7 @@ func exits(f func()) bool {
 	return <-exited
 }
 
-func TestBeforeCommitHoldsTheDelimiterBackOnTheWire(t *testing.T) {
+func TestBeforeCommit_OnTheWire_HoldsTheDelimiterBack(t *testing.T) {
 	t.Parallel()
 	// The server waits for all that may come before the callback returns, and then for the end of the connection.
 	for name, audio := range commitBodies() {
@@ -771,7 +771,7 @@ func TestBeforeCommitHoldsTheDelimiterBackOnTheWire(t *testing.T) {
 	})
 }
 
-func TestBeforeCommitIsAskedForEveryAttempt(t *testing.T) {
+func TestBeforeCommit_Retries_AreAskedEachTime(t *testing.T) {
 	t.Parallel()
 	t.Run("retries", func(t *testing.T) {
 		t.Parallel()
@@ -812,7 +812,7 @@ func TestBeforeCommitIsAskedForEveryAttempt(t *testing.T) {
 	})
 }
 
-func TestBeforeCommitWhileTheServerResponds(t *testing.T) {
+func TestBeforeCommit_ServerRespondsEarly_Ends(t *testing.T) {
 	t.Parallel()
 	// The response comes before the callback has decided. A refusal of the caller's counts unless the server has acted.
 	refusal := errors.New("synthetic")
@@ -844,7 +844,7 @@ func TestBeforeCommitWhileTheServerResponds(t *testing.T) {
 	}
 }
 
-func TestBeforeCommitIsNoStall(t *testing.T) {
+func TestBeforeCommit_Slow_IsNotAStall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -861,7 +861,7 @@ func TestBeforeCommitIsNoStall(t *testing.T) {
 	})
 }
 
-func TestBeforeCommitIsFollowedByTheUsualPatience(t *testing.T) {
+func TestBeforeCommit_Slow_DoesNotProlongTheStallTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// The time that the callback took is none that the server needs.

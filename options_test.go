@@ -25,7 +25,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
-func TestNewClientRefusesInvalidOptions(t *testing.T) {
+func TestNewClient_InvalidOptions_AreRejected(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		option clinicaldoc.Option
@@ -60,7 +60,7 @@ func TestNewClientRefusesInvalidOptions(t *testing.T) {
 }
 
 // One of the waits is enough: the other follows it.
-func TestOneOfTheWaitsSuffices(t *testing.T) {
+func TestRetryPolicy_OneOfTheWaits_Suffices(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []clinicaldoc.RetryPolicy{{MinWait: time.Minute}, {MaxWait: time.Millisecond}} {
 		_, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithRetry(policy))
@@ -68,7 +68,7 @@ func TestOneOfTheWaitsSuffices(t *testing.T) {
 	}
 }
 
-func TestOptionsServeSeveralClientsAtOnce(t *testing.T) {
+func TestOptions_SeveralClients_ShareThem(t *testing.T) {
 	t.Parallel()
 	opts := []clinicaldoc.Option{
 		clinicaldoc.WithHTTPClient(&http.Client{}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}), clinicaldoc.WithLogger(slog.New(slog.DiscardHandler)),
@@ -86,7 +86,7 @@ func TestOptionsServeSeveralClientsAtOnce(t *testing.T) {
 	workers.Wait()
 }
 
-func TestEveryEndpointTakesCallOptions(t *testing.T) {
+func TestEndpoints_CallOptions_AreApplied(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		t.Run(e.operation, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestEveryEndpointTakesCallOptions(t *testing.T) {
 	}
 }
 
-func TestInvalidCallOptionsAreRefused(t *testing.T) {
+func TestCallOptions_Invalid_AreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		option clinicaldoc.CallOption
@@ -155,7 +155,7 @@ func TestInvalidCallOptionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestUserAgentIsReplaced(t *testing.T) {
+func TestWithUserAgent_ReplacesTheDefault(t *testing.T) {
 	t.Parallel()
 	s, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
 	s.userAgent = "ward-app/3 (test)"
@@ -163,7 +163,7 @@ func TestUserAgentIsReplaced(t *testing.T) {
 	must(client.Users.Me(t.Context()))(t)
 }
 
-func TestTokenSourceIsAskedForEachCall(t *testing.T) {
+func TestTokenSource_EachCall_IsAsked(t *testing.T) {
 	t.Parallel()
 	_, httpClient := newScript(t,
 		call{url: "/user", response: `{"id":2}`, header: map[string]string{"Authorization": "Bearer token-1"}},
@@ -184,7 +184,7 @@ func TestTokenSourceIsAskedForEachCall(t *testing.T) {
 	}
 }
 
-func TestTokenSourceFailures(t *testing.T) {
+func TestTokenSource_Failure_EndsTheCall(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("vault says secret")
 	type test struct {
@@ -212,7 +212,7 @@ func TestTokenSourceFailures(t *testing.T) {
 }
 
 // A limiter that knows in advance that the context ends first says so in words, as *rate.Limiter does.
-func TestADeadlineUnderALimiterIsOne(t *testing.T) {
+func TestLimiter_DeadlineOfItsOwn_MatchesDeadlineExceeded(t *testing.T) {
 	t.Parallel()
 	refusal := errors.New("rate: Wait(n=1) would exceed context deadline")
 	client := clientOn(t, &http.Client{}, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { return refusal })))
@@ -226,7 +226,7 @@ func TestADeadlineUnderALimiterIsOne(t *testing.T) {
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "there is none")
 }
 
-func TestLimiterIsAskedBeforeEachCall(t *testing.T) {
+func TestLimiter_EachCall_IsAsked(t *testing.T) {
 	t.Parallel()
 	s, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
 	refuse := errors.New("budget of secret spent")
@@ -246,7 +246,7 @@ func TestLimiterIsAskedBeforeEachCall(t *testing.T) {
 	assert.Equal(t, 2, waits, "a refusal is not repeated")
 }
 
-func TestHTTPClientIsCopied(t *testing.T) {
+func TestWithHTTPClient_ChangedLater_HasNoEffect(t *testing.T) {
 	t.Parallel()
 	_, httpClient := newScript(t, call{url: "/user", response: `{"id":2}`})
 	httpClient.Timeout = time.Minute
@@ -257,7 +257,7 @@ func TestHTTPClientIsCopied(t *testing.T) {
 	must(client.Users.Me(t.Context()))(t)
 }
 
-func TestResponsesBeyondTheLimitAreRefused(t *testing.T) {
+func TestWithMaxResponseSize_LongerResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	answer := `{"id":2,"name":"` + strings.Repeat("x", 100) + `"}`
 	size := int64(len(answer))
@@ -272,7 +272,7 @@ func TestResponsesBeyondTheLimitAreRefused(t *testing.T) {
 	assert.Len(t, response.Body, int(size-1))
 }
 
-func TestWithToken(t *testing.T) {
+func TestWithToken_ReplacesTheToken(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
 		t.Run(name, func(t *testing.T) {
@@ -294,7 +294,7 @@ func TestWithToken(t *testing.T) {
 	}
 }
 
-func TestCallersHTTPClientIsNotChanged(t *testing.T) {
+func TestWithHTTPClient_CallersClient_IsNotChanged(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketLost(t), socketStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"), socketStatus(http.StatusOK, socketNote(9)))
 	srv := socketHandler(t, script.ServeHTTP)
@@ -313,7 +313,7 @@ func TestCallersHTTPClientIsNotChanged(t *testing.T) {
 	assert.Zero(t, asked, "the SDK's own redirect rules apply")
 }
 
-func TestTimeoutOfTheCallersHTTPClientEndsAnAttempt(t *testing.T) {
+func TestWithHTTPClient_Timeout_EndsAnAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
@@ -376,7 +376,7 @@ func (g *teams) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // All requests that a call makes go where it goes and in the same user's name. What its own request depends on goes nowhere else.
-func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
+func TestCallOptions_InnerRequests_GoWhereTheCallGoes(t *testing.T) {
 	t.Parallel()
 	type call func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (patient int64, err error)
 	ofNote := func(note *clinicaldoc.ProgressNote, err error) (int64, error) {
@@ -505,7 +505,7 @@ func TestInnerRequestsGoWhereTheCallGoes(t *testing.T) {
 }
 
 // What a call before left in a Response is never taken for this call's.
-func TestAResponseIsClearedFirst(t *testing.T) {
+func TestWithResponse_EarlierResponse_IsCleared(t *testing.T) {
 	t.Parallel()
 	stale := clinicaldoc.Response{StatusCode: 200, Body: []byte("another patient's"), RequestID: "r", Attempts: 1, Header: http.Header{"X": {"y"}}}
 	ended, cancel := context.WithCancel(t.Context())
@@ -627,7 +627,7 @@ func expiring(t *testing.T, valid *atomic.Pointer[string], next http.HandlerFunc
 	return client, source
 }
 
-func TestARefusedTokenIsRenewed(t *testing.T) {
+func TestTokenSource_RefusedToken_IsRenewed(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		var valid atomic.Pointer[string]
@@ -647,7 +647,7 @@ func TestARefusedTokenIsRenewed(t *testing.T) {
 }
 
 // Who is refused in their own name must not come back in the client's.
-func TestATokenOfACallIsNotRenewed(t *testing.T) {
+func TestTokenSource_TokenOfACall_IsNotRenewed(t *testing.T) {
 	t.Parallel()
 	var valid atomic.Pointer[string]
 	valid.Store(new("synthetic-0")) // the source's own
@@ -660,7 +660,7 @@ func TestATokenOfACallIsNotRenewed(t *testing.T) {
 }
 
 // A renewal is no failure: what fails behind it is tried again as often as without it.
-func TestARenewalCostsNoRetry(t *testing.T) {
+func TestTokenSource_Renewal_IsNotARetry(t *testing.T) {
 	t.Parallel()
 	var valid atomic.Pointer[string]
 	valid.Store(new("synthetic-1"))
@@ -674,7 +674,7 @@ func TestARenewalCostsNoRetry(t *testing.T) {
 	assert.EqualValues(t, 3, served.Load())
 }
 
-func TestARefusedTokenIsRenewedOnce(t *testing.T) {
+func TestTokenSource_RefusedAgain_IsRenewedOnce(t *testing.T) {
 	t.Parallel()
 	var valid atomic.Pointer[string]
 	valid.Store(new("none"))
@@ -696,7 +696,7 @@ func TestARefusedTokenIsRenewedOnce(t *testing.T) {
 	assert.Equal(t, 1, response.Attempts)
 }
 
-func TestAStreamIsNotSentTwiceForAToken(t *testing.T) {
+func TestTokenSource_Stream_IsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	var valid atomic.Pointer[string]
 	valid.Store(new("synthetic-1"))
@@ -709,7 +709,7 @@ func TestAStreamIsNotSentTwiceForAToken(t *testing.T) {
 	assert.Equal(t, []string{"synthetic-0"}, source.refused, "the next call has another token")
 }
 
-func TestATokenExpiresInTheMiddle(t *testing.T) {
+func TestTokenSource_TokenExpiresBetweenPages_IsRenewed(t *testing.T) {
 	t.Parallel()
 	var valid atomic.Pointer[string]
 	valid.Store(new("synthetic-0"))
@@ -737,7 +737,7 @@ func TestATokenExpiresInTheMiddle(t *testing.T) {
 	assert.Len(t, source.refused, 5, "of all but the first")
 }
 
-func TestManyCallsRenewATokenOnce(t *testing.T) {
+func TestTokenSource_ManyCalls_RenewOnce(t *testing.T) {
 	t.Parallel()
 	var valid atomic.Pointer[string]
 	valid.Store(new("synthetic-1"))
@@ -776,7 +776,7 @@ func (s *cachedFile) Invalidate(string) {
 }
 
 // The service takes a fresh token before the file has it: who reads the file too early must hear of the old one again.
-func TestASourceThatStillGivesARefusedTokenIsToldAgain(t *testing.T) {
+func TestTokenSource_SameTokenAgain_IsReportedAgain(t *testing.T) {
 	t.Parallel()
 	server := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer fresh" {
@@ -801,7 +801,7 @@ func TestASourceThatStillGivesARefusedTokenIsToldAgain(t *testing.T) {
 }
 
 // A source may take its time to hear of a refused token, or call the client meanwhile: no call outlives its context for that.
-func TestACallEndsWhileASourceHearsOfATokenOfAnother(t *testing.T) {
+func TestTokenSource_RenewalOfAnotherCall_DoesNotBlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := &slowSource{hears: make(chan struct{})}
@@ -832,7 +832,7 @@ func (s *slowSource) Invalidate(string) {
 }
 
 // A read within an edit goes without the edit's conditions, and leaves them to the edit.
-func TestInnerRequestsLeaveTheCallsHeaders(t *testing.T) {
+func TestCallOptions_InnerRequests_HaveNoConditions(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
@@ -851,7 +851,7 @@ func TestInnerRequestsLeaveTheCallsHeaders(t *testing.T) {
 }
 
 // What WithResponse filled in stays when the memory of responses is used again.
-func TestAResponseOutlivesTheNextCalls(t *testing.T) {
+func TestWithResponse_Body_OutlivesLaterCalls(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 	t.Cleanup(srv.Close)
@@ -865,7 +865,7 @@ func TestAResponseOutlivesTheNextCalls(t *testing.T) {
 	assert.Contains(t, string(response.Body), "First")
 }
 
-func TestWithHTTPClientLeavesTheClientAlone(t *testing.T) {
+func TestWithHTTPClient_OwnClient_IsLeftAlone(t *testing.T) {
 	t.Parallel()
 	own := new(http.Client)
 	must(clinicaldoc.NewClient("https://api.clinic.test", "synthetic-token", clinicaldoc.WithHTTPClient(own)))(t)

@@ -29,7 +29,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestAllFollowsEveryFormOfPages(t *testing.T) {
+func TestAll_EveryFormOfPages_IsFollowed(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]call{
 		"length-aware": {
@@ -136,7 +136,7 @@ func TestAllFollowsEveryFormOfPages(t *testing.T) {
 	}
 }
 
-func TestAllOfNothing(t *testing.T) {
+func TestAll_EmptyList_YieldsNothing(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`[]`, `{"data":[]}`, `{"data":null}`, `{"data":[],"meta":{"current_page":1,"last_page":1,"from":null}}`, `{"data":[],"links":{"next":null}}`} {
 		ids, err := collect(t, serve(t, pagedCall("", answer)).Notes.All(t.Context(), listParams{}))
@@ -145,7 +145,7 @@ func TestAllOfNothing(t *testing.T) {
 	}
 }
 
-func TestListRefusesOtherResponses(t *testing.T) {
+func TestList_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		`{}`, `null`, `{"notes":[]}`, `{"data":{}}`, `{"data":{"id":1}}`, `{"data":"secret"}`, `"secret"`, `[5]`, `["secret"]`, `{"data":[{"name":"secret"}]}`, `{"data":[{"id":0}]}`,
@@ -159,7 +159,7 @@ func TestListRefusesOtherResponses(t *testing.T) {
 	}
 }
 
-func TestListToleratesOddMeta(t *testing.T) {
+func TestList_OddMeta_IsTolerated(t *testing.T) {
 	t.Parallel()
 	// What the service says about its pages is not described, so that nothing in it makes a list fail.
 	for _, meta := range []string{
@@ -175,7 +175,7 @@ func TestListToleratesOddMeta(t *testing.T) {
 	}
 }
 
-func TestAllAsksNothingBeforeTheRange(t *testing.T) {
+func TestAll_BeforeTheRange_SendsNothing(t *testing.T) {
 	t.Parallel()
 	for prefetch := range 2 {
 		s, httpClient := newScript(t)
@@ -185,7 +185,7 @@ func TestAllAsksNothingBeforeTheRange(t *testing.T) {
 	}
 }
 
-func TestAllCanBeRangedTwice(t *testing.T) {
+func TestAll_RangedTwice_StartsAnew(t *testing.T) {
 	t.Parallel()
 	first := pagedCall("?per_page=2", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":2}}`)
 	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3)+`,"meta":{"current_page":2,"last_page":2}}`)
@@ -199,7 +199,7 @@ func TestAllCanBeRangedTwice(t *testing.T) {
 	assert.Equal(t, []int64{1, 2, 3}, ids, "rows seen in an earlier range are not missing in a later one")
 }
 
-func TestAllStartsWhereParamsSay(t *testing.T) {
+func TestAll_PageOrCursor_StartsThere(t *testing.T) {
 	t.Parallel()
 	for query, params := range map[string]listParams{"?page=3": {Page: 3}, "?cursor=c": {Cursor: "c"}} {
 		meta := `{"current_page":3,"last_page":4}`
@@ -215,7 +215,7 @@ func TestAllStartsWhereParamsSay(t *testing.T) {
 	}
 }
 
-func TestAllAsksNothingAfterBreak(t *testing.T) {
+func TestAll_Break_SendsNothingMore(t *testing.T) {
 	t.Parallel()
 	// With the page read to its last row, the next one is still not asked for.
 	client := serve(t, pagedCall("", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":9}}`))
@@ -229,7 +229,7 @@ func TestAllAsksNothingAfterBreak(t *testing.T) {
 	assert.Equal(t, 2, seen)
 }
 
-func TestAllYieldsAnErrorOnceAndEnds(t *testing.T) {
+func TestAll_Error_IsYieldedOnce(t *testing.T) {
 	t.Parallel()
 	for prefetch := range 3 {
 		client := serve(t,
@@ -242,7 +242,7 @@ func TestAllYieldsAnErrorOnceAndEnds(t *testing.T) {
 	}
 }
 
-func TestAllEndsWithItsContext(t *testing.T) {
+func TestAll_ContextEnds_Ends(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -259,7 +259,7 @@ func TestAllEndsWithItsContext(t *testing.T) {
 	assert.Equal(t, []int64{1, 2}, ids, "what has arrived is handed out")
 }
 
-func TestAllFillsResponseForThePageBeingRead(t *testing.T) {
+func TestAll_WithResponse_IsOfThePageBeingRead(t *testing.T) {
 	t.Parallel()
 	for prefetch := range 3 {
 		first := pagedCall("", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":2}}`)
@@ -278,7 +278,7 @@ func TestAllFillsResponseForThePageBeingRead(t *testing.T) {
 }
 
 // A page that fails is the one being read: its response says why.
-func TestAllFillsResponseForThePageThatFails(t *testing.T) {
+func TestAll_WithResponse_IsOfThePageThatFails(t *testing.T) {
 	t.Parallel()
 	failed := pagedCall("?page=2", `{}`)
 	failed.status, failed.answerHeader = http.StatusForbidden, map[string]string{"X-Request-Id": "page-2"}
@@ -291,7 +291,7 @@ func TestAllFillsResponseForThePageThatFails(t *testing.T) {
 }
 
 // How many rows lie before a page is known by the size of pages: from there on a total can be missed too.
-func TestATotalIsHeldAgainstTheRowsFromAPageOn(t *testing.T) {
+func TestAll_TotalFromALaterPage_IsCompared(t *testing.T) {
 	t.Parallel()
 	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3, 4)+`,"meta":{"current_page":2,"last_page":2,"per_page":2,"total":10}}`)
 	ids, err := collect(t, serve(t, second, second).Notes.All(t.Context(), listParams{Page: 2, PerPage: 2}))
@@ -300,7 +300,7 @@ func TestATotalIsHeldAgainstTheRowsFromAPageOn(t *testing.T) {
 }
 
 // Why it could not be found out whether the list is whole is kept.
-func TestAllTellsWhyItCouldNotAsk(t *testing.T) {
+func TestAll_RequestFails_YieldsTheCause(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		pagedCall("", rows(1, 2, 3)),
@@ -314,7 +314,7 @@ func TestAllTellsWhyItCouldNotAsk(t *testing.T) {
 	assert.Len(t, ids, 3)
 }
 
-func TestAllLeavesTheCallersOptionsAlone(t *testing.T) {
+func TestAll_CallersOptions_AreNotChanged(t *testing.T) {
 	t.Parallel()
 	client := serve(t, pagedCall("", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":1}}`))
 	opts := append(make([]clinicaldoc.CallOption, 0, 8), clinicaldoc.WithoutRetry())
@@ -323,7 +323,7 @@ func TestAllLeavesTheCallersOptionsAlone(t *testing.T) {
 }
 
 // A caller may use a slice of options again for the next user, before the first iterator is ranged over.
-func TestIteratorsKeepTheirOptions(t *testing.T) {
+func TestIterators_OptionsChangedLater_HaveNoEffect(t *testing.T) {
 	t.Parallel()
 	subtests(t, map[string]func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error]{
 		"All": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
@@ -350,7 +350,7 @@ func TestIteratorsKeepTheirOptions(t *testing.T) {
 	})
 }
 
-func TestAllYieldsNoRowTwice(t *testing.T) {
+func TestAll_RepeatedRow_IsYieldedOnce(t *testing.T) {
 	t.Parallel()
 	// A note that is created while the list is read pushes a row from one page to the next.
 	client := serve(t,
@@ -381,7 +381,7 @@ func endless(t *testing.T, answer func(n int, req *http.Request) string) (client
 	return client, func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
-func TestAllEndsWhateverTheServiceSends(t *testing.T) {
+func TestAll_HostileService_Ends(t *testing.T) {
 	t.Parallel()
 	page := func(req *http.Request) int {
 		number, err := strconv.Atoi(req.URL.Query().Get("page"))
@@ -508,7 +508,7 @@ func TestAllEndsWhateverTheServiceSends(t *testing.T) {
 	}
 }
 
-func TestListRefusesAnotherPage(t *testing.T) {
+func TestList_AnotherPage_IsRejected(t *testing.T) {
 	t.Parallel()
 	for asked, query := range []string{"", "?page=1", "?page=2"} {
 		client := serve(t, pagedCall(query, `{"data":`+rows(1)+`,"meta":{"current_page":3,"last_page":3}}`))
@@ -520,14 +520,14 @@ func TestListRefusesAnotherPage(t *testing.T) {
 }
 
 // What a service calls the number of a page at a cursor is its own affair.
-func TestListTakesAnyPageAtACursor(t *testing.T) {
+func TestList_Cursor_AcceptsAnyPage(t *testing.T) {
 	t.Parallel()
 	client := serve(t, pagedCall("?cursor=c2", `{"data":`+rows(1)+`,"meta":{"current_page":2}}`))
 	page := must(client.Notes.List(t.Context(), listParams{Cursor: "c2"}))(t)
 	assert.Len(t, page.Items, 1)
 }
 
-func TestPatientOfEveryRowIsChecked(t *testing.T) {
+func TestList_PatientOfEveryRow_IsChecked(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		row   string // the second of the page
@@ -578,14 +578,14 @@ func TestPatientOfEveryRowIsChecked(t *testing.T) {
 	}
 }
 
-func TestPatientsAreNotCheckedUnasked(t *testing.T) {
+func TestList_WithoutPatientFilter_ChecksNoPatient(t *testing.T) {
 	t.Parallel()
 	client := serve(t, pagedCall("", `[{"id":1,"name":"n","patient":{"id":1}},{"id":2,"name":"n","patient":{"id":2}},{"id":3,"name":"n"}]`))
 	page := must(client.Notes.List(t.Context(), listParams{}))(t)
 	assert.Len(t, page.Items, 3)
 }
 
-func TestPerPageIgnored(t *testing.T) {
+func TestList_PerPageIgnored_IsLogged(t *testing.T) {
 	t.Parallel()
 	for answer, ignored := range map[string]bool{
 		`{"data":` + rows(1, 2) + `,"meta":{"current_page":1,"per_page":2}}`:    false,
@@ -604,7 +604,7 @@ func TestPerPageIgnored(t *testing.T) {
 	}
 }
 
-func TestQueryNamesAreUsed(t *testing.T) {
+func TestQueryNames_AreUsed(t *testing.T) {
 	t.Parallel()
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{
 		PatientID: "filter[patient_id]", PerPage: "page[size]", Page: "page[number]", Cursor: "after",
@@ -619,7 +619,7 @@ func TestQueryNamesAreUsed(t *testing.T) {
 }
 
 // Who names one of them leaves the others as they are.
-func TestQueryNamesHaveDefaults(t *testing.T) {
+func TestQueryNames_Empty_HaveDefaults(t *testing.T) {
 	t.Parallel()
 	for names, query := range map[clinicaldoc.QueryNames]string{
 		{PatientID: "patient"}: "?page=2&patient=4711&per_page=10&sort=latest",
@@ -634,7 +634,7 @@ func TestQueryNamesHaveDefaults(t *testing.T) {
 	}
 }
 
-func TestQueryNamesMayBeSwapped(t *testing.T) {
+func TestQueryNames_Swapped_AreUsed(t *testing.T) {
 	t.Parallel()
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "cursor", Cursor: "page", Sort: "order"})},
 		pagedCall("?cursor=2&order=latest", `[]`), pagedCall("?page=c", `[]`))
@@ -642,7 +642,7 @@ func TestQueryNamesMayBeSwapped(t *testing.T) {
 	must(client.Notes.List(t.Context(), listParams{Cursor: "c"}))(t)
 }
 
-func TestQueryNamesMayBeOdd(t *testing.T) {
+func TestQueryNames_Odd_AreEscaped(t *testing.T) {
 	t.Parallel()
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "-", Sort: `so"rt`, PerPage: `size: "x"`})},
 		pagedCall("?-=2&patient_id=4711&size%3A+%22x%22=1&so%22rt=latest", `[]`))
@@ -696,7 +696,7 @@ func (l *latency) respond(req *http.Request) (*http.Response, error) {
 	return httpmock.NewStringResponse(http.StatusOK, fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":%d}}`, rows(page), page, l.last)), nil
 }
 
-func TestPrefetchKeepsOrderAndItsLimit(t *testing.T) {
+func TestPrefetch_KeepsOrderAndItsLimit(t *testing.T) {
 	t.Parallel()
 	for _, prefetch := range []int{0, 1, 2, 5, 64} {
 		synctest.Test(t, func(t *testing.T) {
@@ -722,7 +722,7 @@ type heldLog func(line string)
 
 func (f heldLog) Write(p []byte) (int, error) { f(string(p)); return len(p), nil }
 
-func TestPrefetchAsksAheadBeforeAPageIsDecoded(t *testing.T) {
+func TestPrefetch_NextPage_IsRequestedBeforeDecoding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		third := make(chan struct{})
@@ -753,7 +753,7 @@ func TestPrefetchAsksAheadBeforeAPageIsDecoded(t *testing.T) {
 	})
 }
 
-func TestPrefetchWithoutKnownEndAsksOnePageAhead(t *testing.T) {
+func TestPrefetch_UnknownEnd_RequestsOnePageAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service := &latency{t: t, last: 3, untold: true}
@@ -764,7 +764,7 @@ func TestPrefetchWithoutKnownEndAsksOnePageAhead(t *testing.T) {
 	})
 }
 
-func TestPrefetchWorksWhileTheReaderDoes(t *testing.T) {
+func TestPrefetch_WorksWhileTheReaderDoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service := &latency{t: t, last: 4}
@@ -782,7 +782,7 @@ func TestPrefetchWorksWhileTheReaderDoes(t *testing.T) {
 	})
 }
 
-func TestPrefetchLeavesNothingAfterBreak(t *testing.T) {
+func TestPrefetch_Break_LeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	// The bubble fails the test when a goroutine is left at its end.
 	for _, leave := range []string{"break", "panic", "cancel"} {
@@ -821,7 +821,7 @@ func TestPrefetchLeavesNothingAfterBreak(t *testing.T) {
 	}
 }
 
-func TestManyGoroutinesShareOneClient(t *testing.T) {
+func TestAll_ManyGoroutines_ShareOneClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service := &latency{t: t, last: 5}
@@ -845,7 +845,7 @@ func TestManyGoroutinesShareOneClient(t *testing.T) {
 	})
 }
 
-func TestPageHasNext(t *testing.T) {
+func TestPage_HasNext(t *testing.T) {
 	t.Parallel()
 	for answer, more := range map[string]bool{
 		`{"data":` + rows(1) + `,"meta":{"current_page":1,"last_page":2}}`:                      true,
@@ -1011,7 +1011,7 @@ func upTo(n int) []int64 {
 
 var everySort = []clinicaldoc.Sort{"", clinicaldoc.SortLatest, clinicaldoc.SortOldest}
 
-func TestAllYieldsEveryNoteWhileTheLoopDeletesThem(t *testing.T) {
+func TestAll_LoopDeletes_YieldsEveryNote(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]clinicaldoctest.Variant{
 		"length-aware":    {},
@@ -1044,7 +1044,7 @@ func TestAllYieldsEveryNoteWhileTheLoopDeletesThem(t *testing.T) {
 	}
 }
 
-func TestAllYieldsEveryNoteThatSomeoneElseLeaves(t *testing.T) {
+func TestAll_OthersDelete_YieldsEveryNoteThatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, sort := range everySort {
 		for _, prefetch := range []int{0, 2} {
@@ -1074,7 +1074,7 @@ func TestAllYieldsEveryNoteThatSomeoneElseLeaves(t *testing.T) {
 	}
 }
 
-func TestAllYieldsEveryNoteWhileOthersAreCreated(t *testing.T) {
+func TestAll_OthersCreate_YieldsEveryNote(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]clinicaldoctest.Variant{
 		"length-aware": {}, "simple": {Pagination: clinicaldoctest.PaginationSimple}, "cursor": {Pagination: clinicaldoctest.PaginationCursor},
@@ -1102,7 +1102,7 @@ func TestAllYieldsEveryNoteWhileOthersAreCreated(t *testing.T) {
 	}
 }
 
-func TestVerifyFindsWhatSilentPagesHide(t *testing.T) {
+func TestVerify_SilentPages_FindsWhatTheyHide(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]clinicaldoctest.Variant{
 		"simple": {Pagination: clinicaldoctest.PaginationSimple}, "bare": {Pagination: clinicaldoctest.PaginationBare},
@@ -1164,7 +1164,7 @@ func silent(names clinicaldoctest.QueryNames) clinicaldoctest.Variant {
 	return clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationBare, Query: names}
 }
 
-func TestAllNeverTakesAPartForTheWhole(t *testing.T) {
+func TestAll_PartOfAList_IsNotComplete(t *testing.T) {
 	t.Parallel()
 	unknownSize := clinicaldoctest.QueryNames{PerPage: "not[size]"}
 	unknownSort := clinicaldoctest.QueryNames{Sort: "not[sort]"}
@@ -1210,7 +1210,7 @@ func TestAllNeverTakesAPartForTheWhole(t *testing.T) {
 	}
 }
 
-func TestATotalAboveTheRowsIsAnIncompleteList(t *testing.T) {
+func TestAll_TotalAboveTheRows_IsIncomplete(t *testing.T) {
 	t.Parallel()
 	page := func(query string, total int, ids ...int) call {
 		return pagedCall(query, fmt.Sprintf(`{"data":%s,"meta":{"current_page":1,"last_page":1,"total":%d}}`, rows(ids...), total))
@@ -1282,7 +1282,7 @@ func (m *moving) respond(req *http.Request) (*http.Response, error) {
 		rows(page...), number, max(1, (len(m.ids)+m.size-1)/m.size), m.size, len(m.ids))), nil
 }
 
-func TestAllYieldsWhatWasThereThroughoutOrSaysThatItCannot(t *testing.T) {
+func TestAll_ChangingList_YieldsEverythingOrAnError(t *testing.T) {
 	t.Parallel()
 	for _, only := range []string{"", "deletions", "insertions"} {
 		for _, prefetch := range []int{0, 3} {
@@ -1317,7 +1317,7 @@ func TestAllYieldsWhatWasThereThroughoutOrSaysThatItCannot(t *testing.T) {
 }
 
 // In a goroutine of the SDK, a panic could not be recovered by anybody.
-func TestWhatPanicsUnderPrefetchPanicsInTheLoop(t *testing.T) {
+func TestPrefetch_Panic_ReachesTheLoop(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]func(strike func()) clinicaldoc.Option{
 		"transport": func(strike func()) clinicaldoc.Option {
@@ -1398,7 +1398,7 @@ func ranging(notes iter.Seq2[*clinicaldoc.ProgressNote, error]) (recovered any, 
 	return e.recovered, e.finished
 }
 
-func TestCollect(t *testing.T) {
+func TestCollect_ReturnsNotesAndErrors(t *testing.T) {
 	t.Parallel()
 	first, second := errors.New("first"), errors.New("second")
 	sequence := func(items ...any) iter.Seq2[*string, error] {
@@ -1433,7 +1433,7 @@ func TestCollect(t *testing.T) {
 }
 
 // Many errors are joined once, and only some of them are in the text.
-func TestCollectOfManyErrors(t *testing.T) {
+func TestCollect_ManyErrors_AreJoined(t *testing.T) {
 	t.Parallel()
 	errs := make([]error, 10_000)
 	for i := range errs {

@@ -38,7 +38,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-func TestEveryEndpointRefusesOtherResponses(t *testing.T) {
+func TestEndpoints_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		for name, answer := range map[string]call{
@@ -69,7 +69,7 @@ func TestEveryEndpointRefusesOtherResponses(t *testing.T) {
 	}
 }
 
-func TestAnySuccessStatusIsSuccess(t *testing.T) {
+func TestEndpoints_AnySuccessStatus_Succeeds(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		for _, status := range []int{200, 201, 202, 203, 206, 299} {
@@ -81,7 +81,7 @@ func TestAnySuccessStatusIsSuccess(t *testing.T) {
 	}
 }
 
-func TestCreateIsRetriedAfterARefusedDial(t *testing.T) {
+func TestCreate_RefusedDial_IsRetried(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusCreated, socketNote(11)))
 	srv := socketHandler(t, script.ServeHTTP)
@@ -106,7 +106,7 @@ func TestCreateIsRetriedAfterARefusedDial(t *testing.T) {
 	assert.Len(t, script.requests(), 1)
 }
 
-func TestCreateThatNeverLeavesIsNotUnknown(t *testing.T) {
+func TestCreate_NeverSent_IsNotUnknown(t *testing.T) {
 	t.Parallel()
 	tr := socketTransport(t)
 	tr.DialContext = func(_ context.Context, network, _ string) (net.Conn, error) {
@@ -131,7 +131,7 @@ func (c brokenConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func TestCreateOnAReusedConnectionThatIsDead(t *testing.T) {
+func TestCreate_DeadReusedConnection_UsesAnother(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusOK, socketNote(5)), socketStatus(http.StatusCreated, socketNote(12)))
 	srv := socketHandler(t, script.ServeHTTP)
@@ -153,7 +153,7 @@ func TestCreateOnAReusedConnectionThatIsDead(t *testing.T) {
 	assert.Equal(t, []string{"GET /v1/progress-notes/5", "POST /v1/progress-notes"}, script.requests())
 }
 
-func TestCreateOnAConnectionClosedWhileIdle(t *testing.T) {
+func TestCreate_ConnectionClosedWhileIdle_UsesAnother(t *testing.T) {
 	t.Parallel()
 	srv := newRawServer(t, func(c *rawConn) {
 		c.request()
@@ -199,7 +199,7 @@ func cutUpload(c *rawConn) {
 	resetConn(c.Conn)
 }
 
-func TestCreateCutWithinTheBodyIsRetriedOnce(t *testing.T) {
+func TestCreate_CutWithinTheBody_IsRetriedOnce(t *testing.T) {
 	t.Parallel()
 	params := socketParams(cutSize)
 
@@ -234,7 +234,7 @@ func TestCreateCutWithinTheBodyIsRetriedOnce(t *testing.T) {
 	})
 }
 
-func TestCreateWhoseResponseIsLost(t *testing.T) {
+func TestCreate_LostResponseOnSockets_IsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*rawConn){
 		"reset":                func(c *rawConn) { resetConn(c.Conn) },
@@ -263,7 +263,7 @@ func TestCreateWhoseResponseIsLost(t *testing.T) {
 	}
 }
 
-func TestCreateByStatus(t *testing.T) {
+func TestCreate_ByStatus_IsRefusedOrUnknown(t *testing.T) {
 	t.Parallel()
 	type outcome int
 	const (
@@ -316,7 +316,7 @@ func TestCreateByStatus(t *testing.T) {
 	}
 }
 
-func TestCreateWhoseResponseIsNoNote(t *testing.T) {
+func TestCreate_ResponseIsNotANote_IsUnknown(t *testing.T) {
 	t.Parallel()
 	subtests(t, map[string]http.HandlerFunc{
 		"HTML":       socketStatus(http.StatusOK, "<html>synthetic</html>", "Content-Type", "text/html"),
@@ -337,7 +337,7 @@ func TestCreateWhoseResponseIsNoNote(t *testing.T) {
 	})
 }
 
-func TestCreateIsRetriedAfter429(t *testing.T) {
+func TestCreate_RateLimited_IsRetried(t *testing.T) {
 	t.Parallel()
 	limited := socketStatus(http.StatusTooManyRequests, `{"message":"Too Many Attempts."}`, "Retry-After", "0")
 	t.Run("then it works", func(t *testing.T) {
@@ -368,7 +368,7 @@ func TestCreateIsRetriedAfter429(t *testing.T) {
 	})
 }
 
-func TestCreateThroughATransportWithoutTrace(t *testing.T) {
+func TestCreate_TransportWithoutTrace_IsJudgedByItsBody(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("synthetic transport failure")
 	type test struct {
@@ -401,7 +401,7 @@ func TestCreateThroughATransportWithoutTrace(t *testing.T) {
 	})
 }
 
-func TestFailedAttemptGetsNoMoreOfItsBody(t *testing.T) {
+func TestDo_FailedAttempt_GetsNoMoreOfItsBody(t *testing.T) {
 	t.Parallel()
 	// A transport may read on after it has failed. What it reads then must not complete a request that is being repeated.
 	var attempts atomic.Int32
@@ -434,7 +434,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestBytesThatComeTooLateGoNowhere(t *testing.T) {
+func TestCreate_LateBytesOfTheSource_AreNotSent(t *testing.T) {
 	t.Parallel()
 	// A read of the source is under way when the call ends as not sent: what it brings then would complete the request.
 	ctx, cancel := context.WithCancel(socketContext(t))
@@ -462,7 +462,7 @@ func TestBytesThatComeTooLateGoNowhere(t *testing.T) {
 }
 
 // Some proxies say 408 of a service that takes too long. Others say it of a client that does.
-func TestA408TellsNothingOfACreateThatHasLeft(t *testing.T) {
+func TestCreate_RequestTimeoutAfterSending_IsUnknown(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusRequestTimeout, ""))
 	c := socketClient(t, socketHandler(t, script.ServeHTTP).URL)
@@ -484,7 +484,7 @@ func TestA408TellsNothingOfACreateThatHasLeft(t *testing.T) {
 	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
-func TestGetIsRetriedAfterTransientFailures(t *testing.T) {
+func TestGet_TransientFailure_IsRetried(t *testing.T) {
 	t.Parallel()
 	cut := func(header string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -536,7 +536,7 @@ func TestGetIsRetriedAfterTransientFailures(t *testing.T) {
 	})
 }
 
-func TestFailureLeavesTheConnectionPoolAlone(t *testing.T) {
+func TestGet_Failure_LeavesTheConnectionPoolAlone(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32
 	hold := make(chan struct{})
@@ -585,7 +585,7 @@ func TestFailureLeavesTheConnectionPoolAlone(t *testing.T) {
 	assert.Equal(t, before, connections.Load())
 }
 
-func TestHTTP2(t *testing.T) {
+func TestHTTP2_UploadAndRead_Work(t *testing.T) {
 	t.Parallel()
 	const size = 5 << 20
 	var protocol atomic.Int32
@@ -629,7 +629,7 @@ func TestHTTP2(t *testing.T) {
 	})
 }
 
-func TestHTTP2RefusalsAreBounded(t *testing.T) {
+func TestHTTP2_EndlessGoAway_IsBounded(t *testing.T) {
 	t.Parallel()
 	// Each connection is met with GOAWAY before its stream: net/http would connect again without pause or end.
 	url, httpClient, connections := frameServer(t, func(c *h2Conn) {
@@ -643,7 +643,7 @@ func TestHTTP2RefusalsAreBounded(t *testing.T) {
 	assert.LessOrEqual(t, connections(), 4*11, "eleven connections for each of four attempts")
 }
 
-func TestBackoffGrowsWithJitter(t *testing.T) {
+func TestBackoff_GrowsWithJitter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		distinct := map[time.Duration]bool{}
@@ -667,7 +667,7 @@ func TestBackoffGrowsWithJitter(t *testing.T) {
 	})
 }
 
-func TestRetryAfterIsHeeded(t *testing.T) {
+func TestRetryAfter_IsHonored(t *testing.T) {
 	t.Parallel()
 	const never = -1
 	for _, tc := range []struct {
@@ -1045,7 +1045,7 @@ func TestLimit_WrongCount_IsNotUsed(t *testing.T) {
 	})
 }
 
-func TestRetryBudget(t *testing.T) {
+func TestRetryBudget_Outage_IsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int32
@@ -1097,7 +1097,7 @@ func TestRetryBudget_OneCallAfterAnother(t *testing.T) {
 	})
 }
 
-func TestPauseThatDoesNotFitTheDeadline(t *testing.T) {
+func TestRetry_PauseBeyondTheDeadline_EndsImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -1117,7 +1117,7 @@ func TestPauseThatDoesNotFitTheDeadline(t *testing.T) {
 	})
 }
 
-func TestContextEndsDuringThePause(t *testing.T) {
+func TestRetry_ContextEndsInThePause_ErrorHasBothCauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -1139,7 +1139,7 @@ func TestContextEndsDuringThePause(t *testing.T) {
 	})
 }
 
-func TestCreateWhoseContextEndsDuringThePause(t *testing.T) {
+func TestCreate_ContextEndsInThePause_IsNotUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -1155,7 +1155,7 @@ func TestCreateWhoseContextEndsDuringThePause(t *testing.T) {
 	})
 }
 
-func TestNoRetries(t *testing.T) {
+func TestRetry_Disabled_SendsOnce(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		option []clinicaldoc.Option
@@ -1179,7 +1179,7 @@ func TestNoRetries(t *testing.T) {
 	})
 }
 
-func TestLimiterIsAskedBeforeEachAttempt(t *testing.T) {
+func TestLimiter_EachAttempt_IsAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked, attempts := 0, 0
@@ -1202,7 +1202,7 @@ func TestLimiterIsAskedBeforeEachAttempt(t *testing.T) {
 	})
 }
 
-func TestResponseSizeIsBounded(t *testing.T) {
+func TestWithMaxResponseSize_OnSockets_BoundsTheResponse(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
 	padded := func(size int) string {
@@ -1248,7 +1248,7 @@ func TestResponseSizeIsBounded(t *testing.T) {
 	})
 }
 
-func TestCreateWithAnOversizedResponseIsUnknown(t *testing.T) {
+func TestCreate_OversizedResponse_IsUnknown(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusCreated, socketNote(9)))
 	_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(10)).Notes.Create(socketContext(t), socketParams(10))
@@ -1256,7 +1256,7 @@ func TestCreateWithAnOversizedResponseIsUnknown(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
-func TestErrorBodyIsCut(t *testing.T) {
+func TestError_LongBody_IsCut(t *testing.T) {
 	t.Parallel()
 	t.Run("long", func(t *testing.T) {
 		t.Parallel()
@@ -1300,7 +1300,7 @@ func TestErrorBodyIsCut(t *testing.T) {
 	})
 }
 
-func TestTruncatedResponsesToTheEnd(t *testing.T) {
+func TestGet_TruncatedToTheEnd_IsAnError(t *testing.T) {
 	t.Parallel()
 	subtests(t, map[string]string{"length": "Content-Length: 500", "chunks": "Transfer-Encoding: chunked"}, func(t *testing.T, header string) {
 		cut := func(c *rawConn) {
@@ -1314,7 +1314,7 @@ func TestTruncatedResponsesToTheEnd(t *testing.T) {
 	})
 }
 
-func TestResponsesAreBoundedByDefault(t *testing.T) {
+func TestResponse_Endless_IsBoundedByDefault(t *testing.T) {
 	t.Parallel()
 	endless := func(status int) (int64, error) {
 		body := new(endlessBody)
@@ -1334,7 +1334,7 @@ func TestResponsesAreBoundedByDefault(t *testing.T) {
 	assert.EqualValues(t, 64<<10+1, read)
 }
 
-func TestDeepResponsesAreRefused(t *testing.T) {
+func TestResponse_NestedTooDeeply_IsRejected(t *testing.T) {
 	t.Parallel()
 	for depth, fits := range map[int]bool{999: true, 1000: false} { // the note itself is one level
 		patient := strings.Repeat("[", depth) + strings.Repeat("]", depth)
@@ -1359,7 +1359,7 @@ func TestDeepResponsesAreRefused(t *testing.T) {
 }
 
 // The transport is the SDK's own, which no other test uses on sockets.
-func TestHeadersAreBoundedByDefault(t *testing.T) {
+func TestResponse_LongHeader_IsBoundedByDefault(t *testing.T) {
 	t.Parallel()
 	for size, fits := range map[int]bool{900 << 10: true, 1100 << 10: false} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -1379,7 +1379,7 @@ func TestHeadersAreBoundedByDefault(t *testing.T) {
 	}
 }
 
-func TestStalledAttemptsEnd(t *testing.T) {
+func TestStall_NoDataForAMinute_EndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "no response", func(t *testing.T) {
 		start := time.Now()
@@ -1496,7 +1496,7 @@ var redirectMethods = map[string]func(*testing.T, *clinicaldoc.Client) error{
 	},
 }
 
-func TestRedirects(t *testing.T) {
+func TestRedirect_OnlyReadsOnTheSameOrigin_AreFollowed(t *testing.T) {
 	t.Parallel()
 	for method, call := range redirectMethods {
 		for _, code := range []int{301, 302, 303, 307, 308} {
@@ -1574,7 +1574,7 @@ func checkRedirect(t *testing.T, method string, code int, kind string, call func
 	}
 }
 
-func TestRedirectsAreBounded(t *testing.T) {
+func TestRedirect_ManyHops_AreBounded(t *testing.T) {
 	t.Parallel()
 	for hops, followed := range map[int]bool{5: true, 6: false} {
 		t.Run(fmt.Sprint(hops), func(t *testing.T) {
@@ -1600,7 +1600,7 @@ func TestRedirectsAreBounded(t *testing.T) {
 	}
 }
 
-func TestRedirectThatLeavesHalfway(t *testing.T) {
+func TestRedirect_LeavesHalfway_IsNotFollowed(t *testing.T) {
 	t.Parallel()
 	foreign := newWitness(t, false, socketStatus(http.StatusOK, socketNote(9)))
 	home := newWitness(t, false, func(w http.ResponseWriter, r *http.Request) {
@@ -1617,7 +1617,7 @@ func TestRedirectThatLeavesHalfway(t *testing.T) {
 }
 
 // A transport that is a whole client follows redirects, by which a PUT or DELETE becomes a GET. What that finds is no word on the edit.
-func TestEditsThroughATransportThatFollowsRedirects(t *testing.T) {
+func TestEdits_TransportFollowsRedirects_AreErrors(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
 		for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther} {
@@ -1689,14 +1689,14 @@ func assertAllocations(t *testing.T, limit float64, answer func(note string) str
 
 func alone(note string) string { return note }
 
-func TestAllocationsOfGet(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+func TestGet_Allocations_AreBounded(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	assertAllocations(t, 42, alone, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Get(t.Context(), 7)
 		return err
 	})
 }
 
-func TestAllocationsOfEdits(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+func TestEdits_Allocations_AreBounded(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	params := updateParams{Name: new("Edited"), Analysis: new("Edited, too")}
 	assertAllocations(t, 53, alone, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.Update(t.Context(), 7, params)
@@ -1721,7 +1721,7 @@ func fullPage(note string) string {
 }
 
 // A note of a page costs two allocations: one for its texts, one for template and audio.
-func TestAllocationsOfPage(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+func TestList_Allocations_AreBounded(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	assertAllocations(t, 53+2*pageRows, fullPage, func(c *clinicaldoc.Client) error {
 		_, err := c.Notes.List(t.Context(), listParams{PerPage: pageRows})
 		return err
@@ -1729,7 +1729,7 @@ func TestAllocationsOfPage(t *testing.T) { //nolint:paralleltest // it counts th
 }
 
 // The texts of a note share memory with each other, and with no other note's.
-func TestANoteDoesNotHoldItsPage(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+func TestList_KeptNote_DoesNotHoldItsPage(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	const size = 100 << 10
 	note := `{"id":7,"name":"Synthetic note","transcription":"` + strings.Repeat("x", size) + `"}`
 	client := must(clinicaldoc.NewClient(testBase, testToken, over(canned(fullPage(note)))))(t)
@@ -1760,7 +1760,7 @@ func TestANoteDoesNotHoldItsPage(t *testing.T) { //nolint:paralleltest // it cou
 }
 
 // A list must not take many times the memory that its response does.
-func TestMemoryOfSenselessLists(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+func TestList_SenselessRows_TakeLittleMemory(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	tests := map[string]struct {
 		row  string
 		rows int
@@ -1822,7 +1822,7 @@ func memory(t *testing.T, size int64) (allocated, held int64) {
 	return allocated, int64(measure().HeapAlloc) - int64(first.HeapAlloc)
 }
 
-func TestMemoryOfResponsesIsReusedButNotKeptForHugeOnes(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
+func TestResponse_Memory_IsReusedExceptForHugeOnes(t *testing.T) { //nolint:paralleltest // it counts the allocations of all goroutines
 	allocated, _ := memory(t, 1<<19)
 	assert.Less(t, allocated, int64(1<<18), "the memory of a usual response is used again")
 	_, held := memory(t, 3<<20)
@@ -1862,7 +1862,7 @@ func retryingLibrary(next http.RoundTripper) http.RoundTripper {
 	return c.StandardClient().Transport
 }
 
-func TestCreateThroughATransportThatRetries(t *testing.T) {
+func TestCreate_TransportRetries_MakesOneNote(t *testing.T) {
 	t.Parallel()
 	ends := map[string]http.HandlerFunc{
 		"502":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
@@ -1894,7 +1894,7 @@ func TestCreateThroughATransportThatRetries(t *testing.T) {
 }
 
 // A body without a byte is whole as soon as somebody asks for it.
-func TestEmptyBodiesThroughATransportThatRetries(t *testing.T) {
+func TestDo_EmptyBodyAndTransportRetries_IsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]any{"bytes": []byte{}, "a reader": strings.NewReader(""), "a stream": io.MultiReader()} {
 		script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, ""))
@@ -1906,7 +1906,7 @@ func TestEmptyBodiesThroughATransportThatRetries(t *testing.T) {
 }
 
 // A transport that signs requests takes a copy of the body to do so.
-func TestLongUpdatesThroughATransportThatReadsTheBodyFirst(t *testing.T) {
+func TestUpdate_TransportReadsTheBodyFirst_IsSentCompletely(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("synthetic ", 10_000)
 	for lost, want := range map[bool]error{false: nil, true: clinicaldoc.ErrOutcomeUnknown} {
@@ -1932,7 +1932,7 @@ func TestLongUpdatesThroughATransportThatReadsTheBodyFirst(t *testing.T) {
 	}
 }
 
-func TestReadsThroughATransportThatRetries(t *testing.T) {
+func TestGet_TransportRetries_Succeeds(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, socketNote(9)))
 	srv := socketHandler(t, script.ServeHTTP)
@@ -1941,7 +1941,7 @@ func TestReadsThroughATransportThatRetries(t *testing.T) {
 	require.NoError(t, err, "what may be sent twice, a transport may send twice")
 }
 
-func TestDoWithoutABodyIsNotRepeatedByNetHTTP(t *testing.T) {
+func TestDo_WithoutBody_IsNotRepeatedByNetHTTP(t *testing.T) {
 	t.Parallel()
 	var received atomic.Int32
 	url, httpClient, _ := frameServer(t, func(c *h2Conn) {
@@ -1959,7 +1959,7 @@ func TestDoWithoutABodyIsNotRepeatedByNetHTTP(t *testing.T) {
 	assert.EqualValues(t, 1, received.Load())
 }
 
-func TestCreateThatHTTP2Refuses(t *testing.T) {
+func TestCreate_RefusedByHTTP2_IsRetriedIfUnprocessed(t *testing.T) {
 	t.Parallel()
 	create := func(c *h2Conn) {
 		for {
@@ -2008,7 +2008,7 @@ func TestCreateThatHTTP2Refuses(t *testing.T) {
 	}
 }
 
-func TestParallelUploadsKeepTheirHTTP2Connection(t *testing.T) {
+func TestHTTP2_ParallelUploads_KeepTheirConnection(t *testing.T) {
 	t.Parallel()
 	const parallel, size = 50, 1<<20 + 1
 	var connections atomic.Int32
@@ -2043,7 +2043,7 @@ func TestParallelUploadsKeepTheirHTTP2Connection(t *testing.T) {
 	assert.Equal(t, before, connections.Load(), "an upload gives its connection back")
 }
 
-func TestConnectionOfARefusedUploadIsNotUsedAgain(t *testing.T) {
+func TestCreate_RefusedUpload_ConnectionIsNotReused(t *testing.T) {
 	t.Parallel()
 	// Some servers take what is left of the upload for the next request.
 	for name, body := range map[string]string{"with a body": `{"message":"synthetic"}`, "without": ""} {
@@ -2113,7 +2113,7 @@ func TestCreate_RefusedUpload_DoesNotCutOffTheNextRequest(t *testing.T) {
 	assert.Equal(t, notes.Load(), created.Load())
 }
 
-func TestUploadsAreNotAnnouncedWhereThatIsIgnored(t *testing.T) {
+func TestUpload_AnnouncementIgnored_IsNotRepeated(t *testing.T) {
 	t.Parallel()
 	var expects []string
 	srv := newRawServer(t, func(c *rawConn) {
@@ -2134,7 +2134,7 @@ func TestUploadsAreNotAnnouncedWhereThatIsIgnored(t *testing.T) {
 	assert.Equal(t, []string{"100-continue", "", ""}, expects)
 }
 
-func TestUploadsAreAnnouncedWhereThatIsHeeded(t *testing.T) {
+func TestUpload_AnnouncementHonored_IsRepeated(t *testing.T) {
 	t.Parallel()
 	srv, forms := formServer(t)
 	c := socketClient(t, srv.URL)
@@ -2145,7 +2145,7 @@ func TestUploadsAreAnnouncedWhereThatIsHeeded(t *testing.T) {
 }
 
 // A refusal instead of 100 Continue is what the announcement is for.
-func TestUploadsAreAnnouncedAfterARefusalToo(t *testing.T) {
+func TestUpload_AnnouncementThenRefusal_IsRepeated(t *testing.T) {
 	t.Parallel()
 	expects := make(chan string, 1)
 	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
@@ -2160,7 +2160,7 @@ func TestUploadsAreAnnouncedAfterARefusalToo(t *testing.T) {
 	}
 }
 
-func TestPanicsOfTheCallersComeOutInTheCallersGoroutine(t *testing.T) {
+func TestPanics_OfTheCaller_ReachTheCallersGoroutine(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
 	drain := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -2235,7 +2235,7 @@ func (stop endingAudio) ReadAt(p []byte, off int64) (int, error) {
 	return syntheticAudio(64<<20).ReadAt(p, off)
 }
 
-func TestTransportsThatReturnNothing(t *testing.T) {
+func TestCreate_TransportReturnsNothing_IsUnknown(t *testing.T) {
 	t.Parallel()
 	subtests(t, map[string]func(*http.Request) *http.Response{
 		"no response": func(*http.Request) *http.Response { return nil },
@@ -2262,7 +2262,7 @@ func TestTransportsThatReturnNothing(t *testing.T) {
 	})
 }
 
-func TestStreamWhoseEndHasLeftIsWhole(t *testing.T) {
+func TestCreate_ClosingDelimiterSent_IsUnknown(t *testing.T) {
 	t.Parallel()
 	// Nothing but the end of file was not read: a server that goes by the closing delimiter has all it needs.
 	var attempts atomic.Int32
@@ -2285,7 +2285,7 @@ func TestStreamWhoseEndHasLeftIsWhole(t *testing.T) {
 	assert.EqualValues(t, 1, attempts.Load())
 }
 
-func TestAudioComesFirst(t *testing.T) {
+func TestCreate_Form_HasTheAudioFirst(t *testing.T) {
 	t.Parallel()
 	// A server that acts on what it has of an upload has neither name nor patient while the audio is on its way.
 	var body string
@@ -2302,20 +2302,20 @@ func TestAudioComesFirst(t *testing.T) {
 	}
 }
 
-func TestResponseSizeWithoutALimit(t *testing.T) {
+func TestWithMaxResponseSize_Largest_Works(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusOK, socketNote(9)))
 	must(socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(math.MaxInt64)).Notes.Get(socketContext(t), 9))(t)
 }
 
-func TestStallTimeoutWithoutALimit(t *testing.T) {
+func TestWithStallTimeout_Largest_Works(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusCreated, socketNote(9)))
 	_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(math.MaxInt64)).Notes.Create(socketContext(t), socketParams(100<<10))
 	require.NoError(t, err)
 }
 
-func TestCauseOfTheCallersContext(t *testing.T) {
+func TestContext_Cause_IsMatchedButNotPrinted(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("synthetic: the program ends")
 	timedSubtests(t, map[string]func(cancel func()) roundTripper{
@@ -2348,7 +2348,7 @@ func TestCauseOfTheCallersContext(t *testing.T) {
 	})
 }
 
-func TestTimeoutOfTheCallersHTTPClientIsNamed(t *testing.T) {
+func TestWithHTTPClient_Timeout_IsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tr := roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
@@ -2361,7 +2361,7 @@ func TestTimeoutOfTheCallersHTTPClientIsNamed(t *testing.T) {
 	})
 }
 
-func TestResponseThatDripsIsGivenUp(t *testing.T) {
+func TestStall_DrippingResponse_EndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
@@ -2377,7 +2377,7 @@ func TestResponseThatDripsIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestUploadOnItsWayIsNoStall(t *testing.T) {
+func TestStall_UploadInBuffers_HasMoreTime(t *testing.T) {
 	t.Parallel()
 	// All has left as far as can be seen here, and lies in buffers that the server empties at its own pace.
 	type test struct {
@@ -2405,7 +2405,7 @@ func TestUploadOnItsWayIsNoStall(t *testing.T) {
 	})
 }
 
-func TestSlowUploadOnItsWayIsNoStall(t *testing.T) {
+func TestStall_SlowUpload_HasAsMuchTimeToArrive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// It took a quarter of an hour to leave, and so may take that to arrive.
@@ -2423,7 +2423,7 @@ func TestSlowUploadOnItsWayIsNoStall(t *testing.T) {
 }
 
 // What may be on its way does not grow with the recording: a large one that left at once is not waited for an hour.
-func TestALargeUploadThatLeftAtOnceStallsSoon(t *testing.T) {
+func TestStall_LargeUploadSentImmediately_EndsSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
@@ -2438,7 +2438,7 @@ func TestALargeUploadThatLeftAtOnceStallsSoon(t *testing.T) {
 	})
 }
 
-func TestInterimResponsesAreBounded(t *testing.T) {
+func TestInterimResponses_Endless_AreBounded(t *testing.T) {
 	t.Parallel()
 	srv := newRawServer(t, func(c *rawConn) {
 		c.request()
@@ -2454,7 +2454,7 @@ func TestInterimResponsesAreBounded(t *testing.T) {
 	assert.Contains(t, err.Error(), "too many interim responses")
 }
 
-func TestInterimResponseInsteadOf100(t *testing.T) {
+func TestInterimResponses_InsteadOf100_AreIgnored(t *testing.T) {
 	t.Parallel()
 	// A 103 comes where a 100 was asked for: the body follows when the transport has waited long enough.
 	srv := newRawServer(t, func(c *rawConn) {
@@ -2469,7 +2469,7 @@ func TestInterimResponseInsteadOf100(t *testing.T) {
 	must(socketClient(t, srv.URL, over(tr)).Notes.Create(socketContext(t), socketParams(2<<20)))(t)
 }
 
-func TestNilCallOptionIsRefused(t *testing.T) {
+func TestCallOptions_Nil_IsRejected(t *testing.T) {
 	t.Parallel()
 	_, httpClient := newScript(t)
 	c := clientOn(t, httpClient)
@@ -2480,7 +2480,7 @@ func TestNilCallOptionIsRefused(t *testing.T) {
 	require.ErrorIs(t, c.Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, nil), clinicaldoc.ErrInvalidArgument)
 }
 
-func TestRateLimitResetIsJudgedByItsMagnitude(t *testing.T) {
+func TestRateLimit_Reset_IsReadByItsMagnitude(t *testing.T) {
 	t.Parallel()
 	// The clock of synctest starts at midnight UTC, 1 January 2000: 946684800.
 	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -2522,7 +2522,7 @@ func TestRateLimitResetIsJudgedByItsMagnitude(t *testing.T) {
 	}
 }
 
-func TestRateLimitResetGoesByTheServicesClock(t *testing.T) {
+func TestRateLimit_ResetInSeconds_CountsFromTheServicesClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, always(200, noteAt(7, stageComplete, 1), "X-RateLimit-Reset", "40", "Date", "Sat, 01 Jan 2000 10:00:00 GMT"))
@@ -2532,7 +2532,7 @@ func TestRateLimitResetGoesByTheServicesClock(t *testing.T) {
 	})
 }
 
-func TestRequestIDs(t *testing.T) {
+func TestRequestID_IsTakenFromKnownHeaders(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		header map[string]string
@@ -2553,7 +2553,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-func TestResponseTellsOfFailures(t *testing.T) {
+func TestWithResponse_Failure_IsFilledIn(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{url: "/user", status: http.StatusTooManyRequests, response: `{"message":"m"}`, answerHeader: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "many"}},
@@ -2572,7 +2572,7 @@ func TestResponseTellsOfFailures(t *testing.T) {
 	assert.Equal(t, clinicaldoc.Response{Attempts: 1}, response, "nothing of an earlier answer stays")
 }
 
-func TestAnAttemptEncodesItsErrorAsText(t *testing.T) {
+func TestAttempt_JSON_HasItsErrorAsText(t *testing.T) {
 	t.Parallel()
 	answered := &clinicaldoc.Error{StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}}, Operation: "Notes.Create", Method: "POST", Route: "/r"}
 	attempt := clinicaldoc.Attempt{Operation: "Notes.Create", Method: "POST", Route: "/r", Number: 1, StatusCode: 422, Duration: time.Second, Err: answered}
@@ -2696,7 +2696,7 @@ func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Calls share the buffers of responses, one after the other, and nothing else.
-func TestManyCallsAtOnceDoNotMix(t *testing.T) {
+func TestClient_ManyCalls_DoNotMixResponses(t *testing.T) {
 	t.Parallel()
 	client, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic", over(echo{}))
 	require.NoError(t, err)
@@ -2746,7 +2746,7 @@ func (d dumping) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.next.RoundTrip(r)
 }
 
-func TestADumpOfARequestIsNotItsSending(t *testing.T) {
+func TestTransport_DumpsTheRequest_IsNotItsSending(t *testing.T) {
 	t.Parallel()
 	for _, bodies := range []bool{true, false} {
 		for _, size := range []int{100, 100 << 10, 2 << 20} {
@@ -2777,7 +2777,7 @@ func TestADumpOfARequestIsNotItsSending(t *testing.T) {
 }
 
 // A request whose connection was idle for too long is shown once more, and sent by another.
-func TestADumpOfARequestThatAnotherConnectionTakes(t *testing.T) {
+func TestTransport_DumpsARequestSentAgain_Works(t *testing.T) {
 	t.Parallel()
 	for _, bodies := range []bool{true, false} {
 		ours, theirs := net.Pipe()
@@ -2807,7 +2807,7 @@ func TestADumpOfARequestThatAnotherConnectionTakes(t *testing.T) {
 }
 
 // A server that switches protocols keeps the connection open, and says nothing more.
-func TestAResponseBelow200IsAnError(t *testing.T) {
+func TestResponse_StatusBelow200_IsAnError(t *testing.T) {
 	t.Parallel()
 	var hijacked []net.Conn
 	var mu sync.Mutex
@@ -2846,7 +2846,7 @@ func TestAResponseBelow200IsAnError(t *testing.T) {
 }
 
 // A server that refuses a request before it has read its body may take the body for the next request.
-func TestARefusedBodyIsNoLaterRequest(t *testing.T) {
+func TestUpdate_RefusedBody_IsNotTakenForARequest(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []string{`{"message":"refused"}`, ""} {
 		for _, size := range []int{10, 5 << 10, 100 << 10} {
@@ -2908,7 +2908,7 @@ func takeBodiesForRequests(conn net.Conn, refusal string) {
 	}
 }
 
-func TestConnectionsAreKept(t *testing.T) {
+func TestClient_ShortLived_KeepsConnections(t *testing.T) {
 	t.Parallel()
 	var connections sync.Map // that carried a request, by the client's address
 	server := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
@@ -2932,7 +2932,7 @@ func TestConnectionsAreKept(t *testing.T) {
 }
 
 // A proxy may refuse in words of its own, which net/http gives as they came.
-func TestAProxyThatRefusesInItsOwnWords(t *testing.T) {
+func TestProxy_RefusesInItsOwnWords_IsNotPrinted(t *testing.T) {
 	t.Parallel()
 	proxy := socketHandler(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -2955,7 +2955,7 @@ type ownTransportError struct{ text string }
 
 func (e *ownTransportError) Error() string { return e.text }
 
-func TestATransportOfTheCallersThatFails(t *testing.T) {
+func TestTransport_OfTheCallerFails_IsNamed(t *testing.T) {
 	t.Parallel()
 	failure := &ownTransportError{"secret"}
 	client := clientOver(t, roundTripper(func(*http.Request) (*http.Response, error) { return nil, failure }),
@@ -2968,7 +2968,7 @@ func TestATransportOfTheCallersThatFails(t *testing.T) {
 	assert.Same(t, failure, found)
 }
 
-func TestCompressionThatNobodyAskedFor(t *testing.T) {
+func TestResponse_UnrequestedCompression_IsRejected(t *testing.T) {
 	t.Parallel()
 	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodDelete { // nothing, compressed, is nothing

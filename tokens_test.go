@@ -11,7 +11,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestTokensList(t *testing.T) {
+func TestTokensList_ReadsTheTokens(t *testing.T) {
 	t.Parallel()
 	records := `[
 		{"id":1,"name":"ward-pc","abilities":["*"],"created_at":"2024-05-01T10:00:00.123456Z","last_used_at":"2024-05-02T11:00:00.654321Z"},
@@ -32,7 +32,7 @@ func TestTokensList(t *testing.T) {
 	}
 }
 
-func TestTokensListEmpty(t *testing.T) {
+func TestTokensList_Empty(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`{"tokens":[]}`, `{"tokens":null}`, `[]`, `{"data":[]}`, `{"data":{"tokens":[]}}`} {
 		client := serve(t, call{url: "/v1/auth/tokens", response: answer})
@@ -43,7 +43,7 @@ func TestTokensListEmpty(t *testing.T) {
 	}
 }
 
-func TestTokensListRefusesOtherResponses(t *testing.T) {
+func TestTokensList_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
 		"", "null", "{}", "<html>secret", `{"data":{}}`, `{"data":null}`, `{"tokens":{"id":1}}`, `{"tokens":"secret"}`, `{"tokens":["secret"]}`, `{"tokens":[{"name":"secret"}]}`,
@@ -57,7 +57,7 @@ func TestTokensListRefusesOtherResponses(t *testing.T) {
 	}
 }
 
-func TestTokensRevoke(t *testing.T) {
+func TestTokensRevoke_ReadsTheConfirmation(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{method: "DELETE", url: "/v1/auth/tokens/5", response: `{"message":"Token revoked"}`},
@@ -70,7 +70,7 @@ func TestTokensRevoke(t *testing.T) {
 	assert.Nil(t, confirmation)
 }
 
-func TestTokensListReadsWhatItCan(t *testing.T) {
+func TestTokensList_UnreadableMembers_AreZero(t *testing.T) {
 	t.Parallel()
 	option, read := warnings(t)
 	tokens, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/auth/tokens", response: `{"tokens":[{"id":1,"last_used_at":"secret"},{"id":2,"created_at":"0000-00-00"}]}`}).

@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestUsersMe(t *testing.T) {
+func TestUsersMe_ReadsTheUser(t *testing.T) {
 	t.Parallel()
 	record := `{"id":22,"name":"Test User","email":"user@clinic.test","roles":["x"],"created_at":"2024-05-01T10:00:01Z","updated_at":"2024-05-01T10:00:02Z"}`
 	want := &clinicaldoc.User{
@@ -24,7 +24,7 @@ func TestUsersMe(t *testing.T) {
 	}
 }
 
-func TestUsersMeErrors(t *testing.T) {
+func TestUsersMe_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{url: "/user", status: http.StatusUnauthorized, response: `{"message":"Unauthorized"}`},

@@ -38,7 +38,7 @@ func requireWaitError(t *testing.T, err, target error) *clinicaldoc.WaitError {
 	return waited
 }
 
-func TestWaitPollsFirstAndReturnsTheNote(t *testing.T) {
+func TestWait_CompleteNote_IsReturnedByTheFirstPoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, always(200, noteAt(7, stageComplete, 1)))
@@ -48,7 +48,7 @@ func TestWaitPollsFirstAndReturnsTheNote(t *testing.T) {
 	})
 }
 
-func TestWaitEndsAtTheStageAskedForOrBeyond(t *testing.T) {
+func TestWait_Until_EndsAtThatStageOrLater(t *testing.T) {
 	t.Parallel()
 	for i, until := range stagesInOrder {
 		timedSubtest(t, until.String(), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestWaitEndsAtTheStageAskedForOrBeyond(t *testing.T) {
 	})
 }
 
-func TestWaitPausesGrowWithinTheirBounds(t *testing.T) {
+func TestWait_Pauses_GrowWithinTheirBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
@@ -94,7 +94,7 @@ func TestWaitPausesGrowWithinTheirBounds(t *testing.T) {
 // dayOfPolls is what 24 hours of waiting may cost with the defaults; the documentation of Wait states it.
 const dayOfPolls = 1850
 
-func TestADayOfWaitingCostsABoundedNumberOfPolls(t *testing.T) {
+func TestWait_OneDay_PollsABoundedNumberOfTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, always(200, noteAt(7, stageAnalysing, 1)))
@@ -112,7 +112,7 @@ func TestADayOfWaitingCostsABoundedNumberOfPolls(t *testing.T) {
 	})
 }
 
-func TestWaitNeverSpins(t *testing.T) {
+func TestWait_AnyResponse_NeverSpins(t *testing.T) {
 	t.Parallel()
 	past := time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).Format(http.TimeFormat)
 	timedSubtests(t, map[string]func(int, time.Duration, *http.Request) *reply{
@@ -199,7 +199,7 @@ func TestWait_ServiceAsksForAPause_Waits(t *testing.T) {
 	})
 }
 
-func TestAskedPausesEndWithTheDeadline(t *testing.T) {
+func TestWait_RequestedPauseBeyondTheDeadline_EndsWithIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, always(429, `{}`, "Retry-After", "300"))
@@ -216,7 +216,7 @@ func TestAskedPausesEndWithTheDeadline(t *testing.T) {
 
 // Wait survives MaxFailures polls in a row that fail, whatever the failure, and a success resets the count. One more
 // failure ends it.
-func TestWaitSurvivesFailuresInARow(t *testing.T) {
+func TestWait_FailuresInARow_AreSurvived(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]func(int, time.Duration, *http.Request) *reply{
 		"lost":    inOrder(""),
@@ -255,7 +255,7 @@ func TestWaitSurvivesFailuresInARow(t *testing.T) {
 	})
 }
 
-func TestDefaultMaxFailuresBridgesAnOutage(t *testing.T) {
+func TestWait_OutageOfThreeMinutes_IsSurvivedByDefault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, func(_ int, at time.Duration, r *http.Request) *reply {
@@ -271,7 +271,7 @@ func TestDefaultMaxFailuresBridgesAnOutage(t *testing.T) {
 	})
 }
 
-func TestDefaultMaxFailures(t *testing.T) {
+func TestWait_MaxFailures_DefaultsToTen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, always(500, `{}`))
@@ -281,7 +281,7 @@ func TestDefaultMaxFailures(t *testing.T) {
 	})
 }
 
-func TestWaitEndsAtOnceWhereWaitingDoesNotHelp(t *testing.T) {
+func TestWait_FinalStatus_EndsImmediately(t *testing.T) {
 	t.Parallel()
 	for status, target := range map[int]error{
 		401: clinicaldoc.ErrUnauthorized, 403: clinicaldoc.ErrForbidden, 404: clinicaldoc.ErrNotFound,
@@ -308,7 +308,7 @@ func TestWaitEndsAtOnceWhereWaitingDoesNotHelp(t *testing.T) {
 }
 
 // A proxy that asks people to log in redirects for a while; but who is never shown the note asks at the wrong place.
-func TestWaitSurvivesARedirectOfAKnownNote(t *testing.T) {
+func TestWait_RedirectOfAKnownNote_IsSurvived(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		seen  int
@@ -362,7 +362,7 @@ func lagging(t *testing.T, lag time.Duration) (*polled, *clinicaldoc.Client) {
 	})
 }
 
-func TestWaitSurvivesALaggingReplicaJustAfterCreate(t *testing.T) {
+func TestWait_LaggingReplicaAfterCreate_IsSurvived(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]func(context.Context, *clinicaldoc.Client, waitParams) error{
 		"Wait": func(ctx context.Context, c *clinicaldoc.Client, params waitParams) error {
@@ -409,7 +409,7 @@ func TestWaitSurvivesALaggingReplicaJustAfterCreate(t *testing.T) {
 }
 
 // While this client deletes a note, not finding it is no sign of a replica that lags.
-func TestANoteThatIsBeingDeletedIsNotWaitedFor(t *testing.T) {
+func TestWait_NoteBeingDeleted_EndsImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, func(_ int, _ time.Duration, r *http.Request) *reply {
@@ -439,7 +439,7 @@ func TestANoteThatIsBeingDeletedIsNotWaitedFor(t *testing.T) {
 }
 
 // What is asked just after Create may be told by a replica that lags, however long the response takes to arrive.
-func TestASlow404JustAfterCreateIsSurvived(t *testing.T) {
+func TestWait_Slow404AfterCreate_IsSurvived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := lagging(t, 12*time.Second)
@@ -449,7 +449,7 @@ func TestASlow404JustAfterCreateIsSurvived(t *testing.T) {
 	})
 }
 
-func TestOnlyA404IsSurvivedJustAfterCreate(t *testing.T) {
+func TestWait_OtherStatusAfterCreate_EndsImmediately(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 403, 410, 422} {
 		synctest.Test(t, func(t *testing.T) {
@@ -467,7 +467,7 @@ func TestOnlyA404IsSurvivedJustAfterCreate(t *testing.T) {
 	}
 }
 
-func TestAWaitThatEndsOnALaggingReplicaTellsOfIt(t *testing.T) {
+func TestWait_DeadlineOnALaggingReplica_ErrorHasBothCauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := lagging(t, time.Hour)
@@ -480,7 +480,7 @@ func TestAWaitThatEndsOnALaggingReplicaTellsOfIt(t *testing.T) {
 	})
 }
 
-func TestWaitTellsOfAFailedNoteWithoutItsText(t *testing.T) {
+func TestWait_FailedNote_IsReportedWithoutItsText(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, inOrder(noteAt(7, stageTranscribing, 1), noteAt(7, stageFailed, 2)))
@@ -501,14 +501,14 @@ func TestWaitTellsOfAFailedNoteWithoutItsText(t *testing.T) {
 	})
 }
 
-func TestZeroWaitErrorPrints(t *testing.T) {
+func TestWaitError_Zero_Prints(t *testing.T) {
 	t.Parallel()
 	e := &clinicaldoc.WaitError{}
 	assert.Contains(t, e.Error(), "never seen")
 	require.NoError(t, errors.Unwrap(e))
 }
 
-func TestWaitErrorByValueLogsNoNote(t *testing.T) {
+func TestWaitError_ByValue_LogsNoNote(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	e := clinicaldoc.WaitError{ID: 7, Note: &clinicaldoc.ProgressNote{ID: 7, Transcription: "canary"}}
@@ -518,7 +518,7 @@ func TestWaitErrorByValueLogsNoNote(t *testing.T) {
 	assert.NotContains(t, fmt.Sprintf("%+v %#v", e, e), "canary")
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWait_ContextEnds_Ends(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "cancelled in a pause", func(t *testing.T) {
 		service, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
@@ -561,7 +561,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestWaitParamsAreCheckedBeforeAnyRequest(t *testing.T) {
+func TestWait_InvalidParams_AreRejected(t *testing.T) {
 	t.Parallel()
 	for field, list := range map[string][]waitParams{
 		"Until": {{Until: stageFailed}, {Until: -99}, {Until: 99}, {Until: stageSigned + 1}},
@@ -599,7 +599,7 @@ func requireRefused(t *testing.T, err error, name string) {
 	assert.Contains(t, err.Error(), name)
 }
 
-func TestWaitRefusesBadIDsAndOptionsBeforeAnyRequest(t *testing.T) {
+func TestWait_InvalidIDsAndOptions_AreRejected(t *testing.T) {
 	t.Parallel()
 	service, client := newPolled(t, always(200, noteAt(7, stageComplete, 1)))
 	for _, id := range []int64{0, -1} {
@@ -622,7 +622,7 @@ func TestWaitRefusesBadIDsAndOptionsBeforeAnyRequest(t *testing.T) {
 	assert.Empty(t, service.polls)
 }
 
-func TestOneOfTheIntervalsSuffices(t *testing.T) {
+func TestWait_OneOfTheIntervals_Suffices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, inOrder(noteAt(7, stageUploaded, 1), noteAt(7, stageComplete, 1)))
@@ -644,7 +644,7 @@ var changes = []string{
 	noteAt(7, stageUploaded, 2), noteAt(7, stageTranscribing, 2), noteAt(7, stageTranscribing, 2), noteAt(7, stageComplete, 3),
 }
 
-func TestWatchYieldsChangesAndCanBeRangedTwice(t *testing.T) {
+func TestWatch_Changes_AreYieldedOnEachRange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []clinicaldoc.Stage
@@ -668,7 +668,7 @@ func TestWatchYieldsChangesAndCanBeRangedTwice(t *testing.T) {
 }
 
 // Who wipes a note after looking at it, so that no text stays in memory, waits no longer and sees no more than others.
-func TestAWaitGoesByNotesAsTheyCame(t *testing.T) {
+func TestWait_CallerChangesTheNote_HasNoEffect(t *testing.T) {
 	t.Parallel()
 	wipe := func(n *clinicaldoc.ProgressNote) { *n = clinicaldoc.ProgressNote{} }
 	synctest.Test(t, func(t *testing.T) {
@@ -687,7 +687,7 @@ func TestAWaitGoesByNotesAsTheyCame(t *testing.T) {
 	})
 }
 
-func TestWatchYieldsItsErrorOnceWithTheLastNote(t *testing.T) {
+func TestWatch_Error_IsYieldedOnceWithTheLastNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, inOrder(noteAt(7, stageTranscribing, 1), noteAt(7, stageFailed, 2)))
@@ -704,7 +704,7 @@ func TestWatchYieldsItsErrorOnceWithTheLastNote(t *testing.T) {
 	})
 }
 
-func TestWatchLeavesNothingBehind(t *testing.T) {
+func TestWatch_BreakOrPanic_LeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	// synctest fails a test whose goroutines or timers keep it from ending.
 	timedSubtest(t, "break", func(t *testing.T) {
@@ -725,7 +725,7 @@ func TestWatchLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestWaitFillsTheCallersResponse(t *testing.T) {
+func TestWait_WithResponse_IsOfTheLastPoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, func(n int, _ time.Duration, r *http.Request) *reply {
@@ -745,7 +745,7 @@ func TestWaitFillsTheCallersResponse(t *testing.T) {
 	})
 }
 
-func TestWaitEndsAtOnceOnAMisconfiguration(t *testing.T) {
+func TestWait_Misconfiguration_EndsImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
@@ -848,7 +848,7 @@ func completeAfter(d time.Duration, before clinicaldoc.Stage) func(int64, time.D
 }
 
 // A failure that was followed by a success is over: what ends the wait later says nothing of it.
-func TestWaitForgetsAFailureThatIsOver(t *testing.T) {
+func TestWait_FailureThatIsOver_IsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, inOrder("", noteIn(7, stageTranscribing)))
@@ -862,7 +862,7 @@ func TestWaitForgetsAFailureThatIsOver(t *testing.T) {
 }
 
 // A look that fails for all is one failure of each, also of those whose own reads showed it.
-func TestWaitAllCountsOneFailureATick(t *testing.T) {
+func TestWaitAll_ServiceFails_CountsOneFailureATick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, func(_ int, _ time.Duration, r *http.Request) *reply {
@@ -926,7 +926,7 @@ func (w *listServer) assertRate(t *testing.T, more int) {
 	}
 }
 
-func TestWaitAllListsOncePerTick(t *testing.T) {
+func TestWaitAll_ManyNotes_ListsOncePerTick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 60)
@@ -939,7 +939,7 @@ func TestWaitAllListsOncePerTick(t *testing.T) {
 	})
 }
 
-func TestWaitAllYieldsEachNoteAsItEnds(t *testing.T) {
+func TestWaitAll_Notes_AreYieldedAsTheyEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, _, client := newListServer(t, 30)
@@ -955,7 +955,7 @@ func TestWaitAllYieldsEachNoteAsItEnds(t *testing.T) {
 	})
 }
 
-func TestWaitAllCoversSeveralPages(t *testing.T) {
+func TestWaitAll_SeveralPages_AreListed(t *testing.T) {
 	t.Parallel()
 	for _, cursor := range []bool{false, true} {
 		timedSubtest(t, fmt.Sprint("cursor ", cursor), func(t *testing.T) {
@@ -970,7 +970,7 @@ func TestWaitAllCoversSeveralPages(t *testing.T) {
 	}
 }
 
-func TestWaitAllFindsOldNotes(t *testing.T) {
+func TestWaitAll_OldNotes_AreFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 450)
@@ -982,7 +982,7 @@ func TestWaitAllFindsOldNotes(t *testing.T) {
 	})
 }
 
-func TestWaitAllReadsSinglyWhereThatIsCheaper(t *testing.T) {
+func TestWaitAll_FewNotes_AreReadSingly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 450)
@@ -997,7 +997,7 @@ func TestWaitAllReadsSinglyWhereThatIsCheaper(t *testing.T) {
 	})
 }
 
-func TestWaitAllBoundsSingleReads(t *testing.T) {
+func TestWaitAll_SingleReads_AreBounded(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, named(50*time.Millisecond, 2*time.Second, 20*time.Second), func(t *testing.T, interval time.Duration) {
 		const n = 400
@@ -1014,7 +1014,7 @@ func TestWaitAllBoundsSingleReads(t *testing.T) {
 	})
 }
 
-func TestWaitAllTakesOneReadForEachFinishedNote(t *testing.T) {
+func TestWaitAll_FinishedNotes_TakeOneReadEach(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		n   int
@@ -1039,7 +1039,7 @@ func TestWaitAllTakesOneReadForEachFinishedNote(t *testing.T) {
 	})
 }
 
-func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
+func TestWaitAll_RateLimit_VisitsAllBeforePausesGrow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const n, limit, window = 3000, 50, 5 * time.Second
@@ -1065,7 +1065,7 @@ func TestWaitAllVisitsAllBeforePausesGrow(t *testing.T) {
 	})
 }
 
-func TestWaitAllReadsAllThatEndTogether(t *testing.T) {
+func TestWaitAll_AllEndTogether_AreReadInOneTick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 500)
@@ -1081,7 +1081,7 @@ func TestWaitAllReadsAllThatEndTogether(t *testing.T) {
 	})
 }
 
-func TestWaitAllEndsWithADeadService(t *testing.T) {
+func TestWaitAll_DeadService_Ends(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		answer func(int, time.Duration, *http.Request) *reply
@@ -1108,7 +1108,7 @@ func TestWaitAllEndsWithADeadService(t *testing.T) {
 	})
 }
 
-func TestWaitAllOutlivesNotesThatCannotBeRead(t *testing.T) {
+func TestWaitAll_SomeNotesCannotBeRead_OthersComplete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 600)
@@ -1132,7 +1132,7 @@ func TestWaitAllOutlivesNotesThatCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestWaitAllDoesNotLetUnreadableNotesKeepOthersBack(t *testing.T) {
+func TestWaitAll_UnreadableNotes_DoNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 5)
@@ -1159,7 +1159,7 @@ func TestWaitAllDoesNotLetUnreadableNotesKeepOthersBack(t *testing.T) {
 	})
 }
 
-func TestWaitAllGoesOnWithTheOthers(t *testing.T) {
+func TestWaitAll_SomeNotesEnd_GoesOnWithTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 40)
@@ -1190,7 +1190,7 @@ func TestWaitAllGoesOnWithTheOthers(t *testing.T) {
 
 // If the list is missing, broken or shows other notes, WaitAll reads each note separately and soon stops requesting the
 // list. It reads them in the first tick, except after a 500: then the service itself may be failing.
-func TestWaitAllWorksWithoutTheList(t *testing.T) {
+func TestWaitAll_WithoutTheList_ReadsEachNote(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		status int // of the list's response
@@ -1216,7 +1216,7 @@ func TestWaitAllWorksWithoutTheList(t *testing.T) {
 	})
 }
 
-func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
+func TestWaitAll_CursorToItself_IsNotFollowed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 9)
@@ -1228,7 +1228,7 @@ func TestWaitAllDoesNotFollowACursorToItself(t *testing.T) {
 	})
 }
 
-func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
+func TestWaitAll_ListFailsForAWhile_IsSurvived(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 30)
@@ -1248,7 +1248,7 @@ func TestWaitAllSurvivesAListThatFailsForAWhile(t *testing.T) {
 	})
 }
 
-func TestWaitAllDoesNotTrustShortenedLists(t *testing.T) {
+func TestWaitAll_ShortenedRows_AreNotTrusted(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "rows without flags", func(t *testing.T) {
 		w, _, client := newListServer(t, 10)
@@ -1276,7 +1276,7 @@ func TestWaitAllDoesNotTrustShortenedLists(t *testing.T) {
 }
 
 // A row that shows an end is not yielded: the note is read once, and that is yielded.
-func TestWaitAllYieldsWhatGetGives(t *testing.T) {
+func TestWaitAll_Row_IsReplacedByTheNote(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "an excerpt in the row", func(t *testing.T) {
 		w, _, client := newListServer(t, 50)
@@ -1349,7 +1349,7 @@ func TestWaitAllYieldsWhatGetGives(t *testing.T) {
 	})
 }
 
-func TestWaitAllNoticesAListThatNeverShowsTheEnd(t *testing.T) {
+func TestWaitAll_ListNeverShowsTheEnd_IsNoticed(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		hidden  string
@@ -1379,7 +1379,7 @@ func TestWaitAllNoticesAListThatNeverShowsTheEnd(t *testing.T) {
 	})
 }
 
-func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
+func TestWaitAll_ChangedRow_IsReadFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 90)
@@ -1402,7 +1402,7 @@ func TestWaitAllReadsFirstWhatHasChanged(t *testing.T) {
 	})
 }
 
-func TestWaitAllKeepsAListThatIsMerelyOlder(t *testing.T) {
+func TestWaitAll_ListSlightlyOlder_IsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 20)
@@ -1418,7 +1418,7 @@ func TestWaitAllKeepsAListThatIsMerelyOlder(t *testing.T) {
 	})
 }
 
-func TestWaitAllTellsOfChangedRows(t *testing.T) {
+func TestWaitAll_ChangedRows_AreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 20)
@@ -1437,7 +1437,7 @@ func TestWaitAllTellsOfChangedRows(t *testing.T) {
 	})
 }
 
-func TestWaitAllHeedsAPauseBetweenReadsOfFinishedNotes(t *testing.T) {
+func TestWaitAll_PauseBetweenReads_IsHonored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 30)
@@ -1457,7 +1457,7 @@ func TestWaitAllHeedsAPauseBetweenReadsOfFinishedNotes(t *testing.T) {
 }
 
 // Where a limit leaves one request at a time, lists take turns with the notes that they do not show.
-func TestWaitAllReadsWhatIsNotListedHoweverLittleIsAllowed(t *testing.T) {
+func TestWaitAll_OneRequestAtATime_ReadsWhatIsNotListed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 5)
@@ -1486,7 +1486,7 @@ func TestWaitAllReadsWhatIsNotListedHoweverLittleIsAllowed(t *testing.T) {
 	})
 }
 
-func TestWaitAllEndsWithItsContextInTheMiddleOfATick(t *testing.T) {
+func TestWaitAll_ContextEndsWithinATick_Ends(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 1000)
@@ -1508,7 +1508,7 @@ func TestWaitAllEndsWithItsContextInTheMiddleOfATick(t *testing.T) {
 	})
 }
 
-func TestWaitAllRefusesBadIDsBeforeAnyRequest(t *testing.T) {
+func TestWaitAll_InvalidIDs_AreRejected(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 5)
@@ -1527,7 +1527,7 @@ func TestWaitAllRefusesBadIDsBeforeAnyRequest(t *testing.T) {
 	})
 }
 
-func TestWaitAllEndsAllThatRemain(t *testing.T) {
+func TestWaitAll_FinalFailure_EndsAllThatRemain(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "deadline", func(t *testing.T) {
 		w, _, client := newListServer(t, 40)
@@ -1575,7 +1575,7 @@ func TestWaitAllEndsAllThatRemain(t *testing.T) {
 	})
 }
 
-func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
+func TestWaitAll_RetryAfter_IsHonored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 10)
@@ -1602,7 +1602,7 @@ func TestWaitAllPausesWhenTheServiceAsksForIt(t *testing.T) {
 	})
 }
 
-func TestWaitAllStopsATickWhenTheRateIsExceeded(t *testing.T) {
+func TestWaitAll_RateExceeded_StopsTheTick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, _, client := newListServer(t, 30)
@@ -1620,7 +1620,7 @@ func TestWaitAllStopsATickWhenTheRateIsExceeded(t *testing.T) {
 	})
 }
 
-func TestWaitAllStopsWithTheLoop(t *testing.T) {
+func TestWaitAll_LoopEnds_Stops(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "break", func(t *testing.T) {
 		_, service, client := newListServer(t, 30)
@@ -1664,7 +1664,7 @@ func TestWaitAllStopsWithTheLoop(t *testing.T) {
 	})
 }
 
-func TestWaitingForManyNotesIsBounded(t *testing.T) {
+func TestWaitAll_ManyRequests_AreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, service, client := newListServer(t, 120)
@@ -1696,7 +1696,7 @@ func TestWaitingForManyNotesIsBounded(t *testing.T) {
 }
 
 // Whoever ranges over notes and drops them does not pay for those that came before.
-func TestWaitAllKeepsNothingThatItYielded(t *testing.T) {
+func TestWaitAll_YieldedNotes_AreNotKept(t *testing.T) {
 	t.Parallel()
 	w, _, client := newListServer(t, 60)
 	w.stage = completeAfter(0, stageComplete)
@@ -1775,7 +1775,7 @@ func BenchmarkWaitAllOfLongNotes(b *testing.B) {
 }
 
 // The ids are those of the call, whatever the caller does with its list afterwards.
-func TestWaitAllKeepsTheIDsOfTheCall(t *testing.T) {
+func TestWaitAll_IDsChangedLater_HaveNoEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, _, client := newListServer(t, 5)
@@ -1808,7 +1808,7 @@ func (c counted) AfterFunc(func()) (stop func() bool) {
 }
 
 // A wait that is over leaves nothing with the caller's context, nor a timer of 24 hours with the process.
-func TestAWaitLeavesNoContextBehind(t *testing.T) {
+func TestWait_Ends_LeavesNoContextBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, always(200, noteIn(7, stageComplete)))

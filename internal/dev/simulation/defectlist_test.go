@@ -79,7 +79,7 @@ var caught = []defect{
 		old: "!sameTexts(&want, note)", with: "false"},
 	{name: "an incomplete note is surely not signed", file: "edits.go", in: "incomplete",
 		old: "if errors.Is(refusal, ErrOutcomeUnknown) {\n\t\treturn maybeDone(err)\n\t}", with: "",
-		held: ". TestSignOfAnIncompleteNoteIsUnknownWhileAnAttemptMayArrive"},
+		held: ". TestSign_IncompleteNote_IsUnknownWhileAnAttemptMayArrive"},
 	{name: "a retry signs what is not complete", file: "edits.go", in: "edit.beforeRetry",
 		old: "e.op == signNote && !current.Stage().AtLeast(StageComplete)", with: "false"},
 	{name: "a lost sign that was done is an error", file: "edits.go", in: "edit.explainSign",
@@ -108,7 +108,7 @@ var caught = []defect{
 		old: "\t\tinner.authorization = o.authorization\n", with: ""},
 	{name: "reads of an edit go to another team", file: "options.go", in: "callOptions.inherited",
 		old: "inner.header", with: "_", survives: "worlds have one team",
-		held: ". TestInnerRequestsGoWhereTheCallGoes"},
+		held: ". TestCallOptions_InnerRequests_GoWhereTheCallGoes"},
 	{name: "what cannot pass is retried", file: "internal/exchange/retry.go", in: "Effect.MayRetry",
 		old:  "StatusHTTPVersionNotSupported:\n\t\treturn false",
 		with: "StatusHTTPVersionNotSupported:\n\t\treturn true"},
@@ -165,7 +165,7 @@ var caught = []defect{
 		old: "d >= poll.MinInterval && ", with: ""},
 	{name: "a reset in milliseconds is one in seconds", file: "response.go", in: "resetTime",
 		old: "if reset.Sub(now) > maxLimitWindow", with: "reset = time.Unix(value, 0)\n\tif false",
-		held: ". TestRateLimitResetIsJudgedByItsMagnitude"},
+		held: ". TestRateLimit_Reset_IsReadByItsMagnitude"},
 
 	// Downloads and ingest.
 	{
