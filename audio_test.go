@@ -78,8 +78,10 @@ func TestDownload_Storage_GetsNothingOfTheCallers(t *testing.T) {
 	home := must(url.Parse(a.storage.URL))(t)
 	jar.SetCookies(home, []*http.Cookie{{Name: "session", Value: "secret"}})
 	a.cutOnce(10)
-	client := a.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: socketTransport(t), Jar: jar}), clinicaldoc.WithUserAgent("synthetic/1"))
-	_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{}, clinicaldoc.WithHeader("X-Synthetic", "1"))
+	client := a.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: socketTransport(t), Jar: jar}),
+		clinicaldoc.WithUserAgent("synthetic/1"))
+	_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{},
+		clinicaldoc.WithHeader("X-Synthetic", "1"))
 	require.NoError(t, err)
 	require.Len(t, a.seen(), 2)
 	for i, r := range a.seen() {
@@ -148,10 +150,11 @@ func TestDownload_FiveCutsAndTwoExpiries_IsComplete(t *testing.T) {
 	}
 	hash := sha256.New()
 	var received []int64
-	n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, hash, downloadParams{OnProgress: func(n, total int64) {
-		received = append(received, n)
-		assert.Equal(t, int64(size), total)
-	}})
+	n, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, hash,
+		downloadParams{OnProgress: func(n, total int64) {
+			received = append(received, n)
+			assert.Equal(t, int64(size), total)
+		}})
 	require.NoError(t, err)
 	assert.Equal(t, int64(size), n)
 	assert.Equal(t, sha256.Sum256(a.data), [32]byte(hash.Sum(nil)))
@@ -170,12 +173,21 @@ var others = map[string]struct {
 	first, then func(a *audioServer)
 	answer      func(a *audioServer, w http.ResponseWriter, r *http.Request)
 }{
-	"changed":                  {then: func(a *audioServer) { a.data, a.etag = syntheticAudio(2000).bytes()[500:], `"synthetic-2"` }},
-	"changed to a shorter one": {then: func(a *audioServer) { a.data, a.etag = bytes.Repeat([]byte{1}, 100), `"synthetic-2"` }},
-	"changed to the same size": {then: func(a *audioServer) { a.data, a.etag = bytes.Repeat([]byte{1}, 1000), `"synthetic-2"` }},
-	"weak ETag":                {first: func(a *audioServer) { a.etag = `W/"synthetic-1"` }},
-	"no ETag":                  {first: func(a *audioServer) { a.etag = "" }},
-	"empty ETag":               {first: func(a *audioServer) { a.etag = `""` }},
+	"changed": {then: func(a *audioServer) {
+		a.data, a.etag = syntheticAudio(2000).bytes()[500:],
+			`"synthetic-2"`
+	}},
+	"changed to a shorter one": {then: func(a *audioServer) {
+		a.data, a.etag = bytes.Repeat([]byte{1}, 100),
+			`"synthetic-2"`
+	}},
+	"changed to the same size": {then: func(a *audioServer) {
+		a.data, a.etag = bytes.Repeat([]byte{1}, 1000),
+			`"synthetic-2"`
+	}},
+	"weak ETag":  {first: func(a *audioServer) { a.etag = `W/"synthetic-1"` }},
+	"no ETag":    {first: func(a *audioServer) { a.etag = "" }},
+	"empty ETag": {first: func(a *audioServer) { a.etag = `""` }},
 	"no ranges and no ETag now": {answer: func(a *audioServer, w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -248,7 +260,8 @@ func TestDownload_RecordingChanges_IsNeverMixed(t *testing.T) {
 					must(file.WriteString("kept"))(t)
 					n := must(client.Notes.DownloadAudio(socketContext(t), 7, file, params))(t)
 					assert.Equal(t, int64(len(a.data)), n)
-					assert.Equal(t, append([]byte("kept"), a.data...), fileContent(t, file.Name()), "what stood before the recording stays")
+					assert.Equal(t, append([]byte("kept"), a.data...), fileContent(t, file.Name()),
+						"what stood before the recording stays")
 					assert.Equal(t, []int64{0, 400, 0}, received[:3], "the restart is told")
 					return
 				}
@@ -288,7 +301,8 @@ func TestDownload_StorageWithoutRanges_GoesOn(t *testing.T) {
 			}
 		}))
 		var got bytes.Buffer // it cannot be rewound
-		n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got, downloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
+		n, err := client.Notes.DownloadAudio(socketContext(t), 7, &got,
+			downloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
 		require.NoError(t, err)
 		assert.Equal(t, int64(size), n)
 		assert.True(t, bytes.Equal(a.data, got.Bytes()))
@@ -382,7 +396,8 @@ func TestDownload_OnlyTheRestHasALength_IsComplete(t *testing.T) {
 
 func TestDownload_NothingBeyondTheEnd_IsComplete(t *testing.T) {
 	t.Parallel()
-	for size, target := range map[int]error{1000: nil, 999: clinicaldoc.ErrAudioChanged, 1500: clinicaldoc.ErrAudioChanged} {
+	for size, target := range map[int]error{1000: nil, 999: clinicaldoc.ErrAudioChanged,
+		1500: clinicaldoc.ErrAudioChanged} {
 		a := newAudioServer(t, 1000)
 		a.answer = func(n int, w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("ETag", a.etag)
@@ -503,7 +518,8 @@ func closeDelimited(t *testing.T, w http.ResponseWriter, etag string, body []byt
 		t.Error(err)
 		return
 	}
-	_, _ = fmt.Fprintf(buffer, "HTTP/1.1 200 OK\r\nContent-Type: audio/wav\r\nETag: %s\r\nConnection: close\r\n\r\n", etag)
+	_, _ = fmt.Fprintf(buffer, "HTTP/1.1 200 OK\r\nContent-Type: audio/wav\r\nETag: %s\r\nConnection: close\r\n\r\n",
+		etag)
 	_, _ = buffer.Write(body)
 	_ = buffer.Flush()
 	_ = conn.Close()
@@ -553,7 +569,8 @@ func TestDownload_StorageWithoutLength_UsesTheNotesSize(t *testing.T) {
 		a.answer = firstly(chunked(a))
 		totals := map[int64]bool{}
 		var got bytes.Buffer
-		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got, downloadParams{OnProgress: func(_, total int64) { totals[total] = true }})
+		_, err := a.client(t).Notes.DownloadAudio(socketContext(t), 7, &got,
+			downloadParams{OnProgress: func(_, total int64) { totals[total] = true }})
 		require.NoError(t, err)
 		assert.Equal(t, a.data, got.Bytes())
 		assert.Equal(t, map[int64]bool{-1: true}, totals)
@@ -577,17 +594,21 @@ func TestDownload_Failed_CancelsTheReadOfTheNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, ended := make(chan struct{}), false
 		transport := httpmock.NewMockTransport()
-		transport.RegisterResponder(http.MethodGet, testBase+notesPath+"/7/audio-url", httpmock.NewStringResponder(http.StatusOK, `{"url":"https://storage.clinic.test/7.wav"}`))
-		transport.RegisterResponder(http.MethodGet, testBase+notesPath+"/7", func(r *http.Request) (*http.Response, error) {
-			close(asked)
-			<-r.Context().Done()
-			ended = true
-			return nil, r.Context().Err()
-		})
-		transport.RegisterResponder(http.MethodGet, "https://storage.clinic.test/7.wav", func(*http.Request) (*http.Response, error) {
-			cut := readerFunc(func([]byte) (int, error) { <-asked; return 0, io.ErrUnexpectedEOF })
-			return &http.Response{StatusCode: http.StatusOK, ContentLength: 1000, Header: http.Header{}, Body: io.NopCloser(cut)}, nil
-		})
+		transport.RegisterResponder(http.MethodGet, testBase+notesPath+"/7/audio-url",
+			httpmock.NewStringResponder(http.StatusOK, `{"url":"https://storage.clinic.test/7.wav"}`))
+		transport.RegisterResponder(http.MethodGet, testBase+notesPath+"/7",
+			func(r *http.Request) (*http.Response, error) {
+				close(asked)
+				<-r.Context().Done()
+				ended = true
+				return nil, r.Context().Err()
+			})
+		transport.RegisterResponder(http.MethodGet, "https://storage.clinic.test/7.wav",
+			func(*http.Request) (*http.Response, error) {
+				cut := readerFunc(func([]byte) (int, error) { <-asked; return 0, io.ErrUnexpectedEOF })
+				return &http.Response{StatusCode: http.StatusOK, ContentLength: 1000, Header: http.Header{},
+					Body: io.NopCloser(cut)}, nil
+			})
 		client := clientOver(t, transport)
 		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
@@ -660,7 +681,8 @@ func TestDownload_NoProgress_IsBounded(t *testing.T) {
 		requests, addresses int
 	}
 	subtests(t, map[string]test{
-		"cut": {func(_ *audioServer, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, io.EOF, 4, 1},
+		"cut": {func(_ *audioServer, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, io.EOF, 4,
+			1},
 		"500": {storageStatus(500), clinicaldoc.ErrServer, 4, 1},
 		"429": {storageStatus(429), clinicaldoc.ErrRateLimited, 4, 1},
 		"501": {storageStatus(501), clinicaldoc.ErrServer, 1, 1},
@@ -685,7 +707,8 @@ func TestDownload_NoProgress_IsBounded(t *testing.T) {
 		assert.Equal(t, tt.addresses, a.addresses)
 		assert.NotContains(t, err.Error(), signature)
 		assert.NotContains(t, err.Error(), "token", "the token has nothing to do with it")
-		_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{}, clinicaldoc.WithoutRetry())
+		_, err = a.client(t).Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{},
+			clinicaldoc.WithoutRetry())
 		require.Error(t, err)
 		assert.Len(t, a.seen(), tt.requests+1, "asked once")
 	})
@@ -787,14 +810,16 @@ func TestDownload_InvalidArguments_AreRejected(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	_, err = client.Notes.DownloadAudio(socketContext(t), 7, nil, downloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{}, clinicaldoc.WithHeader("Authorization", "x"))
+	_, err = client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, downloadParams{},
+		clinicaldoc.WithHeader("Authorization", "x"))
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	for _, id := range []int64{0, 7} {
 		_, err = client.Notes.DownloadAudio(socketContext(t), id, io.Discard, downloadParams{}, nil)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
 	dir := t.TempDir()
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), downloadParams{}, clinicaldoc.WithoutRetry(), nil)
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "visit.wav"), downloadParams{},
+		clinicaldoc.WithoutRetry(), nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	assert.Empty(t, fileNames(t, dir))
 	assert.Zero(t, a.addresses)
@@ -811,7 +836,8 @@ func TestDownload_ContextEnds_Ends(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	n, err := a.client(t).Notes.DownloadAudio(ctx, 7, writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), downloadParams{})
+	n, err := a.client(t).Notes.DownloadAudio(ctx, 7,
+		writerFunc(func(p []byte) (int, error) { cancel(logout); return len(p), nil }), downloadParams{})
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, logout)
 	require.ErrorContains(t, err, "the download was interrupted: the call was cancelled")
@@ -821,7 +847,8 @@ func TestDownload_ContextEnds_Ends(t *testing.T) {
 }
 
 // vault is a service and its storage in virtual time.
-func vault(t *testing.T, address string, storage func(n int, r *http.Request) *reply, opts ...clinicaldoc.Option) (client *clinicaldoc.Client, addresses, requests *int) {
+func vault(t *testing.T, address string, storage func(n int, r *http.Request) *reply,
+	opts ...clinicaldoc.Option) (client *clinicaldoc.Client, addresses, requests *int) {
 	t.Helper()
 	addresses, requests = new(int), new(int)
 	_, client = newPolled(t, func(_ int, _ time.Duration, r *http.Request) *reply {
@@ -835,7 +862,8 @@ func vault(t *testing.T, address string, storage func(n int, r *http.Request) *r
 			return made(r, 404, "") // the note tells no size
 		}
 		*addresses++
-		return made(r, 200, fmt.Sprintf(`{"url":%q}`, strings.ReplaceAll(address, "{}", fmt.Sprint(time.Now().Add(time.Minute).Unix()))))
+		return made(r, 200, fmt.Sprintf(`{"url":%q}`,
+			strings.ReplaceAll(address, "{}", fmt.Sprint(time.Now().Add(time.Minute).Unix()))))
 	}, opts...)
 	return client, addresses, requests
 }
@@ -862,7 +890,8 @@ func audioAnswer(r *http.Request) *reply {
 	if r.Header.Get("Range") == "" {
 		return made(r, 200, data, "Content-Type", "audio/wav", "ETag", `"synthetic-1"`)
 	}
-	return made(r, 206, data[400:], "Content-Type", "audio/wav", "ETag", `"synthetic-1"`, "Content-Range", "bytes 400-999/1000")
+	return made(r, 206, data[400:], "Content-Type", "audio/wav", "ETag", `"synthetic-1"`, "Content-Range",
+		"bytes 400-999/1000")
 }
 
 func TestDownload_Stalled_GoesOn(t *testing.T) {
@@ -880,7 +909,8 @@ func TestDownload_Stalled_GoesOn(t *testing.T) {
 		must(client.Notes.DownloadAudio(t.Context(), 7, &got, downloadParams{}))(t)
 		assert.Equal(t, syntheticAudio(1000).bytes(), got.Bytes())
 		assert.Equal(t, 2, *requests)
-		assert.InDelta(t, time.Minute+625*time.Millisecond, time.Since(started), float64(130*time.Millisecond), "the stall timeout and a short pause")
+		assert.InDelta(t, time.Minute+625*time.Millisecond, time.Since(started), float64(130*time.Millisecond),
+			"the stall timeout and a short pause")
 	})
 }
 
@@ -920,14 +950,15 @@ func TestDownload_SlowWriter_IsNotAStall(t *testing.T) {
 func TestDownload_ExpiredURL_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}", func(n int, r *http.Request) *reply {
-			if n == 1 { // it takes longer than the address is good for
-				resp := audioAnswer(r)
-				resp.Body = stalling{io.LimitReader(resp.Body, 400), r.Context()}
-				return resp
-			}
-			return audioAnswer(r)
-		})
+		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}",
+			func(n int, r *http.Request) *reply {
+				if n == 1 { // it takes longer than the address is good for
+					resp := audioAnswer(r)
+					resp.Body = stalling{io.LimitReader(resp.Body, 400), r.Context()}
+					return resp
+				}
+				return audioAnswer(r)
+			})
 		must(client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{}))(t)
 		assert.Equal(t, 2, *addresses)
 		assert.Equal(t, 2, *requests)
@@ -937,7 +968,8 @@ func TestDownload_ExpiredURL_IsNotRetried(t *testing.T) {
 func TestDownload_FreshURLExpiredByOurClock_IsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires=1000", func(_ int, r *http.Request) *reply { return audioAnswer(r) })
+		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires=1000",
+			func(_ int, r *http.Request) *reply { return audioAnswer(r) })
 		must(client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{}))(t)
 		assert.Equal(t, 1, *addresses)
 		assert.Equal(t, 1, *requests)
@@ -947,7 +979,8 @@ func TestDownload_FreshURLExpiredByOurClock_IsUsed(t *testing.T) {
 func TestDownload_CanceledInAPause_ErrorHasBothCauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		client, _, _ := vault(t, "https://storage.clinic.test/7", func(_ int, r *http.Request) *reply { return made(r, 503, "", "Retry-After", "20") })
+		client, _, _ := vault(t, "https://storage.clinic.test/7",
+			func(_ int, r *http.Request) *reply { return made(r, 503, "", "Retry-After", "20") })
 		ctx, cancel := context.WithCancelCause(t.Context())
 		logout := errors.New("synthetic: the user logged out")
 		time.AfterFunc(10*time.Second, func() { cancel(logout) })
@@ -997,7 +1030,8 @@ func TestDownload_TimeoutAndLimiter_AreOfTheServiceAlone(t *testing.T) {
 		client := must(clinicaldoc.NewClient("https://api.clinic.test", testToken,
 			clinicaldoc.WithHTTPClient(&http.Client{Transport: transport, Timeout: 5 * time.Second}),
 			clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { admitted++; return nil }))))(t)
-		n, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{IgnoreSize: true}, clinicaldoc.WithoutRetry())
+		n, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{IgnoreSize: true},
+			clinicaldoc.WithoutRetry())
 		require.NoError(t, err)
 		assert.Equal(t, int64(1000), n)
 		assert.Equal(t, 1, toService)
@@ -1058,11 +1092,13 @@ func TestDownload_UnsafeURL_IsNotUsed(t *testing.T) {
 		"plain http":                 {address: "http://storage.clinic.test/7"},
 		"plain http to this machine": {address: "http://127.0.0.1/7"},
 		"a password":                 {address: "https://user:secret@storage.clinic.test/7"},
-		"plain http, allowed":        {address: "http://storage.clinic.test/7", opts: []clinicaldoc.Option{clinicaldoc.WithInsecureHTTP()}, used: true},
-		"https":                      {address: "https://storage.clinic.test/7", used: true},
-		"https with a fragment":      {address: "https://storage.clinic.test/7#x", used: true},
+		"plain http, allowed": {address: "http://storage.clinic.test/7",
+			opts: []clinicaldoc.Option{clinicaldoc.WithInsecureHTTP()}, used: true},
+		"https":                 {address: "https://storage.clinic.test/7", used: true},
+		"https with a fragment": {address: "https://storage.clinic.test/7#x", used: true},
 	}, func(t *testing.T, tt test) {
-		client, _, requests := vault(t, tt.address, func(_ int, r *http.Request) *reply { return audioAnswer(r) }, tt.opts...)
+		client, _, requests := vault(t, tt.address, func(_ int, r *http.Request) *reply { return audioAnswer(r) },
+			tt.opts...)
 		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
 		if tt.used {
 			require.NoError(t, err)
@@ -1112,15 +1148,20 @@ func TestAudioURL_Query_ShowsWhenItExpires(t *testing.T) {
 
 func FuzzAudioURLExpiry(f *testing.F) {
 	for _, seed := range []string{
-		"https://storage.clinic.test/7.wav?X-Amz-Date=20240501T101112Z&X-Amz-Expires=300&X-Amz-Signature=s", "https://s.test/?X-Goog-Date=99991231T235959Z&X-Goog-Expires=2147483647",
-		"http://s.test/?expires=1714558272", "https://s.test/?Expires=9223372036854775807", "https://s.test/?expires=-5", "https://s.test/?X-Amz-Expires=1&expires=5",
-		"https://s.test/?X-Amz-Date=00000101T000000Z&X-Amz-Expires=1", "//s.test", "ftp://s.test", "https://", "https://s.test/%zz", "https://s.test/?expires=%zz;a", "https://s.test?expires=253402300799", "http://t\xb6\xb6",
+		"https://storage.clinic.test/7.wav?X-Amz-Date=20240501T101112Z&X-Amz-Expires=300&X-Amz-Signature=s",
+		"https://s.test/?X-Goog-Date=99991231T235959Z&X-Goog-Expires=2147483647",
+		"http://s.test/?expires=1714558272", "https://s.test/?Expires=9223372036854775807",
+		"https://s.test/?expires=-5", "https://s.test/?X-Amz-Expires=1&expires=5",
+		"https://s.test/?X-Amz-Date=00000101T000000Z&X-Amz-Expires=1", "//s.test", "ftp://s.test", "https://",
+		"https://s.test/%zz", "https://s.test/?expires=%zz;a", "https://s.test?expires=253402300799",
+		"http://t\xb6\xb6",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, address string) {
 		quoted := must(json.Marshal(map[string]string{"url": address}))(t)
-		got, err := pointer(clientOver(t, answerWith(http.StatusOK, "application/json", quoted)).Notes.AudioURL(t.Context(), 7))
+		got, err := pointer(clientOver(t,
+			answerWith(http.StatusOK, "application/json", quoted)).Notes.AudioURL(t.Context(), 7))
 		checkDecoding(t, got, err)
 		if err != nil {
 			return
@@ -1136,7 +1177,8 @@ func FuzzAudioURLExpiry(f *testing.F) {
 		}
 		require.Equal(t, time.UTC, audio.ExpiresAt.Location())
 		query := u.Query()
-		require.True(t, query.Has("X-Amz-Expires") || query.Has("X-Goog-Expires") || query.Has("expires") || query.Has("Expires"), "nothing tells that")
+		require.True(t, query.Has("X-Amz-Expires") || query.Has("X-Goog-Expires") || query.Has("expires") ||
+			query.Has("Expires"), "nothing tells that")
 		require.Less(t, audio.ExpiresAt.Year(), 10000)
 	})
 }
@@ -1145,12 +1187,20 @@ func TestAudioURL_Response_IsRead(t *testing.T) {
 	t.Parallel()
 	const address = "https://storage.clinic.test/7.wav"
 	tests := map[string]clinicaldoc.AudioURL{
-		`{"url":"` + address + `?signature=s"}`:                                              {URL: address + "?signature=s"},
-		`{"data":{"url":"` + address + `?signature=s"}}`:                                     {URL: address + "?signature=s"},
-		`{"url":"https:\/\/storage.clinic.test\/7.wav?expires=1714558272\u0026signature=s"}`: {URL: address + "?expires=1714558272&signature=s", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
-		`{"url":"` + address + `?Expires=1714558272"}`:                                       {URL: address + "?Expires=1714558272", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
-		`{"url":"` + address + `?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672"}`:            {URL: address + "?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
-		`{"url":"` + address + `?X-Amz-Date=today&X-Amz-Expires=672"}`:                       {URL: address + "?X-Amz-Date=today&X-Amz-Expires=672"},
+		`{"url":"` + address +
+			`?signature=s"}`: {URL: address + "?signature=s"},
+		`{"data":{"url":"` + address +
+			`?signature=s"}}`: {URL: address + "?signature=s"},
+		`{"url":"https:\/\/storage.clinic.test\/7.wav?expires=1714558272\u0026signature=s"}`: {URL: address +
+			"?expires=1714558272&signature=s", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?Expires=1714558272"}`: {URL: address +
+			"?Expires=1714558272", ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address +
+			`?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672"}`: {URL: address +
+			"?X-Amz-Date=20240501T100000Z&X-Amz-Expires=672",
+			ExpiresAt: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+		`{"url":"` + address + `?X-Amz-Date=today&X-Amz-Expires=672"}`: {URL: address +
+			"?X-Amz-Date=today&X-Amz-Expires=672"},
 	}
 	for answer, want := range tests {
 		client := serve(t, call{method: "GET", url: "/v1/progress-notes/7/audio-url", response: answer})
@@ -1163,7 +1213,8 @@ func TestAudioURL_Response_IsRead(t *testing.T) {
 func TestAudioURL_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
-		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`, `{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,
+		"", "<html>", "[]", "null", "{}", `{"url":null}`, `{"url":""}`, `{"url":7}`, `{"url":"/secret"}`,
+		`{"url":"ftp://secret"}`, `{"url":"https:secret"}`, `{"url":"https://secret\u0000"}`,
 	} {
 		client := serve(t, call{url: "/v1/progress-notes/7/audio-url", response: answer})
 		got, err := client.Notes.AudioURL(t.Context(), 7)
@@ -1239,7 +1290,9 @@ func TestOpenAudio_SeekThenRead_RequestsGrow(t *testing.T) {
 	assert.True(t, bytes.Equal(a.data[middle+100:], got))
 	const k = 1 << 10
 	var want []string
-	for _, part := range [][2]int{{0, 64 * k}, {middle, 64 * k}, {middle + 64*k, 128 * k}, {middle + 192*k, 256 * k}, {middle + 448*k, 512 * k}, {middle + 960*k, 1024 * k}, {middle + 1984*k, 1024 * k}, {middle + 3008*k, 1024 * k}, {middle + 4032*k, 64*k - 1}} {
+	for _, part := range [][2]int{{0, 64 * k}, {middle, 64 * k}, {middle + 64*k, 128 * k}, {middle + 192*k, 256 * k},
+		{middle + 448*k, 512 * k}, {middle + 960*k, 1024 * k}, {middle + 1984*k, 1024 * k}, {middle + 3008*k, 1024 * k},
+		{middle + 4032*k, 64*k - 1}} {
 		want = append(want, fmt.Sprintf(`bytes=%d-%d "synthetic-1"`, part[0], part[0]+part[1]-1))
 	}
 	want[0] = "bytes=0-65535"
@@ -1252,13 +1305,15 @@ func TestOpenAudio_Storage_GetsNothingOfTheCallers(t *testing.T) {
 	var response clinicaldoc.Response
 	var names []string // in which the service was asked
 	transport := socketTransport(t)
-	client := a.client(t, clinicaldoc.WithUserAgent("synthetic/1"), clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		if strings.HasPrefix(r.URL.String(), a.api.URL) {
-			names = append(names, r.Header.Get("Authorization")+" "+r.Header.Get("X-Synthetic"))
-		}
-		return transport.RoundTrip(r)
-	})}))
-	stream, err := client.Notes.OpenAudio(socketContext(t), 7, clinicaldoc.WithHeader("X-Synthetic", "1"), clinicaldoc.WithToken("synthetic-token-2"), clinicaldoc.WithResponse(&response))
+	client := a.client(t, clinicaldoc.WithUserAgent("synthetic/1"),
+		clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.String(), a.api.URL) {
+				names = append(names, r.Header.Get("Authorization")+" "+r.Header.Get("X-Synthetic"))
+			}
+			return transport.RoundTrip(r)
+		})}))
+	stream, err := client.Notes.OpenAudio(socketContext(t), 7, clinicaldoc.WithHeader("X-Synthetic", "1"),
+		clinicaldoc.WithToken("synthetic-token-2"), clinicaldoc.WithResponse(&response))
 	require.NoError(t, err)
 	assert.Equal(t, 200, response.StatusCode, "of the request for the URL")
 	response = clinicaldoc.Response{}
@@ -1314,12 +1369,13 @@ func TestOpenAudio_KnownExpiry_GetsAnotherURLInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		data := string(syntheticAudio(100_000).bytes())
-		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}", func(_ int, r *http.Request) *reply {
-			recorded := httptest.NewRecorder()
-			recorded.Header().Set("ETag", `"synthetic-1"`)
-			http.ServeContent(recorded, r, "visit.wav", time.Time{}, strings.NewReader(data))
-			return &reply{Response: recorded.Result()}
-		})
+		client, addresses, requests := vault(t, "https://storage.clinic.test/7?expires={}",
+			func(_ int, r *http.Request) *reply {
+				recorded := httptest.NewRecorder()
+				recorded.Header().Set("ETag", `"synthetic-1"`)
+				http.ServeContent(recorded, r, "visit.wav", time.Time{}, strings.NewReader(data))
+				return &reply{Response: recorded.Result()}
+			})
 		stream, err := client.Notes.OpenAudio(t.Context(), 7, clinicaldoc.WithoutRetry())
 		require.NoError(t, err)
 		for range 3 {
@@ -1400,7 +1456,8 @@ func TestOpenAudio_ReadFails_ReturnsWhatCame(t *testing.T) {
 	assert.True(t, clinicaldoc.Retryable(err))
 	assert.Equal(t, a.data[100_000:101_000], got)
 	assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
-	assert.Len(t, a.seen(), 5, "to open it, the first that came, and its retries; what failed is not asked for at once again")
+	assert.Len(t, a.seen(), 5,
+		"to open it, the first that came, and its retries; what failed is not asked for at once again")
 	a.respond(nil)
 	got, err = io.ReadAll(stream)
 	require.NoError(t, err, "a later read may succeed")
@@ -1448,7 +1505,8 @@ func TestOpenAudio_NoRangesOrStrongETag_IsUnsupported(t *testing.T) {
 func TestOpenAudio_RecordingChanges_IsNeverMixed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range others {
-		if tt.first != nil || name == "no total" || name == "no range" || name == "other unit" || name == "wrong start" {
+		if tt.first != nil || name == "no total" || name == "no range" || name == "other unit" ||
+			name == "wrong start" {
 			continue // the stream is not opened, or these are no other recording: see below
 		}
 		a := newAudioServer(t, 1000)
@@ -1468,7 +1526,8 @@ func TestOpenAudio_RecordingChanges_IsNeverMixed(t *testing.T) {
 		assert.Len(t, a.seen(), 2, name)
 	}
 	for name, answer := range map[string]func(*audioServer, http.ResponseWriter, *http.Request){
-		"wrong start": partial("bytes 399-999/1000", `"synthetic-1"`, 399), "no start": partial("bytes */1000", `"synthetic-1"`, 0),
+		"wrong start": partial("bytes 399-999/1000", `"synthetic-1"`, 399),
+		"no start":    partial("bytes */1000", `"synthetic-1"`, 0),
 	} {
 		a := newAudioServer(t, 1000)
 		stream := a.open(t)
@@ -1489,7 +1548,8 @@ func TestOpenAudio_NotARecording_IsAnError(t *testing.T) {
 		assert.Len(t, a.seen(), 1)
 		assert.NotContains(t, fmt.Sprintf("%+v", err), signature)
 	}
-	for name, data := range map[string]string{"nothing": "", "text": "Request has expired", "HTML": "<!DOCTYPE html><html>Login</html>"} {
+	for name, data := range map[string]string{"nothing": "", "text": "Request has expired",
+		"HTML": "<!DOCTYPE html><html>Login</html>"} {
 		a := newAudioServer(t, 0)
 		a.data = []byte(data)
 		a.answer = every(func(w http.ResponseWriter, r *http.Request) {
@@ -1501,7 +1561,10 @@ func TestOpenAudio_NotARecording_IsAnError(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
 	}
 	a := newAudioServer(t, 1000)
-	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) { partial("bytes 0-999/*", `"synthetic-1"`, 0)(a, w, r) })
+	a.answer = firstly(func(w http.ResponseWriter,
+		r *http.Request) {
+		partial("bytes 0-999/*", `"synthetic-1"`, 0)(a, w, r)
+	})
 	_, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, "a part of nobody knows what")
 
@@ -1700,10 +1763,11 @@ func TestDownloadFile_Cut_NextCallGoesOn(t *testing.T) {
 	assert.Equal(t, a.data[:40_000], fileContent(t, filepath.Join(dir, left[0])))
 
 	var received []int64
-	n, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{OnProgress: func(n, total int64) {
-		received = append(received, n)
-		assert.Equal(t, int64(100_000), total)
-	}})
+	n, err = a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path,
+		downloadParams{OnProgress: func(n, total int64) {
+			received = append(received, n)
+			assert.Equal(t, int64(100_000), total)
+		}})
 	require.NoError(t, err)
 	assert.Equal(t, int64(100_000), n)
 	assert.Equal(t, a.data, fileContent(t, path))
@@ -1727,7 +1791,8 @@ func leftBehind(t *testing.T, dir string, part []byte, companion string) {
 
 // companion is what stands beside a part; the URL is the service's.
 func companion(url string, note int, etag string, total, size int) string {
-	return fmt.Sprintf(`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","etag":%q,"total":%d,"size":%[5]d,"again":%[5]d}`,
+	return fmt.Sprintf(
+		`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","etag":%q,"total":%d,"size":%[5]d,"again":%[5]d}`,
 		note, strings.Replace(url, "127.0.0.1", "localhost", 1), etag, total, size)
 }
 
@@ -1743,21 +1808,35 @@ func TestDownloadFile_PartLeftBehind_IsContinuedIfItFits(t *testing.T) {
 		first     string // Range and If-Range of the first request
 	}
 	subtests(t, map[string]test{
-		"whole companion":               {data[:600], func(s string) string { return companion(s, 7, etag, size, 600) }, `bytes=600- "synthetic-1"`},
-		"length not known":              {data[:600], func(s string) string { return companion(s, 7, etag, -1, 600) }, `bytes=600- "synthetic-1"`},
-		"bytes that may not be on disk": {append(data[:512:512], garbage...), func(s string) string { return companion(s, 7, etag, size, 512) }, `bytes=512- "synthetic-1"`},
-		"too little to be judged by":    {data[:511], func(s string) string { return companion(s, 7, etag, size, 511) }, ""},
-		"complete, but not renamed":     {data, func(s string) string { return companion(s, 7, etag, size, size) }, `bytes=999- "synthetic-1"`},
-		"end of an older companion":     {data[:600], func(s string) string { return companion(s, 7, etag, size, 600) + `e":500}` }, `bytes=600- "synthetic-1"`},
-		"another recording now":         {garbage, func(s string) string { return companion(s, 7, `"synthetic-0"`, size, 700) }, `bytes=700- "synthetic-0"`},
-		"shorter than it says":          {data[:100], func(s string) string { return companion(s, 7, etag, size, 600) }, ""},
-		"longer than the total":         {data, func(s string) string { return companion(s, 7, etag, 500, 600) }, ""},
-		"another note":                  {garbage, func(s string) string { return companion(s, 8, etag, size, 700) }, ""},
-		"another service":               {garbage, func(string) string { return companion("https://other.test", 7, etag, size, 700) }, ""},
-		"weak ETag":                     {garbage, func(s string) string { return companion(s, 7, `W/"synthetic-1"`, size, 700) }, ""},
-		"ETag with a line break":        {garbage, func(s string) string { return companion(s, 7, "\"synthetic-1\r\n\"", size, 700) }, ""},
-		"negative size":                 {garbage, func(s string) string { return companion(s, 7, etag, size, -1) }, ""},
-		"torn companion":                {garbage, func(s string) string { return companion(s, 7, etag, size, 700)[:100] }, ""},
+		"whole companion": {data[:600], func(s string) string { return companion(s, 7, etag, size, 600) },
+			`bytes=600- "synthetic-1"`},
+		"length not known": {data[:600], func(s string) string { return companion(s, 7, etag, -1, 600) },
+			`bytes=600- "synthetic-1"`},
+		"bytes that may not be on disk": {append(data[:512:512], garbage...),
+			func(s string) string { return companion(s, 7, etag, size, 512) }, `bytes=512- "synthetic-1"`},
+		"too little to be judged by": {data[:511], func(s string) string { return companion(s, 7, etag, size, 511) },
+			""},
+		"complete, but not renamed": {data, func(s string) string { return companion(s, 7, etag, size, size) },
+			`bytes=999- "synthetic-1"`},
+		"end of an older companion": {data[:600],
+			func(s string) string { return companion(s, 7, etag, size, 600) + `e":500}` }, `bytes=600- "synthetic-1"`},
+		"another recording now": {garbage,
+			func(s string) string { return companion(s, 7, `"synthetic-0"`, size, 700) }, `bytes=700- "synthetic-0"`},
+		"shorter than it says": {data[:100], func(s string) string { return companion(s, 7, etag, size, 600) },
+			""},
+		"longer than the total": {data, func(s string) string { return companion(s, 7, etag, 500, 600) }, ""},
+		"another note": {garbage, func(s string) string { return companion(s, 8, etag, size, 700) },
+			""},
+		"another service": {garbage,
+			func(string) string { return companion("https://other.test", 7, etag, size, 700) }, ""},
+		"weak ETag": {garbage,
+			func(s string) string { return companion(s, 7, `W/"synthetic-1"`, size, 700) }, ""},
+		"ETag with a line break": {garbage,
+			func(s string) string { return companion(s, 7, "\"synthetic-1\r\n\"", size, 700) }, ""},
+		"negative size": {garbage, func(s string) string { return companion(s, 7, etag, size, -1) },
+			""},
+		"torn companion": {garbage,
+			func(s string) string { return companion(s, 7, etag, size, 700)[:100] }, ""},
 	}, func(t *testing.T, tt test) {
 		a := newAudioServer(t, size)
 		dir := t.TempDir()
@@ -1790,7 +1869,8 @@ func TestDownloadFile_StorageWithoutRanges_ContinuesThePart(t *testing.T) {
 	leftBehind(t, dir, a.data[:600], companion(a.api.URL, 7, a.etag, 1000, 600))
 	path := filepath.Join(dir, "visit.wav")
 	var received []int64
-	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
+	_, err := a.client(t).Notes.DownloadAudioFile(socketContext(t), 7, path,
+		downloadParams{OnProgress: func(n, _ int64) { received = append(received, n) }})
 	require.NoError(t, err)
 	assert.Equal(t, a.data, fileContent(t, path))
 	assert.Equal(t, []int64{600, 1000}, received)
@@ -1975,11 +2055,12 @@ func TestDownloadFile_CallbackPanics_LeavesThePathFree(t *testing.T) {
 	path := filepath.Join(dir, "visit.wav")
 	client := a.client(t)
 	assert.PanicsWithValue(t, "synthetic", func() {
-		_, _ = client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{OnProgress: func(received, _ int64) {
-			if received > 0 {
-				panic("synthetic")
-			}
-		}})
+		_, _ = client.Notes.DownloadAudioFile(socketContext(t), 7, path,
+			downloadParams{OnProgress: func(received, _ int64) {
+				if received > 0 {
+					panic("synthetic")
+				}
+			}})
 	})
 	assert.NoFileExists(t, path)
 	must(client.Notes.DownloadAudioFile(socketContext(t), 7, path, downloadParams{}))(t)
@@ -2028,10 +2109,12 @@ func TestDownloadFile_UnusablePath_IsRejected(t *testing.T) {
 	}
 	_, err := client.Notes.DownloadAudioFile(socketContext(t), 0, filepath.Join(dir, "visit.wav"), downloadParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "patient", "visit.wav"), downloadParams{})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, "patient", "visit.wav"),
+		downloadParams{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	assert.NotContains(t, fmt.Sprintf("%+v", err), "patient", "a file's name may tell a patient's")
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, strings.Repeat("patient", 1000)), downloadParams{})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(dir, strings.Repeat("patient", 1000)),
+		downloadParams{})
 	require.Error(t, err)
 	assert.NotContains(t, fmt.Sprintf("%+v", err), "patient")
 	assert.Zero(t, a.addresses, "a name that no file can have is refused before the recording is fetched")
@@ -2062,7 +2145,8 @@ func TestDownloadFile_PartIsNotAFile_IsRejected(t *testing.T) {
 		letter := filepath.Join(dir, "letter")
 		require.NoError(t, os.WriteFile(letter, make([]byte, 1000), 0o600))
 		lay(t, dir, filepath.Join(dir, partName))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, companionName), []byte(companion(a.api.URL, 7, a.etag, 1000, 600)), 0o600))
+		require.NoError(t,
+			os.WriteFile(filepath.Join(dir, companionName), []byte(companion(a.api.URL, 7, a.etag, 1000, 600)), 0o600))
 		before := fileNames(t, dir)
 		_, err := a.downloadFile(t, filepath.Join(dir, "visit.wav"))
 		require.Error(t, err)
@@ -2117,7 +2201,8 @@ func TestDownloadFile_PartOfOthers_IsNotContinued(t *testing.T) {
 // A name as long as the system allows leaves no room for the part's.
 func TestDownloadFile_LongName_IsContinued(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{strings.Repeat("v", 231) + ".wav", strings.Repeat("ä", 125) + ".wav", strings.Repeat("v", 251) + ".wav"} {
+	for _, name := range []string{strings.Repeat("v", 231) + ".wav", strings.Repeat("ä", 125) + ".wav",
+		strings.Repeat("v", 251) + ".wav"} {
 		a := newAudioServer(t, 1000)
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)
@@ -2163,28 +2248,31 @@ func TestDownloadFile_PathTakenMeanwhile_IsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "could not be completed")
 }
 
-// Where the size is not asked for, the response is that to the question for the address; and a question for it goes where the
-// call goes.
+// Where the size is not asked for, the response is that to the question for the address; and a question for it goes
+// where the call goes.
 func TestDownload_CallOptions_ApplyToEachRequestOfTheService(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
 	var mu sync.Mutex // the size is asked for meanwhile
 	var headers []string
 	transport := socketTransport(t)
-	client := a.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		mu.Lock()
-		headers = append(headers, r.Header.Get("X-Synthetic"))
-		mu.Unlock()
-		return transport.RoundTrip(r)
-	})}))
+	client := a.client(t,
+		clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			headers = append(headers, r.Header.Get("X-Synthetic"))
+			mu.Unlock()
+			return transport.RoundTrip(r)
+		})}))
 	for ignored, want := range map[bool][]string{true: {"1", ""}, false: {"1", "", "1"}} {
 		var response clinicaldoc.Response
 		headers = nil
 		params := downloadParams{IgnoreSize: ignored}
-		_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, params, clinicaldoc.WithHeader("X-Synthetic", "1"), clinicaldoc.WithResponse(&response))
+		_, err := client.Notes.DownloadAudio(socketContext(t), 7, io.Discard, params,
+			clinicaldoc.WithHeader("X-Synthetic", "1"), clinicaldoc.WithResponse(&response))
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusOK, response.StatusCode)
-		assert.Equal(t, ignored, strings.Contains(string(response.Body), `"url"`), "the last response is that to the question for the size, if there is one")
+		assert.Equal(t, ignored, strings.Contains(string(response.Body), `"url"`),
+			"the last response is that to the question for the size, if there is one")
 		assert.ElementsMatch(t, want, headers)
 	}
 }
@@ -2195,13 +2283,14 @@ func TestOpenAudio_Hooks_ReadsAreSeparateCalls(t *testing.T) {
 	type opening struct{}
 	a := newAudioServer(t, 200_000)
 	reads := 0
-	stream, err := a.client(t, clinicaldoc.WithHooks(clinicaldoc.Hooks{CallStart: func(ctx context.Context, call clinicaldoc.Call) context.Context {
-		if call.Operation == "AudioStream.ReadAt" {
-			reads++
-			assert.Nil(t, ctx.Value(opening{}))
-		}
-		return context.WithValue(ctx, opening{}, true)
-	}})).Notes.OpenAudio(socketContext(t), 7)
+	stream, err := a.client(t, clinicaldoc.WithHooks(
+		clinicaldoc.Hooks{CallStart: func(ctx context.Context, call clinicaldoc.Call) context.Context {
+			if call.Operation == "AudioStream.ReadAt" {
+				reads++
+				assert.Nil(t, ctx.Value(opening{}))
+			}
+			return context.WithValue(ctx, opening{}, true)
+		}})).Notes.OpenAudio(socketContext(t), 7)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, stream.Close()) }()
 	must(stream.ReadAt(make([]byte, 10), 100_000))(t)
@@ -2277,10 +2366,12 @@ func transfer(tb testing.TB, size int64) {
 	require.NoError(tb, err)
 	source, err := clinicaldoc.AudioFile(path)
 	require.NoError(tb, err)
-	_, err = client.Notes.Create(tb.Context(), createParams{Name: "Synthetic note", PatientID: 7, PromptID: 3, Audio: source})
+	_, err = client.Notes.Create(tb.Context(),
+		createParams{Name: "Synthetic note", PatientID: 7, PromptID: 3, Audio: source})
 	require.NoError(tb, err)
 	require.Greater(tb, <-taken, size)
-	n, err := client.Notes.DownloadAudio(tb.Context(), 7, writerFunc(func(p []byte) (int, error) { return len(p), nil }), downloadParams{})
+	n, err := client.Notes.DownloadAudio(tb.Context(), 7,
+		writerFunc(func(p []byte) (int, error) { return len(p), nil }), downloadParams{})
 	require.NoError(tb, err)
 	require.Equal(tb, size, n)
 	stream, err := client.Notes.OpenAudio(tb.Context(), 7)
@@ -2316,7 +2407,8 @@ func TestTransfers_LargeRecording_TakeFlatMemory(t *testing.T) {
 	}
 	binary := must(os.Executable())(t)
 	// A process of its own, because the other tests use memory too.
-	child := exec.CommandContext(t.Context(), binary, "-test.run=^TestTransfers_LargeRecording_TakeFlatMemory$", "-test.v", "-test.count=1")
+	child := exec.CommandContext(t.Context(), binary, "-test.run=^TestTransfers_LargeRecording_TakeFlatMemory$",
+		"-test.v", "-test.count=1")
 	child.Env = append(os.Environ(), memoryChild+"=1")
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, string(output))

@@ -243,7 +243,8 @@ var auditRecording = []byte("RIFF0000WAVEfmt synthetic recording")
 
 func auditParams() createParams {
 	return createParams{
-		Name: "New visit", PatientID: auditPatient, PromptID: 1, Audio: clinicaldoc.AudioBytes("new.wav", auditRecording),
+		Name: "New visit", PatientID: auditPatient, PromptID: 1,
+		Audio: clinicaldoc.AudioBytes("new.wav", auditRecording),
 	}
 }
 
@@ -262,7 +263,8 @@ func auditCalls() map[string]auditCall {
 		},
 		"NotesService.FindCreated": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			lost := &clinicaldoc.OutcomeUnknownError{Params: auditParams(), SentAt: time.Now()}
-			return b.one(b.client.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{Settle: time.Second}, opts...))
+			return b.one(b.client.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{Settle: time.Second},
+				opts...))
 		},
 		"NotesService.List": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			page, err := b.client.Notes.List(ctx, patient, opts...)
@@ -271,7 +273,8 @@ func auditCalls() map[string]auditCall {
 			}
 			return err
 		},
-		"NotesService.List, of another patient": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+		"NotesService.List, of another patient": func(ctx context.Context, b *auditBox,
+			opts ...clinicaldoc.CallOption) error {
 			wrong := listParams{PatientID: auditPatient + 2}
 			opts = append(slices.Clip(opts), clinicaldoc.WithQuery("patient_id", strconv.Itoa(auditPatient)))
 			page, err := b.client.Notes.List(ctx, wrong, opts...)
@@ -281,7 +284,8 @@ func auditCalls() map[string]auditCall {
 		"NotesService.All": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			return b.each(b.client.Notes.All(ctx, listParams{PerPage: 2}, opts...), 0)
 		},
-		"NotesService.All, ahead and again": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+		"NotesService.All, ahead and again": func(ctx context.Context, b *auditBox,
+			opts ...clinicaldoc.CallOption) error {
 			params := listParams{PerPage: 2, Prefetch: 2, Verify: true}
 			return b.each(b.client.Notes.All(ctx, params, opts...), 0)
 		},
@@ -294,7 +298,8 @@ func auditCalls() map[string]auditCall {
 		"NotesService.Update": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			return b.one(b.client.Notes.Update(ctx, b.complete, update, opts...))
 		},
-		"NotesService.Update, if unchanged": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+		"NotesService.Update, if unchanged": func(ctx context.Context, b *auditBox,
+			opts ...clinicaldoc.CallOption) error {
 			read, err := b.srv.Client().Notes.Get(context.WithoutCancel(ctx), b.complete)
 			if err != nil {
 				return nil //nolint:nilerr // a fault met the test's own read
@@ -302,7 +307,8 @@ func auditCalls() map[string]auditCall {
 			opts = append(slices.Clip(opts), clinicaldoc.IfUnchanged(read))
 			return b.one(b.client.Notes.Update(ctx, b.complete, update, opts...))
 		},
-		"NotesService.Update, if it is what it is not": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+		"NotesService.Update, if it is what it is not": func(ctx context.Context, b *auditBox,
+			opts ...clinicaldoc.CallOption) error {
 			return b.one(b.client.Notes.Update(ctx, b.complete, update, append(slices.Clip(opts), stale)...))
 		},
 		"NotesService.Sign": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
@@ -315,7 +321,8 @@ func auditCalls() map[string]auditCall {
 			_, err := b.client.Notes.Delete(ctx, b.doomed, opts...)
 			return b.getError(err)
 		},
-		"NotesService.Delete, if it is what it is not": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+		"NotesService.Delete, if it is what it is not": func(ctx context.Context, b *auditBox,
+			opts ...clinicaldoc.CallOption) error {
 			_, err := b.client.Notes.Delete(ctx, b.doomed, append(slices.Clip(opts), stale)...)
 			return b.getError(err)
 		},
@@ -336,7 +343,8 @@ func auditCalls() map[string]auditCall {
 			return err
 		},
 		"NotesService.DownloadAudio": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			_, err := b.client.Notes.DownloadAudio(ctx, b.complete, b.recordingWriter(b.complete), downloadParams{}, opts...)
+			_, err := b.client.Notes.DownloadAudio(ctx, b.complete, b.recordingWriter(b.complete), downloadParams{},
+				opts...)
 			return err
 		},
 		"NotesService.DownloadAudioFile": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
@@ -436,29 +444,37 @@ func auditFaults() map[string]func(*clinicaldoctest.Server) {
 		}
 	}
 	writes := []string{
-		clinicaldoctest.RouteCreateNote, clinicaldoctest.RouteUpdateNote, clinicaldoctest.RouteSignNote, clinicaldoctest.RouteDeleteNote,
+		clinicaldoctest.RouteCreateNote, clinicaldoctest.RouteUpdateNote, clinicaldoctest.RouteSignNote,
+		clinicaldoctest.RouteDeleteNote,
 	}
 	return map[string]func(*clinicaldoctest.Server){
-		"none":                     func(*clinicaldoctest.Server) {},
-		"503 once":                 everywhere(clinicaldoctest.Answer(http.StatusServiceUnavailable, "")),
-		"503 always":               everywhere(clinicaldoctest.Answer(http.StatusServiceUnavailable, "").Always()),
-		"503 each second":          everywhere(clinicaldoctest.Answer(http.StatusServiceUnavailable, "").Every(2)),
-		"cut once":                 everywhere(clinicaldoctest.Truncate(40)),
-		"cut late":                 everywhere(clinicaldoctest.Truncate(70_000).After(1)),
-		"cut always":               everywhere(clinicaldoctest.Truncate(40).Always()),
-		"recording cut":            at(clinicaldoctest.Truncate(70_000).Always(), clinicaldoctest.RouteAudio),
-		"recording gone":           at(clinicaldoctest.Answer(http.StatusNotFound, "").Always(), clinicaldoctest.RouteAudio),
-		"stalled once":             everywhere(clinicaldoctest.Delay(time.Hour)),
-		"reset once":               everywhere(clinicaldoctest.Reset()),
-		"write lost once":          at(clinicaldoctest.ResetAfterCommit(), writes...),
-		"write lost always":        at(clinicaldoctest.ResetAfterCommit().Always(), writes...),
-		"write not done once":      at(clinicaldoctest.ResetAfterRequest(), writes...),
-		"read of an edit fails":    at(clinicaldoctest.Answer(http.StatusBadGateway, "").Always(), clinicaldoctest.RouteGetNote),
-		"refused":                  everywhere(clinicaldoctest.Answer(http.StatusForbidden, `{"message":"no"}`).Always()),
-		"not a note":               everywhere(clinicaldoctest.Answer(http.StatusOK, `{"id":55,"status":"queued"}`).Always()),
-		"another note":             at(clinicaldoctest.Answer(http.StatusOK, strangersNote).Always(), clinicaldoctest.RouteGetNote, clinicaldoctest.RouteUpdateNote),
-		"created for another":      at(clinicaldoctest.Answer(http.StatusCreated, strangersNote).Always(), clinicaldoctest.RouteCreateNote),
-		"lagging lists and a loss": at(clinicaldoctest.ResetAfterCommit().CommitAfter(2*time.Second), clinicaldoctest.RouteCreateNote),
+		"none":            func(*clinicaldoctest.Server) {},
+		"503 once":        everywhere(clinicaldoctest.Answer(http.StatusServiceUnavailable, "")),
+		"503 always":      everywhere(clinicaldoctest.Answer(http.StatusServiceUnavailable, "").Always()),
+		"503 each second": everywhere(clinicaldoctest.Answer(http.StatusServiceUnavailable, "").Every(2)),
+		"cut once":        everywhere(clinicaldoctest.Truncate(40)),
+		"cut late":        everywhere(clinicaldoctest.Truncate(70_000).After(1)),
+		"cut always":      everywhere(clinicaldoctest.Truncate(40).Always()),
+		"recording cut":   at(clinicaldoctest.Truncate(70_000).Always(), clinicaldoctest.RouteAudio),
+		"recording gone": at(clinicaldoctest.Answer(http.StatusNotFound, "").Always(),
+			clinicaldoctest.RouteAudio),
+		"stalled once":        everywhere(clinicaldoctest.Delay(time.Hour)),
+		"reset once":          everywhere(clinicaldoctest.Reset()),
+		"write lost once":     at(clinicaldoctest.ResetAfterCommit(), writes...),
+		"write lost always":   at(clinicaldoctest.ResetAfterCommit().Always(), writes...),
+		"write not done once": at(clinicaldoctest.ResetAfterRequest(), writes...),
+		"read of an edit fails": at(clinicaldoctest.Answer(http.StatusBadGateway, "").Always(),
+			clinicaldoctest.RouteGetNote),
+		"refused": everywhere(clinicaldoctest.Answer(http.StatusForbidden,
+			`{"message":"no"}`).Always()),
+		"not a note": everywhere(clinicaldoctest.Answer(http.StatusOK,
+			`{"id":55,"status":"queued"}`).Always()),
+		"another note": at(clinicaldoctest.Answer(http.StatusOK, strangersNote).Always(),
+			clinicaldoctest.RouteGetNote, clinicaldoctest.RouteUpdateNote),
+		"created for another": at(clinicaldoctest.Answer(http.StatusCreated, strangersNote).Always(),
+			clinicaldoctest.RouteCreateNote),
+		"lagging lists and a loss": at(clinicaldoctest.ResetAfterCommit().CommitAfter(2*time.Second),
+			clinicaldoctest.RouteCreateNote),
 	}
 }
 
@@ -621,7 +637,8 @@ func TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord(t *testing.T) {
 	for name, call := range auditCalls() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, fault := range []string{"none", "write lost once", "write lost always", "503 each second", "created for another"} {
+			for _, fault := range []string{"none", "write lost once", "write lost always", "503 each second",
+				"created for another"} {
 				for at := 1; at <= 8; at++ {
 					synctest.Test(t, func(t *testing.T) {
 						b := newAuditBox(t)
@@ -631,7 +648,8 @@ func TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord(t *testing.T) {
 						err := b.do(t, call)
 						b.check(t, operationOf(name), err, true)
 						failed := b.calls >= at
-						isLeft := strings.HasSuffix(name, "left early") // nobody is there to hear of what was not yielded
+						// nobody is there to hear of what was not yielded
+						isLeft := strings.HasSuffix(name, "left early")
 						assert.True(t, errors.Is(err, clinicaldoc.ErrNotAudited) == failed || isLeft)
 						assert.False(t, failed && clinicaldoc.Retryable(err))
 						if t.Failed() {
@@ -659,9 +677,12 @@ func TestAudit_NoFault_TellsAllThatLeftTheBox(t *testing.T) {
 				told[held{a.NoteID, a.Recording}] = true
 			}
 			for r := range b.gave {
-				isAddress := r.recording && operationOf(name) == "Notes.FindCreated" // its recording may not have been read
-				isUnderWay := strings.HasSuffix(name, "left early")                  // a page that was asked for ahead may not have been read
-				assert.True(t, told[r] || isAddress || isUnderWay, "%s: %v left the box and is not in the trail", name, r)
+				// its recording may not have been read
+				isAddress := r.recording && operationOf(name) == "Notes.FindCreated"
+				// a page that was asked for ahead may not have been read
+				isUnderWay := strings.HasSuffix(name, "left early")
+				assert.True(t, told[r] || isAddress || isUnderWay, "%s: %v left the box and is not in the trail", name,
+					r)
 			}
 			b.srv.Close()
 		})
@@ -751,7 +772,8 @@ func TestWithAudit_GivenTwice_LastOneIsTold(t *testing.T) {
 		call{url: "/v1/progress-notes/7", response: auditedNote})
 	must(client.Notes.Get(t.Context(), 7))(t)
 	assert.Empty(t, first)
-	assert.Equal(t, []clinicaldoc.Access{{Operation: "Notes.Get", NoteID: 7, PatientID: 41, Outcome: "disclosed"}}, last)
+	assert.Equal(t, []clinicaldoc.Access{{Operation: "Notes.Get", NoteID: 7, PatientID: 41, Outcome: "disclosed"}},
+		last)
 }
 
 func TestAudit_CreateAndTrailFails_ErrorNamesTheNote(t *testing.T) {
@@ -765,7 +787,8 @@ func TestAudit_CreateAndTrailFails_ErrorNamesTheNote(t *testing.T) {
 		require.True(t, ok)
 		created := b.srv.Created()
 		require.Len(t, created, 1)
-		want := clinicaldoc.NotAuditedError{Operation: "Notes.Create", NoteID: created[0].NoteID, Changed: true, Err: errTrail}
+		want := clinicaldoc.NotAuditedError{Operation: "Notes.Create", NoteID: created[0].NoteID, Changed: true,
+			Err: errTrail}
 		assert.Equal(t, want, *failure)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		assert.Equal(t, "clinicaldoc: Notes.Create: the record is withheld, because the audit function failed; "+
@@ -783,14 +806,15 @@ func TestAudit_CreateIsLostAndTrailFails_OutcomeIsStillUnknown(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrNotAudited)
 		lost, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
 		require.True(t, ok, "it can be asked about")
-		note, err := b.srv.Client().Notes.FindCreated(t.Context(), lost, clinicaldoc.FindCreatedParams{Settle: time.Second})
+		note, err := b.srv.Client().Notes.FindCreated(t.Context(), lost,
+			clinicaldoc.FindCreatedParams{Settle: time.Second})
 		require.NoError(t, err)
 		assert.Equal(t, b.srv.Created()[0].NoteID, note.ID)
 	})
 }
 
-// The note moves to another patient while it is changed, so that the call has two records. If the function fails for the
-// first one, it is still told of the change.
+// The note moves to another patient while it is changed, so that the call has two records. If the function fails for
+// the first one, it is still told of the change.
 func TestAudit_TrailFailsBeforeTheChangeIsTold_ChangeIsToldAnyway(t *testing.T) {
 	t.Parallel()
 	moved := strings.Replace(auditedNote, `"id":41`, `"id":42`, 1)
@@ -882,7 +906,8 @@ func TestAudit_CallbackPanics_WhatMayHaveBeenSentIsTold(t *testing.T) {
 			})
 		})
 		want := clinicaldoc.Access{
-			Operation: "Notes.Create", PatientID: auditPatient, Changed: true, OutcomeUnknown: true, Outcome: clinicaldoc.AccessNone,
+			Operation: "Notes.Create", PatientID: auditPatient, Changed: true, OutcomeUnknown: true,
+			Outcome: clinicaldoc.AccessNone,
 		}
 		assert.Equal(t, []clinicaldoc.Access{want}, b.trail)
 	})
@@ -979,7 +1004,8 @@ func TestAudit_FinishedPart_IsTold(t *testing.T) {
 
 func TestAudit_Access_PrintsWithoutThePatient(t *testing.T) {
 	t.Parallel()
-	access := clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessDisclosed, RequestID: "r"}
+	access := clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessDisclosed,
+		RequestID: "r"}
 	assert.Equal(t, "clinicaldoc.Access{operation=Notes.Get note_id=7 recording=false changed=false outcome=disclosed "+
 		"outcome_unknown=false request_id=r}", fmt.Sprint(access))
 	encoded := must(json.Marshal(access))(t)
@@ -1069,7 +1095,8 @@ func TestAudit_LostUpdateInConflict_IsToldAsChanged(t *testing.T) {
 		b.srv.Inject(clinicaldoctest.RouteUpdateNote, clinicaldoctest.ResetAfterCommit())
 		meddle := clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(ctx context.Context, a clinicaldoc.Attempt) {
 			if a.Method == http.MethodPut {
-				_, err := other.Notes.Update(context.WithoutCancel(ctx), b.complete, updateParams{Transcription: new("changed")})
+				_, err := other.Notes.Update(context.WithoutCancel(ctx), b.complete,
+					updateParams{Transcription: new("changed")})
 				assert.NoError(t, err)
 			}
 		}})

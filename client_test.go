@@ -69,10 +69,12 @@ func TestNewClient_UnusableArguments_AreRejected(t *testing.T) {
 
 func TestNewClient_PlainHTTPToThisMachine_IsAccepted(t *testing.T) {
 	t.Parallel()
-	for _, base := range []string{"http://localhost:8080", "http://LOCALHOST", "http://127.0.0.1:1/dev", "http://127.9.9.9", "http://[::1]:8080"} {
+	for _, base := range []string{"http://localhost:8080", "http://LOCALHOST", "http://127.0.0.1:1/dev",
+		"http://127.9.9.9", "http://[::1]:8080"} {
 		client, err := clinicaldoc.NewClient(base, testToken)
 		require.NoError(t, err, base)
-		assert.Equal(t, strings.ToLower(base), client.BaseURL(), "net/http knows localhost in small letters alone: else HTTP_PROXY gets the token")
+		assert.Equal(t, strings.ToLower(base), client.BaseURL(),
+			"net/http knows localhost in small letters alone: else HTTP_PROXY gets the token")
 	}
 	must(clinicaldoc.NewClient("http://api.clinic.test", testToken, clinicaldoc.WithInsecureHTTP()))(t)
 }
@@ -115,7 +117,8 @@ func TestNewClientFromEnv_ReadsTheEnvironment(t *testing.T) {
 				assert.Nil(t, client)
 				return
 			}
-			_, httpClient := newScript(t, call{url: strings.TrimSuffix(tt.baseURL, "/") + "/user", response: `{"id":2}`})
+			_, httpClient := newScript(t,
+				call{url: strings.TrimSuffix(tt.baseURL, "/") + "/user", response: `{"id":2}`})
 			client := must(clinicaldoc.NewClientFromEnv(append(tt.opts, clinicaldoc.WithHTTPClient(httpClient))...))(t)
 			must(client.Users.Me(t.Context()))(t)
 		})
@@ -175,7 +178,8 @@ func TestEndpoints_ContextEnds_End(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			request := e.request()
 			request.meanwhile, request.fail = cancel, context.Canceled
-			client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 5})}, request)
+			client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 5})},
+				request)
 			value, err := e.call(ctx, client)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorContains(t, err, e.route)
@@ -189,7 +193,8 @@ func TestEndpoints_ContextEnds_End(t *testing.T) {
 func TestDo_SendsAndDecodes(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{method: "POST", url: "/v1/teams?dry_run=1", body: `{"name":"North"}`, header: map[string]string{"X-Tenant": "7"}, status: http.StatusCreated, response: `{"id":5}`},
+		call{method: "POST", url: "/v1/teams?dry_run=1", body: `{"name":"North"}`,
+			header: map[string]string{"X-Tenant": "7"}, status: http.StatusCreated, response: `{"id":5}`},
 		call{url: "/v1/teams/5", response: `{"id":5}`},
 		call{method: "DELETE", url: "/v1/teams/5", status: http.StatusNoContent},
 		call{method: "HEAD", url: "/v1/teams/5"},
@@ -212,7 +217,8 @@ func TestDo_SendsAndDecodes(t *testing.T) {
 func TestDo_PathOutsideTheBaseURL_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
-		"", "v1/x", "//evil.test/x", "https://evil.test/x", "/v1/x?a=b", "/v1/x#a", "/v1/../x", "/..", "/./x", "/v1/%2e%2e/x", `/v1\x`, "/v1/\nx", "/v1/\x7f",
+		"", "v1/x", "//evil.test/x", "https://evil.test/x", "/v1/x?a=b", "/v1/x#a", "/v1/../x", "/..", "/./x",
+		"/v1/%2e%2e/x", `/v1\x`, "/v1/\nx", "/v1/\x7f",
 	} {
 		err := serve(t).Do(t.Context(), http.MethodGet, path, nil, nil)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%q", path)
@@ -240,7 +246,8 @@ func TestDo_Failures_AreErrors(t *testing.T) {
 	var answered *clinicaldoc.Error
 	require.ErrorAs(t, err, &answered)
 	assert.Equal(t, &clinicaldoc.Error{
-		StatusCode: http.StatusNotFound, Message: "Resource not found", Operation: "Do", Method: http.MethodGet, Route: "/v1/teams/{}/{}",
+		StatusCode: http.StatusNotFound, Message: "Resource not found", Operation: "Do", Method: http.MethodGet,
+		Route: "/v1/teams/{}/{}",
 	}, answered)
 
 	for path, route := range map[string]string{
@@ -270,7 +277,8 @@ func TestDo_Failures_AreErrors(t *testing.T) {
 	err = client.Do(t.Context(), http.MethodGet, "/v1/teams", nil, &out)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	assert.NotContains(t, err.Error(), "secret")
-	require.ErrorIs(t, client.Do(t.Context(), http.MethodHead, "/v1/teams", nil, &out), clinicaldoc.ErrUnexpectedResponse)
+	require.ErrorIs(t, client.Do(t.Context(), http.MethodHead, "/v1/teams", nil, &out),
+		clinicaldoc.ErrUnexpectedResponse)
 
 	// A retried POST could do its work twice, a retried PUT not; both may have done it.
 	err = client.Do(t.Context(), http.MethodPost, "/v1/teams", nil, nil)
@@ -305,7 +313,8 @@ func TestDo_WithRoute_ShowsTheRoute(t *testing.T) {
 		assert.NotContains(t, err.Error(), "garcia")
 	}
 	for _, template := range []string{
-		"", "/", "/v1/teams", "/v1/teams/{id}/{id}", "/v1/groups/{id}", "v1/teams/{id}", "/v1/teams/{i d}", "/v1/teams/{garcía}", "/v1/teams/{}x", "/v1/teams/{id",
+		"", "/", "/v1/teams", "/v1/teams/{id}/{id}", "/v1/groups/{id}", "v1/teams/{id}", "/v1/teams/{i d}",
+		"/v1/teams/{garcía}", "/v1/teams/{}x", "/v1/teams/{id",
 	} {
 		err := serve(t).Do(t.Context(), http.MethodGet, "/v1/teams/garcia", nil, nil, clinicaldoc.WithRoute(template))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, template)
@@ -339,7 +348,8 @@ func TestDo_ReaderOnADeadConnection_IsSentByAnother(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 	}))
 	require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/imports", nil, nil))
-	require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports", iotest.HalfReader(strings.NewReader("a synthetic stream")), nil))
+	require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports",
+		iotest.HalfReader(strings.NewReader("a synthetic stream")), nil))
 	assert.Empty(t, idle)
 }
 
@@ -347,8 +357,9 @@ func TestDo_ReaderOnADeadConnection_IsSentByAnother(t *testing.T) {
 func TestDo_Retries_OnlyWhatMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for method, repeated := range map[string]bool{
-		http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true, http.MethodDelete: true,
-		http.MethodPost: false, http.MethodPatch: false, "REPORT": false,
+		http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true,
+		http.MethodDelete: true,
+		http.MethodPost:   false, http.MethodPatch: false, "REPORT": false,
 	} {
 		requests := 0
 		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -384,20 +395,23 @@ func TestDo_BytesAndReaders_AreSentUnchanged(t *testing.T) {
 	}), clinicaldoc.WithRetry(socketPolicy))
 	const csv = "id;name\n1;synthetic\n"
 	for name, body := range map[string]any{
-		"bytes": []byte(csv), "buffer": bytes.NewBufferString(csv), "reader": strings.NewReader(csv), "stream": io.MultiReader(strings.NewReader(csv)),
+		"bytes": []byte(csv), "buffer": bytes.NewBufferString(csv), "reader": strings.NewReader(csv),
+		"stream": io.MultiReader(strings.NewReader(csv)),
 	} {
 		length := int64(len(csv))
 		if name == "stream" {
 			length = -1
 		}
-		require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports", body, nil, clinicaldoc.WithHeader("content-type", "text/csv")), name)
+		require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports", body, nil,
+			clinicaldoc.WithHeader("content-type", "text/csv")), name)
 		assert.Equal(t, []sent{{"text/csv", csv, length}}, got, name)
 		got = nil
 	}
 	require.NoError(t, client.Do(t.Context(), http.MethodPut, "/v1/imports", []byte(csv), nil))
 	require.NoError(t, client.Do(t.Context(), http.MethodPut, "/v1/imports", json.RawMessage(`{"a": 1}`), nil))
 	require.NoError(t, client.Do(t.Context(), http.MethodPut, "/v1/imports", []byte{}, nil))
-	assert.Equal(t, []sent{{"application/octet-stream", csv, int64(len(csv))}, {"application/json", `{"a":1}`, 7}, {"application/octet-stream", "", 0}}, got)
+	assert.Equal(t, []sent{{"application/octet-stream", csv, int64(len(csv))}, {"application/json", `{"a":1}`, 7},
+		{"application/octet-stream", "", 0}}, got)
 
 	// What can be given again is, what cannot is not.
 	got, failures = nil, 1
@@ -422,7 +436,8 @@ func TestDo_BytesAndReaders_AreSentUnchanged(t *testing.T) {
 	}
 
 	for _, body := range []any{nil, map[string]string{}} {
-		err := client.Do(t.Context(), http.MethodPost, "/v1/imports", body, nil, clinicaldoc.WithHeader("Content-Type", "text/csv"))
+		err := client.Do(t.Context(), http.MethodPost, "/v1/imports", body, nil,
+			clinicaldoc.WithHeader("Content-Type", "text/csv"))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
 }
@@ -444,7 +459,8 @@ func TestDo_OutThatCannotBeFilled_IsRejected(t *testing.T) {
 // An endpoint that is no note's has nothing to do with FindCreated.
 func TestDo_Errors_DoNotMentionNotes(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{method: "POST", url: "/v1/teams", body: `{}`, status: http.StatusCreated, response: `{"id":5,"name":"n"}`})
+	client := serve(t,
+		call{method: "POST", url: "/v1/teams", body: `{}`, status: http.StatusCreated, response: `{"id":5,"name":"n"}`})
 	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", struct{}{}, new(struct{ ID string }))
 	var unknown *clinicaldoc.OutcomeUnknownError
 	require.ErrorAs(t, err, &unknown)
@@ -504,7 +520,8 @@ func TestClient_ManyGoroutinesOnSockets_ShareIt(t *testing.T) {
 				if _, err := c.Notes.Create(ctx, createParams{Name: "Synthetic", Audio: shared}); err != nil {
 					return err
 				}
-				if note, err := c.Notes.Get(ctx, id, clinicaldoc.WithHeader("X-Synthetic", "1")); err != nil || note.ID != id {
+				if note, err := c.Notes.Get(ctx, id, clinicaldoc.WithHeader("X-Synthetic", "1")); err != nil ||
+					note.ID != id {
 					return fmt.Errorf("note %d: %w", id, err)
 				}
 				if _, err := c.Notes.Get(ctx, 5); err == nil {
@@ -544,8 +561,9 @@ func TestDo_RejectsOutThatCannotBeFilled(t *testing.T) {
 	for name, out := range map[string]any{
 		"any": &anything, "struct": new(struct{ Rest chan int }), "map": new(map[string]any),
 		"map by numbers": new(map[int]string), "map by texts": new(map[clinicaldoc.Stage]int),
-		"raw": new(json.RawMessage), "own method": new(filled), "interface with a pointer": &holder, "circle": new(circle),
-		"note": new(clinicaldoc.ProgressNote),
+		"raw": new(json.RawMessage), "own method": new(filled), "interface with a pointer": &holder,
+		"circle": new(circle),
+		"note":   new(clinicaldoc.ProgressNote),
 	} {
 		answer := `{}`
 		if name == "circle" {

@@ -39,13 +39,26 @@ func TestUpdate_LostResponse_OverwritesNobodysEdit(t *testing.T) {
 		errors []error
 	}
 	subtests(t, map[string]test{
-		"it was carried out":                       {func(d *noteServer) { lost(d, true, nil) }, 1, "ours", nil},
-		"it was carried out, and trimmed":          {func(d *noteServer) { lost(d, true, func(n *servedNote) { n.Analysis = "  ours\n" }) }, 1, "  ours\n", nil},
-		"it was not carried out":                   {func(d *noteServer) { lost(d, false, nil) }, 2, "ours", nil},
-		"carried out, then edited":                 {func(d *noteServer) { lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"not carried out, but edited":              {func(d *noteServer) { lost(d, false, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"edited, the service's clock an hour late": {func(d *noteServer) { d.clock = -time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
-		"edited, the service's clock an hour fast": {func(d *noteServer) { d.clock = time.Hour; lost(d, true, d.byClinician) }, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
+		"it was carried out": {func(d *noteServer) { lost(d, true, nil) }, 1, "ours", nil},
+		"it was carried out, and trimmed": {func(d *noteServer) {
+			lost(d, true,
+				func(n *servedNote) { n.Analysis = "  ours\n" })
+		}, 1, "  ours\n", nil},
+		"it was not carried out": {func(d *noteServer) { lost(d, false, nil) }, 2, "ours", nil},
+		"carried out, then edited": {func(d *noteServer) { lost(d, true, d.byClinician) }, 1,
+			"the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"not carried out, but edited": {func(d *noteServer) { lost(d, false, d.byClinician) }, 1,
+			"the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"edited, the service's clock an hour late": {func(d *noteServer) {
+			d.clock = -time.Hour
+			lost(d, true,
+				d.byClinician)
+		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
+		"edited, the service's clock an hour fast": {func(d *noteServer) {
+			d.clock = time.Hour
+			lost(d, true,
+				d.byClinician)
+		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
 		"no updated_at to go by": {func(d *noteServer) {
 			d.note.UpdatedAt = time.Time{}
 			lost(d, false, nil)
@@ -57,10 +70,12 @@ func TestUpdate_LostResponse_OverwritesNobodysEdit(t *testing.T) {
 		"a 502, and the read fails": {func(d *noteServer) {
 			d.reads = []int{http.StatusForbidden}
 			d.faults = []writeFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
-		}, 1, "the clinician's words", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
+		}, 1, "the clinician's words",
+			[]error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
 		"a 502 that was carried out, then edited": {func(d *noteServer) {
 			d.faults = []writeFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
-		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
+		}, 1, "the clinician's words",
+			[]error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
 		"a 429 needs no look": {func(d *noteServer) {
 			d.faults = []writeFault{{status: http.StatusTooManyRequests, then: d.byClinician}}
 		}, 2, "ours", nil},
@@ -110,7 +125,9 @@ func TestEdits_ChangeSinceTheFirstAttempt_IsAConflict(t *testing.T) {
 		edited, writes := time.Time{}, 0
 		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodGet {
-				return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"id":9,"name":"n","analysis":"the clinician's words","has":{"content":true,"transcription":true},"updated_at":%q}`, edited.Format(time.RFC3339))), nil
+				return madeResponse(r, http.StatusOK,
+					fmt.Sprintf(
+						`{"id":9,"name":"n","analysis":"the clinician's words","has":{"content":true,"transcription":true},"updated_at":%q}`, edited.Format(time.RFC3339))), nil
 			}
 			if writes++; writes == 1 {
 				edited = time.Now().UTC()
@@ -135,13 +152,16 @@ func TestUpdate_TimeWithoutAZone_MayBeAChange(t *testing.T) {
 	t.Parallel()
 	for text, conflict := range map[string]bool{
 		"1999-12-31 19:00:02": true, "1999-12-31T19:00:02.000000": true,
-		"1999-12-31T19:00:02Z": false, "1999-12-31T19:00:02+02:00": false, "1999-12-31 19:00:02-03:00": false, "1999-12-30 20:00:00": false,
+		"1999-12-31T19:00:02Z": false, "1999-12-31T19:00:02+02:00": false, "1999-12-31 19:00:02-03:00": false,
+		"1999-12-30 20:00:00": false,
 	} {
 		timedSubtest(t, text, func(t *testing.T) { // at midnight of the year 2000
 			writes := 0
 			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodGet {
-					return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q,"created_at":"1999-12-30T00:00:00Z"}}`, text)), nil
+					return madeResponse(r, http.StatusOK,
+						fmt.Sprintf(
+							`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q,"created_at":"1999-12-30T00:00:00Z"}}`, text)), nil
 				}
 				writes++
 				return madeResponse(r, http.StatusBadGateway, `{}`), nil
@@ -180,16 +200,28 @@ func TestSign_LostResponse_SignsNothingElse(t *testing.T) {
 		errors []error
 	}
 	subtests(t, map[string]test{
-		"it was signed":           {func(d *noteServer) { d.faults = []writeFault{{acts: true}} }, 1, true, nil},
-		"it was not signed":       {func(d *noteServer) { d.faults = []writeFault{{}} }, 2, true, nil},
-		"the text changed":        {func(d *noteServer) { d.faults = []writeFault{{status: 503, then: d.byClinician}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"the note cannot be read": {func(d *noteServer) { d.faults = []writeFault{{status: 503}}; d.reads = []int{403, 403} }, 1, false, []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
-		"the note is gone":        {func(d *noteServer) { d.faults = []writeFault{{status: 503}}; d.reads = []int{404, 404} }, 1, false, []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
+		"it was signed":     {func(d *noteServer) { d.faults = []writeFault{{acts: true}} }, 1, true, nil},
+		"it was not signed": {func(d *noteServer) { d.faults = []writeFault{{}} }, 2, true, nil},
+		"the text changed": {func(d *noteServer) { d.faults = []writeFault{{status: 503, then: d.byClinician}} },
+			1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"the note cannot be read": {func(d *noteServer) {
+			d.faults = []writeFault{{status: 503}}
+			d.reads = []int{403,
+				403}
+		}, 1, false, []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
+		"the note is gone": {func(d *noteServer) {
+			d.faults = []writeFault{{status: 503}}
+			d.reads = []int{404,
+				404}
+		}, 1, false, []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
 		"the note is not complete": {func(d *noteServer) {
 			d.faults = []writeFault{{status: 503, then: func(n *servedNote) { n.Has.Content = false }}}
 		}, 1, false, []error{clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrServer, clinicaldoc.ErrOutcomeUnknown}},
-		"no updated_at to go by":    {func(d *noteServer) { d.note.UpdatedAt = time.Time{}; d.faults = []writeFault{{}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"signed, and then edited":   {func(d *noteServer) { d.faults = []writeFault{{acts: true, then: d.byClinician}} }, 1, true, nil},
+		"no updated_at to go by": {func(d *noteServer) { d.note.UpdatedAt = time.Time{}; d.faults = []writeFault{{}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
+		"signed, and then edited": {func(d *noteServer) {
+			d.faults = []writeFault{{acts: true,
+				then: d.byClinician}}
+		}, 1, true, nil},
 		"rate limited and then not": {func(d *noteServer) { d.faults = []writeFault{{status: 429}} }, 2, true, nil},
 	}, func(t *testing.T, tc test) {
 		d := newNoteServer()
@@ -239,19 +271,22 @@ func TestSign_RefusedAndNoteSigned_IsNotIncomplete(t *testing.T) {
 			d.ServeHTTP(w, r)
 			return
 		}
-		socketStatus(http.StatusForbidden, `{"message":"The transcription is complete and the note has been signed already"}`)(w, r)
+		socketStatus(http.StatusForbidden,
+			`{"message":"The transcription is complete and the note has been signed already"}`)(w, r)
 	})
 	_, err := socketClient(t, srv.URL).Notes.Sign(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	require.NotErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
 }
 
-// An incomplete note is not signed. But an attempt whose response was lost may arrive late, when the note is complete, and
-// then sign what nobody has read.
+// An incomplete note is not signed. But an attempt whose response was lost may arrive late, when the note is complete,
+// and then sign what nobody has read.
 func TestSign_IncompleteNote_IsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 	t.Parallel()
-	for status, unknown := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true, http.StatusUnprocessableEntity: false} {
-		for name, opts := range map[string][]clinicaldoc.CallOption{"retries": nil, "none": {clinicaldoc.WithoutRetry()}} {
+	for status, unknown := range map[int]bool{http.StatusServiceUnavailable: true, http.StatusGatewayTimeout: true,
+		http.StatusUnprocessableEntity: false} {
+		for name, opts := range map[string][]clinicaldoc.CallOption{"retries": nil,
+			"none": {clinicaldoc.WithoutRetry()}} {
 			d := newNoteServer()
 			d.note.Has.Content = false
 			d.faults = []writeFault{{status: status}}
@@ -260,7 +295,8 @@ func TestSign_IncompleteNote_IsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 			_, typed := errors.AsType[*clinicaldoc.Error](err)
 			require.True(t, typed)
 			require.Equal(t, unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown), "%d, %s", status, name)
-			require.Equal(t, unknown, strings.Contains(err.Error(), "an earlier attempt may have succeeded"), "%d, %s: %v", status, name, err)
+			require.Equal(t, unknown, strings.Contains(err.Error(), "an earlier attempt may have succeeded"),
+				"%d, %s: %v", status, name, err)
 		}
 	}
 }
@@ -399,16 +435,17 @@ func TestIfUnchanged_Read_IsNotCached(t *testing.T) {
 	for name, call := range edits() {
 		d := newNoteServer()
 		var kept []byte
-		client := d.client(t, clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodGet && kept != nil && r.Header.Get("Cache-Control") != "no-cache" {
-				return http.ReadResponse(bufio.NewReader(bytes.NewReader(kept)), r)
-			}
-			resp, err := noteServerTransport{d, socketTransport(t)}.RoundTrip(r)
-			if err == nil && kept == nil {
-				kept, err = httputil.DumpResponse(resp, true)
-			}
-			return resp, err
-		})}))
+		client := d.client(t, clinicaldoc.WithHTTPClient(
+			&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet && kept != nil && r.Header.Get("Cache-Control") != "no-cache" {
+					return http.ReadResponse(bufio.NewReader(bytes.NewReader(kept)), r)
+				}
+				resp, err := noteServerTransport{d, socketTransport(t)}.RoundTrip(r)
+				if err == nil && kept == nil {
+					kept, err = httputil.DumpResponse(resp, true)
+				}
+				return resp, err
+			})}))
 		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		d.note.Analysis = "somebody's own"
 		require.ErrorIs(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)), clinicaldoc.ErrConflict, name)
@@ -420,18 +457,19 @@ func TestIfUnchanged_Read_IsNotCached(t *testing.T) {
 func TestIfUnchanged_LineEnds_AreNotAChange(t *testing.T) {
 	t.Parallel()
 	normalise := func(d *noteServer) clinicaldoc.Option {
-		return clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method != http.MethodGet {
-				body, err := io.ReadAll(r.Body)
-				if err != nil {
-					return nil, err
+		return clinicaldoc.WithHTTPClient(
+			&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodGet {
+					body, err := io.ReadAll(r.Body)
+					if err != nil {
+						return nil, err
+					}
+					kept := strings.ReplaceAll(string(body), `\r\n`, `\n`)
+					r = r.Clone(r.Context())
+					r.Body, r.ContentLength = io.NopCloser(strings.NewReader(kept)), int64(len(kept))
 				}
-				kept := strings.ReplaceAll(string(body), `\r\n`, `\n`)
-				r = r.Clone(r.Context())
-				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(kept)), int64(len(kept))
-			}
-			return noteServerTransport{d, socketTransport(t)}.RoundTrip(r)
-		})})
+				return noteServerTransport{d, socketTransport(t)}.RoundTrip(r)
+			})})
 	}
 	params := updateParams{Analysis: new("first line\r\nsecond line\r\n")}
 	for name, faults := range map[string][]writeFault{"at once": nil, "after a lost response": {{acts: true}}} {
@@ -527,7 +565,8 @@ func TestIfUnchanged_EditDuringTheCall_IsAConflict(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 }
 
-// A client serves many people at once, whose edits are remembered and looked up side by side: the race detector says so.
+// A client serves many people at once, whose edits are remembered and looked up side by side: the race detector says
+// so.
 func TestIfUnchanged_ManyEditors_LoseNoEdit(t *testing.T) {
 	t.Parallel()
 	var refused sync.Map
@@ -542,7 +581,8 @@ func TestIfUnchanged_ManyEditors_LoseNoEdit(t *testing.T) {
 			}
 			name = "ours"
 		}
-		return madeResponse(r, http.StatusOK, fmt.Sprintf(`{"id":%s,"name":%q,"updated_at":"2024-05-01T10:11:12Z"}`, id, name)), nil
+		return madeResponse(r, http.StatusOK,
+			fmt.Sprintf(`{"id":%s,"name":%q,"updated_at":"2024-05-01T10:11:12Z"}`, id, name)), nil
 	}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
 	var workers sync.WaitGroup
 	for worker := range int64(8) {
@@ -608,10 +648,14 @@ func TestIfUnchanged_Retries_ReadTheNoteBefore(t *testing.T) {
 		want  error
 	}
 	subtests(t, map[string]test{
-		"a deletion of what cannot be read":   {"delete", writeFault{}, []int{0, http.StatusForbidden}, clinicaldoc.ErrForbidden},
-		"somebody else deleted it":            {"delete", writeFault{status: http.StatusTooManyRequests}, []int{0, http.StatusNotFound}, clinicaldoc.ErrNotFound},
-		"somebody else wrote the same":        {"update", writeFault{status: http.StatusTooManyRequests, then: func(n *servedNote) { n.Analysis = "ours" }}, nil, clinicaldoc.ErrConflict},
-		"it cannot be read before it is sent": {"update", writeFault{}, []int{http.StatusForbidden}, clinicaldoc.ErrForbidden},
+		"a deletion of what cannot be read": {"delete", writeFault{}, []int{0, http.StatusForbidden},
+			clinicaldoc.ErrForbidden},
+		"somebody else deleted it": {"delete", writeFault{status: http.StatusTooManyRequests},
+			[]int{0, http.StatusNotFound}, clinicaldoc.ErrNotFound},
+		"somebody else wrote the same": {"update", writeFault{status: http.StatusTooManyRequests,
+			then: func(n *servedNote) { n.Analysis = "ours" }}, nil, clinicaldoc.ErrConflict},
+		"it cannot be read before it is sent": {"update", writeFault{}, []int{http.StatusForbidden},
+			clinicaldoc.ErrForbidden},
 	}, func(t *testing.T, tc test) {
 		d := newNoteServer()
 		client := d.client(t)
@@ -627,7 +671,8 @@ func TestIfUnchanged_Retries_ReadTheNoteBefore(t *testing.T) {
 		client := d.client(t)
 		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		d.faults = []writeFault{{acts: true, then: func(n *servedNote) { n.Transcription = "the clinician's words" }}}
-		_, err := client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")}, clinicaldoc.IfUnchanged(read))
+		_, err := client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")},
+			clinicaldoc.IfUnchanged(read))
 		conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
 		require.True(t, ok, "%v", err)
 		assert.Equal(t, "the clinician's words", conflict.Current.Transcription)
@@ -640,7 +685,8 @@ func TestIfUnchanged_Retries_ReadTheNoteBefore(t *testing.T) {
 		client := d.client(t)
 		read := must(client.Notes.Get(socketContext(t), 9))(t)
 		d.faults = []writeFault{{}}
-		note, err := client.Notes.Update(socketContext(t), 9, updateParams{Name: new("New")}, clinicaldoc.IfUnchanged(read))
+		note, err := client.Notes.Update(socketContext(t), 9, updateParams{Name: new("New")},
+			clinicaldoc.IfUnchanged(read))
 		require.NoError(t, err)
 		assert.Equal(t, "New", note.Name)
 		assert.Len(t, d.written, 2)
@@ -686,10 +732,12 @@ func TestIfUnchanged_EveryText_IsCompared(t *testing.T) {
 		ok       bool
 	}
 	subtests(t, map[string]test{
-		"the same":                     {`"name":"Visit","transcription":" first words\n","analysis":"first thoughts"`, true},
-		"no name":                      {`"transcription":"first words","analysis":"first thoughts"`, true},
-		"no texts":                     {`"name":"Visit"`, true},
-		"another name":                 {`"name":"Other","transcription":"first words","analysis":"first thoughts"`, false},
+		"the same": {`"name":"Visit","transcription":" first words\n","analysis":"first thoughts"`,
+			true},
+		"no name":  {`"transcription":"first words","analysis":"first thoughts"`, true},
+		"no texts": {`"name":"Visit"`, true},
+		"another name": {`"name":"Other","transcription":"first words","analysis":"first thoughts"`,
+			false},
 		"another transcription":        {`"name":"Visit","transcription":"other","analysis":"first thoughts"`, false},
 		"another analysis":             {`"name":"Visit","transcription":"first words","analysis":"other"`, false},
 		"the transcription is emptied": {`"name":"Visit","transcription":"","analysis":"first thoughts"`, false},
@@ -726,8 +774,10 @@ func TestIfUnchanged_ComparesTheWrittenNote(t *testing.T) {
 		sign, update bool // whether they are fine
 		response     string
 	}{
-		"as expected of Sign":            {true, false, texts + `,` + signed + `,"patient":{"id":7},"updated_at":"2024-05-01T10:11:13Z"`},
-		"as expected of Update":          {false, true, texts + `,` + flags + `,"patient":{"id":7},"updated_at":"2024-05-01T10:11:13Z"`},
+		"as expected of Sign": {true, false, texts + `,` + signed +
+			`,"patient":{"id":7},"updated_at":"2024-05-01T10:11:13Z"`},
+		"as expected of Update": {false, true, texts + `,` + flags +
+			`,"patient":{"id":7},"updated_at":"2024-05-01T10:11:13Z"`},
 		"nothing but texts":              {true, true, texts},
 		"no texts":                       {true, true, `"name":"Visit"`},
 		"another patient":                {false, false, texts + `,"patient":{"id":8}`},
@@ -926,7 +976,8 @@ func TestIfUnchanged_InvalidNote_IsRejected(t *testing.T) {
 	note := &clinicaldoc.ProgressNote{ID: 9}
 	for name, call := range edits() {
 		for _, wrong := range []*clinicaldoc.ProgressNote{nil, {ID: 10}} {
-			require.ErrorIs(t, call(t.Context(), client, clinicaldoc.IfUnchanged(wrong)), clinicaldoc.ErrInvalidArgument, name)
+			require.ErrorIs(t, call(t.Context(), client, clinicaldoc.IfUnchanged(wrong)),
+				clinicaldoc.ErrInvalidArgument, name)
 		}
 	}
 	for _, e := range endpoints() {
@@ -1040,7 +1091,8 @@ func (s *signable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *signable) note() string {
-	return fmt.Sprintf(`{"id":9,"name":"Synthetic note","team_id":1,"user_id":1,"updated_at":"2026-01-02T03:04:05Z","has":{"content":%t,"transcription":%t,"signed":%t}}`, s.complete, s.complete, s.signed)
+	return fmt.Sprintf(
+		`{"id":9,"name":"Synthetic note","team_id":1,"user_id":1,"updated_at":"2026-01-02T03:04:05Z","has":{"content":%t,"transcription":%t,"signed":%t}}`, s.complete, s.complete, s.signed)
 }
 
 func signed(s *signable, w http.ResponseWriter, r *http.Request) {
@@ -1073,10 +1125,12 @@ func TestSign_LostResponse_IsFoundOrRetried(t *testing.T) {
 		want       []error // none: signed
 	}
 	subtests(t, map[string]test{
-		"signed all the same":                  {steps: []signStep{signLost(t, true)}, puts: 1},
-		"signed all the same, without retries": {steps: []signStep{signLost(t, true)}, opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}, puts: 1},
-		"not signed":                           {steps: []signStep{signLost(t, false), signed}, puts: 2},
-		"signed, and a bad gateway answers": {steps: []signStep{func(s *signable, w http.ResponseWriter, r *http.Request) {
+		"signed all the same": {steps: []signStep{signLost(t, true)}, puts: 1},
+		"signed all the same, without retries": {steps: []signStep{signLost(t, true)},
+			opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}, puts: 1},
+		"not signed": {steps: []signStep{signLost(t, false), signed}, puts: 2},
+		"signed, and a bad gateway answers": {steps: []signStep{func(s *signable, w http.ResponseWriter,
+			r *http.Request) {
 			s.signed = true
 			socketStatus(http.StatusBadGateway, "")(w, r)
 		}}, puts: 1},
@@ -1088,8 +1142,10 @@ func TestSign_LostResponse_IsFoundOrRetried(t *testing.T) {
 			s.signed = true
 			socketStatus(http.StatusFound, "", "Location", "/home")(w, r)
 		}}, puts: 1},
-		"not complete":         {incomplete: true, steps: []signStep{signLost(t, false)}, puts: 1, want: []error{clinicaldoc.ErrNoteIncomplete}},
-		"failing to the end":   {steps: []signStep{answered(http.StatusBadGateway, "")}, puts: 4, want: []error{clinicaldoc.ErrServer}},
+		"not complete": {incomplete: true, steps: []signStep{signLost(t, false)}, puts: 1,
+			want: []error{clinicaldoc.ErrNoteIncomplete}},
+		"failing to the end": {steps: []signStep{answered(http.StatusBadGateway, "")}, puts: 4,
+			want: []error{clinicaldoc.ErrServer}},
 		"limited, then signed": {steps: []signStep{answered(http.StatusTooManyRequests, ""), signed}, puts: 2},
 	}, func(t *testing.T, tc test) {
 		service := &signable{complete: !tc.incomplete, steps: tc.steps}
@@ -1161,10 +1217,12 @@ func TestSign_NothingToLearn_ReadsNothing(t *testing.T) {
 			steps: []signStep{answered(404, "")}, want: []error{clinicaldoc.ErrNotFound}, log: []string{"PUT"},
 		},
 		"redirected": {
-			steps: []signStep{answered(307, "")}, want: []error{clinicaldoc.ErrUnexpectedResponse}, log: []string{"PUT"},
+			steps: []signStep{answered(307, "")}, want: []error{clinicaldoc.ErrUnexpectedResponse},
+			log: []string{"PUT"},
 		},
 		"asked to wait": {
-			steps: []signStep{answered(limited, "")}, want: []error{clinicaldoc.ErrRateLimited}, log: []string{"PUT", "PUT"},
+			steps: []signStep{answered(limited, "")}, want: []error{clinicaldoc.ErrRateLimited},
+			log: []string{"PUT", "PUT"},
 		},
 		"lost, then asked to wait, which is not a retry": {
 			steps: []signStep{signLost(t, false), answered(limited, ""), answered(limited, "")}, complete: true,
@@ -1176,7 +1234,8 @@ func TestSign_NothingToLearn_ReadsNothing(t *testing.T) {
 			want: []error{clinicaldoc.ErrOutcomeUnknown}, log: []string{"PUT", "GET", "GET"},
 		},
 		"refused, and the read asked to wait, without retries": {
-			steps: []signStep{answered(403, "")}, busy: true, opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()},
+			steps: []signStep{answered(403, "")}, busy: true,
+			opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()},
 			want: []error{clinicaldoc.ErrForbidden}, log: []string{"PUT", "GET"},
 		},
 		"an argument is invalid": {
@@ -1221,13 +1280,19 @@ func TestVersion_AnyChange_ChangesIt(t *testing.T) {
 		"transcription": func(n *clinicaldoc.ProgressNote) { n.Transcription = "" },
 		"analysis":      func(n *clinicaldoc.ProgressNote) { n.Analysis = "D" },
 		"a text's end":  func(n *clinicaldoc.ProgressNote) { n.Name, n.Transcription = "ab", "\r\nc" },
-		"texts moved":   func(n *clinicaldoc.ProgressNote) { n.Transcription, n.Analysis = n.Analysis, n.Transcription },
-		"content":       func(n *clinicaldoc.ProgressNote) { n.Has.Content = false },
-		"transcribed":   func(n *clinicaldoc.ProgressNote) { n.Has.Transcription = false },
-		"signed":        func(n *clinicaldoc.ProgressNote) { n.Has.Signed = true },
-		"patient":       func(n *clinicaldoc.ProgressNote) { require.NoError(t, json.Unmarshal([]byte(`{"id":8}`), &n.Patient)) },
-		"no patient":    func(n *clinicaldoc.ProgressNote) { n.Patient = clinicaldoc.Object{} },
-		"updated_at":    func(n *clinicaldoc.ProgressNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Microsecond) },
+		"texts moved": func(n *clinicaldoc.ProgressNote) {
+			n.Transcription, n.Analysis = n.Analysis,
+				n.Transcription
+		},
+		"content":     func(n *clinicaldoc.ProgressNote) { n.Has.Content = false },
+		"transcribed": func(n *clinicaldoc.ProgressNote) { n.Has.Transcription = false },
+		"signed":      func(n *clinicaldoc.ProgressNote) { n.Has.Signed = true },
+		"patient": func(n *clinicaldoc.ProgressNote) {
+			require.NoError(t,
+				json.Unmarshal([]byte(`{"id":8}`), &n.Patient))
+		},
+		"no patient": func(n *clinicaldoc.ProgressNote) { n.Patient = clinicaldoc.Object{} },
+		"updated_at": func(n *clinicaldoc.ProgressNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Microsecond) },
 	} {
 		assert.False(t, same(change), what)
 	}
@@ -1237,9 +1302,11 @@ func TestVersion_AnyChange_ChangesIt(t *testing.T) {
 func TestVersion_PatientWithoutAnID_Counts(t *testing.T) {
 	t.Parallel()
 	versions := map[string]string{}
-	for _, patient := range []string{`null`, `{"reference":"synthetic-a"}`, `{"reference":"synthetic-b"}`, `{"id":7,"reference":"synthetic-a"}`} {
+	for _, patient := range []string{`null`, `{"reference":"synthetic-a"}`, `{"reference":"synthetic-b"}`,
+		`{"id":7,"reference":"synthetic-a"}`} {
 		var note, again clinicaldoc.ProgressNote
-		require.NoError(t, json.Unmarshal([]byte(`{"id":9,"name":"n","created_at":"2026-01-02T03:04:05Z","patient":`+patient+`}`), &note))
+		require.NoError(t, json.Unmarshal(
+			[]byte(`{"id":9,"name":"n","created_at":"2026-01-02T03:04:05Z","patient":`+patient+`}`), &note))
 		assert.Empty(t, versions[note.Version()], patient)
 		versions[note.Version()] = patient
 		encoded := must(json.Marshal(note))(t)
@@ -1248,7 +1315,8 @@ func TestVersion_PatientWithoutAnID_Counts(t *testing.T) {
 	}
 	for _, none := range []string{`{}`, `[]`} {
 		var note clinicaldoc.ProgressNote
-		require.NoError(t, json.Unmarshal([]byte(`{"id":9,"name":"n","created_at":"2026-01-02T03:04:05Z","patient":`+none+`}`), &note))
+		require.NoError(t,
+			json.Unmarshal([]byte(`{"id":9,"name":"n","created_at":"2026-01-02T03:04:05Z","patient":`+none+`}`), &note))
 		assert.Equal(t, `null`, versions[note.Version()], "it is nobody")
 	}
 }
@@ -1260,7 +1328,8 @@ func TestIfVersion_OtherVersion_IsAConflict(t *testing.T) {
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Stage: clinicaldoctest.StageComplete, Stuck: true})
 	client, ctx := srv.Client(), t.Context()
 	note := must(client.Notes.Get(ctx, id))(t)
-	updated, err := client.Notes.Update(ctx, id, updateParams{Analysis: new("reviewed")}, clinicaldoc.IfVersion(note.Version()))
+	updated, err := client.Notes.Update(ctx, id, updateParams{Analysis: new("reviewed")},
+		clinicaldoc.IfVersion(note.Version()))
 	require.NoError(t, err)
 	require.NotEqual(t, note.Version(), updated.Version())
 

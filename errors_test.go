@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,29 +40,39 @@ import (
 func TestError_Status_MatchesItsSentinel(t *testing.T) {
 	t.Parallel()
 	sentinels := map[string]error{
-		"ErrUnauthorized": clinicaldoc.ErrUnauthorized, "ErrForbidden": clinicaldoc.ErrForbidden, "ErrNotFound": clinicaldoc.ErrNotFound,
-		"ErrConflict": clinicaldoc.ErrConflict, "ErrTooLarge": clinicaldoc.ErrTooLarge, "ErrValidation": clinicaldoc.ErrValidation,
-		"ErrRateLimited": clinicaldoc.ErrRateLimited, "ErrServer": clinicaldoc.ErrServer, "ErrUnexpectedResponse": clinicaldoc.ErrUnexpectedResponse,
-		"ErrNoteIncomplete": clinicaldoc.ErrNoteIncomplete, "ErrInvalidArgument": clinicaldoc.ErrInvalidArgument, "ErrOutcomeUnknown": clinicaldoc.ErrOutcomeUnknown,
-		"ErrNotCreated": clinicaldoc.ErrNotCreated, "ErrProcessingFailed": clinicaldoc.ErrProcessingFailed, "ErrPatientMismatch": clinicaldoc.ErrPatientMismatch,
+		"ErrUnauthorized": clinicaldoc.ErrUnauthorized, "ErrForbidden": clinicaldoc.ErrForbidden,
+		"ErrNotFound": clinicaldoc.ErrNotFound,
+		"ErrConflict": clinicaldoc.ErrConflict, "ErrTooLarge": clinicaldoc.ErrTooLarge,
+		"ErrValidation":  clinicaldoc.ErrValidation,
+		"ErrRateLimited": clinicaldoc.ErrRateLimited, "ErrServer": clinicaldoc.ErrServer,
+		"ErrUnexpectedResponse": clinicaldoc.ErrUnexpectedResponse,
+		"ErrNoteIncomplete":     clinicaldoc.ErrNoteIncomplete, "ErrInvalidArgument": clinicaldoc.ErrInvalidArgument,
+		"ErrOutcomeUnknown": clinicaldoc.ErrOutcomeUnknown,
+		"ErrNotCreated":     clinicaldoc.ErrNotCreated, "ErrProcessingFailed": clinicaldoc.ErrProcessingFailed,
+		"ErrPatientMismatch": clinicaldoc.ErrPatientMismatch,
 	}
 	want := map[int]string{
-		401: "ErrUnauthorized", 403: "ErrForbidden", 404: "ErrNotFound", 409: "ErrConflict", 413: "ErrTooLarge", 422: "ErrValidation", 429: "ErrRateLimited",
-		300: "ErrUnexpectedResponse", 301: "ErrUnexpectedResponse", 302: "ErrUnexpectedResponse", 303: "ErrUnexpectedResponse", 304: "ErrUnexpectedResponse",
+		401: "ErrUnauthorized", 403: "ErrForbidden", 404: "ErrNotFound", 409: "ErrConflict", 413: "ErrTooLarge",
+		422: "ErrValidation", 429: "ErrRateLimited",
+		300: "ErrUnexpectedResponse", 301: "ErrUnexpectedResponse", 302: "ErrUnexpectedResponse",
+		303: "ErrUnexpectedResponse", 304: "ErrUnexpectedResponse",
 		307: "ErrUnexpectedResponse", 308: "ErrUnexpectedResponse",
-		500: "ErrServer", 501: "ErrServer", 502: "ErrServer", 503: "ErrServer", 504: "ErrServer", 520: "ErrServer", 599: "ErrServer",
+		500: "ErrServer", 501: "ErrServer", 502: "ErrServer", 503: "ErrServer", 504: "ErrServer", 520: "ErrServer",
+		599: "ErrServer",
 		400: "", 402: "", 405: "", 410: "", 415: "", 418: "", 419: "", 423: "", 451: "", 499: "",
 	}
 	for status, sentinel := range want {
 		answered := answeredWith(t, call{status: status, response: `{"message":"m"}`})
 		assert.Equal(t, &clinicaldoc.Error{
-			StatusCode: status, Message: "m", Operation: "Notes.Get", Method: http.MethodGet, Route: "/v1/progress-notes/{id}",
+			StatusCode: status, Message: "m", Operation: "Notes.Get", Method: http.MethodGet,
+			Route: "/v1/progress-notes/{id}",
 		}, answered)
 		for name, candidate := range sentinels {
 			assert.Equal(t, name == sentinel, errors.Is(answered, candidate), "%d %s", status, name)
 		}
 		require.NotErrorIs(t, answered, nil)
-		assert.Contains(t, answered.Error(), fmt.Sprintf("clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): %d", status))
+		assert.Contains(t, answered.Error(),
+			fmt.Sprintf("clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): %d", status))
 	}
 }
 
@@ -77,13 +86,15 @@ func TestEndpoints_Errors_NameTheOperation(t *testing.T) {
 				request.status, request.response = status, `{"message":"m"}`
 				calls := []call{request}
 				if e.operation == "Notes.Sign" && status != 401 && status != 404 && status != 429 {
-					calls = append(calls, call{url: "/v1/progress-notes/7", response: `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`})
+					calls = append(calls, call{url: "/v1/progress-notes/7",
+						response: `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`})
 				}
 				value, err := e.call(t.Context(), serve(t, calls...))
 				assert.Empty(t, value)
 				var answered *clinicaldoc.Error
 				require.ErrorAs(t, err, &answered)
-				assert.Equal(t, &clinicaldoc.Error{StatusCode: status, Message: "m", Operation: e.operation, Method: e.method, Route: e.route}, answered)
+				assert.Equal(t, &clinicaldoc.Error{StatusCode: status, Message: "m", Operation: e.operation,
+					Method: e.method, Route: e.route}, answered)
 			})
 		}
 	}
@@ -128,11 +139,13 @@ func TestError_Body_IsReadTolerantly(t *testing.T) {
 		`{"message":"m","errors":null}`:   {message: "m"},
 		`{"message":"m","errors":["a"]}`:  {message: "m"},
 		`{"message":"m","errors":"text"}`: {message: "m"},
-		`{"message":"m","errors":{"name":["a","b"],"files.0":["c"]}}`: {"m", fields("name", "a", "name", "b", "files.0", "c")},
-		`{"errors":{"name":"a"}}`:                                     {"", fields("name", "a")},
-		`{"errors":{"name":[]}}`:                                      {"", map[string][]string{"name": {}}},
-		`{"errors":{"name":null,"other":{"deep":["a"]}}}`:             {"", map[string][]string{"name": {}, "other": {}}},
-		`{"errors":{"name":["a",5,{"b":1},"c"]}}`:                     {"", fields("name", "a", "name", "c")},
+		`{"message":"m","errors":{"name":["a","b"],"files.0":["c"]}}`: {"m",
+			fields("name", "a", "name", "b", "files.0", "c")},
+		`{"errors":{"name":"a"}}`: {"", fields("name", "a")},
+		`{"errors":{"name":[]}}`:  {"", map[string][]string{"name": {}}},
+		`{"errors":{"name":null,"other":{"deep":["a"]}}}`: {"",
+			map[string][]string{"name": {}, "other": {}}},
+		`{"errors":{"name":["a",5,{"b":1},"c"]}}`: {"", fields("name", "a", "name", "c")},
 		`{"message":"Server Error","exception":"RuntimeException","file":"\/app\/x.php","line":5,"trace":[{"file":"y","args":[1]}]}`: {message: "Server Error"},
 		// Longer than what is read of an error.
 		`{"message":"` + long + `"}`:                                          {},
@@ -146,11 +159,14 @@ func TestError_Body_IsReadTolerantly(t *testing.T) {
 		assert.Equal(t, want.fields, answered.Fields, body)
 	}
 
-	answered := answeredWith(t, call{status: http.StatusUnprocessableEntity, response: `{"errors":{` + strings.Join(many, ",") + `,"z":["` + strings.Repeat(`m","`, 50) + `m"]}}`})
+	answered := answeredWith(t, call{status: http.StatusUnprocessableEntity, response: `{"errors":{` +
+		strings.Join(many, ",") + `,"z":["` + strings.Repeat(`m","`, 50) + `m"]}}`})
 	assert.Len(t, answered.Fields, 100)
-	answered = answeredWith(t, call{status: http.StatusUnprocessableEntity, response: `{"errors":{"z":["` + strings.Repeat(`m","`, 50) + `m"]}}`})
+	answered = answeredWith(t, call{status: http.StatusUnprocessableEntity, response: `{"errors":{"z":["` +
+		strings.Repeat(`m","`, 50) + `m"]}}`})
 	assert.Len(t, answered.Fields["z"], 20)
-	answered = answeredWith(t, call{status: http.StatusUnprocessableEntity, response: `{"errors":{` + strings.Join(many, ",") + `}}`})
+	answered = answeredWith(t,
+		call{status: http.StatusUnprocessableEntity, response: `{"errors":{` + strings.Join(many, ",") + `}}`})
 	_, names, _ := strings.Cut(answered.Error(), "[fields: ")
 	names, _, _ = strings.Cut(names, "]")
 	assert.Len(t, strings.Split(names, ", "), 10, "a text stays short")
@@ -172,7 +188,8 @@ func TestError_RetryAfter_IsRead(t *testing.T) {
 			now.Add(90 * time.Second).Format(http.TimeFormat): 90 * time.Second,
 			now.Add(-time.Hour).Format(http.TimeFormat):       0,
 		} {
-			answered := answeredWith(t, call{status: http.StatusServiceUnavailable, answerHeader: map[string]string{"Retry-After": value}})
+			answered := answeredWith(t,
+				call{status: http.StatusServiceUnavailable, answerHeader: map[string]string{"Retry-After": value}})
 			assert.Equal(t, want, answered.RetryAfter, value)
 		}
 	})
@@ -180,7 +197,8 @@ func TestError_RetryAfter_IsRead(t *testing.T) {
 
 func TestOutcomeUnknownError_Text_SaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	unknown := &clinicaldoc.OutcomeUnknownError{Err: &clinicaldoc.Error{StatusCode: 502, Operation: "Notes.Create", Method: http.MethodPost}}
+	unknown := &clinicaldoc.OutcomeUnknownError{Err: &clinicaldoc.Error{StatusCode: 502, Operation: "Notes.Create",
+		Method: http.MethodPost}}
 	assert.Contains(t, unknown.Error(), "Notes.FindCreated")
 	assert.NotContains(t, unknown.Error(), "try again later", "one advice, the right one")
 	assert.Contains(t, unknown.Error(), "502 Bad Gateway")
@@ -199,13 +217,16 @@ func TestError_Slog_PrintsItsTextFirst(t *testing.T) {
 			}
 			return a
 		}
-		slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: drop})).ErrorContext(t.Context(), "failed", "err", err)
+		slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: drop})).ErrorContext(t.Context(), "failed",
+			"err", err)
 		return strings.TrimSpace(b.String())
 	}
 	plain := &clinicaldoc.Error{StatusCode: 409, Operation: "Notes.Sign", Method: "PUT", Route: "/r"}
-	assert.Equal(t, `level=ERROR msg=failed err.error="`+plain.Error()+`" err.operation=Notes.Sign err.method=PUT err.route=/r err.status=409`, logged(plain))
+	assert.Equal(t,
+		`level=ERROR msg=failed err.error="`+plain.Error()+`" err.operation=Notes.Sign err.method=PUT err.route=/r err.status=409`, logged(plain))
 	full := *plain
-	full.Message, full.Fields, full.RetryAfter, full.RequestID = "secret", map[string][]string{"name": {"secret"}}, time.Second, "r-1"
+	full.Message, full.Fields, full.RetryAfter, full.RequestID = "secret", map[string][]string{"name": {"secret"}},
+		time.Second, "r-1"
 	assert.Equal(t, `level=ERROR msg=failed err.error="`+full.Error()+
 		`" err.operation=Notes.Sign err.method=PUT err.route=/r err.status=409 err.fields=name err.retry_after=1s err.request_id=r-1`, logged(&full))
 }
@@ -224,7 +245,8 @@ func TestErrors_Sentinels_StandInChains(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 15)
-	for _, own := range []error{clinicaldoc.ErrServer, &clinicaldoc.Error{StatusCode: 500}, &clinicaldoc.WaitError{ID: 7}} {
+	for _, own := range []error{clinicaldoc.ErrServer, &clinicaldoc.Error{StatusCode: 500},
+		&clinicaldoc.WaitError{ID: 7}} {
 		unknown := chain(&clinicaldoc.OutcomeUnknownError{Err: own})
 		assert.Contains(t, unknown, own, "crash reporters group by it")
 		assert.Contains(t, unknown, clinicaldoc.ErrOutcomeUnknown)
@@ -234,7 +256,8 @@ func TestErrors_Sentinels_StandInChains(t *testing.T) {
 func TestErrors_Causes_AreMatchedByType(t *testing.T) {
 	t.Parallel()
 	inner := errors.New(canary)
-	foreign := &url.Error{Op: "Get", URL: "https://x.test/" + canary, Err: &os.PathError{Op: "open", Path: canary, Err: inner}}
+	foreign := &url.Error{Op: "Get", URL: "https://x.test/" + canary,
+		Err: &os.PathError{Op: "open", Path: canary, Err: inner}}
 	_, err := serve(t, call{url: "/user", fail: foreign}).Users.Me(t.Context())
 	require.ErrorIs(t, err, inner)
 	path, ok := errors.AsType[*os.PathError](err)
@@ -264,8 +287,12 @@ func TestErrors_ContextCause_IsKept(t *testing.T) {
 		},
 		"between two attempts": func() error {
 			ctx, cancel := running()
-			retried := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: time.Hour, MaxWait: time.Hour})
-			client := serveWith(t, []clinicaldoc.Option{retried, onAttempt(func(context.Context, clinicaldoc.Attempt) { cancel(reason) })}, call{url: "/user", status: 503})
+			retried := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: time.Hour,
+				MaxWait: time.Hour})
+			client := serveWith(t, []clinicaldoc.Option{retried, onAttempt(func(context.Context,
+				clinicaldoc.Attempt) {
+				cancel(reason)
+			})}, call{url: "/user", status: 503})
 			_, err := client.Users.Me(ctx)
 			return err
 		},
@@ -275,7 +302,8 @@ func TestErrors_ContextCause_IsKept(t *testing.T) {
 		},
 		"in a pause of a wait": func() error {
 			ctx, cancel := running()
-			_, err := serve(t, call{url: "/v1/progress-notes/7", response: smallNote}).Notes.Wait(ctx, 7, waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { cancel(reason) }})
+			_, err := serve(t, call{url: "/v1/progress-notes/7", response: smallNote}).Notes.Wait(ctx, 7,
+				waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { cancel(reason) }})
 			return err
 		},
 	}, func(t *testing.T, fail func() error) {
@@ -284,7 +312,8 @@ func TestErrors_ContextCause_IsKept(t *testing.T) {
 		require.ErrorIs(t, err, reason)
 		assert.NotContains(t, err.Error(), canary)
 	})
-	ctx, cancelLate := context.WithTimeoutCause(t.Context(), 0, &clinicaldoc.Error{StatusCode: 429, Operation: "Notes.List"})
+	ctx, cancelLate := context.WithTimeoutCause(t.Context(), 0,
+		&clinicaldoc.Error{StatusCode: 429, Operation: "Notes.List"})
 	defer cancelLate()
 	_, err := serve(t).Users.Me(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -306,7 +335,8 @@ func TestErrors_ConstructedByTheCaller_AreReadable(t *testing.T) {
 	} {
 		assert.Equal(t, want, err.Error())
 	}
-	lost := clinicaldoc.OutcomeUnknownError{Params: createParams{Name: "Visit", Audio: &clinicaldoc.AudioSource{}}, SentAt: time.Now()}
+	lost := clinicaldoc.OutcomeUnknownError{Params: createParams{Name: "Visit", Audio: &clinicaldoc.AudioSource{}},
+		SentAt: time.Now()}
 	must(json.Marshal(lost))(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -324,7 +354,8 @@ func TestRetryable_ErrorsOfTheMachine(t *testing.T) {
 			_, err := io.Copy(io.Discard, r.Body)
 			return nil, err
 		}))
-		_, err := client.Notes.Create(t.Context(), createParams{Audio: clinicaldoc.AudioReader("a.wav", iotest.ErrReader(cause))})
+		_, err := client.Notes.Create(t.Context(),
+			createParams{Audio: clinicaldoc.AudioReader("a.wav", iotest.ErrReader(cause))})
 		require.ErrorIs(t, err, errno)
 		require.NotErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -345,7 +376,8 @@ func TestRetryable_FileThatCannotBeOpenedNow_IsTrue(t *testing.T) {
 		if runtime.GOOS == "windows" {
 			t.Skip("no limit on open files there")
 		}
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", "ulimit -n 24; exec \"$0\" -test.run='^TestRetryable_FileThatCannotBeOpenedNow_IsTrue$'", os.Args[0])
+		cmd := exec.CommandContext(t.Context(), "sh", "-c",
+			"ulimit -n 24; exec \"$0\" -test.run='^TestRetryable_FileThatCannotBeOpenedNow_IsTrue$'", os.Args[0])
 		cmd.Env = append(os.Environ(), "CLINICALDOC_TEST_FEW_FILES=1")
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(output))
@@ -407,11 +439,13 @@ func TestRetryable_ByStatus(t *testing.T) {
 	t.Parallel()
 	for status := 300; status < 600; status++ {
 		passes := status == 408 || status == 425 || status == 429 || status >= 500 && status != 501 && status != 505
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT", ""} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+			http.MethodPatch, http.MethodDelete, "REPORT", ""} {
 			err := error(&clinicaldoc.Error{StatusCode: status, Method: method})
 			reads := method == http.MethodGet || method == http.MethodHead
 			assert.Equal(t, passes && (reads || status == 429), clinicaldoc.Retryable(err), "%s %d", method, status)
-			assert.Equal(t, clinicaldoc.Retryable(err), clinicaldoc.Retryable(fmt.Errorf("wrapped: %w", errors.Join(io.EOF, err))))
+			assert.Equal(t, clinicaldoc.Retryable(err),
+				clinicaldoc.Retryable(fmt.Errorf("wrapped: %w", errors.Join(io.EOF, err))))
 			assert.False(t, clinicaldoc.Retryable(&clinicaldoc.OutcomeUnknownError{Err: err}), "%d", status)
 			assert.Equal(t, clinicaldoc.Retryable(err), clinicaldoc.Retryable(&clinicaldoc.WaitError{Err: err}))
 		}
@@ -451,12 +485,16 @@ func TestRetryable_ByFailure(t *testing.T) {
 		"an argument":                   {create(serve(t), createParams{Audio: source}), false},
 		"cancelled":                     {get(serve(t), ended), false},
 		"late":                          {get(serve(t), late), false},
-		"a limiter's refusal":           {get(refusing(t, reset, clinicaldoc.WithLimiter(badCallback{io.EOF})), t.Context()), false},
-		"a reader's failure":            {create(reading(t, reset), createParams{Audio: clinicaldoc.AudioReader("a.wav", new(badReader))}), false},
-		"no JSON":                       {get(serve(t, call{url: "/v1/progress-notes/7", response: "<html>"}), t.Context()), false},
-		"a conflict":                    {errors.Join(clinicaldoc.ErrConflict, &clinicaldoc.Error{StatusCode: 503, Method: "GET"}), false},
-		"a failed note":                 {&clinicaldoc.WaitError{Err: clinicaldoc.ErrProcessingFailed}, false},
-		"a wait's end":                  {&clinicaldoc.WaitError{Err: context.DeadlineExceeded}, false},
+		"a limiter's refusal": {get(refusing(t, reset, clinicaldoc.WithLimiter(badCallback{io.EOF})),
+			t.Context()), false},
+		"a reader's failure": {create(reading(t, reset),
+			createParams{Audio: clinicaldoc.AudioReader("a.wav", new(badReader))}), false},
+		"no JSON": {get(serve(t, call{url: "/v1/progress-notes/7", response: "<html>"}),
+			t.Context()), false},
+		"a conflict": {errors.Join(clinicaldoc.ErrConflict,
+			&clinicaldoc.Error{StatusCode: 503, Method: "GET"}), false},
+		"a failed note": {&clinicaldoc.WaitError{Err: clinicaldoc.ErrProcessingFailed}, false},
+		"a wait's end":  {&clinicaldoc.WaitError{Err: context.DeadlineExceeded}, false},
 	} {
 		assert.Equal(t, tt.want, clinicaldoc.Retryable(tt.err), "%s: %v", name, tt.err)
 	}
@@ -489,16 +527,19 @@ func TestRetryable_AfterADownload(t *testing.T) {
 }
 
 // errorTexts is all that an answer that is no success may say: the status, names of fields, constant advice, the id.
-var errorTexts = regexp.MustCompile(`^clinicaldoc: Notes\.Get \(GET /v1/progress-notes/\{id\}\): (\d{3})( [A-Za-z' -]+)?` +
-	`( \[fields: ([A-Za-z0-9_.\-\[\]*]{1,64}(, [A-Za-z0-9_.\-\[\]*]{1,64}){0,9})\])?` +
-	`(: [A-Za-z' ,;:().?-]+)?( \(retry after [0-9.hms]+\))?( \(request id [A-Za-z0-9_.:=;/+-]{1,128}\))?$`)
+var errorTexts = regexp.MustCompile(
+	`^clinicaldoc: Notes\.Get \(GET /v1/progress-notes/\{id\}\): (\d{3})( [A-Za-z' -]+)?` +
+		`( \[fields: ([A-Za-z0-9_.\-\[\]*]{1,64}(, [A-Za-z0-9_.\-\[\]*]{1,64}){0,9})\])?` +
+		`(: [A-Za-z' ,;:().?-]+)?( \(retry after [0-9.hms]+\))?( \(request id [A-Za-z0-9_.:=;/+-]{1,128}\))?$`)
 
 func FuzzErrors(f *testing.F) {
-	f.Add(422, []byte(`{"message":"Invalid.","errors":{"name":["The name field is required."],"files.0":"too large"}}`), "application/json", "req-1", "")
+	f.Add(422, []byte(`{"message":"Invalid.","errors":{"name":["The name field is required."],"files.0":"too large"}}`),
+		"application/json", "req-1", "")
 	f.Add(404, []byte(`{"message":"No such note: Jane"}`), "application/json", "two words", "5")
 	f.Add(502, []byte(`<html>Bad Gateway</html>`), "text/html; charset=utf-8", "", "99999999999999999999")
 	f.Add(301, []byte{}, "", "a\nb", "Fri, 02 Jan 2026 03:04:05 GMT")
-	f.Add(429, []byte(`{"errors":{"Jane Doe":[],"x":{"y":1},"z":null}}`), "application/json", strings.Repeat("x", 129), "-1")
+	f.Add(429, []byte(`{"errors":{"Jane Doe":[],"x":{"y":1},"z":null}}`), "application/json", strings.Repeat("x", 129),
+		"-1")
 	f.Add(401, []byte(`{"message":"m","errors":{"`+"\xff"+`":["`+"\xff"+`"]}} `), "a/b", "id", "0.5")
 	f.Add(401, []byte(`<html>Blocked</html>`), "text/html", "", "")
 	f.Add(400, []byte(`{"message":"no such filter"}`), "application/json", "", "")
@@ -530,7 +571,8 @@ func FuzzErrors(f *testing.F) {
 		}
 		checkStoredError(t, answered)
 
-		// Beyond the names of fields, the text says the same whatever the body holds: only whether there is a message counts.
+		// Beyond the names of fields, the text says the same whatever the body holds: only whether there is a message
+		// counts.
 		plain := `{}`
 		if answered.Message != "" {
 			plain = `{"message":"Synthetic."}`
@@ -665,7 +707,8 @@ func TestExplain_CertificateThatCannotBeVerified(t *testing.T) {
 		}
 	}
 	err := friendlyCall(t, srv.URL, trusting(""))
-	assertFriendly(t, err, "the server's certificate is signed by an authority that is unknown on this machine", "WithHTTPClient")
+	assertFriendly(t, err, "the server's certificate is signed by an authority that is unknown on this machine",
+		"WithHTTPClient")
 	err = friendlyCall(t, srv.URL, trusting("other.test"))
 	assertFriendly(t, err, "the server's certificate is for another host name", "check the address")
 	err = friendlyCall(t, srv.URL, trusting("example.com")) // which the certificate names
@@ -676,7 +719,7 @@ func TestExplain_CertificateThatCannotBeVerified(t *testing.T) {
 	assertFriendly(t, err, "tls: certificate required", "WithHTTPClient")
 }
 
-func TestExplain_WrongScheme(t *testing.T) {
+func TestExplain_WrongProtocol(t *testing.T) {
 	t.Parallel()
 	plain := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer))
 	err := friendlyCall(t, "https"+plain.URL[len("http"):], nil)
@@ -684,32 +727,98 @@ func TestExplain_WrongScheme(t *testing.T) {
 	secure := secureServer(t, nil)
 	err = friendlyCall(t, "http"+secure.URL[len("https"):], nil)
 	assertFriendly(t, err, "400 Bad Request", "check the base URL's scheme")
+	ssh := newRawServer(t, func(c *rawConn) { c.head(); c.send("SSH-2.0-CANARY\r\n") })
+	assertFriendly(t, friendlyCall(t, ssh.URL, nil), "is not HTTP", "check the address and its port")
 }
 
-func TestExplain_AnotherServerThanTheService(t *testing.T) {
+// A response that comes of a wrong base URL, a wrong token or a server in between says so, and nothing that would
+// mislead: a page of a firewall is not explained by the token, an empty response of type HTML is not a page.
+func TestExplain_Response(t *testing.T) {
 	t.Parallel()
-	page := socketHandler(t, socketStatus(http.StatusOK, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
-	err := friendlyCall(t, page.URL, nil)
-	assertFriendly(t, err, "is a web page (200 OK with text/html), such as a login page", "check the base URL", "proxies")
-	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
+	const (
+		page, object = "text/html; charset=utf-8", "application/json"
 
-	nothing := socketHandler(t, socketStatus(http.StatusNotFound, friendlyAnswer))
-	err = friendlyCall(t, nothing.URL+"/wrong-prefix", nil)
-	assertFriendly(t, err, "404 Not Found", "check the base URL's path")
-	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+		newToken    = "the token is missing, wrong, expired or revoked; get a new one"
+		firewall    = "the response is a web page of a firewall, a proxy or another server"
+		leaveV1Out  = "the base URL ends in /v1, which the client adds; leave it out"
+		perhapsV1   = "or leave out /v1 at the end of the base URL, which the client adds"
+		checkPath   = "check the base URL's path"
+		noRecord    = "the request named no record"
+		mayNot      = "the token's user may not do this"
+		theClient   = "which the client adds"
+		webPage     = "web page"
+		tryingLater = "try again later"
+	)
+	notTheToken := []string{"get a new one", "the token's user", noRecord}
+	type test struct {
+		path    string // of the base URL
+		status  int
+		kind    string // Content-Type
+		body    string
+		words   []string
+		without []string
+		is      error
+	}
+	subtests(t, map[string]test{
+		"expired token": {status: 401, kind: object, body: friendlyAnswer,
+			words: []string{"401 Unauthorized", newToken}, without: []string{theClient}, is: clinicaldoc.ErrUnauthorized},
+		"another server": {status: 200, kind: page, body: friendlyAnswer,
+			words: []string{"is a web page (200 OK with text/html), such as a login page", "check the base URL", "proxies"},
+			is:    clinicaldoc.ErrUnexpectedResponse},
+		"wrong prefix": {path: "/wrong-prefix", status: 404, body: friendlyAnswer,
+			words: []string{"404 Not Found", checkPath}, is: clinicaldoc.ErrNotFound},
+		"redirect to a login": {status: 302, body: friendlyAnswer, words: []string{"302 Found", "check the base URL"}},
 
-	login := socketHandler(t, socketStatus(http.StatusFound, friendlyAnswer, "Location", "https://login.test/?from=CANARY"))
-	err = friendlyCall(t, login.URL, nil)
-	assertFriendly(t, err, "302 Found", "check the base URL")
+		"/v1":                           {path: "/v1", status: 404, kind: object, words: []string{"404 Not Found", leaveV1Out}},
+		"/v1/":                          {path: "/v1/", status: 404, kind: object, words: []string{leaveV1Out}},
+		"/v1 after a prefix":            {path: "/api/v1", status: 404, kind: object, words: []string{leaveV1Out}},
+		"a prefix":                      {path: "/api", status: 404, kind: object, without: []string{theClient}},
+		"/v1 before a prefix":           {path: "/v1/api", status: 404, kind: object, without: []string{theClient}},
+		"/xv1":                          {path: "/xv1", status: 404, kind: object, without: []string{theClient}},
+		"a page for every unknown path": {path: "/v1", status: 200, kind: page, body: friendlyAnswer, words: []string{leaveV1Out}},
+		"the token is looked at first": {path: "/v1", status: 401, kind: object,
+			words: []string{"get a new one; " + perhapsV1}},
+		"a firewall knows the paths": {path: "/v1", status: 403, kind: page, body: friendlyAnswer, words: []string{perhapsV1}},
+		"the methods are looked at":  {path: "/v1", status: 405, kind: object, words: []string{perhapsV1}},
+		"the list's path": {path: "/v1/progress-notes", status: 404, kind: object,
+			words: []string{"the base URL ends in /v1/progress-notes, which the client adds; leave it out"}},
+		"the user's path": {path: "/prefix/user/", status: 404, kind: object,
+			words: []string{"the base URL ends in /user, which the client adds; leave it out"}},
+		"a method of the web pages": {status: 405, kind: object, words: []string{checkPath}, without: []string{theClient}},
+		"a token of the web pages":  {status: 419, kind: object, words: []string{checkPath}},
 
-	ssh := newRawServer(t, func(c *rawConn) { c.head(); c.send("SSH-2.0-CANARY\r\n") })
-	err = friendlyCall(t, ssh.URL, nil)
-	assertFriendly(t, err, "is not HTTP", "check the address and its port")
+		"403 of a firewall": {status: 403, kind: page, body: friendlyAnswer,
+			words: []string{firewall, "check the base URL"}, without: append(notTheToken, theClient)},
+		"404 of a firewall": {status: 404, kind: page, body: friendlyAnswer,
+			words: []string{firewall, "check the base URL"}, without: notTheToken},
+		"a portal's login": {status: 511, kind: "text/html", body: friendlyAnswer, without: []string{tryingLater},
+			words: []string{"511 Network Authentication Required", "the network requires a login"}},
+		"401 with a page, the token first": {status: 401, kind: "text/html", body: friendlyAnswer,
+			words: []string{"401 Unauthorized: " + newToken, "; the response is a web page, so check the base URL"}},
+		"empty 401 of type HTML": {status: 401, kind: page, words: []string{newToken}, without: []string{webPage}},
+		"empty 403 of type HTML": {status: 403, kind: page, words: []string{mayNot}, without: []string{webPage}},
+		"empty 404 of type HTML": {status: 404, kind: page, words: []string{noRecord + "; " + checkPath},
+			without: []string{webPage}},
+		"403 of the service": {status: 403, kind: object, body: `{"message":"CANARY"}`, without: []string{webPage}},
+		"404 of the service": {status: 404, kind: object, body: `{"message":"CANARY"}`, without: []string{webPage, theClient}},
+	}, func(t *testing.T, tt test) {
+		srv := socketHandler(t, socketStatus(tt.status, tt.body,
+			"Content-Type", tt.kind, "Location", "https://login.test/?from=CANARY"))
+		err := friendlyCall(t, srv.URL+tt.path, nil)
+		assertFriendly(t, err, tt.words...)
+		for _, misleading := range tt.without {
+			assert.NotContains(t, err.Error(), misleading)
+		}
+		if tt.is != nil {
+			require.ErrorIs(t, err, tt.is)
+		}
+	})
 }
 
 func TestExplain_RedirectThatIsNotFollowed(t *testing.T) {
 	t.Parallel()
-	const circle, rule = "redirects in a circle, or too often", "redirects are followed only for GET and within the base URL's origin"
+	const circle, rule = "redirects in a circle, or too often",
+		"redirects are followed only for GET and within the base URL's origin"
 	for name, tt := range map[string]struct {
 		method, location string
 		body             any
@@ -724,23 +833,13 @@ func TestExplain_RedirectThatIsNotFollowed(t *testing.T) {
 		"PUT":            {http.MethodPut, "/v1/CANARY", nil, rule, circle},
 	} {
 		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {tt.location}}, Body: http.NoBody, Request: r}, nil
+			return &http.Response{StatusCode: http.StatusFound, Header: http.Header{"Location": {tt.location}},
+				Body: http.NoBody, Request: r}, nil
 		}))
 		err := client.Do(t.Context(), tt.method, "/v1/teams", tt.body, nil)
 		assertFriendly(t, err, tt.words)
 		assert.NotContains(t, err.Error(), tt.without, name)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-	}
-}
-
-func TestExplain_BaseURLWithTheVersion(t *testing.T) {
-	t.Parallel()
-	srv := socketHandler(t, socketStatus(http.StatusNotFound, `{"message":"CANARY"}`))
-	for _, path := range []string{"/v1", "/v1/", "/api/v1"} {
-		assertFriendly(t, friendlyCall(t, srv.URL+path, nil), "404 Not Found", "the base URL ends in /v1, which the client adds; leave it out")
-	}
-	for _, path := range []string{"", "/api", "/v1/api", "/xv1"} {
-		assert.NotContains(t, friendlyCall(t, srv.URL+path, nil).Error(), "/v1,")
 	}
 }
 
@@ -754,53 +853,12 @@ func TestExplain_TokenWithItsScheme(t *testing.T) {
 	must(clinicaldoc.NewClient("https://service.test", "Bearer-like"+friendlyToken))(t)
 }
 
-// A page that a firewall or a portal puts in the way is not explained by the token, the record or the service.
-func TestExplain_PageInTheWay(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
-		page := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html; charset=utf-8"))
-		err := friendlyCall(t, page.URL, nil)
-		assertFriendly(t, err, "the response is a web page of a firewall, a proxy or another server", "check the base URL")
-		for _, misleading := range []string{"get a new one", "the token's user", "the request named no record"} {
-			assert.NotContains(t, err.Error(), misleading)
-		}
-		plain := socketHandler(t, socketStatus(status, `{"message":"CANARY"}`))
-		assert.NotContains(t, friendlyCall(t, plain.URL, nil).Error(), "web page")
-	}
-	portal := socketHandler(t, socketStatus(http.StatusNetworkAuthenticationRequired, friendlyAnswer, "Content-Type", "text/html"))
-	err := friendlyCall(t, portal.URL, nil)
-	assertFriendly(t, err, "511 Network Authentication Required", "the network requires a login", "login")
-	assert.NotContains(t, err.Error(), "try again later")
-}
-
-// Servers send an empty response as text/html too. Such a response is explained by its status.
-func TestError_EmptyResponseOfTypeHTML_IsExplainedByItsStatus(t *testing.T) {
-	t.Parallel()
-	for status, advice := range map[int]string{
-		http.StatusUnauthorized: "the token is missing, wrong, expired or revoked; get a new one",
-		http.StatusForbidden:    "the token's user may not do this",
-		http.StatusNotFound:     "the request named no record; check the base URL's path",
-	} {
-		srv := socketHandler(t, socketStatus(status, "", "Content-Type", "text/html; charset=utf-8"))
-		err := friendlyCall(t, srv.URL, nil)
-		assertFriendly(t, err, advice)
-		assert.NotContains(t, err.Error(), "web page")
-	}
-}
-
-// A 401 is about the token first, whoever sent it.
-func TestError_UnauthorizedWithAPage_NamesTheTokenFirst(t *testing.T) {
-	t.Parallel()
-	srv := socketHandler(t, socketStatus(http.StatusUnauthorized, friendlyAnswer, "Content-Type", "text/html"))
-	err := friendlyCall(t, srv.URL, nil)
-	assertFriendly(t, err, "401 Unauthorized: the token is missing, wrong, expired or revoked; get a new one",
-		"; the response is a web page, so check the base URL")
-}
-
 func TestExplain_CutUpload(t *testing.T) {
 	t.Parallel()
-	for cause, refused := range map[error]bool{syscall.ECONNRESET: true, syscall.EPIPE: true, net.ErrClosed: false, io.ErrUnexpectedEOF: false} {
-		_, err := refusing(t, &net.OpError{Op: "write", Net: "tcp", Err: cause}).Notes.Create(t.Context(), createParams{Name: "Visit"})
+	for cause, refused := range map[error]bool{syscall.ECONNRESET: true, syscall.EPIPE: true, net.ErrClosed: false,
+		io.ErrUnexpectedEOF: false} {
+		_, err := refusing(t, &net.OpError{Op: "write", Net: "tcp", Err: cause}).Notes.Create(t.Context(),
+			createParams{Name: "Visit"})
 		assertFriendly(t, err, "the connection ended during the upload", "write tcp: ", cause.Error())
 		if refused {
 			assertFriendly(t, err, "the server refuses it (size, token)")
@@ -825,18 +883,11 @@ func TestExplain_RefusalOfStorage(t *testing.T) {
 	}
 }
 
-func TestExplain_ExpiredToken(t *testing.T) {
-	t.Parallel()
-	srv := socketHandler(t, socketStatus(http.StatusUnauthorized, `{"message":"`+friendlyAnswer+`"}`))
-	err := friendlyCall(t, srv.URL, nil)
-	assertFriendly(t, err, "401 Unauthorized", "expired", "get a new one")
-	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
-}
-
 // through sends all requests through a proxy with a password.
 func through(address string) func(*http.Transport) {
 	return func(tr *http.Transport) {
-		tr.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: address, User: url.UserPassword("user", "password-CANARY")})
+		tr.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: address,
+			User: url.UserPassword("user", "password-CANARY")})
 	}
 }
 
@@ -846,87 +897,50 @@ func TestExplain_ProxyInBetween(t *testing.T) {
 	assertFriendly(t, err, "the proxy (set by", "HTTPS_PROXY", "check the address, and whether the server is running")
 
 	for status, advice := range map[int]struct{ tunnel, plain string }{
-		http.StatusProxyAuthRequired:  {"requires credentials (407 Proxy Authentication Required); put them into the proxy's URL", "put them into the proxy's URL"},
-		http.StatusForbidden:          {"refused the connection (403 Forbidden); check that it allows this host", "403 Forbidden"},
-		http.StatusBadGateway:         {"refused the connection (502 Bad Gateway); check that it allows this host and can reach it", "the service, or a proxy before it, failed"},
-		http.StatusServiceUnavailable: {"refused the connection (503 Service Unavailable)", "the service, or a proxy before it, failed"},
+		http.StatusProxyAuthRequired: {"requires credentials (407 Proxy Authentication Required); put them into the proxy's URL", "put them into the proxy's URL"},
+		http.StatusForbidden: {"refused the connection (403 Forbidden); check that it allows this host",
+			"403 Forbidden"},
+		http.StatusBadGateway: {"refused the connection (502 Bad Gateway); check that it allows this host and can reach it", "the service, or a proxy before it, failed"},
+		http.StatusServiceUnavailable: {"refused the connection (503 Service Unavailable)",
+			"the service, or a proxy before it, failed"},
 	} {
 		proxy := socketHandler(t, socketStatus(status, friendlyAnswer, "Content-Type", "text/html"))
 		err = friendlyCall(t, "https://service.test", through(proxy.Listener.Addr().String()))
 		assertFriendly(t, err, "a proxy ", advice.tunnel)
-		err = friendlyCall(t, "http://service.test", through(proxy.Listener.Addr().String()), clinicaldoc.WithInsecureHTTP())
+		err = friendlyCall(t, "http://service.test", through(proxy.Listener.Addr().String()),
+			clinicaldoc.WithInsecureHTTP())
 		assertFriendly(t, err, advice.plain)
 	}
 }
 
-func TestExplain_ProxysOwnWords_AreNotPrinted(t *testing.T) {
-	t.Parallel()
-	proxy := newRawServer(t, func(c *rawConn) { c.head(); c.send("HTTP/1.1 403 password-CANARY\r\nContent-Length: 0\r\n\r\n") })
-	err := friendlyCall(t, "https://service.test", through(proxy.URL[len("http://"):]))
-	require.Error(t, err)
-	assert.NotContains(t, err.Error(), "CANARY")
-}
-
-// rawHTTP2 is a server that takes one stream and then ends it with the given frames.
-func rawHTTP2(t *testing.T, frames ...[]byte) (address string, over *http.Transport) {
-	t.Helper()
-	srv := newRawServer(t, func(c *rawConn) {
-		_, _ = io.ReadFull(c.in, make([]byte, 24)) // the preface
-		_, _ = c.Write(http2Frame(4, 0, nil))      // SETTINGS
-		for kind := byte(0); kind != 1; {          // HEADERS
-			head := make([]byte, 9)
-			if _, err := io.ReadFull(c.in, head); err != nil {
-				return
-			}
-			kind = head[3]
-			_, _ = io.CopyN(io.Discard, c.in, int64(head[0])<<16|int64(head[1])<<8|int64(head[2]))
-		}
-		for _, frame := range frames {
-			_, _ = c.Write(frame)
-		}
-		if half, ok := c.Conn.(*net.TCPConn); ok { // a close of both ways would overtake the frames
-			_ = half.CloseWrite()
-		}
-		_, _ = io.Copy(io.Discard, c.in)
-	})
-	tr := socketTransport(t)
-	tr.Protocols = new(http.Protocols)
-	tr.Protocols.SetUnencryptedHTTP2(true)
-	return srv.URL, tr
-}
-
-func http2Frame(kind byte, stream uint32, payload []byte) []byte {
-	frame := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, 0}
-	return append(binary.BigEndian.AppendUint32(frame, stream), payload...)
-}
-
-func goAway(lastStream, code uint32, debug string) []byte {
-	payload := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, lastStream), code)
-	return http2Frame(7, 0, append(payload, debug...))
-}
-
 func TestExplain_EndsOfHTTP2(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		frames [][]byte
-		words  string
-	}{
-		"calmed":   {[][]byte{goAway(1, 11, "debug-CANARY")}, "closed the connection (HTTP/2 GOAWAY): ENHANCE_YOUR_CALM"},
-		"graceful": {[][]byte{goAway(0, 0, "debug-CANARY")}, "closed the connection in an orderly way, as for a restart (HTTP/2 GOAWAY)"},
-		"reset":    {[][]byte{http2Frame(3, 1, []byte{0, 0, 0, 2})}, "ended the request (HTTP/2 stream error): INTERNAL_ERROR"},
-		"garbage":  {[][]byte{[]byte("HTTP/1.1 400 words-CANARY\r\n\r\n")}, "the connection failed (HTTP/2)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			address, tr := rawHTTP2(t, tt.frames...)
-			client := must(clinicaldoc.NewClient(address, friendlyToken, over(tr), once))(t)
-			_, err := client.Notes.Create(socketContext(t), createParams{Name: "CANARY"})
-			assertFriendly(t, err, tt.words)
-			for _, member := range chain(err) {
-				assertSilent(t, fmt.Sprintf("%v %+v %#v", member, member, member), name)
-			}
-		})
+	type test struct {
+		end   func(c *h2Conn, stream uint32)
+		words string
 	}
+	subtests(t, map[string]test{
+		"calmed": {func(c *h2Conn, stream uint32) { c.goAwayWith(stream, codeEnhanceYourCalm, "debug-CANARY") },
+			"closed the connection (HTTP/2 GOAWAY): ENHANCE_YOUR_CALM"},
+		"graceful": {func(c *h2Conn, _ uint32) { c.goAwayWith(0, 0, "debug-CANARY") },
+			"closed the connection in an orderly way, as for a restart (HTTP/2 GOAWAY)"},
+		"reset": {func(c *h2Conn, stream uint32) { c.resetStream(stream, codeInternalError) },
+			"ended the request (HTTP/2 stream error): INTERNAL_ERROR"},
+		"garbage": {func(c *h2Conn, _ uint32) { _, _ = io.WriteString(c, "HTTP/1.1 400 words-CANARY\r\n\r\n") },
+			"the connection failed (HTTP/2)"},
+	}, func(t *testing.T, tt test) {
+		address, httpClient, _ := frameServer(t, func(c *h2Conn) {
+			stream, _, _ := c.request(false)
+			tt.end(c, stream)
+			_ = c.CloseWrite() // a close of both directions would overtake the frames
+		})
+		client := must(clinicaldoc.NewClient(address, friendlyToken, clinicaldoc.WithHTTPClient(httpClient), once))(t)
+		_, err := client.Notes.Create(socketContext(t), createParams{Name: "CANARY"})
+		assertFriendly(t, err, tt.words)
+		for _, member := range chain(err) {
+			assertSilent(t, fmt.Sprintf("%v %+v %#v", member, member, member), tt.words)
+		}
+	})
 }
 
 const proxyChild = "CLINICALDOC_TEST_PROXY_CHILD"
@@ -937,7 +951,8 @@ func TestExplain_ProxysStatus(t *testing.T) {
 	if os.Getenv(proxyChild) != "" {
 		client := must(clinicaldoc.NewClient("https://service.test", friendlyToken, once))(t)
 		_, err := client.Users.Me(socketContext(t))
-		assertFriendly(t, err, "a proxy refused the connection (500 Internal Server Error); check that it allows this host and can reach it")
+		assertFriendly(t, err,
+			"a proxy refused the connection (500 Internal Server Error); check that it allows this host and can reach it")
 		return
 	}
 	proxy := newRawServer(t, func(c *rawConn) {
@@ -946,7 +961,8 @@ func TestExplain_ProxysStatus(t *testing.T) {
 	})
 	self := must(os.Executable())(t)
 	child := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
-	child.Env = append(os.Environ(), proxyChild+"=1", "HTTPS_PROXY="+proxy.URL, "https_proxy="+proxy.URL, "NO_PROXY=", "no_proxy=")
+	child.Env = append(os.Environ(), proxyChild+"=1", "HTTPS_PROXY="+proxy.URL, "https_proxy="+proxy.URL, "NO_PROXY=",
+		"no_proxy=")
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, string(output))
 }
@@ -958,10 +974,12 @@ func TestError_Text_HasNoWordsOfTheService(t *testing.T) {
 			status:   status,
 			response: `{"message":"secret","errors":{"name":["secret"],"patient_id":["secret"],"secret of Jane":["x"],"` + strings.Repeat("secret", 20) + `":["x"]}}`,
 			answerHeader: map[string]string{
-				"X-Request-Id": "req-5", "Retry-After": "7", "Location": "https://evil.test/secret", "Content-Type": "secret", "Www-Authenticate": "secret",
+				"X-Request-Id": "req-5", "Retry-After": "7", "Location": "https://evil.test/secret",
+				"Content-Type": "secret", "Www-Authenticate": "secret",
 			},
 		})
-		for _, text := range []string{answered.Error(), fmt.Sprintf("%v %+v %#v %s %q %d %x", answered, answered, answered, answered, answered, answered, answered)} {
+		for _, text := range []string{answered.Error(), fmt.Sprintf("%v %+v %#v %s %q %d %x", answered, answered,
+			answered, answered, answered, answered, answered)} {
 			assert.NotContains(t, text, "secret")
 			assert.Contains(t, text, "[fields: name, patient_id]")
 			assert.Contains(t, text, "(request id req-5)")
@@ -976,20 +994,24 @@ func TestError_Text_HasNoWordsOfTheService(t *testing.T) {
 func TestError_Text_SaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for status, advice := range map[int]string{
-		302: "check the base URL", 304: "a cache may have answered", 401: "token", 403: "may not", 404: "does not exist", 409: "state", 413: "size", 422: "Fields",
+		302: "check the base URL", 304: "a cache may have answered", 401: "token", 403: "may not",
+		404: "does not exist", 409: "state", 413: "size", 422: "Fields",
 		429: "WithLimiter", 503: "try again later", 511: "the network requires a login",
 	} {
 		assert.Contains(t, (&clinicaldoc.Error{StatusCode: status, Method: http.MethodGet}).Error(), advice)
 	}
 	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 304}).Error(), "redirect")
 	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 511}).Error(), "later")
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT", ""} {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT",
+		""} {
 		text := (&clinicaldoc.Error{StatusCode: 502, Method: method}).Error()
 		assert.Contains(t, text, "the service, or a proxy before it, failed")
 		assert.NotContains(t, text, "later", "it may have been carried out")
 	}
-	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 418 I'm a teapot", (&clinicaldoc.Error{StatusCode: 418, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
-	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 499", (&clinicaldoc.Error{StatusCode: 499, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
+	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 418 I'm a teapot",
+		(&clinicaldoc.Error{StatusCode: 418, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
+	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 499",
+		(&clinicaldoc.Error{StatusCode: 499, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
 }
 
 func TestError_Text_NamesOnlyKnownMediaTypes(t *testing.T) {
@@ -1005,7 +1027,8 @@ func TestError_Text_NamesOnlyKnownMediaTypes(t *testing.T) {
 		"text/html; charset=" + canary:    "is a web page (200 OK with text/html)",
 		"application/xhtml+xml":           "is a web page (200 OK with text/html)",
 	} {
-		_, err := serve(t, call{url: "/user", response: "x", answerHeader: map[string]string{"Content-Type": contentType}}).Users.Me(t.Context())
+		_, err := serve(t, call{url: "/user", response: "x",
+			answerHeader: map[string]string{"Content-Type": contentType}}).Users.Me(t.Context())
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		assert.Contains(t, err.Error(), want, contentType)
 		assert.NotContains(t, err.Error(), canary)
@@ -1022,30 +1045,6 @@ func TestExplain_RedirectOfStorage(t *testing.T) {
 	require.True(t, ok)
 	assert.Contains(t, refused.Error(), "redirects are followed only")
 	assert.NotContains(t, refused.Error(), "expired")
-}
-
-// An endpoint's path that was pasted into the base URL is recognised, however the server behind it refuses.
-func TestExplain_BaseURLWithAnEndpoint(t *testing.T) {
-	t.Parallel()
-	const page, object = "text/html", "application/json"
-	for name, tt := range map[string]struct {
-		path   string
-		status int
-		kind   string
-		words  string
-	}{
-		"the list's path":               {"/v1/progress-notes", 404, object, "the base URL ends in /v1/progress-notes, which the client adds; leave it out"},
-		"the user's path":               {"/prefix/user/", 404, object, "the base URL ends in /user, which the client adds; leave it out"},
-		"a page for every unknown path": {"/v1", 200, page, "the base URL ends in /v1, which the client adds; leave it out"},
-		"the token is looked at first":  {"/v1", 401, object, "get a new one; or leave out /v1 at the end of the base URL, which the client adds"},
-		"a firewall knows the paths":    {"/v1", 403, page, "or leave out /v1 at the end of the base URL, which the client adds"},
-		"the methods are looked at":     {"/v1", 405, object, "or leave out /v1 at the end of the base URL, which the client adds"},
-	} {
-		srv := socketHandler(t, socketStatus(tt.status, friendlyAnswer, "Content-Type", tt.kind))
-		err := friendlyCall(t, srv.URL+tt.path, nil)
-		assertFriendly(t, err, tt.words)
-		assert.NotContains(t, friendlyCall(t, srv.URL, nil).Error(), "which the client adds", name)
-	}
 }
 
 func TestExplain_CreateAtTheWrongPath(t *testing.T) {
@@ -1082,14 +1081,6 @@ func TestExplain_UnknownFilter(t *testing.T) {
 	assert.NotContains(t, err.Error(), "scheme")
 	_, err = client.Notes.Create(t.Context(), createParams{Name: "CANARY"})
 	assert.NotContains(t, err.Error(), "WithQueryNames")
-}
-
-func TestExplain_RefusalOfTheServicesWebPages(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{http.StatusMethodNotAllowed, 419} {
-		srv := socketHandler(t, socketStatus(status, `{"message":"CANARY"}`, "Content-Type", "application/json"))
-		assertFriendly(t, friendlyCall(t, srv.URL, nil), "check the base URL's path")
-	}
 }
 
 // A number without a unit is a number of nanoseconds.
@@ -1142,7 +1133,8 @@ func TestExtra_OfAnError(t *testing.T) {
 		`<html>`:                                                    `null`,
 		`[1]`:                                                       `null`,
 		``:                                                          `null`,
-		`{"errors":{"name":[` + strings.Repeat(`"m",`, 20) + `"the 21st"]}}`: `{"errors":{"name":[` + strings.Repeat(`"m",`, 20) + `"the 21st"]}}`,
+		`{"errors":{"name":[` + strings.Repeat(`"m",`, 20) + `"the 21st"]}}`: `{"errors":{"name":[` +
+			strings.Repeat(`"m",`, 20) + `"the 21st"]}}`,
 	} {
 		client := serve(t, call{url: "/v1/progress-notes/7", status: http.StatusUnprocessableEntity, response: body})
 		_, err := client.Notes.Get(t.Context(), 7)

@@ -291,7 +291,8 @@ func TestFindCreated_ByRecording_InAnotherProcess(t *testing.T) {
 		s := newFakeService(t)
 		lost := lose(t, s.client(), visit())
 		_, own := twoVisits(s)
-		upper := restored(t, lost, func(members map[string]any) { members["audio_sha256"] = strings.ToUpper(soundSHA256) })
+		upper := restored(t, lost,
+			func(members map[string]any) { members["audio_sha256"] = strings.ToUpper(soundSHA256) })
 		unhashed := constructed()
 		unhashed.AudioSHA256 = ""
 		for _, lost := range []*lostCreate{restored(t, lost, nil), upper, constructed(), unhashed} {
@@ -442,16 +443,18 @@ func TestFindCreated_OtherBytes(t *testing.T) {
 		notCreated bool
 	}
 	timedSubtests(t, map[string]test{
-		"nothing is known":          {nil, visited().of(remade), nil, false},
-		"another length":            {nil, visited().of("longer than that").sized(3), nil, false},
-		"names are kept":            {[]clinicaldoc.Option{namesUnchanged}, visited().of(remade), nil, false},
-		"kept, other bytes":         {[]clinicaldoc.Option{recordingsUnchanged}, visited().of(remade), nil, true},
-		"kept, another length":      {[]clinicaldoc.Option{recordingsUnchanged}, visited().of("longer").sized(5), nil, true},
+		"nothing is known":  {nil, visited().of(remade), nil, false},
+		"another length":    {nil, visited().of("longer than that").sized(3), nil, false},
+		"names are kept":    {[]clinicaldoc.Option{namesUnchanged}, visited().of(remade), nil, false},
+		"kept, other bytes": {[]clinicaldoc.Option{recordingsUnchanged}, visited().of(remade), nil, true},
+		"kept, another length": {[]clinicaldoc.Option{recordingsUnchanged}, visited().of("longer").sized(5), nil,
+			true},
 		"kept, another's recording": {[]clinicaldoc.Option{recordingsUnchanged}, visited(), assembled, false},
 		"kept, a hash of something": {[]clinicaldoc.Option{recordingsUnchanged}, visited(), readAnywhere, false},
-		"kept, and stated by hand": {[]clinicaldoc.Option{recordingsUnchanged}, visited().of(remade), func(e *lostCreate) {
-			*e = *constructed()
-		}, true},
+		"kept, and stated by hand": {[]clinicaldoc.Option{recordingsUnchanged}, visited().of(remade),
+			func(e *lostCreate) {
+				*e = *constructed()
+			}, true},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client(tt.options...)
@@ -600,7 +603,8 @@ func TestFindCreated_TwoLostCreates(t *testing.T) {
 			remade, []string{remade}, map[string]string{"sound": notCreated, remade: ""},
 		},
 		"two recordings, both notes": {remade, []string{"sound", remade}, map[string]string{"sound": "", remade: ""}},
-		"two sizes, both notes":      {"longer", []string{"sound", "longer"}, map[string]string{"sound": "", "longer": ""}},
+		"two sizes, both notes": {"longer", []string{"sound", "longer"},
+			map[string]string{"sound": "", "longer": ""}},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client()
@@ -659,14 +663,18 @@ func TestFindCreated_Unresolved(t *testing.T) {
 		"an unknown recording of another size": {
 			func(e *lostCreate) { unknown(e, 6) }, findParams{}, "sound", "",
 		},
-		"another patient":     {func(e *lostCreate) { e.Params.PatientID = 5 }, findParams{}, "sound", ""},
-		"of another day":      {func(e *lostCreate) { ago(e, 27*time.Hour) }, findParams{}, "sound", ""},
-		"its very recording":  {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, remade, notCreated},
-		"neither's recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "third", "may be it"},
+		"another patient": {func(e *lostCreate) { e.Params.PatientID = 5 }, findParams{}, "sound", ""},
+		"of another day":  {func(e *lostCreate) { ago(e, 27*time.Hour) }, findParams{}, "sound", ""},
+		"its very recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, remade,
+			notCreated},
+		"neither's recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "third",
+			"may be it"},
 		"the same unique name": {
-			func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{UniqueName: true}, "sound", "another create",
+			func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{UniqueName: true}, "sound",
+			"another create",
 		},
-		"another unique name": {func(e *lostCreate) { e.Params.Name = "Other" }, findParams{UniqueName: true}, "sound", ""},
+		"another unique name": {func(e *lostCreate) { e.Params.Name = "Other" }, findParams{UniqueName: true}, "sound",
+			""},
 		"itself": {
 			func(e *lostCreate) { e.SentAt = e.SentAt.Add(-time.Millisecond) }, findParams{}, "sound", "",
 		},
@@ -783,29 +791,30 @@ func TestFindCreated_NotCreatedIsForgotten(t *testing.T) {
 // Notes that this client's Create returned come from elsewhere. Another process has to exclude them.
 func TestFindCreated_ReturnedNotesAreExplained(t *testing.T) {
 	t.Parallel()
-	timedSubtests(t, map[string]int64{"its patient": fakePatient, "another patient, as it was sent": 5}, func(t *testing.T, patient int64) {
-		s := newFakeService(t)
-		s.post = s.timingOut
-		client := s.client()
-		lost := lose(t, client, visit())
-		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-			sent.patient = fakePatient
-			return s.commit(r, sent), nil
-		}
-		params := visit()
-		params.PatientID = patient
-		note, err := client.Notes.Create(t.Context(), params)
-		if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
-			note = conflict.Current
-		}
-		require.NotNil(t, note)
-		find(t, client, lost).isNotCreated()
+	timedSubtests(t, map[string]int64{"its patient": fakePatient, "another patient, as it was sent": 5},
+		func(t *testing.T, patient int64) {
+			s := newFakeService(t)
+			s.post = s.timingOut
+			client := s.client()
+			lost := lose(t, client, visit())
+			s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+				sent.patient = fakePatient
+				return s.commit(r, sent), nil
+			}
+			params := visit()
+			params.PatientID = patient
+			note, err := client.Notes.Create(t.Context(), params)
+			if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
+				note = conflict.Current
+			}
+			require.NotNil(t, note)
+			find(t, client, lost).isNotCreated()
 
-		stored := restored(t, lost, nil)
-		exclude := findParams{Exclude: []*clinicaldoc.ProgressNote{note}}
-		findWith(t, s.client(), stored, exclude).isNotCreated()
-		find(t, s.client(), stored).isNote(note.ID)
-	})
+			stored := restored(t, lost, nil)
+			exclude := findParams{Exclude: []*clinicaldoc.ProgressNote{note}}
+			findWith(t, s.client(), stored, exclude).isNotCreated()
+			find(t, s.client(), stored).isNote(note.ID)
+		})
 }
 
 // FindCreated does not return an excluded note, and finds the create's own note in addition to it. That also applies
@@ -893,7 +902,8 @@ func TestFindCreated_IDUsedAgain(t *testing.T) {
 // A note that this client deleted, or tried to, explains nothing, because its id may be another's.
 func TestFindCreated_DeletedNoteExplainsNothing(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway, http.StatusNoContent} {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway,
+		http.StatusNoContent} {
 		timedSubtest(t, http.StatusText(status), func(t *testing.T) {
 			s, client, lost := loseVisit(t)
 			s.post = s.committing
@@ -918,20 +928,21 @@ func TestFindCreated_MoreLostCreatesThanRemembered(t *testing.T) {
 		others int
 		found  bool
 	}
-	timedSubtests(t, map[string]test{"as many as it remembers": {4095, true}, "one more": {4096, false}}, func(t *testing.T, tt test) {
-		s, client, lost := loseVisit(t)
-		// FindCreated remembers a create before it sends any request, so an ended context is enough.
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		for i := range tt.others {
-			other := constructed()
-			other.Params.PatientID = int64(i + 1e6)
-			_, err := client.Notes.FindCreated(ended, other, findParams{})
-			require.ErrorIs(t, err, context.Canceled)
-		}
-		id := s.keep(visited())
-		find(t, client, lost).isNoteIf(tt.found, id, "another create whose outcome is unknown may have made it")
-	})
+	timedSubtests(t, map[string]test{"as many as it remembers": {4095, true}, "one more": {4096, false}},
+		func(t *testing.T, tt test) {
+			s, client, lost := loseVisit(t)
+			// FindCreated remembers a create before it sends any request, so an ended context is enough.
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			for i := range tt.others {
+				other := constructed()
+				other.Params.PatientID = int64(i + 1e6)
+				_, err := client.Notes.FindCreated(ended, other, findParams{})
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			id := s.keep(visited())
+			find(t, client, lost).isNoteIf(tt.found, id, "another create whose outcome is unknown may have made it")
+		})
 }
 
 // The note of a create that is under way is in the list before Create returns its id.
@@ -986,19 +997,22 @@ func TestFindCreated_ByUniqueName(t *testing.T) {
 		want string // "": found; notCreated; or a reason
 	}
 	timedSubtests(t, map[string]test{
-		"whatever else differs": {made: func(s *fakeService) { s.keep(visited().of(remade).by(5).ago(100 * time.Hour)) }},
-		"no user":               {made: func(s *fakeService) { s.keep(visited().by(-1)); s.noUser = true }},
-		"no Date":               {made: func(s *fakeService) { s.keep(visited()); s.noDate = true }},
-		"local times":           {made: func(s *fakeService) { s.keep(visited()); s.zone = -12 * time.Hour }},
-		"a list without ends":   {made: func(s *fakeService) { s.keep(visited()); s.list = deaf(15) }},
-		"white space":           {made: func(s *fakeService) { s.keep(visited().named(" Visit ")) }},
-		"composed letters":      {sent: "Größe", made: func(s *fakeService) { s.keep(visited().named("Gro\u0308ße")) }},
-		"decomposed letters":    {sent: "Gro\u0308ße", made: func(s *fakeService) { s.keep(visited().named("Größe")) }},
-		"twice":                 {made: func(s *fakeService) { s.keep(visited(), visited()) }, want: "several notes"},
-		"another name":          {made: func(s *fakeService) { s.keep(visited().named("Other")) }, want: notCreated},
-		"a shorter name":        {made: func(s *fakeService) { s.keep(visited().named("Vis")) }, want: notCreated},
-		"a longer name":         {made: func(s *fakeService) { s.keep(visited().named("Visit 10")) }, want: notCreated},
-		"another case":          {made: func(s *fakeService) { s.keep(visited().named("VISIT")) }, want: notCreated},
+		"whatever else differs": {made: func(s *fakeService) {
+			s.keep(
+				visited().of(remade).by(5).ago(100 * time.Hour))
+		}},
+		"no user":             {made: func(s *fakeService) { s.keep(visited().by(-1)); s.noUser = true }},
+		"no Date":             {made: func(s *fakeService) { s.keep(visited()); s.noDate = true }},
+		"local times":         {made: func(s *fakeService) { s.keep(visited()); s.zone = -12 * time.Hour }},
+		"a list without ends": {made: func(s *fakeService) { s.keep(visited()); s.list = deaf(15) }},
+		"white space":         {made: func(s *fakeService) { s.keep(visited().named(" Visit ")) }},
+		"composed letters":    {sent: "Größe", made: func(s *fakeService) { s.keep(visited().named("Gro\u0308ße")) }},
+		"decomposed letters":  {sent: "Gro\u0308ße", made: func(s *fakeService) { s.keep(visited().named("Größe")) }},
+		"twice":               {made: func(s *fakeService) { s.keep(visited(), visited()) }, want: "several notes"},
+		"another name":        {made: func(s *fakeService) { s.keep(visited().named("Other")) }, want: notCreated},
+		"a shorter name":      {made: func(s *fakeService) { s.keep(visited().named("Vis")) }, want: notCreated},
+		"a longer name":       {made: func(s *fakeService) { s.keep(visited().named("Visit 10")) }, want: notCreated},
+		"another case":        {made: func(s *fakeService) { s.keep(visited().named("VISIT")) }, want: notCreated},
 		"perhaps another spelling": {
 			sent: "10 \u212b", made: func(s *fakeService) { s.keep(visited().named("10 \u00c5")) }, want: "may be it",
 		},
@@ -1029,21 +1043,23 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 		want   string // "": found; or a reason
 	}
 	timedSubtests(t, map[string]test{
-		"as it was sent":        {func(*fakeNote) {}, findParams{}, fakePatient, ""},
-		"without its patient":   {patient(0), findParams{}, fakePatient, ""},
-		"without its size":      {func(n *fakeNote) { n.size = 0 }, findParams{}, fakePatient, ""},
-		"without its user":      {func(n *fakeNote) { n.user = -1 }, findParams{}, fakePatient, ""},
-		"without its time":      {func(n *fakeNote) { n.made = time.Time{} }, findParams{}, fakePatient, ""},
-		"recordings unread":     {func(*fakeNote) {}, findParams{WithoutAudio: true}, fakePatient, ""},
-		"another patient":       {func(*fakeNote) {}, findParams{WithoutAudio: true}, 5, otherNote},
-		"a patient, none sent":  {func(*fakeNote) {}, findParams{WithoutAudio: true}, 0, otherNote},
-		"somebody, none sent":   {patient(-1), findParams{WithoutAudio: true}, 0, otherNote},
-		"two patients":          {patient(-2), findParams{WithoutAudio: true}, fakePatient, otherNote},
-		"a minute older":        {older(time.Minute), findParams{WithoutAudio: true}, fakePatient, otherNote},
-		"20 hours older":        {older(20 * time.Hour), findParams{WithoutAudio: true}, fakePatient, otherNote},
-		"another name":          {renamed, findParams{WithoutAudio: true}, fakePatient, otherNote},
-		"another user":          {func(n *fakeNote) { n.user = 5 }, findParams{WithoutAudio: true}, fakePatient, otherNote},
-		"another size":          {func(n *fakeNote) { n.size = 6 }, findParams{WithoutAudio: true}, fakePatient, otherNote},
+		"as it was sent":       {func(*fakeNote) {}, findParams{}, fakePatient, ""},
+		"without its patient":  {patient(0), findParams{}, fakePatient, ""},
+		"without its size":     {func(n *fakeNote) { n.size = 0 }, findParams{}, fakePatient, ""},
+		"without its user":     {func(n *fakeNote) { n.user = -1 }, findParams{}, fakePatient, ""},
+		"without its time":     {func(n *fakeNote) { n.made = time.Time{} }, findParams{}, fakePatient, ""},
+		"recordings unread":    {func(*fakeNote) {}, findParams{WithoutAudio: true}, fakePatient, ""},
+		"another patient":      {func(*fakeNote) {}, findParams{WithoutAudio: true}, 5, otherNote},
+		"a patient, none sent": {func(*fakeNote) {}, findParams{WithoutAudio: true}, 0, otherNote},
+		"somebody, none sent":  {patient(-1), findParams{WithoutAudio: true}, 0, otherNote},
+		"two patients":         {patient(-2), findParams{WithoutAudio: true}, fakePatient, otherNote},
+		"a minute older":       {older(time.Minute), findParams{WithoutAudio: true}, fakePatient, otherNote},
+		"20 hours older":       {older(20 * time.Hour), findParams{WithoutAudio: true}, fakePatient, otherNote},
+		"another name":         {renamed, findParams{WithoutAudio: true}, fakePatient, otherNote},
+		"another user": {func(n *fakeNote) { n.user = 5 }, findParams{WithoutAudio: true}, fakePatient,
+			otherNote},
+		"another size": {func(n *fakeNote) { n.size = 6 }, findParams{WithoutAudio: true}, fakePatient,
+			otherNote},
 		"gone":                  {nil, findParams{}, fakePatient, "the ID of a note that does not exist"},
 		"another unique name":   {renamed, findParams{UniqueName: true}, fakePatient, otherNote},
 		"renamed, its very own": {renamed, findParams{}, fakePatient, ""},
@@ -1475,8 +1491,9 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 		"no query":                     {options{region}, nil, false},
 		"other query":                  {options{region}, options{clinicaldoc.WithQuery("region", "one")}, false},
 		"a filter":                     {nil, options{clinicaldoc.WithQuery("signed", "1")}, false},
-		"names of requests":            {named, options{clinicaldoc.WithHeader("X-Correlation-ID", "synthetic-2")}, true},
-		"conditions":                   {options{clinicaldoc.WithHeader("If-Match", "*")}, nil, true},
+		"names of requests": {named, options{clinicaldoc.WithHeader("X-Correlation-ID", "synthetic-2")},
+			true},
+		"conditions": {options{clinicaldoc.WithHeader("If-Match", "*")}, nil, true},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client()
@@ -1484,7 +1501,8 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 		lost, ok := errors.AsType[*lostCreate](err)
 		require.True(t, ok, "%v", err)
 		for _, asker := range []*clinicaldoc.Client{client, s.client()} {
-			findWith(t, asker, restored(t, lost, nil), findParams{}, tt.asked...).isNotCreatedIf(tt.notCreated, "pass the same ones as in Create")
+			findWith(t, asker, restored(t, lost, nil), findParams{}, tt.asked...).isNotCreatedIf(tt.notCreated,
+				"pass the same ones as in Create")
 		}
 	})
 }
@@ -1493,18 +1511,19 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 func TestFindCreated_NotesOfAnotherTenantExplainNothing(t *testing.T) {
 	t.Parallel()
 	team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
-	timedSubtests(t, map[string]string{"same tenant": "one", "another tenant": "two"}, func(t *testing.T, other string) {
-		s := newFakeService(t)
-		client := s.client()
-		_, err := client.Notes.Create(t.Context(), visit(), team("one"))
-		lost, ok := errors.AsType[*lostCreate](err)
-		require.True(t, ok, "%v", err)
-		s.post = s.committing
-		params := visit()
-		params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
-		must(client.Notes.Create(t.Context(), params, team(other)))(t)
-		findWith(t, client, lost, findParams{}, team("one")).isNotCreatedIf(other == "one", "may be it")
-	})
+	timedSubtests(t, map[string]string{"same tenant": "one", "another tenant": "two"},
+		func(t *testing.T, other string) {
+			s := newFakeService(t)
+			client := s.client()
+			_, err := client.Notes.Create(t.Context(), visit(), team("one"))
+			lost, ok := errors.AsType[*lostCreate](err)
+			require.True(t, ok, "%v", err)
+			s.post = s.committing
+			params := visit()
+			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
+			must(client.Notes.Create(t.Context(), params, team(other)))(t)
+			findWith(t, client, lost, findParams{}, team("one")).isNotCreatedIf(other == "one", "may be it")
+		})
 }
 
 func TestFindCreated_AnotherService(t *testing.T) {
@@ -1601,7 +1620,8 @@ func simple(rows []string, r *http.Request) string {
 	if page*100 < len(rows) {
 		next = fmt.Sprintf("%q", fmt.Sprintf("http://elsewhere.test/?page=%d", page+1))
 	}
-	return fmt.Sprintf(`{"data":[%s],"links":{"next":%s},"meta":{"current_page":%d}}`, cut(rows, page-1, 100), next, page)
+	return fmt.Sprintf(`{"data":[%s],"links":{"next":%s},"meta":{"current_page":%d}}`, cut(rows, page-1, 100), next,
+		page)
 }
 
 func cursors(rows []string, r *http.Request) string {
@@ -1986,7 +2006,10 @@ func TestFindCreated_HonorsRetryAfter(t *testing.T) {
 // Whatever the service's clock shows, a search ends in time and makes at most 250 requests.
 func TestFindCreated_IsBounded(t *testing.T) {
 	t.Parallel()
-	busyStorage := func(int64, *http.Request) *http.Response { return httpmock.NewStringResponse(http.StatusNotFound, "") }
+	busyStorage := func(int64,
+		*http.Request) *http.Response {
+		return httpmock.NewStringResponse(http.StatusNotFound, "")
+	}
 	type test struct {
 		settle  time.Duration
 		prepare func(*fakeService)
@@ -2333,7 +2356,8 @@ func TestFindCreated_TimesWithoutAZone(t *testing.T) {
 			s, client, lost := loseVisit(t)
 			s.list = func(_ []string, r *http.Request) string {
 				made := lost.SentAt.Add(-5 * time.Hour).UTC().Format(format)
-				return numbered([]string{fmt.Sprintf(`{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`, made)}, r)
+				return numbered(
+					[]string{fmt.Sprintf(`{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`, made)}, r)
 			}
 			findWith(t, client, lost, findParams{WithoutAudio: true}).isNotCreatedIf(notCreated, "may be it")
 		})
@@ -2447,7 +2471,8 @@ func TestFindCreated_RemembersLostCreates(t *testing.T) {
 	})
 }
 
-// The list of a replica may not show the note whose id the response contained. A person renamed it, so its recording decides.
+// The list of a replica may not show the note whose id the response contained. A person renamed it, so its recording
+// decides.
 func TestFindCreated_ByIDInTheResponse_NotListed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -2530,7 +2555,8 @@ func TestFindCreated_ClocksOfALongUpload(t *testing.T) {
 	})
 }
 
-// A service may give local times as if they were UTC. Until a create has shown how its times compare, hours prove nothing.
+// A service may give local times as if they were UTC. Until a create has shown how its times compare, hours prove
+// nothing.
 func TestFindCreated_TimesNeverShown(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]bool{"never shown": false, "shown": true}, func(t *testing.T, shown bool) {
@@ -2587,8 +2613,9 @@ func TestOutcomeUnknownError_JSON(t *testing.T) {
 		var members map[string]any
 		require.NoError(t, json.Unmarshal(stored, &members))
 		want := map[string]any{
-			"params":  map[string]any{"name": "Visit", "patient_id": float64(fakePatient), "prompt_id": 3.0},
-			"sent_at": lost.SentAt.UTC().Format(time.RFC3339Nano), "lost_at": lost.LostAt.UTC().Format(time.RFC3339Nano),
+			"params":     map[string]any{"name": "Visit", "patient_id": float64(fakePatient), "prompt_id": 3.0},
+			"sent_at":    lost.SentAt.UTC().Format(time.RFC3339Nano),
+			"lost_at":    lost.LostAt.UTC().Format(time.RFC3339Nano),
 			"audio_size": 5.0, "audio_sha256": soundSHA256, "note_id": 9.0, "candidates": []any{7.0, 8.0},
 			"error": lost.Err.Error(), "id": lost.ID, "service": testBase, "user_id": 0.0,
 			"token_fingerprint": members["token_fingerprint"], "times_tried": true, "clock_unknown": true,

@@ -94,8 +94,8 @@ type script struct {
 	userAgent string
 }
 
-// newScript returns a script and the HTTP client whose requests it responds to. A request that is not the next expected one
-// fails the test, and so does a call that did not come by the end.
+// newScript returns a script and the HTTP client whose requests it responds to. A request that is not the next expected
+// one fails the test, and so does a call that did not come by the end.
 func newScript(t *testing.T, calls ...call) (*script, *http.Client) {
 	t.Helper()
 	s := &script{t: t, userAgent: "clinicaldoc-go/" + clinicaldoc.Version}
@@ -289,7 +289,8 @@ func endpoints() []endpoint {
 			func(ctx context.Context, c *client, opts ...option) (any, error) {
 				return pointer(c.Notes.Sign(ctx, 7, opts...))
 			}},
-		{"Notes.AudioURL", "GET", "/v1/progress-notes/{id}/audio-url", "/v1/progress-notes/7/audio-url", "", `{"url":"https://storage.clinic.test/7.wav?signature=s"}`,
+		{"Notes.AudioURL", "GET", "/v1/progress-notes/{id}/audio-url", "/v1/progress-notes/7/audio-url", "",
+			`{"url":"https://storage.clinic.test/7.wav?signature=s"}`,
 			func(ctx context.Context, c *client, opts ...option) (any, error) {
 				return pointer(c.Notes.AudioURL(ctx, 7, opts...))
 			}},
@@ -347,7 +348,8 @@ func clientOver(t *testing.T, transport http.RoundTripper, opts ...clinicaldoc.O
 func answerWith(status int, contentType string, body []byte) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
-			StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+			StatusCode: status, Header: http.Header{"Content-Type": {contentType}},
+			Body: io.NopCloser(bytes.NewReader(body)), Request: r,
 		}, nil
 	}
 }
@@ -507,7 +509,8 @@ type contextKey struct{}
 
 // No test may leave a goroutine behind: a leaked one would hold a patient's audio or a connection.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)                                // the heap is small, so that the collector would run without end
+	// the heap is small, so that the collector would run without end
+	debug.SetGCPercent(400)
 	if err := flag.Set("test.parallel", "8"); err != nil { // some wait for time to pass
 		panic(err)
 	}
@@ -589,7 +592,8 @@ func (a *audioServer) serveWhole(w http.ResponseWriter, r *http.Request) {
 func expired(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(http.StatusForbidden)
-	_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>`)
+	_, _ = io.WriteString(w,
+		`<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>`)
 }
 
 // cutWriter drops the connection once so many bytes of the body are out.
@@ -702,14 +706,16 @@ func fileNames(t *testing.T, path string) []string {
 func storageAt(address string) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.String(), testBase) {
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"id":7,"url":"` + address + "/" + canary + "?signature=" + canary + `"}`))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"id":7,"url":"` +
+				address + "/" + canary + "?signature=" + canary + `"}`))}, nil
 		}
 		transport := &http.Transport{DisableKeepAlives: true}
 		return transport.RoundTrip(r)
 	}
 }
 
-// canary stands in every field that may hold a secret or a patient's data; canaryPatient in every number that names a patient.
+// canary stands in every field that may hold a secret or a patient's data; canaryPatient in every number that names a
+// patient.
 const (
 	canary              = "CANARY"
 	canaryPatient int64 = 9876598765432 // too long to occur in a time or an address
@@ -718,7 +724,9 @@ const (
 // assertSilent fails when a text holds a canary in any of the spellings that fmt gives it.
 func assertSilent(t *testing.T, text, how string) {
 	t.Helper()
-	for _, spelling := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary), fmt.Sprintf("% x", canary), strings.Trim(fmt.Sprintf("%d", []byte(canary)), "[]"), fmt.Sprint(canaryPatient), fmt.Sprintf("%x", canaryPatient)} {
+	for _, spelling := range []string{canary, fmt.Sprintf("%x", canary), fmt.Sprintf("%X", canary),
+		fmt.Sprintf("% x", canary), strings.Trim(fmt.Sprintf("%d", []byte(canary)), "[]"), fmt.Sprint(canaryPatient),
+		fmt.Sprintf("%x", canaryPatient)} {
 		assert.NotContains(t, text, spelling, how)
 	}
 }
@@ -766,14 +774,16 @@ func assertRoundTrip[T any](t *testing.T, value T) {
 	assert.Equal(t, []T{value}, list)
 }
 
-// decodingErrors is all that an error of an answer that does not decode may say: constant words, described keys, numbers.
-var decodingErrors = regexp.MustCompile(`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the response is 200 OK with (no body|application/json), but not what the service describes: (` +
-	`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
-	`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
-	`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
-	`want (an? (object|whole number|number|boolean|date-time|record with an id and its other required members)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
-	`|it contains no (id|list|usable url)|it is (not the requested record|empty)|it has an id, but neither a name nor a created_at, so it is not a note)` +
-	`(; the note may or may not exist: call Notes\.FindCreated before creating it again|; an earlier attempt may have succeeded: read the record before trying again)?$`)
+// decodingErrors is all that an error of an answer that does not decode may say: constant words, described keys,
+// numbers.
+var decodingErrors = regexp.MustCompile(
+	`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the response is 200 OK with (no body|application/json), but not what the service describes: (` +
+		`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
+		`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
+		`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
+		`want (an? (object|whole number|number|boolean|date-time|record with an id and its other required members)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
+		`|it contains no (id|list|usable url)|it is (not the requested record|empty)|it has an id, but neither a name nor a created_at, so it is not a note)` +
+		`(; the note may or may not exist: call Notes\.FindCreated before creating it again|; an earlier attempt may have succeeded: read the record before trying again)?$`)
 
 // checkDecoding expects either a value or an error whose text holds nothing of the answer.
 func checkDecoding(t *testing.T, value any, err error) {
@@ -867,7 +877,8 @@ type writeFault struct {
 
 func newNoteServer() *noteServer {
 	d := &noteServer{tokens: map[string]bool{}, age: 2 * time.Hour}
-	d.note = servedNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts", UpdatedAt: time.Now().Add(-time.Hour).UTC()}
+	d.note = servedNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts",
+		UpdatedAt: time.Now().Add(-time.Hour).UTC()}
 	d.note.Has.Content, d.note.Has.Transcription = true, true
 	return d
 }
@@ -957,7 +968,8 @@ func (d *noteServer) client(t *testing.T, opts ...clinicaldoc.Option) *clinicald
 	return socketClient(t, srv.URL, append([]clinicaldoc.Option{inStep}, opts...)...)
 }
 
-// noteServerTransport keeps the test in step with the service, whose handler may still be at work when its connection has ended.
+// noteServerTransport keeps the test in step with the service, whose handler may still be at work when its connection
+// has ended.
 type noteServerTransport struct {
 	server *noteServer
 	http.RoundTripper
@@ -1047,7 +1059,8 @@ func (l *hookLog) hooks() clinicaldoc.Hooks {
 			return l.begin(ctx, call.Operation)
 		},
 		AttemptStart: func(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
-			return l.begin(ctx, fmt.Sprintf("%d: %s %s", a.Number, a.Method, a.Route)), clinicaldoc.TraceContext{Traceparent: traceparent}
+			return l.begin(ctx, fmt.Sprintf("%d: %s %s", a.Number, a.Method, a.Route)),
+				clinicaldoc.TraceContext{Traceparent: traceparent}
 		},
 		AttemptEnd: func(ctx context.Context, a clinicaldoc.Attempt) {
 			l.mu.Lock()
@@ -1127,14 +1140,16 @@ const (
 	flagEndStream  = 0x1 // of data and headers
 	flagEndHeaders = 0x4
 
-	codeProtocolError = 0x1
-	codeRefusedStream = 0x7
+	codeProtocolError   = 0x1
+	codeInternalError   = 0x2
+	codeRefusedStream   = 0x7
+	codeEnhanceYourCalm = 0xb
 
 	clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
 
-// frameServer is a TLS listener whose n-th connection runs the n-th script, the last one all that follow. It returns its
-// URL, an HTTP client that trusts it, and a count of connections.
+// frameServer is a TLS listener whose n-th connection runs the n-th script, the last one all that follow. It returns
+// its URL, an HTTP client that trusts it, and a count of connections.
 func frameServer(t *testing.T, scripts ...func(*h2Conn)) (string, *http.Client, func() int) {
 	t.Helper()
 	certificate := h2Server(t, func(http.ResponseWriter, *http.Request) {})
@@ -1218,8 +1233,8 @@ func (c *h2Conn) next() (kind, flags byte, stream uint32, payload []byte, err er
 	return byte(length), head[4], binary.BigEndian.Uint32(head[5:]) &^ (1 << 31), payload, err
 }
 
-// request waits for a request's header and returns its stream; with whole, for all of its body too. The body is what has
-// come until its end, a reset or the connection's end.
+// request waits for a request's header and returns its stream; with whole, for all of its body too. The body is what
+// has come until its end, a reset or the connection's end.
 func (c *h2Conn) request(whole bool) (stream uint32, body []byte, ended bool) {
 	for {
 		kind, flags, id, payload, err := c.next()
@@ -1234,7 +1249,8 @@ func (c *h2Conn) request(whole bool) (stream uint32, body []byte, ended bool) {
 		case kind == frameHeaders && !whole:
 			return id, nil, flags&flagEndStream != 0
 		case kind == frameHeaders && flags&flagEndStream == 0:
-			c.frame(frameHeaders, flagEndHeaders, id, []byte("\x08\x03100")) // :status 100, whether it was asked for or not
+			// :status 100, whether it was asked for or not
+			c.frame(frameHeaders, flagEndHeaders, id, []byte("\x08\x03100"))
 		case kind == frameData:
 			body = append(body, payload...)
 			if len(payload) > 0 {
@@ -1256,9 +1272,15 @@ func (c *h2Conn) respond(stream uint32, body string) {
 }
 
 // goAway says that streams beyond last were not looked at.
-func (c *h2Conn) goAway(last uint32) {
-	c.frame(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), 0))
+func (c *h2Conn) goAway(last uint32) { c.goAwayWith(last, 0, "") }
+
+func (c *h2Conn) goAwayWith(last, code uint32, debug string) {
+	payload := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), code)
+	c.frame(frameGoAway, 0, 0, append(payload, debug...))
 }
+
+// CloseWrite ends what the client reads.
+func (c *h2Conn) CloseWrite() error { return c.Conn.(*tls.Conn).CloseWrite() }
 
 func (c *h2Conn) resetStream(stream, code uint32) {
 	c.frame(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code))
@@ -1293,7 +1315,8 @@ func noteIn(id int64, stage clinicaldoc.Stage) string {
 
 // noteAt is a note's JSON in the given stage, changed so many seconds after it was made.
 func noteAt(id int64, stage clinicaldoc.Stage, second int) string {
-	return fmt.Sprintf(`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"created_at":"2026-01-02T03:04:05Z","updated_at":%q,%s}`,
+	return fmt.Sprintf(
+		`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"created_at":"2026-01-02T03:04:05Z","updated_at":%q,%s}`,
 		id, time.Date(2026, 1, 2, 3, 4, 5+second, 0, time.UTC).Format(time.RFC3339), stageFields[stage])
 }
 
@@ -1344,7 +1367,8 @@ func (p *polled) pauses() []time.Duration {
 }
 
 // newPolled returns a service in virtual time and a client of it. The client has its retries, which polls must not use.
-func newPolled(t *testing.T, answer func(n int, at time.Duration, r *http.Request) *reply, opts ...clinicaldoc.Option) (*polled, *clinicaldoc.Client) {
+func newPolled(t *testing.T, answer func(n int, at time.Duration, r *http.Request) *reply,
+	opts ...clinicaldoc.Option) (*polled, *clinicaldoc.Client) {
 	t.Helper()
 	p := &polled{started: time.Now(), answer: answer}
 	opts = append([]clinicaldoc.Option{over(p)}, opts...)
@@ -1376,7 +1400,8 @@ var stagesInOrder = []clinicaldoc.Stage{
 	stageAnalysing, stageComplete, stageSigned,
 }
 
-// fakeService is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered, newest first.
+// fakeService is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered,
+// newest first.
 type fakeService struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -1384,24 +1409,30 @@ type fakeService struct {
 	lists int        // pages that were asked for
 	users int        // how often the user was
 
-	post     func(r *http.Request, sent fakeNote) (*http.Response, error) // nil: the response is lost, nothing is kept
-	list     func(rows []string, r *http.Request) string                  // nil: numbered pages
-	onList   func()                                                       // before each page
-	fail     func(list int) int                                           // status of the list of that number; 0: it succeeds
-	instead  func(list int, r *http.Request) *http.Response               // of the list of that number; nil: it is given
-	order    func(a, b fakeNote) int                                      // of its lists, whatever is asked for; nil: as asked for, by time
-	ahead    time.Duration                                                // of its clock
-	zone     time.Duration                                                // its times are local, given as if they were UTC
-	age      time.Duration                                                // in a cache, of every list
-	noDate   bool
-	noUser   bool                                           // GET /user fails
-	urls     int                                            // of recordings that were asked for
-	reads    int                                            // of recordings
-	audio    func(id int64, r *http.Request) *http.Response // instead of a recording; nil, or what gives nil: it is given
-	busy     int                                            // so often GET /user fails before it succeeds, in a way that passes
-	whoami   func(token string) string                      // what GET /user returns; nil: fakeUser
-	address  string                                         // of all recordings; empty: each has its own
-	deleting int                                            // the status of its response to a DELETE
+	post   func(r *http.Request, sent fakeNote) (*http.Response, error) // nil: the response is lost, nothing is kept
+	list   func(rows []string, r *http.Request) string                  // nil: numbered pages
+	onList func()                                                       // before each page
+	// status of the list of that number; 0: it succeeds
+	fail func(list int) int
+	// of the list of that number; nil: it is given
+	instead func(list int, r *http.Request) *http.Response
+	// of its lists, whatever is asked for; nil: as asked for, by time
+	order func(a, b fakeNote) int
+	ahead time.Duration // of its clock
+	// its times are local, given as if they were UTC
+	zone   time.Duration
+	age    time.Duration // in a cache, of every list
+	noDate bool
+	noUser bool // GET /user fails
+	urls   int  // of recordings that were asked for
+	reads  int  // of recordings
+	// instead of a recording; nil, or what gives nil: it is given
+	audio func(id int64, r *http.Request) *http.Response
+	// so often GET /user fails before it succeeds, in a way that passes
+	busy     int
+	whoami   func(token string) string // what GET /user returns; nil: fakeUser
+	address  string                    // of all recordings; empty: each has its own
+	deleting int                       // the status of its response to a DELETE
 }
 
 // fakeNote is a note of the fake service; what is zero is not told, but for the user, who is the client's.
@@ -1428,7 +1459,8 @@ func newFakeService(t *testing.T) *fakeService {
 
 // visit is the note that the tests create: a name, a patient, five bytes of a recording.
 func visit() createParams {
-	return createParams{Name: "Visit", PatientID: fakePatient, PromptID: 3, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
+	return createParams{Name: "Visit", PatientID: fakePatient, PromptID: 3,
+		Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
 }
 
 // visited is the note that visit makes, now.
@@ -1477,8 +1509,8 @@ func (s *fakeService) client(opts ...clinicaldoc.Option) *clinicaldoc.Client {
 
 type tryingTimes struct{}
 
-// tryTimes lets a client of a fake service create a note, so that it knows how the service's times of creation compare. The
-// service does not keep the note.
+// tryTimes lets a client of a fake service create a note, so that it knows how the service's times of creation compare.
+// The service does not keep the note.
 func tryTimes(t *testing.T, client *clinicaldoc.Client) {
 	t.Helper()
 	ctx := context.WithValue(t.Context(), tryingTimes{}, true)
@@ -1492,17 +1524,19 @@ func (s *fakeService) httpClient() *http.Client {
 	transport.RegisterResponder(http.MethodPost, testBase+notesPath, s.create)
 	transport.RegisterResponder(http.MethodGet, testBase+notesPath, s.page)
 	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)$`, s.read)
-	transport.RegisterResponder(http.MethodDelete, `=~^`+testBase+notesPath+`/\d+$`, func(r *http.Request) (*http.Response, error) {
-		return s.respond(r, s.deleting, ""), nil
-	})
-	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)/audio-url$`, func(r *http.Request) (*http.Response, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.urls++
-		id := httpmock.MustGetSubmatchAsInt(r, 1)
-		address := cmp.Or(s.address, fmt.Sprintf("%s/%d?signature=%s", fakeStorage, id, canary))
-		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"url":%q}`, address)), nil
-	})
+	transport.RegisterResponder(http.MethodDelete, `=~^`+testBase+notesPath+`/\d+$`,
+		func(r *http.Request) (*http.Response, error) {
+			return s.respond(r, s.deleting, ""), nil
+		})
+	transport.RegisterResponder(http.MethodGet, `=~^`+testBase+notesPath+`/(\d+)/audio-url$`,
+		func(r *http.Request) (*http.Response, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.urls++
+			id := httpmock.MustGetSubmatchAsInt(r, 1)
+			address := cmp.Or(s.address, fmt.Sprintf("%s/%d?signature=%s", fakeStorage, id, canary))
+			return s.respond(r, http.StatusOK, fmt.Sprintf(`{"url":%q}`, address)), nil
+		})
 	transport.RegisterResponder(http.MethodGet, `=~^`+fakeStorage+`/(\d+)`, s.recordingOf)
 	transport.RegisterResponder(http.MethodGet, testBase+"/user", func(r *http.Request) (*http.Response, error) {
 		s.mu.Lock()
@@ -1515,7 +1549,8 @@ func (s *fakeService) httpClient() *http.Client {
 			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
 		}
 		if s.whoami != nil {
-			return s.respond(r, http.StatusOK, s.whoami(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))), nil
+			return s.respond(r, http.StatusOK, s.whoami(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))),
+				nil
 		}
 		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, fakeUser)), nil
 	})
@@ -1568,7 +1603,8 @@ func (s *fakeService) respond(r *http.Request, status int, body string) *http.Re
 func (s *fakeService) create(r *http.Request) (*http.Response, error) {
 	if r.Context().Value(tryingTimes{}) != nil {
 		made := time.Now().UTC().Format(time.RFC3339)
-		return madeResponse(r, http.StatusCreated, `{"id":9007199254740991,"name":"tried","created_at":"`+made+`"}`), nil
+		return madeResponse(r, http.StatusCreated, `{"id":9007199254740991,"name":"tried","created_at":"`+made+`"}`),
+			nil
 	}
 	sent := fakeNote{}
 	parts, err := r.MultipartReader()
@@ -1622,7 +1658,8 @@ func (s *fakeService) json(n fakeNote) string {
 		fields = append(fields, fmt.Sprintf(`"user_id":%d`, cmp.Or(n.user, fakeUser)))
 	}
 	if !n.made.IsZero() {
-		fields = append(fields, fmt.Sprintf(`"created_at":%q`, n.made.Add(s.ahead+s.zone).UTC().Format("2006-01-02T15:04:05.000000Z")))
+		fields = append(fields,
+			fmt.Sprintf(`"created_at":%q`, n.made.Add(s.ahead+s.zone).UTC().Format("2006-01-02T15:04:05.000000Z")))
 	}
 	return "{" + strings.Join(fields, ",") + "}"
 }
@@ -1660,7 +1697,8 @@ func (s *fakeService) page(r *http.Request) (*http.Response, error) {
 	}
 	notes := slices.Clone(s.notes)
 	if patient := r.URL.Query().Get("patient_id"); patient != "" {
-		notes = slices.DeleteFunc(notes, func(n fakeNote) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
+		notes = slices.DeleteFunc(notes,
+			func(n fakeNote) bool { return n.patient != 0 && strconv.FormatInt(n.patient, 10) != patient })
 	}
 	notes = slices.DeleteFunc(notes, func(n fakeNote) bool { return n.id == 0 })
 	slices.SortStableFunc(notes, oldestFirst)
@@ -1717,7 +1755,8 @@ func requireUndecided(t *testing.T, note *clinicaldoc.ProgressNote, err error, r
 	require.Nil(t, note)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	require.NotErrorIs(t, err, clinicaldoc.ErrNotCreated)
-	require.ErrorContains(t, err, "clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): cannot determine whether the note was created: ")
+	require.ErrorContains(t, err,
+		"clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): cannot determine whether the note was created: ")
 	require.ErrorContains(t, err, reason)
 	var again *lostCreate
 	require.ErrorAs(t, err, &again)
@@ -1742,8 +1781,9 @@ var socketPolicy = clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisec
 
 // socketNote is a note as the service gives it.
 func socketNote(id int64) string {
-	return fmt.Sprintf(`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"patient":{"id":7},"has":{"content":false,"transcription":false,"signed":false},`+
-		`"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`, id)
+	return fmt.Sprintf(
+		`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"patient":{"id":7},"has":{"content":false,"transcription":false,"signed":false},`+
+			`"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`, id)
 }
 
 // socketTransport is a transport of the test's own, whose connections end with the test.
@@ -1950,7 +1990,8 @@ type sentForm struct {
 
 // readForm reads a multipart request with the standard library's reader, which is strict about the envelope.
 func readForm(r *http.Request) (sentForm, error) {
-	form := sentForm{length: r.ContentLength, transferEncoding: r.TransferEncoding, expect: r.Header.Get("Expect"), fields: map[string]string{}}
+	form := sentForm{length: r.ContentLength, transferEncoding: r.TransferEncoding, expect: r.Header.Get("Expect"),
+		fields: map[string]string{}}
 	body := &countedReader{r: r.Body}
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {

@@ -53,7 +53,8 @@ func TestHooks_EveryEndpoint_IsReported(t *testing.T) {
 		attempt.BytesSent = 0
 		attempt.Duration = 0
 		assert.Equal(t, clinicaldoc.Attempt{
-			Operation: e.operation, Method: e.method, Route: e.route, ServerAddress: "api.clinic.test", ServerPort: 443, Number: 1,
+			Operation: e.operation, Method: e.method, Route: e.route, ServerAddress: "api.clinic.test", ServerPort: 443,
+			Number:     1,
 			StatusCode: http.StatusOK, BytesReceived: int64(len(e.ok)), RateLimitRemaining: 41,
 		}, attempt)
 		told.calls[0].Duration = 0
@@ -96,7 +97,10 @@ func TestHooks_CallsWithinCalls_AreReportedBelow(t *testing.T) {
 		t.Parallel()
 		var told hookLog
 		pages := roundTripper(func(r *http.Request) (*http.Response, error) {
-			return madeResponse(r, http.StatusOK, `{"data":[{"id":`+strings.TrimPrefix("1"+r.URL.Query().Get("page"), "1")+`7,"name":"n"}],"meta":{"current_page":`+max(r.URL.Query().Get("page"), "1")+`,"last_page":2}}`), nil
+			return madeResponse(r, http.StatusOK,
+					`{"data":[{"id":`+strings.TrimPrefix("1"+r.URL.Query().Get("page"),
+						"1")+`7,"name":"n"}],"meta":{"current_page":`+max(r.URL.Query().Get("page"), "1")+`,"last_page":2}}`),
+				nil
 		})
 		client := clientOver(t, pages, told.option())
 		walk := client.Notes.All(t.Context(), listParams{Prefetch: 2})
@@ -166,7 +170,8 @@ func TestLogger_ReportsTheNumbersOfTheHooks(t *testing.T) {
 	var log bytes.Buffer
 	cut := roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp := madeResponse(r, http.StatusOK, "")
-		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat(" ", 100)), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat(" ", 100)),
+			iotest.ErrReader(io.ErrUnexpectedEOF)))
 		return resp, nil
 	})
 	client := clientOver(t, cut, told.option(),
@@ -232,20 +237,24 @@ func TestHooks_Downloads_AreReported(t *testing.T) {
 
 	_, err := client.Notes.DownloadAudio(socketContext(t), 7, &badReader{}, downloadParams{})
 	require.Error(t, err)
-	assert.Contains(t, told.String(), "Notes.DownloadAudio (_OTHER)\n", "what the caller's own code failed with is not known")
+	assert.Contains(t, told.String(), "Notes.DownloadAudio (_OTHER)\n",
+		"what the caller's own code failed with is not known")
 
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "no", "such"), downloadParams{})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "no", "such"),
+		downloadParams{})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	assert.Equal(t, "\n\t\tNotes.DownloadAudioFile (file)\n", told.String())
 
-	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "visit.wav"), downloadParams{IgnoreSize: true})
+	_, err = client.Notes.DownloadAudioFile(socketContext(t), 7, filepath.Join(t.TempDir(), "visit.wav"),
+		downloadParams{IgnoreSize: true})
 	require.NoError(t, err)
 	last := told.attempts[len(told.attempts)-1]
 	assert.Equal(t, "storage", last.Route)
 	assert.Equal(t, "Notes.DownloadAudioFile", last.Operation, "of the call that it belongs to")
 }
 
-// TestHooks_TraceContext_StaysOnTheOrigin: a redirect on the base URL's own origin is followed with it, none leads elsewhere.
+// TestHooks_TraceContext_StaysOnTheOrigin: a redirect on the base URL's own origin is followed with it, none leads
+// elsewhere.
 func TestHooks_TraceContext_StaysOnTheOrigin(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -296,15 +305,19 @@ func TestHooks_InvalidTraceContext_IsNotSent(t *testing.T) {
 		{Traceparent: traceparent, Tracestate: strings.Repeat("a", 513)},
 		{Tracestate: "a=b"},
 	} {
-		hooks := clinicaldoc.Hooks{AttemptStart: func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+		hooks := clinicaldoc.Hooks{AttemptStart: func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context,
+			clinicaldoc.TraceContext) {
 			return ctx, trace
 		}}
-		request := call{url: "/v1/progress-notes/7", response: smallNote, header: map[string]string{"Tracestate": "mine=1"}}
-		_, err := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithHooks(hooks)}, request).Notes.Get(t.Context(), 7, clinicaldoc.WithHeader("tracestate", "mine=1"))
+		request := call{url: "/v1/progress-notes/7", response: smallNote,
+			header: map[string]string{"Tracestate": "mine=1"}}
+		_, err := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithHooks(hooks)}, request).Notes.Get(t.Context(), 7,
+			clinicaldoc.WithHeader("tracestate", "mine=1"))
 		require.NoError(t, err)
 	}
 	var told hookLog
-	request := call{url: "/v1/progress-notes/7", response: smallNote, header: map[string]string{"Traceparent": traceparent}}
+	request := call{url: "/v1/progress-notes/7", response: smallNote,
+		header: map[string]string{"Traceparent": traceparent}}
 	must(serveWith(t, []clinicaldoc.Option{told.option()}, request).Notes.Get(t.Context(), 7,
 		clinicaldoc.WithHeader("tracestate", "mine=1"), clinicaldoc.WithHeader("traceparent", "mine")))(t)
 }
@@ -322,7 +335,8 @@ func TestHooks_ReceiveNamesNumbersAndErr(t *testing.T) {
 				if part.Name == "Err" && part.Type == reflect.TypeFor[error]() {
 					continue
 				}
-				assert.Contains(t, []reflect.Kind{reflect.String, reflect.Int, reflect.Int64, reflect.Bool}, part.Type.Kind(), "%s.%s", parameter, part.Name)
+				assert.Contains(t, []reflect.Kind{reflect.String, reflect.Int, reflect.Int64, reflect.Bool},
+					part.Type.Kind(), "%s.%s", parameter, part.Name)
 			}
 		}
 	}
@@ -332,8 +346,10 @@ func TestHooks_Retries_AreReported(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	srv := socketHandler(t, newSocketSteps(
-		socketStatus(http.StatusTooManyRequests, `{"message":"CANARY"}`, "X-RateLimit-Remaining", "0", "Retry-After", "0"),
-		socketStatus(http.StatusBadGateway, "<html>CANARY"), socketStatus(http.StatusOK, socketNote(7), "X-RateLimit-Remaining", "CANARY"),
+		socketStatus(http.StatusTooManyRequests, `{"message":"CANARY"}`, "X-RateLimit-Remaining", "0", "Retry-After",
+			"0"),
+		socketStatus(http.StatusBadGateway, "<html>CANARY"),
+		socketStatus(http.StatusOK, socketNote(7), "X-RateLimit-Remaining", "CANARY"),
 	).ServeHTTP)
 	must(socketClient(t, srv.URL, told.option()).Notes.Get(socketContext(t), 7))(t)
 	remaining := []int{}
@@ -357,9 +373,11 @@ func TestHooks_LimitOfStorage_IsNotTheServices(t *testing.T) {
 	remaining := map[string]int{}
 	client := timedClient(t, func(r *http.Request) (*http.Response, error) {
 		if r.URL.Host == "storage.clinic.test" {
-			return madeResponse(r, http.StatusOK, "RIFF", "Content-Type", "audio/wav", "X-RateLimit-Remaining", "5"), nil
+			return madeResponse(r, http.StatusOK, "RIFF", "Content-Type", "audio/wav", "X-RateLimit-Remaining", "5"),
+				nil
 		}
-		return madeResponse(r, http.StatusOK, `{"url":"https://storage.clinic.test/visit.wav"}`, "X-RateLimit-Remaining", "7"), nil
+		return madeResponse(r, http.StatusOK, `{"url":"https://storage.clinic.test/visit.wav"}`,
+			"X-RateLimit-Remaining", "7"), nil
 	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, a clinicaldoc.Attempt) {
 		remaining[a.Route] = a.RateLimitRemaining
 	}}))
@@ -375,7 +393,8 @@ func TestHooks_RefusalAtTheDeadline_IsNotItsEnd(t *testing.T) {
 	client := timedClient(t, func(r *http.Request) (*http.Response, error) {
 		cancel()
 		return madeResponse(r, http.StatusNotFound, `{}`), nil
-	}, clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(_ context.Context, r clinicaldoc.Call) { word = r.ErrorType }}))
+	}, clinicaldoc.WithHooks(
+		clinicaldoc.Hooks{CallEnd: func(_ context.Context, r clinicaldoc.Call) { word = r.ErrorType }}))
 	_, err := client.Notes.Get(ctx, 7)
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 	assert.Equal(t, "404", word)
@@ -461,8 +480,9 @@ func TestHooks_ReportAttemptsRefusedBeforeSending(t *testing.T) {
 			want:   "\n\t\tNotes.Get (limiter)\n\t\t\t0: GET /v1/progress-notes/{id} (limiter)\n",
 		},
 		"limiter after the deadline": {
-			option: clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { return context.DeadlineExceeded })),
-			want:   "\n\t\tNotes.Get (limiter)\n\t\t\t0: GET /v1/progress-notes/{id} (limiter)\n",
+			option: clinicaldoc.WithLimiter(
+				limiterFunc(func(context.Context) error { return context.DeadlineExceeded })),
+			want: "\n\t\tNotes.Get (limiter)\n\t\t\t0: GET /v1/progress-notes/{id} (limiter)\n",
 		},
 		"token source": {
 			option: clinicaldoc.WithTokenSource(failing),
@@ -558,7 +578,8 @@ func TestHooks_CallErr_HidesForeignTexts(t *testing.T) {
 	own := errors.New(canary)
 	var told hookLog
 	a := newAudioServer(t, 1000)
-	_, err := a.client(t, told.option()).Notes.DownloadAudio(socketContext(t), 7, failingWriter{0, own}, downloadParams{})
+	_, err := a.client(t, told.option()).Notes.DownloadAudio(socketContext(t), 7, failingWriter{0, own},
+		downloadParams{})
 	require.ErrorIs(t, err, own)
 	call := told.calls[len(told.calls)-1]
 	require.ErrorIs(t, call.Err, own)
@@ -585,7 +606,8 @@ func TestCall_OutcomeUnknown_PrintsNoPatientData(t *testing.T) {
 	for _, report := range []any{call, told.attempts[0]} {
 		encoded := must(json.Marshal(report))(t)
 		assertSilent(t, string(encoded), "JSON")
-		assert.Contains(t, string(encoded), `"Err":"clinicaldoc: Notes.Create (POST /v1/progress-notes): 502 Bad Gateway`)
+		assert.Contains(t, string(encoded),
+			`"Err":"clinicaldoc: Notes.Create (POST /v1/progress-notes): 502 Bad Gateway`)
 		var log strings.Builder
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("report", "value", report, "list", []any{report})
 		assertSilent(t, log.String(), "log")
@@ -612,11 +634,16 @@ func TestHooks_Durations_AreReported(t *testing.T) {
 		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
 			time.Sleep(3 * time.Second)
 			return madeResponse(r, http.StatusOK, socketNote(7)), nil
-		}, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { time.Sleep(time.Second); return nil })), clinicaldoc.WithHooks(clinicaldoc.Hooks{
-			CallStart:  func(ctx context.Context, _ clinicaldoc.Call) context.Context { time.Sleep(time.Minute); return ctx },
-			AttemptEnd: func(_ context.Context, r clinicaldoc.Attempt) { attempt = r.Duration },
-			CallEnd:    func(_ context.Context, r clinicaldoc.Call) { call = r.Duration },
-		}))
+		}, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { time.Sleep(time.Second); return nil })),
+			clinicaldoc.WithHooks(clinicaldoc.Hooks{
+				CallStart: func(ctx context.Context,
+					_ clinicaldoc.Call) context.Context {
+					time.Sleep(time.Minute)
+					return ctx
+				},
+				AttemptEnd: func(_ context.Context, r clinicaldoc.Attempt) { attempt = r.Duration },
+				CallEnd:    func(_ context.Context, r clinicaldoc.Call) { call = r.Duration },
+			}))
 		must(client.Notes.Get(t.Context(), 7))(t)
 		assert.Equal(t, 3*time.Second, attempt)
 		assert.Equal(t, 4*time.Second, call)
@@ -665,29 +692,35 @@ func TestHooks_ErrorType_NamesTheFailure(t *testing.T) {
 		"unexpected_response": {answer: call{response: "<html>"}, do: get(t.Context())},
 		"canceled":            {do: get(ended)},
 		"deadline_exceeded":   {do: get(late)},
-		"dns":                 {answer: call{fail: &net.OpError{Op: "dial", Err: &net.DNSError{Name: canary, IsNotFound: true}}}, do: get(t.Context())},
-		"connect":             {answer: call{fail: &net.OpError{Op: "dial", Err: errors.New(canary)}}, do: get(t.Context())},
-		"tls":                 {answer: call{fail: x509.UnknownAuthorityError{}}, do: get(t.Context())},
-		"timeout":             {answer: call{fail: os.ErrDeadlineExceeded}, do: get(t.Context())},
-		"no_response":         {answer: call{fail: io.ErrUnexpectedEOF}, do: get(t.Context())},
-		"limiter":             {opt: clinicaldoc.WithLimiter(refuse), do: get(t.Context())},
-		"token_source":        {opt: clinicaldoc.WithTokenSource(refuse), do: get(t.Context())},
-		"audio_source":        {answer: call{response: smallNote}, do: create(createParams{Audio: clinicaldoc.AudioReader("a.wav", &badReader{})})},
-		"before_commit":       {answer: call{response: smallNote}, do: create(createParams{BeforeCommit: refuse.Wait})},
-		"patient_mismatch":    {answer: call{response: withField(`"patient":{"id":5}`)}, do: create(createParams{PatientID: 4})},
+		"dns": {answer: call{fail: &net.OpError{Op: "dial",
+			Err: &net.DNSError{Name: canary, IsNotFound: true}}}, do: get(t.Context())},
+		"connect": {answer: call{fail: &net.OpError{Op: "dial", Err: errors.New(canary)}},
+			do: get(t.Context())},
+		"tls":          {answer: call{fail: x509.UnknownAuthorityError{}}, do: get(t.Context())},
+		"timeout":      {answer: call{fail: os.ErrDeadlineExceeded}, do: get(t.Context())},
+		"no_response":  {answer: call{fail: io.ErrUnexpectedEOF}, do: get(t.Context())},
+		"limiter":      {opt: clinicaldoc.WithLimiter(refuse), do: get(t.Context())},
+		"token_source": {opt: clinicaldoc.WithTokenSource(refuse), do: get(t.Context())},
+		"audio_source": {answer: call{response: smallNote},
+			do: create(createParams{Audio: clinicaldoc.AudioReader("a.wav", &badReader{})})},
+		"before_commit": {answer: call{response: smallNote}, do: create(createParams{BeforeCommit: refuse.Wait})},
+		"patient_mismatch": {answer: call{response: withField(`"patient":{"id":5}`)},
+			do: create(createParams{PatientID: 4})},
 		"invalid_argument": {do: func(c *clinicaldoc.Client) error {
 			_, err := c.Notes.List(t.Context(), listParams{PerPage: -1})
 			return err
 		}},
-		"note_incomplete": {answer: call{method: http.MethodPut, status: 409}, do: func(c *clinicaldoc.Client) error { _, err := c.Notes.Sign(t.Context(), 7); return err }},
+		"note_incomplete": {answer: call{method: http.MethodPut, status: 409},
+			do: func(c *clinicaldoc.Client) error { _, err := c.Notes.Sign(t.Context(), 7); return err }},
 		"incomplete_list": {answer: call{response: `{"data":[{"id":7,"name":"n"}],"meta":{"current_page":1,"last_page":1,"total":9}}`}, do: func(c *clinicaldoc.Client) error {
 			_, err := clinicaldoc.Collect(c.Notes.All(t.Context(), listParams{}))
 			return err
 		}},
-		"processing_failed": {answer: call{response: withField(`"error_state":"CANARY"`)}, do: func(c *clinicaldoc.Client) error {
-			_, err := c.Notes.Wait(t.Context(), 7, waitParams{})
-			return err
-		}},
+		"processing_failed": {answer: call{response: withField(`"error_state":"CANARY"`)},
+			do: func(c *clinicaldoc.Client) error {
+				_, err := c.Notes.Wait(t.Context(), 7, waitParams{})
+				return err
+			}},
 		"outcome_unknown": {do: func(c *clinicaldoc.Client) error {
 			_, err := c.Notes.FindCreated(t.Context(), &lostCreate{SentAt: time.Now()}, clinicaldoc.FindCreatedParams{})
 			return err
@@ -732,7 +765,8 @@ func TestHooks_ErrorType_NamesConflictsAndStalls(t *testing.T) {
 
 type otherKey struct{}
 
-// Of a context that a hook makes, only the values count: it can neither keep a call from ending nor end it, nor read along.
+// Of a context that a hook makes, only the values count: it can neither keep a call from ending nor end it, nor read
+// along.
 func TestHooks_ContextThatEnds_DoesNotEndTheCall(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithCancelCause(t.Context())
@@ -756,10 +790,11 @@ func TestHooks_ContextThatEnds_DoesNotEndTheCall(t *testing.T) {
 			},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		srv := socketHandler(t, newSocketSteps(socketStatus(http.StatusOK, socketNote(7)), func(_ http.ResponseWriter, r *http.Request) {
-			cancel()
-			<-r.Context().Done()
-		}).ServeHTTP)
+		srv := socketHandler(t,
+			newSocketSteps(socketStatus(http.StatusOK, socketNote(7)), func(_ http.ResponseWriter, r *http.Request) {
+				cancel()
+				<-r.Context().Done()
+			}).ServeHTTP)
 		var seen any
 		hooks.AttemptEnd = func(ctx context.Context, _ clinicaldoc.Attempt) { seen = ctx.Value(otherKey{}) }
 		client := socketClient(t, srv.URL, clinicaldoc.WithHooks(hooks))
@@ -782,7 +817,8 @@ func TestHooks_Panic_ReachesTheCaller(t *testing.T) {
 		case "CallStart":
 			broken.CallStart = func(context.Context, clinicaldoc.Call) context.Context { panic(name) }
 		case "AttemptStart":
-			broken.AttemptStart = func(context.Context, clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+			broken.AttemptStart = func(context.Context, clinicaldoc.Attempt) (context.Context,
+				clinicaldoc.TraceContext) {
 				panic(name)
 			}
 		case "AttemptEnd":
@@ -813,7 +849,8 @@ func TestHooks_Panic_ReachesTheCaller(t *testing.T) {
 // What else panics, or ends the goroutine, leaves nothing open.
 func TestHooks_PanicOfTheCaller_IsReported(t *testing.T) {
 	t.Parallel()
-	for name, leave := range map[string]func(){"panic": func() { panic("of the transport") }, "Goexit": runtime.Goexit} {
+	for name, leave := range map[string]func(){"panic": func() { panic("of the transport") },
+		"Goexit": runtime.Goexit} {
 		var told hookLog
 		client := clientOver(t, roundTripper(func(*http.Request) (*http.Response, error) { leave(); return nil, nil }), told.option()) //nolint:nilnil // never returned
 		done := make(chan struct{})
@@ -865,7 +902,8 @@ func TestHooks_Blocking_DelaysOnlyItsCall(t *testing.T) {
 			sent++
 			return madeResponse(r, http.StatusOK, smallNote), nil
 		})
-		blocking := clinicaldoc.Hooks{AttemptStart: func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+		blocking := clinicaldoc.Hooks{AttemptStart: func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context,
+			clinicaldoc.TraceContext) {
 			select {
 			case <-time.After(90 * time.Minute):
 			case <-ctx.Done():
@@ -893,7 +931,8 @@ func TestLogger_GetsTheContextOfTheAttempt(t *testing.T) {
 	}
 	client := serveWith(t, []clinicaldoc.Option{
 		told.option(),
-		clinicaldoc.WithLogger(slog.New(contextHandler{slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelDebug}), func(ctx context.Context) { logged = text(ctx) }})),
+		clinicaldoc.WithLogger(slog.New(contextHandler{slog.NewTextHandler(new(bytes.Buffer),
+			&slog.HandlerOptions{Level: slog.LevelDebug}), func(ctx context.Context) { logged = text(ctx) }})),
 		clinicaldoc.WithLimiter(limiterFunc(func(ctx context.Context) error { limited = text(ctx); return nil })),
 	}, call{url: "/v1/progress-notes/7", response: smallNote, header: map[string]string{"Traceparent": traceparent}})
 	must(client.Notes.Get(t.Context(), 7))(t)
@@ -917,7 +956,8 @@ func TestHooks_NilHooks_AreSkipped(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	all := told.hooks()
-	for _, hooks := range []clinicaldoc.Hooks{{}, {CallStart: all.CallStart}, {AttemptStart: all.AttemptStart}, {AttemptEnd: all.AttemptEnd}, {CallEnd: all.CallEnd}} {
+	for _, hooks := range []clinicaldoc.Hooks{{}, {CallStart: all.CallStart}, {AttemptStart: all.AttemptStart},
+		{AttemptEnd: all.AttemptEnd}, {CallEnd: all.CallEnd}} {
 		client := clientOver(t, canned(smallNote), clinicaldoc.WithHooks(hooks))
 		must(client.Notes.Get(t.Context(), 7))(t)
 	}
@@ -938,7 +978,8 @@ func secret(of string) string { return canary + strings.ToLower(canary) + of }
 var spellings = sync.OnceValue(func() []string {
 	list := []string{
 		strings.ToLower(canary), fmt.Sprintf("%x", canary), fmt.Sprintf("% x", canary), fmt.Sprintf("%# x", canary),
-		strings.Trim(fmt.Sprintf("%d", []byte(canary)), "[]"), strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(canary)), "[]byte{"), "}"),
+		strings.Trim(fmt.Sprintf("%d", []byte(canary)), "[]"),
+		strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(canary)), "[]byte{"), "}"),
 		fmt.Sprint(secretPatient), fmt.Sprintf("%x", secretPatient), "x-amz-", "/audio/",
 	}
 	for shift := range 3 {
@@ -961,7 +1002,8 @@ func leak(text string) string {
 
 func TestSecrets_Helper_FindsEverySpelling(t *testing.T) {
 	t.Parallel()
-	assert.Empty(t, leak(`clinicaldoc.ProgressNote{id=7 stage=complete} 2026-01-02T03:04:05.98765Z https://api.clinic.test`))
+	assert.Empty(t,
+		leak(`clinicaldoc.ProgressNote{id=7 stage=complete} 2026-01-02T03:04:05.98765Z https://api.clinic.test`))
 	text := secret("text")
 	for _, verb := range append(slices.Clone(verbs), "%#x", "%# x") {
 		for _, value := range []any{text, []byte(text), struct{ S string }{text}, []string{text}} {
@@ -1000,13 +1042,18 @@ type eavesdropper struct {
 func newEavesdropper(t *testing.T) *eavesdropper {
 	t.Helper()
 	return &eavesdropper{
-		ctx: t.Context(), clean: map[string]bool{}, carriers: map[string]bool{}, operations: map[string]bool{}, statuses: map[int]bool{},
-		named: map[string]bool{},
+		ctx: t.Context(), clean: map[string]bool{}, carriers: map[string]bool{}, operations: map[string]bool{},
+		statuses: map[int]bool{},
+		named:    map[string]bool{},
 		missing: []error{
-			clinicaldoc.ErrUnauthorized, clinicaldoc.ErrForbidden, clinicaldoc.ErrNotFound, clinicaldoc.ErrConflict, clinicaldoc.ErrTooLarge,
-			clinicaldoc.ErrValidation, clinicaldoc.ErrRateLimited, clinicaldoc.ErrServer, clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrInvalidArgument,
-			clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrNotCreated, clinicaldoc.ErrProcessingFailed,
-			clinicaldoc.ErrPatientMismatch, clinicaldoc.ErrAudioChanged, clinicaldoc.ErrNotAudited, context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF,
+			clinicaldoc.ErrUnauthorized, clinicaldoc.ErrForbidden, clinicaldoc.ErrNotFound, clinicaldoc.ErrConflict,
+			clinicaldoc.ErrTooLarge,
+			clinicaldoc.ErrValidation, clinicaldoc.ErrRateLimited, clinicaldoc.ErrServer, clinicaldoc.ErrNoteIncomplete,
+			clinicaldoc.ErrInvalidArgument,
+			clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrNotCreated,
+			clinicaldoc.ErrProcessingFailed,
+			clinicaldoc.ErrPatientMismatch, clinicaldoc.ErrAudioChanged, clinicaldoc.ErrNotAudited,
+			context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF,
 		},
 	}
 }
@@ -1057,13 +1104,15 @@ func (w *eavesdropper) see(what string, value any) {
 		for _, verb := range append([]string{"%T", "%U"}, verbs...) {
 			w.read(how+" "+verb, fmt.Sprintf(verb, form))
 		}
-		w.read(how+" among others", fmt.Sprintf("%v %+v %#v", []any{form}, struct{ V any }{form}, map[string]any{"k": form}))
+		w.read(how+" among others",
+			fmt.Sprintf("%v %+v %#v", []any{form}, struct{ V any }{form}, map[string]any{"k": form}))
 		var text, encoded strings.Builder
 		logged := slog.Group("g", "value", form)
 		slog.New(slog.NewTextHandler(&text, nil)).LogAttrs(w.ctx, slog.LevelInfo, "m", slog.Any("value", form), logged)
 		w.read(how+" slog text", text.String())
 		if reflect.ValueOf(form).Kind() != reflect.Slice { // which is encoded as JSON, and so gives everything
-			slog.New(slog.NewJSONHandler(&encoded, nil)).LogAttrs(w.ctx, slog.LevelInfo, "m", slog.Any("value", form), logged)
+			slog.New(slog.NewJSONHandler(&encoded, nil)).LogAttrs(w.ctx, slog.LevelInfo, "m", slog.Any("value", form),
+				logged)
 			w.read(how+" slog JSON", encoded.String())
 		}
 	}
@@ -1094,7 +1143,8 @@ func holdsSecret(v reflect.Value, depth int) bool {
 	case reflect.Pointer, reflect.Interface:
 		return holdsSecret(v.Elem(), depth+1)
 	case reflect.Struct:
-		if !strings.HasPrefix(v.Type().PkgPath(), reflect.TypeFor[clinicaldoc.Client]().PkgPath()) || v.Type() == reflect.TypeFor[clinicaldoc.Client]() {
+		if !strings.HasPrefix(v.Type().PkgPath(), reflect.TypeFor[clinicaldoc.Client]().PkgPath()) ||
+			v.Type() == reflect.TypeFor[clinicaldoc.Client]() {
 			return false // what others own may be in use meanwhile
 		}
 		for _, field := range v.Fields() {
@@ -1177,11 +1227,13 @@ func newPatientFile(t *testing.T, w *eavesdropper, variant clinicaldoctest.Varia
 	t.Cleanup(srv.Close)
 	p := &patientFile{eavesdropper: w, srv: srv, dir: filepath.Join(t.TempDir(), secret("folder"))}
 	require.NoError(t, os.MkdirAll(p.dir, 0o700))
-	user := srv.AddUser(clinicaldoctest.User{Name: secret("user"), Email: secret("mail") + "@clinic.test", Token: "9|" + secret("token")})
+	user := srv.AddUser(clinicaldoctest.User{Name: secret("user"), Email: secret("mail") + "@clinic.test", Token: "9|" +
+		secret("token")})
 	p.tokenID = srv.AddToken(user.ID, secret("label")).ID
 	srv.AddPatient(clinicaldoctest.Patient{ID: secretPatient, Name: secret("patient")})
 	note := clinicaldoctest.Note{
-		UserID: user.ID, PatientID: secretPatient, Name: secret("note"), Transcription: secret("transcription"), Analysis: secret("analysis"), Stuck: true,
+		UserID: user.ID, PatientID: secretPatient, Name: secret("note"), Transcription: secret("transcription"),
+		Analysis: secret("analysis"), Stuck: true,
 	}
 	p.complete, p.doomed = srv.AddNote(note), srv.AddNote(note)
 	note.Stage, note.ErrorState = clinicaldoctest.StageFailed, secret("state")
@@ -1199,11 +1251,13 @@ func newPatientFile(t *testing.T, w *eavesdropper, variant clinicaldoctest.Varia
 			return resp, err
 		})}),
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1}),
-		clinicaldoc.WithLogger(slog.New(slog.NewMultiHandler(slog.NewTextHandler(w, level), slog.NewJSONHandler(w, level)))),
+		clinicaldoc.WithLogger(
+			slog.New(slog.NewMultiHandler(slog.NewTextHandler(w, level), slog.NewJSONHandler(w, level)))),
 		clinicaldoc.WithHooks(w.hooks()), clinicaldoc.WithAudit(p.audit))
 	require.NoError(t, err)
 	p.client = client
-	p.lost = &clinicaldoc.OutcomeUnknownError{Params: p.create(), SentAt: time.Now(), Service: client.BaseURL(), UserID: user.ID, Err: clinicaldoc.ErrServer}
+	p.lost = &clinicaldoc.OutcomeUnknownError{Params: p.create(), SentAt: time.Now(), Service: client.BaseURL(),
+		UserID: user.ID, Err: clinicaldoc.ErrServer}
 	return p
 }
 
@@ -1223,7 +1277,8 @@ func (p *patientFile) audit(_ context.Context, access clinicaldoc.Access) error 
 
 func (p *patientFile) create() createParams {
 	return createParams{
-		Name: secret("note"), PatientID: secretPatient, PromptID: 1, Audio: clinicaldoc.AudioBytes(secret("file")+".wav", []byte(secret("audio"))),
+		Name: secret("note"), PatientID: secretPatient, PromptID: 1,
+		Audio: clinicaldoc.AudioBytes(secret("file")+".wav", []byte(secret("audio"))),
 	}
 }
 
@@ -1331,7 +1386,8 @@ func (p *patientFile) prepared(ctx context.Context, opts ...clinicaldoc.CallOpti
 	notes := p.client.Notes
 	wait := waitParams{MaxFailures: 1, OnUpdate: func(n *clinicaldoc.ProgressNote) { p.see("update", n) }}
 	list := listParams{PatientID: secretPatient, PerPage: 2}
-	update := updateParams{Name: new(secret("note")), Transcription: new(secret("transcription")), Analysis: new(secret("analysis"))}
+	update := updateParams{Name: new(secret("note")), Transcription: new(secret("transcription")),
+		Analysis: new(secret("analysis"))}
 	return map[string]func() (any, error){
 		"NotesService.Create": func() (any, error) {
 			params := p.create()
@@ -1355,10 +1411,14 @@ func (p *patientFile) prepared(ctx context.Context, opts ...clinicaldoc.CallOpti
 			}
 			return page, err
 		},
-		"NotesService.All":    func() (any, error) { return nil, p.each(notes.All(ctx, list, opts...)) },
-		"NotesService.Get":    func() (any, error) { return p.withParts(notes.Get(ctx, p.complete, opts...)) },
-		"NotesService.Update": func() (any, error) { p.see("params", update); return notes.Update(ctx, p.complete, update, opts...) },
-		"NotesService.Sign":   func() (any, error) { return notes.Sign(ctx, p.young, opts...) },
+		"NotesService.All": func() (any, error) { return nil, p.each(notes.All(ctx, list, opts...)) },
+		"NotesService.Get": func() (any, error) { return p.withParts(notes.Get(ctx, p.complete, opts...)) },
+		"NotesService.Update": func() (any,
+			error) {
+			p.see("params", update)
+			return notes.Update(ctx, p.complete, update, opts...)
+		},
+		"NotesService.Sign": func() (any, error) { return notes.Sign(ctx, p.young, opts...) },
 		"NotesService.AudioURL": func() (any, error) {
 			return notes.AudioURL(ctx, p.complete, opts...)
 		},
@@ -1379,10 +1439,14 @@ func (p *patientFile) prepared(ctx context.Context, opts ...clinicaldoc.CallOpti
 				_, err := notes.DownloadAudioFile(ctx, p.complete, unusable, downloadParams{}, opts...)
 				p.see("unusable path", err)
 			}
-			return notes.DownloadAudioFile(ctx, p.complete, filepath.Join(p.dir, secret("file")), downloadParams{}, opts...)
+			return notes.DownloadAudioFile(ctx, p.complete, filepath.Join(p.dir, secret("file")), downloadParams{},
+				opts...)
 		},
-		"NotesService.Wait":  func() (any, error) { return notes.Wait(brief(ctx), p.young, wait, opts...) },
-		"NotesService.Watch": func() (any, error) { return nil, p.each(notes.Watch(brief(ctx), p.failed, wait, opts...)) },
+		"NotesService.Wait": func() (any, error) { return notes.Wait(brief(ctx), p.young, wait, opts...) },
+		"NotesService.Watch": func() (any, error) {
+			return nil,
+				p.each(notes.Watch(brief(ctx), p.failed, wait, opts...))
+		},
 		"NotesService.WaitAll": func() (any, error) {
 			return nil, p.each(notes.WaitAll(brief(ctx), []int64{p.complete, p.failed, p.young}, wait, opts...))
 		},
@@ -1415,7 +1479,8 @@ func (p *patientFile) prepared(ctx context.Context, opts ...clinicaldoc.CallOpti
 		"Client.Do": func() (any, error) {
 			p.see("Do", p.client.Do(ctx, http.MethodGet, "/v1/progress-notes", nil, new(struct{ Data int }), opts...))
 			p.see("Do", p.client.Do(ctx, http.MethodGet, "/v1/patients/"+secret("path"), nil, nil, opts...))
-			return nil, p.client.Do(ctx, http.MethodPost, "/v1/"+secret("path"), map[string]string{"name": secret("body")}, nil, opts...)
+			return nil, p.client.Do(ctx, http.MethodPost, "/v1/"+secret("path"),
+				map[string]string{"name": secret("body")}, nil, opts...)
 		},
 	}
 }
@@ -1435,7 +1500,8 @@ func (p *patientFile) withParts(note *clinicaldoc.ProgressNote, err error) (*cli
 // run calls every operation, in an order that leaves each its note.
 func (p *patientFile) run(ctx context.Context, name string) (failures int) {
 	var response clinicaldoc.Response
-	ops := p.surface(ctx, clinicaldoc.WithResponse(&response), clinicaldoc.WithHeader("X-Custom", secret("header")), clinicaldoc.WithQuery("q", secret("query")))
+	ops := p.surface(ctx, clinicaldoc.WithResponse(&response), clinicaldoc.WithHeader("X-Custom", secret("header")),
+		clinicaldoc.WithQuery("q", secret("query")))
 	for _, op := range slices.Sorted(maps.Keys(ops)) {
 		p.mu.Lock()
 		p.step = name + ", " + op
@@ -1458,9 +1524,11 @@ const html = "<html>" + canary + "</html>"
 
 // troubles are the faults that the operations meet, by name. Every text the service can say in them is a canary.
 func troubles() map[string]clinicaldoctest.Fault {
-	refusal := `{"message":"` + secret("message") + `","errors":{"name":["` + secret("validation") + `"],"` + canary + ` key":["` + secret("validation") + `"]}}`
+	refusal := `{"message":"` + secret("message") + `","errors":{"name":["` + secret("validation") + `"],"` + canary +
+		` key":["` + secret("validation") + `"]}}`
 	told := func(f clinicaldoctest.Fault) clinicaldoctest.Fault {
-		return f.WithHeader("X-Request-Id", secret("id")+" two words").WithHeader("X-Debug", secret("header")).WithHeader("Set-Cookie", "session="+secret("cookie"))
+		return f.WithHeader("X-Request-Id", secret("id")+" two words").WithHeader("X-Debug",
+			secret("header")).WithHeader("Set-Cookie", "session="+secret("cookie"))
 	}
 	note := `{"id":1,"name":"` + secret("note") + `","patient":{"id":5,"name":"` + secret("patient") + `"},`
 	faults := map[string]clinicaldoctest.Fault{
@@ -1468,21 +1536,29 @@ func troubles() map[string]clinicaldoctest.Fault {
 		"throttled for long": told(clinicaldoctest.TooManyRequests(24 * time.Hour)),
 		"HTML":               told(clinicaldoctest.Answer(http.StatusOK, html)),
 		"nothing":            told(clinicaldoctest.Answer(http.StatusOK, "")),
-		"another record":     clinicaldoctest.Answer(http.StatusOK, `{"id":4711,"name":"`+secret("note")+`","url":"https://s.clinic.test/`+secret("url")+`"}`),
-		"wrong kinds":        clinicaldoctest.Answer(http.StatusOK, note+`"created_at":"`+canary+`","has":{"`+canary+` x":1,"signed":"`+canary+`"},"data":"`+canary+`","url":"`+canary+`","tokens":"`+canary+`"}`),
-		"broken JSON":        clinicaldoctest.Answer(http.StatusOK, note+`"transcription":`+canary),
-		"nothing new":        clinicaldoctest.Answer(http.StatusOK, `{"data":[],"meta":{"next_cursor":"`+secret("cursor")+`"}}`),
-		"another patient":    clinicaldoctest.Answer(http.StatusOK, `{"data":[`+note+`"user_id":1}],"meta":{"next_cursor":"`+secret("cursor")+`"}}`),
-		"signed elsewhere":   clinicaldoctest.Answer(http.StatusOK, `{"url":"https://storage.elsewhere.test/`+secret("path")+`?signature=`+secret("signature")+`&expires=4102444800"}`),
-		"unsafe address":     clinicaldoctest.Answer(http.StatusOK, `{"url":"http://`+secret("user")+`:`+secret("password")+`@10.0.0.1/`+secret("path")+`"}`),
-		"redirect":           clinicaldoctest.Answer(http.StatusFound, html).WithHeader("Location", "https://elsewhere.test/"+secret("location")+"?token="+secret("token")),
-		"redirect in circle": clinicaldoctest.Answer(http.StatusTemporaryRedirect, html).WithHeader("Location", "/v1/"+secret("location")),
-		"truncated":          clinicaldoctest.Truncate(20),
-		"truncated chunks":   clinicaldoctest.TruncateChunked(20),
-		"reset":              clinicaldoctest.Reset(),
-		"reset after all":    clinicaldoctest.ResetAfterRequest(),
-		"lost answer":        clinicaldoctest.ResetAfterCommit(),
-		"stall":              clinicaldoctest.Delay(24 * time.Hour),
+		"another record": clinicaldoctest.Answer(http.StatusOK,
+			`{"id":4711,"name":"`+secret("note")+`","url":"https://s.clinic.test/`+secret("url")+`"}`),
+		"wrong kinds": clinicaldoctest.Answer(http.StatusOK,
+			note+`"created_at":"`+canary+`","has":{"`+canary+` x":1,"signed":"`+canary+`"},"data":"`+canary+`","url":"`+canary+`","tokens":"`+canary+`"}`),
+		"broken JSON": clinicaldoctest.Answer(http.StatusOK, note+`"transcription":`+canary),
+		"nothing new": clinicaldoctest.Answer(http.StatusOK,
+			`{"data":[],"meta":{"next_cursor":"`+secret("cursor")+`"}}`),
+		"another patient": clinicaldoctest.Answer(http.StatusOK,
+			`{"data":[`+note+`"user_id":1}],"meta":{"next_cursor":"`+secret("cursor")+`"}}`),
+		"signed elsewhere": clinicaldoctest.Answer(http.StatusOK, `{"url":"https://storage.elsewhere.test/`+secret(
+			"path")+`?signature=`+secret("signature")+`&expires=4102444800"}`),
+		"unsafe address": clinicaldoctest.Answer(http.StatusOK,
+			`{"url":"http://`+secret("user")+`:`+secret("password")+`@10.0.0.1/`+secret("path")+`"}`),
+		"redirect": clinicaldoctest.Answer(http.StatusFound, html).WithHeader("Location",
+			"https://elsewhere.test/"+secret("location")+"?token="+secret("token")),
+		"redirect in circle": clinicaldoctest.Answer(http.StatusTemporaryRedirect, html).WithHeader("Location",
+			"/v1/"+secret("location")),
+		"truncated":        clinicaldoctest.Truncate(20),
+		"truncated chunks": clinicaldoctest.TruncateChunked(20),
+		"reset":            clinicaldoctest.Reset(),
+		"reset after all":  clinicaldoctest.ResetAfterRequest(),
+		"lost answer":      clinicaldoctest.ResetAfterCommit(),
+		"stall":            clinicaldoctest.Delay(24 * time.Hour),
 	}
 	for _, status := range []int{400, 401, 403, 404, 409, 413, 417, 422, 500, 503} {
 		faults[fmt.Sprintf("%d", status)] = told(clinicaldoctest.Answer(status, refusal))
@@ -1498,9 +1574,11 @@ func privacyScenario(t *testing.T, w *eavesdropper) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		for name, variant := range map[string]clinicaldoctest.Variant{
-			"well":              {},
-			"well with cursors": {Pagination: clinicaldoctest.PaginationCursor, WrapObjects: true, ExtraFields: true, LocalDisk: true},
-			"ignored filter":    {Query: clinicaldoctest.QueryNames{PatientID: "filter[patient]"}, Patient: clinicaldoctest.PatientUnnamed},
+			"well": {},
+			"well with cursors": {Pagination: clinicaldoctest.PaginationCursor, WrapObjects: true, ExtraFields: true,
+				LocalDisk: true},
+			"ignored filter": {Query: clinicaldoctest.QueryNames{PatientID: "filter[patient]"},
+				Patient: clinicaldoctest.PatientUnnamed},
 		} {
 			p := newPatientFile(t, w, variant)
 			failures := p.run(t.Context(), name)
@@ -1513,7 +1591,8 @@ func privacyScenario(t *testing.T, w *eavesdropper) {
 			assert.Positive(t, p.run(t.Context(), name))
 			p.srv.ClearFaults()
 			p.srv.Inject(clinicaldoctest.RouteAudio, fault.Always())
-			for _, op := range []string{"NotesService.DownloadAudio", "NotesService.DownloadAudioFile", "NotesService.OpenAudio"} {
+			for _, op := range []string{"NotesService.DownloadAudio", "NotesService.DownloadAudioFile",
+				"NotesService.OpenAudio"} {
 				p.mu.Lock()
 				p.step = name + " of storage, " + op
 				p.mu.Unlock()
@@ -1549,19 +1628,24 @@ func TestSecrets_EveryCall_PrintsNone(t *testing.T) {
 	// The check sees something only if the secrets were there to be printed.
 	carriers := slices.Sorted(maps.Keys(w.carriers))
 	for _, typ := range []string{
-		"AudioInfo", "AudioSource", "AudioURL", "CreateNoteParams", "Error", "ListNotesParams", "Object", "OutcomeUnknownError",
-		"PageMeta", "Page[github.com/clinicaldoc/clinicaldoc-go.ProgressNote]", "ProgressNote", "Response", "Token", "UpdateNoteParams", "User", "WaitError",
+		"AudioInfo", "AudioSource", "AudioURL", "CreateNoteParams", "Error", "ListNotesParams", "Object",
+		"OutcomeUnknownError",
+		"PageMeta", "Page[github.com/clinicaldoc/clinicaldoc-go.ProgressNote]", "ProgressNote", "Response", "Token",
+		"UpdateNoteParams", "User", "WaitError",
 		"Access",
 	} {
 		assert.Contains(t, carriers, "clinicaldoc."+typ)
 	}
-	assert.Subset(t, slices.Collect(maps.Keys(w.statuses)), []int{0, 200, 201, 302, 400, 401, 403, 404, 409, 413, 422, 429, 500})
+	assert.Subset(t, slices.Collect(maps.Keys(w.statuses)),
+		[]int{0, 200, 201, 302, 400, 401, 403, 404, 409, 413, 422, 429, 500})
 	assert.Subset(t, slices.Collect(maps.Keys(w.operations)), []string{
-		"Do", "Notes.AudioURL", "Notes.Create", "Notes.Delete", "Notes.DownloadAudio", "Notes.Get", "Notes.List", "Notes.OpenAudio", "Notes.Sign", "Notes.Update", "Tokens.List", "Tokens.Revoke", "Users.Me",
+		"Do", "Notes.AudioURL", "Notes.Create", "Notes.Delete", "Notes.DownloadAudio", "Notes.Get", "Notes.List",
+		"Notes.OpenAudio", "Notes.Sign", "Notes.Update", "Tokens.List", "Tokens.Revoke", "Users.Me",
 	})
 	assert.Subset(t, slices.Collect(maps.Keys(w.named)), []string{
 		"Do", "Notes.All", "Notes.Create", "Notes.CreateOnce", "Notes.DownloadAudio", "Notes.DownloadAudioFile",
-		"Notes.FindCreated", "Notes.Get", "Notes.List", "Notes.Sign", "Notes.Update", "Notes.Wait", "Notes.WaitAll", "Notes.Watch",
+		"Notes.FindCreated", "Notes.Get", "Notes.List", "Notes.Sign", "Notes.Update", "Notes.Wait", "Notes.WaitAll",
+		"Notes.Watch",
 	}, "the trail, and nothing else, names the patient")
 	for _, line := range []string{`"level":"DEBUG"`, `"level":"WARN"`, "level=DEBUG", "level=WARN"} {
 		assert.Contains(t, w.log.String(), line)
@@ -1659,15 +1743,16 @@ func TestSecrets_StandardStreams_StayEmpty(t *testing.T) {
 	child.Stdout, child.Stderr = &stdout, &stderr
 	require.NoError(t, child.Run(), stdout.String()+stderr.String())
 	for line := range strings.Lines(stdout.String() + stderr.String()) {
-		framework := line == "PASS\n" || strings.HasPrefix(line, "coverage: ") || strings.HasPrefix(line, "warning: GOCOVERDIR")
+		framework := line == "PASS\n" || strings.HasPrefix(line, "coverage: ") ||
+			strings.HasPrefix(line, "warning: GOCOVERDIR")
 		assert.True(t, framework, "written by the SDK: %s", line)
 	}
 	assert.Empty(t, leak(stdout.String()+stderr.String()))
 	assert.Contains(t, stdout.String(), "PASS")
 }
 
-// LogValue belongs to values: with a pointer's method, a handler would encode a value completely. The price is that a nil
-// pointer is logged as a panic that slog recovers, without data.
+// LogValue belongs to values: with a pointer's method, a handler would encode a value completely. The price is that a
+// nil pointer is logged as a panic that slog recovers, without data.
 func TestLogValue_ValuesPointersAndNil(t *testing.T) {
 	t.Parallel()
 	note := clinicaldoc.ProgressNote{ID: 9, Name: canary, Analysis: canary}

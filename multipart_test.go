@@ -65,12 +65,14 @@ func TestUpload_AnySize_ArrivesExactly(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				srv, forms := formServer(t)
-				note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Name: "Synthetic\r\n\"name\" ü", PatientID: 7, PromptID: 3, Audio: source})
+				note, err := socketClient(t, srv.URL).Notes.Create(socketContext(t),
+					createParams{Name: "Synthetic\r\n\"name\" ü", PatientID: 7, PromptID: 3, Audio: source})
 				require.NoError(t, err)
 				assert.EqualValues(t, 21, note.ID)
 				form := <-forms
 				assert.True(t, bytes.Equal(want, form.file), "the audio differs")
-				assert.Equal(t, map[string]string{"name": "Synthetic\r\n\"name\" ü", "patient_id": "7", "prompt_id": "3"}, form.fields)
+				assert.Equal(t, map[string]string{"name": "Synthetic\r\n\"name\" ü", "patient_id": "7",
+					"prompt_id": "3"}, form.fields)
 				if name == "reader" {
 					assert.EqualValues(t, -1, form.length)
 					assert.Equal(t, []string{"chunked"}, form.transferEncoding)
@@ -168,7 +170,8 @@ func TestUpload_UnusableSource_IsRejected(t *testing.T) {
 
 func TestUpload_RefusedEarly_SendsNoAudio(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int]error{401: clinicaldoc.ErrUnauthorized, 413: clinicaldoc.ErrTooLarge, 422: clinicaldoc.ErrValidation} {
+	for code, want := range map[int]error{401: clinicaldoc.ErrUnauthorized, 413: clinicaldoc.ErrTooLarge,
+		422: clinicaldoc.ErrValidation} {
 		for _, abrupt := range []bool{false, true} {
 			t.Run(http.StatusText(code), func(t *testing.T) {
 				t.Parallel()
@@ -221,7 +224,8 @@ func TestUpload_AnnouncementRefused_IsSentWithoutIt(t *testing.T) {
 					c.untilClosed()
 				})
 			var response clinicaldoc.Response
-			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: source()}, append(opts, clinicaldoc.WithResponse(&response))...)
+			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: source()},
+				append(opts, clinicaldoc.WithResponse(&response))...)
 			require.NoError(t, err)
 			form := <-forms
 			assert.Empty(t, form.expect)
@@ -242,7 +246,8 @@ func TestUpload_HalfReadStream_IsNotRetried(t *testing.T) {
 		c.untilClosed()
 	})
 	stream := io.NewSectionReader(syntheticAudio(32<<20), 0, 32<<20)
-	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReader("a.wav", stream)})
+	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t),
+		createParams{Audio: clinicaldoc.AudioReader("a.wav", stream)})
 	var answered *clinicaldoc.Error
 	require.ErrorAs(t, err, &answered)
 	assert.Equal(t, http.StatusExpectationFailed, answered.StatusCode)
@@ -279,7 +284,8 @@ func TestUpload_UnreadStream_IsRetried(t *testing.T) {
 			c.request()
 			c.answer(http.StatusTooManyRequests, "")
 		})
-		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
+		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t),
+			createParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
 	})
 }
@@ -380,7 +386,8 @@ func TestUpload_Source_IsNotReadAfterTheCall(t *testing.T) {
 				c.untilClosed()
 			})
 			audio := &watchedAudio{ReaderAt: syntheticAudio(64 << 20)}
-			_, err := socketClient(t, srv.URL).Notes.Create(ctx, createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 64<<20)})
+			_, err := socketClient(t, srv.URL).Notes.Create(ctx,
+				createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 64<<20)})
 			audio.over.Store(true)
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -442,7 +449,8 @@ func TestUpload_File_IsClosed(t *testing.T) {
 		t.Parallel()
 		path := writeAudio(t, 10)
 		source := must(clinicaldoc.AudioFile(path))(t)
-		_, err := socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), createParams{Audio: source}, clinicaldoc.WithQuery("", ""))
+		_, err := socketClient(t, "http://127.0.0.1:1").Notes.Create(socketContext(t), createParams{Audio: source},
+			clinicaldoc.WithQuery("", ""))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.Zero(t, openCount(t, path))
 		must(source.SHA256())(t)
@@ -565,7 +573,8 @@ func TestUpload_Hash_IsKnownBeforeTheCommit(t *testing.T) {
 	}))
 	var sum, committed string
 	_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), createParams{
-		Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound")), BeforeCommit: func(context.Context) error { committed = sum; return nil },
+		Audio:        clinicaldoc.AudioBytes("a.wav", []byte("sound")),
+		BeforeCommit: func(context.Context) error { committed = sum; return nil },
 	})
 	require.NoError(t, err)
 	assert.Equal(t, soundSHA256, committed)
@@ -604,7 +613,8 @@ func TestUpload_LateRead_DoesNotChangeALaterHash(t *testing.T) {
 		}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1}))
 		var sum string
 		_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), createParams{
-			Name: "Visit", Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 500), BeforeCommit: func(context.Context) error { return nil },
+			Name: "Visit", Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 500),
+			BeforeCommit: func(context.Context) error { return nil },
 		})
 		var lost *clinicaldoc.OutcomeUnknownError
 		require.ErrorAs(t, err, &lost)
@@ -632,8 +642,9 @@ func TestUpload_SourceFails_IsAnError(t *testing.T) {
 	broken := errors.New("synthetic-disk-failure")
 	const size = 8 << 20
 	for name, source := range map[string]*clinicaldoc.AudioSource{
-		"readerAt":  clinicaldoc.AudioReaderAt("a.wav", failingAudio{size, size / 2, broken}, size),
-		"reader":    clinicaldoc.AudioReader("a.wav", io.NewSectionReader(failingAudio{size, size / 2, broken}, 0, size)),
+		"readerAt": clinicaldoc.AudioReaderAt("a.wav", failingAudio{size, size / 2, broken}, size),
+		"reader": clinicaldoc.AudioReader("a.wav",
+			io.NewSectionReader(failingAudio{size, size / 2, broken}, 0, size)),
 		"at once":   clinicaldoc.AudioReaderAt("a.wav", failingAudio{size, 0, broken}, size),
 		"at last":   clinicaldoc.AudioReaderAt("a.wav", failingAudio{size, size - 1, broken}, size),
 		"too short": clinicaldoc.AudioReaderAt("a.wav", syntheticAudio(size-1), size),
@@ -667,7 +678,8 @@ func TestUpload_SourceFails_IsAnError(t *testing.T) {
 func TestUpload_Progress_IsReported(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
-	script := newSocketSteps(socketStatus(http.StatusTooManyRequests, ""), socketStatus(http.StatusCreated, socketNote(26)))
+	script := newSocketSteps(socketStatus(http.StatusTooManyRequests, ""),
+		socketStatus(http.StatusCreated, socketNote(26)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var mu sync.Mutex
 	var told []int64
@@ -709,7 +721,8 @@ func TestUpload_Stalled_Ends(t *testing.T) {
 			<-t.Context().Done()
 		}
 		srv := newRawServer(t, stall, stall)
-		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).Notes.Create(socketContext(t), socketParams(32<<20))
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).Notes.Create(socketContext(t),
+			socketParams(32<<20))
 		require.Error(t, err)
 		assert.Contains(t, err.Error(), "no data was transferred for "+patience.String())
 		assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -721,7 +734,8 @@ func TestUpload_Stalled_Ends(t *testing.T) {
 			c.untilClosed()
 		})
 		params, started := socketParams(1<<10), time.Now()
-		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).Notes.Create(socketContext(t), params)
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).Notes.Create(socketContext(t),
+			params)
 		requireUnknown(t, err, params, started)
 		assert.Contains(t, err.Error(), "no data was transferred for "+patience.String())
 		var timeout interface{ Timeout() bool }
@@ -736,7 +750,8 @@ func TestUpload_Stalled_Ends(t *testing.T) {
 			c.untilClosed()
 		})
 		params, started := socketParams(1<<10), time.Now()
-		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).Notes.Create(socketContext(t), params)
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(patience)).Notes.Create(socketContext(t),
+			params)
 		requireUnknown(t, err, params, started)
 	})
 	t.Run("at the source", func(t *testing.T) {
@@ -846,17 +861,22 @@ func FuzzEnvelope(f *testing.F) {
 		}))
 		source := clinicaldoc.AudioBytes(fileName, audio)
 		source.ContentType = contentType
-		_, err := client.Notes.Create(t.Context(), createParams{Name: name, PatientID: patient, PromptID: prompt, Audio: source})
+		_, err := client.Notes.Create(t.Context(),
+			createParams{Name: name, PatientID: patient, PromptID: prompt, Audio: source})
 
 		base := fileName[strings.LastIndexAny(fileName, `/\`)+1:]
-		unsendable := base == "" || base == "." || base == ".." || len(base) > 255 || !utf8.ValidString(base) || hasControl(base)
+		unsendable := base == "" || base == "." || base == ".." || len(base) > 255 || !utf8.ValidString(base) ||
+			hasControl(base)
 		if err != nil {
 			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 			require.Empty(t, parts, "nothing is sent")
-			require.Regexp(t, `^clinicaldoc: (Audio|Audio: ContentType|Notes\.Create: [A-Za-z]+): [A-Za-z0-9 ,;/-]+: invalid argument$`, err.Error())
+			require.Regexp(t,
+				`^clinicaldoc: (Audio|Audio: ContentType|Notes\.Create: [A-Za-z]+): [A-Za-z0-9 ,;/-]+: invalid argument$`, err.Error())
 			kind, params, badType := mime.ParseMediaType(contentType)
-			require.True(t, unsendable || patient < 0 || prompt < 0 || !utf8.ValidString(name) || len(audio) == 0 || badType != nil ||
-				!strings.Contains(kind, "/") || hasControl(contentType) || mime.FormatMediaType(kind, params) == "", err)
+			require.True(t, unsendable || patient < 0 || prompt < 0 || !utf8.ValidString(name) || len(audio) == 0 ||
+				badType != nil ||
+				!strings.Contains(kind, "/") || hasControl(contentType) || mime.FormatMediaType(kind, params) == "",
+				err)
 			return
 		}
 		require.False(t, unsendable)
@@ -894,7 +914,8 @@ func TestAudioSource_Copy_IsTheSameRecording(t *testing.T) {
 	copied.ContentType = "audio/flac"
 	for audio, mediaType := range map[*clinicaldoc.AudioSource]string{typed: "audio/wav", &copied: "audio/flac"} {
 		sent := checkParts(part{`form-data; name="file"; filename="visit.wav"`, mediaType, "sound"})
-		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent, response: fullNote}).Notes.Create(t.Context(), createParams{Audio: audio})
+		_, err := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: sent,
+			response: fullNote}).Notes.Create(t.Context(), createParams{Audio: audio})
 		require.NoError(t, err)
 	}
 
@@ -933,15 +954,16 @@ func TestCreate_ExtraIsSentAsFurtherParts(t *testing.T) {
 		Name: "Visit", PatientID: 5, Audio: clinicaldoc.AudioBytes("a.wav", []byte("RIFF")),
 		Extra: map[string]string{"language": "de", "encounter[id]": "17", "empty": "", "note text": "a\r\n--b"},
 	}
-	client := serve(t, call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: checkParts(
-		part{`form-data; name="file"; filename="a.wav"`, "audio/wav", "RIFF"},
-		part{`form-data; name="name"`, "", "Visit"},
-		part{`form-data; name="patient_id"`, "", "5"},
-		part{`form-data; name="empty"`, "", ""},
-		part{`form-data; name="encounter[id]"`, "", "17"},
-		part{`form-data; name="language"`, "", "de"},
-		part{`form-data; name="note text"`, "", "a\r\n--b"},
-	)})
+	client := serve(t,
+		call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: checkParts(
+			part{`form-data; name="file"; filename="a.wav"`, "audio/wav", "RIFF"},
+			part{`form-data; name="name"`, "", "Visit"},
+			part{`form-data; name="patient_id"`, "", "5"},
+			part{`form-data; name="empty"`, "", ""},
+			part{`form-data; name="encounter[id]"`, "", "17"},
+			part{`form-data; name="language"`, "", "de"},
+			part{`form-data; name="note text"`, "", "a\r\n--b"},
+		)})
 	must(client.Notes.Create(t.Context(), params))(t)
 	assert.Len(t, params.Extra, 4)
 }
@@ -953,7 +975,8 @@ func TestCreate_RejectsUnsendableExtra(t *testing.T) {
 	for _, name := range []string{
 		"", "name", "patient_id", "prompt_id", "file", "Patient_ID", "patient.id", "patient id", " patient_id",
 		"patient_id[0]", "file[]", "name[first]",
-		"_method", "_METHOD", "a\"b", "a'b", "a\r\nX-Injected: yes", "a\x00", "a\x7f", "\xff", "[", strings.Repeat("x", 300),
+		"_method", "_METHOD", "a\"b", "a'b", "a\r\nX-Injected: yes", "a\x00", "a\x7f", "\xff", "[",
+		strings.Repeat("x", 300),
 	} {
 		params := createParams{Name: "Visit", Extra: map[string]string{"language": "de", name: canary}}
 		_, err := serve(t).Notes.Create(t.Context(), params)
@@ -989,7 +1012,8 @@ func FuzzCreateExtra(f *testing.F) {
 			}
 			return answerWith(http.StatusCreated, "application/json", []byte(smallNote))(r)
 		}))
-		_, err := client.Notes.Create(t.Context(), createParams{Name: "Visit", PatientID: 5, Extra: map[string]string{name: value}})
+		_, err := client.Notes.Create(t.Context(),
+			createParams{Name: "Visit", PatientID: 5, Extra: map[string]string{name: value}})
 		if err != nil {
 			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 			require.Empty(t, parts, "nothing was sent")
@@ -1015,7 +1039,8 @@ func TestCreate_MediaTypeFollowsTheBytes(t *testing.T) {
 		{"visit", "synthetic", "application/octet-stream"},
 	} {
 		sent := checkParts(part{`form-data; name="file"; filename="` + tc.name + `"`, tc.want, tc.content})
-		client := serve(t, call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: sent})
+		client := serve(t,
+			call{method: "POST", url: "/v1/progress-notes", status: 201, response: smallNote, checkBody: sent})
 		audio := clinicaldoc.AudioBytes(tc.name, []byte(tc.content))
 		_, err := client.Notes.Create(t.Context(), createParams{Audio: audio})
 		require.NoError(t, err, tc)

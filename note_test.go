@@ -67,29 +67,39 @@ func TestDecode_OtherForms_AreTolerated(t *testing.T) {
 		`{"id":7,"name":"n","ID":9,"Name":"other"}`:          extra(`{"ID":9,"Name":"other"}`),
 		`{"id":7,"name":"first","name":"\u0061"}`:            note(func(n *clinicaldoc.ProgressNote) { n.Name = "a" }),
 		`{"\u0069d":7,"name":"n"}`:                           bare,
-		withField(`"transcription":"\ud83d\ude00"`):          note(func(n *clinicaldoc.ProgressNote) { n.Transcription = "😀" }),
+		withField(`"transcription":"\ud83d\ude00"`): note(
+			func(n *clinicaldoc.ProgressNote) { n.Transcription = "😀" }),
 
 		// Null and [] for what is absent.
 		withField(`"transcription":null,"analysis":null,"team_id":null,"user_id":null`):                    bare,
 		withField(`"template":null,"patient":null,"audio":null,"has":null,"user":null,"error_state":null`): bare,
 		withField(`"template":[],"audio":[],"has":[]`):                                                     bare,
 		withField(`"template":{}`): note(func(n *clinicaldoc.ProgressNote) { n.Template = new(clinicaldoc.Template) }),
-		withField(`"created_at":null,"updated_at":null,"transcription_started_at":null,"transcription_completed_at":null,"analysis_started_at":null,"analysis_completed_at":null`): bare,
-		withField(`"template":{"id":null,"name":null,"description":null}`): note(func(n *clinicaldoc.ProgressNote) { n.Template = new(clinicaldoc.Template) }),
+		withField(
+			`"created_at":null,"updated_at":null,"transcription_started_at":null,"transcription_completed_at":null,"analysis_started_at":null,"analysis_completed_at":null`): bare,
+		withField(`"template":{"id":null,"name":null,"description":null}`): note(
+			func(n *clinicaldoc.ProgressNote) { n.Template = new(clinicaldoc.Template) }),
 
 		`{"id":7,"name":null,"created_at":"2024-05-01T10:11:12Z"}`: {ID: 7, CreatedAt: utc},
 		`{"id":7,"created_at":"2024-05-01T10:11:12Z"}`:             {ID: 7, CreatedAt: utc},
 
 		// Numbers as texts, with zeros after the point, or as null.
-		withField(`"audio":{"duration":"61.5","bitrate":"128000","size":"980123"}`):                                            audio(clinicaldoc.AudioInfo{Duration: 61.5, Bitrate: 128000, Size: 980123}),
-		withField(`"audio":{"duration":61,"bitrate":128000.0,"size":9.8e2}`):                                                   audio(clinicaldoc.AudioInfo{Duration: 61, Bitrate: 128000, Size: 980}),
-		withField(`"audio":{"duration":null,"bitrate":null,"size":null,"uploaded_at":null,"expires_at":null,"file_url":null}`): audio(clinicaldoc.AudioInfo{}),
-		withField(`"audio":{"duration":"","bitrate":"","size":"","uploaded_at":"","expires_at":""}`):                           audio(clinicaldoc.AudioInfo{}),
-		withField(`"team_id":"21","user_id":"22"`):                                                                             note(func(n *clinicaldoc.ProgressNote) { n.TeamID, n.UserID = 21, 22 }),
+		withField(
+			`"audio":{"duration":"61.5","bitrate":"128000","size":"980123"}`): audio(clinicaldoc.AudioInfo{Duration: 61.5, Bitrate: 128000, Size: 980123}),
+		withField(
+			`"audio":{"duration":61,"bitrate":128000.0,"size":9.8e2}`): audio(clinicaldoc.AudioInfo{Duration: 61, Bitrate: 128000, Size: 980}),
+		withField(
+			`"audio":{"duration":null,"bitrate":null,"size":null,"uploaded_at":null,"expires_at":null,"file_url":null}`): audio(clinicaldoc.AudioInfo{}),
+		withField(
+			`"audio":{"duration":"","bitrate":"","size":"","uploaded_at":"","expires_at":""}`): audio(clinicaldoc.AudioInfo{}),
+		withField(
+			`"team_id":"21","user_id":"22"`): note(func(n *clinicaldoc.ProgressNote) { n.TeamID, n.UserID = 21, 22 }),
 
 		// Flags.
-		withField(`"has":{"content":1,"transcription":"1","signed":0}`):             note(func(n *clinicaldoc.ProgressNote) { n.Has.Content, n.Has.Transcription = true, true }),
-		withField(`"has":{"content":"false","transcription":null,"signed":"true"}`): note(func(n *clinicaldoc.ProgressNote) { n.Has.Signed = true }),
+		withField(`"has":{"content":1,"transcription":"1","signed":0}`): note(
+			func(n *clinicaldoc.ProgressNote) { n.Has.Content, n.Has.Transcription = true, true }),
+		withField(`"has":{"content":"false","transcription":null,"signed":"true"}`): note(
+			func(n *clinicaldoc.ProgressNote) { n.Has.Signed = true }),
 
 		// Times.
 		withField(`"created_at":"2024-05-01T10:11:12Z"`):           created(utc),
@@ -137,7 +147,8 @@ func TestDecode_OtherForms_AreTolerated(t *testing.T) {
 	for answer, want := range tests {
 		got, err := get(t, answer)
 		require.NoError(t, err, answer)
-		if len(got.Flags()) == 0 || len(got.Flags()) == 3 { // else a note that a program constructs differs in what was sent
+		// else a note that a program constructs differs in what was sent
+		if len(got.Flags()) == 0 || len(got.Flags()) == 3 {
 			assert.Equal(t, fields(want), fields(*got), answer)
 			assert.Equal(t, want, *got, answer)
 		}
@@ -284,7 +295,8 @@ func TestList_RowOfAnotherPatient_IsRejected(t *testing.T) {
 	t.Parallel()
 	for field, want := range patientShapes {
 		for _, trust := range []bool{false, true} {
-			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7", response: `{"data":[{"id":1,"name":"n","patient":{"id":7}},` + withField(field) + `]}`}).
+			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7",
+				response: `{"data":[{"id":1,"name":"n","patient":{"id":7}},` + withField(field) + `]}`}).
 				Notes.List(t.Context(), listParams{PatientID: 7, TrustPatientFilter: trust})
 			if want.names == "7" || want.names == "none" && trust {
 				require.NoError(t, err, "%s trust=%v", field, trust)
@@ -293,7 +305,8 @@ func TestList_RowOfAnotherPatient_IsRejected(t *testing.T) {
 			}
 			require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch, "%s trust=%v", field, trust)
 			assert.Nil(t, page)
-			assert.Equal(t, want.names == "none", strings.Contains(err.Error(), "TrustPatientFilter accepts"), "%s: the advice helps", field)
+			assert.Equal(t, want.names == "none", strings.Contains(err.Error(), "TrustPatientFilter accepts"),
+				"%s: the advice helps", field)
 		}
 	}
 }
@@ -365,13 +378,15 @@ func TestDecode_OtherKinds_AreRejected(t *testing.T) {
 		withField(`"name":["secret"]`):           "name: want",
 		withField(`"name":{"a":1}`):              "name: want",
 		withField(`"created_at":"secret"`):       "created_at: want a date-time",
-		withField(`"created_at":"2024-13-01T00:00:00Z"`):                                        "created_at: want a date-time",
-		withField(`"created_at":1714558272`):                                                    "created_at: want",
-		withField(`"created_at":{"date":"secret"}`):                                             "created_at: want",
-		withField(`"created_at":"0000-00-00secret"`):                                            "created_at: want a date-time",
-		withField(`"error_state":{"secret`):                                                     "JSON",
-		withField(`"patient":{"secret":}`):                                                      "JSON",
-		strings.Repeat(`[`, 5000):                                                               "",
+		withField(
+			`"created_at":"2024-13-01T00:00:00Z"`): "created_at: want a date-time",
+		withField(`"created_at":1714558272`):        "created_at: want",
+		withField(`"created_at":{"date":"secret"}`): "created_at: want",
+		withField(
+			`"created_at":"0000-00-00secret"`): "created_at: want a date-time",
+		withField(`"error_state":{"secret`): "JSON",
+		withField(`"patient":{"secret":}`):  "JSON",
+		strings.Repeat(`[`, 5000):           "",
 		`{"id":7,"name":"n","x":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`: "JSON",
 	}
 	for answer, tells := range tests {
@@ -411,7 +426,8 @@ func TestDecode_UnreadableOptionalMember_IsZeroAndLogged(t *testing.T) {
 	}
 	for field, logged := range tests {
 		option, read := warnings(t)
-		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: withField(field)}).Notes.Get(t.Context(), 7)
+		note, err := serveWith(t, []clinicaldoc.Option{option},
+			call{url: "/v1/progress-notes/7", response: withField(field)}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, field)
 		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7, Name: "n"}, *note, field)
 		lines := read()
@@ -425,7 +441,8 @@ func TestDecode_UnreadableOptionalMember_IsZeroAndLogged(t *testing.T) {
 	}
 
 	option, read := warnings(t)
-	note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: fullNote}).Notes.Get(t.Context(), 7)
+	note, err := serveWith(t, []clinicaldoc.Option{option},
+		call{url: "/v1/progress-notes/7", response: fullNote}).Notes.Get(t.Context(), 7)
 	require.NoError(t, err)
 	assert.NotZero(t, note.ID)
 	assert.Empty(t, read(), "nothing to tell of")
@@ -451,7 +468,8 @@ func TestDecode_UnreadableMemberOfAudio_IsZero(t *testing.T) {
 	}
 	for audio, logged := range tests {
 		option, read := warnings(t)
-		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7", response: `{"data":{"id":7,"name":"n","audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
+		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7",
+			response: `{"data":{"id":7,"name":"n","audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, audio)
 		assert.Equal(t, clinicaldoc.AudioInfo{}, *note.Audio, audio)
 		lines := read()
@@ -465,20 +483,24 @@ func TestDecode_UnreadableMemberOfARow_KeepsThePage(t *testing.T) {
 	option, read := warnings(t)
 	rows := make([]string, 30)
 	for i := range rows {
-		rows[i] = fmt.Sprintf(`{"id":%d,"name":"n","updated_at":"secret","audio":{"duration":"00:03:10","size":"secret"},"transcription_started_at":"0000-00-00 00:00:00"}`, i+1)
+		rows[i] = fmt.Sprintf(
+			`{"id":%d,"name":"n","updated_at":"secret","audio":{"duration":"00:03:10","size":"secret"},"transcription_started_at":"0000-00-00 00:00:00"}`, i+1)
 	}
-	page, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes", response: `{"data":[` + strings.Join(rows, ",") + `]}`}).
+	page, err := serveWith(t, []clinicaldoc.Option{option},
+		call{url: "/v1/progress-notes", response: `{"data":[` + strings.Join(rows, ",") + `]}`}).
 		Notes.List(t.Context(), listParams{})
 	require.NoError(t, err)
 	require.Len(t, page.Items, len(rows))
 	for i, note := range page.Items {
-		assert.Equal(t, clinicaldoc.ProgressNote{ID: int64(i + 1), Name: "n", Audio: &clinicaldoc.AudioInfo{Duration: 190}}, note)
+		assert.Equal(t,
+			clinicaldoc.ProgressNote{ID: int64(i + 1), Name: "n", Audio: &clinicaldoc.AudioInfo{Duration: 190}}, note)
 	}
 	lines := read()
 	require.Len(t, lines, 1, "one line a response, however many members")
 	assert.Equal(t, "Notes.List", lines[0]["operation"])
 	members := lines[0]["members"].([]any)
-	assert.Equal(t, []any{"data[0].updated_at: want a date-time, got string", "data[0].audio.size: want a whole number, got string"}, members[:2])
+	assert.Equal(t, []any{"data[0].updated_at: want a date-time, got string",
+		"data[0].audio.size: want a whole number, got string"}, members[:2])
 	assert.LessOrEqual(t, len(members), 10, "a line stays short")
 }
 
@@ -501,7 +523,8 @@ func TestExtra_UndescribedMembers_AreKept(t *testing.T) {
 			require.NoError(t, err, answer)
 			assertExtra(t, want, *note)
 		}
-		page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + withField(members) + `,` + withField(members) + `]`}).Notes.List(t.Context(), listParams{})
+		page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + withField(members) + `,` +
+			withField(members) + `]`}).Notes.List(t.Context(), listParams{})
 		require.NoError(t, err, members)
 		for _, note := range page.Items {
 			assertExtra(t, want, note)
@@ -528,10 +551,12 @@ func assertExtra(t *testing.T, want string, note clinicaldoc.ProgressNote) {
 func TestCreate_UnreadableOptionalMember_Succeeds(t *testing.T) {
 	t.Parallel()
 	create := func(answer string) (*clinicaldoc.ProgressNote, error) {
-		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: func(*testing.T, string, []byte) {}, status: 201, response: answer})
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes",
+			checkBody: func(*testing.T, string, []byte) {}, status: 201, response: answer})
 		return client.Notes.Create(t.Context(), createParams{Name: "Visit"})
 	}
-	note, err := create(`{"id":5,"created_at":"2024-05-01T10:11:12Z","updated_at":"secret","audio":{"duration":"soon"}}`)
+	note, err := create(
+		`{"id":5,"created_at":"2024-05-01T10:11:12Z","updated_at":"secret","audio":{"duration":"soon"}}`)
 	require.NoError(t, err)
 	assert.EqualValues(t, 5, note.ID)
 	for _, answer := range []string{`{"id":5,"created_at":"secret"}`, `{"id":5,"name":["secret"]}`, `{"id":"secret"}`} {
@@ -553,13 +578,16 @@ func FuzzRecords(f *testing.F) {
 	for _, seed := range []string{
 		fullNote, smallNote, "", "null", "[]", `{"data":` + smallNote + `}`, `{"id":"7","data":{"id":8}}`,
 		`{"id":7,"patient_id":"4711","patient":{"id":0},"user":[ 1 ],"error_state":{"code": 5},"template":[],"audio":{"size":"12","duration":"1e2"}}`,
-		`{"id":7,"patient":"4711","patient_id":5}`, `{"id":7,"error_state":["` + "\xff" + `"]}`, `{"id":7,"user":"` + "\xff\u2028" + `<&>"}`,
+		`{"id":7,"patient":"4711","patient_id":5}`, `{"id":7,"error_state":["` + "\xff" + `"]}`, `{"id":7,"user":"` +
+			"\xff\u2028" + `<&>"}`,
 		`{"id":7,"created_at":"0000-01-01T00:00:00+23:59"}`, `{"id":7,"updated_at":"9999-12-31T23:59:59-01:00"}`,
 		`{"id":7,"audio":{"duration":-0.0,"bitrate":1e3,"size":9007199254740993,"expires_at":"2024-05-01"},"has":{"signed":"1","content":0}}`,
 		`{"id":2,"name":"Test User","email":"user@clinic.test","created_at":"2024-05-01 10:11:12"}`,
 		`{"id":1,"name":"label","created_at":"2024-05-01T10:11:12.5+0200","last_used_at":null}`,
-		`{"url":"https://storage.clinic.test/7.wav?expires=1714558272"}`, `{"message":"done"}`, `{"id":7,"more":[ 1 ],"<x>" :"&","more":2,"patient":{"id":7},"patient_id":8}`,
-		`{"id":7,"patient":{"name":"x"},"patient_id":"8 ","":{}}`, `{"id":7,"patient_id":{"id":[{"id":[{"data":7.0}]}]}}`, `{"id":7,"patient":` + strings.Repeat(`[`, 1200),
+		`{"url":"https://storage.clinic.test/7.wav?expires=1714558272"}`, `{"message":"done"}`,
+		`{"id":7,"more":[ 1 ],"<x>" :"&","more":2,"patient":{"id":7},"patient_id":8}`,
+		`{"id":7,"patient":{"name":"x"},"patient_id":"8 ","":{}}`,
+		`{"id":7,"patient_id":{"id":[{"id":[{"data":7.0}]}]}}`, `{"id":7,"patient":` + strings.Repeat(`[`, 1200),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -596,8 +624,10 @@ func FuzzRecords(f *testing.F) {
 
 func FuzzTimes(f *testing.F) {
 	for _, seed := range []string{
-		"", "2024-05-01T10:11:12Z", "2024-05-01T12:11:12.345678+02:00", "2024-05-01 10:11:12", "2024-05-01 10:11:12.5-0130", "2024-05-01",
-		"0000-01-01T00:00:00+23:59", "9999-12-31T23:59:59-00:01", "2024-02-30T00:00:00Z", "2024-05-01T24:00:00Z", "0001-01-01T00:00:00Z", "1714558272",
+		"", "2024-05-01T10:11:12Z", "2024-05-01T12:11:12.345678+02:00", "2024-05-01 10:11:12",
+		"2024-05-01 10:11:12.5-0130", "2024-05-01",
+		"0000-01-01T00:00:00+23:59", "9999-12-31T23:59:59-00:01", "2024-02-30T00:00:00Z", "2024-05-01T24:00:00Z",
+		"0001-01-01T00:00:00Z", "1714558272",
 		"0000-01-01 00:00:00+0100", "2024-05-01T10:11:12,5Z", "+2024-05-01",
 	} {
 		f.Add(seed)
@@ -648,7 +678,8 @@ func TestModels_JSON_RoundTrips(t *testing.T) {
 	at := moment(1, 123456000)
 	assertRoundTrip(t, clinicaldoc.Template{ID: 1, Name: "n", Description: "d"})
 	assertRoundTrip(t, clinicaldoc.Template{})
-	assertRoundTrip(t, clinicaldoc.AudioInfo{Duration: 1.25, Bitrate: 2, Size: 3, UploadedAt: at, ExpiresAt: at.AddDate(0, 1, 0), FileURL: "https://storage.clinic.test/?a=1&b=<2>"})
+	assertRoundTrip(t, clinicaldoc.AudioInfo{Duration: 1.25, Bitrate: 2, Size: 3, UploadedAt: at,
+		ExpiresAt: at.AddDate(0, 1, 0), FileURL: "https://storage.clinic.test/?a=1&b=<2>"})
 	assertRoundTrip(t, clinicaldoc.AudioInfo{})
 	assertRoundTrip(t, clinicaldoc.Completion{Content: true, Signed: true})
 	assertRoundTrip(t, clinicaldoc.Completion{Transcription: true})
@@ -660,7 +691,8 @@ func TestModels_JSON_RoundTrips(t *testing.T) {
 	assertRoundTrip(t, clinicaldoc.AudioURL{URL: "https://storage.clinic.test/?a=1&b=2", ExpiresAt: at})
 	assertRoundTrip(t, clinicaldoc.AudioURL{URL: "https://storage.clinic.test/"})
 	assertRoundTrip(t, clinicaldoc.ProgressNote{})
-	assertRoundTrip(t, clinicaldoc.ProgressNote{ErrorState: new(""), Template: new(clinicaldoc.Template), Audio: new(clinicaldoc.AudioInfo)})
+	assertRoundTrip(t, clinicaldoc.ProgressNote{ErrorState: new(""), Template: new(clinicaldoc.Template),
+		Audio: new(clinicaldoc.AudioInfo)})
 	assertRoundTrip(t, updateParams{Name: new("n"), Analysis: new("")})
 	assertRoundTrip(t, clinicaldoc.Object{})
 }
@@ -719,7 +751,8 @@ func TestModels_Null_IsReadAndOtherKindsRejected(t *testing.T) {
 	require.NoError(t, patient.UnmarshalJSON([]byte("null")))
 	assert.True(t, patient.IsZero(), "null is no patient, and not the one before")
 	for _, target := range []any{
-		&note, new(clinicaldoc.Template), new(clinicaldoc.AudioInfo), new(clinicaldoc.Completion), new(clinicaldoc.Token), new(clinicaldoc.User),
+		&note, new(clinicaldoc.Template), new(clinicaldoc.AudioInfo), new(clinicaldoc.Completion),
+		new(clinicaldoc.Token), new(clinicaldoc.User),
 	} {
 		err := json.Unmarshal([]byte(`"secret"`), target)
 		require.Error(t, err)
@@ -745,7 +778,8 @@ func TestExtra_WrittenBack(t *testing.T) {
 // Whoever fills Extra by hand cannot give a note a second id.
 func TestExtra_DescribedMember_IsNotReplaced(t *testing.T) {
 	t.Parallel()
-	note := clinicaldoc.ProgressNote{ID: 7, Extra: object(t, `{"id":8,"\u0069d":9,"name":"other","audio":5,"kept":[1]}`)}
+	note := clinicaldoc.ProgressNote{ID: 7,
+		Extra: object(t, `{"id":8,"\u0069d":9,"name":"other","audio":5,"kept":[1]}`)}
 	encoded, err := json.Marshal(note)
 	require.NoError(t, err)
 	assert.Equal(t, 1, bytes.Count(encoded, []byte(`id":`))-bytes.Count(encoded, []byte(`_id":`)), string(encoded))
@@ -812,7 +846,8 @@ type plainHas struct {
 func plainOf(t *testing.T, n clinicaldoc.ProgressNote) plainNote {
 	t.Helper()
 	p := plainNote{
-		ID: n.ID, Name: n.Name, Transcription: n.Transcription, Analysis: n.Analysis, TeamID: n.TeamID, UserID: n.UserID,
+		ID: n.ID, Name: n.Name, Transcription: n.Transcription, Analysis: n.Analysis, TeamID: n.TeamID,
+		UserID:                 n.UserID,
 		TranscriptionStartedAt: n.TranscriptionStartedAt, TranscriptionCompletedAt: n.TranscriptionCompletedAt,
 		AnalysisStartedAt: n.AnalysisStartedAt, AnalysisCompletedAt: n.AnalysisCompletedAt,
 		ErrorState: n.ErrorState, CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
@@ -846,25 +881,30 @@ type strict func(raw json.RawMessage) (value any, ok bool)
 var (
 	noteForm    = strictObject(noteMembers, "id", "name", "created_at")
 	noteMembers = map[string]strict{
-		"id": strictID, "name": strictText, "transcription": strictText, "analysis": strictText, "patient": strictRaw, "user": strictRaw, "team_id": strictID, "user_id": strictID,
+		"id": strictID, "name": strictText, "transcription": strictText, "analysis": strictText, "patient": strictRaw,
+		"user": strictRaw, "team_id": strictID, "user_id": strictID,
 		"template": strictObject(map[string]strict{"id": strictID, "name": strictText, "description": strictText}),
 		"audio": strictObject(map[string]strict{
-			"duration": strictSeconds, "bitrate": strictInteger, "size": strictInteger, "uploaded_at": strictTime, "expires_at": strictTime, "file_url": strictText,
+			"duration": strictSeconds, "bitrate": strictInteger, "size": strictInteger, "uploaded_at": strictTime,
+			"expires_at": strictTime, "file_url": strictText,
 		}),
-		"has":                      strictObject(map[string]strict{"content": strictFlag, "transcription": strictFlag, "signed": strictFlag}),
-		"transcription_started_at": strictTime, "transcription_completed_at": strictTime, "analysis_started_at": strictTime, "analysis_completed_at": strictTime,
+		"has": strictObject(map[string]strict{"content": strictFlag, "transcription": strictFlag,
+			"signed": strictFlag}),
+		"transcription_started_at": strictTime, "transcription_completed_at": strictTime,
+		"analysis_started_at": strictTime, "analysis_completed_at": strictTime,
 		"error_state": strictProblem, "created_at": strictTime, "updated_at": strictTime,
 	}
 	strictLayouts = []string{
-		time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z07:00",
+		time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04:05Z0700",
+		"2006-01-02 15:04:05Z07:00",
 		"2006-01-02 15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02 15:04:05Z07", "2006-01-02",
 	}
 	strictZeroDate = regexp.MustCompile(`^(0000-00-00|-0001-11-)[0-9:. TZ+-]*$`)
 	strictClock    = regexp.MustCompile(`^(\d{1,4}):([0-5]\d):([0-5]\d(\.\d*)?)$`)
 )
 
-// strictObject reads objects: [] is an empty one, null an absent field, and fields nobody described do not count, nor do
-// those that cannot be read, unless they are required.
+// strictObject reads objects: [] is an empty one, null an absent field, and fields nobody described do not count, nor
+// do those that cannot be read, unless they are required.
 func strictObject(fields map[string]strict, required ...string) strict {
 	return func(raw json.RawMessage) (any, bool) {
 		if string(bytes.Join(bytes.Fields(raw), nil)) == "[]" {
@@ -1005,17 +1045,27 @@ func strictProblem(raw json.RawMessage) (any, bool) {
 func FuzzNote(f *testing.F) {
 	for _, seed := range []string{
 		fullNote, richNote, smallNote, "null", "[]", "{}", "[1]", `"text"`, "", "{", `{"id":7}x`,
-		withField(`"id":"7"`), withField(`"team_id":7.0`), withField(`"team_id":1e3`), withField(`"team_id":7.5`), withField(`"user_id":"9007199254740993"`),
-		withField(`"name":null`), withField(`"name":5`), withField(`"name":"\ud83d\ude00\ud83d \/ é"`), withField("\"name\":\"\xff\xc3\""),
-		withField(`"template":[]`), withField(`"template":[1]`), withField(`"audio":{"duration":"12.5","size":"","bitrate":-0}`), withField(`"audio":3`),
-		withField(`"has":{"content":1,"transcription":"true","signed":"no"}`), withField(`"has":[]`), withField(`"has":{"content":"0","signed":""}`),
-		withField(`"created_at":"2024-05-01 10:11:12"`), withField(`"created_at":"2024-05-01T10:11:12.5+0200"`), withField(`"created_at":"2024-05-01"`),
-		withField(`"created_at":"0000-00-00 00:00:00"`), withField(`"updated_at":"-0001-11-30T00:00:00Z"`), withField(`"updated_at":"2024-05-01 10:11:12+02"`),
-		withField(`"audio":{"duration":"00:03:10"}`), withField(`"audio":{"duration":"1:60:00"}`), withField(`"audio":{"size":" 7 "}`), withField(`"updated_at":"0000-01-01T00:00:00+23:59"`),
+		withField(`"id":"7"`), withField(`"team_id":7.0`), withField(`"team_id":1e3`), withField(`"team_id":7.5`),
+		withField(`"user_id":"9007199254740993"`),
+		withField(`"name":null`), withField(`"name":5`), withField(`"name":"\ud83d\ude00\ud83d \/ é"`),
+		withField("\"name\":\"\xff\xc3\""),
+		withField(`"template":[]`), withField(`"template":[1]`),
+		withField(`"audio":{"duration":"12.5","size":"","bitrate":-0}`), withField(`"audio":3`),
+		withField(`"has":{"content":1,"transcription":"true","signed":"no"}`), withField(`"has":[]`),
+		withField(`"has":{"content":"0","signed":""}`),
+		withField(`"created_at":"2024-05-01 10:11:12"`), withField(`"created_at":"2024-05-01T10:11:12.5+0200"`),
+		withField(`"created_at":"2024-05-01"`),
+		withField(`"created_at":"0000-00-00 00:00:00"`), withField(`"updated_at":"-0001-11-30T00:00:00Z"`),
+		withField(`"updated_at":"2024-05-01 10:11:12+02"`),
+		withField(`"audio":{"duration":"00:03:10"}`), withField(`"audio":{"duration":"1:60:00"}`),
+		withField(`"audio":{"size":" 7 "}`), withField(`"updated_at":"0000-01-01T00:00:00+23:59"`),
 		withField(`"created_at":"yesterday"`), withField(`"created_at":0`), withField(`"created_at":""`),
-		withField(`"error_state":"failed"`), withField(`"error_state":{"code": 5}`), withField("\"error_state\":[\"\xeb\xeb\"]"), withField(`"error_state":[]`), withField(`"error_state":false`),
-		withField(`"patient":{"id": 7, "name":"<b>\u2028"}`), withField("\"patient\":[ ]"), withField(`"user":"x"`), withField(`"ID":8`),
-		withField(`"more":{"a": [1, "<b>"]}, "\u006dany" : null`), withField(`"data":{"id":8}`), withField("\"\xff\":1,\"\u2028\":\"\u2028\""),
+		withField(`"error_state":"failed"`), withField(`"error_state":{"code": 5}`), withField(
+			"\"error_state\":[\"\xeb\xeb\"]"), withField(`"error_state":[]`), withField(`"error_state":false`),
+		withField(`"patient":{"id": 7, "name":"<b>\u2028"}`), withField("\"patient\":[ ]"), withField(`"user":"x"`),
+		withField(`"ID":8`),
+		withField(`"more":{"a": [1, "<b>"]}, "\u006dany" : null`), withField(`"data":{"id":8}`),
+		withField("\"\xff\":1,\"\u2028\":\"\u2028\""),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -1123,8 +1173,8 @@ var stages = []struct {
 	{stageSigned, "signed"},
 }
 
-// stageTable says which stage a note is in, by what it carries: 1 there, 0 not there, * either. In order: the error state;
-// the flags signed, transcription and content; the times transcription completed and analysis completed, then
+// stageTable says which stage a note is in, by what it carries: 1 there, 0 not there, * either. In order: the error
+// state; the flags signed, transcription and content; the times transcription completed and analysis completed, then
 // transcription started and analysis started; both texts.
 var stageTable = map[string]clinicaldoc.Stage{
 	"1 *** ** ** *": stageFailed,
@@ -1155,8 +1205,9 @@ func TestStage_EveryCombination_HasOne(t *testing.T) {
 	text := map[byte]string{'1': "Synthetic words."}
 	for combination := range combinations("* *** ** ** *") {
 		note := clinicaldoc.ProgressNote{
-			ID:                       7,
-			Has:                      clinicaldoc.Completion{Signed: combination[2] == '1', Transcription: combination[3] == '1', Content: combination[4] == '1'},
+			ID: 7,
+			Has: clinicaldoc.Completion{Signed: combination[2] == '1',
+				Transcription: combination[3] == '1', Content: combination[4] == '1'},
 			TranscriptionCompletedAt: at[combination[6]], AnalysisCompletedAt: at[combination[7]],
 			TranscriptionStartedAt: at[combination[9]], AnalysisStartedAt: at[combination[10]],
 			Transcription: text[combination[12]], Analysis: text[combination[12]],
@@ -1303,7 +1354,8 @@ func sampleOf[T any](v T) sample {
 	return sample{
 		direct: []any{v, &v},
 		nested: []any{
-			[]T{v}, []*T{&v}, [1]T{v}, map[string]T{"k": v}, map[string]*T{"k": &v}, []any{v, &v}, map[string]any{"k": v, "p": &v},
+			[]T{v}, []*T{&v}, [1]T{v}, map[string]T{"k": v}, map[string]*T{"k": &v}, []any{v, &v},
+			map[string]any{"k": v, "p": &v},
 			struct{ V T }{v}, &struct{ V T }{v}, struct{ V *T }{&v}, struct{ V any }{v}, struct{ V []T }{[]T{v}},
 			struct{ Outer struct{ V T } }{struct{ V T }{v}},
 		},
@@ -1312,7 +1364,8 @@ func sampleOf[T any](v T) sample {
 
 // samplePointer is for types that are only used by pointer.
 func samplePointer[T any](p *T) sample {
-	return sample{direct: []any{p}, nested: []any{[]*T{p}, map[string]*T{"k": p}, struct{ V *T }{p}, &struct{ V *T }{p}, []any{p}, struct{ V any }{p}}}
+	return sample{direct: []any{p}, nested: []any{[]*T{p}, map[string]*T{"k": p}, struct{ V *T }{p}, &struct{ V *T }{p},
+		[]any{p}, struct{ V any }{p}}}
 }
 
 // secretNote has a canary in every field that can hold one.
@@ -1326,9 +1379,10 @@ func secretNote(t *testing.T) clinicaldoc.ProgressNote {
 	extra := secret(`{"` + canary + `":"` + canary + `"}`)
 	return clinicaldoc.ProgressNote{
 		ID: 7, Name: canary, Transcription: canary, Analysis: canary,
-		Template:   &clinicaldoc.Template{ID: 3, Name: canary, Description: canary, Extra: extra},
-		Patient:    secret(`{"name":"` + canary + `","id":4}`),
-		Audio:      &clinicaldoc.AudioInfo{Size: 5, FileURL: "https://storage.clinic.test/" + canary + "?signature=" + canary, Extra: extra},
+		Template: &clinicaldoc.Template{ID: 3, Name: canary, Description: canary, Extra: extra},
+		Patient:  secret(`{"name":"` + canary + `","id":4}`),
+		Audio: &clinicaldoc.AudioInfo{Size: 5, FileURL: "https://storage.clinic.test/" + canary + "?signature=" +
+			canary, Extra: extra},
 		Has:        clinicaldoc.Completion{Extra: extra},
 		User:       secret(`{"name":"` + canary + `"}`),
 		ErrorState: new(canary),
@@ -1342,7 +1396,8 @@ func publicSamples(t *testing.T) map[string]sample {
 	note := secretNote(t)
 	client := must(clinicaldoc.NewClient(testBase, canary))(t)
 	answered := clinicaldoc.Error{
-		StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}, canary + " " + canary: {canary}},
+		StatusCode: 422, Message: canary,
+		Fields:    map[string][]string{"name": {canary}, canary + " " + canary: {canary}},
 		Operation: "Notes.Create",
 		Extra:     note.Extra,
 	}
@@ -1355,22 +1410,26 @@ func publicSamples(t *testing.T) map[string]sample {
 		if strings.HasPrefix(r.URL.String(), testBase) {
 			return storageAt("https://storage.clinic.test")(r)
 		}
-		header := http.Header{"Content-Range": {"bytes 0-5/6"}, "Etag": {`"` + canary + `"`}, "Content-Type": {"audio/" + canary}}
-		return &http.Response{StatusCode: http.StatusPartialContent, Header: header, Body: io.NopCloser(strings.NewReader(canary))}, nil
+		header := http.Header{"Content-Range": {"bytes 0-5/6"}, "Etag": {`"` + canary + `"`},
+			"Content-Type": {"audio/" + canary}}
+		return &http.Response{StatusCode: http.StatusPartialContent, Header: header,
+			Body: io.NopCloser(strings.NewReader(canary))}, nil
 	})).Notes.OpenAudio(t.Context(), 7)
 	require.NoError(t, err)
 	samples := map[string]sample{
-		"AudioInfo":        sampleOf(*note.Audio),
-		"AudioSource":      sampleOf(*params.Audio),
-		"AudioStream":      samplePointer(stream),
-		"AudioURL":         sampleOf(clinicaldoc.AudioURL{URL: "https://storage.clinic.test/?signature=" + canary}),
-		"Attempt":          sampleOf(clinicaldoc.Attempt{Operation: "Notes.Create", Err: &answered}),
-		"Call":             sampleOf(clinicaldoc.Call{Operation: "Notes.Create", Err: &clinicaldoc.OutcomeUnknownError{Params: params, Err: &answered}}),
-		"Client":           sampleOf(*client),
-		"Completion":       sampleOf(note.Has),
-		"Confirmation":     sampleOf(clinicaldoc.Confirmation{Message: canary}),
-		"Access":           sampleOf(clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: canaryPatient}),
-		"NotAuditedError":  sampleOf(clinicaldoc.NotAuditedError{NoteID: 7, Err: errors.New(canary), CallErr: &answered}),
+		"AudioInfo":   sampleOf(*note.Audio),
+		"AudioSource": sampleOf(*params.Audio),
+		"AudioStream": samplePointer(stream),
+		"AudioURL":    sampleOf(clinicaldoc.AudioURL{URL: "https://storage.clinic.test/?signature=" + canary}),
+		"Attempt":     sampleOf(clinicaldoc.Attempt{Operation: "Notes.Create", Err: &answered}),
+		"Call": sampleOf(clinicaldoc.Call{Operation: "Notes.Create",
+			Err: &clinicaldoc.OutcomeUnknownError{Params: params, Err: &answered}}),
+		"Client":       sampleOf(*client),
+		"Completion":   sampleOf(note.Has),
+		"Confirmation": sampleOf(clinicaldoc.Confirmation{Message: canary}),
+		"Access":       sampleOf(clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: canaryPatient}),
+		"NotAuditedError": sampleOf(clinicaldoc.NotAuditedError{NoteID: 7, Err: errors.New(canary),
+			CallErr: &answered}),
 		"ConflictError":    sampleOf(clinicaldoc.ConflictError{Current: &note, Err: &answered}),
 		"CreateNoteParams": sampleOf(params),
 		"DownloadParams":   sampleOf(downloadParams{OnProgress: func(int64, int64) {}}),
@@ -1378,28 +1437,33 @@ func publicSamples(t *testing.T) map[string]sample {
 		"FindCreatedParams": sampleOf(clinicaldoc.FindCreatedParams{
 			Settle: time.Minute, Exclude: []*clinicaldoc.ProgressNote{{ID: canaryPatient, Name: canary}},
 		}),
-		"Assumptions":         sampleOf(clinicaldoc.Assumptions{RecordingsUnchanged: true}),
-		"Hooks":               sampleOf(clinicaldoc.Hooks{}),
-		"ListNotesParams":     sampleOf(listParams{PatientID: canaryPatient, Cursor: canary}),
-		"NotesService":        sampleOf(*client.Notes),
-		"Object":              sampleOf(note.Patient),
-		"OutcomeUnknownError": sampleOf(clinicaldoc.OutcomeUnknownError{Params: params, SentAt: time.Now(), Err: &answered}),
-		"Page":                sampleOf(clinicaldoc.Page[clinicaldoc.ProgressNote]{Items: []clinicaldoc.ProgressNote{note}, Meta: meta}),
-		"PageMeta":            sampleOf(meta),
-		"ProgressNote":        sampleOf(note),
-		"QueryNames":          sampleOf(clinicaldoc.QueryNames{Page: "p"}),
-		"RateLimit":           sampleOf(clinicaldoc.RateLimit{Limit: 1}),
-		"Response":            sampleOf(clinicaldoc.Response{StatusCode: 200, Header: http.Header{"Set-Cookie": {canary}}, Body: []byte(canary)}),
-		"RetryPolicy":         sampleOf(clinicaldoc.RetryPolicy{MaxRetries: 1}),
-		"Template":            sampleOf(*note.Template),
-		"Token":               sampleOf(clinicaldoc.Token{ID: 1, Name: canary, Extra: note.Extra}),
-		"TokensService":       sampleOf(*client.Tokens),
-		"TraceContext":        sampleOf(clinicaldoc.TraceContext{}),
-		"UpdateNoteParams":    sampleOf(updateParams{Name: new(canary), Transcription: new(canary), Analysis: new(canary), Extra: map[string]any{canary: canary}}),
-		"User":                sampleOf(clinicaldoc.User{ID: 1, Name: canary, Email: canary + "@clinic.test", Extra: note.Extra}),
-		"UsersService":        sampleOf(*client.Users),
-		"WaitError":           samplePointer(&clinicaldoc.WaitError{ID: 7, Note: &note, Err: &answered}),
-		"WaitParams":          sampleOf(waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) {}}),
+		"Assumptions":     sampleOf(clinicaldoc.Assumptions{RecordingsUnchanged: true}),
+		"Hooks":           sampleOf(clinicaldoc.Hooks{}),
+		"ListNotesParams": sampleOf(listParams{PatientID: canaryPatient, Cursor: canary}),
+		"NotesService":    sampleOf(*client.Notes),
+		"Object":          sampleOf(note.Patient),
+		"OutcomeUnknownError": sampleOf(clinicaldoc.OutcomeUnknownError{Params: params, SentAt: time.Now(),
+			Err: &answered}),
+		"Page": sampleOf(
+			clinicaldoc.Page[clinicaldoc.ProgressNote]{Items: []clinicaldoc.ProgressNote{note}, Meta: meta}),
+		"PageMeta":     sampleOf(meta),
+		"ProgressNote": sampleOf(note),
+		"QueryNames":   sampleOf(clinicaldoc.QueryNames{Page: "p"}),
+		"RateLimit":    sampleOf(clinicaldoc.RateLimit{Limit: 1}),
+		"Response": sampleOf(clinicaldoc.Response{StatusCode: 200,
+			Header: http.Header{"Set-Cookie": {canary}}, Body: []byte(canary)}),
+		"RetryPolicy":   sampleOf(clinicaldoc.RetryPolicy{MaxRetries: 1}),
+		"Template":      sampleOf(*note.Template),
+		"Token":         sampleOf(clinicaldoc.Token{ID: 1, Name: canary, Extra: note.Extra}),
+		"TokensService": sampleOf(*client.Tokens),
+		"TraceContext":  sampleOf(clinicaldoc.TraceContext{}),
+		"UpdateNoteParams": sampleOf(updateParams{Name: new(canary), Transcription: new(canary),
+			Analysis: new(canary), Extra: map[string]any{canary: canary}}),
+		"User": sampleOf(clinicaldoc.User{ID: 1, Name: canary, Email: canary + "@clinic.test",
+			Extra: note.Extra}),
+		"UsersService": sampleOf(*client.Users),
+		"WaitError":    samplePointer(&clinicaldoc.WaitError{ID: 7, Note: &note, Err: &answered}),
+		"WaitParams":   sampleOf(waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) {}}),
 	}
 	addReachable(samples, reflect.ValueOf(client))
 	return samples
@@ -1491,8 +1555,8 @@ func TestSecrets_PublicTypes_PrintNone(t *testing.T) {
 			for _, value := range slices.Concat(s.direct, s.nested) {
 				assertPrintsSilently(t, value, fmt.Sprintf("%T", value))
 			}
-			// The JSON handler encodes a list or a struct as encoding/json does, which is explicit and gives everything; what
-			// is logged by itself is printed by its own rule.
+			// The JSON handler encodes a list or a struct as encoding/json does, which is explicit and gives
+			// everything; what is logged by itself is printed by its own rule.
 			var encoded strings.Builder
 			log := slog.New(slog.NewJSONHandler(&encoded, nil))
 			for _, value := range s.direct {
@@ -1568,7 +1632,8 @@ func TestFormat_PublicTypes_PrintSafeFields(t *testing.T) {
 func TestFormat_NilPointers_Print(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{
-		(*clinicaldoc.ProgressNote)(nil), (*clinicaldoc.Client)(nil), (*clinicaldoc.Error)(nil), (*clinicaldoc.OutcomeUnknownError)(nil), (*clinicaldoc.AudioSource)(nil),
+		(*clinicaldoc.ProgressNote)(nil), (*clinicaldoc.Client)(nil), (*clinicaldoc.Error)(nil),
+		(*clinicaldoc.OutcomeUnknownError)(nil), (*clinicaldoc.AudioSource)(nil),
 	} {
 		assert.NotPanics(t, func() { assertPrintsSilently(t, value, fmt.Sprintf("%T", value)) })
 	}
@@ -1605,13 +1670,17 @@ func failures(t *testing.T) map[string]error {
 	_, badURL := clinicaldoc.NewClient("https://"+canary+"@api.clinic.test", canary)
 	_, badHost := clinicaldoc.NewClient("https://api.clinic.test:"+canary, canary)
 	_, badToken := clinicaldoc.NewClient(testBase, canary+" ")
-	failures := map[string]error{"missing": missing, "directory": directory, "bad URL": badURL, "bad host": badHost, "bad token": badToken}
+	failures := map[string]error{"missing": missing, "directory": directory, "bad URL": badURL, "bad host": badHost,
+		"bad token": badToken}
 
 	path := "/v1/progress-notes/7"
 	for name, answer := range map[string]call{
-		"validation":   {status: 422, response: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":["x"]}}`, answerHeader: map[string]string{"X-Request-Id": canary + " " + canary}},
-		"redirect":     {status: 302, answerHeader: map[string]string{"Location": "https://" + canary + ".test/" + canary}},
-		"not JSON":     {response: canary, answerHeader: map[string]string{"Content-Type": canary + "/" + canary + " x"}},
+		"validation": {status: 422, response: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` +
+			canary + ` x":["x"]}}`, answerHeader: map[string]string{"X-Request-Id": canary + " " + canary}},
+		"redirect": {status: 302,
+			answerHeader: map[string]string{"Location": "https://" + canary + ".test/" + canary}},
+		"not JSON": {response: canary,
+			answerHeader: map[string]string{"Content-Type": canary + "/" + canary + " x"}},
 		"wrong kind":   {response: `{"id":7,"created_at":"` + canary + `"}`},
 		"another":      {response: `{"id":8,"name":"` + canary + `"}`},
 		"odd key":      {response: `{"id":7,"` + canary + ` x":1,"name":{"` + canary + ` x":"` + canary + `"}}`},
@@ -1624,20 +1693,30 @@ func failures(t *testing.T) map[string]error {
 		answer.url = path
 		_, failures[name] = serve(t, answer).Notes.Get(t.Context(), 7)
 	}
-	_, failures["patient"] = serve(t, call{url: fmt.Sprintf("%s?cursor=%s&patient_id=%d", notesPath, canary, canaryPatient), response: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
+	_, failures["patient"] = serve(t, call{url: fmt.Sprintf("%s?cursor=%s&patient_id=%d", notesPath, canary,
+		canaryPatient), response: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
 		Notes.List(t.Context(), listParams{PatientID: canaryPatient, Cursor: canary})
 	_, failures["sort"] = serve(t).Notes.List(t.Context(), listParams{Sort: canary})
-	_, failures["create"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, status: 502, response: canary}).
-		Notes.Create(t.Context(), createParams{Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary, []byte(canary))})
-	_, failures["file name"] = serve(t).Notes.Create(t.Context(), createParams{Audio: clinicaldoc.AudioBytes(canary+"\n", []byte(canary))})
-	_, failures["unreadable audio"] = serve(t, call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, fail: errors.New(canary)}).
-		Notes.Create(t.Context(), createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader([]byte(canary)), 6)})
+	_, failures["create"] = serve(t, call{method: "POST", url: notesPath,
+		checkBody: func(*testing.T, string, []byte) {}, status: 502, response: canary}).
+		Notes.Create(t.Context(),
+		createParams{Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary, []byte(canary))})
+	_, failures["file name"] = serve(t).Notes.Create(t.Context(),
+		createParams{Audio: clinicaldoc.AudioBytes(canary+"\n", []byte(canary))})
+	_, failures["unreadable audio"] = serve(t,
+		call{method: "POST", url: notesPath, checkBody: func(*testing.T, string, []byte) {}, fail: errors.New(canary)}).
+		Notes.Create(t.Context(),
+		createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader([]byte(canary)), 6)})
 	failures["Do path"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x?"+canary, nil, nil)
 	failures["Do method"] = serve(t).Do(t.Context(), canary+" x", "/v1/x", nil, nil)
-	failures["Do body"] = serve(t).Do(t.Context(), http.MethodPost, "/v1/"+canary, map[string]any{canary: func() {}}, nil)
-	failures["Do answer"] = serve(t, call{url: "/v1/" + canary, response: `{"a":"` + canary + `"}`}).Do(t.Context(), http.MethodGet, "/v1/"+canary, nil, new(struct{ A int }))
-	failures["query key"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, clinicaldoc.WithQuery("", canary))
-	failures["header"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil, clinicaldoc.WithHeader("X-A", canary+"\n"))
+	failures["Do body"] = serve(t).Do(t.Context(), http.MethodPost, "/v1/"+canary, map[string]any{canary: func() {}},
+		nil)
+	failures["Do answer"] = serve(t, call{url: "/v1/" + canary, response: `{"a":"` + canary + `"}`}).Do(t.Context(),
+		http.MethodGet, "/v1/"+canary, nil, new(struct{ A int }))
+	failures["query key"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil,
+		clinicaldoc.WithQuery("", canary))
+	failures["header"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil,
+		clinicaldoc.WithHeader("X-A", canary+"\n"))
 
 	maps.Copy(failures, foreignFailures(t))
 	maps.Copy(failures, socketFailures(t))
@@ -1654,14 +1733,16 @@ func (foreignSafeError) SafeText() string { return canary }
 func foreignFailures(t *testing.T) map[string]error {
 	t.Helper()
 	own := map[string]error{
-		"text":      errors.New(canary),
-		"safe":      foreignSafeError{canary},
-		"wrapped":   fmt.Errorf(canary+": %w", &url.Error{Op: canary, URL: canary, Err: &os.PathError{Op: canary, Path: canary, Err: os.ErrNotExist}}),
-		"joined":    errors.Join(errors.New(canary), foreignSafeError{canary}, context.Canceled),
-		"DNS":       &net.DNSError{Err: canary, Server: canary, Name: "host.test"},
-		"operation": &net.OpError{Op: canary, Net: canary, Source: &net.UnixAddr{Name: canary}, Addr: &net.UnixAddr{Name: canary}, Err: errors.New(canary)},
-		"link":      &os.LinkError{Op: canary, Old: canary, New: canary, Err: errors.New(canary)},
-		"of ours":   fmt.Errorf(canary+": %w", &clinicaldoc.Error{StatusCode: 500, Message: canary, Route: "/x"}),
+		"text": errors.New(canary),
+		"safe": foreignSafeError{canary},
+		"wrapped": fmt.Errorf(canary+": %w",
+			&url.Error{Op: canary, URL: canary, Err: &os.PathError{Op: canary, Path: canary, Err: os.ErrNotExist}}),
+		"joined": errors.Join(errors.New(canary), foreignSafeError{canary}, context.Canceled),
+		"DNS":    &net.DNSError{Err: canary, Server: canary, Name: "host.test"},
+		"operation": &net.OpError{Op: canary, Net: canary, Source: &net.UnixAddr{Name: canary},
+			Addr: &net.UnixAddr{Name: canary}, Err: errors.New(canary)},
+		"link":    &os.LinkError{Op: canary, Old: canary, New: canary, Err: errors.New(canary)},
+		"of ours": fmt.Errorf(canary+": %w", &clinicaldoc.Error{StatusCode: 500, Message: canary, Route: "/x"}),
 	}
 	failures := map[string]error{}
 	for name, err := range own {
@@ -1674,9 +1755,12 @@ func foreignFailures(t *testing.T) map[string]error {
 			return nil, err
 		})}
 		_, failures["transport, "+name] = clientOn(t, broken).Users.Me(t.Context())
-		_, failures["transport of a create, "+name] = clientOn(t, broken).Notes.Create(t.Context(), createParams{Name: canary})
-		_, failures["transport of a wait, "+name] = clientOn(t, broken).Notes.Wait(t.Context(), 7, waitParams{MaxFailures: 1, Interval: time.Millisecond, MaxInterval: time.Millisecond})
-		_, failures["limiter, "+name] = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithLimiter(badCallback{err})}).Users.Me(t.Context())
+		_, failures["transport of a create, "+name] = clientOn(t, broken).Notes.Create(t.Context(),
+			createParams{Name: canary})
+		_, failures["transport of a wait, "+name] = clientOn(t, broken).Notes.Wait(t.Context(), 7,
+			waitParams{MaxFailures: 1, Interval: time.Millisecond, MaxInterval: time.Millisecond})
+		_, failures["limiter, "+name] = serveWith(t,
+			[]clinicaldoc.Option{clinicaldoc.WithLimiter(badCallback{err})}).Users.Me(t.Context())
 		sourced, failed := clinicaldoc.NewClient(testBase, "", clinicaldoc.WithTokenSource(badCallback{err}))
 		require.NoError(t, failed)
 		_, failures["token source, "+name] = sourced.Users.Me(t.Context())
@@ -1686,7 +1770,8 @@ func foreignFailures(t *testing.T) map[string]error {
 		failures["a wait's own, "+name] = &clinicaldoc.WaitError{Err: err}
 		failures["an unknown outcome's own, "+name] = &clinicaldoc.OutcomeUnknownError{Err: err}
 		for form, audio := range map[string]*clinicaldoc.AudioSource{
-			"reader": clinicaldoc.AudioReader(canary, new(badReader)), "reader at": clinicaldoc.AudioReaderAt(canary, new(badReader), 5),
+			"reader":    clinicaldoc.AudioReader(canary, new(badReader)),
+			"reader at": clinicaldoc.AudioReaderAt(canary, new(badReader), 5),
 		} {
 			_, failures[form+", "+name] = clientOn(t, broken).Notes.Create(t.Context(), createParams{Audio: audio})
 		}
@@ -1712,11 +1797,12 @@ func socketFailures(t *testing.T) map[string]error {
 		"two lengths":       ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n" + canary,
 		"transfer encoding": ok + "Transfer-Encoding: " + canary + "\r\n\r\n",
 		"chunk":             ok + "Transfer-Encoding: chunked\r\n\r\n" + canary + "\r\n",
-		"trailer":           ok + "Transfer-Encoding: chunked\r\nTrailer: " + canary + " x\r\n\r\n0\r\n" + canary + "\r\n\r\n",
-		"compression":       ok + "Content-Encoding: gzip\r\nContent-Length: 6\r\n\r\n" + canary,
-		"cut":               ok + "Content-Length: 60\r\n\r\n" + canary,
-		"location":          "HTTP/1.1 302 Found\r\nLocation: %zz" + canary + "\r\nContent-Length: 0\r\n\r\n",
-		"content type":      ok + "Content-Type: " + canary + "/" + canary + "\r\nContent-Length: 6\r\n\r\n" + canary,
+		"trailer": ok + "Transfer-Encoding: chunked\r\nTrailer: " + canary + " x\r\n\r\n0\r\n" + canary +
+			"\r\n\r\n",
+		"compression":  ok + "Content-Encoding: gzip\r\nContent-Length: 6\r\n\r\n" + canary,
+		"cut":          ok + "Content-Length: 60\r\n\r\n" + canary,
+		"location":     "HTTP/1.1 302 Found\r\nLocation: %zz" + canary + "\r\nContent-Length: 0\r\n\r\n",
+		"content type": ok + "Content-Type: " + canary + "/" + canary + "\r\nContent-Length: 6\r\n\r\n" + canary,
 	} {
 		srv := newRawServer(t, slices.Repeat([]func(*rawConn){func(c *rawConn) { c.request(); c.send(bytes) }}, 3)...)
 		// A kept connection could be dialled, and not used, while the one before is given back.
@@ -1724,7 +1810,8 @@ func socketFailures(t *testing.T) map[string]error {
 		_, failures["bytes: "+name] = client.Notes.Get(t.Context(), 7)
 		_, failures["bytes to a create: "+name] = client.Notes.Create(t.Context(), createParams{Name: canary})
 		storage := clientOver(t, storageAt(srv.URL), clinicaldoc.WithInsecureHTTP())
-		_, failures["bytes of storage: "+name] = storage.Notes.DownloadAudio(t.Context(), 7, new(badReader), downloadParams{})
+		_, failures["bytes of storage: "+name] = storage.Notes.DownloadAudio(t.Context(), 7, new(badReader),
+			downloadParams{})
 	}
 	return failures
 }
@@ -1737,14 +1824,16 @@ func TestSecrets_Errors_PrintNone(t *testing.T) {
 			require.Error(t, err)
 			assertSilent(t, err.Error(), name)
 			for _, value := range []any{
-				err, fmt.Errorf("wrapped: %w", err), errors.Join(err, io.EOF), struct{ Err error }{err}, &struct{ Err error }{err}, []error{err}, map[string]error{"k": err},
+				err, fmt.Errorf("wrapped: %w", err), errors.Join(err, io.EOF), struct{ Err error }{err},
+				&struct{ Err error }{err}, []error{err}, map[string]error{"k": err},
 				clinicaldoc.Attempt{Err: err}, clinicaldoc.OutcomeUnknownError{Err: err},
 			} {
 				assertPrintsSilently(t, value, fmt.Sprintf("%s %T", name, value))
 			}
 			var encoded strings.Builder
 			log := slog.New(slog.NewJSONHandler(&encoded, nil))
-			log.InfoContext(t.Context(), "m", "err", err, "wrapped", fmt.Errorf("wrapped: %w", err), "attempt", clinicaldoc.Attempt{Err: err})
+			log.InfoContext(t.Context(), "m", "err", err, "wrapped", fmt.Errorf("wrapped: %w", err), "attempt",
+				clinicaldoc.Attempt{Err: err})
 			assertSilent(t, encoded.String(), name+" slog JSON")
 		})
 	}
@@ -1762,7 +1851,8 @@ func TestSecrets_ErrorChains_PrintNone(t *testing.T) {
 				assertPrintsSilently(t, member, fmt.Sprintf("%s %T", name, member))
 				log.InfoContext(t.Context(), "m", "err", member)
 				switch member.(type) { //nolint:errorlint // this member alone
-				case *clinicaldoc.Error, *clinicaldoc.OutcomeUnknownError, *clinicaldoc.WaitError: // their JSON gives everything, on purpose
+				// their JSON gives everything, on purpose
+				case *clinicaldoc.Error, *clinicaldoc.OutcomeUnknownError, *clinicaldoc.WaitError:
 				default:
 					text, failed := json.Marshal(member)
 					require.NoError(t, failed)
@@ -1799,7 +1889,8 @@ func TestExtra_EveryRecordGivesBackWhatCame(t *testing.T) {
 	t.Parallel()
 	for name, target := range map[string]any{
 		"note": new(clinicaldoc.ProgressNote), "token": new(clinicaldoc.Token), "user": new(clinicaldoc.User),
-		"template": new(clinicaldoc.Template), "audio": new(clinicaldoc.AudioInfo), "completion": new(clinicaldoc.Completion),
+		"template": new(clinicaldoc.Template), "audio": new(clinicaldoc.AudioInfo),
+		"completion": new(clinicaldoc.Completion),
 	} {
 		require.NoError(t, json.Unmarshal([]byte(sentDocuments[name]), target), name)
 		encoded, err := json.Marshal(target)
@@ -1823,7 +1914,8 @@ func TestExtra_IsReadAtEveryLevel(t *testing.T) {
 	assertRoundTrip(t, *note.Audio)
 	assertRoundTrip(t, note.Has)
 
-	page, err := serve(t, call{url: "/v1/progress-notes", response: `[` + sentDocuments["note"] + `,` + sentDocuments["note"] + `]`}).
+	page, err := serve(t,
+		call{url: "/v1/progress-notes", response: `[` + sentDocuments["note"] + `,` + sentDocuments["note"] + `]`}).
 		Notes.List(t.Context(), listParams{})
 	require.NoError(t, err)
 	assert.Equal(t, []clinicaldoc.ProgressNote{*note, *note}, page.Items)
@@ -1831,7 +1923,8 @@ func TestExtra_IsReadAtEveryLevel(t *testing.T) {
 
 func TestExtra_ReplacesNoDescribedMember(t *testing.T) {
 	t.Parallel()
-	extra := object(t, `{"id":8,"\u0069d":9,"name":"other","size":9,"content":true,"email":"x","file_url":"x","kept":[1]}`)
+	extra := object(t,
+		`{"id":8,"\u0069d":9,"name":"other","size":9,"content":true,"email":"x","file_url":"x","kept":[1]}`)
 	for name, value := range map[string]any{
 		`{"id":7,"name":"n","kept":[1],"size":9,"content":true,"email":"x","file_url":"x"}`:                                           clinicaldoc.Token{ID: 7, Name: "n", Extra: extra},
 		`{"id":7,"name":"n","email":"","kept":[1],"size":9,"content":true,"file_url":"x"}`:                                            clinicaldoc.User{ID: 7, Name: "n", Extra: extra},
@@ -1870,9 +1963,12 @@ func TestFlags_TellAbsentFromFalse(t *testing.T) {
 		`"has":{"signed":false}`:                {"signed": false},
 		`"has":{"content":true}`:                {"content": true},
 		`"has":{"content":true,"signed":false}`: {"content": true, "signed": false},
-		`"has":{"content":false,"transcription":false,"signed":false}`: {"content": false, "transcription": false, "signed": false},
-		`"has":{"content":true,"transcription":true,"signed":false}`:   {"content": true, "transcription": true, "signed": false},
-		`"has":{"content":1,"transcription":"0","signed":""}`:          {"content": true, "transcription": false, "signed": false},
+		`"has":{"content":false,"transcription":false,"signed":false}`: {"content": false, "transcription": false,
+			"signed": false},
+		`"has":{"content":true,"transcription":true,"signed":false}`: {"content": true, "transcription": true,
+			"signed": false},
+		`"has":{"content":1,"transcription":"0","signed":""}`: {"content": true, "transcription": false,
+			"signed": false},
 	} {
 		note, err := get(t, withField(`"team_id":1`+strings.TrimSuffix(","+has, ",")))
 		require.NoError(t, err, has)
@@ -1904,7 +2000,8 @@ func FuzzRoundTrip(f *testing.F) {
 	for _, seed := range []string{
 		fullNote, richNote, smallNote, "{}", `{"has":{"signed":false}}`,
 		`{"has":{"content":true,"x":{"y":[1]}},"audio":{"":0},"template":{"\u0061":"<"}}`,
-		`{"template":{"x":1},"template":{"y":2}}`, `{"has":{"x":1},"has":{"content":true}}`, `{"audio":{"x":1},"audio":null}`,
+		`{"template":{"x":1},"template":{"y":2}}`, `{"has":{"x":1},"has":{"content":true}}`,
+		`{"audio":{"x":1},"audio":null}`,
 		`{"id":7,"abilities":["*"],"expires_at":"2024-05-01","x":"` + "\u2028" + `"}`, "{\"x\":\"\xff\"}",
 	} {
 		f.Add([]byte(seed))

@@ -78,7 +78,8 @@ func TestGet_ReadsTheNote(t *testing.T) {
 
 func TestGet_LargestID_IsRead(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{url: "/v1/progress-notes/9223372036854775807", response: `{"id":9223372036854775807,"name":"n"}`})
+	client := serve(t,
+		call{url: "/v1/progress-notes/9223372036854775807", response: `{"id":9223372036854775807,"name":"n"}`})
 	note := must(client.Notes.Get(t.Context(), math.MaxInt64))(t)
 	assert.Equal(t, int64(math.MaxInt64), note.ID)
 }
@@ -87,13 +88,16 @@ func TestList_ReadsAPage(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{
 		method: "GET", url: "/v1/progress-notes?page=2&patient_id=4711&per_page=1&sort=oldest",
-		response: `{"data":[` + fullNote + `],"links":{"first":"x","last":"x","prev":null,"next":"x"},"meta":{"current_page":2,"from":2,"last_page":3,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","per_page":1,"to":2,"total":3}}`,
+		response: `{"data":[` + fullNote +
+			`],"links":{"first":"x","last":"x","prev":null,"next":"x"},"meta":{"current_page":2,"from":2,"last_page":3,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","per_page":1,"to":2,"total":3}}`,
 	})
-	page, err := client.Notes.List(t.Context(), listParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest, Page: 2})
+	page, err := client.Notes.List(t.Context(),
+		listParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest, Page: 2})
 	require.NoError(t, err)
 	require.Len(t, page.Items, 1)
 	assertFullNote(t, &page.Items[0])
-	extra := object(t, `{"first":"x","last":"x","prev":null,"next":"x","from":2,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","to":2}`)
+	extra := object(t,
+		`{"first":"x","last":"x","prev":null,"next":"x","from":2,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","to":2}`)
 	assert.Equal(t, clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 1, Total: 3, Extra: extra}, page.Meta)
 	assert.True(t, page.HasNext())
 }
@@ -102,7 +106,8 @@ func TestList_ReadsAPage(t *testing.T) {
 func TestList_WithQuery_IsSentToo(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{url: notesPath + "?filter=synthetic&per_page=10&per_page=5", response: `{"data":[]}`})
-	_, err := client.Notes.List(t.Context(), listParams{PerPage: 10}, clinicaldoc.WithQuery("per_page", "5"), clinicaldoc.WithQuery("filter", "synthetic"))
+	_, err := client.Notes.List(t.Context(), listParams{PerPage: 10}, clinicaldoc.WithQuery("per_page", "5"),
+		clinicaldoc.WithQuery("filter", "synthetic"))
 	require.NoError(t, err)
 }
 
@@ -185,7 +190,8 @@ func TestUpdate_SendsWhatIsSet(t *testing.T) {
 	tests := map[string]updateParams{
 		`{}`:          {},
 		`{"name":""}`: {Name: new("")},
-		`{"name":"n","transcription":"t","analysis":"a"}`:        {Name: new("n"), Transcription: new("t"), Analysis: new("a")},
+		`{"name":"n","transcription":"t","analysis":"a"}`: {Name: new("n"), Transcription: new("t"),
+			Analysis: new("a")},
 		`{"analysis":"line\n\u003cb\u003e \u0026 \"quoted\" é"}`: {Analysis: &text},
 	}
 	for body, params := range tests {
@@ -198,8 +204,10 @@ func TestUpdate_SendsWhatIsSet(t *testing.T) {
 func TestUpdate_InvalidParams_AreRejected(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusForbidden, response: `{"message":"You do not have permission to modify this note"}`},
-		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusUnprocessableEntity, response: `{"message":"The given data was invalid","errors":{"name":["Too long.","Too odd."]}}`},
+		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusForbidden,
+			response: `{"message":"You do not have permission to modify this note"}`},
+		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusUnprocessableEntity,
+			response: `{"message":"The given data was invalid","errors":{"name":["Too long.","Too odd."]}}`},
 	)
 	note, err := client.Notes.Update(t.Context(), 7, updateParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
@@ -210,7 +218,8 @@ func TestUpdate_InvalidParams_AreRejected(t *testing.T) {
 	assert.Equal(t, map[string][]string{"name": {"Too long.", "Too odd."}}, answered.Fields)
 	assert.Equal(t, "The given data was invalid", answered.Message)
 	for name, params := range map[string]updateParams{
-		"Name": {Name: new("a\xff")}, "Transcription": {Transcription: new("a\xff")}, "Analysis": {Analysis: new("a\xff")},
+		"Name": {Name: new("a\xff")}, "Transcription": {Transcription: new("a\xff")},
+		"Analysis": {Analysis: new("a\xff")},
 	} {
 		_, err = client.Notes.Update(t.Context(), 7, params)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
@@ -228,7 +237,8 @@ func TestDelete_ReadsTheConfirmation(t *testing.T) {
 func TestDelete_EmptyConfirmation_Succeeds(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []call{
-		{status: http.StatusNoContent}, {}, {response: " \n"}, {response: "null"}, {response: "[]"}, {response: "{}"}, {response: "true"}, {response: `"done"`}, {response: `{"message":null}`},
+		{status: http.StatusNoContent}, {}, {response: " \n"}, {response: "null"}, {response: "[]"}, {response: "{}"},
+		{response: "true"}, {response: `"done"`}, {response: `{"message":null}`},
 	} {
 		del, revoke := answer, answer
 		del.method, del.url = "DELETE", "/v1/progress-notes/7"
@@ -269,29 +279,34 @@ func TestSign_Refusals_AreErrors(t *testing.T) {
 		match    error
 		mismatch error
 	}{
-		"telling 400":                 {400, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 403":                 {403, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 422":                 {422, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 423":                 {423, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 500":                 {500, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"silent 403, not complete":    {403, silent, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"silent 409, not complete":    {409, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"silent 422, not complete":    {422, `{"message":"The given data was invalid"}`, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 400":              {400, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 403":              {403, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 422":              {422, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 423":              {423, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"telling 500":              {500, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"silent 403, not complete": {403, silent, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"silent 409, not complete": {409, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"silent 422, not complete": {422, `{"message":"The given data was invalid"}`, incomplete,
+			clinicaldoc.ErrNoteIncomplete, nil},
 		"silent 403, complete":        {403, silent, complete, clinicaldoc.ErrForbidden, clinicaldoc.ErrNoteIncomplete},
 		"silent 409, signed already":  {409, silent, signed, clinicaldoc.ErrConflict, clinicaldoc.ErrNoteIncomplete},
 		"silent 422, no longer there": {422, silent, "gone", clinicaldoc.ErrValidation, clinicaldoc.ErrNoteIncomplete},
-		"401":                         {401, `{"message":"Unauthorized"}`, "", clinicaldoc.ErrUnauthorized, clinicaldoc.ErrNoteIncomplete},
-		"404":                         {404, `{"message":"Resource not found"}`, "", clinicaldoc.ErrNotFound, clinicaldoc.ErrNoteIncomplete},
-		"429":                         {429, "", "", clinicaldoc.ErrRateLimited, clinicaldoc.ErrNoteIncomplete},
-		"500, not complete":           {500, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"500, complete":               {500, "", complete, clinicaldoc.ErrServer, clinicaldoc.ErrNoteIncomplete},
-		"302":                         {302, "", complete, clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrNoteIncomplete},
+		"401": {401, `{"message":"Unauthorized"}`, "", clinicaldoc.ErrUnauthorized,
+			clinicaldoc.ErrNoteIncomplete},
+		"404": {404, `{"message":"Resource not found"}`, "", clinicaldoc.ErrNotFound,
+			clinicaldoc.ErrNoteIncomplete},
+		"429":               {429, "", "", clinicaldoc.ErrRateLimited, clinicaldoc.ErrNoteIncomplete},
+		"500, not complete": {500, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
+		"500, complete":     {500, "", complete, clinicaldoc.ErrServer, clinicaldoc.ErrNoteIncomplete},
+		"302": {302, "", complete, clinicaldoc.ErrUnexpectedResponse,
+			clinicaldoc.ErrNoteIncomplete},
 	}
 	for name, tt := range tests {
 		for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
 			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
 				t.Parallel()
-				calls := []call{{method: "PUT", url: "/v1/progress-notes/7/sign", status: tt.status, response: tt.answer}}
+				calls := []call{{method: "PUT", url: "/v1/progress-notes/7/sign", status: tt.status,
+					response: tt.answer}}
 				switch tt.read {
 				case "":
 				case "gone":
@@ -324,8 +339,10 @@ func TestSign_AlreadySigned_Succeeds(t *testing.T) {
 		} {
 			transport := httpmock.NewMockTransport()
 			transport.RegisterResponder("PUT", note+"/sign", lost)
-			transport.RegisterResponder("GET", note, httpmock.NewStringResponder(http.StatusOK, `{"id":7,"name":"n","has":{"content":true,"transcription":true,"signed":true}}`))
-			client := clientOver(t, transport, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: retries, MinWait: 1, MaxWait: 1}))
+			transport.RegisterResponder("GET", note, httpmock.NewStringResponder(http.StatusOK,
+				`{"id":7,"name":"n","has":{"content":true,"transcription":true,"signed":true}}`))
+			client := clientOver(t, transport,
+				clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: retries, MinWait: 1, MaxWait: 1}))
 			signed, err := client.Notes.Sign(t.Context(), 7)
 			require.NoError(t, err, name)
 			assert.True(t, signed.Has.Signed)
@@ -340,7 +357,8 @@ func TestCreate_NoteOfAnotherPatient_IsAConflict(t *testing.T) {
 		`"patient":{"id":7},`: false, `"patient_id":"7",`: false, ``: false, `"patient":[],`: false,
 		`"patient":{"id":8},`: true, `"patient_id":8,`: true, `"patient":{"id":7},"patient_id":8,`: true,
 	} {
-		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "7"}), response: `{` + patient + smallNote[1:]})
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(
+			part{`form-data; name="patient_id"`, "", "7"}), response: `{` + patient + smallNote[1:]})
 		note, err := client.Notes.Create(t.Context(), createParams{PatientID: 7})
 		if !mismatch {
 			require.NoError(t, err, patient)
@@ -394,15 +412,22 @@ func TestCreate_SendsTheForm(t *testing.T) {
 		want  part
 	}
 	subtests(t, map[string]test{
-		"file":               {file, part{`form-data; name="file"; filename="visit.mp3"`, "audio/mpeg", "sound"}},
-		"bytes":              {clinicaldoc.AudioBytes("visit.WAV", []byte("sound")), part{`form-data; name="file"; filename="visit.WAV"`, "audio/wav", "sound"}},
-		"reader at":          {clinicaldoc.AudioReaderAt("visit.m4a", strings.NewReader("sound, and more"), 5), part{`form-data; name="file"; filename="visit.m4a"`, "audio/mp4", "sound"}},
-		"unknown extension":  {clinicaldoc.AudioBytes("visit.xyz", []byte("sound")), part{`form-data; name="file"; filename="visit.xyz"`, "application/octet-stream", "sound"}},
-		"given content type": {typed, part{`form-data; name="file"; filename="visit"`, "audio/l16; rate=8000", "sound"}},
-		"folders in a name":  {clinicaldoc.AudioBytes(`C:\a/b\visit.ogg`, []byte("sound")), part{`form-data; name="file"; filename="visit.ogg"`, "audio/ogg", "sound"}},
-		"quotes in a name":   {clinicaldoc.AudioBytes(`a"b é.flac`, []byte("sound")), part{`form-data; name="file"; filename="a\"b é.flac"`, "audio/flac", "sound"}},
+		"file": {file, part{`form-data; name="file"; filename="visit.mp3"`, "audio/mpeg", "sound"}},
+		"bytes": {clinicaldoc.AudioBytes("visit.WAV", []byte("sound")),
+			part{`form-data; name="file"; filename="visit.WAV"`, "audio/wav", "sound"}},
+		"reader at": {clinicaldoc.AudioReaderAt("visit.m4a", strings.NewReader("sound, and more"), 5),
+			part{`form-data; name="file"; filename="visit.m4a"`, "audio/mp4", "sound"}},
+		"unknown extension": {clinicaldoc.AudioBytes("visit.xyz", []byte("sound")),
+			part{`form-data; name="file"; filename="visit.xyz"`, "application/octet-stream", "sound"}},
+		"given content type": {typed,
+			part{`form-data; name="file"; filename="visit"`, "audio/l16; rate=8000", "sound"}},
+		"folders in a name": {clinicaldoc.AudioBytes(`C:\a/b\visit.ogg`, []byte("sound")),
+			part{`form-data; name="file"; filename="visit.ogg"`, "audio/ogg", "sound"}},
+		"quotes in a name": {clinicaldoc.AudioBytes(`a"b é.flac`, []byte("sound")),
+			part{`form-data; name="file"; filename="a\"b é.flac"`, "audio/flac", "sound"}},
 	}, func(t *testing.T, tt test) {
-		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append([]part{tt.want}, fields...)...), status: http.StatusCreated, response: fullNote})
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append([]part{tt.want},
+			fields...)...), status: http.StatusCreated, response: fullNote})
 		var progress [][2]int64
 		note := must(client.Notes.Create(t.Context(), createParams{
 			Name: "Visit é", PatientID: 4711, PromptID: 12, Audio: tt.audio,
@@ -416,8 +441,10 @@ func TestCreate_SendsTheForm(t *testing.T) {
 func TestCreate_ZeroParams_AreNotSent(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity, response: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
-		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), response: smallNote},
+		call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(), status: http.StatusUnprocessableEntity,
+			response: `{"message":"The given data was invalid","errors":{"file":["Required."],"name":["Required."]}}`},
+		call{method: "POST", url: "/v1/progress-notes",
+			checkBody: checkParts(part{`form-data; name="patient_id"`, "", "5"}), response: smallNote},
 	)
 	_, err := client.Notes.Create(t.Context(), createParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
@@ -490,18 +517,21 @@ func TestCreate_LostResponse_IsUnknown(t *testing.T) {
 		"no note":     {call{response: `{"status":"queued"}`}, clinicaldoc.ErrUnexpectedResponse, true},
 		"HTML":        {call{response: `<html>`}, clinicaldoc.ErrUnexpectedResponse, true},
 		"nothing":     {call{status: 204}, clinicaldoc.ErrUnexpectedResponse, true},
-		"302":         {call{status: 302, answerHeader: map[string]string{"Location": "/login"}}, clinicaldoc.ErrUnexpectedResponse, true},
-		"308":         {call{status: 308, answerHeader: map[string]string{"Location": "/v2"}}, clinicaldoc.ErrUnexpectedResponse, false},
-		"401":         {call{status: 401}, clinicaldoc.ErrUnauthorized, false},
-		"413":         {call{status: 413}, clinicaldoc.ErrTooLarge, false},
-		"422":         {call{status: 422}, clinicaldoc.ErrValidation, false},
+		"302": {call{status: 302, answerHeader: map[string]string{"Location": "/login"}},
+			clinicaldoc.ErrUnexpectedResponse, true},
+		"308": {call{status: 308, answerHeader: map[string]string{"Location": "/v2"}},
+			clinicaldoc.ErrUnexpectedResponse, false},
+		"401": {call{status: 401}, clinicaldoc.ErrUnauthorized, false},
+		"413": {call{status: 413}, clinicaldoc.ErrTooLarge, false},
+		"422": {call{status: 422}, clinicaldoc.ErrValidation, false},
 	}, func(t *testing.T, tt test) {
 		request := tt.answer
 		request.method, request.url = "POST", "/v1/progress-notes"
 		request.checkBody = func(*testing.T, string, []byte) {}
 		params := createParams{Name: "Visit", PatientID: 4711, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
 		before := time.Now()
-		client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3})}, request)
+		client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3})},
+			request)
 		note, err := client.Notes.Create(t.Context(), params)
 		assert.Nil(t, note)
 		require.ErrorIs(t, err, tt.match)
@@ -546,7 +576,8 @@ func commitTail(t *testing.T, contentType string) string {
 	return "\r\n--" + params["boundary"] + "--\r\n"
 }
 
-// commitServer creates notes, over HTTP/1.1 or HTTP/2, and hands over what it got of each body and whether that was all.
+// commitServer creates notes, over HTTP/1.1 or HTTP/2, and hands over what it got of each body and whether that was
+// all.
 func commitServer(t *testing.T, http2 bool) (client *clinicaldoc.Client, bodies <-chan commitBody) {
 	t.Helper()
 	received := make(chan commitBody, 8)
@@ -576,7 +607,8 @@ func (b commitBody) lacksTheEnd(t *testing.T) {
 	t.Helper()
 	require.Error(t, b.err, "the server has the request whole")
 	for n := range len(b.tail) {
-		assert.False(t, bytes.HasSuffix(b.got, []byte(b.tail[:n+1])), "%d bytes of the closing delimiter have come", n+1)
+		assert.False(t, bytes.HasSuffix(b.got, []byte(b.tail[:n+1])), "%d bytes of the closing delimiter have come",
+			n+1)
 	}
 	assert.NotContains(t, string(b.got), b.tail)
 }
@@ -683,7 +715,8 @@ func TestBeforeCommit_Panics_SendsNoLastByte(t *testing.T) {
 		client, bodies := commitServer(t, http2)
 		assert.PanicsWithValue(t, "synthetic", func() {
 			_, _ = client.Notes.Create(socketContext(t), createParams{
-				Name: "Synthetic", PatientID: 7, Audio: audio, BeforeCommit: func(context.Context) error { panic("synthetic") },
+				Name: "Synthetic", PatientID: 7, Audio: audio,
+				BeforeCommit: func(context.Context) error { panic("synthetic") },
 			})
 		})
 		if len(bodies) > 0 {
@@ -699,7 +732,8 @@ func TestBeforeCommit_Goexit_SendsNoLastByte(t *testing.T) {
 		client, bodies := commitServer(t, http2)
 		assert.True(t, exits(func() {
 			_, _ = client.Notes.Create(socketContext(t), createParams{
-				Name: "Synthetic", PatientID: 7, Audio: audio, BeforeCommit: func(context.Context) error { runtime.Goexit(); return nil },
+				Name: "Synthetic", PatientID: 7, Audio: audio,
+				BeforeCommit: func(context.Context) error { runtime.Goexit(); return nil },
 			})
 		}))
 		if len(bodies) > 0 {
@@ -737,7 +771,8 @@ func TestBeforeCommit_OnTheWire_HoldsTheDelimiterBack(t *testing.T) {
 				assert.Zero(t, c.in.Buffered())
 			})
 			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{
-				Name: "Synthetic", PatientID: 7, Audio: audio(), BeforeCommit: func(context.Context) error { return errors.New("synthetic") },
+				Name: "Synthetic", PatientID: 7, Audio: audio(),
+				BeforeCommit: func(context.Context) error { return errors.New("synthetic") },
 			})
 			require.Error(t, err)
 			body := <-got
@@ -817,7 +852,8 @@ func TestBeforeCommit_ServerRespondsEarly_Ends(t *testing.T) {
 	// The response comes before the callback has decided. A refusal of the caller's counts unless the server has acted.
 	refusal := errors.New("synthetic")
 	for status, want := range map[int]error{
-		http.StatusTooManyRequests: refusal, http.StatusRequestEntityTooLarge: refusal, http.StatusBadGateway: refusal, http.StatusCreated: nil,
+		http.StatusTooManyRequests: refusal, http.StatusRequestEntityTooLarge: refusal, http.StatusBadGateway: refusal,
+		http.StatusCreated: nil,
 	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
@@ -883,8 +919,9 @@ func TestBeforeCommit_Slow_DoesNotProlongTheStallTimeout(t *testing.T) {
 func TestCreate_ResponseWithoutANote(t *testing.T) {
 	t.Parallel()
 	for body, id := range map[string]int64{
-		`{"id":55,"status":"queued"}`: 55, `{"id":55}`: 55, `{"data":{"id":55}}`: 55, `{"id":55,"name":"","created_at":null}`: 55,
-		`{"status":"queued"}`: 0, ``: 0,
+		`{"id":55,"status":"queued"}`: 55, `{"id":55}`: 55, `{"data":{"id":55}}`: 55,
+		`{"id":55,"name":"","created_at":null}`: 55,
+		`{"status":"queued"}`:                   0, ``: 0,
 	} {
 		timedSubtest(t, body, func(t *testing.T) {
 			s := newFakeService(t)
@@ -916,7 +953,8 @@ func TestGet_ResponseWithoutANote(t *testing.T) {
 		`{"id":55}`: false, `{"id":55,"status":"queued"}`: false, `{"id":55,"transcription":"words"}`: false,
 		`{"id":55,"name":"Visit"}`: true, `{"id":55,"created_at":"2026-01-02T03:04:05Z"}`: true,
 	} {
-		client := serve(t, call{url: notesPath + "/55", response: body}, call{url: notesPath, response: `{"data":[` + body + `]}`})
+		client := serve(t, call{url: notesPath + "/55", response: body},
+			call{url: notesPath, response: `{"data":[` + body + `]}`})
 		note, err := client.Notes.Get(t.Context(), 55)
 		page, listErr := client.Notes.List(t.Context(), listParams{})
 		if isNote {
@@ -1145,56 +1183,57 @@ func TestCreateOnce_OtherErrors(t *testing.T) {
 // request. No note is given to two of them, and none is created twice.
 func TestCreateOnce_ManyAtOnce(t *testing.T) {
 	t.Parallel()
-	timedSubtests(t, map[string]bool{"of one recording": true, "of different recordings": false}, func(t *testing.T, same bool) {
-		s := newFakeService(t)
-		var posts atomic.Int64
-		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
-			n := posts.Add(1)
-			time.Sleep(time.Duration(n) * 300 * time.Millisecond)
-			if n%9 == 0 {
-				return nil, io.ErrUnexpectedEOF
-			}
-			response := s.commit(r, sent)
-			time.Sleep(2 * time.Second)
-			if n%8 == 0 {
-				return nil, io.ErrUnexpectedEOF
-			}
-			return response, nil
-		}
-		client := s.client()
-		var mu sync.Mutex
-		given := map[int64][]string{} // recordings by note
-		undecided := 0
-		var workers sync.WaitGroup
-		for i := range 40 {
-			workers.Go(func() {
-				params := visit()
-				recording := "sound"
-				if !same {
-					recording = fmt.Sprintf("sound %02d", i)
+	timedSubtests(t, map[string]bool{"of one recording": true, "of different recordings": false},
+		func(t *testing.T, same bool) {
+			s := newFakeService(t)
+			var posts atomic.Int64
+			s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
+				n := posts.Add(1)
+				time.Sleep(time.Duration(n) * 300 * time.Millisecond)
+				if n%9 == 0 {
+					return nil, io.ErrUnexpectedEOF
 				}
-				params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
-				note, err := client.Notes.CreateOnce(t.Context(), params, findParams{})
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					assert.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-					undecided++
-					return
+				response := s.commit(r, sent)
+				time.Sleep(2 * time.Second)
+				if n%8 == 0 {
+					return nil, io.ErrUnexpectedEOF
 				}
-				given[note.ID] = append(given[note.ID], recording)
-			})
-		}
-		workers.Wait()
-		for id, recordings := range given {
-			assert.Equal(t, []string{s.notes[id-1].recording}, recordings)
-		}
-		assert.Equal(t, 40, len(given)+undecided)
-		assert.LessOrEqual(t, len(s.notes), 40)
-		if !same {
-			assert.Len(t, given, 40, "every one is found, or created again")
-		}
-	})
+				return response, nil
+			}
+			client := s.client()
+			var mu sync.Mutex
+			given := map[int64][]string{} // recordings by note
+			undecided := 0
+			var workers sync.WaitGroup
+			for i := range 40 {
+				workers.Go(func() {
+					params := visit()
+					recording := "sound"
+					if !same {
+						recording = fmt.Sprintf("sound %02d", i)
+					}
+					params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
+					note, err := client.Notes.CreateOnce(t.Context(), params, findParams{})
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil {
+						assert.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+						undecided++
+						return
+					}
+					given[note.ID] = append(given[note.ID], recording)
+				})
+			}
+			workers.Wait()
+			for id, recordings := range given {
+				assert.Equal(t, []string{s.notes[id-1].recording}, recordings)
+			}
+			assert.Equal(t, 40, len(given)+undecided)
+			assert.LessOrEqual(t, len(s.notes), 40)
+			if !same {
+				assert.Len(t, given, 40, "every one is found, or created again")
+			}
+		})
 }
 
 func TestUpdate_ExtraIsSentAsFurtherMembers(t *testing.T) {
@@ -1203,14 +1242,16 @@ func TestUpdate_ExtraIsSentAsFurtherMembers(t *testing.T) {
 		params updateParams
 		want   string
 	}{
-		{updateParams{Name: new("n"), Extra: map[string]any{"status": "draft", "tags": []string{"<a>"}}}, `{"name":"n","status":"draft","tags":["<a>"]}`},
+		{updateParams{Name: new("n"), Extra: map[string]any{"status": "draft", "tags": []string{"<a>"}}},
+			`{"name":"n","status":"draft","tags":["<a>"]}`},
 		{updateParams{Extra: map[string]any{"status": nil}}, `{"status":null}`},
 		{updateParams{Extra: map[string]any{}}, `{}`},
 	} {
-		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", response: smallNote, checkBody: func(t *testing.T, _ string, body []byte) {
-			t.Helper()
-			assert.JSONEq(t, tc.want, string(body))
-		}})
+		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", response: smallNote,
+			checkBody: func(t *testing.T, _ string, body []byte) {
+				t.Helper()
+				assert.JSONEq(t, tc.want, string(body))
+			}})
 		must(client.Notes.Update(t.Context(), 7, tc.params))(t)
 	}
 }
@@ -1222,8 +1263,9 @@ func TestUpdate_RejectsUnsendableExtra(t *testing.T) {
 	for name, extra := range map[string]map[string]any{
 		"name": {"name": canary}, "transcription": {"transcription": canary}, "analysis": {"Analysis": canary},
 		"no name": {"": canary},
-		"key":     {"\xff": canary}, "text": {"status": "\xff"}, "nested text": {"status": map[string]any{"a": []any{"\xff"}}},
-		"chan": {"status": make(chan int)}, "func": {"status": func() {}}, "circle": circle,
+		"key":     {"\xff": canary}, "text": {"status": "\xff"},
+		"nested text": {"status": map[string]any{"a": []any{"\xff"}}},
+		"chan":        {"status": make(chan int)}, "func": {"status": func() {}}, "circle": circle,
 		"failing": {"status": unencodable{}},
 	} {
 		_, err := serve(t).Notes.Update(t.Context(), 7, updateParams{Analysis: new("a"), Extra: extra})

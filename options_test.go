@@ -41,9 +41,12 @@ func TestNewClient_InvalidOptions_AreRejected(t *testing.T) {
 		"waits the wrong way":   {clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MinWait: 2, MaxWait: 1}), "WithRetry"},
 		"nil limiter":           {clinicaldoc.WithLimiter(nil), "WithLimiter"},
 		"nil logger":            {clinicaldoc.WithLogger(nil), "WithLogger"},
-		"equal names":           {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "x", Sort: "x"}), "WithQueryNames"},
-		"name equal to default": {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "page"}), "WithQueryNames"},
-		"name with a comma":     {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Sort: "sort,omitempty"}), "WithQueryNames"},
+		"equal names": {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "x", Sort: "x"}),
+			"WithQueryNames"},
+		"name equal to default": {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "page"}),
+			"WithQueryNames"},
+		"name with a comma": {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Sort: "sort,omitempty"}),
+			"WithQueryNames"},
 		"name with a control":   {clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "pa\nge"}), "WithQueryNames"},
 		"empty user agent":      {clinicaldoc.WithUserAgent(""), "WithUserAgent"},
 		"user agent, two lines": {clinicaldoc.WithUserAgent("a\r\nX-Evil: b"), "WithUserAgent"},
@@ -71,9 +74,12 @@ func TestRetryPolicy_OneOfTheWaits_Suffices(t *testing.T) {
 func TestOptions_SeveralClients_ShareThem(t *testing.T) {
 	t.Parallel()
 	opts := []clinicaldoc.Option{
-		clinicaldoc.WithHTTPClient(&http.Client{}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}), clinicaldoc.WithLogger(slog.New(slog.DiscardHandler)),
-		onAttempt(func(context.Context, clinicaldoc.Attempt) {}), clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "p"}),
-		clinicaldoc.WithUserAgent("a"), clinicaldoc.WithInsecureHTTP(), clinicaldoc.WithStallTimeout(time.Second), clinicaldoc.WithMaxResponseSize(1),
+		clinicaldoc.WithHTTPClient(&http.Client{}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}),
+		clinicaldoc.WithLogger(slog.New(slog.DiscardHandler)),
+		onAttempt(func(context.Context, clinicaldoc.Attempt) {}),
+		clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "p"}),
+		clinicaldoc.WithUserAgent("a"), clinicaldoc.WithInsecureHTTP(), clinicaldoc.WithStallTimeout(time.Second),
+		clinicaldoc.WithMaxResponseSize(1),
 	}
 	var workers sync.WaitGroup
 	for range 20 {
@@ -96,20 +102,23 @@ func TestEndpoints_CallOptions_AreApplied(t *testing.T) {
 			want.header = map[string]string{"X-Trace": "one, two", "X-Tenant": "7"}
 			want.status = http.StatusAccepted
 			want.answerHeader = map[string]string{
-				"X-Request-Id": "req-1", "X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "59", "X-RateLimit-Reset": "1714558272", "X-Other": "kept",
+				"X-Request-Id": "req-1", "X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "59",
+				"X-RateLimit-Reset": "1714558272", "X-Other": "kept",
 			}
 			client := serve(t, want)
 			var response clinicaldoc.Response
 			_, err := e.call(t.Context(), client,
 				clinicaldoc.WithQuery("include", "a b&c"), clinicaldoc.WithQuery("include", "second"),
-				clinicaldoc.WithHeader("x-trace", "one"), clinicaldoc.WithHeader("X-Trace", "two"), clinicaldoc.WithHeader("X-Tenant", "7"),
+				clinicaldoc.WithHeader("x-trace", "one"), clinicaldoc.WithHeader("X-Trace", "two"),
+				clinicaldoc.WithHeader("X-Tenant", "7"),
 				clinicaldoc.WithoutRetry(), clinicaldoc.WithResponse(&response))
 			require.NoError(t, err)
 			assert.Equal(t, "kept", response.Header.Get("X-Other"))
 			response.Header = nil
 			assert.Equal(t, clinicaldoc.Response{
 				StatusCode: http.StatusAccepted, RequestID: "req-1", Attempts: 1, Body: []byte(e.ok),
-				RateLimit: clinicaldoc.RateLimit{Limit: 60, Remaining: 59, Reset: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
+				RateLimit: clinicaldoc.RateLimit{Limit: 60, Remaining: 59,
+					Reset: time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)},
 			}, response)
 		})
 	}
@@ -130,8 +139,10 @@ func TestCallOptions_Invalid_AreRejected(t *testing.T) {
 		"header with a delete": {clinicaldoc.WithHeader("X-A", "x\x7f"), "WithHeader"},
 	}
 	for _, own := range []string{
-		"accept", "Accept-Encoding", "authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "EXPECT", "host",
-		"If-Range", "Range", "Idempotency-Key", "X-Idempotency-Key", "Proxy-Authorization", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-HTTP-Method-Override",
+		"accept", "Accept-Encoding", "authorization", "Connection", "Content-Encoding", "Content-Length",
+		"Content-Type", "Cookie", "EXPECT", "host",
+		"If-Range", "Range", "Idempotency-Key", "X-Idempotency-Key", "Proxy-Authorization", "Trailer",
+		"Transfer-Encoding", "Upgrade", "User-Agent", "X-HTTP-Method-Override",
 	} {
 		tests["own header "+own] = struct {
 			option clinicaldoc.CallOption
@@ -215,7 +226,8 @@ func TestTokenSource_Failure_EndsTheCall(t *testing.T) {
 func TestLimiter_DeadlineOfItsOwn_MatchesDeadlineExceeded(t *testing.T) {
 	t.Parallel()
 	refusal := errors.New("rate: Wait(n=1) would exceed context deadline")
-	client := clientOn(t, &http.Client{}, clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { return refusal })))
+	client := clientOn(t, &http.Client{},
+		clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { return refusal })))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	_, err := client.Users.Me(ctx)
@@ -261,10 +273,12 @@ func TestWithMaxResponseSize_LongerResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	answer := `{"id":2,"name":"` + strings.Repeat("x", 100) + `"}`
 	size := int64(len(answer))
-	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size)}, call{url: "/user", response: answer})
+	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size)},
+		call{url: "/user", response: answer})
 	must(client.Users.Me(t.Context()))(t)
 
-	client = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size - 1)}, call{url: "/user", response: answer})
+	client = serveWith(t, []clinicaldoc.Option{clinicaldoc.WithMaxResponseSize(size - 1)},
+		call{url: "/user", response: answer})
 	var response clinicaldoc.Response
 	_, err := client.Users.Me(t.Context(), clinicaldoc.WithResponse(&response))
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
@@ -281,8 +295,10 @@ func TestWithToken_ReplacesTheToken(t *testing.T) {
 			client := d.client(t)
 			read := must(client.Notes.Get(socketContext(t), 9, clinicaldoc.WithToken("another-token")))(t)
 			d.faults = []writeFault{{status: http.StatusServiceUnavailable}}
-			require.NoError(t, call(socketContext(t), client, clinicaldoc.WithToken("another-token"), clinicaldoc.IfUnchanged(read)))
-			assert.Equal(t, map[string]bool{"Bearer another-token": true}, d.tokens, "every request of the call carries it")
+			require.NoError(t,
+				call(socketContext(t), client, clinicaldoc.WithToken("another-token"), clinicaldoc.IfUnchanged(read)))
+			assert.Equal(t, map[string]bool{"Bearer another-token": true}, d.tokens,
+				"every request of the call carries it")
 		})
 	}
 	for _, bad := range []string{"", "two words", "line\nbreak"} {
@@ -296,7 +312,8 @@ func TestWithToken_ReplacesTheToken(t *testing.T) {
 
 func TestWithHTTPClient_CallersClient_IsNotChanged(t *testing.T) {
 	t.Parallel()
-	script := newSocketSteps(socketLost(t), socketStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"), socketStatus(http.StatusOK, socketNote(9)))
+	script := newSocketSteps(socketLost(t), socketStatus(http.StatusFound, "", "Location", "/v1/progress-notes/9"),
+		socketStatus(http.StatusOK, socketNote(9)))
 	srv := socketHandler(t, script.ServeHTTP)
 	tr := socketTransport(t)
 	asked := 0
@@ -317,15 +334,17 @@ func TestWithHTTPClient_Timeout_EndsAnAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
-		own := &http.Client{Timeout: 300 * time.Millisecond, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			if sent++; sent == 1 {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}
-			return madeResponse(r, http.StatusOK, socketNote(9)), nil
-		})}
+		own := &http.Client{Timeout: 300 * time.Millisecond,
+			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if sent++; sent == 1 {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return madeResponse(r, http.StatusOK, socketNote(9)), nil
+			})}
 		started := time.Now()
-		_, err := clientOn(t, own, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1})).Notes.Get(t.Context(), 9)
+		_, err := clientOn(t, own, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1,
+			MaxWait: 1})).Notes.Get(t.Context(), 9)
 		require.NoError(t, err)
 		assert.Equal(t, 2, sent)
 		assert.InDelta(t, own.Timeout, time.Since(started), float64(time.Millisecond))
@@ -344,11 +363,13 @@ type teams struct {
 
 func newTeams(t *testing.T) *teams {
 	t.Helper()
-	g := &teams{a: clinicaldoctest.NewServer(), b: clinicaldoctest.NewServer(clinicaldoctest.WithToken(teamToken)), Transport: socketTransport(t)}
+	g := &teams{a: clinicaldoctest.NewServer(), b: clinicaldoctest.NewServer(clinicaldoctest.WithToken(teamToken)),
+		Transport: socketTransport(t)}
 	t.Cleanup(g.a.Close)
 	t.Cleanup(g.b.Close)
 	g.a.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Synthetic of A", Stage: clinicaldoctest.StageSigned})
-	g.b.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Synthetic of B", Stage: clinicaldoctest.StageComplete, CreatedAt: time.Now().Add(-72 * time.Hour)})
+	g.b.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Synthetic of B", Stage: clinicaldoctest.StageComplete,
+		CreatedAt: time.Now().Add(-72 * time.Hour)})
 	return g
 }
 
@@ -362,7 +383,8 @@ func (g *teams) RoundTrip(r *http.Request) (*http.Response, error) {
 	edits := r.Method != http.MethodGet
 	g.mu.Lock()
 	g.seen++
-	if r.Header.Get("X-Team") != "B" || r.URL.Query().Get("region") != "two" || r.Header.Get("Authorization") != "Bearer "+teamToken ||
+	if r.Header.Get("X-Team") != "B" || r.URL.Query().Get("region") != "two" ||
+		r.Header.Get("Authorization") != "Bearer "+teamToken ||
 		!edits && r.Header.Get("If-Match") != "" {
 		g.wrong = append(g.wrong, r.Method+" "+r.URL.Path)
 	}
@@ -375,10 +397,12 @@ func (g *teams) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.Transport.RoundTrip(r)
 }
 
-// All requests that a call makes go where it goes and in the same user's name. What its own request depends on goes nowhere else.
+// All requests that a call makes go where it goes and in the same user's name. What its own request depends on goes
+// nowhere else.
 func TestCallOptions_InnerRequests_GoWhereTheCallGoes(t *testing.T) {
 	t.Parallel()
-	type call func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (patient int64, err error)
+	type call func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (patient int64,
+		err error)
 	ofNote := func(note *clinicaldoc.ProgressNote, err error) (int64, error) {
 		if err != nil {
 			return 0, err
@@ -463,38 +487,42 @@ func TestCallOptions_InnerRequests_GoWhereTheCallGoes(t *testing.T) {
 			}
 			return ofNote(notes[0], nil)
 		}, 2},
-		"FindCreated": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
-			lost := &clinicaldoc.OutcomeUnknownError{
-				Params: createParams{Name: "Synthetic, lost", PatientID: 8}, AudioSize: 12,
-				SentAt: time.Now().Add(-time.Hour), LostAt: time.Now().Add(-time.Hour), Service: c.BaseURL(), UserID: 9,
-			}
-			_, err := c.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{Settle: time.Nanosecond}, opts...)
-			if !errors.Is(err, clinicaldoc.ErrNotCreated) && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
-				return 0, fmt.Errorf("got: %w", err)
-			}
-			return 8, nil
-		}, 2},
-		"DownloadAudio": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
-			n, err := c.Notes.DownloadAudio(ctx, 1, io.Discard, downloadParams{}, opts...)
-			if n == 0 {
-				return 0, err
-			}
-			return 8, err
-		}, 2},
-		"OpenAudio": {nil, func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
-			stream, err := c.Notes.OpenAudio(ctx, 1, opts...)
-			if err != nil {
-				return 0, err
-			}
-			return 8, stream.Close()
-		}, 1},
+		"FindCreated": {nil,
+			func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+				lost := &clinicaldoc.OutcomeUnknownError{
+					Params: createParams{Name: "Synthetic, lost", PatientID: 8}, AudioSize: 12,
+					SentAt: time.Now().Add(-time.Hour), LostAt: time.Now().Add(-time.Hour), Service: c.BaseURL(), UserID: 9,
+				}
+				_, err := c.Notes.FindCreated(ctx, lost, clinicaldoc.FindCreatedParams{Settle: time.Nanosecond}, opts...)
+				if !errors.Is(err, clinicaldoc.ErrNotCreated) && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
+					return 0, fmt.Errorf("got: %w", err)
+				}
+				return 8, nil
+			}, 2},
+		"DownloadAudio": {nil,
+			func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+				n, err := c.Notes.DownloadAudio(ctx, 1, io.Discard, downloadParams{}, opts...)
+				if n == 0 {
+					return 0, err
+				}
+				return 8, err
+			}, 2},
+		"OpenAudio": {nil,
+			func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (int64, error) {
+				stream, err := c.Notes.OpenAudio(ctx, 1, opts...)
+				if err != nil {
+					return 0, err
+				}
+				return 8, stream.Close()
+			}, 1},
 	}, func(t *testing.T, tt test) {
 		g := newTeams(t)
 		if tt.prepare != nil {
 			tt.prepare(g.b)
 		}
 		client := socketClient(t, g.a.URL, over(g))
-		patient, err := tt.call(socketContext(t), client, clinicaldoc.WithHeader("X-Team", "B"), clinicaldoc.WithQuery("region", "two"),
+		patient, err := tt.call(socketContext(t), client, clinicaldoc.WithHeader("X-Team", "B"),
+			clinicaldoc.WithQuery("region", "two"),
 			clinicaldoc.WithToken(teamToken), clinicaldoc.WithHeader("If-Match", `"synthetic"`))
 		require.NoError(t, err)
 		assert.EqualValues(t, 8, patient, "the note is team B's")
@@ -507,7 +535,8 @@ func TestCallOptions_InnerRequests_GoWhereTheCallGoes(t *testing.T) {
 // What a call before left in a Response is never taken for this call's.
 func TestWithResponse_EarlierResponse_IsCleared(t *testing.T) {
 	t.Parallel()
-	stale := clinicaldoc.Response{StatusCode: 200, Body: []byte("another patient's"), RequestID: "r", Attempts: 1, Header: http.Header{"X": {"y"}}}
+	stale := clinicaldoc.Response{StatusCode: 200, Body: []byte("another patient's"), RequestID: "r", Attempts: 1,
+		Header: http.Header{"X": {"y"}}}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	client := serve(t)
@@ -527,8 +556,16 @@ func TestWithResponse_EarlierResponse_IsCleared(t *testing.T) {
 			_, err := client.Notes.Update(t.Context(), 7, updateParams{Name: new("\xff")}, opt)
 			return err
 		},
-		"Sign":   func(opt clinicaldoc.CallOption) error { _, err := client.Notes.Sign(t.Context(), 0, opt); return err },
-		"Delete": func(opt clinicaldoc.CallOption) error { _, err := client.Notes.Delete(t.Context(), 0, opt); return err },
+		"Sign": func(opt clinicaldoc.CallOption) error {
+			_,
+				err := client.Notes.Sign(t.Context(), 0, opt)
+			return err
+		},
+		"Delete": func(opt clinicaldoc.CallOption) error {
+			_,
+				err := client.Notes.Delete(t.Context(), 0, opt)
+			return err
+		},
 		"Create": func(opt clinicaldoc.CallOption) error {
 			_, err := client.Notes.Create(t.Context(), createParams{PatientID: -1}, opt)
 			return err
@@ -583,7 +620,8 @@ func TestWithResponse_EarlierResponse_IsCleared(t *testing.T) {
 	}
 }
 
-// renewing is a source whose tokens are numbered, and which makes another one when it is told that the last was refused.
+// renewing is a source whose tokens are numbered, and which makes another one when it is told that the last was
+// refused.
 type renewing struct {
 	mu      sync.Mutex
 	current int
@@ -608,7 +646,8 @@ func (s *renewing) Invalidate(token string) {
 }
 
 // expiring is a service that takes one token of such a source, which a test can change, and refuses all others.
-func expiring(t *testing.T, valid *atomic.Pointer[string], next http.HandlerFunc, retries ...int) (*clinicaldoc.Client, *renewing) {
+func expiring(t *testing.T, valid *atomic.Pointer[string], next http.HandlerFunc, retries ...int) (*clinicaldoc.Client,
+	*renewing) {
 	t.Helper()
 	server := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+*valid.Load() {
@@ -622,7 +661,8 @@ func expiring(t *testing.T, valid *atomic.Pointer[string], next http.HandlerFunc
 	for _, n := range retries {
 		policy = clinicaldoc.RetryPolicy{MaxRetries: n, MinWait: 1, MaxWait: 1}
 	}
-	client, err := clinicaldoc.NewClient(server.URL, "", clinicaldoc.WithTokenSource(source), clinicaldoc.WithRetry(policy))
+	client, err := clinicaldoc.NewClient(server.URL, "", clinicaldoc.WithTokenSource(source),
+		clinicaldoc.WithRetry(policy))
 	require.NoError(t, err)
 	return client, source
 }
@@ -689,7 +729,8 @@ func TestTokenSource_RefusedAgain_IsRenewedOnce(t *testing.T) {
 	assert.Equal(t, 1, response.Attempts, "a token for one call has no source")
 
 	server := socketHandler(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	client, err = clinicaldoc.NewClient(server.URL, "", clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return "same", nil })))
+	client, err = clinicaldoc.NewClient(server.URL, "",
+		clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return "same", nil })))
 	require.NoError(t, err)
 	_, err = client.Users.Me(socketContext(t), clinicaldoc.WithResponse(&response))
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
@@ -726,10 +767,12 @@ func TestTokenSource_TokenExpiresBetweenPages_IsRenewed(t *testing.T) {
 		n := expire()
 		if strings.HasSuffix(r.URL.Path, "/7") {
 			complete := n > 5
-			_, _ = fmt.Fprintf(w, `{"id":7,"name":"synthetic","has":{"content":%t,"transcription":%t},"created_at":"2026-01-02T03:04:05Z"}`, complete, complete)
+			_, _ = fmt.Fprintf(w,
+				`{"id":7,"name":"synthetic","has":{"content":%t,"transcription":%t},"created_at":"2026-01-02T03:04:05Z"}`, complete, complete)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"data":[{"id":%d,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}],"meta":{"current_page":%d,"last_page":3,"per_page":1,"total":3}}`, n, n)
+		_, _ = fmt.Fprintf(w,
+			`{"data":[{"id":%d,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}],"meta":{"current_page":%d,"last_page":3,"per_page":1,"total":3}}`, n, n)
 	})
 	notes := must(clinicaldoc.Collect(client.Notes.All(socketContext(t), listParams{PerPage: 1})))(t)
 	assert.Len(t, notes, 3)
@@ -800,7 +843,8 @@ func TestTokenSource_SameTokenAgain_IsReportedAgain(t *testing.T) {
 	assert.Equal(t, 3, source.told)
 }
 
-// A source may take its time to hear of a refused token, or call the client meanwhile: no call outlives its context for that.
+// A source may take its time to hear of a refused token, or call the client meanwhile: no call outlives its context for
+// that.
 func TestTokenSource_RenewalOfAnotherCall_DoesNotBlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -841,7 +885,8 @@ func TestCallOptions_InnerRequests_HaveNoConditions(t *testing.T) {
 	read := must(client.Notes.Get(t.Context(), id))(t)
 	srv.ForgetRequests()
 	_, err := client.Notes.Update(t.Context(), id, updateParams{Name: new("Synthetic, changed")},
-		clinicaldoc.WithHeader("If-Match", `"synthetic"`), clinicaldoc.WithHeader("Content-Language", "de"), clinicaldoc.IfUnchanged(read))
+		clinicaldoc.WithHeader("If-Match", `"synthetic"`), clinicaldoc.WithHeader("Content-Language", "de"),
+		clinicaldoc.IfUnchanged(read))
 	require.NoError(t, err)
 	conditions := map[string]string{}
 	for _, r := range srv.Requests() {
@@ -856,7 +901,8 @@ func TestWithResponse_Body_OutlivesLaterCalls(t *testing.T) {
 	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 	t.Cleanup(srv.Close)
 	client := srv.Client()
-	first, second := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "First"}), srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Second"})
+	first, second := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "First"}),
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Second"})
 	var response clinicaldoc.Response
 	must(client.Notes.Get(t.Context(), first, clinicaldoc.WithResponse(&response)))(t)
 	for range 50 {
@@ -970,7 +1016,8 @@ func TestWithHeaders_TransportChangesThem(t *testing.T) {
 func TestWithHeaders_Rejected(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{
-		"Authorization", "authorization", "Content-Type", "Content-Length", "Host", "Cookie", "User-Agent", "Accept", "Idempotency-Key", "Expect",
+		"Authorization", "authorization", "Content-Type", "Content-Length", "Host", "Cookie", "User-Agent", "Accept",
+		"Idempotency-Key", "Expect",
 		"Range", "Proxy-Authorization", "X y", "",
 	} {
 		_, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(http.Header{key: {"canary"}}))
@@ -978,7 +1025,8 @@ func TestWithHeaders_Rejected(t *testing.T) {
 		assert.Contains(t, err.Error(), "WithHeaders")
 		assert.NotContains(t, err.Error(), "canary")
 	}
-	_, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"canary\r\nX-More: 1"}}))
+	_, err := clinicaldoc.NewClient(testBase, testToken,
+		clinicaldoc.WithHeaders(http.Header{"X-Tenant": {"canary\r\nX-More: 1"}}))
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	must(clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(nil)))(t)
 }
@@ -991,9 +1039,11 @@ func TestWithHeaders_NotPrinted(t *testing.T) {
 	_, failed := client.Notes.Get(t.Context(), 9)
 	require.Error(t, failed)
 	var text strings.Builder
-	slog.New(slog.NewJSONHandler(&text, nil)).Info("all", "client", client, "notes", client.Notes, "option", option, "error", failed)
+	slog.New(slog.NewJSONHandler(&text, nil)).Info("all", "client", client, "notes", client.Notes, "option", option,
+		"error", failed)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		for _, value := range []any{client, *client, client.Notes, *client.Notes, client.Tokens, client.Users, option, failed} {
+		for _, value := range []any{client, *client, client.Notes, *client.Notes, client.Tokens, client.Users, option,
+			failed} {
 			fmt.Fprintf(&text, verb, value)
 		}
 	}
@@ -1027,14 +1077,16 @@ func TestWithHeaders_PartOfALossesIdentity(t *testing.T) {
 	assert.Equal(t, byCall, lose(north))
 	assert.Equal(t, byCall, fileheader.HeadersOf(north), "journals know the tenant by the same fingerprint")
 	assert.Empty(t, fileheader.HeadersOf(plain))
-	assert.Equal(t, byCall, lose(timedClient(t, lost, clinicaldoc.WithHeaders(tenant("south"))), clinicaldoc.WithHeader("X-Tenant", "north")))
+	assert.Equal(t, byCall, lose(timedClient(t, lost, clinicaldoc.WithHeaders(tenant("south"))),
+		clinicaldoc.WithHeader("X-Tenant", "north")))
 	assert.NotEqual(t, byCall, lose(timedClient(t, lost, clinicaldoc.WithHeaders(tenant("south")))))
 	assert.Empty(t, lose(plain))
 	requestID := http.Header{"X-Request-Id": {"synthetic"}}
 	assert.Empty(t, lose(timedClient(t, lost, clinicaldoc.WithHeaders(requestID))), "it names a request, not a tenant")
 }
 
-// structSource is a token source, a limiter and a transport that holds its secret in a field, as a value and not a pointer.
+// structSource is a token source, a limiter and a transport that holds its secret in a field, as a value and not a
+// pointer.
 type structSource struct{ Secret string }
 
 func (s structSource) Token(context.Context) (string, error) { return s.Secret, nil }

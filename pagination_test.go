@@ -33,33 +33,47 @@ func TestAll_EveryFormOfPages_IsFollowed(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]call{
 		"length-aware": {
-			pagedCall("", `{"data":`+rows(1, 2)+`,"links":{"next":"http://internal/?page=2"},"meta":{"current_page":1,"last_page":2,"per_page":2,"total":3}}`),
-			pagedCall("?page=2", `{"data":`+rows(3)+`,"links":{"next":null},"meta":{"current_page":2,"last_page":2,"per_page":2,"total":3}}`),
+			pagedCall("",
+				`{"data":`+rows(1,
+					2)+`,"links":{"next":"http://internal/?page=2"},"meta":{"current_page":1,"last_page":2,"per_page":2,"total":3}}`),
+			pagedCall("?page=2", `{"data":`+rows(
+				3)+`,"links":{"next":null},"meta":{"current_page":2,"last_page":2,"per_page":2,"total":3}}`),
 		},
 		"length-aware, numbers as texts": {
-			pagedCall("", `{"data":`+rows(1, 2)+`,"links":[],"meta":{"current_page":"1","last_page":"2","per_page":"2","total":"3"}}`),
-			pagedCall("?page=2", `{"data":`+rows(3)+`,"meta":{"current_page":"2","last_page":"2","per_page":"2","total":"3"}}`),
+			pagedCall("", `{"data":`+rows(1,
+				2)+`,"links":[],"meta":{"current_page":"1","last_page":"2","per_page":"2","total":"3"}}`),
+			pagedCall("?page=2",
+				`{"data":`+rows(3)+`,"meta":{"current_page":"2","last_page":"2","per_page":"2","total":"3"}}`),
 		},
 		"length-aware, meta first": {
 			pagedCall("", `{"meta":{"current_page":1,"last_page":2},"data":`+rows(1, 2)+`}`),
 			pagedCall("?page=2", `{"meta":{"current_page":2,"last_page":2},"data":`+rows(3)+`}`),
 		},
 		"simple": {
-			pagedCall("", `{"data":`+rows(1, 2)+`,"links":{"first":"x","last":null,"prev":null,"next":"http://internal/?page=2"},"meta":{"current_page":1,"per_page":2}}`),
-			pagedCall("?page=2", `{"data":`+rows(3)+`,"links":{"first":"x","last":null,"prev":"x","next":null},"meta":{"current_page":2,"per_page":2}}`),
+			pagedCall("",
+				`{"data":`+rows(1,
+					2)+`,"links":{"first":"x","last":null,"prev":null,"next":"http://internal/?page=2"},"meta":{"current_page":1,"per_page":2}}`),
+			pagedCall("?page=2", `{"data":`+rows(
+				3)+`,"links":{"first":"x","last":null,"prev":"x","next":null},"meta":{"current_page":2,"per_page":2}}`),
 		},
 		"cursor": {
-			pagedCall("", `{"data":`+rows(1)+`,"links":{"next":"x"},"meta":{"per_page":1,"next_cursor":"a+b=","prev_cursor":null}}`),
+			pagedCall("", `{"data":`+rows(
+				1)+`,"links":{"next":"x"},"meta":{"per_page":1,"next_cursor":"a+b=","prev_cursor":null}}`),
 			pagedCall("?cursor=a%2Bb%3D", `{"data":`+rows(2)+`,"links":{"next":"x"},"meta":{"next_cursor":"c"}}`),
 			pagedCall("?cursor=c", `{"data":`+rows(3)+`,"links":{"next":null},"meta":{"next_cursor":null}}`),
 		},
 		"cursor in the link alone": {
-			pagedCall("", `{"data":`+rows(1, 2)+`,"links":{"first":null,"last":null,"prev":null,"next":"http:\/\/internal\/notes?cursor=a%2Bb"},"meta":{"path":"x","per_page":2}}`),
+			pagedCall("",
+				`{"data":`+rows(1,
+					2)+`,"links":{"first":null,"last":null,"prev":null,"next":"http:\/\/internal\/notes?cursor=a%2Bb"},"meta":{"path":"x","per_page":2}}`),
 			pagedCall("?cursor=a%2Bb", `{"data":`+rows(3)+`,"links":{"next":null},"meta":{"path":"x","per_page":2}}`),
 		},
 		"flat": {
-			pagedCall("", `{"current_page":1,"data":`+rows(1, 2)+`,"last_page":2,"links":[{"url":null,"label":"x"}],"next_page_url":"http://internal/?page=2","per_page":2,"total":3}`),
-			pagedCall("?page=2", `{"current_page":2,"data":`+rows(3)+`,"last_page":2,"next_page_url":null,"per_page":2,"total":3}`),
+			pagedCall("",
+				`{"current_page":1,"data":`+rows(1,
+					2)+`,"last_page":2,"links":[{"url":null,"label":"x"}],"next_page_url":"http://internal/?page=2","per_page":2,"total":3}`),
+			pagedCall("?page=2",
+				`{"current_page":2,"data":`+rows(3)+`,"last_page":2,"next_page_url":null,"per_page":2,"total":3}`),
 		},
 		"flat and simple": {
 			pagedCall("", `{"current_page":1,"data":`+rows(1, 2)+`,"next_page_url":"http://internal/?page=2"}`),
@@ -94,7 +108,8 @@ func TestAll_EveryFormOfPages_IsFollowed(t *testing.T) {
 			pagedCall("?page=2", rows(3)),
 			pagedCall("?page=3", `[]`),
 		},
-		// A service without pages gives everything again. Its other order, or a size that it heeds, shows that this is all.
+		// A service without pages gives everything again. Its other order, or a size that it heeds, shows that this is
+		// all.
 		"all at once": {
 			pagedCall("", rows(1, 2, 3)),
 			pagedCall("?page=1", rows(1, 2, 3)),
@@ -138,7 +153,8 @@ func TestAll_EveryFormOfPages_IsFollowed(t *testing.T) {
 
 func TestAll_EmptyList_YieldsNothing(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []string{`[]`, `{"data":[]}`, `{"data":null}`, `{"data":[],"meta":{"current_page":1,"last_page":1,"from":null}}`, `{"data":[],"links":{"next":null}}`} {
+	for _, answer := range []string{`[]`, `{"data":[]}`, `{"data":null}`,
+		`{"data":[],"meta":{"current_page":1,"last_page":1,"from":null}}`, `{"data":[],"links":{"next":null}}`} {
 		ids, err := collect(t, serve(t, pagedCall("", answer)).Notes.All(t.Context(), listParams{}))
 		require.NoError(t, err, answer)
 		assert.Empty(t, ids)
@@ -148,7 +164,8 @@ func TestAll_EmptyList_YieldsNothing(t *testing.T) {
 func TestList_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
-		`{}`, `null`, `{"notes":[]}`, `{"data":{}}`, `{"data":{"id":1}}`, `{"data":"secret"}`, `"secret"`, `[5]`, `["secret"]`, `{"data":[{"name":"secret"}]}`, `{"data":[{"id":0}]}`,
+		`{}`, `null`, `{"notes":[]}`, `{"data":{}}`, `{"data":{"id":1}}`, `{"data":"secret"}`, `"secret"`, `[5]`,
+		`["secret"]`, `{"data":[{"name":"secret"}]}`, `{"data":[{"id":0}]}`,
 		`{"data":[null]}`, `{"data":[{"id":1,"name":["secret"]}]}`, `{"data":[]`, `[] secret`,
 	} {
 		page, err := serve(t, pagedCall("", answer)).Notes.List(t.Context(), listParams{})
@@ -163,7 +180,8 @@ func TestList_OddMeta_IsTolerated(t *testing.T) {
 	t.Parallel()
 	// What the service says about its pages is not described, so that nothing in it makes a list fail.
 	for _, meta := range []string{
-		`"meta":5,"links":7`, `"meta":"x","links":"x"`, `"meta":{"current_page":{"a":1},"last_page":[1],"per_page":true,"total":"x","next_cursor":5}`,
+		`"meta":5,"links":7`, `"meta":"x","links":"x"`,
+		`"meta":{"current_page":{"a":1},"last_page":[1],"per_page":true,"total":"x","next_cursor":5}`,
 		`"links":{"next":{"href":"x"}}`, `"total":{"value":3}`, `"links":{"next":"%zz"}`,
 	} {
 		page, err := serve(t, pagedCall("", `{"data":`+rows(1)+`,`+meta+`}`)).Notes.List(t.Context(), listParams{})
@@ -208,7 +226,8 @@ func TestAll_PageOrCursor_StartsThere(t *testing.T) {
 			meta, next = `{"next_cursor":"d"}`, "?cursor=d"
 		}
 		before := params
-		client := serve(t, pagedCall(query, `{"data":`+rows(5)+`,"meta":`+meta+`}`), pagedCall(next, `{"data":`+rows(6)+`,"links":{"next":null}}`))
+		client := serve(t, pagedCall(query, `{"data":`+rows(5)+`,"meta":`+meta+`}`),
+			pagedCall(next, `{"data":`+rows(6)+`,"links":{"next":null}}`))
 		ids := must(collect(t, client.Notes.All(t.Context(), params)))(t)
 		assert.Equal(t, []int64{5, 6}, ids)
 		assert.Equal(t, before, params)
@@ -269,7 +288,8 @@ func TestAll_WithResponse_IsOfThePageBeingRead(t *testing.T) {
 		client := serve(t, first, second)
 		var response clinicaldoc.Response
 		var seen []string
-		for _, err := range client.Notes.All(t.Context(), listParams{Prefetch: prefetch}, clinicaldoc.WithResponse(&response)) {
+		for _, err := range client.Notes.All(t.Context(), listParams{Prefetch: prefetch},
+			clinicaldoc.WithResponse(&response)) {
 			require.NoError(t, err)
 			seen = append(seen, response.RequestID)
 		}
@@ -293,7 +313,8 @@ func TestAll_WithResponse_IsOfThePageThatFails(t *testing.T) {
 // How many rows lie before a page is known by the size of pages: from there on a total can be missed too.
 func TestAll_TotalFromALaterPage_IsCompared(t *testing.T) {
 	t.Parallel()
-	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3, 4)+`,"meta":{"current_page":2,"last_page":2,"per_page":2,"total":10}}`)
+	second := pagedCall("?page=2&per_page=2",
+		`{"data":`+rows(3, 4)+`,"meta":{"current_page":2,"last_page":2,"per_page":2,"total":10}}`)
 	ids, err := collect(t, serve(t, second, second).Notes.All(t.Context(), listParams{Page: 2, PerPage: 2}))
 	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 	assert.Equal(t, []int64{3, 4}, ids)
@@ -325,17 +346,21 @@ func TestAll_CallersOptions_AreNotChanged(t *testing.T) {
 // A caller may use a slice of options again for the next user, before the first iterator is ranged over.
 func TestIterators_OptionsChangedLater_HaveNoEffect(t *testing.T) {
 	t.Parallel()
-	subtests(t, map[string]func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error]{
+	subtests(t, map[string]func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote,
+		error]{
 		"All": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
 			return c.Notes.All(t.Context(), listParams{}, opts...)
 		},
-		"Watch": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
+		"Watch": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote,
+			error] {
 			return c.Notes.Watch(t.Context(), 7, waitParams{}, opts...)
 		},
-		"WaitAll": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error] {
+		"WaitAll": func(c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote,
+			error] {
 			return c.Notes.WaitAll(t.Context(), []int64{7}, waitParams{}, opts...)
 		},
-	}, func(t *testing.T, ranged func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error]) {
+	}, func(t *testing.T,
+		ranged func(*clinicaldoc.Client, ...clinicaldoc.CallOption) iter.Seq2[*clinicaldoc.ProgressNote, error]) {
 		token := ""
 		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			token = r.Header.Get("Authorization")
@@ -362,7 +387,8 @@ func TestAll_RepeatedRow_IsYieldedOnce(t *testing.T) {
 }
 
 // endless is a service that answers every list with what the function gives, and counts.
-func endless(t *testing.T, answer func(n int, req *http.Request) string) (client *clinicaldoc.Client, requests func() int) {
+func endless(t *testing.T, answer func(n int, req *http.Request) string) (client *clinicaldoc.Client,
+	requests func() int) {
 	t.Helper()
 	var mu sync.Mutex
 	n := 0
@@ -449,17 +475,21 @@ func TestAll_HostileService_Ends(t *testing.T) {
 				if n > 3 {
 					return `{"data":[],"links":{"next":null}}`
 				}
-				links := []string{"https://evil.test/v1/progress-notes?cursor=c1", "//evil.test/x?cursor=c2", "https://api.clinic.test@evil.test/?cursor=c3"}
+				links := []string{"https://evil.test/v1/progress-notes?cursor=c1", "//evil.test/x?cursor=c2",
+					"https://api.clinic.test@evil.test/?cursor=c3"}
 				return fmt.Sprintf(`{"data":%s,"links":{"next":%q}}`, rows(n), links[n-1])
 			},
-			ids: []int64{1, 2, 3}, atMost: 6, // a promised page is empty: the list has shrunk, and is looked at until it is the same
+			// a promised page is empty: the list has shrunk, and is looked at until it is the same
+			ids: []int64{1, 2, 3}, atMost: 6,
 		},
 		"a total that shrinks for ever": {
 			answer: func(n int, req *http.Request) string {
 				if page(req) == 1 {
-					return fmt.Sprintf(`{"data":%s,"meta":{"current_page":1,"last_page":9,"total":%d}}`, rows(1, 2), 1000-n)
+					return fmt.Sprintf(`{"data":%s,"meta":{"current_page":1,"last_page":9,"total":%d}}`, rows(1, 2),
+						1000-n)
 				}
-				return fmt.Sprintf(`{"data":%s,"meta":{"current_page":2,"last_page":9,"total":%d}}`, rows(1000+n), 1000-n)
+				return fmt.Sprintf(`{"data":%s,"meta":{"current_page":2,"last_page":9,"total":%d}}`, rows(1000+n),
+					1000-n)
 			},
 			ids: []int64{1, 2}, match: clinicaldoc.ErrIncompleteList, atMost: 7,
 		},
@@ -498,7 +528,8 @@ func TestAll_HostileService_Ends(t *testing.T) {
 					require.NoError(t, err)
 				} else {
 					require.ErrorIs(t, err, tt.match)
-					require.True(t, errors.Is(err, clinicaldoc.ErrIncompleteList) || name == "current page stuck", "it says so")
+					require.True(t, errors.Is(err, clinicaldoc.ErrIncompleteList) || name == "current page stuck",
+						"it says so")
 					require.ErrorContains(t, err, "Notes.List")
 				}
 				assert.Equal(t, tt.ids, ids)
@@ -553,7 +584,8 @@ func TestList_PatientOfEveryRow_IsChecked(t *testing.T) {
 		for prefetch := range 2 {
 			t.Run(fmt.Sprint(name, prefetch), func(t *testing.T) {
 				t.Parallel()
-				answer := pagedCall("?patient_id=4711", `{"data":[{"id":1,"name":"n","patient":{"id":4711}},`+tt.row+`],"links":{"next":null}}`)
+				answer := pagedCall("?patient_id=4711",
+					`{"data":[{"id":1,"name":"n","patient":{"id":4711}},`+tt.row+`],"links":{"next":null}}`)
 				params := listParams{PatientID: 4711, TrustPatientFilter: tt.trust}
 				client := serve(t, answer, answer)
 				page, err := client.Notes.List(t.Context(), params)
@@ -580,7 +612,8 @@ func TestList_PatientOfEveryRow_IsChecked(t *testing.T) {
 
 func TestList_WithoutPatientFilter_ChecksNoPatient(t *testing.T) {
 	t.Parallel()
-	client := serve(t, pagedCall("", `[{"id":1,"name":"n","patient":{"id":1}},{"id":2,"name":"n","patient":{"id":2}},{"id":3,"name":"n"}]`))
+	client := serve(t, pagedCall("",
+		`[{"id":1,"name":"n","patient":{"id":1}},{"id":2,"name":"n","patient":{"id":2}},{"id":3,"name":"n"}]`))
 	page := must(client.Notes.List(t.Context(), listParams{}))(t)
 	assert.Len(t, page.Items, 3)
 }
@@ -609,11 +642,15 @@ func TestQueryNames_AreUsed(t *testing.T) {
 	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{
 		PatientID: "filter[patient_id]", PerPage: "page[size]", Page: "page[number]", Cursor: "after",
 	})},
-		pagedCall("?filter%5Bpatient_id%5D=4711&page%5Bsize%5D=1&sort=oldest", `{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":2}}`),
-		pagedCall("?filter%5Bpatient_id%5D=4711&page%5Bnumber%5D=2&page%5Bsize%5D=1&sort=oldest", `{"data":`+rows(2)+`,"links":{"next":"x?cursor=wrong&after=right"}}`),
-		pagedCall("?after=right&filter%5Bpatient_id%5D=4711&page%5Bsize%5D=1&sort=oldest", `{"data":`+rows(3)+`,"links":{"next":null}}`),
+		pagedCall("?filter%5Bpatient_id%5D=4711&page%5Bsize%5D=1&sort=oldest",
+			`{"data":`+rows(1)+`,"meta":{"current_page":1,"last_page":2}}`),
+		pagedCall("?filter%5Bpatient_id%5D=4711&page%5Bnumber%5D=2&page%5Bsize%5D=1&sort=oldest",
+			`{"data":`+rows(2)+`,"links":{"next":"x?cursor=wrong&after=right"}}`),
+		pagedCall("?after=right&filter%5Bpatient_id%5D=4711&page%5Bsize%5D=1&sort=oldest",
+			`{"data":`+rows(3)+`,"links":{"next":null}}`),
 	)
-	ids, err := collect(t, client.Notes.All(t.Context(), listParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest}))
+	ids, err := collect(t,
+		client.Notes.All(t.Context(), listParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest}))
 	require.NoError(t, err)
 	assert.Equal(t, []int64{1, 2, 3}, ids)
 }
@@ -627,8 +664,10 @@ func TestQueryNames_Empty_HaveDefaults(t *testing.T) {
 		{Sort: "order"}:        "?order=latest&page=2&patient_id=4711&per_page=10",
 		{Page: "number"}:       "?number=2&patient_id=4711&per_page=10&sort=latest",
 	} {
-		client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(names)}, pagedCall(query, `[]`), pagedCall("?cursor=c", `[]`))
-		_, err := client.Notes.List(t.Context(), listParams{PatientID: 4711, PerPage: 10, Sort: clinicaldoc.SortLatest, Page: 2})
+		client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(names)}, pagedCall(query, `[]`),
+			pagedCall("?cursor=c", `[]`))
+		_, err := client.Notes.List(t.Context(),
+			listParams{PatientID: 4711, PerPage: 10, Sort: clinicaldoc.SortLatest, Page: 2})
 		require.NoError(t, err)
 		must(client.Notes.List(t.Context(), listParams{Cursor: "c"}))(t)
 	}
@@ -636,7 +675,8 @@ func TestQueryNames_Empty_HaveDefaults(t *testing.T) {
 
 func TestQueryNames_Swapped_AreUsed(t *testing.T) {
 	t.Parallel()
-	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "cursor", Cursor: "page", Sort: "order"})},
+	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "cursor",
+		Cursor: "page", Sort: "order"})},
 		pagedCall("?cursor=2&order=latest", `[]`), pagedCall("?page=c", `[]`))
 	must(client.Notes.List(t.Context(), listParams{Page: 2, Sort: clinicaldoc.SortLatest}))(t)
 	must(client.Notes.List(t.Context(), listParams{Cursor: "c"}))(t)
@@ -644,7 +684,8 @@ func TestQueryNames_Swapped_AreUsed(t *testing.T) {
 
 func TestQueryNames_Odd_AreEscaped(t *testing.T) {
 	t.Parallel()
-	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "-", Sort: `so"rt`, PerPage: `size: "x"`})},
+	client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{Page: "-",
+		Sort: `so"rt`, PerPage: `size: "x"`})},
 		pagedCall("?-=2&patient_id=4711&size%3A+%22x%22=1&so%22rt=latest", `[]`))
 	must(client.Notes.List(t.Context(), listParams{
 		PatientID: 4711, Page: 2, PerPage: 1, Sort: clinicaldoc.SortLatest, TrustPatientFilter: true,
@@ -693,7 +734,8 @@ func (l *latency) respond(req *http.Request) (*http.Response, error) {
 		}
 		return httpmock.NewStringResponse(http.StatusOK, rows(page)), nil
 	}
-	return httpmock.NewStringResponse(http.StatusOK, fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":%d}}`, rows(page), page, l.last)), nil
+	return httpmock.NewStringResponse(http.StatusOK,
+		fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":%d}}`, rows(page), page, l.last)), nil
 }
 
 func TestPrefetch_KeepsOrderAndItsLimit(t *testing.T) {
@@ -732,7 +774,8 @@ func TestPrefetch_NextPage_IsRequestedBeforeDecoding(t *testing.T) {
 			row := fmt.Sprintf(`{"id":%d,"name":"n"}`, number)
 			switch number {
 			case 2:
-				row = `{"id":2,"name":"n","has":{"signed":"nobody knows"}}` // of which the log is told in the middle of decoding
+				// of which the log is told in the middle of decoding
+				row = `{"id":2,"name":"n","has":{"signed":"nobody knows"}}`
 			case 3:
 				close(third)
 			}
@@ -869,11 +912,15 @@ func TestPage_HasNext(t *testing.T) {
 
 func FuzzPages(f *testing.F) {
 	for _, seed := range []string{
-		"", "[]", "null", `{"data":null}`, `{"data":[` + fullNote + `]}`, `[{"id":1,"name":"n"},{"id":2,"name":"n","patient":{"id":4711}}]`,
+		"", "[]", "null", `{"data":null}`, `{"data":[` + fullNote + `]}`,
+		`[{"id":1,"name":"n"},{"id":2,"name":"n","patient":{"id":4711}}]`,
 		`{"data":[{"id":1,"name":"n"}],"links":{"next":"https://other.test/?cursor=c"},"meta":{"current_page":1,"last_page":"2","per_page":15,"total":16}}`,
-		`{"data":[{"id":1,"name":"n"}],"meta":{"next_cursor":"abc"},"next_page_url":null}`, `{"data":[{"id":1,"name":"n"}],"next_page_url":"?cursor=%zz"}`,
-		`{"data":[{"id":1,"name":"n"}],"current_page":9223372036854775807,"last_page":-1}`, `{"data":[],"data":[{"id":1,"name":"n"}],"meta":[],"links":7}`,
-		`{"tokens":[{"id":1,"name":"label","created_at":"2024-05-01T10:11:12Z","last_used_at":""}]}`, `{"data":[{"id":0}]}`, `[{"id":1,"has":{"signed":2}}]`,
+		`{"data":[{"id":1,"name":"n"}],"meta":{"next_cursor":"abc"},"next_page_url":null}`,
+		`{"data":[{"id":1,"name":"n"}],"next_page_url":"?cursor=%zz"}`,
+		`{"data":[{"id":1,"name":"n"}],"current_page":9223372036854775807,"last_page":-1}`,
+		`{"data":[],"data":[{"id":1,"name":"n"}],"meta":[],"links":7}`,
+		`{"tokens":[{"id":1,"name":"label","created_at":"2024-05-01T10:11:12Z","last_used_at":""}]}`,
+		`{"data":[{"id":0}]}`, `[{"id":1,"has":{"signed":2}}]`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -930,7 +977,8 @@ func FuzzPageWalk(f *testing.F) {
 	f.Add([]byte{1, 2, 0, 2, 3}, `"next_cursor":"c$"`, "", byte(1))
 	f.Add([]byte{1, 2, 0, 2, 3}, `"next_cursor":"same"`, "", byte(2))
 	f.Add([]byte{1, 0, 2, 0, 3}, `"per_page":1`, "https://other.test/?cursor=c$", byte(1))
-	f.Add([]byte{1, 0, 0, 0, 0, 0, 2}, `"current_page":9223372036854775807,"last_page":9223372036854775807`, "?page=$", byte(64))
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 2}, `"current_page":9223372036854775807,"last_page":9223372036854775807`, "?page=$",
+		byte(64))
 	f.Add([]byte{}, `"total":-1`, "%zz", byte(0))
 	f.Add([]byte{1, 0, 2, 0, 3, 0, 1, 0, 4, 0, 5, 0, 1}, `"current_page":$,"last_page":9,"total":~`, "", byte(2))
 	f.Add([]byte{1, 2, 0, 3, 0, 0, 4}, `"current_page":$,"last_page":~,"per_page":2`, "", byte(0))
@@ -963,7 +1011,9 @@ func FuzzPageWalk(f *testing.F) {
 			for _, id := range pieces[min(page, len(pieces))-1] {
 				ids = append(ids, fmt.Sprintf(`{"id":%d,"name":"n"}`, id))
 			}
-			body := `{"data":[` + strings.Join(ids, ",") + `],"links":{"next":` + strings.ReplaceAll(string(quoted), "$", number) + `},"meta":{` + strings.NewReplacer("$", number, "~", strconv.Itoa(900-page)).Replace(meta) + `}}`
+			body := `{"data":[` + strings.Join(ids, ",") + `],"links":{"next":` +
+				strings.ReplaceAll(string(quoted), "$", number) + `},"meta":{` +
+				strings.NewReplacer("$", number, "~", strconv.Itoa(900-page)).Replace(meta) + `}}`
 			return answerWith(http.StatusOK, "application/json", []byte(body))(r)
 		}))
 		params := listParams{Prefetch: int(prefetch) % 65}
@@ -1055,7 +1105,8 @@ func TestAll_OthersDelete_YieldsEveryNoteThatIsLeft(t *testing.T) {
 						srv := filledBox(t, 40, clinicaldoctest.Variant{})
 						someone := srv.Client()
 						var ids []int64
-						for note, err := range srv.Client().Notes.All(t.Context(), listParams{Sort: sort, PerPage: 10, Prefetch: prefetch}) {
+						for note, err := range srv.Client().Notes.All(t.Context(),
+							listParams{Sort: sort, PerPage: 10, Prefetch: prefetch}) {
 							require.NoError(t, err)
 							if ids = append(ids, note.ID); len(ids) == when {
 								must(someone.Notes.Delete(t.Context(), victim))(t)
@@ -1077,8 +1128,9 @@ func TestAll_OthersDelete_YieldsEveryNoteThatIsLeft(t *testing.T) {
 func TestAll_OthersCreate_YieldsEveryNote(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]clinicaldoctest.Variant{
-		"length-aware": {}, "simple": {Pagination: clinicaldoctest.PaginationSimple}, "cursor": {Pagination: clinicaldoctest.PaginationCursor},
-		"bare": {Pagination: clinicaldoctest.PaginationBare},
+		"length-aware": {}, "simple": {Pagination: clinicaldoctest.PaginationSimple},
+		"cursor": {Pagination: clinicaldoctest.PaginationCursor},
+		"bare":   {Pagination: clinicaldoctest.PaginationBare},
 	} {
 		for _, sort := range everySort {
 			for _, prefetch := range []int{0, 2} {
@@ -1086,7 +1138,8 @@ func TestAll_OthersCreate_YieldsEveryNote(t *testing.T) {
 					t.Parallel()
 					srv := filledBox(t, 40, variant)
 					var ids []int64
-					for note, err := range srv.Client().Notes.All(t.Context(), listParams{Sort: sort, PerPage: 10, Prefetch: prefetch}) {
+					for note, err := range srv.Client().Notes.All(t.Context(),
+						listParams{Sort: sort, PerPage: 10, Prefetch: prefetch}) {
 						require.NoError(t, err)
 						if ids = append(ids, note.ID); len(ids)%4 == 0 && len(ids) <= 40 {
 							srv.AddNote(clinicaldoctest.Note{PatientID: 4711})
@@ -1142,10 +1195,11 @@ func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
 		match error
 	}
 	subtests(t, map[string]test{
-		"unchanged":        {[]call{page(1, 2), page(1, 2)}, []int64{1, 2}, nil},
-		"empty":            {[]call{page()}, nil, nil},
-		"a row more":       {[]call{page(1, 2), page(3, 1), page(3, 1)}, []int64{1, 2, 3}, nil},
-		"new in the fifth": {[]call{page(1), page(2), page(3), page(4), page(5)}, []int64{1, 2, 3, 4, 5}, clinicaldoc.ErrIncompleteList},
+		"unchanged":  {[]call{page(1, 2), page(1, 2)}, []int64{1, 2}, nil},
+		"empty":      {[]call{page()}, nil, nil},
+		"a row more": {[]call{page(1, 2), page(3, 1), page(3, 1)}, []int64{1, 2, 3}, nil},
+		"new in the fifth": {[]call{page(1), page(2), page(3), page(4), page(5)}, []int64{1, 2, 3, 4, 5},
+			clinicaldoc.ErrIncompleteList},
 		"none in the fifth": {
 			[]call{page(1), page(2), page(3), page(4), page(2, 4)}, []int64{1, 2, 3, 4}, nil,
 		},
@@ -1175,12 +1229,16 @@ func TestAll_PartOfAList_IsNotComplete(t *testing.T) {
 		notes   int
 		whole   map[int]bool // by page size asked for
 	}{
-		"page unknown":                         {silent(clinicaldoctest.QueryNames{}), 40, map[int]bool{0: false, 10: false, 100: true}},
-		"page and size unknown":                {silent(unknownSize), 40, map[int]bool{0: false, 10: false, 100: false}},
-		"page and sort unknown":                {silent(unknownSort), 40, map[int]bool{0: false, 10: false, 100: true}},
-		"nothing known":                        {silent(unknown), 40, map[int]bool{0: false, 10: false, 100: false}},
-		"page unknown, one page":               {silent(clinicaldoctest.QueryNames{}), 12, map[int]bool{0: true, 10: false, 100: true}},
-		"page unknown, exactly one page":       {silent(clinicaldoctest.QueryNames{}), 15, map[int]bool{0: true, 15: true, 100: true}},
+		"page unknown": {silent(clinicaldoctest.QueryNames{}), 40,
+			map[int]bool{0: false, 10: false, 100: true}},
+		"page and size unknown": {silent(unknownSize), 40,
+			map[int]bool{0: false, 10: false, 100: false}},
+		"page and sort unknown": {silent(unknownSort), 40, map[int]bool{0: false, 10: false, 100: true}},
+		"nothing known":         {silent(unknown), 40, map[int]bool{0: false, 10: false, 100: false}},
+		"page unknown, one page": {silent(clinicaldoctest.QueryNames{}), 12,
+			map[int]bool{0: true, 10: false, 100: true}},
+		"page unknown, exactly one page": {silent(clinicaldoctest.QueryNames{}), 15,
+			map[int]bool{0: true, 15: true, 100: true}},
 		"page and size unknown, one page":      {silent(unknownSize), 12, map[int]bool{0: true, 10: true, 100: true}},
 		"page unknown, one row":                {silent(unknown), 1, map[int]bool{0: true, 100: true}},
 		"everything at once":                   {all, 40, map[int]bool{0: true, 10: true, 100: true}},
@@ -1194,7 +1252,8 @@ func TestAll_PartOfAList_IsNotComplete(t *testing.T) {
 						srv := filledBox(t, tt.notes, tt.variant)
 						client, err := clinicaldoc.NewClient(srv.URL, srv.Token) // which knows none of the box's names
 						require.NoError(t, err)
-						ids, err := collect(t, client.Notes.All(t.Context(), listParams{PerPage: perPage, Sort: sort, Prefetch: prefetch}))
+						ids, err := collect(t,
+							client.Notes.All(t.Context(), listParams{PerPage: perPage, Sort: sort, Prefetch: prefetch}))
 						if !whole {
 							require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 							require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
@@ -1213,7 +1272,8 @@ func TestAll_PartOfAList_IsNotComplete(t *testing.T) {
 func TestAll_TotalAboveTheRows_IsIncomplete(t *testing.T) {
 	t.Parallel()
 	page := func(query string, total int, ids ...int) call {
-		return pagedCall(query, fmt.Sprintf(`{"data":%s,"meta":{"current_page":1,"last_page":1,"total":%d}}`, rows(ids...), total))
+		return pagedCall(query,
+			fmt.Sprintf(`{"data":%s,"meta":{"current_page":1,"last_page":1,"total":%d}}`, rows(ids...), total))
 	}
 	// One more look finds what moved to the front, or that there is nothing.
 	ids := must(collect(t, serve(t, page("", 3, 2, 1), page("", 3, 3, 2, 1)).Notes.All(t.Context(), listParams{})))(t)
@@ -1222,7 +1282,8 @@ func TestAll_TotalAboveTheRows_IsIncomplete(t *testing.T) {
 	ids, err := collect(t, serve(t, page("", 3, 2, 1), page("", 3, 2, 1)).Notes.All(t.Context(), listParams{}))
 	require.ErrorIs(t, err, clinicaldoc.ErrIncompleteList)
 	require.NotErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-	assert.Equal(t, "clinicaldoc: Notes.List (GET /v1/progress-notes): the list may be incomplete: the service announces more rows than it sends", err.Error())
+	assert.Equal(t,
+		"clinicaldoc: Notes.List (GET /v1/progress-notes): the list may be incomplete: the service announces more rows than it sends", err.Error())
 	assert.Equal(t, []int64{2, 1}, ids)
 }
 
@@ -1278,8 +1339,9 @@ func (m *moving) respond(req *http.Request) (*http.Response, error) {
 	for _, id := range m.ids[from:to] {
 		page = append(page, int(id))
 	}
-	return httpmock.NewStringResponse(http.StatusOK, fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":%d,"per_page":%d,"total":%d}}`,
-		rows(page...), number, max(1, (len(m.ids)+m.size-1)/m.size), m.size, len(m.ids))), nil
+	return httpmock.NewStringResponse(http.StatusOK,
+		fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":%d,"per_page":%d,"total":%d}}`,
+			rows(page...), number, max(1, (len(m.ids)+m.size-1)/m.size), m.size, len(m.ids))), nil
 }
 
 func TestAll_ChangingList_YieldsEverythingOrAnError(t *testing.T) {
@@ -1296,7 +1358,8 @@ func TestAll_ChangingList_YieldsEverythingOrAnError(t *testing.T) {
 					m := newMoving(rand.New(rand.NewPCG(seed, 1)), only)
 					transport := httpmock.NewMockTransport()
 					transport.RegisterResponder(http.MethodGet, testBase+notesPath, m.respond)
-					ids, err := collect(t, clientOver(t, transport).Notes.All(t.Context(), listParams{Prefetch: prefetch}))
+					ids, err := collect(t,
+						clientOver(t, transport).Notes.All(t.Context(), listParams{Prefetch: prefetch}))
 					slices.Sort(ids)
 					require.Len(t, slices.Compact(slices.Clone(ids)), len(ids), "seed %d: a row twice", seed)
 					if err != nil {
@@ -1321,10 +1384,11 @@ func TestPrefetch_Panic_ReachesTheLoop(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]func(strike func()) clinicaldoc.Option{
 		"transport": func(strike func()) clinicaldoc.Option {
-			return clinicaldoc.WithHTTPClient(&http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
-				strike()
-				return numberedPages(req)
-			})})
+			return clinicaldoc.WithHTTPClient(
+				&http.Client{Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+					strike()
+					return numberedPages(req)
+				})})
 		},
 		"hook": func(strike func()) clinicaldoc.Option {
 			return onAttempt(func(context.Context, clinicaldoc.Attempt) { strike() })
@@ -1333,7 +1397,8 @@ func TestPrefetch_Panic_ReachesTheLoop(t *testing.T) {
 			return clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { strike(); return nil }))
 		},
 		"token source": func(strike func()) clinicaldoc.Option {
-			return clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { strike(); return testToken, nil }))
+			return clinicaldoc.WithTokenSource(
+				tokenFunc(func(context.Context) (string, error) { strike(); return testToken, nil }))
 		},
 	} {
 		for _, prefetch := range []int{0, 1, 3} {
@@ -1354,7 +1419,8 @@ func TestPrefetch_Panic_ReachesTheLoop(t *testing.T) {
 					if name == "token source" {
 						token = ""
 					}
-					client, err := clinicaldoc.NewClient(testBase, token, over(roundTripper(numberedPages)), once, strike)
+					client, err := clinicaldoc.NewClient(testBase, token, over(roundTripper(numberedPages)), once,
+						strike)
 					require.NoError(t, err)
 					recovered, finished := ranging(client.Notes.All(t.Context(), listParams{Prefetch: prefetch}))
 					assert.False(t, finished)
@@ -1488,9 +1554,12 @@ func TestExtra_OfAPage(t *testing.T) {
 		`{"data":` + rows + `,"links":{"first":"https://a.test/?page=1","last":null,"prev":null,"next":"https://a.test/?page=2"},
 		"meta":{"current_page":1,"from":1,"last_page":1,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"https://a.test","to":1,"total":1}}`: `{"first":"https://a.test/?page=1",
 		"last":null,"prev":null,"next":"https://a.test/?page=2","from":1,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"https://a.test","to":1}`,
-		`{"data":` + rows + `,"meta":{"path":"p","next_cursor":null,"prev_cursor":"abc"}}`:                     `{"path":"p","prev_cursor":"abc"}`,
-		`{"current_page":1,"data":` + rows + `,"from":1,"next_page_url":null,"to":1,"warnings":["synthetic"]}`: `{"from":1,"to":1,"warnings":["synthetic"]}`,
-		`{"data":` + rows + `,"meta":{"total":"many"}}`:                                                        `{"total":"many"}`,
+		`{"data":` + rows +
+			`,"meta":{"path":"p","next_cursor":null,"prev_cursor":"abc"}}`: `{"path":"p","prev_cursor":"abc"}`,
+		`{"current_page":1,"data":` + rows +
+			`,"from":1,"next_page_url":null,"to":1,"warnings":["synthetic"]}`: `{"from":1,"to":1,"warnings":["synthetic"]}`,
+		`{"data":` + rows +
+			`,"meta":{"total":"many"}}`: `{"total":"many"}`,
 	} {
 		client := serve(t, call{url: "/v1/progress-notes", response: answer})
 		page, err := client.Notes.List(t.Context(), listParams{})

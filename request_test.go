@@ -42,7 +42,8 @@ func TestEndpoints_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, e := range endpoints() {
 		for name, answer := range map[string]call{
-			"HTML":      {response: "<html>secret", answerHeader: map[string]string{"Content-Type": "text/html; charset=secret", "X-Request-Id": "req-3"}},
+			"HTML": {response: "<html>secret",
+				answerHeader: map[string]string{"Content-Type": "text/html; charset=secret", "X-Request-Id": "req-3"}},
 			"truncated": {response: e.ok[:len(e.ok)-1], answerHeader: map[string]string{"X-Request-Id": "req-3"}},
 			"trailing":  {response: e.ok + "secret", answerHeader: map[string]string{"X-Request-Id": "req-3"}},
 			"empty":     {answerHeader: map[string]string{"X-Request-Id": "req-3"}},
@@ -56,7 +57,8 @@ func TestEndpoints_OtherResponse_IsRejected(t *testing.T) {
 				request.response, request.answerHeader = answer.response, answer.answerHeader
 				calls := []call{request}
 				if e.operation == "Notes.Sign" {
-					calls = append(calls, call{url: "/v1/progress-notes/7", response: `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`})
+					calls = append(calls, call{url: "/v1/progress-notes/7",
+						response: `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`})
 				}
 				value, err := e.call(t.Context(), serve(t, calls...))
 				require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
@@ -133,7 +135,8 @@ func (c brokenConn) Write(p []byte) (int, error) {
 
 func TestCreate_DeadReusedConnection_UsesAnother(t *testing.T) {
 	t.Parallel()
-	script := newSocketSteps(socketStatus(http.StatusOK, socketNote(5)), socketStatus(http.StatusCreated, socketNote(12)))
+	script := newSocketSteps(socketStatus(http.StatusOK, socketNote(5)),
+		socketStatus(http.StatusCreated, socketNote(12)))
 	srv := socketHandler(t, script.ServeHTTP)
 	var broken atomic.Bool
 	var dials atomic.Int32
@@ -237,13 +240,22 @@ func TestCreate_CutWithinTheBody_IsRetriedOnce(t *testing.T) {
 func TestCreate_LostResponseOnSockets_IsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*rawConn){
-		"reset":                func(c *rawConn) { resetConn(c.Conn) },
-		"closed":               func(*rawConn) {},
-		"cut status line":      func(c *rawConn) { c.send("HTTP/1.1 20") },
-		"not HTTP":             func(c *rawConn) { c.send("SSH-2.0-synthetic\r\n\r\n") },
-		"cut body":             func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"id\":1") },
-		"cut chunked body":     func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"id\"\r\n") },
-		"cut body, no retries": func(c *rawConn) { c.send("HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"id\":1") },
+		"reset":           func(c *rawConn) { resetConn(c.Conn) },
+		"closed":          func(*rawConn) {},
+		"cut status line": func(c *rawConn) { c.send("HTTP/1.1 20") },
+		"not HTTP":        func(c *rawConn) { c.send("SSH-2.0-synthetic\r\n\r\n") },
+		"cut body": func(c *rawConn) {
+			c.send(
+				"HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"id\":1")
+		},
+		"cut chunked body": func(c *rawConn) {
+			c.send(
+				"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"id\"\r\n")
+		},
+		"cut body, no retries": func(c *rawConn) {
+			c.send(
+				"HTTP/1.1 201 Created\r\nContent-Length: 500\r\n\r\n{\"id\":1")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -296,7 +308,8 @@ func TestCreate_ByStatus_IsRefusedOrUnknown(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.code), func(t *testing.T) {
 			t.Parallel()
-			script := newSocketSteps(socketStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere", "Retry-After", "0"))
+			script := newSocketSteps(socketStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere",
+				"Retry-After", "0"))
 			srv := socketHandler(t, script.ServeHTTP)
 			params, started := socketParams(64), time.Now()
 			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
@@ -377,11 +390,15 @@ func TestCreate_TransportWithoutTrace_IsJudgedByItsBody(t *testing.T) {
 		take     func(r *http.Request)
 	}
 	subtests(t, map[string]test{
-		"whole body taken":                      {1, true, func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
-		"exactly the announced bytes taken":     {1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) }},
-		"a byte of the closing delimiter taken": {1, true, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-67) }},
-		"all but the closing delimiter taken":   {2, false, func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-68) }},
-		"nothing taken":                         {2, false, func(*http.Request) {}},
+		"whole body taken": {1, true,
+			func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
+		"exactly the announced bytes taken": {1, true,
+			func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) }},
+		"a byte of the closing delimiter taken": {1, true,
+			func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-67) }},
+		"all but the closing delimiter taken": {2, false,
+			func(r *http.Request) { _, _ = io.CopyN(io.Discard, r.Body, r.ContentLength-68) }},
+		"nothing taken": {2, false, func(*http.Request) {}},
 		"whole body taken, half a trace": {1, true, func(r *http.Request) {
 			httptrace.ContextClientTrace(r.Context()).GetConn("127.0.0.1:1")
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -403,7 +420,8 @@ func TestCreate_TransportWithoutTrace_IsJudgedByItsBody(t *testing.T) {
 
 func TestDo_FailedAttempt_GetsNoMoreOfItsBody(t *testing.T) {
 	t.Parallel()
-	// A transport may read on after it has failed. What it reads then must not complete a request that is being repeated.
+	// A transport may read on after it has failed. What it reads then must not complete a request that is being
+	// repeated.
 	var attempts atomic.Int32
 	var late atomic.Int64
 	proceed, finished := make(chan struct{}), make(chan struct{})
@@ -473,11 +491,13 @@ func TestCreate_RequestTimeoutAfterSending_IsUnknown(t *testing.T) {
 	assert.Equal(t, whole, unknown.Params)
 	assert.Len(t, script.requests(), 1)
 
-	impatient := socketHandler(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestTimeout) })
+	impatient := socketHandler(t,
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestTimeout) })
 	source, writer := io.Pipe()
 	defer func() { _ = writer.Close() }()
 	go func() { _, _ = writer.Write([]byte("synthetic")) }()
-	_, err = socketClient(t, impatient.URL).Notes.Create(socketContext(t), createParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
+	_, err = socketClient(t, impatient.URL).Notes.Create(socketContext(t),
+		createParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
 	refused, ok := errors.AsType[*clinicaldoc.Error](err)
 	require.True(t, ok, "%v", err)
 	assert.Equal(t, http.StatusRequestTimeout, refused.StatusCode)
@@ -607,7 +627,8 @@ func TestHTTP2_UploadAndRead_Work(t *testing.T) {
 
 	t.Run("refused early", func(t *testing.T) {
 		t.Parallel()
-		refusing := h2Server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
+		refusing := h2Server(t,
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })
 		var sent int64
 		c := socketClient(t, refusing.URL, clinicaldoc.WithHTTPClient(refusing.Client()),
 			onAttempt(func(_ context.Context, a clinicaldoc.Attempt) { sent = a.BytesSent }))
@@ -623,7 +644,8 @@ func TestHTTP2_UploadAndRead_Work(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			panic(http.ErrAbortHandler)
 		})
-		_, err := socketClient(t, aborting.URL, clinicaldoc.WithHTTPClient(aborting.Client())).Notes.Create(socketContext(t), socketParams(100))
+		_, err := socketClient(t, aborting.URL,
+			clinicaldoc.WithHTTPClient(aborting.Client())).Notes.Create(socketContext(t), socketParams(100))
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		assert.EqualValues(t, 1, requests.Load())
 	})
@@ -843,30 +865,31 @@ func TestLimit_OneCallGoesFirst(t *testing.T) {
 
 func TestLimit_ContextEnds_NotSent(t *testing.T) {
 	t.Parallel()
-	timedSubtests(t, map[string]error{"canceled": context.Canceled, "deadline": context.DeadlineExceeded}, func(t *testing.T, ended error) {
-		transport, requests := limitedOnce(http.StatusTooManyRequests)
-		client := timedClient(t, transport)
-		var all sync.WaitGroup
-		all.Go(func() {
-			_, err := client.Notes.Get(t.Context(), 9)
-			assert.NoError(t, err)
+	timedSubtests(t, map[string]error{"canceled": context.Canceled, "deadline": context.DeadlineExceeded},
+		func(t *testing.T, ended error) {
+			transport, requests := limitedOnce(http.StatusTooManyRequests)
+			client := timedClient(t, transport)
+			var all sync.WaitGroup
+			all.Go(func() {
+				_, err := client.Notes.Get(t.Context(), 9)
+				assert.NoError(t, err)
+			})
+			synctest.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			if ended == context.DeadlineExceeded { //nolint:errorlint // it names the case
+				ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+			}
+			time.AfterFunc(10*time.Second, cancel)
+			var response clinicaldoc.Response
+			_, err := client.Notes.Create(ctx, socketParams(10), clinicaldoc.WithResponse(&response))
+			require.ErrorIs(t, err, ended)
+			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+			assert.Contains(t, err.Error(), "not sent")
+			assert.Zero(t, response.Attempts)
+			assert.EqualValues(t, 1, requests.Load())
+			all.Wait()
+			assert.EqualValues(t, 2, requests.Load())
 		})
-		synctest.Wait()
-		ctx, cancel := context.WithCancel(t.Context())
-		if ended == context.DeadlineExceeded { //nolint:errorlint // it names the case
-			ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
-		}
-		time.AfterFunc(10*time.Second, cancel)
-		var response clinicaldoc.Response
-		_, err := client.Notes.Create(ctx, socketParams(10), clinicaldoc.WithResponse(&response))
-		require.ErrorIs(t, err, ended)
-		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		assert.Contains(t, err.Error(), "not sent")
-		assert.Zero(t, response.Attempts)
-		assert.EqualValues(t, 1, requests.Load())
-		all.Wait()
-		assert.EqualValues(t, 2, requests.Load())
-	})
 }
 
 func TestLimit_WithoutRetry_DoesNotWait(t *testing.T) {
@@ -946,7 +969,8 @@ func TestLimit_MaxRetryAfter(t *testing.T) {
 	})
 }
 
-// Storage is another server: its refusals hold up no call of the service, and the service's limit holds up no read of storage.
+// Storage is another server: its refusals hold up no call of the service, and the service's limit holds up no read of
+// storage.
 func TestLimit_Storage_IsApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1006,7 +1030,8 @@ func TestLimit_LongUpload_HoldsUpNobody(t *testing.T) {
 		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
 			switch {
 			case requests.Add(1) == 1:
-				return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "10", "X-RateLimit-Remaining", "0"), nil
+				return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "10", "X-RateLimit-Remaining",
+					"0"), nil
 			case r.Method == http.MethodPost:
 				_, _ = io.Copy(io.Discard, r.Body)
 				time.Sleep(time.Hour)
@@ -1236,7 +1261,8 @@ func TestWithMaxResponseSize_OnSockets_BoundsTheResponse(t *testing.T) {
 		script := newSocketSteps(tc.answer)
 		srv := socketHandler(t, script.ServeHTTP)
 		var response clinicaldoc.Response
-		_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(limit)).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(limit)).Notes.Get(socketContext(t), 9,
+			clinicaldoc.WithResponse(&response))
 		assert.LessOrEqual(t, len(response.Body), limit)
 		assert.Len(t, script.requests(), 1, "asking again would bring the same")
 		if tc.fits {
@@ -1251,7 +1277,8 @@ func TestWithMaxResponseSize_OnSockets_BoundsTheResponse(t *testing.T) {
 func TestCreate_OversizedResponse_IsUnknown(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusCreated, socketNote(9)))
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(10)).Notes.Create(socketContext(t), socketParams(10))
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(10)).Notes.Create(socketContext(t),
+		socketParams(10))
 	require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
@@ -1284,7 +1311,8 @@ func TestError_LongBody_IsCut(t *testing.T) {
 		t.Parallel()
 		srv := newRawServer(t, func(c *rawConn) {
 			c.request()
-			c.send("HTTP/1.1 422 Unprocessable Content\r\nContent-Length: 500\r\nX-Request-Id: synthetic-1\r\n\r\n{\"mess")
+			c.send(
+				"HTTP/1.1 422 Unprocessable Content\r\nContent-Length: 500\r\nX-Request-Id: synthetic-1\r\n\r\n{\"mess")
 		})
 		_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
 		require.ErrorIs(t, err, clinicaldoc.ErrValidation)
@@ -1294,7 +1322,8 @@ func TestError_LongBody_IsCut(t *testing.T) {
 		t.Parallel()
 		srv := socketHandler(t, socketStatus(http.StatusNotFound, strings.Repeat("x", 1000)))
 		var response clinicaldoc.Response
-		_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(100)).Notes.Get(socketContext(t), 9, clinicaldoc.WithResponse(&response))
+		_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(100)).Notes.Get(socketContext(t), 9,
+			clinicaldoc.WithResponse(&response))
 		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 		assert.Len(t, response.Body, 100)
 	})
@@ -1302,16 +1331,17 @@ func TestError_LongBody_IsCut(t *testing.T) {
 
 func TestGet_TruncatedToTheEnd_IsAnError(t *testing.T) {
 	t.Parallel()
-	subtests(t, map[string]string{"length": "Content-Length: 500", "chunks": "Transfer-Encoding: chunked"}, func(t *testing.T, header string) {
-		cut := func(c *rawConn) {
-			c.request()
-			c.send("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n5\r\n{\"id\"\r\n")
-		}
-		srv := newRawServer(t, cut, cut, cut, cut)
-		_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		assert.EqualValues(t, 4, srv.accepted.Load())
-	})
+	subtests(t, map[string]string{"length": "Content-Length: 500", "chunks": "Transfer-Encoding: chunked"},
+		func(t *testing.T, header string) {
+			cut := func(c *rawConn) {
+				c.request()
+				c.send("HTTP/1.1 200 OK\r\n" + header + "\r\n\r\n5\r\n{\"id\"\r\n")
+			}
+			srv := newRawServer(t, cut, cut, cut, cut)
+			_, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			assert.EqualValues(t, 4, srv.accepted.Load())
+		})
 }
 
 func TestResponse_Endless_IsBoundedByDefault(t *testing.T) {
@@ -1349,7 +1379,8 @@ func TestResponse_NestedTooDeeply_IsRejected(t *testing.T) {
 	for depth, fits := range map[int]bool{10_000: true, 10_001: false} {
 		var out any
 		answer := strings.Repeat("[", depth) + strings.Repeat("]", depth)
-		err := clientOver(t, answerWith(http.StatusOK, "application/json", []byte(answer))).Do(t.Context(), http.MethodGet, "/v1/other", nil, &out)
+		err := clientOver(t, answerWith(http.StatusOK, "application/json", []byte(answer))).Do(t.Context(),
+			http.MethodGet, "/v1/other", nil, &out)
 		if fits {
 			require.NoError(t, err)
 			continue
@@ -1485,14 +1516,16 @@ var redirectMethods = map[string]func(*testing.T, *clinicaldoc.Client) error{
 		return err
 	},
 	http.MethodPatch: func(t *testing.T, c *clinicaldoc.Client) error {
-		return c.Do(socketContext(t), http.MethodPatch, "/v1/progress-notes/9", map[string]string{"name": "Synthetic"}, nil)
+		return c.Do(socketContext(t), http.MethodPatch, "/v1/progress-notes/9", map[string]string{"name": "Synthetic"},
+			nil)
 	},
 	http.MethodDelete: func(t *testing.T, c *clinicaldoc.Client) error {
 		_, err := c.Notes.Delete(socketContext(t), 9)
 		return err
 	},
 	"GET with a body": func(t *testing.T, c *clinicaldoc.Client) error {
-		return c.Do(socketContext(t), http.MethodGet, "/v1/progress-notes/9", map[string]string{"name": "Synthetic"}, nil)
+		return c.Do(socketContext(t), http.MethodGet, "/v1/progress-notes/9", map[string]string{"name": "Synthetic"},
+			nil)
 	},
 }
 
@@ -1500,7 +1533,8 @@ func TestRedirect_OnlyReadsOnTheSameOrigin_AreFollowed(t *testing.T) {
 	t.Parallel()
 	for method, call := range redirectMethods {
 		for _, code := range []int{301, 302, 303, 307, 308} {
-			for _, kind := range []string{"same origin", "relative", "other port", "other name", "downgrade", "user info", "user info, other host", "no location", "bad location", "opaque", "scheme-relative"} {
+			for _, kind := range []string{"same origin", "relative", "other port", "other name", "downgrade",
+				"user info", "user info, other host", "no location", "bad location", "opaque", "scheme-relative"} {
 				t.Run(fmt.Sprintf("%s %d %s", method, code, kind), func(t *testing.T) {
 					t.Parallel()
 					checkRedirect(t, method, code, kind, call)
@@ -1510,7 +1544,8 @@ func TestRedirect_OnlyReadsOnTheSameOrigin_AreFollowed(t *testing.T) {
 	}
 }
 
-func checkRedirect(t *testing.T, method string, code int, kind string, call func(*testing.T, *clinicaldoc.Client) error) {
+func checkRedirect(t *testing.T, method string, code int, kind string,
+	call func(*testing.T, *clinicaldoc.Client) error) {
 	t.Helper()
 	foreign := newWitness(t, false, socketStatus(http.StatusOK, socketNote(9)))
 	_, foreignPort, _ := strings.Cut(strings.TrimPrefix(foreign.URL, "http://"), ":")
@@ -1616,7 +1651,8 @@ func TestRedirect_LeavesHalfway_IsNotFollowed(t *testing.T) {
 	assert.Len(t, home.requests, 2)
 }
 
-// A transport that is a whole client follows redirects, by which a PUT or DELETE becomes a GET. What that finds is no word on the edit.
+// A transport that is a whole client follows redirects, by which a PUT or DELETE becomes a GET. What that finds is no
+// word on the edit.
 func TestEdits_TransportFollowsRedirects_AreErrors(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
@@ -1633,16 +1669,18 @@ func TestEdits_TransportFollowsRedirects_AreErrors(t *testing.T) {
 		}
 		bare := clientOver(t, roundTripper(func(*http.Request) (*http.Response, error) {
 			moved := &http.Response{StatusCode: http.StatusFound, Header: http.Header{}}
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: &http.Request{Method: http.MethodGet, Response: moved}}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{},
+				Request: &http.Request{Method: http.MethodGet, Response: moved}}, nil
 		}))
 		require.ErrorIs(t, call(t.Context(), bare), clinicaldoc.ErrUnexpectedResponse, "%s, without a body", name)
 	}
 }
 
-// These tests keep allocations from creeping in; internal/dev/benchmarks tells what they mean. Each limit is what the call needs
-// and one for a pool that the collector has emptied. Times are never tested.
+// These tests keep allocations from creeping in; internal/dev/benchmarks tells what they mean. Each limit is what the
+// call needs and one for a pool that the collector has emptied. Times are never tested.
 
-// skipWithRace leaves out what counts allocations where the race detector empties pools, the standard library's among them.
+// skipWithRace leaves out what counts allocations where the race detector empties pools, the standard library's among
+// them.
 func skipWithRace(t *testing.T) {
 	t.Helper()
 	info, _ := debug.ReadBuildInfo()
@@ -1679,7 +1717,8 @@ func allocations(t *testing.T, answer string, call func(*clinicaldoc.Client) err
 }
 
 // assertAllocations bounds the allocations of a call; members that are not described must not add to them.
-func assertAllocations(t *testing.T, limit float64, answer func(note string) string, call func(*clinicaldoc.Client) error) {
+func assertAllocations(t *testing.T, limit float64, answer func(note string) string,
+	call func(*clinicaldoc.Client) error) {
 	t.Helper()
 	skipWithRace(t)
 	for _, note := range []string{describedNote, richNote} {
@@ -1707,10 +1746,11 @@ func TestEdits_Allocations_AreBounded(t *testing.T) { //nolint:paralleltest // i
 		_, err := c.Notes.Sign(t.Context(), 7)
 		return err
 	})
-	assertAllocations(t, 42, func(string) string { return `{"message":"Deleted."}` }, func(c *clinicaldoc.Client) error {
-		_, err := c.Notes.Delete(t.Context(), 7)
-		return err
-	})
+	assertAllocations(t, 42, func(string) string { return `{"message":"Deleted."}` },
+		func(c *clinicaldoc.Client) error {
+			_, err := c.Notes.Delete(t.Context(), 7)
+			return err
+		})
 }
 
 const pageRows = 100
@@ -1796,7 +1836,8 @@ func TestList_SenselessRows_TakeLittleMemory(t *testing.T) { //nolint:parallelte
 type blank int64
 
 func (size blank) RoundTrip(req *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(io.LimitReader(new(endlessBody), int64(size))), Request: req}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{},
+		Body: io.NopCloser(io.LimitReader(new(endlessBody), int64(size))), Request: req}, nil
 }
 
 // memory returns what one more response of the given size makes the process allocate, and what is held in the end.
@@ -1868,8 +1909,10 @@ func TestCreate_TransportRetries_MakesOneNote(t *testing.T) {
 		"502":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 		"reset": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	}
-	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{"library": retryingLibrary, "own": retrying} {
-		for protocol, serve := range map[string]func(*testing.T, http.HandlerFunc) *httptest.Server{"HTTP/1.1": socketHandler, "HTTP/2": h2Server} {
+	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{"library": retryingLibrary,
+		"own": retrying} {
+		for protocol, serve := range map[string]func(*testing.T,
+			http.HandlerFunc) *httptest.Server{"HTTP/1.1": socketHandler, "HTTP/2": h2Server} {
 			for end, answer := range ends {
 				for what, size := range map[string]int64{"small": 100, "announced": 2 << 20} {
 					t.Run(strings.Join([]string{name, protocol, end, what}, " "), func(t *testing.T) {
@@ -1896,7 +1939,8 @@ func TestCreate_TransportRetries_MakesOneNote(t *testing.T) {
 // A body without a byte is whole as soon as somebody asks for it.
 func TestDo_EmptyBodyAndTransportRetries_IsUnknown(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]any{"bytes": []byte{}, "a reader": strings.NewReader(""), "a stream": io.MultiReader()} {
+	for name, body := range map[string]any{"bytes": []byte{}, "a reader": strings.NewReader(""),
+		"a stream": io.MultiReader()} {
 		script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, ""))
 		srv := socketHandler(t, script.ServeHTTP)
 		c := socketClient(t, srv.URL, over(retrying(socketTransport(t))), once)
@@ -1954,7 +1998,8 @@ func TestDo_WithoutBody_IsNotRepeatedByNetHTTP(t *testing.T) {
 			c.resetStream(stream, codeProtocolError)
 		}
 	})
-	err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient), once).Do(socketContext(t), http.MethodPost, "/v1/synthetic", nil, nil)
+	err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient), once).Do(socketContext(t), http.MethodPost,
+		"/v1/synthetic", nil, nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.EqualValues(t, 1, received.Load())
 }
@@ -1996,7 +2041,8 @@ func TestCreate_RefusedByHTTP2_IsRetriedIfUnprocessed(t *testing.T) {
 				t.Parallel()
 				url, httpClient, _ := frameServer(t, tc.refuse, create)
 				params, started := socketParams(size), time.Now()
-				note, err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient)).Notes.Create(socketContext(t), params)
+				note, err := socketClient(t, url, clinicaldoc.WithHTTPClient(httpClient)).Notes.Create(socketContext(t),
+					params)
 				if tc.sure {
 					require.NoError(t, err)
 					assert.EqualValues(t, 41, note.ID)
@@ -2062,7 +2108,8 @@ func TestCreate_RefusedUpload_ConnectionIsNotReused(t *testing.T) {
 					},
 					func(c *rawConn) { c.request(); c.answer(http.StatusOK, socketNote(9)); c.untilClosed() })
 				tr := socketTransport(t)
-				if body == "" { // then the connection is free before its status is known, and only one of ours can be retired
+				// then the connection is free before its status is known, and only one of ours can be retired
+				if body == "" {
 					tr = exchange.NewTransport()
 					t.Cleanup(tr.CloseIdleConnections)
 				}
@@ -2188,18 +2235,22 @@ func TestPanics_OfTheCaller_ReachTheCallersGoroutine(t *testing.T) {
 						stop()
 					}
 				}
-				srv := socketHandler(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+				srv := socketHandler(t,
+					func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
 			},
 			"source over HTTP/1.1": func(t *testing.T) {
-				srv := socketHandler(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
+				srv := socketHandler(t,
+					func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+				_, _ = socketClient(t, srv.URL).Notes.Create(socketContext(t),
+					createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
 			},
 			"source over HTTP/2": func(t *testing.T) {
 				srv := h2Server(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 				ctx := socketContext(t)
 				defer func() { assert.NoError(t, ctx.Err(), "nothing else ends the request") }()
-				_, _ = socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()), clinicaldoc.WithStallTimeout(time.Hour)).
+				_, _ = socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client()),
+					clinicaldoc.WithStallTimeout(time.Hour)).
 					Notes.Create(ctx, createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)})
 			},
 			"observer": func(t *testing.T) {
@@ -2280,7 +2331,8 @@ func TestCreate_ClosingDelimiterSent_IsUnknown(t *testing.T) {
 		return nil, errors.New("synthetic")
 	})
 	_, err := socketClient(t, "http://127.0.0.1:1", over(tr)).
-		Notes.Create(socketContext(t), createParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
+		Notes.Create(socketContext(t),
+		createParams{Audio: clinicaldoc.AudioReader("a.wav", strings.NewReader("synthetic"))})
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.EqualValues(t, 1, attempts.Load())
 }
@@ -2311,7 +2363,8 @@ func TestWithMaxResponseSize_Largest_Works(t *testing.T) {
 func TestWithStallTimeout_Largest_Works(t *testing.T) {
 	t.Parallel()
 	srv := socketHandler(t, socketStatus(http.StatusCreated, socketNote(9)))
-	_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(math.MaxInt64)).Notes.Create(socketContext(t), socketParams(100<<10))
+	_, err := socketClient(t, srv.URL, clinicaldoc.WithStallTimeout(math.MaxInt64)).Notes.Create(socketContext(t),
+		socketParams(100<<10))
 	require.NoError(t, err)
 }
 
@@ -2321,7 +2374,11 @@ func TestContext_Cause_IsMatchedButNotPrinted(t *testing.T) {
 	timedSubtests(t, map[string]func(cancel func()) roundTripper{
 		"before": func(cancel func()) roundTripper {
 			cancel()
-			return func(*http.Request) (*http.Response, error) { assert.Fail(t, "nothing may be sent"); return nil, nil }
+			return func(*http.Request) (*http.Response, error) {
+				assert.Fail(t, "nothing may be sent")
+				return nil,
+					nil
+			}
 		},
 		"while it is sent": func(cancel func()) roundTripper {
 			return func(r *http.Request) (*http.Response, error) {
@@ -2351,7 +2408,11 @@ func TestContext_Cause_IsMatchedButNotPrinted(t *testing.T) {
 func TestWithHTTPClient_Timeout_IsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tr := roundTripper(func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() })
+		tr := roundTripper(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil,
+				r.Context().Err()
+		})
 		c := timedClient(t, tr, clinicaldoc.WithHTTPClient(&http.Client{Transport: tr, Timeout: 5 * time.Second}), once)
 		start := time.Now()
 		_, err := c.Notes.Get(t.Context(), 9)
@@ -2514,7 +2575,8 @@ func TestRateLimit_Reset_IsReadByItsMagnitude(t *testing.T) {
 		"2000-01-01T00:00:40Z": {},
 	} {
 		timedSubtest(t, value, func(t *testing.T) {
-			_, client := newPolled(t, always(200, noteAt(7, stageComplete, 1), "X-RateLimit-Limit", "60", "X-RateLimit-Remaining", "3", "X-RateLimit-Reset", value))
+			_, client := newPolled(t, always(200, noteAt(7, stageComplete, 1), "X-RateLimit-Limit", "60",
+				"X-RateLimit-Remaining", "3", "X-RateLimit-Reset", value))
 			var response clinicaldoc.Response
 			must(client.Notes.Get(t.Context(), 7, clinicaldoc.WithResponse(&response)))(t)
 			assert.Equal(t, clinicaldoc.RateLimit{Limit: 60, Remaining: 3, Reset: want}, response.RateLimit)
@@ -2525,7 +2587,8 @@ func TestRateLimit_Reset_IsReadByItsMagnitude(t *testing.T) {
 func TestRateLimit_ResetInSeconds_CountsFromTheServicesClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, client := newPolled(t, always(200, noteAt(7, stageComplete, 1), "X-RateLimit-Reset", "40", "Date", "Sat, 01 Jan 2000 10:00:00 GMT"))
+		_, client := newPolled(t, always(200, noteAt(7, stageComplete, 1), "X-RateLimit-Reset", "40", "Date",
+			"Sat, 01 Jan 2000 10:00:00 GMT"))
 		var response clinicaldoc.Response
 		must(client.Notes.Get(t.Context(), 7, clinicaldoc.WithResponse(&response)))(t)
 		assert.Equal(t, time.Date(2000, 1, 1, 10, 0, 40, 0, time.UTC), response.RateLimit.Reset)
@@ -2556,7 +2619,8 @@ func TestRequestID_IsTakenFromKnownHeaders(t *testing.T) {
 func TestWithResponse_Failure_IsFilledIn(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
-		call{url: "/user", status: http.StatusTooManyRequests, response: `{"message":"m"}`, answerHeader: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "many"}},
+		call{url: "/user", status: http.StatusTooManyRequests, response: `{"message":"m"}`,
+			answerHeader: map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "many"}},
 		call{url: "/user", fail: errors.New("reset")},
 	)
 	response := clinicaldoc.Response{StatusCode: 1, Body: []byte("stale")}
@@ -2574,8 +2638,10 @@ func TestWithResponse_Failure_IsFilledIn(t *testing.T) {
 
 func TestAttempt_JSON_HasItsErrorAsText(t *testing.T) {
 	t.Parallel()
-	answered := &clinicaldoc.Error{StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}}, Operation: "Notes.Create", Method: "POST", Route: "/r"}
-	attempt := clinicaldoc.Attempt{Operation: "Notes.Create", Method: "POST", Route: "/r", Number: 1, StatusCode: 422, Duration: time.Second, Err: answered}
+	answered := &clinicaldoc.Error{StatusCode: 422, Message: canary, Fields: map[string][]string{"name": {canary}},
+		Operation: "Notes.Create", Method: "POST", Route: "/r"}
+	attempt := clinicaldoc.Attempt{Operation: "Notes.Create", Method: "POST", Route: "/r", Number: 1, StatusCode: 422,
+		Duration: time.Second, Err: answered}
 	encoded := must(json.Marshal(attempt))(t)
 	assert.JSONEq(t, `{
 		"Operation": "Notes.Create", "Method": "POST", "Route": "/r", "ServerAddress": "", "ServerPort": 0, "Number": 1,
@@ -2611,14 +2677,18 @@ func TestLoggerAndHooks_AllowList(t *testing.T) {
 			seen = append(seen, a)
 		}),
 	},
-		call{method: "PUT", url: path + "?q=" + canary, body: body, header: map[string]string{"X-Custom": canary}, response: note, answerHeader: requestID},
-		call{url: path, status: http.StatusUnprocessableEntity, response: `{"message":"` + canary + `","errors":{"name":["` + canary + `"],"` + canary + ` x":[]}}`},
+		call{method: "PUT", url: path + "?q=" + canary, body: body, header: map[string]string{"X-Custom": canary},
+			response: note, answerHeader: requestID},
+		call{url: path, status: http.StatusUnprocessableEntity, response: `{"message":"` + canary +
+			`","errors":{"name":["` + canary + `"],"` + canary + ` x":[]}}`},
 		call{url: path, fail: &url.Error{Op: "Get", URL: "https://" + canary, Err: errors.New(canary)}},
-		call{url: path, response: `{"id":7,"name":` + canary + `}`, answerHeader: map[string]string{"X-Request-Id": "two words " + canary, "Content-Type": canary + " x"}},
+		call{url: path, response: `{"id":7,"name":` + canary + `}`,
+			answerHeader: map[string]string{"X-Request-Id": "two words " + canary, "Content-Type": canary + " x"}},
 		call{url: "/v1/progress-notes?cursor=" + canary + "&patient_id=47114711471147&per_page=1", response: rows},
 	)
 	ctx := context.WithValue(t.Context(), contextKey{}, "call")
-	_, err := client.Notes.Update(ctx, 7, updateParams{Name: new(canary)}, clinicaldoc.WithQuery("q", canary), clinicaldoc.WithHeader("X-Custom", canary))
+	_, err := client.Notes.Update(ctx, 7, updateParams{Name: new(canary)}, clinicaldoc.WithQuery("q", canary),
+		clinicaldoc.WithHeader("X-Custom", canary))
 	require.NoError(t, err)
 	for range 3 {
 		_, err = client.Notes.Get(ctx, 7)
@@ -2643,7 +2713,8 @@ func TestLoggerAndHooks_AllowList(t *testing.T) {
 	require.Error(t, seen[2].Err)
 	assert.Contains(t, seen[2].Err.Error(), "no response")
 	seen[1].Err, seen[2].Err = nil, nil
-	get := clinicaldoc.Attempt{Operation: "Notes.Get", Method: http.MethodGet, Route: "/v1/progress-notes/{id}", Number: 1}
+	get := clinicaldoc.Attempt{Operation: "Notes.Get", Method: http.MethodGet, Route: "/v1/progress-notes/{id}",
+		Number: 1}
 	invalid, lost, garbled := get, get, get
 	invalid.StatusCode, invalid.BytesReceived = http.StatusUnprocessableEntity, seen[1].BytesReceived
 	invalid.ErrorType = "422"
@@ -2652,11 +2723,13 @@ func TestLoggerAndHooks_AllowList(t *testing.T) {
 	assert.Positive(t, invalid.BytesReceived)
 	assert.Equal(t, []clinicaldoc.Attempt{
 		{
-			Operation: "Notes.Update", Method: http.MethodPut, Route: "/v1/progress-notes/{id}", Number: 1, StatusCode: http.StatusOK,
-			RequestID: "req-9", BytesSent: int64(len(body)), BytesReceived: int64(len(note)),
+			Operation: "Notes.Update", Method: http.MethodPut, Route: "/v1/progress-notes/{id}", Number: 1,
+			StatusCode: http.StatusOK,
+			RequestID:  "req-9", BytesSent: int64(len(body)), BytesReceived: int64(len(note)),
 		},
 		invalid, lost, garbled,
-		{Operation: "Notes.List", Method: http.MethodGet, Route: "/v1/progress-notes", Number: 1, StatusCode: http.StatusOK, BytesReceived: int64(len(rows))},
+		{Operation: "Notes.List", Method: http.MethodGet, Route: "/v1/progress-notes", Number: 1,
+			StatusCode: http.StatusOK, BytesReceived: int64(len(rows))},
 	}, seen)
 
 	for _, out := range []string{text.String(), encoded.String()} {
@@ -2672,7 +2745,8 @@ func TestLoggerAndHooks_AllowList(t *testing.T) {
 	assert.Contains(t, lines[1], "fields: name]")
 	assert.Contains(t, lines[2], "level=WARN")
 	assert.Contains(t, lines[5], "ignored the requested page size")
-	allowed := []string{"time", "level", "msg", "operation", "method", "route", "attempt", "status", "duration", "request_id", "bytes_sent", "bytes_received", "error", "asked", "rows"}
+	allowed := []string{"time", "level", "msg", "operation", "method", "route", "attempt", "status", "duration",
+		"request_id", "bytes_sent", "bytes_received", "error", "asked", "rows"}
 	for line := range strings.Lines(encoded.String()) {
 		assert.Subset(t, allowed, keys(t, line))
 	}
@@ -2692,7 +2766,8 @@ func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 	default:
 		body = `{"id":` + id + `,"name":"note ` + id + `","transcription":"of ` + id + `"}`
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{"X-Request-Id": {"request-" + id}}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{"X-Request-Id": {"request-" + id}},
+		Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
 // Calls share the buffers of responses, one after the other, and nothing else.
@@ -2759,7 +2834,8 @@ func TestTransport_DumpsTheRequest_IsNotItsSending(t *testing.T) {
 			t.Cleanup(server.Close)
 			transport := new(http.Transport)
 			t.Cleanup(transport.CloseIdleConnections)
-			client, err := clinicaldoc.NewClient(server.URL, testToken, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}),
+			client, err := clinicaldoc.NewClient(server.URL, testToken,
+				clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}),
 				over(dumping{transport, bodies}))
 			require.NoError(t, err)
 			for range 2 {
@@ -2783,23 +2859,26 @@ func TestTransport_DumpsARequestSentAgain_Works(t *testing.T) {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
 		idle := []time.Duration{time.Hour, 0}
-		client := clientOn(t, &http.Client{Transport: dumping{roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodGet { // shows that the server speaks HTTP/1
-				return madeResponse(r, http.StatusOK, `{}`), nil
-			}
-			trace := httptrace.ContextClientTrace(r.Context())
-			trace.GetConn("")
-			trace.GotConn(httptrace.GotConnInfo{Conn: ours, Reused: idle[0] > 0, IdleTime: idle[0]})
-			if idle = idle[1:]; len(idle) > 0 {
-				return nil, io.ErrClosedPipe
-			}
-			sent, err := io.Copy(io.Discard, r.Body)
-			assert.Greater(t, sent, int64(100))
-			return madeResponse(r, http.StatusCreated, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`), err
-		}), bodies}})
+		client := clientOn(t,
+			&http.Client{Transport: dumping{roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet { // shows that the server speaks HTTP/1
+					return madeResponse(r, http.StatusOK, `{}`), nil
+				}
+				trace := httptrace.ContextClientTrace(r.Context())
+				trace.GetConn("")
+				trace.GotConn(httptrace.GotConnInfo{Conn: ours, Reused: idle[0] > 0, IdleTime: idle[0]})
+				if idle = idle[1:]; len(idle) > 0 {
+					return nil, io.ErrClosedPipe
+				}
+				sent, err := io.Copy(io.Discard, r.Body)
+				assert.Greater(t, sent, int64(100))
+				return madeResponse(r, http.StatusCreated,
+					`{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`), err
+			}), bodies}})
 		require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/imports", nil, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		_, err := client.Notes.Create(ctx, createParams{Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 100))})
+		_, err := client.Notes.Create(ctx,
+			createParams{Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 100))})
 		cancel()
 		require.NoError(t, err, "with bodies: %t", bodies)
 		assert.Empty(t, idle)
@@ -2824,7 +2903,8 @@ func TestResponse_StatusBelow200_IsAnError(t *testing.T) {
 		mu.Lock()
 		hijacked = append(hijacked, conn)
 		mu.Unlock()
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: synthetic\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.WriteString(conn,
+			"HTTP/1.1 101 Switching Protocols\r\nUpgrade: synthetic\r\nConnection: Upgrade\r\n\r\n")
 	}))
 	t.Cleanup(func() {
 		server.Close()
@@ -2862,14 +2942,16 @@ func TestUpdate_RefusedBody_IsNotTakenForARequest(t *testing.T) {
 					if err != nil {
 						return
 					}
-					context.AfterFunc(t.Context(), func() { _ = conn.Close() }) // which the client would keep for 90 seconds
+					// which the client would keep for 90 seconds
+					context.AfterFunc(t.Context(), func() { _ = conn.Close() })
 					serving.Go(func() {
 						defer conn.Close()
 						takeBodiesForRequests(conn, refusal)
 					})
 				}
 			})
-			client, err := clinicaldoc.NewClient("http://"+listener.Addr().String(), testToken, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+			client, err := clinicaldoc.NewClient("http://"+listener.Addr().String(), testToken,
+				clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 			require.NoError(t, err)
 			for range 3 {
 				_, err = client.Notes.Update(socketContext(t), 7, updateParams{Name: new(strings.Repeat("x", size))})

@@ -25,7 +25,9 @@ func TestTokensList_ReadsTheTokens(t *testing.T) {
 		},
 		{ID: 2, Name: "phone", CreatedAt: moment(1, 0)},
 	}
-	for _, answer := range []string{`{"tokens":` + records + `}`, `{"data":` + records + `}`, `{"data":{"tokens":` + records + `}}`, `{"tokens":null,"data":{"tokens":` + records + `}}`, records, `{"other":{"tokens":1},"tokens":` + records + `}`} {
+	for _, answer := range []string{`{"tokens":` + records + `}`, `{"data":` + records + `}`, `{"data":{"tokens":` +
+		records + `}}`, `{"tokens":null,"data":{"tokens":` + records + `}}`, records,
+		`{"other":{"tokens":1},"tokens":` + records + `}`} {
 		client := serve(t, call{method: "GET", url: "/v1/auth/tokens", response: answer})
 		tokens := must(client.Tokens.List(t.Context()))(t)
 		assert.Equal(t, want, tokens)
@@ -46,8 +48,11 @@ func TestTokensList_Empty(t *testing.T) {
 func TestTokensList_OtherResponse_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{
-		"", "null", "{}", "<html>secret", `{"data":{}}`, `{"data":null}`, `{"tokens":{"id":1}}`, `{"tokens":"secret"}`, `{"tokens":["secret"]}`, `{"tokens":[{"name":"secret"}]}`,
-		`{"tokens":[{"id":0}]}`, `{"tokens":[{"id":1,"name":["secret"]}]}`, `{"tokens":[]`, `{"tokens":[]} secret`, `{"data":{"data":{"tokens":[]}}}`, `{"data":{"tokens":[]}}secret`, `{"data":{"tokens":5}}`, `{"tokens":[{`, `[{`,
+		"", "null", "{}", "<html>secret", `{"data":{}}`, `{"data":null}`, `{"tokens":{"id":1}}`, `{"tokens":"secret"}`,
+		`{"tokens":["secret"]}`, `{"tokens":[{"name":"secret"}]}`,
+		`{"tokens":[{"id":0}]}`, `{"tokens":[{"id":1,"name":["secret"]}]}`, `{"tokens":[]`, `{"tokens":[]} secret`,
+		`{"data":{"data":{"tokens":[]}}}`, `{"data":{"tokens":[]}}secret`, `{"data":{"tokens":5}}`, `{"tokens":[{`,
+		`[{`,
 	} {
 		client := serve(t, call{url: "/v1/auth/tokens", response: answer})
 		tokens, err := client.Tokens.List(t.Context())
@@ -61,7 +66,8 @@ func TestTokensRevoke_ReadsTheConfirmation(t *testing.T) {
 	t.Parallel()
 	client := serve(t,
 		call{method: "DELETE", url: "/v1/auth/tokens/5", response: `{"message":"Token revoked"}`},
-		call{method: "DELETE", url: "/v1/auth/tokens/5", status: http.StatusNotFound, response: `{"message":"Resource not found"}`},
+		call{method: "DELETE", url: "/v1/auth/tokens/5", status: http.StatusNotFound,
+			response: `{"message":"Resource not found"}`},
 	)
 	confirmation := must(client.Tokens.Revoke(t.Context(), 5))(t)
 	assert.Equal(t, &clinicaldoc.Confirmation{Message: "Token revoked"}, confirmation)
@@ -73,7 +79,8 @@ func TestTokensRevoke_ReadsTheConfirmation(t *testing.T) {
 func TestTokensList_UnreadableMembers_AreZero(t *testing.T) {
 	t.Parallel()
 	option, read := warnings(t)
-	tokens, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/auth/tokens", response: `{"tokens":[{"id":1,"last_used_at":"secret"},{"id":2,"created_at":"0000-00-00"}]}`}).
+	tokens, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/auth/tokens",
+		response: `{"tokens":[{"id":1,"last_used_at":"secret"},{"id":2,"created_at":"0000-00-00"}]}`}).
 		Tokens.List(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, []clinicaldoc.Token{{ID: 1}, {ID: 2}}, tokens)

@@ -130,8 +130,10 @@ func TestWait_AnyResponse_NeverSpins(t *testing.T) {
 		"Retry-After past":        always(503, `{}`, "Retry-After", past),
 		"Retry-After overflowing": always(503, `{}`, "Retry-After", "99999999999999999999"),
 		"Retry-After nonsense":    always(429, `{}`, "Retry-After", "soon"),
-		"reset in the past":       always(200, noteAt(7, stageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1"),
-		"reset overflowing":       always(200, noteAt(7, stageUploaded, 1), "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "9223372036854775807"),
+		"reset in the past": always(200, noteAt(7, stageUploaded, 1), "X-RateLimit-Remaining", "0",
+			"X-RateLimit-Reset", "1"),
+		"reset overflowing": always(200, noteAt(7, stageUploaded, 1), "X-RateLimit-Remaining", "0",
+			"X-RateLimit-Reset", "9223372036854775807"),
 		"date overflowing": always(200, noteAt(7, stageUploaded, 1),
 			"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1", "Date", "Mon, 01 Jan 0001 00:00:00 GMT"),
 	}, func(t *testing.T, answer func(int, time.Duration, *http.Request) *reply) {
@@ -169,14 +171,17 @@ func TestWait_ServiceAsksForAPause_Waits(t *testing.T) {
 		pause time.Duration
 	}
 	timedSubtests(t, map[string]test{
-		"Retry-After beats the interval":                {retryAfter(429, "300"), 300 * time.Second},
-		"Retry-After of a server error":                 {retryAfter(503, "90"), 90 * time.Second},
-		"a short Retry-After does not shorten":          {retryAfter(429, "1"), poll},
-		"at most an hour":                               {retryAfter(429, "86400"), time.Hour},
-		"an exhausted limit, until its reset":           {limited("0", 40*time.Second, 0), 40 * time.Second},
-		"by the service's own clock":                    {limited("0", 10*time.Hour+40*time.Second, 10*time.Hour), 40 * time.Second},
-		"by our clock where the service's stands still": {limited("0", 40*time.Second, -50*time.Minute), 40 * time.Second},
-		"by the service's clock where ours is ahead":    {limited("0", 40*time.Second-50*time.Minute, -50*time.Minute), 40 * time.Second},
+		"Retry-After beats the interval":       {retryAfter(429, "300"), 300 * time.Second},
+		"Retry-After of a server error":        {retryAfter(503, "90"), 90 * time.Second},
+		"a short Retry-After does not shorten": {retryAfter(429, "1"), poll},
+		"at most an hour":                      {retryAfter(429, "86400"), time.Hour},
+		"an exhausted limit, until its reset":  {limited("0", 40*time.Second, 0), 40 * time.Second},
+		"by the service's own clock": {limited("0", 10*time.Hour+40*time.Second, 10*time.Hour),
+			40 * time.Second},
+		"by our clock where the service's stands still": {limited("0", 40*time.Second, -50*time.Minute),
+			40 * time.Second},
+		"by the service's clock where ours is ahead": {limited("0", 40*time.Second-50*time.Minute, -50*time.Minute),
+			40 * time.Second},
 		"a reset years ahead is not believed":           {limited("0", 3*365*24*time.Hour, 0), poll},
 		"a remainder that is no number says nothing":    {limited("none", 40*time.Second, 0), poll},
 		"a limit that is not exhausted does not matter": {limited("1", 40*time.Second, 0), poll},
@@ -379,7 +384,8 @@ func TestWait_LaggingReplicaAfterCreate_IsSurvived(t *testing.T) {
 	}, func(t *testing.T, wait func(context.Context, *clinicaldoc.Client, waitParams) error) {
 		_, client := lagging(t, 9*time.Second)
 		create(t, client)
-		require.NoError(t, wait(t.Context(), client, waitParams{Interval: 500 * time.Millisecond, MaxInterval: time.Second, MaxFailures: 1}),
+		require.NoError(t, wait(t.Context(), client,
+			waitParams{Interval: 500 * time.Millisecond, MaxInterval: time.Second, MaxFailures: 1}),
 			"such a 404 is no failure of the service")
 
 		service, client := lagging(t, time.Hour)
@@ -566,11 +572,13 @@ func TestWait_InvalidParams_AreRejected(t *testing.T) {
 	for field, list := range map[string][]waitParams{
 		"Until": {{Until: stageFailed}, {Until: -99}, {Until: 99}, {Until: stageSigned + 1}},
 		"Interval": {
-			{Interval: -1}, {Interval: 1}, {Interval: 5}, {Interval: 50*time.Millisecond - 1}, {Interval: 24*time.Hour + 1}, {Interval: 1 << 62},
+			{Interval: -1}, {Interval: 1}, {Interval: 5}, {Interval: 50*time.Millisecond - 1},
+			{Interval: 24*time.Hour + 1}, {Interval: 1 << 62},
 			{Interval: 5, MaxInterval: 60}, {Interval: 2 * time.Second, MaxInterval: time.Second},
 		},
 		"MaxInterval": {
-			{MaxInterval: -1}, {MaxInterval: 60}, {MaxInterval: 50*time.Millisecond - 1}, {MaxInterval: 24*time.Hour + 1},
+			{MaxInterval: -1}, {MaxInterval: 60}, {MaxInterval: 50*time.Millisecond - 1},
+			{MaxInterval: 24*time.Hour + 1},
 			{Interval: time.Second, MaxInterval: 49 * time.Millisecond},
 		},
 		"MaxFailures": {{MaxFailures: -1}},
@@ -609,7 +617,8 @@ func TestWait_InvalidIDsAndOptions_AreRejected(t *testing.T) {
 			requireRefused(t, err, "Notes.Watch: id:")
 		}
 	}
-	for name, option := range map[string]clinicaldoc.CallOption{"WithResponse": clinicaldoc.WithResponse(nil), "call option": nil} {
+	for name, option := range map[string]clinicaldoc.CallOption{"WithResponse": clinicaldoc.WithResponse(nil),
+		"call option": nil} {
 		_, err := client.Notes.Wait(t.Context(), 7, waitParams{}, option)
 		requireRefused(t, err, name)
 		for _, err := range client.Notes.Watch(t.Context(), 7, waitParams{}, clinicaldoc.WithoutRetry(), option) {
@@ -641,7 +650,8 @@ func TestWait_OneOfTheIntervals_Suffices(t *testing.T) {
 // changes of a note: the same, a new time in the same stage, a lost poll, a new stage at the same time.
 var changes = []string{
 	noteAt(7, stageUploaded, 1), noteAt(7, stageUploaded, 1), noteAt(7, stageUploaded, 2), "",
-	noteAt(7, stageUploaded, 2), noteAt(7, stageTranscribing, 2), noteAt(7, stageTranscribing, 2), noteAt(7, stageComplete, 3),
+	noteAt(7, stageUploaded, 2), noteAt(7, stageTranscribing, 2), noteAt(7, stageTranscribing, 2),
+	noteAt(7, stageComplete, 3),
 }
 
 func TestWatch_Changes_AreYieldedOnEachRange(t *testing.T) {
@@ -649,7 +659,8 @@ func TestWatch_Changes_AreYieldedOnEachRange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []clinicaldoc.Stage
 		service, client := newPolled(t, nil)
-		watch := client.Notes.Watch(t.Context(), 7, waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { told = append(told, n.Stage()) }})
+		watch := client.Notes.Watch(t.Context(), 7,
+			waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { told = append(told, n.Stage()) }})
 		assert.Empty(t, service.polls, "nothing is asked before the range")
 		want := []clinicaldoc.Stage{stageUploaded, stageUploaded, stageTranscribing, stageComplete}
 		for range 2 {
@@ -718,7 +729,8 @@ func TestWatch_BreakOrPanic_LeavesNothingBehind(t *testing.T) {
 	timedSubtest(t, "panic", func(t *testing.T) {
 		service, client := newPolled(t, inOrder(changes...))
 		assert.Panics(t, func() {
-			_, _ = client.Notes.Wait(t.Context(), 7, waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { panic("synthetic") }})
+			_, _ = client.Notes.Wait(t.Context(), 7,
+				waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { panic("synthetic") }})
 		})
 		time.Sleep(time.Hour)
 		assert.Len(t, service.polls, 1)
@@ -737,7 +749,8 @@ func TestWait_WithResponse_IsOfTheLastPoll(t *testing.T) {
 			return made(r, 200, noteAt(7, stage, n), "X-Request-Id", fmt.Sprint("request-", n))
 		})
 		var response clinicaldoc.Response
-		_, err := client.Notes.Wait(t.Context(), 7, waitParams{}, clinicaldoc.WithResponse(&response), clinicaldoc.WithHeader("X-Synthetic", "1"))
+		_, err := client.Notes.Wait(t.Context(), 7, waitParams{}, clinicaldoc.WithResponse(&response),
+			clinicaldoc.WithHeader("X-Synthetic", "1"))
 		require.NoError(t, err)
 		assert.Equal(t, "request-2", response.RequestID)
 		assert.Equal(t, 1, response.Attempts)
@@ -749,9 +762,14 @@ func TestWait_Misconfiguration_EndsImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
-		client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", clinicaldoc.WithHTTPClient(&http.Client{
-			Transport: roundTripper(func(*http.Request) (*http.Response, error) { requests++; return nil, http.ErrSchemeMismatch }),
-		}))
+		client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token",
+			clinicaldoc.WithHTTPClient(&http.Client{
+				Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+					requests++
+					return nil,
+						http.ErrSchemeMismatch
+				}),
+			}))
 		require.NoError(t, err)
 		_, err = client.Notes.Wait(t.Context(), 7, waitParams{})
 		_ = requireWaitError(t, err, http.ErrSchemeMismatch)
@@ -882,7 +900,8 @@ func TestWaitAll_ServiceFails_CountsOneFailureATick(t *testing.T) {
 }
 
 // outcome is how WaitAll's notes ended: nil for success.
-func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids []int64, params waitParams) map[int64]error {
+func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids []int64,
+	params waitParams) map[int64]error {
 	t.Helper()
 	ends := map[int64]error{}
 	for note, err := range client.Notes.WaitAll(ctx, ids, params) {
@@ -916,8 +935,8 @@ func requireAllComplete(t *testing.T, notes int, ends map[int64]error) {
 // ticks is the number of different times at which requests came.
 func (w *listServer) ticks() int { return len(w.perTick) }
 
-// assertRate demands that after each pause no more was asked than so many requests and ten reads for each second of it, or
-// twenty.
+// assertRate demands that after each pause no more was asked than so many requests and ten reads for each second of it,
+// or twenty.
 func (w *listServer) assertRate(t *testing.T, more int) {
 	t.Helper()
 	times := slices.Sorted(maps.Keys(w.perTick))
@@ -965,7 +984,8 @@ func TestWaitAll_SeveralPages_AreListed(t *testing.T) {
 			// The newest 250 fill two pages and a half.
 			assert.Len(t, outcome(t.Context(), t, client, w.notes[200:], waitParams{}), 250)
 			assert.Equal(t, 3*w.ticks(), w.lists)
-			assert.LessOrEqual(t, w.gets, 250+w.ticks(), "each at its end, and one per tick to see whether rows tell it")
+			assert.LessOrEqual(t, w.gets, 250+w.ticks(),
+				"each at its end, and one per tick to see whether rows tell it")
 		})
 	}
 }
@@ -999,19 +1019,21 @@ func TestWaitAll_FewNotes_AreReadSingly(t *testing.T) {
 
 func TestWaitAll_SingleReads_AreBounded(t *testing.T) {
 	t.Parallel()
-	timedSubtests(t, named(50*time.Millisecond, 2*time.Second, 20*time.Second), func(t *testing.T, interval time.Duration) {
-		const n = 400
-		w, _, client := newListServer(t, n)
-		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
-		w.stage = completeAfter(20*time.Minute, stageTranscribing)
-		requireAllComplete(t, n, outcome(t.Context(), t, client, w.notes, waitParams{Interval: interval}))
-		assert.Equal(t, 3, w.lists, "a list that fails three times is not asked again")
-		assert.Equal(t, n+1, w.perTick[0], "all are looked at before the first pause")
-		w.assertRate(t, 1)
-		fewest, most := slices.Min(slices.Collect(maps.Values(w.reads))), slices.Max(slices.Collect(maps.Values(w.reads)))
-		assert.LessOrEqual(t, most-fewest, 1, "all take their turn")
-		assert.Greater(t, fewest, 20, "as many as the pause allows")
-	})
+	timedSubtests(t, named(50*time.Millisecond, 2*time.Second, 20*time.Second),
+		func(t *testing.T, interval time.Duration) {
+			const n = 400
+			w, _, client := newListServer(t, n)
+			w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
+			w.stage = completeAfter(20*time.Minute, stageTranscribing)
+			requireAllComplete(t, n, outcome(t.Context(), t, client, w.notes, waitParams{Interval: interval}))
+			assert.Equal(t, 3, w.lists, "a list that fails three times is not asked again")
+			assert.Equal(t, n+1, w.perTick[0], "all are looked at before the first pause")
+			w.assertRate(t, 1)
+			fewest, most := slices.Min(slices.Collect(maps.Values(w.reads))),
+				slices.Max(slices.Collect(maps.Values(w.reads)))
+			assert.LessOrEqual(t, most-fewest, 1, "all take their turn")
+			assert.Greater(t, fewest, 20, "as many as the pause allows")
+		})
 }
 
 func TestWaitAll_FinishedNotes_TakeOneReadEach(t *testing.T) {
@@ -1148,7 +1170,8 @@ func TestWaitAll_UnreadableNotes_DoNotDelayOthers(t *testing.T) {
 		}
 		started := time.Now()
 		done := 0
-		for note, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 4, 5, 1001, 1002}, waitParams{MaxFailures: 500}) {
+		for note, err := range client.Notes.WaitAll(t.Context(), []int64{1, 2, 3, 4, 5, 1001, 1002},
+			waitParams{MaxFailures: 500}) {
 			require.NoError(t, err)
 			assert.Greater(t, note.ID, int64(1000))
 			assert.Less(t, time.Since(started), 10*time.Minute)
@@ -1261,7 +1284,8 @@ func TestWaitAll_ShortenedRows_AreNotTrusted(t *testing.T) {
 	timedSubtest(t, "rows without texts", func(t *testing.T) {
 		w, _, client := newListServer(t, 10)
 		w.row = func(id int64, stage clinicaldoc.Stage) string {
-			return strings.NewReplacer(`"Synthetic words."`, `""`, `"Synthetic analysis."`, `""`).Replace(noteIn(id, stage))
+			return strings.NewReplacer(`"Synthetic words."`, `""`, `"Synthetic analysis."`,
+				`""`).Replace(noteIn(id, stage))
 		}
 		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{}), 10)
 		assert.LessOrEqual(t, w.gets, 10+3, "each is read once, at its end")
@@ -1281,7 +1305,8 @@ func TestWaitAll_Row_IsReplacedByTheNote(t *testing.T) {
 	timedSubtest(t, "an excerpt in the row", func(t *testing.T) {
 		w, _, client := newListServer(t, 50)
 		w.row = func(id int64, stage clinicaldoc.Stage) string {
-			return strings.NewReplacer("Synthetic words.", "Synth...", "Synthetic analysis.", "Synth...").Replace(noteIn(id, stage))
+			return strings.NewReplacer("Synthetic words.", "Synth...", "Synthetic analysis.",
+				"Synth...").Replace(noteIn(id, stage))
 		}
 		var last *clinicaldoc.ProgressNote
 		params := waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { last = n }}
@@ -1319,7 +1344,8 @@ func TestWaitAll_Row_IsReplacedByTheNote(t *testing.T) {
 		defer cancel()
 		for note, err := range client.Notes.WaitAll(ctx, w.notes, waitParams{}) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Equal(t, "Synthetic words.", note.Transcription, "a row does not replace the note that it is a row of")
+			assert.Equal(t, "Synthetic words.", note.Transcription,
+				"a row does not replace the note that it is a row of")
 		}
 		assert.LessOrEqual(t, w.gets, w.ticks())
 	})
@@ -1355,28 +1381,30 @@ func TestWaitAll_ListNeverShowsTheEnd_IsNoticed(t *testing.T) {
 		hidden  string
 		updates int // of a note at most: as first seen, its row's new time, and as complete
 	}
-	timedSubtests(t, map[string]test{"with updated_at": {"", 3}, "without": {`"updated_at"`, 2}}, func(t *testing.T, tt test) {
-		w, _, client := newListServer(t, 20)
-		w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
-			if at >= 20*time.Second+time.Duration(id)*time.Second {
-				return stageComplete
+	timedSubtests(t, map[string]test{"with updated_at": {"", 3}, "without": {`"updated_at"`, 2}},
+		func(t *testing.T, tt test) {
+			w, _, client := newListServer(t, 20)
+			w.stage = func(id int64, at time.Duration) clinicaldoc.Stage {
+				if at >= 20*time.Second+time.Duration(id)*time.Second {
+					return stageComplete
+				}
+				return stageTranscribing
 			}
-			return stageTranscribing
-		}
-		w.row = func(id int64, stage clinicaldoc.Stage) string { // times, but no flags
-			row := strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[stageTranscribing])
-			return strings.ReplaceAll(row, cmp.Or(tt.hidden, "none"), `"x"`)
-		}
-		updates := map[int64]int{}
-		started := time.Now()
-		requireAllComplete(t, 20, outcome(t.Context(), t, client, w.notes, waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }}))
-		assert.Less(t, time.Since(started), time.Minute)
-		assert.LessOrEqual(t, w.lists, 12, "not asked any more once that is seen")
-		for id, n := range updates {
-			assert.GreaterOrEqual(t, n, 2, id)
-			assert.LessOrEqual(t, n, tt.updates, id)
-		}
-	})
+			w.row = func(id int64, stage clinicaldoc.Stage) string { // times, but no flags
+				row := strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[stageTranscribing])
+				return strings.ReplaceAll(row, cmp.Or(tt.hidden, "none"), `"x"`)
+			}
+			updates := map[int64]int{}
+			started := time.Now()
+			requireAllComplete(t, 20, outcome(t.Context(), t, client, w.notes,
+				waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }}))
+			assert.Less(t, time.Since(started), time.Minute)
+			assert.LessOrEqual(t, w.lists, 12, "not asked any more once that is seen")
+			for id, n := range updates {
+				assert.GreaterOrEqual(t, n, 2, id)
+				assert.LessOrEqual(t, n, tt.updates, id)
+			}
+		})
 }
 
 func TestWaitAll_ChangedRow_IsReadFirst(t *testing.T) {
@@ -1389,7 +1417,8 @@ func TestWaitAll_ChangedRow_IsReadFirst(t *testing.T) {
 			}
 			return stageTranscribing
 		}
-		w.row = func(id int64, stage clinicaldoc.Stage) string { // its time tells that something has changed, but not what
+		// its time tells that something has changed, but not what
+		w.row = func(id int64, stage clinicaldoc.Stage) string {
 			return strings.ReplaceAll(noteIn(id, stage), stageFields[stage], stageFields[stageTranscribing])
 		}
 		started := time.Now()
@@ -1430,7 +1459,8 @@ func TestWaitAll_ChangedRows_AreReported(t *testing.T) {
 			return made(r, 200, w.row(id, w.stage(id, at)))
 		}
 		updates := map[int64]int{}
-		assert.Len(t, outcome(t.Context(), t, client, w.notes, waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }}), 20)
+		assert.Len(t, outcome(t.Context(), t, client, w.notes,
+			waitParams{OnUpdate: func(n *clinicaldoc.ProgressNote) { updates[n.ID]++ }}), 20)
 		for id, n := range updates {
 			assert.Equal(t, 4, n, "note %d at 0, 20 and 40 seconds, and when it is complete", id)
 		}
@@ -1467,7 +1497,8 @@ func TestWaitAll_OneRequestAtATime_ReadsWhatIsNotListed(t *testing.T) {
 			if at > 5*time.Minute {
 				stage = stageComplete
 			}
-			body := `{"data":[` + noteIn(99, stageComplete) + "," + noteIn(98, stageComplete) + "," + noteIn(97, stage) + `]}`
+			body := `{"data":[` + noteIn(99, stageComplete) + "," + noteIn(98, stageComplete) + "," +
+				noteIn(97, stage) + `]}`
 			if _, id, single := strings.Cut(r.URL.Path, notesPath+"/"); single {
 				number := must(strconv.ParseInt(id, 10, 64))(t)
 				if number > 97 {
@@ -1729,8 +1760,8 @@ func TestWaitAll_YieldedNotes_AreNotKept(t *testing.T) {
 	assert.Len(t, failed, 30)
 }
 
-// BenchmarkWaitAllOfLongNotes measures what is held of 20,000 notes with texts of 50 kB each that the loop drops. The bar is 64
-// MiB.
+// BenchmarkWaitAllOfLongNotes measures what is held of 20,000 notes with texts of 50 kB each that the loop drops. The
+// bar is 64 MiB.
 func BenchmarkWaitAllOfLongNotes(b *testing.B) {
 	const notes = 20_000
 	long := strings.Repeat("Synthetic words. ", 50_000/17)
@@ -1739,19 +1770,20 @@ func BenchmarkWaitAllOfLongNotes(b *testing.B) {
 		ids[i] = int64(i + 1)
 	}
 	body := func(id int64) string { return noteIn(id, stageComplete) }
-	client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token", clinicaldoc.WithHTTPClient(&http.Client{
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			id, ok := strings.CutPrefix(r.URL.Path, "/v1/progress-notes/")
-			if !ok {
-				return made(r, 200, `{"data":[],"meta":{"current_page":1,"last_page":1}}`).Response, nil
-			}
-			n, err := strconv.ParseInt(id, 10, 64)
-			if err != nil {
-				return nil, err
-			}
-			return made(r, 200, strings.Replace(body(n), "Synthetic analysis.", long, 1)).Response, nil
-		}),
-	}))
+	client, err := clinicaldoc.NewClient("https://api.clinic.test", "1|synthetic-token",
+		clinicaldoc.WithHTTPClient(&http.Client{
+			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				id, ok := strings.CutPrefix(r.URL.Path, "/v1/progress-notes/")
+				if !ok {
+					return made(r, 200, `{"data":[],"meta":{"current_page":1,"last_page":1}}`).Response, nil
+				}
+				n, err := strconv.ParseInt(id, 10, 64)
+				if err != nil {
+					return nil, err
+				}
+				return made(r, 200, strings.Replace(body(n), "Synthetic analysis.", long, 1)).Response, nil
+			}),
+		}))
 	require.NoError(b, err)
 	live := func() float64 {
 		var stats runtime.MemStats

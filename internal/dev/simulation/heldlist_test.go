@@ -434,7 +434,7 @@ var held = []defect{
 	{name: "a file in use is not retryable", file: "errors.go", in: "Retryable",
 		old: "errors.Is(err, ErrInUse)", with: "false", held: "ingest TestAJournalIsOpenOnce"},
 	{name: "an empty response counts as a page", file: "errors.go", in: "Error.explain", old: "len(body) > 0 && ",
-		with: "", held: ". TestError_EmptyResponseOfTypeHTML_IsExplainedByItsStatus"},
+		with: "", held: ". TestExplain_Response"},
 	{name: "List ignores Verify", file: "pagination.go", in: "listing.validate", old: "asked.Verify",
 		with: "false", held: ". TestNotesList_RejectsWhatIsForAll"},
 	{name: "List ignores Prefetch", file: "pagination.go", in: "listing.validate", old: "asked.Prefetch != 0",
