@@ -681,8 +681,7 @@ func TestDownload_NoProgress_IsBounded(t *testing.T) {
 		requests, addresses int
 	}
 	subtests(t, map[string]test{
-		"cut": {func(_ *audioServer, _ http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, io.EOF, 4,
-			1},
+		"cut": {func(*audioServer, http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, io.EOF, 4, 1},
 		"500": {storageStatus(500), clinicaldoc.ErrServer, 4, 1},
 		"429": {storageStatus(429), clinicaldoc.ErrRateLimited, 4, 1},
 		"501": {storageStatus(501), clinicaldoc.ErrServer, 1, 1},
@@ -988,8 +987,7 @@ func TestDownload_CanceledInAPause_ErrorHasBothCauses(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, logout)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer)
-		refusal, ok := errors.AsType[*clinicaldoc.Error](err)
-		require.True(t, ok)
+		refusal := requireAs[*clinicaldoc.Error](t, err)
 		assert.Equal(t, 20*time.Second, refusal.RetryAfter)
 	})
 }
@@ -1561,8 +1559,7 @@ func TestOpenAudio_NotARecording_IsAnError(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, name)
 	}
 	a := newAudioServer(t, 1000)
-	a.answer = firstly(func(w http.ResponseWriter,
-		r *http.Request) {
+	a.answer = firstly(func(w http.ResponseWriter, r *http.Request) {
 		partial("bytes 0-999/*", `"synthetic-1"`, 0)(a, w, r)
 	})
 	_, err := a.client(t).Notes.OpenAudio(socketContext(t), 7)
@@ -1802,41 +1799,37 @@ func TestDownloadFile_PartLeftBehind_IsContinuedIfItFits(t *testing.T) {
 	data := syntheticAudio(size).bytes()
 	garbage := make([]byte, 700)
 	const etag = `"synthetic-1"`
+	of := func(note int, etag string, total, size int) func(string) string {
+		return func(service string) string { return companion(service, note, etag, total, size) }
+	}
 	type test struct {
 		part      []byte
 		companion func(service string) string
 		first     string // Range and If-Range of the first request
 	}
 	subtests(t, map[string]test{
-		"whole companion": {data[:600], func(s string) string { return companion(s, 7, etag, size, 600) },
-			`bytes=600- "synthetic-1"`},
-		"length not known": {data[:600], func(s string) string { return companion(s, 7, etag, -1, 600) },
-			`bytes=600- "synthetic-1"`},
-		"bytes that may not be on disk": {append(data[:512:512], garbage...),
-			func(s string) string { return companion(s, 7, etag, size, 512) }, `bytes=512- "synthetic-1"`},
-		"too little to be judged by": {data[:511], func(s string) string { return companion(s, 7, etag, size, 511) },
-			""},
-		"complete, but not renamed": {data, func(s string) string { return companion(s, 7, etag, size, size) },
-			`bytes=999- "synthetic-1"`},
-		"end of an older companion": {data[:600],
-			func(s string) string { return companion(s, 7, etag, size, 600) + `e":500}` }, `bytes=600- "synthetic-1"`},
-		"another recording now": {garbage,
-			func(s string) string { return companion(s, 7, `"synthetic-0"`, size, 700) }, `bytes=700- "synthetic-0"`},
-		"shorter than it says": {data[:100], func(s string) string { return companion(s, 7, etag, size, 600) },
-			""},
-		"longer than the total": {data, func(s string) string { return companion(s, 7, etag, 500, 600) }, ""},
-		"another note": {garbage, func(s string) string { return companion(s, 8, etag, size, 700) },
-			""},
-		"another service": {garbage,
-			func(string) string { return companion("https://other.test", 7, etag, size, 700) }, ""},
-		"weak ETag": {garbage,
-			func(s string) string { return companion(s, 7, `W/"synthetic-1"`, size, 700) }, ""},
-		"ETag with a line break": {garbage,
-			func(s string) string { return companion(s, 7, "\"synthetic-1\r\n\"", size, 700) }, ""},
-		"negative size": {garbage, func(s string) string { return companion(s, 7, etag, size, -1) },
-			""},
-		"torn companion": {garbage,
-			func(s string) string { return companion(s, 7, etag, size, 700)[:100] }, ""},
+		"whole companion":  {data[:600], of(7, etag, size, 600), `bytes=600- "synthetic-1"`},
+		"length not known": {data[:600], of(7, etag, -1, 600), `bytes=600- "synthetic-1"`},
+		"bytes that may not be on disk": {append(data[:512:512], garbage...), of(7, etag, size, 512),
+			`bytes=512- "synthetic-1"`},
+		"too little to be judged by": {data[:511], of(7, etag, size, 511), ""},
+		"complete, but not renamed":  {data, of(7, etag, size, size), `bytes=999- "synthetic-1"`},
+		"another recording now":      {garbage, of(7, `"synthetic-0"`, size, 700), `bytes=700- "synthetic-0"`},
+		"shorter than it says":       {data[:100], of(7, etag, size, 600), ""},
+		"longer than the total":      {data, of(7, etag, 500, 600), ""},
+		"another note":               {garbage, of(8, etag, size, 700), ""},
+		"weak ETag":                  {garbage, of(7, `W/"synthetic-1"`, size, 700), ""},
+		"ETag with a line break":     {garbage, of(7, "\"synthetic-1\r\n\"", size, 700), ""},
+		"negative size":              {garbage, of(7, etag, size, -1), ""},
+		"end of an older companion": {data[:600], func(service string) string {
+			return companion(service, 7, etag, size, 600) + `e":500}`
+		}, `bytes=600- "synthetic-1"`},
+		"another service": {garbage, func(string) string {
+			return companion("https://other.test", 7, etag, size, 700)
+		}, ""},
+		"torn companion": {garbage, func(service string) string {
+			return companion(service, 7, etag, size, 700)[:100]
+		}, ""},
 	}, func(t *testing.T, tt test) {
 		a := newAudioServer(t, size)
 		dir := t.TempDir()

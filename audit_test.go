@@ -582,23 +582,29 @@ func operationOf(call string) string {
 	return strings.Replace(method, "Service.", ".", 1)
 }
 
-func TestAudit_EveryMethodUnderEveryFault_TellsWhatTheCallerGets(t *testing.T) {
-	t.Parallel()
+// eachAudited runs a case with every method, each on a box of its own. If the trail is to fail, trailFails is true.
+func eachAudited(
+	t *testing.T, trailFails bool, cases []string, prepare func(b *auditBox, c string),
+	then func(t *testing.T, b *auditBox, name string, err error),
+) {
+	t.Helper()
 	for name, call := range auditCalls() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for fault, inject := range auditFaults() {
-				if fault == "not a note" && strings.HasPrefix(name, "Client.Do") {
+			for _, c := range cases {
+				if c == "not a note" && strings.HasPrefix(name, "Client.Do") {
 					continue // it gives what came, whatever that is
 				}
 				synctest.Test(t, func(t *testing.T) {
 					b := newAuditBox(t)
-					b.fault = fault
-					inject(b.srv)
+					prepare(b, c)
 					err := b.do(t, call)
-					b.check(t, operationOf(name), err, false)
+					b.check(t, operationOf(name), err, trailFails)
+					if then != nil {
+						then(t, b, name, err)
+					}
 					if t.Failed() {
-						t.Logf("%s: %s: %v\ntrail %v", name, fault, err, b.trail)
+						t.Logf("%s: %s: %v\ntrail %v", name, c, err, b.trail)
 						t.FailNow()
 					}
 					b.srv.Close()
@@ -608,58 +614,41 @@ func TestAudit_EveryMethodUnderEveryFault_TellsWhatTheCallerGets(t *testing.T) {
 	}
 }
 
+func TestAudit_EveryMethodUnderEveryFault_TellsWhatTheCallerGets(t *testing.T) {
+	t.Parallel()
+	faults := auditFaults()
+	eachAudited(t, false, slices.Collect(maps.Keys(faults)), func(b *auditBox, fault string) {
+		b.fault = fault
+		faults[fault](b.srv)
+	}, nil)
+}
+
 func TestAudit_CallCanceledAtAnyRequest_TellsWhatTheCallerGets(t *testing.T) {
 	t.Parallel()
-	for name, call := range auditCalls() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for at := 1; at <= 6; at++ {
-				synctest.Test(t, func(t *testing.T) {
-					b := newAuditBox(t)
-					b.cancelAt = at
-					err := b.do(t, call)
-					b.check(t, operationOf(name), err, false)
-					if t.Failed() {
-						t.Logf("%s: canceled at request %d: %v\ntrail %v", name, at, err, b.trail)
-						t.FailNow()
-					}
-					b.srv.Close()
-				})
-			}
-		})
-	}
+	eachAudited(t, false, []string{"1", "2", "3", "4", "5", "6"}, func(b *auditBox, request string) {
+		b.cancelAt, _ = strconv.Atoi(request)
+	}, nil)
 }
 
 // If the trail fails for one access, the record does not reach the caller, whatever the method and the fault.
 func TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord(t *testing.T) {
 	t.Parallel()
 	faults := auditFaults()
-	for name, call := range auditCalls() {
-		t.Run(name, func(t *testing.T) {
+	some := []string{"none", "write lost once", "write lost always", "503 each second", "created for another"}
+	for at := 1; at <= 8; at++ {
+		t.Run(strconv.Itoa(at), func(t *testing.T) {
 			t.Parallel()
-			for _, fault := range []string{"none", "write lost once", "write lost always", "503 each second",
-				"created for another"} {
-				for at := 1; at <= 8; at++ {
-					synctest.Test(t, func(t *testing.T) {
-						b := newAuditBox(t)
-						b.failAt = at
-						b.fault = fault
-						faults[fault](b.srv)
-						err := b.do(t, call)
-						b.check(t, operationOf(name), err, true)
-						failed := b.calls >= at
-						// nobody is there to hear of what was not yielded
-						isLeft := strings.HasSuffix(name, "left early")
-						assert.True(t, errors.Is(err, clinicaldoc.ErrNotAudited) == failed || isLeft)
-						assert.False(t, failed && clinicaldoc.Retryable(err))
-						if t.Failed() {
-							t.Logf("%s: %s: the trail fails at %d: %v\ntrail %v", name, fault, at, err, b.trail)
-							t.FailNow()
-						}
-						b.srv.Close()
-					})
-				}
-			}
+			eachAudited(t, true, some, func(b *auditBox, fault string) {
+				b.failAt = at
+				b.fault = fault
+				faults[fault](b.srv)
+			}, func(t *testing.T, b *auditBox, name string, err error) {
+				failed := b.calls >= at
+				// nobody is there to hear of what was not yielded
+				isLeft := strings.HasSuffix(name, "left early")
+				assert.True(t, errors.Is(err, clinicaldoc.ErrNotAudited) == failed || isLeft)
+				assert.False(t, failed && clinicaldoc.Retryable(err))
+			})
 		})
 	}
 }
@@ -783,8 +772,7 @@ func TestAudit_CreateAndTrailFails_ErrorNamesTheNote(t *testing.T) {
 		client := b.srv.Client(clinicaldoc.WithAudit(failingAudit))
 		note, err := client.Notes.Create(t.Context(), auditParams())
 		assert.Nil(t, note)
-		failure, ok := errors.AsType[*clinicaldoc.NotAuditedError](err)
-		require.True(t, ok)
+		failure := requireAs[*clinicaldoc.NotAuditedError](t, err)
 		created := b.srv.Created()
 		require.Len(t, created, 1)
 		want := clinicaldoc.NotAuditedError{Operation: "Notes.Create", NoteID: created[0].NoteID, Changed: true,
@@ -804,8 +792,7 @@ func TestAudit_CreateIsLostAndTrailFails_OutcomeIsStillUnknown(t *testing.T) {
 		b.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		_, err := client.Notes.Create(t.Context(), auditParams())
 		require.ErrorIs(t, err, clinicaldoc.ErrNotAudited)
-		lost, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
-		require.True(t, ok, "it can be asked about")
+		lost := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 		note, err := b.srv.Client().Notes.FindCreated(t.Context(), lost,
 			clinicaldoc.FindCreatedParams{Settle: time.Second})
 		require.NoError(t, err)
@@ -834,8 +821,7 @@ func TestAudit_TrailFailsBeforeTheChangeIsTold_ChangeIsToldAnyway(t *testing.T) 
 
 	note, err := client.Notes.Sign(t.Context(), 7, clinicaldoc.IfUnchanged(&read))
 	assert.Nil(t, note)
-	failure, ok := errors.AsType[*clinicaldoc.NotAuditedError](err)
-	require.True(t, ok)
+	failure := requireAs[*clinicaldoc.NotAuditedError](t, err)
 	assert.True(t, failure.Changed)
 	assert.False(t, failure.OutcomeUnknown)
 	assert.Equal(t, []clinicaldoc.Access{

@@ -243,8 +243,7 @@ func TestDo_Failures_AreErrors(t *testing.T) {
 		call{method: "PUT", url: "/v1/teams", status: http.StatusBadGateway},
 	)
 	err := client.Do(t.Context(), http.MethodGet, "/v1/teams/5/Jane-Doe", nil, nil)
-	var answered *clinicaldoc.Error
-	require.ErrorAs(t, err, &answered)
+	answered := requireAs[*clinicaldoc.Error](t, err)
 	assert.Equal(t, &clinicaldoc.Error{
 		StatusCode: http.StatusNotFound, Message: "Resource not found", Operation: "Do", Method: http.MethodGet,
 		Route: "/v1/teams/{}/{}",
@@ -284,8 +283,7 @@ func TestDo_Failures_AreErrors(t *testing.T) {
 	err = client.Do(t.Context(), http.MethodPost, "/v1/teams", nil, nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
-	var unknown *clinicaldoc.OutcomeUnknownError
-	require.ErrorAs(t, err, &unknown)
+	unknown := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 	assert.Equal(t, createParams{}, unknown.Params)
 	err = client.Do(t.Context(), http.MethodPut, "/v1/teams", nil, nil)
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
@@ -305,8 +303,7 @@ func TestDo_WithRoute_ShowsTheRoute(t *testing.T) {
 	} {
 		client := serveWith(t, []clinicaldoc.Option{observed}, call{url: path, status: http.StatusNotFound})
 		err := client.Do(t.Context(), http.MethodGet, path, nil, nil, clinicaldoc.WithRoute(template))
-		var answered *clinicaldoc.Error
-		require.ErrorAs(t, err, &answered)
+		answered := requireAs[*clinicaldoc.Error](t, err)
 		assert.Equal(t, template, answered.Route)
 		assert.Contains(t, err.Error(), template)
 		assert.Equal(t, template, attempt.Route)
@@ -462,8 +459,7 @@ func TestDo_Errors_DoNotMentionNotes(t *testing.T) {
 	client := serve(t,
 		call{method: "POST", url: "/v1/teams", body: `{}`, status: http.StatusCreated, response: `{"id":5,"name":"n"}`})
 	err := client.Do(t.Context(), http.MethodPost, "/v1/teams", struct{}{}, new(struct{ ID string }))
-	var unknown *clinicaldoc.OutcomeUnknownError
-	require.ErrorAs(t, err, &unknown)
+	unknown := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 	assert.Zero(t, unknown.NoteID)
 	assert.NotContains(t, err.Error(), "Notes.")
 	assert.NotContains(t, err.Error(), "note")

@@ -206,13 +206,11 @@ func TestSign_LostResponse_SignsNothingElse(t *testing.T) {
 			1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
 		"the note cannot be read": {func(d *noteServer) {
 			d.faults = []writeFault{{status: 503}}
-			d.reads = []int{403,
-				403}
+			d.reads = []int{403, 403}
 		}, 1, false, []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
 		"the note is gone": {func(d *noteServer) {
 			d.faults = []writeFault{{status: 503}}
-			d.reads = []int{404,
-				404}
+			d.reads = []int{404, 404}
 		}, 1, false, []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
 		"the note is not complete": {func(d *noteServer) {
 			d.faults = []writeFault{{status: 503, then: func(n *servedNote) { n.Has.Content = false }}}
@@ -292,8 +290,7 @@ func TestSign_IncompleteNote_IsUnknownWhileAnAttemptMayArrive(t *testing.T) {
 			d.faults = []writeFault{{status: status}}
 			_, err := d.client(t).Notes.Sign(socketContext(t), 9, opts...)
 			require.ErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
-			_, typed := errors.AsType[*clinicaldoc.Error](err)
-			require.True(t, typed)
+			requireAs[*clinicaldoc.Error](t, err)
 			require.Equal(t, unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown), "%d, %s", status, name)
 			require.Equal(t, unknown, strings.Contains(err.Error(), "an earlier attempt may have succeeded"),
 				"%d, %s: %v", status, name, err)
@@ -406,8 +403,7 @@ func TestIfUnchanged_ChangedNote_IsAConflict(t *testing.T) {
 				err := call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-				var conflict *clinicaldoc.ConflictError
-				require.ErrorAs(t, err, &conflict)
+				conflict := requireAs[*clinicaldoc.ConflictError](t, err)
 				assert.Equal(t, d.note.Analysis, conflict.Current.Analysis)
 				assert.Equal(t, d.note.Has.Signed, conflict.Current.Has.Signed)
 				assert.Empty(t, d.written, "nothing is sent")
@@ -673,8 +669,7 @@ func TestIfUnchanged_Retries_ReadTheNoteBefore(t *testing.T) {
 		d.faults = []writeFault{{acts: true, then: func(n *servedNote) { n.Transcription = "the clinician's words" }}}
 		_, err := client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")},
 			clinicaldoc.IfUnchanged(read))
-		conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
-		require.True(t, ok, "%v", err)
+		conflict := requireAs[*clinicaldoc.ConflictError](t, err)
 		assert.Equal(t, "the clinician's words", conflict.Current.Transcription)
 		require.ErrorContains(t, err, "the change was made")
 		assert.Len(t, d.written, 1)
@@ -714,8 +709,7 @@ func TestIfUnchanged_Response_IsCompared(t *testing.T) {
 				require.NoError(t, err, "a response without texts is accepted")
 				continue
 			}
-			var conflict *clinicaldoc.ConflictError
-			require.ErrorAs(t, err, &conflict, name)
+			conflict := requireAs[*clinicaldoc.ConflictError](t, err)
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was carried out")
 			assert.Equal(t, "sneaked in", conflict.Current.Transcription)
 			assert.Contains(t, err.Error(), "the change was made")
@@ -1019,8 +1013,7 @@ func TestDelete_LostResponse_IsRetried(t *testing.T) {
 			},
 		} {
 			script := newSocketSteps(tc.steps...)
-			srv := socketHandler(t, script.ServeHTTP)
-			confirmation, err := remove(socketClient(t, srv.URL), socketContext(t))
+			confirmation, err := remove(script.client(t), socketContext(t))
 			if tc.want == nil {
 				require.NoError(t, err)
 				assert.NotNil(t, confirmation)
@@ -1107,6 +1100,14 @@ func answered(code int, message string) signStep {
 }
 
 // signLost breaks the connection, having signed the note before or not.
+// signedBut signs the note and answers with something else.
+func signedBut(code int, body string, header ...string) signStep {
+	return func(s *signable, w http.ResponseWriter, r *http.Request) {
+		s.signed = true
+		socketStatus(code, body, header...)(w, r)
+	}
+}
+
 func signLost(t *testing.T, sign bool) signStep {
 	t.Helper()
 	return func(s *signable, w http.ResponseWriter, _ *http.Request) {
@@ -1128,20 +1129,12 @@ func TestSign_LostResponse_IsFoundOrRetried(t *testing.T) {
 		"signed all the same": {steps: []signStep{signLost(t, true)}, puts: 1},
 		"signed all the same, without retries": {steps: []signStep{signLost(t, true)},
 			opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}, puts: 1},
-		"not signed": {steps: []signStep{signLost(t, false), signed}, puts: 2},
-		"signed, and a bad gateway answers": {steps: []signStep{func(s *signable, w http.ResponseWriter,
-			r *http.Request) {
-			s.signed = true
-			socketStatus(http.StatusBadGateway, "")(w, r)
-		}}, puts: 1},
-		"signed, and no note answers": {steps: []signStep{func(s *signable, w http.ResponseWriter, r *http.Request) {
-			s.signed = true
-			socketStatus(http.StatusOK, "<html></html>")(w, r)
-		}}, puts: 1},
-		"signed, and a redirect answers": {steps: []signStep{func(s *signable, w http.ResponseWriter, r *http.Request) {
-			s.signed = true
-			socketStatus(http.StatusFound, "", "Location", "/home")(w, r)
-		}}, puts: 1},
+		"not signed":                        {steps: []signStep{signLost(t, false), signed}, puts: 2},
+		"signed, and a bad gateway answers": {steps: []signStep{signedBut(http.StatusBadGateway, "")}, puts: 1},
+		"signed, and no note answers":       {steps: []signStep{signedBut(http.StatusOK, "<html></html>")}, puts: 1},
+		"signed, and a redirect answers": {
+			steps: []signStep{signedBut(http.StatusFound, "", "Location", "/home")}, puts: 1,
+		},
 		"not complete": {incomplete: true, steps: []signStep{signLost(t, false)}, puts: 1,
 			want: []error{clinicaldoc.ErrNoteIncomplete}},
 		"failing to the end": {steps: []signStep{answered(http.StatusBadGateway, "")}, puts: 4,
@@ -1185,8 +1178,7 @@ func TestSign_Refused_NoteDecidesWhetherItIsIncomplete(t *testing.T) {
 				service.complete = tt.complete
 				service.missing = tt.unreadable
 				_, err := service.client(t).Notes.Sign(socketContext(t), 9, opts...)
-				refusal, ok := errors.AsType[*clinicaldoc.Error](err)
-				require.True(t, ok, "%d: %v", code, err)
+				refusal := requireAs[*clinicaldoc.Error](t, err)
 				assert.Equal(t, code, refusal.StatusCode)
 				assert.Equal(t, tt.message, refusal.Message)
 				assert.Equal(t, tt.wantIncomplete, errors.Is(err, clinicaldoc.ErrNoteIncomplete), code)
@@ -1335,8 +1327,7 @@ func TestIfVersion_OtherVersion_IsAConflict(t *testing.T) {
 
 	srv.ForgetRequests()
 	_, err = client.Notes.Sign(ctx, id, clinicaldoc.IfVersion(note.Version()))
-	conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
-	require.True(t, ok, "%v", err)
+	conflict := requireAs[*clinicaldoc.ConflictError](t, err)
 	assert.Equal(t, updated.Version(), conflict.Current.Version())
 	_, err = client.Notes.Delete(ctx, id, clinicaldoc.IfVersion(note.Version()))
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)

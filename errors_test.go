@@ -91,8 +91,7 @@ func TestEndpoints_Errors_NameTheOperation(t *testing.T) {
 				}
 				value, err := e.call(t.Context(), serve(t, calls...))
 				assert.Empty(t, value)
-				var answered *clinicaldoc.Error
-				require.ErrorAs(t, err, &answered)
+				answered := requireAs[*clinicaldoc.Error](t, err)
 				assert.Equal(t, &clinicaldoc.Error{StatusCode: status, Message: "m", Operation: e.operation,
 					Method: e.method, Route: e.route}, answered)
 			})
@@ -260,12 +259,11 @@ func TestErrors_Causes_AreMatchedByType(t *testing.T) {
 		Err: &os.PathError{Op: "open", Path: canary, Err: inner}}
 	_, err := serve(t, call{url: "/user", fail: foreign}).Users.Me(t.Context())
 	require.ErrorIs(t, err, inner)
-	path, ok := errors.AsType[*os.PathError](err)
-	require.True(t, ok)
+	path := requireAs[*os.PathError](t, err)
 	assert.Equal(t, canary, path.Path, "who asks for it gets it")
 	wait := &clinicaldoc.WaitError{Err: err}
 	require.ErrorIs(t, wait, inner)
-	_, ok = errors.AsType[*os.PathError](error(wait))
+	_, ok := errors.AsType[*os.PathError](error(wait))
 	assert.True(t, ok)
 }
 
@@ -538,8 +536,8 @@ func FuzzErrors(f *testing.F) {
 	f.Add(404, []byte(`{"message":"No such note: Jane"}`), "application/json", "two words", "5")
 	f.Add(502, []byte(`<html>Bad Gateway</html>`), "text/html; charset=utf-8", "", "99999999999999999999")
 	f.Add(301, []byte{}, "", "a\nb", "Fri, 02 Jan 2026 03:04:05 GMT")
-	f.Add(429, []byte(`{"errors":{"Jane Doe":[],"x":{"y":1},"z":null}}`), "application/json", strings.Repeat("x", 129),
-		"-1")
+	f.Add(429, []byte(`{"errors":{"Jane Doe":[],"x":{"y":1},"z":null}}`),
+		"application/json", strings.Repeat("x", 129), "-1")
 	f.Add(401, []byte(`{"message":"m","errors":{"`+"\xff"+`":["`+"\xff"+`"]}} `), "a/b", "id", "0.5")
 	f.Add(401, []byte(`<html>Blocked</html>`), "text/html", "", "")
 	f.Add(400, []byte(`{"message":"no such filter"}`), "application/json", "", "")
@@ -557,8 +555,7 @@ func FuzzErrors(f *testing.F) {
 				return resp, err
 			}))
 			_, err := client.Notes.Get(t.Context(), 7)
-			var answered *clinicaldoc.Error
-			require.ErrorAs(t, err, &answered)
+			answered := requireAs[*clinicaldoc.Error](t, err)
 			return answered
 		}
 		answered := answer(body)
@@ -679,8 +676,7 @@ func TestExplain_UnreachableServer(t *testing.T) {
 	for _, scheme := range []string{"http://", "https://"} {
 		err := friendlyCall(t, scheme+address, nil)
 		assertFriendly(t, err, address, "check the address, and whether the server is running")
-		var op *net.OpError
-		require.ErrorAs(t, err, &op)
+		requireAs[*net.OpError](t, err)
 	}
 }
 
@@ -761,31 +757,37 @@ func TestExplain_Response(t *testing.T) {
 	}
 	subtests(t, map[string]test{
 		"expired token": {status: 401, kind: object, body: friendlyAnswer,
-			words: []string{"401 Unauthorized", newToken}, without: []string{theClient}, is: clinicaldoc.ErrUnauthorized},
+			words: []string{"401 Unauthorized", newToken}, without: []string{theClient},
+			is: clinicaldoc.ErrUnauthorized},
 		"another server": {status: 200, kind: page, body: friendlyAnswer,
-			words: []string{"is a web page (200 OK with text/html), such as a login page", "check the base URL", "proxies"},
-			is:    clinicaldoc.ErrUnexpectedResponse},
+			words: []string{"is a web page (200 OK with text/html), such as a login page", "check the base URL",
+				"proxies"},
+			is: clinicaldoc.ErrUnexpectedResponse},
 		"wrong prefix": {path: "/wrong-prefix", status: 404, body: friendlyAnswer,
 			words: []string{"404 Not Found", checkPath}, is: clinicaldoc.ErrNotFound},
 		"redirect to a login": {status: 302, body: friendlyAnswer, words: []string{"302 Found", "check the base URL"}},
 
-		"/v1":                           {path: "/v1", status: 404, kind: object, words: []string{"404 Not Found", leaveV1Out}},
-		"/v1/":                          {path: "/v1/", status: 404, kind: object, words: []string{leaveV1Out}},
-		"/v1 after a prefix":            {path: "/api/v1", status: 404, kind: object, words: []string{leaveV1Out}},
-		"a prefix":                      {path: "/api", status: 404, kind: object, without: []string{theClient}},
-		"/v1 before a prefix":           {path: "/v1/api", status: 404, kind: object, without: []string{theClient}},
-		"/xv1":                          {path: "/xv1", status: 404, kind: object, without: []string{theClient}},
-		"a page for every unknown path": {path: "/v1", status: 200, kind: page, body: friendlyAnswer, words: []string{leaveV1Out}},
+		"/v1": {path: "/v1", status: 404, kind: object,
+			words: []string{"404 Not Found", leaveV1Out}},
+		"/v1/":                {path: "/v1/", status: 404, kind: object, words: []string{leaveV1Out}},
+		"/v1 after a prefix":  {path: "/api/v1", status: 404, kind: object, words: []string{leaveV1Out}},
+		"a prefix":            {path: "/api", status: 404, kind: object, without: []string{theClient}},
+		"/v1 before a prefix": {path: "/v1/api", status: 404, kind: object, without: []string{theClient}},
+		"/xv1":                {path: "/xv1", status: 404, kind: object, without: []string{theClient}},
+		"a page for every unknown path": {path: "/v1", status: 200, kind: page, body: friendlyAnswer,
+			words: []string{leaveV1Out}},
 		"the token is looked at first": {path: "/v1", status: 401, kind: object,
 			words: []string{"get a new one; " + perhapsV1}},
-		"a firewall knows the paths": {path: "/v1", status: 403, kind: page, body: friendlyAnswer, words: []string{perhapsV1}},
-		"the methods are looked at":  {path: "/v1", status: 405, kind: object, words: []string{perhapsV1}},
+		"a firewall knows the paths": {path: "/v1", status: 403, kind: page, body: friendlyAnswer,
+			words: []string{perhapsV1}},
+		"the methods are looked at": {path: "/v1", status: 405, kind: object, words: []string{perhapsV1}},
 		"the list's path": {path: "/v1/progress-notes", status: 404, kind: object,
 			words: []string{"the base URL ends in /v1/progress-notes, which the client adds; leave it out"}},
 		"the user's path": {path: "/prefix/user/", status: 404, kind: object,
 			words: []string{"the base URL ends in /user, which the client adds; leave it out"}},
-		"a method of the web pages": {status: 405, kind: object, words: []string{checkPath}, without: []string{theClient}},
-		"a token of the web pages":  {status: 419, kind: object, words: []string{checkPath}},
+		"a method of the web pages": {status: 405, kind: object, words: []string{checkPath},
+			without: []string{theClient}},
+		"a token of the web pages": {status: 419, kind: object, words: []string{checkPath}},
 
 		"403 of a firewall": {status: 403, kind: page, body: friendlyAnswer,
 			words: []string{firewall, "check the base URL"}, without: append(notTheToken, theClient)},
@@ -800,7 +802,8 @@ func TestExplain_Response(t *testing.T) {
 		"empty 404 of type HTML": {status: 404, kind: page, words: []string{noRecord + "; " + checkPath},
 			without: []string{webPage}},
 		"403 of the service": {status: 403, kind: object, body: `{"message":"CANARY"}`, without: []string{webPage}},
-		"404 of the service": {status: 404, kind: object, body: `{"message":"CANARY"}`, without: []string{webPage, theClient}},
+		"404 of the service": {status: 404, kind: object, body: `{"message":"CANARY"}`,
+			without: []string{webPage, theClient}},
 	}, func(t *testing.T, tt test) {
 		srv := socketHandler(t, socketStatus(tt.status, tt.body,
 			"Content-Type", tt.kind, "Location", "https://login.test/?from=CANARY"))
@@ -875,8 +878,7 @@ func TestExplain_RefusalOfStorage(t *testing.T) {
 		client := clientOver(t, storageAt(storage.URL), clinicaldoc.WithInsecureHTTP())
 		_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
 		assertFriendly(t, err, "the recording's temporary address", "expired")
-		answered, ok := errors.AsType[*clinicaldoc.Error](err)
-		require.True(t, ok)
+		answered := requireAs[*clinicaldoc.Error](t, err)
 		assert.Equal(t, "storage-1", answered.RequestID)
 		assertFriendly(t, answered, "the recording's temporary address", "expired")
 		assert.NotContains(t, answered.Error(), "token", "storage gets none")
@@ -1002,8 +1004,7 @@ func TestError_Text_SaysWhatToDo(t *testing.T) {
 	}
 	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 304}).Error(), "redirect")
 	assert.NotContains(t, (&clinicaldoc.Error{StatusCode: 511}).Error(), "later")
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "REPORT",
-		""} {
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "REPORT", ""} {
 		text := (&clinicaldoc.Error{StatusCode: 502, Method: method}).Error()
 		assert.Contains(t, text, "the service, or a proxy before it, failed")
 		assert.NotContains(t, text, "later", "it may have been carried out")
@@ -1041,8 +1042,7 @@ func TestExplain_RedirectOfStorage(t *testing.T) {
 	storage := socketHandler(t, socketStatus(http.StatusFound, ""))
 	client := clientOver(t, storageAt(storage.URL), clinicaldoc.WithInsecureHTTP())
 	_, err := client.Notes.DownloadAudio(t.Context(), 7, io.Discard, downloadParams{})
-	refused, ok := errors.AsType[*clinicaldoc.Error](err)
-	require.True(t, ok)
+	refused := requireAs[*clinicaldoc.Error](t, err)
 	assert.Contains(t, refused.Error(), "redirects are followed only")
 	assert.NotContains(t, refused.Error(), "expired")
 }
@@ -1101,8 +1101,7 @@ func TestExplain_FailedNote(t *testing.T) {
 	id := srv.AddNote(clinicaldoctest.Note{Stage: clinicaldoctest.StageFailed, ErrorState: "CANARY"})
 	_, err := srv.Client().Notes.Wait(t.Context(), id, waitParams{})
 	assertFriendly(t, err, "the service reports an error state for it; see Note.ErrorState")
-	failed, ok := errors.AsType[*clinicaldoc.WaitError](err)
-	require.True(t, ok)
+	failed := requireAs[*clinicaldoc.WaitError](t, err)
 	assert.Equal(t, "CANARY", *failed.Note.ErrorState)
 }
 
@@ -1113,8 +1112,7 @@ func TestExplain_MissingRecording(t *testing.T) {
 	_, err := clinicaldoc.AudioFile(path)
 	assertFriendly(t, err, "AudioFile", "the file cannot be opened", syscall.ENOENT.Error())
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	missing, ok := errors.AsType[*fs.PathError](err)
-	require.True(t, ok)
+	missing := requireAs[*fs.PathError](t, err)
 	assert.Equal(t, path, missing.Path)
 }
 
@@ -1138,8 +1136,7 @@ func TestExtra_OfAnError(t *testing.T) {
 	} {
 		client := serve(t, call{url: "/v1/progress-notes/7", status: http.StatusUnprocessableEntity, response: body})
 		_, err := client.Notes.Get(t.Context(), 7)
-		answered, ok := errors.AsType[*clinicaldoc.Error](err)
-		require.True(t, ok, body)
+		answered := requireAs[*clinicaldoc.Error](t, err)
 		assert.Equal(t, object(t, want), answered.Extra, body)
 		checkStored(t, *answered)
 	}

@@ -673,8 +673,9 @@ func TestFindCreated_Unresolved(t *testing.T) {
 			func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{UniqueName: true}, "sound",
 			"another create",
 		},
-		"another unique name": {func(e *lostCreate) { e.Params.Name = "Other" }, findParams{UniqueName: true}, "sound",
-			""},
+		"another unique name": {
+			func(e *lostCreate) { e.Params.Name = "Other" }, findParams{UniqueName: true}, "sound", "",
+		},
 		"itself": {
 			func(e *lostCreate) { e.SentAt = e.SentAt.Add(-time.Millisecond) }, findParams{}, "sound", "",
 		},
@@ -759,8 +760,7 @@ func TestFindCreated_OneAfterTheOther(t *testing.T) {
 		s.post = s.losing
 		for want := range int64(3) {
 			_, err := client.Notes.Create(t.Context(), visit(), opts...)
-			lost, ok := errors.AsType[*lostCreate](err)
-			require.True(t, ok, "%v", err)
+			lost := requireAs[*lostCreate](t, err)
 			findWith(t, client, lost, findParams{}, opts...).isNote(want + 1)
 			time.Sleep(3 * time.Second)
 		}
@@ -1398,13 +1398,8 @@ func TestFindCreated_TokenChanges(t *testing.T) {
 			return map[bool]string{true: `{"id":2}`, false: `{"id":3}`}[token == testToken]
 		}
 		token := testToken
-		source := tokenFunc(func(context.Context) (string, error) { return token, nil })
-		client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
-			clinicaldoc.WithTokenSource(source)))(t)
-		tryTimes(t, client)
-		for range 150 { // two pages
-			s.keep(earlier().ago(2 * time.Hour))
-		}
+		client := clientWithTokens(t, s, &token)
+		keepMany(s, 150) // two pages
 		lost := lose(t, client, visit())
 		s.instead = func(_ int, r *http.Request) *http.Response {
 			if time.Since(lost.LostAt) > 5*time.Minute {
@@ -1422,6 +1417,7 @@ func clientWithTokens(t *testing.T, s *fakeService, token *string) *clinicaldoc.
 	source := tokenFunc(func(context.Context) (string, error) { return *token, nil })
 	client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
 		clinicaldoc.WithTokenSource(source)))(t)
+	tryTimes(t, client)
 	return client
 }
 
@@ -1432,10 +1428,7 @@ func TestFindCreated_TokenIsRenewed(t *testing.T) {
 		s := newFakeService(t)
 		token := testToken
 		client := clientWithTokens(t, s, &token)
-		tryTimes(t, client)
-		for range 150 { // two pages
-			s.keep(earlier().ago(2 * time.Hour))
-		}
+		keepMany(s, 150)
 		lost := lose(t, client, visit())
 		id := s.keep(visited())
 		s.instead = func(list int, _ *http.Request) *http.Response {
@@ -1455,7 +1448,6 @@ func TestFindCreated_TokenIsRenewedBetweenLooks(t *testing.T) {
 		s := newFakeService(t)
 		token := testToken
 		client := clientWithTokens(t, s, &token)
-		tryTimes(t, client)
 		lost := lose(t, client, visit())
 		s.instead = func(list int, _ *http.Request) *http.Response {
 			token = fmt.Sprintf("synthetic-%d", list)
@@ -1498,8 +1490,7 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 		s := newFakeService(t)
 		client := s.client()
 		_, err := client.Notes.Create(t.Context(), visit(), tt.sent...)
-		lost, ok := errors.AsType[*lostCreate](err)
-		require.True(t, ok, "%v", err)
+		lost := requireAs[*lostCreate](t, err)
 		for _, asker := range []*clinicaldoc.Client{client, s.client()} {
 			findWith(t, asker, restored(t, lost, nil), findParams{}, tt.asked...).isNotCreatedIf(tt.notCreated,
 				"pass the same ones as in Create")
@@ -1516,8 +1507,7 @@ func TestFindCreated_NotesOfAnotherTenantExplainNothing(t *testing.T) {
 			s := newFakeService(t)
 			client := s.client()
 			_, err := client.Notes.Create(t.Context(), visit(), team("one"))
-			lost, ok := errors.AsType[*lostCreate](err)
-			require.True(t, ok, "%v", err)
+			lost := requireAs[*lostCreate](t, err)
 			s.post = s.committing
 			params := visit()
 			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
@@ -1587,8 +1577,7 @@ func TestFindCreated_UsesTheCallsToken(t *testing.T) {
 		}))
 		token := clinicaldoc.WithToken(otherToken)
 		_, err := client.Notes.Create(t.Context(), visit(), token)
-		lost, ok := errors.AsType[*lostCreate](err)
-		require.True(t, ok, "%v", err)
+		lost := requireAs[*lostCreate](t, err)
 		_, own := twoVisits(s)
 		findWith(t, client, lost, findParams{}, token).isNote(own)
 		require.GreaterOrEqual(t, len(tokens), 4, "the create, the list and two recordings")
@@ -1666,11 +1655,7 @@ func TestFindCreated_ListIsComplete(t *testing.T) {
 			s.keep(earlier().ago(time.Hour + time.Duration(300-i)*12*time.Minute))
 		}
 	}
-	together := func(s *fakeService) { // all in one second, so that no order shows
-		for range 250 {
-			s.keep(earlier().ago(20 * time.Hour))
-		}
-	}
+	together := func(s *fakeService) { keepMany(s, 250) } // all in one second, so that no order shows
 	const incomplete = "the service does not show that its list is complete"
 	type test struct {
 		list   func([]string, *http.Request) string
@@ -1811,9 +1796,7 @@ func TestFindCreated_ListChangesWhileItIsRead(t *testing.T) {
 		s := newFakeService(t)
 		s.order = oldestFirst
 		client := s.client()
-		for range 100 {
-			s.keep(earlier().ago(20 * time.Hour))
-		}
+		keepMany(s, 100)
 		lost := lose(t, client, visit())
 		ago(lost, defaultSettle) // so that one look decides
 		id := s.keep(visited())  // the first row of the second page
@@ -1829,9 +1812,7 @@ func TestFindCreated_ListChangesWhileItIsRead(t *testing.T) {
 	timedSubtest(t, "new notes raise the total with every page", func(t *testing.T) {
 		s := newFakeService(t)
 		client := s.client(namesUnchanged)
-		for range 150 {
-			s.keep(earlier().ago(20 * time.Hour))
-		}
+		keepMany(s, 150)
 		lost := lose(t, client, visit())
 		ago(lost, defaultSettle)
 		s.onList = func() { s.keep(visited().named("Later"), visited().named("Later")) }
@@ -2494,8 +2475,7 @@ func TestFindCreated_UserOfAnotherTenant(t *testing.T) {
 		require.NoError(t, err)
 		for team, user := range map[string]int64{"one": fakeUser, "two": 0} {
 			_, err = client.Notes.Create(t.Context(), visit(), clinicaldoc.WithHeader("X-Team", team))
-			lost, ok := errors.AsType[*lostCreate](err)
-			require.True(t, ok, "%v", err)
+			lost := requireAs[*lostCreate](t, err)
 			assert.Equal(t, user, lost.UserID, team)
 		}
 	})

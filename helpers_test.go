@@ -204,6 +204,14 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
+// requireAs returns the error of that type in err's chain.
+func requireAs[E error](t *testing.T, err error) E {
+	t.Helper()
+	found, ok := errors.AsType[E](err)
+	require.True(t, ok, "%v", err)
+	return found
+}
+
 // named returns cases whose names are their values.
 func named[T any](values ...T) map[string]T {
 	cases := map[string]T{}
@@ -499,8 +507,7 @@ func answeredWith(t *testing.T, answer call) *clinicaldoc.Error {
 	answer.url = "/v1/progress-notes/7"
 	note, err := serve(t, answer).Notes.Get(t.Context(), 7)
 	assert.Nil(t, note)
-	var answered *clinicaldoc.Error
-	require.ErrorAs(t, err, &answered)
+	answered := requireAs[*clinicaldoc.Error](t, err)
 	return answered
 }
 
@@ -1744,8 +1751,7 @@ func lose(t *testing.T, client *clinicaldoc.Client, params createParams) *lostCr
 	t.Helper()
 	note, err := client.Notes.Create(t.Context(), params)
 	require.Nil(t, note)
-	var lost *lostCreate
-	require.ErrorAs(t, err, &lost)
+	lost := requireAs[*lostCreate](t, err)
 	return lost
 }
 
@@ -1758,8 +1764,7 @@ func requireUndecided(t *testing.T, note *clinicaldoc.ProgressNote, err error, r
 	require.ErrorContains(t, err,
 		"clinicaldoc: Notes.FindCreated (GET /v1/progress-notes): cannot determine whether the note was created: ")
 	require.ErrorContains(t, err, reason)
-	var again *lostCreate
-	require.ErrorAs(t, err, &again)
+	again := requireAs[*lostCreate](t, err)
 	return again
 }
 
@@ -1853,6 +1858,11 @@ func (s *socketSteps) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.seen = append(s.seen, r.Method+" "+r.URL.Path)
 	s.mu.Unlock()
 	step(w, r)
+}
+
+func (s *socketSteps) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	return socketClient(t, socketHandler(t, s.ServeHTTP).URL, opts...)
 }
 
 func (s *socketSteps) requests() []string {
@@ -2091,8 +2101,7 @@ func madeResponse(r *http.Request, code int, body string, header ...string) *htt
 // requireUnknown demands that a create reports an unknown outcome, with all that FindCreated needs.
 func requireUnknown(t *testing.T, err error, params createParams, started time.Time) *clinicaldoc.OutcomeUnknownError {
 	t.Helper()
-	var unknown *clinicaldoc.OutcomeUnknownError
-	require.ErrorAs(t, err, &unknown)
+	unknown := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.Equal(t, params.Name, unknown.Params.Name)
 	assert.Equal(t, params.PatientID, unknown.Params.PatientID)

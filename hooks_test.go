@@ -346,8 +346,8 @@ func TestHooks_Retries_AreReported(t *testing.T) {
 	t.Parallel()
 	var told hookLog
 	srv := socketHandler(t, newSocketSteps(
-		socketStatus(http.StatusTooManyRequests, `{"message":"CANARY"}`, "X-RateLimit-Remaining", "0", "Retry-After",
-			"0"),
+		socketStatus(http.StatusTooManyRequests, `{"message":"CANARY"}`,
+			"X-RateLimit-Remaining", "0", "Retry-After", "0"),
 		socketStatus(http.StatusBadGateway, "<html>CANARY"),
 		socketStatus(http.StatusOK, socketNote(7), "X-RateLimit-Remaining", "CANARY"),
 	).ServeHTTP)
@@ -597,8 +597,7 @@ func TestCall_OutcomeUnknown_PrintsNoPatientData(t *testing.T) {
 		return madeResponse(r, http.StatusBadGateway, `{"message":"`+canary+`"}`), nil
 	}), told.option())
 	_, err := client.Notes.Create(t.Context(), createParams{Name: canary, PatientID: canaryPatient})
-	var unknown *clinicaldoc.OutcomeUnknownError
-	require.ErrorAs(t, err, &unknown)
+	unknown := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 	call := told.calls[0]
 	assert.True(t, call.OutcomeUnknown)
 	assert.Same(t, unknown, call.Err)
@@ -1631,8 +1630,7 @@ func TestSecrets_EveryCall_PrintsNone(t *testing.T) {
 		"AudioInfo", "AudioSource", "AudioURL", "CreateNoteParams", "Error", "ListNotesParams", "Object",
 		"OutcomeUnknownError",
 		"PageMeta", "Page[github.com/clinicaldoc/clinicaldoc-go.ProgressNote]", "ProgressNote", "Response", "Token",
-		"UpdateNoteParams", "User", "WaitError",
-		"Access",
+		"UpdateNoteParams", "User", "WaitError", "Access",
 	} {
 		assert.Contains(t, carriers, "clinicaldoc."+typ)
 	}

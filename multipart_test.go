@@ -188,8 +188,7 @@ func TestUpload_RefusedEarly_SendsNoAudio(t *testing.T) {
 				_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(8<<20))
 				require.ErrorIs(t, err, want)
 				require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-				var answered *clinicaldoc.Error
-				require.ErrorAs(t, err, &answered)
+				answered := requireAs[*clinicaldoc.Error](t, err)
 				assert.Equal(t, "synthetic", answered.Message)
 				assert.Contains(t, answered.Fields, "file")
 				assert.Zero(t, <-pushed, "audio was sent although it was refused")
@@ -248,8 +247,7 @@ func TestUpload_HalfReadStream_IsNotRetried(t *testing.T) {
 	stream := io.NewSectionReader(syntheticAudio(32<<20), 0, 32<<20)
 	_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t),
 		createParams{Audio: clinicaldoc.AudioReader("a.wav", stream)})
-	var answered *clinicaldoc.Error
-	require.ErrorAs(t, err, &answered)
+	answered := requireAs[*clinicaldoc.Error](t, err)
 	assert.Equal(t, http.StatusExpectationFailed, answered.StatusCode)
 	assert.EqualValues(t, 1, srv.accepted.Load())
 }
@@ -554,8 +552,7 @@ func TestUpload_NotSentCompletely_HasNoHash(t *testing.T) {
 		}
 		params := createParams{Name: "Visit", Audio: source, BeforeCommit: func(context.Context) error { return nil }}
 		_, err := client.Notes.Create(context.WithValue(t.Context(), creates.WantedSum{}, &sum), params)
-		var lost *clinicaldoc.OutcomeUnknownError
-		require.ErrorAs(t, err, &lost)
+		lost := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 		assert.Equal(t, 2, attempts)
 		assert.Equal(t, size, lost.AudioSize)
 		assert.Empty(t, lost.AudioSHA256)
@@ -616,8 +613,7 @@ func TestUpload_LateRead_DoesNotChangeALaterHash(t *testing.T) {
 			Name: "Visit", Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 500),
 			BeforeCommit: func(context.Context) error { return nil },
 		})
-		var lost *clinicaldoc.OutcomeUnknownError
-		require.ErrorAs(t, err, &lost)
+		lost := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 		assert.Equal(t, 2, attempts)
 		assert.Empty(t, lost.AudioSHA256)
 	})

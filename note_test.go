@@ -1709,8 +1709,8 @@ func failures(t *testing.T) map[string]error {
 		createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader([]byte(canary)), 6)})
 	failures["Do path"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x?"+canary, nil, nil)
 	failures["Do method"] = serve(t).Do(t.Context(), canary+" x", "/v1/x", nil, nil)
-	failures["Do body"] = serve(t).Do(t.Context(), http.MethodPost, "/v1/"+canary, map[string]any{canary: func() {}},
-		nil)
+	failures["Do body"] = serve(t).Do(t.Context(), http.MethodPost, "/v1/"+canary,
+		map[string]any{canary: func() {}}, nil)
 	failures["Do answer"] = serve(t, call{url: "/v1/" + canary, response: `{"a":"` + canary + `"}`}).Do(t.Context(),
 		http.MethodGet, "/v1/"+canary, nil, new(struct{ A int }))
 	failures["query key"] = serve(t).Do(t.Context(), http.MethodGet, "/v1/x", nil, nil,

@@ -213,8 +213,7 @@ func TestUpdate_InvalidParams_AreRejected(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	assert.Nil(t, note)
 	_, err = client.Notes.Update(t.Context(), 7, updateParams{})
-	var answered *clinicaldoc.Error
-	require.ErrorAs(t, err, &answered)
+	answered := requireAs[*clinicaldoc.Error](t, err)
 	assert.Equal(t, map[string][]string{"name": {"Too long.", "Too odd."}}, answered.Fields)
 	assert.Equal(t, "The given data was invalid", answered.Message)
 	for name, params := range map[string]updateParams{
@@ -319,8 +318,7 @@ func TestSign_Refusals_AreErrors(t *testing.T) {
 				if tt.mismatch != nil {
 					require.NotErrorIs(t, err, tt.mismatch)
 				}
-				var answered *clinicaldoc.Error
-				require.ErrorAs(t, err, &answered)
+				answered := requireAs[*clinicaldoc.Error](t, err)
 				assert.Equal(t, tt.status, answered.StatusCode)
 				assert.Nil(t, note)
 			})
@@ -367,8 +365,7 @@ func TestCreate_NoteOfAnotherPatient_IsAConflict(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch, patient)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it exists")
 		assert.Nil(t, note)
-		var conflict *clinicaldoc.ConflictError
-		require.ErrorAs(t, err, &conflict)
+		conflict := requireAs[*clinicaldoc.ConflictError](t, err)
 		assert.EqualValues(t, 7, conflict.Current.ID, "the error carries the note")
 	}
 }
@@ -708,37 +705,28 @@ func TestBeforeCommit_ContextEnds_SendsNoLastByte(t *testing.T) {
 	}
 }
 
-func TestBeforeCommit_Panics_SendsNoLastByte(t *testing.T) {
+func TestBeforeCommit_PanicsOrExits_SendsNoLastByte(t *testing.T) {
 	t.Parallel()
-	eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
-		t.Helper()
-		client, bodies := commitServer(t, http2)
-		assert.PanicsWithValue(t, "synthetic", func() {
-			_, _ = client.Notes.Create(socketContext(t), createParams{
-				Name: "Synthetic", PatientID: 7, Audio: audio,
-				BeforeCommit: func(context.Context) error { panic("synthetic") },
-			})
+	type test struct {
+		stop    func()
+		demands func(t *testing.T, create func())
+	}
+	subtests(t, map[string]test{
+		"panic": {func() { panic("synthetic") }, func(t *testing.T, create func()) {
+			assert.PanicsWithValue(t, "synthetic", create)
+		}},
+		"Goexit": {runtime.Goexit, func(t *testing.T, create func()) { assert.True(t, exits(create)) }},
+	}, func(t *testing.T, tt test) {
+		eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
+			t.Helper()
+			client, bodies := commitServer(t, http2)
+			params := createParams{Name: "Synthetic", PatientID: 7, Audio: audio}
+			params.BeforeCommit = func(context.Context) error { tt.stop(); return nil }
+			tt.demands(t, func() { _, _ = client.Notes.Create(socketContext(t), params) })
+			if len(bodies) > 0 { // a small one may never have left
+				(<-bodies).lacksTheEnd(t)
+			}
 		})
-		if len(bodies) > 0 {
-			(<-bodies).lacksTheEnd(t)
-		}
-	})
-}
-
-func TestBeforeCommit_Goexit_SendsNoLastByte(t *testing.T) {
-	t.Parallel()
-	eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
-		t.Helper()
-		client, bodies := commitServer(t, http2)
-		assert.True(t, exits(func() {
-			_, _ = client.Notes.Create(socketContext(t), createParams{
-				Name: "Synthetic", PatientID: 7, Audio: audio,
-				BeforeCommit: func(context.Context) error { runtime.Goexit(); return nil },
-			})
-		}))
-		if len(bodies) > 0 {
-			(<-bodies).lacksTheEnd(t)
-		}
 	})
 }
 

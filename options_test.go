@@ -1057,8 +1057,7 @@ func TestWithHeaders_PartOfALossesIdentity(t *testing.T) {
 	tenant := func(name string) http.Header { return http.Header{"X-Tenant": {name}, "X-Request-Id": {"of " + name}} }
 	lose := func(client *clinicaldoc.Client, opts ...clinicaldoc.CallOption) string {
 		_, err := client.Notes.Create(t.Context(), socketParams(10), opts...)
-		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
-		require.True(t, ok, "%v", err)
+		unknown := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 		encoded := must(json.Marshal(unknown))(t)
 		var kept struct {
 			Where string `json:"where"`

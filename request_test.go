@@ -310,11 +310,9 @@ func TestCreate_ByStatus_IsRefusedOrUnknown(t *testing.T) {
 			t.Parallel()
 			script := newSocketSteps(socketStatus(tc.code, `{"message":"synthetic"}`, "Location", "/v1/elsewhere",
 				"Retry-After", "0"))
-			srv := socketHandler(t, script.ServeHTTP)
 			params, started := socketParams(64), time.Now()
-			_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
-			var answered *clinicaldoc.Error
-			require.ErrorAs(t, err, &answered)
+			_, err := script.client(t).Notes.Create(socketContext(t), params)
+			answered := requireAs[*clinicaldoc.Error](t, err)
 			assert.Equal(t, tc.code, answered.StatusCode)
 			if tc.is != nil {
 				require.ErrorIs(t, err, tc.is)
@@ -341,9 +339,8 @@ func TestCreate_ResponseIsNotANote_IsUnknown(t *testing.T) {
 		"half":       socketStatus(http.StatusOK, `{"id":1,"name":"Syn`),
 	}, func(t *testing.T, answer http.HandlerFunc) {
 		script := newSocketSteps(answer)
-		srv := socketHandler(t, script.ServeHTTP)
 		params, started := socketParams(64), time.Now()
-		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		_, err := script.client(t).Notes.Create(socketContext(t), params)
 		requireUnknown(t, err, params, started)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		assert.Len(t, script.requests(), 1)
@@ -356,16 +353,14 @@ func TestCreate_RateLimited_IsRetried(t *testing.T) {
 	t.Run("then it works", func(t *testing.T) {
 		t.Parallel()
 		script := newSocketSteps(limited, limited, socketStatus(http.StatusCreated, socketNote(14)))
-		srv := socketHandler(t, script.ServeHTTP)
-		note := must(socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10)))(t)
+		note := must(script.client(t).Notes.Create(socketContext(t), socketParams(1<<10)))(t)
 		assert.EqualValues(t, 14, note.ID)
 		assert.Len(t, script.requests(), 3)
 	})
 	t.Run("to the end", func(t *testing.T) {
 		t.Parallel()
 		script := newSocketSteps(limited)
-		srv := socketHandler(t, script.ServeHTTP)
-		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), socketParams(1<<10))
+		_, err := script.client(t).Notes.Create(socketContext(t), socketParams(1<<10))
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		assert.Len(t, script.requests(), 4)
@@ -373,9 +368,8 @@ func TestCreate_RateLimited_IsRetried(t *testing.T) {
 	t.Run("then the answer is lost", func(t *testing.T) {
 		t.Parallel()
 		script := newSocketSteps(limited, socketLost(t))
-		srv := socketHandler(t, script.ServeHTTP)
 		params, started := socketParams(1<<10), time.Now()
-		_, err := socketClient(t, srv.URL).Notes.Create(socketContext(t), params)
+		_, err := script.client(t).Notes.Create(socketContext(t), params)
 		requireUnknown(t, err, params, started)
 		assert.Len(t, script.requests(), 2)
 	})
@@ -486,8 +480,7 @@ func TestCreate_RequestTimeoutAfterSending_IsUnknown(t *testing.T) {
 	c := socketClient(t, socketHandler(t, script.ServeHTTP).URL)
 	whole := createParams{Name: "Synthetic note", Audio: clinicaldoc.AudioBytes("a.wav", []byte("synthetic"))}
 	_, err := c.Notes.Create(socketContext(t), whole)
-	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
-	require.True(t, ok, "%v", err)
+	unknown := requireAs[*clinicaldoc.OutcomeUnknownError](t, err)
 	assert.Equal(t, whole, unknown.Params)
 	assert.Len(t, script.requests(), 1)
 
@@ -498,8 +491,7 @@ func TestCreate_RequestTimeoutAfterSending_IsUnknown(t *testing.T) {
 	go func() { _, _ = writer.Write([]byte("synthetic")) }()
 	_, err = socketClient(t, impatient.URL).Notes.Create(socketContext(t),
 		createParams{Name: "Synthetic note", Audio: clinicaldoc.AudioReader("a.wav", source)})
-	refused, ok := errors.AsType[*clinicaldoc.Error](err)
-	require.True(t, ok, "%v", err)
+	refused := requireAs[*clinicaldoc.Error](t, err)
 	assert.Equal(t, http.StatusRequestTimeout, refused.StatusCode)
 	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
@@ -543,8 +535,7 @@ func TestGet_TransientFailure_IsRetried(t *testing.T) {
 		"200 that is another note": {socketStatus(http.StatusOK, socketNote(10)), false},
 	}, func(t *testing.T, tc test) {
 		script := newSocketSteps(tc.first, good)
-		srv := socketHandler(t, script.ServeHTTP)
-		note, err := socketClient(t, srv.URL).Notes.Get(socketContext(t), 9)
+		note, err := script.client(t).Notes.Get(socketContext(t), 9)
 		if tc.repeated {
 			require.NoError(t, err)
 			assert.EqualValues(t, 9, note.ID)
@@ -731,8 +722,7 @@ func TestRetryAfter_IsHonored(t *testing.T) {
 				_, err := c.Notes.Get(t.Context(), 9)
 				waited := time.Since(start)
 				if tc.least == never {
-					var answered *clinicaldoc.Error
-					require.ErrorAs(t, err, &answered)
+					answered := requireAs[*clinicaldoc.Error](t, err)
 					assert.Equal(t, "synthetic", answered.Message)
 					assert.Greater(t, answered.RetryAfter, 2*time.Minute)
 					assert.Zero(t, waited)
@@ -1133,8 +1123,7 @@ func TestRetry_PauseBeyondTheDeadline_EndsImmediately(t *testing.T) {
 			return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "6"), nil
 		})
 		_, err := c.Notes.Get(ctx, 9)
-		var answered *clinicaldoc.Error
-		require.ErrorAs(t, err, &answered)
+		answered := requireAs[*clinicaldoc.Error](t, err)
 		assert.Equal(t, 6*time.Second, answered.RetryAfter)
 		assert.Zero(t, time.Since(start), "there is nothing to wait for")
 		assert.Equal(t, 1, attempts)
@@ -1144,39 +1133,30 @@ func TestRetry_PauseBeyondTheDeadline_EndsImmediately(t *testing.T) {
 
 func TestRetry_ContextEndsInThePause_ErrorHasBothCauses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	timedSubtests(t, map[string]func(context.Context, *clinicaldoc.Client) error{
+		"Get": func(ctx context.Context, c *clinicaldoc.Client) error {
+			_, err := c.Notes.Get(ctx, 9)
+			return err
+		},
+		"Create": func(ctx context.Context, c *clinicaldoc.Client) error {
+			_, err := c.Notes.Create(ctx, socketParams(10))
+			return err
+		},
+	}, func(t *testing.T, call func(context.Context, *clinicaldoc.Client) error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 		start := time.Now()
-		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+		err := call(ctx, timedClient(t, func(r *http.Request) (*http.Response, error) {
+			if r.Body != nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
 			return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "10"), nil
-		})
-		for _, call := range []func() error{
-			func() error { _, err := c.Notes.Get(ctx, 9); return err },
-		} {
-			err := call()
-			require.ErrorIs(t, err, context.Canceled)
-			require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
-			var answered *clinicaldoc.Error
-			require.ErrorAs(t, err, &answered)
-			assert.Equal(t, 3*time.Second, time.Since(start))
-		}
-	})
-}
-
-func TestCreate_ContextEndsInThePause_IsNotUnknown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(3*time.Second, cancel)
-		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", "10"), nil
-		})
-		_, err := c.Notes.Create(ctx, socketParams(10))
+		}))
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
-		assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "a 429 was not acted upon")
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "a 429 was not acted upon")
+		requireAs[*clinicaldoc.Error](t, err)
+		assert.Equal(t, 3*time.Second, time.Since(start))
 	})
 }
 
@@ -1196,8 +1176,7 @@ func TestRetry_Disabled_SendsOnce(t *testing.T) {
 			return madeResponse(r, http.StatusServiceUnavailable, `{"message":"synthetic"}`, "Retry-After", "1"), nil
 		}, tc.option...)
 		_, err := c.Notes.Get(t.Context(), 9, tc.call...)
-		var answered *clinicaldoc.Error
-		require.ErrorAs(t, err, &answered)
+		answered := requireAs[*clinicaldoc.Error](t, err)
 		assert.Equal(t, "synthetic", answered.Message)
 		assert.Equal(t, 1, attempts)
 		assert.Zero(t, time.Since(start))
@@ -1259,9 +1238,8 @@ func TestWithMaxResponseSize_OnSockets_BoundsTheResponse(t *testing.T) {
 		"gzip bomb":     {bomb, false},
 	}, func(t *testing.T, tc test) {
 		script := newSocketSteps(tc.answer)
-		srv := socketHandler(t, script.ServeHTTP)
 		var response clinicaldoc.Response
-		_, err := socketClient(t, srv.URL, clinicaldoc.WithMaxResponseSize(limit)).Notes.Get(socketContext(t), 9,
+		_, err := script.client(t, clinicaldoc.WithMaxResponseSize(limit)).Notes.Get(socketContext(t), 9,
 			clinicaldoc.WithResponse(&response))
 		assert.LessOrEqual(t, len(response.Body), limit)
 		assert.Len(t, script.requests(), 1, "asking again would bring the same")
@@ -1412,18 +1390,34 @@ func TestResponse_LongHeader_IsBoundedByDefault(t *testing.T) {
 
 func TestStall_NoDataForAMinute_EndsTheAttempt(t *testing.T) {
 	t.Parallel()
-	timedSubtest(t, "no response", func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		}, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+		}, once)
 		_, err := c.Notes.Get(t.Context(), 9)
-		require.Error(t, err)
-		assert.Contains(t, err.Error(), "no data was transferred for 1m0s")
+		require.ErrorContains(t, err, "no data was transferred for 1m0s")
 		assert.Equal(t, time.Minute, time.Since(start))
 	})
-	timedSubtest(t, "a slow answer that moves", func(t *testing.T) {
+}
+
+func TestStall_SlowTransferThatMoves_Succeeds(t *testing.T) {
+	t.Parallel()
+	slowly := func(block int) roundTripper { // takes the request's body
+		return func(r *http.Request) (*http.Response, error) {
+			for buffer := make([]byte, block); ; time.Sleep(50 * time.Second) {
+				if _, err := r.Body.Read(buffer); err != nil {
+					break
+				}
+			}
+			if r.Context().Err() != nil {
+				return nil, r.Context().Err()
+			}
+			return madeResponse(r, http.StatusOK, socketNote(9)), nil
+		}
+	}
+	timedSubtest(t, "response", func(t *testing.T) {
 		start := time.Now()
 		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
 			resp := madeResponse(r, http.StatusOK, "")
@@ -1433,36 +1427,12 @@ func TestStall_NoDataForAMinute_EndsTheAttempt(t *testing.T) {
 		must(c.Notes.Get(t.Context(), 9))(t)
 		assert.Greater(t, time.Since(start), 6*time.Minute)
 	})
-	timedSubtest(t, "a slow upload that moves", func(t *testing.T) {
-		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-			buffer := make([]byte, 1000)
-			for {
-				if _, err := r.Body.Read(buffer); err != nil {
-					break
-				}
-				time.Sleep(50 * time.Second)
-			}
-			if r.Context().Err() != nil {
-				return nil, r.Context().Err()
-			}
-			return madeResponse(r, http.StatusOK, socketNote(9)), nil
-		})
-		must(c.Notes.Create(t.Context(), socketParams(20_000)))(t)
+	timedSubtest(t, "upload", func(t *testing.T) {
+		must(timedClient(t, slowly(1000)).Notes.Create(t.Context(), socketParams(20_000)))(t)
 	})
-	timedSubtest(t, "a slow update that moves", func(t *testing.T) {
-		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
-			for buffer := make([]byte, 30<<10); ; {
-				if _, err := r.Body.Read(buffer); err != nil {
-					break
-				}
-				time.Sleep(50 * time.Second)
-			}
-			if r.Context().Err() != nil {
-				return nil, r.Context().Err()
-			}
-			return madeResponse(r, http.StatusOK, socketNote(9)), nil
-		}, once)
-		must(c.Notes.Update(t.Context(), 9, updateParams{Analysis: new(strings.Repeat("x", 64<<10))}))(t)
+	timedSubtest(t, "update", func(t *testing.T) {
+		params := updateParams{Analysis: new(strings.Repeat("x", 64<<10))}
+		must(timedClient(t, slowly(30<<10), once).Notes.Update(t.Context(), 9, params))(t)
 	})
 }
 
@@ -1516,16 +1486,14 @@ var redirectMethods = map[string]func(*testing.T, *clinicaldoc.Client) error{
 		return err
 	},
 	http.MethodPatch: func(t *testing.T, c *clinicaldoc.Client) error {
-		return c.Do(socketContext(t), http.MethodPatch, "/v1/progress-notes/9", map[string]string{"name": "Synthetic"},
-			nil)
+		return c.Do(socketContext(t), http.MethodPatch, notesPath+"/9", map[string]string{"name": "Synthetic"}, nil)
 	},
 	http.MethodDelete: func(t *testing.T, c *clinicaldoc.Client) error {
 		_, err := c.Notes.Delete(socketContext(t), 9)
 		return err
 	},
 	"GET with a body": func(t *testing.T, c *clinicaldoc.Client) error {
-		return c.Do(socketContext(t), http.MethodGet, "/v1/progress-notes/9", map[string]string{"name": "Synthetic"},
-			nil)
+		return c.Do(socketContext(t), http.MethodGet, notesPath+"/9", map[string]string{"name": "Synthetic"}, nil)
 	},
 }
 
@@ -1592,8 +1560,7 @@ func checkRedirect(t *testing.T, method string, code int, kind string,
 		require.NoError(t, err)
 	} else {
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
-		var answered *clinicaldoc.Error
-		require.ErrorAs(t, err, &answered)
+		answered := requireAs[*clinicaldoc.Error](t, err)
 		assert.Equal(t, code, answered.StatusCode)
 		assert.NotContains(t, err.Error(), "moved")
 	}
@@ -1942,8 +1909,7 @@ func TestDo_EmptyBodyAndTransportRetries_IsUnknown(t *testing.T) {
 	for name, body := range map[string]any{"bytes": []byte{}, "a reader": strings.NewReader(""),
 		"a stream": io.MultiReader()} {
 		script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, ""))
-		srv := socketHandler(t, script.ServeHTTP)
-		c := socketClient(t, srv.URL, over(retrying(socketTransport(t))), once)
+		c := script.client(t, over(retrying(socketTransport(t))), once)
 		err := c.Do(socketContext(t), http.MethodPost, "/v1/synthetic", body, nil)
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, name)
 	}
@@ -1979,8 +1945,7 @@ func TestUpdate_TransportReadsTheBodyFirst_IsSentCompletely(t *testing.T) {
 func TestGet_TransportRetries_Succeeds(t *testing.T) {
 	t.Parallel()
 	script := newSocketSteps(socketStatus(http.StatusBadGateway, ""), socketStatus(http.StatusOK, socketNote(9)))
-	srv := socketHandler(t, script.ServeHTTP)
-	c := socketClient(t, srv.URL, over(retrying(socketTransport(t))), once)
+	c := script.client(t, over(retrying(socketTransport(t))), once)
 	_, err := c.Notes.Get(socketContext(t), 9)
 	require.NoError(t, err, "what may be sent twice, a transport may send twice")
 }
@@ -2918,8 +2883,7 @@ func TestResponse_StatusBelow200_IsAnError(t *testing.T) {
 	_, createErr := client.Notes.Create(socketContext(t), createParams{Name: "synthetic"})
 	_, downloadErr := client.Notes.DownloadAudio(socketContext(t), 8, io.Discard, downloadParams{IgnoreSize: true})
 	for _, err := range []error{getErr, createErr, downloadErr} {
-		var refused *clinicaldoc.Error
-		require.ErrorAs(t, err, &refused)
+		refused := requireAs[*clinicaldoc.Error](t, err)
 		assert.Equal(t, http.StatusSwitchingProtocols, refused.StatusCode)
 	}
 	require.ErrorIs(t, createErr, clinicaldoc.ErrOutcomeUnknown)
@@ -3045,8 +3009,7 @@ func TestTransport_OfTheCallerFails_IsNamed(t *testing.T) {
 	_, err := client.Users.Me(t.Context())
 	require.ErrorContains(t, err, "the transport passed to WithHTTPClient failed")
 	assert.NotContains(t, err.Error(), "secret")
-	var found *ownTransportError
-	require.ErrorAs(t, err, &found)
+	found := requireAs[*ownTransportError](t, err)
 	assert.Same(t, failure, found)
 }
 

@@ -31,8 +31,7 @@ import (
 // requireWaitError demands an error of a wait for note 7.
 func requireWaitError(t *testing.T, err, target error) *clinicaldoc.WaitError {
 	t.Helper()
-	var waited *clinicaldoc.WaitError
-	require.ErrorAs(t, err, &waited)
+	waited := requireAs[*clinicaldoc.WaitError](t, err)
 	require.ErrorIs(t, err, target)
 	assert.Equal(t, int64(7), waited.ID)
 	return waited
@@ -251,8 +250,7 @@ func TestWait_FailuresInARow_AreSurvived(t *testing.T) {
 
 		service, client = newPolled(t, answer)
 		_, err := client.Notes.Wait(t.Context(), 7, waitParams{MaxFailures: 2})
-		waited, ok := errors.AsType[*clinicaldoc.WaitError](err)
-		require.True(t, ok, "%v", err)
+		waited := requireAs[*clinicaldoc.WaitError](t, err)
 		require.Error(t, waited.Err, "the latest failure")
 		assert.Equal(t, int64(7), waited.ID)
 		assert.Equal(t, 3, waited.Polls)
@@ -305,8 +303,7 @@ func TestWait_FinalStatus_EndsImmediately(t *testing.T) {
 			assert.Equal(t, 2, waited.Polls)
 			assert.Equal(t, stageTranscribing, waited.Note.Stage(), "the last note is kept")
 			assert.NotContains(t, err.Error(), "secret")
-			var answered *clinicaldoc.Error
-			require.ErrorAs(t, err, &answered)
+			answered := requireAs[*clinicaldoc.Error](t, err)
 			assert.Equal(t, status, answered.StatusCode)
 		})
 	}
@@ -891,8 +888,7 @@ func TestWaitAll_ServiceFails_CountsOneFailureATick(t *testing.T) {
 		})
 		params := waitParams{Interval: time.Minute, MaxInterval: time.Minute, MaxFailures: 3}
 		for _, err := range outcome(t.Context(), t, client, []int64{1, 2, 3, 4, 5, 6}, params) {
-			failed, ok := errors.AsType[*clinicaldoc.WaitError](err)
-			require.True(t, ok)
+			failed := requireAs[*clinicaldoc.WaitError](t, err)
 			assert.Equal(t, 4, failed.Polls)
 			assert.Greater(t, failed.Elapsed, 2*time.Minute, "three pauses")
 		}
@@ -911,8 +907,7 @@ func outcome(ctx context.Context, t *testing.T, client *clinicaldoc.Client, ids 
 			assert.Equal(t, stageComplete, note.Stage())
 			assert.Equal(t, "Synthetic analysis.", note.Analysis, "the whole note is yielded")
 		} else {
-			var waited *clinicaldoc.WaitError
-			require.ErrorAs(t, err, &waited)
+			waited := requireAs[*clinicaldoc.WaitError](t, err)
 			id = waited.ID
 			assert.Equal(t, waited.Note, note, "the last note comes with the error")
 		}
