@@ -158,8 +158,7 @@ func TestEndpoints_CanceledContext_SendNothing(t *testing.T) {
 	for _, e := range endpoints() {
 		t.Run(e.operation, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
+			ctx := endedContext(t)
 			client := serve(t)
 			value, err := e.call(ctx, client)
 			require.ErrorIs(t, err, context.Canceled)

@@ -336,8 +336,7 @@ func TestErrors_ConstructedByTheCaller_AreReadable(t *testing.T) {
 	lost := clinicaldoc.OutcomeUnknownError{Params: createParams{Name: "Visit", Audio: &clinicaldoc.AudioSource{}},
 		SentAt: time.Now()}
 	must(json.Marshal(lost))(t)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := endedContext(t)
 	_, err := serve(t).Notes.FindCreated(ended, &lost, clinicaldoc.FindCreatedParams{})
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
@@ -426,8 +425,7 @@ func TestErrors_Stall_MatchesItsSentinel(t *testing.T) {
 		_, err = clientOn(t, silent).Notes.Wait(t.Context(), 7, waitParams{MaxFailures: 1})
 		require.ErrorIs(t, err, clinicaldoc.ErrStalled)
 		assert.True(t, clinicaldoc.Retryable(err))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := endsAfter(t, time.Second)
 		_, err = clientOn(t, silent).Notes.Get(ctx, 7)
 		require.NotErrorIs(t, err, clinicaldoc.ErrStalled)
 	})
@@ -461,8 +459,7 @@ func TestRetryable_ByFailure(t *testing.T) {
 		_, err := client.Notes.Create(t.Context(), params)
 		return err
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := endedContext(t)
 	late, cancelLate := context.WithTimeout(t.Context(), 0)
 	defer cancelLate()
 	unreachable, err := clinicaldoc.NewClient("http://"+closedAddress(t), testToken, once)
@@ -762,7 +759,7 @@ func TestExplain_Response(t *testing.T) {
 		"another server": {status: 200, kind: page, body: friendlyAnswer,
 			words: []string{"is a web page (200 OK with text/html), such as a login page", "check the base URL",
 				"proxies"},
-			is: clinicaldoc.ErrUnexpectedResponse},
+			is: clinicaldoc.ErrUnexpectedResponse, without: []string{theClient}},
 		"wrong prefix": {path: "/wrong-prefix", status: 404, body: friendlyAnswer,
 			words: []string{"404 Not Found", checkPath}, is: clinicaldoc.ErrNotFound},
 		"redirect to a login": {status: 302, body: friendlyAnswer, words: []string{"302 Found", "check the base URL"}},

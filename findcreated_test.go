@@ -740,8 +740,7 @@ func TestFindCreated_OneNoteForOneCreate(t *testing.T) {
 		third := constructed()
 		fourth := constructed()
 		fourth.SentAt = fourth.SentAt.Add(time.Millisecond)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := endsAfter(t, time.Second)
 		note, err := client.Notes.FindCreated(ctx, third, findParams{})
 		requireUndecided(t, note, err, "may still be processing")
 		s.keep(visited())
@@ -932,8 +931,7 @@ func TestFindCreated_MoreLostCreatesThanRemembered(t *testing.T) {
 		func(t *testing.T, tt test) {
 			s, client, lost := loseVisit(t)
 			// FindCreated remembers a create before it sends any request, so an ended context is enough.
-			ended, cancel := context.WithCancel(t.Context())
-			cancel()
+			ended := endedContext(t)
 			for i := range tt.others {
 				other := constructed()
 				other.Params.PatientID = int64(i + 1e6)
@@ -1171,8 +1169,7 @@ func TestFindCreated_ContextEnds(t *testing.T) {
 		find(t, s.client(), next).isNotCreated()
 		assert.Equal(t, defaultSettle, time.Since(lost.LostAt))
 
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
+		ended := endedContext(t)
 		note, err = client.Notes.FindCreated(ended, lost, findParams{})
 		requireUndecided(t, note, err, "the patient's notes could not be read: the call was cancelled")
 		require.ErrorIs(t, err, context.Canceled)
@@ -1353,8 +1350,7 @@ func TestFindCreated_KeepsTheSender(t *testing.T) {
 		s.post = s.timingOut
 		lost := lose(t, client, visit())
 		require.Zero(t, lost.UserID)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := endsAfter(t, time.Minute)
 		note, err := client.Notes.FindCreated(ctx, lost, findParams{})
 		lost = requireUndecided(t, note, err, "may still be processing")
 		assert.EqualValues(t, fakeUser, lost.UserID)
@@ -1525,8 +1521,7 @@ func TestFindCreated_AnotherService(t *testing.T) {
 	requireUndecided(t, note, err, "sent to another service")
 	same, err := clinicaldoc.NewClient(strings.ToUpper(testBase)+":443/", "synthetic-token")
 	require.NoError(t, err)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := endedContext(t)
 	for _, spelled := range []string{testBase, strings.ToUpper(testBase) + ":443/"} {
 		again := restored(t, lost, func(members map[string]any) { members["service"] = spelled })
 		note, err = same.Notes.FindCreated(ended, again, findParams{})
@@ -2274,8 +2269,7 @@ func TestFindCreated_KeepsTheClocks(t *testing.T) {
 			s := newFakeService(t)
 			lost := restored(t, lose(t, s.client(), visit()), nil)
 			time.Sleep(later)
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-			defer cancel()
+			ctx := endsAfter(t, 4*time.Minute)
 			note, err := s.client().Notes.FindCreated(ctx, lost, findParams{})
 			lost = restored(t, requireUndecided(t, note, err, "may still be processing"), nil)
 			begin := time.Now()
@@ -2431,8 +2425,7 @@ func TestFindCreated_CandidatesAreBounded(t *testing.T) {
 		// Those of a search before do not stay.
 		s.notes = nil
 		undecided.LostAt = time.Time{}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := endsAfter(t, time.Second)
 		note, err := s.client().Notes.FindCreated(ctx, undecided, params)
 		assert.Empty(t, requireUndecided(t, note, err, "no note yet").Candidates)
 	})

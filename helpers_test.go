@@ -1811,12 +1811,26 @@ func socketClient(t *testing.T, baseURL string, opts ...clinicaldoc.Option) *cli
 	return c
 }
 
+// endsAfter is a context with a timeout.
+func endsAfter(t *testing.T, timeout time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// endedContext is a context that was canceled.
+func endedContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
 // socketContext bounds a test that would otherwise hang.
 func socketContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+	return endsAfter(t, 2*time.Minute)
 }
 
 // socketHandler serves with httptest until the test ends.

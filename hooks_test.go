@@ -80,8 +80,7 @@ func TestHooks_CallsWithinCalls_AreReportedBelow(t *testing.T) {
 		for range client.Notes.Watch(t.Context(), 7, waitParams{}) {
 			break
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := endsAfter(t, time.Second)
 		_, err := clinicaldoc.Collect(client.Notes.WaitAll(ctx, []int64{7}, waitParams{Until: stageSigned}))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, `
@@ -455,8 +454,7 @@ func TestHooks_ReportCallsThatEndAtALimit(t *testing.T) {
 // An attempt that fails before its request is sent is reported as any other, with Number 0.
 func TestHooks_ReportAttemptsRefusedBeforeSending(t *testing.T) {
 	t.Parallel()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := endedContext(t)
 	failing := badCallback{errors.New(canary)}
 	elsewhere := func(r *http.Request) (*http.Response, error) {
 		return madeResponse(r, http.StatusOK, `{"url":"http://10.0.0.1/`+canary+`"}`), nil
@@ -652,8 +650,7 @@ func TestHooks_Durations_AreReported(t *testing.T) {
 // Each failure has a word of its own, however it is wrapped.
 func TestHooks_ErrorType_NamesTheFailure(t *testing.T) {
 	t.Parallel()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := endedContext(t)
 	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
 	get := func(ctx context.Context) func(*clinicaldoc.Client) error {
@@ -891,8 +888,7 @@ func TestHooks_LoggerPanics_AttemptStillEnds(t *testing.T) {
 func TestHooks_Blocking_DelaysOnlyItsCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-		defer cancel()
+		ctx := endsAfter(t, 2*time.Hour)
 		sent := 0
 		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 			if err := r.Context().Err(); err != nil {
@@ -1612,8 +1608,7 @@ func privacyScenario(t *testing.T, w *eavesdropper) {
 		absent := newPatientFile(t, w, clinicaldoctest.Variant{})
 		absent.srv.Close()
 		absent.run(t.Context(), "absent service")
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
+		ended := endedContext(t)
 		absent.run(ended, "cancelled")
 	})
 }

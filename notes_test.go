@@ -1117,8 +1117,7 @@ func TestCreateOnce_ContextEnds(t *testing.T) {
 			posts.Add(1)
 			return post(r, sent)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
-		defer cancel()
+		ctx := endsAfter(t, 40*time.Second)
 		begin := time.Now()
 		note, err := s.client().Notes.CreateOnce(ctx, visit(), findParams{})
 		requireUndecided(t, note, err, "context deadline exceeded")

@@ -228,8 +228,7 @@ func TestLimiter_DeadlineOfItsOwn_MatchesDeadlineExceeded(t *testing.T) {
 	refusal := errors.New("rate: Wait(n=1) would exceed context deadline")
 	client := clientOn(t, &http.Client{},
 		clinicaldoc.WithLimiter(limiterFunc(func(context.Context) error { return refusal })))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
+	ctx := endsAfter(t, time.Hour)
 	_, err := client.Users.Me(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, refusal)
@@ -537,8 +536,7 @@ func TestWithResponse_EarlierResponse_IsCleared(t *testing.T) {
 	t.Parallel()
 	stale := clinicaldoc.Response{StatusCode: 200, Body: []byte("another patient's"), RequestID: "r", Attempts: 1,
 		Header: http.Header{"X": {"y"}}}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
+	ended := endedContext(t)
 	client := serve(t)
 	for _, e := range endpoints() {
 		response := stale
@@ -853,8 +851,7 @@ func TestTokenSource_RenewalOfAnotherCall_DoesNotBlock(t *testing.T) {
 			over(answerWith(http.StatusUnauthorized, "application/json", []byte("{}")))))(t)
 		go func() { _, _ = client.Users.Me(t.Context()) }()
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := endsAfter(t, time.Second)
 		begun := time.Now()
 		_, err := client.Users.Me(ctx)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)

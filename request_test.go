@@ -1115,8 +1115,7 @@ func TestRetryBudget_OneCallAfterAnother(t *testing.T) {
 func TestRetry_PauseBeyondTheDeadline_EndsImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
+		ctx := endsAfter(t, 5*time.Second)
 		start, attempts := time.Now(), 0
 		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
 			attempts++

@@ -70,8 +70,7 @@ func TestWait_Pauses_GrowWithinTheirBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := endsAfter(t, time.Hour)
 		params := waitParams{Interval: 3 * time.Second, MaxInterval: 40 * time.Second}
 		_, err := client.Notes.Wait(ctx, 7, params)
 		_ = requireWaitError(t, err, context.DeadlineExceeded)
@@ -137,8 +136,7 @@ func TestWait_AnyResponse_NeverSpins(t *testing.T) {
 			"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1", "Date", "Mon, 01 Jan 0001 00:00:00 GMT"),
 	}, func(t *testing.T, answer func(int, time.Duration, *http.Request) *reply) {
 		service, client := newPolled(t, answer)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
-		defer cancel()
+		ctx := endsAfter(t, 3*time.Hour)
 		_, err := client.Notes.Wait(ctx, 7, waitParams{MaxFailures: 1 << 30})
 		_ = requireWaitError(t, err, context.DeadlineExceeded)
 		assert.LessOrEqual(t, len(service.polls), 300)
@@ -157,12 +155,17 @@ func TestWait_ServiceAsksForAPause_Waits(t *testing.T) {
 	retryAfter := func(status int, value string) func(*http.Request) *reply {
 		return func(r *http.Request) *reply { return made(r, status, `{}`, "Retry-After", value) }
 	}
-	// The clock of synctest starts in the year 2000; the service's may be another.
-	limited := func(remaining string, reset time.Duration, clock time.Duration) func(*http.Request) *reply {
+	// The clock of synctest starts in the year 2000; the service's may be another, if clock is not 0.
+	limited := func(remaining string, reset, clock time.Duration) func(*http.Request) *reply {
 		return func(r *http.Request) *reply {
-			return made(r, 200, noteAt(7, stageUploaded, 1), "X-RateLimit-Remaining", remaining,
-				"X-RateLimit-Reset", fmt.Sprint(time.Now().Add(reset).Unix()),
-				"Date", time.Now().Add(clock).UTC().Format(http.TimeFormat))
+			header := []string{"X-RateLimit-Reset", fmt.Sprint(time.Now().Add(reset).Unix())}
+			if remaining != "" {
+				header = append(header, "X-RateLimit-Remaining", remaining)
+			}
+			if clock != 0 {
+				header = append(header, "Date", time.Now().Add(clock).UTC().Format(http.TimeFormat))
+			}
+			return made(r, 200, noteAt(7, stageUploaded, 1), header...)
 		}
 	}
 	type test struct {
@@ -207,8 +210,7 @@ func TestWait_RequestedPauseBeyondTheDeadline_EndsWithIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		service, client := newPolled(t, always(429, `{}`, "Retry-After", "300"))
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := endsAfter(t, 20*time.Second)
 		_, err := client.Notes.Wait(ctx, 7, waitParams{})
 		waited := requireWaitError(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited, "why there was no note is told too")
@@ -475,8 +477,7 @@ func TestWait_DeadlineOnALaggingReplica_ErrorHasBothCauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, client := lagging(t, time.Hour)
 		create(t, client)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
+		ctx := endsAfter(t, 5*time.Second)
 		_, err := client.Notes.Wait(ctx, 7, waitParams{})
 		_ = requireWaitError(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
@@ -549,16 +550,14 @@ func TestWait_ContextEnds_Ends(t *testing.T) {
 	})
 	timedSubtest(t, "over before it began", func(t *testing.T) {
 		service, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx := endedContext(t)
 		_, err := client.Notes.Wait(ctx, 7, waitParams{})
 		_ = requireWaitError(t, err, context.Canceled)
 		assert.Empty(t, service.polls)
 	})
 	timedSubtest(t, "a deadline beyond a day is kept", func(t *testing.T) {
 		_, client := newPolled(t, always(200, noteAt(7, stageTranscribing, 1)))
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
-		defer cancel()
+		ctx := endsAfter(t, 30*time.Hour)
 		_, err := client.Notes.Wait(ctx, 7, waitParams{})
 		assert.Equal(t, 30*time.Hour, requireWaitError(t, err, context.DeadlineExceeded).Elapsed)
 	})
@@ -867,8 +866,7 @@ func TestWait_FailureThatIsOver_IsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, client := newPolled(t, inOrder("", noteIn(7, stageTranscribing)))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
+		ctx := endsAfter(t, 10*time.Second)
 		_, err := client.Notes.Wait(ctx, 7, waitParams{})
 		requireWaitError(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, io.ErrUnexpectedEOF)
@@ -1335,8 +1333,7 @@ func TestWaitAll_Row_IsReplacedByTheNote(t *testing.T) {
 		w.row = func(id int64, stage clinicaldoc.Stage) string {
 			return strings.ReplaceAll(noteIn(id, stage), "Synthetic words.", "")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
+		ctx := endsAfter(t, 10*time.Minute)
 		for note, err := range client.Notes.WaitAll(ctx, w.notes, waitParams{}) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, "Synthetic words.", note.Transcription,
@@ -1504,8 +1501,7 @@ func TestWaitAll_OneRequestAtATime_ReadsWhatIsNotListed(t *testing.T) {
 			}
 			return made(r, 200, body, "X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "8")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := endsAfter(t, time.Hour)
 		requireAllComplete(t, 8, outcome(ctx, t, client, append(slices.Clone(w.notes), 97, 98, 99), waitParams{}))
 		assert.LessOrEqual(t, len(service.polls), 70)
 		assert.LessOrEqual(t, reads[97], 2, "the list shows it")
@@ -1518,8 +1514,7 @@ func TestWaitAll_ContextEndsWithinATick_Ends(t *testing.T) {
 		w, service, client := newListServer(t, 1000)
 		w.stage = completeAfter(0, stageUploaded)
 		service.took = 10 * time.Millisecond
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := endsAfter(t, time.Second)
 		ends := outcome(ctx, t, client, w.notes, waitParams{})
 		assert.Len(t, ends, 1000)
 		assert.LessOrEqual(t, len(service.polls), 101)
@@ -1557,8 +1552,7 @@ func TestWaitAll_FinalFailure_EndsAllThatRemain(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "deadline", func(t *testing.T) {
 		w, _, client := newListServer(t, 40)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := endsAfter(t, 20*time.Second)
 		started := time.Now()
 		ends := outcome(ctx, t, client, w.notes, waitParams{})
 		assert.Len(t, ends, 40)
@@ -1706,8 +1700,7 @@ func TestWaitAll_ManyRequests_AreBounded(t *testing.T) {
 			return made(r, 200, noteIn(id, stageUploaded))
 		}
 		updates := 0
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-		defer cancel()
+		ctx := endsAfter(t, 2*time.Hour)
 		ends := outcome(ctx, t, client, ids, waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) { updates++ }})
 		assert.Len(t, ends, 45)
 		for id, err := range ends {
