@@ -123,8 +123,13 @@ func (v verdict) isNotCreated() {
 	assert.Nil(v.t, v.note)
 }
 
-// isUndecided demands that nothing was decided, for that reason, and returns what can be asked again.
-func (v verdict) isUndecided(reason string) *lostCreate {
+func (v verdict) isUndecided(reason string) {
+	v.t.Helper()
+	_ = v.undecided(reason)
+}
+
+// undecided demands that nothing was decided, for that reason, and returns what can be asked again.
+func (v verdict) undecided(reason string) *lostCreate {
 	v.t.Helper()
 	return requireUndecided(v.t, v.note, v.err, reason)
 }
@@ -561,7 +566,7 @@ func TestFindCreated_AmbiguousRecording(t *testing.T) {
 	}, func(t *testing.T, tt test) {
 		s, client, lost := loseVisit(t)
 		tt.made(s)
-		again := find(t, client, lost).isUndecided(tt.reason)
+		again := find(t, client, lost).undecided(tt.reason)
 		assert.NotContains(t, again.Error(), canary)
 		assert.Positive(t, s.urls)
 		assert.LessOrEqual(t, s.reads, 30)
@@ -2361,7 +2366,7 @@ func TestFindCreated_ClockNeverCompared(t *testing.T) {
 					find(t, s.client(), lost).isNotCreated()
 					continue
 				}
-				lost = restored(t, find(t, s.client(), lost).isUndecided("may be it"), nil)
+				lost = restored(t, find(t, s.client(), lost).undecided("may be it"), nil)
 			}
 		})
 	}
@@ -2385,7 +2390,7 @@ func TestFindCreated_Candidates(t *testing.T) {
 			s.keep(visited().named(canary).of(remade).ago(-time.Duration(seconds) * time.Second))
 		}
 		s.keep(earlier().ago(time.Hour)) // note 7, which is older
-		undecided := find(t, client, lost).isUndecided("; compare it with note 5 of 2000-01-01T00:01:10Z, " +
+		undecided := find(t, client, lost).undecided("; compare it with note 5 of 2000-01-01T00:01:10Z, " +
 			"note 4 of 2000-01-01T00:00:40Z, note 3 of 2000-01-01T00:02:00Z, note 6 of 2000-01-01T00:04:00Z, " +
 			"note 2 of 1999-12-31T23:56:00Z")
 		assert.Equal(t, []int64{5, 4, 3, 6, 2}, undecided.Candidates)
@@ -2417,7 +2422,7 @@ func TestFindCreated_CandidatesAreBounded(t *testing.T) {
 		untimed.made = time.Time{}
 		s.keep(untimed)
 		params := findParams{WithoutAudio: true}
-		undecided := findWith(t, client, lost, params).isUndecided("note 5 of 2000-01-01T00:00:04Z, 116 more")
+		undecided := findWith(t, client, lost, params).undecided("note 5 of 2000-01-01T00:00:04Z, 116 more")
 		require.Len(t, undecided.Candidates, 100)
 		assert.EqualValues(t, 1, undecided.Candidates[0])
 		assert.EqualValues(t, 100, undecided.Candidates[99])
@@ -2556,7 +2561,7 @@ func TestFindCreated_CandidatesAreNotGone(t *testing.T) {
 				s.change(gone, func(n *fakeNote) { n.id = 0 })
 			}
 		}
-		assert.Equal(t, []int64{left}, find(t, client, lost).isUndecided("may be it").Candidates)
+		assert.Equal(t, []int64{left}, find(t, client, lost).undecided("may be it").Candidates)
 	})
 }
 
@@ -2570,7 +2575,7 @@ func TestFindCreated_NearestByTheServicesClock(t *testing.T) {
 		lost := lose(t, client, visit())
 		before := s.keep(visited().of(remade).ago(2 * time.Minute))
 		after := s.keep(visited().of(remade).ago(-time.Minute))
-		assert.Equal(t, []int64{after, before}, find(t, client, lost).isUndecided("may be it").Candidates)
+		assert.Equal(t, []int64{after, before}, find(t, client, lost).undecided("may be it").Candidates)
 	})
 }
 
