@@ -49,17 +49,18 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 		c.Cached = time.Duration(min(max(age, 0), longest)) * time.Second
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now := date.Add(c.Cached).Unix()
+		service := date.Add(c.Cached).Unix()
+		ours := min(max(service, asked.Unix()), came.Unix()) // when Date was set: the time closest to it that is possible
 		c.Known = true
-		c.Ahead = now - min(max(now, asked.Unix()), came.Unix())
-		c.Spread = c.Ahead - (now - came.Unix()) + 1
+		c.Ahead = service - ours
+		c.Spread = came.Unix() - ours + 1
 	}
 	return c
 }
 
-// Stale returns how much less time has passed than by our clock, for what a response shows. It is the response's
-// time in a cache, plus how far the service's clock has fallen behind ours since it was furthest ahead. Stale
-// updates the latter. A cache may keep an old Date without saying so, and our own clock may have been set.
+// Stale returns how old the content of a response may be. It is the response's time in a cache, plus how far the
+// service's clock has fallen behind ours since it was furthest ahead: a cache may keep an old Date without an Age, and
+// our clock may have been set. Stale replaces furthest if these clocks are further ahead.
 func (c Clocks) Stale(furthest *Clocks) time.Duration {
 	if !c.Known {
 		return c.Cached
@@ -88,10 +89,10 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 		return MadeSince
 	}
 	made := created.Unix()
-	sent := w.Sent + c.Ahead + c.Moved
-	end := w.Settled + max(c.Ahead+max(c.Moved, 0), 0) + slack
+	sent := w.Sent + c.Ahead + c.Moved // by the service's clock
+	latest := w.Settled + max(c.Ahead+max(c.Moved, 0), 0) + slack
 	switch {
-	case made < w.begin(c), made > end:
+	case made < w.earliest(c), made > latest:
 		return MadeOutside
 	case made < sent-max(c.Late, c.Spread):
 		return MadeBefore
@@ -99,8 +100,8 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 	return MadeSince
 }
 
-// begin is the earliest time, by either clock, at which the create's note may appear to have been made.
-func (w Window) begin(c Clocks) int64 {
+// earliest returns the earliest time, by either clock, at which the create's note may appear to have been made.
+func (w Window) earliest(c Clocks) int64 {
 	sent := w.Sent + min(c.Ahead+min(c.Moved, 0), 0)
 	if c.Vague {
 		return sent - slack

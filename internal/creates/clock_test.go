@@ -77,8 +77,8 @@ func set(at time.Time, by time.Duration) time.Time {
 	return at
 }
 
-// A response is as stale as the Age that a cache reports, plus the time that the service's clock has fallen behind since
-// it was furthest ahead of ours. The responses arrive in this order: each one may move the furthest.
+// A response is as stale as the Age that a cache reports, plus the time that the service's clock has fallen behind
+// since it was furthest ahead of ours. The responses arrive in this order: each one may move the furthest.
 func TestClocksStale(t *testing.T) {
 	t.Parallel()
 	var furthest creates.Clocks

@@ -2,28 +2,29 @@ package creates
 
 import "time"
 
-// Bounds on the recordings that one search reads. A recording is not retried: a later look reads it again.
+// Bounds on the recordings that one search reads. A search looks at the list several times; each time is a look. A
+// recording that cannot be read is not retried within a look.
 const (
-	maxRead      = 30 // recordings
-	maxSpent     = 30 // on failures: a recording that may not be stored yet costs one, any other failure five
-	lookFailures = 3
-	lookTime     = 5 * time.Minute // after which a look starts no further read
-	firstPause   = 4 * time.Second // after a look with failures, until the next one reads again; doubled each time
-	lastPause    = 8 * time.Minute
+	maxRead        = 30              // recordings of a search
+	maxFailureCost = 30              // of a search: 1 for a recording that may not be stored yet, 5 for any other failure
+	lookFailures   = 3               // after which a look reads nothing more
+	lookTime       = 5 * time.Minute // after which a look starts no further read
+	firstPause     = 4 * time.Second // after a look with failures, until the next one reads again; doubled each time
+	lastPause      = 8 * time.Minute
 )
 
 // Reading limits what a search reads. The zero value is ready to use.
 type Reading struct {
-	read  int
-	spent int
+	read        int // recordings
+	failureCost int
 
-	began    time.Time // the latest look that read
-	failures int       // of that look
-	pause    time.Duration
-	paused   bool // this look does not read
+	began    time.Time     // the latest look that read
+	failures int           // of that look
+	pause    time.Duration // after it, until a look reads again
+	paused   bool          // this look does not read
 }
 
-// Begin starts the next look.
+// Begin starts the next look. It does not read if the look that read last had failures and its pause is not over.
 func (r *Reading) Begin(now time.Time) {
 	r.paused = now.Before(r.began.Add(r.pause))
 	if r.paused {
@@ -43,7 +44,7 @@ func (r *Reading) MayRead(now time.Time) bool {
 }
 
 // MayReadLater reports whether this search may read another recording.
-func (r *Reading) MayReadLater() bool { return r.read < maxRead && r.spent < maxSpent }
+func (r *Reading) MayReadLater() bool { return r.read < maxRead && r.failureCost < maxFailureCost }
 
 // Done counts a recording that was read.
 func (r *Reading) Done() { r.read++ }
@@ -56,11 +57,11 @@ func (r *Reading) Failed(missing bool) {
 	}
 	if missing {
 		r.failures++
-		r.spent++
+		r.failureCost++
 		return
 	}
 	r.failures = lookFailures
-	r.spent += 5
+	r.failureCost += 5
 }
 
 // Recording is what is known of a note's recording. The zero value is unread.
@@ -93,6 +94,7 @@ func (r Recording) Compare(size int64, sum string) Match {
 	return Unread
 }
 
+// hasOtherSize reports whether the recording is known to have another size. A size that is not positive is not known.
 func (r Recording) hasOtherSize(size int64) bool {
 	if size <= 0 {
 		return false

@@ -16,11 +16,11 @@ import (
 const (
 	// MaxRemembered is how many entries of each kind a registry keeps. The oldest makes room for the next one.
 	MaxRemembered = 4096
-	// apart is how far apart two creates were sent if neither can have made the other's note, in milliseconds.
-	apart = slack * 1000
-	// replaced is how soon after a create returned its note another note with the same ID may appear to be created.
-	// Somebody deleted the first note, and the service used its ID again.
-	replaced = 2 * time.Second
+	// farApart is how far apart two creates were sent if neither can have made the other's note, in milliseconds.
+	farApart = slack * 1000
+	// replacedWithin is how soon after a create returned its note another note with the same ID may appear to be created:
+	// somebody deleted the first note, and the service used its ID again.
+	replacedWithin = 2 * time.Second
 )
 
 // Create identifies a create, under way or lost. It keeps only hashes of patient and name, so printing a client
@@ -53,25 +53,25 @@ func NewCreate(patientID int64, name string, size int64, id string, sent time.Ti
 	}
 }
 
-// is reports whether both are the same create: by id, or else by what was sent and when, as precisely as both times
-// are.
-func (c *Create) is(other *Create) bool {
+// isSame reports whether both are the same create. Their ids decide if both have one. Otherwise it compares what was
+// sent and when, in whole seconds if one of the times has no fraction.
+func (c *Create) isSame(other *Create) bool {
 	if c.id != "" && other.id != "" {
 		return c.id == other.id
 	}
 	const second = 1000
-	sameTime := c.sent == other.sent
+	isSameTime := c.sent == other.sent
 	if c.sent%second == 0 || other.sent%second == 0 {
-		sameTime = c.sent/second == other.sent/second
+		isSameTime = c.sent/second == other.sent/second
 	}
-	if !sameTime || c.patient != other.patient {
+	if !isSameTime || c.patient != other.patient {
 		return false
 	}
 	return c.name == other.name && c.size == other.size
 }
 
-// mayBeTwin reports whether the other create may have made the note that was found for this one, by its recording or
-// by a unique name.
+// mayBeTwin reports whether the other create may have made the note that was found for this one. If byName is set, the
+// note was found by its unique name, otherwise by its recording.
 func (c *Create) mayBeTwin(other *Create, byName bool) bool {
 	switch {
 	case c.patient != other.patient:
@@ -120,13 +120,13 @@ func NewUser(id int64, email string, created time.Time) User {
 
 // Registry is what a client remembers of its creates and edits. It is safe for concurrent use.
 type Registry struct {
-	mu       sync.Mutex
-	underWay map[*Create]bool
-	lost     []*loss // the oldest first
-	forgot   int64   // creates sent until then may have a twin that was forgotten
+	mu          sync.Mutex
+	underWay    map[*Create]bool
+	lost        []*loss // the oldest first
+	forgotUntil int64   // creates sent until then may have a twin that was forgotten
 
-	returned map[int64]*returned // by the note's id
-	order    []int64             // of them, the oldest first
+	returned    map[int64]*returned // by the note's id
+	returnedIDs []int64             // their ids, the oldest first
 
 	clocks     Clocks // as the latest create showed them
 	clocksRead time.Time
@@ -176,10 +176,11 @@ func (m *Registry) Lost(c Create) {
 	m.loss(c)
 }
 
-// loss returns the entry of a lost create, which it makes if there is none.
+// loss returns the entry of a lost create, with its recording if that is known now. It adds an entry if there is none,
+// and forgets the oldest one if there are too many. The caller holds the lock.
 func (m *Registry) loss(c Create) *loss {
 	for _, l := range m.lost {
-		if l.is(&c) {
+		if l.isSame(&c) {
 			if c.sha256 != "" {
 				l.sha256 = c.sha256
 			}
@@ -187,7 +188,7 @@ func (m *Registry) loss(c Create) *loss {
 		}
 	}
 	if len(m.lost) == MaxRemembered {
-		m.forgot = max(m.forgot, m.lost[0].sent+apart)
+		m.forgotUntil = max(m.forgotUntil, m.lost[0].sent+farApart)
 		m.lost = slices.Delete(m.lost, 0, 1)
 	}
 	added := &loss{Create: c}
@@ -200,7 +201,7 @@ func (m *Registry) Learn(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.lost {
-		if c.sha256 != "" && l.is(&c) {
+		if c.sha256 != "" && l.isSame(&c) {
 			l.sha256 = c.sha256
 		}
 	}
@@ -210,15 +211,16 @@ func (m *Registry) Learn(c Create) {
 func (m *Registry) Resolve(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lost = slices.DeleteFunc(m.lost, func(l *loss) bool { return l.is(&c) })
+	m.lost = slices.DeleteFunc(m.lost, func(l *loss) bool { return l.isSame(&c) })
 }
 
-// Claim remembers the note found for a lost create and reports whether it is that one's: no other may have claimed it.
+// Claim remembers the note found for a lost create. It returns false, and remembers nothing, if another lost create has
+// claimed that note.
 func (m *Registry) Claim(c Create, note Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.lost {
-		if !l.is(&c) && l.found(note) {
+		if !l.isSame(&c) && l.found(note) {
 			return false
 		}
 	}
@@ -254,12 +256,12 @@ func (m *Registry) View(c Create, others []Create, byName bool) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var v View
-	mayHaveForgottenTwin := m.forgot >= c.sent
+	mayHaveForgottenTwin := m.forgotUntil >= c.sent
 	if mayHaveForgottenTwin {
 		v.Twin = TwinLost
 	}
 	for _, l := range m.lost {
-		if l.is(&c) {
+		if l.isSame(&c) {
 			v.Note = l.note
 			continue
 		}
@@ -267,7 +269,7 @@ func (m *Registry) View(c Create, others []Create, byName bool) View {
 		v.addLost(c, l.Create, found, byName)
 	}
 	for _, other := range others {
-		if other.is(&c) || m.isResolved(other) {
+		if other.isSame(&c) || m.isResolved(other) {
 			continue
 		}
 		const found = false
@@ -285,14 +287,15 @@ func (m *Registry) View(c Create, others []Create, byName bool) View {
 	return v
 }
 
-// isResolved reports whether a note was found for the lost create.
+// isResolved reports whether a note was found for the lost create. The caller holds the lock.
 func (m *Registry) isResolved(c Create) bool {
-	return slices.ContainsFunc(m.lost, func(l *loss) bool { return l.is(&c) && l.note.ID != 0 })
+	return slices.ContainsFunc(m.lost, func(l *loss) bool { return l.isSame(&c) && l.note.ID != 0 })
 }
 
-// addLost takes another lost create into account, for which a note was found or not.
+// addLost adds to the view of c what another lost create of the same patient means for it. The other is not a twin if
+// its note was found.
 func (v *View) addLost(c, other Create, found, byName bool) {
-	tooFarApart := max(other.sent-c.sent, c.sent-other.sent) >= apart
+	tooFarApart := max(other.sent-c.sent, c.sent-other.sent) >= farApart
 	if other.patient != c.patient || tooFarApart {
 		return
 	}
@@ -313,11 +316,12 @@ func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 		return true
 	}
 	return slices.ContainsFunc(m.lost, func(l *loss) bool {
-		return !l.is(&c) && l.found(note) && !l.deleted && l.note.Where == note.Where
+		return !l.isSame(&c) && l.found(note) && !l.deleted && l.note.Where == note.Where
 	})
 }
 
-// explains reports whether the note is the one that another create made, and not a later one with its id.
+// explains reports whether the note is the one that was returned, and not a later one with its id. A note that Create
+// withheld does not explain itself to that create. The create in question was sent at that time.
 func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
 	if r.withheld && c.Note == note.ID {
 		return false
@@ -326,11 +330,12 @@ func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
 		return false
 	}
 	after := sent.Sub(r.at)
-	mayBeReplaced := note.Made > r.note.Made && after > 0 && after < replaced
+	mayBeReplaced := note.Made > r.note.Made && after > 0 && after < replacedWithin
 	return !mayBeReplaced
 }
 
-// Returned remembers a note that a create returned, which was sent at that time.
+// Returned remembers a note that a create returned at a time, and when that create was sent. The note also shows how
+// late the service's times are.
 func (m *Registry) Returned(note Ref, sent, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -341,12 +346,12 @@ func (m *Registry) Returned(note Ref, sent, at time.Time) {
 		}
 	}
 	if m.returned[note.ID] == nil {
-		m.order = append(m.order, note.ID)
+		m.returnedIDs = append(m.returnedIDs, note.ID)
 	}
 	m.returned[note.ID] = &returned{note: note, at: at}
-	if len(m.order) > MaxRemembered {
-		delete(m.returned, m.order[0])
-		m.order = m.order[1:]
+	if len(m.returnedIDs) > MaxRemembered {
+		delete(m.returned, m.returnedIDs[0])
+		m.returnedIDs = m.returnedIDs[1:]
 	}
 }
 

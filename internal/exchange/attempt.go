@@ -25,14 +25,14 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 		a.Duration = time.Since(a.Started)
 		c.Caller.End(a.ctx, a)
 	}()
-	defer c.leave(ctx, a)
+	defer c.leaveGate(ctx, a)
 	resp := c.attempt(ctx, req, a)
 	a.Limited = c.limitedFor(a)
 	if a.Step != None {
 		a.Err = c.Caller.Explain(a, before)
 	}
-	if a.Step == Held { // nothing was attempted: the attempt before stays the last one
-		c.held = a.Err
+	if a.Step == Held { // nothing was attempted: the last attempt is still the one before
+		c.gateErr = a.Err
 		return nil, a
 	}
 	c.Last = a
@@ -41,7 +41,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if !c.OutcomeUnknown {
 		c.OutcomeUnknown = a.Unknown()
-		c.unknown = a
+		c.retried = a
 	}
 	if a.Status == 0 {
 		return nil, a
@@ -50,9 +50,9 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// leave reports to the Gate that an attempt that passed it has ended, also after a panic.
-func (c *call) leave(ctx context.Context, a *Attempt) {
-	if !a.passed {
+// leaveGate reports to the Gate that an attempt which passed it has ended, also after a panic.
+func (c *call) leaveGate(ctx context.Context, a *Attempt) {
+	if !a.passedGate {
 		return
 	}
 	c.Peer.Gate.Leave(a.Started, a.Header, a.Limited)
@@ -61,16 +61,14 @@ func (c *call) leave(ctx context.Context, a *Attempt) {
 	}
 }
 
-// attempt goes through the steps once.
+// attempt goes through the steps of one attempt and records in a how far it came. The response, nil if there is none,
+// has been read and closed.
 func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http.Response {
 	a.Step, a.Cause = c.admit(ctx, a)
 	if a.Cause != nil {
 		return nil
 	}
-	out := new(struct { // one object, and never used for another attempt: a transport may hold on to all of it
-		target url.URL
-		state  SendState
-	})
+	out := new(outgoing)
 	state := &out.state
 	header := c.header(req.Header)
 	traced := c.Caller.Begin(ctx, a, header)
@@ -82,22 +80,18 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	defer state.Watchdog.Stop()
 	state.Once = c.Effect == Creates
 	state.BeforeCommit = c.BeforeCommit
-	state.Multiplexed = c.Peer.multiplexes.Load()
-	state.Single = &c.Peer.single
+	state.Multiplexed = c.Peer.speaksHTTP2.Load()
+	state.SpeaksHTTP1 = &c.Peer.speaksHTTP1
 	a.Started = time.Now()
-	out.target = *req.URL
-	out.target.Path = req.URL.Path + c.Path
-	out.target.RawQuery = cmp.Or(c.Query, req.URL.RawQuery)
-	request := req.WithContext(httptrace.WithClientTrace(watched, state.Trace(c.Body != nil)))
-	request.URL = &out.target
-	request.Host = out.target.Host
+	observed := httptrace.WithClientTrace(watched, state.Trace(c.Body != nil))
+	request := c.newRequest(req.WithContext(observed), out)
 	request.Header = header
 	resp, err := c.send(request, state)
 	if err == nil {
 		err = c.receive(ctx, resp, a, state)
 		a.Sent = Wholly // a server that responds has what it needs
 	}
-	if resp == nil || a.Status == http.StatusRequestTimeout { // except a server that did not wait for it
+	if resp == nil || a.Status == http.StatusRequestTimeout { // a 408 may mean that it did not wait for all
 		a.Sent = state.Conclude(err)
 	}
 	a.BytesSent = state.BytesSent()
@@ -108,8 +102,24 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	return resp
 }
 
-// admit waits for the limiter and at the Gate. Then it gets the token, which must not age in a queue and may have been
-// renewed.
+// outgoing is what a transport can hold on to after an attempt. It is one allocation, and no other attempt uses it.
+type outgoing struct {
+	target url.URL
+	state  SendState
+}
+
+// newRequest completes the request of one attempt: its URL is in out, with the path and the query of the call.
+func (c *call) newRequest(request *http.Request, out *outgoing) *http.Request {
+	out.target = *request.URL
+	out.target.Path += c.Path
+	out.target.RawQuery = cmp.Or(c.Query, out.target.RawQuery)
+	request.URL = &out.target
+	request.Host = out.target.Host
+	return request
+}
+
+// admit waits for the limiter and at the Gate. Then it gets the token, which must not age in a queue, unless it was
+// just renewed. It returns the step that failed, or None.
 func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	if c.Peer.Limit != nil {
 		if err := c.Peer.Limit(ctx); err != nil {
@@ -120,7 +130,7 @@ func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 		if err := c.Peer.Gate.Enter(ctx, !c.Impatient); err != nil {
 			return Held, err
 		}
-		a.passed = true
+		a.passedGate = true
 	}
 	justRenewed := c.renewed && c.next.AtOnce
 	if c.Authorization != nil && !justRenewed {
@@ -132,22 +142,24 @@ func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	return None, nil
 }
 
-// header returns the headers of one attempt, which a transport may change. The request's own headers replace the peer's
-// Cache-Control, but not what else every request has. The headers that every request has share one array.
+// header returns the headers of one attempt, which a transport may change. Those that every request has replace the
+// request's own, except Cache-Control, where its own is used. Their values share one array.
 func (c *call) header(own http.Header) http.Header {
 	var contentType string
 	if c.Body != nil {
 		contentType = cmp.Or(c.Body.ContentType, "application/json")
 	}
+	keys := [...]string{"Accept", "User-Agent", "Authorization", "Content-Type"}
+	const cacheControl = len(keys) // it comes after the values of the keys
 	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType, c.Peer.CacheControl}
 	header := make(http.Header, len(own)+len(values))
 	if c.Peer.CacheControl != "" {
-		header["Cache-Control"] = values[len(values)-1:]
+		header["Cache-Control"] = values[cacheControl:]
 	}
 	for key, list := range own {
 		header[key] = slices.Clip(list) // one that is added to does not grow into the next attempt's
 	}
-	for i, key := range [...]string{"Accept", "User-Agent", "Authorization", "Content-Type"} {
+	for i, key := range keys {
 		if values[i] != "" {
 			header[key] = values[i : i+1 : i+1]
 		}
@@ -183,12 +195,12 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 		target := Redirect(resp.StatusCode, out.Method, resp.Header.Get("Location"), out.URL, c.Peer.Origin)
 		switch {
 		case c.rejectsExpect(out, resp):
-			out = again(out, resp)
+			out = closeAndCopy(out, resp)
 			c.Peer.ignoresExpect.Store(true)
 			out.Header.Del("Expect")
 			state.Attach(out, c.Body, false)
 		case target != nil && c.Body == nil && redirects < maxRedirects:
-			out = again(out, resp)
+			out = closeAndCopy(out, resp)
 			out.URL = target
 			redirects++
 		default:
@@ -197,7 +209,8 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 	}
 }
 
-// roundTrip passes the request to the transport. The response has a body that can be read and closed.
+// roundTrip passes the request to the transport. The response has a body that can be read and closed. If the transport
+// followed a redirect with another method, it returns the redirect itself, without a body.
 func (c *call) roundTrip(out *http.Request) (*http.Response, error) {
 	resp, err := c.Peer.Transport.RoundTrip(out)
 	if err != nil {
@@ -209,8 +222,8 @@ func (c *call) roundTrip(out *http.Request) (*http.Response, error) {
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	followed := resp.Request != nil && resp.Request.Response != nil
-	if followed && resp.Request.Method != out.Method { // the transport is a client, and asked for another thing
+	followedRedirect := resp.Request != nil && resp.Request.Response != nil
+	if followedRedirect && resp.Request.Method != out.Method { // the transport is a client, and asked for another thing
 		_ = resp.Body.Close()
 		resp = resp.Request.Response
 		resp.Body = http.NoBody
@@ -222,7 +235,7 @@ func (c *call) roundTrip(out *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// mayReconnect reports whether the request may be sent again by another connection.
+// mayReconnect reports whether the request may be sent again on another connection.
 func (c *call) mayReconnect(out *http.Request, state *SendState, err error) bool {
 	if out.Context().Err() != nil || !state.Skipped(err) {
 		return false
@@ -238,21 +251,22 @@ func (c *call) rejectsExpect(out *http.Request, resp *http.Response) bool {
 	return c.Body.replayable()
 }
 
-// again closes the response and returns a copy of its request. The transport may still use the original.
-func again(out *http.Request, resp *http.Response) *http.Request {
+// closeAndCopy closes the response and returns a copy of its request. The transport may still use the original.
+func closeAndCopy(out *http.Request, resp *http.Response) *http.Request {
 	_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
 	_ = resp.Body.Close()
 	return out.Clone(out.Context())
 }
 
-// receive passes the response to the policy, and stops sending.
+// receive passes the response to the policy, closes it and stops sending. It stores the response in the attempt if it
+// is complete. The connection of a refused request with a body is not used again, except by HTTP/2 and later.
 func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, state *SendState) error {
 	defer func() { _ = resp.Body.Close() }()
 	switch {
 	case resp.ProtoMajor > 1:
-		c.Peer.multiplexes.Store(true)
+		c.Peer.speaksHTTP2.Store(true)
 	case resp.ProtoMajor == 1:
-		c.Peer.single.Store(true)
+		c.Peer.speaksHTTP1.Store(true)
 	}
 	if resp.StatusCode/100 != 2 && c.Body != nil && resp.ProtoMajor < 2 {
 		state.Retire()

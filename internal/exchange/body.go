@@ -23,7 +23,7 @@ type Body struct {
 	Begun *atomic.Bool // a body that can be read only once was read from; nil: Open can return it again
 }
 
-// Stream returns a body that is sent once, in chunks. Only its end completes it, so it has no tail.
+// Stream returns a body that is sent once, in chunks. A server cannot act before its end, so it has no tail.
 func Stream(contentType string, r io.Reader) *Body {
 	b := &Body{ContentType: contentType, Size: -1, Begun: new(atomic.Bool)}
 	b.Open = func() (io.Reader, []byte) { return &OnceReader{From: r, Begun: b.Begun, Otherwise: errBegun}, nil }
@@ -52,15 +52,16 @@ func (b *Body) reader() io.ReadCloser { return io.NopCloser(bytes.NewReader(b.By
 
 const errBegun = redact.Text("it is a reader that was already read")
 
-// OnceReader reads a stream for the first attempt that reads from it. Later attempts get Otherwise, because the rest of
-// the stream is not complete.
+// OnceReader reads a stream for the first attempt that reads from it. The OnceReaders of later attempts return
+// Otherwise, because the rest of the stream is not complete.
 type OnceReader struct {
 	From      io.Reader
-	Begun     *atomic.Bool
+	Begun     *atomic.Bool // shared by all OnceReaders of the stream; set by the first one that reads
 	Otherwise error
-	mine      bool
+	mine      bool // this is the first one
 }
 
+// Read implements [io.Reader].
 func (r *OnceReader) Read(p []byte) (int, error) {
 	if !r.mine {
 		r.mine = r.Begun.CompareAndSwap(false, true)
@@ -77,8 +78,9 @@ const (
 	ExpectSize = 1 << 20  // above it, bodies are announced, so a refusal can arrive before they are sent
 )
 
-// Attach sets the body of the request. It announces a large body by Expect: 100-continue if that is allowed. Only a
-// body that may be sent twice gets a GetBody, with which net/http repeats requests itself.
+// Attach sets the body of the request. It announces a large body by Expect: 100-continue if mayAnnounce is set and the
+// request must not be sent twice. Only a body that may be sent twice gets a GetBody, with which net/http repeats
+// requests itself.
 func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 	if body == nil {
 		return
@@ -88,7 +90,8 @@ func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 		size = body.Size
 	}
 	out.ContentLength = size
-	if body.Open == nil && !s.Once && size <= SmallSize {
+	isOneWrite := body.Open == nil && !s.Once && size <= SmallSize
+	if isOneWrite {
 		s.unfollowed = size
 		out.Body = body.reader()
 		out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
@@ -101,14 +104,17 @@ func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 	}
 	out.Body = s.Follow(body, announced)
 	if !s.Once {
-		out.GetBody = func() (io.ReadCloser, error) {
-			if body.Open != nil {
-				return s.Follow(body, false), nil
-			}
-			s.body.Load().whole.Store(true) // the copy may be sent, though a transport may only want to inspect it
-			return body.reader(), nil
-		}
+		out.GetBody = func() (io.ReadCloser, error) { return s.followAgain(body), nil }
 	}
+}
+
+// followAgain returns another copy of a body that may be sent twice. A copy of Bytes is not followed.
+func (s *SendState) followAgain(body *Body) io.ReadCloser {
+	if body.Open != nil {
+		return s.Follow(body, false)
+	}
+	s.body.Load().mayBeComplete.Store(true) // the copy may be sent, though a transport may only want to inspect it
+	return body.reader()
 }
 
 // Follow opens the body for net/http to read. It stops the body that it opened before in the same attempt.
@@ -125,14 +131,14 @@ func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
 	}
 	// After a skipped connection every read fails until the transport asks for the next one. A transport that dumps the
 	// request reads the new body before that, so these reads must succeed.
-	s.ignored.CompareAndSwap(skipped, pretended)
+	s.connKind.CompareAndSwap(skipped, pretended)
 	return b
 }
 
 // ErrUnusable is matched by the errors with which a [Policy] rejects a response.
 var ErrUnusable = redact.New("the response is not what was requested")
 
-// ErrUnexpected is a response that is not what the service or storage describes.
+// ErrUnexpected is the error for a response that the descriptions of service and storage do not allow.
 var ErrUnexpected = redact.New("unexpected response")
 
 // The errors of a call that has no policy of its own. All match [ErrUnusable].
@@ -166,12 +172,13 @@ func (r *Result) Release() {
 		}
 	}
 	r.buffer = nil
-	if r.Last != &none { // all calls share none
+	if r.Last != &noAttempt { // all calls share none
 		r.Last.Body = nil
 	}
 }
 
-// read reads a response's body into memory, up to a limit. A refusal that is cut short or too long is still a refusal.
+// read reads a response's body into memory and returns its length. A body that is longer than the limit is an error.
+// For a response that does not report success, ErrStatus comes first, even if its body is cut short or too long.
 func (r *Result) read(resp *http.Response, watch Watch, limit int64) (int64, error) {
 	succeeded := resp.StatusCode/100 == 2
 	if !succeeded {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// The budget for retries: so many at once, so many a second, and a share of one for each success.
+// The budget for retries.
 const (
-	maxRetryBudget   = 100
-	retriesPerSecond = 1
-	retryPerSuccess  = 0.2
+	maxRetryBudget   = 100 // retries that can be taken in a row
+	retriesPerSecond = 1   // given back with time
+	retryPerSuccess  = 0.2 // given back by each success
 )
 
 // Budget bounds the retries of all calls of a client, so they do not multiply the load of a failing server. A retry
 // takes from it, and successes and time give back. The zero value is full. It is safe for concurrent use.
 type Budget struct {
 	mu    sync.Mutex
-	spent float64   // as of the time below; never negative
-	since time.Time // when spent was right
+	spent float64   // retries that were taken and not given back; never negative
+	since time.Time // until when time has given back
 }
 
 // Take reports whether a retry may be made, and counts it.
@@ -41,6 +41,7 @@ func (b *Budget) Succeeded() {
 	b.giveBack(retryPerSuccess)
 }
 
+// giveBack reduces what is spent. The caller holds the lock.
 func (b *Budget) giveBack(retries float64) {
 	b.spent = max(0, b.spent-retries)
 }

@@ -27,7 +27,7 @@ type Peer struct {
 	StallTimeout time.Duration
 	MaxBody      int64  // of a response
 	Accept       string // the header of that name; empty: none
-	CacheControl string // likewise, where the request has none of its own
+	CacheControl string // the header of that name, for requests without their own; empty: none
 	MinWait      time.Duration
 	MaxWait      time.Duration
 
@@ -37,9 +37,9 @@ type Peer struct {
 	Gate          *Gate
 	Budget        Budget // for retries
 
-	multiplexes   atomic.Bool // it speaks HTTP/2 or later, which a connection without TLS does not show
-	single        atomic.Bool // it was seen to speak HTTP/1
-	ignoresExpect atomic.Bool // it was asked for 100 Continue and gave none: asking costs a second each time
+	speaksHTTP2   atomic.Bool // or later, as a response showed: a connection without TLS does not show it
+	speaksHTTP1   atomic.Bool // as a response showed
+	ignoresExpect atomic.Bool // it was asked for 100 Continue and sent none: asking costs a second each time
 }
 
 // Request is one call: what to send, and what may follow. Do does not change it.
@@ -49,23 +49,23 @@ type Request struct {
 	URL        *url.URL
 	Path       string      // behind that of the URL
 	Query      string      // instead of that of the URL, encoded
-	Header     http.Header // beside those that every request has
+	Header     http.Header // in addition to those that every request has
 	Body       *Body       // nil: none
 	Effect     Effect
 	MaxRetries int
 	Impatient  bool // it is sent although the Gate is closed
 
-	// Authorization gives the header of that name, and Renew another one after a 401 to the given one: that one again,
-	// or nothing, if there is none. Functions, so that no verb of fmt can reach a token. Nil: none is sent, none is
-	// renewed.
+	// Authorization returns the header of that name; nil: none is sent. After a 401, Renew returns another one. If there
+	// is none, it returns the refused one, or nothing; nil: none is renewed. Both are functions, so no verb of fmt can
+	// print a token.
 	Authorization func(context.Context) (string, error)
 	Renew         func(ctx context.Context, refused string) string
 
 	Caller Caller
 	Policy Policy // nil: responses are read into memory, and what follows is decided by effect, outcome and MaxRetries
 
-	// Progress is given how many bytes of the body have left, BeforeCommit runs before its last bytes do; an error of
-	// it ends the call. Both run in the goroutine of Do.
+	// Progress receives how many bytes of the body were sent. BeforeCommit runs before its last bytes are sent; an error
+	// ends the call. Both run in the goroutine of Do.
 	Progress     func(sent int64)
 	BeforeCommit func(context.Context) error
 }
@@ -76,21 +76,21 @@ type Result struct {
 	OutcomeUnknown bool     // an attempt may have had its effect
 	Stopped        bool     // its context, or the policy's Prepare, ended it between two attempts
 	renewed        bool     // the authorization was
-	cut            bool     // an attempt ended within the body
+	cutBefore      bool     // an earlier attempt ended within the body
 
 	buffer *bytes.Buffer // holds the response's body; nil: none was kept
 	reader WatchedReader
 }
 
-// Caller is who makes a call: it learns of each attempt, and has the words for those that fail. As the Policy it runs
-// in the goroutine of Do.
+// Caller makes a call. It is called for each attempt, and writes the errors of those that fail. Its methods run in the
+// goroutine of Do, as those of the Policy do.
 type Caller interface {
-	// Begin comes when only sending remains. It may add to the header, and returns the context for all that follows.
+	// Begin is called when only sending remains. It may add to the header. It returns the context for all that follows.
 	Begin(ctx context.Context, a *Attempt, header http.Header) context.Context
-	// End comes once for each attempt, also for one without Begin, or with a panic in it.
+	// End is called once for each attempt, also if Begin was not called, or if the attempt panicked.
 	End(ctx context.Context, a *Attempt)
-	// Explain turns a failed attempt into the error that Do returns and End learns of. The one before the first has
-	// Number 0.
+	// Explain returns the error of a failed attempt, which Do returns and End finds in it. Before is the attempt before
+	// it; before the first one, it has Number 0.
 	Explain(a, before *Attempt) error
 	// BeforeRetry is called before each retry, with the first attempt whose outcome is unknown, or else the last.
 	// It may send requests. An error ends the call.
@@ -99,13 +99,13 @@ type Caller interface {
 
 // Policy prepares the attempts of a call, takes their responses and decides what follows one.
 type Policy interface {
-	// Prepare comes before each attempt: it may make other calls, and change the request's URL and header. An error
+	// Prepare is called before each attempt. It may make other calls, and change the request's URL and header. An error
 	// ends the call.
 	Prepare(req *http.Request) error
-	// Receive reads the response, without closing it, and returns how many bytes it gave. An error that matches
-	// [ErrUnusable] judges a response that came; any other is of one that broke off. The context is that of the call.
+	// Receive reads the response without closing it, and returns how many bytes it had. An error that matches
+	// [ErrUnusable] rejects a complete response; any other error means that it broke off. The context is the call's.
 	Receive(ctx context.Context, resp *http.Response, watch Watch) (received int64, err error)
-	// Next decides what may follow an attempt that failed. It is asked once after each.
+	// Next decides what may follow a failed attempt. It is called once after each.
 	Next(a *Attempt) Next
 }
 
@@ -121,14 +121,14 @@ type call struct {
 	*Request
 	Result
 
-	policy  Policy   // the request's own, or by effect
-	unknown *Attempt // the first whose outcome is not known, or else the last
-	next    Next     // what the policy said of the last attempt
-	spread  float64  // of back-off, between 0 and 1
+	policy  Policy   // the request's own, or the default
+	retried *Attempt // what a retry is for: the first attempt whose outcome is unknown, or else the last attempt
+	next    Next     // what the policy decided after the last attempt
+	spread  float64  // a random number from 0 to 1, which spreads the pauses of several calls
 
 	failures int   // attempts that failed, other than by a limit of the server
 	refusals int   // by a limit, in a row
-	held     error // the call ended at the Gate
+	gateErr  error // why the call ended at the Gate; nil: it did not
 
 	authorization string // of the last attempt, or of the next if it was renewed
 
@@ -138,12 +138,13 @@ type call struct {
 	request http.Request
 }
 
-var none Attempt // is before the first, of all calls; nothing is written to it
+var noAttempt Attempt // stands before the first attempt of every call; nothing is written to it
 
-// Do makes attempts until one succeeds or none may follow, and returns the last one's error, nil for a success, or of a
-// call that was stopped the reason. The result is never nil, and must be released.
+// Do makes attempts until one succeeds or no further one is allowed. It returns the error of the last attempt, which is
+// nil for a success. If the call is stopped between two attempts, it returns the reason. The result is never nil, and
+// must be released.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
-	c := &call{Request: r, Result: Result{Last: &none}, spread: Jitter(ctx)}
+	c := &call{Request: r, Result: Result{Last: &noAttempt}, spread: Jitter(ctx)}
 	request := &http.Request{
 		Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
@@ -152,7 +153,7 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 		c.request.Header = http.Header{} // without it net/http would copy the request
 	}
 	c.driven.Request = &c.request
-	c.policy = cmp.Or(r.Policy, Policy((*byEffect)(c)))
+	c.policy = cmp.Or(r.Policy, Policy((*defaultPolicy)(c)))
 	if err := c.policy.Prepare(&c.request); err != nil {
 		c.Stopped = true
 		return &c.Result, err
@@ -169,8 +170,8 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
 	_, err := c.loop.Do(&c.driven) //nolint:bodyclose // the attempt has read and closed it
-	if c.held != nil {
-		return &c.Result, c.held
+	if c.gateErr != nil {
+		return &c.Result, c.gateErr
 	}
 	if _, attempted := err.(*url.Error); err == nil || attempted { //nolint:errorlint // BeforeRetry's may wrap one
 		return &c.Result, c.Last.Err
@@ -179,16 +180,12 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	return &c.Result, err
 }
 
-// checkRetry decides what follows the attempt that returned the response or the error. It allows only a wait that fits
-// the policy and the context. It returns an error if only the context prevents a retry.
+// checkRetry reports whether another attempt follows the one that returned the response or the error. The wait before
+// it must be short enough for the policy and the context. It returns an error if only the context prevents a retry.
 func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
-	failed, ok := errors.AsType[*Attempt](err)
-	if resp != nil {
-		failed = c.Last
-		ok = c.Last.Err != nil
-	}
-	if !ok {
-		return false, nil // a success, or a Location that net/http cannot read
+	failed := c.failedAttempt(resp, err)
+	if failed == nil {
+		return false, nil
 	}
 	c.loop.Backoff = c.backoff // set here, because a success does not need them
 	c.loop.PrepareRetry = c.policy.Prepare
@@ -207,10 +204,23 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 	if !c.fits(ctx, failed) {
 		return false, nil
 	}
-	if c.next.AtOnce || failed.Limited > 0 {
-		return true, nil
+	if c.startsImmediately(failed) {
+		return true, nil // it is not a retry that the budget counts
 	}
 	return c.Peer.Budget.Take(), nil
+}
+
+// failedAttempt returns the attempt that returned the response or the error. It returns nil if the attempt succeeded,
+// and for a Location that net/http cannot read.
+func (c *call) failedAttempt(resp *http.Response, err error) *Attempt {
+	if resp == nil {
+		failed, _ := errors.AsType[*Attempt](err)
+		return failed
+	}
+	if c.Last.Err == nil {
+		return nil
+	}
+	return c.Last
 }
 
 // fits reports whether the wait before the next attempt is short enough for the policy and the context.
@@ -219,8 +229,8 @@ func (c *call) fits(ctx context.Context, failed *Attempt) bool {
 		return false
 	}
 	wait := max(failed.Limited, c.pause(failed))
-	deadline, limited := ctx.Deadline()
-	return !limited || time.Until(deadline) > wait
+	deadline, hasDeadline := ctx.Deadline()
+	return !hasDeadline || time.Until(deadline) > wait
 }
 
 // backoff returns the pause before the next attempt. It has the signature that the retry loop needs.
@@ -228,15 +238,19 @@ func (c *call) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duratio
 	return c.pause(c.Last)
 }
 
-// pause returns how long to wait after the failed attempt. It depends on the failures in a row, because not all
-// attempts are failures that count. After a refusal by a limit the next attempt waits at the Gate instead.
+// pause returns how long to wait after the failed attempt. It grows with the failures in a row, which are not the same
+// as the attempts.
 func (c *call) pause(failed *Attempt) time.Duration {
-	if c.next.AtOnce || failed.Limited > 0 {
+	if c.startsImmediately(failed) {
 		return 0
 	}
 	asked := RetryAfter(failed.Header, time.Now())
 	return Backoff(c.next.Failures-1, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
 }
+
+// startsImmediately reports whether the next attempt begins without a pause: the policy wants it immediately, or it
+// waits at the Gate, because the server refused the failed one by a limit.
+func (c *call) startsImmediately(failed *Attempt) bool { return c.next.AtOnce || failed.Limited > 0 }
 
 // limitedFor returns how long no request is sent after the attempt. It is zero if the server did not refuse the attempt
 // because of a limit, or asks for more than is allowed. A 503 is a limit only with Retry-After.
@@ -254,14 +268,15 @@ func (c *call) limitedFor(a *Attempt) time.Duration {
 		return 0
 	}
 	wait := Backoff(c.refusals, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
-	if _, counts := rateLimitRemaining(a.Header); counts && asked > 0 {
+	_, reportsRemaining := rateLimitRemaining(a.Header)
+	if reportsRemaining && asked > 0 {
 		wait += time.Second // such a server sends whole seconds, rounded down
 	}
 	return wait
 }
 
-// renew gets another token for the one that was refused, once per call. It does not count as a retry, because a server
-// that rejects the token has not acted.
+// renew gets another token for the one that was refused, once per call. It reports whether the request can be sent with
+// it. That does not count as a retry, because a server that rejects the token has not acted.
 func (c *call) renew(ctx context.Context) bool {
 	if c.Renew == nil || c.renewed {
 		return false
@@ -281,22 +296,25 @@ func (c *call) renew(ctx context.Context) bool {
 	return true
 }
 
-// byEffect is the policy of a call that has none of its own: it asks the caller before a retry, and keeps responses in
-// memory.
-type byEffect call
+// defaultPolicy is the policy of a call without its own. It asks the caller before a retry, reads responses into
+// memory, and retries up to MaxRetries times what the effect of the request allows.
+type defaultPolicy call
 
-func (c *byEffect) Prepare(req *http.Request) error {
-	if c.Last == &none {
+// Prepare calls BeforeRetry before each attempt except the first.
+func (c *defaultPolicy) Prepare(req *http.Request) error {
+	if c.Last == &noAttempt {
 		return nil
 	}
-	return c.Caller.BeforeRetry(req.Context(), c.unknown)
+	return c.Caller.BeforeRetry(req.Context(), c.retried)
 }
 
-func (c *byEffect) Receive(_ context.Context, resp *http.Response, watch Watch) (int64, error) {
+// Receive reads the response into memory.
+func (c *defaultPolicy) Receive(_ context.Context, resp *http.Response, watch Watch) (int64, error) {
 	return c.read(resp, watch, c.Peer.MaxBody)
 }
 
-func (c *byEffect) Next(a *Attempt) Next {
+// Next allows MaxRetries retries. Refusals by a limit are counted separately, and start again with any other failure.
+func (c *defaultPolicy) Next(a *Attempt) Next {
 	var next Next
 	if a.Limited > 0 {
 		c.refusals++
@@ -309,8 +327,8 @@ func (c *byEffect) Next(a *Attempt) Next {
 	next.Retry = next.Failures <= c.MaxRetries && c.Effect.MayRetry(a.Outcome) && c.Body.replayable()
 	isCutUpload := c.Effect == Creates && a.Sent == Partly
 	if next.Retry && isCutUpload {
-		next.Retry = !c.cut // a server that cuts an upload often means to refuse it, so it is retried once
-		c.cut = true
+		next.Retry = !c.cutBefore // a server that cuts an upload often means to refuse it, so it is retried once
+		c.cutBefore = true
 	}
 	return next
 }

@@ -350,8 +350,8 @@ func TestCheckRetry(t *testing.T) {
 
 // begun is a call that has made no attempt yet.
 func begun(r *Request) *call {
-	c := &call{Request: r, Result: Result{Last: &none}}
-	c.policy = (*byEffect)(c)
+	c := &call{Request: r, Result: Result{Last: &noAttempt}}
+	c.policy = (*defaultPolicy)(c)
 	return c
 }
 

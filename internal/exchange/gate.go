@@ -25,21 +25,21 @@ type Gate struct {
 	mu       sync.Mutex
 	opens    time.Time     // no request passes before
 	underWay int           // requests that passed and have not returned
-	passed   time.Time     // when the latest request passed
+	lastPass time.Time     // when the latest request passed
 	changed  chan struct{} // closed when waiting calls may try again; nil if none waits
 
-	limited   bool      // no more than remaining requests are under way, but always one
+	limited   bool      // no more than remaining requests may be under way, but always one
 	remaining int       // how many further requests the server allows
-	reported  bool      // an accepted request reported that, rather than a refusal
-	learned   time.Time // when it was learned
-	wrong     bool      // the server accepted a request beyond its own count, which is not used until the next refusal
+	reported  bool      // an accepted request reported remaining, rather than a refusal
+	learned   time.Time // when remaining was learned
+	miscounts bool      // the server accepted a request beyond its own count, which is not used until the next refusal
 }
 
-// hold says why a request does not pass now.
+// hold is why a request does not pass now.
 type hold struct {
-	until   time.Time       // when to try again at the latest
-	closed  bool            // nothing passes before that
-	changed <-chan struct{} // closed if it is worth trying earlier
+	until    time.Time       // when to try again at the latest
+	isClosed bool            // nothing passes before that
+	changed  <-chan struct{} // closed if it is worth trying earlier
 }
 
 // Enter waits until a request may be sent. It returns an error if the context ends before, or if its deadline is
@@ -48,12 +48,12 @@ type hold struct {
 func (g *Gate) Enter(ctx context.Context, wait bool) error {
 	for {
 		now := time.Now()
-		held := g.pass(now, wait)
-		if held.changed == nil {
+		held, passed := g.tryPass(now, wait)
+		if passed {
 			return nil
 		}
-		deadline, limited := ctx.Deadline()
-		if limited && held.closed && held.until.After(deadline) {
+		deadline, hasDeadline := ctx.Deadline()
+		if hasDeadline && held.isClosed && held.until.After(deadline) {
 			return errOpensLate
 		}
 		timer := time.NewTimer(held.until.Sub(now))
@@ -69,26 +69,26 @@ func (g *Gate) Enter(ctx context.Context, wait bool) error {
 	}
 }
 
-// pass lets a request pass if it may be sent now: the hold is zero then.
-func (g *Gate) pass(now time.Time, wait bool) hold {
+// tryPass counts the request and reports that it passed, if it may be sent now. Otherwise it returns why not.
+func (g *Gate) tryPass(now time.Time, wait bool) (held hold, passed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	closed := now.Before(g.opens)
-	nextByPace := g.passed.Add(gatePace)
-	full := g.isFull() && now.Before(nextByPace)
-	mustWait := closed || full
+	isClosed := now.Before(g.opens)
+	nextByPace := g.lastPass.Add(gatePace)
+	isFull := g.isFull() && now.Before(nextByPace)
+	mustWait := isClosed || isFull
 	if !wait || !mustWait {
 		g.underWay++
-		g.passed = now
-		return hold{}
+		g.lastPass = now
+		return hold{}, true
 	}
 	if g.changed == nil {
 		g.changed = make(chan struct{})
 	}
-	if closed {
-		return hold{until: g.opens, closed: true, changed: g.changed}
+	if isClosed {
+		return hold{until: g.opens, isClosed: true, changed: g.changed}, false
 	}
-	return hold{until: nextByPace, changed: g.changed}
+	return hold{until: nextByPace, changed: g.changed}, false
 }
 
 // isFull reports whether as many requests are under way as the server allows. One is always allowed. The caller holds
@@ -119,6 +119,7 @@ func (g *Gate) Leave(sent time.Time, header http.Header, refused time.Duration) 
 	}
 }
 
+// close lets no request pass for the time refused, and one at a time after that until one is accepted.
 func (g *Gate) close(now time.Time, refused time.Duration) {
 	if opens := now.Add(refused); opens.After(g.opens) {
 		g.opens = opens
@@ -127,25 +128,27 @@ func (g *Gate) close(now time.Time, refused time.Duration) {
 	g.remaining = 0
 	g.reported = false
 	g.learned = now
-	g.wrong = false
+	g.miscounts = false
 }
 
 // learn records how many requests remain after one that was accepted. Responses may overtake each other, so a higher
 // count is used only if its request was sent after the lower one was learned.
 func (g *Gate) learn(now, sent time.Time, header http.Header) {
-	remaining, reported := rateLimitRemaining(header)
-	newer := sent.After(g.learned)
-	beyond := g.limited && g.reported && g.remaining == 0 && remaining == 0
+	if g.miscounts {
+		return
+	}
+	remaining, isReported := rateLimitRemaining(header)
+	isNewer := sent.After(g.learned)
+	wasUsedUp := g.limited && g.reported && g.remaining == 0
 	switch {
-	case g.wrong:
-	case !reported:
-		if newer {
+	case !isReported:
+		if isNewer {
 			g.limited = false
 		}
-	case newer && beyond:
+	case isNewer && wasUsedUp && remaining == 0: // and yet this one was accepted
 		g.limited = false
-		g.wrong = true
-	case newer, !g.limited, remaining < g.remaining:
+		g.miscounts = true
+	case isNewer, !g.limited, remaining < g.remaining:
 		g.limited = true
 		g.remaining = remaining
 		g.reported = true
@@ -161,13 +164,14 @@ func WithLimitReport(ctx context.Context, report func(wait time.Duration)) conte
 	return context.WithValue(ctx, limitReportKey{}, report)
 }
 
+// reportLimit calls the report of the context, if it has one.
 func reportLimit(ctx context.Context, wait time.Duration) {
 	if report, ok := ctx.Value(limitReportKey{}).(func(time.Duration)); ok {
 		report(wait)
 	}
 }
 
-// rateLimitRemaining reads how many requests the server still allows.
+// rateLimitRemaining returns how many requests the server still allows, and whether the header reports that.
 func rateLimitRemaining(header http.Header) (remaining int, reported bool) {
 	value := header.Get("X-Ratelimit-Remaining")
 	if value == "" {

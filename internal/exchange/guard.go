@@ -19,7 +19,7 @@ func GoGuarded(f func()) *Guarded {
 	return w
 }
 
-// run runs f in this goroutine, which survives a panic of it. A runtime.Goexit still ends it.
+// run runs f in this goroutine and recovers its panic. A runtime.Goexit in f still ends the goroutine.
 func (w *Guarded) run(f func()) {
 	defer func() { w.panicked = recover() }()
 	f()
@@ -32,7 +32,7 @@ func (w *Guarded) Done() <-chan struct{} { return w.done }
 // Wait waits until the function has ended, and ends in the same way: it returns, panics with the same value, or
 // ends this goroutine.
 func (w *Guarded) Wait() {
-	if w.done != nil { // else it ran in a goroutine that was there already, and is over
+	if w.done != nil { // nil: run was called without GoGuarded, and has ended
 		<-w.done
 	}
 	switch {

@@ -38,7 +38,7 @@ const (
 	Wholly
 )
 
-// Outcome is what one attempt came to.
+// Outcome is the result of one attempt, as far as it decides about a retry.
 type Outcome struct {
 	Status    int  // of the response; 0 when there was none
 	Sent      Sent // matters only without a response, and for 408
@@ -54,8 +54,8 @@ func (o Outcome) Unknown() bool {
 		return true
 	case o.Status < 400:
 		// A 302 or 303 may follow an action that was carried out. These mean that the request has to be sent elsewhere.
-		elsewhere := []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect}
-		return !slices.Contains(elsewhere, o.Status)
+		sendElsewhere := []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect}
+		return !slices.Contains(sendElsewhere, o.Status)
 	}
 	return false
 }
@@ -82,7 +82,8 @@ func (e Effect) MayRetry(o Outcome) bool {
 // Retry-After.
 func Backoff(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
 	longest := most
-	if n < 62 && least <= most>>n {
+	isBelowMost := n < 62 && least <= most>>n // least << n would wrap for a larger n
+	if isBelowMost {
 		longest = least << n
 		longest += min(longest/2, most-longest)
 	}
@@ -107,7 +108,7 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// ServerTime is the time by the server's own clock, as its Date header says, else ours.
+// ServerTime returns the time by the server's clock, from its Date header. Without one it returns now.
 func ServerTime(h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		return date
@@ -115,9 +116,9 @@ func ServerTime(h http.Header, now time.Time) time.Time {
 	return now.Round(0) // without the monotonic clock, which is of no use to the server
 }
 
-// ServerTimeThen is what the server's clock showed at an earlier time of ours, as its Date header says now. Our clock
-// may have been set back since, and the monotonic one stands still while a machine sleeps: the longer of both times has
-// passed.
+// ServerTimeThen returns what the server's clock showed at an earlier time of our clock. The Date header shows what it
+// shows now. Our clock may have been set back since then, and the monotonic clock stands still while a machine sleeps.
+// So the longer of both durations has passed.
 func ServerTimeThen(h http.Header, then, now time.Time) time.Time {
 	ahead := ServerTime(h, now).Sub(now).Round(time.Second)
 	passed := max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
@@ -140,8 +141,8 @@ func Jitter(ctx context.Context) float64 {
 	return rand.Float64() //nolint:gosec // nobody gains by guessing a pause
 }
 
-// Attempt is what one attempt came to.
-type Attempt struct { //nolint:errname // an outcome first; an error for the retry loop alone
+// Attempt is one attempt and its result.
+type Attempt struct { //nolint:errname // it is an error only for the retry loop
 	Number        int
 	Started       time.Time     // when it began to send; the limiter's time is before that
 	Duration      time.Duration // since then, known to Caller.End
@@ -162,12 +163,12 @@ type Attempt struct { //nolint:errname // an outcome first; an error for the ret
 	Ended error // of the caller's context, if that was over too
 	Err   error // as Explain put it; nil for a success
 
-	passed bool // the Gate let it pass
+	passedGate bool // so the Gate has to learn of its end
 
 	ctx context.Context //nolint:containedctx // the caller's, as Begin left it
 }
 
-// Step is where an attempt ended that was no success.
+// Step is where an attempt failed.
 type Step uint8
 
 // The steps that can fail.
@@ -183,14 +184,14 @@ const (
 	Held           // the context ended at the Gate; nothing was sent
 )
 
-// Error makes an attempt the error by which the retry loop learns of it.
+// Error implements error, so an attempt can be passed through the retry loop.
 func (a *Attempt) Error() string { return redact.Cause(a.Cause) }
 
 // Unfinished reports whether a panic, or the end of the goroutine, left the attempt without a result.
 func (a *Attempt) Unfinished() bool { return a.Status == 0 && a.Err == nil }
 
-// classify sets the step and the cause of a failed attempt. A cause that is known better than the transport's error
-// precedes it.
+// classify sets the step and the cause of a failed attempt. What BeforeCommit, the source of the body or the caller's
+// context reported takes precedence over the transport's error, which only follows from it.
 func (a *Attempt) classify(ctx, watched context.Context, state *SendState, err error) {
 	a.Ended = redact.ContextErr(ctx)
 	refused := state.refused.Load()
@@ -229,14 +230,14 @@ func Permanent(err error) bool {
 	return redact.Kind(err) == "tls"
 }
 
-// refusal matches HTTP/2 errors for a request that the server has not processed, because they have no exported
+// notProcessed matches HTTP/2 errors for a request that the server has not processed, because they have no exported
 // types. They are REFUSED_STREAM, and a graceful GOAWAY that names an earlier stream as the last. It is anchored,
 // because other texts can quote what a server sent.
-var refusal = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?` +
+var notProcessed = regexp.MustCompile(`^(http2: Transport: cannot retry err \[)?` +
 	`(http2: Transport received Server's graceful shutdown GOAWAY|stream error: stream ID \d+; REFUSED_STREAM)`)
 
-// Refused reports whether the error says that the server took nothing of the request.
-func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }
+// Refused reports whether the error shows that the server has not processed the request.
+func Refused(err error) bool { return err != nil && notProcessed.MatchString(err.Error()) }
 
 // Reset reports whether the peer ended the connection before it had read all. The last two numbers are those of
 // Windows.

@@ -35,27 +35,27 @@ var (
 // SendState follows the request of one attempt, because the error of net/http does not tell how much of it was
 // sent.
 //
-// The comment of a latch names who sets it, when, and who reads it. No latch is reset, except ignored. "Trace" is
+// The comment of a latch names who sets it, when, and who reads it. No latch is reset, except connKind. "Trace" is
 // any goroutine in which net/http calls the functions of httptrace, "body" the one of net/http's that reads the
 // followed body, "Do" that of the call.
 type SendState struct {
 	Watchdog Watchdog
-	// BeforeCommit, when not nil, is asked before the last bytes of a streamed body may leave.
+	// BeforeCommit, if not nil, is called before the last bytes of a streamed body are sent.
 	BeforeCommit func(context.Context) error
 	Once         bool // the request must not reach the server twice
 	Multiplexed  bool // the server speaks HTTP/2 or later
-	// Single is set once the server was seen to speak HTTP/1, also while this attempt waits for a connection.
-	Single *atomic.Bool
+	// SpeaksHTTP1 is set once the server was seen to speak HTTP/1, also while this attempt waits for a connection.
+	SpeaksHTTP1 *atomic.Bool
 
 	traced       atomic.Bool              // trace: a connection is wanted, so it reports; wroteNothing, Conclude
 	wroteHeaders atomic.Bool              // trace: at least into a buffer; wroteNothing, getConn
-	wroteRequest atomic.Bool              // trace: at least into a buffer; retire
+	wroteRequest atomic.Bool              // trace: at least into a buffer; retireIfWritten
 	connections  atomic.Int32             // trace: each one wanted; getConn ends the attempt after too many
-	twice        atomic.Bool              // getConn: one more wanted after a part had left; gotConn, Conclude, Skipped
+	repeated     atomic.Bool              // getConn: a second sending began, and is ended; gotConn, Conclude, Skipped
 	conn         atomic.Pointer[net.Conn] // gotConn; Retire, hangUp, forbidWrites
 	pooled       atomic.Bool              // trace: the connection is free; Retire: it may serve another request by now
-	retired      atomic.Bool              // Do: no further request on it, the response is a refusal; retire, Close
-	ignored      atomic.Int32             // gotConn, Follow: whether the connection counts; trace, the body
+	retired      atomic.Bool              // Do: no further request on it, as this was refused; retireIfWritten, Close
+	connKind     atomic.Int32             // gotConn, Follow: what the connection is good for; trace, the body
 	skips        int32                    // connections that were skipped
 
 	trace      httptrace.ClientTrace
@@ -63,119 +63,127 @@ type SendState struct {
 	body       atomic.Pointer[followedBody] // the latest; nil: none is followed
 
 	// Of a body that is followed, or a request that must not be sent twice.
-	waits     atomic.Bool   // trace: for 100 Continue; awaitContinue, IgnoredExpect
-	responded atomic.Bool   // trace: a first byte of what is not that has come back; awaitContinue
-	goOn      chan struct{} // trace: closed when an interim response shows that the body is wanted; awaitContinue
-	interim   atomic.Int32  // trace: interim responses that have come; IgnoredExpect
+	awaitsContinue atomic.Bool   // trace: the body is sent after 100 Continue; awaitContinue, IgnoredExpect
+	responded      atomic.Bool   // trace: the final response has begun to arrive; awaitContinue
+	bodyWanted     chan struct{} // trace: closed by the first interim response, which asks for it; awaitContinue
+	interim        atomic.Int32  // trace: interim responses that have come; IgnoredExpect
 
 	progress chan struct{}           // net/http has read on
 	commits  chan chan error         // asks Do's goroutine to run BeforeCommit
-	refused  atomic.Pointer[error]   // Do: what that said; SendStreamed, classify
-	failed   atomic.Pointer[error]   // body: the source's own; classify
+	refused  atomic.Pointer[error]   // Do: the error that it returned; SendStreamed, classify
+	failed   atomic.Pointer[error]   // body: the error of the source; classify
 	exited   atomic.Pointer[Guarded] // body: reading the source panicked or ended its goroutine; SendStreamed
 }
 
-// Trace makes the transport report its steps.
+// Trace returns the hooks by which the transport reports its steps. Requests for which no step matters get fewer hooks.
 func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 	trace := &s.trace
 	trace.GetConn = s.getConn
-	trace.WroteHeaders = func() { s.set(&s.wroteHeaders) }
+	trace.WroteHeaders = func() { s.setIfUsable(&s.wroteHeaders) }
 	if s.Once || hasBody {
 		trace.GotConn = s.gotConn
-		trace.WroteRequest = func(httptrace.WroteRequestInfo) { s.set(&s.wroteRequest); s.retire() }
+		trace.WroteRequest = func(httptrace.WroteRequestInfo) {
+			s.setIfUsable(&s.wroteRequest)
+			s.retireIfWritten()
+		}
 		trace.PutIdleConn = func(err error) {
 			if err == nil {
-				s.set(&s.pooled)
+				s.setIfUsable(&s.pooled)
 			}
 		}
 	}
 	if s.Once {
-		s.goOn = make(chan struct{})
-		trace.GotFirstResponseByte = func() { s.set(&s.responded) }
-		trace.Wait100Continue = func() { s.set(&s.waits) }
+		s.bodyWanted = make(chan struct{})
+		trace.GotFirstResponseByte = func() { s.setIfUsable(&s.responded) }
+		trace.Wait100Continue = func() { s.setIfUsable(&s.awaitsContinue) }
 		trace.Got100Continue = func() { _ = s.gotInterim(http.StatusContinue, nil) }
 		trace.Got1xxResponse = s.gotInterim
 	}
 	return trace
 }
 
-// set sets a latch, if the connection counts.
-func (s *SendState) set(latch *atomic.Bool) {
-	if s.ignored.Load() == counts {
+// setIfUsable sets a latch, unless the connection is one by which nothing is sent.
+func (s *SendState) setIfUsable(latch *atomic.Bool) {
+	if s.connKind.Load() == usable {
 		latch.Store(true)
 	}
 }
 
-// gotInterim bounds what net/http leaves to whoever listens.
+// gotInterim counts an interim response. The first one asks for the body. It returns an error after too many, which
+// net/http does not limit if it reports them.
 func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
-	if s.ignored.Load() != counts {
+	if s.connKind.Load() != usable {
 		return nil
 	}
 	switch n := s.interim.Add(1); {
 	case n == 1:
-		close(s.goOn)
+		close(s.bodyWanted)
 	case n > maxInterim:
 		return errInterim
 	}
 	return nil
 }
 
-// IgnoredExpect reports whether the server was asked to say 100 Continue and sent no interim response at all.
+// IgnoredExpect reports whether the server was asked for 100 Continue and sent no interim response.
 func (s *SendState) IgnoredExpect() bool {
-	return s.waits.Load() && s.interim.Load() == 0
+	return s.awaitsContinue.Load() && s.interim.Load() == 0
 }
 
-// getConn ends repetitions by net/http, or by a caller's transport that retries, within one attempt. Some HTTP/2
-// failures repeat without pause or end. A create must not be repeated once any of it was sent.
+// getConn is called when the transport wants a connection. It ends the attempt if net/http, or a caller's transport
+// that retries, wants too many: some HTTP/2 failures repeat without pause or end. It also ends the attempt if a create
+// would be repeated after any of it was sent.
 func (s *SendState) getConn(string) {
 	s.traced.Store(true)
-	s.ignored.Store(counts)
+	s.connKind.Store(usable)
 	if s.connections.Add(1) > maxConnections {
 		s.Watchdog.cancel(errManyTries)
 	}
-	hasLeft := s.wroteHeaders.Load() && s.body.Load().hasBegun()
-	if s.Once && s.connections.Load() > 1 && hasLeft {
-		s.twice.Store(true)
+	wasSent := s.wroteHeaders.Load() && s.body.Load().wasRead()
+	if s.Once && s.connections.Load() > 1 && wasSent {
+		s.repeated.Store(true)
 		s.Watchdog.cancel(errSecondTime)
 	}
 }
 
-// Whether a connection counts.
+// What a connection is good for.
 const (
-	counts    = iota
+	usable    = iota
 	pretended // it leads nowhere: httputil.DumpRequestOut shows with one what a request would look like
-	skipped   // nothing of the request leaves by it: another connection is asked for
+	skipped   // nothing of the request is sent by it: another connection is requested
 )
 
+// gotConn is called when the transport has a connection. It closes one that a create must not use; the transport then
+// requests another.
 func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 	if info.Conn.RemoteAddr() == nil {
-		s.ignore(pretended)
+		s.ignoreConn(pretended)
 		return
 	}
 	maySkip := s.Once && info.Reused && s.skips < maxSkips
 	if maySkip && s.mayBeDead(info) {
 		s.skips++
-		s.ignore(skipped)
+		s.ignoreConn(skipped)
 		_ = info.Conn.Close()
 		return
 	}
 	s.conn.Store(&info.Conn)
-	if s.twice.Load() {
+	if s.repeated.Load() {
 		s.forbidWrites() // HTTP/1.1 may write before it notices that the context is over
 	}
 }
 
 // mayBeDead reports whether a create must not use the connection: the server may be about to close it, or a refused
-// request had it before. It leaves a connection alone that is not known to be HTTP/1's: other requests may be on it.
+// request had it before. It returns false for one that other requests may use at the same time.
 func (s *SendState) mayBeDead(info httptrace.GotConnInfo) bool {
-	if !s.exclusive(info.Conn) {
+	if !s.isExclusive(info.Conn) {
 		return false
 	}
 	return info.IdleTime > maxIdle || isRetired(info.Conn)
 }
 
-func (s *SendState) ignore(why int32) {
-	s.ignored.Store(why)
+// ignoreConn notes that nothing is sent by the connection, which is pretended or skipped.
+func (s *SendState) ignoreConn(kind int32) {
+	s.connKind.Store(kind)
 	s.connections.Add(-1)
 }
 
@@ -183,20 +191,17 @@ func (s *SendState) ignore(why int32) {
 // receive the complete request. No write follows one that failed. The request can be sent on another connection if
 // its body can be read from the start.
 func (s *SendState) Skipped(err error) bool {
-	if s.ignored.Load() == skipped {
+	if s.connKind.Load() == skipped {
 		return true
 	}
-	if !s.Once || s.twice.Load() {
-		return false
-	}
-	return errors.Is(err, errRetired)
+	return s.Once && !s.repeated.Load() && errors.Is(err, errRetired)
 }
 
 // Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take
-// the rest of the body for that. It must come before the response is read, with whose end others may have the
-// connection; they find that they can write nothing. What is still on its way is left alone: net/http gives the
-// response up when a write fails. After a response without a body the connection is free already, and only one of ours
-// can be retired.
+// the rest of the body for that request. Retire must be called before the response is read, because other requests may
+// get the connection at its end. They find that they cannot write to it. Until the request is written, writes are still
+// allowed, because net/http drops the response when a write fails. After a response without a body the connection is
+// already free. Then only a connection of our own transport can be retired.
 func (s *SendState) Retire() {
 	if s.pooled.Load() {
 		if own, ok := innermost(*s.conn.Load()).(*conn); ok {
@@ -205,16 +210,17 @@ func (s *SendState) Retire() {
 		return
 	}
 	s.retired.Store(true)
-	s.retire()
+	s.retireIfWritten()
 }
 
-func (s *SendState) retire() {
+// retireIfWritten forbids writes on a retired connection once the request has been written.
+func (s *SendState) retireIfWritten() {
 	if s.retired.Load() && s.wroteRequest.Load() {
 		s.forbidWrites()
 	}
 }
 
-// Close ends the sending once the response has been read, and with it a retired connection.
+// Close ends the sending after the response has been read. It closes a retired connection.
 func (s *SendState) Close() {
 	s.Stop()
 	if s.retired.Load() {
@@ -222,48 +228,50 @@ func (s *SendState) Close() {
 	}
 }
 
+// hangUp closes the connection, if there is one.
 func (s *SendState) hangUp() {
 	if conn := s.conn.Load(); conn != nil {
 		_ = (*conn).Close()
 	}
 }
 
-// forbidWrites leaves HTTP/2 alone: its connection serves other requests too.
+// forbidWrites makes further writes on the connection fail, unless it serves other requests too.
 func (s *SendState) forbidWrites() {
-	if conn := s.conn.Load(); conn != nil && !s.shares(*conn) {
+	if conn := s.conn.Load(); conn != nil && !s.mayBeShared(*conn) {
 		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
-// shares reports whether other requests may be on the connection.
-func (s *SendState) shares(conn net.Conn) bool {
+// mayBeShared reports whether the connection may serve several requests at a time. Of one without TLS, the responses
+// before show it.
+func (s *SendState) mayBeShared(conn net.Conn) bool {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.ConnectionState().NegotiatedProtocol == "h2"
 	}
 	return s.Multiplexed || isDatagram(conn)
 }
 
-// exclusive reports whether the connection certainly serves one request at a time. Without TLS the responses before
-// show it.
-func (s *SendState) exclusive(conn net.Conn) bool {
+// isExclusive reports whether the connection is known to serve one request at a time. Of one without TLS, a response
+// must have shown that.
+func (s *SendState) isExclusive(conn net.Conn) bool {
 	if _, secured := conn.(*tls.Conn); secured {
-		return !s.shares(conn)
+		return !s.mayBeShared(conn)
 	}
-	return s.Single != nil && s.Single.Load() && !s.shares(conn)
+	return s.SpeaksHTTP1 != nil && s.SpeaksHTTP1.Load() && !s.mayBeShared(conn)
 }
 
 // isDatagram reports whether the connection is HTTP/3's, which only names the peer and panics if it is used.
 func isDatagram(conn net.Conn) bool { return strings.HasPrefix(conn.RemoteAddr().Network(), "udp") }
 
-// isRetired reports whether nothing can be written to the connection. To write no bytes shows it: first below TLS,
-// where a deadline is seen, which TLS moves when it begins to close.
+// isRetired reports whether nothing can be written to the connection. Writing zero bytes shows that. It writes below
+// TLS first, where a deadline in the past has its effect: TLS moves the deadline when it begins to close.
 func isRetired(conn net.Conn) bool {
-	_, below := innermost(conn).Write(nil)
+	_, belowErr := innermost(conn).Write(nil)
 	_, err := conn.Write(nil)
-	return below != nil || err != nil
+	return belowErr != nil || err != nil
 }
 
-// innermost is the connection below TLS.
+// innermost returns the connection below TLS, or conn itself if it has no TLS.
 func innermost(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return innermost(secured.NetConn())
@@ -271,15 +279,15 @@ func innermost(conn net.Conn) net.Conn {
 	return conn
 }
 
-// Conclude ends the sending and says what the server can have. Where the transport reports nothing, the body alone is
-// evidence.
+// Conclude ends the sending and returns how much of the request the server can have. If the transport does not report
+// its steps, only the body shows it.
 func (s *SendState) Conclude(err error) Sent {
 	s.Stop()
 	body := s.body.Load()
 	switch {
-	case s.traced.Load() && !s.twice.Load() && Refused(err):
-		return Never // it speaks of the only sending there was
-	case body != nil && body.whole.Load():
+	case s.traced.Load() && !s.repeated.Load() && Refused(err):
+		return Never // the request was sent once, so the error is about all of it
+	case body != nil && body.mayBeComplete.Load():
 		return Wholly
 	case s.wroteNothing():
 		return Never
@@ -289,7 +297,7 @@ func (s *SendState) Conclude(err error) Sent {
 	return Wholly
 }
 
-// BytesSent counts those of the body.
+// BytesSent returns how many bytes of the body were sent.
 func (s *SendState) BytesSent() int64 {
 	if body := s.body.Load(); body != nil {
 		return body.taken.Load()
@@ -303,7 +311,7 @@ func (s *SendState) BytesSent() int64 {
 // wroteNothing reports whether the transport shows its steps, and has not written the headers.
 func (s *SendState) wroteNothing() bool { return s.traced.Load() && !s.wroteHeaders.Load() }
 
-// Stop leaves the source of the body alone.
+// Stop ends the reading of the body's source.
 func (s *SendState) Stop() {
 	if body := s.body.Load(); body != nil {
 		body.stop()

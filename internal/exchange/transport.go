@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-const writeErrorDelay = time.Second // for which a failed write is held back at most
+const writeErrorDelay = time.Second // how long the error of a write is held back at most
 
 // Shared is the transport of all clients without their own. A client that is made for one call then leaves no
 // unused connections behind.
@@ -35,7 +35,7 @@ func NewTransport() *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		return &conn{Conn: inner, over: make(chan struct{})}, nil
+		return &conn{Conn: inner, readsOver: make(chan struct{})}, nil
 	}
 	return t
 }
@@ -45,20 +45,22 @@ func NewTransport() *http.Transport {
 // it can be read. So the write fails only when there is nothing left to read.
 type conn struct {
 	net.Conn
-	over chan struct{} // closed when nothing more can be read
-	once sync.Once
-
-	retired atomic.Bool // it is not written to any more
+	readsOver chan struct{} // closed when nothing more can be read
+	once      sync.Once     // closes it
+	retired   atomic.Bool   // every write fails
 }
 
+// Read implements [net.Conn].
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil {
-		c.end()
+		c.endReads()
 	}
 	return n, err
 }
 
+// Write implements [net.Conn]. If the peer has closed the connection, it returns the error only when nothing more can
+// be read, or after writeErrorDelay.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.retired.Load() {
 		return 0, errRetired
@@ -66,7 +68,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if endedByPeer(err) {
 		select {
-		case <-c.over:
+		case <-c.readsOver:
 		case <-time.After(writeErrorDelay):
 		}
 	}
@@ -85,14 +87,15 @@ func endedByPeer(err error) bool {
 
 // Close also ends a write that is held back.
 func (c *conn) Close() error {
-	c.end()
+	c.endReads()
 	return c.Conn.Close()
 }
 
-// SetWriteDeadline is how TLS begins to close: its last record is not worth a wait.
+// SetWriteDeadline also ends a write that is held back. TLS calls it when it begins to close, and its last record is
+// not worth a wait.
 func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.end()
+	c.endReads()
 	return c.Conn.SetWriteDeadline(t)
 }
 
-func (c *conn) end() { c.once.Do(func() { close(c.over) }) }
+func (c *conn) endReads() { c.once.Do(func() { close(c.readsOver) }) }

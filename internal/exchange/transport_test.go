@@ -136,7 +136,7 @@ func TestFailedWriteWaitsForTheLastWord(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				pipe := brokenPipe{err: tc.err, letter: make(chan string)}
-				c := &conn{Conn: pipe, over: make(chan struct{})}
+				c := &conn{Conn: pipe, readsOver: make(chan struct{})}
 				got := make(chan string, 1)
 				go func() {
 					all, _ := io.ReadAll(c)

@@ -10,36 +10,38 @@ import (
 )
 
 const (
-	kernelBuffers = 4 << 20 // what may have left us and not arrived
-	leastRate     = 64 << 10
+	kernelBuffers = 4 << 20  // bytes that may have been written and not arrived
+	leastRate     = 64 << 10 // bytes a second at which they are expected to arrive
 
-	stopTimeout   = time.Second // for a read that is under way when an attempt ends: a pipe may block for ever
-	responseGrace = time.Second // for which an announced body is held back whose response came first
+	stopTimeout   = time.Second // for a read that is under way when an attempt ends: a pipe may block forever
+	responseGrace = time.Second // how long an announced body is held back if its response comes first
 )
 
-// followedBody is the body of one attempt as net/http takes it, until stop.
+// followedBody is the body that net/http reads in one attempt. It records how much of it was read, and ends at stop.
 type followedBody struct {
 	state     *SendState
 	announced bool // by Expect: 100-continue
 
 	reading chan struct{} // full while the source is read
 	head    io.Reader     // nil when it has been read
-	tail    []byte
-	begun   time.Time     // when the first byte was asked for, without the time at the fence
-	stopped atomic.Bool   // Do: the attempt is over; it gives no more
+	tail    []byte        // not yet read
+	begun   time.Time     // when the first byte was read, moved by the time that BeforeCommit took
+	stopped atomic.Bool   // Do: the attempt is over, and every read fails
 	quit    chan struct{} // closed by stop
-	taken   atomic.Int64
-	before  atomic.Int64 // the latest read: these have left, as net/http reads on when it has written
-	whole   atomic.Bool  // before the last bytes begin to leave; Conclude, getConn
+	taken   atomic.Int64  // bytes that net/http has read
+	written atomic.Int64  // those of the reads before the latest: net/http reads on when it has written them
+
+	mayBeComplete atomic.Bool // set before the last bytes can be sent; Conclude, getConn
 }
 
-// Close leaves the source to whoever owns it.
+// Close does nothing: the source belongs to the caller.
 func (b *followedBody) Close() error { return nil }
 
+// Read implements [io.Reader]. It fails once the attempt is over, and on a connection that was skipped.
 func (b *followedBody) Read(p []byte) (int, error) {
 	b.reading <- struct{}{}
 	defer func() { <-b.reading }()
-	if b.begun.IsZero() && b.state.ignored.Load() == counts {
+	if b.begun.IsZero() && b.state.connKind.Load() == usable {
 		if err := b.awaitContinue(); err != nil {
 			return 0, err
 		}
@@ -48,10 +50,10 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	switch {
 	case b.stopped.Load():
 		return 0, errCallOver
-	case b.state.ignored.Load() == skipped:
+	case b.state.connKind.Load() == skipped:
 		return 0, errSkipped
 	}
-	b.before.Store(b.taken.Load())
+	b.written.Store(b.taken.Load())
 	select {
 	case b.state.progress <- struct{}{}:
 	default:
@@ -62,13 +64,13 @@ func (b *followedBody) Read(p []byte) (int, error) {
 		b.progressed(taken)
 	}
 	if b.stopped.Load() {
-		return 0, errCallOver // asked after whole is set: Conclude has seen that, or these bytes go nowhere
+		return 0, errCallOver // Conclude may not have seen that mayBeComplete was set, so these bytes are not sent
 	}
 	return n, err
 }
 
-// progressed reports to the watchdog that so many bytes were taken. After the last ones, no data has to be transferred
-// until the server has processed what is on its way.
+// progressed reports to the watchdog that so many bytes were read. After the last ones it allows the time that the
+// bytes on their way need, because nothing more is read until the server responds.
 func (b *followedBody) progressed(taken int64) {
 	if len(b.tail) > 0 {
 		b.state.Watchdog.Progress()
@@ -78,25 +80,27 @@ func (b *followedBody) progressed(taken int64) {
 	b.state.Watchdog.Allow(time.Since(b.begun) + onItsWay)
 }
 
-// hasBegun reports whether bytes of the body have left. A body that is not followed leaves with the headers.
-func (b *followedBody) hasBegun() bool {
+// wasRead reports whether bytes of the body may have been sent. A nil body is not followed: it is sent with the
+// headers.
+func (b *followedBody) wasRead() bool {
 	if b == nil {
 		return true
 	}
-	return b.taken.Load() > 0 || b.whole.Load()
+	return b.taken.Load() > 0 || b.mayBeComplete.Load()
 }
 
-// awaitContinue holds back a body whose response came before it was asked for: net/http would begin to send it to save
-// the connection. A transport of the caller's may return the response only when it has seen the end of the body.
+// awaitContinue holds back an announced body if the response came before the server asked for the body: net/http would
+// begin to send it to save the connection. It returns nil if the body may be sent. It gives up after a while, because a
+// transport of the caller may return the response only when it has seen the end of the body.
 func (b *followedBody) awaitContinue() error {
-	if !b.announced || !b.state.waits.Load() {
+	if !b.announced || !b.state.awaitsContinue.Load() {
 		return nil
 	}
 	if !b.state.responded.Load() {
 		return nil
 	}
 	select {
-	case <-b.state.goOn:
+	case <-b.state.bodyWanted:
 		return nil
 	case <-b.quit:
 	case <-time.After(responseGrace):
@@ -104,35 +108,31 @@ func (b *followedBody) awaitContinue() error {
 	return errCallOver
 }
 
-// left is how many bytes have left.
-func (b *followedBody) left() int64 {
-	if b.whole.Load() {
+// bytesWritten returns how many bytes were written to the connection, as far as is known.
+func (b *followedBody) bytesWritten() int64 {
+	if b.mayBeComplete.Load() {
 		return b.taken.Load()
 	}
-	return b.before.Load()
+	return b.written.Load()
 }
 
+// next reads from the head, and after its end from the tail. Before the first read from the tail it waits for
+// BeforeCommit.
 func (b *followedBody) next(p []byte) (int, error) {
 	if b.head != nil {
-		n, err := b.readHead(p)
-		switch {
-		case errors.Is(err, io.EOF):
-			b.head = nil
-			err = nil
-		case err != nil:
-			b.state.fail(err)
-		}
-		if n > 0 || err != nil || b.head != nil {
+		n, err := b.nextOfHead(p)
+		isHeadRead := b.head == nil && n == 0
+		if err != nil || !isHeadRead {
 			return n, err
 		}
 	}
-	if !b.whole.Load() {
-		stopped := time.Now()
+	if !b.mayBeComplete.Load() {
+		asked := time.Now()
 		if err := b.state.commit(b.quit); err != nil {
 			return 0, err
 		}
-		b.whole.Store(true)
-		b.begun = b.begun.Add(time.Since(stopped))
+		b.mayBeComplete.Store(true)
+		b.begun = b.begun.Add(time.Since(asked))
 	}
 	if len(b.tail) == 0 {
 		return 0, io.EOF
@@ -142,7 +142,21 @@ func (b *followedBody) next(p []byte) (int, error) {
 	return n, nil
 }
 
-// fail keeps the source's error. A function of its own, or every read would pay for it with an allocation.
+// nextOfHead reads from the head and keeps the source's error. At the end of the head it sets head to nil and returns
+// no error.
+func (b *followedBody) nextOfHead(p []byte) (int, error) {
+	n, err := b.readHead(p)
+	if errors.Is(err, io.EOF) {
+		b.head = nil
+		return n, nil
+	}
+	if err != nil {
+		b.state.fail(err)
+	}
+	return n, err
+}
+
+// fail keeps the source's error. It is a separate function, because otherwise every read would allocate.
 func (s *SendState) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
 
 // readHead reads from the caller's reader. If that panics or calls runtime.Goexit, readHead ends the attempt and keeps
@@ -167,31 +181,33 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 	return n, err
 }
 
-// stop ends the reading and reports whether nobody reads the source any more: what was concluded stays true. Only the
-// first call waits.
-func (b *followedBody) stop() (free bool) {
-	first := b.stopped.CompareAndSwap(false, true)
-	if first {
+// stop makes further reads fail and reports whether no read of the source is under way. Then the source is not used any
+// more, and mayBeComplete does not change. The first call waits for a read that is under way, up to stopTimeout.
+func (b *followedBody) stop() (isFree bool) {
+	isFirst := b.stopped.CompareAndSwap(false, true)
+	if isFirst {
 		close(b.quit)
 	}
 	select {
-	case b.reading <- struct{}{}:
+	case b.reading <- struct{}{}: // no read is under way
+		<-b.reading
+		return true
 	default:
-		if !first {
-			return false
-		}
-		select {
-		case b.reading <- struct{}{}:
-		case <-time.After(stopTimeout):
-			return false
-		}
 	}
-	<-b.reading
-	return true
+	if !isFirst {
+		return false
+	}
+	select {
+	case b.reading <- struct{}{}:
+		<-b.reading
+		return true
+	case <-time.After(stopTimeout):
+		return false
+	}
 }
 
 // SendStreamed runs deliver, which sends a followed body, in its own goroutine, because the source of the body may
-// block. The calling goroutine can still end with the context, and run the caller's callbacks.
+// block. Meanwhile the calling goroutine runs the caller's callbacks, and returns when the context ends.
 func (s *SendState) SendStreamed(
 	ctx context.Context, progress func(sent int64), deliver func() (*http.Response, error),
 ) (*http.Response, error) {
@@ -202,9 +218,9 @@ func (s *SendState) SendStreamed(
 	var resp *http.Response
 	var err error
 	work := GoGuarded(func() { resp, err = deliver() }) //nolint:bodyclose // the caller does, or abandon
-	returned := false
+	isHandedOver := false
 	defer func() {
-		if !returned { // the context ended, or something of the caller's panicked
+		if !isHandedOver { // the context ended, or a function of the caller panicked
 			s.abandon(work, &resp)
 		}
 	}()
@@ -216,14 +232,16 @@ func (s *SendState) SendStreamed(
 		return nil, context.Cause(ctx)
 	}
 	work.Wait()
-	if refused := s.refused.Load(); refused != nil && err == nil && resp.StatusCode/100 != 2 {
-		return nil, *refused // whatever the server thought of a part of the request
+	refused := s.refused.Load()
+	isRejected := err == nil && resp.StatusCode/100 != 2
+	if refused != nil && isRejected {
+		return nil, *refused // the server only responded to a part of the request
 	}
-	returned = true
+	isHandedOver = true
 	return resp, err
 }
 
-// abandon lets the work end by itself, with the context of the attempt.
+// abandon stops the body and lets the work end with the context of the attempt. A response that still comes is closed.
 func (s *SendState) abandon(work *Guarded, resp **http.Response) {
 	s.Stop()
 	go func() {
@@ -234,16 +252,17 @@ func (s *SendState) abandon(work *Guarded, resp **http.Response) {
 	}()
 }
 
-// untilDelivered runs the caller's callbacks until the request is delivered, and reports whether it was.
+// untilDelivered runs the caller's callbacks until the request is delivered. It returns false if the context ended
+// before that.
 func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64), delivered <-chan struct{}) bool {
-	progress(0) // also where the request is on its way already
+	progress(0) // even if bytes have been sent by now
 	for {
 		select {
 		case <-delivered:
-			progress(s.body.Load().left())
+			progress(s.body.Load().bytesWritten())
 			return true
 		case <-s.progress:
-			progress(s.body.Load().left())
+			progress(s.body.Load().bytesWritten())
 		case reply := <-s.commits:
 			s.runCommit(ctx, reply)
 		case <-ctx.Done():
@@ -275,8 +294,8 @@ func (s *SendState) commit(quit <-chan struct{}) error {
 	}
 }
 
-// runCommit runs BeforeCommit for a body that waits at the fence. The context's end before or while it runs keeps the
-// fence shut, and so does an earlier refusal.
+// runCommit runs BeforeCommit for a body that waits in commit, and replies nil if the last bytes may be sent. They may
+// not be sent if the context ends before or while it runs, or if BeforeCommit has refused before.
 func (s *SendState) runCommit(ctx context.Context, reply chan<- error) {
 	err := error(errCallOver) // also if it panics
 	defer func() { reply <- err }()

@@ -114,7 +114,7 @@ func TestProgressBeginsAtZero(t *testing.T) {
 	t.Parallel()
 	s := new(SendState)
 	body := &followedBody{}
-	body.before.Store(7)
+	body.written.Store(7)
 	s.body.Store(body)
 	delivered := make(chan struct{})
 	close(delivered)

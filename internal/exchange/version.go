@@ -16,6 +16,7 @@ func Version(module string) string {
 	return version(cmp.Or(info, new(debug.BuildInfo)), module)
 }
 
+// version returns the version of a module according to the build info.
 func version(info *debug.BuildInfo, module string) string {
 	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		if m.Path != module {

@@ -17,52 +17,54 @@ type Watchdog struct {
 	timer   *time.Timer
 	cancel  context.CancelCauseFunc
 	stopped atomic.Bool
-	until   atomic.Int64 // when the work must be over although it moves, in nanoseconds since 1970; 0: never
+	until   atomic.Int64 // when the work must be over even if data is transferred, in Unix nanoseconds; 0: never
 }
 
 // Watch is how the reader of a response reports to a Watchdog.
 type Watch interface {
-	Progress()       // something moved
-	Pause()          // until the next Progress nothing is expected to
-	Bound(times int) // it must be over after so many times the patience with a stall, although something moves
+	Progress()       // data was transferred
+	Pause()          // until the next Progress, none is expected
+	Bound(times int) // the work must be over after so many stall timeouts, even if data is transferred
 	Err() error      // why the work was ended; nil: it was not
 }
 
-// Guard returns a context that is cancelled, by [ErrStalled], once Progress has not been called for the time. Stop ends
-// it.
+// Guard starts the watchdog. It returns a context that is cancelled with [ErrStalled] once Progress has not been called
+// for that time. Call Stop to release it.
 func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Context {
 	w.after = after
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	cancel := w.cancel // not w, which may be a part of something large: a stopped timer is not let go before its time
+	cancel := w.cancel // the timer must not hold w, which may be part of something large: it is kept even if stopped
 	w.timer = time.AfterFunc(after, func() {
 		cancel(timeoutError{redact.Text("no data was transferred for " + after.String()), ErrStalled})
 	})
 	return w.ctx
 }
 
-// Progress says that something moved. It may be called from any goroutine, also after Stop.
+// Progress reports that data was transferred. It cancels the context if the time of Bound has passed. It may be called
+// from any goroutine, also after Stop.
 func (w *Watchdog) Progress() {
-	if until := w.until.Load(); until != 0 && time.Now().UnixNano() > until {
-		w.cancel(errDrips)
+	until := w.until.Load()
+	if until != 0 && time.Now().UnixNano() > until {
+		w.cancel(errTooSlow)
 	}
 	w.Allow(0)
 }
 
-// Allow is Progress after which nothing has to move for longer than usual.
+// Allow restarts the time without progress, and makes it longer than usual by that much until the next Progress.
 func (w *Watchdog) Allow(longer time.Duration) {
 	if !w.stopped.Load() {
-		w.timer.Reset(max(w.after, w.after+longer)) // the sum may wrap
+		w.timer.Reset(max(w.after, w.after+longer)) // max, because the sum may wrap
 	}
 }
 
-// Bound ends work that moves a byte now and then once so many times the patience with a stall have passed.
+// Bound limits the total time from now on to so many stall timeouts, against a server that sends a byte now and then.
 func (w *Watchdog) Bound(times int) {
-	patience := min(w.after, math.MaxInt64/1000) // more would wrap
-	w.until.Store(time.Now().Add(time.Duration(times) * patience).UnixNano())
+	stallTimeout := min(w.after, math.MaxInt64/1000) // more would wrap
+	w.until.Store(time.Now().Add(time.Duration(times) * stallTimeout).UnixNano())
 }
 
-// WatchedReader reads up to a limit, and each byte is progress. It ends with the work, also if what it reads does not
-// notice.
+// WatchedReader reads up to a limit and reports progress for what it reads. It returns the Watch's error once the work
+// was ended, even if Reader does not notice that.
 type WatchedReader struct {
 	Reader io.Reader
 	Watch  Watch
@@ -84,10 +86,10 @@ func (r *WatchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Pause stops the clock until the next Progress: what happens meanwhile is not the watched work's fault.
+// Pause stops the clock until the next Progress. The time in between does not count.
 func (w *Watchdog) Pause() { w.timer.Stop() }
 
-// Err is why the work was ended, nil while it was not.
+// Err returns why the work was ended, or nil if it was not.
 func (w *Watchdog) Err() error { return context.Cause(w.ctx) }
 
 // Stop ends the watch and releases the context.
@@ -97,9 +99,9 @@ func (w *Watchdog) Stop() {
 	w.cancel(nil)
 }
 
-const errDrips = redact.Text("it arrives too slowly")
+const errTooSlow = redact.Text("it arrives too slowly")
 
-// ErrStalled says that nothing moved.
+// ErrStalled is matched by the error of an attempt in which no data was transferred for the stall timeout.
 var ErrStalled = redact.New("stalled")
 
 // WithTimeout limits the total time to d, unless d is 0. Its end matches [context.DeadlineExceeded].
@@ -111,13 +113,13 @@ func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, d, timeoutError{text, context.DeadlineExceeded})
 }
 
-// timeoutError is a timeout for callers that ask net.Error's question, and matches what it is.
+// timeoutError is a timeout as [net.Error] reports it. It matches one other error.
 type timeoutError struct {
 	redact.Text
-	is error
+	matches error
 }
 
 func (timeoutError) Timeout() bool          { return true }
-func (e timeoutError) Is(target error) bool { return target == e.is }
+func (e timeoutError) Is(target error) bool { return target == e.matches }
 
 func init() { redact.Trust(timeoutError.Error) }

@@ -40,7 +40,7 @@ func Decide(o Observation) Step {
 		return BeforeStart
 	case !o.More:
 		return Last
-	case o.repeats():
+	case o.onlyRepeats():
 		return Check
 	case o.Stuck:
 		return NoProgress
@@ -50,9 +50,9 @@ func Decide(o Observation) Step {
 	return Next
 }
 
-// repeats reports whether the page has no new row and the service does not report whether more follow. Page 1 may be
-// the first page once more, requested to learn whether the service counts pages from 0.
-func (o Observation) repeats() bool {
+// onlyRepeats reports whether the page has no new row and the service does not report whether more follow. It is false
+// for page 1: that may be the first page once more, requested to learn whether the service counts pages from 0.
+func (o Observation) onlyRepeats() bool {
 	mayBeFirstAgain := o.Number == 1
 	return !o.SaysIfMore && !o.New && !mayBeFirstAgain
 }

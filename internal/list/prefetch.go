@@ -21,7 +21,7 @@ type Line[P comparable, V any] struct {
 // future is a value that is being fetched.
 type future[P comparable, V any] struct {
 	at     P
-	ctx    context.Context // ended by a failure
+	ctx    context.Context // cancelled by a failure
 	cancel context.CancelFunc
 	work   *exchange.Guarded
 	value  V
@@ -81,7 +81,7 @@ func (l *Line[P, V]) failed() bool {
 func (l *Line[P, V]) Stop() {
 	for _, f := range l.pending {
 		f.cancel()
-		defer f.work.Wait() //nolint:gocritic // all of them, also if one panics
+		defer f.work.Wait() //nolint:gocritic // deferred, so that all of them are waited for even if one panics
 	}
 	l.pending = nil
 }

@@ -31,20 +31,21 @@ type Progress struct {
 
 	shown     *IDSet // rows of all walks
 	walks     int
-	known     int // rows that were shown before this walk
-	before    int // rows of the walk before this one
 	announced int // the total with which this walk began
+
+	shownBefore  int // rows that were shown before this walk
+	previousRows int // rows of the walk before this one
 
 	seen   *IDSet // rows of this walk; in the first walk the same set as shown
 	pages  int    // of this walk whose rows were used
 	latest Page   // whose rows were used
 	stale  int    // pages in a row without a new row
 
-	edge Page // the page at which the walk went back; its rows were not used
-	// joined is set if the page before the edge was read again, and the list had not grown in between. Then nothing
-	// unseen lies before the edge, even if the list shrinks once more. Without it, deletions could hold up the walk
-	// forever.
-	joined bool
+	rejected Page // the page at which the walk went back; its rows were not used
+	// rejectedIsNext is set if the page before the rejected one was read again, and the list had not grown in between.
+	// Then no unseen row lies before the rejected page, even if the list shrinks once more. Without it, deletions could
+	// hold up the walk forever.
+	rejectedIsNext bool
 }
 
 // NewProgress returns the progress of a walk that starts at the page with that number, or at a cursor if it is 0.
@@ -57,14 +58,14 @@ func NewProgress(start int, rule Rule) *Progress {
 func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 	step = Decide(Observation{
 		Page:   p,
-		Gap:    w.gap(p),
+		Gap:    w.mayMissRows(p),
 		Before: p.Number > w.start,
 		New:    !w.seen.HasAll(p.Rows),
 		Stale:  w.stale+1 >= maxStale,
 	})
 	if step == Back {
-		w.edge = p
-		w.joined = false
+		w.rejected = p
+		w.rejectedIsNext = false
 		return step, nil
 	}
 	fresh = w.use(p)
@@ -83,7 +84,7 @@ func (w *Progress) foundMissing() bool {
 	if w.walks == 1 || w.rule != Complete {
 		return false
 	}
-	return !w.short() && w.latest.Total >= w.announced
+	return !w.isShort() && w.latest.Total >= w.announced
 }
 
 // Before is the number of the page to read after Back: the one before p, or the last one if there are fewer now.
@@ -92,22 +93,23 @@ func (w *Progress) Before(p Page) int {
 	return max(w.start, min(number, cmp.Or(p.Last, number)))
 }
 
-// Finish returns what the end of a walk means: Whole, Again, or why the list is not complete. The end came early if no
-// row after it matters. After Again, the progress is that of a new walk.
+// Finish is called at the end of a walk. It returns Whole, Again, or why the list is not complete. The end came early
+// if no row after it matters. After Again, the progress is that of a new walk.
 func (w *Progress) Finish(early bool) Step {
-	foundNew := w.shown.Len() > w.known
-	short := !early && w.short()
+	foundNew := w.shown.Len() > w.shownBefore
+	mayFindMissing := foundNew && !w.isLastWalk()
+	isShort := !early && w.isShort()
 	switch {
-	case short && (w.isLastWalk() || !foundNew):
+	case isShort && mayFindMissing:
+		return w.beginNextWalk()
+	case isShort:
 		return TooFew
-	case short:
-		return w.again()
 	case !w.mustVerify() || w.verified():
 		return Whole
 	case w.isLastWalk():
 		return Unstable
 	}
-	return w.again()
+	return w.beginNextWalk()
 }
 
 // mustVerify reports whether a complete walk has to be confirmed by another one.
@@ -124,9 +126,10 @@ func (w *Progress) mustVerify() bool {
 
 // verified reports whether this walk found nothing new, and no fewer rows than the walk before.
 func (w *Progress) verified() bool {
-	return w.shown.Len() == w.known && w.seen.Len() >= w.before
+	return w.shown.Len() == w.shownBefore && w.seen.Len() >= w.previousRows
 }
 
+// isLastWalk reports whether no walk may follow this one.
 func (w *Progress) isLastWalk() bool {
 	if w.rule == Twice && w.walks == 2 {
 		return true
@@ -134,17 +137,25 @@ func (w *Progress) isLastWalk() bool {
 	return w.walks == maxWalks
 }
 
-// again begins another walk.
-func (w *Progress) again() Step {
+// beginNextWalk resets the progress to the start of another walk, and returns Again.
+func (w *Progress) beginNextWalk() Step {
 	*w = Progress{
-		start: w.start, rule: w.rule, shown: w.shown, walks: w.walks + 1, known: w.shown.Len(), before: w.seen.Len(),
-		announced: w.latest.Total, seen: new(IDSet), latest: Page{Total: w.latest.Total, Size: w.latest.Size},
+		start:        w.start,
+		rule:         w.rule,
+		shown:        w.shown,
+		walks:        w.walks + 1,
+		announced:    w.latest.Total,
+		shownBefore:  w.shown.Len(),
+		previousRows: w.seen.Len(),
+		seen:         new(IDSet),
+		latest:       Page{Total: w.latest.Total, Size: w.latest.Size},
 	}
 	return Again
 }
 
-// short reports whether the service announces more rows than were shown. Rows before the start do not count.
-func (w *Progress) short() bool {
+// isShort reports whether the service announces more rows than were shown. Rows before the start do not count. With
+// the rule Twice, it compares the smaller of the totals at the start and at the end with the rows of this walk.
+func (w *Progress) isShort() bool {
 	total := w.latest.Total
 	if w.rule == Twice {
 		return min(cmp.Or(w.announced, total), total) > w.seen.Len()
@@ -169,7 +180,8 @@ func (w *Progress) rowsBeforeStart() (rows int, known bool) {
 	return (w.start - 1) * size, true
 }
 
-// use takes in the rows of a page, and returns the indexes of those that no walk has shown yet.
+// use records a page whose rows are used, and returns the indexes of the rows that no walk has shown yet. If a list
+// with cursors has become shorter, the rule becomes Verified.
 func (w *Progress) use(p Page) (fresh []int) {
 	if w.cursorShrank(p) {
 		w.rule = Verified
@@ -184,7 +196,7 @@ func (w *Progress) use(p Page) (fresh []int) {
 			fresh = append(fresh, i)
 		}
 	}
-	w.joined = w.joinsEdge(p)
+	w.rejectedIsNext = w.leadsToRejected(p)
 	w.pages++
 	if w.pages == 1 && w.rule == Twice {
 		w.announced = p.Total
@@ -203,17 +215,18 @@ func (w *Progress) cursorShrank(p Page) bool {
 	return hasCursor && w.rule == Complete && w.shrunk(p)
 }
 
-// joinsEdge reports whether the page is the one before the edge, and the list has not grown since the edge was read.
-func (w *Progress) joinsEdge(p Page) bool {
-	grown := p.Total > w.edge.Total || p.Last > w.edge.Last
-	return w.edge.Number == p.Number+1 && !grown
+// leadsToRejected reports whether p is the page before the rejected one, and the list has not grown since that was
+// read.
+func (w *Progress) leadsToRejected(p Page) bool {
+	grown := p.Total > w.rejected.Total || p.Last > w.rejected.Last
+	return w.rejected.Number == p.Number+1 && !grown
 }
 
-// gap reports whether unseen rows may lie between those that were seen and this page.
-func (w *Progress) gap(p Page) bool {
+// mayMissRows reports whether unseen rows may lie between those that were seen and this page.
+func (w *Progress) mayMissRows(p Page) bool {
 	isNumbered := p.Number > 1 && w.latest.Number > 0
 	overlaps := w.seen.Has(p.first())
-	beginsLikeEdge := w.edge.first() == p.first()
+	beginsLikeRejected := w.rejected.first() == p.first()
 	switch {
 	case w.rule == AsGiven:
 		return false
@@ -221,7 +234,7 @@ func (w *Progress) gap(p Page) bool {
 		return false
 	case overlaps:
 		return false
-	case w.joined && beginsLikeEdge:
+	case w.rejectedIsNext && beginsLikeRejected:
 		return false
 	case p.Number != w.latest.Number+1:
 		return true
@@ -229,15 +242,18 @@ func (w *Progress) gap(p Page) bool {
 	return w.shrunk(p)
 }
 
-// shrunk reports whether the list has become shorter since the page that was used last.
+// shrunk reports whether the list has become shorter since the page that was used last: its total or the number of its
+// last page has fallen, or a page that the service announced is empty.
 func (w *Progress) shrunk(p Page) bool {
-	promised := w.latest.SaysIfMore && w.latest.More
-	isEnd := len(p.Rows) == 0 && !p.More
-	switch {
-	case fewer(p.Total, w.latest.Total), fewer(p.Last, w.latest.Last):
+	if fewer(p.Total, w.latest.Total) {
 		return true
 	}
-	return promised && isEnd
+	if fewer(p.Last, w.latest.Last) {
+		return true
+	}
+	wasAnnounced := w.latest.SaysIfMore && w.latest.More
+	isEmptyEnd := len(p.Rows) == 0 && !p.More
+	return wasAnnounced && isEmptyEnd
 }
 
 // fewer reports whether a number is known and smaller than before.

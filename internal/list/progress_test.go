@@ -112,7 +112,8 @@ func TestProgress_AnnouncedPageIsEmpty(t *testing.T) {
 		visit{page(2, false), list.Last})
 }
 
-// Where a service tells no numbers, several pages may be gone: those before them are read until a row is known, or from the start.
+// Where a service tells no numbers, several pages may be gone: those before them are read until a row is known, or
+// from the start.
 func TestSeveralPagesThatAreGoneAreReadFromTheStart(t *testing.T) {
 	t.Parallel()
 	page := func(number int, more bool, rows ...int64) list.Page {

@@ -114,7 +114,8 @@ func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 	}
 }
 
-// visit yields a page and returns how to continue, or that the caller stops.
+// visit yields a page and returns how to continue. It reports stopped if the caller wants no further page. The error is
+// that of a request that would have shown whether the list is complete.
 func (w *walker[V]) visit(visit Visit[V], yield func(Visit[V], error) bool) (step Step, stopped bool, err error) {
 	enough := false
 	step, visit.New = w.progress.Classify(visit.page)
@@ -134,13 +135,13 @@ func (w *walker[V]) visit(visit Visit[V], yield func(Visit[V], error) bool) (ste
 	return step, false, err
 }
 
-// confirm finds out whether more rows exist if the service reports nothing and a page repeats rows. Either everything
-// came at once, or the service does not know how pages are selected. Everything came if the list in the opposite order
-// begins with the row at which the walk ended. It also came if the service follows the size of a page, and no further
-// row comes when one more is requested than were seen.
+// confirm finds out whether more rows exist if the service reports nothing and a page only repeats rows. Either the
+// first page had all rows, or the service ignores how pages are selected. All rows were seen if the list in the
+// opposite order begins with the row at which the walk ended. They were also seen if a page of one row more than were
+// seen has no new row, and the service does follow the size of a page. It returns Last if all rows were seen.
 func (w *walker[V]) confirm(repeated Page) (Step, error) {
 	seen := w.progress.seen
-	last := repeated.Rows[len(repeated.Rows)-1]
+	lastRow := repeated.Rows[len(repeated.Rows)-1]
 	probes := []Position{{Reversed: true, Size: min(seen.Len()+1, MaxSize)}, {Size: 1}}
 	for _, probe := range probes {
 		var err error
@@ -153,7 +154,7 @@ func (w *walker[V]) confirm(repeated Page) (Step, error) {
 		switch {
 		case !seen.HasAll(page.Rows):
 			return MoreExist, nil
-		case page.first() == 0, page.first() == last:
+		case page.first() == 0, page.first() == lastRow: // the list is empty by now, or this is its other end
 			return Last, nil
 		case followsSize && seen.Len() < MaxSize:
 			return Last, nil
@@ -162,7 +163,8 @@ func (w *walker[V]) confirm(repeated Page) (Step, error) {
 	return NotKnown, nil
 }
 
-// fetch requests a page and completes what it reports.
+// fetch requests a page. It adds its number, whether it is stuck, and, from other members, whether another page
+// follows.
 func (w *walker[V]) fetch(ctx context.Context, at Position) (Visit[V], error) {
 	page, value, err := w.list.Fetch(ctx, at)
 	page.Number = at.number()
