@@ -46,7 +46,7 @@ func (v visit) fetch(t *testing.T, m disktest.Machine) bool {
 		return false
 	}
 	defer part.Leave()
-	part.every = pieceSize
+	part.checkpointEvery = pieceSize
 	d := newTest(nil)
 	d = New(d.source, part)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://storage.clinic.test/7", nil)

@@ -35,6 +35,7 @@ type Address struct {
 	ExpiresAt time.Time // zero if not known
 }
 
+// expired reports whether the address is known to have expired.
 func (a *Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().Before(a.ExpiresAt) }
 
 // Target is where a download goes: a [Writer] or a [Part].
@@ -44,8 +45,8 @@ type Target interface {
 	begin(recording)
 	// rewind discards all that was written. It returns an error if it cannot.
 	rewind(written int64) error
-	// left returns what an earlier call left in the target: of which recording, and how many bytes.
-	left() (recording, int64)
+	// alreadyHas returns what an earlier call left in the target: of which recording, and how many bytes.
+	alreadyHas() (recording, int64)
 }
 
 // recording identifies a recording.
@@ -62,13 +63,13 @@ type Download struct {
 	until  int64 // where the next piece would begin; 0 for a whole recording
 
 	recording
-	received int64 // bytes that the target has
-	furthest int64 // the most it ever had
-	counted  int64 // furthest when Next was called last
-	reported progress
-	size     atomic.Int64      // as the service reports it; 0 if not known
-	asked    *exchange.Guarded // requests the size; nil before
-	cancel   context.CancelFunc
+	received     int64 // bytes that the target has
+	furthest     int64 // the most it ever had
+	lastFurthest int64 // furthest when Next was called last
+	reported     progress
+	size         atomic.Int64       // as the service reports it; 0 if not known
+	sizeRequest  *exchange.Guarded  // nil before the size is requested
+	cancel       context.CancelFunc // ends that request
 
 	address *Address // nil if one must be requested
 	// handedOn is set if the address was requested by an earlier call. If it is refused, it has expired, and requesting
@@ -83,9 +84,9 @@ type progress struct{ received, total int64 }
 // New begins a download, or continues with what an earlier one left in the target.
 func New(source Source, to Target) *Download {
 	d := &Download{source: source, to: to, reported: progress{received: -1}}
-	d.recording, d.received = to.left()
+	d.recording, d.received = to.alreadyHas()
 	d.furthest = d.received
-	d.counted = d.received
+	d.lastFurthest = d.received
 	return d
 }
 
@@ -141,16 +142,16 @@ func (d *Download) isSafe(address *url.URL) bool {
 	return address.Scheme == "http" && d.source.PlainHTTP(address)
 }
 
-// setRange requests what is missing.
+// setRange requests what is missing: of a whole recording all bytes from received on, of a piece those before until.
 func (d *Download) setRange(header http.Header) {
 	if d.received == 0 && d.until == 0 {
-		return
+		return // the whole recording
 	}
-	last := ""
+	lastByte := "" // the end of the recording
 	if d.until > 0 {
-		last = strconv.FormatInt(d.until-1, 10)
+		lastByte = strconv.FormatInt(d.until-1, 10)
 	}
-	header.Set("Range", "bytes="+strconv.FormatInt(d.received, 10)+"-"+last)
+	header.Set("Range", "bytes="+strconv.FormatInt(d.received, 10)+"-"+lastByte)
 	if d.etag != "" {
 		header.Set("If-Range", d.etag)
 	}
@@ -159,11 +160,11 @@ func (d *Download) setRange(header http.Header) {
 // Next decides what may follow a failed attempt. It must be called once after each. Every new byte resets the count of
 // failures. It also allows one fresh address, which is used immediately.
 func (d *Download) Next(a *exchange.Attempt) exchange.Next {
-	if d.furthest > d.counted {
+	if d.furthest > d.lastFurthest {
 		d.failures = 0
 		d.renewed = false
 	}
-	d.counted = d.furthest
+	d.lastFurthest = d.furthest
 	failed, known := errors.AsType[*Error](a.Err)
 	switch {
 	case !known:
@@ -179,7 +180,8 @@ func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	return exchange.Next{Retry: true, Failures: d.failures}
 }
 
-// mayRenew reports whether a refused address may be replaced.
+// mayRenew reports whether a refused address may be replaced: once per new byte, and only if retries are allowed or an
+// earlier call requested it.
 func (d *Download) mayRenew() bool {
 	if d.renewed {
 		return false
@@ -187,7 +189,7 @@ func (d *Download) mayRenew() bool {
 	return d.source.MaxRetries > 0 || d.handedOn
 }
 
-// restart discards what the target has.
+// restart discards what the target has, so the next byte is the first one. It returns an error if that is not possible.
 func (d *Download) restart(why string) error {
 	if d.received == 0 {
 		return nil
@@ -202,7 +204,8 @@ func (d *Download) restart(why string) error {
 
 // CheckSize compares a complete recording with its size as the service reports it.
 func (d *Download) CheckSize(ctx context.Context) error {
-	if size := d.knownSize(ctx); size > 0 && size != d.received {
+	size := d.knownSize(ctx)
+	if size > 0 && size != d.received {
 		return sizeMismatch(
 			"the recording is complete according to storage, but its length differs from the service's")
 	}
@@ -217,6 +220,7 @@ func (d *Download) length() int64 {
 	return d.total
 }
 
+// report calls Progress if the numbers have changed.
 func (d *Download) report() {
 	now := progress{d.received, d.length()}
 	if d.source.Progress != nil && now != d.reported {
@@ -225,29 +229,29 @@ func (d *Download) report() {
 	}
 }
 
-// askSize requests the recording's size, once, while the recording is received. Waiting for it before or afterwards
-// would cost the time of a request.
-func (d *Download) askSize(ctx context.Context) {
-	if d.asked != nil || d.source.Size == nil {
+// requestSize begins to request the recording's size, once, while the recording is received. Requesting it before or
+// afterwards would cost the time of a request.
+func (d *Download) requestSize(ctx context.Context) {
+	if d.sizeRequest != nil || d.source.Size == nil {
 		return
 	}
 	ctx, d.cancel = context.WithCancel(ctx)
-	d.asked = exchange.GoGuarded(func() { d.size.Store(max(d.source.Size(ctx), 0)) })
+	d.sizeRequest = exchange.GoGuarded(func() { d.size.Store(max(d.source.Size(ctx), 0)) })
 }
 
-// knownSize is the recording's size as the service reports it; 0 if it does not.
+// knownSize waits for the recording's size and returns it as the service reports it; 0 if it does not.
 func (d *Download) knownSize(ctx context.Context) int64 {
-	d.askSize(ctx)
-	if d.asked != nil {
-		d.asked.Wait()
+	d.requestSize(ctx)
+	if d.sizeRequest != nil {
+		d.sizeRequest.Wait()
 	}
 	return d.size.Load()
 }
 
 // Stop ends the request for the size, if one is running.
 func (d *Download) Stop() {
-	if d.asked != nil {
+	if d.sizeRequest != nil {
 		d.cancel()
-		d.asked.Wait()
+		d.sizeRequest.Wait()
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// headSize is how many of its first bytes show whether it is a recording.
+// headSize is how many first bytes are enough to see whether they are a recording.
 const headSize = 512
 
 const (
@@ -18,10 +18,11 @@ const (
 	textEmpty    = "storage responded with an empty recording"
 )
 
-// checkForm rejects compressed bytes and documents, by the header.
-func checkForm(h http.Header, uncompressed bool) error {
+// checkForm returns an error if the header is that of compressed bytes or of a document. It also rejects bytes that
+// net/http has decompressed.
+func checkForm(h http.Header, wasDecompressed bool) error {
 	encoding := cmp.Or(h.Get("Content-Encoding"), "identity")
-	if uncompressed || !strings.EqualFold(encoding, "identity") {
+	if wasDecompressed || !strings.EqualFold(encoding, "identity") {
 		return unexpected("storage responded with compressed bytes, which were not requested")
 	}
 	kind := mediaType(h)
@@ -33,6 +34,7 @@ func checkForm(h http.Header, uncompressed bool) error {
 	return nil
 }
 
+// mediaType returns the media type in lower case, without parameters.
 func mediaType(h http.Header) string {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(kind))
@@ -69,10 +71,11 @@ func contentRange(h http.Header) (start, total int64) {
 	}
 	span, size, _ := strings.Cut(span, "/")
 	from, _, _ := strings.Cut(span, "-")
-	return countOrNone(from), countOrNone(size)
+	return parseCount(from), parseCount(size)
 }
 
-func countOrNone(digits string) int64 {
+// parseCount parses a count that is not negative. It returns -1 for anything else.
+func parseCount(digits string) int64 {
 	n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 63)
 	if err != nil {
 		return -1

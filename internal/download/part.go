@@ -28,8 +28,9 @@ type Part struct {
 	companion disk.Record
 	info      partInfo
 	size      int64
-	every     int64 // how much of it may be lost in a crash
-	finished  bool
+	finished  bool // Finish was called
+
+	checkpointEvery int64 // so many bytes; at most these are lost in a crash
 }
 
 // partInfo is the content of the companion. Its first two members never change, so they can be read even if a crash
@@ -41,7 +42,7 @@ type partInfo struct {
 	ETag   string `json:"etag"`
 	Total  int64  `json:"total"` // -1 if not known
 	Size   int64  `json:"size"`  // how much of it is certainly on disk
-	Again  int64  `json:"again"` // the same: a crash can leave the beginning of one number and the end of another
+	Again  int64  `json:"again"` // Size again: a crash can leave the beginning of one number and the end of another
 }
 
 // canContinue reports whether the description is whole, and the part can be continued.
@@ -71,12 +72,12 @@ var errNotOurs = redact.Fail("the download keeps its progress in a second file, 
 // the name of the companion.
 func OpenPart(ctx context.Context, path, of string) (*Part, error) {
 	fsys := disk.From(ctx)
-	companion, err := fsys.Take(beside(path, ".json"))
+	companion, err := fsys.Take(partFile(path, ".json"))
 	if err != nil {
 		return nil, failed("the file could not be opened", err)
 	}
 	info := partInfo{Format: partFormat, Of: of, Total: -1}
-	p := &Part{fs: fsys, path: path, companion: companion, every: checkpointSize, info: info}
+	p := &Part{fs: fsys, path: path, companion: companion, checkpointEvery: checkpointSize, info: info}
 	if err := p.open(); err != nil {
 		if p.file != nil {
 			_ = p.file.Close()
@@ -87,8 +88,8 @@ func OpenPart(ctx context.Context, path, of string) (*Part, error) {
 	return p, nil
 }
 
-// beside returns the name of a file that belongs to a download to path. A long base name is shortened and hashed.
-func beside(path, suffix string) string {
+// partFile returns the name of a file that belongs to a download to path. A long base name is shortened and hashed.
+func partFile(path, suffix string) string {
 	const maxBase = 180 // bytes; file systems allow names of 255 bytes or UTF-16 units
 	dir, base := filepath.Split(path)
 	if len(base) > maxBase {
@@ -98,24 +99,24 @@ func beside(path, suffix string) string {
 	return dir + "." + base + ".clinicaldoc-part" + suffix
 }
 
-func (p *Part) partPath() string { return beside(p.path, "-"+p.info.Part) }
+func (p *Part) partPath() string { return partFile(p.path, "-"+p.info.Part) }
 
 // open opens the part that the companion names. It creates a new part if the companion does not name one, or if the
-// part is gone.
+// part is gone. It returns errNotOurs if another program wrote the companion.
 func (p *Part) open() error {
 	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
 	if err != nil {
 		return err
 	}
-	fresh := namesNoPart(bytes.TrimRight(text, "\x00"))
+	isNew := namesNoPart(bytes.TrimRight(text, "\x00"))
 	match := partName.FindSubmatch(text)
-	if match == nil && !fresh {
+	if match == nil && !isNew {
 		return errNotOurs
 	}
 	if err := p.companion.CheckPrivate(); err != nil {
 		return err
 	}
-	if fresh {
+	if isNew {
 		return p.create()
 	}
 	p.info.Part = string(match[1])
@@ -129,11 +130,13 @@ func (p *Part) open() error {
 	return p.resume(text)
 }
 
-// namesNoPart reports whether a companion is new, or a crash left only its beginning. Then no part was created.
+// namesNoPart reports whether a companion is new, or a crash left only its beginning: a part of partPrefix, or all of
+// it and some digits. Then no part was created.
 func namesNoPart(text []byte) bool {
 	n := min(len(text), len(partPrefix))
+	prefix := string(text[:n])
 	digits := text[n:]
-	if string(text[:n]) != partPrefix[:n] || len(digits) > partDigits {
+	if prefix != partPrefix[:n] || len(digits) > partDigits {
 		return false
 	}
 	return len(bytes.Trim(digits, "0123456789abcdef")) == 0
@@ -160,7 +163,8 @@ func (p *Part) create() error {
 	return err
 }
 
-// resume continues the part as far as it certainly belongs to the same recording, or truncates it.
+// resume continues the part as far as it certainly belongs to the same recording. If that is not certain, it discards
+// all of it.
 func (p *Part) resume(text []byte) error {
 	var left partInfo
 	err := json.NewDecoder(bytes.NewReader(text)).Decode(&left) // what follows is the end of an older, longer text
@@ -182,24 +186,27 @@ func (p *Part) resume(text []byte) error {
 	return p.file.Truncate(p.size)
 }
 
-func (p *Part) left() (recording, int64) { return recording{p.info.ETag, p.info.Total}, p.size }
+// alreadyHas implements [Target].
+func (p *Part) alreadyHas() (recording, int64) { return recording{p.info.ETag, p.info.Total}, p.size }
 
+// Write implements [io.Writer]. It writes a checkpoint now and then.
 func (p *Part) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	p.size += int64(n)
-	if err == nil && p.size-p.info.Size >= p.every {
+	if err == nil && p.size-p.info.Size >= p.checkpointEvery {
 		err = p.checkpoint()
 	}
 	return n, err
 }
 
+// begin implements [Target].
 func (p *Part) begin(r recording) {
 	p.info.ETag = r.etag
 	p.info.Total = r.total
 }
 
-// rewind resets the description on disk before it truncates the part. No crash leaves an old description with new
-// bytes, which may be another patient's.
+// rewind implements [Target]. It resets the description on disk before it truncates the part. So no crash leaves an old
+// description with new bytes, which may be another patient's.
 func (p *Part) rewind(int64) error {
 	p.size = 0
 	p.begin(recording{total: -1})
@@ -220,7 +227,8 @@ func (p *Part) checkpoint() error {
 	return p.describe()
 }
 
-// describe overwrites the companion without truncating it first.
+// describe writes the description of the part to the companion. It truncates only afterwards, so that a crash leaves
+// the name of the part.
 func (p *Part) describe() error {
 	p.info.Size = p.size
 	p.info.Again = p.size
@@ -231,16 +239,16 @@ func (p *Part) describe() error {
 	return p.companion.Truncate(int64(len(text)))
 }
 
-// Leave keeps the part for the next call, or removes it if it cannot be continued. If that fails, the next call starts
-// again. After Finish it does nothing.
+// Leave closes the part and keeps it for the next call, or removes it if it cannot be continued. If that fails, the
+// next call starts again. After Finish it does nothing.
 func (p *Part) Leave() {
 	if p.finished {
 		return
 	}
 	canContinue := p.size > 0 && p.info.ETag != ""
-	kept := canContinue && p.checkpoint() == nil
+	isKept := canContinue && p.checkpoint() == nil
 	_ = p.file.Close()
-	if kept {
+	if isKept {
 		_ = p.companion.Close()
 		return
 	}
@@ -248,7 +256,8 @@ func (p *Part) Leave() {
 	_ = p.companion.Remove()
 }
 
-// Finish gives the complete recording its name.
+// Finish writes the complete recording to disk and gives it its name. It returns an error if that fails; the part stays
+// for the next call.
 func (p *Part) Finish() error {
 	p.finished = true
 	err := errors.Join(p.checkpoint(), p.file.Close())

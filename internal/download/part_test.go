@@ -34,7 +34,7 @@ func TestAPartIsDescribedNowAndThen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, nil)
-	p.every = 100
+	p.checkpointEvery = 100
 	for _, described := range []int64{0, 0, 0, 120, 120, 120, 240} {
 		assert.Equal(t, described, p.info.Size)
 		_, err := p.Write(make([]byte, 40))
@@ -66,7 +66,7 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 	p, err = OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
 	assert.Equal(t, name, p.partPath())
-	known, size := p.left()
+	known, size := p.alreadyHas()
 	assert.Equal(t, recording{`"1"`, 1000}, known)
 	assert.Equal(t, int64(700), size)
 	require.NoError(t, p.rewind(0))
@@ -82,7 +82,7 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 	require.NoError(t, os.Remove(gone))
 	p, err = OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	_, size = p.left()
+	_, size = p.alreadyHas()
 	assert.Zero(t, size, "its companion alone is nothing to go on from")
 	p.Leave()
 }
@@ -91,7 +91,7 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 func TestWhatIsInTheWayIsNotHeld(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
-	require.NoError(t, os.WriteFile(beside(path, ".json"), []byte(`{"synthetic":true}`), 0o600))
+	require.NoError(t, os.WriteFile(partFile(path, ".json"), []byte(`{"synthetic":true}`), 0o600))
 	for range 2 {
 		_, err := OpenPart(t.Context(), path, of)
 		require.ErrorIs(t, err, os.ErrExist)
@@ -110,7 +110,7 @@ func TestAFinishedPartTouchesNoOther(t *testing.T) {
 	next.Leave()
 	again, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	_, size := again.left()
+	_, size := again.alreadyHas()
 	assert.EqualValues(t, 700, size)
 	again.Leave()
 }
@@ -125,7 +125,7 @@ func TestAPartThatCannotBeFinishedIsLeft(t *testing.T) {
 	p.Leave()
 	again, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	_, size := again.left()
+	_, size := again.alreadyHas()
 	assert.EqualValues(t, 999, size)
 	again.Leave()
 }
@@ -171,13 +171,13 @@ func TestACompanionThatStaysHarmsNobody(t *testing.T) {
 	require.NoError(t, p.Finish())
 	p.Leave()
 	require.FileExists(t, path)
-	require.FileExists(t, beside(path, ".json"))
+	require.FileExists(t, partFile(path, ".json"))
 	next, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	_, size := next.left()
+	_, size := next.alreadyHas()
 	assert.Zero(t, size)
 	next.Leave()
-	assert.NoFileExists(t, beside(path, ".json"))
+	assert.NoFileExists(t, partFile(path, ".json"))
 }
 
 // described is what the companion says, read by who has it locked: on Windows nobody else can.
@@ -223,7 +223,7 @@ func TestATornCompanionLeadsNowhereWrong(t *testing.T) {
 	require.NoError(t, err)
 	for n := range old {
 		require.NoError(t, os.WriteFile(p.partPath(), content, 0o600))
-		require.NoError(t, os.WriteFile(beside(path, ".json"), append(latest[:n:n], old[n:]...), 0o600))
+		require.NoError(t, os.WriteFile(partFile(path, ".json"), append(latest[:n:n], old[n:]...), 0o600))
 		p, err := OpenPart(t.Context(), path, of)
 		require.NoError(t, err)
 		assert.Contains(t, []int64{0, 539, 552}, p.size, "%s", latest[:n])

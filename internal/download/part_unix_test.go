@@ -17,8 +17,8 @@ import (
 func TestAnEmptyCompanionIsPrivateToo(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
-	require.NoError(t, os.WriteFile(beside(path, ".json"), nil, 0o600))
-	require.NoError(t, os.Chmod(beside(path, ".json"), 0o666)) // whatever the umask
+	require.NoError(t, os.WriteFile(partFile(path, ".json"), nil, 0o600))
+	require.NoError(t, os.Chmod(partFile(path, ".json"), 0o666)) // whatever the umask
 	_, err := OpenPart(t.Context(), path, of)
 	require.ErrorIs(t, err, disk.ErrNotPrivate)
 }

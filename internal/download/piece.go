@@ -16,7 +16,7 @@ type Stored struct {
 	ETag        string // strong; empty if the recording has not been opened
 	ContentType string
 
-	asking  chan struct{} // a mutex for address that can be waited for with a context
+	asking  chan struct{} // a lock for address, which can be waited for with a context: full while it is held
 	address *Address      // the one in use
 }
 
@@ -36,7 +36,7 @@ type Piece struct {
 func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
 	p := &Piece{stored: s, into: into, Download: Download{
 		source: source, recording: recording{s.ETag, s.Size}, from: from, until: from + int64(len(into)),
-		received: from, furthest: from, counted: from,
+		received: from, furthest: from, lastFurthest: from,
 	}}
 	p.source.Address = func(ctx context.Context) (*Address, error) { return s.share(ctx, p, source.Address) }
 	return p
@@ -44,7 +44,9 @@ func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
 
 // share returns the address in use. It requests a fresh one if that has expired, or if the piece has tried it already.
 // Pieces that need one at the same time wait for the first of them.
-func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context) (*Address, error)) (*Address, error) {
+func (s *Stored) share(
+	ctx context.Context, p *Piece, request func(context.Context) (*Address, error),
+) (*Address, error) {
 	select {
 	case s.asking <- struct{}{}:
 		defer func() { <-s.asking }()
@@ -53,7 +55,7 @@ func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context
 	}
 	p.handedOn = s.address.URL != p.used && !s.address.expired()
 	if !p.handedOn {
-		address, err := fresh(ctx)
+		address, err := request(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +65,7 @@ func (s *Stored) share(ctx context.Context, p *Piece, fresh func(context.Context
 	return s.address, nil
 }
 
-// Receive reads the piece, or what is missing of it.
+// Receive reads the piece, or what is missing of it. The first piece that is complete opens the recording.
 func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.Watch) (count int64, _ error) {
 	if err := p.accept(resp); err != nil {
 		return 0, err
@@ -75,9 +77,10 @@ func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.W
 	p.received += count
 	p.furthest = p.received
 	if err != nil {
-		return count, cut(err)
+		return count, interrupted(err)
 	}
-	if p.stored.ETag != "" {
+	isOpen := p.stored.ETag != ""
+	if isOpen {
 		return count, nil
 	}
 	if !isRecording(mediaType(resp.Header), p.into[:min(p.received, headSize)]) {
@@ -92,7 +95,7 @@ func (p *Piece) Receive(_ context.Context, resp *http.Response, watch exchange.W
 // accept checks a response before its body is read: it must be the requested part of the recording that was opened. The
 // first piece opens the recording, so there is nothing yet to compare it with.
 func (p *Piece) accept(resp *http.Response) error {
-	if err := judge(resp); err != nil {
+	if err := checkStatus(resp); err != nil {
 		return err
 	}
 	start, total := contentRange(resp.Header) // -1 if the header is absent

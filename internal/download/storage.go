@@ -16,7 +16,7 @@ import (
 // Receive writes the response to the target if it is the recording or the missing rest of it. It returns how many bytes
 // of the body it read. A nil error means that the recording is complete. The body stays open.
 func (d *Download) Receive(ctx context.Context, resp *http.Response, watch exchange.Watch) (int64, error) {
-	if err := judge(resp); err != nil {
+	if err := checkStatus(resp); err != nil {
 		return 0, err
 	}
 	var skip int64
@@ -32,12 +32,12 @@ func (d *Download) Receive(ctx context.Context, resp *http.Response, watch excha
 	if err != nil {
 		return 0, err
 	}
-	d.askSize(ctx)
+	d.requestSize(ctx)
 	return d.receive(resp, skip, watch)
 }
 
-// acceptWhole checks a response with the whole recording. If the target has a part of the same recording, that part is
-// skipped: some storages do not support ranges.
+// acceptWhole checks a response with the whole recording. It returns how many bytes to skip: if the target has a part
+// of the same recording, that part. Some storages do not support ranges.
 func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch exchange.Watch) (skip int64, err error) {
 	now := recording{strongTag(resp.Header.Get("ETag")), resp.ContentLength}
 	if now.total == 0 {
@@ -52,8 +52,8 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 				"neither storage nor the service reports the recording's length; a cut would go unnoticed")
 		}
 	}
-	isSame := now == d.recording
-	if isSame && now.etag != "" {
+	isSame := now == d.recording && now.etag != ""
+	if isSame {
 		return d.received, nil
 	}
 	if err := d.restart("storage responded with the complete recording instead of the rest"); err != nil {
@@ -64,12 +64,13 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 	return 0, nil
 }
 
-// marksEnd reports whether the end of the response's body differs from an interruption.
+// marksEnd reports whether the end of the response's body can be told from an interruption, although its length is not
+// known.
 func marksEnd(resp *http.Response) bool {
 	return resp.ProtoMajor >= 2 || len(resp.TransferEncoding) > 0
 }
 
-// acceptRest checks a response with the rest of the recording.
+// acceptRest checks a response with the rest of the recording. If that does not fit, the next attempt starts again.
 func (d *Download) acceptRest(resp *http.Response) error {
 	if d.received == 0 {
 		return unexpected("storage responded with a part of the recording to a request for all of it")
@@ -107,7 +108,8 @@ func (d *Download) mayHaveTotal(total int64) bool {
 	return total == d.total
 }
 
-// restartNext makes the next attempt begin with the first byte, because storage has another recording by now.
+// restartNext makes the next attempt begin with the first byte, because storage has another recording by now. It
+// returns the error of this attempt.
 func (d *Download) restartNext(why string) error {
 	if err := d.restart(why); err != nil {
 		return err
@@ -115,9 +117,9 @@ func (d *Download) restartNext(why string) error {
 	return &Error{Text: why, Causes: []error{exchange.ErrUnexpected}, Then: Retry}
 }
 
-// judge accepts what may be a recording, a part of it, or its end (416). The body of any other response may repeat the
-// address and is not kept.
-func judge(resp *http.Response) error {
+// checkStatus returns an error unless the response may be a recording, a part of it, or its end (416). The body of any
+// other response may repeat the address, so it is not kept.
+func checkStatus(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusPartialContent:
 		return checkForm(resp.Header, resp.Uncompressed)
@@ -152,38 +154,41 @@ func whatHelps(status int) (Then, string) {
 	return Stop, ""
 }
 
-// receive writes the response's body to the target, except for the first skip bytes.
+// receive writes the response's body to the target, except for the first skip bytes. It returns how many bytes it read,
+// and an error if the recording is not complete afterwards. The first bytes are held back until they are enough to see
+// whether they are a recording.
 func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch) (count int64, err error) {
 	d.report()
 	body := &exchange.WatchedReader{Reader: resp.Body, Watch: watch, Left: math.MaxInt64}
 	count, err = io.CopyN(io.Discard, body, skip)
 	if err != nil {
-		return count, cut(err)
+		return count, interrupted(err)
 	}
-	piece := make([]byte, 64<<10)
-	held := 0 // bytes of the piece that are not written yet
+	buffer := make([]byte, 64<<10)
+	held := 0 // bytes of the buffer that are not written yet
 	for {
-		n, err := body.Read(piece[held:])
+		n, err := body.Read(buffer[held:])
 		count += int64(n)
 		held += n
-		complete := d.complete(resp, int64(held), err == io.EOF) //nolint:errorlint // any other EOF is an interruption
-		if !complete && d.needsMore(piece[:held]) {
+		atEnd := err == io.EOF //nolint:errorlint // any other EOF is an interruption
+		isComplete := d.isComplete(resp, int64(held), atEnd)
+		if !isComplete && d.needsMore(buffer[:held]) {
 			if err != nil {
-				return count, cut(err)
+				return count, interrupted(err)
 			}
 			continue
 		}
 		watch.Pause() // a slow writer is not a stalled storage
-		if err := d.put(piece[:held], mediaType(resp.Header)); err != nil {
+		if err := d.write(buffer[:held], mediaType(resp.Header)); err != nil {
 			return count, err
 		}
 		watch.Progress()
 		held = 0
 		switch {
-		case complete:
+		case isComplete:
 			return count, nil
 		case err != nil:
-			return count, cut(err)
+			return count, interrupted(err)
 		}
 	}
 }
@@ -196,28 +201,29 @@ func (d *Download) needsMore(head []byte) bool {
 	return len(head) < headSize && media.IsText(head)
 }
 
-// complete reports whether the recording ends with what was received and the bytes at hand.
-func (d *Download) complete(resp *http.Response, held int64, ended bool) bool {
+// isComplete reports whether the recording ends with the held bytes, which follow what was received. If storage has not
+// reported the length, it also needs to know whether the body is at its end.
+func (d *Download) isComplete(resp *http.Response, held int64, atEnd bool) bool {
 	if d.total >= 0 {
 		return d.received+held == d.total
 	}
-	if !ended {
+	if !atEnd {
 		return false
 	}
 	return marksEnd(resp) || d.received+held == d.size.Load()
 }
 
-// cut returns the error of a body that ended too early.
-func cut(err error) error {
+// interrupted returns the error of a body that ended too early: io.ErrUnexpectedEOF instead of io.EOF.
+func interrupted(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// put writes the bytes to the target if they may belong to a recording.
-func (d *Download) put(p []byte, mediaType string) error {
-	if err := d.check(p, mediaType); err != nil {
+// write writes the bytes to the target if they may belong to a recording.
+func (d *Download) write(p []byte, mediaType string) error {
+	if err := d.checkBytes(p, mediaType); err != nil {
 		return err
 	}
 	if len(p) == 0 {
@@ -238,8 +244,9 @@ func (d *Download) put(p []byte, mediaType string) error {
 	return failed("the recording could not be written", err)
 }
 
-// check rejects bytes that cannot follow what was received: none at all, a document, or more than the recording has.
-func (d *Download) check(p []byte, mediaType string) error {
+// checkBytes returns an error if the bytes cannot follow what was received: if there are none at all, if they begin a
+// document, or if they are more than the recording has.
+func (d *Download) checkBytes(p []byte, mediaType string) error {
 	isFirst := d.received == 0
 	after := d.received + int64(len(p))
 	length := d.length()

@@ -274,7 +274,7 @@ func TestARestartBeginsAnewWithTheSameRecording(t *testing.T) {
 		require.Error(t, err)
 		_, err = take(t, d, respond(200, io.MultiReader(bytes.NewReader(audio(800)), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000, "ETag", `"1"`))
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		kept, size := p.left()
+		kept, size := p.alreadyHas()
 		assert.Equal(t, recording{`"1"`, 1000}, kept)
 		assert.EqualValues(t, 800, size)
 	}
@@ -346,8 +346,8 @@ func TestAWaitForAnothersAddressCanBeCancelled(t *testing.T) {
 func TestALongNameIsCutBetweenItsLetters(t *testing.T) {
 	t.Parallel()
 	long := "a" + strings.Repeat("\u00e9", 200)
-	name := beside(long, ".json")
+	name := partFile(long, ".json")
 	assert.True(t, utf8.ValidString(name))
 	assert.LessOrEqual(t, len(name), 255)
-	assert.NotEqual(t, name, beside(long+"b", ".json"))
+	assert.NotEqual(t, name, partFile(long+"b", ".json"))
 }

@@ -33,12 +33,14 @@ func NewWriter(w io.Writer) *Writer {
 	return t
 }
 
-func (t *Writer) left() (recording, int64) { return recording{total: -1}, 0 }
+// alreadyHas implements [Target]: a writer has nothing of an earlier call.
+func (t *Writer) alreadyHas() (recording, int64) { return recording{total: -1}, 0 }
 
+// begin implements [Target].
 func (t *Writer) begin(recording) {}
 
-// rewind truncates the file to where the recording began, if nothing follows the recording. If the file was opened with
-// O_APPEND, the bytes are not where its offset says.
+// rewind implements [Target]. It truncates the file to where the recording began, if nothing follows the recording. If
+// the file was opened with O_APPEND, the recording need not begin at base.
 func (t *Writer) rewind(written int64) error {
 	if t.rewinder == nil {
 		return redact.Text("it has no Seek and Truncate")

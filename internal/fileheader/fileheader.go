@@ -59,18 +59,18 @@ func (h Header) String() string {
 	return line
 }
 
-// Parse reads what String wrote. Anything else is [ErrNoHeader], but a line that a later version may have written is
-// read as far as its version.
+// Parse reads what String wrote. It returns an error matching [ErrNoHeader] for anything else. Of a line that a later
+// version may have written, it reads what it knows.
 func Parse(kind, line string) (Header, error) {
 	words := strings.Split(line, " ")
 	if len(words) < 2 || words[0] != kind {
 		return Header{}, redact.Fail("it does not begin with "+kind, ErrNoHeader)
 	}
-	h := Header{Kind: kind}
-	var err error
-	if h.Version, err = strconv.Atoi(words[1]); err != nil || h.Version < 1 {
+	version, err := strconv.Atoi(words[1])
+	if err != nil || version < 1 {
 		return Header{}, redact.Fail("its header contains no version", ErrNoHeader)
 	}
+	h := Header{Kind: kind, Version: version}
 	if len(words) > 2 {
 		h.Service = words[2]
 	}
@@ -85,8 +85,9 @@ func Parse(kind, line string) (Header, error) {
 	return h, nil
 }
 
-// Check refuses to continue what has this header, for a program that writes the header own. Earlier versions can be
-// read; who calls it refuses those that it cannot. A user, or headers, that either side does not know are not a reason.
+// Check returns an error if a program that writes the header own must not continue a file with the header h. It accepts
+// earlier versions; the caller rejects those that it cannot read. If either side does not know the user or the headers,
+// these are not compared.
 func (h Header) Check(own Header) error {
 	switch {
 	case h.Kind != own.Kind, h.Version < 1, h.Version <= own.Version && h.Service == "":
@@ -117,8 +118,8 @@ func differ[T comparable](a, b T) bool {
 // Completes reports whether h knows the user or the headers, and bound, which may be continued by h, does not. A client
 // without headers does not count as such: it changes nothing that an earlier version wrote.
 func (h Header) Completes(bound Header) bool {
-	user := h.UserID != 0 && bound.UserID == 0
+	addsUser := h.UserID != 0 && bound.UserID == 0
 	hasHeaders := !slices.Contains([]string{"", NoHeaders}, h.Headers)
-	headers := hasHeaders && bound.Headers == ""
-	return user || headers
+	addsHeaders := hasHeaders && bound.Headers == ""
+	return addsUser || addsHeaders
 }

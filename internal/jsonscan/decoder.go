@@ -30,7 +30,7 @@ func (k Kind) String() string {
 	return [...]string{"invalid", "null", "boolean", "number", "string", "array", "object"}[k]
 }
 
-// kinds tells the kind of a value from its first byte.
+// kinds maps the first byte of a value to its kind.
 var kinds = [256]Kind{
 	'n': Null, 't': Bool, 'f': Bool, '"': String, '[': Array, '{': Object, '-': Number,
 	'0': Number, '1': Number, '2': Number, '3': Number, '4': Number,
@@ -47,10 +47,10 @@ type Decoder struct {
 	depth   int      // how many loops are open
 	scratch *scratch // nil before it is needed
 	err     error
-	path    [pathDepth]int // per open loop: the offset of its key, or ^index
+	path    [pathDepth]int // per open loop: the offset of its key, or ^index of its element
 
-	Warnings []string // the first of the values that were passed over
-	Zoneless bool     // is for who reads times: one came without a zone
+	Warnings []string // about the first values that Warn passed over
+	Zoneless bool     // set by the reader of times: one came without a zone
 }
 
 // New returns a Decoder positioned at the value of the document data, which must not change while the Decoder is in
@@ -87,8 +87,8 @@ func (d *Decoder) Elements() iter.Seq[int] {
 	}
 }
 
-// members is the loop of Fields and Elements; without a yield it only validates. A loop body never meets a missing
-// value.
+// members is the loop of Fields and Elements. It calls yield for each member that has a value, and skips what yield
+// did not consume. If yield is nil, or after it returned false, it only validates.
 func (d *Decoder) members(kind Kind, closer byte, yield func(key []byte, index int) bool) {
 	if !d.expect(kind) {
 		return
@@ -104,7 +104,7 @@ func (d *Decoder) members(kind Kind, closer byte, yield func(key []byte, index i
 		var key []byte
 		d.track(^index)
 		if kind == Object {
-			d.track(d.pos)
+			d.track(d.pos) // instead of the index
 			d.member = d.pos
 			key = d.key(yield != nil)
 		}
@@ -120,7 +120,8 @@ func (d *Decoder) members(kind Kind, closer byte, yield func(key []byte, index i
 	}
 }
 
-// next moves to the next member, the first of which no comma precedes, or past the closer.
+// next moves to the next member and reports whether there is one. If not, it moves past the closer. A comma precedes
+// each member except the first.
 func (d *Decoder) next(first bool, closer byte) bool {
 	d.skipSpace()
 	switch char := d.byteAt(d.pos); {
@@ -138,20 +139,24 @@ func (d *Decoder) next(first bool, closer byte) bool {
 	return false
 }
 
-// key consumes a key and its colon.
+// key consumes a key and its colon. It returns the key if keep is set.
 func (d *Decoder) key(keep bool) []byte {
-	if d.byteAt(d.pos) == '"' {
-		key := d.scanString(keep)
-		if d.skipSpace(); d.byteAt(d.pos) == ':' {
-			d.pos++
-			d.skipSpace()
-			return key
-		}
+	if d.byteAt(d.pos) != '"' {
+		d.failSyntax(d.pos, unexpected)
+		return nil
 	}
-	d.failSyntax(d.pos, unexpected)
-	return nil
+	key := d.scanString(keep)
+	d.skipSpace()
+	if d.byteAt(d.pos) != ':' {
+		d.failSyntax(d.pos, unexpected)
+		return nil
+	}
+	d.pos++
+	d.skipSpace()
+	return key
 }
 
+// skipUnread consumes the current value unless that was done.
 func (d *Decoder) skipUnread() {
 	if d.pos == d.value {
 		d.Skip()
@@ -236,26 +241,27 @@ func (d *Decoder) byteAt(offset int) byte {
 	return 0
 }
 
-// scanWord consumes a number, null, true or false. Most need no rule; for the others, whatever can be in one is taken
-// and the rules are left to the standard library.
+// scanWord consumes a number, null, true or false. Positive integers and the literals are recognized here. For other
+// numbers it takes all characters that can be in one, and json.Valid checks them.
 func (d *Decoder) scanWord() {
-	digits := d.pos
-	for d.byteAt(digits)-'0' <= 9 {
-		digits++
+	endOfDigits := d.pos
+	for d.byteAt(endOfDigits)-'0' <= 9 {
+		endOfDigits++
 	}
-	end := digits
+	end := endOfDigits
 	for strings.IndexByte("0123456789+-.eEaflnrstu", d.byteAt(end)) >= 0 {
 		end++
 	}
 	word := d.data[d.pos:end]
-	isPlain := end == digits && d.byteAt(d.pos) != '0'
-	if !isPlain && !isLiteral(word) && !json.Valid(word) {
+	isPositiveInteger := end == endOfDigits && d.byteAt(d.pos) != '0'
+	if !isPositiveInteger && !isLiteral(word) && !json.Valid(word) {
 		d.failSyntax(d.pos, unexpected)
 		return
 	}
 	d.pos = end
 }
 
+// isLiteral reports whether the word is null, true or false.
 func isLiteral(word []byte) bool {
 	switch string(word) {
 	case "null", "true", "false":

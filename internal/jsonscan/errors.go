@@ -25,9 +25,11 @@ const (
 // Fail records that the current value, be it consumed or not, is not what its reader wants: its path, as in
 // data[3].audio.size, and its kind, never the value. It has no effect after an error.
 func (d *Decoder) Fail(want string) {
-	if got := kinds[d.byteAt(d.value)]; got == Invalid {
+	got := kinds[d.byteAt(d.value)]
+	switch {
+	case got == Invalid:
 		d.failSyntax(d.value, unexpected)
-	} else if d.err == nil { // or the path may lead to a key that never came
+	case d.err == nil: // otherwise the path may lead to a key that is not there
 		d.fail(d.mismatch(want, got))
 	}
 }
@@ -45,6 +47,7 @@ func (d *Decoder) Warn(want string) {
 	d.skipUnread()
 }
 
+// mismatch returns the text of an error about the current value.
 func (d *Decoder) mismatch(want string, got Kind) redact.Text {
 	return redact.Text(strings.TrimPrefix(d.currentPath()+": want "+want+", got "+got.String(), ": "))
 }
@@ -55,8 +58,8 @@ func (d *Decoder) Stop() { d.fail(errStopped) }
 // Err returns the first error.
 func (d *Decoder) Err() error { return d.err }
 
-// End returns the first error, or an error unless the value of the document has been consumed and only white space
-// follows. It is the last call: views that were returned are not valid afterwards.
+// End returns the first error. It also returns an error if the value of the document has not been consumed, or if
+// anything except white space follows. It is the last call: views that were returned are not valid afterwards.
 func (d *Decoder) End() error {
 	d.Flush()
 	if s := d.scratch; s != nil && cap(s.block) <= maxKeptScratch {
@@ -79,13 +82,15 @@ func (d *Decoder) expect(want Kind) bool {
 	return false
 }
 
+// failSyntax records an error at an offset, if it is the first one.
 func (d *Decoder) failSyntax(offset int, problem string) {
 	if d.err == nil {
 		d.fail(redact.Text("invalid JSON at byte " + strconv.Itoa(offset) + ": " + problem))
 	}
 }
 
-// fail records the first error and leaves nothing to read, so that no other method needs to look for an error first.
+// fail records the first error and moves to the end of the document. So other methods need not check for an error
+// first.
 func (d *Decoder) fail(err error) {
 	if d.err == nil {
 		d.err = err
@@ -93,14 +98,15 @@ func (d *Decoder) fail(err error) {
 	}
 }
 
-// track records the key offset or inverted index of the innermost loop's member.
+// track records where the innermost loop is: the offset of its key, or ^index of its element, which is negative.
 func (d *Decoder) track(step int) {
 	if d.depth <= pathDepth {
 		d.path[d.depth-1] = step
 	}
 }
 
-// currentPath builds the path only once it is needed, from the tracked steps.
+// currentPath returns the path of the current value, such as data[3].audio.size. Only few values need one, so it is
+// built from the tracked steps.
 func (d *Decoder) currentPath() string {
 	var path strings.Builder
 	for _, step := range d.path[:min(d.depth, pathDepth)] {
@@ -113,7 +119,7 @@ func (d *Decoder) currentPath() string {
 		}
 		key, _, _ := bytes.Cut(d.data[step+1:], []byte{'"'})
 		if !redact.IsIdentifier(string(key), maxKeyLength, "_.-") {
-			key = []byte{'?'} // it may hold anything
+			key = []byte{'?'} // it may contain confidential data
 		}
 		path.Write(key)
 	}

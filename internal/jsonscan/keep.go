@@ -8,13 +8,13 @@ import (
 
 // scratch is memory that a decoder borrows when it first needs some.
 type scratch struct {
-	block []byte // the texts that wait for Flush, and behind them the last one that differs from its literal
+	block []byte // the texts that wait for Flush; scanString decodes the next one into the memory after them
 	kept  []kept // where they belong
 }
 
 type kept struct {
 	to  *string
-	end int // in block; it starts where the one before ends
+	end int // offset in block; the text starts where the one before ends
 }
 
 // scratches keeps them from one document to the next; huge ones are not kept.
@@ -25,6 +25,7 @@ const (
 	maxKept        = 16 // texts of a block; notes have fewer, and a document that repeats its keys has no end of them
 )
 
+// borrow returns the decoder's scratch, which it takes from the pool if there is none yet.
 func (d *Decoder) borrow() *scratch {
 	if d.scratch == nil {
 		d.scratch, _ = scratches.Get().(*scratch)
@@ -32,11 +33,11 @@ func (d *Decoder) borrow() *scratch {
 	return d.scratch
 }
 
-// Intern stores the text in *to when Flush is called. Texts between two calls of Flush share one allocation, which
-// lives as long as any of them.
+// Intern stores the text in *to at the next Flush, which it calls itself once maxKept texts wait. Texts between two
+// calls of Flush share one allocation, which lives as long as any of them.
 func (d *Decoder) Intern(to *string, text []byte) {
 	s := d.borrow()
-	if s.isBehindBlock(text) {
+	if s.isAfterBlock(text) { // scanString decoded it there: no copy is needed
 		s.block = s.block[:len(s.block)+len(text)]
 	} else {
 		s.block = append(s.block, text...)
@@ -47,8 +48,8 @@ func (d *Decoder) Intern(to *string, text []byte) {
 	}
 }
 
-// isBehindBlock reports whether the text is already in the memory that follows the block, where scanString writes it.
-func (s *scratch) isBehindBlock(text []byte) bool {
+// isAfterBlock reports whether the text is already in the memory that follows the block, where scanString writes it.
+func (s *scratch) isAfterBlock(text []byte) bool {
 	end := len(s.block)
 	if len(text) == 0 || end == cap(s.block) {
 		return false
@@ -60,18 +61,19 @@ func (s *scratch) isBehindBlock(text []byte) bool {
 // Canonical returns a JSON value in the form that json.Marshal gives it. The result is valid until the next call.
 func (d *Decoder) Canonical(raw []byte) []byte {
 	s := d.borrow()
-	all := bytes.NewBuffer(s.block)
+	all := bytes.NewBuffer(s.block) // then the compact value, then the escaped one
 	if isCanonical(raw) || json.Compact(all, raw) != nil {
 		return raw
 	}
-	kept := len(s.block)
-	compact := all.Len()
-	json.HTMLEscape(all, all.Bytes()[kept:])
-	s.block = all.Bytes()[:kept]
-	return all.Bytes()[compact:]
+	startOfCompact := len(s.block)
+	startOfEscaped := all.Len()
+	json.HTMLEscape(all, all.Bytes()[startOfCompact:])
+	s.block = all.Bytes()[:startOfCompact]
+	return all.Bytes()[startOfEscaped:]
 }
 
-// isCanonical spares the usual value, which is compact already, two copies: a fifth of the time of a page.
+// isCanonical reports whether a valid value certainly has the form of json.Marshal. Most values have, and copying them
+// would take a fifth of the time of a page.
 func isCanonical(raw []byte) bool {
 	inText := false
 	for i := 0; i < len(raw); i++ {
@@ -91,7 +93,7 @@ func isCanonical(raw []byte) bool {
 	return true
 }
 
-// Flush stores what Intern was given. A text that was kept twice is the later one. End does it too.
+// Flush stores the texts that Intern received, the last one if several are for the same *to. End calls it too.
 func (d *Decoder) Flush() {
 	if d.scratch == nil || len(d.scratch.kept) == 0 {
 		return

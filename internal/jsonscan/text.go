@@ -18,15 +18,15 @@ var escapedChars = [256]byte{
 func (d *Decoder) scanString(keep bool) []byte {
 	start := d.pos + 1
 	end, ascii := plainRun(d.data, start)
-	hasNoEscape := d.byteAt(end) == '"'
-	if hasNoEscape && (!keep || ascii || utf8.Valid(d.data[start:end])) {
+	isOneRun := d.byteAt(end) == '"'
+	if isOneRun && (!keep || ascii || utf8.Valid(d.data[start:end])) {
 		d.pos = end + 1
 		return d.data[start:end:end]
 	}
 	if !keep {
 		return d.scanRuns(nil, false)
 	}
-	// The decoded text is written behind the texts that wait for Flush. It does not belong to the block yet: the next
+	// The decoded text is written after the texts that wait for Flush. It does not belong to the block yet: the next
 	// text overwrites it unless Intern keeps it.
 	scratch := d.borrow()
 	waiting := len(scratch.block)
@@ -38,15 +38,13 @@ func (d *Decoder) scanString(keep bool) []byte {
 	return block[waiting:]
 }
 
-// scanRuns consumes the string literal at pos, run by run of plain bytes. If keep is set it appends the text to what is
-// there.
+// scanRuns consumes the string literal at pos: runs of plain bytes, with an escape sequence between two of them. If
+// keep is set, it appends the decoded string to text.
 func (d *Decoder) scanRuns(text []byte, keep bool) []byte {
 	for start := d.pos + 1; ; {
 		end, ascii := plainRun(d.data, start)
-		if run := d.data[start:end]; keep && (ascii || utf8.Valid(run)) {
-			text = append(text, run...)
-		} else if keep {
-			text = append(text, string([]rune(string(run)))...) // each invalid byte is U+FFFD
+		if keep {
+			text = appendRun(text, d.data[start:end], ascii)
 		}
 		switch d.byteAt(end) {
 		case '"':
@@ -69,9 +67,17 @@ func (d *Decoder) scanRuns(text []byte, keep bool) []byte {
 	}
 }
 
-// plainRun returns the end of the bytes that stand for themselves in a string literal, and whether all are ASCII. Eight
-// at a time are looked at: a term sets a top bit if a byte is what it looks for. Flipping bit 1 swaps quote and space,
-// so that one finds quote and control characters.
+// appendRun appends a run of plain bytes to text. Each invalid byte becomes U+FFFD.
+func appendRun(text, run []byte, ascii bool) []byte {
+	if ascii || utf8.Valid(run) {
+		return append(text, run...)
+	}
+	return append(text, string([]rune(string(run)))...)
+}
+
+// plainRun returns where the bytes from pos on end that stand for themselves in a string literal, and whether all of
+// them are ASCII. It checks eight bytes at a time. Each term sets the top bit of a byte that it searches for. Flipping
+// bit 1 swaps quote and space, so one term finds quotes and control characters.
 func plainRun(data []byte, pos int) (end int, ascii bool) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	var seen uint64
@@ -80,7 +86,7 @@ func plainRun(data []byte, pos int) (end int, ascii bool) {
 		quoteOrControl := (word ^ ones*0x02) - ones*0x21
 		backslash := (word ^ ones*'\\') - ones
 		if found := (quoteOrControl | backslash) &^ word & tops; found != 0 {
-			first := bits.TrailingZeros64(found) // is surely one: what borrows is above it
+			first := bits.TrailingZeros64(found) // a subtraction borrows from higher bytes only, so the first is right
 			return pos + first/8, (seen|word<<(63-first))&tops == 0
 		}
 		seen |= word
@@ -92,7 +98,8 @@ func plainRun(data []byte, pos int) (end int, ascii bool) {
 	return pos, seen&tops == 0
 }
 
-// decodeEscape decodes the escape sequence, or pair of them, that literal starts with; size is 0 if it is not valid.
+// decodeEscape decodes the escape sequence with which literal starts. Two that form a surrogate pair are one
+// character. It returns the character and the size of the sequence, which is 0 if it is not valid.
 func decodeEscape(literal []byte) (char rune, size int) {
 	if len(literal) < 2 {
 		return 0, 0
@@ -106,15 +113,17 @@ func decodeEscape(literal []byte) (char rune, size int) {
 	}
 	if utf16.IsSurrogate(char) {
 		low, ok := decodeUnit(literal[6:])
-		if char = utf16.DecodeRune(char, low); ok && char != utf8.RuneError {
-			return char, 12
+		pair := utf16.DecodeRune(char, low)
+		if ok && pair != utf8.RuneError {
+			return pair, 12
 		}
 		return utf8.RuneError, 6
 	}
 	return char, 6
 }
 
-// decodeUnit decodes the UTF-16 code unit of the \u escape that literal starts with.
+// decodeUnit decodes the UTF-16 code unit of the \u escape with which literal starts. It reports false for anything
+// else.
 func decodeUnit(literal []byte) (unit rune, ok bool) {
 	if len(literal) < 6 || string(literal[:2]) != `\u` {
 		return 0, false

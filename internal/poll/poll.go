@@ -1,4 +1,4 @@
-// Package poll is the schedule of a wait: when to look next, and for how long at most.
+// Package poll is the schedule of a wait: when to poll next, and for how long at most.
 package poll
 
 import (
@@ -31,8 +31,8 @@ func LeavesWaits(ctx context.Context) bool {
 
 // Schedule decides how long to pause between two polls. It serves one goroutine.
 type Schedule struct {
-	Interval, MaxInterval time.Duration // of pauses, neither of which is 0
-	Began                 time.Time     // pauses grow with the time since
+	Interval, MaxInterval time.Duration // of pauses; neither is 0
+	Began                 time.Time     // of the wait; pauses grow with the time since then
 
 	Failures  int           // polls in a row that failed, which make the next pause longer
 	LastPause time.Duration // without what the service requested; 0 before the first pause
@@ -64,12 +64,13 @@ func (s *Schedule) Sleep(ctx context.Context) error {
 	return Sleep(ctx, pause)
 }
 
+// bounds returns the shortest and the longest pause after that time of waiting.
 func (s *Schedule) bounds(elapsed time.Duration) (shortest, longest time.Duration) {
 	longest = min(s.Interval+s.Interval/4+elapsed/10, s.MaxInterval)
 	return max(s.Interval, longest-longest/5), longest
 }
 
-// Sleep waits until the time has passed or the context has ended, and returns its error then.
+// Sleep waits until the time has passed or the context has ended. It returns an error if the context has ended.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -83,7 +84,8 @@ func Expired(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+	deadline, hasDeadline := ctx.Deadline()
+	if hasDeadline && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded
 	}
 	return nil
