@@ -29,8 +29,10 @@ func Add(usage string, start func() *clinicaldoctest.Server, turnOn ...string) {
 		if on != "true" {
 			return nil
 		}
-		if os.Getenv(clinicaldoc.EnvBaseURL)+os.Getenv(clinicaldoc.EnvToken) != "" {
-			return errors.New("a service is configured: unset " + clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken + ", or leave -box out")
+		configured := os.Getenv(clinicaldoc.EnvBaseURL) + os.Getenv(clinicaldoc.EnvToken)
+		if configured != "" {
+			const variables = clinicaldoc.EnvBaseURL + " and " + clinicaldoc.EnvToken
+			return errors.New("a service is configured: unset " + variables + ", or leave -box out")
 		}
 		srv := start()
 		fmt.Fprintln(os.Stderr, "using the service in a box at", srv.URL)

@@ -115,6 +115,7 @@ type schema struct {
 	AdditionalProperties json.RawMessage // a schema, or whether there may be any
 }
 
+// endpoint returns what the document describes of an operation's responses. It adds to Messages.
 func (d document) endpoint(op operation) Endpoint {
 	var e Endpoint
 	for code, r := range op.Responses {
@@ -125,7 +126,8 @@ func (d document) endpoint(op operation) Endpoint {
 		status, _ := strconv.Atoi(code)
 		switch {
 		case strings.HasPrefix(code, "2"):
-			e.Success, e.Status = d.schema(body.Schema), status
+			e.Success = d.schema(body.Schema)
+			e.Status = status
 		case code == "4XX":
 			e.AnyRefusal = true
 		case status != 0:
@@ -138,13 +140,15 @@ func (d document) endpoint(op operation) Endpoint {
 	return e
 }
 
+// schema resolves references, and returns a schema in the form of this package.
 func (d document) schema(s schema) *Schema {
 	if s.Ref != "" {
 		s = d.Components.Schemas[path.Base(s.Ref)]
 	}
 	out := &Schema{Kind: Kind(fmt.Sprint(s.Type)), Required: s.Required}
 	if several, ok := s.Type.([]any); ok { // as ["string", "null"]
-		out.Kind, out.Nullable = Kind(fmt.Sprint(several[0])), true
+		out.Kind = Kind(fmt.Sprint(several[0]))
+		out.Nullable = true
 	}
 	if s.Format == string(DateTime) {
 		out.Kind = DateTime
@@ -154,7 +158,8 @@ func (d document) schema(s schema) *Schema {
 	}
 	var elements schema
 	if json.Unmarshal(s.AdditionalProperties, &elements) == nil {
-		out.Kind, out.Elements = Map, d.schema(elements)
+		out.Kind = Map
+		out.Elements = d.schema(elements)
 	}
 	for name, property := range s.Properties {
 		if out.Fields == nil {

@@ -15,13 +15,13 @@ type FS interface {
 	// [ErrHeld] if another has locked it, under any name. Without locks it returns [ErrNoLocks], unless unlocked is
 	// set.
 	Open(name string, unlocked bool) (File, error)
-	// Create makes a file that is not there, for this user alone, and holds it as Open does.
+	// Create creates a file that does not exist, private to this user, and locks it as Open does.
 	Create(name string, unlocked bool) (File, error)
 	// Take is the function Take, for a small file.
 	Take(name string) (Record, error)
-	// Rename gives a closed file another name, in the place of the file that had it.
+	// Rename gives a closed file another name, and replaces the file that had it.
 	Rename(from, to string) error
-	// Remove removes a file; one that is not there is [fs.ErrNotExist].
+	// Remove removes a file. It returns [fs.ErrNotExist] if there is none.
 	Remove(name string) error
 	// SyncDir makes the names in a folder durable.
 	SyncDir(name string) error
@@ -34,11 +34,11 @@ type File interface {
 	io.Closer
 	Truncate(size int64) error
 	Sync() error
-	// IsAt reports nil while the name leads to this file and to no other, else [ErrMoved].
+	// IsAt returns nil if this file has that name and no other, or else an error such as [ErrMoved].
 	IsAt(name string) error
 }
 
-// Record is a small file that is written again and again. It may be anybody's until CheckPrivate says otherwise.
+// Record is a small file that is written again and again. Any user may have made it, unless CheckPrivate returns nil.
 type Record interface {
 	File
 	io.WriterAt
@@ -49,7 +49,7 @@ type Record interface {
 
 type fsKey struct{}
 
-// With returns a context in which another file system takes the place of the system's own.
+// With returns a context in which another file system replaces that of the operating system.
 func With(ctx context.Context, fs FS) context.Context { return context.WithValue(ctx, fsKey{}, fs) }
 
 // From returns the file system of a context: the system's own unless [With] set another.

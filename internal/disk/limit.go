@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// Limited reports whether a file failed for what this machine cannot do now: open more files, read its disk, find room
-// or memory, reach a share.
+// Limited reports whether an operation on a file failed because this machine cannot do it now: open more files, read
+// its disk, find space or memory, reach a share.
 func Limited(err error) bool { return limitedOn(runtime.GOOS, err) }
 
+// limitedOn is Limited for an operating system.
 func limitedOn(system string, err error) bool {
 	number, ok := errors.AsType[syscall.Errno](err)
 	if !ok {
@@ -26,8 +27,8 @@ var (
 	limits = []syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EIO, syscall.ESTALE,
 	}
-	// limitsOfWindows are what comes there instead: package syscall has the names above on every system, but Windows'
-	// own numbers are others.
+	// limitsOfWindows are the numbers that Windows has instead. Package syscall has the names above on every system, but
+	// not with these numbers.
 	limitsOfWindows = []syscall.Errno{
 		4, 8, 14, 1450, // too many open files; memory; system resources
 		39, 112, 1295, // no room; a quota

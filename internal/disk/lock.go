@@ -17,7 +17,8 @@ var (
 	ErrNotPrivate = redact.New("the file is not a private one of this user")
 )
 
-// Why a file is not private: all that [CheckPrivate] refuses matches one of these, and [ErrNotPrivate].
+// Why a file is not private. An error with which [CheckPrivate] rejects a file matches one of these, and
+// [ErrNotPrivate].
 var (
 	ErrOthers     = redact.Fail("it belongs to another user of this machine", ErrNotPrivate)
 	ErrLinked     = redact.Fail("it has another name as well (a hard link)", ErrNotPrivate)
@@ -28,7 +29,7 @@ var (
 
 const (
 	private  = 0o600 // the mode of files that are for this user alone
-	maxTries = 10    // bounds how often a file is opened anew because it was removed just before it was held
+	maxTries = 10    // how often a file is opened again because it was removed just before it was locked
 )
 
 // Take opens the file for reading and writing, and locks it until [Close] or [Remove]. It creates a missing file,
@@ -37,21 +38,25 @@ const (
 // anyway.
 func Take(name string) (*os.File, error) { return openNamed(name, os.O_CREATE, tryLock) }
 
-// openNamed opens the file that bears the name when it is locked: one that was removed in between locks out nobody.
-func openNamed(name string, how int, lock func(*os.File) error) (*os.File, error) {
+// openNamed opens and locks the file with that name. If the file was removed or replaced before it was locked, it tries
+// again, because the lock of such a file keeps nobody out.
+func openNamed(name string, flags int, lock func(*os.File) error) (*os.File, error) {
 	for range maxTries {
-		file, err := open(name, how)
+		file, err := open(name, flags)
 		if err != nil {
 			return nil, err
 		}
-		if err = lock(file); err == nil {
-			if err = isAt(file, name); err == nil {
-				return file, nil
-			}
+		err = lock(file)
+		if err == nil {
+			err = isAt(file, name)
+		}
+		if err == nil {
+			return file, nil
 		}
 		_ = Close(file)
-		if how&os.O_EXCL != 0 && errors.Is(err, ErrNoLocks) {
-			_ = os.Remove(name) // it was made in vain
+		wasCreated := flags&os.O_EXCL != 0
+		if wasCreated && errors.Is(err, ErrNoLocks) {
+			_ = os.Remove(name)
 		}
 		if !errors.Is(err, ErrMoved) {
 			return nil, err
@@ -60,24 +65,26 @@ func openNamed(name string, how int, lock func(*os.File) error) (*os.File, error
 	return nil, fmt.Errorf("%w: the file was replaced repeatedly", ErrHeld)
 }
 
-// tryLock is for whom no lock is one too.
+// tryLock locks the file if the file system supports locks.
 func tryLock(file *os.File) error {
-	if err := lock(file); !errors.Is(err, ErrNoLocks) {
-		return err
+	err := lock(file)
+	if errors.Is(err, ErrNoLocks) {
+		return nil
 	}
-	return nil
+	return err
 }
 
+// isAt returns ErrMoved if the name does not lead to the open file.
 func isAt(file *os.File, name string) error {
-	is, err := os.Lstat(name)
+	named, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrMoved
 	}
-	mine, failed := file.Stat()
-	if err != nil || failed != nil {
-		return errors.Join(err, failed)
+	opened, statErr := file.Stat()
+	if err := errors.Join(err, statErr); err != nil {
+		return err
 	}
-	if !os.SameFile(mine, is) {
+	if !os.SameFile(opened, named) {
 		return ErrMoved
 	}
 	return nil

@@ -4,7 +4,7 @@ package disk
 
 import "os"
 
-// lock cannot keep others out here.
+// lock returns ErrNoLocks: this system has none.
 func lock(*os.File) error { return ErrNoLocks }
 
 // Close closes the file.

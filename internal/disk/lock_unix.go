@@ -8,12 +8,13 @@ import (
 	"syscall"
 )
 
-// lock keeps others from an open file, under whatever name they open it, until [Close]. A file system that has no locks
-// to give just now (ENOLCK) fails: others may have some.
+// lock locks an open file, under whatever name others open it, until [Close]. It fails if the system has no free locks
+// (ENOLCK), because other processes may have got some.
 func lock(file *os.File) error {
 	return lockError(flock(file, syscall.LOCK_EX|syscall.LOCK_NB))
 }
 
+// lockError returns the error of this package for one of flock.
 func lockError(err error) error {
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
@@ -25,16 +26,18 @@ func lockError(err error) error {
 	}
 }
 
+// flock calls the system until no signal interrupts the call.
 func flock(file *os.File, how int) error {
 	for {
-		if err := syscall.Flock(int(file.Fd()), how); !errors.Is(err, syscall.EINTR) {
+		err := syscall.Flock(int(file.Fd()), how)
+		if !errors.Is(err, syscall.EINTR) {
 			return err
 		}
 	}
 }
 
-// Close lets go of the file and closes it. Closing it alone would not be enough while this process starts another:
-// until that has its own program, it has the file open as well.
+// Close unlocks the file and closes it. Closing it alone is not enough while this process starts another one: until
+// that runs its own program, it also has the file open.
 func Close(file *os.File) error {
 	_ = flock(file, syscall.LOCK_UN)
 	return file.Close()

@@ -14,12 +14,14 @@ func (system) Create(name string, unlocked bool) (File, error) {
 	return openPrivate(name, unlocked, os.O_CREATE|os.O_EXCL)
 }
 
-func openPrivate(name string, unlocked bool, how int) (File, error) {
-	keepOut := lock
+// openPrivate opens a file that is private to this user, and locks it. If unlocked is set, the file system need not
+// support locks.
+func openPrivate(name string, unlocked bool, flags int) (File, error) {
+	lockFile := lock
 	if unlocked {
-		keepOut = tryLock
+		lockFile = tryLock
 	}
-	file, err := openNamed(name, os.O_APPEND|how, keepOut)
+	file, err := openNamed(name, os.O_APPEND|flags, lockFile)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +29,7 @@ func openPrivate(name string, unlocked bool, how int) (File, error) {
 		_ = Close(file)
 		return nil, err
 	}
-	return held{file}, nil
+	return locked{file}, nil
 }
 
 func (system) Take(name string) (Record, error) {
@@ -35,7 +37,7 @@ func (system) Take(name string) (Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return held{file}, nil
+	return locked{file}, nil
 }
 
 func (system) Rename(from, to string) error { return os.Rename(from, to) }
@@ -55,16 +57,17 @@ func (system) SyncDir(name string) error {
 	return dir.Sync()
 }
 
-// held is an open file that this process holds.
-type held struct{ *os.File }
+// locked is an open file that this process has locked.
+type locked struct{ *os.File }
 
-func (h held) Close() error        { return Close(h.File) }
-func (h held) Remove() error       { return Remove(h.File) }
-func (h held) CheckPrivate() error { return CheckPrivate(h.File) }
+func (f locked) Close() error        { return Close(f.File) }
+func (f locked) Remove() error       { return Remove(f.File) }
+func (f locked) CheckPrivate() error { return CheckPrivate(f.File) }
 
-func (h held) IsAt(name string) error {
-	if err := isAt(h.File, name); err != nil {
+// IsAt implements [File].
+func (f locked) IsAt(name string) error {
+	if err := isAt(f.File, name); err != nil {
 		return err
 	}
-	return checkLinks(h.File)
+	return checkLinks(f.File)
 }

@@ -9,20 +9,22 @@ import (
 	"syscall"
 )
 
-// open follows no link, and does not wait for a pipe's other end.
-func open(name string, how int) (*os.File, error) {
-	return os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|how, private)
+// open opens a file for reading and writing. It does not follow a symbolic link, or wait for the other end of a pipe.
+func open(name string, flags int) (*os.File, error) {
+	return os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flags, private)
 }
 
-// Remove removes the file and lets go of it.
+// Remove removes the file, and closes it afterwards, so it stays locked as long as it has its name.
 func Remove(file *os.File) error { return errors.Join(os.Remove(file.Name()), file.Close()) }
 
+// checkLinks returns ErrLinked if the file has more than one name.
 func checkLinks(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if ok && stat.Nlink > 1 {
 		return ErrLinked
 	}
 	return nil
@@ -31,7 +33,8 @@ func checkLinks(file *os.File) error {
 // checkOwner returns an error if another user owns the file or can write to it. It makes a file private that others can
 // only read. On a file system without modes, where Chmod has no effect, the directory has to keep other users out.
 func checkOwner(file *os.File, info fs.FileInfo) error {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int64(stat.Uid) != int64(os.Geteuid()) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if ok && int64(stat.Uid) != int64(os.Geteuid()) {
 		return ErrOthers
 	}
 	before := info.Mode().Perm()

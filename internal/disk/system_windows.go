@@ -10,17 +10,17 @@ import (
 
 const sharingViolation = syscall.Errno(32)
 
-// open lets others read the file, and nothing else: they can neither write nor move nor remove it, until it is closed.
-func open(name string, how int) (*os.File, error) {
+// open opens a file for reading and writing. Until it is closed, others can read it, but not write, move or remove it.
+func open(name string, flags int) (*os.File, error) {
 	path, err := syscall.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, err
 	}
 	disposition := uint32(syscall.OPEN_EXISTING)
 	switch {
-	case how&os.O_EXCL != 0:
+	case flags&os.O_EXCL != 0:
 		disposition = syscall.CREATE_NEW
-	case how&os.O_CREATE != 0:
+	case flags&os.O_CREATE != 0:
 		disposition = syscall.OPEN_ALWAYS
 	}
 	const access = syscall.GENERIC_READ | syscall.GENERIC_WRITE
@@ -35,40 +35,43 @@ func open(name string, how int) (*os.File, error) {
 	return os.NewFile(uintptr(handle), name), nil
 }
 
-// lock has nothing to do: open has held the file.
+// lock does nothing: open has locked the file.
 func lock(*os.File) error { return nil }
 
-// Close lets go of the file and closes it.
+// Close closes the file, which unlocks it.
 func Close(file *os.File) error { return file.Close() }
 
-// Remove lets go of the file and removes it. Another holder may come in between; then the file stays with that one.
+// Remove closes the file and removes it. If another process locks it in between, it is not removed.
 func Remove(file *os.File) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	if err := os.Remove(file.Name()); !errors.Is(err, sharingViolation) {
-		return err
+	err := os.Remove(file.Name())
+	if errors.Is(err, sharingViolation) {
+		return nil
 	}
-	return nil
+	return err
 }
 
-func (h held) Write(p []byte) (int, error) {
-	if _, err := h.Seek(0, io.SeekEnd); err != nil {
+// Write writes at the end of the file, as O_APPEND does on other systems.
+func (f locked) Write(p []byte) (int, error) {
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
 		return 0, err
 	}
-	return h.File.Write(p)
+	return f.File.Write(p)
 }
 
+// checkLinks returns ErrLinked if the file has more than one name.
 func checkLinks(file *os.File) error {
-	var handle syscall.ByHandleFileInformation
-	if err := syscall.GetFileInformationByHandle(syscall.Handle(file.Fd()), &handle); err != nil {
+	var info syscall.ByHandleFileInformation
+	if err := syscall.GetFileInformationByHandle(syscall.Handle(file.Fd()), &info); err != nil {
 		return err
 	}
-	if handle.NumberOfLinks > 1 {
+	if info.NumberOfLinks > 1 {
 		return ErrLinked
 	}
 	return nil
 }
 
-// checkOwner knows nothing: modes and owners are not in a file's information here.
+// checkOwner does nothing: a file's information has no mode and owner here.
 func checkOwner(*os.File, fs.FileInfo) error { return nil }

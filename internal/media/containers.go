@@ -12,8 +12,8 @@ var (
 	little = binary.LittleEndian
 )
 
-// after returns the offset n bytes after another, or the largest there is.
-func after(offset int64, n uint64) int64 {
+// advance returns the offset n bytes after another, or the largest possible one.
+func advance(offset int64, n uint64) int64 {
 	if n > uint64(math.MaxInt64-offset) { //nolint:gosec // offsets are not negative
 		return math.MaxInt64
 	}
@@ -31,25 +31,29 @@ const (
 // of padding.
 const sizeSlack = 8
 
-// chunkFile is the measurement of a file that is one chunk, whose header announces that many bytes after the header.
-func chunkFile(s *source, header int64, announced, placeholder uint64) measurement {
-	length := after(header, announced)
+// measureChunk measures a file that is one chunk, whose header of that length announces how many bytes follow. It
+// returns the announced length only if the file is certainly shorter: neither a placeholder nor a few missing bytes
+// count.
+func measureChunk(s *source, header int64, announced, placeholder uint64) measurement {
+	length := advance(header, announced)
 	if announced == 0 || announced >= placeholder || length <= s.size+sizeSlack {
 		return measurement{}
 	}
 	return measurement{length: length}
 }
 
+// riffLength reads the length in the header of a WAV file.
 func riffLength(s *source) measurement {
 	if head := s.read(0, 8); head != nil {
-		return chunkFile(s, 8, uint64(little.Uint32(head[4:])), placeholder32)
+		return measureChunk(s, 8, uint64(little.Uint32(head[4:])), placeholder32)
 	}
 	return measurement{}
 }
 
+// aiffLength reads the length in the header of an AIFF file.
 func aiffLength(s *source) measurement {
 	if head := s.read(0, 8); head != nil {
-		return chunkFile(s, 8, uint64(big.Uint32(head[4:])), placeholder32)
+		return measureChunk(s, 8, uint64(big.Uint32(head[4:])), placeholder32)
 	}
 	return measurement{}
 }
@@ -57,19 +61,21 @@ func aiffLength(s *source) measurement {
 // rf64Length reads the first chunk of a large WAV file, which has the length that does not fit into the header.
 func rf64Length(s *source) measurement {
 	if head := s.read(0, 28); at(12, "ds64")(head) {
-		return chunkFile(s, 8, little.Uint64(head[20:]), placeholder64)
+		return measureChunk(s, 8, little.Uint64(head[20:]), placeholder64)
 	}
 	return measurement{}
 }
 
+// w64Length reads the length in the header of a Wave64 file, which counts the header.
 func w64Length(s *source) measurement {
 	if head := s.read(0, 24); head != nil {
-		return chunkFile(s, 0, little.Uint64(head[16:]), placeholder64)
+		return measureChunk(s, 0, little.Uint64(head[16:]), placeholder64)
 	}
 	return measurement{}
 }
 
-// mp4Length walks the boxes. The index, moov, is the last one where a recorder writes it when the recording ends.
+// mp4Length walks through the boxes of an MP4 file. It must have an index, moov: many recorders write that as the last
+// box, when the recording ends.
 func mp4Length(s *source) measurement {
 	hasIndex := false
 	for offset := int64(0); offset < s.size; {
@@ -94,7 +100,8 @@ func mp4Length(s *source) measurement {
 	return measurement{}
 }
 
-// mp4Box returns the name of the box at that offset and where it ends: not after the offset if there is no box.
+// mp4Box returns the name of the box at that offset, and the offset where it ends. If there is no box, that is not
+// after the first offset.
 func mp4Box(s *source, offset int64) (name string, end int64) {
 	head := s.read(offset, 8)
 	if head == nil {
@@ -108,10 +115,10 @@ func mp4Box(s *source, offset int64) (name string, end int64) {
 		return name, s.size
 	case size == 1:
 		long := s.read(offset+8, 8)
-		if long == nil {
+		if long == nil { // its header is longer than the file
 			return name, offset + 16
 		}
-		return name, after(offset, big.Uint64(long))
+		return name, advance(offset, big.Uint64(long))
 	case size < 8:
 		return "", offset
 	default:
@@ -131,33 +138,34 @@ func isBoxName(name string) bool {
 	return true
 }
 
-// oggLength finds the last page, which tells its own length. A page is shorter than what is read here. A missing flag
-// at the end is not a sign: Android's recorder never sets it.
+// oggLength finds the last page of an Ogg file and returns where that page should end. A page is shorter than what is
+// read here. A missing flag for the last page is not a sign of a cut: Android's recorder never sets it.
 func oggLength(s *source) measurement {
-	const header = 27
-	start := max(s.size-maxRead, 0)
-	tail := s.read(start, s.size-start)
+	const fixedHeader = 27 // its last byte is the number of segments; their lengths follow
+	tailStart := max(s.size-maxRead, 0)
+	tail := s.read(tailStart, s.size-tailStart)
 	last := bytes.LastIndex(tail, []byte("OggS\x00"))
 	if last < 0 {
 		return measurement{lacks: "page at its end"}
 	}
 	page := tail[last:]
-	start += int64(last)
-	if len(page) < header {
-		return measurement{length: start + header}
+	pageStart := tailStart + int64(last)
+	if len(page) < fixedHeader {
+		return measurement{length: pageStart + fixedHeader}
 	}
-	body := header + int(page[header-1])
-	if len(page) < body {
-		return measurement{length: start + int64(body)}
+	headerSize := fixedHeader + int(page[fixedHeader-1])
+	if len(page) < headerSize {
+		return measurement{length: pageStart + int64(headerSize)}
 	}
-	length := body
-	for _, segment := range page[header:body] {
-		length += int(segment)
+	pageSize := headerSize
+	for _, segment := range page[fixedHeader:headerSize] {
+		pageSize += int(segment)
 	}
-	return measurement{length: start + int64(length)}
+	return measurement{length: pageStart + int64(pageSize)}
 }
 
-// cafLength walks the chunks of an Apple Core Audio file. A length of -1 means that the sound ends with the file.
+// cafLength walks through the chunks of an Apple Core Audio file. A length of -1 means that the sound ends with the
+// file.
 func cafLength(s *source) measurement {
 	for offset := int64(8); ; {
 		head := s.read(offset, 12)
@@ -168,7 +176,7 @@ func cafLength(s *source) measurement {
 		if size < 0 || !isBoxName(string(head[:4])) {
 			return measurement{}
 		}
-		offset = after(offset+12, uint64(size))
+		offset = advance(offset+12, uint64(size))
 		if offset > s.size {
 			return measurement{length: offset}
 		}
@@ -180,7 +188,7 @@ const (
 	asfProperties = "\xa1\xdc\xab\x8c\x47\xa9\xcf\x11\x8e\xe4\x00\xc0\x0c\x20\x53\x65"
 )
 
-// asfLength walks the objects in the header of a Windows Media file to the one that has the file's length.
+// asfLength walks through the objects in the header of a Windows Media file to the one that has the file's length.
 func asfLength(s *source) measurement {
 	for offset := int64(30); ; {
 		head := s.read(offset, 24)
@@ -194,33 +202,34 @@ func asfLength(s *source) measurement {
 		if size < 24 {
 			return measurement{}
 		}
-		offset = after(offset, size)
+		offset = advance(offset, size)
 	}
 }
 
+// asfFileSize reads the file's length from the properties at that offset.
 func asfFileSize(s *source, offset int64) measurement {
 	const isBroadcast = 1 // the length is not valid
 	properties := s.read(offset, 92)
 	if properties == nil || little.Uint32(properties[88:])&isBroadcast != 0 {
 		return measurement{}
 	}
-	return chunkFile(s, 0, little.Uint64(properties[40:]), placeholder64)
+	return measureChunk(s, 0, little.Uint64(properties[40:]), placeholder64)
 }
 
 const ebmlHeader = "\x1a\x45\xdf\xa3"
 
-// isWebM recognizes a Matroska file whose type is webm.
+// isWebM reports whether a file is Matroska of the type webm.
 func isWebM(head []byte) bool {
 	return begins(ebmlHeader)(head) && bytes.Contains(head[:min(len(head), 64)], []byte("\x42\x82\x84webm"))
 }
 
 // matroskaLength reads the length of the segment, which is all that follows the header. Browsers leave it open.
 func matroskaLength(s *source) measurement {
-	header, width := ebmlSize(s.read(4, min(s.size-4, 8)))
+	headerSize, width := ebmlSize(s.read(4, min(s.size-4, 8)))
 	if width == 0 {
 		return measurement{}
 	}
-	segment := after(4+int64(width), header)
+	segment := advance(4+int64(width), headerSize)
 	head := s.read(segment, min(s.size-segment, 12))
 	if !begins("\x18\x53\x80\x67")(head) {
 		return measurement{}
@@ -229,10 +238,11 @@ func matroskaLength(s *source) measurement {
 	if width == 0 {
 		return measurement{}
 	}
-	return measurement{length: after(segment+4+int64(width), size)}
+	return measurement{length: advance(segment+4+int64(width), size)}
 }
 
-// ebmlSize reads a length of one to eight bytes. The width is 0 if it is open, or not there.
+// ebmlSize reads a length that takes one to eight bytes, and returns how many it takes. That width is 0 if the length
+// is open, or cannot be read.
 func ebmlSize(b []byte) (size uint64, width int) {
 	if len(b) == 0 || b[0] == 0 {
 		return 0, 0
@@ -244,9 +254,9 @@ func ebmlSize(b []byte) (size uint64, width int) {
 	for _, c := range b[:width] {
 		size = size<<8 | uint64(c)
 	}
-	mask := uint64(1)<<(7*width) - 1
-	size &= mask
-	if size == mask {
+	allOnes := uint64(1)<<(7*width) - 1
+	size &= allOnes      // without the bits that show the width
+	if size == allOnes { // the length is open
 		return 0, 0
 	}
 	return size, width

@@ -43,8 +43,8 @@ var documents = []struct {
 	{"a JSON, HTML or XML document", IsDocument},
 }
 
-// document names what a file certainly is instead of a recording; empty: nothing of that sort.
-func document(head []byte, size int64) string {
+// documentName returns what a file certainly is instead of a recording, or "" if it is not known to be anything else.
+func documentName(head []byte, size int64) string {
 	if len(head) == 0 {
 		return "an empty file"
 	}
@@ -59,13 +59,14 @@ func document(head []byte, size int64) string {
 	return ""
 }
 
-// isPhoto recognizes HEIC and AVIF, which share their container with MP4 recordings.
+// isPhoto reports whether a file is HEIC or AVIF, which share their container with MP4 recordings.
 func isPhoto(head []byte) bool {
 	brands := []string{"heic", "heix", "heim", "heis", "mif1", "msf1", "avif", "avis"}
 	return slices.ContainsFunc(brands, func(brand string) bool { return at(4, "ftyp"+brand)(head) })
 }
 
-// isBitmap recognizes BMP, whose two letters alone are too few: its header also has the file's size.
+// isBitmap reports whether a file is BMP. Its two letters are not enough, so the file's size in its header must be
+// right.
 func isBitmap(head []byte, size int64) bool {
 	if !begins("BM")(head) || len(head) < 6 {
 		return false
@@ -73,18 +74,19 @@ func isBitmap(head []byte, size int64) bool {
 	return int64(binary.LittleEndian.Uint32(head[2:])) == size
 }
 
-// isWindowsProgram recognizes an EXE or DLL by its two letters and the header that they lead to.
+// isWindowsProgram reports whether a file is an EXE or DLL: it begins with two letters, and has the offset of a PE
+// header.
 func isWindowsProgram(head []byte) bool {
 	if !begins("MZ")(head) || len(head) < 64 {
 		return false
 	}
-	offset := binary.LittleEndian.Uint32(head[60:])
+	offset := binary.LittleEndian.Uint32(head[60:]) // of the PE header
 	return int64(offset) < int64(len(head)) && bytes.HasPrefix(head[offset:], []byte("PE\x00\x00"))
 }
 
-// IsDocument recognizes JSON, HTML and XML by their beginning.
+// IsDocument reports whether the first bytes of a file are JSON, HTML or XML.
 func IsDocument(head []byte) bool {
-	kind := http.DetectContentType(head) // knows pages also in other encodings than UTF-8
+	kind := http.DetectContentType(head) // it recognizes pages in other encodings than UTF-8 too
 	if strings.HasPrefix(kind, "text/html") || strings.HasPrefix(kind, "text/xml") {
 		return true
 	}
@@ -101,7 +103,7 @@ func IsText(head []byte) bool {
 		r, size := utf8.DecodeRune(head)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			return !utf8.FullRune(head)
+			return !utf8.FullRune(head) // invalid, unless it is only the beginning of a character
 		case r < ' ' && !strings.ContainsRune("\t\n\f\r\x1b", r), r == 0x7f:
 			return false
 		}

@@ -1,6 +1,6 @@
 package media
 
-// tagLength returns the length of an ID3 tag at the beginning, 0 if there is none.
+// tagLength returns the length of the ID3 tag at the beginning, or 0 if there is none.
 func tagLength(head []byte) int64 {
 	const hasFooter = 0x10
 	if !begins("ID3")(head) || len(head) < 10 {
@@ -20,14 +20,15 @@ func tagLength(head []byte) int64 {
 // frameHeader is how much of a frame is enough for its length.
 const frameHeader = 6
 
-// hasFrames reports whether a frame begins at that offset, and another one where it ends.
-func hasFrames(s *source, offset int64, frame func(header []byte) int64) bool {
+// hasFrames reports whether a frame begins at that offset, and another one where it ends. The function frameLength
+// returns 0 for what is not a frame.
+func hasFrames(s *source, offset int64, frameLength func(header []byte) int64) bool {
 	for range 2 {
 		header := s.read(offset, frameHeader)
 		if header == nil {
 			return false
 		}
-		length := frame(header)
+		length := frameLength(header)
 		if length == 0 {
 			return false
 		}
@@ -36,14 +37,14 @@ func hasFrames(s *source, offset int64, frame func(header []byte) int64) bool {
 	return true
 }
 
-// adtsFrame returns the length of an AAC frame, 0 if it is not one.
+// adtsFrame returns the length of the AAC frame with this header, or 0 if it is not one.
 func adtsFrame(header []byte) int64 {
 	if big.Uint16(header)&0xfff6 != 0xfff0 { // the bits that begin a frame
 		return 0
 	}
-	rate := header[2] >> 2 & 0xf
+	sampleRate := header[2] >> 2 & 0xf // an index; 13 and above are not used
 	length := int64(header[3]&3)<<11 | int64(header[4])<<3 | int64(header[5]>>5)
-	if rate > 12 || length < 7 {
+	if sampleRate > 12 || length < 7 {
 		return 0
 	}
 	return length
@@ -57,12 +58,17 @@ var (
 	mp3Rates     = [4]int64{44_100, 48_000, 32_000, 0}
 )
 
-// mp3Version1 is the version of MPEG-1 in a header, after which 2 is MPEG-2 and 0 is MPEG-2.5.
-const mp3Version1 = 3
+// The versions of MPEG in the header of a frame.
+const (
+	mpeg1  = 3
+	mpeg2  = 2
+	mpeg25 = 0 // MPEG-2.5
+)
 
+// mp3Version returns the version of MPEG in the header of a frame.
 func mp3Version(header []byte) byte { return header[1] >> 3 & 3 }
 
-// mp3Frame returns the length of an MP3 frame, 0 if it is not one.
+// mp3Frame returns the length of the MP3 frame with this header, or 0 if it is not one.
 func mp3Frame(header []byte) int64 {
 	if big.Uint16(header)&0xffe6 != 0xffe2 { // the bits that begin a frame of layer III
 		return 0
@@ -70,14 +76,14 @@ func mp3Frame(header []byte) int64 {
 	version := mp3Version(header)
 	bitrate := mp3Bitrates[header[2]>>4]
 	rate := mp3Rates[header[2]>>2&3]
-	perFrame := int64(144_000)
+	factor := int64(144_000) // 1152 samples in a frame, by 8 bits in a byte, by 1000 bits in a kilobit
 	switch version {
-	case mp3Version1:
-	case 2, 0:
+	case mpeg1:
+	case mpeg2, mpeg25:
 		bitrate = mp3Bitrates2[header[2]>>4]
-		perFrame = 72_000
+		factor = 72_000 // 576 samples
 		rate /= 2
-		if version == 0 {
+		if version == mpeg25 {
 			rate /= 2
 		}
 	default:
@@ -87,14 +93,14 @@ func mp3Frame(header []byte) int64 {
 		return 0
 	}
 	padding := int64(header[2] >> 1 & 1)
-	return perFrame*bitrate/rate + padding
+	return factor*bitrate/rate + padding
 }
 
-// mp3Length reads how many bytes of sound there are from the first frame, where most encoders write it. Tags are not
-// counted, because some encoders count them too.
+// mp3Length returns how many bytes of sound an MP3 file has. Most encoders write that into a tag, Xing or Info, within
+// the first frame, which begins at start. The ID3 tag is not added, because some encoders count it too.
 func mp3Length(s *source, start int64) measurement {
 	const hasFrameCount, hasByteCount = 1, 2
-	if start > s.size { // in the middle of the tag
+	if start > s.size { // the file ends within the ID3 tag
 		return measurement{length: start}
 	}
 	frame := s.read(start, 4+32+16)
@@ -107,21 +113,21 @@ func mp3Length(s *source, start int64) measurement {
 	if !isTag || flags&hasByteCount == 0 {
 		return measurement{}
 	}
-	count := tag[8:]
-	if flags&hasFrameCount != 0 {
-		count = tag[12:]
+	byteCount := tag[8:]
+	if flags&hasFrameCount != 0 { // which precedes it
+		byteCount = tag[12:]
 	}
-	return measurement{length: int64(big.Uint32(count))}
+	return measurement{length: int64(big.Uint32(byteCount))}
 }
 
-// mp3SideLength returns how many bytes of a frame precede its sound.
+// mp3SideLength returns how many bytes are between the header of a frame and its sound.
 func mp3SideLength(header []byte) int {
 	isMono := header[3]>>6 == 3
-	isVersion1 := mp3Version(header) == mp3Version1
+	isMPEG1 := mp3Version(header) == mpeg1
 	switch {
-	case isVersion1 && !isMono:
+	case isMPEG1 && !isMono:
 		return 32
-	case isVersion1 || !isMono:
+	case isMPEG1 || !isMono:
 		return 17
 	default:
 		return 9

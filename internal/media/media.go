@@ -48,7 +48,7 @@ var mediaTypes = map[Kind]string{
 	CAF: "audio/x-caf", ASF: "audio/x-ms-wma", DSS: "audio/x-dss", DS2: "audio/x-ds2",
 }
 
-// unknownType is the media type of what neither its bytes nor its name tell.
+// unknownType is the media type if neither the bytes nor the name show another.
 const unknownType = "application/octet-stream"
 
 // MediaType returns the media type of recordings of this kind.
@@ -90,7 +90,7 @@ func Check(r io.ReaderAt, size int64) (Kind, error) {
 	if s.err != nil {
 		return "", s.err
 	}
-	if what := document(head, size); what != "" {
+	if what := documentName(head, size); what != "" {
 		return "", redact.Fail("the file is not a recording but "+what, ErrNotARecording)
 	}
 	kind, measure := identify(s, head)
@@ -109,6 +109,7 @@ func Check(r io.ReaderAt, size int64) (Kind, error) {
 	return kind, nil
 }
 
+// cutShort returns the error of a recording that is cut short.
 func cutShort(why string) error {
 	return redact.Fail("the recording is cut short: "+why+"; copy it again when it is complete", ErrCutShort)
 }
@@ -152,22 +153,24 @@ func (s *source) read(offset, n int64) []byte {
 	return nil
 }
 
-// measurement is what a container tells of its own length.
+// measurement is what a container reports about its own length.
 type measurement struct {
-	length int64  // bytes that it announces; 0: it does not tell
-	lacks  string // a part that it must have and does not
+	length int64  // bytes that the file should have; 0: not reported, or as many as it has
+	lacks  string // a part that it must have and does not; empty: none
 }
 
+// measure finds out how long a recording of a certain kind should be.
 type measure func(*source) measurement
 
-// identify returns the kind that the first bytes show, and how its length is found out, if it can be.
+// identify returns the kind that the first bytes show, and how to measure it; nil if its length cannot be found out.
+// What follows an ID3 tag and is not recognized is MP3.
 func identify(s *source, head []byte) (Kind, measure) {
 	for _, c := range containers {
 		if c.matches(head) {
 			return c.kind, c.measure
 		}
 	}
-	start := tagLength(head)
+	start := tagLength(head) // where the sound begins
 	if start > 0 {
 		head = s.read(start, min(s.size-start, headSize))
 	}
@@ -186,7 +189,7 @@ func identify(s *source, head []byte) (Kind, measure) {
 var containers = []struct {
 	kind    Kind
 	matches func(head []byte) bool
-	measure measure // nil: it does not tell its length
+	measure measure // nil: the length cannot be found out
 }{
 	{WAV, form("RIFF", "WAVE"), riffLength},
 	{WAV, form("RF64", "WAVE"), rf64Length},
@@ -204,10 +207,12 @@ var containers = []struct {
 	{DS2, dictation("ds2"), nil},
 }
 
+// at returns a function that reports whether the text is at that offset.
 func at(offset int, text string) func([]byte) bool {
 	return func(head []byte) bool { return bytes.HasPrefix(head[min(offset, len(head)):], []byte(text)) }
 }
 
+// begins returns a function that reports whether the bytes begin with the text.
 func begins(text string) func([]byte) bool { return at(0, text) }
 
 // form matches an IFF file of that type: an identifier, four bytes of length, the type.
@@ -215,7 +220,8 @@ func form(identifier, kind string) func([]byte) bool {
 	return func(head []byte) bool { return begins(identifier)(head) && at(8, kind)(head) }
 }
 
-// dictation matches the files of dictation devices, which begin with a small version number.
+// dictation matches the files of dictation devices, which begin with a small version number before the word.
 func dictation(word string) func([]byte) bool {
-	return func(head []byte) bool { return at(1, word)(head) && head[0] >= 1 && head[0] <= 8 }
+	const maxVersion = 8
+	return func(head []byte) bool { return at(1, word)(head) && head[0] >= 1 && head[0] <= maxVersion }
 }

@@ -36,16 +36,16 @@ func Cause(err error) string {
 	case errors.As(err, &op) && op.Op == "proxyconnect": // before what it wraps, which would look like the server's
 		const proxy = "the proxy (set by HTTPS_PROXY, HTTP_PROXY or WithHTTPClient) cannot be used: "
 		return proxy + Cause(op.Err)
-	case security(err) != "":
-		return security(err)
+	case tlsText(err) != "":
+		return tlsText(err)
 	case errors.As(err, &path): // before the number it wraps
-		return word(path.Op) + " of a local file failed: " + Cause(path.Err)
+		return knownOperation(path.Op) + " of a local file failed: " + Cause(path.Err)
 	case errors.As(err, &dns):
-		return lookup(dns) + "; check the host's name and the network"
+		return lookupText(dns) + "; check the host's name and the network"
 	case errors.As(err, &op):
-		return operation(op)
+		return operationText(op)
 	case errors.As(err, &call):
-		return word(call.Syscall) + ": " + Cause(call.Err)
+		return knownOperation(call.Syscall) + ": " + Cause(call.Err)
 	case errors.As(err, &errno):
 		return errno.Error()
 	case errors.Is(err, net.ErrClosed):
@@ -53,11 +53,11 @@ func Cause(err error) string {
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), is[flate.CorruptInputError](err):
 		return "the response's compression is corrupt"
 	}
-	return unnamed(err)
+	return untypedText(err)
 }
 
-// wraps reports whether target itself is in err's tree. Is methods are not asked: net's timeouts claim to be the
-// deadline of a context, and are not the caller's.
+// wraps reports whether target itself is in err's tree. It does not call Is methods: net's timeouts claim to be the
+// deadline of a context, but are not the caller's deadline.
 func wraps(err, target error) bool {
 	if err == target { //nolint:errorlint // the point of it
 		return true
@@ -71,8 +71,8 @@ func wraps(err, target error) bool {
 	return false
 }
 
-// security explains what went wrong with TLS; it is empty for other errors.
-func security(err error) string {
+// tlsText returns what went wrong with TLS, and what to do. It returns "" for other errors.
+func tlsText(err error) string {
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
 	case is[x509.UnknownAuthorityError](err):
@@ -94,7 +94,8 @@ func security(err error) string {
 	return ""
 }
 
-func lookup(dns *net.DNSError) string {
+// lookupText returns why a host's name could not be resolved.
+func lookupText(dns *net.DNSError) string {
 	text := "lookup " + dns.Name + ": "
 	switch {
 	case dns.IsNotFound:
@@ -105,13 +106,13 @@ func lookup(dns *net.DNSError) string {
 	return text + "the name could not be resolved"
 }
 
-// operation prints a network operation without trusting the text of what it wraps.
-func operation(op *net.OpError) string {
+// operationText describes a network operation that failed, without trusting the text of what it wraps.
+func operationText(op *net.OpError) string {
 	if fmt.Sprintf("%T", op.Err) == "tls.alert" { // has no exported type; its texts are constant
 		const advice = "; pass a client certificate or other TLS settings with WithHTTPClient"
-		return word(op.Op) + ": " + op.Err.Error() + advice
+		return knownOperation(op.Op) + ": " + op.Err.Error() + advice
 	}
-	text := word(op.Op)
+	text := knownOperation(op.Op)
 	if strings.HasPrefix(op.Net, "tcp") {
 		text += " tcp"
 	}
@@ -125,24 +126,25 @@ func operation(op *net.OpError) string {
 	return text
 }
 
-// words are the operations that the errors of net and os name.
-var words = []string{
+// knownOperations are the operations that the errors of net and os name.
+var knownOperations = []string{
 	"dial", "read", "readfrom", "write", "close", "set", "connect", "connectex", "remote error", "local error",
 	"socks connect", "open", "openat", "stat", "lstat", "fstat", "seek", "sync", "fsync", "truncate", "ftruncate",
 	"chmod", "fchmod", "rename", "remove", "unlink", "pread", "pwrite", "readat", "writeat", "flock", "getsockopt",
 	"setsockopt", "sendfile", "splice", "socket", "wsarecv", "wsasend", "CreateFile", "GetFileAttributesEx",
 }
 
-// word returns the name of an operation if it is one that is known.
-func word(name string) string {
-	if !slices.Contains(words, name) {
+// knownOperation returns the name of an operation if it is a known one. Any other name may contain data.
+func knownOperation(name string) string {
+	if !slices.Contains(knownOperations, name) {
 		return "an operation"
 	}
 	return name
 }
 
-// unnamed looks for a known text along the chain of an error of no known type.
-func unnamed(err error) string {
+// untypedText describes an error of unknown type: by a known text in its chain, or else by the type of the innermost
+// one.
+func untypedText(err error) string {
 	innermost := err
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if text := transportText(e.Error()); text != "" {
@@ -166,21 +168,23 @@ const unknownError = "failed with an error of type "
 // Known reports whether Cause can say more of the error than its type.
 func Known(err error) bool { return !strings.HasPrefix(Cause(err), unknownError) }
 
+// isTimeout reports whether the error says that it is a timeout.
 func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
+// is reports whether an error of type E is in err's tree.
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// Kind is one word for why the network or the file system failed, out of few, and empty where none of them fits.
+// Kind returns one of a few words for why the network or the file system failed, or "" if none of them fits.
 func Kind(err error) string {
 	op, isOp := errors.AsType[*net.OpError](err)
 	switch {
-	case security(err) != "":
+	case tlsText(err) != "":
 		return "tls"
 	case is[*fs.PathError](err):
 		return "file"

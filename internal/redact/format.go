@@ -1,5 +1,5 @@
-// Package redact is the one place that decides how values and errors which may hold secrets or patients' data are
-// printed: by an allow-list, never by leaving things out.
+// Package redact decides how values and errors are printed that may contain secrets or patients' data: by a list of
+// what is allowed, never by a list of what is not.
 package redact
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Format prints v as name{key=value ...}, made of nothing but the attributes its LogValue gives, whatever the verb.
+// Format prints v as name{key=value ...}. It prints only the attributes of its LogValue, whatever the verb.
 // A type whose Format method calls it prints the same in fmt and in slog.
 func Format(s fmt.State, name string, v slog.LogValuer) {
 	_, _ = io.WriteString(s, name+group(v.LogValue()))
@@ -29,6 +29,7 @@ func (Hidden) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, hidden) }
 // LogValue returns the same.
 func (Hidden) LogValue() slog.Value { return slog.StringValue(hidden) }
 
+// group returns the attributes of a group as {key=value ...}.
 func group(v slog.Value) string {
 	var fields []string
 	for _, attr := range v.Group() {
@@ -48,7 +49,7 @@ var mediaTypes = []string{
 	"text/html", "text/plain", "text/xml",
 }
 
-// MediaType returns the media type of a Content-Type header if it is a common one, else nothing.
+// MediaType returns the media type of a Content-Type header if it is a common one, or "".
 func MediaType(contentType string) string {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -93,7 +94,7 @@ func isLetterOrDigit(r rune) bool {
 	return strings.ContainsRune(all, r)
 }
 
-// Status is a status with its name, as far as it has one.
+// Status returns a status with its name, if it has one.
 func Status(code int) string {
 	if code == 0 {
 		return "no status"

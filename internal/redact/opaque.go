@@ -16,7 +16,7 @@ import (
 // Opaque returns err in a form that others may unwrap and print. Is and As find everything in err. Unwrapping or
 // printing it shows no more than Cause. Errors known to be harmless are returned unchanged.
 func Opaque(err error) error {
-	if err == nil || harmless(err) {
+	if err == nil || isHarmless(err) {
 		return err
 	}
 	return &opaque{err}
@@ -44,19 +44,19 @@ var plain = []error{
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed, fs.ErrInvalid,
 }
 
-// harmless reports whether an error's text, and the text of all that it wraps, may be printed. Another module's type is
-// not trusted with that, whatever methods it has.
-func harmless(err error) bool {
-	_, safe := trusted[reflect.TypeOf(err)]
+// isHarmless reports whether an error's text, and the text of all that it wraps, may be printed. Another module's type
+// is not trusted with that, whatever methods it has.
+func isHarmless(err error) bool {
+	_, isTrusted := trusted[reflect.TypeOf(err)]
 	switch err.(type) { //nolint:errorlint // of this error alone, not of those it wraps
 	case syscall.Errno:
-		return true
+		return true // a number, and the system's text for it
 	case fmt.Formatter:
-		return safe
+		return isTrusted // its Format decides what every verb prints, also of what it wraps
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
-		return false // %#v would print what it wraps
+		return false // it has no Format, so %#v would print what it wraps
 	}
-	return safe || slices.Contains(plain, err)
+	return isTrusted || slices.Contains(plain, err)
 }
 
 // trusted has the types of errors whose texts hold neither secrets nor patients' data, with what to print of each.
@@ -77,8 +77,8 @@ func init() {
 
 // SafeText returns the text of the first error in err's tree whose type is trusted.
 func SafeText(err error) (text string, ok bool) {
-	if text, ok := trusted[reflect.TypeOf(err)]; ok {
-		return text(err), true
+	if safeText, isTrusted := trusted[reflect.TypeOf(err)]; isTrusted {
+		return safeText(err), true
 	}
 	switch parent := err.(type) { //nolint:errorlint // as errors.As walks
 	case interface{ Unwrap() error }:
@@ -113,14 +113,14 @@ type Text string //nolint:errname // it reads as redact.Text("words")
 
 func (t Text) Error() string { return string(t) }
 
-// New returns a sentinel: a Text that matches nothing but itself, as what errors.New returns.
+// New returns an error that matches only itself, as errors.New does. Its text is safe to print.
 func New(text string) error { return &failure{text: text} }
 
-// Fail returns an error with a text that is safe to print, for which the caller answers. Causes that are not nil are
-// there for errors.Is and errors.As, and are not printed.
+// Fail returns an error with this text, which the caller must know to be safe to print. Is and As find the causes that
+// are not nil. They are not printed.
 func Fail(text string, causes ...error) error { return &failure{text, OpaqueAll(causes...)} }
 
-// OpaqueAll makes the causes that are not nil fit for a chain that others walk and print.
+// OpaqueAll returns the causes that are not nil, each as Opaque returns it.
 func OpaqueAll(causes ...error) []error {
 	var kept []error
 	for _, cause := range causes {

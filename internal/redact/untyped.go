@@ -28,8 +28,8 @@ const (
 	checkProxy = "check that it allows this host and can reach it"
 )
 
-// transportTexts are others: how their text begins, and what to say. What stands behind the beginning may be the
-// server's words.
+// transportTexts are other errors of net/http: how their text begins, and what to say instead. The rest of the text
+// may be the server's words.
 var transportTexts = []struct{ prefix, says string }{
 	{"http2: client connection lost", "the server no longer responds on this connection (HTTP/2)"},
 	// The connection was closed, is not usable, or could not be established.
@@ -53,7 +53,7 @@ var transportTexts = []struct{ prefix, says string }{
 	{"unknown status code", "a proxy refused the connection; " + checkProxy},
 }
 
-// transportText explains a text of net/http's; it is empty for any other.
+// transportText returns what to say for the text of an error of net/http. It returns "" for any other text.
 func transportText(text string) string {
 	text = strings.TrimPrefix(text, "http2: Transport: cannot retry err [") // the reason follows
 	if slices.Contains(plainTexts, text) {
@@ -65,7 +65,8 @@ func transportText(text string) string {
 		}
 	}
 	for status := http.StatusMultipleChoices; status < 600; status++ {
-		if name := http.StatusText(status); name != "" && text == name { // all that net/http keeps of a proxy's refusal
+		name := http.StatusText(status)
+		if name != "" && text == name { // net/http keeps only that of a proxy's refusal
 			return proxyText(status)
 		}
 	}
@@ -76,15 +77,18 @@ var http2Codes = regexp.MustCompile(`\b(NO_ERROR|PROTOCOL_ERROR|INTERNAL_ERROR|F
 	`STREAM_CLOSED|FRAME_SIZE_ERROR|REFUSED_STREAM|CANCEL|COMPRESSION_ERROR|CONNECT_ERROR|ENHANCE_YOUR_CALM|` +
 	`INADEQUATE_SECURITY|HTTP_1_1_REQUIRED)\b`)
 
-// http2Code finds the code in the text of an HTTP/2 error, ahead of the server's own words.
+// http2Code returns the code in the text of an HTTP/2 error, to be appended to what is said. It does not search the
+// server's own words, which follow "debug=".
 func http2Code(says, text string) string {
 	text, _, _ = strings.Cut(text, "debug=")
-	if code := http2Codes.FindString(text); code != "" && strings.Contains(says, "HTTP/2") {
+	code := http2Codes.FindString(text)
+	if code != "" && strings.Contains(says, "HTTP/2") {
 		return ": " + code
 	}
 	return ""
 }
 
+// proxyText returns what to say for a status with which a proxy refused a connection.
 func proxyText(status int) string {
 	if status == http.StatusProxyAuthRequired {
 		return "a proxy requires credentials (" + Status(status) + "); " +

@@ -7,7 +7,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-// KeepRaw returns any value in the form of json.Marshal, so a stored one reads back equal. It returns "" for null.
+// KeepRaw stores any value in *to, in the form of json.Marshal, so that a stored one reads back equal. It stores "" for
+// null.
 func KeepRaw(d *jsonscan.Decoder, to *string) {
 	raw := d.Raw()
 	if string(raw) == "null" {
@@ -16,24 +17,26 @@ func KeepRaw(d *jsonscan.Decoder, to *string) {
 	d.Intern(to, d.Canonical(raw))
 }
 
-// KeepMembers keeps members, each behind a comma, as an object in that form; "" when there are none.
+// KeepMembers stores members as an object in *to, in the form of json.Marshal. Each member must follow a comma. It
+// stores "" if there are none.
 func KeepMembers(d *jsonscan.Decoder, to *string, members []byte) {
 	if len(members) == 0 {
-		d.Intern(to, nil) // takes the place of those that came before
+		d.Intern(to, nil) // replaces what was stored before
 		return
 	}
-	members[0] = '{'
+	members[0] = '{' // instead of the comma
 	d.Intern(to, d.Canonical(append(members, '}')))
 }
 
-// AppendMember appends the current member of an object behind a comma, as KeepMembers wants it, also if its value has
-// been consumed already. A member that is cut is not appended.
+// AppendMember appends a comma and the current member of an object, as KeepMembers needs them. The value may have been
+// consumed already. A member that is cut is not appended.
 func AppendMember(members []byte, d *jsonscan.Decoder, key string) []byte {
 	const usual = 512 // the other members of a page
 	if members == nil {
 		members = make([]byte, 0, usual)
 	}
-	if d.Kind() != jsonscan.Invalid {
+	isUnread := d.Kind() != jsonscan.Invalid
+	if isUnread {
 		raw := d.RawMember()
 		if raw == nil {
 			return members
@@ -67,8 +70,8 @@ func Without(object string, unwanted func(member string) bool) (string, error) {
 	return rest, err
 }
 
-// Marshal encodes a value that gives an object, and puts the members of another one behind its own. HTML is not
-// escaped: the encoder that calls a MarshalJSON decides on that.
+// Marshal encodes a value as an object, and appends the members of another object. HTML is not escaped: the encoder
+// that calls a MarshalJSON decides on that.
 func Marshal(v any, others string) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -79,12 +82,12 @@ func Marshal(v any, others string) ([]byte, error) {
 	return Join(bytes.TrimSpace(b.Bytes()), others), nil
 }
 
-// Join returns an object with the members of another one behind its own.
+// Join returns an object with the members of another one appended to its own. It may change the first one's bytes.
 func Join(object []byte, others string) []byte {
 	if len(others) <= len("{}") {
 		return object
 	}
-	object = object[:len(object)-1]
+	object = object[:len(object)-1] // without its last brace
 	if len(object) > len("{") {
 		object = append(object, ',')
 	}

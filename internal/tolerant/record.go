@@ -9,14 +9,14 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Errors of documents that are no record.
+// Errors of documents that are not a record.
 const (
 	ErrEmpty = redact.Text("it is empty")
 	ErrNoID  = redact.Text("it contains no id")
 )
 
-// Decode reads a document, bare or wrapped in "data" unless it has the member own, and returns which values were passed
-// over.
+// Decode reads a document, bare or wrapped in "data". A document with the member own is bare. It returns warnings about
+// values that were passed over.
 func Decode(document []byte, own string, read func(*jsonscan.Decoder)) ([]string, error) {
 	if len(document) == 0 {
 		return nil, ErrEmpty
@@ -43,6 +43,8 @@ func FindID(document []byte, members ...string) (id int64, hasMember bool) {
 	return findID(jsonscan.New(complete), members)
 }
 
+// findID is FindID for the next value of a decoder. The id of the record itself precedes that of a record in its
+// "data".
 func findID(d *jsonscan.Decoder, members []string) (own int64, hasMember bool) {
 	if d.Kind() != jsonscan.Object {
 		return 0, false
@@ -55,7 +57,7 @@ func findID(d *jsonscan.Decoder, members []string) (own int64, hasMember bool) {
 			own, _ = id(d)
 		case name == "data":
 			inner, innerHasMember = findID(d, members)
-		case slices.Contains(members, name) && !saysNothing(d):
+		case slices.Contains(members, name) && !isEmptyValue(d):
 			hasMember = true
 		}
 	}
@@ -75,8 +77,8 @@ func Unwrap(document []byte, own string) []byte {
 	var inner []byte
 	for key := range d.Fields() {
 		switch {
-		case string(key) == own && !saysNothing(d):
-			d.Stop()
+		case string(key) == own && !isEmptyValue(d):
+			d.Stop() // it is bare: End returns an error
 		case string(key) == "data" && d.Kind() == jsonscan.Object:
 			inner = d.Raw()
 		}
@@ -87,7 +89,9 @@ func Unwrap(document []byte, own string) []byte {
 	return inner
 }
 
-func saysNothing(d *jsonscan.Decoder) bool {
+// isEmptyValue reports whether the next value is null, zero, false or an empty text. It consumes any value except
+// lists and objects.
+func isEmptyValue(d *jsonscan.Decoder) bool {
 	switch d.Kind() {
 	case jsonscan.Array, jsonscan.Object:
 		return false
@@ -100,7 +104,8 @@ func saysNothing(d *jsonscan.Decoder) bool {
 	return false
 }
 
-// Unmarshal is the UnmarshalJSON of the models: the same reading as of the service's responses.
+// Unmarshal is the UnmarshalJSON of the models. It reads a value in the same way as the service's responses. Null
+// leaves *v unchanged.
 func Unmarshal[T any](data []byte, v *T, fill func(*T, *jsonscan.Decoder)) error {
 	d := jsonscan.New(data)
 	if d.Null() {
@@ -113,7 +118,7 @@ func Unmarshal[T any](data []byte, v *T, fill func(*T, *jsonscan.Decoder)) error
 
 const anObject = "object"
 
-// Object loops over the members of a record, of which there are none in null and [].
+// Object calls member for each member of a record. Null and [] have none. Any other value fails the document.
 func Object(d *jsonscan.Decoder, member func(key []byte)) {
 	switch nextObject(d) {
 	case notAnObject:
@@ -146,7 +151,8 @@ func (f Fields[T]) Fill(to *T, extra *string, d *jsonscan.Decoder) {
 // Describes reports whether a member has a reader.
 func (f Fields[T]) Describes(member string) bool { return f[member] != nil }
 
-// Optional reads an object that may be absent, then nil, into the room that it takes for it.
+// Optional reads an object into what room returns. It returns nil, without calling room, if the object is absent or
+// empty as null and [] are. It passes over any other value with a warning.
 func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonscan.Decoder)) *T {
 	switch nextObject(d) {
 	case notAnObject:
@@ -161,7 +167,7 @@ func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonsca
 	return value
 }
 
-// Empty consumes what stands for an object without members, and reports whether it was there.
+// Empty consumes null or [], which stand for an empty object, and reports whether one was there.
 func Empty(d *jsonscan.Decoder) bool {
 	if d.Kind() == jsonscan.Object {
 		return false
@@ -197,7 +203,7 @@ func nextObject(d *jsonscan.Decoder) comingObject {
 	}
 }
 
-// maxRows bounds the memory that a senseless list takes: a row of a few bytes becomes a record of several hundred.
+// maxRows bounds the memory that a hostile list takes: a row of a few bytes becomes a record of several hundred.
 const maxRows = 100_000
 
 // Rows adds the records of a list to those that were read before; null is an empty list. The first record allocates
@@ -216,7 +222,8 @@ func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jso
 		}
 		rows = append(rows, *new(T))
 		row := &rows[len(rows)-1]
-		if fill(row, d); id(row) < 1 {
+		fill(row, d)
+		if id(row) < 1 {
 			d.Fail("a record with an id and its other required members")
 		}
 		d.Flush() // before the row may move

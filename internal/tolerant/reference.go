@@ -8,11 +8,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/jsonscan"
 )
 
-// Reference is what a document says about which record it stands for. The zero value says nothing.
+// Reference names the record to which a value refers. The zero value names none.
 type Reference struct {
-	id       int64 // of the record named; 0: none
-	opaque   bool  // something names the record that is no number: another sort of id, or a person's name
-	conflict bool  // two records are named, or one by a number that no id can be
+	id       int64 // of the record; 0: no number names one
+	opaque   bool  // something that is not a number names it: another sort of id, or a person's name
+	conflict bool  // two records are named, or one by a number that cannot be an id
 }
 
 // ID returns the record's id, and whether one and only one is named.
@@ -55,7 +55,7 @@ func ReferenceOf(raw, other string) Reference {
 	return r
 }
 
-// ReferenceBy reads what one member of an object says, which is the id of a record.
+// ReferenceBy returns the record whose id is in that member of an object.
 func ReferenceBy(member, object string) Reference {
 	var r Reference
 	if object == "" {
@@ -76,11 +76,11 @@ func ReferenceBy(member, object string) Reference {
 // Naming returns a record with the ID that was next to it. An empty record takes it as its own ID, and any other
 // object as a further member. A record with its own ID, or two, is not changed.
 func Naming(raw, member string, beside Reference) string {
-	id, named := beside.ID()
-	own := ReferenceOf(raw, member)
-	if !named {
+	id, isNamed := beside.ID()
+	if !isNamed {
 		return raw
 	}
+	own := ReferenceOf(raw, member)
 	if own.id != 0 || own.conflict {
 		return raw
 	}
@@ -94,7 +94,8 @@ func Naming(raw, member string, beside Reference) string {
 	return raw
 }
 
-// reference also tells whether the value holds nothing at all.
+// reference returns the record that the next value refers to. It also reports whether the value is empty: an object
+// without members, a list of empty values, or a literal that names nothing.
 func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 	empty = true
 	switch d.Kind() {
@@ -112,9 +113,9 @@ func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 		return r, empty
 	case jsonscan.Array:
 		for range d.Elements() {
-			element, nothing := reference(d, other)
+			element, isEmpty := reference(d, other)
 			r = r.And(element)
-			if !nothing {
+			if !isEmpty {
 				empty = false
 			}
 		}
@@ -127,8 +128,8 @@ func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 	return r, r.IsZero()
 }
 
-// idReference reads the value of an id: unlike a record, one that is there but tells nothing is one that cannot be
-// read.
+// idReference reads the value of an id. If that names no record but is not empty, it is an id that cannot be read. A
+// record, in contrast, may have members without naming one.
 func idReference(d *jsonscan.Decoder, other string) Reference {
 	r, empty := reference(d, other)
 	if r.IsZero() && !empty {
@@ -137,7 +138,8 @@ func idReference(d *jsonscan.Decoder, other string) Reference {
 	return r
 }
 
-// literalReference reads a number or a text, or null, which says nothing.
+// literalReference reads a number, a text or null. Null and an empty text name nothing. A text that is not a number
+// may be another sort of id. A number that cannot be an id is a conflict.
 func literalReference(d *jsonscan.Decoder) Reference {
 	text, _ := literal(d)
 	if len(text) == 0 {

@@ -12,11 +12,14 @@ const aMomentInTime = "a date-time"
 
 // Time reads a time in any of the forms a PHP service writes; the result is in UTC, and zero for null, "" and a
 // database's zero date.
-func Time(d *jsonscan.Decoder) time.Time { return orElse(d.Warn, aMomentInTime, d, moment) }
+func Time(d *jsonscan.Decoder) time.Time { return readOrComplain(d.Warn, aMomentInTime, d, moment) }
 
 // RequiredTime is Time for a record that is of no use without it.
-func RequiredTime(d *jsonscan.Decoder) time.Time { return orElse(d.Fail, aMomentInTime, d, moment) }
+func RequiredTime(d *jsonscan.Decoder) time.Time {
+	return readOrComplain(d.Fail, aMomentInTime, d, moment)
+}
 
+// moment reads a time. It returns false if the value is in a form that is not known, and notes a time without a zone.
 func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	if d.Kind() != jsonscan.String {
 		return time.Time{}, d.Null()
@@ -25,14 +28,10 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	if len(text) == 0 || isZeroDate(text) {
 		return time.Time{}, true
 	}
-	err := value.UnmarshalText(text) // the usual form, in little time
-	zoneless := false
-	for i := 0; err != nil && i < len(timeForms); i++ {
-		value, err = time.Parse(timeForms[i], strings.ToUpper(string(text))) // RFC 3339 allows t and z
-		zoneless = !strings.Contains(timeForms[i], "Z07")
-	}
+	value, zoneless, err := parseTime(text)
 	value = value.UTC()
-	if year := value.Year(); err != nil || year < 0 || year > 9999 { // a zone can move it out of the years of JSON
+	year := value.Year()
+	if err != nil || year < 0 || year > 9999 { // a zone can move it out of the years of JSON
 		return time.Time{}, false
 	}
 	if zoneless {
@@ -41,7 +40,23 @@ func moment(d *jsonscan.Decoder) (value time.Time, ok bool) {
 	return value, true
 }
 
-// isZeroDate recognises what MySQL stores for no date, and what PHP makes of it.
+// parseTime parses a time in any known form, and reports whether that form has no zone.
+func parseTime(text []byte) (value time.Time, zoneless bool, err error) {
+	err = value.UnmarshalText(text) // the usual form: this is fast
+	if err == nil {
+		return value, false, nil
+	}
+	upper := strings.ToUpper(string(text)) // RFC 3339 allows t and z
+	for _, form := range timeForms {
+		value, err = time.Parse(form, upper)
+		if err == nil {
+			return value, !strings.Contains(form, "Z07"), nil
+		}
+	}
+	return time.Time{}, false, err
+}
+
+// isZeroDate reports whether the text is what MySQL stores for no date, or what PHP makes of it.
 func isZeroDate(text []byte) bool {
 	if len(bytes.Trim(text, "0123456789-:. TZ+")) > 0 {
 		return false

@@ -156,7 +156,7 @@ var createFaults = []defect{
 	{name: "every id in a response is a note's", file: "request.go", in: "scope.wrapUnknown",
 		old: "unknown.kept.NoteIDUnproven = !", with: "_ = ", held: ". TestCreate_ResponseWithoutANote"},
 	{name: "an empty name shows that an id is a note's", file: "internal/tolerant/record.go", in: "findID",
-		old: " && !saysNothing(d)", with: "", held: ". TestCreate_ResponseWithoutANote"},
+		old: " && !isEmptyValue(d)", with: "", held: ". TestCreate_ResponseWithoutANote"},
 	{name: "a record without a name and a time is a note", file: "notes.go", in: "scope.decodeNote",
 		old: "note.isBare()", with: "false", held: ". TestGet_ResponseWithoutANote"},
 	{name: "a row without a name and a time is a note", file: "note.go", in: "ProgressNote.id", old: "n.isBare()",

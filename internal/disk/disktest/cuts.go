@@ -8,63 +8,80 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
-// ErrCut is what a process hears of the disk after a power cut: nothing that it does from then on is done.
+// ErrCut is returned by each operation after a power cut. The operation is not done.
 var ErrCut = errors.New("the power is cut")
 
 // Machine is what a process runs on until the power is cut.
 type Machine struct {
 	durable.FS
-	Alive func() bool // what is said when it is not is never heard
+	Alive func() bool // reports whether the power is on; what the process returns later never arrives
 }
 
 // Cuts runs a process on a copy of the disk once for each operation that changes something, and cuts the power before
-// that and all that would follow. Each disk that can be left, and what the process returned, goes to after, with the
-// place of the cut in words. The last of them is the disk after all operations. It returns how many disks there were.
+// that operation. It calls after for each disk that the cut can leave, with what the process returned and a
+// description of the cut. In the last run, the power is cut after all operations. It returns how many disks there
+// were.
 func Cuts[T any](before *Disk, run func(Machine) T, after func(d *Disk, said T, place string)) (count int) {
-	for last := 0; ; last++ {
+	for allowed := 0; ; allowed++ {
 		d := before.Clone()
-		var done []string
-		cut := false
-		said := run(Machine{Alive: func() bool { return !cut }, FS: d.Mount(func(op string) error {
-			if cut = cut || changes(op) && len(done) == last; cut {
-				return ErrCut
-			}
-			if changes(op) {
-				done = append(done, op)
-			}
-			return nil
-		})})
+		p := &cutProcess{allowed: allowed}
+		said := run(Machine{Alive: func() bool { return !p.isCut }, FS: d.Mount(p.operate)})
 		for choices := new(Choices); ; {
 			left := d.Clone()
 			left.PowerCut(choices.Choose)
-			latest := done[max(len(done)-4, 0):]
+			latest := p.done[max(len(p.done)-4, 0):]
 			const form = "cut after %d operations, the last of them %v, left %v"
-			what := fmt.Sprintf(form, len(done), latest, choices.path)
-			after(left, said, what)
+			after(left, said, fmt.Sprintf(form, len(p.done), latest, choices.path))
 			count++
 			if !choices.Next() {
 				break
 			}
 		}
-		if !cut {
+		if !p.isCut {
 			return count
 		}
 	}
 }
 
-func changes(op string) bool { return !slices.Contains([]string{Open, Read, IsAt, Lock}, op) }
-
-// Choices goes through all paths of choices, without knowing beforehand which will be asked for: only those are walked
-// that there really are.
-type Choices struct {
-	path, widths []int
-	at           int
+// cutProcess is a process whose power is cut after some operations that change something.
+type cutProcess struct {
+	allowed int      // so many operations
+	done    []string // those that changed something
+	isCut   bool
 }
 
-// Choose returns a number below n: the one of the path, or 0 where the path has ended.
+// operate is the [Process].
+func (p *cutProcess) operate(op string) error {
+	if p.isCut {
+		return ErrCut
+	}
+	if !changes(op) {
+		return nil
+	}
+	if len(p.done) == p.allowed {
+		p.isCut = true
+		return ErrCut
+	}
+	p.done = append(p.done, op)
+	return nil
+}
+
+// changes reports whether an operation changes the disk.
+func changes(op string) bool { return !slices.Contains([]string{Open, Read, IsAt, Lock}, op) }
+
+// Choices walks through all sequences of choices. It learns which choices there are, and between how many, as they are
+// made.
+type Choices struct {
+	path   []int // what was chosen
+	widths []int // between how many
+	at     int   // the next choice
+}
+
+// Choose returns the next choice, a number below n: that of the path, or 0 after its end.
 func (c *Choices) Choose(n int) int {
 	if c.at == len(c.path) {
-		c.path, c.widths = append(c.path, 0), append(c.widths, n)
+		c.path = append(c.path, 0)
+		c.widths = append(c.widths, n)
 	}
 	c.widths[c.at] = n
 	c.at++
@@ -74,17 +91,23 @@ func (c *Choices) Choose(n int) int {
 // Next advances to the next path, like an odometer, and reports false if there is none. Choices that the last path
 // did not make are dropped.
 func (c *Choices) Next() bool {
-	c.path, c.widths = c.path[:c.at], c.widths[:c.at]
+	c.shorten(c.at)
 	c.at = 0
 	for i := len(c.path) - 1; i >= 0; i-- {
 		if c.path[i]+1 < c.widths[i] {
 			c.path[i]++
-			c.path, c.widths = c.path[:i+1], c.widths[:i+1]
+			c.shorten(i + 1)
 			return true
 		}
 	}
 	return false
 }
 
-// Path is that of the choices so far.
+// shorten keeps only the first n choices.
+func (c *Choices) shorten(n int) {
+	c.path = c.path[:n]
+	c.widths = c.widths[:n]
+}
+
+// Path returns the choices so far.
 func (c *Choices) Path() []int { return slices.Clone(c.path[:c.at]) }

@@ -4,6 +4,7 @@ package disktest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -21,12 +22,12 @@ import (
 type Disk struct {
 	mu      sync.Mutex
 	names   map[string]*inode
-	synced  map[string]*inode // the names that a power cut surely leaves
-	renamed []rename          // since then, in this order
+	synced  map[string]*inode // the names after the last sync, which a power cut leaves
+	renamed []rename          // since the last sync, in this order
 	locks   map[string]*mount
 }
 
-// rename is a change of names: made (from is empty), removed (to is empty), or both at once.
+// rename is a change of names: a file was created (from is empty), removed (to is empty) or renamed.
 type rename struct {
 	from, to string
 	file     *inode
@@ -34,12 +35,13 @@ type rename struct {
 
 // inode is a file, whatever its name.
 type inode struct {
-	content, synced []byte
-	changes         []change // since then, in this order
-	holder          *mount
+	content []byte
+	synced  []byte   // the content after the last sync
+	changes []change // since the last sync, in this order
+	holder  *mount   // nil if nobody has locked it
 }
 
-// change is a write, or a cut where data is nil.
+// change is a write, or a truncation if data is nil.
 type change struct {
 	at   int64
 	data []byte
@@ -50,8 +52,9 @@ func New() *Disk {
 	return &Disk{names: map[string]*inode{}, synced: map[string]*inode{}, locks: map[string]*mount{}}
 }
 
-// Process is asked before each operation, by the operation's name, whether it is done: it may take time, as a sync
-// does, and an error refuses it. Of a write that is refused with [syscall.ENOSPC] a third is done, as full disks do.
+// Process is called before each operation with the operation's name. It may take time, as a sync does. If it returns
+// an error, the operation fails with it and is not done. Of a write that fails with [syscall.ENOSPC] a third is done,
+// as on a full disk.
 type Process func(op string) error
 
 // The operations of a process.
@@ -69,7 +72,7 @@ const (
 	SyncDir  = "sync folder"
 )
 
-// Mount gives the disk into the hands of a process; nil: one that may do everything.
+// Mount returns the disk as a process uses it. If p is nil, no operation fails.
 func (d *Disk) Mount(p Process) durable.FS {
 	if p == nil {
 		p = func(string) error { return nil }
@@ -87,9 +90,10 @@ func (d *Disk) Kill() {
 	}
 }
 
-// PowerCut ends all processes, and loses what was not synced as choose says, which returns a number below n. Changes of
-// names reach the disk in their order, the last of them perhaps half: a file that was renamed has both names then. Of
-// what was written to a file any beginning may be there, cut anywhere, and later writes without an earlier one.
+// PowerCut ends all processes, and loses some of what was not synced. The function choose decides what is lost: it
+// returns a number below n. Changes of names reach the disk in their order, the last of them perhaps half: a file that
+// was renamed has both names then. Of what was written to a file any beginning may be there, cut anywhere, and later
+// writes without an earlier one.
 func (d *Disk) PowerCut(choose func(n int) int) {
 	d.Kill()
 	d.mu.Lock()
@@ -99,19 +103,29 @@ func (d *Disk) PowerCut(choose func(n int) int) {
 	for _, r := range d.renamed[:kept] {
 		r.apply(names)
 	}
-	if rest := d.renamed[kept:]; len(rest) > 0 && rest[0].from != "" && rest[0].to != "" && choose(2) == 1 {
-		names[rest[0].to] = rest[0].file
+	if kept < len(d.renamed) {
+		next := d.renamed[kept]
+		if next.changesName() && choose(2) == 1 {
+			names[next.to] = next.file // beside the old name
+		}
 	}
-	d.names, d.synced, d.renamed = names, maps.Clone(names), nil
-	lost := map[*inode]bool{}
+	d.names = names
+	d.synced = maps.Clone(names)
+	d.renamed = nil
+	isDone := map[*inode]bool{} // a file may have two names
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if file := names[name]; !lost[file] {
-			lost[file] = true
+		file := names[name]
+		if !isDone[file] {
+			isDone[file] = true
 			file.lose(choose)
 		}
 	}
 }
 
+// changesName reports whether a file was renamed, and neither created nor removed.
+func (r rename) changesName() bool { return r.from != "" && r.to != "" }
+
+// apply makes the change in a folder's names.
 func (r rename) apply(names map[string]*inode) {
 	if r.from != "" {
 		delete(names, r.from)
@@ -125,7 +139,9 @@ func (r rename) apply(names map[string]*inode) {
 func (f *inode) lose(choose func(n int) int) {
 	left := f.outcomes()
 	f.content = left[choose(len(left))]
-	f.holder, f.synced, f.changes = nil, bytes.Clone(f.content), nil
+	f.holder = nil
+	f.synced = bytes.Clone(f.content)
+	f.changes = nil
 }
 
 // outcomes returns every content that a power cut may leave: the synced one, the changes up to any of them, the last of
@@ -150,9 +166,7 @@ func (f *inode) outcomes() [][]byte {
 	// Without one change. The file is as long as with it, and has zeros or its earlier content there.
 	for n, c := range f.changes {
 		without := apply(f.synced, f.changes[:n])
-		if end := c.at + int64(len(c.data)); int64(len(without)) < end {
-			without = append(without, make([]byte, end-int64(len(without)))...)
-		}
+		without = extend(without, c.end())
 		add(apply(without, f.changes[n+1:]))
 	}
 	return left
@@ -162,24 +176,31 @@ func (f *inode) outcomes() [][]byte {
 func apply(content []byte, changes []change) []byte {
 	content = bytes.Clone(content)
 	for _, c := range changes {
-		switch end := c.at + int64(len(c.data)); {
-		case c.data == nil && c.at <= int64(len(content)):
+		isTruncation := c.data == nil
+		content = extend(content, c.end())
+		if isTruncation {
 			content = content[:c.at]
-			continue
-		case int64(len(content)) < end:
-			content = append(content, make([]byte, end-int64(len(content)))...)
 		}
 		copy(content[c.at:], c.data)
 	}
 	return content
 }
 
-// Clone returns a disk with the same content, which nobody holds.
+// end returns where the written bytes end, or the size after a truncation.
+func (c change) end() int64 { return c.at + int64(len(c.data)) }
+
+// extend returns the content with zeros appended if it is shorter than size.
+func extend(content []byte, size int64) []byte {
+	missing := max(size-int64(len(content)), 0)
+	return append(content, make([]byte, missing)...)
+}
+
+// Clone returns a disk with the same content, on which no file is locked.
 func (d *Disk) Clone() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	copies := map[*inode]*inode{}
-	file := func(f *inode) *inode {
+	copyOf := func(f *inode) *inode {
 		if f != nil && copies[f] == nil {
 			copies[f] = &inode{
 				content: bytes.Clone(f.content), synced: bytes.Clone(f.synced), changes: slices.Clone(f.changes),
@@ -189,13 +210,13 @@ func (d *Disk) Clone() *Disk {
 	}
 	c := New()
 	for name, f := range d.names {
-		c.names[name] = file(f)
+		c.names[name] = copyOf(f)
 	}
 	for name, f := range d.synced {
-		c.synced[name] = file(f)
+		c.synced[name] = copyOf(f)
 	}
 	for _, r := range d.renamed {
-		c.renamed = append(c.renamed, rename{r.from, r.to, file(r.file)})
+		c.renamed = append(c.renamed, rename{r.from, r.to, copyOf(r.file)})
 	}
 	return c
 }
@@ -210,28 +231,29 @@ func (d *Disk) Content(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// Put makes a file with this content, on the disk.
+// Put creates a file with this content, already synced.
 func (d *Disk) Put(name string, content []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	file := &inode{content: bytes.Clone(content), synced: bytes.Clone(content)}
-	d.names[name], d.synced[name] = file, file
+	d.names[name] = file
+	d.synced[name] = file
 }
 
-// Names are those of all files, in order.
+// Names returns the names of all files, sorted.
 func (d *Disk) Names() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.names))
 }
 
-// mount is the disk in the hands of a process.
+// mount is the disk as a process uses it.
 type mount struct {
 	*Disk
 	process Process
 }
 
-// do does an operation if the process may.
+// do calls the process, and then does the operation unless the process returned an error.
 func (m *mount) do(op string, work func() error) error {
 	if err := m.process(op); err != nil {
 		return err
@@ -241,6 +263,7 @@ func (m *mount) do(op string, work func() error) error {
 	return work()
 }
 
+// rename changes a name, without a sync. The caller holds the lock.
 func (m *mount) rename(r rename) {
 	r.apply(m.names)
 	m.renamed = append(m.renamed, r)
@@ -270,6 +293,7 @@ func (m *mount) Open(name string, _ bool) (disk.File, error) {
 	return f, nil
 }
 
+// open locks and returns an existing file. The caller holds the lock of the disk.
 func (m *mount) open(name string) (*file, error) {
 	f := m.names[name]
 	switch {
@@ -291,6 +315,7 @@ func (m *mount) Create(name string, _ bool) (disk.File, error) {
 	return f, nil
 }
 
+// create creates and locks a file. The caller holds the lock of the disk.
 func (m *mount) create(name string) (*file, error) {
 	if m.names[name] != nil {
 		return nil, fs.ErrExist
@@ -303,7 +328,8 @@ func (m *mount) create(name string) (*file, error) {
 func (m *mount) Take(name string) (disk.Record, error) {
 	var f *file
 	err := m.do(Open, func() (err error) {
-		if f, err = m.open(name); errors.Is(err, fs.ErrNotExist) {
+		f, err = m.open(name)
+		if errors.Is(err, fs.ErrNotExist) {
 			f, err = m.create(name)
 		}
 		return err
@@ -343,23 +369,23 @@ func (m *mount) Remove(name string) error {
 	})
 }
 
+// SyncDir makes the changes of names in a folder durable. A file that was renamed counts for the folder of its new
+// name.
 func (m *mount) SyncDir(folder string) error {
 	folder = filepath.Clean(folder)
 	return m.do(SyncDir, func() error {
 		m.renamed = slices.DeleteFunc(m.renamed, func(r rename) bool {
-			is := filepath.Dir(r.from+r.to) == folder
-			if r.from != "" && r.to != "" {
-				is = filepath.Dir(r.to) == folder
-			}
-			if is {
+			isInFolder := filepath.Dir(cmp.Or(r.to, r.from)) == folder
+			if isInFolder {
 				r.apply(m.synced)
 			}
-			return is
+			return isInFolder
 		})
 		return nil
 	})
 }
 
+// Lock locks a name until the closer is closed.
 func (m *mount) Lock(name string) (io.Closer, error) {
 	err := m.do(Lock, func() error {
 		if m.locks[name] != nil {
@@ -405,9 +431,11 @@ func (f *file) IsAt(name string) error {
 	})
 }
 
-// change makes a change that is not on the disk yet. What is only appended leaves the array to what was synced.
+// change makes a change that is not synced yet. Bytes that are appended do not need a copy of the content: synced,
+// which may share its array, has no room for them.
 func (f *file) change(c change) error {
-	if size := int64(len(f.inode.content)); c.data != nil && c.at == size {
+	isAppended := c.data != nil && c.at == int64(len(f.inode.content))
+	if isAppended {
 		f.inode.content = append(f.inode.content, c.data...)
 	} else {
 		f.inode.content = slices.Clip(apply(f.inode.content, []change{c}))
@@ -416,28 +444,30 @@ func (f *file) change(c change) error {
 	return nil
 }
 
-func (f *file) Write(p []byte) (int, error) { return f.write(p, -1) }
+const atEnd = -1 // instead of an offset
+
+func (f *file) Write(p []byte) (int, error) { return f.write(p, atEnd) }
 
 func (f *file) WriteAt(p []byte, at int64) (int, error) { return f.write(p, at) }
 
-// write writes at the end if at is negative.
+// write writes at an offset, or at the end. Of a write that fails because the disk is full, a third is done.
 func (f *file) write(p []byte, at int64) (int, error) {
-	full := f.mount.process(Write)
+	err := f.mount.process(Write)
 	switch {
-	case errors.Is(full, syscall.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC):
 		p = p[:len(p)/3]
-	case full != nil:
-		return 0, full
+	case err != nil:
+		return 0, err
 	}
 	f.mount.mu.Lock()
 	defer f.mount.mu.Unlock()
-	if at < 0 {
+	if at == atEnd {
 		at = int64(len(f.inode.content))
 	}
 	if len(p) > 0 {
 		_ = f.change(change{at, bytes.Clone(p)})
 	}
-	return len(p), full
+	return len(p), err
 }
 
 func (f *file) Truncate(size int64) error {
@@ -446,12 +476,13 @@ func (f *file) Truncate(size int64) error {
 
 func (f *file) Sync() error {
 	return f.mount.do(Sync, func() error {
-		f.inode.synced, f.inode.changes = slices.Clip(f.inode.content), nil
+		f.inode.synced = slices.Clip(f.inode.content)
+		f.inode.changes = nil
 		return nil
 	})
 }
 
-// Close is done by the dead as well.
+// Close unlocks the file. It also works after a power cut.
 func (f *file) Close() error {
 	f.mount.mu.Lock()
 	defer f.mount.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // FS is a file system.
 type FS interface {
 	disk.FS
-	// Resolve follows links to the name of the file itself. One that is not there is [fs.ErrNotExist].
+	// Resolve follows links to the name of the file itself. It returns [fs.ErrNotExist] if there is none.
 	Resolve(name string) (string, error)
 	// Replace puts a file that Create made as from in the place of the open file to. It returns the file that then
 	// exists, locked all the time if the system supports that. After an error it returns the old file, or nil if
@@ -30,11 +30,11 @@ type FS interface {
 
 // From returns the file system of a context: the system's own unless [disk.With] set another.
 func From(ctx context.Context) FS {
-	given := disk.From(ctx)
-	if given == disk.From(context.Background()) { //nolint:contextcheck // which has the system's own
-		return system{given}
+	set := disk.From(ctx)
+	if set == disk.From(context.Background()) { //nolint:contextcheck // which has the system's own
+		return system{set}
 	}
-	return given.(FS) //nolint:errcheck,forcetypeassert // a test that brings half a file system should know
+	return set.(FS) //nolint:errcheck,forcetypeassert // a test that brings half a file system should know
 }
 
 type slackKey struct{}
@@ -56,15 +56,20 @@ func Slack(ctx context.Context, usual uint32) uint32 {
 // system is the operating system's file system.
 type system struct{ disk.FS }
 
+// Resolve implements [FS].
 func (system) Resolve(name string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
 		return "", err
 	}
-	if name, err = filepath.EvalSymlinks(name); err != nil {
+	name, err = filepath.EvalSymlinks(name)
+	if err != nil {
 		return "", err
 	}
-	exists := func(name string) bool { _, err := os.Lstat(name); return err == nil }
+	exists := func(name string) bool {
+		_, err := os.Lstat(name)
+		return err == nil
+	}
 	list := func(folder string) []string {
 		entries, _ := os.ReadDir(folder)
 		names := make([]string, len(entries))
@@ -76,30 +81,43 @@ func (system) Resolve(name string) (string, error) {
 	return spelled(name, exists, list), nil
 }
 
-// spelled is a path as its folders write it. Where names have no case, a file system in user space may take each
-// spelling for a file of its own, with a lock of its own.
+// spelled returns a path in the spelling of the names in its folders, if case does not matter there. A file system in
+// user space may treat each spelling as a different file, with its own lock.
 func spelled(path string, exists func(string) bool, list func(folder string) []string) string {
-	folder, base := filepath.Dir(path), filepath.Base(path)
-	if folder == path {
+	folder := filepath.Dir(path)
+	base := filepath.Base(path)
+	if folder == path { // it is the root
 		return path
 	}
 	folder = spelled(folder, exists, list)
-	other := strings.Map(func(r rune) rune {
+	otherCase := strings.Map(func(r rune) rune {
 		if unicode.IsUpper(r) {
 			return unicode.ToLower(r)
 		}
 		return unicode.ToUpper(r)
 	}, base)
-	if other != base && exists(filepath.Join(folder, other)) {
-		names := list(folder)
-		like := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, base) })
-		if like >= 0 && !slices.Contains(names, base) {
-			base = names[like]
-		}
+	mayIgnoreCase := otherCase != base && exists(filepath.Join(folder, otherCase))
+	if mayIgnoreCase {
+		base = spelledLike(base, list(folder))
 	}
 	return filepath.Join(folder, base)
 }
 
+// spelledLike returns the name among names that differs from base only in case. If base is there, or there is none, it
+// returns base.
+func spelledLike(base string, names []string) string {
+	if slices.Contains(names, base) {
+		return base
+	}
+	for _, name := range names {
+		if strings.EqualFold(name, base) {
+			return name
+		}
+	}
+	return base
+}
+
+// Lock implements [FS].
 func (system) Lock(name string) (io.Closer, error) {
 	file, err := disk.Take(name)
 	if err != nil {
@@ -110,5 +128,5 @@ func (system) Lock(name string) (io.Closer, error) {
 
 type lock struct{ file *os.File }
 
-// Close leaves no file behind.
+// Close releases the lock and removes its file.
 func (l lock) Close() error { return disk.Remove(l.file) }
