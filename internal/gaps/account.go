@@ -12,22 +12,22 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
-// askAccount reads the user and the tokens, and revokes the spare one.
+// askAccount reads the user and the tokens, and revokes the spare token if there is one.
 func (p *prober) askAccount(ctx context.Context) {
 	var r clinicaldoc.Response
 	_, err := p.Client.Users.Me(ctx, clinicaldoc.WithResponse(&r))
-	p.saw("code.me", r, err)
+	p.observe("code.me", r, err)
 	if err == nil {
 		user, wrapped := record(r.Body)
-		p.seen.form(wrapped)
+		p.seen.wrapping(wrapped)
 		p.seen.compare("user", user, description.Schemas["User"])
 	}
 
 	r = clinicaldoc.Response{}
 	_, err = p.Client.Tokens.List(ctx, clinicaldoc.WithResponse(&r))
-	p.saw("code.tokens", r, err)
+	p.observe("code.tokens", r, err)
 	if err == nil {
-		p.lookAtTokens(r.Body)
+		p.observeTokens(r.Body)
 	}
 
 	if p.SpareTokenID == 0 {
@@ -36,10 +36,11 @@ func (p *prober) askAccount(ctx context.Context) {
 	}
 	r = clinicaldoc.Response{}
 	_, err = p.Client.Tokens.Revoke(ctx, p.SpareTokenID, clinicaldoc.WithResponse(&r))
-	p.saw("code.revoke", r, err)
+	p.observe("code.revoke", r, err)
 }
 
-func (p *prober) lookAtTokens(body []byte) {
+// observeTokens compares the tokens of a response with their description.
+func (p *prober) observeTokens(body []byte) {
 	var records []fields
 	if json.Unmarshal(asObject(body)["tokens"], &records) != nil {
 		return
@@ -56,10 +57,10 @@ func (p *prober) lookAtTokens(body []byte) {
 	p.report.set("token.fields", "%s", names(p.seen.tokenFields.sorted()))
 }
 
-// askErrors looks at the refusals that can be had without harm.
+// askErrors causes refusals that do no harm, and reports how they look.
 func (p *prober) askErrors(ctx context.Context) {
-	tell := func(key, described string, r clinicaldoc.Response, err error) {
-		p.saw(key, r, err)
+	reportRefusal := func(key, described string, r clinicaldoc.Response, err error) {
+		p.observe(key, r, err)
 		refusal := (*clinicaldoc.Error)(nil)
 		if errors.As(err, &refusal) {
 			p.report.set(key, "%d, %s", refusal.StatusCode, wording(refusal, described))
@@ -67,12 +68,12 @@ func (p *prober) askErrors(ctx context.Context) {
 	}
 	var r clinicaldoc.Response
 	_, err := p.Client.Notes.Get(ctx, absentID, clinicaldoc.WithResponse(&r))
-	tell("error.404", "Resource not found", r, err)
+	reportRefusal("error.404", "Resource not found", r, err)
 	if p.Stranger == nil {
 		return
 	}
 	_, err = p.Stranger.Users.Me(ctx, clinicaldoc.WithResponse(&r))
-	tell("error.401", "Unauthorized", r, err)
+	reportRefusal("error.401", "Unauthorized", r, err)
 }
 
 // undescribedPaths are where services of this kind have endpoints that the description mentions but does not show. The
@@ -94,39 +95,40 @@ var undescribedPaths = []struct{ path, methods string }{
 	{"/v1/progress-notes", "GET, POST"},
 }
 
-// askEndpoints asks with OPTIONS, which changes nothing, which methods some paths know.
+// askEndpoints finds endpoints that are not described: paths that exist, or methods that a described path allows.
 func (p *prober) askEndpoints(ctx context.Context) {
-	usual := []string{"", http.MethodHead, http.MethodOptions}
-	methods := func(path string) (allowed []string, exists bool) {
-		var r clinicaldoc.Response
-		opts := []clinicaldoc.CallOption{clinicaldoc.WithResponse(&r), clinicaldoc.WithoutRetry()}
-		err := p.Client.Do(ctx, http.MethodOptions, path, nil, nil, opts...)
-		p.seen.headers(r.Header)
-		for method := range strings.SplitSeq(r.Header.Get("Allow"), ",") {
-			method = strings.TrimSpace(method)
-			if !slices.Contains(usual, method) {
-				allowed = append(allowed, method)
-			}
-		}
-		return allowed, err == nil
-	}
-	if _, exists := methods("/v1/synthetic-path-that-does-not-exist"); exists {
+	_, exists := p.allowedMethods(ctx, "/v1/synthetic-path-that-does-not-exist")
+	if exists {
 		p.report.unseen("endpoints", "the service answers OPTIONS on any path")
 		return
 	}
 	var found []string
 	for _, candidate := range undescribedPaths {
-		allowed, exists := methods(candidate.path)
-		var more []string
-		for _, method := range allowed {
-			if !strings.Contains(candidate.methods, method) {
-				more = append(more, method)
-			}
-		}
-		isNew := len(more) > 0 || candidate.methods == ""
+		allowed, exists := p.allowedMethods(ctx, candidate.path)
+		undescribed := slices.DeleteFunc(allowed, func(method string) bool {
+			return strings.Contains(candidate.methods, method)
+		})
+		isNew := len(undescribed) > 0 || candidate.methods == ""
 		if exists && isNew {
-			found = append(found, strings.TrimSpace(strings.Join(more, " ")+" "+candidate.path))
+			found = append(found, strings.TrimSpace(strings.Join(undescribed, " ")+" "+candidate.path))
 		}
 	}
 	p.report.set("endpoints", "%s", orNone(found, ", "))
+}
+
+// allowedMethods asks with OPTIONS, which changes nothing, whether a path exists and which methods it allows. It leaves
+// out HEAD and OPTIONS.
+func (p *prober) allowedMethods(ctx context.Context, path string) (methods []string, exists bool) {
+	var r clinicaldoc.Response
+	opts := []clinicaldoc.CallOption{clinicaldoc.WithResponse(&r), clinicaldoc.WithoutRetry()}
+	err := p.Client.Do(ctx, http.MethodOptions, path, nil, nil, opts...)
+	p.seen.headers(r.Header)
+	usual := []string{"", http.MethodHead, http.MethodOptions}
+	for method := range strings.SplitSeq(r.Header.Get("Allow"), ",") {
+		method = strings.TrimSpace(method)
+		if !slices.Contains(usual, method) {
+			methods = append(methods, method)
+		}
+	}
+	return methods, err == nil
 }

@@ -14,14 +14,14 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// askAudio looks at the address of a note's recording. It is not fetched, and nothing of it is told but its form.
+// askAudio requests the address of a note's recording. It does not use the address, and reports only its form.
 func (p *prober) askAudio(ctx context.Context, id int64) {
 	if note, err := p.get(ctx, id); err == nil {
-		p.tellRetention(note)
+		p.reportRetention(note)
 	}
 	var r clinicaldoc.Response
 	address, err := p.Client.Notes.AudioURL(ctx, id, clinicaldoc.WithResponse(&r))
-	p.saw("code.audio_url", r, err)
+	p.observe("code.audio_url", r, err)
 	if err != nil {
 		for _, key := range []string{"audio.origin", "audio.form", "audio.lifetime"} {
 			p.report.unseen(key, "the audio URL was %s", outcome(err))
@@ -34,22 +34,30 @@ func (p *prober) askAudio(ctx context.Context, id int64) {
 	}
 	p.report.set("audio.origin", "%s", p.originOf(u))
 	p.report.set("audio.form", "%s", signatureForm(u.Query()))
+	p.reportLifetime(u.Query(), address.ExpiresAt, r.Header)
+}
+
+// reportLifetime reports how long an audio URL can be used: by its own parameter, or by its expiry and the time of the
+// response.
+func (p *prober) reportLifetime(query url.Values, expiresAt time.Time, header http.Header) {
 	switch {
-	case u.Query().Has("X-Amz-Expires"):
-		if seconds, err := strconv.Atoi(u.Query().Get("X-Amz-Expires")); err == nil {
+	case query.Has("X-Amz-Expires"):
+		seconds, err := strconv.Atoi(query.Get("X-Amz-Expires"))
+		if err == nil {
 			p.report.set("audio.lifetime", "%s", time.Duration(seconds)*time.Second)
 		}
-	case !address.ExpiresAt.IsZero():
-		if now, err := http.ParseTime(r.Header.Get("Date")); err == nil {
-			p.report.set("audio.lifetime", "about %s", address.ExpiresAt.Sub(now).Round(time.Second))
+	case !expiresAt.IsZero():
+		now, err := http.ParseTime(header.Get("Date"))
+		if err == nil {
+			p.report.set("audio.lifetime", "about %s", expiresAt.Sub(now).Round(time.Second))
 		}
 	default:
 		p.report.unseen("audio.lifetime", "the URL does not tell")
 	}
 }
 
-// tellRetention reports how long the service keeps the note's recording, if the note shows it.
-func (p *prober) tellRetention(note *clinicaldoc.ProgressNote) {
+// reportRetention reports how long the service keeps the note's recording, if the note shows it.
+func (p *prober) reportRetention(note *clinicaldoc.ProgressNote) {
 	if note.Audio == nil || note.Audio.ExpiresAt.IsZero() {
 		return
 	}
@@ -65,6 +73,7 @@ const (
 	otherOrigin = "another one than the API's"
 )
 
+// originOf returns whether a URL has the origin of the API, in words.
 func (p *prober) originOf(u *url.URL) string {
 	base, err := url.Parse(p.BaseURL)
 	if err != nil || base.Scheme != u.Scheme {
@@ -76,6 +85,7 @@ func (p *prober) originOf(u *url.URL) string {
 	return ownOrigin
 }
 
+// signatureForm names how a URL is signed, by the names of its parameters.
 func signatureForm(query url.Values) string {
 	switch {
 	case query.Has("X-Amz-Signature"):
@@ -118,8 +128,8 @@ func (p *prober) askKept(ctx context.Context) {
 		after := "not seen, as it was not processed in time"
 		if err == nil {
 			after = p.readBack(ctx, created.ID, format.recording)
-			nameBefore := sameName(params.Name, created.Name)
-			nameAfter := sameName(params.Name, note.Name)
+			nameBefore := compareName(params.Name, created.Name)
+			nameAfter := compareName(params.Name, note.Name)
 			p.report.set("note.name", "%s before, %s after", nameBefore, nameAfter)
 		}
 		p.report.set(format.key, "%s before, %s after", before, after)
@@ -128,7 +138,7 @@ func (p *prober) askKept(ctx context.Context) {
 	p.report.unseen("note.name", "no note was processed in time")
 }
 
-// readBack compares a note's recording with what was sent.
+// readBack downloads a note's recording and returns whether it is what was sent, in words.
 func (p *prober) readBack(ctx context.Context, id int64, sent []byte) string {
 	hash := sha256.New()
 	_, err := p.Client.Notes.DownloadAudio(ctx, id, hash, clinicaldoc.DownloadParams{IgnoreSize: true})
@@ -142,20 +152,20 @@ func (p *prober) readBack(ctx context.Context, id int64, sent []byte) string {
 	return "changed"
 }
 
-// sameName compares a note's name with the one that was sent.
-func sameName(sent, got string) string {
+// compareName returns whether a note's name is the one that was sent, in words.
+func compareName(sent, got string) string {
 	if strings.TrimSpace(got) == strings.TrimSpace(sent) {
 		return "unchanged"
 	}
 	return "changed"
 }
 
-// silentMP3 is a quarter of a second of silence: frames of MPEG-1 layer III, 128 kbit/s, 44.1 kHz, mono.
+// silentMP3 returns a quarter of a second of silence: frames of MPEG-1 layer III, 128 kbit/s, 44.1 kHz, mono.
 func silentMP3() []byte {
-	const frames, length = 10, 417
+	const frames, frameLength = 10, 417
 	var recording []byte
 	for range frames {
-		frame := make([]byte, length)
+		frame := make([]byte, frameLength)
 		copy(frame, []byte{0xff, 0xfb, 0x90, 0xc4})
 		recording = append(recording, frame...)
 	}

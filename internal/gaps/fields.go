@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// fields are a JSON object's members. Their values are looked at and never told.
+// fields are a JSON object's members. Their values are examined but never reported.
 type fields map[string]json.RawMessage
 
-// printableName is what a programmer calls a field. Anything else may be data that a service uses as a key.
+// printableName matches what a programmer calls a field. Any other name may be data that a service uses as a key.
 var printableName = regexp.MustCompile(`^[a-z][A-Za-z0-9_]{0,63}$`)
 
-// names lists the names of fields, and counts those that may be data.
+// names returns a list of the names of fields. Of those that may be data it contains only how many there are.
 func names(all []string) string {
 	slices.Sort(all)
 	all = slices.Compact(all)
@@ -27,7 +27,8 @@ func names(all []string) string {
 		}
 	}
 	text := strings.Join(printable, ", ")
-	switch withheld := len(all) - len(printable); {
+	withheld := len(all) - len(printable)
+	switch {
 	case len(all) == 0:
 		return "none"
 	case withheld > 0:
@@ -36,9 +37,10 @@ func names(all []string) string {
 	return text
 }
 
+// names returns a list of the fields' names.
 func (f fields) names() string { return names(slices.Collect(maps.Keys(f))) }
 
-// asObject reads a JSON object; anything else has no fields.
+// asObject returns the members of a JSON object, or nil if it is not one.
 func asObject(raw []byte) fields {
 	var f fields
 	if json.Unmarshal(raw, &f) != nil {
@@ -47,10 +49,10 @@ func asObject(raw []byte) fields {
 	return f
 }
 
-// record returns the single object of an answer, and whether it was wrapped in data.
+// record returns the single object of a response, and whether it was wrapped in data.
 func record(body []byte) (f fields, wrapped bool) {
 	f = asObject(body)
-	if _, bare := f["id"]; bare {
+	if _, isBare := f["id"]; isBare {
 		return f, false
 	}
 	if inner := asObject(f["data"]); inner != nil {
@@ -59,9 +61,10 @@ func record(body []byte) (f fields, wrapped bool) {
 	return f, false
 }
 
-// kind names the JSON type of a value.
+// kind returns the JSON type of a value, or "nothing" if there is none.
 func kind(raw json.RawMessage) string {
-	switch raw = bytes.TrimSpace(raw); {
+	raw = bytes.TrimSpace(raw)
+	switch {
 	case len(raw) == 0:
 		return "nothing"
 	case raw[0] == '{':

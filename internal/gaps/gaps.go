@@ -17,7 +17,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// Options says whom to ask and how far to go.
+// Options are the clients of a probe, and what it may do.
 type Options struct {
 	Client   *clinicaldoc.Client // without WithQueryNames: the names are what is to be found
 	Stranger *clinicaldoc.Client // with a token the service cannot know; nil leaves 401 out
@@ -49,7 +49,7 @@ type prober struct {
 	Options
 	report *Report
 	own    map[int64]bool                     // created and not deleted yet
-	lost   []*clinicaldoc.OutcomeUnknownError // creations that may have brought about a note
+	lost   []*clinicaldoc.OutcomeUnknownError // creates that may have made a note
 	seen   observations
 	serial int // numbers the notes' names
 }
@@ -88,11 +88,11 @@ func Probe(ctx context.Context, options Options) (report *Report, err error) {
 	p.askEndpoints(ctx)
 	p.askKept(ctx)
 	p.deleteOwn(ctx)
-	p.tellObservations()
+	p.reportObservations()
 	return p.report, nil
 }
 
-// deleteOwn deletes what this run has created and nothing else.
+// deleteOwn deletes the notes that this run has created, and no others. It reports those that it could not delete.
 func (p *prober) deleteOwn(ctx context.Context) {
 	for _, lost := range p.lost {
 		note, err := p.findLost(ctx, lost)
@@ -105,12 +105,13 @@ func (p *prober) deleteOwn(ctx context.Context) {
 	}
 	p.lost = nil
 	for _, id := range slices.Sorted(maps.Keys(p.own)) {
-		_ = p.remove(ctx, id) // what the service keeps is told
+		_ = p.remove(ctx, id) // a note that stays is reported as left behind
 	}
 	p.report.LeftBehind = slices.Sorted(maps.Keys(p.own))
 }
 
-// findLost looks for a note whose creation got no response, for a while; one that comes later is told as uncertain.
+// findLost searches for a while for the note of a create without a response. It returns an error that matches
+// ErrNotCreated if there certainly is none.
 func (p *prober) findLost(
 	ctx context.Context, lost *clinicaldoc.OutcomeUnknownError,
 ) (*clinicaldoc.ProgressNote, error) {
@@ -120,10 +121,11 @@ func (p *prober) findLost(
 	return p.Client.Notes.FindCreated(ctx, lost, params)
 }
 
+// remove deletes a note of this run. A note that is already gone is not an error.
 func (p *prober) remove(ctx context.Context, id int64) error {
 	var r clinicaldoc.Response
 	_, err := p.Client.Notes.Delete(ctx, id, clinicaldoc.WithResponse(&r))
-	p.saw("code.delete", r, err)
+	p.observe("code.delete", r, err)
 	if err == nil || errors.Is(err, clinicaldoc.ErrNotFound) {
 		delete(p.own, id)
 		return nil
@@ -131,32 +133,37 @@ func (p *prober) remove(ctx context.Context, id int64) error {
 	return err
 }
 
-// saw keeps what every answer tells beside its purpose: its code under the endpoint's key, and its headers.
-func (p *prober) saw(key string, r clinicaldoc.Response, err error) {
+// observe records what every response shows: the status of a success, under the key of the endpoint, and the headers.
+// Of a refusal it records the members of its body.
+func (p *prober) observe(key string, r clinicaldoc.Response, err error) {
 	p.seen.headers(r.Header)
 	if err == nil {
 		p.report.set(key, "%d", r.StatusCode)
 		return
 	}
-	if status := statusOf(err); status != 0 {
-		p.seen.errorBody(r.Body)
-		if status == http.StatusServiceUnavailable {
-			p.seen.unavailable = true
-		}
+	status := statusOf(err)
+	if status == 0 {
+		return
+	}
+	p.seen.errorBody(r.Body)
+	if status == http.StatusServiceUnavailable {
+		p.seen.unavailable = true
 	}
 }
 
-// statusOf returns the status an error carries, or 0 when the service gave no answer.
+// statusOf returns the status of the response that caused an error, or 0 if there was no response.
 func statusOf(err error) int {
-	if answered, ok := errors.AsType[*clinicaldoc.Error](err); ok {
-		return answered.StatusCode
+	refusal, ok := errors.AsType[*clinicaldoc.Error](err)
+	if !ok {
+		return 0
 	}
-	return 0
+	return refusal.StatusCode
 }
 
-// outcome words what became of a request that the service might refuse.
+// outcome returns whether the service allowed a request, in words.
 func outcome(err error) string {
-	switch status := statusOf(err); {
+	status := statusOf(err)
+	switch {
 	case err == nil:
 		return "allowed"
 	case status != 0:

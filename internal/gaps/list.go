@@ -25,18 +25,21 @@ var (
 	cursorNames  = []string{"cursor", "page[cursor]", "next_cursor", "after", "page[after]", "page_token", "pageToken"}
 )
 
-// answered is one answer of the list.
-type answered struct {
-	status      int // 0: no answer that could be read
+// listAnswer is one response of the list.
+type listAnswer struct {
+	status      int // 0: there was no response that could be read
 	notes       []clinicaldoc.ProgressNote
-	raw         []json.RawMessage
-	top         fields
+	raw         []json.RawMessage // the same rows
+	top         fields            // of the document; nil if that is an array
 	meta, links fields
 }
 
-// ok and refused are both false when the answer says nothing of the query: the service failed or was asked too often.
-func (a answered) ok() bool { return a.status/100 == 2 }
-func (a answered) refused() bool {
+// ok reports whether the response is a page.
+func (a listAnswer) ok() bool { return a.status/100 == 2 }
+
+// refused reports whether the service rejects the query. It may be neither ok nor refused: if the service failed, or
+// was asked too often.
+func (a listAnswer) refused() bool {
 	switch a.status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity:
 		return true
@@ -45,27 +48,29 @@ func (a answered) refused() bool {
 }
 
 // hasRows reports whether the answer is a page with this many rows.
-func (a answered) hasRows(n int) bool { return a.ok() && len(a.notes) == n }
+func (a listAnswer) hasRows(n int) bool { return a.ok() && len(a.notes) == n }
 
-func (a answered) firstID() int64 {
+// firstID returns the id of the first row, or 0 if there is none.
+func (a listAnswer) firstID() int64 {
 	if len(a.notes) == 0 {
 		return 0
 	}
 	return a.notes[0].ID
 }
 
-// number reads a number of the page's metadata, wherever it stands; 0 when it is not told.
-func (a answered) number(name string) int {
+// number returns a number of the page's metadata, from meta or from the document itself, or 0 if it is absent.
+func (a listAnswer) number(name string) int {
 	for _, f := range []fields{a.meta, a.top} {
-		if n, err := strconv.Atoi(strings.Trim(string(f[name]), `"`)); err == nil {
+		n, err := strconv.Atoi(strings.Trim(string(f[name]), `"`))
+		if err == nil {
 			return n
 		}
 	}
 	return 0
 }
 
-// next is the link to the next page, or nil.
-func (a answered) next() *url.URL {
+// next returns the link to the next page, or nil.
+func (a listAnswer) next() *url.URL {
 	for _, raw := range []json.RawMessage{a.links["next"], a.top["next_page_url"]} {
 		var link string
 		if json.Unmarshal(raw, &link) == nil && link != "" {
@@ -77,8 +82,8 @@ func (a answered) next() *url.URL {
 	return nil
 }
 
-// list asks for notes with these names and values in the query.
-func (p *prober) list(ctx context.Context, query ...string) answered {
+// list requests notes with a query of these names and values, in pairs.
+func (p *prober) list(ctx context.Context, query ...string) listAnswer {
 	var r clinicaldoc.Response
 	opts := []clinicaldoc.CallOption{clinicaldoc.WithResponse(&r)}
 	for pair := range slices.Chunk(query, 2) {
@@ -86,11 +91,11 @@ func (p *prober) list(ctx context.Context, query ...string) answered {
 	}
 	var body json.RawMessage
 	err := p.Client.Do(ctx, http.MethodGet, "/v1/progress-notes", nil, &body, opts...)
-	p.saw("code.list", r, err)
+	p.observe("code.list", r, err)
 	if err != nil {
-		return answered{status: statusOf(err)}
+		return listAnswer{status: statusOf(err)}
 	}
-	a := answered{status: r.StatusCode, top: asObject(body)}
+	a := listAnswer{status: r.StatusCode, top: asObject(body)}
 	a.meta = asObject(a.top["meta"])
 	a.links = asObject(a.top["links"])
 	rows := a.top["data"]
@@ -98,14 +103,14 @@ func (p *prober) list(ctx context.Context, query ...string) answered {
 		rows = body
 	}
 	if json.Unmarshal(rows, &a.notes) != nil || json.Unmarshal(rows, &a.raw) != nil {
-		return answered{}
+		return listAnswer{}
 	}
 	return a
 }
 
-// askList finds the names of the list's parameters, and with them the rest of its manners.
+// askList finds the names of the list's parameters, and with them how the list behaves.
 func (p *prober) askList(ctx context.Context) {
-	plain := p.list(ctx)
+	plain := p.list(ctx) // without a query
 	if !plain.ok() || len(plain.notes) < 2 {
 		for _, q := range questions {
 			if strings.HasPrefix(q.key, "list.") {
@@ -115,7 +120,7 @@ func (p *prober) askList(ctx context.Context) {
 		return
 	}
 	for i, raw := range plain.raw {
-		if p.own[plain.notes[i].ID] { // of other notes not even the fields' names are told
+		if p.own[plain.notes[i].ID] { // of other notes not even the names of fields are reported
 			p.seen.row(asObject(raw))
 		}
 	}
@@ -140,10 +145,10 @@ func (p *prober) askList(ctx context.Context) {
 	p.askSort(ctx, one, plain, first)
 	p.askSizes(ctx, plain)
 	p.askUnknownParameter(ctx)
-	p.tellShape(plain, first)
+	p.reportShape(plain, first)
 }
 
-// oneRow is the query for pages of one row, where the page size's name is known.
+// oneRow returns the query for pages of one row, or nil if the name of the page size is not known.
 func (p *prober) oneRow() []string {
 	if p.report.QueryNames.PerPage == "" {
 		return nil
@@ -151,7 +156,7 @@ func (p *prober) oneRow() []string {
 	return []string{p.report.QueryNames.PerPage, "1"}
 }
 
-// find tries names until one works.
+// find tries names until one works, and reports and returns it. It returns "" if none works.
 func (p *prober) find(key string, candidates []string, works func(name string) bool) string {
 	for _, name := range candidates {
 		if works(name) {
@@ -163,28 +168,10 @@ func (p *prober) find(key string, candidates []string, works func(name string) b
 	return ""
 }
 
-// askPosition finds how the second page is asked for: by number or by cursor. The first page's own link is the best
-// hint.
-func (p *prober) askPosition(ctx context.Context, one []string, first answered) {
-	pages := pageNames
-	cursors := cursorNames
-	var cursor string
-	if raw := first.meta["next_cursor"]; kind(raw) == "string" {
-		_ = json.Unmarshal(raw, &cursor)
-	}
-	if link := first.next(); link != nil {
-		for name, values := range link.Query() {
-			switch {
-			case slices.Contains(one, name), !isParameterName(name):
-			case values[0] == "2":
-				pages = prefer(pages, name)
-			case cursor == "", values[0] == cursor:
-				cursor = values[0]
-				cursors = prefer(cursors, name)
-			}
-		}
-	}
-	moves := func(name, value string) bool {
+// askPosition finds how the second page is requested: by number or by cursor.
+func (p *prober) askPosition(ctx context.Context, one []string, first listAnswer) {
+	hints := first.positionHints(one)
+	leadsToSecond := func(name, value string) bool {
 		second := p.list(ctx, append(slices.Clone(one), name, value)...)
 		if !second.ok() {
 			return false
@@ -192,29 +179,64 @@ func (p *prober) askPosition(ctx context.Context, one []string, first answered) 
 		return second.number("current_page") == 2 || second.firstID() != first.firstID()
 	}
 	names := &p.report.QueryNames
-	if cursor == "" {
+	if hints.cursor == "" {
 		p.report.unseen("list.cursor", "no cursor is given")
-		names.Page = p.find("list.page", pages, func(name string) bool { return moves(name, "2") })
+		names.Page = p.find("list.page", hints.pageNames, func(name string) bool { return leadsToSecond(name, "2") })
 	} else {
-		names.Cursor = p.find("list.cursor", cursors, func(name string) bool { return moves(name, cursor) })
+		leads := func(name string) bool { return leadsToSecond(name, hints.cursor) }
+		names.Cursor = p.find("list.cursor", hints.cursorNames, leads)
 		p.report.unseen("list.page", "pages go by cursor")
 	}
-	// There are three notes at least, so that one row is not all.
+	// There are at least three notes, so a page of one row is not the whole list.
 	p.report.PagesUnreachable = names.Page == "" && names.Cursor == "" && len(one) > 0
 }
 
+// positionHints are the likeliest ways to request the second page.
+type positionHints struct {
+	cursor      string // of the second page; empty: none is known
+	pageNames   []string
+	cursorNames []string
+}
+
+// positionHints reads the cursor of the second page from meta or from the link to that page. Parameters of that link
+// come first among the names to try, except those of the query one.
+func (a listAnswer) positionHints(one []string) positionHints {
+	hints := positionHints{pageNames: pageNames, cursorNames: cursorNames}
+	raw := a.meta["next_cursor"]
+	if kind(raw) == "string" {
+		_ = json.Unmarshal(raw, &hints.cursor)
+	}
+	link := a.next()
+	if link == nil {
+		return hints
+	}
+	for name, values := range link.Query() {
+		switch {
+		case slices.Contains(one, name), !isParameterName(name):
+		case values[0] == "2":
+			hints.pageNames = prefer(hints.pageNames, name)
+		case hints.cursor == "", values[0] == hints.cursor:
+			hints.cursor = values[0]
+			hints.cursorNames = prefer(hints.cursorNames, name)
+		}
+	}
+	return hints
+}
+
+// prefer returns the candidates with the name as the first one.
 func prefer(candidates []string, name string) []string {
 	rest := slices.DeleteFunc(slices.Clone(candidates), func(other string) bool { return other == name })
 	return append([]string{name}, rest...)
 }
 
-// isParameterName keeps data out of the report that a link might carry as a name.
+// isParameterName reports whether a name in a link can be reported: a link might contain data as a name.
 func isParameterName(name string) bool {
 	return printableName.MatchString(strings.NewReplacer("[", "_", "]", "_", ".", "_").Replace(name))
 }
 
-func (p *prober) askSort(ctx context.Context, one []string, plain, first answered) {
-	var latest, oldest answered
+// askSort finds the name of the sort, and the order without it. Rows of one page show the order if no name works.
+func (p *prober) askSort(ctx context.Context, one []string, plain, first listAnswer) {
+	var latest, oldest listAnswer
 	p.report.QueryNames.Sort = p.find("list.sort", sortNames, func(name string) bool {
 		latest = p.list(ctx, append(slices.Clone(one), name, string(clinicaldoc.SortLatest))...)
 		oldest = p.list(ctx, append(slices.Clone(one), name, string(clinicaldoc.SortOldest))...)
@@ -226,33 +248,41 @@ func (p *prober) askSort(ctx context.Context, one []string, plain, first answere
 		p.report.set("list.default_sort", "latest")
 	case isKnown && first.firstID() == oldest.firstID():
 		p.report.set("list.default_sort", "oldest")
-	case plain.sorted(1):
+	case plain.isSorted(ascending):
 		p.report.set("list.default_sort", "oldest, as the rows' created_at tell")
-	case plain.sorted(-1):
+	case plain.isSorted(descending):
 		p.report.set("list.default_sort", "latest, as the rows' created_at tell")
 	default:
 		p.report.set("list.default_sort", "neither latest nor oldest")
 	}
 }
 
-// sorted tells whether the rows' times go in one direction, and do go.
-func (a answered) sorted(direction int) bool {
-	went := false
+// Directions of a sort: how a row's time compares with that of the row before it.
+const (
+	ascending  = 1
+	descending = -1
+)
+
+// isSorted reports whether the rows' times go in this direction. If all times are equal, they go in none.
+func (a listAnswer) isSorted(direction int) bool {
+	hasMoved := false
 	for i := 1; i < len(a.notes); i++ {
 		step := a.notes[i].CreatedAt.Compare(a.notes[i-1].CreatedAt)
 		if step == -direction {
 			return false
 		}
 		if step == direction {
-			went = true
+			hasMoved = true
 		}
 	}
-	return went
+	return hasMoved
 }
 
-func (p *prober) askSizes(ctx context.Context, plain answered) {
+// askSizes finds the default size of a page, and what the service does with sizes that are too large or too small.
+func (p *prober) askSizes(ctx context.Context, plain listAnswer) {
 	names := p.report.QueryNames
-	switch size := plain.number("per_page"); {
+	size := plain.number("per_page")
+	switch {
 	case size > 0:
 		p.report.set("list.default_size", "%d", size)
 	case names.Page != "" && len(p.list(ctx, names.Page, "2").notes) > 0:
@@ -266,7 +296,8 @@ func (p *prober) askSizes(ctx context.Context, plain answered) {
 		return
 	}
 	for key, size := range map[string]string{"list.size_above": "101", "list.size_below": "0"} {
-		switch a := p.list(ctx, names.PerPage, size); {
+		a := p.list(ctx, names.PerPage, size)
+		switch {
 		case a.refused():
 			p.report.set(key, "refused with %d", a.status)
 		case !a.ok():
@@ -278,13 +309,15 @@ func (p *prober) askSizes(ctx context.Context, plain answered) {
 	}
 }
 
+// askUnknownParameter finds out whether the service ignores or rejects parameters that it cannot know.
 func (p *prober) askUnknownParameter(ctx context.Context) {
 	unknown := map[string]string{
 		"list.unknown":        "synthetic_unknown",
 		"list.unknown_filter": "filter[synthetic_unknown]",
 	}
 	for key, name := range unknown {
-		switch a := p.list(ctx, name, "1"); {
+		a := p.list(ctx, name, "1")
+		switch {
 		case a.ok():
 			p.report.set(key, "ignored")
 		case a.refused():
@@ -293,7 +326,7 @@ func (p *prober) askUnknownParameter(ctx context.Context) {
 	}
 }
 
-// askTexts gives a note of the probe's own a long text and looks for it in the note's row.
+// askTexts gives a note of this run a long text, and compares it with the text in the note's row.
 func (p *prober) askTexts(ctx context.Context, id int64) {
 	const key = "list.texts"
 	text := strings.Repeat("Synthetic text. ", 200)
@@ -332,28 +365,34 @@ const (
 	shapeArray         = "a bare array"
 )
 
-func (p *prober) tellShape(plain, first answered) {
+// shape returns the shape of the list's pages, by the fields of a page without a query and the link of the first page
+// of one row.
+func (p *prober) shape(plain, first listAnswer) string {
 	has := func(f fields, names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return f[name] != nil })
 	}
-	shape := shapeEverything
 	switch {
 	case plain.top == nil:
-		shape = shapeArray
+		return shapeArray
 	case has(plain.meta, "last_page", "total"):
-		shape = shapeLengthAware
+		return shapeLengthAware
 	case has(plain.meta, "next_cursor", "prev_cursor"):
-		shape = shapeCursor
+		return shapeCursor
 	case has(plain.meta, "current_page"):
-		shape = shapeSimple
+		return shapeSimple
 	case has(plain.top, "current_page", "next_page_url"):
-		shape = shapeFlat
+		return shapeFlat
 	case first.next() != nil:
-		shape = shapeCursorInLinks
+		return shapeCursorInLinks
 	case p.report.QueryNames.PerPage != "":
-		shape = shapeBare
+		return shapeBare
 	}
-	p.report.set("list.shape", "%s", shape)
+	return shapeEverything
+}
+
+// reportShape reports the fields of a page, and what its link to the next page contains.
+func (p *prober) reportShape(plain, first listAnswer) {
+	p.report.set("list.shape", "%s", p.shape(plain, first))
 	p.report.set("list.links_fields", "%s", plain.links.names())
 	p.report.set("list.meta_fields", "%s", plain.meta.names())
 	beside := maps.Clone(plain.top)

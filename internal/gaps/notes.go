@@ -14,7 +14,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// params describe one more synthetic note.
+// params returns the description of another synthetic note.
 func (p *prober) params() clinicaldoc.CreateNoteParams {
 	p.serial++
 	return clinicaldoc.CreateNoteParams{
@@ -23,17 +23,18 @@ func (p *prober) params() clinicaldoc.CreateNoteParams {
 	}
 }
 
+// create creates another synthetic note.
 func (p *prober) create(ctx context.Context) (*clinicaldoc.ProgressNote, error) {
 	return p.createWith(ctx, p.params())
 }
 
-// createWith creates a note and remembers that it is to be deleted.
+// createWith creates a note. It remembers the note, or the create with an unknown outcome, for deletion at the end.
 func (p *prober) createWith(
 	ctx context.Context, params clinicaldoc.CreateNoteParams,
 ) (*clinicaldoc.ProgressNote, error) {
 	var r clinicaldoc.Response
 	note, err := p.Client.Notes.Create(ctx, params, clinicaldoc.WithResponse(&r))
-	p.saw("code.create", r, err)
+	p.observe("code.create", r, err)
 	if lost, unknown := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); unknown {
 		p.lost = append(p.lost, lost)
 	}
@@ -41,13 +42,13 @@ func (p *prober) createWith(
 		return nil, err
 	}
 	p.own[note.ID] = true
-	p.seen.single(r.Body, params.PatientID != 0)
-	p.tellSize(note.Audio, params.Audio)
+	p.seen.noteBody(r.Body, params.PatientID != 0)
+	p.reportSize(note.Audio, params.Audio)
 	return note, nil
 }
 
-// tellSize reports whether a note shows the size of the recording that was sent, if both are known.
-func (p *prober) tellSize(got *clinicaldoc.AudioInfo, sent *clinicaldoc.AudioSource) {
+// reportSize reports whether a note shows the size of the recording that was sent, if both are known.
+func (p *prober) reportSize(got *clinicaldoc.AudioInfo, sent *clinicaldoc.AudioSource) {
 	if got == nil || got.Size == 0 {
 		return
 	}
@@ -61,17 +62,19 @@ func (p *prober) tellSize(got *clinicaldoc.AudioInfo, sent *clinicaldoc.AudioSou
 	p.report.set("audio.size", "as sent")
 }
 
+// get reads a note and records how it looks.
 func (p *prober) get(ctx context.Context, id int64) (*clinicaldoc.ProgressNote, error) {
 	var r clinicaldoc.Response
 	note, err := p.Client.Notes.Get(ctx, id, clinicaldoc.WithResponse(&r))
-	p.saw("code.get", r, err)
+	p.observe("code.get", r, err)
 	if err == nil {
-		p.seen.single(r.Body, true)
+		p.seen.noteBody(r.Body, true)
 	}
 	return note, err
 }
 
-// watch follows a note until its processing has ended, and reports whether it succeeded.
+// watch follows a note until its processing has ended, and reports its stages and the time. It returns whether the
+// processing succeeded.
 func (p *prober) watch(ctx context.Context, created *clinicaldoc.ProgressNote) bool {
 	stages := []string{created.Stage().String()}
 	note, err := p.follow(ctx, created.ID, func(stage clinicaldoc.Stage) {
@@ -96,7 +99,8 @@ func (p *prober) watch(ctx context.Context, created *clinicaldoc.ProgressNote) b
 
 var errNotProcessed = errors.New("gaps: the note was not processed in time")
 
-// follow reads a note until its processing has ended, and calls seen with each stage.
+// follow reads a note until its processing has ended, and calls seen with each stage. It returns errNotProcessed after
+// WaitFor.
 func (p *prober) follow(
 	ctx context.Context, id int64, seen func(clinicaldoc.Stage),
 ) (*clinicaldoc.ProgressNote, error) {
@@ -112,7 +116,8 @@ func (p *prober) follow(
 			stage = clinicaldoc.StageComplete // the signature is this probe's own
 		}
 		seen(stage)
-		if stage >= clinicaldoc.StageComplete || stage == clinicaldoc.StageFailed {
+		isProcessed := stage >= clinicaldoc.StageComplete || stage == clinicaldoc.StageFailed
+		if isProcessed {
 			return note, nil
 		}
 		if p.OnPoll != nil {
@@ -152,25 +157,36 @@ func (p *prober) askUpdate(ctx context.Context, id int64) {
 	}
 }
 
+// update changes a note and records how the response looks.
 func (p *prober) update(
 	ctx context.Context, id int64, params clinicaldoc.UpdateNoteParams,
 ) (*clinicaldoc.ProgressNote, error) {
 	var r clinicaldoc.Response
 	note, err := p.Client.Notes.Update(ctx, id, params, clinicaldoc.WithResponse(&r))
-	p.saw("code.update", r, err)
+	p.observe("code.update", r, err)
 	if err == nil {
-		p.seen.single(r.Body, true)
+		p.seen.noteBody(r.Body, true)
 	}
 	return note, err
 }
 
-// askUploads uploads recordings of two sizes, with and without a length: a service may take the short one and lose, or
-// refuse, the long one.
+// uploadSizes are the sizes of recordings that are tried: a service may accept the small one, and lose or refuse the
+// large one.
+var uploadSizes = []int{8_000, 256_000}
+
+// askUploads uploads recordings of several sizes, with and without a Content-Length.
 func (p *prober) askUploads(ctx context.Context) {
-	largest, limit := int64(len(p.Audio)), ""
-	for _, size := range []int{8_000, 256_000} {
+	p.askUploadLimit(ctx)
+	p.askChunkedUploads(ctx)
+}
+
+// askUploadLimit uploads larger and larger recordings until the service does not accept one.
+func (p *prober) askUploadLimit(ctx context.Context) {
+	largest := int64(len(p.Audio)) // that was accepted
+	limit := ""                    // what became of a larger one
+	for _, size := range uploadSizes {
 		if size < len(p.Audio) {
-			continue // as long as what was accepted
+			continue // a larger one was accepted
 		}
 		params := p.params()
 		params.Audio = clinicaldoc.AudioBytes("synthetic.wav", padded(p.Audio, size))
@@ -187,34 +203,40 @@ func (p *prober) askUploads(ctx context.Context) {
 	} else {
 		p.report.set("limits.upload", "above %s: %s", kilobytes(largest), limit)
 	}
+}
 
-	var chunked []string
-	for _, size := range []int{8_000, 256_000} {
+// askChunkedUploads uploads recordings without a Content-Length.
+func (p *prober) askChunkedUploads(ctx context.Context) {
+	var results []string
+	for _, size := range uploadSizes {
 		recording := padded(p.Audio, size)
 		params := p.params()
 		params.Audio = clinicaldoc.AudioReader("synthetic.wav", bytes.NewReader(recording))
 		note, err := p.createWith(ctx, params)
-		what := "accepted"
+		result := "accepted"
 		if err != nil {
-			what = outcome(err)
+			result = outcome(err)
 		} else {
 			_ = p.remove(ctx, note.ID) // what stays is deleted at the end
 		}
-		chunked = append(chunked, what+" at "+kilobytes(int64(len(recording))))
+		results = append(results, result+" at "+kilobytes(int64(len(recording))))
 	}
-	p.report.set("create.chunked", "%s", strings.Join(slices.Compact(chunked), ", "))
+	p.report.set("create.chunked", "%s", strings.Join(slices.Compact(results), ", "))
 }
 
-// padded is a recording with silence after it. The lengths that a WAV file tells of itself are set to fit.
+// padded returns a recording with silence after it, up to the size. The lengths in the header of a WAV file are set to
+// fit.
 func padded(recording []byte, size int) []byte {
 	long := append(slices.Clone(recording), make([]byte, max(0, size-len(recording)))...)
-	if len(recording) >= 44 && string(long[:4]) == "RIFF" && string(long[36:40]) == "data" {
+	isWAV := len(recording) >= 44 && string(long[:4]) == "RIFF" && string(long[36:40]) == "data"
+	if isWAV {
 		binary.LittleEndian.PutUint32(long[4:], uint32(len(long)-8))   //nolint:gosec // a short recording
 		binary.LittleEndian.PutUint32(long[40:], uint32(len(long)-44)) //nolint:gosec // a short recording
 	}
 	return long
 }
 
+// kilobytes prints a size in kB, or in B if it is below one kB.
 func kilobytes(size int64) string {
 	if size < 1000 {
 		return fmt.Sprintf("%d B", size)
@@ -233,8 +255,8 @@ var parts = []struct {
 	{"prompt_id", func(c *clinicaldoc.CreateNoteParams) { c.PromptID = 0 }},
 }
 
-// askRequiredParts sends a creation without anything, whose refusal names the required parts. A part that it does not
-// name is then left out alone, to be sure.
+// askRequiredParts sends a create without any part. Its refusal should name the required parts. Each part that it does
+// not name is then omitted alone, because the refusal may be incomplete.
 func (p *prober) askRequiredParts(ctx context.Context) {
 	note, err := p.createWith(ctx, clinicaldoc.CreateNoteParams{})
 	if err == nil {
@@ -276,12 +298,12 @@ func (p *prober) askRequiredParts(ctx context.Context) {
 	p.report.set("create.required", "%s", text)
 }
 
-// wording tells whether an error's message is the described one; any other is not repeated.
-func wording(refusal *clinicaldoc.Error, text string) string {
-	switch message := refusal.Message; {
-	case message == "":
+// wording returns whether an error's message is the described one, in words. Any other message is not repeated.
+func wording(refusal *clinicaldoc.Error, described string) string {
+	switch {
+	case refusal.Message == "":
 		return "no message"
-	case strings.TrimSuffix(message, ".") == text:
+	case strings.TrimSuffix(refusal.Message, ".") == described:
 		return "message as described"
 	}
 	return "another message"

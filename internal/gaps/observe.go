@@ -20,21 +20,20 @@ type set map[string]bool
 func (s set) add(name string)  { s[name] = true }
 func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
-// observations gather what any answer may tell: how objects look, which headers come.
+// observations are what any response may show: how objects look, and which headers come.
 type observations struct {
-	unknown, missing, otherTypes set
-	tokenFields, errorFields     set
-	absent, null, array          set // optional fields of notes without a value
-	patient, user                set
-	patientNamed                 set // of notes that were made with a patient
-	rowsNamed                    set // the same of the list's rows
-	numericStrings, largeNumbers set
+	unknown, missing, otherTypes set  // fields that differ from their description
+	tokenFields, errorFields     set  // fields that are not described
+	absent, null, array          set  // fields of notes without a value, by how that is written
+	patient, user                set  // fields of these objects
+	patientNamed                 set  // how notes name their patient, if they were made with one
+	rowsNamed                    set  // the same of the list's rows
+	numericStrings, largeNumbers set  // fields
 	unavailable                  bool // some response was 503
 	window                       time.Duration
-	windowTold                   string // the header that told it
-	errorStates, times           set
-	bare, wrapped                bool
-	notes                        int
+	windowHeader                 string // the header that reports the window
+	errorStates, times           set    // forms of these values
+	bare, wrapped                bool   // some single object was that
 	rate, version                map[string]string
 }
 
@@ -47,7 +46,7 @@ func newObservations() observations {
 	}
 }
 
-// compare holds an object against its description.
+// compare records how an object differs from its description. Owner is its name in the report.
 func (o *observations) compare(owner string, f fields, described *description.Schema) {
 	for name, raw := range f {
 		want, known := described.Fields[name]
@@ -56,9 +55,9 @@ func (o *observations) compare(owner string, f fields, described *description.Sc
 			continue
 		}
 		got := kind(raw)
-		o.number(owner+"."+name, raw, want.Kind)
+		o.checkNumber(owner+"."+name, raw, want.Kind)
 		if got == "string" && isNumber(want.Kind) && numeric(raw) {
-			continue // told as a number in a string
+			continue // it is recorded as a number in a string
 		}
 		if !fits(got, want.Kind) {
 			o.otherTypes.add(fmt.Sprintf("%s.%s is a %s", owner, name, got))
@@ -85,8 +84,8 @@ func fits(got string, want description.Kind) bool {
 	return false
 }
 
-// form records whether a single object was wrapped in data.
-func (o *observations) form(wrapped bool) {
+// wrapping records whether a single object was wrapped in data.
+func (o *observations) wrapping(wrapped bool) {
 	if wrapped {
 		o.wrapped = true
 	} else {
@@ -94,57 +93,60 @@ func (o *observations) form(wrapped bool) {
 	}
 }
 
-// number records numbers that a reader may fail to read.
-func (o *observations) number(name string, raw json.RawMessage, want description.Kind) {
+// checkNumber records a number that a reader may fail to read: in a string, or above 2^53.
+func (o *observations) checkNumber(name string, raw json.RawMessage, want description.Kind) {
 	if !isNumber(want) {
 		return
 	}
 	if kind(raw) == "string" && numeric(raw) {
 		o.numericStrings.add(name)
 	}
-	if n, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64); err == nil && n > 1<<53 {
+	n, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64)
+	if err == nil && n > 1<<53 {
 		o.largeNumbers.add(name)
 	}
 }
 
+// isNumber reports whether values of the kind are numbers.
 func isNumber(k description.Kind) bool { return k == description.Integer || k == description.Number }
 
+// numeric reports whether a value, or the text in it, is a number.
 func numeric(raw json.RawMessage) bool {
 	_, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	return err == nil
 }
 
-// single looks at a response that is one note, made with a patient or without.
-func (o *observations) single(body []byte, withPatient bool) {
+// noteBody records how a response that is one note looks. The note was made with a patient or without.
+func (o *observations) noteBody(body []byte, withPatient bool) {
 	f, wrapped := record(body)
-	o.form(wrapped)
+	o.wrapping(wrapped)
 	o.note(f)
 	if f != nil && withPatient {
 		o.patientNamed.add(patientForm(f))
 	}
 }
 
-// row looks at a row of the list that is a note made with a patient.
+// row records how a row of the list looks, which is a note that was made with a patient.
 func (o *observations) row(f fields) {
 	o.note(f)
 	o.rowsNamed.add(patientForm(f))
 	o.patientNamed.add(patientForm(f))
 }
 
-// meta looks at a page's metadata.
+// meta records how the numbers of a page's metadata look.
 func (o *observations) meta(owner string, f fields) {
 	for _, name := range []string{"current_page", "from", "last_page", "per_page", "to", "total"} {
 		if raw, there := f[name]; there {
-			o.number(owner+"."+name, raw, description.Integer)
+			o.checkNumber(owner+"."+name, raw, description.Integer)
 		}
 	}
 }
 
+// note records how the fields of a note look.
 func (o *observations) note(f fields) {
 	if f == nil {
 		return
 	}
-	o.notes++
 	note := description.Schemas["ProgressNote"]
 	o.compare("note", f, note)
 	for _, name := range []string{"template", "audio", "has"} {
@@ -153,9 +155,10 @@ func (o *observations) note(f fields) {
 		}
 	}
 	for name := range note.Fields {
-		raw, there := f[name]
-		switch got := kind(raw); {
-		case !there:
+		raw, isThere := f[name]
+		got := kind(raw)
+		switch {
+		case !isThere:
 			o.absent.add(name)
 		case got == "null" && name != "error_state":
 			o.null.add(name)
@@ -177,6 +180,7 @@ const (
 	patientUnnamed  = "not at all"
 )
 
+// patientForm returns how a note names its patient.
 func patientForm(f fields) string {
 	patient := asObject(f["patient"])
 	switch {
@@ -192,13 +196,16 @@ var (
 	codeLike = regexp.MustCompile(`^[a-z][a-z0-9_]{0,40}$`)
 	timeLike = regexp.MustCompile(`^[0-9T :.Z+-]{8,40}$`)
 	digits   = regexp.MustCompile(`[0-9]`)
-	noFrac   = regexp.MustCompile(`\.0+(Z|[+-]|$)`)
+
+	zeroFraction = regexp.MustCompile(`\.0+(Z|[+-]|$)`) // of a second
 )
 
-// errorStateForm tells a code as it is and of any other text only that it is one: it may speak of the recording.
+// errorStateForm returns an error state if it is a code. It does not return any other text, which may be about the
+// recording.
 func errorStateForm(raw json.RawMessage) string {
 	var text string
-	switch got := kind(raw); {
+	got := kind(raw)
+	switch {
 	case got == "nothing":
 		return "absent"
 	case got == "null":
@@ -212,20 +219,20 @@ func errorStateForm(raw json.RawMessage) string {
 	}
 }
 
-// timeForm is a timestamp with every digit made 0.
+// timeForm returns a timestamp with every digit replaced by 0.
 func timeForm(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) != nil || !timeLike.MatchString(text) {
 		return "another form (not printed)"
 	}
 	form := digits.ReplaceAllString(text, "0")
-	if noFrac.MatchString(text) {
+	if zeroFraction.MatchString(text) {
 		form += " (whole seconds)"
 	}
 	return form
 }
 
-// errorBody looks at the Error body of a refusal.
+// errorBody records the undescribed fields in the body of a refusal.
 func (o *observations) errorBody(body []byte) {
 	for name := range asObject(body) {
 		if name != "message" && name != "errors" {
@@ -238,15 +245,16 @@ var limitHeader = regexp.MustCompile(`(?i)rate-?limit|^retry-after$`)
 
 var versionHeaders = []string{"Deprecation", "Sunset", "Api-Version", "X-Api-Version", "Warning"}
 
+// headers records the headers of a response that report limits or versions. Of a limit it keeps the first number.
 func (o *observations) headers(h http.Header) {
 	for name, values := range h {
-		if limitHeader.MatchString(name) {
-			if _, err := strconv.Atoi(values[0]); err != nil {
-				values = []string{"(not a number)"}
-			}
-			if _, seen := o.rate[name]; !seen {
-				o.rate[name] = values[0]
-			}
+		_, isSeen := o.rate[name]
+		if isSeen || !limitHeader.MatchString(name) {
+			continue
+		}
+		o.rate[name] = values[0]
+		if _, err := strconv.Atoi(values[0]); err != nil {
+			o.rate[name] = "(not a number)"
 		}
 	}
 	o.rateWindow(h)
@@ -257,7 +265,7 @@ func (o *observations) headers(h http.Header) {
 	}
 }
 
-// rateWindow keeps the longest time that a header says until a limit begins anew: the window is no shorter.
+// rateWindow keeps the longest time that a header reports until a limit starts again. The window is at least that long.
 func (o *observations) rateWindow(h http.Header) {
 	date, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -274,13 +282,13 @@ func (o *observations) rateWindow(h http.Header) {
 		}
 		if left > o.window && left <= 24*time.Hour {
 			o.window = left
-			o.windowTold = name
+			o.windowHeader = name
 		}
 	}
 }
 
-// tellObservations answers the questions that no single request answers.
-func (p *prober) tellObservations() {
+// reportObservations answers the questions that no single request answers.
+func (p *prober) reportObservations() {
 	o := &p.seen
 	r := p.report
 	r.set("unknown_fields", "%s", names(o.unknown.sorted()))
@@ -297,7 +305,7 @@ func (p *prober) tellObservations() {
 	r.set("number.strings", "%s", orNone(o.numericStrings.sorted(), ", "))
 	r.set("number.large", "%s", orNone(o.largeNumbers.sorted(), ", "))
 	if o.window > 0 {
-		r.set("limits.window", "at least %s, as %s tells", o.window, o.windowTold)
+		r.set("limits.window", "at least %s, as %s tells", o.window, o.windowHeader)
 	}
 	r.unseen("limits.window", "no request was refused, and no header tells")
 	if o.unavailable {
@@ -322,6 +330,7 @@ const proxyAdvice = "A response was 503. If a proxy limits requests, have it res
 	"(nginx: limit_req_status 429; limit_req responds with 503 by default): " +
 	"after a 429 a note was certainly not created, after a 503 it may have been."
 
+// orNone joins a list, or returns "none" if it is empty.
 func orNone(list []string, separator string) string {
 	if len(list) == 0 {
 		return "none"
@@ -329,6 +338,7 @@ func orNone(list []string, separator string) string {
 	return strings.Join(list, separator)
 }
 
+// pairs lists names and values, sorted by name.
 func pairs(m map[string]string) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {

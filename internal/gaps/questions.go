@@ -1,6 +1,6 @@
 package gaps
 
-// questions are all the description leaves open, in its order. Each stands in every report, answered or not.
+// questions are all the description leaves open, in its order. Each stands in every report, listAnswer or not.
 var questions = []struct{ section, key, text string }{
 	{"2.1", "note.patient_fields", "fields of a note's patient"},
 	{"2.1", "note.patient_named", "how a note names its patient"},
@@ -74,7 +74,7 @@ var questions = []struct{ section, key, text string }{
 	{"9", "versioning.headers", "version and deprecation headers"},
 }
 
-// measured are the questions whose answers differ from run to run, so that another one is no change of manners.
+// measured are the questions whose answers differ from run to run, so another answer is not a change of the service.
 var measured = map[string]bool{
 	"processing.time": true, "processing.stages": true, "limits.rate": true, "limits.window": true,
 }

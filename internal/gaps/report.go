@@ -39,6 +39,7 @@ type Item struct {
 	Known    bool   `json:"known"` // false: nothing was seen, and Seen says why
 }
 
+// newReport returns a report in which no question is answered.
 func newReport() *Report {
 	r := &Report{}
 	for _, q := range questions {
@@ -50,6 +51,7 @@ func newReport() *Report {
 // Item returns the answer to the question with that key.
 func (r *Report) Item(key string) Item { return *r.item(key) }
 
+// item returns the item with that key, which must exist.
 func (r *Report) item(key string) *Item {
 	for i := range r.Items {
 		if r.Items[i].Key == key {
@@ -59,19 +61,22 @@ func (r *Report) item(key string) *Item {
 	panic("gaps: no question " + key) // a spelling mistake in this package
 }
 
+// set answers a question. It replaces an earlier answer.
 func (r *Report) set(key, format string, args ...any) {
 	item := r.item(key)
-	item.Seen, item.Known = fmt.Sprintf(format, args...), true
+	item.Seen = fmt.Sprintf(format, args...)
+	item.Known = true
 }
 
-// unseen says why a question has no answer, unless it has one already.
+// unseen records why a question has no answer, unless it has one.
 func (r *Report) unseen(key, format string, args ...any) {
-	if item := r.item(key); !item.Known {
+	item := r.item(key)
+	if !item.Known {
 		item.Seen = "not seen: " + fmt.Sprintf(format, args...)
 	}
 }
 
-// NamesLine is the option to give to NewClient, ready to paste. It names every parameter that was seen to work.
+// NamesLine returns the option to pass to NewClient, as Go source. It names every parameter that was seen to work.
 func (r *Report) NamesLine() string {
 	var fields []string
 	for _, field := range []struct{ name, value string }{
@@ -85,25 +90,36 @@ func (r *Report) NamesLine() string {
 	return "clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{" + strings.Join(fields, ", ") + "})"
 }
 
-// WriteText writes the report as a table for people.
+// WriteText writes the report as text: a table, and what to do about it.
 func (r *Report) WriteText(w io.Writer) error {
+	const title = "GAP REPORT: what the description does not show, and what this server was seen to do"
+	if _, err := fmt.Fprintln(w, title); err != nil {
+		return err
+	}
+	if err := r.writeTable(w); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, r.advice())
+	return err
+}
+
+// writeTable writes all questions and answers.
+func (r *Report) writeTable(w io.Writer) error {
 	var text strings.Builder
 	text.WriteString("section\titem\tseen\n")
 	for _, item := range r.Items {
 		fmt.Fprintf(&text, "%s\t%s\t%s\n", item.Section, item.Question, item.Seen)
 	}
-	const title = "GAP REPORT: what the description does not show, and what this server was seen to do"
-	if _, err := fmt.Fprintln(w, title); err != nil {
-		return err
-	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if _, err := io.WriteString(table, text.String()); err != nil {
 		return err
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	text.Reset()
+	return table.Flush()
+}
+
+// advice returns what the caller has to set or to know, one line each.
+func (r *Report) advice() string {
+	var text strings.Builder
 	fmt.Fprintf(&text, "\nQuery names to set:\n\t%s\n", r.NamesLine())
 	if r.TrustPatientFilter {
 		text.WriteString("Rows name no patient: lists filtered by patient need TrustPatientFilter: true.\n")
@@ -123,8 +139,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&text, "Creations with an unknown outcome, which may have left a synthetic note behind: %d.\n",
 			r.Uncertain)
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
 }
 
 // WriteJSON writes the report for programs.
@@ -157,7 +172,8 @@ func (r *Report) Changes(earlier *Report) []string {
 	}
 	var changes []string
 	for _, item := range r.Items {
-		if was := before[item.Key]; was != item.Seen && !measured[item.Key] {
+		was := before[item.Key]
+		if was != item.Seen && !measured[item.Key] {
 			changes = append(changes, fmt.Sprintf("%s: was %q, is %q", item.Key, was, item.Seen))
 		}
 	}

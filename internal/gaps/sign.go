@@ -8,7 +8,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// askSignIncomplete signs a note that has just been created, if it has not been completed at once.
+// askSignIncomplete tries to sign a note that has just been created, unless it was complete immediately.
 func (p *prober) askSignIncomplete(ctx context.Context, note *clinicaldoc.ProgressNote) {
 	if p.SkipSign {
 		p.report.unseen("sign.incomplete", "signing was left out")
@@ -19,22 +19,22 @@ func (p *prober) askSignIncomplete(ctx context.Context, note *clinicaldoc.Progre
 		return
 	}
 	_, err := p.sign(ctx, note.ID)
-	refusal, refused := errors.AsType[*clinicaldoc.Error](err)
+	refusal, isRefused := errors.AsType[*clinicaldoc.Error](err)
 	switch {
 	case err == nil:
 		p.report.set("sign.incomplete", "allowed, or the note was complete by then")
-	case refused && errors.Is(err, clinicaldoc.ErrNoteIncomplete):
+	case isRefused && errors.Is(err, clinicaldoc.ErrNoteIncomplete):
 		p.report.set("sign.incomplete", "%d, %s", refusal.StatusCode, saysIncomplete(refusal.Message))
-	default: // also when the note was completed before its state could be read as the reason
+	default: // also if the note was completed before its state could be read as the reason
 		p.report.unseen("sign.incomplete", "%s, perhaps for another reason", outcome(err))
 	}
 }
 
-// askSign signs a complete note and tries what can be done with it then.
+// askSign signs a complete note. Then it tries to sign, update and delete the signed note.
 func (p *prober) askSign(ctx context.Context, id int64, complete bool) {
-	after := []string{"code.sign", "sign.update", "sign.still_signed", "sign.again", "sign.delete"}
+	keys := []string{"code.sign", "sign.update", "sign.still_signed", "sign.again", "sign.delete"}
 	giveUp := func(reason string) {
-		for _, key := range after {
+		for _, key := range keys {
 			p.report.unseen(key, "%s", reason)
 		}
 	}
@@ -57,7 +57,8 @@ func (p *prober) askSign(ctx context.Context, id int64, complete bool) {
 
 	_, err = p.update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: new("Synthetic text after signing.")})
 	p.report.set("sign.update", "%s", outcome(err))
-	switch note, err := p.get(ctx, id); {
+	note, err := p.get(ctx, id)
+	switch {
 	case err != nil:
 	case note.Has.Signed:
 		p.report.set("sign.still_signed", "stays")
@@ -67,17 +68,18 @@ func (p *prober) askSign(ctx context.Context, id int64, complete bool) {
 	p.report.set("sign.delete", "%s", outcome(p.remove(ctx, id)))
 }
 
+// sign signs a note and records how the response looks.
 func (p *prober) sign(ctx context.Context, id int64) (*clinicaldoc.ProgressNote, error) {
 	var r clinicaldoc.Response
 	note, err := p.Client.Notes.Sign(ctx, id, clinicaldoc.WithResponse(&r))
-	p.saw("code.sign", r, err)
+	p.observe("code.sign", r, err)
 	if err == nil {
-		p.seen.single(r.Body, true)
+		p.seen.noteBody(r.Body, true)
 	}
 	return note, err
 }
 
-// saysIncomplete tells whether a message gives the reason, whose words are not described.
+// saysIncomplete returns whether a message names the missing texts as the reason. Its words are not described.
 func saysIncomplete(message string) string {
 	lower := strings.ToLower(message)
 	switch {
