@@ -9,7 +9,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
-func TestListeningIsWhereClientsReachIt(t *testing.T) {
+func TestListening_ReturnsWhereClientsReachTheServer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ ip, host, want string }{
 		{"127.0.0.1", "", "http://127.0.0.1:8790"},

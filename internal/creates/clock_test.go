@@ -21,7 +21,7 @@ func dated(at time.Time, age string) http.Header {
 	return h
 }
 
-func TestReadClocks(t *testing.T) {
+func TestReadClocks_DateAndAge_ShowHowFarTheServiceIsAhead(t *testing.T) {
 	t.Parallel()
 	asked := noon.Add(900 * time.Millisecond)
 	came := noon.Add(3100 * time.Millisecond)
@@ -79,7 +79,7 @@ func set(at time.Time, by time.Duration) time.Time {
 
 // A response is as stale as the Age that a cache reports, plus the time that the service's clock has fallen behind
 // since it was furthest ahead of ours. The responses arrive in this order: each one may move the furthest.
-func TestClocksStale(t *testing.T) {
+func TestClocksStale_AgeAndFallenClock_AddUp(t *testing.T) {
 	t.Parallel()
 	var furthest creates.Clocks
 	for _, response := range []struct {
@@ -99,7 +99,7 @@ func TestClocksStale(t *testing.T) {
 	}
 }
 
-func TestWindowMade(t *testing.T) {
+func TestWindowMade_ComparesWithTheTimeOfSending(t *testing.T) {
 	t.Parallel()
 	const (
 		hour = time.Hour
@@ -154,7 +154,7 @@ func TestWindowMade(t *testing.T) {
 	assert.Equal(t, creates.MadeSince, window.Made(time.Time{}, same), "a note without a time may be of any")
 }
 
-func TestWindowFuture(t *testing.T) {
+func TestWindowFuture_EitherClock_Decides(t *testing.T) {
 	t.Parallel()
 	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(time.Minute).Unix()}
 	for _, tc := range []struct {
@@ -166,7 +166,7 @@ func TestWindowFuture(t *testing.T) {
 	}
 }
 
-func TestWindowPast(t *testing.T) {
+func TestWindowPast_OnlySortedLists_AreDecided(t *testing.T) {
 	t.Parallel()
 	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(time.Minute).Unix()}
 	const old = 26*time.Hour + time.Second
@@ -203,7 +203,7 @@ func TestWindowPast(t *testing.T) {
 	}
 }
 
-func TestSorted(t *testing.T) {
+func TestSorted_OtherOrder_BeginsWithTheOldest(t *testing.T) {
 	t.Parallel()
 	var order []time.Time
 	assert.False(t, creates.Sorted(order, noon), "nothing was seen")

@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 )
 
-func TestRecordingCompare(t *testing.T) {
+func TestRecordingCompare_HashOrSizeDecides(t *testing.T) {
 	t.Parallel()
 	const sum = "aa"
 	type recording = creates.Recording

@@ -151,21 +151,22 @@ func TestRegistryView_OtherDay(t *testing.T) {
 	}
 }
 
-// The recordings of other creates explain their notes.
-func TestRegistryView_Recordings(t *testing.T) {
+// View has the hashes of what the patient's other lost creates sent, so that their notes are not taken for mine: of
+// those that the registry remembers, also when their note was found, and of those that only the caller knows.
+func TestRegistryView_OtherLostCreates_HasTheirHashes(t *testing.T) {
 	t.Parallel()
+	mine := sent("mine", 0, "Visit", 5, sumA)
+	resolved := sent("resolved", time.Minute, "Visit", 5, sumB)
+	withoutHash := sent("without hash", time.Minute, "Visit", 6, "")
+	ofOtherPatient := creates.NewCreate(8, "Visit", 5, "of another patient", noon, "dd")
+	knownToCaller := sent("known to the caller", time.Minute, "Visit", 9, "cc")
 	m := creates.NewRegistry()
-	mine := sent("me", 0, "Visit", 5, sumA)
-	found := sent("found", time.Minute, "Visit", 5, sumB)
 	m.Lost(mine)
-	m.Lost(sent("unknown", time.Minute, "Visit", 6, ""))
-	m.Lost(creates.NewCreate(8, "Visit", 5, "patient", noon, "patient 8"))
-	assert.True(t, m.Claim(found, creates.Ref{ID: 70}))
-	unresolved := []creates.Create{
-		mine,  // the caller may list all that are unresolved
-		found, // or one that is not any more
-		sent("elsewhere", time.Minute, "Visit", 9, "cc"),
-	}
+	m.Lost(withoutHash)
+	m.Lost(ofOtherPatient)
+	assert.True(t, m.Claim(resolved, creates.Ref{ID: 70}), "its note is found")
+	// The caller may also list mine, and one that is resolved by now: neither is counted again.
+	unresolved := []creates.Create{mine, resolved, knownToCaller}
 	assert.Equal(t, creates.View{Recordings: []string{sumB, "cc"}}, m.View(mine, unresolved, false))
 }
 
@@ -182,7 +183,7 @@ func TestRegistryLost_LearnsTheRecording(t *testing.T) {
 	assert.Equal(t, creates.View{Recordings: []string{sumA}}, m.View(other, nil, false), "it is not forgotten")
 }
 
-func TestRegistryLearn(t *testing.T) {
+func TestRegistryLearn_AddsTheRecordingOfALostCreate(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	mine := sent("me", 0, "Visit", 5, sumA)
@@ -220,7 +221,7 @@ func TestRegistryClaim_OneNoteForOneCreate(t *testing.T) {
 	assert.EqualValues(t, 72, m.View(other, nil, false).Note.ID)
 }
 
-func TestRegistryUnclaim(t *testing.T) {
+func TestRegistryUnclaim_FreesTheNote(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	first := sent("first", 0, "Visit", 5, sumA)
@@ -342,7 +343,7 @@ func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
 	assert.True(t, m.Explains(second, noon, again))
 }
 
-func TestRegistryNote(t *testing.T) {
+func TestRegistryNote_ReturnsWhenItWasReturned(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	m.SetDeleted(7)

@@ -12,7 +12,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
-func TestTheDocumentIsRead(t *testing.T) {
+func TestDescription_Document_IsRead(t *testing.T) {
 	t.Parallel()
 	require.Len(t, description.Endpoints, 10)
 	for route, e := range description.Endpoints {
@@ -30,7 +30,7 @@ func TestTheDocumentIsRead(t *testing.T) {
 
 // Programs that make up responses from the document take its examples, and where there is none the least value that fits:
 // an id of 0 is nobody's.
-func TestMadeUpResponsesMakeSense(t *testing.T) {
+func TestDescription_ExamplesAndMinimums_AreRealistic(t *testing.T) {
 	t.Parallel()
 	type schema struct {
 		Example    json.RawMessage
@@ -64,7 +64,7 @@ func TestMadeUpResponsesMakeSense(t *testing.T) {
 	}
 }
 
-func TestEveryFormOfASchemaIsRead(t *testing.T) {
+func TestSchema_EveryForm_IsRead(t *testing.T) {
 	t.Parallel()
 	note := description.Endpoints["GET /v1/progress-notes"].Success.Fields["data"].Elements
 	assert.Equal(t, description.Schemas["ProgressNote"], note)

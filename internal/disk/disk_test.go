@@ -15,7 +15,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
-func TestFilesAreAppendedToAndReadAnywhere(t *testing.T) {
+func TestFile_WritesAppend_ReadsAnywhere(t *testing.T) {
 	t.Parallel()
 	d, path := disk.From(t.Context()), filepath.Join(t.TempDir(), "file")
 	_, err := d.Open(path, false)
@@ -46,7 +46,7 @@ func TestFilesAreAppendedToAndReadAnywhere(t *testing.T) {
 	}
 }
 
-func TestAFileTakesAnothersPlaceAndIsHeldAllTheTime(t *testing.T) {
+func TestReplace_NewFile_StaysLocked(t *testing.T) {
 	t.Parallel()
 	d, dir := durable.From(t.Context()), t.TempDir()
 	path := filepath.Join(dir, "old")
@@ -72,7 +72,7 @@ func TestAFileTakesAnothersPlaceAndIsHeldAllTheTime(t *testing.T) {
 	}
 }
 
-func TestALockKeepsOthersOut(t *testing.T) {
+func TestLock_SecondHolder_IsRefused(t *testing.T) {
 	t.Parallel()
 	d, path := durable.From(t.Context()), filepath.Join(t.TempDir(), "lock")
 	lock, err := d.Lock(path)
@@ -88,7 +88,7 @@ func TestALockKeepsOthersOut(t *testing.T) {
 
 type another struct{ disk.FS }
 
-func TestAContextCanBringAnother(t *testing.T) {
+func TestFrom_ContextWithFileSystem_ReturnsIt(t *testing.T) {
 	t.Parallel()
 	other := another{disk.From(t.Context())}
 	assert.Equal(t, other, disk.From(disk.With(t.Context(), other)))

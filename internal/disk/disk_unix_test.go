@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
-func TestAFileIsHeldUnderEveryName(t *testing.T) {
+func TestOpen_OtherNameOfALockedFile_IsHeld(t *testing.T) {
 	t.Parallel()
 	d, dir := durable.From(t.Context()), t.TempDir()
 	path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
@@ -48,7 +48,7 @@ func TestAFileIsHeldUnderEveryName(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-func TestAFileOfOthersIsRefused(t *testing.T) {
+func TestOpen_FileOfOthers_IsRefused(t *testing.T) {
 	t.Parallel()
 	d, dir := disk.From(t.Context()), t.TempDir()
 	path := filepath.Join(dir, "file")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestWindowsHasNumbersOfItsOwn(t *testing.T) {
+func TestLimited_Windows_HasItsOwnNumbers(t *testing.T) {
 	t.Parallel()
 	const full, notFound = syscall.Errno(112), syscall.Errno(2) // of Windows
 	failed := func(number syscall.Errno) error { return &fs.PathError{Op: "write", Path: "synthetic", Err: number} }

@@ -36,7 +36,7 @@ func hold(t *testing.T, path string) *os.File {
 	return file
 }
 
-func TestOpenMakesAFileForThisUserAlone(t *testing.T) {
+func TestTake_NewFile_IsPrivate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	file := hold(t, path)
@@ -53,7 +53,7 @@ func TestOpenMakesAFileForThisUserAlone(t *testing.T) {
 	assert.Equal(t, "content", string(content), "a file that is there stays as it is")
 }
 
-func TestASecondHolderIsRefusedUntilTheFirstCloses(t *testing.T) {
+func TestTake_LockedFile_IsRefusedUntilClose(t *testing.T) {
 	t.Parallel()
 	lockable(t)
 	path := filepath.Join(t.TempDir(), "file")
@@ -121,7 +121,7 @@ func startProcess(t *testing.T, path string) *process {
 	return nil
 }
 
-func TestAHolderInAnotherProcess(t *testing.T) {
+func TestTake_LockedByAnotherProcess_IsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	other := startProcess(t, path)
@@ -135,7 +135,7 @@ func TestAHolderInAnotherProcess(t *testing.T) {
 	require.Equal(t, "refused", startProcess(t, path).outcome)
 }
 
-func TestAProcessThatDiesLetsGo(t *testing.T) {
+func TestTake_HolderDies_LockIsFree(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	other := startProcess(t, path)
@@ -145,7 +145,7 @@ func TestAProcessThatDiesLetsGo(t *testing.T) {
 	hold(t, path)
 }
 
-func TestALinkIsNotFollowed(t *testing.T) {
+func TestTake_SymbolicLink_IsNotFollowed(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("links need rights there")
@@ -164,7 +164,7 @@ func TestALinkIsNotFollowed(t *testing.T) {
 	hold(t, target)
 }
 
-func TestWhatCannotBeOpenedIsNotHeld(t *testing.T) {
+func TestTake_OpenFails_IsNotErrHeld(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, err := Take(filepath.Join(dir, "missing", "file"))
@@ -175,7 +175,7 @@ func TestWhatCannotBeOpenedIsNotHeld(t *testing.T) {
 	require.NotErrorIs(t, err, ErrHeld)
 }
 
-func TestAFileRemovedWhileItIsHeldIsMadeAnew(t *testing.T) {
+func TestTake_FileRemovedWhileLocked_CreatesANewOne(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("a held file cannot be removed there")
@@ -193,7 +193,7 @@ func TestAFileRemovedWhileItIsHeldIsMadeAnew(t *testing.T) {
 	require.ErrorIs(t, err, ErrHeld, "the new one is held as well")
 }
 
-func TestAFileRemovedBeforeItIsLockedIsMadeAnew(t *testing.T) {
+func TestOpenNamed_FileRemovedBeforeLock_TriesAgain(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be removed there")
@@ -229,7 +229,7 @@ func TestAFileRemovedBeforeItIsLockedIsMadeAnew(t *testing.T) {
 	assert.Equal(t, maxTries, opened)
 }
 
-func TestAFileThatCannotBeLockedIsNotLeftBehind(t *testing.T) {
+func TestOpenNamed_CreatedFileWithoutLocks_IsRemoved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	refuse := func(err error) func(*os.File) error { return func(*os.File) error { return err } }
@@ -244,7 +244,7 @@ func TestAFileThatCannotBeLockedIsNotLeftBehind(t *testing.T) {
 	assert.FileExists(t, path, "it was there before")
 }
 
-func TestHoldersThatRemoveTheFileNeverMeet(t *testing.T) {
+func TestTake_HoldersRemoveTheFile_NeverOverlap(t *testing.T) {
 	t.Parallel()
 	lockable(t)
 	path := filepath.Join(t.TempDir(), "file")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCloseLetsGoWhileAProcessIsBeingStarted(t *testing.T) {
+func TestClose_WhileAProcessStarts_FreesTheLock(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	file, err := Take(path)
@@ -22,7 +22,7 @@ func TestCloseLetsGoWhileAProcessIsBeingStarted(t *testing.T) {
 	hold(t, path)
 }
 
-func TestWhatALocksErrorMeans(t *testing.T) {
+func TestLockError_SystemErrors_AreMapped(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]error{
 		nil: nil, syscall.EWOULDBLOCK: ErrHeld, syscall.ENOTSUP: ErrNoLocks, syscall.ENOSYS: ErrNoLocks,

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOnlyAPrivateFileIsContinued(t *testing.T) {
+func TestCheckPrivate_AcceptsOnlyPrivateFiles(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(t *testing.T, path string)

@@ -29,7 +29,7 @@ func openNames(t *testing.T, dir string) (names []string) {
 }
 
 // Who is refused a file again and again, or syncs a folder, runs out of no handles.
-func TestNothingIsLeftOpen(t *testing.T) {
+func TestOpen_Refused_LeavesNoFileOpen(t *testing.T) {
 	t.Parallel()
 	lockable(t)
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 }
 
 // A folder that cannot be synced is not said to be.
-func TestAFolderThatIsNotSyncedIsTold(t *testing.T) {
+func TestSyncDir_Fails_ReturnsTheError(t *testing.T) {
 	t.Parallel()
 	const unsyncable = "/proc"
 	dir, err := os.Open(unsyncable)

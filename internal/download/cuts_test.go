@@ -79,7 +79,7 @@ const pieceSize = headSize + 1
 // The power is cut at every write, sync and rename of some calls. Afterwards the file with the recording's name is
 // one complete recording, and everything that was reported as written exists. The next call, for any recording,
 // fetches that one and leaves nothing behind.
-func TestAPowerCutMixesNoRecordings(t *testing.T) {
+func TestPart_PowerCut_MixesNoRecordings(t *testing.T) {
 	t.Parallel()
 	const size = 6*pieceSize + 5
 	mine := stored{7, `"a"`, audio(size)}

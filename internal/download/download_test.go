@@ -25,7 +25,7 @@ func prepare(t *testing.T, d *Download) (*http.Request, error) {
 	return req, d.Prepare(req)
 }
 
-func TestNextCountsAnewWithEveryNewByte(t *testing.T) {
+func TestNext_NewByte_ResetsTheFailures(t *testing.T) {
 	t.Parallel()
 	d := newTest(io.Discard)
 	broken := Explain(&exchange.Attempt{Step: exchange.Network, Cause: io.ErrUnexpectedEOF})
@@ -38,31 +38,35 @@ func TestNextCountsAnewWithEveryNewByte(t *testing.T) {
 	assert.Equal(t, exchange.Next{Retry: true, Failures: 2}, d.Next(failedWith(broken)), "the byte counts once")
 }
 
-func TestNextAsksForOneFreshAddress(t *testing.T) {
+// If storage refuses the address, a fresh one is used at once. If it refuses that one too, the download ends, unless a
+// new byte came in between. Without retries no fresh address is used.
+func TestNext_AddressRefused_AsksForOneFreshAddressPerNewByte(t *testing.T) {
 	t.Parallel()
 	refusal := &Error{Status: 403, Then: Renew}
+	freshAtOnce, giveUp := exchange.Next{Retry: true, AtOnce: true}, exchange.Next{}
 	d := newTest(io.Discard)
-	asked := 0
+	addresses := 0
 	d.source.Address = func(context.Context) (*Address, error) {
-		asked++
+		addresses++
 		return &Address{URL: "https://storage.clinic.test/7"}, nil
 	}
 	d.source.MaxRetries = 1
 	_, err := prepare(t, d)
 	require.NoError(t, err)
-	assert.Equal(t, exchange.Next{Retry: true, AtOnce: true}, d.Next(failedWith(refusal)))
+	assert.Equal(t, freshAtOnce, d.Next(failedWith(refusal)))
 	_, err = prepare(t, d)
 	require.NoError(t, err)
-	assert.Equal(t, 2, asked)
-	assert.Equal(t, exchange.Next{}, d.Next(failedWith(refusal)))
-	d.furthest++
-	assert.Equal(t, exchange.Next{Retry: true, AtOnce: true}, d.Next(failedWith(refusal)))
-	once := newTest(io.Discard)
-	once.source.MaxRetries = 0
-	assert.Equal(t, exchange.Next{}, once.Next(failedWith(refusal)), "without retries none at all")
+	assert.Equal(t, 2, addresses)
+	assert.Equal(t, giveUp, d.Next(failedWith(refusal)), "the fresh address is refused too")
+	d.furthest++ // a new byte came
+	assert.Equal(t, freshAtOnce, d.Next(failedWith(refusal)))
+
+	withoutRetries := newTest(io.Discard)
+	withoutRetries.source.MaxRetries = 0
+	assert.Equal(t, giveUp, withoutRetries.Next(failedWith(refusal)))
 }
 
-func TestNextStopsWhereNothingHelps(t *testing.T) {
+func TestNext_PermanentFailure_Stops(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{errors.New("synthetic: of the service"), &Error{}, &Error{Causes: []error{ErrChanged}}, unexpected(textDocument)} {
 		assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(failedWith(err)))
@@ -74,7 +78,7 @@ func TestNextStopsWhereNothingHelps(t *testing.T) {
 	assert.Equal(t, exchange.Next{}, d.Next(failedWith(after)))
 }
 
-func TestWhatMayFollowAStatus(t *testing.T) {
+func TestNext_Status_DecidesWhatFollows(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]Then{
 		301: Stop, 304: Stop, 307: Stop, 400: Renew, 401: Renew, 403: Renew, 404: Renew, 405: Stop, 408: Retry, 410: Stop, 412: Stop, 425: Retry, 429: Retry,
@@ -133,7 +137,7 @@ func TestDownload_RequestsWhatIsMissing(t *testing.T) {
 	requireRequest(http.Header{"Accept-Encoding": {"identity"}, "Range": {"bytes=300-"}, "If-Range": {`"1"`}})
 }
 
-func TestAddressesThatAreNotUsed(t *testing.T) {
+func TestPrepare_UnsafeAddress_IsNotUsed(t *testing.T) {
 	t.Parallel()
 	for address, used := range map[string]bool{
 		"https://storage.clinic.test/7": true, "http://allowed.clinic.test/7": true, "http://storage.clinic.test/7": false,
@@ -150,7 +154,7 @@ func TestAddressesThatAreNotUsed(t *testing.T) {
 	}
 }
 
-func TestATargetThatCannotGoOnIsRewoundFirst(t *testing.T) {
+func TestPrepare_NoStrongETag_RewindsTheTarget(t *testing.T) {
 	t.Parallel()
 	d := newTest(new(bytes.Buffer))
 	_, err := take(t, d, respond(200, cutAfter(audio(1000), 100), 1000))

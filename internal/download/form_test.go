@@ -17,7 +17,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-func TestWhatARecordingBeginsWith(t *testing.T) {
+func TestIsRecording_FirstBytes_Decide(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a line of text\r\n", 40)[:headSize]
 	for name, tt := range map[string]struct {
@@ -64,7 +64,7 @@ func TestWhatARecordingBeginsWith(t *testing.T) {
 	}
 }
 
-func TestTheBeginningIsJudgedWhole(t *testing.T) {
+func TestReceive_SmallReads_CheckTheWholeBeginning(t *testing.T) {
 	t.Parallel()
 	text := []byte(strings.Repeat("all of this is text ", 100))
 	mixed := append(bytes.Repeat([]byte("ID3"), 100), audio(1000)...) // text at first
@@ -97,7 +97,7 @@ func cutAfter(data []byte, n int) io.Reader {
 	return io.MultiReader(bytes.NewReader(data[:n]), iotest.ErrReader(errors.New("synthetic cut")))
 }
 
-func TestTheBeginningIsJudgedAcrossCuts(t *testing.T) {
+func TestReceive_CutWithinTheBeginning_ChecksAllOfIt(t *testing.T) {
 	t.Parallel()
 	header := []string{"Content-Type", "binary/octet-stream", "ETag", `"1"`}
 	for name, tt := range map[string]struct {
@@ -132,7 +132,7 @@ func TestTheBeginningIsJudgedAcrossCuts(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTextIsNotHeldBack(t *testing.T) {
+func TestReceive_BinaryBeginning_IsWrittenImmediately(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
 	data := append([]byte("ID3"), audio(1000)...)
@@ -154,7 +154,7 @@ func TestWhatIsNoTextIsNotHeldBack(t *testing.T) {
 	assert.Equal(t, data, got.Bytes())
 }
 
-func TestAnEmptyRecordingIsNone(t *testing.T) {
+func TestReceive_EmptyRecording_IsAnError(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{0, -1} {
 		_, err := take(t, newTest(io.Discard), respond(200, strings.NewReader(""), length, "Content-Type", "audio/wav"))
@@ -163,7 +163,7 @@ func TestAnEmptyRecordingIsNone(t *testing.T) {
 }
 
 // A transport of the caller's may have undone it already: then lengths and ranges are those of other bytes.
-func TestCompressedBytesAreNoRecording(t *testing.T) {
+func TestCheckForm_CompressedBytes_AreRejected(t *testing.T) {
 	t.Parallel()
 	for encoding, fine := range map[string]bool{"": true, "Identity": true, "gzip": false} {
 		header := http.Header{"Content-Encoding": {encoding}}
@@ -172,7 +172,7 @@ func TestCompressedBytesAreNoRecording(t *testing.T) {
 	}
 }
 
-func TestStrongTag(t *testing.T) {
+func TestStrongTag_WeakOrBroken_IsEmpty(t *testing.T) {
 	t.Parallel()
 	for tag, want := range map[string]string{
 		`"1"`: `"1"`, `"d41d8-7"`: `"d41d8-7"`,
@@ -182,7 +182,7 @@ func TestStrongTag(t *testing.T) {
 	}
 }
 
-func TestContentRange(t *testing.T) {
+func TestContentRange_MissingNumbers_AreMinusOne(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string][2]int64{
 		"bytes 5-9/10": {5, 10}, "bytes 0-0/1": {0, 1}, "bytes */10": {-1, 10}, "bytes 5-9/*": {5, -1}, "bytes 5-9": {5, -1},

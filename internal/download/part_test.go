@@ -30,7 +30,7 @@ func begun(t *testing.T, path string, content []byte) *Part {
 }
 
 // What arrives is brought to disk, and described, each time there is enough of it.
-func TestAPartIsDescribedNowAndThen(t *testing.T) {
+func TestPart_EnoughBytes_WritesACheckpoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, nil)
@@ -44,7 +44,7 @@ func TestAPartIsDescribedNowAndThen(t *testing.T) {
 }
 
 // A download that ended before its first byte leaves nothing behind.
-func TestAPartWithoutBytesIsNotKept(t *testing.T) {
+func TestPart_NoBytes_IsRemoved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	begun(t, path, nil).Leave()
@@ -53,7 +53,7 @@ func TestAPartWithoutBytesIsNotKept(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
+func TestOpenPart_Companion_NamesThePart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	data := audio(700)
@@ -88,7 +88,7 @@ func TestAPartIsFoundByWhatItsCompanionNames(t *testing.T) {
 }
 
 // A file of somebody else's that is in the way is no download under way, however often it is asked for.
-func TestWhatIsInTheWayIsNotHeld(t *testing.T) {
+func TestOpenPart_OtherProgramsFile_IsNotHeld(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	require.NoError(t, os.WriteFile(partFile(path, ".json"), []byte(`{"synthetic":true}`), 0o600))
@@ -100,7 +100,7 @@ func TestWhatIsInTheWayIsNotHeld(t *testing.T) {
 }
 
 // Who is done with a part leaves the next one's alone.
-func TestAFinishedPartTouchesNoOther(t *testing.T) {
+func TestPart_LeaveAfterFinish_TouchesNoOther(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	first := begun(t, path, audio(1000))
@@ -116,7 +116,7 @@ func TestAFinishedPartTouchesNoOther(t *testing.T) {
 }
 
 // A recording that cannot get its name is kept, and nobody holds it: the next download goes on with it.
-func TestAPartThatCannotBeFinishedIsLeft(t *testing.T) {
+func TestPart_FinishFails_IsKept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, audio(1000))
@@ -143,7 +143,7 @@ func (r renaming) Rename(from, to string) error {
 }
 
 // Nobody else gets a part while it is given its name.
-func TestAPartIsHeldUntilItHasItsName(t *testing.T) {
+func TestPart_Finish_IsLockedUntilRenamed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, audio(1000))
@@ -163,7 +163,7 @@ func (s stuck) Remove() error {
 }
 
 // The recording is there, whatever becomes of the companion, and the next download begins anew.
-func TestACompanionThatStaysHarmsNobody(t *testing.T) {
+func TestPart_CompanionCannotBeRemoved_NextDownloadStartsAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, audio(1000))
@@ -185,7 +185,7 @@ func described(p *Part) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
 }
 
-func TestACompanionSaysWhoseItIsAtEveryMoment(t *testing.T) {
+func TestPart_DescribeCutAnywhere_NamesThePart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, audio(700))
@@ -204,7 +204,7 @@ func TestACompanionSaysWhoseItIsAtEveryMoment(t *testing.T) {
 	p.Leave()
 }
 
-func TestATornCompanionLeadsNowhereWrong(t *testing.T) {
+func TestOpenPart_TornCompanion_StartsAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, audio(539)) // less is never continued
@@ -232,7 +232,7 @@ func TestATornCompanionLeadsNowhereWrong(t *testing.T) {
 	}
 }
 
-func TestAPartThatCannotBeMadeLeavesNoCompanion(t *testing.T) {
+func TestOpenPart_CreateFails_LeavesNoCompanion(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("paths have another longest length")

@@ -14,7 +14,7 @@ import (
 )
 
 // Who may write to a companion could make its next download go on with the bytes of another recording.
-func TestAnEmptyCompanionIsPrivateToo(t *testing.T) {
+func TestOpenPart_EmptyCompanionOthersCanWrite_IsRejected(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	require.NoError(t, os.WriteFile(partFile(path, ".json"), nil, 0o600))
@@ -23,7 +23,7 @@ func TestAnEmptyCompanionIsPrivateToo(t *testing.T) {
 	require.ErrorIs(t, err, disk.ErrNotPrivate)
 }
 
-func TestAPipeIsNoPart(t *testing.T) {
+func TestOpenPart_Pipe_IsRejected(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, audio(700))

@@ -84,7 +84,7 @@ func audio(size int) []byte {
 	return b
 }
 
-func TestTakeSkipsWhatIsThereToAByte(t *testing.T) {
+func TestReceive_WholeRecordingAgain_SkipsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	data := audio(40)
 	for at := 1; at < len(data); at++ {
@@ -104,7 +104,7 @@ func TestTakeSkipsWhatIsThereToAByte(t *testing.T) {
 	}
 }
 
-func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
+func TestReceive_Length_DecidesWhereTheRecordingEnds(t *testing.T) {
 	t.Parallel()
 	data := audio(1000)
 	pieces := func() io.Reader { // the first piece ends where the service says the recording does
@@ -156,7 +156,7 @@ func TestARecordingEndsWhereStorageSaysSo(t *testing.T) {
 	}
 }
 
-func TestStorageIsNotBlamedForTheTimeOfOthers(t *testing.T) {
+func TestReceive_SlowWriterOrService_IsNotAStall(t *testing.T) {
 	t.Parallel()
 	watch := new(tracked)
 	d := newTest(writerFunc(func(p []byte) (int, error) {
@@ -176,7 +176,7 @@ func TestStorageIsNotBlamedForTheTimeOfOthers(t *testing.T) {
 }
 
 // The size is asked for when the recording flows, neither before nor afterwards, and what is not needed any more ends.
-func TestTheSizeIsAskedForWhileTheRecordingFlows(t *testing.T) {
+func TestDownload_Size_IsRequestedDuringTheTransfer(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 206} {
 		synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-func TestASizeThatNobodyTellsIsAskedForOnce(t *testing.T) {
+func TestDownload_UnknownSize_IsRequestedOnce(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{0, -1, -7} {
 		asked := 0
@@ -244,7 +244,7 @@ func TestASizeThatNobodyTellsIsAskedForOnce(t *testing.T) {
 	}
 }
 
-func TestARestartForgetsTheBeginning(t *testing.T) {
+func TestReceive_OtherRecording_Restarts(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
 	require.NoError(t, err)
@@ -264,7 +264,7 @@ func TestARestartForgetsTheBeginning(t *testing.T) {
 }
 
 // The same recording may follow a restart, and what is kept of it then can be gone on with as before.
-func TestARestartBeginsAnewWithTheSameRecording(t *testing.T) {
+func TestReceive_SameRecordingAfterRestart_CanBeContinued(t *testing.T) {
 	t.Parallel()
 	p, err := OpenPart(t.Context(), filepath.Join(t.TempDir(), "visit.wav"), of)
 	require.NoError(t, err)
@@ -282,7 +282,7 @@ func TestARestartBeginsAnewWithTheSameRecording(t *testing.T) {
 }
 
 // That there is no more says that the recording is complete, but only of the recording that was received.
-func TestTheEndOfAnotherRecordingIsNotTheEnd(t *testing.T) {
+func TestReceive_EndOfAnotherRecording_IsNotTheEnd(t *testing.T) {
 	t.Parallel()
 	for tag, want := range map[string]bool{`"1"`: true, "": true, `"2"`: false} {
 		for total, fits := range map[int64]bool{-1: true, 100: true, 1000: false} { // as storage told it before
@@ -302,7 +302,7 @@ func TestTheEndOfAnotherRecordingIsNotTheEnd(t *testing.T) {
 }
 
 // A rest of unknown length is not gone on with: where it ends would be for it alone to say.
-func TestARestThatTellsNoLengthDoesNotFit(t *testing.T) {
+func TestReceive_RestWithoutALength_Restarts(t *testing.T) {
 	t.Parallel()
 	d := newTest(io.Discard)
 	d.received, d.recording = 100, recording{`"1"`, -1}
@@ -311,7 +311,7 @@ func TestARestThatTellsNoLengthDoesNotFit(t *testing.T) {
 }
 
 // What was received before a restart is nothing new when it comes again, wherever the next cut is.
-func TestBytesThatComeAgainAreNotNew(t *testing.T) {
+func TestNext_BytesReceivedAgain_AreNotNew(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
 	require.NoError(t, err)
@@ -330,7 +330,7 @@ func TestBytesThatComeAgainAreNotNew(t *testing.T) {
 }
 
 // Who waits for an address that another asks for can be cancelled.
-func TestAWaitForAnothersAddressCanBeCancelled(t *testing.T) {
+func TestShare_WaitForAnAddress_CanBeCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := NewStored()
@@ -343,7 +343,7 @@ func TestAWaitForAnothersAddressCanBeCancelled(t *testing.T) {
 }
 
 // A long name is cut between its letters: some file systems take no others. What is cut off tells it from another all the same.
-func TestALongNameIsCutBetweenItsLetters(t *testing.T) {
+func TestPartFile_LongName_IsCutBetweenCharacters(t *testing.T) {
 	t.Parallel()
 	long := "a" + strings.Repeat("\u00e9", 200)
 	name := partFile(long, ".json")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestARewindDropsNothingButTheRecording(t *testing.T) {
+func TestWriterRewind_DropsOnlyTheRecording(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		before string
@@ -70,7 +70,7 @@ func TestARewindDropsNothingButTheRecording(t *testing.T) {
 	}
 }
 
-func TestAWriterWithoutAnEndIsNotRewound(t *testing.T) {
+func TestWriterRewind_UnknownEnd_IsRefused(t *testing.T) {
 	t.Parallel()
 	from, to, err := os.Pipe()
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 
 // A stopped timer stays in the runtime until its time has come, with everything that it refers to. That must not
 // include a response or a recording.
-func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
+func TestAttempt_StoppedTimer_DoesNotHoldIt(t *testing.T) {
 	t.Parallel()
 	for range 1000 { // with few timers, or none before it, a stopped one goes sooner
 		timer := time.AfterFunc(20*time.Second, func() {})
@@ -52,7 +52,7 @@ func TestNoAttemptIsHeldByItsTimer(t *testing.T) {
 
 // A transport may change the request that it is given, and hold on to it: neither the next attempt nor the next hop
 // shows it.
-func TestATransportMayChangeAndKeepWhatItGets(t *testing.T) {
+func TestAttempt_TransportKeepsRequest_OthersAreUnchanged(t *testing.T) {
 	t.Parallel()
 	var paths []string
 	var first *http.Request
@@ -79,7 +79,7 @@ func TestATransportMayChangeAndKeepWhatItGets(t *testing.T) {
 	assert.Equal(t, "/v1/synthetic", r.URL.Path)
 }
 
-func TestAnAttemptEndsItsContext(t *testing.T) {
+func TestAttempt_End_CancelsItsContext(t *testing.T) {
 	t.Parallel()
 	var sent *http.Request
 	r := newRequest(Reads, func(req *http.Request) (*http.Response, error) {
@@ -108,7 +108,7 @@ func (c counted) AfterFunc(func()) (stop func() bool) {
 }
 
 // A context that is not ended stays with the caller's, and a timer with the process, until its time has come.
-func TestAnAttemptLeavesNoContextBehind(t *testing.T) {
+func TestAttempt_End_LeavesNoContextBehind(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []time.Duration{0, time.Hour} {
 		ctx := counted{t.Context(), make(chan struct{}), new(atomic.Int32)}
@@ -133,7 +133,7 @@ type leftOpen struct {
 func (b *leftOpen) Close() error { b.closed = true; return nil }
 
 // What is not given on is closed, however long it is: a body that stays open keeps its connection from everybody.
-func TestResponsesThatAreNotGivenOnAreClosed(t *testing.T) {
+func TestDeliver_ResponseNotReturned_IsClosed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		effect Effect
@@ -177,7 +177,7 @@ func (receiver) Prepare(*http.Request) error { return nil }
 func (receiver) Next(*Attempt) Next          { return Next{} }
 
 // With the end of its response a connection is free for others: by then it must be retired.
-func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
+func TestReceive_RefusedRequest_RetiresBeforeReading(t *testing.T) {
 	t.Parallel()
 	r := newRequest(Creates, nil)
 	r.Body = &Body{Bytes: []byte("{}")}
@@ -194,7 +194,7 @@ func TestARefusedConnectionIsRetiredBeforeItsResponseIsRead(t *testing.T) {
 
 // The previous request may be refused, and its connection retired, while the next one is written to it. A request
 // without its last bytes cannot have been processed, and is sent on another connection.
-func TestARequestThatIsCutByRetiringItsConnectionGoesByAnother(t *testing.T) {
+func TestCreate_ConnectionRetiredDuringWrite_UsesAnother(t *testing.T) {
 	t.Parallel()
 	var whole atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -241,7 +241,7 @@ type hungUp struct {
 
 func (c hungUp) Close() error { *c.closed = true; return nil }
 
-func TestTheSourceIsAskedForTheTokenOfEachAttempt(t *testing.T) {
+func TestAdmit_EachAttempt_AsksForTheToken(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	source := func(context.Context) (string, error) { asked++; return "asked", nil }

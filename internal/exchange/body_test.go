@@ -15,7 +15,7 @@ import (
 
 // The buffers are the process's, so that these tests do not run beside each other.
 
-func TestLargeBuffersAreNotKept(t *testing.T) { //nolint:paralleltest // see above
+func TestRelease_LargeBuffer_IsNotKept(t *testing.T) { //nolint:paralleltest // see above
 	for size, kept := range map[int]int{1: 1, 2 << 20: 1, 2<<20 + 1: 0} {
 		empty()
 		r := Result{Last: new(Attempt), buffer: bytes.NewBuffer(make([]byte, 0, size))}
@@ -24,7 +24,7 @@ func TestLargeBuffersAreNotKept(t *testing.T) { //nolint:paralleltest // see abo
 	}
 }
 
-func TestFewBuffersAreKept(t *testing.T) { //nolint:paralleltest // see above
+func TestRelease_ManyBuffers_KeepsFew(t *testing.T) { //nolint:paralleltest // see above
 	empty()
 	for range 100 {
 		r := Result{Last: new(Attempt), buffer: new(bytes.Buffer)}
@@ -40,7 +40,7 @@ func empty() {
 	}
 }
 
-func TestBytesWithholdTheirLast(t *testing.T) {
+func TestBodyOpen_Bytes_LastByteIsTheTail(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][2]string{`{"a":1}`: {`{"a":1`, `}`}, `1`: {"", "1"}, "": {"", ""}} {
 		head, tail := (&Body{Bytes: []byte(text)}).open()
@@ -51,7 +51,7 @@ func TestBytesWithholdTheirLast(t *testing.T) {
 }
 
 // Two calls at once must not share a recording between two notes.
-func TestAStreamIsOneReadersAlone(t *testing.T) {
+func TestOnceReader_SecondReader_GetsOtherwise(t *testing.T) {
 	t.Parallel()
 	var begun atomic.Bool
 	from, other := bytes.NewReader([]byte("ab")), errors.New("another reads it")
@@ -68,7 +68,7 @@ func TestAStreamIsOneReadersAlone(t *testing.T) {
 }
 
 // A result that is released twice returns its buffer once. Otherwise two later results would share it.
-func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
+func TestRelease_Twice_ReturnsTheBufferOnce(t *testing.T) { //nolint:paralleltest // see above
 	empty()
 	r := Result{Last: new(Attempt), buffer: new(bytes.Buffer)}
 	r.Release()
@@ -77,7 +77,7 @@ func TestABufferHasOneOwner(t *testing.T) { //nolint:paralleltest // see above
 }
 
 // A transport may send the copy that it was given, and never read the body itself: the server may have all of it.
-func TestACopyOfABodyMayHaveLeft(t *testing.T) {
+func TestConclude_CopyOfABody_MayBeComplete(t *testing.T) {
 	t.Parallel()
 	state, request := new(SendState), &http.Request{Header: http.Header{}}
 	state.Watchdog.Guard(t.Context(), time.Minute)

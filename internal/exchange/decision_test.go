@@ -44,7 +44,7 @@ func newCall(send transport) *exchange.Request {
 }
 
 // The first wait is below two seconds, so that it fits.
-func TestAWaitThatFitsTheDeadlineIsTaken(t *testing.T) {
+func TestDo_WaitBeforeTheDeadline_IsTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -62,7 +62,7 @@ func TestAWaitThatFitsTheDeadlineIsTaken(t *testing.T) {
 }
 
 // A wait that ends with the deadline leaves no time for an attempt.
-func TestAWaitAsLongAsTheDeadlineIsNotTaken(t *testing.T) {
+func TestDo_WaitUntilTheDeadline_IsNotTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -80,7 +80,7 @@ func TestAWaitAsLongAsTheDeadlineIsNotTaken(t *testing.T) {
 }
 
 // The wait that was found to fit is the one that is taken, so that no deadline passes within it.
-func TestAWaitIsTheSameWhenItIsAskedForTwice(t *testing.T) {
+func TestDo_CheckedWait_IsTheOneTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for range 60 {
@@ -94,7 +94,7 @@ func TestAWaitIsTheSameWhenItIsAskedForTwice(t *testing.T) {
 }
 
 // A context that ended while the response came is told, beside what the response said.
-func TestAContextThatEndedMeanwhileIsTold(t *testing.T) {
+func TestDo_ContextEndsDuringResponse_ReturnsBoth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -112,7 +112,7 @@ func TestAContextThatEndedMeanwhileIsTold(t *testing.T) {
 }
 
 // Only a create is left alone after the second cut: what may be sent twice is sent as often as is allowed.
-func TestABodyThatIsCut(t *testing.T) {
+func TestDo_CutBody_OnlyCreatesStopAfterTheSecond(t *testing.T) {
 	t.Parallel()
 	for effect, attempts := range map[exchange.Effect]int{exchange.Repeatable: 4, exchange.Creates: 2} {
 		synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func responds(status int, body string, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, ProtoMajor: 1, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-func TestAdmit(t *testing.T) {
+func TestAdmit_LimiterThenToken_InThisOrder(t *testing.T) {
 	t.Parallel()
 	header := func(context.Context) (string, error) { return "own", nil }
 	refusal := errors.New("synthetic")
@@ -114,7 +114,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-func TestHeader(t *testing.T) {
+func TestHeader_PeerHeaders_ReplaceTheRequests(t *testing.T) {
 	t.Parallel()
 	c := &call{Request: newRequest(Reads, nil)}
 	own := http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
@@ -140,7 +140,7 @@ func sent(t *testing.T, r *Request, serve transport) (*http.Response, error) {
 	return (&call{Request: r}).send(out, state)
 }
 
-func TestSendGivesOnlyRepeatableBodiesTwice(t *testing.T) {
+func TestSend_OnlyRepeatableBodies_HaveGetBody(t *testing.T) {
 	t.Parallel()
 	small, large := &Body{Bytes: []byte(`{"a":1}`)}, &Body{Bytes: []byte(strings.Repeat(" ", SmallSize+1))}
 	for _, tc := range []struct {
@@ -188,7 +188,7 @@ func isNopCloser(r io.ReadCloser) bool {
 	return is
 }
 
-func TestSendFollowsRedirects(t *testing.T) {
+func TestSend_Redirects_AreFollowedOnTheOrigin(t *testing.T) {
 	t.Parallel()
 	c := newRequest(Reads, nil)
 	var asked []string
@@ -202,7 +202,7 @@ func TestSendFollowsRedirects(t *testing.T) {
 	assert.Equal(t, "/v1/syntheticxxxxx", asked[maxRedirects])
 }
 
-func TestSendWithoutTheAnnouncement(t *testing.T) {
+func TestSend_ExpectationFailed_SendsWithoutExpect(t *testing.T) {
 	t.Parallel()
 	c := newRequest(Creates, nil)
 	c.Method, c.Body = http.MethodPost, &Body{Bytes: make([]byte, ExpectSize+1)}
@@ -222,7 +222,7 @@ func TestSendWithoutTheAnnouncement(t *testing.T) {
 	assert.Equal(t, []string{"100-continue", "", ""}, expects, "it is remembered")
 }
 
-func TestReceive(t *testing.T) {
+func TestReceive_Response_IsReadAndClosed(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("synthetic cut")
 	for name, tc := range map[string]struct {
@@ -265,7 +265,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-func TestJudge(t *testing.T) {
+func TestClassify_BetterKnownCause_ComesFirst(t *testing.T) {
 	t.Parallel()
 	live := t.Context()
 	over, cancel := context.WithCancelCause(live)
@@ -296,7 +296,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestCheckRetry(t *testing.T) {
+func TestCheckRetry_PolicyAndContext_Decide(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -391,7 +391,7 @@ func TestBackoff(t *testing.T) {
 	assert.Zero(t, c.backoff(0, 0, 0, nil))
 }
 
-func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
+func TestBeforeRetry_ReceivesTheFirstUnknownAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{429, 503, 429, 200}
@@ -411,7 +411,7 @@ func TestBeforeRetryIsToldOfTheFirstAttemptThatMayHaveActed(t *testing.T) {
 	})
 }
 
-func TestStopped(t *testing.T) {
+func TestDo_StoppedBetweenAttempts_ReturnsTheReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newRequest(Repeatable, func(*http.Request) (*http.Response, error) { return responds(503, ""), nil })
@@ -433,7 +433,7 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-func TestAttemptsAreTold(t *testing.T) {
+func TestCaller_EachAttempt_BeginsAndEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
@@ -465,7 +465,7 @@ func TestAttemptsAreTold(t *testing.T) {
 	})
 }
 
-func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
+func TestDo_LimiterOrTokenFails_SendsNothing(t *testing.T) {
 	t.Parallel()
 	refusal := errors.New("synthetic")
 	for step, prepare := range map[Step]func(*Request){
@@ -483,7 +483,7 @@ func TestNothingIsSentWithoutALimiterOrAToken(t *testing.T) {
 }
 
 // A token that was renewed has cost an attempt, and none of the retries.
-func TestARenewalIsNoRetry(t *testing.T) {
+func TestDo_RenewedToken_IsNotARetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		statuses := []int{http.StatusUnauthorized, http.StatusServiceUnavailable, http.StatusOK}

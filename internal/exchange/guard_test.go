@@ -11,7 +11,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-func TestWaitReturnsAfterTheFunction(t *testing.T) {
+func TestGuardedWait_ReturnsAfterTheFunction(t *testing.T) {
 	t.Parallel()
 	begin := make(chan struct{})
 	ran := false
@@ -31,7 +31,7 @@ func TestWaitReturnsAfterTheFunction(t *testing.T) {
 	task.Wait()
 }
 
-func TestAPanicComesOutWhereItIsWaitedFor(t *testing.T) {
+func TestGuardedWait_Panic_IsRepeated(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("synthetic")
 	for _, value := range []any{failure, "text", 0} {
@@ -43,7 +43,7 @@ func TestAPanicComesOutWhereItIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAPanicWithNilIsAPanic(t *testing.T) {
+func TestGuardedWait_PanicWithNil_IsAPanic(t *testing.T) {
 	t.Parallel()
 	task := exchange.GoGuarded(func() { panic(nil) }) //nolint:govet // that is what is tested
 	defer func() {
@@ -52,7 +52,7 @@ func TestAPanicWithNilIsAPanic(t *testing.T) {
 	task.Wait()
 }
 
-func TestAGoexitComesOutWhereItIsWaitedFor(t *testing.T) {
+func TestGuardedWait_Goexit_IsRepeated(t *testing.T) {
 	t.Parallel()
 	task := exchange.GoGuarded(runtime.Goexit)
 	for range 2 {
@@ -69,7 +69,7 @@ func TestAGoexitComesOutWhereItIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAFunctionMayRecoverItself(t *testing.T) {
+func TestGuardedWait_RecoveredPanic_Returns(t *testing.T) {
 	t.Parallel()
 	task := exchange.GoGuarded(func() {
 		defer func() { _ = recover() }()

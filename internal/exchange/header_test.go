@@ -29,7 +29,7 @@ func peerAt(t *testing.T, serve http.HandlerFunc) (*Peer, *url.URL) {
 func traced(header http.Header) { header["Traceparent"] = []string{"synthetic"} }
 
 // What one request adds to its headers is not seen by another.
-func TestNoHeaderReachesAnotherRequest(t *testing.T) {
+func TestHeader_AddedValues_StayInOneRequest(t *testing.T) {
 	t.Parallel()
 	var got http.Header
 	peer, target := peerAt(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ func TestNoHeaderReachesAnotherRequest(t *testing.T) {
 }
 
 // A transport, or a Proxy function of one, may do to the headers what it should not.
-func TestHeadersAreThoseOfOneAttempt(t *testing.T) {
+func TestHeader_ChangedByTransport_StaysInOneAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		given := http.Header{"X-Given": make([]string, 1, 8)}

@@ -12,7 +12,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-func TestSame(t *testing.T) {
+func TestSameOrigin_SchemeHostAndPort_Decide(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		a, b string
@@ -46,7 +46,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-func TestLoopback(t *testing.T) {
+func TestLoopback_OnlyThisMachine(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
 		"http://localhost:8080": true, "http://LOCALHOST": true, "http://localhost.:8080": false, "http://127.0.0.1": true, "http://127.9.9.9:1": true, "http://[::1]:1": true,
@@ -59,7 +59,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-func TestRedirect(t *testing.T) {
+func TestRedirect_OnlyReadsOnTheOrigin(t *testing.T) {
 	t.Parallel()
 	const home = "https://api.clinic.test/prefix"
 	for _, tc := range []struct {
@@ -106,7 +106,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-func TestRedirectWithoutAnOriginLeadsNowhere(t *testing.T) {
+func TestRedirect_NoOrigin_ReturnsNil(t *testing.T) {
 	t.Parallel()
 	from, err := url.Parse("https://api.clinic.test/1")
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestRedirectWithoutAnOriginLeadsNowhere(t *testing.T) {
 	assert.Equal(t, "https://api.clinic.test/2", exchange.Redirect(http.StatusFound, http.MethodGet, "/2", from, from).String())
 }
 
-func TestServiceHasOneName(t *testing.T) {
+func TestService_EverySpelling_HasOneForm(t *testing.T) {
 	t.Parallel()
 	for want, spellings := range map[string][]string{
 		"https://api.example.test": {

@@ -88,7 +88,7 @@ func (ended) Explain(a, _ *exchange.Attempt) error {
 	return fmt.Errorf("explained %d: %w", a.Step, a.Cause)
 }
 
-func TestAPolicyTakesPartInEveryAttempt(t *testing.T) {
+func TestPolicy_EveryAttempt_PreparesReceivesAndDecides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: exchange.Next{Retry: true, Failures: 1}}
@@ -110,7 +110,7 @@ func TestAPolicyTakesPartInEveryAttempt(t *testing.T) {
 	})
 }
 
-func TestAPolicySaysHowLongToWait(t *testing.T) {
+func TestPolicy_Failures_SetTheWait(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		next        exchange.Next
@@ -139,22 +139,29 @@ func TestAPolicySaysHowLongToWait(t *testing.T) {
 	}
 }
 
-func TestWhatStopsACallBetweenAttempts(t *testing.T) {
+// An error of the policy's Prepare ends the call. It counts as no attempt: the result keeps the attempt before it.
+func TestDo_PrepareFails_EndsTheCall(t *testing.T) {
 	t.Parallel()
 	noAddress := errors.New("synthetic: no address")
-	for failing := range 2 {
-		s := &scripted{takes: []error{errJudged}, next: exchange.Next{Retry: true, AtOnce: true}}
-		s.prepare = func(n int) error {
-			if n == failing {
-				return noAddress
+	for name, attempts := range map[string]int{"before the first attempt": 0, "before the second attempt": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &scripted{takes: []error{errJudged}, next: exchange.Next{Retry: true, AtOnce: true}}
+			s.prepare = func(taken int) error {
+				if taken == attempts {
+					return noAddress
+				}
+				return nil
 			}
-			return nil
-		}
-		call := streaming(s, http.StatusOK)
-		result, err := call.Do(t.Context())
-		require.True(t, result.Stopped)
-		assert.Equal(t, noAddress, err)
-		assert.Equal(t, failing, result.Last.Number, "it is no attempt")
-		assert.Equal(t, failing == 1, result.Last != nil && errors.Is(result.Last.Err, errJudged))
+			result, err := streaming(s, http.StatusOK).Do(t.Context())
+			require.True(t, result.Stopped)
+			assert.Equal(t, noAddress, err)
+			assert.Equal(t, attempts, result.Last.Number)
+			if attempts == 0 {
+				require.NoError(t, result.Last.Err)
+			} else {
+				require.ErrorIs(t, result.Last.Err, errJudged, "the first attempt's own")
+			}
+		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestWindowsHasNumbersOfItsOwnForAReset(t *testing.T) {
+func TestReset_Windows_HasItsOwnNumbers(t *testing.T) {
 	t.Parallel()
 	const aborted, reset = syscall.Errno(10053), syscall.Errno(10054) // of Windows
 	for _, number := range []syscall.Errno{aborted, reset} {

@@ -19,7 +19,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 )
 
-func TestMayRetryByEffect(t *testing.T) {
+func TestMayRetry_EffectAndOutcome_Decide(t *testing.T) {
 	t.Parallel()
 	type outcome = exchange.Outcome
 	for _, tc := range []struct {
@@ -62,7 +62,7 @@ func TestMayRetryByEffect(t *testing.T) {
 	}
 }
 
-func TestACreateIsNeverRepeatedAfterItMayHaveBeenProcessed(t *testing.T) {
+func TestMayRetry_CreateThatMayBeProcessed_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	for status := range 600 {
 		for _, sent := range []exchange.Sent{exchange.Never, exchange.Partly, exchange.Wholly} {
@@ -99,7 +99,7 @@ func TestBackoff(t *testing.T) {
 	assert.LessOrEqual(t, exchange.Backoff(5, math.MaxInt64, math.MaxInt64, 0, exchange.Jitter(t.Context())), time.Duration(math.MaxInt64))
 }
 
-func TestADateIsByTheServersClock(t *testing.T) {
+func TestRetryAfter_Date_IsByTheServersClock(t *testing.T) {
 	t.Parallel()
 	theirs := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	header := http.Header{"Date": {theirs.Format(http.TimeFormat)}, "Retry-After": {theirs.Add(7 * time.Second).Format(http.TimeFormat)}}
@@ -108,7 +108,7 @@ func TestADateIsByTheServersClock(t *testing.T) {
 	}
 }
 
-func TestAfter(t *testing.T) {
+func TestRetryAfter_EveryForm_IsRead(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
@@ -128,7 +128,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-func TestPermanent(t *testing.T) {
+func TestPermanent_Configuration_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
@@ -151,7 +151,7 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
-func TestWait(t *testing.T) {
+func TestBackoff_GrowsUpToTheMost(t *testing.T) {
 	t.Parallel()
 	const least, most = time.Second, 10 * time.Second
 	for _, tc := range []struct {
@@ -177,7 +177,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRefused_OnlyUnprocessedHTTP2Requests(t *testing.T) {
 	t.Parallel()
 	for text, refused := range map[string]bool{
 		"http2: Transport received Server's graceful shutdown GOAWAY":                                                         true,
@@ -199,7 +199,7 @@ func TestRefused(t *testing.T) {
 	assert.False(t, exchange.Refused(nil))
 }
 
-func TestJitter(t *testing.T) {
+func TestJitter_ContextSource_IsUsed(t *testing.T) {
 	t.Parallel()
 	seen := map[float64]bool{}
 	for range 100 {
@@ -215,7 +215,7 @@ func TestJitter(t *testing.T) {
 }
 
 // An edit of somebody's is told by the service's clock, which no step of ours moves.
-func TestServerTimeThenOutlivesAStepOfOurClock(t *testing.T) {
+func TestServerTimeThen_OurClockIsSet_StaysRight(t *testing.T) {
 	t.Parallel()
 	then := time.Now()
 	for name, now := range map[string]time.Time{

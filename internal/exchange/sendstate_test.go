@@ -38,7 +38,7 @@ func newState(t *testing.T) (context.Context, *exchange.SendState) {
 	return ctx, state
 }
 
-func TestConclude(t *testing.T) {
+func TestConclude_TraceAndBody_DecideWhatWasSent(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("synthetic")
 	refused := errors.New("stream error: stream ID 3; REFUSED_STREAM; received from peer")
@@ -85,7 +85,7 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-func TestConcludedBodyGivesNoMore(t *testing.T) {
+func TestConclude_LaterReads_Fail(t *testing.T) {
 	t.Parallel()
 	_, state := newState(t)
 	body := state.Follow(streamed(strings.NewReader("head"), "end"), false)
@@ -95,7 +95,7 @@ func TestConcludedBodyGivesNoMore(t *testing.T) {
 	assert.Zero(t, n)
 }
 
-func TestBodyConcludedWhileItIsReadGivesNoMore(t *testing.T) {
+func TestConclude_DuringARead_SendsNothingMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, state := newState(t)
@@ -118,7 +118,7 @@ func TestBodyConcludedWhileItIsReadGivesNoMore(t *testing.T) {
 	})
 }
 
-func TestEarlierBodyGivesNoMore(t *testing.T) {
+func TestFollow_EarlierBody_IsStopped(t *testing.T) {
 	t.Parallel()
 	_, state := newState(t)
 	earlier := state.Follow(streamed(strings.NewReader("head"), "end"), false)
@@ -132,7 +132,7 @@ func TestEarlierBodyGivesNoMore(t *testing.T) {
 
 // Once a byte of a request that must not be sent twice has left, the attempt ends when the transport asks for another
 // connection. That connection cannot be written to, unless it is HTTP/2's: other requests may use it.
-func TestSecondSendingIsEnded(t *testing.T) {
+func TestGetConn_SecondSendingOfACreate_IsEnded(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ once, multiplexed bool }{
 		"must not be sent twice, over HTTP/1.1": {once: true},
@@ -176,7 +176,7 @@ func TestSecondSendingIsEnded(t *testing.T) {
 	}
 }
 
-func TestRetiredConnection(t *testing.T) {
+func TestRetire_WrittenRequest_ForbidsWrites(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string]func(retire, wrote func()){
 		"written, then refused": func(retire, wrote func()) { wrote(); retire() },
@@ -227,7 +227,7 @@ func TestRetiredConnection(t *testing.T) {
 	})
 }
 
-func TestAnnouncedBodyWaitsWhenTheResponseComesFirst(t *testing.T) {
+func TestAwaitContinue_ResponseFirst_HoldsTheBodyBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, then := range map[string]struct {
@@ -261,7 +261,7 @@ func TestAnnouncedBodyWaitsWhenTheResponseComesFirst(t *testing.T) {
 	})
 }
 
-func TestInterimResponsesAreCounted(t *testing.T) {
+func TestGotInterim_TooMany_EndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	_, state := newState(t)
 	trace := state.Trace(true)
@@ -274,7 +274,7 @@ func TestInterimResponsesAreCounted(t *testing.T) {
 	assert.Error(t, trace.Got1xxResponse(103, nil))
 }
 
-func TestConnectionsAreCounted(t *testing.T) {
+func TestGetConn_TooMany_EndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	trace := state.Trace(true)
@@ -302,7 +302,7 @@ func sendStreamed(ctx context.Context, state *exchange.SendState, source io.Read
 
 type onlyReader struct{ io.Reader }
 
-func TestSendStreamed(t *testing.T) {
+func TestSendStreamed_CallbacksRunInTheCallersGoroutine(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	var told []int64
@@ -317,7 +317,7 @@ func TestSendStreamed(t *testing.T) {
 	assert.Positive(t, before)
 }
 
-func TestSendStreamedEndsWithItsContext(t *testing.T) {
+func TestSendStreamed_ContextEnds_Returns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, sender := range map[string]func(context.Context, io.Reader){
@@ -341,7 +341,7 @@ func TestSendStreamedEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestSendStreamedHandsOverWhatTheSourceDoes(t *testing.T) {
+func TestSendStreamed_SourcePanicsOrExits_IsRepeated(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	assert.PanicsWithValue(t, "synthetic", func() {
@@ -370,7 +370,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-func TestSendStreamedLeavesTheSourceAloneAfterAPanic(t *testing.T) {
+func TestSendStreamed_CallerPanics_LeavesTheSourceAlone(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	var reads atomic.Int32
@@ -393,7 +393,7 @@ type counting struct{ reads *atomic.Int32 }
 
 func (c counting) Read(p []byte) (int, error) { c.reads.Add(1); return len(p), nil }
 
-func TestReadsAllocateNothing(t *testing.T) { //nolint:paralleltest // it counts allocations
+func TestFollowedBody_Reads_AllocateNothing(t *testing.T) { //nolint:paralleltest // it counts allocations
 	_, state := newState(t)
 	body := state.Follow(streamed(counting{new(atomic.Int32)}, "end"), false)
 	block := make([]byte, 1000)
@@ -434,7 +434,7 @@ func (s *stale) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
+func TestCreate_IdleConnection_UsesAnother(t *testing.T) {
 	t.Parallel()
 	for idle, skipped := range map[time.Duration]bool{time.Second: false, time.Second + 1: true} {
 		first, second := pipe(t), pipe(t)
@@ -458,7 +458,7 @@ func TestACreateTakesNoConnectionThatWasIdle(t *testing.T) {
 
 // A create does not use a connection that was idle for long: it ends that attempt and sends the request again, on
 // another connection. If the call was canceled in between, it does not do so.
-func TestACreateThatIsOverTakesNoOtherConnection(t *testing.T) {
+func TestCreate_CancelledAtAnIdleConnection_UsesNoOther(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	idleForLong := &stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}
@@ -483,29 +483,33 @@ func TestACreateThatIsOverTakesNoOtherConnection(t *testing.T) {
 	assert.False(t, result.OutcomeUnknown)
 }
 
-// Nor one that a call before it has retired, which TLS alone does not tell.
-func TestACreateTakesNoRetiredConnection(t *testing.T) {
+// A call retires a connection by setting a write deadline in the past. A later create does not use that connection, but
+// another one. Of a TLS connection only the connection below TLS shows the deadline.
+func TestCreate_RetiredConnection_UsesAnother(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewTLSServer(nil)
 	defer srv.Close()
-	secured, err := tls.Dial("tcp", srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:noctx // it is the test's own
+	address, config := srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}
+	secured, err := tls.Dial("tcp", address, config) //nolint:noctx // it is the test's own
 	require.NoError(t, err)
 	defer func() { _ = secured.Close() }()
 	for name, retired := range map[string]net.Conn{"plain": pipe(t), "TLS": secured} {
 		require.NoError(t, retired.SetWriteDeadline(time.Unix(1, 0)))
-		transport := &stale{conns: []net.Conn{retired, pipe(t)}, idle: []time.Duration{0, 0}}
+		usable := pipe(t)
+		transport := &stale{conns: []net.Conn{retired, usable}, idle: []time.Duration{0, 0}}
 		request := newCall(nil)
 		speaksHTTP1(t, request)
-		request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
+		request.Peer.Transport = transport
+		request.Method, request.Effect, request.MaxRetries = http.MethodPost, exchange.Creates, 0
 		request.Body = oneShot(strings.NewReader("head"), "end")
 		_, err := request.Do(t.Context())
 		require.NoError(t, err, name)
-		assert.Len(t, transport.sent, 2, name)
+		assert.Len(t, transport.sent, 2, "%s: one try on the retired connection, one on the usable", name)
 	}
 }
 
 // A transport that has no other ones, or says so, is used all the same.
-func TestSkippingEnds(t *testing.T) {
+func TestCreate_OnlyIdleConnections_UsesOneInTheEnd(t *testing.T) {
 	t.Parallel()
 	transport := &stale{}
 	for range 600 {
@@ -522,7 +526,7 @@ func TestSkippingEnds(t *testing.T) {
 
 // However many connections were idle, they are not held against the server; and one of HTTP/2, which others share, is
 // not closed.
-func TestHowManyConnectionsACreateSkips(t *testing.T) {
+func TestCreate_ManyIdleConnections_SkipsThem(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(nil)
 	srv.EnableHTTP2 = true
@@ -547,7 +551,7 @@ func TestHowManyConnectionsACreateSkips(t *testing.T) {
 }
 
 // A connection of HTTP/2 without TLS is known by the responses alone.
-func TestACreateClosesNoConnectionOfAServerThatSpeaksHTTP2(t *testing.T) {
+func TestCreate_ServerSpeaksHTTP2_ClosesNoConnection(t *testing.T) {
 	t.Parallel()
 	shared := pipe(t)
 	transport := &stale{conns: []net.Conn{shared, shared, pipe(t)}, idle: []time.Duration{0, time.Hour, 0}, proto: 2}
@@ -581,7 +585,7 @@ func (e *endedMeanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestACallThatEndsAtASkippedConnectionIsOver(t *testing.T) {
+func TestCreate_CancelledAtASkippedConnection_Ends(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	transport := &endedMeanwhile{stale: stale{conns: []net.Conn{pipe(t)}, idle: []time.Duration{time.Hour}}, end: cancel}

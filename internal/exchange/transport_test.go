@@ -38,7 +38,7 @@ func (c silentConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func TestSilentHTTP2ConnectionIsGivenUp(t *testing.T) {
+func TestTransport_SilentHTTP2Connection_IsClosed(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	srv.EnableHTTP2 = true
@@ -105,7 +105,7 @@ func (c brokenPipe) Read(p []byte) (int, error) {
 	return copy(p, text), nil
 }
 
-func TestFailedWriteWaitsForTheLastWord(t *testing.T) {
+func TestConnWrite_ClosedByPeer_WaitsForTheResponse(t *testing.T) {
 	t.Parallel()
 	reset := &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.ECONNRESET)}
 	for name, tc := range map[string]struct {
@@ -166,7 +166,7 @@ func TestFailedWriteWaitsForTheLastWord(t *testing.T) {
 	})
 }
 
-func TestRefusalOfAnUploadIsRead(t *testing.T) {
+func TestTransport_RefusedUpload_ResponseIsRead(t *testing.T) {
 	t.Parallel()
 	// The server responds at the first bytes and closes: what is on its way then resets the connection.
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -216,7 +216,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return copy(p, strings.Repeat("x", len(p))), nil }
 
-func TestConnectionsOfManyCallsAtOnceAreKept(t *testing.T) {
+func TestTransport_ManyCalls_KeepTheirConnections(t *testing.T) {
 	t.Parallel()
 	const calls = 128
 	var arrived, connections atomic.Int32

@@ -30,7 +30,7 @@ func (s *SendState) runCommitNow(ctx context.Context) error {
 	return <-reply
 }
 
-func TestTheFenceStaysShutAfterTheEnd(t *testing.T) {
+func TestRunCommit_ContextEnded_Refuses(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := fenced(t, func(context.Context) error { cancel(); return nil })
@@ -42,7 +42,7 @@ func TestTheFenceStaysShutAfterTheEnd(t *testing.T) {
 }
 
 // A body that waits at the fence when the call ends is let go, and with it the connection that reads it.
-func TestABodyAtTheFenceIsLetGo(t *testing.T) {
+func TestStop_BodyWaitsForCommit_IsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := fenced(t, func(context.Context) error { return nil })
@@ -58,7 +58,7 @@ func TestABodyAtTheFenceIsLetGo(t *testing.T) {
 	})
 }
 
-func TestARefusalIsFinal(t *testing.T) {
+func TestRunCommit_RefusedBefore_IsNotCalledAgain(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	refusal := errors.New("synthetic")
@@ -91,7 +91,7 @@ type closing struct {
 
 func (c closing) Close() error { close(c.closed); return nil }
 
-func TestALateResponseIsClosed(t *testing.T) {
+func TestAbandon_LateResponse_IsClosed(t *testing.T) {
 	t.Parallel()
 	s := fenced(t, nil)
 	var resp *http.Response
@@ -110,7 +110,7 @@ func TestALateResponseIsClosed(t *testing.T) {
 }
 
 // Bytes may have left before the caller's goroutine comes to report any.
-func TestProgressBeginsAtZero(t *testing.T) {
+func TestUntilDelivered_Progress_BeginsAtZero(t *testing.T) {
 	t.Parallel()
 	s := new(SendState)
 	body := &followedBody{}

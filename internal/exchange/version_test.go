@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestVersion(t *testing.T) {
+func TestVersion_BuildInfo_NamesTheModule(t *testing.T) {
 	t.Parallel()
 	const module = "example.test/module"
 	other := debug.Module{Path: "example.test/program", Version: "v9.9.9"}
@@ -34,7 +34,7 @@ func TestVersion(t *testing.T) {
 }
 
 // The tests of a module do not know its version.
-func TestVersionOfThisProgram(t *testing.T) {
+func TestVersion_OwnTests_IsDevel(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, Devel, Version("github.com/clinicaldoc/clinicaldoc-go"))
 	assert.Equal(t, Devel, Version("example.test/not-there"))

@@ -16,7 +16,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-func TestGuardEndsWorkThatStandsStill(t *testing.T) {
+func TestGuard_NoProgress_Cancels(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -33,7 +33,7 @@ func TestGuardEndsWorkThatStandsStill(t *testing.T) {
 	})
 }
 
-func TestProgressKeepsWorkAlive(t *testing.T) {
+func TestProgress_InTime_KeepsTheContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watchdog := new(exchange.Watchdog)
@@ -50,7 +50,7 @@ func TestProgressKeepsWorkAlive(t *testing.T) {
 	})
 }
 
-func TestStopReleasesTheContextWithoutAStall(t *testing.T) {
+func TestStop_CancelsWithoutAStall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watchdog := new(exchange.Watchdog)
@@ -64,7 +64,7 @@ func TestStopReleasesTheContextWithoutAStall(t *testing.T) {
 	})
 }
 
-func TestParentEndsTheWork(t *testing.T) {
+func TestGuard_ParentEnds_Cancels(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		parent, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -77,7 +77,7 @@ func TestParentEndsTheWork(t *testing.T) {
 	})
 }
 
-func TestProgressFromManyGoroutines(t *testing.T) {
+func TestProgress_ManyGoroutines_IsSafe(t *testing.T) {
 	t.Parallel()
 	watchdog := new(exchange.Watchdog)
 	ctx := watchdog.Guard(t.Context(), time.Hour)
@@ -94,7 +94,7 @@ func TestProgressFromManyGoroutines(t *testing.T) {
 	assert.Error(t, ctx.Err())
 }
 
-func TestAllowGivesMoreTimeOnce(t *testing.T) {
+func TestAllow_GivesMoreTimeOnce(t *testing.T) {
 	t.Parallel()
 	for longer, want := range map[time.Duration]time.Duration{0: time.Minute, 30 * time.Second: 90 * time.Second, -time.Second: time.Minute, math.MaxInt64: time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAllowGivesMoreTimeOnce(t *testing.T) {
 	}
 }
 
-func TestPauseStopsTheClock(t *testing.T) {
+func TestPause_StopsTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watchdog := new(exchange.Watchdog)
@@ -126,7 +126,7 @@ func TestPauseStopsTheClock(t *testing.T) {
 	})
 }
 
-func TestBoundEndsWorkThatDrips(t *testing.T) {
+func TestBound_SlowWork_IsEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watchdog := new(exchange.Watchdog)
@@ -143,7 +143,7 @@ func TestBoundEndsWorkThatDrips(t *testing.T) {
 	})
 }
 
-func TestPatienceWithoutEnd(t *testing.T) {
+func TestWatchdog_LargestTimeout_DoesNotWrap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watchdog := new(exchange.Watchdog)
@@ -159,7 +159,7 @@ func TestPatienceWithoutEnd(t *testing.T) {
 	})
 }
 
-func TestReader(t *testing.T) {
+func TestWatchedReader_Stall_EndsTheRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watchdog := new(exchange.Watchdog)
@@ -190,7 +190,7 @@ func TestReader(t *testing.T) {
 	})
 }
 
-func TestWithTimeout(t *testing.T) {
+func TestWithTimeout_End_MatchesDeadlineExceeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		unlimited, cancel := exchange.WithTimeout(t.Context(), 0)

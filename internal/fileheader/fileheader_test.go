@@ -9,7 +9,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/fileheader"
 )
 
-func TestAHeaderIsReadBack(t *testing.T) {
+func TestParse_WrittenHeader_IsEqual(t *testing.T) {
 	t.Parallel()
 	for _, h := range []fileheader.Header{
 		{Kind: "clinicaldoc-ingest", Version: 2, Service: "https://api.example.test/a", UserID: 17},
@@ -33,7 +33,7 @@ func TestAHeaderIsReadBack(t *testing.T) {
 	assert.Equal(t, 9, later.Version)
 }
 
-func TestWhatIsContinued(t *testing.T) {
+func TestCheck_OtherServiceUserOrVersion_IsRejected(t *testing.T) {
 	t.Parallel()
 	own := fileheader.Header{Kind: "k", Version: 2, Service: "http://localhost:8790", UserID: 17, Headers: "0a1b"}
 	for name, c := range map[string]struct {

@@ -47,8 +47,8 @@ func startBox(t *testing.T, variant clinicaldoctest.Variant) (*clinicaldoctest.S
 	}
 }
 
-// TestReportTellsTheSwitches holds the report on each variant against the variant itself.
-func TestReportTellsTheSwitches(t *testing.T) {
+// TestProbe_EachVariant_IsReported holds the report on each variant against the variant itself.
+func TestProbe_EachVariant_IsReported(t *testing.T) {
 	t.Parallel()
 	for _, variant := range clinicaldoctest.Variants() {
 		t.Run(variant.Name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func assertNoData(t *testing.T, box *clinicaldoctest.Server, report *Report) {
 	}
 }
 
-func TestEveryQuestionIsAnsweredOnTheDefaultBox(t *testing.T) {
+func TestProbe_DefaultServer_AnswersEveryQuestion(t *testing.T) {
 	t.Parallel()
 	_, options := startBox(t, clinicaldoctest.Variant{})
 	report, err := Probe(t.Context(), options)
@@ -262,7 +262,7 @@ func TestEveryQuestionIsAnsweredOnTheDefaultBox(t *testing.T) {
 }
 
 // The advice to loosen a safety check must be true: a note that was made without a patient names none anywhere.
-func TestNotesWithoutAPatientAreNoAdvice(t *testing.T) {
+func TestProbe_NotesWithoutAPatient_AreNotAdvice(t *testing.T) {
 	t.Parallel()
 	_, options := startBox(t, clinicaldoctest.Variant{OptionalParts: []string{"patient_id", "name", "file", "prompt_id"}})
 	report, err := Probe(t.Context(), options)
@@ -275,7 +275,7 @@ func TestNotesWithoutAPatientAreNoAdvice(t *testing.T) {
 	assert.NotContains(t, text.String(), "TrustPatientFilter")
 }
 
-func TestWordsOfAnIncompleteSign(t *testing.T) {
+func TestProbe_IncompleteSign_ReportsItsWording(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
 		"The transcription is not complete yet, so this note cannot be signed.": "message says so",
@@ -291,7 +291,7 @@ func TestWordsOfAnIncompleteSign(t *testing.T) {
 	}
 }
 
-func TestPagesThatCannotBeReachedAreTold(t *testing.T) {
+func TestProbe_UnreachablePages_AreReported(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]clinicaldoctest.Variant{
 		"bare":       {Pagination: clinicaldoctest.PaginationBare, Query: clinicaldoctest.QueryNames{Page: "zz_page"}},
@@ -310,7 +310,7 @@ func TestPagesThatCannotBeReachedAreTold(t *testing.T) {
 	}
 }
 
-func TestShortLifetimesAreNotRounded(t *testing.T) {
+func TestProbe_ShortLifetime_IsNotRounded(t *testing.T) {
 	t.Parallel()
 	_, options := startBox(t, clinicaldoctest.Variant{LocalDisk: true, AudioURLLifetime: 5 * time.Second})
 	report, err := Probe(t.Context(), options)
@@ -319,7 +319,7 @@ func TestShortLifetimesAreNotRounded(t *testing.T) {
 }
 
 // A note that was complete when the probe tried to sign it early is signed: that is the probe's doing, no stage of processing.
-func TestStagesAreNotThoseOfTheProbe(t *testing.T) {
+func TestProbe_OwnSignature_IsNotAStage(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
 	box.SetDelays(clinicaldoctest.Delays{})
@@ -330,7 +330,7 @@ func TestStagesAreNotThoseOfTheProbe(t *testing.T) {
 	assert.Equal(t, "200", report.Item("code.sign").Seen)
 }
 
-func TestUploadsWithoutALength(t *testing.T) {
+func TestProbe_ChunkedUpload_IsReported(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
 	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusLengthRequired, "").After(5).Times(2))
@@ -344,7 +344,7 @@ func TestUploadsWithoutALength(t *testing.T) {
 	}
 }
 
-func TestNumbersThatNeedCareAreTold(t *testing.T) {
+func TestProbe_UnusualNumbers_AreReported(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{NumbersAsStrings: true})
 	box.AddNote(clinicaldoctest.Note{ID: 1 << 53})
@@ -355,7 +355,7 @@ func TestNumbersThatNeedCareAreTold(t *testing.T) {
 	assert.Equal(t, "none", report.Item("other_types").Seen, "a number as text is told once")
 }
 
-func TestRateWindowIsTold(t *testing.T) {
+func TestProbe_RateWindow_IsReported(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
 	reset := strconv.FormatInt(box.Now().Add(time.Minute).Unix(), 10)
@@ -365,7 +365,7 @@ func TestRateWindowIsTold(t *testing.T) {
 	assert.Regexp(t, `^at least (5\ds|1m0s), as X-Ratelimit-Reset tells$`, report.Item("limits.window").Seen)
 }
 
-func TestA503IsToldWithWhatToAskOfAProxy(t *testing.T) {
+func TestProbe_503_AdvisesAboutProxies(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
 	box.Inject(clinicaldoctest.RouteListTokens, clinicaldoctest.Answer(http.StatusServiceUnavailable, "").Always())
@@ -377,7 +377,7 @@ func TestA503IsToldWithWhatToAskOfAProxy(t *testing.T) {
 	assert.Contains(t, text.String(), "limit_req_status 429")
 }
 
-func TestRateLimitHeadersAreTold(t *testing.T) {
+func TestProbe_RateLimitHeaders_AreReported(t *testing.T) {
 	t.Parallel()
 	_, options := startBox(t, clinicaldoctest.Variant{RateLimit: 1000})
 	report, err := Probe(t.Context(), options)
@@ -385,8 +385,8 @@ func TestRateLimitHeadersAreTold(t *testing.T) {
 	assert.Contains(t, report.Item("limits.rate").Seen, "X-Ratelimit-Limit: 1000")
 }
 
-// TestUnfoundNames shows what the report says when the service uses names that nobody would guess.
-func TestUnfoundNames(t *testing.T) {
+// TestProbe_UnknownNames_AreReportedAsNotSeen shows what the report says when the service uses names that nobody would guess.
+func TestProbe_UnknownNames_AreReportedAsNotSeen(t *testing.T) {
 	t.Parallel()
 	_, options := startBox(t, clinicaldoctest.Variant{Query: clinicaldoctest.QueryNames{
 		PatientID: "zz_patient", PerPage: "zz_size", Sort: "zz_sort", Page: "zz_page",
@@ -401,7 +401,7 @@ func TestUnfoundNames(t *testing.T) {
 	assert.Equal(t, "latest, as the rows' created_at tell", report.Item("list.default_sort").Seen)
 }
 
-func TestFailedProcessingEndsTheSigningQuestions(t *testing.T) {
+func TestProbe_ProcessingFails_LeavesSigningOut(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
 	box.ScriptNext(clinicaldoctest.Script{TranscriptionError: "audio_unreadable"})
@@ -414,7 +414,7 @@ func TestFailedProcessingEndsTheSigningQuestions(t *testing.T) {
 	assert.Empty(t, box.Notes())
 }
 
-func TestSkipSignSignsNothing(t *testing.T) {
+func TestProbe_SkipSign_SignsNothing(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{SignedChangeStatus: http.StatusConflict})
 	options.SkipSign = true
@@ -428,7 +428,7 @@ func TestSkipSignSignsNothing(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftWhenTheProbeBreaksOff(t *testing.T) {
+func TestProbe_BreaksOff_LeavesNoNotes(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
 	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusForbidden, `{"message":"Secret words"}`).After(1))
@@ -438,7 +438,7 @@ func TestNothingIsLeftWhenTheProbeBreaksOff(t *testing.T) {
 	assert.Empty(t, box.Notes())
 }
 
-func TestNoteOfALostAnswerIsDeletedToo(t *testing.T) {
+func TestProbe_LostResponse_DeletesItsNote(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
 	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().After(1))
@@ -447,7 +447,7 @@ func TestNoteOfALostAnswerIsDeletedToo(t *testing.T) {
 	assert.Empty(t, box.Notes())
 }
 
-func TestNamesThatMayBeDataAreCountedOnly(t *testing.T) {
+func TestNames_PossibleData_IsOnlyCounted(t *testing.T) {
 	t.Parallel()
 	f := asObject([]byte(`{"id":1,"firstName":2,"Jane Sampleton":3,"1970-01-01":4}`))
 	assert.Equal(t, "firstName, id, and 2 that may be data", f.names())
@@ -457,7 +457,7 @@ func TestNamesThatMayBeDataAreCountedOnly(t *testing.T) {
 	assert.Equal(t, "0000-00-00 00:00:00", timeForm(json.RawMessage(`"1970-01-01 10:11:12"`)))
 }
 
-func TestOutcome(t *testing.T) {
+func TestOutcome_StatusOrNone_InWords(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "allowed", outcome(nil))
 	assert.Equal(t, "refused with 409", outcome(&clinicaldoc.Error{StatusCode: http.StatusConflict}))

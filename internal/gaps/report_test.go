@@ -16,7 +16,7 @@ import (
 )
 
 // The line is pasted into a program of another module, which must compile.
-func TestNamesLineCompilesElsewhere(t *testing.T) {
+func TestNamesLine_OtherModule_Compiles(t *testing.T) {
 	t.Parallel()
 	program := "package user\n\nimport clinicaldoc \"github.com/clinicaldoc/clinicaldoc-go\"\n\nvar _ = []clinicaldoc.Option{\n"
 	program += "\t" + new(Report).NamesLine() + ",\n" // nothing was found
@@ -35,7 +35,7 @@ func TestNamesLineCompilesElsewhere(t *testing.T) {
 	require.NoError(t, outside.Build(t.Context(), "../..", map[string]string{"user.go": program}), program)
 }
 
-func TestReportsAreComparedWithEarlierOnes(t *testing.T) {
+func TestChanges_EarlierReport_ListsDifferences(t *testing.T) {
 	t.Parallel()
 	probe := func(variant clinicaldoctest.Variant) *Report {
 		_, options := startBox(t, variant)

@@ -34,34 +34,43 @@ func losesLongChunked(next http.Handler) http.Handler {
 	})
 }
 
-// A probe of one size says nothing of another: both are tried, and what was refused is told.
-func TestUploadsAreTriedInTwoSizes(t *testing.T) {
+// A probe of one size says nothing of another: 8 kB and 256 kB are tried, and the report says which was refused.
+func TestProbe_Uploads_AreTriedInTwoSizes(t *testing.T) {
 	t.Parallel()
+	below256kB := clinicaldoctest.Variant{MaxUploadSize: 100_000}
+	below8kB := clinicaldoctest.Variant{MaxUploadSize: 2_000, TooLarge: clinicaldoctest.TooLargeField}
 	for name, test := range map[string]struct {
-		options         []clinicaldoctest.Option
-		chunked, limits string
+		option          clinicaldoctest.Option
+		chunked, limits string // in the report
+		takes8kB        bool
 	}{
-		"everything is taken": {nil, "accepted at 8 kB, accepted at 256 kB", "none up to 256 kB"},
+		"everything is taken": {
+			option:  clinicaldoctest.WithVariant(clinicaldoctest.Variant{}),
+			chunked: "accepted at 8 kB, accepted at 256 kB", limits: "none up to 256 kB", takes8kB: true,
+		},
 		"long chunked bodies are lost": {
-			[]clinicaldoctest.Option{clinicaldoctest.WithMiddleware(losesLongChunked)},
-			"accepted at 8 kB, refused with 422 at 256 kB", "none up to 256 kB",
+			option:  clinicaldoctest.WithMiddleware(losesLongChunked),
+			chunked: "accepted at 8 kB, refused with 422 at 256 kB", limits: "none up to 256 kB", takes8kB: true,
 		},
 		"long bodies are refused": {
-			[]clinicaldoctest.Option{clinicaldoctest.WithVariant(clinicaldoctest.Variant{MaxUploadSize: 100_000})},
-			"accepted at 8 kB, refused with 413 at 256 kB", "above 8 kB: 256 kB was refused with 413",
+			option:  clinicaldoctest.WithVariant(below256kB),
+			chunked: "accepted at 8 kB, refused with 413 at 256 kB",
+			limits:  "above 8 kB: 256 kB was refused with 413", takes8kB: true,
 		},
 		"all but the shortest are refused": {
-			[]clinicaldoctest.Option{clinicaldoctest.WithVariant(clinicaldoctest.Variant{MaxUploadSize: 2_000, TooLarge: clinicaldoctest.TooLargeField})},
-			"refused with 422 at 8 kB, refused with 422 at 256 kB", "above 500 B: 8 kB was refused with 422",
+			option:  clinicaldoctest.WithVariant(below8kB),
+			chunked: "refused with 422 at 8 kB, refused with 422 at 256 kB",
+			limits:  "above 500 B: 8 kB was refused with 422", // 500 B is the caller's own recording
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			box := clinicaldoctest.NewServer(append(test.options, clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))...)
+			box := clinicaldoctest.NewServer(test.option, clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 			t.Cleanup(box.Close)
+			recording := bytes.Repeat([]byte("audio"), 100) // 500 B
 			options := Options{
 				Client: box.Client(), Stranger: box.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})), BaseURL: box.URL,
-				PatientID: 1, PromptID: 1, NamePrefix: "Gaps", Audio: bytes.Repeat([]byte("audio"), 100), WaitFor: step, Interval: 1,
+				PatientID: 1, PromptID: 1, NamePrefix: "Gaps", Audio: recording, WaitFor: step, Interval: 1,
 			}
 			report, err := Probe(t.Context(), options)
 			require.NoError(t, err)
@@ -73,13 +82,13 @@ func TestUploadsAreTriedInTwoSizes(t *testing.T) {
 			for _, c := range box.Created() {
 				sizes[c.AudioSize] = true
 			}
-			assert.Equal(t, !strings.Contains(test.limits, "above 500"), sizes[8_000])
+			assert.Equal(t, test.takes8kB, sizes[8_000], "a recording of 8 kB became a note")
 		})
 	}
 }
 
 // The report as a page is one file that needs nothing else, and whatever a service said stays text in it.
-func TestTheReportAsAPage(t *testing.T) {
+func TestWriteHTML_OnePage_EscapesAndLoadsNothing(t *testing.T) {
 	t.Parallel()
 	report := newReport()
 	report.set("list.shape", "<script>alert(1)</script>")

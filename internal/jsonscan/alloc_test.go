@@ -43,12 +43,12 @@ func readEscaped(texts int) func(*jsonscan.Decoder) {
 	}
 }
 
-func TestSkippingDoesNotAllocate(t *testing.T) {
+func TestSkip_DoesNotAllocate(t *testing.T) {
 	assert.Zero(t, countAllocations((*jsonscan.Decoder).Skip))
 	assert.Zero(t, countAllocations(func(d *jsonscan.Decoder) { d.Raw() }))
 }
 
-func TestLoopsDoNotAllocate(t *testing.T) {
+func TestFieldsAndElements_DoNotAllocate(t *testing.T) {
 	var views int
 	assert.Zero(t, countAllocations(func(d *jsonscan.Decoder) {
 		for key := range d.Fields() {
@@ -67,7 +67,7 @@ func TestLoopsDoNotAllocate(t *testing.T) {
 	assert.Positive(t, views)
 }
 
-func TestEachTextAllocatesOnce(t *testing.T) {
+func TestText_AllocatesOnce(t *testing.T) {
 	assert.InDelta(t, 1, countAllocations(func(d *jsonscan.Decoder) {
 		for key := range d.Fields() {
 			if string(key) == "plain" {
@@ -79,7 +79,7 @@ func TestEachTextAllocatesOnce(t *testing.T) {
 	assert.InDelta(t, 10, countAllocations(readEscaped(11))-countAllocations(readEscaped(1)), 1)
 }
 
-func TestKeptTextsAllocateOnceTogether(t *testing.T) {
+func TestIntern_TextsShareOneAllocation(t *testing.T) {
 	var first, second string
 	document := []byte(`["a synthetic text","another, with an \u0065scape"]`)
 	run := func() {
@@ -96,7 +96,7 @@ func TestKeptTextsAllocateOnceTogether(t *testing.T) {
 	assert.Equal(t, "another, with an escape", second)
 }
 
-func TestDecoderStaysOnTheStack(t *testing.T) {
+func TestNew_DecoderStaysOnTheStack(t *testing.T) {
 	document := []byte(`[{"n":1},{"n":[2]}]`)
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		d := jsonscan.New(document)

@@ -111,7 +111,7 @@ func readSection(d *jsonscan.Decoder) (s section) {
 	return s
 }
 
-func TestNotesPageEqualsEncodingJSON(t *testing.T) {
+func TestDecoder_PageOfNotes_EqualsEncodingJSON(t *testing.T) {
 	t.Parallel()
 	data := notesPage()
 	require.InDelta(t, 6700, len(data)/100, 100)

@@ -43,7 +43,7 @@ func readTree(d *jsonscan.Decoder) any {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestDecoder_Values_AreRead(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]any{
 		"null":                                 nil,
@@ -89,7 +89,7 @@ func TestValues(t *testing.T) {
 
 // Strings are scanned eight bytes at a time, so each special byte is tried at
 // each offset in and behind such a word.
-func TestStringsAtEveryAlignment(t *testing.T) {
+func TestText_SpecialByteAtEveryAlignment_IsFound(t *testing.T) {
 	t.Parallel()
 	for special, want := range map[string]string{
 		`\n`: "\n", `\u00e9`: "é", "é": "é", "\xff": "\uFFFD", "!": "!", "#": "#", " ": " ", "]": "]", "[": "[", "\x7f": "\x7f",
@@ -113,7 +113,7 @@ func TestStringsAtEveryAlignment(t *testing.T) {
 	}
 }
 
-func TestRefusedDocuments(t *testing.T) {
+func TestDecoder_InvalidDocuments_AreRejected(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{
 		"", " ", "nul", "nulL", "True", "truefalse", "fals", "x", "\x00", "\ufeff1", "\v1",
@@ -168,7 +168,7 @@ func leaveLoops(d *jsonscan.Decoder, early bool) {
 	}
 }
 
-func TestKinds(t *testing.T) {
+func TestKind_FirstByte_Decides(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]string{
 		"null": "null", "true": "boolean", "false": "boolean", "-1": "number", "0": "number", "9": "number",
@@ -181,7 +181,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-func TestUnreadMembersAreSkipped(t *testing.T) {
+func TestFields_UnreadValues_AreSkipped(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`{"a":{"b":[1,{"c":"]}"}]},"list":[[1],"x",{"y":2},3],"a":"last"}`))
 	var keys []string
@@ -199,7 +199,7 @@ func TestUnreadMembersAreSkipped(t *testing.T) {
 	assert.Equal(t, []int{0, 1, 2, 3}, indexes)
 }
 
-func TestLoopBodiesNeverMeetAMissingValue(t *testing.T) {
+func TestFields_MissingValue_IsNotYielded(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]int{"[1,]": 1, "[?]": 0, `{"a":}`: 0, `{"a":1,"b":`: 1} {
 		d := jsonscan.New([]byte(document))
@@ -218,7 +218,7 @@ func TestLoopBodiesNeverMeetAMissingValue(t *testing.T) {
 	}
 }
 
-func TestLeavingLoopsEarly(t *testing.T) {
+func TestFields_LeftEarly_SkipsTheRest(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`[{"a":[1,2,{"b":3}],"c":4},"next"]`))
 	var texts []string
@@ -240,7 +240,7 @@ outer:
 	assert.Equal(t, []string{"next"}, texts)
 }
 
-func TestNull(t *testing.T) {
+func TestNull_ConsumesOnlyNull(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`[null,1]`))
 	var nulls []bool
@@ -251,7 +251,7 @@ func TestNull(t *testing.T) {
 	assert.Equal(t, []bool{true, false}, nulls)
 }
 
-func TestRaw(t *testing.T) {
+func TestRaw_ReturnsTheLiteral(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(` { "a" : [ 1 , "\n" ] , "b" : -1.5 , "c" : "x\/y" } `))
 	raw := map[string]string{}
@@ -263,7 +263,7 @@ func TestRaw(t *testing.T) {
 }
 
 // An append to a view must not write into the document.
-func TestViewsHaveNoSpareCapacity(t *testing.T) {
+func TestRaw_View_HasNoSpareCapacity(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(*jsonscan.Decoder) []byte{
 		`["text"]`: (*jsonscan.Decoder).TextBytes,
@@ -280,7 +280,7 @@ func TestViewsHaveNoSpareCapacity(t *testing.T) {
 }
 
 // A loop body that reads two values must not swallow the next member.
-func TestReadingAConsumedValue(t *testing.T) {
+func TestDecoder_ValueReadTwice_IsAnError(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(*jsonscan.Decoder){
 		"Text":     func(d *jsonscan.Decoder) { d.Text() },
@@ -303,13 +303,13 @@ func TestReadingAConsumedValue(t *testing.T) {
 	require.Error(t, d.End())
 }
 
-func TestEndWantsTheValueConsumed(t *testing.T) {
+func TestEnd_UnreadValue_IsAnError(t *testing.T) {
 	t.Parallel()
 	require.Error(t, jsonscan.New([]byte(` 1`)).End())
 	require.Error(t, jsonscan.New(nil).End())
 }
 
-func TestDepth(t *testing.T) {
+func TestDecoder_TooDeep_IsAnError(t *testing.T) {
 	t.Parallel()
 	nested := func(depth int, opener, closer string) []byte {
 		return []byte(strings.Repeat(opener, depth) + "1" + strings.Repeat(closer, depth))
@@ -335,7 +335,7 @@ func TestDepth(t *testing.T) {
 	require.Error(t, d.End())
 }
 
-func TestMembersAreReadWithTheirKeys(t *testing.T) {
+func TestRawMember_IncludesTheKey(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`{ "a" : [1, {"x":2}] , "b":{"c": "d" ,"e":null},"f":3}`))
 	var got []string

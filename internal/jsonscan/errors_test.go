@@ -28,7 +28,7 @@ func readNumbers(d *jsonscan.Decoder) {
 	}
 }
 
-func TestTypeErrors(t *testing.T) {
+func TestFail_Path_NamesNoData(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("k", 40)
 	for _, test := range []struct {
@@ -60,7 +60,7 @@ func TestTypeErrors(t *testing.T) {
 	}
 }
 
-func TestWantedKinds(t *testing.T) {
+func TestDecoder_OtherKind_NamesTheWantedOne(t *testing.T) {
 	t.Parallel()
 	for want, read := range map[string]func(*jsonscan.Decoder){
 		"string":  func(d *jsonscan.Decoder) { assert.Empty(t, d.Text()) },
@@ -84,7 +84,7 @@ func TestWantedKinds(t *testing.T) {
 	}
 }
 
-func TestFail(t *testing.T) {
+func TestFail_CurrentValue_IsNamed(t *testing.T) {
 	t.Parallel()
 	const document = `{"seen":{"at":"secret"},"by":[1]}`
 	for name, test := range map[string]struct {
@@ -143,7 +143,7 @@ func TestFail(t *testing.T) {
 	require.EqualError(t, d.Err(), "invalid JSON at byte 0: unexpected character or end")
 }
 
-func TestErrorsStick(t *testing.T) {
+func TestDecoder_FirstError_IsKept(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`[{"a":"secret"},1,"b",[2],{"c":3},null,true]`))
 	var rounds int
@@ -179,7 +179,7 @@ func TestErrorsStick(t *testing.T) {
 	require.EqualError(t, d.End(), "[0]: want nothing, got number")
 }
 
-func TestTruncatedAtEveryByte(t *testing.T) {
+func TestDecoder_TruncatedAtEveryByte_IsAnError(t *testing.T) {
 	t.Parallel()
 	document := []byte(`{"secret":["secret \ud83d\ude00 \n\/ é",-1.5e+3,true,false,null,{"a":{}}],"b" : [ [] , 0 ]}`)
 	for name, read := range readers {
@@ -205,7 +205,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestWarningsAreKeptInMindAndPassedOver(t *testing.T) {
+func TestWarn_Value_IsPassedOver(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`{"a":"secret","b":[1,"secret",{"c":null}],"d":4}`))
 	var last []byte
@@ -233,7 +233,7 @@ func TestWarningsAreKeptInMindAndPassedOver(t *testing.T) {
 	}, warnings)
 }
 
-func TestWarningsAreBoundedAndRepairNoSyntax(t *testing.T) {
+func TestWarn_ManyOrInvalid_IsBounded(t *testing.T) {
 	t.Parallel()
 	read := func(document string) *jsonscan.Decoder {
 		d := jsonscan.New([]byte(document))
@@ -258,7 +258,7 @@ func TestWarningsAreBoundedAndRepairNoSyntax(t *testing.T) {
 	require.ErrorContains(t, d.End(), "first")
 }
 
-func TestStoppingLeavesTheRestUnread(t *testing.T) {
+func TestStop_LeavesTheRestUnread(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`{"a":[1,2,not even JSON`))
 	seen := 0

@@ -21,7 +21,7 @@ func keepTexts(document string, count int) ([]string, error) {
 	return texts, d.End()
 }
 
-func TestKeptTextsAreStoredInTheEnd(t *testing.T) {
+func TestIntern_TextsAreStoredAtFlush(t *testing.T) {
 	t.Parallel()
 	d := jsonscan.New([]byte(`["plain","caf\u00e9 \/",""]`))
 	var texts [3]string
@@ -36,14 +36,14 @@ func TestKeptTextsAreStoredInTheEnd(t *testing.T) {
 	assert.Equal(t, "changed", texts[0], "it is stored once")
 }
 
-func TestTheLaterOfTwoKeptTextsCounts(t *testing.T) {
+func TestIntern_SameTargetTwice_KeepsTheLater(t *testing.T) {
 	t.Parallel()
 	texts, err := keepTexts(`["a","b","",""]`, 2)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"", ""}, texts)
 }
 
-func TestAnyNumberOfTextsCanBeKept(t *testing.T) {
+func TestIntern_AnyNumberOfTexts_IsKept(t *testing.T) {
 	t.Parallel()
 	var document strings.Builder
 	want := make([]string, 100)
@@ -56,7 +56,7 @@ func TestAnyNumberOfTextsCanBeKept(t *testing.T) {
 	assert.Equal(t, want, texts)
 }
 
-func TestWhatIsNoTextIsNotKept(t *testing.T) {
+func TestIntern_InvalidText_IsAnError(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{`["a",1]`, `["a","b\q"]`, `["a","b`} {
 		_, err := keepTexts(document, 2)

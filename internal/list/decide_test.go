@@ -28,7 +28,7 @@ func flagsOf(bits, n int) []bool {
 	return flags
 }
 
-func TestDecide(t *testing.T) {
+func TestDecide_EachObservation_HasItsStep(t *testing.T) {
 	t.Parallel()
 	// gap, before, new, says, more, stuck, stale, page 1
 	table := map[string]list.Step{

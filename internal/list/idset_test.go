@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
 )
 
-func TestAddTellsWhatIsNew(t *testing.T) {
+func TestIDSetAdd_ReportsNewIDs(t *testing.T) {
 	t.Parallel()
 	var s list.IDSet
 	assert.False(t, s.Has(0), "the zero value is empty")
@@ -28,7 +28,7 @@ func TestAddTellsWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestAddAgreesWithAMap(t *testing.T) {
+func TestIDSetAdd_RandomIDs_AgreesWithAMap(t *testing.T) {
 	t.Parallel()
 	var s list.IDSet
 	reference := map[int64]bool{}
@@ -43,7 +43,7 @@ func TestAddAgreesWithAMap(t *testing.T) {
 }
 
 // In whatever order and distance ids come, the set agrees with a map.
-func TestOrdersAndDistances(t *testing.T) {
+func TestIDSet_OrdersAndDistances_AgreesWithAMap(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, distance := range []int64{1, 2, 3, 97, 1000, 1 << 40} {
@@ -71,7 +71,7 @@ func TestOrdersAndDistances(t *testing.T) {
 	}
 }
 
-func TestIDsTakeLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
+func TestIDSet_TakesLittleMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
 	const ids = 200_000
 	for distance, bytesPerID := range map[int64]int64{1: 4, 97: 5, -97: 5, 1 << 20: 100} {
 		var before, after runtime.MemStats

@@ -81,7 +81,7 @@ func before(last int) func(int) (int, bool) {
 	return func(at int) (int, bool) { return at + 1, at+1 < last }
 }
 
-func TestWhatFollowsIsFetchedWhenThereIsRoom(t *testing.T) {
+func TestLine_ValueRead_FetchesTheNext(t *testing.T) {
 	t.Parallel()
 	s := newSource()
 	line := list.NewLine(t.Context(), 2, s.fetch, before(6))
@@ -106,7 +106,7 @@ func TestWhatFollowsIsFetchedWhenThereIsRoom(t *testing.T) {
 }
 
 // However many responses overtake the one being waited for, no more is fetched than the depth allows.
-func TestTheWindowIsFixed(t *testing.T) {
+func TestLine_ResponsesOvertake_FetchesNoMoreThanDepth(t *testing.T) {
 	t.Parallel()
 	s := newSource()
 	line := list.NewLine(t.Context(), 2, s.fetch, before(20))
@@ -131,7 +131,7 @@ func TestTheWindowIsFixed(t *testing.T) {
 }
 
 // No more is under way at a time than the depth, the one that is waited for included.
-func TestThereIsASlotForEachFetch(t *testing.T) {
+func TestLine_FetchesUnderWay_AreAtMostDepth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var now, most int
@@ -159,7 +159,7 @@ func TestThereIsASlotForEachFetch(t *testing.T) {
 }
 
 // After a failure nothing more is of use.
-func TestAFailureMakesNoRoom(t *testing.T) {
+func TestLine_AfterAFailure_FetchesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var begun []int
@@ -193,7 +193,7 @@ func TestAFailureMakesNoRoom(t *testing.T) {
 	})
 }
 
-func TestLookAheadKeepsToItsDepthAndToWhatIsKnown(t *testing.T) {
+func TestLookAhead_KeepsToDepthAndToWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	for depth := range 4 {
 		s := newSource()
@@ -222,7 +222,7 @@ func upTo(first, last int) []int {
 	return all
 }
 
-func TestGetElsewhereGivesTheLineUp(t *testing.T) {
+func TestLineGet_OtherPosition_DiscardsTheLine(t *testing.T) {
 	t.Parallel()
 	s := newSource()
 	line := list.NewLine(t.Context(), 2, s.fetch, before(100))
@@ -247,7 +247,7 @@ func TestGetElsewhereGivesTheLineUp(t *testing.T) {
 	assert.ElementsMatch(t, []int{16, 17, 5, 6}, s.cancelled)
 }
 
-func TestNothingIsFetchedAfterStop(t *testing.T) {
+func TestLineStop_FetchesNothingMore(t *testing.T) {
 	t.Parallel()
 	s := newSource()
 	line := list.NewLine(t.Context(), 3, s.fetch, before(100))
@@ -263,7 +263,7 @@ func TestNothingIsFetchedAfterStop(t *testing.T) {
 	assert.ElementsMatch(t, []int{2, 3, 4}, s.cancelled, "Stop returns when all have ended")
 }
 
-func TestWithoutDepthTheReaderFetches(t *testing.T) {
+func TestLineGet_NoDepth_FetchesItself(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "reader's")
@@ -283,7 +283,7 @@ func TestWithoutDepthTheReaderFetches(t *testing.T) {
 	line.Stop()
 }
 
-func TestErrorsComeInTheirPlace(t *testing.T) {
+func TestLineGet_Errors_ComeInTheirPlace(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("synthetic")
 	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int) (int, error) {
@@ -302,7 +302,7 @@ func TestErrorsComeInTheirPlace(t *testing.T) {
 	line.Stop()
 }
 
-func TestPanicsComeOutAtTheReader(t *testing.T) {
+func TestLineGet_FetchPanics_Panics(t *testing.T) {
 	t.Parallel()
 	for _, at := range []int{1, 2, 3} {
 		line := list.NewLine(t.Context(), 2, func(_ context.Context, got int) (int, error) {
@@ -324,7 +324,7 @@ func TestPanicsComeOutAtTheReader(t *testing.T) {
 	}
 }
 
-func TestAGoexitComesOutAtTheReader(t *testing.T) {
+func TestLineGet_FetchExits_Exits(t *testing.T) {
 	t.Parallel()
 	line := list.NewLine(t.Context(), 1, func(context.Context, int) (int, error) {
 		runtime.Goexit()
@@ -343,7 +343,7 @@ func TestAGoexitComesOutAtTheReader(t *testing.T) {
 }
 
 // A panic of one does not come out before the others have ended.
-func TestStopWaitsForAllBeforeItPanics(t *testing.T) {
+func TestLineStop_FetchPanics_WaitsForAllFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
@@ -369,7 +369,7 @@ func TestStopWaitsForAllBeforeItPanics(t *testing.T) {
 }
 
 // What was read belongs to the reader alone.
-func TestALineHoldsNothingThatWasRead(t *testing.T) {
+func TestLine_ValueRead_IsReleased(t *testing.T) {
 	t.Parallel()
 	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int) (*[64]int, error) {
 		return &[64]int{at}, nil

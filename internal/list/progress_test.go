@@ -32,7 +32,7 @@ func classify(t *testing.T, progress *list.Progress, visits ...visit) {
 	}
 }
 
-func TestAShrunkListIsReadFromThePageBefore(t *testing.T) {
+func TestProgress_ShrunkList_GoesBackAPage(t *testing.T) {
 	t.Parallel()
 	first := visit{numbered(1, 9, 1, 2, 3), list.Next}
 	tests := map[string][]visit{
@@ -73,7 +73,7 @@ func TestAShrunkListIsReadFromThePageBefore(t *testing.T) {
 	}
 }
 
-func TestALastPageAloneShowsThatAListShrank(t *testing.T) {
+func TestProgress_LastPageFalls_GoesBackAPage(t *testing.T) {
 	t.Parallel()
 	page := func(number, last int, rows ...int64) list.Page {
 		return list.Page{Number: number, Rows: rows, SaysIfMore: true, More: number < last, Last: last}
@@ -114,7 +114,7 @@ func TestProgress_AnnouncedPageIsEmpty(t *testing.T) {
 
 // Where a service tells no numbers, several pages may be gone: those before them are read until a row is known, or
 // from the start.
-func TestSeveralPagesThatAreGoneAreReadFromTheStart(t *testing.T) {
+func TestProgress_SeveralPagesGone_GoesBackToAKnownRow(t *testing.T) {
 	t.Parallel()
 	page := func(number int, more bool, rows ...int64) list.Page {
 		return list.Page{Number: number, Rows: rows, SaysIfMore: true, More: more}
@@ -128,7 +128,7 @@ func TestSeveralPagesThatAreGoneAreReadFromTheStart(t *testing.T) {
 	assert.Equal(t, 10, progress.Count())
 }
 
-func TestBefore(t *testing.T) {
+func TestProgressBefore_FewerPages_ReturnsTheLast(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 4, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5}))
 	assert.Equal(t, 4, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5, Last: 9}))
@@ -136,7 +136,7 @@ func TestBefore(t *testing.T) {
 	assert.Equal(t, 3, list.NewProgress(3, list.Complete).Before(list.Page{Number: 5, Last: 2}), "nor those before the start")
 }
 
-func TestAWalkFromTheMiddleDoesNotGoBeforeItsStart(t *testing.T) {
+func TestProgress_StartInTheMiddle_DoesNotGoBeforeIt(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(2, list.Complete)
 	classify(t, progress,
@@ -169,7 +169,7 @@ func TestProgress_ThirdPageWithoutANewRow_EndsTheWalk(t *testing.T) {
 		visit{first(97), list.NoProgress})
 }
 
-func TestCursorsNeedNoWayBack(t *testing.T) {
+func TestProgress_Cursors_DoNotGoBack(t *testing.T) {
 	t.Parallel()
 	page := func(total int, more bool, rows ...int64) list.Page {
 		return list.Page{Rows: rows, SaysIfMore: true, More: more, Total: total}
@@ -188,7 +188,7 @@ func TestCursorsNeedNoWayBack(t *testing.T) {
 	assert.Equal(t, list.Whole, progress.Finish(false))
 }
 
-func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
+func TestProgress_TotalAboveRows_WalksAgain(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(1, list.Complete)
 	classify(t, progress, visit{numbered(1, 4, 1, 2, 3), list.Next}, visit{numbered(2, 5, 3, 4), list.Last})
@@ -222,7 +222,7 @@ func TestATotalAboveTheRowsSeenIsLookedInto(t *testing.T) {
 }
 
 // The reader deletes a row that was shown while one is missing: the total fits again, and the row is missing still.
-func TestATotalThatFallsDoesNotBringAMissingRow(t *testing.T) {
+func TestProgress_FallingTotal_DoesNotFindAMissingRow(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(1, list.Complete)
 	classify(t, progress, visit{numbered(1, 6, 1, 2, 3), list.Next}, visit{numbered(2, 6, 4, 5), list.Last})
@@ -232,7 +232,7 @@ func TestATotalThatFallsDoesNotBringAMissingRow(t *testing.T) {
 	assert.Equal(t, list.Whole, progress.Finish(false))
 }
 
-func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
+func TestProgress_RuleVerified_WalksUntilNothingIsNew(t *testing.T) {
 	t.Parallel()
 	page := func(rows ...int64) list.Page { return list.Page{Number: 1, Rows: rows, SaysIfMore: true} }
 	progress := list.NewProgress(1, list.Verified)
@@ -263,7 +263,7 @@ func TestVerifyWalksUntilNothingIsNew(t *testing.T) {
 }
 
 // A start far beyond the list is not short of rows, however large its number.
-func TestAStartBeyondAllRowsIsNotShort(t *testing.T) {
+func TestProgress_StartAfterAllRows_IsNotShort(t *testing.T) {
 	t.Parallel()
 	const start = 1 << (strconv.IntSize - 2)
 	progress := list.NewProgress(start, list.Complete)
@@ -273,7 +273,7 @@ func TestAStartBeyondAllRowsIsNotShort(t *testing.T) {
 }
 
 // An empty page without a total says that nothing is left; what an earlier page told no longer counts.
-func TestAListThatWasEmptiedIsNotShort(t *testing.T) {
+func TestProgress_EmptiedList_IsNotShort(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(1, list.Complete)
 	for _, tc := range []struct {
@@ -286,40 +286,48 @@ func TestAListThatWasEmptiedIsNotShort(t *testing.T) {
 	assert.Equal(t, list.Whole, progress.Finish(false))
 }
 
-// Twice walks a second time, whatever that finds, and does not ask for rows that came in after its start.
-func TestTwice(t *testing.T) {
+// With the rule Twice a list of several pages is walked twice, even if the second walk finds new rows. A walk must show
+// the rows that were announced when it began, and need not show those that were inserted since.
+func TestProgress_RuleTwice_EndsAfterTwoWalks(t *testing.T) {
 	t.Parallel()
-	progress := list.NewProgress(1, list.Twice)
-	classify(t, progress, visit{numbered(1, 2, 1, 2), list.Last})
-	assert.Equal(t, list.Whole, progress.Finish(false), "a single page came at one moment")
-
-	progress = list.NewProgress(1, list.Twice)
-	for walk, ending := range []list.Step{list.Again, list.Whole} {
-		born := int64(10 * (walk + 1))
-		classify(t, progress, visit{numbered(1, 5, born, 1, 2), list.Next}, visit{numbered(2, 6, 3, 4), list.Last})
-		assert.Equal(t, ending, progress.Finish(false), "a row came in since the first page")
+	withoutTotal := list.Page{Number: 1, Rows: []int64{1}, SaysIfMore: true, More: true}
+	missing := []visit{{numbered(1, 5, 1, 2, 3), list.Next}, {numbered(2, 5, 4), list.Last}} // 4 rows of 5
+	lateTotal := []visit{{withoutTotal, list.Next}, {numbered(2, 6, 2, 3), list.Last}}       // 3 rows of 6
+	grown := visit{numbered(2, 6, 3, 4), list.Last}                                          // page 1 told a total of 5
+	type walk struct {
+		visits []visit
+		early  bool // no row after the last visit matters
+		want   list.Step
 	}
-
-	progress = list.NewProgress(1, list.Twice)
-	for _, ending := range []list.Step{list.Again, list.TooFew} {
-		classify(t, progress, visit{numbered(1, 5, 1, 2, 3), list.Next}, visit{numbered(2, 5, 4), list.Last})
-		assert.Equal(t, ending, progress.Finish(false), "a row is missing in this very walk")
-	}
-
-	progress = list.NewProgress(1, list.Twice)
-	classify(t, progress, visit{numbered(1, 9, 1, 2, 3), list.Next})
-	assert.Equal(t, list.Whole, progress.Finish(true), "what follows does not matter")
-
-	unknown := list.Page{Number: 1, Rows: []int64{1}, SaysIfMore: true, More: true}
-	progress = list.NewProgress(1, list.Twice)
-	for _, ending := range []list.Step{list.Again, list.TooFew} {
-		classify(t, progress, visit{unknown, list.Next}, visit{numbered(2, 6, 2, 3), list.Last})
-		assert.Equal(t, ending, progress.Finish(false), "a total that only the last page tells counts")
+	for name, walks := range map[string][]walk{
+		"a single page": {{visits: []visit{{numbered(1, 2, 1, 2), list.Last}}, want: list.Whole}},
+		"a row is inserted before each walk, and one after its first page": {
+			{visits: []visit{{numbered(1, 5, 10, 1, 2), list.Next}, grown}, want: list.Again},
+			{visits: []visit{{numbered(1, 5, 20, 1, 2), list.Next}, grown}, want: list.Whole},
+		},
+		"a row is missing in each walk": {
+			{visits: missing, want: list.Again}, {visits: missing, want: list.TooFew},
+		},
+		"only the last page tells the total, and rows are missing": {
+			{visits: lateTotal, want: list.Again}, {visits: lateTotal, want: list.TooFew},
+		},
+		"the end comes early, after one page": {
+			{visits: []visit{{numbered(1, 9, 1, 2, 3), list.Next}}, early: true, want: list.Whole},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			progress := list.NewProgress(1, list.Twice)
+			for _, walk := range walks {
+				classify(t, progress, walk.visits...)
+				assert.Equal(t, walk.want, progress.Finish(walk.early))
+			}
+		})
 	}
 }
 
 // A row that comes in hides that another was deleted, so that nothing shows that the rest has moved.
-func TestTwiceFindsWhatABirthHides(t *testing.T) {
+func TestProgress_RuleTwice_FindsWhatAnInsertionHides(t *testing.T) {
 	t.Parallel()
 	for rule, found := range map[list.Rule]bool{list.Twice: true, list.Complete: false} {
 		progress := list.NewProgress(1, rule)
@@ -332,7 +340,7 @@ func TestTwiceFindsWhatABirthHides(t *testing.T) {
 }
 
 // Who takes pages as they are given is never sent back and never told that rows are missing.
-func TestAsGiven(t *testing.T) {
+func TestProgress_RuleAsGiven_NeverGoesBack(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(1, list.AsGiven)
 	classify(t, progress, visit{numbered(1, 9, 1, 2, 3), list.Next}, visit{numbered(2, 4, 6), list.Whole})

@@ -63,7 +63,7 @@ func at(numbers ...int) []list.Position {
 	return positions
 }
 
-func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
+func TestThrough_RequestsNothingAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	rows := func(number int) []int64 { return []int64{int64(2*number - 1), int64(2 * number)} }
 	tests := map[string]struct {
@@ -126,7 +126,7 @@ func TestNothingIsRequestedBeyondTheEnd(t *testing.T) {
 	}
 }
 
-func TestPagesCountedFromZeroAreAllRead(t *testing.T) {
+func TestThrough_PagesCountedFromZero_AreAllRead(t *testing.T) {
 	t.Parallel()
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		if at.Number > 2 {
@@ -143,7 +143,7 @@ func TestPagesCountedFromZeroAreAllRead(t *testing.T) {
 	assert.Equal(t, at(1, 2, 3), s.asked, "who names the first page is not asked twice")
 }
 
-func TestPagesAheadWaitForTheDecision(t *testing.T) {
+func TestThrough_UnknownLastPage_WaitsForEachPage(t *testing.T) {
 	t.Parallel()
 	// Where the last page is not known, a page is requested only when the one before it has said that it follows.
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
@@ -158,7 +158,7 @@ func TestPagesAheadWaitForTheDecision(t *testing.T) {
 
 // The next page is requested while this one is read, whether the last page is known or only that one follows, by
 // number or by cursor.
-func TestTheNextPageIsOnItsWay(t *testing.T) {
+func TestThrough_NextPage_IsRequestedAhead(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		first list.Page
@@ -187,7 +187,7 @@ func TestTheNextPageIsOnItsWay(t *testing.T) {
 	}
 }
 
-func TestThroughStartsWhereItIsTold(t *testing.T) {
+func TestThrough_StartsAtItsPosition(t *testing.T) {
 	t.Parallel()
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		return list.Page{Rows: []int64{int64(at.Number)}, SaysIfMore: true, More: at.Number < 5, Last: 5}, nil
@@ -208,7 +208,7 @@ func TestThroughStartsWhereItIsTold(t *testing.T) {
 	assert.Equal(t, []list.Position{{Cursor: "a"}, {Cursor: "b"}, {Cursor: "c"}}, s.asked)
 }
 
-func TestWhatASilentServiceHides(t *testing.T) {
+func TestThrough_ServiceReportsNothing_ConfirmsTheEnd(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("synthetic")
 	// A list of 40 rows of which every page shows the first 15. What else the service heeds differs.
@@ -282,7 +282,7 @@ func TestWhatASilentServiceHides(t *testing.T) {
 	}
 }
 
-func TestASecondWalkEndsWhenNothingIsMissing(t *testing.T) {
+func TestThrough_SecondWalk_EndsWhenNothingIsMissing(t *testing.T) {
 	t.Parallel()
 	rows := []int64{1, 2, 3, 4, 5, 6}
 	s := &pageSource{}
@@ -303,7 +303,7 @@ func TestASecondWalkEndsWhenNothingIsMissing(t *testing.T) {
 	assert.Equal(t, at(0, 2, 3, 0), s.asked, "the first page is enough to find what was inserted")
 }
 
-func TestASingleRowProvesNothingUnlessItWasAskedFor(t *testing.T) {
+func TestThrough_SingleRow_ProvesOnlyWhatWasRequested(t *testing.T) {
 	t.Parallel()
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		if at.Size > 0 {
@@ -316,7 +316,7 @@ func TestASingleRowProvesNothingUnlessItWasAskedFor(t *testing.T) {
 	assert.Equal(t, append(at(0, 1, 2), list.Position{Reversed: true, Size: 4}, list.Position{Size: 1}), s.asked)
 }
 
-func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
+func TestThrough_SizeAboveTheLimit_ProvesNothing(t *testing.T) {
 	t.Parallel()
 	// 150 rows, all pages the first 100, which is the most that can be asked for; the order is not heeded.
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
@@ -338,7 +338,7 @@ func TestASizeProvesNothingBeyondItsLimit(t *testing.T) {
 	assert.Equal(t, []list.Position{{}, {Number: 1}, {Number: 2}, {Reversed: true, Size: 100}, {Size: 1}}, s.asked)
 }
 
-func TestEveryReasonOfAnIncompleteList(t *testing.T) {
+func TestThrough_EveryIncompleteList_HasItsReason(t *testing.T) {
 	t.Parallel()
 	once := func(pages ...list.Page) func(list.Position) (list.Page, error) {
 		next := 0
@@ -376,7 +376,7 @@ func TestEveryReasonOfAnIncompleteList(t *testing.T) {
 	}
 }
 
-func TestAnErrorEndsTheWalk(t *testing.T) {
+func TestThrough_Error_EndsTheWalk(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("synthetic")
 	for ahead := range 3 {
@@ -397,7 +397,7 @@ func TestAnErrorEndsTheWalk(t *testing.T) {
 	}
 }
 
-func TestEnoughEndsAWalk(t *testing.T) {
+func TestThrough_Enough_EndsTheWalk(t *testing.T) {
 	t.Parallel()
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		n := max(at.Number, 1)
@@ -417,7 +417,7 @@ func TestEnoughEndsAWalk(t *testing.T) {
 }
 
 // A page whose rows are left, or that is the last anyway, is nobody's reason to end.
-func TestEnoughIsAskedOnlyWhereMoreFollows(t *testing.T) {
+func TestThrough_Enough_IsSetOnlyIfMoreFollows(t *testing.T) {
 	t.Parallel()
 	pages := []list.Page{numbered(1, 9, 1, 2, 3), numbered(2, 8, 5, 6, 7), numbered(1, 8, 2, 3, 4), numbered(2, 8, 5, 6, 7), numbered(3, 8, 8, 9)}
 	var asked []int
@@ -432,7 +432,7 @@ func TestEnoughIsAskedOnlyWhereMoreFollows(t *testing.T) {
 	assert.Equal(t, []int{1, 3, 4}, asked)
 }
 
-func TestAsGivenEndsWithoutAnError(t *testing.T) {
+func TestThrough_RuleAsGiven_EndsWithoutAnError(t *testing.T) {
 	t.Parallel()
 	for name, serve := range map[string]func(list.Position) (list.Page, error){
 		"the same page for ever": func(list.Position) (list.Page, error) {

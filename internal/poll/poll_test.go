@@ -19,7 +19,7 @@ func slept(t *testing.T, s *Schedule) time.Duration {
 	return time.Since(started)
 }
 
-func TestPausesGrowWithTheTimeWaited(t *testing.T) {
+func TestSchedule_Pauses_GrowWithTheTimeWaited(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestPausesGrowWithTheTimeWaited(t *testing.T) {
 }
 
 // The documentation of Wait states how many polls a day takes at most, and about how many it takes.
-func TestADayTakesABoundedNumberOfPolls(t *testing.T) {
+func TestSchedule_Day_TakesABoundedNumberOfPolls(t *testing.T) {
 	t.Parallel()
 	s := &Schedule{Interval: 2 * time.Second, MaxInterval: time.Minute, Began: time.Now()}
 	count := func(pause func(shortest, longest time.Duration) time.Duration) int {
@@ -61,7 +61,7 @@ func TestADayTakesABoundedNumberOfPolls(t *testing.T) {
 	assert.InDelta(t, 1625, mean, 25)
 }
 
-func TestFailuresLengthenThePause(t *testing.T) {
+func TestSchedule_Failures_LengthenThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &Schedule{Interval: 2 * time.Second, MaxInterval: time.Minute, Began: time.Now()}
@@ -78,7 +78,7 @@ func TestFailuresLengthenThePause(t *testing.T) {
 	})
 }
 
-func TestWhatTheServiceAsksForBeatsAll(t *testing.T) {
+func TestSchedule_RequestedPause_IsTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &Schedule{Interval: 2 * time.Second, MaxInterval: time.Minute, Began: time.Now()}
@@ -97,7 +97,7 @@ func TestWhatTheServiceAsksForBeatsAll(t *testing.T) {
 	})
 }
 
-func TestSleepEndsWithTheContext(t *testing.T) {
+func TestSleep_ContextEnds_Returns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &Schedule{Interval: time.Hour, MaxInterval: time.Hour, Began: time.Now()}
@@ -118,7 +118,7 @@ type late struct{ context.Context }
 
 func (late) Deadline() (time.Time, bool) { return time.Now(), true }
 
-func TestExpiredDoesNotWaitForTheTimer(t *testing.T) {
+func TestExpired_LateTimer_ReturnsTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		require.NoError(t, Expired(t.Context()))

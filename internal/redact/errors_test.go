@@ -58,7 +58,7 @@ func dialCancelled(t *testing.T) error {
 	return err
 }
 
-func TestCause(t *testing.T) {
+func TestCause_KnownErrors_AreDescribedWithoutData(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		err  error

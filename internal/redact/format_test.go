@@ -21,7 +21,7 @@ type inner struct{ secret string }
 
 func (inner) LogValue() slog.Value { return slog.GroupValue(slog.Bool("present", true)) }
 
-func TestFormatPrintsTheAllowedForEveryVerb(t *testing.T) {
+func TestFormat_EveryVerb_PrintsOnlyTheAllowed(t *testing.T) {
 	t.Parallel()
 	r := record{canary}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%T%v"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-func TestFailPrintsItsTextAlone(t *testing.T) {
+func TestFail_PrintsOnlyItsText(t *testing.T) {
 	t.Parallel()
 	secret := &fs.PathError{Op: "open", Path: "/home/synthetic name", Err: fs.ErrNotExist}
 	err := redact.Fail("the file cannot be opened", nil, secret)
@@ -28,7 +28,7 @@ func TestFailPrintsItsTextAlone(t *testing.T) {
 	assert.NotContains(t, fmt.Sprintf("%v %#v", causes[0], causes[0]), "synthetic name")
 }
 
-func TestIsIdentifier(t *testing.T) {
+func TestIsIdentifier_ShortAndPlain_Only(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]bool{
 		"aZ09": true, "a-b": true, "a_b": false, "": false, "a b": false, "é": false, "a\n": false, strings.Repeat("x", 8): true, strings.Repeat("x", 9): false,
@@ -37,7 +37,7 @@ func TestIsIdentifier(t *testing.T) {
 	}
 }
 
-func TestIsHeaderValue(t *testing.T) {
+func TestIsHeaderValue_NoControlCharacters(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]bool{"": true, "a b\tc é": true, "a\nb": false, "a\rb": false, "a\x00b": false, "a\x7f": false} {
 		assert.Equal(t, want, redact.IsHeaderValue(s), "%q", s)

@@ -47,7 +47,7 @@ func printed(t *testing.T, err error) string {
 	return b.String()
 }
 
-func TestOpaqueIsMatchedButNotPrinted(t *testing.T) {
+func TestOpaque_Error_IsMatchedButNotPrinted(t *testing.T) {
 	t.Parallel()
 	inner := errors.New(canary)
 	foreign := &url.Error{Op: "Get", URL: "https://storage.test/?sig=" + canary, Err: fmt.Errorf("%s: %w", canary, errors.Join(inner, io.EOF))}
@@ -76,7 +76,7 @@ func TestOpaqueIsMatchedButNotPrinted(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestOpaqueLeavesTheHarmlessAsItIs(t *testing.T) {
+func TestOpaque_HarmlessError_IsUnchanged(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, redact.Opaque(nil))
 	ours := redact.New("constant")
@@ -91,7 +91,7 @@ func TestOpaqueLeavesTheHarmlessAsItIs(t *testing.T) {
 	assert.NotContains(t, printed(t, redact.Opaque(fmt.Errorf(canary+": %w", ours))), canary, "what is around a harmless one may be harmful")
 }
 
-func TestConstantErrorsAreThemselvesOnly(t *testing.T) {
+func TestNew_Error_MatchesOnlyItself(t *testing.T) {
 	t.Parallel()
 	a, b := redact.New("same"), redact.New("same")
 	assert.Equal(t, "same", a.Error())
@@ -100,34 +100,48 @@ func TestConstantErrorsAreThemselvesOnly(t *testing.T) {
 	require.NotErrorIs(t, a, b)
 }
 
-func TestContextErr(t *testing.T) {
+// ContextErr matches the context's error and its cause. Its text has the cause only if the cause's type is trusted.
+func TestContextErr_Cause_IsPrintedOnlyIfTrusted(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, redact.ContextErr(t.Context()))
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	assert.Equal(t, context.Canceled, redact.ContextErr(ctx))
-
-	reason := errors.New(canary)
-	caused, cancelCause := context.WithCancelCause(t.Context())
-	cancelCause(reason)
-	err := redact.ContextErr(caused)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, reason)
-	assert.NotContains(t, printed(t, err), canary)
-	assert.Equal(t, "the call was cancelled (context canceled)", err.Error())
-	assert.Equal(t, err.Error(), redact.Cause(err))
-
-	caused, cancelCause = context.WithCancelCause(t.Context())
-	cancelCause(struct{ safeError }{safeError{canary}}) // which %#v would print
-	assert.NotContains(t, printed(t, redact.ContextErr(caused)), canary)
-
-	late, cancelLate := context.WithDeadlineCause(t.Context(), time.Unix(1, 0), fmt.Errorf(canary+": %w", redact.New("the shift is over")))
-	defer cancelLate()
-	err = redact.ContextErr(late)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Equal(t, "the deadline passed (context deadline exceeded): the shift is over", err.Error())
-	assert.NotContains(t, printed(t, err), canary)
+	cancelled := func(t *testing.T, cause error) error {
+		t.Helper()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		return redact.ContextErr(ctx)
+	}
+	t.Run("context has not ended", func(t *testing.T) {
+		t.Parallel()
+		require.NoError(t, redact.ContextErr(t.Context()))
+	})
+	t.Run("no cause", func(t *testing.T) {
+		t.Parallel()
+		assert.Equal(t, context.Canceled, cancelled(t, nil))
+	})
+	t.Run("foreign cause", func(t *testing.T) {
+		t.Parallel()
+		cause := errors.New(canary)
+		err := cancelled(t, cause)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, cause)
+		assert.NotContains(t, printed(t, err), canary)
+		assert.Equal(t, "the call was cancelled (context canceled)", err.Error())
+		assert.Equal(t, err.Error(), redact.Cause(err))
+	})
+	t.Run("foreign cause that embeds a trusted one", func(t *testing.T) {
+		t.Parallel()
+		cause := struct{ safeError }{safeError{canary}} // %#v would print its field
+		assert.NotContains(t, printed(t, cancelled(t, cause)), canary)
+	})
+	t.Run("foreign cause that wraps a trusted one", func(t *testing.T) {
+		t.Parallel()
+		cause := fmt.Errorf(canary+": %w", redact.New("the shift is over"))
+		ctx, cancel := context.WithDeadlineCause(t.Context(), time.Unix(1, 0), cause)
+		defer cancel()
+		err := redact.ContextErr(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, "the deadline passed (context deadline exceeded): the shift is over", err.Error())
+		assert.NotContains(t, printed(t, err), canary)
+	})
 }
 
 // wrapper is of this module and has a safe text, but leaves the printing of what it wraps to fmt.
@@ -140,7 +154,7 @@ func (w wrapper) Unwrap() error { return w.inner }
 
 func init() { redact.Trust(func(wrapper) string { return "safe text" }) }
 
-func TestOpaqueHidesWhatFmtWouldPrintOfOurOwn(t *testing.T) {
+func TestOpaque_TrustedWrapper_HidesWhatItWraps(t *testing.T) {
 	t.Parallel()
 	err := redact.Opaque(wrapper{safeError: safeError{canary}, inner: &url.Error{Err: io.EOF}})
 	assert.NotContains(t, printed(t, err), canary)

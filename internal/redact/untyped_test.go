@@ -13,7 +13,7 @@ import (
 )
 
 // The texts are those of Go 1.26 and 1.27, which give these errors no exported type.
-func TestTransportErrorsAreExplainedWithoutTheServersWords(t *testing.T) {
+func TestCause_TransportErrors_OmitTheServersWords(t *testing.T) {
 	t.Parallel()
 	const graceful = "http2: Transport received Server's graceful shutdown GOAWAY"
 	for _, whole := range []string{
@@ -66,7 +66,7 @@ func TestTransportErrorsAreExplainedWithoutTheServersWords(t *testing.T) {
 	}
 }
 
-func TestAProxysRefusalIsTold(t *testing.T) {
+func TestOnProxyConnectResponse_Refusal_IsDescribed(t *testing.T) {
 	t.Parallel()
 	refuse := func(status int) error {
 		return redact.OnProxyConnectResponse(t.Context(), nil, nil, &http.Response{StatusCode: status, Status: canary})

@@ -9,7 +9,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-func TestUnwrappingDoesNotAllocate(t *testing.T) {
+func TestUnwrap_DoesNotAllocate(t *testing.T) {
 	for _, document := range []string{`{"id":1,"data":{"id":2}}`, `{"message":"m","data":{"id":2}}`, `[1]`} {
 		raw := []byte(document)
 		assert.Zero(t, testing.AllocsPerRun(10, func() { tolerant.Unwrap(raw, "id") }), document)

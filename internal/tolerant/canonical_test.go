@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-func TestMembersAreGatheredInTheFormOfMarshal(t *testing.T) {
+func TestKeepMembers_HasTheFormOfMarshal(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]string{
 		`{}`:                               ``,
@@ -36,7 +36,7 @@ func TestMembersAreGatheredInTheFormOfMarshal(t *testing.T) {
 	}
 }
 
-func TestMarshalJoinsObjects(t *testing.T) {
+func TestMarshal_JoinsObjects(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		value  any

@@ -30,7 +30,7 @@ func (r *record) fill(d *jsonscan.Decoder) {
 	})
 }
 
-func TestRecordsAreBareOrWrapped(t *testing.T) {
+func TestRecord_BareOrWrapped_IsRead(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]string{ // name, or the error
 		`{"id":1,"name":"bare"}`:                                   "bare",
@@ -65,7 +65,7 @@ func TestRecordsAreBareOrWrapped(t *testing.T) {
 	}
 }
 
-func TestRecordsTellWhatWasForgiven(t *testing.T) {
+func TestRecord_OddValues_AreWarnings(t *testing.T) {
 	t.Parallel()
 	value, warnings, err := tolerant.Record([]byte(`{"data":{"id":1,"name":5,"part":{"name":[],"part":"x"}}}`), (*record).fill, func(r *record) int64 { return r.id })
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestRecordsTellWhatWasForgiven(t *testing.T) {
 }
 
 // A wrap that is not there must not cost a second pass over the document.
-func TestUnwrappingStopsAtTheRecordsOwnMember(t *testing.T) {
+func TestUnwrap_OwnMember_StopsReading(t *testing.T) {
 	t.Parallel()
 	broken := []byte(`{"id":1,"data":{"id":2},"name":`)
 	assert.Equal(t, broken, tolerant.Unwrap(broken, "id"))
@@ -84,7 +84,7 @@ func TestUnwrappingStopsAtTheRecordsOwnMember(t *testing.T) {
 	assert.JSONEq(t, `{"tokens":[],"data":{}}`, string(tolerant.Unwrap([]byte(`{"tokens":[],"data":{}}`), "tokens")))
 }
 
-func TestAnIDIsFoundInWhatDoesNotDecode(t *testing.T) {
+func TestFindID_BrokenDocument_ReturnsTheID(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]int64{
 		`{"id":5}`:                                   5,

@@ -25,7 +25,7 @@ func said(r tolerant.Reference) int64 {
 	return cannotSay
 }
 
-func TestReferences(t *testing.T) {
+func TestReferenceOf_EveryForm_NamesItsRecord(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]int64{
 		``: nothing, `null`: nothing, `0`: nothing, `""`: nothing, `" "`: nothing, `false`: nothing, `[]`: nothing, `{}`: nothing, `[[],{}]`: nothing,
@@ -43,7 +43,7 @@ func TestReferences(t *testing.T) {
 	assert.EqualValues(t, 7, said(tolerant.ReferenceOf(deep, "ref")))
 }
 
-func TestReferencesByAMember(t *testing.T) {
+func TestReferenceBy_Member_NamesItsRecord(t *testing.T) {
 	t.Parallel()
 	for object, want := range map[string]int64{
 		``: nothing, `{}`: nothing, `{"id":7}`: nothing, `{"ref":null}`: nothing, `{"a":{"ref":8},"ref":7}`: 7, `{"ref":7,"ref":"7"}`: 7, `{"ref":{"id":7}}`: 7,
@@ -53,17 +53,27 @@ func TestReferencesByAMember(t *testing.T) {
 	}
 }
 
-func TestJoinedReferences(t *testing.T) {
+// Two values refer to the same record, in either order. A text may be another sort of id, so it does not contradict a
+// number. Another number does, and so does one that no id can be.
+func TestReferenceAnd_TwoValues_OnlyNumbersContradict(t *testing.T) {
 	t.Parallel()
-	of := func(raw string) tolerant.Reference { return tolerant.ReferenceOf(raw, "") }
-	for _, test := range []struct {
+	for name, test := range map[string]struct {
 		one, other string
 		want       int64
 	}{
-		{``, ``, nothing}, {``, `7`, 7}, {`7`, `"7"`, 7}, {`"x"`, `7`, 7}, {`"x"`, ``, cannotSay}, {`"x"`, `"y"`, cannotSay},
-		{`7`, `8`, cannotSay}, {`-1`, ``, cannotSay}, {`-1`, `7`, cannotSay}, {`-1`, `"x"`, cannotSay},
+		"nothing and nothing":      {``, ``, nothing},
+		"nothing and an id":        {``, `7`, 7},
+		"the same id twice":        {`7`, `"7"`, 7},
+		"a text and an id":         {`"x"`, `7`, 7},
+		"a text and nothing":       {`"x"`, ``, cannotSay},
+		"two texts":                {`"x"`, `"y"`, cannotSay},
+		"two ids":                  {`7`, `8`, cannotSay},
+		"an impossible id alone":   {`-1`, ``, cannotSay},
+		"an impossible id, an id":  {`-1`, `7`, cannotSay},
+		"an impossible id, a text": {`-1`, `"x"`, cannotSay},
 	} {
-		assert.Equal(t, test.want, said(of(test.one).And(of(test.other))), "%v", test)
-		assert.Equal(t, test.want, said(of(test.other).And(of(test.one))), "%v", test)
+		one, other := tolerant.ReferenceOf(test.one, ""), tolerant.ReferenceOf(test.other, "")
+		assert.Equal(t, test.want, said(one.And(other)), name)
+		assert.Equal(t, test.want, said(other.And(one)), "%s, the other way round", name)
 	}
 }

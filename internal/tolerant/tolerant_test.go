@@ -31,7 +31,7 @@ func read[T any](t *testing.T, document string, reader func(*jsonscan.Decoder) T
 	return fmt.Sprint(value)
 }
 
-func TestScalars(t *testing.T) {
+func TestScalars_EveryForm_IsRead(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string][3]string{ // as a whole number, as seconds, as a flag
 		`null`:                {"0", "0", "false"},
@@ -87,7 +87,7 @@ func TestScalars(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoIDReadsAsZero(t *testing.T) {
+func TestID_OtherValues_ReadAsZero(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{`9223372036854775808`, `"9223372036854775808"`, `-7`, `7.0`, `"secret"`, `[7]`} {
 		assert.Equal(t, unreadable, read(t, document, tolerant.ID), document)
@@ -95,7 +95,7 @@ func TestWhatIsNoIDReadsAsZero(t *testing.T) {
 	assert.Equal(t, "9223372036854775807", read(t, `9223372036854775807`, tolerant.ID))
 }
 
-func TestRequiredValuesFailTheDocument(t *testing.T) {
+func TestRequired_OtherValues_FailTheDocument(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{`["secret"]`, `[true]`, `[{}]`, `["0000-00-00secret"]`} {
 		for want, reader := range map[string]func(*jsonscan.Decoder){

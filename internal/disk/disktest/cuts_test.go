@@ -12,7 +12,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
 
-func TestChoicesWalkEveryPath(t *testing.T) {
+func TestChoices_WalkEveryPath(t *testing.T) {
 	t.Parallel()
 	var c disktest.Choices
 	var paths []string
@@ -27,7 +27,7 @@ func TestChoicesWalkEveryPath(t *testing.T) {
 }
 
 // What a power cut may leave of the usual way to replace a file, and of ways that lack a step.
-func TestWhatAPowerCutLeaves(t *testing.T) {
+func TestPowerCut_ReplacedFile_LeavesOldOrNew(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sync, syncDir bool

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPathIsSpelledAsItsFoldersWriteIt(t *testing.T) {
+func TestSpelled_OtherCase_BecomesThatOfTheFolder(t *testing.T) {
 	t.Parallel()
 	folders := map[string][]string{
 		"/":             {"Clinic", "plain"},
@@ -51,7 +51,7 @@ func TestAPathIsSpelledAsItsFoldersWriteIt(t *testing.T) {
 }
 
 // The name of a file stays right when the process goes to another folder.
-func TestANameIsWhole(t *testing.T) {
+func TestResolve_RelativeName_StaysRightInAnotherFolder(t *testing.T) {
 	t.Parallel()
 	name, err := From(t.Context()).Resolve("system_test.go")
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestANameIsWhole(t *testing.T) {
 }
 
 // Of two files one is left open: the one that stands in the place.
-func TestReplaceLeavesOneFileOpen(t *testing.T) {
+func TestReplace_LeavesOneFileOpen(t *testing.T) {
 	t.Parallel()
 	disk, dir := From(t.Context()), t.TempDir()
 	path, next := filepath.Join(dir, "a"), filepath.Join(dir, "b")
