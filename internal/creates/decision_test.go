@@ -172,7 +172,7 @@ func TestDecide_EveryObservation(t *testing.T) {
 	}
 }
 
-// Whatever else is observed: these must hold for every verdict.
+// These rules hold for every verdict, whatever is observed.
 func TestDecide_NeedsProof(t *testing.T) {
 	t.Parallel()
 	for _, o := range observations() {

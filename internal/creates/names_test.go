@@ -8,7 +8,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 )
 
-func TestCompareNames_Spellings_AreUnclear(t *testing.T) {
+func TestCompareNames_EqualOtherOrUnclear(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		sent, got string

@@ -25,11 +25,14 @@ func TestDescription_Document_IsRead(t *testing.T) {
 	assert.Equal(t, 200, update.Status)
 	assert.ElementsMatch(t, []int{401, 403, 404, 422}, update.Errors)
 	assert.Zero(t, description.Endpoints["GET /user"].Status)
-	assert.Equal(t, map[int]string{401: "Unauthorized", 404: "Resource not found", 422: "The given data was invalid"}, description.Messages)
+	assert.Equal(t,
+		map[int]string{401: "Unauthorized", 404: "Resource not found", 422: "The given data was invalid"},
+		description.Messages,
+	)
 }
 
-// Programs that make up responses from the document take its examples, and where there is none the least value that fits:
-// an id of 0 is nobody's.
+// Programs that generate responses from the document use its examples, or else the smallest value that fits. An id of
+// 0 would be nobody's.
 func TestDescription_ExamplesAndMinimums_AreRealistic(t *testing.T) {
 	t.Parallel()
 	type schema struct {

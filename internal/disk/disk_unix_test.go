@@ -23,7 +23,8 @@ func TestOpen_OtherNameOfALockedFile_IsHeld(t *testing.T) {
 	require.NoError(t, err)
 	resolved, err := d.Resolve(link)
 	require.NoError(t, err)
-	for _, unlocked := range []bool{false, true} { // a place without locks is one thing, a lock that another has is another
+	// A lock that another has counts, even if the file system need not support locks.
+	for _, unlocked := range []bool{false, true} {
 		_, err = d.Open(resolved, unlocked)
 		require.ErrorIs(t, err, disk.ErrHeld)
 	}

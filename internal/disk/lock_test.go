@@ -73,7 +73,8 @@ func TestTake_LockedFile_IsRefusedUntilClose(t *testing.T) {
 
 const pathVariable = "FILELOCK_TEST_PATH"
 
-// TestAnotherProcess is the other process of the tests below: it says how Open went and holds the file until its input ends.
+// TestAnotherProcess is the other process of the tests below. It prints the result of Take and keeps the file locked
+// until its input ends.
 func TestAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv(pathVariable)

@@ -18,10 +18,16 @@ func TestCheckPrivate_AcceptsOnlyPrivateFiles(t *testing.T) {
 		change func(t *testing.T, path string)
 		want   error
 	}{
-		"one's own":            {func(*testing.T, string) {}, nil},
-		"others can read it":   {func(t *testing.T, path string) { t.Helper(); require.NoError(t, os.Chmod(path, 0o640)) }, nil},
-		"others can write it":  {func(t *testing.T, path string) { t.Helper(); require.NoError(t, os.Chmod(path, 0o602)) }, ErrNotPrivate},
-		"it has a second name": {func(t *testing.T, path string) { t.Helper(); require.NoError(t, os.Link(path, path+"2")) }, ErrNotPrivate},
+		"one's own": {func(*testing.T, string) {}, nil},
+		"others can read it": {
+			func(t *testing.T, path string) { t.Helper(); require.NoError(t, os.Chmod(path, 0o640)) }, nil,
+		},
+		"others can write it": {
+			func(t *testing.T, path string) { t.Helper(); require.NoError(t, os.Chmod(path, 0o602)) }, ErrNotPrivate,
+		},
+		"it has a second name": {
+			func(t *testing.T, path string) { t.Helper(); require.NoError(t, os.Link(path, path+"2")) }, ErrNotPrivate,
+		},
 		"it is another's": {func(t *testing.T, path string) {
 			t.Helper()
 			if os.Geteuid() != 0 {

@@ -28,7 +28,7 @@ func openNames(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Who is refused a file again and again, or syncs a folder, runs out of no handles.
+// A caller that is refused a file again and again, or syncs a folder, does not run out of file descriptors.
 func TestOpen_Refused_LeavesNoFileOpen(t *testing.T) {
 	t.Parallel()
 	lockable(t)
@@ -48,7 +48,7 @@ func TestOpen_Refused_LeavesNoFileOpen(t *testing.T) {
 	assert.Equal(t, []string{"taken"}, openNames(t, dir))
 }
 
-// A folder that cannot be synced is not said to be.
+// A folder that cannot be synced is an error.
 func TestSyncDir_Fails_ReturnsTheError(t *testing.T) {
 	t.Parallel()
 	const unsyncable = "/proc"

@@ -58,7 +58,9 @@ func (v visit) fetch(t *testing.T, m disktest.Machine) bool {
 	if req.Header.Get("If-Range") == v.etag {
 		_, err := fmt.Sscanf(req.Header.Get("Range"), "bytes=%d-", &from)
 		require.NoError(t, err)
-		status, header = http.StatusPartialContent, append(header, "Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(v.content)-1, len(v.content)))
+		status = http.StatusPartialContent
+		span := fmt.Sprintf("bytes %d-%d/%d", from, len(v.content)-1, len(v.content))
+		header = append(header, "Content-Range", span)
 	}
 	var body io.Reader = bytes.NewReader(v.content[from:max(from, v.bytes)])
 	if v.bytes < len(v.content) {
@@ -110,7 +112,9 @@ func TestPart_PowerCut_MixesNoRecordings(t *testing.T) {
 				require.True(t, slices.ContainsFunc(may, is), "%s: %v is there", place, content)
 				for _, next := range []stored{mine, replaced, others} {
 					d := d.Clone()
-					require.True(t, visit{next, size}.fetch(t, disktest.Machine{FS: d.Mount(nil), Alive: func() bool { return true }}), place)
+					require.True(t,
+						visit{next, size}.fetch(t, disktest.Machine{FS: d.Mount(nil), Alive: func() bool { return true }}), place,
+					)
 					content, _ := d.Content(cutPath)
 					require.Equal(t, next.content, content, "%s, then %d %s", place, next.note, next.etag)
 					assert.Equal(t, []string{cutPath}, d.Names(), place)

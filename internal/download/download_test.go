@@ -68,7 +68,9 @@ func TestNext_AddressRefused_AsksForOneFreshAddressPerNewByte(t *testing.T) {
 
 func TestNext_PermanentFailure_Stops(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{errors.New("synthetic: of the service"), &Error{}, &Error{Causes: []error{ErrChanged}}, unexpected(textDocument)} {
+	for _, err := range []error{
+		errors.New("synthetic: of the service"), &Error{}, &Error{Causes: []error{ErrChanged}}, unexpected(textDocument),
+	} {
 		assert.Equal(t, exchange.Next{}, newTest(io.Discard).Next(failedWith(err)))
 	}
 	after := &Error{Status: 503, Then: Retry}
@@ -78,13 +80,17 @@ func TestNext_PermanentFailure_Stops(t *testing.T) {
 	assert.Equal(t, exchange.Next{}, d.Next(failedWith(after)))
 }
 
-func TestNext_Status_DecidesWhatFollows(t *testing.T) {
+func TestReceive_RefusalStatus_DecidesWhatHelps(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]Then{
-		301: Stop, 304: Stop, 307: Stop, 400: Renew, 401: Renew, 403: Renew, 404: Renew, 405: Stop, 408: Retry, 410: Stop, 412: Stop, 425: Retry, 429: Retry,
+		301: Stop, 304: Stop, 307: Stop, 400: Renew, 401: Renew, 403: Renew, 404: Renew, 405: Stop, 408: Retry, 410: Stop,
+		412: Stop, 425: Retry, 429: Retry,
 		500: Retry, 501: Stop, 502: Retry, 503: Retry, 504: Retry, 505: Stop,
 	} {
-		resp := respond(status, bytes.NewReader([]byte("https://storage.clinic.test/7?X-Amz-Signature=SYNTHETIC")), -1, "Retry-After", "7", "X-Request-Id", "1")
+		resp := respond(
+			status, bytes.NewReader([]byte("https://storage.clinic.test/7?X-Amz-Signature=SYNTHETIC")), -1, "Retry-After", "7",
+			"X-Request-Id", "1",
+		)
 		_, err := take(t, newTest(io.Discard), resp)
 		var failure *Error
 		require.ErrorAs(t, err, &failure)
@@ -95,7 +101,9 @@ func TestNext_Status_DecidesWhatFollows(t *testing.T) {
 		assert.Equal(t, "1", failure.Header.Get("X-Request-Id"))
 		assert.NotContains(t, failure.Error(), "SYNTHETIC")
 		redirects := status == 301 || status == 307
-		assert.Equal(t, redirects || want != Stop, strings.Contains(failure.Error(), ";"), "it says what it may mean: %d", status)
+		assert.Equal(t,
+			redirects || want != Stop, strings.Contains(failure.Error(), ";"), "it says what it may mean: %d", status,
+		)
 	}
 	for _, status := range []int{201, 202, 204, 299} {
 		_, err := take(t, newTest(io.Discard), respond(status, http.NoBody, 0))
@@ -154,7 +162,7 @@ func TestPrepare_UnsafeAddress_IsNotUsed(t *testing.T) {
 	}
 }
 
-func TestPrepare_NoStrongETag_RewindsTheTarget(t *testing.T) {
+func TestPrepare_CannotContinueOrRewind_ReturnsErrChanged(t *testing.T) {
 	t.Parallel()
 	d := newTest(new(bytes.Buffer))
 	_, err := take(t, d, respond(200, cutAfter(audio(1000), 100), 1000))

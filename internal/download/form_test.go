@@ -58,7 +58,9 @@ func TestIsRecording_FirstBytes_Decide(t *testing.T) {
 		for _, kind := range []string{"audio/wav", "audio/mpeg"} {
 			assert.Equal(t, tt.audio, isRecording(kind, []byte(tt.head)), name)
 		}
-		for _, kind := range []string{"", "application/octet-stream", "binary/octet-stream", "text/plain", "video/mp4", "audio"} {
+		for _, kind := range []string{
+			"", "application/octet-stream", "binary/octet-stream", "text/plain", "video/mp4", "audio",
+		} {
 			assert.Equal(t, tt.unknown, isRecording(kind, []byte(tt.head)), name)
 		}
 	}
@@ -72,14 +74,20 @@ func TestReceive_SmallReads_CheckTheWholeBeginning(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body  []byte
 		taken bool
-	}{"text": {text, false}, "little text": {text[:20], false}, "no text": {mixed, true}, "text where it is judged": {late, false}, "little": {audio(3), true}} {
+	}{
+		"text": {text, false}, "little text": {text[:20], false}, "no text": {mixed, true},
+		"text where it is checked": {late, false}, "little": {audio(3), true},
+	} {
 		for how, read := range map[string]func(io.Reader) io.Reader{
-			"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader, "the end with the data": iotest.DataErrReader,
+			"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader,
+			"the end with the data": iotest.DataErrReader,
 		} {
 			for _, length := range []int64{int64(len(tt.body)), -1} {
 				var got bytes.Buffer
 				d := newTest(&got)
-				_, err := take(t, d, respond(200, read(bytes.NewReader(tt.body)), length, "Content-Type", "application/octet-stream"))
+				_, err := take(
+					t, d, respond(200, read(bytes.NewReader(tt.body)), length, "Content-Type", "application/octet-stream"),
+				)
 				if tt.taken {
 					require.NoError(t, err, name, how)
 					assert.Equal(t, tt.body, got.Bytes(), name, how)
@@ -162,7 +170,7 @@ func TestReceive_EmptyRecording_IsAnError(t *testing.T) {
 	}
 }
 
-// A transport of the caller's may have undone it already: then lengths and ranges are those of other bytes.
+// A transport of the caller may have decompressed the response. Lengths and ranges are then those of other bytes.
 func TestCheckForm_CompressedBytes_AreRejected(t *testing.T) {
 	t.Parallel()
 	for encoding, fine := range map[string]bool{"": true, "Identity": true, "gzip": false} {
@@ -186,8 +194,10 @@ func TestContentRange_MissingNumbers_AreMinusOne(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string][2]int64{
 		"bytes 5-9/10": {5, 10}, "bytes 0-0/1": {0, 1}, "bytes */10": {-1, 10}, "bytes 5-9/*": {5, -1}, "bytes 5-9": {5, -1},
-		"": {-1, -1}, "bytes": {-1, -1}, "items 5-9/10": {-1, -1}, "bytes -5-9/10": {-1, 10}, "bytes 5-9/-10": {5, -1}, "bytes x-9/y": {-1, -1},
-		"bytes 99999999999999999999-9/10": {-1, 10}, "bytes 5-9/9223372036854775808": {5, -1}, "bytes 5-9/9223372036854775807": {5, 9223372036854775807},
+		"": {-1, -1}, "bytes": {-1, -1}, "items 5-9/10": {-1, -1}, "bytes -5-9/10": {-1, 10}, "bytes 5-9/-10": {5, -1},
+		"bytes x-9/y":                     {-1, -1},
+		"bytes 99999999999999999999-9/10": {-1, 10}, "bytes 5-9/9223372036854775808": {5, -1},
+		"bytes 5-9/9223372036854775807": {5, 9223372036854775807},
 	} {
 		start, total := contentRange(http.Header{"Content-Range": {value}})
 		assert.Equal(t, want, [2]int64{start, total}, value)

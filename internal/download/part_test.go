@@ -29,7 +29,7 @@ func begun(t *testing.T, path string, content []byte) *Part {
 	return p
 }
 
-// What arrives is brought to disk, and described, each time there is enough of it.
+// Received bytes are synced, and their number is written to the companion, each time there are enough of them.
 func TestPart_EnoughBytes_WritesACheckpoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
@@ -87,7 +87,8 @@ func TestOpenPart_Companion_NamesThePart(t *testing.T) {
 	p.Leave()
 }
 
-// A file of somebody else's that is in the way is no download under way, however often it is asked for.
+// A file of another program that has the companion's name is not reported as a download that is running, however often
+// it is tried.
 func TestOpenPart_OtherProgramsFile_IsNotHeld(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
@@ -99,7 +100,7 @@ func TestOpenPart_OtherProgramsFile_IsNotHeld(t *testing.T) {
 	}
 }
 
-// Who is done with a part leaves the next one's alone.
+// Leave does nothing after Finish, so it does not touch the part of the next download.
 func TestPart_LeaveAfterFinish_TouchesNoOther(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
@@ -115,7 +116,7 @@ func TestPart_LeaveAfterFinish_TouchesNoOther(t *testing.T) {
 	again.Leave()
 }
 
-// A recording that cannot get its name is kept, and nobody holds it: the next download goes on with it.
+// A recording that cannot get its name is kept and unlocked. The next download continues it.
 func TestPart_FinishFails_IsKept(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
@@ -142,7 +143,7 @@ func (r renaming) Rename(from, to string) error {
 	return r.FS.Rename(from, to)
 }
 
-// Nobody else gets a part while it is given its name.
+// A part stays locked until it has the recording's name.
 func TestPart_Finish_IsLockedUntilRenamed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
@@ -162,7 +163,7 @@ func (s stuck) Remove() error {
 	return errors.New("synthetic")
 }
 
-// The recording is there, whatever becomes of the companion, and the next download begins anew.
+// If the companion cannot be removed, the recording is complete anyway, and the next download starts again.
 func TestPart_CompanionCannotBeRemoved_NextDownloadStartsAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
@@ -246,7 +247,8 @@ func TestOpenPart_CreateFails_LeavesNoCompanion(t *testing.T) {
 	room := longest - len(dir) - len("/..clinicaldoc-part.json")
 	dir = filepath.Join(dir, strings.Repeat("d", room-100-1))
 	require.NoError(t, os.MkdirAll(dir, 0o700))
-	_, err := OpenPart(t.Context(), filepath.Join(dir, strings.Repeat("a", 100)), of) // the part's name is longer than the companion's
+	// The part's name is longer than the companion's.
+	_, err := OpenPart(t.Context(), filepath.Join(dir, strings.Repeat("a", 100)), of)
 	require.Error(t, err)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)

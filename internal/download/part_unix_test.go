@@ -13,7 +13,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
-// Who may write to a companion could make its next download go on with the bytes of another recording.
+// A user who can write to a companion could make the next download continue with the bytes of another recording.
 func TestOpenPart_EmptyCompanionOthersCanWrite_IsRejected(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")

@@ -34,7 +34,7 @@ func (w *tracked) Pause()     { w.paused = true }
 func (w *tracked) Bound(int)  {}
 func (w *tracked) Err() error { return nil }
 
-// newTest is a download to w of a recording whose size nobody tells.
+// newTest is a download to w of a recording whose size is not known.
 func newTest(w io.Writer) *Download {
 	return New(Source{
 		Address:   func(context.Context) (*Address, error) { return &Address{URL: "https://storage.clinic.test/7"}, nil },
@@ -58,10 +58,18 @@ func respond(status int, body io.Reader, length int64, header ...string) reply {
 	return reply{status: status, body: body, length: length, header: header}
 }
 
+// endsEarly gives the data, and then the error of a body that ends too early.
+func endsEarly(data []byte) io.Reader {
+	return io.MultiReader(bytes.NewReader(data), iotest.ErrReader(io.ErrUnexpectedEOF))
+}
+
 // take gives a reply to a download, under the watch if there is one, and returns what the attempt comes to.
 func take(t *testing.T, d *Download, r reply, watches ...exchange.Watch) (int64, error) {
 	t.Helper()
-	resp := &http.Response{StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: r.length, Header: http.Header{}, Body: io.NopCloser(r.body)}
+	resp := &http.Response{
+		StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: r.length, Header: http.Header{},
+		Body: io.NopCloser(r.body),
+	}
 	if r.length < 0 && !r.unmarked {
 		resp.TransferEncoding = []string{"chunked"}
 	}
@@ -91,7 +99,7 @@ func TestReceive_WholeRecordingAgain_SkipsWhatIsThere(t *testing.T) {
 		for _, length := range []int64{40, -1} {
 			var got bytes.Buffer
 			d := newTest(&got)
-			_, err := take(t, d, respond(200, io.MultiReader(bytes.NewReader(data[:at]), iotest.ErrReader(io.ErrUnexpectedEOF)), length, "ETag", `"1"`))
+			_, err := take(t, d, respond(200, endsEarly(data[:at]), length, "ETag", `"1"`))
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 			require.Equal(t, int64(at), d.Received())
 			watch := new(tracked)
@@ -175,7 +183,8 @@ func TestReceive_SlowWriterOrService_IsNotAStall(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The size is asked for when the recording flows, neither before nor afterwards, and what is not needed any more ends.
+// The size is requested while the recording is received, neither before nor afterwards. Stop ends a request that is no
+// longer needed.
 func TestDownload_Size_IsRequestedDuringTheTransfer(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 206} {
@@ -250,7 +259,7 @@ func TestReceive_OtherRecording_Restarts(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = file.Close() })
 	d := newTest(file)
-	_, err = take(t, d, respond(200, io.MultiReader(bytes.NewReader(audio(800)), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000, "ETag", `"1"`))
+	_, err = take(t, d, respond(200, endsEarly(audio(800)), 1000, "ETag", `"1"`))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	_, err = take(t, d, respond(206, bytes.NewReader(nil), 0, "ETag", `"2"`, "Content-Range", "bytes 800-999/1000"))
 	require.ErrorContains(t, err, "does not fit")
@@ -263,7 +272,7 @@ func TestReceive_OtherRecording_Restarts(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// The same recording may follow a restart, and what is kept of it then can be gone on with as before.
+// After a restart the same recording may come again. It can then be continued as before.
 func TestReceive_SameRecordingAfterRestart_CanBeContinued(t *testing.T) {
 	t.Parallel()
 	p, err := OpenPart(t.Context(), filepath.Join(t.TempDir(), "visit.wav"), of)
@@ -272,7 +281,7 @@ func TestReceive_SameRecordingAfterRestart_CanBeContinued(t *testing.T) {
 	for range 2 {
 		_, err := take(t, d, respond(206, bytes.NewReader(nil), 0, "ETag", `"2"`, "Content-Range", "bytes 800-999/1000"))
 		require.Error(t, err)
-		_, err = take(t, d, respond(200, io.MultiReader(bytes.NewReader(audio(800)), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000, "ETag", `"1"`))
+		_, err = take(t, d, respond(200, endsEarly(audio(800)), 1000, "ETag", `"1"`))
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		kept, size := p.alreadyHas()
 		assert.Equal(t, recording{`"1"`, 1000}, kept)
@@ -281,7 +290,7 @@ func TestReceive_SameRecordingAfterRestart_CanBeContinued(t *testing.T) {
 	p.Leave()
 }
 
-// That there is no more says that the recording is complete, but only of the recording that was received.
+// A response that nothing follows completes the recording, but only if it is about the recording that was received.
 func TestReceive_EndOfAnotherRecording_IsNotTheEnd(t *testing.T) {
 	t.Parallel()
 	for tag, want := range map[string]bool{`"1"`: true, "": true, `"2"`: false} {
@@ -290,7 +299,9 @@ func TestReceive_EndOfAnotherRecording_IsNotTheEnd(t *testing.T) {
 			d.received, d.recording = 100, recording{`"1"`, total}
 			told := progress{}
 			d.source.Progress = func(received, total int64) { told = progress{received, total} }
-			_, err := take(t, d, respond(http.StatusRequestedRangeNotSatisfiable, http.NoBody, 0, "Content-Range", "bytes */100", "ETag", tag))
+			_, err := take(
+				t, d, respond(http.StatusRequestedRangeNotSatisfiable, http.NoBody, 0, "Content-Range", "bytes */100", "ETag", tag),
+			)
 			if want && fits {
 				require.NoError(t, err)
 				assert.Equal(t, progress{100, 100}, told)
@@ -301,7 +312,7 @@ func TestReceive_EndOfAnotherRecording_IsNotTheEnd(t *testing.T) {
 	}
 }
 
-// A rest of unknown length is not gone on with: where it ends would be for it alone to say.
+// A rest of unknown length is not appended, because only the rest itself would show where it ends.
 func TestReceive_RestWithoutALength_Restarts(t *testing.T) {
 	t.Parallel()
 	d := newTest(io.Discard)
@@ -310,7 +321,8 @@ func TestReceive_RestWithoutALength_Restarts(t *testing.T) {
 	require.ErrorContains(t, err, "does not fit")
 }
 
-// What was received before a restart is nothing new when it comes again, wherever the next cut is.
+// Bytes that were received before a restart do not count as new when they are received again, wherever the next
+// interruption is.
 func TestNext_BytesReceivedAgain_AreNotNew(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
@@ -321,7 +333,7 @@ func TestNext_BytesReceivedAgain_AreNotNew(t *testing.T) {
 	for ; retries < 20; retries++ {
 		_, err := prepare(t, d)
 		require.NoError(t, err)
-		_, err = take(t, d, respond(200, io.MultiReader(bytes.NewReader(audio(800-100*(retries%2))), iotest.ErrReader(io.ErrUnexpectedEOF)), 1000))
+		_, err = take(t, d, respond(200, endsEarly(audio(800-100*(retries%2))), 1000))
 		if !d.Next(failedWith(err)).Retry {
 			break
 		}
@@ -329,7 +341,7 @@ func TestNext_BytesReceivedAgain_AreNotNew(t *testing.T) {
 	assert.Equal(t, 3, retries)
 }
 
-// Who waits for an address that another asks for can be cancelled.
+// A piece that waits for the address that another piece requests can be cancelled.
 func TestShare_WaitForAnAddress_CanBeCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -342,7 +354,8 @@ func TestShare_WaitForAnAddress_CanBeCancelled(t *testing.T) {
 	})
 }
 
-// A long name is cut between its letters: some file systems take no others. What is cut off tells it from another all the same.
+// A long name is shortened between two characters, because some file systems accept only valid UTF-8. A hash keeps it
+// different from other names.
 func TestPartFile_LongName_IsCutBetweenCharacters(t *testing.T) {
 	t.Parallel()
 	long := "a" + strings.Repeat("\u00e9", 200)

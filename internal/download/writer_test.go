@@ -21,12 +21,14 @@ func TestWriterRewind_DropsOnlyTheRecording(t *testing.T) {
 		want   string // after the rewind
 		refuse bool
 	}{
-		"an empty file":                      {},
-		"the end of a file":                  {before: "before", offset: 6, want: "before"},
-		"an empty file to append to":         {flag: os.O_APPEND},
-		"the end of a file to append to":     {before: "before", flag: os.O_APPEND, offset: 6, want: "before"},
-		"the beginning of one to append to":  {before: "before", flag: os.O_APPEND, want: "beforeaudio", refuse: true},
-		"the middle of one to append to":     {before: "before", flag: os.O_APPEND, offset: 3, want: "beforeaudio", refuse: true},
+		"an empty file":                     {},
+		"the end of a file":                 {before: "before", offset: 6, want: "before"},
+		"an empty file to append to":        {flag: os.O_APPEND},
+		"the end of a file to append to":    {before: "before", flag: os.O_APPEND, offset: 6, want: "before"},
+		"the beginning of one to append to": {before: "before", flag: os.O_APPEND, want: "beforeaudio", refuse: true},
+		"the middle of one to append to": {
+			before: "before", flag: os.O_APPEND, offset: 3, want: "beforeaudio", refuse: true,
+		},
 		"the beginning of a longer file":     {before: "before and after", want: "audioe and after", refuse: true},
 		"the middle of a longer file":        {before: "before and after", offset: 7, want: "before audiofter", refuse: true},
 		"the middle of a file, over its end": {before: "before", offset: 2, want: "be"},

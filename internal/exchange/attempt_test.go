@@ -132,7 +132,8 @@ type leftOpen struct {
 
 func (b *leftOpen) Close() error { b.closed = true; return nil }
 
-// What is not given on is closed, however long it is: a body that stays open keeps its connection from everybody.
+// A response that is not returned is closed, however long it is. A body that stays open would keep its connection from
+// other requests.
 func TestDeliver_ResponseNotReturned_IsClosed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -140,11 +141,14 @@ func TestDeliver_ResponseNotReturned_IsClosed(t *testing.T) {
 		body   *Body
 		first  *http.Response
 	}{
-		"a redirect":                      {Reads, nil, responds(http.StatusFound, "", "Location", "/v1/moved")},
-		"a refusal of the announcement":   {Creates, &Body{Bytes: make([]byte, ExpectSize+1)}, responds(http.StatusExpectationFailed, "")},
+		"a redirect": {Reads, nil, responds(http.StatusFound, "", "Location", "/v1/moved")},
+		"a refusal of the announcement": {
+			Creates, &Body{Bytes: make([]byte, ExpectSize+1)}, responds(http.StatusExpectationFailed, ""),
+		},
 		"a connection for something else": {Reads, nil, responds(http.StatusSwitchingProtocols, "")},
 		"another thing than was asked for": {Repeatable, &Body{Bytes: []byte("{}")}, &http.Response{
-			StatusCode: http.StatusOK, Header: http.Header{}, Request: &http.Request{Method: http.MethodGet, Response: responds(http.StatusFound, "")},
+			StatusCode: http.StatusOK, Header: http.Header{},
+			Request: &http.Request{Method: http.MethodGet, Response: responds(http.StatusFound, "")},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +180,7 @@ func (f receiver) Receive(context.Context, *http.Response, Watch) (int64, error)
 func (receiver) Prepare(*http.Request) error { return nil }
 func (receiver) Next(*Attempt) Next          { return Next{} }
 
-// With the end of its response a connection is free for others: by then it must be retired.
+// At the end of its response a connection is free for other requests, so it must be retired before.
 func TestReceive_RefusedRequest_RetiresBeforeReading(t *testing.T) {
 	t.Parallel()
 	r := newRequest(Creates, nil)
@@ -187,7 +191,9 @@ func TestReceive_RefusedRequest_RetiresBeforeReading(t *testing.T) {
 	retired, closed := false, false
 	state.conn.Store(new(net.Conn(hungUp{closed: &closed})))
 	c := &call{Request: r, policy: receiver(func() { retired = state.retired.Load() && !closed })}
-	require.ErrorIs(t, c.receive(t.Context(), responds(http.StatusUnprocessableEntity, "{}"), new(Attempt), state), ErrStatus)
+	require.ErrorIs(t,
+		c.receive(t.Context(), responds(http.StatusUnprocessableEntity, "{}"), new(Attempt), state), ErrStatus,
+	)
 	assert.True(t, retired)
 	assert.True(t, closed, "nobody has to find out that it cannot be used")
 }
@@ -233,7 +239,7 @@ func (r retiring) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// hungUp is a connection that is told to close.
+// hungUp is a connection that reports when it is closed.
 type hungUp struct {
 	net.Conn
 	closed *bool
@@ -245,7 +251,10 @@ func TestAdmit_EachAttempt_AsksForTheToken(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	source := func(context.Context) (string, error) { asked++; return "asked", nil }
-	c := &call{Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", Result: Result{renewed: true}, next: Next{AtOnce: true}}
+	c := &call{
+		Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", Result: Result{renewed: true},
+		next: Next{AtOnce: true},
+	}
 	_, err := c.admit(t.Context(), new(Attempt))
 	require.NoError(t, err)
 	assert.Equal(t, "renewed", c.authorization, "it has just been asked")

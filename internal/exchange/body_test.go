@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The buffers are the process's, so that these tests do not run beside each other.
+// All tests share the buffers of the process, so these tests do not run in parallel.
 
 func TestRelease_LargeBuffer_IsNotKept(t *testing.T) { //nolint:paralleltest // see above
 	for size, kept := range map[int]int{1: 1, 2 << 20: 1, 2<<20 + 1: 0} {
@@ -55,7 +55,8 @@ func TestOnceReader_SecondReader_GetsOtherwise(t *testing.T) {
 	t.Parallel()
 	var begun atomic.Bool
 	from, other := bytes.NewReader([]byte("ab")), errors.New("another reads it")
-	first, second := &OnceReader{From: from, Begun: &begun, Otherwise: other}, &OnceReader{From: from, Begun: &begun, Otherwise: other}
+	first := &OnceReader{From: from, Begun: &begun, Otherwise: other}
+	second := &OnceReader{From: from, Begun: &begun, Otherwise: other}
 	for _, want := range []string{"a", "b"} {
 		one := make([]byte, 1)
 		_, err := first.Read(one)

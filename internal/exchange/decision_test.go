@@ -21,7 +21,9 @@ type transport func(*http.Request) (*http.Response, error)
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func status(r *http.Request, code int) *http.Response {
-	return &http.Response{StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}
+	return &http.Response{
+		StatusCode: code, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r,
+	}
 }
 
 // caller gets as errors the attempts themselves.
@@ -37,9 +39,12 @@ func (caller) BeforeRetry(context.Context, *exchange.Attempt) error { return nil
 // newCall reads something, with three retries that wait a second at first.
 func newCall(send transport) *exchange.Request {
 	return &exchange.Request{
-		Peer:   &exchange.Peer{Transport: send, MaxBody: 1 << 20, MinWait: time.Second, MaxWait: time.Minute, StallTimeout: time.Hour},
-		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: exchange.Reads, MaxRetries: 3,
-		Caller: caller{},
+		Peer: &exchange.Peer{
+			Transport: send, MaxBody: 1 << 20, MinWait: time.Second, MaxWait: time.Minute, StallTimeout: time.Hour,
+		},
+		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: "api.clinic.test", Path: "/"}, Effect: exchange.Reads,
+		MaxRetries: 3,
+		Caller:     caller{},
 	}
 }
 
@@ -85,7 +90,9 @@ func TestDo_CheckedWait_IsTheOneTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 60 {
 			ctx, cancel := context.WithTimeout(t.Context(), 1250*time.Millisecond)
-			call := newCall(func(r *http.Request) (*http.Response, error) { return status(r, http.StatusServiceUnavailable), nil })
+			call := newCall(
+				func(r *http.Request) (*http.Response, error) { return status(r, http.StatusServiceUnavailable), nil },
+			)
 			result, _ := call.Do(ctx)
 			cancel()
 			require.False(t, result.Stopped, "it ended within a wait")
@@ -93,7 +100,7 @@ func TestDo_CheckedWait_IsTheOneTaken(t *testing.T) {
 	})
 }
 
-// A context that ended while the response came is told, beside what the response said.
+// If the context ends while the response arrives, Do returns its error, and the result has the response.
 func TestDo_ContextEndsDuringResponse_ReturnsBoth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +128,9 @@ func TestDo_CutBody_OnlyCreatesStopAfterTheSecond(t *testing.T) {
 				require.NoError(t, err)
 				return nil, io.ErrUnexpectedEOF
 			})
-			call.Method, call.Effect, call.Body = http.MethodPost, effect, &exchange.Body{Bytes: []byte(strings.Repeat("x", 100<<10))}
+			call.Method = http.MethodPost
+			call.Effect = effect
+			call.Body = &exchange.Body{Bytes: []byte(strings.Repeat("x", 100<<10))}
 			result, err := call.Do(t.Context())
 			require.Error(t, err)
 			assert.Equal(t, exchange.Partly, result.Last.Sent)

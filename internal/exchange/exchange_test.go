@@ -68,7 +68,8 @@ func newRequest(effect Effect, serve transport) *Request {
 	target.Path = "/v1/synthetic"
 	return &Request{
 		Peer: &Peer{
-			Transport: serve, Origin: origin, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1000,
+			Transport: serve, Origin: origin, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute,
+			MaxBody: 1000,
 			MinWait: time.Second, MaxWait: 10 * time.Second, MaxRetryAfter: 10 * time.Second,
 		},
 		Method: http.MethodGet, URL: &target, Effect: effect, MaxRetries: 3,
@@ -91,7 +92,7 @@ func responds(status int, body string, header ...string) *http.Response {
 	return &http.Response{StatusCode: status, ProtoMajor: 1, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-func TestAdmit_LimiterThenToken_InThisOrder(t *testing.T) {
+func TestAdmit_LimiterOrTokenFails_ReturnsTheStep(t *testing.T) {
 	t.Parallel()
 	header := func(context.Context) (string, error) { return "own", nil }
 	refusal := errors.New("synthetic")
@@ -101,10 +102,12 @@ func TestAdmit_LimiterThenToken_InThisOrder(t *testing.T) {
 		failed  Step
 		header  string
 	}{
-		"nobody to ask":      {Request{Peer: &Peer{}}, None, ""},
-		"a token":            {Request{Peer: &Peer{}, Authorization: header}, None, "own"},
-		"a limit":            {Request{Peer: &Peer{Limit: refuse}, Authorization: header}, Limit, ""},
-		"no token to be had": {Request{Peer: &Peer{}, Authorization: func(context.Context) (string, error) { return "", refusal }}, Authorize, ""},
+		"nobody to ask": {Request{Peer: &Peer{}}, None, ""},
+		"a token":       {Request{Peer: &Peer{}, Authorization: header}, None, "own"},
+		"a limit":       {Request{Peer: &Peer{Limit: refuse}, Authorization: header}, Limit, ""},
+		"no token to be had": {
+			Request{Peer: &Peer{}, Authorization: func(context.Context) (string, error) { return "", refusal }}, Authorize, "",
+		},
 	} {
 		c := &call{Request: &tc.request}
 		failed, err := c.admit(t.Context(), new(Attempt))
@@ -118,7 +121,9 @@ func TestHeader_PeerHeaders_ReplaceTheRequests(t *testing.T) {
 	t.Parallel()
 	c := &call{Request: newRequest(Reads, nil)}
 	own := http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
-	assert.Equal(t, http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(own))
+	assert.Equal(t,
+		http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(own),
+	)
 	c.Body = &Body{Bytes: []byte("{}")}
 	c.authorization = "Bearer secret"
 	header := c.header(own)
@@ -232,12 +237,14 @@ func TestReceive_Response_IsReadAndClosed(t *testing.T) {
 		want   string
 		err    error
 	}{
-		"success":         {200, strings.NewReader("abc"), 3, "abc", nil},
-		"too long":        {201, strings.NewReader("abcd"), 3, "abc", ErrTooLong},
-		"cut":             {200, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "", cut},
-		"refusal":         {422, strings.NewReader("abcd"), 3, "abc", ErrStatus},
-		"refusal, cut":    {422, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "a", ErrStatus},
-		"refusal, long":   {500, bytes.NewReader(make([]byte, maxErrorBody+5)), 1 << 30, strings.Repeat("\x00", maxErrorBody), ErrStatus},
+		"success":      {200, strings.NewReader("abc"), 3, "abc", nil},
+		"too long":     {201, strings.NewReader("abcd"), 3, "abc", ErrTooLong},
+		"cut":          {200, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "", cut},
+		"refusal":      {422, strings.NewReader("abcd"), 3, "abc", ErrStatus},
+		"refusal, cut": {422, io.MultiReader(strings.NewReader("a"), failing{cut}), 3, "a", ErrStatus},
+		"refusal, long": {
+			500, bytes.NewReader(make([]byte, maxErrorBody+5)), 1 << 30, strings.Repeat("\x00", maxErrorBody), ErrStatus,
+		},
 		"without a limit": {200, strings.NewReader("abc"), 1<<63 - 1, "abc", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

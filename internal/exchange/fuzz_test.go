@@ -15,8 +15,10 @@ import (
 
 func FuzzAfter(f *testing.F) {
 	for _, seed := range []string{
-		"", "0", "5", "-1", "+5", "1.5", "9223372036", "9223372037", "18446744073709551616", "1e9", "0x10", "1_000", "١٢", "5 ", "00005",
-		"Fri, 02 Jan 2026 03:04:05 GMT", "Friday, 02-Jan-26 03:04:05 GMT", "Fri Jan  2 03:04:05 2026", "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 02 Jan 0000 03:04:05 GMT",
+		"", "0", "5", "-1", "+5", "1.5", "9223372036", "9223372037", "18446744073709551616", "1e9", "0x10", "1_000", "١٢",
+		"5 ", "00005",
+		"Fri, 02 Jan 2026 03:04:05 GMT", "Friday, 02-Jan-26 03:04:05 GMT", "Fri Jan  2 03:04:05 2026",
+		"Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 02 Jan 0000 03:04:05 GMT",
 	} {
 		f.Add(seed, int64(1767323045))
 		f.Add(seed, int64(math.MinInt64))
@@ -39,7 +41,10 @@ func FuzzAfter(f *testing.F) {
 			require.Zero(t, wait, "what is not understood asks for nothing")
 		}
 		for n := range 3 {
-			require.GreaterOrEqual(t, exchange.Backoff(n, time.Millisecond, time.Second, wait, exchange.Jitter(t.Context())), wait, "never sooner than asked")
+			require.GreaterOrEqual(t,
+				exchange.Backoff(n, time.Millisecond, time.Second, wait, exchange.Jitter(t.Context())), wait,
+				"never sooner than asked",
+			)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func TestGate_Open_AllocatesNothing(t *testing.T) { //nolint:paralleltest // it 
 	}))
 }
 
-// Who reports attempts learns how long the calls of the client wait.
+// The end of an attempt reports how long the calls of the client wait.
 func TestGate_Refusal_IsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

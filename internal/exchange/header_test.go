@@ -23,12 +23,15 @@ func peerAt(t *testing.T, serve http.HandlerFunc) (*Peer, *url.URL) {
 	require.NoError(t, err)
 	transport := new(http.Transport)
 	t.Cleanup(transport.CloseIdleConnections)
-	return &Peer{Transport: transport, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute, MaxBody: 1 << 20}, target
+	return &Peer{
+		Transport: transport, Accept: "application/json", UserAgent: "synthetic/1", StallTimeout: time.Minute,
+		MaxBody: 1 << 20,
+	}, target
 }
 
 func traced(header http.Header) { header["Traceparent"] = []string{"synthetic"} }
 
-// What one request adds to its headers is not seen by another.
+// A header that one request adds is not in another.
 func TestHeader_AddedValues_StayInOneRequest(t *testing.T) {
 	t.Parallel()
 	var got http.Header
@@ -40,7 +43,9 @@ func TestHeader_AddedValues_StayInOneRequest(t *testing.T) {
 	token := "Bearer first"
 	authorization := func(context.Context) (string, error) { return token, nil }
 	send := func(method string, prepare func(*Request)) http.Header {
-		c := &Request{Peer: peer, Method: method, URL: target, Effect: Repeatable, Caller: &caller{}, Authorization: authorization}
+		c := &Request{
+			Peer: peer, Method: method, URL: target, Effect: Repeatable, Caller: &caller{}, Authorization: authorization,
+		}
 		prepare(c)
 		result, err := c.Do(t.Context())
 		defer result.Release()
@@ -48,7 +53,9 @@ func TestHeader_AddedValues_StayInOneRequest(t *testing.T) {
 		return got
 	}
 	usual := func(token string) http.Header {
-		return http.Header{"Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "Authorization": {token}, "User-Agent": {"synthetic/1"}}
+		return http.Header{
+			"Accept": {"application/json"}, "Accept-Encoding": {"gzip"}, "Authorization": {token}, "User-Agent": {"synthetic/1"},
+		}
 	}
 	with := func(key, value string) http.Header {
 		header := usual(token)
@@ -63,8 +70,12 @@ func TestHeader_AddedValues_StayInOneRequest(t *testing.T) {
 		assert.Equal(t, usual("Bearer another"), send(http.MethodGet, func(c *Request) {
 			c.Authorization = func(context.Context) (string, error) { return "Bearer another", nil }
 		}))
-		assert.Equal(t, with("X-Synthetic", "1"), send(http.MethodGet, func(c *Request) { c.Header = http.Header{"X-Synthetic": {"1"}} }))
-		assert.Equal(t, with("Traceparent", "synthetic"), send(http.MethodGet, func(c *Request) { c.Caller = &caller{begin: traced} }))
+		assert.Equal(t,
+			with("X-Synthetic", "1"), send(http.MethodGet, func(c *Request) { c.Header = http.Header{"X-Synthetic": {"1"}} }),
+		)
+		assert.Equal(t,
+			with("Traceparent", "synthetic"), send(http.MethodGet, func(c *Request) { c.Caller = &caller{begin: traced} }),
+		)
 		assert.NotContains(t, send(http.MethodHead, bare), "Accept-Encoding", "there is nothing to compress")
 	}
 	token = "Bearer second"

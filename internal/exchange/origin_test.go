@@ -49,9 +49,12 @@ func TestSameOrigin_SchemeHostAndPort_Decide(t *testing.T) {
 func TestLoopback_OnlyThisMachine(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
-		"http://localhost:8080": true, "http://LOCALHOST": true, "http://localhost.:8080": false, "http://127.0.0.1": true, "http://127.9.9.9:1": true, "http://[::1]:1": true,
-		"http://[::ffff:127.0.0.1]": true, "http://localhost.evil.test": false, "http://127.0.0.1.evil.test": false, "http://10.0.0.1": false,
-		"http://0.0.0.0": false, "http://[fe80::1]": false, "http://clinic.test": false, "/path": false, "http://2130706433": false, "http://127.1": false, "http://127.0.0.1.": false,
+		"http://localhost:8080": true, "http://LOCALHOST": true, "http://localhost.:8080": false, "http://127.0.0.1": true,
+		"http://127.9.9.9:1": true, "http://[::1]:1": true,
+		"http://[::ffff:127.0.0.1]": true, "http://localhost.evil.test": false, "http://127.0.0.1.evil.test": false,
+		"http://10.0.0.1": false,
+		"http://0.0.0.0":  false, "http://[fe80::1]": false, "http://clinic.test": false, "/path": false,
+		"http://2130706433": false, "http://127.1": false, "http://127.0.0.1.": false,
 	} {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
@@ -111,24 +114,31 @@ func TestRedirect_NoOrigin_ReturnsNil(t *testing.T) {
 	from, err := url.Parse("https://api.clinic.test/1")
 	require.NoError(t, err)
 	assert.Nil(t, exchange.Redirect(http.StatusFound, http.MethodGet, "/2", from, nil))
-	assert.Equal(t, "https://api.clinic.test/2", exchange.Redirect(http.StatusFound, http.MethodGet, "/2", from, from).String())
+	assert.Equal(t,
+		"https://api.clinic.test/2", exchange.Redirect(http.StatusFound, http.MethodGet, "/2", from, from).String(),
+	)
 }
 
 func TestService_EverySpelling_HasOneForm(t *testing.T) {
 	t.Parallel()
 	for want, spellings := range map[string][]string{
 		"https://api.example.test": {
-			"https://api.example.test", "https://API.example.TEST/", "HTTPS://api.example.test:443", "https://api.example.test.", "https://api.example.test///",
+			"https://api.example.test", "https://API.example.TEST/", "HTTPS://api.example.test:443", "https://api.example.test.",
+			"https://api.example.test///",
 			"https://user:secret@api.example.test?x=1#y", " https://api.example.test ", "https://api.example.test.:443/",
 		},
 		"https://api.example.test/A%20b": {"https://api.example.test/A%20b", "https://api.example.test/A%20b/"},
 		"https://api.example.test:8443":  {"https://api.example.test:8443/"},
-		"http://localhost":               {"http://localhost:80", "http://127.0.0.1", "http://[::1]/", "http://LOCALHOST.", "http://[::ffff:127.0.0.1]:80"},
-		"http://localhost:443":           {"http://localhost:443", "http://127.0.0.1:443"},
-		"http://localhost:8790":          {"http://Localhost:8790/", "http://127.0.0.1:8790", "http://[0:0:0:0:0:0:0:1]:8790"},
-		"http://127.0.0.2:8790":          {"http://127.0.0.2:8790"},
-		"http://[2001:db8::1]:8790":      {"http://[2001:DB8:0::1]:8790"},
-		"no url":                         {"no url"},
+		"http://localhost": {
+			"http://localhost:80", "http://127.0.0.1", "http://[::1]/", "http://LOCALHOST.", "http://[::ffff:127.0.0.1]:80",
+		},
+		"http://localhost:443": {"http://localhost:443", "http://127.0.0.1:443"},
+		"http://localhost:8790": {
+			"http://Localhost:8790/", "http://127.0.0.1:8790", "http://[0:0:0:0:0:0:0:1]:8790",
+		},
+		"http://127.0.0.2:8790":     {"http://127.0.0.2:8790"},
+		"http://[2001:db8::1]:8790": {"http://[2001:DB8:0::1]:8790"},
+		"no url":                    {"no url"},
 	} {
 		for _, spelling := range spellings {
 			assert.Equal(t, want, exchange.Service(spelling), spelling)

@@ -33,7 +33,8 @@ func (s *scripted) note(what string) { s.diary = append(s.diary, what) }
 
 func (s *scripted) Prepare(req *http.Request) error {
 	s.note("prepare")
-	req.URL, req.Header = &url.URL{Scheme: "https", Host: "storage.clinic.test", Path: "/7"}, http.Header{"Range": {"bytes=1-"}}
+	req.URL = &url.URL{Scheme: "https", Host: "storage.clinic.test", Path: "/7"}
+	req.Header = http.Header{"Range": {"bytes=1-"}}
 	if s.prepare != nil {
 		return s.prepare(s.taken)
 	}
@@ -63,7 +64,9 @@ func streaming(s *scripted, status int, header ...string) *exchange.Request {
 		Peer: &exchange.Peer{
 			Transport: storage(func(r *http.Request) (*http.Response, error) {
 				s.note(r.Method + " " + r.URL.String() + fmt.Sprint(len(r.Header)))
-				resp := &http.Response{StatusCode: status, Header: http.Header{"Location": {"/8"}}, Body: io.NopCloser(strings.NewReader("synthetic"))}
+				resp := &http.Response{
+					StatusCode: status, Header: http.Header{"Location": {"/8"}}, Body: io.NopCloser(strings.NewReader("synthetic")),
+				}
 				for i := 0; i < len(header); i += 2 {
 					resp.Header.Set(header[i], header[i+1])
 				}
@@ -91,18 +94,24 @@ func (ended) Explain(a, _ *exchange.Attempt) error {
 func TestPolicy_EveryAttempt_PreparesReceivesAndDecides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: exchange.Next{Retry: true, Failures: 1}}
+		s := &scripted{
+			takes: []error{io.ErrUnexpectedEOF, errJudged, io.ErrUnexpectedEOF}, next: exchange.Next{Retry: true, Failures: 1},
+		}
 		call := streaming(s, http.StatusFound)
 		var received []int64
 		call.Caller = ended{end: func(a *exchange.Attempt) {
 			received = append(received, a.BytesReceived)
-			assert.Equal(t, !errors.Is(a.Err, io.ErrUnexpectedEOF), a.Status == http.StatusFound, "one that broke off did not come")
+			assert.Equal(t,
+				!errors.Is(a.Err, io.ErrUnexpectedEOF), a.Status == http.StatusFound, "one that broke off did not come",
+			)
 		}}
 		_, err := call.Do(t.Context())
 		require.NoError(t, err, "the policy's word counts, not the status")
 		attempt := []string{"prepare", "GET https://storage.clinic.test/71", "receive 302"}
 		var want []string
-		for _, failure := range []string{"explained 6: unexpected EOF", "explained 7: " + errJudged.Error(), "explained 6: unexpected EOF"} {
+		for _, failure := range []string{
+			"explained 6: unexpected EOF", "explained 7: " + errJudged.Error(), "explained 6: unexpected EOF",
+		} {
 			want = append(append(want, attempt...), "next "+failure)
 		}
 		assert.Equal(t, append(want, attempt...), s.diary, "the policy counts, and no redirect is followed")
@@ -118,10 +127,12 @@ func TestPolicy_Failures_SetTheWait(t *testing.T) {
 		least, most time.Duration
 		fails       bool
 	}{
-		"at once":         {next: exchange.Next{Retry: true, AtOnce: true}},
-		"first failure":   {next: exchange.Next{Retry: true, Failures: 1}, least: time.Second, most: time.Second * 3 / 2},
-		"third failure":   {next: exchange.Next{Retry: true, Failures: 3}, least: 4 * time.Second, most: 6 * time.Second},
-		"asked for":       {next: exchange.Next{Retry: true, Failures: 1}, asked: "9", least: 9 * time.Second, most: 9 * time.Second},
+		"at once":       {next: exchange.Next{Retry: true, AtOnce: true}},
+		"first failure": {next: exchange.Next{Retry: true, Failures: 1}, least: time.Second, most: time.Second * 3 / 2},
+		"third failure": {next: exchange.Next{Retry: true, Failures: 3}, least: 4 * time.Second, most: 6 * time.Second},
+		"asked for": {
+			next: exchange.Next{Retry: true, Failures: 1}, asked: "9", least: 9 * time.Second, most: 9 * time.Second,
+		},
 		"asked too much":  {next: exchange.Next{Retry: true, Failures: 1}, asked: "11", fails: true},
 		"nothing follows": {fails: true},
 	} {

@@ -77,7 +77,9 @@ func TestMayRetry_CreateThatMayBeProcessed_IsNotRetried(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	const least, most = 500 * time.Millisecond, 30 * time.Second
-	for n, full := range []time.Duration{least * 3 / 2, 3 * least, 6 * least, 12 * least, 24 * least, 48 * least, most, most} {
+	for n, full := range []time.Duration{
+		least * 3 / 2, 3 * least, 6 * least, 12 * least, 24 * least, 48 * least, most, most,
+	} {
 		for range 200 {
 			wait := exchange.Backoff(n, least, most, 0, exchange.Jitter(t.Context()))
 			assert.GreaterOrEqual(t, wait, full-full/3)
@@ -96,13 +98,17 @@ func TestBackoff(t *testing.T) {
 	assert.Equal(t, least, exchange.Backoff(0, least, most, 0, 0), "never less than the least")
 	assert.Equal(t, most, exchange.Backoff(0, most+1, most, 0, 0.5), "never more than the most")
 	assert.Equal(t, time.Duration(1), exchange.Backoff(0, 1, 1, 0, exchange.Jitter(t.Context())))
-	assert.LessOrEqual(t, exchange.Backoff(5, math.MaxInt64, math.MaxInt64, 0, exchange.Jitter(t.Context())), time.Duration(math.MaxInt64))
+	assert.LessOrEqual(t,
+		exchange.Backoff(5, math.MaxInt64, math.MaxInt64, 0, exchange.Jitter(t.Context())), time.Duration(math.MaxInt64),
+	)
 }
 
 func TestRetryAfter_Date_IsByTheServersClock(t *testing.T) {
 	t.Parallel()
 	theirs := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	header := http.Header{"Date": {theirs.Format(http.TimeFormat)}, "Retry-After": {theirs.Add(7 * time.Second).Format(http.TimeFormat)}}
+	header := http.Header{
+		"Date": {theirs.Format(http.TimeFormat)}, "Retry-After": {theirs.Add(7 * time.Second).Format(http.TimeFormat)},
+	}
 	for _, ours := range []time.Duration{-time.Hour, 0, time.Hour} {
 		assert.Equal(t, 7*time.Second, exchange.RetryAfter(header, theirs.Add(ours)))
 	}
@@ -179,27 +185,33 @@ func TestBackoff_GrowsUpToTheMost(t *testing.T) {
 
 func TestRefused_OnlyUnprocessedHTTP2Requests(t *testing.T) {
 	t.Parallel()
-	for text, refused := range map[string]bool{
-		"http2: Transport received Server's graceful shutdown GOAWAY":                                                         true,
-		"stream error: stream ID 3; REFUSED_STREAM":                                                                           true,
-		"stream error: stream ID 3; REFUSED_STREAM; received from peer":                                                       true,
-		"http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body": true,
-		"http2: Transport: cannot retry err [stream error: stream ID 7; REFUSED_STREAM; received from peer] after Request":    true,
-		"stream error: stream ID 3; PROTOCOL_ERROR; received from peer":                                                       false,
-		"stream error: stream ID 3; INTERNAL_ERROR":                                                                           false,
-		"stream error: stream ID ; REFUSED_STREAM":                                                                            false,
-		"http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR":                               false,
-		"malformed HTTP response \"stream error: stream ID 3; REFUSED_STREAM\"":                                               false,
-		" stream error: stream ID 3; REFUSED_STREAM":                                                                          false,
-		"synthetic\nstream error: stream ID 3; REFUSED_STREAM":                                                                false,
-		"": false,
-	} {
-		assert.Equal(t, refused, exchange.Refused(errors.New(text)), text)
+	refused := []string{
+		"http2: Transport received Server's graceful shutdown GOAWAY",
+		"stream error: stream ID 3; REFUSED_STREAM",
+		"stream error: stream ID 3; REFUSED_STREAM; received from peer",
+		"http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body",
+		"http2: Transport: cannot retry err [stream error: stream ID 7; REFUSED_STREAM; received from peer] after Request",
+	}
+	otherErrors := []string{
+		"stream error: stream ID 3; PROTOCOL_ERROR; received from peer",
+		"stream error: stream ID 3; INTERNAL_ERROR",
+		"stream error: stream ID ; REFUSED_STREAM",
+		"http2: server sent GOAWAY and closed the connection; LastStreamID=1, ErrCode=NO_ERROR",
+		"malformed HTTP response \"stream error: stream ID 3; REFUSED_STREAM\"",
+		" stream error: stream ID 3; REFUSED_STREAM",
+		"synthetic\nstream error: stream ID 3; REFUSED_STREAM",
+		"",
+	}
+	for _, text := range refused {
+		assert.True(t, exchange.Refused(errors.New(text)), text)
+	}
+	for _, text := range otherErrors {
+		assert.False(t, exchange.Refused(errors.New(text)), text)
 	}
 	assert.False(t, exchange.Refused(nil))
 }
 
-func TestJitter_ContextSource_IsUsed(t *testing.T) {
+func TestJitter_RandomUnlessTheContextHasASource(t *testing.T) {
 	t.Parallel()
 	seen := map[float64]bool{}
 	for range 100 {
@@ -214,7 +226,7 @@ func TestJitter_ContextSource_IsUsed(t *testing.T) {
 	assert.InDelta(t, 0.25, exchange.Jitter(own), 0)
 }
 
-// An edit of somebody's is told by the service's clock, which no step of ours moves.
+// The service's clock dates another user's edit. Setting our clock does not change the result.
 func TestServerTimeThen_OurClockIsSet_StaysRight(t *testing.T) {
 	t.Parallel()
 	then := time.Now()
@@ -230,7 +242,9 @@ func TestServerTimeThen_OurClockIsSet_StaysRight(t *testing.T) {
 			want = want.Add(-time.Hour) // as if it had slept: rather too early
 		}
 		header := http.Header{"Date": {date.UTC().Format(http.TimeFormat)}}
-		assert.WithinDuration(t, want.Round(0), exchange.ServerTimeThen(header, then, now).Round(0), 1500*time.Millisecond, name)
+		assert.WithinDuration(t,
+			want.Round(0), exchange.ServerTimeThen(header, then, now).Round(0), 1500*time.Millisecond, name,
+		)
 	}
 	assert.True(t, then.Equal(exchange.ServerTimeThen(nil, then, then.Add(7*time.Second))), "without a Date, ours")
 }

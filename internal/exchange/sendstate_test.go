@@ -26,7 +26,9 @@ import (
 
 // streamed is a body of a head and a tail.
 func streamed(head io.Reader, tail string) *exchange.Body {
-	return &exchange.Body{ContentType: "text/plain", Size: -1, Open: func() (io.Reader, []byte) { return head, []byte(tail) }}
+	return &exchange.Body{
+		ContentType: "text/plain", Size: -1, Open: func() (io.Reader, []byte) { return head, []byte(tail) },
+	}
 }
 
 func newState(t *testing.T) (context.Context, *exchange.SendState) {
@@ -235,9 +237,12 @@ func TestAwaitContinue_ResponseFirst_HoldsTheBodyBack(t *testing.T) {
 			gets string
 		}{
 			"continue": {func(_ *exchange.SendState, trace *httptrace.ClientTrace) { trace.Got100Continue() }, "headend"},
-			"interim":  {func(_ *exchange.SendState, trace *httptrace.ClientTrace) { _ = trace.Got1xxResponse(103, nil) }, "headend"},
-			"over":     {func(state *exchange.SendState, _ *httptrace.ClientTrace) { state.Close() }, ""},
-			"neither":  {func(*exchange.SendState, *httptrace.ClientTrace) { time.Sleep(time.Second) }, ""}, // a transport may wait for the body's end
+			"interim": {
+				func(_ *exchange.SendState, trace *httptrace.ClientTrace) { _ = trace.Got1xxResponse(103, nil) }, "headend",
+			},
+			"over": {func(state *exchange.SendState, _ *httptrace.ClientTrace) { state.Close() }, ""},
+			// A transport may wait for the body's end.
+			"neither": {func(*exchange.SendState, *httptrace.ClientTrace) { time.Sleep(time.Second) }, ""},
 		} {
 			_, state := newState(t)
 			trace := state.Trace(true)
@@ -287,7 +292,9 @@ func TestGetConn_TooMany_EndsTheAttempt(t *testing.T) {
 }
 
 // sendStreamed delivers a body by reading it.
-func sendStreamed(ctx context.Context, state *exchange.SendState, source io.Reader, progress func(int64)) (string, error) {
+func sendStreamed(
+	ctx context.Context, state *exchange.SendState, source io.Reader, progress func(int64),
+) (string, error) {
 	body := state.Follow(streamed(source, "end"), false)
 	var got bytes.Buffer
 	_, err := state.SendStreamed(ctx, progress, func() (*http.Response, error) { //nolint:bodyclose // there is none
@@ -302,13 +309,15 @@ func sendStreamed(ctx context.Context, state *exchange.SendState, source io.Read
 
 type onlyReader struct{ io.Reader }
 
-func TestSendStreamed_CallbacksRunInTheCallersGoroutine(t *testing.T) {
+func TestSendStreamed_Progress_BeginsAtZeroAndEndsWithAll(t *testing.T) {
 	t.Parallel()
 	ctx, state := newState(t)
 	var told []int64
 	var before int
 	state.BeforeCommit = func(context.Context) error { before = len(told); return nil }
-	got, err := sendStreamed(ctx, state, onlyReader{strings.NewReader("head")}, func(sent int64) { told = append(told, sent) })
+	got, err := sendStreamed(
+		ctx, state, onlyReader{strings.NewReader("head")}, func(sent int64) { told = append(told, sent) },
+	)
 	require.NoError(t, err)
 	assert.Equal(t, "headend", got)
 	assert.EqualValues(t, 0, told[0])
@@ -377,7 +386,8 @@ func TestSendStreamed_CallerPanics_LeavesTheSourceAlone(t *testing.T) {
 	body := state.Follow(streamed(counting{&reads}, "end"), false)
 	proceed, finished := make(chan struct{}), make(chan error)
 	assert.Panics(t, func() {
-		_, _ = state.SendStreamed(ctx, func(int64) { panic("synthetic") }, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
+		progress := func(int64) { panic("synthetic") }
+		_, _ = state.SendStreamed(ctx, progress, func() (*http.Response, error) { //nolint:bodyclose // nobody gets it
 			<-proceed
 			_, err := body.Read(make([]byte, 10))
 			finished <- err
@@ -441,7 +451,7 @@ func TestCreate_IdleConnection_UsesAnother(t *testing.T) {
 		transport := &stale{conns: []net.Conn{first, second}, idle: []time.Duration{idle, 0}}
 		request := newCall(nil)
 		speaksHTTP1(t, request)
-		request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
+		asCreate(request, transport)
 		request.Body = oneShot(strings.NewReader("head"), "end")
 		result, err := request.Do(t.Context())
 		require.NoError(t, err, "nothing of the body was read for the first")
@@ -489,8 +499,8 @@ func TestCreate_RetiredConnection_UsesAnother(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewTLSServer(nil)
 	defer srv.Close()
-	address, config := srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}
-	secured, err := tls.Dial("tcp", address, config) //nolint:noctx // it is the test's own
+	config := &tls.Config{InsecureSkipVerify: true}
+	secured, err := tls.Dial("tcp", srv.Listener.Addr().String(), config) //nolint:noctx // it is the test's own
 	require.NoError(t, err)
 	defer func() { _ = secured.Close() }()
 	for name, retired := range map[string]net.Conn{"plain": pipe(t), "TLS": secured} {
@@ -499,8 +509,7 @@ func TestCreate_RetiredConnection_UsesAnother(t *testing.T) {
 		transport := &stale{conns: []net.Conn{retired, usable}, idle: []time.Duration{0, 0}}
 		request := newCall(nil)
 		speaksHTTP1(t, request)
-		request.Peer.Transport = transport
-		request.Method, request.Effect, request.MaxRetries = http.MethodPost, exchange.Creates, 0
+		asCreate(request, transport)
 		request.Body = oneShot(strings.NewReader("head"), "end")
 		_, err := request.Do(t.Context())
 		require.NoError(t, err, name)
@@ -508,40 +517,43 @@ func TestCreate_RetiredConnection_UsesAnother(t *testing.T) {
 	}
 }
 
-// A transport that has no other ones, or says so, is used all the same.
+// If the transport has only idle connections, the create uses one of them after maxSkips.
 func TestCreate_OnlyIdleConnections_UsesOneInTheEnd(t *testing.T) {
 	t.Parallel()
 	transport := &stale{}
 	for range 600 {
-		transport.conns, transport.idle = append(transport.conns, pipe(t)), append(transport.idle, time.Hour)
+		transport.conns = append(transport.conns, pipe(t))
+		transport.idle = append(transport.idle, time.Hour)
 	}
 	request := newCall(nil)
 	speaksHTTP1(t, request)
-	request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
+	asCreate(request, transport)
 	request.Body = oneShot(strings.NewReader("head"), "end")
 	_, err := request.Do(t.Context())
 	require.NoError(t, err)
 	assert.Len(t, transport.sent, 513)
 }
 
-// However many connections were idle, they are not held against the server; and one of HTTP/2, which others share, is
-// not closed.
+// A create skips all idle connections, which do not count as failures of the server. It does not close a connection of
+// HTTP/2, which other requests share.
 func TestCreate_ManyIdleConnections_SkipsThem(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(nil)
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	defer srv.Close()
-	shared, err := tls.Dial("tcp", srv.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:noctx // it is the test's own
+	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}
+	shared, err := tls.Dial("tcp", srv.Listener.Addr().String(), config) //nolint:noctx // it is the test's own
 	require.NoError(t, err)
 	defer func() { _ = shared.Close() }()
 	transport := &stale{conns: []net.Conn{shared}, idle: []time.Duration{time.Hour}}
 	for range 20 {
-		transport.conns, transport.idle = append([]net.Conn{pipe(t)}, transport.conns...), append([]time.Duration{time.Hour}, transport.idle...)
+		transport.conns = append([]net.Conn{pipe(t)}, transport.conns...)
+		transport.idle = append([]time.Duration{time.Hour}, transport.idle...)
 	}
 	request := newCall(nil)
 	speaksHTTP1(t, request)
-	request.Peer.Transport, request.Method, request.Effect, request.MaxRetries = transport, http.MethodPost, exchange.Creates, 0
+	asCreate(request, transport)
 	request.Body = oneShot(strings.NewReader("head"), "end")
 	_, err = request.Do(t.Context())
 	require.NoError(t, err)
@@ -637,6 +649,14 @@ func TestCreate_ConnectionOfHTTP3_IsNotTouched(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Len(t, transport.sent, 1, name)
 	}
+}
+
+// asCreate makes the call a create without retries by this transport.
+func asCreate(request *exchange.Request, transport http.RoundTripper) {
+	request.Peer.Transport = transport
+	request.Method = http.MethodPost
+	request.Effect = exchange.Creates
+	request.MaxRetries = 0
 }
 
 // speaksHTTP1 shows the request's peer a response of HTTP/1.

@@ -40,7 +40,9 @@ func (c silentConn) Read(p []byte) (int, error) {
 
 func TestTransport_SilentHTTP2Connection_IsClosed(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	srv := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
+	)
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
 	defer srv.Close()
@@ -127,9 +129,11 @@ func TestConnWrite_ClosedByPeer_WaitsForTheResponse(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			_ = c.SetWriteDeadline(time.Now())
 		}, 100 * time.Millisecond},
-		"not for ever":        {reset, func(*conn, brokenPipe) {}, writeErrorDelay},
-		"not after a close":   {&net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}, func(*conn, brokenPipe) {}, 0},
-		"not after a timeout": {&net.OpError{Op: "write", Net: "tcp", Err: os.ErrDeadlineExceeded}, func(*conn, brokenPipe) {}, 0},
+		"not for ever":      {reset, func(*conn, brokenPipe) {}, writeErrorDelay},
+		"not after a close": {&net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}, func(*conn, brokenPipe) {}, 0},
+		"not after a timeout": {
+			&net.OpError{Op: "write", Net: "tcp", Err: os.ErrDeadlineExceeded}, func(*conn, brokenPipe) {}, 0,
+		},
 		"not without failure": {nil, func(*conn, brokenPipe) {}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +183,9 @@ func TestTransport_RefusedUpload_ResponseIsRead(t *testing.T) {
 			require.NoError(t, err)
 			scheme := "http"
 			if secure {
-				ln, scheme = tls.NewListener(ln, &tls.Config{Certificates: certificate.TLS.Certificates, MinVersion: tls.VersionTLS12}), "https"
+				scheme = "https"
+				config := &tls.Config{Certificates: certificate.TLS.Certificates, MinVersion: tls.VersionTLS12}
+				ln = tls.NewListener(ln, config)
 			}
 			defer ln.Close()
 			go func() {
@@ -189,7 +195,9 @@ func TestTransport_RefusedUpload_ResponseIsRead(t *testing.T) {
 						return
 					}
 					_, _ = io.ReadFull(conn, make([]byte, 10<<10))
-					_, _ = io.WriteString(conn, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 9\r\nConnection: close\r\n\r\nsynthetic")
+					_, _ = io.WriteString(
+						conn, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 9\r\nConnection: close\r\n\r\nsynthetic",
+					)
 					_ = conn.Close()
 				}
 			}()
@@ -197,7 +205,9 @@ func TestTransport_RefusedUpload_ResponseIsRead(t *testing.T) {
 			tr.TLSClientConfig = certificate.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 			defer tr.CloseIdleConnections()
 			for i := range 30 {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("%s://%s", scheme, ln.Addr()), io.LimitReader(endless{}, 8<<20))
+				req, err := http.NewRequestWithContext(
+					t.Context(), http.MethodPost, fmt.Sprintf("%s://%s", scheme, ln.Addr()), io.LimitReader(endless{}, 8<<20),
+				)
 				require.NoError(t, err)
 				req.ContentLength = 8 << 20
 				resp, err := tr.RoundTrip(req)

@@ -41,12 +41,14 @@ func TestRunCommit_ContextEnded_Refuses(t *testing.T) {
 	require.NoError(t, s.runCommitNow(t.Context()))
 }
 
-// A body that waits at the fence when the call ends is let go, and with it the connection that reads it.
+// A body that waits for BeforeCommit when the call ends is released, and so is the connection that reads it.
 func TestStop_BodyWaitsForCommit_IsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := fenced(t, func(context.Context) error { return nil })
-		body := s.Follow(&Body{Size: -1, Open: func() (io.Reader, []byte) { return strings.NewReader(""), []byte("end") }}, false)
+		body := s.Follow(
+			&Body{Size: -1, Open: func() (io.Reader, []byte) { return strings.NewReader(""), []byte("end") }}, false,
+		)
 		read := make(chan error)
 		go func() {
 			_, err := body.Read(make([]byte, 10))

@@ -15,11 +15,23 @@ func TestVersion_BuildInfo_NamesTheModule(t *testing.T) {
 		main, dependency debug.Module
 		want             string
 	}{
-		"a dependency":                     {other, debug.Module{Path: module, Version: "v0.2.0"}, "0.2.0"},
-		"a commit between releases":        {other, debug.Module{Path: module, Version: "v0.2.1-0.20260301120000-0123456789ab"}, "0.2.1-0.20260301120000-0123456789ab"},
-		"a dependency in a folder":         {other, debug.Module{Path: module, Version: "v0.2.0", Replace: &debug.Module{Path: "../module", Version: "(devel)"}}, Devel},
-		"a folder without a word":          {other, debug.Module{Path: module, Version: "v0.2.0", Replace: &debug.Module{Path: "../module"}}, Devel},
-		"a fork":                           {other, debug.Module{Path: module, Version: "v0.2.0", Replace: &debug.Module{Path: "example.test/fork", Version: "v0.2.7"}}, "0.2.7"},
+		"a dependency": {other, debug.Module{Path: module, Version: "v0.2.0"}, "0.2.0"},
+		"a commit between releases": {
+			other, debug.Module{Path: module, Version: "v0.2.1-0.20260301120000-0123456789ab"},
+			"0.2.1-0.20260301120000-0123456789ab",
+		},
+		"a dependency in a folder": {
+			other, debug.Module{Path: module, Version: "v0.2.0", Replace: &debug.Module{Path: "../module", Version: "(devel)"}},
+			Devel,
+		},
+		"a folder without a word": {
+			other, debug.Module{Path: module, Version: "v0.2.0", Replace: &debug.Module{Path: "../module"}}, Devel,
+		},
+		"a fork": {
+			other,
+			debug.Module{Path: module, Version: "v0.2.0", Replace: &debug.Module{Path: "example.test/fork", Version: "v0.2.7"}},
+			"0.2.7",
+		},
 		"the program itself":               {debug.Module{Path: module, Version: "v0.2.0"}, other, "0.2.0"},
 		"the program itself, changed":      {debug.Module{Path: module, Version: "v0.2.0+dirty"}, other, "0.2.0+dirty"},
 		"the program itself, not released": {debug.Module{Path: module, Version: "(devel)"}, other, Devel},
@@ -28,7 +40,9 @@ func TestVersion_BuildInfo_NamesTheModule(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, test.want, version(&debug.BuildInfo{Main: test.main, Deps: []*debug.Module{&test.dependency}}, module))
+			assert.Equal(t,
+				test.want, version(&debug.BuildInfo{Main: test.main, Deps: []*debug.Module{&test.dependency}}, module),
+			)
 		})
 	}
 }

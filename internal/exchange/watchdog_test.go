@@ -96,7 +96,9 @@ func TestProgress_ManyGoroutines_IsSafe(t *testing.T) {
 
 func TestAllow_GivesMoreTimeOnce(t *testing.T) {
 	t.Parallel()
-	for longer, want := range map[time.Duration]time.Duration{0: time.Minute, 30 * time.Second: 90 * time.Second, -time.Second: time.Minute, math.MaxInt64: time.Minute} {
+	for longer, want := range map[time.Duration]time.Duration{
+		0: time.Minute, 30 * time.Second: 90 * time.Second, -time.Second: time.Minute, math.MaxInt64: time.Minute,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			watchdog := new(exchange.Watchdog)
 			ctx := watchdog.Guard(t.Context(), time.Minute)

@@ -20,8 +20,14 @@ func TestParse_WrittenHeader_IsEqual(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, h, got)
 	}
-	assert.Equal(t, "clinicaldoc-ingest 2 https://api.example.test user=17", fileheader.Header{Kind: "clinicaldoc-ingest", Version: 2, Service: "https://api.example.test", UserID: 17}.String())
-	for _, line := range []string{"", "clinicaldoc-ingest", "clinicaldoc-ingest x https://a", "clinicaldoc-export 1 https://a", "clinicaldoc-ingest 0 https://a", "clinicaldoc-ingest -1 https://a"} {
+	assert.Equal(t,
+		"clinicaldoc-ingest 2 https://api.example.test user=17",
+		fileheader.Header{Kind: "clinicaldoc-ingest", Version: 2, Service: "https://api.example.test", UserID: 17}.String(),
+	)
+	for _, line := range []string{
+		"", "clinicaldoc-ingest", "clinicaldoc-ingest x https://a", "clinicaldoc-export 1 https://a",
+		"clinicaldoc-ingest 0 https://a", "clinicaldoc-ingest -1 https://a",
+	} {
 		_, err := fileheader.Parse("clinicaldoc-ingest", line)
 		require.ErrorIs(t, err, fileheader.ErrNoHeader, line)
 	}
@@ -48,9 +54,15 @@ func TestCheck_OtherServiceUserOrVersion_IsRejected(t *testing.T) {
 		"other headers":      {func(h *fileheader.Header) { h.Headers = "2c3d" }, fileheader.ErrOtherService},
 		"no headers":         {func(h *fileheader.Header) { h.Headers = fileheader.NoHeaders }, fileheader.ErrOtherService},
 		"another user":       {func(h *fileheader.Header) { h.UserID = 18 }, fileheader.ErrOtherUser},
-		"another service":    {func(h *fileheader.Header) { h.Service = "http://localhost:8791" }, fileheader.ErrOtherService},
-		"another scheme":     {func(h *fileheader.Header) { h.Service = "https://localhost:8790" }, fileheader.ErrOtherService},
-		"a later version":    {func(h *fileheader.Header) { h.Version, h.Service = 3, "what it means then" }, fileheader.ErrLaterVersion},
+		"another service": {
+			func(h *fileheader.Header) { h.Service = "http://localhost:8791" }, fileheader.ErrOtherService,
+		},
+		"another scheme": {
+			func(h *fileheader.Header) { h.Service = "https://localhost:8790" }, fileheader.ErrOtherService,
+		},
+		"a later version": {
+			func(h *fileheader.Header) { h.Version, h.Service = 3, "what it means then" }, fileheader.ErrLaterVersion,
+		},
 		"a later one's line": {func(h *fileheader.Header) { h.Version, h.Service = 3, "" }, fileheader.ErrLaterVersion},
 		"another kind":       {func(h *fileheader.Header) { h.Kind = "x" }, fileheader.ErrNoHeader},
 		"no version":         {func(h *fileheader.Header) { h.Version = 0 }, fileheader.ErrNoHeader},
@@ -83,5 +95,7 @@ func TestHeader_Completes(t *testing.T) {
 	assert.True(t, fileheader.Header{Headers: "0a1b"}.Completes(earlier))
 	assert.False(t, fileheader.Header{UserID: 17, Headers: fileheader.NoHeaders}.Completes(earlier))
 	assert.False(t, fileheader.Header{UserID: 17}.Completes(earlier))
-	assert.False(t, fileheader.Header{UserID: 17, Headers: "0a1b"}.Completes(fileheader.Header{UserID: 17, Headers: "0a1b"}))
+	assert.False(t,
+		fileheader.Header{UserID: 17, Headers: "0a1b"}.Completes(fileheader.Header{UserID: 17, Headers: "0a1b"}),
+	)
 }

@@ -30,7 +30,9 @@ func startBox(t *testing.T, variant clinicaldoctest.Variant) (*clinicaldoctest.S
 	t.Helper()
 	box := clinicaldoctest.NewServer(
 		clinicaldoctest.WithVariant(variant), clinicaldoctest.WithFrozenClock(time.Now()),
-		clinicaldoctest.WithDelays(clinicaldoctest.Delays{Uploaded: step, Transcribing: step, Transcribed: step, Analysing: step}),
+		clinicaldoctest.WithDelays(
+			clinicaldoctest.Delays{Uploaded: step, Transcribing: step, Transcribed: step, Analysing: step},
+		),
 	)
 	t.Cleanup(box.Close)
 	patient := box.AddPatient(clinicaldoctest.Patient{Name: "Secretname Sampleton"})
@@ -47,7 +49,7 @@ func startBox(t *testing.T, variant clinicaldoctest.Variant) (*clinicaldoctest.S
 	}
 }
 
-// TestProbe_EachVariant_IsReported holds the report on each variant against the variant itself.
+// The report on each variant of the server must say what the variant does.
 func TestProbe_EachVariant_IsReported(t *testing.T) {
 	t.Parallel()
 	for _, variant := range clinicaldoctest.Variants() {
@@ -57,7 +59,9 @@ func TestProbe_EachVariant_IsReported(t *testing.T) {
 			// More than a default page, of another patient and in part of another time.
 			other := box.AddPatient(clinicaldoctest.Patient{})
 			for range variant.DefaultPageSize + 2 {
-				box.AddNote(clinicaldoctest.Note{PatientID: other.ID, Name: "Secretnote of another", CreatedAt: box.Now().Add(-time.Hour)})
+				box.AddNote(
+					clinicaldoctest.Note{PatientID: other.ID, Name: "Secretnote of another", CreatedAt: box.Now().Add(-time.Hour)},
+				)
 			}
 			report, err := Probe(t.Context(), options)
 			require.NoError(t, err)
@@ -90,17 +94,21 @@ func expected(v clinicaldoctest.Variant) map[string]string {
 		return slices.Contains(v.OptionalParts, part)
 	})
 	want := map[string]string{
-		"code.create": strconv.Itoa(v.CreateStatus), "code.delete": strconv.Itoa(v.DeleteStatus), "code.revoke": strconv.Itoa(v.DeleteStatus),
-		"code.list": "200", "code.get": "200", "code.update": "200", "code.sign": "200", "code.audio_url": "200", "code.me": "200", "code.tokens": "200",
+		"code.create": strconv.Itoa(v.CreateStatus), "code.delete": strconv.Itoa(v.DeleteStatus),
+		"code.revoke": strconv.Itoa(v.DeleteStatus),
+		"code.list":   "200", "code.get": "200", "code.update": "200", "code.sign": "200", "code.audio_url": "200",
+		"code.me": "200", "code.tokens": "200",
 		"list.patient": v.Query.PatientID, "list.sort": v.Query.Sort,
-		"list.default_sort":   choose(v.OldestFirst, "oldest", "latest"),
-		"list.unknown":        choose(v.RefuseUnknownQuery, refused(http.StatusBadRequest), "ignored"),
-		"list.unknown_filter": choose(v.RefuseUnknownQuery || v.RefuseUnknownFilter, refused(http.StatusBadRequest), "ignored"),
-		"list.texts":          []string{"as in the note", "shortened", "left out"}[v.ListTexts],
-		"create.chunked":      "accepted at 8 kB, accepted at 256 kB",
-		"number.large":        "none",
-		"list.shape":          shapes[v.Pagination],
-		"object.wrapping":     choose(v.WrapObjects, "in data", "bare"),
+		"list.default_sort": choose(v.OldestFirst, "oldest", "latest"),
+		"list.unknown":      choose(v.RefuseUnknownQuery, refused(http.StatusBadRequest), "ignored"),
+		"list.unknown_filter": choose(
+			v.RefuseUnknownQuery || v.RefuseUnknownFilter, refused(http.StatusBadRequest), "ignored",
+		),
+		"list.texts":      []string{"as in the note", "shortened", "left out"}[v.ListTexts],
+		"create.chunked":  "accepted at 8 kB, accepted at 256 kB",
+		"number.large":    "none",
+		"list.shape":      shapes[v.Pagination],
+		"object.wrapping": choose(v.WrapObjects, "in data", "bare"),
 		"sign.incomplete": strconv.Itoa(v.IncompleteSignStatus) + ", " +
 			choose(v.IncompleteSignGeneric, "message does not say so", "message says so"),
 		"sign.again":         "allowed",
@@ -207,7 +215,8 @@ func TestRecordings_AreReportedByFormatBeforeAndAfterProcessing(t *testing.T) {
 var shapes = map[clinicaldoctest.Pagination]string{
 	clinicaldoctest.PaginationLengthAware: shapeLengthAware, clinicaldoctest.PaginationSimple: shapeSimple,
 	clinicaldoctest.PaginationCursor: shapeCursor, clinicaldoctest.PaginationCursorInLinks: shapeCursorInLinks,
-	clinicaldoctest.PaginationFlat: shapeFlat, clinicaldoctest.PaginationBare: shapeBare, clinicaldoctest.PaginationNone: shapeEverything,
+	clinicaldoctest.PaginationFlat: shapeFlat, clinicaldoctest.PaginationBare: shapeBare,
+	clinicaldoctest.PaginationNone: shapeEverything,
 }
 
 // assertNothingLeft holds what is in the box against what the report admits to have left there.
@@ -236,7 +245,10 @@ func assertNoData(t *testing.T, box *clinicaldoctest.Server, report *Report) {
 	require.NoError(t, report.WriteJSON(&encoded))
 	assert.True(t, json.Valid(encoded.Bytes()))
 	for _, printed := range []string{text.String(), encoded.String()} {
-		for _, secret := range []string{"Secret", "Sampleton", "Synthetic trans", "Synthetic ana", "User 1", "@example.test", box.Token, "X-Amz-Signature=", box.StorageURL} {
+		for _, secret := range []string{
+			"Secret", "Sampleton", "Synthetic trans", "Synthetic ana", "User 1", "@example.test", box.Token, "X-Amz-Signature=",
+			box.StorageURL,
+		} {
 			assert.NotContains(t, printed, secret)
 		}
 		assert.Contains(t, printed, "WithQueryNames(clinicaldoc.QueryNames{")
@@ -257,11 +269,13 @@ func TestProbe_DefaultServer_AnswersEveryQuestion(t *testing.T) {
 	}
 	assert.ElementsMatch(t, []string{"list.cursor", "limits.window", "events"}, open)
 	assert.Equal(t,
-		`clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page"})`,
+		`clinicaldoc.WithQueryNames(clinicaldoc.QueryNames{`+
+			`PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page"})`,
 		report.NamesLine())
 }
 
-// The advice to loosen a safety check must be true: a note that was made without a patient names none anywhere.
+// The advice to loosen a safety check must be true. A note that was made without a patient names none, and is not a
+// reason for it.
 func TestProbe_NotesWithoutAPatient_AreNotAdvice(t *testing.T) {
 	t.Parallel()
 	_, options := startBox(t, clinicaldoctest.Variant{OptionalParts: []string{"patient_id", "name", "file", "prompt_id"}})
@@ -294,8 +308,11 @@ func TestProbe_IncompleteSign_ReportsItsWording(t *testing.T) {
 func TestProbe_UnreachablePages_AreReported(t *testing.T) {
 	t.Parallel()
 	for name, variant := range map[string]clinicaldoctest.Variant{
-		"bare":       {Pagination: clinicaldoctest.PaginationBare, Query: clinicaldoctest.QueryNames{Page: "zz_page"}},
-		"empty meta": {Pagination: clinicaldoctest.PaginationBare, Empty: clinicaldoctest.EmptyArray, Query: clinicaldoctest.QueryNames{Page: "zz_page"}},
+		"bare": {Pagination: clinicaldoctest.PaginationBare, Query: clinicaldoctest.QueryNames{Page: "zz_page"}},
+		"empty meta": {
+			Pagination: clinicaldoctest.PaginationBare, Empty: clinicaldoctest.EmptyArray,
+			Query: clinicaldoctest.QueryNames{Page: "zz_page"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -318,7 +335,8 @@ func TestProbe_ShortLifetime_IsNotRounded(t *testing.T) {
 	assert.Equal(t, "about 5s", report.Item("audio.lifetime").Seen)
 }
 
-// A note that was complete when the probe tried to sign it early is signed: that is the probe's doing, no stage of processing.
+// A note that was complete when the probe tried to sign it early is signed. The probe did that, so it is not a stage
+// of processing.
 func TestProbe_OwnSignature_IsNotAStage(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
@@ -369,7 +387,10 @@ func TestProbe_503_AdvisesAboutProxies(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
 	box.Inject(clinicaldoctest.RouteListTokens, clinicaldoctest.Answer(http.StatusServiceUnavailable, "").Always())
-	options.Client = box.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: box.Transport()}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
+	options.Client = box.Client(
+		clinicaldoc.WithHTTPClient(&http.Client{Transport: box.Transport()}),
+		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}),
+	)
 	report, err := Probe(t.Context(), options)
 	require.NoError(t, err)
 	var text bytes.Buffer
@@ -385,7 +406,7 @@ func TestProbe_RateLimitHeaders_AreReported(t *testing.T) {
 	assert.Contains(t, report.Item("limits.rate").Seen, "X-Ratelimit-Limit: 1000")
 }
 
-// TestProbe_UnknownNames_AreReportedAsNotSeen shows what the report says when the service uses names that nobody would guess.
+// If the service uses names that nobody would guess, the report says that they were not seen.
 func TestProbe_UnknownNames_AreReportedAsNotSeen(t *testing.T) {
 	t.Parallel()
 	_, options := startBox(t, clinicaldoctest.Variant{Query: clinicaldoctest.QueryNames{
@@ -393,7 +414,12 @@ func TestProbe_UnknownNames_AreReportedAsNotSeen(t *testing.T) {
 	}})
 	report, err := Probe(t.Context(), options)
 	require.NoError(t, err)
-	assert.Equal(t, clinicaldoc.QueryNames{}, clinicaldoc.QueryNames{PatientID: report.QueryNames.PatientID, PerPage: report.QueryNames.PerPage, Sort: report.QueryNames.Sort})
+	assert.Equal(t,
+		clinicaldoc.QueryNames{},
+		clinicaldoc.QueryNames{
+			PatientID: report.QueryNames.PatientID, PerPage: report.QueryNames.PerPage, Sort: report.QueryNames.Sort,
+		},
+	)
 	for _, key := range []string{"list.patient", "list.per_page", "list.sort"} {
 		assert.False(t, report.Item(key).Known, key)
 		assert.Contains(t, report.Item(key).Seen, "none of these works", key)
@@ -408,7 +434,9 @@ func TestProbe_ProcessingFails_LeavesSigningOut(t *testing.T) {
 	report, err := Probe(t.Context(), options)
 	require.NoError(t, err)
 	assert.Equal(t, "uploaded, transcribing, failed", report.Item("processing.stages").Seen)
-	assert.Equal(t, "not seen: the note ended as failed", report.Item("processing.time").Seen, "nobody waits for what has failed")
+	assert.Equal(t,
+		"not seen: the note ended as failed", report.Item("processing.time").Seen, "nobody waits for what has failed",
+	)
 	assert.Equal(t, "not seen: no note was completed", report.Item("code.sign").Seen)
 	assert.Equal(t, `"audio_unreadable", null`, report.Item("note.error_state").Seen)
 	assert.Empty(t, box.Notes())
@@ -431,7 +459,9 @@ func TestProbe_SkipSign_SignsNothing(t *testing.T) {
 func TestProbe_BreaksOff_LeavesNoNotes(t *testing.T) {
 	t.Parallel()
 	box, options := startBox(t, clinicaldoctest.Variant{})
-	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusForbidden, `{"message":"Secret words"}`).After(1))
+	box.Inject(
+		clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusForbidden, `{"message":"Secret words"}`).After(1),
+	)
 	_, err := Probe(t.Context(), options)
 	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
 	assert.NotContains(t, err.Error(), "Secret")

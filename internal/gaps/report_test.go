@@ -18,7 +18,8 @@ import (
 // The line is pasted into a program of another module, which must compile.
 func TestNamesLine_OtherModule_Compiles(t *testing.T) {
 	t.Parallel()
-	program := "package user\n\nimport clinicaldoc \"github.com/clinicaldoc/clinicaldoc-go\"\n\nvar _ = []clinicaldoc.Option{\n"
+	program := "package user\n\nimport clinicaldoc \"github.com/clinicaldoc/clinicaldoc-go\"\n\n" +
+		"var _ = []clinicaldoc.Option{\n"
 	program += "\t" + new(Report).NamesLine() + ",\n" // nothing was found
 	for _, name := range []string{"default", "cursor-in-links", "flat"} {
 		variant, known := clinicaldoctest.VariantNamed(name)
@@ -57,11 +58,16 @@ func TestChanges_EarlierReport_ListsDifferences(t *testing.T) {
 	assert.Equal(t, before.QueryNames, read.QueryNames)
 
 	read.item("processing.time").Seen = "7s"
-	assert.Empty(t, probe(clinicaldoctest.Variant{}).Changes(read), "what is measured differs each time and is no change of manners")
+	assert.Empty(t,
+		probe(clinicaldoctest.Variant{}).Changes(read), "what is measured differs each time and is no change of manners",
+	)
+	changed := clinicaldoctest.Variant{
+		IncompleteSignStatus: 409, Query: clinicaldoctest.QueryNames{PatientID: "patient"},
+	}
 	assert.Equal(t, []string{
 		`list.patient: was "patient_id", is "patient"`,
 		`sign.incomplete: was "422, message says so", is "409, message says so"`,
-	}, probe(clinicaldoctest.Variant{IncompleteSignStatus: 409, Query: clinicaldoctest.QueryNames{PatientID: "patient"}}).Changes(read))
+	}, probe(changed).Changes(read))
 
 	read.Items = read.Items[1:]
 	assert.Len(t, before.Changes(read), 1, "a question that was not asked then")

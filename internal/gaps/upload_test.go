@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// losesLongChunked does as a service behind FastCGI may: of a long body without a length nothing arrives.
+// losesLongChunked behaves like a service behind FastCGI: a long body without a length does not arrive.
 func losesLongChunked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.ContentLength < 0 {
@@ -25,7 +25,9 @@ func losesLongChunked(next http.Handler) http.Handler {
 			if len(body) > 200_000 {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(http.StatusUnprocessableEntity)
-				_, _ = io.WriteString(w, `{"message":"The given data was invalid","errors":{"file":["The file field is required."]}}`)
+				_, _ = io.WriteString(
+					w, `{"message":"The given data was invalid","errors":{"file":["The file field is required."]}}`,
+				)
 				return
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
@@ -87,7 +89,7 @@ func TestProbe_Uploads_AreTriedInTwoSizes(t *testing.T) {
 	}
 }
 
-// The report as a page is one file that needs nothing else, and whatever a service said stays text in it.
+// The page is one file that loads nothing. Whatever a service responded stays text in it.
 func TestWriteHTML_OnePage_EscapesAndLoadsNothing(t *testing.T) {
 	t.Parallel()
 	report := newReport()
@@ -100,7 +102,10 @@ func TestWriteHTML_OnePage_EscapesAndLoadsNothing(t *testing.T) {
 	require.NoError(t, report.WriteHTML(&page, "https://service.example", earlier))
 	text := page.String()
 	assert.True(t, strings.HasPrefix(text, "<!doctype html>"))
-	for _, want := range []string{"&lt;script&gt;alert(1)", "https://service.example", "Ask &amp; wait.", "was flat", "upload size limit", "WithQueryNames"} {
+	for _, want := range []string{
+		"&lt;script&gt;alert(1)", "https://service.example", "Ask &amp; wait.", "was flat", "upload size limit",
+		"WithQueryNames",
+	} {
 		assert.Contains(t, text, want)
 	}
 	for _, never := range []string{"<script", "src=", "href=", "@import", "url("} {

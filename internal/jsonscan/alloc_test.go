@@ -75,7 +75,8 @@ func TestText_AllocatesOnce(t *testing.T) {
 			}
 		}
 	}), 0)
-	// The first escaped text pays for the scratch buffer, too, unless its pool has one; with the race detector that is chance.
+	// The first escaped text pays for the scratch buffer, too, unless its pool has one; with the race detector that is
+	// chance.
 	assert.InDelta(t, 10, countAllocations(readEscaped(11))-countAllocations(readEscaped(1)), 1)
 }
 

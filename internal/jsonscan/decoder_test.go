@@ -92,7 +92,8 @@ func TestDecoder_Values_AreRead(t *testing.T) {
 func TestText_SpecialByteAtEveryAlignment_IsFound(t *testing.T) {
 	t.Parallel()
 	for special, want := range map[string]string{
-		`\n`: "\n", `\u00e9`: "é", "é": "é", "\xff": "\uFFFD", "!": "!", "#": "#", " ": " ", "]": "]", "[": "[", "\x7f": "\x7f",
+		`\n`: "\n", `\u00e9`: "é", "é": "é", "\xff": "\uFFFD", "!": "!", "#": "#", " ": " ", "]": "]", "[": "[",
+		"\x7f": "\x7f",
 	} {
 		for before := range 20 {
 			for after := range 20 {
@@ -122,7 +123,8 @@ func TestDecoder_InvalidDocuments_AreRejected(t *testing.T) {
 		`"\ud83d\ude"`, `"\ud83d\ude."`, `"\ud83d\ude.."`, `"\ud83d\ude0"`, `"\ud83d\ude0","`,
 		"\"a\nb\"", "\"\x00\"", "'a'", `"a""b"`,
 		"[", "]", "[1", "[1,", "[1,]", "[,1]", "[,]", "[1 2]", "[1,,2]", "[1}", "[1]]", `["a""b"]`,
-		"{", "}", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" 1}`, `{"a"11}`, `{"a",1}`, `{a:1}`, `{1:1}`,
+		"{", "}", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" 1}`, `{"a"11}`, `{"a",1}`,
+		`{a:1}`, `{1:1}`,
 		`{"a":1 "b":2}`, `{"a":1]`, `{"a"::1}`, `{"a\q":1}`, `{null:1}`, `{"a":1}{}`, `// no`, `[1/**/]`,
 	} {
 		t.Run(strconv.Quote(document), func(t *testing.T) {

@@ -45,7 +45,10 @@ func TestFail_Path_NamesNoData(t *testing.T) {
 		{"key with a space", `{"secret person":null}`, "?", jsonscan.Null},
 		{"key with an escape", `{"secret\u0041":null}`, "?", jsonscan.Null},
 		{"key beyond ASCII", `{"sécret":[null]}`, "?[0]", jsonscan.Null},
-		{"as deep as is shown", strings.Repeat("[", 8) + "null" + strings.Repeat("]", 8), strings.Repeat("[0]", 8), jsonscan.Null},
+		{
+			"as deep as is shown", strings.Repeat("[", 8) + "null" + strings.Repeat("]", 8), strings.Repeat("[0]", 8),
+			jsonscan.Null,
+		},
 		{"deep", strings.Repeat("[", 33) + "null" + strings.Repeat("]", 33), strings.Repeat("[0]", 8) + "...", jsonscan.Null},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -229,7 +232,8 @@ func TestWarn_Value_IsPassedOver(t *testing.T) {
 	require.NoError(t, d.End())
 	assert.Equal(t, "4", string(last), "what follows is read")
 	assert.Equal(t, []string{
-		"a: want a date, got string", "b[1]: want number, got string", "b[2]: want number, got object", "b: want a short list, got array",
+		"a: want a date, got string", "b[1]: want number, got string", "b[2]: want number, got object",
+		"b: want a short list, got array",
 	}, warnings)
 }
 

@@ -16,8 +16,10 @@ func FuzzAgainstEncodingJSON(f *testing.F) {
 	for _, seed := range []string{
 		"", " null ", "true", "false", "-0.5e-10", "01", "1 2", `"a\/b\u00e9\n\ud83d\ude00"`, `"\ud83d\ud83d\ude00\ude00"`,
 		`"\ud83d\ude.."`, `"\ud83d\ude0"`, `"\ud83d\u\""`, `["\ud83d\ude0",1]`,
-		"\"raw é 漢 \xff\xc3\xed\xa0\x80 tail of the text\"", "\"\xe2\x82\\n\"", "\"tab\tinside\"", `"\q"`, `"\u12"`, `"unterminated`,
-		"[]", "[1,2,[3,[]],]", `[1, "two", null, {"three": [3]}]`, "{}", `{"a":1,"a":{"b":2},"a":{"c":3}}`, `{"\u0061":1,"a\n":2}`,
+		"\"raw é 漢 \xff\xc3\xed\xa0\x80 tail of the text\"", "\"\xe2\x82\\n\"", "\"tab\tinside\"", `"\q"`, `"\u12"`,
+		`"unterminated`,
+		"[]", "[1,2,[3,[]],]", `[1, "two", null, {"three": [3]}]`, "{}", `{"a":1,"a":{"b":2},"a":{"c":3}}`,
+		`{"\u0061":1,"a\n":2}`,
 		"{\"\xff\":1,\"\xfe\":2}", `{"a" : [ true , false ] , "b" : "" }`, `{"a":1,}`, `{"a"}`, "\ufeff[]", "[1]\x00",
 		`{"data":[{"id":"note-1","text":"Synthetic text with \"quotes\" and caf\u00e9, long enough for words.","n":1.5e3}]}`,
 	} {

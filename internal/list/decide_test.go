@@ -47,7 +47,9 @@ func TestDecide_EachObservation_HasItsStep(t *testing.T) {
 	}
 	for bits := range 1 << 8 {
 		f := flagsOf(bits, 8)
-		o := list.Observation{Page: list.Page{SaysIfMore: f[3], More: f[4], Stuck: f[5]}, Gap: f[0], Before: f[1], New: f[2], Stale: f[6]}
+		o := list.Observation{
+			Page: list.Page{SaysIfMore: f[3], More: f[4], Stuck: f[5]}, Gap: f[0], Before: f[1], New: f[2], Stale: f[6],
+		}
 		if f[7] {
 			o.Number = 1
 		}

@@ -3,7 +3,9 @@ package list
 import "context"
 
 // NewLine returns a line of which up to depth values are under way ahead, or wait to be read.
-func NewLine[P comparable, V any](ctx context.Context, depth int, fetch func(context.Context, P) (V, error), next func(P) (P, bool)) *Line[P, V] {
+func NewLine[P comparable, V any](
+	ctx context.Context, depth int, fetch func(context.Context, P) (V, error), next func(P) (P, bool),
+) *Line[P, V] {
 	return &Line[P, V]{ctx: ctx, depth: depth, fetch: fetch, next: next}
 }
 

@@ -42,7 +42,7 @@ func TestIDSetAdd_RandomIDs_AgreesWithAMap(t *testing.T) {
 	}
 }
 
-// In whatever order and distance ids come, the set agrees with a map.
+// The set agrees with a map for ids in any order and at any distance.
 func TestIDSet_OrdersAndDistances_AgreesWithAMap(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))

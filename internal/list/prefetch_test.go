@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
 )
 
-// source tells each fetch to the test and waits for its word, so that nothing depends on time.
+// source reports each fetch to the test and waits until the test lets it return, so nothing depends on time.
 type source struct {
 	begun chan int // a fetch has begun
 
@@ -105,7 +105,7 @@ func TestLine_ValueRead_FetchesTheNext(t *testing.T) {
 	assert.Empty(t, s.cancelled)
 }
 
-// However many responses overtake the one being waited for, no more is fetched than the depth allows.
+// No more values than the depth allows are fetched ahead, however many arrive before the one that Get waits for.
 func TestLine_ResponsesOvertake_FetchesNoMoreThanDepth(t *testing.T) {
 	t.Parallel()
 	s := newSource()
@@ -368,7 +368,7 @@ func TestLineStop_FetchPanics_WaitsForAllFirst(t *testing.T) {
 	})
 }
 
-// What was read belongs to the reader alone.
+// A line does not keep a value in memory that was read.
 func TestLine_ValueRead_IsReleased(t *testing.T) {
 	t.Parallel()
 	line := list.NewLine(t.Context(), 2, func(_ context.Context, at int) (*[64]int, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/list"
 )
 
-// numbered is a page of a list that tells its total, in pages of three rows.
+// numbered is a page of a list that reports its total, in pages of three rows.
 func numbered(number, total int, rows ...int64) list.Page {
 	last := max(1, (total+2)/3)
 	return list.Page{Number: number, Rows: rows, SaysIfMore: true, More: number < last, Total: total, Last: last, Size: 3}
@@ -50,11 +50,13 @@ func TestProgress_ShrunkList_GoesBackAPage(t *testing.T) {
 		},
 		"all was deleted": {first, {numbered(2, 0), list.Back}, {numbered(1, 0), list.Last}},
 		"only what follows was deleted": {
-			first, {numbered(2, 8, 4, 5, 6), list.Back}, {numbered(1, 8, 1, 2, 3), list.Next}, {numbered(2, 8, 4, 5, 6), list.Next},
+			first, {numbered(2, 8, 4, 5, 6), list.Back}, {numbered(1, 8, 1, 2, 3), list.Next},
+			{numbered(2, 8, 4, 5, 6), list.Next},
 			{numbered(3, 8, 7, 8), list.Last},
 		},
 		"what follows is deleted all the time": {
-			first, {numbered(2, 8, 4, 5, 6), list.Back}, {numbered(1, 7, 1, 2, 3), list.Next}, {numbered(2, 6, 4, 5, 6), list.Last},
+			first, {numbered(2, 8, 4, 5, 6), list.Back}, {numbered(1, 7, 1, 2, 3), list.Next},
+			{numbered(2, 6, 4, 5, 6), list.Last},
 		},
 		"an insertion hides that a row moved": {
 			first, {numbered(2, 9, 4, 5, 6), list.Next}, {numbered(3, 8, 8, 9), list.Back}, // row 7 is on page 2 now
@@ -88,7 +90,10 @@ func TestProgress_LastPageFalls_GoesBackAPage(t *testing.T) {
 		visit{page(3, 2), list.Back}, visit{page(2, 2, 5, 6, 7), list.Last})
 
 	silent := list.Page{Number: 2, Rows: []int64{4, 5, 6}, SaysIfMore: true, More: true}
-	classify(t, list.NewProgress(1, list.Complete), visit{page(1, 4, 1, 2, 3), list.Next}, visit{silent, list.Next}, visit{page(3, 3, 8, 9), list.Back})
+	classify(t,
+		list.NewProgress(1, list.Complete), visit{page(1, 4, 1, 2, 3), list.Next}, visit{silent, list.Next},
+		visit{page(3, 3, 8, 9), list.Back},
+	)
 }
 
 // A page that the page before announced, and that is empty, may mean that rows were deleted. The walk goes back one
@@ -112,7 +117,7 @@ func TestProgress_AnnouncedPageIsEmpty(t *testing.T) {
 		visit{page(2, false), list.Last})
 }
 
-// Where a service tells no numbers, several pages may be gone: those before them are read until a row is known, or
+// If a service does not report numbers, several pages may be gone. Earlier pages are read until a row is known, or
 // from the start.
 func TestProgress_SeveralPagesGone_GoesBackToAKnownRow(t *testing.T) {
 	t.Parallel()
@@ -132,15 +137,20 @@ func TestProgressBefore_FewerPages_ReturnsTheLast(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 4, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5}))
 	assert.Equal(t, 4, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5, Last: 9}))
-	assert.Equal(t, 2, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5, Last: 2}), "pages that are gone are not read")
-	assert.Equal(t, 3, list.NewProgress(3, list.Complete).Before(list.Page{Number: 5, Last: 2}), "nor those before the start")
+	assert.Equal(t,
+		2, list.NewProgress(1, list.Complete).Before(list.Page{Number: 5, Last: 2}), "pages that are gone are not read",
+	)
+	assert.Equal(t,
+		3, list.NewProgress(3, list.Complete).Before(list.Page{Number: 5, Last: 2}), "nor those before the start",
+	)
 }
 
 func TestProgress_StartInTheMiddle_DoesNotGoBeforeIt(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(2, list.Complete)
 	classify(t, progress,
-		visit{numbered(2, 12, 4, 5, 6), list.Next}, visit{numbered(3, 11, 8, 9, 10), list.Back}, visit{numbered(2, 11, 5, 6, 7), list.Next},
+		visit{numbered(2, 12, 4, 5, 6), list.Next}, visit{numbered(3, 11, 8, 9, 10), list.Back},
+		visit{numbered(2, 11, 5, 6, 7), list.Next},
 		visit{numbered(3, 6), list.Back}, visit{numbered(2, 6, 10, 11, 12), list.BeforeStart})
 }
 
@@ -175,7 +185,10 @@ func TestProgress_Cursors_DoNotGoBack(t *testing.T) {
 		return list.Page{Rows: rows, SaysIfMore: true, More: more, Total: total}
 	}
 	progress := list.NewProgress(1, list.Complete)
-	classify(t, progress, visit{numbered(1, 9, 1, 2, 3), list.Next}, visit{page(9, true, 4, 5, 6), list.Next}, visit{page(9, false, 7, 8, 9), list.Last})
+	classify(t,
+		progress, visit{numbered(1, 9, 1, 2, 3), list.Next}, visit{page(9, true, 4, 5, 6), list.Next},
+		visit{page(9, false, 7, 8, 9), list.Last},
+	)
 	assert.Equal(t, list.Whole, progress.Finish(false))
 
 	// Some cursors are numbers in disguise: a list that shrank is walked again.
@@ -208,10 +221,14 @@ func TestProgress_TotalAboveRows_WalksAgain(t *testing.T) {
 		page   list.Page
 		ending list.Step
 	}{
-		"from the second page":             {2, numbered(2, 6, 4, 5, 6), list.Whole},
-		"short from the second page":       {2, numbered(2, 6, 4, 5), list.Again},
-		"from the second of unknown size":  {2, list.Page{Number: 2, Rows: []int64{4}, SaysIfMore: true, Total: 6}, list.Whole},
-		"short from the second of one row": {2, list.Page{Number: 2, Rows: []int64{2}, SaysIfMore: true, Total: 6, Size: 1}, list.Again},
+		"from the second page":       {2, numbered(2, 6, 4, 5, 6), list.Whole},
+		"short from the second page": {2, numbered(2, 6, 4, 5), list.Again},
+		"from the second of unknown size": {
+			2, list.Page{Number: 2, Rows: []int64{4}, SaysIfMore: true, Total: 6}, list.Whole,
+		},
+		"short from the second of one row": {
+			2, list.Page{Number: 2, Rows: []int64{2}, SaysIfMore: true, Total: 6, Size: 1}, list.Again,
+		},
 		"short from an empty last page":    {3, numbered(3, 7), list.TooFew},
 		"from a cursor nobody knows where": {0, list.Page{Rows: []int64{4}, SaysIfMore: true, Total: 6}, list.Whole},
 	} {
@@ -221,7 +238,8 @@ func TestProgress_TotalAboveRows_WalksAgain(t *testing.T) {
 	}
 }
 
-// The reader deletes a row that was shown while one is missing: the total fits again, and the row is missing still.
+// The reader deletes a row that was shown, while another one is missing. The total then fits, but the row is still
+// missing.
 func TestProgress_FallingTotal_DoesNotFindAMissingRow(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(1, list.Complete)
@@ -262,7 +280,7 @@ func TestProgress_RuleVerified_WalksUntilNothingIsNew(t *testing.T) {
 	assert.Equal(t, list.Whole, progress.Finish(false), "an empty list has nothing to be looked for again")
 }
 
-// A start far beyond the list is not short of rows, however large its number.
+// A start far after the end of the list is not short of rows, however large its number.
 func TestProgress_StartAfterAllRows_IsNotShort(t *testing.T) {
 	t.Parallel()
 	const start = 1 << (strconv.IntSize - 2)
@@ -272,14 +290,18 @@ func TestProgress_StartAfterAllRows_IsNotShort(t *testing.T) {
 	assert.Equal(t, list.Whole, progress.Finish(false))
 }
 
-// An empty page without a total says that nothing is left; what an earlier page told no longer counts.
+// An empty page without a total shows that no row is left. The total of an earlier page no longer counts.
 func TestProgress_EmptiedList_IsNotShort(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(1, list.Complete)
 	for _, tc := range []struct {
 		page list.Page
 		want list.Step
-	}{{numbered(1, 6, 1, 2, 3), list.Next}, {list.Page{Number: 2, SaysIfMore: true}, list.Back}, {list.Page{Number: 1, SaysIfMore: true}, list.Last}} {
+	}{
+		{numbered(1, 6, 1, 2, 3), list.Next},
+		{list.Page{Number: 2, SaysIfMore: true}, list.Back},
+		{list.Page{Number: 1, SaysIfMore: true}, list.Last},
+	} {
 		step, _ := progress.Classify(tc.page)
 		assert.Equal(t, tc.want, step)
 	}
@@ -326,12 +348,13 @@ func TestProgress_RuleTwice_EndsAfterTwoWalks(t *testing.T) {
 	}
 }
 
-// A row that comes in hides that another was deleted, so that nothing shows that the rest has moved.
+// An inserted row hides that another was deleted, so nothing shows that the other rows have moved.
 func TestProgress_RuleTwice_FindsWhatAnInsertionHides(t *testing.T) {
 	t.Parallel()
 	for rule, found := range map[list.Rule]bool{list.Twice: true, list.Complete: false} {
 		progress := list.NewProgress(1, rule)
-		classify(t, progress, visit{numbered(1, 6, 1, 2, 3), list.Next}, visit{numbered(2, 6, 5, 6, 7), list.Last}) // 1 went, 7 came
+		// Row 1 was deleted and row 7 inserted in between.
+		classify(t, progress, visit{numbered(1, 6, 1, 2, 3), list.Next}, visit{numbered(2, 6, 5, 6, 7), list.Last})
 		if progress.Finish(false) == list.Again {
 			classify(t, progress, visit{numbered(1, 6, 2, 3, 4), list.Next}, visit{numbered(2, 6, 5, 6, 7), list.Last})
 		}
@@ -339,7 +362,7 @@ func TestProgress_RuleTwice_FindsWhatAnInsertionHides(t *testing.T) {
 	}
 }
 
-// Who takes pages as they are given is never sent back and never told that rows are missing.
+// With the rule AsGiven a walk never goes back, and never reports missing rows.
 func TestProgress_RuleAsGiven_NeverGoesBack(t *testing.T) {
 	t.Parallel()
 	progress := list.NewProgress(1, list.AsGiven)

@@ -166,7 +166,9 @@ func TestThrough_NextPage_IsRequestedAhead(t *testing.T) {
 	}{
 		"last page known": {list.Page{Rows: []int64{1}, SaysIfMore: true, More: true, Last: 2}, list.Position{Number: 2}},
 		"next page told":  {list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}, list.Position{Number: 2}},
-		"a cursor":        {list.Page{Rows: []int64{1}, SaysIfMore: true, More: true, Last: 2, Cursor: "next"}, list.Position{Cursor: "next"}},
+		"a cursor": {
+			list.Page{Rows: []int64{1}, SaysIfMore: true, More: true, Last: 2, Cursor: "next"}, list.Position{Cursor: "next"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +204,9 @@ func TestThrough_StartsAtItsPosition(t *testing.T) {
 		"c": {Rows: []int64{3}}, // says nothing, which without a cursor is the end
 	}
 	s = &pageSource{serve: func(at list.Position) (list.Page, error) { return cursors[at.Cursor], nil }}
-	for _, err := range list.Through(t.Context(), list.List[string]{Fetch: s.fetch, Start: list.Position{Cursor: "a"}, Ahead: 2}) {
+	for _, err := range list.Through(
+		t.Context(), list.List[string]{Fetch: s.fetch, Start: list.Position{Cursor: "a"}, Ahead: 2},
+	) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, []list.Position{{Cursor: "a"}, {Cursor: "b"}, {Cursor: "c"}}, s.asked)
@@ -211,7 +215,7 @@ func TestThrough_StartsAtItsPosition(t *testing.T) {
 func TestThrough_ServiceReportsNothing_ConfirmsTheEnd(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("synthetic")
-	// A list of 40 rows of which every page shows the first 15. What else the service heeds differs.
+	// A list of 40 rows, of which every page shows the first 15. The cases differ in what else the service follows.
 	cut := func(rows []int64, n int) []int64 { return rows[:min(n, len(rows))] }
 	upTo := func(n int, reversed bool) []int64 {
 		rows := make([]int64, n)
@@ -225,7 +229,7 @@ func TestThrough_ServiceReportsNothing_ConfirmsTheEnd(t *testing.T) {
 	}
 	tests := map[string]struct {
 		rows         int
-		size, order  bool // heeded
+		size, order  bool // followed by the service
 		fails        error
 		reason       list.Step // empty: whole
 		looks, shown int
@@ -303,7 +307,7 @@ func TestThrough_SecondWalk_EndsWhenNothingIsMissing(t *testing.T) {
 	assert.Equal(t, at(0, 2, 3, 0), s.asked, "the first page is enough to find what was inserted")
 }
 
-func TestThrough_SingleRow_ProvesOnlyWhatWasRequested(t *testing.T) {
+func TestThrough_SingleRow_ProvesTheEndOnlyIfRequested(t *testing.T) {
 	t.Parallel()
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		if at.Size > 0 {
@@ -318,7 +322,7 @@ func TestThrough_SingleRow_ProvesOnlyWhatWasRequested(t *testing.T) {
 
 func TestThrough_SizeAboveTheLimit_ProvesNothing(t *testing.T) {
 	t.Parallel()
-	// 150 rows, all pages the first 100, which is the most that can be asked for; the order is not heeded.
+	// 150 rows, all pages the first 100, which is the largest size; the order is not followed.
 	s := &pageSource{serve: func(at list.Position) (list.Page, error) {
 		n := 100
 		if at.Size > 0 {
@@ -354,12 +358,16 @@ func TestThrough_EveryIncompleteList_HasItsReason(t *testing.T) {
 	}{
 		list.NoProgress: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}), list.List[string]{}},
 		list.BeforeStart: {
-			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)), list.List[string]{Start: list.Position{Number: 2}},
+			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)),
+			list.List[string]{Start: list.Position{Number: 2}},
 		},
 		list.TooFew: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, Total: 2}), list.List[string]{}},
 		list.Unstable: {
-			once(list.Page{Rows: []int64{1}, SaysIfMore: true}, list.Page{Rows: []int64{2}, SaysIfMore: true}, list.Page{Rows: []int64{3}, SaysIfMore: true},
-				list.Page{Rows: []int64{4}, SaysIfMore: true}, list.Page{Rows: []int64{5}, SaysIfMore: true}),
+			once(
+				list.Page{Rows: []int64{1}, SaysIfMore: true}, list.Page{Rows: []int64{2}, SaysIfMore: true},
+				list.Page{Rows: []int64{3}, SaysIfMore: true},
+				list.Page{Rows: []int64{4}, SaysIfMore: true}, list.Page{Rows: []int64{5}, SaysIfMore: true},
+			),
 			list.List[string]{Rule: list.Verified},
 		},
 	}
@@ -419,7 +427,10 @@ func TestThrough_Enough_EndsTheWalk(t *testing.T) {
 // A page whose rows are left, or that is the last anyway, is nobody's reason to end.
 func TestThrough_Enough_IsSetOnlyIfMoreFollows(t *testing.T) {
 	t.Parallel()
-	pages := []list.Page{numbered(1, 9, 1, 2, 3), numbered(2, 8, 5, 6, 7), numbered(1, 8, 2, 3, 4), numbered(2, 8, 5, 6, 7), numbered(3, 8, 8, 9)}
+	pages := []list.Page{
+		numbered(1, 9, 1, 2, 3), numbered(2, 8, 5, 6, 7), numbered(1, 8, 2, 3, 4), numbered(2, 8, 5, 6, 7),
+		numbered(3, 8, 8, 9),
+	}
 	var asked []int
 	s := &pageSource{}
 	s.serve = func(list.Position) (list.Page, error) { return pages[(len(s.asked)-1)%5], nil }
@@ -441,8 +452,10 @@ func TestThrough_RuleAsGiven_EndsWithoutAnError(t *testing.T) {
 		"a cursor that leads to itself": func(list.Position) (list.Page, error) {
 			return list.Page{Rows: []int64{1}, SaysIfMore: true, More: true, Cursor: "c"}, nil
 		},
-		"everything at once": func(list.Position) (list.Page, error) { return list.Page{Rows: []int64{1, 2}, More: true}, nil },
-		"too few rows":       func(list.Position) (list.Page, error) { return numbered(1, 9, 1), nil },
+		"everything at once": func(list.Position) (list.Page, error) {
+			return list.Page{Rows: []int64{1, 2}, More: true}, nil
+		},
+		"too few rows": func(list.Position) (list.Page, error) { return numbered(1, 9, 1), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -200,7 +200,8 @@ func TestCheck_UnknownBytes_AreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"RIFF synthetic recording", "a dictated text", "\x00", "BM and more", "MZ and more", "\xff\xfb", "\xff\xf1\x00",
-		strings.Repeat("\x00", 4096), "RIFF\x10\x00\x00\x00AVI LIST", "{\x00\x01 raw sound", "\xff\xfe\x00\x00\xff\xfe\x00\x00",
+		strings.Repeat("\x00", 4096), "RIFF\x10\x00\x00\x00AVI LIST", "{\x00\x01 raw sound",
+		"\xff\xfe\x00\x00\xff\xfe\x00\x00",
 	} {
 		kind, err := check([]byte(text))
 		require.NoError(t, err, "%q", text)
@@ -281,7 +282,9 @@ func TestCheck_OggFilledUpWithZeros_IsCutShort(t *testing.T) {
 func TestCheck_ID3Tag_IsSkipped(t *testing.T) {
 	t.Parallel()
 	tag := append([]byte("ID3\x04\x00\x00\x00\x00\x07\x68"), make([]byte, 1000)...)
-	for file, kind := range map[string]media.Kind{"tone-bare.mp3": media.MP3, "tone.aac": media.AAC, "tone.flac": media.FLAC} {
+	for file, kind := range map[string]media.Kind{
+		"tone-bare.mp3": media.MP3, "tone.aac": media.AAC, "tone.flac": media.FLAC,
+	} {
 		got, err := check(append(bytes.Clone(tag), read(t, file)...))
 		require.NoError(t, err, file)
 		assert.Equal(t, kind, got, file)

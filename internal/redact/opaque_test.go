@@ -50,7 +50,9 @@ func printed(t *testing.T, err error) string {
 func TestOpaque_Error_IsMatchedButNotPrinted(t *testing.T) {
 	t.Parallel()
 	inner := errors.New(canary)
-	foreign := &url.Error{Op: "Get", URL: "https://storage.test/?sig=" + canary, Err: fmt.Errorf("%s: %w", canary, errors.Join(inner, io.EOF))}
+	foreign := &url.Error{
+		Op: "Get", URL: "https://storage.test/?sig=" + canary, Err: fmt.Errorf("%s: %w", canary, errors.Join(inner, io.EOF)),
+	}
 	err := redact.Opaque(foreign)
 	text := printed(t, err)
 	assert.NotContains(t, text, canary)
@@ -80,7 +82,10 @@ func TestOpaque_HarmlessError_IsUnchanged(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, redact.Opaque(nil))
 	ours := redact.New("constant")
-	for _, err := range []error{context.Canceled, context.DeadlineExceeded, io.EOF, fs.ErrNotExist, syscall.ECONNRESET, ours, redact.Fail("with a cause", errors.New(canary)), redact.Opaque(errors.New(canary))} {
+	for _, err := range []error{
+		context.Canceled, context.DeadlineExceeded, io.EOF, fs.ErrNotExist, syscall.ECONNRESET, ours,
+		redact.Fail("with a cause", errors.New(canary)), redact.Opaque(errors.New(canary)),
+	} {
 		same := err == redact.Opaque(err) //nolint:errorlint // the very same
 		assert.True(t, same, "%T", err)
 	}
@@ -88,7 +93,9 @@ func TestOpaque_HarmlessError_IsUnchanged(t *testing.T) {
 	foreign := struct{ safeError }{safeError{canary}}
 	assert.NotContains(t, printed(t, redact.Opaque(foreign)), canary)
 	assert.Equal(t, "failed with an error of type struct { redact_test.safeError }", redact.Opaque(foreign).Error())
-	assert.NotContains(t, printed(t, redact.Opaque(fmt.Errorf(canary+": %w", ours))), canary, "what is around a harmless one may be harmful")
+	assert.NotContains(t,
+		printed(t, redact.Opaque(fmt.Errorf(canary+": %w", ours))), canary, "what is around a harmless one may be harmful",
+	)
 }
 
 func TestNew_Error_MatchesOnlyItself(t *testing.T) {

@@ -67,7 +67,10 @@ func TestRecord_BareOrWrapped_IsRead(t *testing.T) {
 
 func TestRecord_OddValues_AreWarnings(t *testing.T) {
 	t.Parallel()
-	value, warnings, err := tolerant.Record([]byte(`{"data":{"id":1,"name":5,"part":{"name":[],"part":"x"}}}`), (*record).fill, func(r *record) int64 { return r.id })
+	value, warnings, err := tolerant.Record(
+		[]byte(`{"data":{"id":1,"name":5,"part":{"name":[],"part":"x"}}}`), (*record).fill,
+		func(r *record) int64 { return r.id },
+	)
 	require.NoError(t, err)
 	assert.Equal(t, &record{id: 1, part: &record{}}, value)
 	assert.Equal(t, []string{

@@ -9,7 +9,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
-// What a value says: the number of an id, or one of these.
+// The record that a value names: its id, or one of these.
 const (
 	nothing   = 0
 	cannotSay = -1 // a record is named, but not so that its id is known
@@ -28,14 +28,19 @@ func said(r tolerant.Reference) int64 {
 func TestReferenceOf_EveryForm_NamesItsRecord(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]int64{
-		``: nothing, `null`: nothing, `0`: nothing, `""`: nothing, `" "`: nothing, `false`: nothing, `[]`: nothing, `{}`: nothing, `[[],{}]`: nothing,
+		``: nothing, `null`: nothing, `0`: nothing, `""`: nothing, `" "`: nothing, `false`: nothing, `[]`: nothing,
+		`{}`: nothing, `[[],{}]`: nothing,
 		`{"name":"x"}`: nothing, `{"id":null}`: nothing, `{"id":[]}`: nothing, `{"data":{"name":"x"}}`: nothing,
-		`7`: 7, `"7"`: 7, `" 7 "`: 7, `"007"`: 7, `[7]`: 7, `{"id":7}`: 7, `{"ref":7}`: 7, `{"data":7}`: 7, `[{"data":[{"ref":"7"}]},7]`: 7,
-		`{"id":{"id":7}}`: 7, `{"id":"x","ref":7}`: 7, `["x",7]`: 7, `{"id":7,"data":"x"}`: 7,
+		`7`: 7, `"7"`: 7, `" 7 "`: 7, `"007"`: 7, `[7]`: 7, `{"id":7}`: 7, `{"ref":7}`: 7, `{"data":7}`: 7,
+		`[{"data":[{"ref":"7"}]},7]`: 7,
+		`{"id":{"id":7}}`:            7, `{"id":"x","ref":7}`: 7, `["x",7]`: 7, `{"id":7,"data":"x"}`: 7,
 		`9223372036854775807`: 9223372036854775807,
-		`true`:                cannotSay, `"x"`: cannotSay, `"NaN"`: cannotSay, `"0x7"`: cannotSay, `"2024-05-01"`: cannotSay, `{"id":{"name":"x"}}`: cannotSay, `{"id":[{"a":null}]}`: cannotSay,
-		`-7`: cannotSay, `7.5`: cannotSay, `7.0`: cannotSay, `"+7"`: cannotSay, `"7e0"`: cannotSay, `1e300`: cannotSay, `"1e999"`: cannotSay, `9223372036854775808`: cannotSay, `[7,8]`: cannotSay, `{"id":7,"ref":8}`: cannotSay,
-		`{"id":7,"data":{"id":8}}`: cannotSay, `[7,-7]`: cannotSay, `[7,8,7]`: cannotSay, `no JSON`: cannotSay, `{"id":7`: cannotSay,
+		`true`:                cannotSay, `"x"`: cannotSay, `"NaN"`: cannotSay, `"0x7"`: cannotSay, `"2024-05-01"`: cannotSay,
+		`{"id":{"name":"x"}}`: cannotSay, `{"id":[{"a":null}]}`: cannotSay,
+		`-7`: cannotSay, `7.5`: cannotSay, `7.0`: cannotSay, `"+7"`: cannotSay, `"7e0"`: cannotSay, `1e300`: cannotSay,
+		`"1e999"`: cannotSay, `9223372036854775808`: cannotSay, `[7,8]`: cannotSay, `{"id":7,"ref":8}`: cannotSay,
+		`{"id":7,"data":{"id":8}}`: cannotSay, `[7,-7]`: cannotSay, `[7,8,7]`: cannotSay, `no JSON`: cannotSay,
+		`{"id":7`: cannotSay,
 	} {
 		assert.Equal(t, want, said(tolerant.ReferenceOf(raw, "ref")), raw)
 	}
@@ -46,8 +51,10 @@ func TestReferenceOf_EveryForm_NamesItsRecord(t *testing.T) {
 func TestReferenceBy_Member_NamesItsRecord(t *testing.T) {
 	t.Parallel()
 	for object, want := range map[string]int64{
-		``: nothing, `{}`: nothing, `{"id":7}`: nothing, `{"ref":null}`: nothing, `{"a":{"ref":8},"ref":7}`: 7, `{"ref":7,"ref":"7"}`: 7, `{"ref":{"id":7}}`: 7,
-		`{"ref":7,"ref":8}`: cannotSay, `{"ref":"x"}`: cannotSay, `{"ref":{"a":1}}`: cannotSay, `[7]`: cannotSay, `{"ref":7`: cannotSay,
+		``: nothing, `{}`: nothing, `{"id":7}`: nothing, `{"ref":null}`: nothing, `{"a":{"ref":8},"ref":7}`: 7,
+		`{"ref":7,"ref":"7"}`: 7, `{"ref":{"id":7}}`: 7,
+		`{"ref":7,"ref":8}`: cannotSay, `{"ref":"x"}`: cannotSay, `{"ref":{"a":1}}`: cannotSay, `[7]`: cannotSay,
+		`{"ref":7`: cannotSay,
 	} {
 		assert.Equal(t, want, said(tolerant.ReferenceBy("ref", object)), object)
 	}

@@ -73,7 +73,9 @@ func TestScalars_EveryForm_IsRead(t *testing.T) {
 		`[]`:                  {unreadable, unreadable, unreadable},
 		`{"a":1}`:             {unreadable, unreadable, unreadable},
 	} {
-		got := [3]string{read(t, document, tolerant.Integer), read(t, document, tolerant.Seconds), read(t, document, tolerant.Bool)}
+		got := [3]string{
+			read(t, document, tolerant.Integer), read(t, document, tolerant.Seconds), read(t, document, tolerant.Bool),
+		}
 		assert.Equal(t, want, got, document)
 		number := want[0]
 		if number == unreadable {

@@ -26,8 +26,9 @@ func TestChoices_WalkEveryPath(t *testing.T) {
 	assert.Equal(t, []string{"0", "10", "11", "12"}, paths)
 }
 
-// What a power cut may leave of the usual way to replace a file, and of ways that lack a step.
-func TestPowerCut_ReplacedFile_LeavesOldOrNew(t *testing.T) {
+// A file is replaced in the usual way, and in ways that lack a sync. The test names what a power cut may leave of
+// each.
+func TestPowerCut_ReplacedFile_LeavesWhatWasSynced(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sync, syncDir bool

@@ -59,7 +59,7 @@ func TestResolve_RelativeName_StaysRightInAnotherFolder(t *testing.T) {
 	assert.Equal(t, "system_test.go", filepath.Base(name))
 }
 
-// Of two files one is left open: the one that stands in the place.
+// After Replace, only the file that has the name is open.
 func TestReplace_LeavesOneFileOpen(t *testing.T) {
 	t.Parallel()
 	disk, dir := From(t.Context()), t.TempDir()
