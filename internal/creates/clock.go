@@ -50,7 +50,8 @@ func ReadClocks(h http.Header, asked, came time.Time) Clocks {
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		service := date.Add(c.Cached).Unix()
-		ours := min(max(service, asked.Unix()), came.Unix()) // when Date was set: the time closest to it that is possible
+		// Our time when Date was set: between both, and as close to Date as possible.
+		ours := min(max(service, asked.Unix()), came.Unix())
 		c.Known = true
 		c.Ahead = service - ours
 		c.Spread = came.Unix() - ours + 1

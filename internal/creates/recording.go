@@ -6,7 +6,7 @@ import "time"
 // recording that cannot be read is not retried within a look.
 const (
 	maxRead        = 30              // recordings of a search
-	maxFailureCost = 30              // of a search: 1 for a recording that may not be stored yet, 5 for any other failure
+	maxFailureCost = 30              // of a search: 1 if a recording may not be stored yet, 5 for any other failure
 	lookFailures   = 3               // after which a look reads nothing more
 	lookTime       = 5 * time.Minute // after which a look starts no further read
 	firstPause     = 4 * time.Second // after a look with failures, until the next one reads again; doubled each time

@@ -18,8 +18,8 @@ const (
 	MaxRemembered = 4096
 	// farApart is how far apart two creates were sent if neither can have made the other's note, in milliseconds.
 	farApart = slack * 1000
-	// replacedWithin is how soon after a create returned its note another note with the same ID may appear to be created:
-	// somebody deleted the first note, and the service used its ID again.
+	// replacedWithin is how soon after a create returned its note another note with the same ID may appear to be
+	// created: somebody deleted the first note, and the service used its ID again.
 	replacedWithin = 2 * time.Second
 )
 

@@ -27,8 +27,8 @@ var (
 	limits = []syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EIO, syscall.ESTALE,
 	}
-	// limitsOfWindows are the numbers that Windows has instead. Package syscall has the names above on every system, but
-	// not with these numbers.
+	// limitsOfWindows are the numbers that Windows has instead. Package syscall has the names above on every system,
+	// but not with these numbers.
 	limitsOfWindows = []syscall.Errno{
 		4, 8, 14, 1450, // too many open files; memory; system resources
 		39, 112, 1295, // no room; a quota

@@ -55,17 +55,17 @@ type Request struct {
 	MaxRetries int
 	Impatient  bool // it is sent although the Gate is closed
 
-	// Authorization returns the header of that name; nil: none is sent. After a 401, Renew returns another one. If there
-	// is none, it returns the refused one, or nothing; nil: none is renewed. Both are functions, so no verb of fmt can
-	// print a token.
+	// Authorization returns the header of that name; nil: none is sent. After a 401, Renew returns another one. If
+	// there is none, it returns the refused one, or nothing; nil: none is renewed. Both are functions, so no verb of
+	// fmt can print a token.
 	Authorization func(context.Context) (string, error)
 	Renew         func(ctx context.Context, refused string) string
 
 	Caller Caller
 	Policy Policy // nil: responses are read into memory, and what follows is decided by effect, outcome and MaxRetries
 
-	// Progress receives how many bytes of the body were sent. BeforeCommit runs before its last bytes are sent; an error
-	// ends the call. Both run in the goroutine of Do.
+	// Progress receives how many bytes of the body were sent. BeforeCommit runs before its last bytes are sent; an
+	// error ends the call. Both run in the goroutine of Do.
 	Progress     func(sent int64)
 	BeforeCommit func(context.Context) error
 }
