@@ -292,16 +292,19 @@ func TestWork_DecisionDuringTheWaitCounts(t *testing.T) {
 		publish(t, f, dir, 1)
 		u := toTheEnd(srv)
 		u.Journal = f.Journal()
-		time.AfterFunc(30*time.Second, func() {
-			notes := srv.Notes()
-			assert.Len(t, notes, 1)
-			_, err := srv.Client().Notes.Delete(t.Context(), notes[0].ID)
-			assert.NoError(t, err)
+		decide := func() error {
+			_, err := srv.Client().Notes.Delete(t.Context(), srv.Notes()[0].ID)
+			if err != nil {
+				return err
+			}
 			binding, err := f.journal.binding(t.Context())
-			assert.NoError(t, err)
+			if err != nil {
+				return err
+			}
 			key := binding.Key(filed(t, dir, 0).Key)
-			assert.NoError(t, u.Resolve(t.Context(), key, ingest.Resolution{SendAgain: true, By: "synthetic"}))
-		})
+			return u.Resolve(t.Context(), key, ingest.Resolution{SendAgain: true, By: "synthetic"})
+		}
+		time.AfterFunc(30*time.Second, func() { assert.NoError(t, decide()) })
 		results := drained(t, f, toTheEnd(srv))
 		assert.Equal(t, map[ingest.Status]int{ingest.Complete: 1}, statuses(results))
 		assert.Zero(t, e.count("dead"))

@@ -32,13 +32,19 @@ type liveWorker struct {
 	at   time.Time
 }
 
-// livePause is a pause of the fleet, or the latest one.
+// livePause is the latest pause of the fleet.
 type livePause struct {
 	Pause
-	Kind string `json:"kind"`
-	By   string `json:"by"`   // the worker that tries
-	Step int    `json:"step"` // how often it tried
-	Over bool   `json:"over"`
+	Kind string `json:"kind"` // of the failure
+	By   string `json:"by"`   // the ID of the worker that leads it
+	Step int    `json:"step"` // how many probes there were, with the next one
+	Over bool   `json:"over"` // its leader ended it
+}
+
+// lasts reports whether the fleet pauses: the leader has not ended the pause, and is not late with its probe, as it is
+// if it died. A nil pause does not last.
+func (l *livePause) lasts(now time.Time) bool {
+	return l != nil && !l.Over && now.Before(l.Until.Add(pauseMargin))
 }
 
 func newLive(ctx context.Context, s *store) (live, error) {

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -81,10 +80,10 @@ func saveEntry(t *testing.T, f *Fleet, binding ingest.Binding, recording ingest.
 	c, err := f.Journal().Claim(t.Context(), e.Key)
 	require.NoError(t, err)
 	defer c.Release()
-	switch state {
-	case ingest.StateCreated:
+	if state == ingest.StateCreated {
 		e.NoteID = 17
-	case ingest.StateInDoubt:
+	}
+	if state == ingest.StateInDoubt {
 		e.Until = time.Now().Add(time.Minute)
 	}
 	require.NoError(t, c.Save(t.Context(), e))
@@ -109,7 +108,7 @@ func TestDeadLetter_GoesWhenItsNoteExists(t *testing.T) {
 	left := letters(t, f)
 	require.Len(t, left, 1)
 	assert.Equal(t, filed(t, dir, 1).Key, left[0].Recording.Key)
-	info, err := f.queue.dead.Info(context.Background())
+	info, err := f.queue.dead.Info(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, uint64(1), info.State.Msgs, "it is taken away, and not only hidden")
 }

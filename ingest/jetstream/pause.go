@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	sameFailures = 5           // in a row, and a worker pauses
-	firstProbe   = time.Second // after which it looks whether things are well; doubled each time
+	sameFailures = 5           // in a row, after which a worker pauses
+	firstProbe   = time.Second // until the first probe of a pause; doubled for each further one
 	maxProbe     = time.Minute
 	probeTimeout = 10 * time.Second
-	pauseMargin  = 5 * time.Second // by which the fleet's pause is longer than the time to the next look
-	followEvery  = time.Second     // a worker that does not look itself asks whether the pause is over
+	pauseMargin  = 5 * time.Second // by which the fleet's pause is longer than the time until the next probe
+	followEvery  = time.Second     // a worker that does not lead reads whether the pause is over
 )
 
-// probeAfter is how long a pause lasts before somebody looks whether things are well.
-func probeAfter(step int) time.Duration { return min(firstProbe<<min(step, 10), maxProbe) }
+// probeAfter returns the time until the next probe, if there were so many since the last success.
+func probeAfter(probes int) time.Duration { return min(firstProbe<<min(probes, 10), maxProbe) }
 
 // kind is how something failed, as far as it matters for a pause. The zero kind is no failure.
 type kind string
 
-// The kinds. Files are this machine's matter: other workers may go on.
+// The kinds. A worker whose files are missing pauses alone: other machines may have theirs.
 const (
 	kindService      kind = "service"
 	kindUnauthorized kind = "unauthorized"
@@ -40,6 +40,7 @@ const (
 	kindEngine       kind = "engine"
 )
 
+// kindOf returns how err failed. It is zero if err is nil.
 func kindOf(err error) kind {
 	var path *fs.PathError
 	switch {
@@ -67,55 +68,56 @@ type failure struct {
 	file   string
 }
 
-// pauser lets a worker, and the fleet, rest while everything fails the same way.
+// pauser pauses a worker, and the fleet, while everything fails the same way.
 type pauser struct {
 	fleet *Fleet
-	id    string
+	id    string // of this worker
 	probe func(ctx context.Context, f failure) error
-	beat  func(ctx context.Context) // says how this worker fails
-	event func(ingest.Event)        // of the caller's; nil: nobody is told
+	beat  func(ctx context.Context) // reports to the fleet how this worker fails
+	event func(ingest.Event)        // OnEvent of the caller; may be nil
 	catch func(then func())         // see work
 
 	resting sync.WaitGroup
 
-	mu      sync.Mutex
-	failing failure
-	count   int           // in a row
-	step    int           // of the growing pauses; 0 after a success
-	said    bool          // why, since the last success
-	gate    chan struct{} // closed when the pause is over; nil: there is none
+	mu        sync.Mutex
+	failing   failure       // the first one of the row
+	count     int           // of the failures in the row
+	probes    int           // since the last success; the next one waits the longer
+	announced bool          // the reason was logged since the last success
+	gate      chan struct{} // closed when the pause ends; nil while there is none
 }
 
-// report takes in how a recording ended. The error is of one that failed.
+// report counts how a recording ended; err is nil if it has its note. The fifth failure of one kind in a row begins a
+// pause.
 func (p *pauser) report(ctx context.Context, err error, file string) {
 	if err == nil {
 		p.succeeded(ctx)
 		return
 	}
 	f := failure{kind: kindOf(err), cause: err, file: file, reason: redact.Opaque(err).Error()}
-	begun, begins := p.failed(f)
-	if !begins {
+	begun := p.failed(f)
+	if begun == nil {
 		return
 	}
 	p.resting.Go(func() {
 		defer p.catch(func() {})
-		p.rest(ctx, begun.failure, begun.first)
+		p.rest(ctx, *begun)
 	})
-	if begun.first && p.event != nil {
-		p.event(ingest.Event{Pause: &ingest.Pause{Why: begun.cause, Next: begun.next}})
+	if begun.isFirst && p.event != nil {
+		p.event(ingest.Event{Pause: &ingest.Pause{Why: begun.cause, Next: begun.nextProbe}})
 	}
 }
 
-// beginning is a pause that begins.
-type beginning struct {
+// begunPause is a pause that has just begun.
+type begunPause struct {
 	failure
-	first bool      // since the last success
-	next  time.Time // when it is tried again
+	isFirst   bool // since the last success
+	nextProbe time.Time
 }
 
-// failed counts a failure and reports whether a pause begins with it. The pause is for the first failure of the
-// row: those that follow may be its consequences.
-func (p *pauser) failed(f failure) (begun beginning, begins bool) {
+// failed counts a failure. It returns the pause that begins with it, or nil if none does. The pause is for the first
+// failure of the row: those that follow may be its consequences.
+func (p *pauser) failed(f failure) *begunPause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if f.kind != p.failing.kind {
@@ -125,42 +127,71 @@ func (p *pauser) failed(f failure) (begun beginning, begins bool) {
 		p.failing = f
 	}
 	p.count++
-	if p.count < sameFailures || p.gate != nil || f.kind == kindEngine {
-		return beginning{}, false
+	isPaused := p.gate != nil
+	if p.count < sameFailures || isPaused || f.kind == kindEngine {
+		return nil
 	}
 	p.gate = make(chan struct{})
-	begun = beginning{failure: p.failing, first: !p.said, next: time.Now().Add(probeAfter(p.step))}
-	p.said = true
-	return begun, true
+	begun := &begunPause{
+		failure: p.failing, isFirst: !p.announced, nextProbe: time.Now().Add(probeAfter(p.probes)),
+	}
+	p.announced = true
+	return begun
 }
 
-// succeeded takes in that a recording has its note: the next pause is a short one again, also of the fleet.
+// succeeded ends the row of failures: a recording has its note. The next pause is a short one again, also of the fleet.
 func (p *pauser) succeeded(ctx context.Context) {
 	p.mu.Lock()
-	paused, said := p.step > 0, p.said
-	p.failing, p.count, p.step, p.said = failure{}, 0, 0, false
+	hasPaused := p.probes > 0
+	wasAnnounced := p.announced
+	p.failing = failure{}
+	p.count = 0
+	p.probes = 0
+	p.announced = false
 	p.mu.Unlock()
-	if said {
-		p.fleet.logger.InfoContext(ctx, "uploads succeed again")
+	if wasAnnounced {
+		p.announceEnd(ctx)
 	}
-	if said && p.event != nil {
-		p.event(ingest.Event{Pause: &ingest.Pause{}})
+	if hasPaused {
+		p.shortenNext(ctx)
 	}
-	if !paused {
-		return
-	}
+}
+
+// shortenNext lets the next pause of the fleet begin with the shortest time. A pause that is not over stays as it is.
+func (p *pauser) shortenNext(ctx context.Context) {
 	_ = within(ctx, func(ctx context.Context) error {
 		latest, revision, err := p.fleet.live.pause(ctx)
-		if err != nil || latest == nil || !latest.Over || latest.Step == 0 {
+		if err != nil || latest == nil {
 			return err
+		}
+		if !latest.Over || latest.Step == 0 {
+			return nil
 		}
 		latest.Step = 0
 		return p.fleet.live.setPause(ctx, *latest, revision)
 	})
 }
 
-// pausing reports how all fails, if this worker pauses.
-func (p *pauser) pausing() failure {
+// announce logs why uploads pause, and which worker checks when they can continue.
+func (p *pauser) announce(ctx context.Context, f failure, r role) {
+	then := "this worker checks when uploads can continue"
+	if r == follows {
+		then = "another worker checks when the fleet can continue"
+	}
+	p.fleet.logger.WarnContext(ctx, "all uploads fail the same way",
+		slog.String("reason", f.reason), slog.String("then", then))
+}
+
+// announceEnd reports that the reason of an announced pause is gone.
+func (p *pauser) announceEnd(ctx context.Context) {
+	p.fleet.logger.InfoContext(ctx, "uploads succeed again")
+	if p.event != nil {
+		p.event(ingest.Event{Pause: &ingest.Pause{}})
+	}
+}
+
+// pausedFor returns the failure for which this worker pauses, or the zero failure if it does not pause.
+func (p *pauser) pausedFor() failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gate == nil {
@@ -185,129 +216,193 @@ func (p *pauser) wait(ctx context.Context) bool {
 	}
 }
 
-// rest is a pause, with a look from time to time whether things are well.
-func (p *pauser) rest(ctx context.Context, f failure, say bool) {
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		close(p.gate)
-		p.gate, p.count = nil, 0
-	}()
-	warn := func(then string) {
-		if say {
-			p.fleet.logger.WarnContext(ctx, "all uploads fail the same way",
-				slog.String("reason", f.reason), slog.String("then", then))
-		}
-		say = false
-	}
+// rest pauses this worker, and the fleet if all workers fail, until uploads can continue or the context ends.
+func (p *pauser) rest(ctx context.Context, begun begunPause) {
+	defer p.endPause()
 	p.beat(ctx)
-	lead := false
-	for ctx.Err() == nil {
-		step := p.next()
-		var other *livePause
-		if lead, other = p.together(ctx, f, step); other != nil {
-			warn("another worker checks when the fleet can continue")
-			p.follow(ctx)
-			return
-		}
-		warn("this worker checks when uploads can continue")
-		if !pause(ctx, probeAfter(step)) {
-			break
-		}
-		probing, cancel := context.WithTimeout(ctx, probeTimeout)
-		err := p.probe(probing, f)
-		cancel()
-		if err == nil {
-			break
-		}
-	}
-	if lead {
+	hasPausedFleet := p.probeUntilWell(ctx, begun)
+	if hasPausedFleet {
 		p.resume(context.WithoutCancel(ctx))
 	}
 }
 
-// next counts the pauses since the last success.
-func (p *pauser) next() int {
+// endPause lets this worker's uploads go on.
+func (p *pauser) endPause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.step++
-	return p.step - 1
+	close(p.gate)
+	p.gate = nil
+	p.count = 0
 }
 
-// together pauses the whole fleet if all its workers fail this way. It reports whether this worker leads the
-// pause, or who else does. Where the engine does not respond the worker pauses alone.
-func (p *pauser) together(ctx context.Context, f failure, step int) (lead bool, other *livePause) {
-	if f.kind == kindFile {
-		return false, nil
+// probeUntilWell waits and probes, in rounds that grow longer, until a probe succeeds or the context ends. If another
+// worker leads a pause of the fleet, it waits for the end of that pause instead. It reports whether this worker paused
+// the fleet in any round.
+func (p *pauser) probeUntilWell(ctx context.Context, begun begunPause) (hasPausedFleet bool) {
+	toAnnounce := begun.isFirst
+	for ctx.Err() == nil {
+		r, wait := p.beginRound(ctx, begun.failure)
+		if toAnnounce {
+			p.announce(ctx, begun.failure, r)
+			toAnnounce = false
+		}
+		if r == follows {
+			p.follow(ctx)
+			return hasPausedFleet
+		}
+		if r == leads {
+			hasPausedFleet = true
+		}
+		if !pause(ctx, wait) || p.isWell(ctx, begun.failure) {
+			return hasPausedFleet
+		}
 	}
+	return hasPausedFleet
+}
+
+// isWell probes whether uploads can succeed again.
+func (p *pauser) isWell(ctx context.Context, f failure) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return p.probe(ctx, f) == nil
+}
+
+// role is a worker's part in a pause.
+type role int
+
+const (
+	isAlone role = iota // it pauses and probes only for itself
+	leads               // it paused the fleet, and probes for all workers
+	follows             // another worker paused the fleet, and probes
+)
+
+// beginRound begins the next round of a pause, for the fleet if all workers fail this way. It returns this worker's
+// role and the time until the next probe.
+func (p *pauser) beginRound(ctx context.Context, f failure) (role, time.Duration) {
+	probes := p.countProbe()
+	if f.kind == kindFile {
+		return isAlone, probeAfter(probes)
+	}
+	r, probes := p.pauseFleet(ctx, f, probes)
+	return r, probeAfter(probes)
+}
+
+// countProbe counts a probe, and returns how many there were before it.
+func (p *pauser) countProbe() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.probes++
+	return p.probes - 1
+}
+
+// countOthers adds the probes of other workers to this worker's, if they made more. It returns how many there were
+// before the next one.
+func (p *pauser) countOthers(others int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.probes = max(p.probes, others+1)
+	return p.probes - 1
+}
+
+// pauseFleet pauses the fleet if all workers fail this way. Otherwise, and if the engine does not respond, this worker
+// pauses alone. A pause of the same kind goes on with its length, whoever led it: pauseFleet returns how many probes
+// there were.
+func (p *pauser) pauseFleet(ctx context.Context, f failure, probes int) (role, int) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	workers, err := p.fleet.live.workers(ctx)
-	if err != nil {
-		return false, nil
-	}
-	for _, w := range workers {
-		if w.Kind != string(f.kind) {
-			return false, nil
-		}
+	if !p.allFail(ctx, f.kind) {
+		return isAlone, probes
 	}
 	now, err := p.fleet.live.now(ctx)
 	if err != nil {
-		return false, nil
+		return isAlone, probes
 	}
-	current, revision, err := p.fleet.live.pause(ctx)
-	switch {
-	case err != nil:
-		return false, nil
-	case current != nil && !current.Over && current.By != p.id && now.Before(current.Until.Add(pauseMargin)):
-		return false, current
-	case current != nil && current.Kind == string(f.kind): // the next one of several is longer, whoever leads it
-		step = max(step, current.Step)
-		p.mu.Lock()
-		p.step = step + 1
-		p.mu.Unlock()
+	latest, revision, err := p.fleet.live.pause(ctx)
+	if err != nil {
+		return isAlone, probes
 	}
-	until := now.Add(probeAfter(step))
-	next := livePause{Pause: Pause{Reason: f.reason, Until: until}, Kind: string(f.kind), By: p.id, Step: step + 1}
-	if err := p.fleet.live.setPause(ctx, next, revision); err != nil {
-		return false, nil
+	if latest.lasts(now) && latest.By != p.id {
+		return follows, probes
+	}
+	if latest != nil && latest.Kind == string(f.kind) {
+		probes = p.countOthers(latest.Step)
+	}
+	next := livePause{
+		Pause: Pause{Reason: f.reason, Until: now.Add(probeAfter(probes))},
+		Kind:  string(f.kind), By: p.id, Step: probes + 1,
+	}
+	return p.lead(ctx, next, revision), probes
+}
+
+// allFail reports whether all workers of the fleet fail this way. It is false if the engine does not respond.
+func (p *pauser) allFail(ctx context.Context, k kind) bool {
+	workers, err := p.fleet.live.workers(ctx)
+	if err != nil {
+		return false
+	}
+	for _, w := range workers {
+		if w.Kind != string(k) {
+			return false
+		}
+	}
+	return true
+}
+
+// lead pauses the fleet, with this worker as the one that probes. If that cannot be written down, for example because
+// another worker was faster, this worker pauses alone.
+func (p *pauser) lead(ctx context.Context, next livePause, revision uint64) role {
+	err := p.fleet.live.setPause(ctx, next, revision)
+	if err != nil {
+		return isAlone
 	}
 	for _, name := range laneNames {
-		_, _ = p.fleet.queue.stream.PauseConsumer(ctx, name, until.Add(pauseMargin))
+		_, _ = p.fleet.queue.stream.PauseConsumer(ctx, name, next.Until.Add(pauseMargin))
 	}
-	return true, nil
+	return leads
 }
 
 // follow waits until the pause that another worker leads is over, or that worker is dead.
 func (p *pauser) follow(ctx context.Context) {
 	for pause(ctx, followEvery) {
-		request, cancel := context.WithTimeout(ctx, requestTimeout)
-		current, _, err := p.fleet.live.pause(request)
-		now, failed := p.fleet.live.now(request)
-		cancel()
-		isOver := current == nil || current.Over || now.After(current.Until.Add(pauseMargin))
-		if err == nil && failed == nil && isOver {
+		if p.isFleetPauseOver(ctx) {
 			return
 		}
 	}
 }
 
-// resume ends a pause that this worker leads. Its length is remembered: if nothing succeeds, the next one is longer.
+// isFleetPauseOver reports whether the fleet does not pause. It is false if the engine does not respond.
+func (p *pauser) isFleetPauseOver(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	latest, _, err := p.fleet.live.pause(ctx)
+	if err != nil {
+		return false
+	}
+	now, err := p.fleet.live.now(ctx)
+	return err == nil && !latest.lasts(now)
+}
+
+// resume ends the pause of the fleet, unless another worker leads it by now. Its length is remembered: if nothing
+// succeeds, the next one is longer.
 func (p *pauser) resume(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	current, revision, err := p.fleet.live.pause(ctx)
-	if err == nil && current != nil && current.By == p.id {
-		current.Over = true
-		_ = p.fleet.live.setPause(ctx, *current, revision)
+	latest, revision, err := p.fleet.live.pause(ctx)
+	if err == nil && latest != nil {
+		if latest.By != p.id {
+			return
+		}
+		latest.Over = true
+		_ = p.fleet.live.setPause(ctx, *latest, revision)
 	}
 	for _, name := range laneNames {
 		_, _ = p.fleet.queue.stream.ResumeConsumer(ctx, name)
 	}
 }
 
-// probe finds out, without a recording, whether uploads can succeed again.
-func probe(client *clinicaldoc.Client) func(context.Context, failure) error {
+// newProbe returns a function that finds out, without a recording, whether uploads can succeed again: the folder of a
+// file that was missing exists, or the service responds.
+func newProbe(client *clinicaldoc.Client) func(context.Context, failure) error {
 	return func(ctx context.Context, f failure) error {
 		if f.kind == kindFile {
 			_, err := os.Stat(filepath.Dir(f.file))

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -75,7 +76,7 @@ func (r *resting) looks(anew bool) []time.Duration {
 	return looks
 }
 
-func (r *resting) pausedNow() bool { return r.pausing().kind != "" }
+func (r *resting) pausedNow() bool { return r.pausedFor().kind != "" }
 
 func seconds(numbers ...int) (times []time.Duration) {
 	for _, n := range numbers {
@@ -247,6 +248,94 @@ func TestASuccessEndsARow(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, live.setPause(ctx, livePause{By: "b"}, revision))
 		require.Error(t, live.setPause(ctx, livePause{By: "c"}, revision))
+	})
+}
+
+// A worker that paused the fleet also ends that pause if it pauses alone in a later round.
+func TestPause_LeaderPausesAloneInTheLastRound_ResumesTheFleet(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ isSilent, anotherSucceeds bool }{
+		"the engine does not respond": {isSilent: true},
+		"another worker succeeds":     {anotherSucceeds: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				e := newEngine()
+				var silent atomic.Bool
+				e.before = func(_ context.Context, op, key string) error {
+					isAboutWorkers := op == "info" && strings.HasSuffix(key, "-live")
+					if silent.Load() && isAboutWorkers {
+						return nats.ErrTimeout
+					}
+					return nil
+				}
+				a := newResting(e, "a")
+				a.failTimes(ctx, sameFailures)
+				require.NotEmpty(t, e.paused())
+				silent.Store(c.isSilent)
+				if c.anotherSucceeds {
+					require.NoError(t, a.fleet.live.beat(ctx, "b", liveWorker{}))
+				}
+				time.Sleep(2 * time.Second) // the first probe failed, and the second round has begun
+				synctest.Wait()
+				require.True(t, a.pausedNow())
+				a.well.Store(true)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.False(t, a.pausedNow())
+				assert.Empty(t, e.paused())
+				shared, _, err := a.fleet.live.pause(ctx)
+				require.NoError(t, err)
+				assert.True(t, shared.Over)
+			})
+		})
+	}
+}
+
+// A worker does not end the pause that another worker has begun since its own.
+func TestPause_AnotherWorkerLeadsByNow_IsNotResumed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newEngine()
+		a := newResting(e, "a")
+		a.failTimes(ctx, sameFailures)
+		shared, revision, err := a.fleet.live.pause(ctx)
+		require.NoError(t, err)
+		shared.By = "b"
+		require.NoError(t, a.fleet.live.setPause(ctx, *shared, revision))
+		before := e.paused()
+		require.NotEmpty(t, before)
+		a.well.Store(true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.False(t, a.pausedNow())
+		assert.Equal(t, before, e.paused())
+		cancel()
+	})
+}
+
+// A worker that takes over the fleet's pauses also checks only after the longer time that it announces.
+func TestPause_NextLeader_ProbesWhenThePauseEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newEngine()
+		b := newResting(e, "b")
+		before := livePause{Kind: string(kindService), By: "a", Step: 3, Over: true}
+		require.NoError(t, b.fleet.live.setPause(ctx, before, 0))
+		b.failTimes(ctx, sameFailures)
+		shared, _, err := b.fleet.live.pause(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, 8*time.Second, time.Until(shared.Until), "after 1, 2 and 4 seconds")
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, seconds(8, 24), b.looks(false))
+		cancel()
+		synctest.Wait()
 	})
 }
 
@@ -437,7 +526,7 @@ func TestKinds(t *testing.T) {
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
-	look := probe(client)
+	look := newProbe(client)
 	require.NoError(t, look(t.Context(), failure{kind: kindService}))
 	require.NoError(t, look(t.Context(), failure{kind: kindFile, file: filepath.Join(t.TempDir(), "none.wav")}))
 	require.Error(t, look(t.Context(), failure{kind: kindFile, file: filepath.Join(t.TempDir(), "none", "none.wav")}))
@@ -540,7 +629,7 @@ func TestPause_KeepsTheFirstReasonOfARow(t *testing.T) {
 			r.report(ctx, fail("later synthetic failure", clinicaldoc.ErrServer), "")
 		}
 		synctest.Wait()
-		assert.Contains(t, r.pausing().reason, "first synthetic failure")
+		assert.Contains(t, r.pausedFor().reason, "first synthetic failure")
 		assert.Contains(t, r.log.String(), "first synthetic failure")
 		require.Len(t, told, 1)
 		require.ErrorContains(t, told[0].Why, "first synthetic failure")
@@ -565,7 +654,7 @@ func TestAMachineWithoutItsFilesPausesAlone(t *testing.T) {
 		synctest.Wait()
 		assert.True(t, r.pausedNow())
 		assert.Empty(t, e.paused())
-		assert.NotContains(t, r.pausing().reason+r.log.String(), "CANARY", "a path may hold a name")
+		assert.NotContains(t, r.pausedFor().reason+r.log.String(), "CANARY", "a path may hold a name")
 		cancel()
 		synctest.Wait()
 	})
@@ -580,7 +669,7 @@ func TestALookAsksOnce(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: r, Body: http.NoBody, Header: http.Header{}}, nil
 	})}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}))
 	require.NoError(t, err)
-	require.Error(t, probe(client)(t.Context(), failure{kind: kindService}))
+	require.Error(t, newProbe(client)(t.Context(), failure{kind: kindService}))
 	assert.Equal(t, 1, asked)
 }
 

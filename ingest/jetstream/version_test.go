@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -25,7 +26,7 @@ type versionProxy struct {
 
 func newVersionProxy(t *testing.T, s *server.Server, version string) *versionProxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	p := &versionProxy{listener: listener}
@@ -36,7 +37,7 @@ func newVersionProxy(t *testing.T, s *server.Server, version string) *versionPro
 			if err != nil {
 				return
 			}
-			go p.pass(conn, s.Addr().String())
+			go p.pass(t.Context(), conn, s.Addr().String())
 		}
 	}()
 	return p
@@ -44,9 +45,10 @@ func newVersionProxy(t *testing.T, s *server.Server, version string) *versionPro
 
 func (p *versionProxy) url() string { return "nats://" + p.listener.Addr().String() }
 
-func (p *versionProxy) pass(client net.Conn, address string) {
+// pass copies what the client and the server send, until one of them closes the connection.
+func (p *versionProxy) pass(ctx context.Context, client net.Conn, address string) {
 	defer func() { _ = client.Close() }()
-	upstream, err := net.Dial("tcp", address)
+	upstream, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return
 	}

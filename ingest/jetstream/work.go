@@ -103,7 +103,7 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 		}
 		w.follower = newFollower(w)
 		w.pauser = &pauser{
-			fleet: f, id: w.id, probe: probe(uploader.Client), beat: w.beat, event: uploader.OnEvent, catch: w.catch,
+			fleet: f, id: w.id, probe: newProbe(uploader.Client), beat: w.beat, event: uploader.OnEvent, catch: w.catch,
 		}
 		go w.run(ctx)
 		defer func() { // also when the loop's body panics: what is under way has to be put back
@@ -578,7 +578,7 @@ func (w *work) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	host, _ := os.Hostname()
-	failing := w.pauser.pausing()
+	failing := w.pauser.pausedFor()
 	me := liveWorker{Kind: string(failing.kind), Worker: Worker{
 		Host: host, Process: os.Getpid(), Since: w.since, Failing: failing.reason,
 		Uploading: int(w.uploading.Load()), Done: int(w.done.Load()), Processing: w.follower.count(),
