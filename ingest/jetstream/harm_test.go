@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -66,6 +67,43 @@ func TestAStoreThatIsHarmedEndsTheWork(t *testing.T) {
 			assert.Zero(t, doubled(srv))
 			assert.Less(t, len(srv.Notes()), 60)
 		})
+	}
+}
+
+// A worker that uploads notices a deleted stream within 30 seconds, also during one long upload.
+func TestWork_DeletedStream_EndsWithin30Seconds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, upload := range map[string]time.Duration{"short uploads": 3 * time.Second, "long upload": time.Hour} {
+		for _, deleted := range newEngine().store.streams() {
+			t.Run(name+", "+deleted.Name, func(t *testing.T) {
+				t.Parallel()
+				inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+					srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(upload).Always())
+					begun := time.Now()
+					const after = 61 * time.Second // soon after the store was verified
+					e.before = func(_ context.Context, op, key string) error {
+						if op == "stream" && key == deleted.Name && time.Since(begun) >= after {
+							return jetstream.ErrStreamNotFound
+						}
+						return nil
+					}
+					f := e.fleet(defaultLease)
+					publish(t, f, dir, 60)
+					u := uploader(srv)
+					u.Workers = 1
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+					defer cancel()
+					var failure error
+					for _, err := range f.Work(ctx, u) {
+						failure = err
+					}
+					require.ErrorIs(t, failure, ErrStore)
+					require.ErrorContains(t, failure, deleted.Name)
+					assert.LessOrEqual(t, time.Since(begun)-after, 30*time.Second)
+				})
+			})
+		}
 	}
 }
 

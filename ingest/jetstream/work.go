@@ -169,35 +169,54 @@ const (
 	endLook        = 2 * time.Second        // between two looks at all that is left in the queue
 )
 
+// run works until the context ends or, with drain, until the queue is drained. The worker is shown as living to the
+// end, also while it puts back the recordings whose notes it waits for.
 func (w *work) run(ctx context.Context) {
 	defer close(w.results)
-	living, end := context.WithCancel(context.WithoutCancel(ctx))
-	var beats, all sync.WaitGroup
+	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx))
+	watching, stopWatching := context.WithCancel(ctx)
+	var beats, watches, uploads sync.WaitGroup
 	w.beat(ctx)
-	beats.Go(func() { w.beats(living) })
-	notes, stopFollowing := context.WithCancel(ctx)
-	var following sync.WaitGroup
-	following.Go(func() { w.follower.run(notes) })
+	beats.Go(func() { w.beats(beating) })
+	watches.Go(func() { w.follower.run(watching) })
+	watches.Go(func() { w.watchStore(watching) })
 	workers := cmp.Or(w.uploader.Workers, defaultWorkers)
+	alternate := workers == 1 // no other worker asks the second lane first
 	for n := range workers {
-		// Some serve those that failed first, so that they are tried again however many new ones there are.
-		lanes := [2]lane{freshLane, againLane}
-		if n < workers/4 || workers < 4 && n == workers-1 {
-			lanes = [2]lane{againLane, freshLane}
-		}
-		all.Go(func() { w.serve(ctx, lanes, workers == 1) })
+		uploads.Go(func() { w.serve(ctx, lanesOf(n, workers), alternate) })
 	}
-	all.Wait()
-	stopFollowing()
-	following.Wait()
+	uploads.Wait()
+	stopWatching()
+	watches.Wait()
 	w.follower.putBack()
 	w.pauser.resting.Wait()
-	end()
+	stopBeating()
 	beats.Wait()
 	w.fleet.live.gone(context.WithoutCancel(ctx), w.id)
 }
 
-// serve takes one recording after the other.
+// lanesOf returns the lanes of worker n in the order in which it asks them. A quarter of the workers, and at least one,
+// first asks for recordings that failed, so they are tried again however many new ones there are.
+func lanesOf(n, workers int) [2]lane {
+	if n < max(workers/4, 1) {
+		return [2]lane{againLane, freshLane}
+	}
+	return [2]lane{freshLane, againLane}
+}
+
+// watchStore ends the work if the store cannot be trusted any more. Recordings verify the store too, but an upload may
+// take long.
+func (w *work) watchStore(ctx context.Context) {
+	for pause(ctx, verifyEvery) {
+		err := w.fleet.store.check(ctx)
+		if errors.Is(err, ErrStore) {
+			w.fail(err)
+			return
+		}
+	}
+}
+
+// serve takes one recording after the other. If alternate is set, it asks the other lane first each time.
 func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 	for w.pauser.wait(ctx) {
 		d, err := w.next(ctx, lanes)
@@ -222,9 +241,11 @@ func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 	}
 }
 
+// next returns a recording of the first lane that has one, or nil if both are empty.
 func (w *work) next(ctx context.Context, lanes [2]lane) (*delivery, error) {
 	for _, l := range lanes {
-		if d, err := w.fleet.queue.next(ctx, l, nextWait); d != nil || err != nil || ctx.Err() != nil {
+		d, err := w.fleet.queue.next(ctx, l, nextWait)
+		if d != nil || err != nil || ctx.Err() != nil {
 			return d, err
 		}
 	}
