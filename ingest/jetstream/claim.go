@@ -22,7 +22,7 @@ type claim struct {
 	record   record
 	revision uint64
 	lost     bool
-	ahead    time.Duration // by which Until is later here than in the record; see byOwnClock
+	ahead    time.Duration // by which Until is later here than in the record; see untilAhead
 
 	stop context.CancelFunc // of the renewals; nil: there are none
 	done chan struct{}
@@ -50,12 +50,13 @@ func (c *claim) swap(ctx context.Context, r record) error {
 	})
 }
 
-// write swaps the entry, and does not give up while the cluster elects a leader. An error does not mean that a
-// write was not, or will not be, applied. The write is repeated on the same revision, so only one of the two can
-// succeed. A conflict with its own write is not an error.
+// write swaps the entry, and repeats that while the cluster elects a leader. A swap that failed may still be carried
+// out. The next one is for the same revision, so only one of the two succeeds. A conflict with an earlier swap of this
+// write is a success. After a late renewal of this claim, the swap is repeated on the renewal's revision. Any other
+// conflict is ErrTaken.
 func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 	entry.Key = c.key
-	var beats []string
+	var beats []string // of the swaps
 	due, err := c.due(ctx, entry)
 	if err != nil {
 		return err
@@ -64,31 +65,33 @@ func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 		r := record{Owner: c.owner, Beat: rand.Text(), Due: due, Entry: entry}
 		beats = append(beats, r.Beat)
 		err := c.swap(ctx, r)
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx, patientlyEach)):
-			return unreachable(err)
-		case !isConflict(err):
+		}
+		if !isConflict(err) {
+			if !mayRepeat(ctx, begun, c.journal.patience) {
+				return unreachable(err)
+			}
 			continue
 		}
-		now, revision, err := c.journal.read(ctx, c.key)
-		isOwn := slices.Contains(beats, now.Beat)
-		switch {
-		case err != nil:
+		found, revision, err := c.journal.read(ctx, c.key)
+		if err != nil {
 			return err
-		case now.Owner != c.owner, c.hasNote && !isOwn:
+		}
+		isThisWrite := slices.Contains(beats, found.Beat)
+		isThisClaim := found.Owner == c.owner && !c.hasNote // a recording with a note has no owner to compare
+		if !isThisWrite && !isThisClaim {
 			return ingest.ErrTaken
 		}
-		c.record, c.revision = now, revision
-		if isOwn {
+		c.record, c.revision = found, revision
+		if isThisWrite {
 			return nil
 		}
 	}
 }
 
-// due is until when a recording is unresolved by the engine's clock: as it was written, or as many minutes from now
-// as by ours.
+// due returns the entry's Until by the engine's clock: as the record has it if Until is unchanged, else as far from now
+// as it is by this machine's clock. It is zero if the recording is not unresolved.
 func (c *claim) due(ctx context.Context, entry ingest.Entry) (time.Time, error) {
 	switch {
 	case entry.State != ingest.StateInDoubt || entry.Until.IsZero():
@@ -162,8 +165,9 @@ func (c *claim) writeOwn(ctx context.Context, entry ingest.Entry) error {
 }
 
 // yield takes back a commit if another recording of the patient with the same content is committing or unresolved.
-// If both outcomes became unknown, nobody could tell which note is whose. Each worker commits first and looks then,
-// so of two that commit at the same time at least one sees the other.
+// It returns errRival then. If both outcomes became unknown, nobody could tell which note is whose. Each worker commits
+// first and reads the others' entries then, so of two that commit at the same time at least one sees the other. By is
+// who decided about the recording before the commit.
 func (c *claim) yield(ctx context.Context, entry ingest.Entry, by string) error {
 	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, time.Time{})
 	if errors.Is(err, ingest.ErrJournalDamaged) { // a damaged record holds up its own recording alone
@@ -193,15 +197,15 @@ var errRival = fail("the recording waits for another one with the same content f
 
 // needsMark reports whether no mark leads from the entry's patient to the recording yet.
 func (c *claim) needsMark(entry ingest.Entry) bool {
-	if !sent(entry.State) {
+	if !mayHaveNote(entry.State) {
 		return false
 	}
 	known := c.record.Entry
-	return !sent(known.State) || known.Patient != entry.Patient
+	return !mayHaveNote(known.State) || known.Patient != entry.Patient
 }
 
-// withUntil returns the entry with the time until which it is unresolved as the record has it, if that is the same: for
-// others it is as it was.
+// withUntil returns the entry with the Until of the record, if the caller did not change what Entry returned. Entry adds
+// the difference of the clocks, which must not be written.
 func (c *claim) withUntil(entry ingest.Entry) ingest.Entry {
 	unchanged := entry.Until.Equal(c.record.Entry.Until.Add(c.ahead))
 	if entry.State == ingest.StateInDoubt && unchanged {
@@ -212,8 +216,8 @@ func (c *claim) withUntil(entry ingest.Entry) ingest.Entry {
 	return entry
 }
 
-// mark leads from the patient to the recording. A mark that is there already, or leads to a recording that was
-// never committed, does no harm.
+// mark writes the mark that leads from the patient to the recording. A mark that exists already, or leads to a recording
+// that was never committed, does no harm.
 func (c *claim) mark(ctx context.Context, patient uint32) error {
 	j := c.journal
 	err := patiently(ctx, j.lease/2, func(ctx context.Context) error {
@@ -226,26 +230,30 @@ func (c *claim) mark(ctx context.Context, patient uint32) error {
 	return nil
 }
 
-// saveCreated writes what the service said, whoever has the claim by now. A note that is there stays.
+// saveCreated writes the entry of a note that the service created, whoever has the claim by now. If the recording has a
+// note already, that note stays.
 func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 	entry.Key = c.key
 	for begun := time.Now(); ; {
 		err := c.swap(ctx, record{Beat: rand.Text(), Entry: entry})
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case !isConflict(err) && (time.Since(begun) > c.journal.patience || !pause(ctx, patientlyEach)):
-			return unreachable(err)
-		case !isConflict(err):
+		}
+		if !isConflict(err) {
+			if !mayRepeat(ctx, begun, c.journal.patience) {
+				return unreachable(err)
+			}
 			continue
 		}
-		now, revision, err := c.journal.read(ctx, c.key)
+		found, revision, err := c.journal.read(ctx, c.key)
 		if err != nil {
 			return err
 		}
-		c.record, c.revision = now, revision
-		c.lost = c.lost || now.Owner != c.owner // what is not written in the end is another's to go on with
-		if now.Entry.State == ingest.StateCreated {
+		c.record, c.revision = found, revision
+		if found.Owner != c.owner { // if the entry is not written in the end, the recording is the other worker's
+			c.lost = true
+		}
+		if found.Entry.State == ingest.StateCreated {
 			return nil
 		}
 	}
@@ -275,7 +283,8 @@ func mayReplace(known, entry ingest.Entry) bool {
 	return decided && slices.ContainsFunc(entry.Replaced, isKnown)
 }
 
-// keep writes the lease a first time and renews it until the claim is released, also when the run is being ended.
+// keep starts a goroutine that writes the lease after the first duration, and renews it every third of a lease until the
+// claim is released. It does so also after the context ended.
 func (c *claim) keep(ctx context.Context, first time.Duration) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = cancel
@@ -296,6 +305,7 @@ func (c *claim) keep(ctx context.Context, first time.Duration) {
 	}()
 }
 
+// renew writes the record once more, to show that this worker lives. It notices if another worker took the claim.
 func (c *claim) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.journal.lease/3)
 	defer cancel()

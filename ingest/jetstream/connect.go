@@ -104,13 +104,13 @@ func (s *Server) Close() error {
 	return disk.Close(s.lock)
 }
 
-// logger keeps the first complaint: why a server does not start is told nowhere else.
+// logger keeps the first error that a server logs. Only there it says why it does not start.
 type logger struct {
 	mu   sync.Mutex
 	text string
 }
 
-func (l *logger) note(format string, v ...any) {
+func (l *logger) keepFirst(format string, v ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.text == "" {
@@ -118,6 +118,7 @@ func (l *logger) note(format string, v ...any) {
 	}
 }
 
+// first returns the first error that was logged.
 func (l *logger) first() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,9 +132,10 @@ func (l *logger) Noticef(string, ...any)         {}
 func (l *logger) Warnf(string, ...any)           {}
 func (l *logger) Debugf(string, ...any)          {}
 func (l *logger) Tracef(string, ...any)          {}
-func (l *logger) Errorf(format string, v ...any) { l.note(format, v...) }
-func (l *logger) Fatalf(format string, v ...any) { l.note(format, v...) }
+func (l *logger) Errorf(format string, v ...any) { l.keepFirst(format, v...) }
+func (l *logger) Fatalf(format string, v ...any) { l.keepFirst(format, v...) }
 
+// inUse returns the error for a directory that could not be locked.
 func inUse(err error) error {
 	if errors.Is(err, disk.ErrHeld) {
 		return fail("the directory is already in use, in this process or in another one; close it there, "+

@@ -51,8 +51,8 @@ func newFollower(w *work) *follower {
 	}
 }
 
-// wanted reports whether a recording is done only when its note has reached a stage.
-func (f *follower) wanted() bool { return f.until > clinicaldoc.StageUploaded }
+// isNeeded reports whether a recording is done only when its note has reached a stage.
+func (f *follower) isNeeded() bool { return f.until > clinicaldoc.StageUploaded }
 
 // count is how many recordings wait for their notes here.
 func (f *follower) count() int {
@@ -61,12 +61,13 @@ func (f *follower) count() int {
 	return len(f.held)
 }
 
-// hold takes a recording whose note is in processing, and reports false if it cannot. Then stop is left to the caller.
+// hold takes over a recording whose note is in processing. It reports false, and does not call stop later, if there is no
+// room or the recording is held already.
 func (f *follower) hold(d *delivery, result ingest.Result, stop context.CancelFunc) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, twice := f.held[result.JournalKey] // it waits in both lanes
-	if twice || len(f.held) >= maxFollowed {
+	_, isHeld := f.held[result.JournalKey] // it waits in both lanes
+	if isHeld || len(f.held) >= maxFollowed {
 		return false
 	}
 	now := time.Now()
@@ -90,9 +91,9 @@ func (f *follower) drop(key ingest.Key) *followed {
 	return held
 }
 
-// ends is when the note of a recording is not waited for any longer. The end of a queue is waited for as long after the
-// last upload.
-func (f *follower) ends(since time.Time) time.Time {
+// waitEnds returns when a note that was waited for since then is given up. If the queue is drained, the time counts from
+// the last upload.
+func (f *follower) waitEnds(since time.Time) time.Time {
 	if f.work.drain && since.Before(f.active) {
 		since = f.active
 	}
@@ -103,7 +104,7 @@ func (f *follower) ends(since time.Time) time.Time {
 func (f *follower) isOver(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.held) == 0 && !now.Before(f.ends(f.active))
+	return len(f.held) == 0 && !now.Before(f.waitEnds(f.active))
 }
 
 // run follows notes until the context ends.
@@ -118,14 +119,15 @@ func (f *follower) run(ctx context.Context) {
 		for f.count() > 0 && ctx.Err() == nil {
 			began := time.Now()
 			f.round(ctx)
-			if tooShort := roundTime - time.Since(began); f.count() > 0 && tooShort > 0 {
-				_ = pause(ctx, tooShort)
+			left := roundTime - time.Since(began)
+			if f.count() > 0 && left > 0 {
+				_ = pause(ctx, left)
 			}
 		}
 	}
 }
 
-// putBack leaves the recordings to other workers. No more come.
+// putBack leaves the recordings to other workers. It is called after the last hold.
 func (f *follower) putBack() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +138,7 @@ func (f *follower) putBack() {
 	}
 }
 
-// following is the fleet's journal for a run without recordings of its own, which waits for these notes.
+// following is the fleet's journal with only these entries in processing. A run without recordings waits for their notes.
 type following struct {
 	*Journal
 	entries []ingest.Entry
@@ -200,42 +202,49 @@ func (f *follower) uploader(ctx context.Context) (*ingest.Uploader, error) {
 		journal.entries = append(journal.entries, ingest.Entry{
 			Key: key, State: ingest.StateCreated, NoteID: held.result.NoteID, Stage: clinicaldoc.StageUploaded,
 		})
-		left := f.ends(held.since).Sub(now)
+		left := f.waitEnds(held.since).Sub(now)
 		u.MaxWait = min(u.MaxWait, max(left, time.Millisecond))
 	}
 	u.Journal = journal
 	return &u, nil
 }
 
-// take takes in what became of a note.
+// take updates a held recording by what a round saw of its note. It ends a recording whose note was waited for to the
+// end, if the journal has the same stage: otherwise the stage was not saved, and the note is read again.
 func (f *follower) take(ctx context.Context, seen ingest.Result) {
-	f.mu.Lock()
-	held := f.held[seen.JournalKey]
-	if held != nil {
-		held.see(seen)
-	}
-	f.mu.Unlock()
+	held := f.update(seen)
 	if held == nil || seen.Status == ingest.Processing {
 		return
 	}
 	known, _, err := f.work.fleet.journal.read(ctx, seen.JournalKey)
-	switch {
-	case err != nil:
-	case known.Entry.State != ingest.StateCreated || known.Entry.NoteID != seen.NoteID: // a person decided
+	if err != nil {
+		return
+	}
+	isSameNote := known.Entry.State == ingest.StateCreated && known.Entry.NoteID == seen.NoteID
+	if !isSameNote { // a person decided
 		f.drop(seen.JournalKey)
 		held.stop()
 		_ = held.delivery.putBack(shortDelay)
-	case known.Entry.Stage == seen.Stage: // otherwise it was not saved, and is looked at again
+		return
+	}
+	if known.Entry.Stage == seen.Stage {
 		f.end(ctx, f.drop(seen.JournalKey))
 	}
 }
 
-// see takes in how far the service has come with the note.
-func (h *followed) see(seen ingest.Result) {
-	h.result.Status = seen.Status
-	h.result.Stage = seen.Stage
-	h.result.Note = seen.Note
-	h.result.Err = seen.Err
+// update writes what was seen of a note into the result of its recording. It returns nil if the recording is not held.
+func (f *follower) update(seen ingest.Result) *followed {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := f.held[seen.JournalKey]
+	if held == nil {
+		return nil
+	}
+	held.result.Status = seen.Status
+	held.result.Stage = seen.Stage
+	held.result.Note = seen.Note
+	held.result.Err = seen.Err
+	return held
 }
 
 // giveUp lets the recordings rest whose notes were waited for long enough.
@@ -244,7 +253,7 @@ func (f *follower) giveUp(ctx context.Context) {
 	var over []*followed
 	now := time.Now()
 	for key, held := range f.held {
-		if !now.Before(f.ends(held.since)) {
+		if !now.Before(f.waitEnds(held.since)) {
 			over = append(over, held)
 			delete(f.held, key)
 		}
@@ -261,7 +270,7 @@ func (f *follower) giveUp(ctx context.Context) {
 
 var errProcessing = fail("the service has not processed the recording yet; its note is read again later")
 
-// end does what has to be done with a recording that was held.
+// end does what the outcome of a recording asks for, and reports it. The recording is not held any more.
 func (f *follower) end(ctx context.Context, held *followed) {
 	defer held.stop()
 	w := f.work

@@ -33,7 +33,7 @@ type Journal struct {
 	store    *store
 	buckets  []*bucket // each has a part of the keys
 	lease    time.Duration
-	quick    time.Duration // an upload that takes no longer needs no lease
+	quick    time.Duration // an upload that ends within it is not leased
 	patience time.Duration // how long a cluster may be without a leader
 
 	turn  turn
@@ -129,10 +129,10 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 			return c, nil
 		}
 		c.owner = rand.Text()
-		if !sent(r.Entry.State) {
+		if !mayHaveNote(r.Entry.State) {
 			c.record.Entry = claimedEntry(key, r.Entry)
 		}
-		if c.ahead, err = j.byOwnClock(ctx, r); err != nil {
+		if c.ahead, err = j.untilAhead(ctx, r); err != nil {
 			return nil, err
 		}
 		if revision == 0 {
@@ -189,38 +189,40 @@ func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since t
 		if err != nil {
 			return nil, err
 		}
-		if r.Entry.Patient == patient && concerns(r.Entry, since) {
+		if r.Entry.Patient == patient && mayHaveNoteSince(r.Entry, since) {
 			entries = append(entries, r.Entry)
 		}
 	}
 	return entries, nil
 }
 
-// concerns reports whether an entry was sent, or one of its notes created, at or after a time.
-func concerns(e ingest.Entry, since time.Time) bool {
-	isYoung := func(note ingest.NoteRef) bool { return !note.CreatedAt.Before(since) }
-	switch {
-	case !sent(e.State) && len(e.Replaced) == 0:
+// mayHaveNoteSince reports whether an entry may have a note, or had one that was replaced, that was sent or created at
+// or after a time.
+func mayHaveNoteSince(e ingest.Entry, since time.Time) bool {
+	if !mayHaveNote(e.State) && len(e.Replaced) == 0 {
 		return false
-	case !e.SentAt.Before(since) || !e.NoteCreatedAt.Before(since):
+	}
+	if !e.SentAt.Before(since) || !e.NoteCreatedAt.Before(since) {
 		return true
 	}
-	return slices.ContainsFunc(e.Replaced, isYoung)
+	isSince := func(note ingest.NoteRef) bool { return !note.CreatedAt.Before(since) }
+	return slices.ContainsFunc(e.Replaced, isSince)
 }
 
-// sent reports whether a note may exist.
-func sent(state ingest.State) bool {
+// mayHaveNote reports whether a recording in that state was sent completely, so a note may exist.
+func mayHaveNote(state ingest.State) bool {
 	return state == ingest.StateCommitting || state == ingest.StateCreated || state == ingest.StateInDoubt
 }
 
-// byOwnClock returns how much later Until of an unresolved recording is by this machine's clock than in its record.
-// A time that has passed by a worker's clock, which may be wrong, need not have passed by the server's.
-func (j *Journal) byOwnClock(ctx context.Context, r record) (time.Duration, error) {
+// untilAhead returns by how much the Until of an unresolved recording is later on this machine's clock than in its
+// record, where another machine wrote it. It is zero if it is not later.
+func (j *Journal) untilAhead(ctx context.Context, r record) (time.Duration, error) {
 	if r.Entry.State != ingest.StateInDoubt || r.Due.IsZero() {
 		return 0, nil
 	}
 	now, err := j.engineTime(ctx, j.records(r.Entry.Key))
-	return max(time.Now().Add(r.Due.Sub(now)).Sub(r.Entry.Until), 0), err
+	untilHere := time.Now().Add(r.Due.Sub(now))
+	return max(untilHere.Sub(r.Entry.Until), 0), err
 }
 
 // engineTime is the time by the clock of the bucket's leader.
@@ -238,24 +240,31 @@ func (j *Journal) engineTime(ctx context.Context, b *bucket) (now time.Time, err
 	return now, nil
 }
 
-// patiently does something that cannot do harm, until it succeeds, its error is an answer, or patience is at its end.
-func patiently(ctx context.Context, patience time.Duration, do func(ctx context.Context) error) error {
+// patiently repeats a request while the engine does not respond, until patience has passed or the context ends. A key
+// that is not found and a conflict are responses. The request must do no harm if it is carried out more than once.
+func patiently(ctx context.Context, patience time.Duration, request func(ctx context.Context) error) error {
 	for begun := time.Now(); ; {
-		err := within(ctx, do)
+		err := within(ctx, request)
 		if err == nil || errors.Is(err, jetstream.ErrKeyNotFound) || isConflict(err) {
 			return err
 		}
-		if ctx.Err() != nil || time.Since(begun) > patience || !pause(ctx, patientlyEach) {
+		if ctx.Err() != nil || !mayRepeat(ctx, begun, patience) {
 			return err
 		}
 	}
 }
 
-// untilAnswered does something like patiently, and takes every error for an answer that is not the engine's.
-func untilAnswered(ctx context.Context, patience time.Duration, do func(ctx context.Context) error) error {
+// mayRepeat waits a moment. It reports whether a request that was begun then may be repeated: patience has not passed,
+// and the context has not ended.
+func mayRepeat(ctx context.Context, begun time.Time, patience time.Duration) bool {
+	return time.Since(begun) <= patience && pause(ctx, patientlyEach)
+}
+
+// untilAnswered is patiently, except that every error that does not match errEngine is a response.
+func untilAnswered(ctx context.Context, patience time.Duration, request func(ctx context.Context) error) error {
 	var refused error
 	err := patiently(ctx, patience, func(ctx context.Context) error {
-		err := do(ctx)
+		err := request(ctx)
 		if err != nil && !errors.Is(err, errEngine) {
 			refused = err
 			return nil
@@ -268,14 +277,14 @@ func untilAnswered(ctx context.Context, patience time.Duration, do func(ctx cont
 	return err
 }
 
-// within bounds one request.
-func within(ctx context.Context, do func(ctx context.Context) error) error {
+// within makes a request that ends after requestTimeout.
+func within(ctx context.Context, request func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return do(ctx)
+	return request(ctx)
 }
 
-// turn lets one at a time make requests. Nobody waits for it longer than its context.
+// turn is a mutex. A goroutine waits for it only until its context ends.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
@@ -323,29 +332,32 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 	return r, entry.Revision(), nil
 }
 
-// awaitSilence waits until a revision has not moved for a lease, by this machine's clock alone.
+// awaitSilence waits until the owner of a recording has written nothing for a lease, by this machine's clock alone, or
+// lets the recording go. It returns errTaken if the owner, or another one, still writes.
 func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uint64) error {
 	timer := time.NewTimer(j.lease)
 	defer timer.Stop()
-	look := time.NewTicker(j.lease / 4)
-	defer look.Stop()
+	tick := time.NewTicker(j.lease / 4)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
 			return nil
-		case <-look.C:
-			r, now, err := j.read(ctx, key)
+		case <-tick.C:
+			r, latest, err := j.read(ctx, key)
 			if err != nil {
 				return err
 			}
-			if now != revision && r.Owner != "" && r.Entry.State != ingest.StateCreated {
+			if latest == revision {
+				continue // nothing was written
+			}
+			isHeld := r.Owner != "" && r.Entry.State != ingest.StateCreated
+			if isHeld {
 				return errTaken
 			}
-			if now != revision {
-				return nil
-			}
+			return nil // it was released, or has its note
 		}
 	}
 }

@@ -22,8 +22,8 @@ type Limiter struct {
 	interval time.Duration // between two requests
 	places   int64         // that are taken together: more than one where requests are very close
 
-	turn turn      // of one of its waiters at a time
-	left int64     // of the places that were taken
+	turn turn      // lets one waiter at a time take places
+	left int64     // places that were taken and not used yet
 	next time.Time // when the next of them is due, by this process's clock
 }
 
@@ -47,14 +47,15 @@ func newLimiter(s *store, perSecond float64) (*Limiter, error) {
 	return &Limiter{store: s, interval: interval, places: max(int64(together/interval), 1), turn: newTurn()}, nil
 }
 
-// Wait returns when the next request may go. Where the server does not respond no request goes, and Wait is an
+// Wait returns when the next request may go. If the server does not respond, no request goes, and Wait returns an
 // error after some seconds.
 func (l *Limiter) Wait(ctx context.Context) error {
 	if err := l.turn.take(ctx); err != nil {
 		return err
 	}
 	defer l.turn.leave()
-	if l.left == 0 || time.Since(l.next) > together { // places of the past would go all at once
+	isLate := time.Since(l.next) > together // all places of the past would go at once
+	if l.left == 0 || isLate {
 		if err := l.take(ctx); err != nil {
 			return err
 		}
@@ -67,26 +68,28 @@ func (l *Limiter) Wait(ctx context.Context) error {
 	return nil
 }
 
-// take takes places as soon as they are due.
+// take waits until the next places are due, and takes them.
 func (l *Limiter) take(ctx context.Context) error {
 	for begun := time.Now(); ; {
 		due, err := l.try(ctx)
 		switch {
 		case err == nil && due == 0:
-			l.left, l.next = l.places, time.Now()
+			l.left = l.places
+			l.next = time.Now()
 			return nil
 		case err == nil:
 			if !pause(ctx, due+time.Duration(random()*spread*float64(l.interval))) {
 				return ctx.Err()
 			}
 			begun = time.Now()
-		case time.Since(begun) > defaultPatience || !pause(ctx, patientlyEach):
+		case !mayRepeat(ctx, begun, defaultPatience):
 			return unreachable(err)
 		}
 	}
 }
 
-// try takes places, or returns in what time they are due.
+// try takes the next places if they are due, and returns 0. Otherwise it returns in what time to try again: when they
+// are due, or after an interval if another worker was faster.
 func (l *Limiter) try(ctx context.Context) (due time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limitTimeout)
 	defer cancel()
@@ -100,19 +103,19 @@ func (l *Limiter) try(ctx context.Context) (due time.Duration, err error) {
 		return 0, err
 	}
 	info := stream.CachedInfo()
-	now, last := info.TimeStamp, info.State.LastSeq
+	last := info.State.LastSeq
 	var latest time.Time
 	if last > 0 {
 		message, err := stream.GetMsg(ctx, last)
 		switch {
-		case errors.Is(err, jetstream.ErrMsgNotFound): // another took a place meanwhile
+		case errors.Is(err, jetstream.ErrMsgNotFound): // another worker took a place meanwhile
 			return l.interval, nil
 		case err != nil:
 			return 0, err
 		}
 		latest = placeOf(message.Data)
 	}
-	place, due := l.place(latest, now)
+	place, due := l.place(latest, info.TimeStamp)
 	if due > 0 {
 		return due, nil
 	}
@@ -125,7 +128,7 @@ func (l *Limiter) try(ctx context.Context) (due time.Duration, err error) {
 	return 0, err
 }
 
-// placeOf reads what a message holds. What cannot be read is long past.
+// placeOf returns the place in a message, or the zero time if the message cannot be read.
 func placeOf(data []byte) time.Time {
 	if len(data) != 8 {
 		return time.Time{}
@@ -133,8 +136,8 @@ func placeOf(data []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(data))) //nolint:gosec // as it was written
 }
 
-// place is the last of the places that are taken now, after the latest one, or in what time they are due. Who
-// comes a little late does not make the others late.
+// place returns the last of the places that follow the latest one, if they are due now. Otherwise it returns in what time
+// they are due. A worker that takes its place up to an interval late does not make the others late.
 func (l *Limiter) place(latest, now time.Time) (place time.Time, due time.Duration) {
 	together := time.Duration(l.places) * l.interval
 	next := latest.Add(l.interval)
@@ -144,8 +147,9 @@ func (l *Limiter) place(latest, now time.Time) (place time.Time, due time.Durati
 	if next.After(now) {
 		return time.Time{}, next.Sub(now)
 	}
-	if early := now.Add(-l.interval); next.Before(early) {
-		next = early
+	earliest := now.Add(-l.interval)
+	if next.Before(earliest) {
+		next = earliest
 	}
 	return next.Add(together - l.interval), 0
 }

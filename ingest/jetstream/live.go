@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// live is what the workers of a fleet say of themselves. Nothing of it has to be kept: it expires, and is made
-// anew when it is gone.
+// live is a bucket in which the workers of a fleet show that they live, and the fleet's pause. Its entries expire, and the
+// bucket is made again if it is gone.
 type live struct {
 	store  *store
 	kv     jetstream.KeyValue
@@ -19,16 +19,16 @@ type live struct {
 }
 
 const (
-	beatEvery = 10 * time.Second // a worker says that it lives
-	aliveFor  = 30 * time.Second // after which it counts as dead
-	liveFor   = 10 * time.Minute
+	beatEvery = 10 * time.Second // a worker shows that it lives
+	aliveFor  = 30 * time.Second // after its last beat a worker counts as dead
+	liveFor   = 10 * time.Minute // until an entry expires
 	pauseKey  = "pause"
 )
 
-// liveWorker is what a worker says.
+// liveWorker is what a worker writes of itself.
 type liveWorker struct {
 	Worker
-	Kind string `json:"kind,omitempty"` // of its failure
+	Kind string `json:"kind,omitempty"` // of the failure for which it pauses; empty if it does not
 	at   time.Time
 }
 
@@ -47,6 +47,7 @@ func (l *livePause) lasts(now time.Time) bool {
 	return l != nil && !l.Over && now.Before(l.Until.Add(pauseMargin))
 }
 
+// newLive opens the bucket, and makes it if it does not exist.
 func newLive(ctx context.Context, s *store) (live, error) {
 	config := jetstream.KeyValueConfig{Bucket: s.liveName(), TTL: liveFor, Replicas: s.header.Replicas}
 	kv, err := s.js.CreateKeyValue(ctx, config)
@@ -72,6 +73,7 @@ func (l live) now(ctx context.Context) (time.Time, error) {
 	return info.TimeStamp, nil
 }
 
+// beat writes what a worker says of itself. If that fails, it makes the bucket again, for the next beat.
 func (l live) beat(ctx context.Context, id string, w liveWorker) error {
 	value, err := json.Marshal(w)
 	if err != nil {
@@ -83,12 +85,12 @@ func (l live) beat(ctx context.Context, id string, w liveWorker) error {
 	return err
 }
 
-// gone says that a worker has ended.
+// gone removes a worker that has ended.
 func (l live) gone(ctx context.Context, id string) {
 	_ = within(ctx, func(ctx context.Context) error { return l.kv.Purge(ctx, "w."+id) })
 }
 
-// workers returns those that are alive, by their ids.
+// workers returns the workers that are alive, by their IDs.
 func (l live) workers(ctx context.Context) (map[string]liveWorker, error) {
 	info, err := l.stream.Info(ctx, jetstream.WithSubjectFilter(">"))
 	if err != nil {
@@ -115,7 +117,7 @@ func (l live) workers(ctx context.Context) (map[string]liveWorker, error) {
 	return workers, nil
 }
 
-// pause returns the fleet's pause, or the latest; nil: there was none.
+// pause returns the latest pause of the fleet and its revision, or nil and 0 if there was none. The pause may be over.
 func (l live) pause(ctx context.Context) (*livePause, uint64, error) {
 	entry, err := l.kv.Get(ctx, pauseKey)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -131,7 +133,7 @@ func (l live) pause(ctx context.Context) (*livePause, uint64, error) {
 	return &p, entry.Revision(), nil
 }
 
-// setPause replaces what was read.
+// setPause replaces the pause that was read with that revision. It fails if another worker has replaced it since.
 func (l live) setPause(ctx context.Context, p livePause, revision uint64) error {
 	value, err := json.Marshal(p)
 	if err != nil {

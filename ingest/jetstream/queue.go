@@ -25,9 +25,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// queue hands out recordings. It only wakes somebody: what is to be done with a recording the journal says, so
-// that one handed out twice does no harm. Recordings that failed wait in a lane of their own, so that they never
-// hold up new ones.
+// queue hands out recordings. The journal decides what is done with each, so a recording that is handed out twice does
+// no harm. Recordings that failed wait in a lane of their own, so they never hold up new ones.
 type queue struct {
 	store   *store
 	journal *Journal // which keeps the counts of tries
@@ -40,12 +39,12 @@ type queue struct {
 	again jetstream.Consumer
 }
 
-// lane is one of the two.
+// lane is one of the two parts of the queue.
 type lane string
 
 const (
-	freshLane lane = "q"
-	againLane lane = "r"
+	freshLane lane = "q" // new recordings
+	againLane lane = "r" // recordings that failed before
 )
 
 // laneNames are those of the lanes' consumers.
@@ -105,7 +104,8 @@ func (q *queue) consumers(ctx context.Context) error {
 			return err
 		}
 		config := consumer.CachedInfo().Config
-		if config.MaxAckPending > 0 || config.MaxDeliver > 0 || config.AckPolicy != jetstream.AckExplicitPolicy {
+		isLimited := config.MaxAckPending > 0 || config.MaxDeliver > 0
+		if isLimited || config.AckPolicy != jetstream.AckExplicitPolicy {
 			return fail("the consumer "+l.name+" of the stream "+q.store.queueName()+
 				" was changed: max deliver and max pending acks must be unlimited, acks explicit", ErrStore)
 		}
@@ -170,18 +170,8 @@ func subjectOf(key string) string {
 
 // publish puts a recording into the queue.
 func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
-	switch {
-	case recording.File == "" || recording.Params.Audio != nil:
-		return fail("a recording in a queue must be in a file", clinicaldoc.ErrInvalidArgument)
-	case !filepath.IsAbs(recording.File):
-		return fail("File must be an absolute path: workers run in other folders", clinicaldoc.ErrInvalidArgument)
-	}
-	p := recording.Params
-	switch {
-	case p.BeforeCommit != nil || p.OnProgress != nil:
-		return fail("a recording in a queue cannot have callbacks", clinicaldoc.ErrInvalidArgument)
-	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make two alike
-		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
+	if err := checkRecording(recording); err != nil {
+		return err
 	}
 	recording, err := recording.WithKey()
 	if err != nil {
@@ -195,8 +185,24 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	return q.put(ctx, freshLane, subjectOf(w.Key), payload)
 }
 
-// put stores a message unless one of its subject waits already, which must be of the same recording. A request
-// without a response may have been carried out: the same one once more shows it.
+// checkRecording returns an error if a recording cannot be in a queue.
+func checkRecording(recording ingest.Recording) error {
+	p := recording.Params
+	switch {
+	case recording.File == "" || p.Audio != nil:
+		return fail("a recording in a queue must be in a file", clinicaldoc.ErrInvalidArgument)
+	case !filepath.IsAbs(recording.File):
+		return fail("File must be an absolute path: workers run in other folders", clinicaldoc.ErrInvalidArgument)
+	case p.BeforeCommit != nil || p.OnProgress != nil:
+		return fail("a recording in a queue cannot have callbacks", clinicaldoc.ErrInvalidArgument)
+	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make two alike
+		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
+	}
+	return nil
+}
+
+// put stores a message, unless one with its subject waits already, which must be of the same recording. A request
+// without a response may have been carried out. It is repeated, and then finds its own message waiting.
 func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
 		subject := q.store.subject(string(l)) + key
@@ -218,7 +224,8 @@ func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) err
 	return fail("the recording was not stored: "+refused.Error(), refused.err)
 }
 
-// checkWaiting makes sure that what waits is not another recording under the same key, which would be forgotten.
+// checkWaiting returns an error matching ErrKeyReused if another recording waits under the same key: the new one would
+// be forgotten. If nothing waits any more, it puts the message once more.
 func (q *queue) checkWaiting(ctx context.Context, l lane, key string, payload []byte) error {
 	var message *jetstream.RawStreamMsg
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) (err error) {
@@ -228,25 +235,36 @@ func (q *queue) checkWaiting(ctx context.Context, l lane, key string, payload []
 		}
 		return answered(err)
 	})
-	var own, there waiting
-	switch {
-	case err != nil:
+	if err != nil {
 		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err)
-	case message == nil: // what waited has come to its end since
+	}
+	if message == nil { // what waited has come to its end since
 		return q.put(ctx, l, key, payload)
-	case json.Unmarshal(payload, &own) != nil || json.Unmarshal(message.Data, &there) != nil,
-		own.PatientID != there.PatientID || otherSize(own.File, there.File):
+	}
+	if !isSameRecording(payload, message.Data) {
 		return fail("another recording with its key is waiting, of another patient or size; "+
 			"give each recording its own key", ingest.ErrKeyReused)
 	}
 	return nil
 }
 
-// otherSize reports whether both files can be seen from here and are of different sizes.
+// isSameRecording reports whether two messages with one key are of the same patient, and of files of the same size.
+func isSameRecording(a, b []byte) bool {
+	var one, other waiting
+	if json.Unmarshal(a, &one) != nil || json.Unmarshal(b, &other) != nil {
+		return false
+	}
+	return one.PatientID == other.PatientID && !otherSize(one.File, other.File)
+}
+
+// otherSize reports whether two files have different sizes. It is false if one of them cannot be read from here.
 func otherSize(a, b string) bool {
 	one, err := os.Stat(a)
-	other, otherErr := os.Stat(b)
-	return err == nil && otherErr == nil && one.Size() != other.Size()
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && one.Size() != other.Size()
 }
 
 const (
@@ -254,7 +272,7 @@ const (
 	codeNoResources = 10023 // of the server or the account
 )
 
-// answer is a refusal by the engine: asking once more brings the same.
+// answer is a refusal by the engine. The same request would be refused again.
 type answer struct {
 	err  error
 	code jetstream.ErrorCode
@@ -262,7 +280,8 @@ type answer struct {
 
 func (a *answer) Error() string { return a.err.Error() }
 
-// answered marks what is a refusal, and not silence.
+// answered returns err as an answer if the engine refused the request. Other errors, such as a timeout, are returned as
+// they are: the request may be repeated.
 func answered(err error) error {
 	var refused *jetstream.APIError
 	switch {
@@ -274,7 +293,7 @@ func answered(err error) error {
 	return err
 }
 
-// Is lets patiently take it for an answer.
+// Is reports that an answer matches ErrKeyExists, so patiently does not repeat the request.
 func (a *answer) Is(target error) bool { return target == jetstream.ErrKeyExists }
 
 // delivery is a recording that was handed to this process.
@@ -287,7 +306,8 @@ type delivery struct {
 	tries   int  // this one included
 }
 
-// next waits for a recording of a lane. No recording and no error: there is none.
+// next waits for a recording of a lane. It returns nil without an error if there is none, or if the recording has to
+// rest first: a message that is published comes at once.
 func (q *queue) next(ctx context.Context, l lane, wait time.Duration) (*delivery, error) {
 	message, err := q.consumer(l).Next(jetstream.FetchMaxWait(wait))
 	switch {
@@ -302,13 +322,14 @@ func (q *queue) next(ctx context.Context, l lane, wait time.Duration) (*delivery
 		return d, nil
 	}
 	if delivered, err := message.Metadata(); err == nil && delivered.NumDelivered == 1 {
-		return nil, message.NakWithDelay(d.waiting.Rest) // a message that is published comes at once
+		return nil, message.NakWithDelay(d.waiting.Rest)
 	}
 	d.tries += q.tries(ctx, d.waiting.Key)
 	return d, nil
 }
 
-// tries is how often a recording failed. How often it was delivered says less: that also counts workers that stopped.
+// tries returns how often a recording failed, or 0 if that cannot be read. The number of deliveries is another one: it
+// also counts workers that stopped.
 func (q *queue) tries(ctx context.Context, key string) (tries int) {
 	_ = within(ctx, func(ctx context.Context) error {
 		entry, err := q.triesBucket(key).Get(ctx, triesKey(key))
@@ -320,6 +341,7 @@ func (q *queue) tries(ctx context.Context, key string) (tries int) {
 	return tries
 }
 
+// setTries writes how often a recording failed. If that fails, the recording is tried more often.
 func (q *queue) setTries(ctx context.Context, key string, tries int) {
 	_ = within(ctx, func(ctx context.Context) error {
 		_, err := q.triesBucket(key).Put(ctx, triesKey(key), []byte(strconv.Itoa(tries)))
@@ -333,7 +355,7 @@ func (q *queue) triesBucket(key string) *bucket {
 	return q.journal.buckets[int(subjectOf(key)[0])%len(q.journal.buckets)]
 }
 
-// keep shows that this worker is alive until the context ends.
+// keep shows the engine that this worker is alive, until the context ends, so no other worker gets the recording.
 func (d *delivery) keep(ctx context.Context) {
 	tick := time.NewTicker(d.queue.ackWait / 3)
 	defer tick.Stop()
@@ -355,9 +377,9 @@ func (d *delivery) done(ctx context.Context) error {
 // putBack leaves the recording to the next worker, as if this one had not had it.
 func (d *delivery) putBack(rest time.Duration) error { return d.message.NakWithDelay(rest) }
 
-// later lets the recording rest, in the lane of those that failed.
+// later lets the recording rest in the lane of those that failed. It is put there first, and then leaves its own lane.
 func (d *delivery) later(ctx context.Context, rest time.Duration) error {
-	d.queue.setTries(ctx, d.waiting.Key, d.tries) // without it, it is tried more often
+	d.queue.setTries(ctx, d.waiting.Key, d.tries)
 	if d.lane == againLane {
 		return d.message.NakWithDelay(rest)
 	}
@@ -425,10 +447,10 @@ func (d DeadLetter) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (d DeadLetter) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.DeadLetter", d) }
 
-// letters lists the dead letters.
+// letters lists the dead letters that exist now. It removes those whose recordings have notes; see sweep.
 func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		var last uint64 // now: what is sent again meanwhile may come back
+		var last uint64 // the caller may send letters again, which may come back as new ones
 		err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
 			info, err := q.dead.Info(ctx)
 			if err == nil {
@@ -451,7 +473,8 @@ func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 				yield(DeadLetter{}, err)
 				return
 			}
-			if letter.sequence == 0 || letter.sequence > last {
+			isEnd := letter.sequence == 0 || letter.sequence > last
+			if isEnd {
 				return
 			}
 			if !q.sweep(ctx, binding, letter) && !yield(letter, nil) {
@@ -508,6 +531,7 @@ func (q *queue) redrive(ctx context.Context, letter DeadLetter) error {
 
 var errOtherFleet = fail("the dead letter belongs to another fleet", clinicaldoc.ErrInvalidArgument)
 
+// remove removes a dead letter. It is not an error if the letter is gone already.
 func (q *queue) remove(ctx context.Context, letter DeadLetter) error {
 	if letter.store != q.store.header.ID {
 		return errOtherFleet
@@ -517,11 +541,12 @@ func (q *queue) remove(ctx context.Context, letter DeadLetter) error {
 	if err == nil {
 		return nil
 	}
-	if _, gone := q.dead.GetMsg(ctx, sequence); errors.Is(gone, jetstream.ErrMsgNotFound) {
+	_, readErr := q.dead.GetMsg(ctx, sequence)
+	if errors.Is(readErr, jetstream.ErrMsgNotFound) {
 		return nil // another took it out
 	}
 	return unreachable(err)
 }
 
-// random spreads delays.
+// random returns a number from 0 to 1, to spread delays.
 func random() float64 { return rand.Float64() } //nolint:gosec // nobody gains by guessing a delay

@@ -60,13 +60,13 @@ type store struct {
 	name   string
 	header storeHeader
 
-	turn       turn
-	patience   time.Duration // with a silent engine, when it is verified
-	fenceTime  time.Duration // of an upgrade
-	verified   time.Time
-	reconnects uint64
-	sequences  map[string]uint64 // the last one of each stream, as it was seen
-	refused    error             // why the store cannot be trusted any more
+	turn        turn
+	patience    time.Duration // with a silent engine, when it is verified
+	upgradeWait time.Duration // see the constant
+	verified    time.Time
+	reconnects  uint64
+	sequences   map[string]uint64 // the last one of each stream, as it was seen
+	refused     error             // why the store cannot be trusted any more
 }
 
 func newStore(conn *nats.Conn, params Params) (*store, error) {
@@ -87,7 +87,7 @@ func newStore(conn *nats.Conn, params Params) (*store, error) {
 	}
 	return &store{
 		conn: conn, js: js, name: cmp.Or(params.Name, defaultName), sequences: map[string]uint64{},
-		turn: newTurn(), patience: defaultPatience, fenceTime: fenceTime,
+		turn: newTurn(), patience: defaultPatience, upgradeWait: upgradeWait,
 	}, nil
 }
 
@@ -113,7 +113,7 @@ func (s *store) streams() []jetstream.StreamConfig {
 	}
 	queue := s.config(s.queueName(), s.subject("q")+"*", s.subject("r")+"*")
 	queue.Retention = jetstream.WorkQueuePolicy
-	queue.Metadata[idLabel] = s.fence(s.header.Format)
+	queue.Metadata[idLabel] = s.queueLabel(s.header.Format)
 	return append(list, queue, s.config(s.deadName(), s.subject("dead")+"*"))
 }
 
@@ -187,19 +187,20 @@ func errExists(name string) error {
 	return fail("there is already a fleet "+name+": use Join", ErrFleetExists)
 }
 
-// mustBeNew refuses a name of which anything is there that holds messages.
+// mustBeNew returns an error if a stream of a fleet with that name exists and contains messages.
 func (s *store) mustBeNew(ctx context.Context) error {
 	list := s.js.ListStreams(ctx)
 	for info := range list.Info() {
 		name := info.Config.Name
-		older, _ := regexp.MatchString("^KV_"+regexp.QuoteMeta(s.name)+`-\d$`, name)
 		switch {
 		case info.State.Msgs == 0:
+			continue
 		case name == "KV_"+s.name:
-			if _, err := s.readHeader(ctx); !errors.Is(err, ErrNoFleet) {
+			_, err := s.readHeader(ctx)
+			if !errors.Is(err, ErrNoFleet) {
 				return cmp.Or(err, errExists(s.name))
 			}
-		case older && info.Config.Metadata[nameLabel] == "" || info.Config.Metadata[nameLabel] == s.name:
+		case s.isPart(info.Config):
 			return fail("a part of the fleet "+s.name+" exists ("+name+"), but its bucket "+s.name+
 				" was deleted: restore it; without it, recordings that have a note would be uploaded again", ErrStore)
 		}
@@ -210,7 +211,19 @@ func (s *store) mustBeNew(ctx context.Context) error {
 	return nil
 }
 
-// open finds the store and verifies it.
+// isPart reports whether a stream belongs to a fleet with that name. In the oldest format only the stream's name shows
+// it.
+func (s *store) isPart(config jetstream.StreamConfig) bool {
+	label := config.Metadata[nameLabel]
+	if label != "" {
+		return label == s.name
+	}
+	isOldest, _ := regexp.MatchString("^KV_"+regexp.QuoteMeta(s.name)+`-\d$`, config.Name)
+	return isOldest
+}
+
+// open reads the header of the store and verifies its streams. It returns an error matching ErrStore if the store has
+// fewer replicas than asked for.
 func (s *store) open(ctx context.Context, replicas int) error {
 	h, err := s.readHeader(ctx)
 	switch {
@@ -226,6 +239,8 @@ func (s *store) open(ctx context.Context, replicas int) error {
 	return s.verify(ctx, time.Now())
 }
 
+// readHeader reads the header of the store. It returns an error matching ErrNoFleet if there is none and no other version
+// has written one, and errFormat if the header is not of a format that this version knows.
 func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	root, err := s.js.KeyValue(ctx, s.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -241,10 +256,10 @@ func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 		switch {
 		case failure != nil:
 			return h, unreachable(failure)
-		case status.Values() == 0, status.Values() == 1 && blocked(ctx, root):
+		case status.Values() == 0, status.Values() == 1 && hasBlockKey(ctx, root):
 			return h, fail("the fleet "+s.name+" was begun only in part: use Begin", ErrNoFleet)
 		}
-		entry, err = root.Get(ctx, headerKey) // another may have begun it in between
+		entry, err = root.Get(ctx, headerKey) // another program may have begun it in between
 	}
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
@@ -260,8 +275,8 @@ func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	return h, nil
 }
 
-// blocked reports whether begin came as far as to keep the format before from the bucket.
-func blocked(ctx context.Context, root jetstream.KeyValue) bool {
+// hasBlockKey reports whether begin has written blockKey, which is its first write.
+func hasBlockKey(ctx context.Context, root jetstream.KeyValue) bool {
 	entry, err := root.Get(ctx, blockKey)
 	return err == nil && string(entry.Value()) == blockValue
 }
@@ -269,7 +284,8 @@ func blocked(ctx context.Context, root jetstream.KeyValue) bool {
 var errFormat = fail("the store was written by another version of this program: run that version",
 	ErrStore, ingest.ErrJournalVersion)
 
-// check verifies the store if that was not done a moment ago, or if the connection was lost since.
+// check verifies the store, unless that was done in the last ten seconds and the connection was not lost since. Once
+// the store was rejected, check returns the same error for ever.
 func (s *store) check(ctx context.Context) error {
 	if err := s.turn.take(ctx); err != nil {
 		return err
@@ -280,7 +296,8 @@ func (s *store) check(ctx context.Context) error {
 	}
 	now := time.Now()
 	reconnects := s.reconnected()
-	if now.Sub(s.verified) < verifyEvery && reconnects == s.reconnects {
+	isRecent := now.Sub(s.verified) < verifyEvery
+	if isRecent && reconnects == s.reconnects {
 		return nil
 	}
 	err := patiently(ctx, s.patience, func(ctx context.Context) error {
@@ -297,13 +314,15 @@ func (s *store) check(ctx context.Context) error {
 	return cmp.Or(s.refused, err)
 }
 
+// reconnected returns how often the connection was made again.
 func (s *store) reconnected() uint64 {
-	if s.conn == nil { // of tests
+	if s.conn == nil { // tests have none
 		return 0
 	}
 	return s.conn.Stats().Reconnects
 }
 
+// verify returns an error matching ErrStore if a stream is missing or is not as it was made.
 func (s *store) verify(ctx context.Context, now time.Time) error {
 	if err := s.turn.take(ctx); err != nil {
 		return unreachable(err)
@@ -312,7 +331,7 @@ func (s *store) verify(ctx context.Context, now time.Time) error {
 	return s.verifyInTurn(ctx, now)
 }
 
-// verifyInTurn compares each stream with what was made.
+// verifyInTurn is verify for a caller that has the turn.
 func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 	if s.conn != nil { // tests have none
 		if err := checkServer(s.conn); err != nil {
@@ -330,10 +349,11 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 			return unreachable(err)
 		}
 		info := stream.CachedInfo()
-		if s.isFenced(info.Config) {
+		if s.isUpgradedBeyond(info.Config) {
 			return errFormat
 		}
-		if reason := s.differs(info.Config, want); reason != "" {
+		reason := s.differenceOf(info.Config, want)
+		if reason != "" {
 			return fail("the stream "+want.Name+" of the fleet "+reason+"; nothing is uploaded. "+
 				"Repair corrects that, and unknown recordings are then searched for at the service", ErrStore)
 		}
@@ -347,9 +367,9 @@ func (s *store) verifyInTurn(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// unlike says in what a stream differs from what it has to be. Limits that refuse what is too much are an
-// administrator's own.
-func unlike(is, want jetstream.StreamConfig) string {
+// firstDifference returns the first setting of a stream that may lose or hide messages, or "" if there is none. Limits
+// on the number and size of messages are an administrator's own.
+func firstDifference(is, want jetstream.StreamConfig) string {
 	for label, value := range want.Metadata {
 		if is.Metadata[label] != value {
 			return "was made again, or its metadata were removed"
@@ -387,7 +407,8 @@ func unlike(is, want jetstream.StreamConfig) string {
 	return ""
 }
 
-// repair makes anew what is missing, and writes down first that there are gaps.
+// repair makes missing streams again and corrects the settings of others. It first writes into the header that records
+// were lost. A complete store is not changed.
 func (s *store) repair(ctx context.Context) error {
 	h, err := s.readHeader(ctx)
 	if err != nil {
@@ -408,7 +429,7 @@ func (s *store) repair(ctx context.Context) error {
 	return s.restoreStreams(ctx)
 }
 
-// renameMissing gives buckets that are gone other names, and reports whether there are any.
+// renameMissing gives new names to buckets that are gone, and reports whether there were any.
 func (s *store) renameMissing(ctx context.Context) (bool, error) {
 	renamed := false
 	for n := range s.header.Buckets {
@@ -432,7 +453,7 @@ func (s *store) renameMissing(ctx context.Context) (bool, error) {
 func (s *store) isHarmed(ctx context.Context) bool {
 	for _, config := range s.streams() {
 		stream, err := s.js.Stream(ctx, config.Name)
-		if err != nil || s.differs(stream.CachedInfo().Config, config) != "" {
+		if err != nil || s.differenceOf(stream.CachedInfo().Config, config) != "" {
 			return true
 		}
 	}
@@ -461,7 +482,7 @@ func (s *store) restoreStreams(ctx context.Context) error {
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			_, err = s.js.CreateStream(ctx, config)
-		case err == nil && s.differs(stream.CachedInfo().Config, config) != "":
+		case err == nil && s.differenceOf(stream.CachedInfo().Config, config) != "":
 			_, err = s.js.UpdateStream(ctx, config)
 		}
 		if err != nil {
@@ -472,7 +493,8 @@ func (s *store) restoreStreams(ctx context.Context) error {
 	return nil
 }
 
-// bind says whose recordings the store holds, once and for all.
+// bind writes the owner of the recordings into the header, or what was not known of it before. It returns an error if the
+// store belongs to another owner.
 func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
 	root, err := s.js.KeyValue(ctx, s.name)
 	if err != nil {
@@ -491,12 +513,9 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 			Kind: ownerKind, Version: format, Service: owner.Service, UserID: owner.UserID, Headers: owner.Headers,
 		}
 		if h.Owner != "" {
-			bound, err := fileheader.Parse(ownerKind, h.Owner)
-			if err == nil {
-				err = bound.Check(own)
-			}
+			bound, err := s.checkOwner(h.Owner, own)
 			if err != nil {
-				return ingest.Binding{}, fail("the fleet "+s.name+" is not this worker's: "+err.Error(), err)
+				return ingest.Binding{}, err
 			}
 			if !own.Completes(bound) {
 				return ingest.Binding{Origin: bound.Service, Gaps: h.Gaps}, nil
@@ -518,4 +537,16 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 			return ingest.Binding{}, unreachable(err)
 		}
 	}
+}
+
+// checkOwner returns the owner that a header contains. It returns an error if this worker's owner is another one.
+func (s *store) checkOwner(written string, own fileheader.Header) (fileheader.Header, error) {
+	bound, err := fileheader.Parse(ownerKind, written)
+	if err == nil {
+		err = bound.Check(own)
+	}
+	if err != nil {
+		return bound, fail("the fleet "+s.name+" is not this worker's: "+err.Error(), err)
+	}
+	return bound, nil
 }

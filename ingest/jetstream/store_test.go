@@ -174,10 +174,10 @@ func TestEachDangerousSettingIsSeen(t *testing.T) {
 	s := &store{name: "fleet", header: storeHeader{ID: "id", Replicas: 3, Buckets: 1}}
 	list := s.streams()
 	for _, config := range list {
-		assert.Empty(t, unlike(config, config))
+		assert.Empty(t, firstDifference(config, config))
 		more := config
 		more.Replicas, more.MaxBytes = 5, 1<<30
-		assert.Empty(t, unlike(more, config), "an administrator's own")
+		assert.Empty(t, firstDifference(more, config), "an administrator's own")
 	}
 	bucket := list[1]
 	for says, edit := range map[string]func(*jetstream.StreamConfig){
@@ -203,7 +203,7 @@ func TestEachDangerousSettingIsSeen(t *testing.T) {
 	} {
 		is := bucket
 		edit(&is)
-		assert.Contains(t, unlike(is, bucket), says)
+		assert.Contains(t, firstDifference(is, bucket), says)
 	}
 }
 

@@ -16,38 +16,40 @@ import (
 //
 //   - A store of format 2 is not upgraded while its workers run.
 //   - Programs of format 2 compare the metadata of each stream with the store's id, when they join and every ten
-//     seconds. The upgrade first changes those of the queue: the fence. Then it waits until all have seen it.
+//     seconds. The upgrade first changes those of the queue. Then it waits until all programs have read them, and
+//     ended.
 //   - The header comes last. What is cut off before that is done again by the next Join.
 
 // formatBefore is the format that Join upgrades.
 const formatBefore = 2
 
-// fenceTime is how long programs of the format before may go on after the fence was raised.
-const fenceTime = verifyEvery + requestTimeout
+// upgradeWait is how long programs of the format before may go on after the queue's metadata were changed.
+const upgradeWait = verifyEvery + requestTimeout
 
-// fence is the id in the metadata of the queue of a store with that format.
-func (s *store) fence(format int) string {
+// queueLabel returns the ID in the metadata of the queue of a store with that format. In the format before it is the
+// store's ID; later formats append theirs, and programs of other formats reject it.
+func (s *store) queueLabel(format int) string {
 	if format == formatBefore {
 		return s.header.ID
 	}
-	return s.fencePrefix() + strconv.Itoa(format)
+	return s.formatPrefix() + strconv.Itoa(format)
 }
 
-func (s *store) fencePrefix() string { return s.header.ID + "-format-" }
+func (s *store) formatPrefix() string { return s.header.ID + "-format-" }
 
-// isFenced reports whether a later version has begun to upgrade the store.
-func (s *store) isFenced(is jetstream.StreamConfig) bool {
+// isUpgradedBeyond reports whether a later version has begun to upgrade the store to its own format.
+func (s *store) isUpgradedBeyond(is jetstream.StreamConfig) bool {
 	label := is.Metadata[idLabel]
-	isKnown := label == s.fence(s.header.Format) || label == s.fence(format)
-	return strings.HasPrefix(label, s.fencePrefix()) && !isKnown
+	isKnown := label == s.queueLabel(s.header.Format) || label == s.queueLabel(format)
+	return strings.HasPrefix(label, s.formatPrefix()) && !isKnown
 }
 
-// differs says in what a stream differs from what it has to be. A store of the format before may have the fence.
-func (s *store) differs(is, want jetstream.StreamConfig) string {
-	if s.header.Format == formatBefore && is.Metadata[idLabel] == s.fence(format) {
-		want.Metadata = map[string]string{idLabel: s.fence(format), nameLabel: s.name}
+// differenceOf is firstDifference, except that the upgrade of a store of the format before may have begun.
+func (s *store) differenceOf(is, want jetstream.StreamConfig) string {
+	if s.header.Format == formatBefore && is.Metadata[idLabel] == s.queueLabel(format) {
+		want.Metadata = map[string]string{idLabel: s.queueLabel(format), nameLabel: s.name}
 	}
-	return unlike(is, want)
+	return firstDifference(is, want)
 }
 
 // upgrade makes a store of the format before one of this format. It returns an error matching ErrOlderWorkers while
@@ -61,13 +63,14 @@ func (s *store) upgrade(ctx context.Context) error {
 	if err != nil || !needed {
 		return err
 	}
-	if !pause(ctx, s.fenceTime) {
+	if !pause(ctx, s.upgradeWait) {
 		return fail("the upgrade of the fleet's store was ended; join again", ctx.Err())
 	}
 	return untilAnswered(ctx, s.patience, s.endUpgrade)
 }
 
-// beginUpgrade keeps programs of the format before out of the store. It reports false if the store has this format.
+// beginUpgrade keeps programs of the format before out of the store. It reports whether an upgrade is needed: not if the
+// store has this format.
 func (s *store) beginUpgrade(ctx context.Context) (needed bool, err error) {
 	h, err := s.readHeader(ctx)
 	if err != nil || h.Format == format {
@@ -80,7 +83,7 @@ func (s *store) beginUpgrade(ctx context.Context) (needed bool, err error) {
 	if err := s.mustHaveNoWorkers(ctx); err != nil {
 		return true, err
 	}
-	return true, s.raiseFence(ctx)
+	return true, s.relabelQueue(ctx)
 }
 
 // endUpgrade changes the format in the header, and nothing else.
@@ -98,7 +101,7 @@ func (s *store) endUpgrade(ctx context.Context) error {
 		if err := json.Unmarshal(entry.Value(), &h); err != nil {
 			return errFormat
 		}
-		if h.Format != formatBefore { // another was faster
+		if h.Format != formatBefore { // another program was faster
 			return nil
 		}
 		h.Format = format
@@ -116,6 +119,7 @@ func (s *store) endUpgrade(ctx context.Context) error {
 	}
 }
 
+// mustHaveNoWorkers returns an error matching ErrOlderWorkers, with their hosts, if workers run in the fleet.
 func (s *store) mustHaveNoWorkers(ctx context.Context) error {
 	l, err := newLive(ctx, s)
 	if err != nil {
@@ -138,14 +142,14 @@ func (s *store) mustHaveNoWorkers(ctx context.Context) error {
 		ErrOlderWorkers)
 }
 
-// raiseFence changes the queue's metadata and nothing else: limits are an administrator's own.
-func (s *store) raiseFence(ctx context.Context) error {
+// relabelQueue changes the ID in the queue's metadata, and nothing else: limits are an administrator's own.
+func (s *store) relabelQueue(ctx context.Context) error {
 	stream, err := s.js.Stream(ctx, s.queueName())
 	if err != nil {
 		return unreachable(err)
 	}
 	config := stream.CachedInfo().Config
-	config.Metadata[idLabel] = s.fence(format)
+	config.Metadata[idLabel] = s.queueLabel(format)
 	if _, err := s.js.UpdateStream(ctx, config); err != nil {
 		return unreachable(err)
 	}

@@ -72,7 +72,7 @@ func joinUpgraded(t *testing.T, conn *nats.Conn) (*Fleet, error) {
 	t.Helper()
 	s, err := newStore(conn, Params{})
 	require.NoError(t, err)
-	s.fenceTime = 0
+	s.upgradeWait = 0
 	return joinStore(t.Context(), s, Params{})
 }
 
@@ -108,7 +108,7 @@ func TestJoin_StoreOfTheFormatBefore_KeepsItsProgramsOut(t *testing.T) {
 	begun := time.Now()
 	_, err = Join(t.Context(), conn, Params{})
 	require.NoError(t, err)
-	assert.Less(t, time.Since(begun), fenceTime)
+	assert.Less(t, time.Since(begun), upgradeWait)
 }
 
 // earlierEngine is an engine in memory with a store of the format before.
@@ -116,7 +116,7 @@ func earlierEngine(t *testing.T) (*engine, *store) {
 	t.Helper()
 	e := newEngine()
 	s := e.store
-	s.fenceTime = fenceTime
+	s.upgradeWait = upgradeWait
 	s.header.Format = formatBefore
 	for _, config := range s.streams() {
 		e.configs[config.Name] = config
@@ -140,14 +140,14 @@ func TestUpgrade_WaitsUntilOlderProgramsHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := earlierEngine(t)
 		begun := time.Now()
-		var fenced time.Duration
+		var relabeled time.Duration
 		e.before = func(_ context.Context, op, _ string) error {
 			if op == "change" {
-				fenced = time.Since(begun)
+				relabeled = time.Since(begun)
 				time.Sleep(time.Second)
 			}
 			if op == "update" {
-				assert.GreaterOrEqual(t, time.Since(begun)-fenced, verifyEvery+requestTimeout)
+				assert.GreaterOrEqual(t, time.Since(begun)-relabeled, verifyEvery+requestTimeout)
 			}
 			return nil
 		}
@@ -185,7 +185,7 @@ func TestUpgrade_CutOffOrDoneTwice_IsDoneOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, s := earlierEngine(t)
-		ctx, cancel := context.WithTimeout(t.Context(), fenceTime/2)
+		ctx, cancel := context.WithTimeout(t.Context(), upgradeWait/2)
 		defer cancel()
 		require.ErrorIs(t, s.upgrade(ctx), context.DeadlineExceeded)
 		assert.Equal(t, formatBefore, formatOf(t, s))
@@ -198,7 +198,7 @@ func TestUpgrade_CutOffOrDoneTwice_IsDoneOnce(t *testing.T) {
 			all.Go(func() {
 				mine := &store{
 					js: e.another(), name: s.name, sequences: map[string]uint64{}, turn: newTurn(),
-					patience: defaultPatience, fenceTime: fenceTime,
+					patience: defaultPatience, upgradeWait: upgradeWait,
 				}
 				assert.NoError(t, mine.upgrade(t.Context()))
 				assert.NoError(t, mine.open(t.Context(), 1))
@@ -260,7 +260,7 @@ func TestVerify_StoreUpgradedByALaterVersion_NamesTheVersion(t *testing.T) {
 	e := newEngine()
 	f := e.fleet(defaultLease)
 	queue := e.configs[f.store.queueName()]
-	queue.Metadata[idLabel] = f.store.fence(format + 1)
+	queue.Metadata[idLabel] = f.store.queueLabel(format + 1)
 	_, err := f.Journal().Claim(t.Context(), key(1))
 	require.ErrorIs(t, err, ingest.ErrJournalVersion)
 	require.ErrorContains(t, err, "another version")

@@ -90,6 +90,7 @@ func (f *Fleet) Drain(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[
 	return f.work(ctx, uploader, true)
 }
 
+// work is Work or, if drain is set, Drain.
 func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if err := checkUploader(uploader); err != nil {
@@ -111,8 +112,8 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 			for range w.results {
 			}
 		}()
-		wanted := true
-		for result := range w.results { // to the end
+		wanted := true                  // by the caller's loop
+		for result := range w.results { // until run has put back what was under way
 			if wanted && !yield(result, nil) {
 				wanted = false
 				cancel()
@@ -127,6 +128,7 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 	}
 }
 
+// checkUploader returns an error if a field of the uploader is out of its range.
 func checkUploader(u *ingest.Uploader) error {
 	switch {
 	case u.Workers < 0 || u.Workers > maxWorkers:
@@ -157,16 +159,16 @@ type work struct {
 	done      atomic.Int64
 	namesUser atomic.Bool // a note has named the fleet's user
 
-	ending sync.Mutex // of who looks whether the queue holds only notes in processing
-	looked time.Time  // guarded by ending
+	draining  sync.Mutex // lets one goroutine at a time read all that is left in the queue
+	drainRead time.Time  // when one did; guarded by draining
 }
 
 const (
 	defaultWorkers = 4
 	maxWorkers     = 1024                   // as an Uploader's
-	nextWait       = 200 * time.Millisecond // for a recording of the lane that is asked first
-	doubtLook      = 5 * time.Second        // FindCreated may look for, before an unresolved recording rests
-	endLook        = 2 * time.Second        // between two looks at all that is left in the queue
+	nextWait       = 200 * time.Millisecond // for a recording of a lane
+	searchTime     = 5 * time.Second        // of FindCreated, after which an unresolved recording rests
+	drainReadEvery = 2 * time.Second        // all that is left in the queue is read, to see whether it is drained
 )
 
 // run works until the context ends or, with drain, until the queue is drained. The worker is shown as living to the
@@ -252,14 +254,14 @@ func (w *work) next(ctx context.Context, lanes [2]lane) (*delivery, error) {
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// reopen looks whether the queue is there and makes its consumers anew if they are not. An engine that does not
-// respond is waited for.
+// reopen verifies the store, and makes the queue's consumers again if they are missing. It returns an error only if the
+// store cannot be trusted: an engine that does not respond is asked again later.
 func (w *work) reopen(ctx context.Context) error {
-	request, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err := w.fleet.store.verify(request, time.Now())
+	err := w.fleet.store.verify(ctx, time.Now())
 	if err == nil {
-		err = w.fleet.queue.consumers(request)
+		err = w.fleet.queue.consumers(ctx)
 	}
 	if errors.Is(err, ErrStore) {
 		return err
@@ -267,29 +269,31 @@ func (w *work) reopen(ctx context.Context) error {
 	return nil
 }
 
-// isDrained reports whether nothing is left in the queue, or only recordings whose notes were waited for long enough.
+// isDrained reports whether the queue is empty, or all recordings in it have notes that are done or that were waited for
+// long enough.
 func (w *work) isDrained(ctx context.Context) bool {
 	info, err := w.fleet.queue.stream.Info(ctx)
-	switch {
-	case err != nil:
-		return false
-	case info.State.Msgs == 0:
-		return true
-	case !w.follower.wanted() || w.follower.count() > 0:
+	if err != nil {
 		return false
 	}
-	w.ending.Lock()
-	defer w.ending.Unlock()
-	if time.Since(w.looked) < endLook {
+	if info.State.Msgs == 0 {
+		return true
+	}
+	if !w.follower.isNeeded() || w.follower.count() > 0 {
+		return false
+	}
+	w.draining.Lock()
+	defer w.draining.Unlock()
+	if time.Since(w.drainRead) < drainReadEvery {
 		return false
 	}
 	isOver := w.follower.isOver(time.Now())
-	ended, err := w.fleet.allWaiting(ctx, func(e ingest.Entry) bool {
+	allEnded, err := w.fleet.allWaiting(ctx, func(e ingest.Entry) bool {
 		isDone := e.Stage.AtLeast(w.follower.until) // it also waits in the other lane
 		return e.State == ingest.StateCreated && (isDone || isOver)
 	})
-	w.looked = time.Now()
-	return err == nil && ended
+	w.drainRead = time.Now()
+	return err == nil && allEnded
 }
 
 // fail ends the work.
@@ -308,36 +312,26 @@ func (w *work) catch(then func()) {
 	}
 }
 
-// handle does what has to be done with a recording, and says what became of it.
+// handle uploads a recording, and does what its outcome asks for. A recording whose note is in processing is left to the
+// follower, if that has room.
 func (w *work) handle(ctx context.Context, d *delivery) {
 	w.uploading.Add(1)
 	defer w.uploading.Add(-1)
-	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	held := false
+	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	isFollowed := false
 	defer func() {
-		if !held {
-			stop()
+		if !isFollowed {
+			stopKeeping()
 		}
 	}()
 	go d.keep(keeping)
 	defer w.catch(func() { _ = d.putBack(shortDelay) })
-	var outcome outcome
-	if d.damaged {
-		damage := fail("the message cannot be read", ingest.ErrJournalDamaged)
-		outcome = judge(ingest.Result{}, damage, d.tries, random(), d.queue.ackWait)
-	} else {
-		result, err := w.upload(ctx, d.waiting.recording())
-		if ctx.Err() != nil && (result.Status == 0 || result.Status == ingest.Refused) {
-			result, err = ingest.Result{}, errStopped // whatever it says, it was not tried to the end
-		}
-		if isFatal(err) {
-			w.fail(err)
-			err = errStopped
-		}
-		held = err == nil && result.Status == ingest.Processing && w.follower.hold(d, result, stop)
-		outcome = judge(result, err, d.tries, random(), d.queue.ackWait)
+	result, err := w.try(ctx, d)
+	if err == nil && result.Status == ingest.Processing {
+		isFollowed = w.follower.hold(d, result, stopKeeping)
 	}
-	if !held {
+	outcome := judge(result, err, d.tries, random(), d.queue.ackWait)
+	if !isFollowed {
 		w.end(context.WithoutCancel(ctx), d, &outcome)
 	}
 	if outcome.counts {
@@ -346,7 +340,24 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 	w.finish(outcome)
 }
 
-// finish tells what became of a recording.
+// try uploads a recording. It returns errStopped if the work ended before the recording was tried to the end.
+func (w *work) try(ctx context.Context, d *delivery) (ingest.Result, error) {
+	if d.damaged {
+		return ingest.Result{}, fail("the message cannot be read", ingest.ErrJournalDamaged)
+	}
+	result, err := w.upload(ctx, d.waiting.recording())
+	isRefused := result.Status == 0 || result.Status == ingest.Refused
+	if isRefused && ctx.Err() != nil {
+		return ingest.Result{}, errStopped // the end of the work may be why
+	}
+	if isFatal(err) {
+		w.fail(err)
+		return result, errStopped
+	}
+	return result, err
+}
+
+// finish counts a recording that is done, and yields the result of one that was tried.
 func (w *work) finish(o outcome) {
 	if o.Ending == Done {
 		w.done.Add(1)
@@ -356,7 +367,8 @@ func (w *work) finish(o outcome) {
 	}
 }
 
-// upload runs the uploader on one recording. One unresolved is looked for once: it would keep a worker for ten minutes.
+// upload runs the uploader on one recording. It does not wait for the note: the follower does. An unresolved recording
+// is searched for only for a short time, because the complete search would keep a worker for ten minutes.
 func (w *work) upload(ctx context.Context, recording ingest.Recording) (result ingest.Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -370,56 +382,61 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	if u.Owner, err = w.whose(ctx); err != nil {
 		return ingest.Result{Recording: recording}, err
 	}
-	look := &doubtTimer{timer: time.AfterFunc(doubtLook, cancel), next: w.uploader.OnEvent}
-	look.timer.Stop() // until there is a doubt
-	defer look.timer.Stop()
-	u.OnEvent = look.event
-	for r, failed := range u.Run(ctx, ingest.Recordings(recording)) {
-		if failed != nil {
-			err = failed
-			continue
-		}
-		result = r
-		result.Position = 0
-		err = nil
-	}
-	notSaved := result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err())
-	responded := result.Note != nil && look.until.IsZero()
+	search := &searchTimer{timer: time.AfterFunc(searchTime, cancel), next: w.uploader.OnEvent}
+	search.timer.Stop() // until the recording is unresolved
+	defer search.timer.Stop()
+	u.OnEvent = search.event
+	result, err = runOne(ctx, &u, recording)
+	isUnresolved := !search.until.IsZero()
+	isUnsaved := result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err())
 	switch {
-	case notSaved:
+	case isUnsaved:
 		return result, err // the journal does not know the note
-	case responded:
+	case result.Note != nil && !isUnresolved:
 		return result, w.checkUser(u.Owner, result.Note)
 	case result.Status != 0:
 		return result, nil
-	case !look.until.IsZero(): // it was cut short
-		return ingest.Result{Recording: recording, Status: ingest.InDoubt, Until: look.until, Err: err}, nil
+	case isUnresolved: // the search was cut short
+		return ingest.Result{Recording: recording, Status: ingest.InDoubt, Until: search.until, Err: err}, nil
 	}
 	return ingest.Result{Recording: recording}, err
 }
 
-// doubtTimer ends the search for an unresolved recording. The run's goroutine alone uses it.
-type doubtTimer struct {
-	timer *time.Timer
-	until time.Time          // unresolved: from then on it can be decided
-	next  func(ingest.Event) // of the caller's; nil: nobody is told
+// runOne runs an uploader on one recording. It returns the last result, and the error after it, if any.
+func runOne(ctx context.Context, u *ingest.Uploader, recording ingest.Recording) (result ingest.Result, err error) {
+	for r, failed := range u.Run(ctx, ingest.Recordings(recording)) {
+		err = failed
+		if failed == nil {
+			result = r
+			result.Position = 0
+		}
+	}
+	return result, err
 }
 
-func (d *doubtTimer) event(e ingest.Event) {
+// searchTimer ends the search for an unresolved recording after searchTime. Only the goroutine of the run uses it.
+type searchTimer struct {
+	timer *time.Timer
+	until time.Time          // when an unresolved recording can be decided; zero if the recording is not unresolved
+	next  func(ingest.Event) // OnEvent of the caller; may be nil
+}
+
+// event starts and stops the timer as the recording's state changes, and passes the event on.
+func (s *searchTimer) event(e ingest.Event) {
 	switch {
-	case e.State == ingest.StateInDoubt && d.until.IsZero():
-		d.until = e.Until
-		d.timer.Reset(doubtLook)
+	case e.State == ingest.StateInDoubt && s.until.IsZero():
+		s.until = e.Until
+		s.timer.Reset(searchTime)
 	case e.State == ingest.StateClaimed: // it has no note, and its upload takes as long as it takes
-		d.until = time.Time{}
-		d.timer.Stop()
+		s.until = time.Time{}
+		s.timer.Stop()
 	}
-	if e.Result != nil && e.Result.Status == ingest.Processing { // its result comes when its note is complete
+	if e.Result != nil && e.Result.Status == ingest.Processing { // the result follows when the note is complete
 		e.Result = nil
 		e.State = ingest.StateCreated
 	}
-	if d.next != nil {
-		d.next(withoutPosition(e))
+	if s.next != nil {
+		s.next(withoutPosition(e))
 	}
 }
 
@@ -427,14 +444,15 @@ func (d *doubtTimer) event(e ingest.Event) {
 // fleet's, which may not see it in its list. A run of one recording cannot notice that. A service may name the
 // owner of a team in every note, so a note counts only after another one has named the fleet's user.
 func (w *work) checkUser(owner ingest.Owner, note *clinicaldoc.ProgressNote) error {
-	known := owner.UserID != 0 && note.UserID != 0
-	switch {
-	case !known:
+	isKnown := owner.UserID != 0 && note.UserID != 0
+	if !isKnown {
 		return nil
-	case note.UserID == owner.UserID:
+	}
+	if note.UserID == owner.UserID {
 		w.namesUser.Store(true)
 		return nil
-	case !w.namesUser.Load():
+	}
+	if !w.namesUser.Load() {
 		return nil
 	}
 	return fail("the client's user changed: the service created a note for another user than the fleet's. "+
@@ -450,7 +468,8 @@ func withoutPosition(e ingest.Event) ingest.Event {
 	return e
 }
 
-// whose recordings they are is asked once, unless the uploader says it.
+// whose returns the owner of the recordings: the uploader's if it has one, else that of its client, which is read from
+// the service once.
 func (w *work) whose(ctx context.Context) (ingest.Owner, error) {
 	if w.uploader.Owner.Service != "" {
 		return w.uploader.Owner, nil
@@ -467,15 +486,16 @@ func (w *work) whose(ctx context.Context) (ingest.Owner, error) {
 
 var errStopped = fail("the worker stopped")
 
-// outcome is what is done with a recording.
+// outcome is what is done with a recording after a try.
 type outcome struct {
 	Result
-	cause  error // why, if it failed
-	counts bool  // for a pause
-	tried  bool  // else it was put back because of this worker, and is no result
+	cause  error // why it failed; nil if it did not
+	counts bool  // it is reported to the pauser, as a success or a failure of the service
+	tried  bool  // it is a result; otherwise this worker puts it back as if it had not had it
 }
 
-// judge decides. An error is of the journal or of the worker; there is a result then only if it is a note.
+// judge decides what is done with a recording. An err is of the journal or of the worker, and not of the recording; the
+// result then has at most a note. The lease is how long another worker may have the recording.
 func judge(result ingest.Result, err error, tries int, random float64, lease time.Duration) outcome {
 	o := outcome{
 		Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)},
@@ -506,7 +526,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 		o.putBack(lease)
 	case result.Status == ingest.InDoubt:
 		o.judgeDoubt(tries)
-	case forGood(result.Err, tries):
+	case isPermanent(result.Err, tries):
 		o.bury()
 	}
 	if o.Ending != Later {
@@ -552,9 +572,9 @@ func (o *outcome) judgeDoubt(tries int) {
 	o.counts = tries == 1 // later ones are asked about and not uploaded
 }
 
-// forGood reports whether a refusal will not change by itself. What may be a mistake of the service's is tried
-// some times.
-func forGood(err error, tries int) bool {
+// isPermanent reports whether a refusal will not change if the recording is tried again. A refusal that may be a mistake
+// of the service counts as permanent only after some tries.
+func isPermanent(err error, tries int) bool {
 	var response *clinicaldoc.Error
 	switch {
 	case errors.Is(err, clinicaldoc.ErrValidation), errors.Is(err, clinicaldoc.ErrTooLarge):
@@ -568,7 +588,8 @@ func forGood(err error, tries int) bool {
 	return false
 }
 
-// end does it. What cannot be done is done by whoever gets the recording next.
+// end does what the outcome says. If that fails, the recording stays in the queue, and the worker that gets it next does
+// it.
 func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -584,17 +605,19 @@ func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 		err = d.putBack(o.Rest)
 	}
 	if err != nil && o.Ending == Dead {
-		o.Ending, o.Rest = Later, maxDelay
+		o.Ending = Later
+		o.Rest = maxDelay
 	}
 }
 
-// beats says that this worker lives.
+// beats shows every ten seconds that this worker lives.
 func (w *work) beats(ctx context.Context) {
 	for pause(ctx, beatEvery) {
 		w.beat(ctx)
 	}
 }
 
+// beat writes what this worker does, and how it fails if it pauses, for the other workers and for Status.
 func (w *work) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -236,7 +236,7 @@ func (w *world) leaves(n int, l *life) {
 	w.mu.Lock()
 	owner, last := w.owners[r.Owner], l.wrote[r.Entry.Key]
 	w.mu.Unlock()
-	doubted := sent(r.Entry.State) && r.Entry.State != ingest.StateCreated && r.Entry.SentAt.Equal(last.sent)
+	doubted := mayHaveNote(r.Entry.State) && r.Entry.State != ingest.StateCreated && r.Entry.SentAt.Equal(last.sent)
 	switch {
 	case r.Entry.State == ingest.StateCommitting && owner == l:
 	case doubted && time.Since(last.at) >= defaultLease:
