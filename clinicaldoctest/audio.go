@@ -70,17 +70,18 @@ func (s *state) saveAudio(content io.Reader, fileName, contentType string, now t
 	return a, nil
 }
 
-// reencoding is what a recording that is stored otherwise has more.
+// reencoding is appended to a recording that the storage changes.
 var reencoding = make([]byte, 64)
 
-// toldSize is the size that a note tells of its recording.
-func (a *audio) toldSize(stored StoredAudio) int64 {
+// reportedSize returns the size of the recording in a note.
+func (a *audio) reportedSize(stored StoredAudio) int64 {
 	if stored == AudioReencodedUntold {
 		return a.size
 	}
 	return a.stored
 }
 
+// saveToMemory keeps a recording in its content.
 func (s *state) saveToMemory(a *audio, content io.Reader) (err error) {
 	if a.content, err = io.ReadAll(content); err != nil {
 		return err
@@ -94,6 +95,7 @@ func (s *state) saveToMemory(a *audio, content io.Reader) (err error) {
 	return nil
 }
 
+// saveToDisk keeps a recording in a file, which it removes after an error.
 func (s *state) saveToDisk(a *audio, content io.Reader) (err error) {
 	file, err := os.OpenFile(s.srv.audioFile(a), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
@@ -160,7 +162,8 @@ func (n *note) audioKey() string {
 	return n.audio.key
 }
 
-// findAudio returns the recording that the storage has under a key, or nil.
+// findAudio returns the recording that the storage has under a key, or nil. A silent recording is found by its note,
+// whose ID is in the key.
 func (s *state) findAudio(key string) *audio {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,10 +172,11 @@ func (s *state) findAudio(key string) *audio {
 	}
 	name := strings.TrimSuffix(strings.TrimPrefix(key, silencePrefix), ".wav")
 	id, _ := strconv.ParseInt(name, 10, 64) // 0 is no note
-	if n := s.notes.get(id).read(time.Time{}, 0); n != nil && n.audio != nil && n.audioKey() == key {
-		return n.audio
+	n := s.notes.get(id).current()
+	if n == nil || n.audio == nil || n.audioKey() != key {
+		return nil
 	}
-	return nil
+	return n.audio
 }
 
 // dropAudio forgets the recording of a deleted note; the caller holds the lock
@@ -192,7 +196,7 @@ func (s *Server) removeFile(a *audio) {
 	}
 }
 
-// seededAudio is the recording of a seeded note.
+// seededAudio returns the recording of a seeded note. Silent notes of one size that are seeded within a second share one.
 func (s *state) seededAudio(n Note, now time.Time) (*audio, error) {
 	if n.Audio != nil {
 		return s.saveAudio(bytes.NewReader(n.Audio), "seed.wav", "audio/wav", now)
@@ -201,8 +205,9 @@ func (s *state) seededAudio(n Note, now time.Time) (*audio, error) {
 	if size < wavHeaderSize {
 		return nil, fmt.Errorf("audio of %d bytes has no room for a header", size)
 	}
-	if last := s.silence.Load(); last != nil && last.size == size && now.Sub(last.uploadedAt).Abs() < time.Second {
-		return last, nil // many notes can have one recording
+	last := s.silence.Load()
+	if last != nil && last.size == size && now.Sub(last.uploadedAt).Abs() < time.Second {
+		return last, nil
 	}
 	a := &audio{
 		contentType: "audio/wav", silent: true,
@@ -220,6 +225,7 @@ func (s *state) seededAudio(n Note, now time.Time) (*audio, error) {
 // knownSilences are the fingerprints of silence by its size.
 var knownSilences sync.Map
 
+// silenceSHA256 returns the fingerprint of silence of a size.
 func silenceSHA256(size int64) string {
 	if sum, known := knownSilences.Load(size); known {
 		return fmt.Sprint(sum)
@@ -280,9 +286,12 @@ func describeAudio(file io.ReaderAt, size int64) (duration float64, bitrate int6
 	return float64(size) * 8 / assumedBitrate, assumedBitrate
 }
 
+// describeWAV reads the chunks of a WAV file up to its data. It reports false if the file is not a WAV file.
 func describeWAV(file io.ReaderAt, size int64) (duration float64, bitrate int64, ok bool) {
 	var riff [12]byte
-	if _, err := file.ReadAt(riff[:], 0); err != nil || string(riff[:4]) != "RIFF" || string(riff[8:]) != "WAVE" {
+	_, err := file.ReadAt(riff[:], 0)
+	isWAV := string(riff[:4]) == "RIFF" && string(riff[8:]) == "WAVE"
+	if err != nil || !isWAV {
 		return 0, 0, false
 	}
 	var bytesPerSecond int64

@@ -26,7 +26,8 @@ func (s *Server) SetDelays(d Delays) {
 	defer st.mu.Unlock()
 	for _, e := range st.notes.all {
 		n := e.note()
-		if settled := n.settled(now, st.delays); !n.deletes && settled.stage != n.stage {
+		settled := n.settled(now, st.delays)
+		if !n.deletes && settled.stage != n.stage {
 			st.addVersion(settled, now)
 		}
 	}

@@ -34,7 +34,7 @@ func newFault(kind string, number int, length time.Duration) Fault {
 	return Fault{kind: kind, number: max(number, 0), length: max(length, 0), times: usualTimes(kind), rate: -1}
 }
 
-// usualTimes is how often a fault of a kind strikes that says nothing of it.
+// usualTimes is how often a fault of a kind applies by default; -1 is always.
 func usualTimes(kind string) int {
 	if kind == kindThrottle {
 		return -1
@@ -45,7 +45,7 @@ func usualTimes(kind string) int {
 // String returns the fault in the form that [ParseFault] reads, without the
 // body of an [Answer] and without added headers.
 func (f Fault) String() string {
-	text := f.what()
+	text := f.kindAndArgument()
 	usual := usualTimes(f.kind)
 	if f.every > 0 {
 		text += ":every=" + strconv.Itoa(f.every)

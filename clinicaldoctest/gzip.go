@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// acceptsGzip tells whether a client takes a compressed response.
+// acceptsGzip reports whether a client takes a compressed response.
 func acceptsGzip(r *http.Request) bool {
 	for accepted := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		if coding, q := quality(accepted); coding == "gzip" {
@@ -26,7 +26,8 @@ type gzipWriter struct {
 
 // WriteHeader waits for the body, whose compressed length it announces.
 func (w *gzipWriter) WriteHeader(status int) {
-	if w.status = status; status == http.StatusNoContent {
+	w.status = status
+	if status == http.StatusNoContent {
 		w.ResponseWriter.WriteHeader(status)
 	}
 }

@@ -47,7 +47,8 @@ func (s *Server) SetSeed(seed uint64) { s.state().faults.setSeed(seed) }
 // receiver reads a request and returns what it is to do.
 type receiver func(http.ResponseWriter, *http.Request) effect
 
-// withFaults serves a request through the fault meant for it, if any.
+// withFaults serves a request. If a fault applies to it, the fault decides whether and how serve is called. A fault with
+// CommitAfter calls receive instead, which may be nil.
 func (s *state) withFaults(
 	route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc,
 ) {
@@ -56,8 +57,8 @@ func (s *state) withFaults(
 		serve(w, r)
 		return
 	}
-	if told, ok := w.(interface{ Struck(fault string) }); ok {
-		told.Struck(fault.Fault.what())
+	if recorder, ok := w.(interface{ Struck(fault string) }); ok {
+		recorder.Struck(fault.Fault.kindAndArgument())
 	}
 	if fault.Fault.header != nil {
 		w = &headerWriter{ResponseWriter: w, header: fault.Fault.header}
@@ -151,15 +152,15 @@ func (l *faultList) next(route string) *armedFault {
 	return nil
 }
 
-// strikes tells whether the fault strikes the request that it sees now.
+// strikes counts a request, and reports whether the fault applies to it.
 func (f *armedFault) strikes() bool {
 	f.seen++
-	switch past := f.seen - f.Fault.skip; {
-	case past <= 0:
+	number := f.seen - f.Fault.skip // of the request, from 1 on, after those that pass
+	if number <= 0 {
 		return false
-	case f.Fault.every > 0 && past%f.Fault.every != 0:
-		return false
-	default:
-		return f.Fault.rate < 0 || f.draw.Float64() < f.Fault.rate
 	}
+	if f.Fault.every > 0 && number%f.Fault.every != 0 {
+		return false
+	}
+	return f.Fault.rate < 0 || f.draw.Float64() < f.Fault.rate
 }

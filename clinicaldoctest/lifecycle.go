@@ -105,8 +105,8 @@ func (c *clock) advance(d time.Duration) {
 	c.offset += d
 }
 
-// settled returns a copy that went through every stage that is over by now.
-// Each look at a note makes one, so stages cost neither timers nor goroutines.
+// settled returns a copy of the note that has left every stage that is over by now. It is made whenever a note is read,
+// so stages need neither timers nor goroutines.
 func (n *note) settled(now time.Time, delays Delays) *note {
 	settled := *n
 	for !n.stuck {
@@ -117,16 +117,17 @@ func (n *note) settled(now time.Time, delays Delays) *note {
 		}
 		settled.leaveStage(end)
 	}
-	if id := strconv.FormatInt(n.id, 10); !settled.transcriptionCompleted.IsZero() && !settled.transcriptionEdited {
+	id := strconv.FormatInt(n.id, 10)
+	if !settled.transcriptionCompleted.IsZero() && !settled.transcriptionEdited {
 		settled.transcription = cmp.Or(settled.transcription, "Synthetic transcription of note "+id+".")
 	}
-	if id := strconv.FormatInt(n.id, 10); !settled.analysisCompleted.IsZero() && !settled.analysisEdited {
+	if !settled.analysisCompleted.IsZero() && !settled.analysisEdited {
 		settled.analysis = cmp.Or(settled.analysis, "Synthetic analysis of note "+id+".")
 	}
 	return &settled
 }
 
-// of returns how long a stage lasts that ends by itself.
+// of returns how long a stage lasts. It reports false for a stage that does not end by itself.
 func (d Delays) of(stage Stage) (stay time.Duration, passing bool) {
 	switch stage {
 	case StageUploaded:

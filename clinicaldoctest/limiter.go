@@ -25,6 +25,7 @@ type verdict struct {
 	reset, now       time.Time
 }
 
+// take counts a request of a key, unless the limit of its window is used up.
 func (l *limiter) take(key int64, limit int, length time.Duration, now time.Time) verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +44,7 @@ func (l *limiter) take(key int64, limit int, length time.Duration, now time.Time
 	return verdict{limit: limit, remaining: limit - w.used, now: now}
 }
 
-// describe writes the verdict's headers; only a refusal tells when to come back.
+// describe writes the verdict's headers. Only a refusal has a Retry-After.
 func (v verdict) describe(header http.Header) {
 	header.Set("X-RateLimit-Limit", strconv.Itoa(v.limit))
 	header.Set("X-RateLimit-Remaining", strconv.Itoa(v.remaining))

@@ -61,8 +61,8 @@ func (s *state) listNotes(c call) answer {
 	for _, n := range notes {
 		shown.add(s.rowObject(n, c.now), cursor{n.createdAt, n.id})
 	}
-	if fault, struck := c.Context().Value(churnKey{}).(*churn); struck {
-		fault.record(notes, c.user.id, query.patientID)
+	if record, isWanted := c.Context().Value(shownKey{}).(*shownList); isWanted {
+		record.add(notes, c.user.id, query.patientID)
 	}
 	return success(s.page(query, shown))
 }
@@ -76,7 +76,7 @@ func (s *state) notesOf(c call, query listQuery) ([]*note, part) {
 	defer s.mu.Unlock()
 	list := s.notes.list(listKey{c.user.teamID, query.patientID}, c.now, lag)
 	shown := v.choose(query, len(list), func(after cursor) int {
-		return sorted.after(list, &entry{createdAt: after.CreatedAt, id: after.ID})
+		return sorted.countUpTo(list, &entry{createdAt: after.CreatedAt, id: after.ID})
 	})
 	var notes []*note
 	for _, e := range sorted.rows(list, shown.start, shown.end-shown.start) {
@@ -85,7 +85,7 @@ func (s *state) notesOf(c call, query listQuery) ([]*note, part) {
 	return notes, shown
 }
 
-// choose returns the part of a list that a page shows. The function counts the rows up to a cursor.
+// choose returns the part of a list that a page shows, without its rows. The function counts the rows up to a cursor.
 func (v *Variant) choose(query listQuery, total int, upTo func(cursor) int) part {
 	start := 0
 	count := query.perPage
@@ -193,7 +193,7 @@ func (q *listQuery) readSort(name, value string) (problem string) {
 	return ""
 }
 
-// refusesNames tells whether a query has a name that is not allowed.
+// refusesNames reports whether a query has a name that is not allowed.
 func (v *Variant) refusesNames(sent url.Values) bool {
 	known := []string{v.Query.PatientID, v.Query.PerPage, v.Query.Sort, v.Query.Page, v.Query.Cursor}
 	for name := range sent {
@@ -277,6 +277,7 @@ type pageNumbers struct {
 	first, last, previous, next      any    // links
 }
 
+// describePage returns the numbers and links of a page.
 func (s *state) describePage(query listQuery, shown part) pageNumbers {
 	v := s.variant()
 	link := func(page int) any { return s.link(query, v.Query.Page, strconv.Itoa(page)) }
@@ -336,6 +337,7 @@ func (c cursor) encode() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
+// decodeCursor returns nil for a text that is not a cursor.
 func decodeCursor(text string) *cursor {
 	decoded, err := base64.RawURLEncoding.DecodeString(text)
 	var c cursor

@@ -17,7 +17,7 @@ func (v *Variant) storedName(name string) string {
 	return name
 }
 
-// nameTooLong tells whether a name is refused for its length.
+// nameTooLong reports whether a name is refused for its length.
 func (v *Variant) nameTooLong(name string) bool {
 	return v.NameLength == 0 && utf8.RuneCountInString(name) > maxNameLength
 }

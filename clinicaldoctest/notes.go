@@ -75,13 +75,15 @@ func (s *state) deleteNotes(ids []int64) {
 	var orphans []*audio
 	s.mu.Lock()
 	for _, id := range ids {
-		if n := s.notes.get(id).read(now, 0); n != nil {
-			gone := n.settled(now, s.delays)
-			gone.deletes = true
-			s.addVersion(gone, now)
-			s.dropAudio(n.audio)
-			orphans = append(orphans, n.audio)
+		n := s.notes.get(id).current()
+		if n == nil {
+			continue
 		}
+		gone := n.settled(now, s.delays)
+		gone.deletes = true
+		s.addVersion(gone, now)
+		s.dropAudio(n.audio)
+		orphans = append(orphans, n.audio)
 	}
 	s.mu.Unlock()
 	for _, orphan := range orphans {
@@ -142,7 +144,7 @@ func (s *state) noteOf(c call) *note {
 	return n.settled(c.now.Add(-lag), s.delays)
 }
 
-// refuseChange tells why a caller may not change or delete a note.
+// refuseChange returns the answer to a caller that may not change or delete a note, or nil.
 func (s *state) refuseChange(c call, n *note) *answer {
 	switch {
 	case n.userID != c.user.id:

@@ -30,9 +30,9 @@ func allFaultKinds() []faultKind {
 	return []faultKind{
 		{kindStatus, "503", "respond with this status", aStatus, strike.answer},
 		{"429", "30s", "respond with 429 and this Retry-After", aDuration, strike.tooManyRequests},
-		{kindThrottle, "60/1m", "allow only this many requests per window (always)", pieces, strike.throttle},
+		{kindThrottle, "60/1m", "allow only this many requests per window (always)", numberAndDuration, strike.throttle},
 		{"delay", "2s", "wait this long before processing the request", aDuration, strike.delay},
-		{"slow", "100/50ms", "send the response in pieces of this size, with a pause after each", pieces, strike.slow},
+		{"slow", "100/50ms", "send the response in pieces of this size, with a pause after each", numberAndDuration, strike.slow},
 		{"truncate", "20", "cut off the response after this many bytes", aNumber, strike.truncate},
 		{"truncate-chunked", "20", "the same, if the response has no Content-Length", aNumber, strike.truncateChunked},
 		{"reset", "", "reset the connection before reading the body", nothing, strike.reset},
@@ -83,6 +83,7 @@ func ParseFault(text string) (Fault, error) {
 	return f, nil
 }
 
+// parseKind reads a kind with its argument, such as "delay=2s".
 func parseKind(text string) (Fault, error) {
 	name, argument, given := strings.Cut(text, "=")
 	kind, known := faultKinds()[name]
@@ -124,6 +125,7 @@ var modifiers = map[string]func(f Fault, argument string) (Fault, bool){
 	},
 }
 
+// parseModifier returns the fault with one of the modifiers that ParseFault lists.
 func (f Fault) parseModifier(text string) (Fault, error) {
 	if text == "always" {
 		return f.Always(), nil
@@ -143,15 +145,16 @@ func (f Fault) parseModifier(text string) (Fault, error) {
 		`%q is neither a number of times, "always", every=20, rate=0.05, after=2 nor commit=90s`, text)
 }
 
-// what is the fault's kind and argument.
-func (f Fault) what() string {
-	if argument := faultKinds()[f.kind].argument.format(f.number, f.length); argument != "" {
-		return f.kind + "=" + argument
+// kindAndArgument returns such as "delay=2s".
+func (f Fault) kindAndArgument() string {
+	argument := faultKinds()[f.kind].argument.format(f.number, f.length)
+	if argument == "" {
+		return f.kind
 	}
-	return f.kind
+	return f.kind + "=" + argument
 }
 
-// argument is what a kind of fault takes, in a text and out of it.
+// argument is the type of a fault kind's argument.
 type argument int
 
 const (
@@ -159,22 +162,24 @@ const (
 	aStatus
 	aNumber
 	aDuration
-	pieces // a number and a duration
+	numberAndDuration
 )
 
+// format returns the argument as parse reads it, or "" if there is none.
 func (a argument) format(number int, length time.Duration) string {
 	switch a {
 	case aStatus, aNumber:
 		return strconv.Itoa(number)
 	case aDuration:
 		return length.String()
-	case pieces:
+	case numberAndDuration:
 		return strconv.Itoa(number) + "/" + length.String()
 	default:
 		return ""
 	}
 }
 
+// parse reads an argument: the number, the duration or both. Its error names what the argument has to be.
 func (a argument) parse(text string) (number int, length time.Duration, err error) {
 	switch a {
 	case aStatus:
@@ -187,7 +192,7 @@ func (a argument) parse(text string) (number int, length time.Duration, err erro
 	case aDuration:
 		length, err = time.ParseDuration(text)
 		return 0, length, wants("a duration", err == nil && length >= 0)
-	case pieces:
+	case numberAndDuration:
 		numberText, lengthText, _ := strings.Cut(text, "/")
 		number, numberErr := strconv.Atoi(numberText)
 		length, lengthErr := time.ParseDuration(lengthText)
@@ -198,7 +203,7 @@ func (a argument) parse(text string) (number int, length time.Duration, err erro
 	}
 }
 
-// wants names what an argument has to be if it is something else.
+// wants returns an error that names what an argument has to be, unless it is ok.
 func wants(what string, ok bool) error {
 	if ok {
 		return nil

@@ -50,7 +50,7 @@ func unescape(text string) string {
 	})
 }
 
-// isArray tells that a name was sent as name[] or name[key].
+// isArray reports whether a name was sent as name[] or name[key].
 func isArray(sent url.Values, name string) bool {
 	for other := range sent {
 		if rest, longer := strings.CutPrefix(other, name); longer && strings.HasPrefix(rest, "[") {
@@ -68,8 +68,8 @@ func parseInteger(text string) (value int64, isInteger bool) {
 	return value, err == nil && integer.MatchString(text)
 }
 
-// expectsJSON tells whether a client gets JSON errors: the framework looks at
-// the type that it likes best, or at scripts that like any.
+// expectsJSON reports whether a client gets JSON errors, by the rules of the framework: it prefers JSON, or it is a script
+// that accepts any type.
 func expectsJSON(r *http.Request) bool {
 	best := "*/*"
 	if accepted := r.Header.Values("Accept"); len(accepted) > 0 {
@@ -117,9 +117,8 @@ func overridden(r *http.Request, path string) *http.Request {
 	method := r.Header.Get("X-Http-Method-Override")
 	if method == "" && strings.TrimSuffix(path, "/") != createPath {
 		var fields url.Values
-		if fields, asked.Body, asked.Header = readForm(r); fields != nil {
-			method = fields.Get("_method")
-		}
+		fields, asked.Body, asked.Header = readForm(r)
+		method = fields.Get("_method")
 	}
 	if method == "" {
 		method = readQuery(r.URL.RawQuery).Get("_method")

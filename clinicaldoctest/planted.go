@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// planting is many made-up notes at once. Each is a function of its number and
-// is made whenever somebody looks at it, until it has a second version.
+// planting is many synthetic notes that were added at once. Each is computed from its number whenever it is read, until
+// it has a second version.
 type planting struct {
 	before  int64 // the id before its first
 	at      time.Time
@@ -30,6 +30,7 @@ func synthetic(i int64) Note {
 	return Note{PatientID: patient, Stage: stage, Name: fmt.Sprintf("Visit %d of patient %d", i%3+1, patient)}
 }
 
+// note returns the first version of a planted note.
 func (p *planting) note(e *entry) *note {
 	n, _ := synthetic(e.id-p.before-1).first(e, p.silence, p.at) // of a stage that there is
 	return n

@@ -40,18 +40,19 @@ func (l quietListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	quiet := &quietConn{Conn: conn, closed: make(chan struct{})}
-	quiet.once = sync.OnceFunc(func() { close(quiet.closed) })
+	quiet.release = sync.OnceFunc(func() { close(quiet.closed) })
 	return quiet, nil
 }
 
 // quietConn is a connection that can go silent.
 type quietConn struct {
 	net.Conn
-	silent atomic.Bool
-	closed chan struct{}
-	once   func()
+	silent  atomic.Bool
+	closed  chan struct{}
+	release func() // closes closed, once
 }
 
+// Read blocks until Close if the connection is silent.
 func (c *quietConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == nil && c.silent.Load() {
@@ -61,6 +62,7 @@ func (c *quietConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write drops what a silent connection should send.
 func (c *quietConn) Write(p []byte) (int, error) {
 	if c.silent.Load() {
 		return len(p), nil
@@ -70,7 +72,7 @@ func (c *quietConn) Write(p []byte) (int, error) {
 
 // Close also lets a silent reader go.
 func (c *quietConn) Close() error {
-	c.once()
+	c.release()
 	return c.Conn.Close()
 }
 

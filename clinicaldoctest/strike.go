@@ -77,6 +77,7 @@ func (x strike) slow() {
 	x.serve(&slowWriter{ResponseWriter: x.w, size: x.Fault.number, pause: x.pause}, x.r)
 }
 
+// silent stops all traffic on the connection until its client goes away or the server closes.
 func (x strike) silent() {
 	if conn := connOf(x.r); conn != nil {
 		conn.silent.Store(true)
@@ -93,29 +94,34 @@ func (x strike) lagging() {
 }
 
 func (x strike) vanish() {
-	x.churn(func(c *churn) { x.state.deleteNotes(c.shown[:min(x.Fault.number, len(c.shown))]) })
+	x.changeAfterList(func(shown *shownList) {
+		count := min(x.Fault.number, len(shown.ids))
+		x.state.deleteNotes(shown.ids[:count])
+	})
 }
 
 func (x strike) arrive() {
-	x.churn(func(c *churn) {
+	x.changeAfterList(func(shown *shownList) {
 		for range x.Fault.number {
-			x.state.addNote(Note{UserID: c.userID, PatientID: max(c.patientID, 0), Name: "Arrived"})
+			x.state.addNote(Note{UserID: shown.userID, PatientID: max(shown.patientID, 0), Name: "Arrived"})
 		}
 	})
 }
 
-// churn serves a list and changes the notes before the response leaves.
-func (x strike) churn(change func(*churn)) {
-	c := &churn{}
+// changeAfterList serves a list and changes the notes before the response leaves. The list records what it shows in the
+// shownList of the request's context.
+func (x strike) changeAfterList(change func(*shownList)) {
+	shown := &shownList{}
 	w := &lateWriter{ResponseWriter: x.w, before: func() {
-		if c.userID != 0 { // or no list was shown
-			change(c)
+		isList := shown.userID != 0
+		if isList {
+			change(shown)
 		}
 	}}
-	x.serve(w, x.r.WithContext(context.WithValue(x.r.Context(), churnKey{}, c)))
+	x.serve(w, x.r.WithContext(context.WithValue(x.r.Context(), shownKey{}, shown)))
 }
 
-// pause waits, and gives the request up when its client or the server goes away.
+// pause waits. It aborts the request if its client goes away or the server closes.
 func (x strike) pause() {
 	timer := time.NewTimer(x.Fault.length)
 	defer timer.Stop()
@@ -144,23 +150,23 @@ func resetConnection(w http.ResponseWriter, r *http.Request) {
 	_ = rawConn(dropped).Close() // without a farewell
 }
 
-// churn is what a list has shown, and to whom.
-type churn struct {
+// shownList is what a list has shown, and to which user. It is zero if the request was not for a list.
+type shownList struct {
 	userID, patientID int64
-	shown             []int64
+	ids               []int64 // of the notes
 }
 
-// record records a page of notes that was shown to the user.
-func (c *churn) record(page []*note, userID, patientID int64) {
+// add records a page of notes that was shown to the user.
+func (l *shownList) add(page []*note, userID, patientID int64) {
 	for _, n := range page {
-		c.shown = append(c.shown, n.id)
+		l.ids = append(l.ids, n.id)
 	}
-	c.userID = userID
-	c.patientID = patientID
+	l.userID = userID
+	l.patientID = patientID
 }
 
-// churnKey is where a request's context holds its churn.
-type churnKey struct{}
+// shownKey is where a request's context holds its shownList.
+type shownKey struct{}
 
 // headerWriter sends a fault's headers in place of others.
 type headerWriter struct {

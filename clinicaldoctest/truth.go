@@ -88,15 +88,15 @@ func (s *Server) CreatedOnce(recordings ...[]byte) error {
 			others = append(others, strconv.FormatInt(c.NoteID, 10))
 		}
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for i, recording := range recordings {
 		fingerprint := fingerprintOf(recording)
 		notes := got[fingerprint]
 		wanted := want[fingerprint]
-		if len(notes) == wanted || told[fingerprint] {
+		if len(notes) == wanted || reported[fingerprint] {
 			continue
 		}
-		told[fingerprint] = true
+		reported[fingerprint] = true
 		problem := fmt.Sprintf("recording %d should have %d and has %d notes %v", i, wanted, len(notes), notes)
 		problems = append(problems, problem)
 	}
@@ -114,13 +114,13 @@ func fingerprintOf(recording []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pendingCommit is what a request will have done.
+// pendingCommit is the effect of a request that is carried out later.
 type pendingCommit struct {
 	due    time.Time
 	effect effect
 }
 
-// commitLater has an effect come about after d, by the server's clock.
+// commitLater carries out an effect after d, by the server's clock; see commitDue.
 func (s *state) commitLater(e effect, d time.Duration) {
 	now := s.now()
 	s.mu.Lock()
@@ -129,10 +129,10 @@ func (s *state) commitLater(e effect, d time.Duration) {
 	s.commitDue(now)
 }
 
-// commitDue brings about what is due, in the order of time. It runs before
-// each look at the notes, so that waiting costs neither timers nor goroutines.
+// commitDue carries out the effects that are due, in the order of time. It runs before each read of the notes, so waiting
+// needs neither timers nor goroutines.
 func (s *state) commitDue(now time.Time) {
-	s.committing.Lock() // who looks meanwhile must not miss what another look is bringing about
+	s.committing.Lock() // a read must not miss an effect that another goroutine is carrying out
 	defer s.committing.Unlock()
 	for {
 		s.mu.Lock()

@@ -56,8 +56,8 @@ type noteLog struct {
 	lists map[listKey][]*entry // those that are there, in the order of their creation
 	gone  int                  // of all, how many are deleted
 
-	free   []int64  // ids of deleted notes, the last one last
-	former []*entry // deleted notes whose ids others have by now
+	free   []int64  // IDs that reuse may return: of deleted notes, that of the last one at the end
+	former []*entry // deleted notes whose IDs other notes have by now
 }
 
 // listKey names the notes that a team sees, of one patient who was asked for
@@ -69,7 +69,7 @@ func compareCreated(a, b *entry) int {
 	return cmp.Or(a.createdAt.Compare(b.createdAt), compareIDs(a, b))
 }
 
-// put places an entry in an order where it belongs, if it is not there.
+// put inserts an entry into a sorted list, unless the list has it.
 func put(entries []*entry, e *entry, compare func(a, b *entry) int) []*entry {
 	if len(entries) > 0 && compare(entries[len(entries)-1], e) < 0 {
 		return append(entries, e) // nearly always
@@ -81,12 +81,12 @@ func put(entries []*entry, e *entry, compare func(a, b *entry) int) []*entry {
 	return slices.Insert(entries, i, e)
 }
 
-// deleted tells whether a note is not there any more.
+// deleted reports whether the note was deleted.
 func (e *entry) deleted() bool { return e.last != nil && e.last.deletes }
 
-// add appends the next version of a note, or its first.
+// add appends the next version of a note, or its first. It forgets old versions and deleted notes if there are too many.
 func (l *noteLog) add(n *note) {
-	n.last = n
+	n.last = n // of its entry
 	l.all = put(l.all, n.entry, compareIDs)
 	l.update(listKey{n.teamID, 0}, n.entry)
 	l.updatePatient(n.entry)
@@ -98,15 +98,22 @@ func (l *noteLog) add(n *note) {
 		n.forgetOldVersions()
 	}
 	if l.gone > maxGone {
-		l.all = slices.DeleteFunc(l.all, func(old *entry) bool {
-			forget := old.deleted() && l.gone > maxGone*9/10
-			if forget {
-				l.gone--
-			}
-			return forget
-		})
-		l.free = l.free[max(len(l.free)-l.gone, 0):]
+		l.forgetDeleted()
 	}
+}
+
+// forgetDeleted removes the deleted notes with the lowest IDs until nine tenths of maxGone are left, so it is not called
+// for each further one. Of the IDs that can be used again it keeps as many, those deleted last.
+func (l *noteLog) forgetDeleted() {
+	const remembered = maxGone * 9 / 10
+	l.all = slices.DeleteFunc(l.all, func(e *entry) bool {
+		forget := e.deleted() && l.gone > remembered
+		if forget {
+			l.gone--
+		}
+		return forget
+	})
+	l.free = l.free[max(len(l.free)-l.gone, 0):]
 }
 
 // update puts a note into a list, or takes it out.
@@ -124,9 +131,10 @@ func (l *noteLog) update(key listKey, e *entry) {
 	l.lists[key] = list
 }
 
-// updatePatient does the same for the list of its patient, if there is one.
+// updatePatient updates the list of the note's patient, if there is one.
 func (l *noteLog) updatePatient(e *entry) {
-	if key := (listKey{e.teamID, e.patientID}); l.lists[key] != nil {
+	key := listKey{e.teamID, e.patientID}
+	if l.lists[key] != nil {
 		l.update(key, e)
 	}
 }
@@ -184,8 +192,11 @@ func (e *entry) note() *note {
 	return e.last
 }
 
-// read returns the version that a request reads, or nil: the last one, or the
-// one that a replica knows that is so far behind.
+// current returns the last version of a note, or nil if the note was deleted or does not exist.
+func (e *entry) current() *note { return e.read(time.Time{}, 0) }
+
+// read returns the version that a replica with that lag has of a note, or nil if it has none or the note is deleted there.
+// Without a lag it is the last version, whatever the time.
 func (e *entry) read(now time.Time, lag time.Duration) *note {
 	if e == nil {
 		return nil
@@ -200,16 +211,11 @@ func (e *entry) read(now time.Time, lag time.Duration) *note {
 	return n
 }
 
-// list returns the notes that a request reads, oldest first: what is there, or
-// what a replica knows that is so far behind.
+// list returns the notes that exist on a replica with that lag, oldest first. Without a lag it returns those that exist.
 func (l *noteLog) list(key listKey, now time.Time, lag time.Duration) []*entry {
 	if lag == 0 {
-		if l.lists[key] == nil { // this patient is asked for the first time
-			for _, e := range l.lists[listKey{key.teamID, 0}] {
-				if e.patientID == key.patientID {
-					l.lists[key] = append(l.lists[key], e)
-				}
-			}
+		if l.lists[key] == nil {
+			l.makePatientList(key)
 		}
 		return l.lists[key]
 	}
@@ -224,19 +230,34 @@ func (l *noteLog) list(key listKey, now time.Time, lag time.Duration) []*entry {
 	return known
 }
 
-// order is how a list is sorted. A database with whole seconds has rows of the
-// same second come in its own order, either way.
+// makePatientList makes the list of a patient, when it is requested for the first time.
+func (l *noteLog) makePatientList(key listKey) {
+	for _, e := range l.lists[listKey{key.teamID, 0}] {
+		if e.patientID == key.patientID {
+			l.lists[key] = append(l.lists[key], e)
+		}
+	}
+}
+
+// order is how a list is sorted. In a database with whole seconds, rows of the same second are in the order of their
+// IDs, whichever comes first.
 type order struct{ oldestFirst, wholeSeconds bool }
 
+// compareTimes compares two rows by their times only.
 func (o order) compareTimes(a, b *entry) int {
-	from, to := a.createdAt, b.createdAt
-	if o.wholeSeconds {
-		from, to = from.Truncate(time.Second), to.Truncate(time.Second)
-	}
+	result := o.time(a).Compare(o.time(b))
 	if o.oldestFirst {
-		return from.Compare(to)
+		return result
 	}
-	return to.Compare(from)
+	return -result
+}
+
+// time returns when a note was created, as the database knows it.
+func (o order) time(e *entry) time.Time {
+	if o.wholeSeconds {
+		return e.createdAt.Truncate(time.Second)
+	}
+	return e.createdAt
 }
 
 func (o order) compare(a, b *entry) int {
@@ -247,31 +268,34 @@ func (o order) compare(a, b *entry) int {
 	return cmp.Or(o.compareTimes(a, b), byID)
 }
 
-// rows returns up to count notes of a list from a position on. The list is
-// sorted by creation, so that only what is shown is looked at.
+// rows returns up to count notes of a list in this order, from the position start on. The list is sorted by creation,
+// so only the rows that are returned are sorted, and those of the same seconds.
 func (o order) rows(list []*entry, start, count int) []*entry {
 	start = min(start, len(list))
-	end := start + min(count, len(list)-start)
-	from, to := start, end
+	count = min(count, len(list)-start)
+	from := start // in the list, which begins with the oldest
 	if !o.oldestFirst {
-		from, to = len(list)-end, len(list)-start
+		from = len(list) - start - count
 	}
-	first, last := from, to
-	if o.wholeSeconds && from < to { // all of the seconds at both ends
+	to := from + count
+	first := from
+	last := to
+	if o.wholeSeconds && count > 0 { // with all rows of the first and the last second
 		first = sort.Search(from, func(i int) bool { return o.compareTimes(list[i], list[from]) == 0 })
 		last = to + sort.Search(len(list)-to, func(i int) bool { return o.compareTimes(list[to+i], list[to-1]) != 0 })
 	}
-	shown := slices.Clone(list[first:last])
-	slices.SortFunc(shown, o.compare)
+	sorted := slices.Clone(list[first:last])
+	slices.SortFunc(sorted, o.compare)
 	skip := from - first
 	if !o.oldestFirst {
 		skip = last - to
 	}
-	return shown[skip : skip+to-from]
+	return sorted[skip : skip+count]
 }
 
-// after returns how many notes of a list come up to one that need not be there.
-func (o order) after(list []*entry, last *entry) int {
+// countUpTo returns how many notes of a list come before the last note of a page in this order, with that note itself. The
+// note may have been deleted since.
+func (o order) countUpTo(list []*entry, last *entry) int {
 	at := func(i int) *entry {
 		if o.oldestFirst {
 			return list[i]
@@ -301,5 +325,5 @@ func lagOf(r *http.Request) time.Duration {
 	return lag
 }
 
-// isRead tells whether a request changes nothing.
+// isRead reports whether a request changes nothing.
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }

@@ -30,7 +30,7 @@ func TestPagesAreThoseOfTheWholeListSorted(t *testing.T) {
 			log.add(&note{entry: &entry{id: id + 1, teamID: 1, patientID: 1 + random.Int64N(2), createdAt: created}, at: created})
 		}
 		for range random.IntN(10) {
-			if n := log.get(1+random.Int64N(40)).read(time.Time{}, 0); n != nil {
+			if n := log.get(1 + random.Int64N(40)).current(); n != nil {
 				log.add(&note{entry: n.entry, before: n, deletes: true})
 			}
 		}
@@ -54,40 +54,49 @@ func TestPagesAreThoseOfTheWholeListSorted(t *testing.T) {
 						before++
 					}
 				}
-				require.Equal(t, before, sorted.after(list, last))
+				require.Equal(t, before, sorted.countUpTo(list, last))
 			}
 		}
 	}
 }
 
-func TestTheLogOfNotesIsBounded(t *testing.T) {
+// Of more than maxGone deleted notes the oldest are forgotten. A note that exists is not, however old it is.
+func TestNoteLog_ManyDeletedNotes_ForgetsTheOldest(t *testing.T) {
 	t.Parallel()
 	log := newLog()
 	assert.Empty(t, log.list(listKey{1, 1}, time.Time{}, 0))
-	for id := range int64(maxGone + 2) {
-		n := &note{entry: &entry{id: id + 1, teamID: 1, patientID: id + 1}}
+	const kept, oldestDeleted, lastDeleted = 1, 2, maxGone + 2
+	for id := int64(kept); id <= lastDeleted; id++ { // each note is of its own patient
+		n := &note{entry: &entry{id: id, teamID: 1, patientID: id}}
 		log.add(n)
-		assert.Len(t, log.list(listKey{1, id + 1}, time.Time{}, 0), 1)
-		if id > 0 {
+		assert.Len(t, log.list(listKey{1, id}, time.Time{}, 0), 1)
+		if id != kept {
 			log.add(&note{entry: n.entry, before: n, deletes: true})
 		}
 	}
 	assert.Less(t, len(log.all), maxGone)
-	assert.NotNil(t, log.get(1), "what is there stays")
-	assert.Nil(t, log.get(2))
-	assert.NotNil(t, log.get(maxGone+2))
-	assert.Len(t, log.lists, 2, "nothing is kept of patients without notes")
+	assert.NotNil(t, log.get(kept))
+	assert.Nil(t, log.get(oldestDeleted))
+	assert.NotNil(t, log.get(lastDeleted))
+	assert.Len(t, log.lists, 2, "the team's list, and that of the patient whose note exists")
+}
 
+// Of a note with many versions the oldest are forgotten, but never most of them at once.
+func TestNoteLog_ManyVersions_ForgetsTheOldest(t *testing.T) {
+	t.Parallel()
+	log := newLog()
+	last := &note{entry: &entry{id: 1, teamID: 1, patientID: 1}}
+	log.add(last)
 	for i := range 3 * maxVersions {
-		last := log.get(1).last
-		log.add(&note{entry: last.entry, before: last, version: last.version + 1, at: time.Unix(int64(i), 0)})
+		last = &note{entry: last.entry, before: last, version: last.version + 1, at: time.Unix(int64(i), 0)}
+		log.add(last)
 	}
-	versions := 0
+	remembered := 0
 	for n := log.get(1).last; n != nil; n = n.before {
-		versions++
+		remembered++
 	}
-	assert.LessOrEqual(t, versions, maxVersions+1)
-	assert.Greater(t, versions, maxVersions/3)
+	assert.LessOrEqual(t, remembered, maxVersions+1)
+	assert.Greater(t, remembered, maxVersions/3)
 }
 
 // Who looks at the notes sees all that is due, also what another look is just bringing about.

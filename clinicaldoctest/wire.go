@@ -56,25 +56,27 @@ func (s *state) templateObject(promptID int64) object {
 
 // rowObject is a note as a list shows it.
 func (s *state) rowObject(row *note, now time.Time) object {
-	v := s.variant()
 	n := *row
-	const excerpt = 100 // characters
-	show := func(text *string) {
-		switch letters := []rune(*text); {
-		case v.ListTexts == ListTextsAbsent:
-			*text = ""
-		case v.ListTexts == ListTextsExcerpt && len(letters) > excerpt:
-			*text = string(letters[:excerpt]) + "..."
-		}
+	if s.variant().ListTexts == ListTextsExcerpt {
+		n.transcription = excerpt(n.transcription)
+		n.analysis = excerpt(n.analysis)
 	}
-	show(&n.transcription)
-	show(&n.analysis)
 	body := s.noteObject(&n, now)
-	if v.ListTexts == ListTextsAbsent {
+	if s.variant().ListTexts == ListTextsAbsent {
 		delete(body, "transcription")
 		delete(body, "analysis")
 	}
 	return body
+}
+
+// excerpt returns the first 100 characters of a text, and "..." if there are more.
+func excerpt(text string) string {
+	const length = 100
+	letters := []rune(text)
+	if len(letters) <= length {
+		return text
+	}
+	return string(letters[:length]) + "..."
 }
 
 func (s *state) patientObject(id int64) object {
@@ -100,7 +102,7 @@ func (s *state) audioObject(n *note, now time.Time) object {
 	body := object{
 		"duration":    v.number(a.duration),
 		"bitrate":     v.number(a.bitrate),
-		"size":        v.number(a.toldSize(v.Audio)),
+		"size":        v.number(a.reportedSize(v.Audio)),
 		"uploaded_at": v.time(a.uploadedAt),
 		"expires_at":  v.time(a.expiresAt),
 	}
