@@ -196,7 +196,8 @@ func (s *Server) removeFile(a *audio) {
 	}
 }
 
-// seededAudio returns the recording of a seeded note. Silent notes of one size that are seeded within a second share one.
+// seededAudio returns the recording of a seeded note. Silent notes of one size that are seeded within a second share
+// one.
 func (s *state) seededAudio(n Note, now time.Time) (*audio, error) {
 	if n.Audio != nil {
 		return s.saveAudio(bytes.NewReader(n.Audio), "seed.wav", "audio/wav", now)

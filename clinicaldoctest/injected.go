@@ -47,8 +47,8 @@ func (s *Server) SetSeed(seed uint64) { s.state().faults.setSeed(seed) }
 // receiver reads a request and returns what it is to do.
 type receiver func(http.ResponseWriter, *http.Request) effect
 
-// withFaults serves a request. If a fault applies to it, the fault decides whether and how serve is called. A fault with
-// CommitAfter calls receive instead, which may be nil.
+// withFaults serves a request. If a fault applies to it, the fault decides whether and how serve is called. A fault
+// with CommitAfter calls receive instead, which may be nil.
 func (s *state) withFaults(
 	route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc,
 ) {

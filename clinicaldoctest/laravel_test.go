@@ -14,8 +14,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// The likeliest service is an application on Laravel. Each row is a request as it goes over the wire and the status that
-// such an application gives it. Where the box answers otherwise on purpose, the row says what and why.
+// The likeliest service is an application on Laravel. Each row is a request as it goes over the wire and the status
+// that such an application gives it. Where the box answers otherwise on purpose, the row says what and why.
 func TestRawRequestsAreAnsweredAsLaravelDoes(t *testing.T) {
 	t.Parallel()
 	const (

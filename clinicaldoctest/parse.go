@@ -32,7 +32,10 @@ func allFaultKinds() []faultKind {
 		{"429", "30s", "respond with 429 and this Retry-After", aDuration, strike.tooManyRequests},
 		{kindThrottle, "60/1m", "allow only this many requests per window (always)", numberAndDuration, strike.throttle},
 		{"delay", "2s", "wait this long before processing the request", aDuration, strike.delay},
-		{"slow", "100/50ms", "send the response in pieces of this size, with a pause after each", numberAndDuration, strike.slow},
+		{
+			"slow", "100/50ms", "send the response in pieces of this size, with a pause after each", numberAndDuration,
+			strike.slow,
+		},
 		{"truncate", "20", "cut off the response after this many bytes", aNumber, strike.truncate},
 		{"truncate-chunked", "20", "the same, if the response has no Content-Length", aNumber, strike.truncateChunked},
 		{"reset", "", "reset the connection before reading the body", nothing, strike.reset},

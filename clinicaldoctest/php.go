@@ -68,8 +68,8 @@ func parseInteger(text string) (value int64, isInteger bool) {
 	return value, err == nil && integer.MatchString(text)
 }
 
-// expectsJSON reports whether a client gets JSON errors, by the rules of the framework: it prefers JSON, or it is a script
-// that accepts any type.
+// expectsJSON reports whether a client gets JSON errors, by the rules of the framework: it prefers JSON, or it is a
+// script that accepts any type.
 func expectsJSON(r *http.Request) bool {
 	best := "*/*"
 	if accepted := r.Header.Values("Accept"); len(accepted) > 0 {

@@ -301,8 +301,8 @@ func TestManyClientsLoseNothing(t *testing.T) {
 	}
 }
 
-// TestManyClientsLeaveMemoryBounded: once the server remembers as many requests as it ever does, 200 clients that come and
-// go leave nothing behind.
+// TestManyClientsLeaveMemoryBounded: once the server remembers as many requests as it ever does, 200 clients that come
+// and go leave nothing behind.
 //
 //nolint:paralleltest // it measures the heap of the whole process
 func TestManyClientsLeaveMemoryBounded(t *testing.T) {

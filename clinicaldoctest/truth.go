@@ -129,8 +129,8 @@ func (s *state) commitLater(e effect, d time.Duration) {
 	s.commitDue(now)
 }
 
-// commitDue carries out the effects that are due, in the order of time. It runs before each read of the notes, so waiting
-// needs neither timers nor goroutines.
+// commitDue carries out the effects that are due, in the order of time. It runs before each read of the notes, so
+// waiting needs neither timers nor goroutines.
 func (s *state) commitDue(now time.Time) {
 	s.committing.Lock() // a read must not miss an effect that another goroutine is carrying out
 	defer s.committing.Unlock()

@@ -84,7 +84,8 @@ func put(entries []*entry, e *entry, compare func(a, b *entry) int) []*entry {
 // deleted reports whether the note was deleted.
 func (e *entry) deleted() bool { return e.last != nil && e.last.deletes }
 
-// add appends the next version of a note, or its first. It forgets old versions and deleted notes if there are too many.
+// add appends the next version of a note, or its first. It forgets old versions and deleted notes if there are too
+// many.
 func (l *noteLog) add(n *note) {
 	n.last = n // of its entry
 	l.all = put(l.all, n.entry, compareIDs)
@@ -102,8 +103,8 @@ func (l *noteLog) add(n *note) {
 	}
 }
 
-// forgetDeleted removes the deleted notes with the lowest IDs until nine tenths of maxGone are left, so it is not called
-// for each further one. Of the IDs that can be used again it keeps as many, those deleted last.
+// forgetDeleted removes the deleted notes with the lowest IDs until nine tenths of maxGone are left, so it is not
+// called for each further one. Of the IDs that can be used again it keeps as many, those deleted last.
 func (l *noteLog) forgetDeleted() {
 	const remembered = maxGone * 9 / 10
 	l.all = slices.DeleteFunc(l.all, func(e *entry) bool {
@@ -195,8 +196,8 @@ func (e *entry) note() *note {
 // current returns the last version of a note, or nil if the note was deleted or does not exist.
 func (e *entry) current() *note { return e.read(time.Time{}, 0) }
 
-// read returns the version that a replica with that lag has of a note, or nil if it has none or the note is deleted there.
-// Without a lag it is the last version, whatever the time.
+// read returns the version that a replica with that lag has of a note, or nil if it has none or the note is deleted
+// there. Without a lag it is the last version, whatever the time.
 func (e *entry) read(now time.Time, lag time.Duration) *note {
 	if e == nil {
 		return nil
@@ -211,7 +212,8 @@ func (e *entry) read(now time.Time, lag time.Duration) *note {
 	return n
 }
 
-// list returns the notes that exist on a replica with that lag, oldest first. Without a lag it returns those that exist.
+// list returns the notes that exist on a replica with that lag, oldest first. Without a lag it returns those that
+// exist.
 func (l *noteLog) list(key listKey, now time.Time, lag time.Duration) []*entry {
 	if lag == 0 {
 		if l.lists[key] == nil {
@@ -293,8 +295,8 @@ func (o order) rows(list []*entry, start, count int) []*entry {
 	return sorted[skip : skip+count]
 }
 
-// countUpTo returns how many notes of a list come before the last note of a page in this order, with that note itself. The
-// note may have been deleted since.
+// countUpTo returns how many notes of a list come before the last note of a page in this order, with that note itself.
+// The note may have been deleted since.
 func (o order) countUpTo(list []*entry, last *entry) int {
 	at := func(i int) *entry {
 		if o.oldestFirst {

@@ -14,8 +14,8 @@ import (
 
 func newLog() *noteLog { return &noteLog{lists: map[listKey][]*entry{}} }
 
-// TestPagesAreThoseOfTheWholeListSorted holds pages and cursors that look at their own rows alone against a list that is
-// sorted whole.
+// TestPagesAreThoseOfTheWholeListSorted holds pages and cursors that look at their own rows alone against a list that
+// is sorted whole.
 func TestPagesAreThoseOfTheWholeListSorted(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

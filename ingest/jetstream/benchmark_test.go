@@ -113,8 +113,8 @@ func openBenchmarked(b *testing.B, s *Server, bucket string) *Journal {
 	return openFleet(b, s.Conn, Params{Name: bucket}).Journal()
 }
 
-// bareLoop writes to the journal's buckets, if there is one, where a journal would: before the last bytes, and while the worker
-// goes on.
+// bareLoop writes to the journal's buckets, if there is one, where a journal would: before the last bytes, and while
+// the worker goes on.
 func bareLoop(b *testing.B, client *clinicaldoc.Client, j *Journal) float64 {
 	b.Helper()
 	start := time.Now()

@@ -115,7 +115,7 @@ func (c *claim) Entry() ingest.Entry {
 	return entry
 }
 
-// Save implements [ingest.Claim].
+// Save implements [ingest.Claim]. Before a commit it verifies the store.
 func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	if err := c.turn.take(ctx); err != nil {
 		return err
@@ -140,15 +140,21 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 	case c.lost || c.owner == "":
 		return errTaken
 	}
-	before := c.record.Entry
+	return c.saveOwn(ctx, entry, begun)
+}
+
+// saveOwn writes the entry of a recording that has no note and that this worker has. It returns an error matching
+// ErrTaken if a commit takes longer than half a lease: another worker may have the recording soon.
+func (c *claim) saveOwn(ctx context.Context, entry ingest.Entry, begun time.Time) error {
+	decidedBy := c.record.Entry.By
 	err := c.writeOwn(ctx, c.withUntil(entry))
-	if err == nil && entry.State == ingest.StateCommitting {
-		err = c.yield(ctx, entry, before.By)
-	}
-	switch {
-	case err != nil:
+	if err != nil || entry.State != ingest.StateCommitting {
 		return err
-	case entry.State == ingest.StateCommitting && time.Since(begun) > c.journal.lease/2:
+	}
+	if err := c.yield(ctx, entry, decidedBy); err != nil {
+		return err
+	}
+	if time.Since(begun) > c.journal.lease/2 {
 		return fail("the journal did not confirm in time that this worker still has the recording", ingest.ErrTaken)
 	}
 	return nil
@@ -204,8 +210,8 @@ func (c *claim) needsMark(entry ingest.Entry) bool {
 	return !mayHaveNote(known.State) || known.Patient != entry.Patient
 }
 
-// withUntil returns the entry with the Until of the record, if the caller did not change what Entry returned. Entry adds
-// the difference of the clocks, which must not be written.
+// withUntil returns the entry with the Until of the record, if the caller did not change what Entry returned. Entry
+// adds the difference of the clocks, which must not be written.
 func (c *claim) withUntil(entry ingest.Entry) ingest.Entry {
 	unchanged := entry.Until.Equal(c.record.Entry.Until.Add(c.ahead))
 	if entry.State == ingest.StateInDoubt && unchanged {
@@ -216,8 +222,8 @@ func (c *claim) withUntil(entry ingest.Entry) ingest.Entry {
 	return entry
 }
 
-// mark writes the mark that leads from the patient to the recording. A mark that exists already, or leads to a recording
-// that was never committed, does no harm.
+// mark writes the mark that leads from the patient to the recording. A mark that exists already, or leads to a
+// recording that was never committed, does no harm.
 func (c *claim) mark(ctx context.Context, patient uint32) error {
 	j := c.journal
 	err := patiently(ctx, j.lease/2, func(ctx context.Context) error {
@@ -283,8 +289,8 @@ func mayReplace(known, entry ingest.Entry) bool {
 	return decided && slices.ContainsFunc(entry.Replaced, isKnown)
 }
 
-// keep starts a goroutine that writes the lease after the first duration, and renews it every third of a lease until the
-// claim is released. It does so also after the context ended.
+// keep starts a goroutine that writes the lease after the first duration, and renews it every third of a lease until
+// the claim is released. It does so also after the context ended.
 func (c *claim) keep(ctx context.Context, first time.Duration) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = cancel

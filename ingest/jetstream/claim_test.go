@@ -133,7 +133,8 @@ func TestANoteThatCannotBeWrittenLeavesTheRecordingToAnother(t *testing.T) {
 	})
 }
 
-// Two workers may each have a note for one recording; the journal keeps to the first, so that all that was said stays true.
+// Two workers may each have a note for one recording; the journal keeps to the first, so that all that was said stays
+// true.
 func TestTheFirstNoteStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,8 +187,8 @@ func TestADoubtIsCountedByTheEnginesClock(t *testing.T) {
 	})
 }
 
-// When a doubt ends is written once, by the engine's clock at that time: no renewal puts it off or brings it nearer, whatever the
-// clocks do since. And a new time is as it was given.
+// When a doubt ends is written once, by the engine's clock at that time: no renewal puts it off or brings it nearer,
+// whatever the clocks do since. And a new time is as it was given.
 func TestADoubtEndsWhenItWasWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,8 +285,8 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	}
 }
 
-// While another has a recording, its record is looked at: one that is let go, or has its note, is not waited for any longer. Who
-// was a moment too late for one that was free waits like any other.
+// While another has a recording, its record is looked at: one that is let go, or has its note, is not waited for any
+// longer. Who was a moment too late for one that was free waits like any other.
 func TestAClaimWaitsForTheOneBeforeIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// fused are worlds of two machines, one for each step of the first after which that dies, or stops for longer than its lease. The
-// second one comes then. With fewer than 1,000 worlds some steps are left out, others each time.
+// fused are worlds of two machines, one for each step of the first after which that dies, or stops for longer than its
+// lease. The second one comes then. With fewer than 1,000 worlds some steps are left out, others each time.
 func fused(t *testing.T, live func(w *world, ctx context.Context, first, second *life)) {
 	t.Helper()
 	files := recordingFiles(t)
@@ -75,8 +75,8 @@ func TestAStoppedWorkerMakesNoSecondNote(t *testing.T) {
 	})
 }
 
-// A person's word that is taken down by a process that dies, or stops, on the way: another takes it down again, and the recording
-// is uploaded once.
+// A person's word that is taken down by a process that dies, or stops, on the way: another takes it down again, and the
+// recording is uploaded once.
 func TestAPersonsWordOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	fused(t, func(w *world, ctx context.Context, first, second *life) {

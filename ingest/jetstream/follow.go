@@ -61,8 +61,8 @@ func (f *follower) count() int {
 	return len(f.held)
 }
 
-// hold takes over a recording whose note is in processing. It reports false, and does not call stop later, if there is no
-// room or the recording is held already.
+// hold takes over a recording whose note is in processing. It reports false, and does not call stop later, if there is
+// no room or the recording is held already.
 func (f *follower) hold(d *delivery, result ingest.Result, stop context.CancelFunc) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,8 +91,8 @@ func (f *follower) drop(key ingest.Key) *followed {
 	return held
 }
 
-// waitEnds returns when a note that was waited for since then is given up. If the queue is drained, the time counts from
-// the last upload.
+// waitEnds returns when a note that was waited for since then is given up. If the queue is drained, the time counts
+// from the last upload.
 func (f *follower) waitEnds(since time.Time) time.Time {
 	if f.work.drain && since.Before(f.active) {
 		since = f.active
@@ -138,7 +138,8 @@ func (f *follower) putBack() {
 	}
 }
 
-// following is the fleet's journal with only these entries in processing. A run without recordings waits for their notes.
+// following is the fleet's journal with only these entries in processing. A run without recordings waits for their
+// notes.
 type following struct {
 	*Journal
 	entries []ingest.Entry

@@ -90,7 +90,8 @@ func TestDrain_WaitsUntilNotesAreComplete(t *testing.T) {
 	})
 }
 
-// A recording that the service could not process is a dead letter until a person decides, and then becomes one more note.
+// A recording that the service could not process is a dead letter until a person decides, and then becomes one more
+// note.
 func TestDrain_FailedProcessingIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,7 +27,8 @@ func doubled(srv *clinicaldoctest.Server) (count int) {
 	return count
 }
 
-// A store that is harmed while a fleet works ends the work, with an error that says what to do, and nothing is uploaded twice.
+// A store that is harmed while a fleet works ends the work, with an error that says what to do, and nothing is uploaded
+// twice.
 func TestAStoreThatIsHarmedEndsTheWork(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(*Fleet) error{

@@ -278,7 +278,8 @@ func uploadUntil(t *testing.T, u *ingest.Uploader, after func()) (failure error)
 	return failure
 }
 
-// uploadAll runs an uploader until nothing is unresolved: recordings of the same size keep each other so while they are uploaded.
+// uploadAll runs an uploader until nothing is unresolved: recordings of the same size keep each other so while they are
+// uploaded.
 func uploadAll(t *testing.T, u *ingest.Uploader) {
 	t.Helper()
 	for doubts := 1; doubts > 0; {

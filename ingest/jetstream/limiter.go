@@ -136,8 +136,8 @@ func placeOf(data []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(data))) //nolint:gosec // as it was written
 }
 
-// place returns the last of the places that follow the latest one, if they are due now. Otherwise it returns in what time
-// they are due. A worker that takes its place up to an interval late does not make the others late.
+// place returns the last of the places that follow the latest one, if they are due now. Otherwise it returns in what
+// time they are due. A worker that takes its place up to an interval late does not make the others late.
 func (l *Limiter) place(latest, now time.Time) (place time.Time, due time.Duration) {
 	together := time.Duration(l.places) * l.interval
 	next := latest.Add(l.interval)

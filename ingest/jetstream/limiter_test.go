@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Places are one interval apart by the server's clock. A clock that was set back, by a new leader, holds up nobody; one that was
-// set ahead lets nobody hurry.
+// Places are one interval apart by the server's clock. A clock that was set back, by a new leader, holds up nobody; one
+// that was set ahead lets nobody hurry.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	one, err := newLimiter(nil, 2)
@@ -82,8 +82,8 @@ func TestALimitIsShared(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(begun), time.Second*(each*workers-1-workers)/rate)
 }
 
-// Workers that end, or die, before they use their place take nothing from the others. Nor does one that reserves it by a clock of
-// its own: no worker's clock is read.
+// Workers that end, or die, before they use their place take nothing from the others. Nor does one that reserves it by
+// a clock of its own: no worker's clock is read.
 func TestWorkersThatEndTakeNoPlaces(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -104,8 +104,8 @@ func TestWorkersThatEndTakeNoPlaces(t *testing.T) {
 			}
 		})
 	}
-	// Each of the others takes a place only when it is due, and then it has used it. So the stream has no more places than time has
-	// passed, and the steady one is never further away from its own than a few others.
+	// Each of the others takes a place only when it is due, and then it has used it. So the stream has no more places than
+	// time has passed, and the steady one is never further away from its own than a few others.
 	for range 10 {
 		require.NoError(t, steady.Wait(t.Context()))
 	}

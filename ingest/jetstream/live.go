@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// live is a bucket in which the workers of a fleet show that they live, and the fleet's pause. Its entries expire, and the
-// bucket is made again if it is gone.
+// live is a bucket in which the workers of a fleet show that they live, and the fleet's pause. Its entries expire, and
+// the bucket is made again if it is gone.
 type live struct {
 	store  *store
 	kv     jetstream.KeyValue

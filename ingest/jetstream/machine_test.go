@@ -99,8 +99,8 @@ func (l *life) burn() {
 	close(l.burnt)
 }
 
-// live lets things happen to the machine until it is calm. A clock is set between two processes: what one has read by its old clock
-// would here be moved with it.
+// live lets things happen to the machine until it is calm. A clock is set between two processes: what one has read by
+// its old clock would here be moved with it.
 func (m *machine) live(ctx context.Context) {
 	w, r := m.world, rand.New(rand.NewPCG(m.world.seed, uint64(10+m.number)))
 	number := 1

@@ -144,7 +144,8 @@ func (e *engine) UpdateStream(ctx context.Context, config jetstream.StreamConfig
 
 func nothing() error { return nil }
 
-// Publish keeps the latest place of a limit, and messages: one of each subject, the first of the lanes and the last dead letter.
+// Publish keeps the latest place of a limit, and messages: one of each subject, the first of the lanes and the last
+// dead letter.
 func (e *engine) Publish(ctx context.Context, subject string, value []byte, _ ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	if strings.HasPrefix(subject, e.store.subject("limit")) {
 		_, err := e.bucket(e.store.limitName()).Put(ctx, "place", value)

@@ -102,8 +102,8 @@ func TestAPauseGoesByTheEnginesClock(t *testing.T) {
 	}
 }
 
-// Five failures of one kind in a row are a pause, with a look after 1, 2, 4 seconds and so on, every minute at last. It says why
-// once. Failures of other kinds, or a success between them, are none.
+// Five failures of one kind in a row are a pause, with a look after 1, 2, 4 seconds and so on, every minute at last. It
+// says why once. Failures of other kinds, or a success between them, are none.
 func TestAPauseHasGrowingProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,8 +178,8 @@ func TestNobodyPausesForTheEngine(t *testing.T) {
 	})
 }
 
-// A fleet pauses when all its workers fail the same way, and one of them looks when it can go on. One that fails alone pauses
-// alone. When the one that looks dies, another takes its place.
+// A fleet pauses when all its workers fail the same way, and one of them looks when it can go on. One that fails alone
+// pauses alone. When the one that looks dies, another takes its place.
 func TestAFleetPausesTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

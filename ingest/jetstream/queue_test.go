@@ -96,7 +96,8 @@ func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
 	assert.Empty(t, letters(t, f))
 }
 
-// A file that was still being copied when it was published: its key is that of half of it. Whole, it becomes one note, under its own key.
+// A file that was still being copied when it was published: its key is that of half of it. Whole, it becomes one note,
+// under its own key.
 func TestAFileThatChangesInTheQueueIsNotUploadedUnderItsOldKey(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
@@ -393,7 +394,8 @@ func TestDeadLetters(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-// A letter is its own fleet's: another fleet neither uploads its recording nor takes away the letter that it has in the same place.
+// A letter is its own fleet's: another fleet neither uploads its recording nor takes away the letter that it has in the
+// same place.
 func TestALetterIsItsFleets(t *testing.T) {
 	t.Parallel()
 	srv, dir, conn := clinicaldoctest.NewServer(), t.TempDir(), connect(t, startServer(t))

@@ -239,8 +239,8 @@ func (s *store) open(ctx context.Context, replicas int) error {
 	return s.verify(ctx, time.Now())
 }
 
-// readHeader reads the header of the store. It returns an error matching ErrNoFleet if there is none and no other version
-// has written one, and errFormat if the header is not of a format that this version knows.
+// readHeader reads the header of the store. It returns an error matching ErrNoFleet if there is none and no other
+// version has written one, and errFormat if the header is not of a format that this version knows.
 func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 	root, err := s.js.KeyValue(ctx, s.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -493,8 +493,8 @@ func (s *store) restoreStreams(ctx context.Context) error {
 	return nil
 }
 
-// bind writes the owner of the recordings into the header, or what was not known of it before. It returns an error if the
-// store belongs to another owner.
+// bind writes the owner of the recordings into the header, or what was not known of it before. It returns an error if
+// the store belongs to another owner.
 func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
 	root, err := s.js.KeyValue(ctx, s.name)
 	if err != nil {

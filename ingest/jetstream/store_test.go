@@ -78,8 +78,8 @@ func streamNames(t *testing.T, js jetstream.JetStream) (names []string) {
 	return names
 }
 
-// Whatever may have made a store forget something is refused before anything is uploaded, in words that say what to do. No
-// bucket is ever made anew.
+// Whatever may have made a store forget something is refused before anything is uploaded, in words that say what to do.
+// No bucket is ever made anew.
 func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
 	t.Parallel()
 	change := func(which int, edit func(*jetstream.StreamConfig)) func(*testing.T, *Fleet) {
@@ -614,7 +614,8 @@ func TestABindingForgetsNoRepair(t *testing.T) {
 	assert.Equal(t, repaired, now)
 }
 
-// A fleet with fewer copies of what it knows than are asked for, or another one in the place of the one that was joined, is refused.
+// A fleet with fewer copies of what it knows than are asked for, or another one in the place of the one that was
+// joined, is refused.
 func TestAnotherFleetThanTheOneThatWasJoinedIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newEngine()

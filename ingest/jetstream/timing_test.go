@@ -87,7 +87,8 @@ func TestAKnownRecordingIsLeasedAtOnce(t *testing.T) {
 	})
 }
 
-// A renewal that an engine left without an answer is tried again when the next one is due, and not ten seconds after it was given up.
+// A renewal that an engine left without an answer is tried again when the next one is due, and not ten seconds after it
+// was given up.
 func TestALateRenewalPutsOffNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,8 +141,9 @@ func TestASilentEngineHoldsUpNoClaim(t *testing.T) {
 	})
 }
 
-// A server shows in half a second that it is back, and in a few seconds that it is gone; one in this process is waited for ten
-// seconds. Workers ask it for 200 ms, and it waits for them as long as for a lease. What they say of themselves it keeps for ten minutes.
+// A server shows in half a second that it is back, and in a few seconds that it is gone; one in this process is waited
+// for ten seconds. Workers ask it for 200 ms, and it waits for them as long as for a lease. What they say of themselves
+// it keeps for ten minutes.
 func TestWhatTheServerIsTold(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -200,7 +202,8 @@ func TestAServerHas10SecondsToStart(t *testing.T) {
 	})
 }
 
-// The doubts are read to their end, or it is an error: after 20 seconds in which nothing comes, and when the connection is lost.
+// The doubts are read to their end, or it is an error: after 20 seconds in which nothing comes, and when the connection
+// is lost.
 func TestDoubtsThatDoNotComeAreAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +258,8 @@ func TestALivingWorkerIsNoticed(t *testing.T) {
 	})
 }
 
-// A commit that took longer than half the lease is none; what is known of a recording is written however long that takes.
+// A commit that took longer than half the lease is none; what is known of a recording is written however long that
+// takes.
 func TestACommitHas15Seconds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -443,7 +447,8 @@ func lossyWork(t *testing.T, e *engine, s *lossy) *work {
 	return withFollower(&work{fleet: e.fleet(defaultLease), uploader: &ingest.Uploader{Client: client, Until: clinicaldoc.StageUploaded}})
 }
 
-// An unresolved recording is looked for five seconds, and then it rests until it can be decided: ten minutes after it was lost.
+// An unresolved recording is looked for five seconds, and then it rests until it can be decided: ten minutes after it
+// was lost.
 func TestADoubtIsLookedFor5Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -467,8 +472,8 @@ func TestADoubtIsLookedFor5Seconds(t *testing.T) {
 	})
 }
 
-// A worker whose clock is an hour ahead, by which ten minutes have passed, decides nothing that the engine's clock does not:
-// the service may still be making the note. When its time has come, it is uploaded once more.
+// A worker whose clock is an hour ahead, by which ten minutes have passed, decides nothing that the engine's clock does
+// not: the service may still be making the note. When its time has come, it is uploaded once more.
 func TestAWorkerAnHourAheadDecidesNothingEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -69,8 +69,8 @@ func (s *store) upgrade(ctx context.Context) error {
 	return untilAnswered(ctx, s.patience, s.endUpgrade)
 }
 
-// beginUpgrade keeps programs of the format before out of the store. It reports whether an upgrade is needed: not if the
-// store has this format.
+// beginUpgrade keeps programs of the format before out of the store. It reports whether an upgrade is needed: not if
+// the store has this format.
 func (s *store) beginUpgrade(ctx context.Context) (needed bool, err error) {
 	h, err := s.readHeader(ctx)
 	if err != nil || h.Format == format {

@@ -269,8 +269,8 @@ func (w *work) reopen(ctx context.Context) error {
 	return nil
 }
 
-// isDrained reports whether the queue is empty, or all recordings in it have notes that are done or that were waited for
-// long enough.
+// isDrained reports whether the queue is empty, or all recordings in it have notes that are done or that were waited
+// for long enough.
 func (w *work) isDrained(ctx context.Context) bool {
 	info, err := w.fleet.queue.stream.Info(ctx)
 	if err != nil {
@@ -312,8 +312,8 @@ func (w *work) catch(then func()) {
 	}
 }
 
-// handle uploads a recording, and does what its outcome asks for. A recording whose note is in processing is left to the
-// follower, if that has room.
+// handle uploads a recording, and does what its outcome asks for. A recording whose note is in processing is left to
+// the follower, if that has room.
 func (w *work) handle(ctx context.Context, d *delivery) {
 	w.uploading.Add(1)
 	defer w.uploading.Add(-1)
@@ -572,8 +572,8 @@ func (o *outcome) judgeDoubt(tries int) {
 	o.counts = tries == 1 // later ones are asked about and not uploaded
 }
 
-// isPermanent reports whether a refusal will not change if the recording is tried again. A refusal that may be a mistake
-// of the service counts as permanent only after some tries.
+// isPermanent reports whether a refusal will not change if the recording is tried again. A refusal that may be a
+// mistake of the service counts as permanent only after some tries.
 func isPermanent(err error, tries int) bool {
 	var response *clinicaldoc.Error
 	switch {
@@ -588,8 +588,8 @@ func isPermanent(err error, tries int) bool {
 	return false
 }
 
-// end does what the outcome says. If that fails, the recording stays in the queue, and the worker that gets it next does
-// it.
+// end does what the outcome says. If that fails, the recording stays in the queue, and the worker that gets it next
+// does it.
 func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

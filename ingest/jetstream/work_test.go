@@ -153,8 +153,8 @@ func TestLanesHaveWorkers(t *testing.T) {
 	})
 }
 
-// A recording is wanted as two notes. The second is looked for while the response of the first is still on its way: each gets
-// its own note.
+// A recording is wanted as two notes. The second is looked for while the response of the first is still on its way:
+// each gets its own note.
 func TestWork_RecordingWantedTwice_MakesBothNotes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -244,7 +244,8 @@ func TestADoubtRestsUntilItCanBeDecided(t *testing.T) {
 	}
 }
 
-// A doubt that was decided is none any more: a worker that ends in the upload that follows leaves no result, and no try.
+// A doubt that was decided is none any more: a worker that ends in the upload that follows leaves no result, and no
+// try.
 func TestADecidedDoubtIsNone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -429,8 +430,8 @@ func endWork(t *testing.T, e *engine, srv *clinicaldoctest.Server, dir string, f
 	assert.Zero(t, doubled(srv))
 }
 
-// A note that could not be written down keeps its recording in the queue: whoever gets it next writes the note down. Otherwise the
-// journal would not know it for ever, and doubts of the same patient's could not be decided.
+// A note that could not be written down keeps its recording in the queue: whoever gets it next writes the note down.
+// Otherwise the journal would not know it for ever, and doubts of the same patient's could not be decided.
 func TestANoteThatWasNotWrittenDownIsNotDone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -714,7 +715,8 @@ func (b *broken) Token(context.Context) (string, error) {
 	return b.token, nil
 }
 
-// A panic while a worker only looks whether it can go on is the caller's too: alone in its goroutine it would end the process.
+// A panic while a worker only looks whether it can go on is the caller's too: alone in its goroutine it would end the
+// process.
 func TestAPanicInAPauseIsTheCallers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -761,7 +763,8 @@ func TestWorkersAreCounted(t *testing.T) {
 	})
 }
 
-// A damaged record is its own recording's matter: another one of the patient's that is unresolved stays so, and is no dead letter.
+// A damaged record is its own recording's matter: another one of the patient's that is unresolved stays so, and is no
+// dead letter.
 func TestADamagedRecordBuriesNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -842,7 +845,8 @@ func TestABreakIsTheLastWord(t *testing.T) {
 	})
 }
 
-// A recording that is refused while the work is being ended was not tried to the end: it is neither a dead letter nor a try.
+// A recording that is refused while the work is being ended was not tried to the end: it is neither a dead letter nor a
+// try.
 func TestARefusalAtTheEndIsNoTry(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

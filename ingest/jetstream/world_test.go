@@ -229,8 +229,9 @@ func (w *world) record(n int) (found record) {
 	return found
 }
 
-// leaves looks at the last byte of a recording, which leaves a machine: it must be that machine's at this moment. Where that byte was
-// on its way for a lease in which nothing was heard of the machine, another may have taken it over, but no more than doubt.
+// leaves looks at the last byte of a recording, which leaves a machine: it must be that machine's at this moment. Where
+// that byte was on its way for a lease in which nothing was heard of the machine, another may have taken it over, but
+// no more than doubt.
 func (w *world) leaves(n int, l *life) {
 	r := w.record(n)
 	w.mu.Lock()
