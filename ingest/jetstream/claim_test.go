@@ -20,7 +20,7 @@ import (
 )
 
 // A recording that its patient does not lead to would be overlooked by whoever decides on the patient's doubts.
-func TestNothingIsCommittedWithoutItsMark(t *testing.T) {
+func TestCommit_PatientsMarkFails_IsNotMade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -59,7 +59,7 @@ func TestNothingIsCommittedWithoutItsMark(t *testing.T) {
 }
 
 // What is under way when a run ends has its lease until it is released.
-func TestALeaseOutlivesTheRunsContext(t *testing.T) {
+func TestLease_ContextEnded_LastsUntilRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -76,7 +76,7 @@ func TestALeaseOutlivesTheRunsContext(t *testing.T) {
 	})
 }
 
-func TestARenewalNoticesThatTheLeaseIsLost(t *testing.T) {
+func TestRenewal_LeaseTakenByAnother_IsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -95,7 +95,7 @@ func TestARenewalNoticesThatTheLeaseIsLost(t *testing.T) {
 
 // A worker that cannot save its note while another has the recording leaves it to that one. It does not renew the
 // other's lease, overwrite its record, or end its claim.
-func TestANoteThatCannotBeWrittenLeavesTheRecordingToAnother(t *testing.T) {
+func TestSave_NoteCannotBeWritten_LeavesTheClaimToAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -135,7 +135,7 @@ func TestANoteThatCannotBeWrittenLeavesTheRecordingToAnother(t *testing.T) {
 
 // Two workers may each have a note for one recording; the journal keeps to the first, so that all that was said stays
 // true.
-func TestTheFirstNoteStays(t *testing.T) {
+func TestSave_SecondNoteOfARecording_KeepsTheFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -159,7 +159,7 @@ func TestTheFirstNoteStays(t *testing.T) {
 }
 
 // For others a doubt ends by the engine's clock, whatever the clock of the worker says that had it.
-func TestADoubtIsCountedByTheEnginesClock(t *testing.T) {
+func TestUnresolved_WrongWorkerClock_EndsByTheServersClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -189,7 +189,7 @@ func TestADoubtIsCountedByTheEnginesClock(t *testing.T) {
 
 // When a doubt ends is written once, by the engine's clock at that time: no renewal puts it off or brings it nearer,
 // whatever the clocks do since. And a new time is as it was given.
-func TestADoubtEndsWhenItWasWritten(t *testing.T) {
+func TestUnresolved_RenewedByOtherClocks_KeepsItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -212,7 +212,7 @@ func TestADoubtEndsWhenItWasWritten(t *testing.T) {
 }
 
 // A recording that has its note keeps it, unless a person decided otherwise: then the old note stays known.
-func TestARecordingWithItsNoteStays(t *testing.T) {
+func TestSave_RecordingHasItsNote_KeepsItUnlessDecided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := newEngine().fleet(defaultLease).Journal()
@@ -236,7 +236,7 @@ func TestARecordingWithItsNoteStays(t *testing.T) {
 }
 
 // What is not needed is not written: each write of an embedded server is a sync of the disk.
-func TestNothingIsWrittenTwice(t *testing.T) {
+func TestClaim_WriteNotNeeded_IsNotMade(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		do     func(t *testing.T, c *claim)
@@ -287,7 +287,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 
 // While another has a recording, its record is looked at: one that is let go, or has its note, is not waited for any
 // longer. Who was a moment too late for one that was free waits like any other.
-func TestAClaimWaitsForTheOneBeforeIt(t *testing.T) {
+func TestClaim_HeldByAnother_WaitsUntilItIsReleased(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		meanwhile func(t *testing.T, first *claim)

@@ -14,14 +14,14 @@ import (
 )
 
 // A variable that is not set is no server, least of all the one that happens to run on this machine.
-func TestConnectWantsAURL(t *testing.T) {
+func TestConnect_EmptyURL_IsRejected(t *testing.T) {
 	t.Parallel()
 	_, err := jetstream.Connect("")
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 }
 
 // A server's URL may hold a password, which neither the error nor what it wraps may print.
-func TestConnectPrintsNoPassword(t *testing.T) {
+func TestConnect_InvalidURL_PrintsNoPassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"nats://user:CANARY@127.0.0.1:x", "nats://user:CANARY@127.0.0.1:1", "nats://user:CANARY@ho st", "CANARY://\x7f"} {
 		_, err := jetstream.Connect(url)
@@ -39,7 +39,7 @@ func TestConnectPrintsNoPassword(t *testing.T) {
 }
 
 // A folder's name may be a patient's.
-func TestAnEmbeddedServersErrorsHoldNoPath(t *testing.T) {
+func TestEmbed_Error_ContainsNoPath(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "CANARY")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -51,7 +51,7 @@ func TestAnEmbeddedServersErrorsHoldNoPath(t *testing.T) {
 }
 
 // What the queue holds names patients: its folder is this user's alone.
-func TestAnEmbeddedServersFolderIsItsUsersAlone(t *testing.T) {
+func TestEmbed_Directory_IsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "fleet")
 	s, err := jetstream.Embed(t.Context(), dir)

@@ -60,7 +60,7 @@ func fused(t *testing.T, live func(w *world, ctx context.Context, first, second 
 
 // A worker dies or stops at any step, for example between two writes to the queue or around a pause. Others finish
 // its recordings, and when it continues it makes no second note.
-func TestAStoppedWorkerMakesNoSecondNote(t *testing.T) {
+func TestWork_WorkerDiesOrStopsAtAnyStep_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	fused(t, func(w *world, ctx context.Context, first, second *life) {
 		first.work(ctx)
@@ -77,7 +77,7 @@ func TestAStoppedWorkerMakesNoSecondNote(t *testing.T) {
 
 // A person's word that is taken down by a process that dies, or stops, on the way: another takes it down again, and the
 // recording is uploaded once.
-func TestAPersonsWordOutlivesItsProcess(t *testing.T) {
+func TestResolve_ProcessDiesOrStopsAtAnyStep_UploadsOnce(t *testing.T) {
 	t.Parallel()
 	fused(t, func(w *world, ctx context.Context, first, second *life) {
 		w.design.never, w.design.closed, w.design.lost = -1, 0, 3
@@ -112,7 +112,7 @@ func TestAPersonsWordOutlivesItsProcess(t *testing.T) {
 
 // A recording that was lost, and has certainly no note after ten minutes, is uploaded once more. That upload may
 // take any time: only searches are short.
-func TestALostRecordingHasTimeForItsSecondUpload(t *testing.T) {
+func TestWork_SecondUploadAfterALoss_MayTakeLong(t *testing.T) {
 	t.Parallel()
 	files := recordingFiles(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func statesOf(t *testing.T, j *Journal, patient uint32, since time.Time) map[ing
 }
 
 // What is committed is seen by whoever asks later, while others write.
-func TestEntriesOverlookNothing(t *testing.T) {
+func TestEntries_WhileOthersWrite_ListWhatIsCommitted(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	openJournal(t, connect(t, s), time.Second)

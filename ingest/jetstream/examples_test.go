@@ -19,7 +19,7 @@ import (
 )
 
 // A fleet as the page shows it: begun, fed, and worked for by programs of their own.
-func TestAFleetAsThePageShowsIt(t *testing.T) {
+func TestExamples_OperatorAndWorkers_UploadTheQueue(t *testing.T) {
 	t.Parallel()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestAFleetAsThePageShowsIt(t *testing.T) {
 }
 
 // What docs/fleets.md shows is what these programs say.
-func TestThePageShowsThePrograms(t *testing.T) {
+func TestExamples_AreQuotedInTheDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/fleets.md")
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ import (
 
 // More than an ordinary test has time for:
 //
-//	CLINICALDOC_JETSTREAM_FLEET=1200 go test . -run TestAFleetMakes -v -timeout 30m    six workers, about 200 of them killed
+//	CLINICALDOC_JETSTREAM_FLEET=1200 go test . -run TestFleet_Workers -v -timeout 30m    six workers, about 200 of them killed
 //	CLINICALDOC_JETSTREAM_FLEET=1200 CLINICALDOC_JETSTREAM_NODES=3 go test ...           on three nodes, some of them killed
 //
 // CLINICALDOC_JETSTREAM_SEED repeats one as far as processes let it.
@@ -51,7 +51,7 @@ const (
 // Workers are killed and stopped at random, and so are nodes if there are several. The service loses responses,
 // refuses some recordings for good, and is unreachable for a while. Each recording becomes one note, or a dead
 // letter if it is refused. Some recordings are wanted as two notes, and become both.
-func TestAFleetMakesOneNoteOfEach(t *testing.T) {
+func TestFleet_WorkersAndNodesKilled_MakesOneNoteOfEach(t *testing.T) {
 	t.Parallel()
 	f := &fleet{t: t, recordings: 60, workers: 3, lease: time.Second, seed: uint64(time.Now().UnixNano())}
 	if count, _ := strconv.Atoi(os.Getenv(fleetVariable)); count > 0 {

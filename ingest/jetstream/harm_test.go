@@ -29,7 +29,7 @@ func doubled(srv *clinicaldoctest.Server) (count int) {
 
 // A store that is harmed while a fleet works ends the work, with an error that says what to do, and nothing is uploaded
 // twice.
-func TestAStoreThatIsHarmedEndsTheWork(t *testing.T) {
+func TestWork_StoreHarmed_EndsAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(*Fleet) error{
 		"a bucket is deleted":   func(f *Fleet) error { return f.store.js.DeleteStream(t.Context(), f.store.streams()[2].Name) },
@@ -109,7 +109,7 @@ func TestWork_DeletedStream_EndsWithin30Seconds(t *testing.T) {
 }
 
 // Where there is no room for a dead letter, the recording stays in the queue.
-func TestADeadLetterThatFindsNoRoomStaysInTheQueue(t *testing.T) {
+func TestWork_NoRoomForADeadLetter_KeepsTheRecording(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
 	t.Cleanup(srv.Close)
@@ -133,7 +133,7 @@ func TestADeadLetterThatFindsNoRoomStaysInTheQueue(t *testing.T) {
 }
 
 // A server that is stopped and started again, and consumers that are deleted, are waited for.
-func TestWorkOutlivesItsServer(t *testing.T) {
+func TestDrain_ServerRestarted_GoesOn(t *testing.T) {
 	t.Parallel()
 	srv, dir, share := clinicaldoctest.NewServer(), t.TempDir(), t.TempDir()
 	t.Cleanup(srv.Close)

@@ -114,7 +114,7 @@ func recordings(count int) iter.Seq2[ingest.Recording, error] {
 
 func content(n int) []byte { return fmt.Appendf(nil, "RIFF synthetic %05d", n) }
 
-func TestOneMachineWithNothingInstalled(t *testing.T) {
+func TestEmbed_SecondRun_UploadsNothingAgain(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), filepath.Join(t.TempDir(), "journal")
 	t.Cleanup(srv.Close)
@@ -137,7 +137,7 @@ func TestOneMachineWithNothingInstalled(t *testing.T) {
 	assert.Len(t, srv.Notes(), 60)
 }
 
-func TestALiveWorkerKeepsItsRecording(t *testing.T) {
+func TestLease_LivingWorker_KeepsItsRecording(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	first, second := openJournal(t, connect(t, s), time.Second), openJournal(t, connect(t, s), time.Second)
@@ -157,7 +157,7 @@ func fallSilent(c *claim) {
 	<-c.done
 }
 
-func TestAPausedWorkerCannotCommit(t *testing.T) {
+func TestCommit_WorkerPausedBeyondItsLease_Fails(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	first, second := openJournal(t, connect(t, s), 2*time.Second), openJournal(t, connect(t, s), 2*time.Second)
@@ -175,7 +175,7 @@ func TestAPausedWorkerCannotCommit(t *testing.T) {
 }
 
 // Before there is a lease two may begin the same recording; one of them finishes it.
-func TestOfTwoThatBeginOnlyOneCommits(t *testing.T) {
+func TestCommit_TwoWorkersBegin_OneSucceeds(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	j := openJournal(t, connect(t, s), time.Minute)
@@ -199,7 +199,7 @@ func TestOfTwoThatBeginOnlyOneCommits(t *testing.T) {
 }
 
 // Each write of an embedded server is a sync of the disk.
-func TestAQuickUploadCostsThreeWrites(t *testing.T) {
+func TestJournal_QuickUpload_WritesThreeTimes(t *testing.T) {
 	t.Parallel()
 	srv, s := clinicaldoctest.NewServer(), startServer(t)
 	t.Cleanup(srv.Close)
@@ -220,7 +220,7 @@ func TestAQuickUploadCostsThreeWrites(t *testing.T) {
 }
 
 // What the service said is true whoever has the claim.
-func TestAPausedWorkerThatHasItsNoteSaysSo(t *testing.T) {
+func TestSave_WorkerPausedBeyondItsLease_WritesItsNote(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	first, second := openJournal(t, connect(t, s), 2*time.Second), openJournal(t, connect(t, s), 2*time.Second)
@@ -237,7 +237,7 @@ func TestAPausedWorkerThatHasItsNoteSaysSo(t *testing.T) {
 }
 
 // Renewals of its own never keep a worker from its commit.
-func TestRenewalsAndSavesTakeTurns(t *testing.T) {
+func TestClaim_RenewalsAndSaves_TakeTurns(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	j := openJournal(t, connect(t, s), time.Minute)
@@ -308,7 +308,7 @@ func assertOneNoteEach(t *testing.T, srv *clinicaldoctest.Server) {
 	}
 }
 
-func TestAnUnreachableServerLosesNothing(t *testing.T) {
+func TestJournal_ServerUnreachable_LosesNothing(t *testing.T) {
 	t.Parallel()
 	_, err := Connect("nats://127.0.0.1:1")
 	require.Error(t, err)
@@ -331,7 +331,7 @@ func TestAnUnreachableServerLosesNothing(t *testing.T) {
 	assertOneNoteEach(t, srv)
 }
 
-func TestAFullDiskLosesNothing(t *testing.T) {
+func TestJournal_DiskFull_LosesNothing(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
 	t.Cleanup(srv.Close)
@@ -351,7 +351,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	assertOneNoteEach(t, srv)
 }
 
-func TestDamageIsReported(t *testing.T) {
+func TestJournal_DamagedRecord_IsReported(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, connect(t, startServer(t)), time.Second)
 	for n, damaged := range []string{"", "{", `{"entry":{"Key":"00000000000000000000000000000000"}}`} {
@@ -403,7 +403,7 @@ func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
 func (c failingClaim) Release() {}
 
 // For the client its note is explained, so that FindCreated says that the recording has none: the process knows better.
-func TestARunKnowsTheNoteThatAnotherCouldNotWriteDown(t *testing.T) {
+func TestRun_NoteUnsavedByAnother_IsKnown(t *testing.T) {
 	t.Parallel()
 	srv, s := clinicaldoctest.NewServer(), startServer(t)
 	t.Cleanup(srv.Close)

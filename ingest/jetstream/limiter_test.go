@@ -17,7 +17,7 @@ import (
 
 // Places are one interval apart by the server's clock. A clock that was set back, by a new leader, holds up nobody; one
 // that was set ahead lets nobody hurry.
-func TestPlaces(t *testing.T) {
+func TestLimiter_Places_AreOneIntervalApart(t *testing.T) {
 	t.Parallel()
 	one, err := newLimiter(nil, 2)
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestPlaces(t *testing.T) {
 	assert.Zero(t, placeOf([]byte("old")), "what cannot be read is long past")
 }
 
-func TestALimitIsShared(t *testing.T) {
+func TestLimiter_SeveralWorkers_ShareTheLimit(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	openFleet(t, connect(t, s), Params{})
@@ -84,7 +84,7 @@ func TestALimitIsShared(t *testing.T) {
 
 // Workers that end, or die, before they use their place take nothing from the others. Nor does one that reserves it by
 // a clock of its own: no worker's clock is read.
-func TestWorkersThatEndTakeNoPlaces(t *testing.T) {
+func TestLimiter_WorkersThatDie_TakeNoPlaces(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	f := openFleet(t, connect(t, s), Params{})
@@ -127,7 +127,7 @@ func latestPlace(t *testing.T, f *Fleet) time.Time {
 }
 
 // Places that nobody used in their time are gone: they are not made up for at once.
-func TestPlacesOfThePastAreNotUsed(t *testing.T) {
+func TestLimiter_UnusedPlaces_AreNotMadeUpFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, err := newEngine().fleet(defaultLease).Limiter(1000) // fifty are taken at a time
@@ -143,7 +143,7 @@ func TestPlacesOfThePastAreNotUsed(t *testing.T) {
 }
 
 // Who comes a moment late, or not at all, takes nothing from the others: places stay where they are.
-func TestPlacesStayWhereTheyAre(t *testing.T) {
+func TestLimiter_LateOrCanceledWaiter_MovesNoPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, err := newEngine().fleet(defaultLease).Limiter(100) // five are taken at a time
@@ -165,7 +165,7 @@ func TestPlacesStayWhereTheyAre(t *testing.T) {
 }
 
 // Those who wait in one process take turns.
-func TestALimitersWaitersTakeTurns(t *testing.T) {
+func TestLimiter_WaitersOfOneProcess_TakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -198,7 +198,7 @@ func TestALimitersWaitersTakeTurns(t *testing.T) {
 }
 
 // How long a place was waited for says nothing of the engine: one failure after it is asked again about like any other.
-func TestALongWaitIsNoFailure(t *testing.T) {
+func TestLimiter_FailureAfterALongWait_IsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -232,7 +232,7 @@ func (h hurried) Publish(ctx context.Context, subject string, value []byte, opts
 }
 
 // A server that is restarted has forgotten the places: they are not worth keeping.
-func TestALimitOutlivesItsServer(t *testing.T) {
+func TestLimiter_ServerRestarted_GoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := startServerIn(t, dir, 0)
@@ -264,7 +264,7 @@ func TestALimitOutlivesItsServer(t *testing.T) {
 }
 
 // No second has more requests than were granted, and one that comes a little late.
-func TestNoSecondHasTooMany(t *testing.T) {
+func TestLimiter_EachSecond_HasOnlyGrantedRequests(t *testing.T) {
 	t.Parallel()
 	l, err := newLimiter(nil, 20)
 	require.NoError(t, err)

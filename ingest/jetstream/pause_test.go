@@ -86,7 +86,7 @@ func seconds(numbers ...int) (times []time.Duration) {
 }
 
 // A worker whose clock is wrong pauses the fleet for as long as any other.
-func TestAPauseGoesByTheEnginesClock(t *testing.T) {
+func TestPause_WrongWorkerClock_LastsAsLongAsAnyOther(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAPauseGoesByTheEnginesClock(t *testing.T) {
 
 // Five failures of one kind in a row are a pause, with a look after 1, 2, 4 seconds and so on, every minute at last. It
 // says why once. Failures of other kinds, or a success between them, are none.
-func TestAPauseHasGrowingProbes(t *testing.T) {
+func TestPause_FiveFailuresInARow_ProbesAfterGrowingTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +167,7 @@ func TestAPauseHasGrowingProbes(t *testing.T) {
 }
 
 // An engine that does not respond is waited for wherever it is needed: nobody pauses for it besides.
-func TestNobodyPausesForTheEngine(t *testing.T) {
+func TestPause_ServerUnreachable_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newResting(newEngine(), "a")
@@ -180,7 +180,7 @@ func TestNobodyPausesForTheEngine(t *testing.T) {
 
 // A fleet pauses when all its workers fail the same way, and one of them looks when it can go on. One that fails alone
 // pauses alone. When the one that looks dies, another takes its place.
-func TestAFleetPausesTogether(t *testing.T) {
+func TestPause_AllWorkersFail_PausesTheFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -231,7 +231,7 @@ func TestAFleetPausesTogether(t *testing.T) {
 }
 
 // A success ends a row of failures, and who leads a pause decides the engine: of two only the first.
-func TestASuccessEndsARow(t *testing.T) {
+func TestPause_SuccessBetweenFailures_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -340,7 +340,7 @@ func TestPause_NextLeader_ProbesWhenThePauseEnds(t *testing.T) {
 }
 
 // Who could not say that it leads a pause rests alone: nobody else would know when to look, or end it.
-func TestAPauseThatNobodyLeadsIsNone(t *testing.T) {
+func TestPause_LeaderCannotBeWritten_PausesAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -361,7 +361,7 @@ func TestAPauseThatNobodyLeadsIsNone(t *testing.T) {
 }
 
 // After a success the next pause of the fleet is a short one, whoever leads it.
-func TestASuccessMakesTheNextPauseShort(t *testing.T) {
+func TestPause_AfterASuccess_IsShortAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -387,7 +387,7 @@ func TestASuccessMakesTheNextPauseShort(t *testing.T) {
 }
 
 // A pause whose leader died is over five seconds after it should have looked. Then another looks.
-func TestAPauseOutlivesNobody(t *testing.T) {
+func TestPause_LeaderDied_EndsFiveSecondsLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -445,7 +445,7 @@ func TestAPauseOutlivesNobody(t *testing.T) {
 }
 
 // Who lives is told, whatever else stands beside it.
-func TestAPauseHidesNoWorker(t *testing.T) {
+func TestLive_BesideAPause_ListsAllWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newEngine().fleet(defaultLease).live
@@ -463,7 +463,7 @@ func TestAPauseHidesNoWorker(t *testing.T) {
 }
 
 // A worker counts as dead when it said nothing for 30 seconds, and says something every ten.
-func TestAWorkerSaysEvery10SecondsThatItLives(t *testing.T) {
+func TestLive_Worker_BeatsEvery10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -501,7 +501,7 @@ func TestAWorkerSaysEvery10SecondsThatItLives(t *testing.T) {
 }
 
 // A look that gets no answer ends after ten seconds.
-func TestALookHas10Seconds(t *testing.T) {
+func TestPause_SilentProbe_EndsAfter10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -521,7 +521,7 @@ func TestALookHas10Seconds(t *testing.T) {
 	})
 }
 
-func TestKinds(t *testing.T) {
+func TestKindOf_EachFailure_HasItsKind(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
@@ -543,7 +543,7 @@ func TestKinds(t *testing.T) {
 }
 
 // While the service is gone, a fleet makes few requests, whatever waits; when it is there again all is uploaded.
-func TestAFleetLeavesAServiceInPeace(t *testing.T) {
+func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 	t.Parallel()
 	const count = 150
 	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
@@ -642,7 +642,7 @@ func TestPause_KeepsTheFirstReasonOfARow(t *testing.T) {
 }
 
 // Files that this machine does not find are no matter of the fleet's.
-func TestAMachineWithoutItsFilesPausesAlone(t *testing.T) {
+func TestPause_FilesMissing_PausesAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -661,7 +661,7 @@ func TestAMachineWithoutItsFilesPausesAlone(t *testing.T) {
 }
 
 // A look asks the service once: its own pauses are those of the fleet.
-func TestALookAsksOnce(t *testing.T) {
+func TestProbe_ServiceUnavailable_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	client, err := clinicaldoc.NewClient(service, "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: answers(func(r *http.Request) (*http.Response, error) {
@@ -678,7 +678,7 @@ type answers func(*http.Request) (*http.Response, error)
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
 // What workers say of themselves is kept in memory by some servers: it is made anew when it is gone.
-func TestALostPlaceForSignsOfLifeIsMadeAnew(t *testing.T) {
+func TestLive_BucketGone_IsMadeAgain(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	l := e.fleet(defaultLease).live

@@ -80,7 +80,7 @@ func letters(t *testing.T, f *Fleet) (all []DeadLetter) {
 	return all
 }
 
-func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
+func TestDrain_PublishedSeveralTimes_UploadsEachRecordingOnce(t *testing.T) {
 	t.Parallel()
 	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
 	t.Cleanup(srv.Close)
@@ -98,7 +98,7 @@ func TestAQueueHandsOutEachRecordingOnce(t *testing.T) {
 
 // A file that was still being copied when it was published: its key is that of half of it. Whole, it becomes one note,
 // under its own key.
-func TestAFileThatChangesInTheQueueIsNotUploadedUnderItsOldKey(t *testing.T) {
+func TestWork_FileChangedInTheQueue_IsNotUploadedUnderItsOldKey(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
 	t.Cleanup(srv.Close)
@@ -122,7 +122,7 @@ func TestAFileThatChangesInTheQueueIsNotUploadedUnderItsOldKey(t *testing.T) {
 }
 
 // Publish says nil only of what waits in the queue.
-func TestPublishTellsTheTruth(t *testing.T) {
+func TestPublish_ReturnsNilOnlyIfItWaits(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]func(*jetstream.StreamConfig){
 		"messages": func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 },
@@ -186,7 +186,7 @@ func TestPublishTellsTheTruth(t *testing.T) {
 }
 
 // A file that cannot be seen from here is of no other size.
-func TestSizesAreComparedWhereBothAreSeen(t *testing.T) {
+func TestOtherSize_UnreadableFile_IsNotOther(t *testing.T) {
 	t.Parallel()
 	here, longer, gone := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "c")
 	require.NoError(t, os.WriteFile(here, []byte("1"), 0o600))
@@ -198,7 +198,7 @@ func TestSizesAreComparedWhereBothAreSeen(t *testing.T) {
 }
 
 // What a recording fails with decides how it ends. Nothing but a note takes it out of the queue.
-func TestThreeEndings(t *testing.T) {
+func TestJudge_EachResult_HasItsEnding(t *testing.T) {
 	t.Parallel()
 	soon, past := time.Now().Add(5*time.Minute), time.Now().Add(-time.Hour)
 	status := func(code int) error { return &clinicaldoc.Error{StatusCode: code} }
@@ -257,7 +257,7 @@ func TestThreeEndings(t *testing.T) {
 }
 
 // For a pause counts what says something of the service, and of a doubt only that it came to be.
-func TestWhatCountsForAPause(t *testing.T) {
+func TestJudge_EachResult_CountsForAPauseOrNot(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		result        ingest.Result
@@ -289,7 +289,7 @@ func TestWhatCountsForAPause(t *testing.T) {
 }
 
 // Each of these emptied a queue once: nothing listens for a while, the share is not mounted, the token is refused.
-func TestNothingThatMaySucceedLaterIsLost(t *testing.T) {
+func TestWork_FailureThatMayEnd_KeepsTheQueue(t *testing.T) {
 	t.Parallel()
 	const count = 12
 	for name, trouble := range map[string]func(t *testing.T, srv *clinicaldoctest.Server, dir string) (cure func()){
@@ -351,7 +351,7 @@ func TestNothingThatMaySucceedLaterIsLost(t *testing.T) {
 }
 
 // A refusal for good is kept with its reason, until a person says otherwise.
-func TestDeadLetters(t *testing.T) {
+func TestDeadLetter_PermanentRefusal_IsKeptUntilRedriven(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
 	t.Cleanup(srv.Close)
@@ -396,7 +396,7 @@ func TestDeadLetters(t *testing.T) {
 
 // A letter is its own fleet's: another fleet neither uploads its recording nor takes away the letter that it has in the
 // same place.
-func TestALetterIsItsFleets(t *testing.T) {
+func TestRedrive_LetterOfAnotherFleet_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv, dir, conn := clinicaldoctest.NewServer(), t.TempDir(), connect(t, startServer(t))
 	t.Cleanup(srv.Close)
@@ -416,7 +416,7 @@ func TestALetterIsItsFleets(t *testing.T) {
 }
 
 // Letters that are sent again while they are listed, and come back at once, are listed once.
-func TestAListOfLettersEnds(t *testing.T) {
+func TestDeadLetters_RedrivenMeanwhile_AreListedOnce(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
 	publish(t, f, t.TempDir(), 2)
@@ -437,7 +437,7 @@ func TestAListOfLettersEnds(t *testing.T) {
 }
 
 // Recordings that share a key by mistake have a letter each: the one before must not be forgotten.
-func TestEachRecordingHasItsOwnDeadLetter(t *testing.T) {
+func TestDeadLetter_RecordingsWithOneKey_HaveOneEach(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
 	t.Cleanup(srv.Close)
@@ -460,7 +460,7 @@ func TestEachRecordingHasItsOwnDeadLetter(t *testing.T) {
 }
 
 // A recording has one letter, whenever it becomes one and for whatever reason: the latest.
-func TestARecordingHasOneDeadLetter(t *testing.T) {
+func TestDeadLetter_RecordingBuriedTwice_HasOne(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	q := e.fleet(defaultLease).queue
@@ -476,7 +476,7 @@ func TestARecordingHasOneDeadLetter(t *testing.T) {
 }
 
 // What cannot be read, in the queue or in the journal, is put aside. The others go on.
-func TestDamageEndsNothingElse(t *testing.T) {
+func TestWork_DamagedMessageOrRecord_HoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
 	t.Cleanup(srv.Close)
@@ -531,7 +531,7 @@ func TestDamageEndsNothingElse(t *testing.T) {
 }
 
 // A thousand doubts and more rest in the queue without holding up anything.
-func TestThousandsOfDoubtsHoldUpNothing(t *testing.T) {
+func TestWork_ThousandsUnresolved_HoldUpNothing(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
 	const doubts, fresh = 3000, 100
@@ -578,7 +578,7 @@ func TestThousandsOfDoubtsHoldUpNothing(t *testing.T) {
 }
 
 // What stops, for whatever reason, leaves its recordings in the queue.
-func TestAStoppedWorkLosesNothing(t *testing.T) {
+func TestWork_Stopped_KeepsItsRecordings(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
 	t.Cleanup(srv.Close)
@@ -623,7 +623,7 @@ func nextOf(t *testing.T, f *Fleet, l lane) *delivery {
 }
 
 // Tries are counted, not deliveries: workers that stop, or die, bring no recording nearer to the dead letters.
-func TestOnlyTriesCount(t *testing.T) {
+func TestWork_WorkersStopOrDie_CountNoTries(t *testing.T) {
 	t.Parallel()
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{Lease: minLease}), t.TempDir()
 	publish(t, f, dir, 1)
@@ -652,7 +652,7 @@ func TestOnlyTriesCount(t *testing.T) {
 }
 
 // A doubt that nobody can decide is a dead letter after ten looks, and holds its worker up no more.
-func TestAnEndlessDoubtBecomesADeadLetter(t *testing.T) {
+func TestWork_NeverDecided_BecomesADeadLetter(t *testing.T) {
 	t.Parallel()
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
 	publish(t, f, dir, 1)
@@ -678,7 +678,7 @@ func TestAnEndlessDoubtBecomesADeadLetter(t *testing.T) {
 }
 
 // A recording is in the queue, among the letters, or both, and never in neither.
-func TestARecordingIsNeverBetweenTwoPlaces(t *testing.T) {
+func TestRedrive_PublishFails_KeepsTheLetter(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
 	dir := t.TempDir()
@@ -691,7 +691,7 @@ func TestARecordingIsNeverBetweenTwoPlaces(t *testing.T) {
 	assert.Len(t, letters(t, f), 1)
 }
 
-func TestWhatWaitsStaysWhenItIsPublishedAgain(t *testing.T) {
+func TestPublish_WaitsAlready_KeepsWhatWaits(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
 	r := filed(t, t.TempDir(), 1)
@@ -703,7 +703,7 @@ func TestWhatWaitsStaysWhenItIsPublishedAgain(t *testing.T) {
 }
 
 // What waits already is answered at once, and not asked about again and again.
-func TestARefusalIsNotAskedAboutAgain(t *testing.T) {
+func TestPublish_Refused_IsNotRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -731,7 +731,7 @@ func TestARefusalIsNotAskedAboutAgain(t *testing.T) {
 	})
 }
 
-func TestAFullLaneKeepsARecordingWhereItIs(t *testing.T) {
+func TestWork_FullLane_KeepsTheRecording(t *testing.T) {
 	t.Parallel()
 	for _, code := range []jetstream.ErrorCode{10077, 10023} { // a limit of the stream's, the server's disk
 		fullLane(t, code)
@@ -764,7 +764,7 @@ func fullLane(t *testing.T, code jetstream.ErrorCode) {
 }
 
 // Each recording counts where it is; a doubt is the journal's. A pause is one as long as the fleet rests for it.
-func TestStatusCountsEachRecordingOnce(t *testing.T) {
+func TestStatus_CountsEachRecordingOnce(t *testing.T) {
 	t.Parallel()
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
 	status := func() Status {
@@ -830,7 +830,7 @@ func TestStatusCountsEachRecordingOnce(t *testing.T) {
 }
 
 // What is printed and logged of a status are its counts, each under its own name.
-func TestAStatusIsPrinted(t *testing.T) {
+func TestStatus_Printed_HasItsCounts(t *testing.T) {
 	t.Parallel()
 	s := Status{Waiting: 1, Uploading: 2, Later: 3, Doubts: 4, Processing: 7, DeadLetters: 5, Workers: make([]Worker, 6)}
 	assert.Equal(t, "1 waiting, 2 uploading, 3 later, 4 unresolved, 7 processing, 5 dead letters, 6 workers", s.String())

@@ -45,7 +45,7 @@ func (s skew) date(header http.Header) {
 	}
 }
 
-func TestASkewedClockGivesBackWhatItRead(t *testing.T) {
+func TestSkew_WrittenAndRead_IsTheSame(t *testing.T) {
 	t.Parallel()
 	const text = `{"at":"2026-01-02T03:04:05.000000006Z","zero":"0001-01-01T00:00:00.000000000Z"}`
 	read := skew(time.Hour).read([]byte(text))

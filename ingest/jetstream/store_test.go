@@ -26,7 +26,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
-func TestAFleetIsBegunOnce(t *testing.T) {
+func TestBegin_Concurrent_SucceedsOnce(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	conn := connect(t, s)
@@ -80,7 +80,7 @@ func streamNames(t *testing.T, js jetstream.JetStream) (names []string) {
 
 // Whatever may have made a store forget something is refused before anything is uploaded, in words that say what to do.
 // No bucket is ever made anew.
-func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
+func TestJoin_HarmedStore_IsRejectedUntilRepaired(t *testing.T) {
 	t.Parallel()
 	change := func(which int, edit func(*jetstream.StreamConfig)) func(*testing.T, *Fleet) {
 		return func(t *testing.T, f *Fleet) {
@@ -169,7 +169,7 @@ func TestAStoreThatIsNotWholeIsRefused(t *testing.T) {
 }
 
 // Each setting that could lose or hide a record is looked at.
-func TestEachDangerousSettingIsSeen(t *testing.T) {
+func TestFirstDifference_NamesEachDangerousSetting(t *testing.T) {
 	t.Parallel()
 	s := &store{name: "fleet", header: storeHeader{ID: "id", Replicas: 3, Buckets: 1}}
 	list := s.streams()
@@ -208,7 +208,7 @@ func TestEachDangerousSettingIsSeen(t *testing.T) {
 }
 
 // Limits that refuse what is too much are an administrator's own, and stay.
-func TestAnAdministratorsLimitsStay(t *testing.T) {
+func TestJoin_AdministratorsLimits_Stay(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	f := openFleet(t, connect(t, s), Params{})
@@ -222,7 +222,7 @@ func TestAnAdministratorsLimitsStay(t *testing.T) {
 }
 
 // A consumer that an administrator limited would hold up, or forget, recordings.
-func TestAConsumerThatAnAdministratorLimitedIsRefused(t *testing.T) {
+func TestJoin_LimitedConsumer_IsRejected(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	f := openFleet(t, connect(t, s), Params{})
@@ -248,7 +248,7 @@ func TestAConsumerThatAnAdministratorLimitedIsRefused(t *testing.T) {
 	openFleet(t, connect(t, s), Params{})
 }
 
-func TestParamsAreChecked(t *testing.T) {
+func TestParams_OutOfRange_AreRejected(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, startServer(t))
 	for replicas, ok := range map[int]bool{-1: false, 0: true, 5: true, 6: false} {
@@ -266,7 +266,7 @@ func TestParamsAreChecked(t *testing.T) {
 }
 
 // A commit that is under way when a bucket is deleted never becomes a note.
-func TestNothingIsCommittedIntoAStoreThatIsNotWhole(t *testing.T) {
+func TestCommit_BucketDeleted_Fails(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
 	c := claimed(t, f.Journal(), 1)
@@ -278,7 +278,7 @@ func TestNothingIsCommittedIntoAStoreThatIsNotWhole(t *testing.T) {
 }
 
 // What another version wrote is left alone, and this version's store by the one before.
-func TestVersionsKeepApart(t *testing.T) {
+func TestJoin_StoreOfAnotherVersion_IsRejected(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	conn := connect(t, s)
@@ -356,7 +356,7 @@ func (b hastyBucket) Get(ctx context.Context, key string) (jetstream.KeyValueEnt
 }
 
 // Who looks while another begins the fleet does not take its beginning for another version's.
-func TestAFleetThatIsBeingBegunIsOfThisVersion(t *testing.T) {
+func TestReadHeader_FleetBeingBegun_IsOfThisVersion(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
 	found, err := (&store{js: &hasty{JetStream: f.store.js}, name: f.store.name}).readHeader(t.Context())
@@ -365,7 +365,7 @@ func TestAFleetThatIsBeingBegunIsOfThisVersion(t *testing.T) {
 }
 
 // A store without its first bucket is not new.
-func TestWhatIsLeftOfAFleetIsNoNewOne(t *testing.T) {
+func TestBegin_PartOfAFleetExists_IsRejected(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, startServer(t))
 	f := openFleet(t, conn, Params{})
@@ -400,7 +400,7 @@ func TestWhatIsLeftOfAFleetIsNoNewOne(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAFleetBelongsToOneServiceAndUser(t *testing.T) {
+func TestBind_OtherServiceOrUser_IsRejected(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	bind := func(owner ingest.Owner) (ingest.Binding, error) {
@@ -447,7 +447,7 @@ func TestFleet_BelongsToTheHeadersOfItsClients(t *testing.T) {
 }
 
 // A bucket that is deleted between two runs stops the second one: nothing is uploaded twice.
-func TestADeletedBucketDoublesNothing(t *testing.T) {
+func TestRun_BucketDeletedBefore_UploadsNothing(t *testing.T) {
 	t.Parallel()
 	srv, s := clinicaldoctest.NewServer(), startServer(t)
 	t.Cleanup(srv.Close)
@@ -470,7 +470,7 @@ func TestADeletedBucketDoublesNothing(t *testing.T) {
 }
 
 // A worker that opened a bucket which was deleted and made anew cannot write there.
-func TestARepairedBucketIsAnother(t *testing.T) {
+func TestRepair_NewBucket_RejectsOldWorkers(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	f := openFleet(t, connect(t, s), Params{})
@@ -491,7 +491,7 @@ func TestARepairedBucketIsAnother(t *testing.T) {
 }
 
 // Without them a journal would not be one: nobody's options take them away.
-func TestSafeOptionsWin(t *testing.T) {
+func TestConnect_CallersOptions_KeepTheSafeOnes(t *testing.T) {
 	t.Parallel()
 	conn, err := Connect(startServer(t).ClientURL(), nats.ReconnectBufSize(1000), nats.MaxReconnects(1))
 	require.NoError(t, err)
@@ -500,7 +500,7 @@ func TestSafeOptionsWin(t *testing.T) {
 	assert.Equal(t, -1, conn.Opts.MaxReconnect)
 }
 
-func TestAnEmbeddedServerSyncsEachWrite(t *testing.T) {
+func TestEmbed_SyncsEachWriteAndListensOnNoPort(t *testing.T) {
 	t.Parallel()
 	s, err := Embed(t.Context(), t.TempDir())
 	require.NoError(t, err)
@@ -522,7 +522,7 @@ type noticing struct {
 func (n noticing) Noticef(format string, _ ...any) { n.notice(format) }
 
 // Two servers in one folder would both write there: it is another's only when the server has ended.
-func TestAnEmbeddedServerHasItsFolderToTheEnd(t *testing.T) {
+func TestEmbed_Closing_KeepsItsLockToTheEnd(t *testing.T) {
 	t.Parallel()
 	dir, ended := t.TempDir(), false
 	s, err := Embed(t.Context(), dir)
@@ -540,7 +540,7 @@ func TestAnEmbeddedServerHasItsFolderToTheEnd(t *testing.T) {
 }
 
 // A consumer that hands out only so many at a time would stop when as many rest.
-func TestALimitedConsumerIsRefused(t *testing.T) {
+func TestConsumers_Limited_AreRejected(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	q := e.fleet(defaultLease).queue
@@ -550,7 +550,7 @@ func TestALimitedConsumerIsRefused(t *testing.T) {
 }
 
 // Keys are hashed with the name under which the fleet was begun, also when its user becomes known under another.
-func TestTheOriginStaysWhenTheUserBecomesKnown(t *testing.T) {
+func TestBind_UserBecomesKnown_KeepsTheOrigin(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	root := e.bucket(e.store.name)
@@ -594,7 +594,7 @@ func TestTheOriginStaysWhenTheUserBecomesKnown(t *testing.T) {
 }
 
 // Who binds a fleet changes nothing else of it, not even with a header that it read before a repair.
-func TestABindingForgetsNoRepair(t *testing.T) {
+func TestBind_RepairedMeanwhile_KeepsTheGaps(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	f := e.fleet(defaultLease)
@@ -616,7 +616,7 @@ func TestABindingForgetsNoRepair(t *testing.T) {
 
 // A fleet with fewer copies of what it knows than are asked for, or another one in the place of the one that was
 // joined, is refused.
-func TestAnotherFleetThanTheOneThatWasJoinedIsRefused(t *testing.T) {
+func TestStore_FewerReplicasOrAnotherFleet_IsRejected(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	f := e.fleet(defaultLease)

@@ -29,7 +29,7 @@ import (
 var discard = slog.New(slog.DiscardHandler)
 
 // A lease lasts 30 seconds after its last sign of life, and is renewed every ten.
-func TestALeaseLasts30Seconds(t *testing.T) {
+func TestLease_WithoutASignOfLife_Lasts30Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -49,7 +49,7 @@ func TestALeaseLasts30Seconds(t *testing.T) {
 }
 
 // Shorter leases are taken down to 200 ms. What is uploaded within a third of one, or 0.1 s, is not leased.
-func TestTheShortestLease(t *testing.T) {
+func TestLease_Shortest_Is200Milliseconds(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, startServer(t))
 	openFleet(t, conn, Params{Lease: 200 * time.Millisecond})
@@ -73,7 +73,7 @@ func TestTheShortestLease(t *testing.T) {
 }
 
 // What is in the journal already is leased at once, and renewed like any other.
-func TestAKnownRecordingIsLeasedAtOnce(t *testing.T) {
+func TestLease_KnownRecording_IsWrittenImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -89,7 +89,7 @@ func TestAKnownRecordingIsLeasedAtOnce(t *testing.T) {
 
 // A renewal that an engine left without an answer is tried again when the next one is due, and not ten seconds after it
 // was given up.
-func TestALateRenewalPutsOffNoOther(t *testing.T) {
+func TestRenewal_Late_DoesNotDelayTheNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -111,7 +111,7 @@ func TestALateRenewalPutsOffNoOther(t *testing.T) {
 
 // Waiting for a silent server is bounded by the lease. The path from the patient may take half of it, and a renewal
 // or the end of the claim a third.
-func TestASilentEngineHoldsUpNoClaim(t *testing.T) {
+func TestClaim_SilentServer_WaitsOnlyAPartOfTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestASilentEngineHoldsUpNoClaim(t *testing.T) {
 // A server shows in half a second that it is back, and in a few seconds that it is gone; one in this process is waited
 // for ten seconds. Workers ask it for 200 ms, and it waits for them as long as for a lease. What they say of themselves
 // it keeps for ten minutes.
-func TestWhatTheServerIsTold(t *testing.T) {
+func TestConnection_TimesAndLimits_AreSet(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	conn := connect(t, s)
@@ -185,7 +185,7 @@ func TestWhatTheServerIsTold(t *testing.T) {
 }
 
 // A server that does not start is given up after ten seconds.
-func TestAServerHas10SecondsToStart(t *testing.T) {
+func TestEmbed_DoesNotStart_FailsAfter10Seconds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "store"), nil, 0o600)) // where its folder should be
@@ -204,7 +204,7 @@ func TestAServerHas10SecondsToStart(t *testing.T) {
 
 // The doubts are read to their end, or it is an error: after 20 seconds in which nothing comes, and when the connection
 // is lost.
-func TestDoubtsThatDoNotComeAreAnError(t *testing.T) {
+func TestDoubts_SilentServer_ReturnsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -243,7 +243,7 @@ func TestDoubtsThatDoNotComeAreAnError(t *testing.T) {
 }
 
 // A worker that lives is noticed when its record is looked at, every seven and a half seconds.
-func TestALivingWorkerIsNoticed(t *testing.T) {
+func TestClaim_LivingOwner_IsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -260,7 +260,7 @@ func TestALivingWorkerIsNoticed(t *testing.T) {
 
 // A commit that took longer than half the lease is none; what is known of a recording is written however long that
 // takes.
-func TestACommitHas15Seconds(t *testing.T) {
+func TestCommit_LongerThan15Seconds_Fails(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		state ingest.State
@@ -301,7 +301,7 @@ func (c *claim) stopRenewing() {
 }
 
 // An engine that fails is asked for 20 seconds, ten times a second, and one that is silent for five seconds a request.
-func TestPatienceLasts20Seconds(t *testing.T) {
+func TestPatiently_FailingServer_GivesUpAfter20Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -329,7 +329,7 @@ func TestPatienceLasts20Seconds(t *testing.T) {
 }
 
 // A store is verified again ten seconds later, and not sooner.
-func TestAStoreIsVerifiedEvery10Seconds(t *testing.T) {
+func TestStore_IsVerifiedEvery10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -347,7 +347,7 @@ func TestAStoreIsVerifiedEvery10Seconds(t *testing.T) {
 }
 
 // An older copy that was restored under a running worker is noticed.
-func TestAnOlderCopyIsRefused(t *testing.T) {
+func TestStore_OlderCopyRestored_IsRejected(t *testing.T) {
 	t.Parallel()
 	f := newEngine().fleet(defaultLease)
 	require.NoError(t, f.store.check(t.Context()))
@@ -357,7 +357,7 @@ func TestAnOlderCopyIsRefused(t *testing.T) {
 }
 
 // What failed rests two seconds, then twice as long each time, up to ten minutes, half of it more or less.
-func TestHowLongRecordingsRest(t *testing.T) {
+func TestDelay_DoublesUpTo10Minutes(t *testing.T) {
 	t.Parallel()
 	for tries, want := range map[int]int{0: 2, 1: 2, 2: 4, 3: 8, 8: 256, 9: 512, 10: 600, 100: 600} {
 		want := time.Duration(want) * time.Second
@@ -390,7 +390,7 @@ func (m *message) DoubleAck(ctx context.Context) error {
 }
 
 // A recording in hand is kept by a sign of life every ten seconds, and its end is not waited for longer than five.
-func TestARecordingInHandShowsASignOfLifeEvery10Seconds(t *testing.T) {
+func TestDelivery_InHand_ShowsASignOfLifeEvery10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &message{}
@@ -449,7 +449,7 @@ func lossyWork(t *testing.T, e *engine, s *lossy) *work {
 
 // An unresolved recording is looked for five seconds, and then it rests until it can be decided: ten minutes after it
 // was lost.
-func TestADoubtIsLookedFor5Seconds(t *testing.T) {
+func TestWork_Unresolved_IsSearchedFor5Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &lossy{}
@@ -474,7 +474,7 @@ func TestADoubtIsLookedFor5Seconds(t *testing.T) {
 
 // A worker whose clock is an hour ahead, by which ten minutes have passed, decides nothing that the engine's clock does
 // not: the service may still be making the note. When its time has come, it is uploaded once more.
-func TestAWorkerAnHourAheadDecidesNothingEarly(t *testing.T) {
+func TestWork_ClockAnHourAhead_DecidesNothingEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &lossy{}
@@ -524,7 +524,7 @@ func entryOf(t *testing.T, e *engine) ingest.Entry {
 }
 
 // A limiter's request has two seconds, and a place that is not due is waited for up to a tenth of the interval longer.
-func TestALimitersWaits(t *testing.T) {
+func TestLimiter_SilentServerOrPlaceNotDue_WaitsInBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -553,7 +553,7 @@ func TestALimitersWaits(t *testing.T) {
 }
 
 // A look that failed is none: the next one comes at once.
-func TestAFailedVerificationIsNone(t *testing.T) {
+func TestStore_VerificationFailed_IsRepeatedImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -571,7 +571,7 @@ func TestAFailedVerificationIsNone(t *testing.T) {
 }
 
 // How far each stream had come is remembered with each look.
-func TestAnOlderCopyIsNoticed(t *testing.T) {
+func TestStore_OlderCopyAfterAVerification_IsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -589,7 +589,7 @@ func TestAnOlderCopyIsNoticed(t *testing.T) {
 }
 
 // A connection that was lost is verified anew, and once more if that failed.
-func TestAReconnectIsVerifiedUntilItSucceeds(t *testing.T) {
+func TestStore_Reconnected_IsVerifiedUntilThatSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -608,7 +608,7 @@ func TestAReconnectIsVerifiedUntilItSucceeds(t *testing.T) {
 	})
 }
 
-func TestTheFirstComplaintOfAServerIsKept(t *testing.T) {
+func TestLogger_KeepsTheFirstError(t *testing.T) {
 	t.Parallel()
 	var l logger
 	assert.Equal(t, "no reason was given", l.first())

@@ -386,7 +386,7 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	search.timer.Stop() // until the recording is unresolved
 	defer search.timer.Stop()
 	u.OnEvent = search.event
-	result, err = runOne(ctx, &u, recording)
+	result, err = lastResult(u.Run(ctx, ingest.Recordings(recording)))
 	isUnresolved := !search.until.IsZero()
 	isUnsaved := result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err())
 	switch {
@@ -402,9 +402,9 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	return ingest.Result{Recording: recording}, err
 }
 
-// runOne runs an uploader on one recording. It returns the last result, and the error after it, if any.
-func runOne(ctx context.Context, u *ingest.Uploader, recording ingest.Recording) (result ingest.Result, err error) {
-	for r, failed := range u.Run(ctx, ingest.Recordings(recording)) {
+// lastResult returns the last result of a run, and the error after it, if any.
+func lastResult(run iter.Seq2[ingest.Result, error]) (result ingest.Result, err error) {
+	for r, failed := range run {
 		err = failed
 		if failed == nil {
 			result = r

@@ -47,7 +47,7 @@ func uploader(srv *clinicaldoctest.Server) *ingest.Uploader {
 }
 
 // Whose recordings they are the uploader says, or the service, which is asked once.
-func TestAFleetKnowsWhoseItsRecordingsAre(t *testing.T) {
+func TestWork_Owner_IsReadOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
@@ -90,7 +90,7 @@ func TestAFleetKnowsWhoseItsRecordingsAre(t *testing.T) {
 }
 
 // A worker is alive as long as it works, and gone when it has ended.
-func TestAWorkerIsAliveWhileItWorks(t *testing.T) {
+func TestWork_WhileItRuns_IsShownAsAlive(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -119,7 +119,7 @@ func TestAWorkerIsAliveWhileItWorks(t *testing.T) {
 }
 
 // Of the workers of a process a quarter asks first for what failed, at least one; a worker that is alone takes turns.
-func TestLanesHaveWorkers(t *testing.T) {
+func TestWork_Lanes_HaveTheirWorkers(t *testing.T) {
 	t.Parallel()
 	for workers, want := range map[int]map[lane]int{
 		0: {freshLane: 3, againLane: 1}, 2: {freshLane: 1, againLane: 1}, 3: {freshLane: 2, againLane: 1}, 4: {freshLane: 3, againLane: 1},
@@ -184,7 +184,7 @@ func TestWork_RecordingWantedTwice_MakesBothNotes(t *testing.T) {
 }
 
 // A recording that failed is not tried again before it has rested, the first time neither.
-func TestWhatFailedRests(t *testing.T) {
+func TestWork_FailedRecording_RestsFirst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -223,7 +223,7 @@ func TestWhatFailedRests(t *testing.T) {
 }
 
 // An unresolved recording is looked for when it is lost, and when it can be decided, and holds up no worker between.
-func TestADoubtRestsUntilItCanBeDecided(t *testing.T) {
+func TestWork_Unresolved_RestsUntilItCanBeDecided(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, fault := range map[string]clinicaldoctest.Fault{"no note": clinicaldoctest.ResetAfterRequest(), "a note": clinicaldoctest.ResetAfterCommit()} {
@@ -246,7 +246,7 @@ func TestADoubtRestsUntilItCanBeDecided(t *testing.T) {
 
 // A doubt that was decided is none any more: a worker that ends in the upload that follows leaves no result, and no
 // try.
-func TestADecidedDoubtIsNone(t *testing.T) {
+func TestWork_DecidedAndEndedInTheUpload_HasNoResult(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -276,7 +276,7 @@ func TestADecidedDoubtIsNone(t *testing.T) {
 }
 
 // What a killed worker left is decided like any other doubt, though nobody looks for longer than five seconds.
-func TestWhatAKilledWorkerLeftIsDecided(t *testing.T) {
+func TestWork_LeftByAKilledWorker_IsDecided(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -327,7 +327,7 @@ func (c *dyingClaim) Release() { c.Claim.(*claim).stopRenewing() }
 
 // Work ends within half a minute after its context, a break or a panic, whatever the service and the server do.
 // Nothing is lost: a recording without a note is in the queue, or a dead letter.
-func TestWorkAlwaysEnds(t *testing.T) {
+func TestWork_Ended_EndsWithinHalfAMinute(t *testing.T) {
 	t.Parallel()
 	services := map[string]clinicaldoctest.Fault{
 		"well": clinicaldoctest.Delay(0), "slow": clinicaldoctest.Delay(7 * time.Second), "silent": clinicaldoctest.Silent().Rate(0.3), "gone": clinicaldoctest.Reset().Always(),
@@ -432,7 +432,7 @@ func endWork(t *testing.T, e *engine, srv *clinicaldoctest.Server, dir string, f
 
 // A note that could not be written down keeps its recording in the queue: whoever gets it next writes the note down.
 // Otherwise the journal would not know it for ever, and doubts of the same patient's could not be decided.
-func TestANoteThatWasNotWrittenDownIsNotDone(t *testing.T) {
+func TestWork_NoteNotSaved_KeepsTheRecording(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -464,7 +464,7 @@ func TestANoteThatWasNotWrittenDownIsNotDone(t *testing.T) {
 }
 
 // What became of a recording is said also after the end of the work, and until then it is kept by signs of life.
-func TestTheEndOfTheWorkIsNotTheEndOfItsRecordings(t *testing.T) {
+func TestWork_EndsDuringAnUpload_ReportsItsResult(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -486,7 +486,7 @@ func TestTheEndOfTheWorkIsNotTheEndOfItsRecordings(t *testing.T) {
 }
 
 // What a worker says of itself is what it does.
-func TestAWorkerSaysWhatItDoes(t *testing.T) {
+func TestStatus_Worker_ShowsWhatItDoes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
@@ -531,7 +531,7 @@ func TestAWorkerSaysWhatItDoes(t *testing.T) {
 }
 
 // The fleet of another service or user ends the work with an error, once, and what waits there stays as it is.
-func TestAnotherUsersFleetIsLeftAlone(t *testing.T) {
+func TestWork_FleetOfAnotherUser_EndsWithAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for owner, want := range map[ingest.Owner]error{
@@ -637,7 +637,7 @@ func TestWork_EndsWhenItsUserChanges(t *testing.T) {
 }
 
 // A worker that ends while it leads a pause has ended that too.
-func TestAnEndedWorkLeavesNoPause(t *testing.T) {
+func TestWork_EndsWhileItLeadsAPause_ResumesTheFleet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -660,7 +660,7 @@ func TestAnEndedWorkLeavesNoPause(t *testing.T) {
 }
 
 // A recording in whose upload the caller's own code panics is the next worker's a second later.
-func TestAPanicPutsItsRecordingBack(t *testing.T) {
+func TestWork_PanicInAnUpload_PutsTheRecordingBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -681,7 +681,7 @@ func TestAPanicPutsItsRecordingBack(t *testing.T) {
 }
 
 // A panic in the loop, which the caller may recover from, ends the work as a break does: nobody would take its results.
-func TestAPanicInTheLoopEndsTheWork(t *testing.T) {
+func TestWork_PanicInTheLoop_EndsTheWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -717,7 +717,7 @@ func (b *broken) Token(context.Context) (string, error) {
 
 // A panic while a worker only looks whether it can go on is the caller's too: alone in its goroutine it would end the
 // process.
-func TestAPanicInAPauseIsTheCallers(t *testing.T) {
+func TestWork_PanicInAProbe_ReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -743,7 +743,7 @@ func TestAPanicInAPauseIsTheCallers(t *testing.T) {
 }
 
 // A number of workers that cannot be is not taken for an empty queue.
-func TestWorkersAreCounted(t *testing.T) {
+func TestWork_InvalidNumberOfWorkers_IsRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -765,7 +765,7 @@ func TestWorkersAreCounted(t *testing.T) {
 
 // A damaged record is its own recording's matter: another one of the patient's that is unresolved stays so, and is no
 // dead letter.
-func TestADamagedRecordBuriesNoOther(t *testing.T) {
+func TestWork_DamagedRecord_BuriesNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -791,7 +791,7 @@ func TestADamagedRecordBuriesNoOther(t *testing.T) {
 
 // It also does not end the run of an uploader with its own list. Its recording, and another of the patient whose
 // response is lost, are unresolved, and the others have notes.
-func TestADamagedRecordEndsNoRun(t *testing.T) {
+func TestRun_DamagedRecord_DoesNotEnd(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
 		f, u := e.fleet(defaultLease), uploader(srv)
@@ -818,7 +818,7 @@ func TestADamagedRecordEndsNoRun(t *testing.T) {
 }
 
 // Who has left the loop is told nothing more, not even that the store cannot be trusted.
-func TestABreakIsTheLastWord(t *testing.T) {
+func TestWork_AfterABreak_YieldsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -847,7 +847,7 @@ func TestABreakIsTheLastWord(t *testing.T) {
 
 // A recording that is refused while the work is being ended was not tried to the end: it is neither a dead letter nor a
 // try.
-func TestARefusalAtTheEndIsNoTry(t *testing.T) {
+func TestWork_RefusedWhileEnding_IsNoTry(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -872,7 +872,7 @@ func TestARefusalAtTheEndIsNoTry(t *testing.T) {
 }
 
 // A queue whose consumers are gone gets others.
-func TestConsumersAreMadeAnew(t *testing.T) {
+func TestWork_ConsumersDeleted_AreMadeAgain(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	w := &work{fleet: e.fleet(defaultLease)}
@@ -888,7 +888,7 @@ func TestConsumersAreMadeAnew(t *testing.T) {
 }
 
 // What could not be read stays with its dead letter: a person may be able to.
-func TestADamagedMessageIsKeptInItsLetter(t *testing.T) {
+func TestDeadLetter_DamagedMessage_KeepsItsContent(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	d := &delivery{queue: e.fleet(defaultLease).queue, message: &memoryMessage{engine: e, data: []byte("synthetic"), sequence: 99}, damaged: true, tries: 1}
@@ -900,7 +900,7 @@ func TestADamagedMessageIsKeptInItsLetter(t *testing.T) {
 }
 
 // A doubt that could not be written down is one: nobody is told that there is no note.
-func TestADoubtThatWasNotWrittenDownIsNoRefusal(t *testing.T) {
+func TestWork_UnresolvedNotSaved_IsNoRefusal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -928,7 +928,7 @@ func TestADoubtThatWasNotWrittenDownIsNoRefusal(t *testing.T) {
 }
 
 // The queue tries again, after a rest and on any machine, and not the worker that has the recording in hand.
-func TestARecordingInHandIsTriedOnce(t *testing.T) {
+func TestWork_RecordingInHand_IsTriedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -945,7 +945,7 @@ func TestARecordingInHandIsTriedOnce(t *testing.T) {
 }
 
 // While nothing fails, a note costs no look at the fleet's pause.
-func TestASuccessWithoutAPauseLooksAtNone(t *testing.T) {
+func TestPause_SuccessWithoutAPause_ReadsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -965,7 +965,7 @@ func TestASuccessWithoutAPauseLooksAtNone(t *testing.T) {
 	})
 }
 
-func TestAResultPrintsItsEnding(t *testing.T) {
+func TestResult_Printed_HasItsEnding(t *testing.T) {
 	t.Parallel()
 	for ending, want := range map[Ending]string{0: "Ending(0)", Done: "done", Later: "later", Dead: "dead letter"} {
 		assert.Equal(t, want, ending.String())
