@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestRowsVanishWhileAListIsWalked(t *testing.T) {
+func TestVanish_DeletesNotesThatThePageShowed(t *testing.T) {
 	t.Parallel()
 	c := seeded(t, 6, clinicaldoctest.Variant{})
 	c.srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Vanish(1))
@@ -25,7 +25,7 @@ func TestRowsVanishWhileAListIsWalked(t *testing.T) {
 	assert.Len(t, c.srv.Notes(), 2)
 }
 
-func TestRowsArriveWhileAListIsWalked(t *testing.T) {
+func TestArrive_AddsNotesBeforeTheNextPage(t *testing.T) {
 	t.Parallel()
 	c := seeded(t, 4, clinicaldoctest.Variant{})
 	c.srv.Advance(time.Hour)
@@ -36,7 +36,7 @@ func TestRowsArriveWhileAListIsWalked(t *testing.T) {
 	assert.Empty(t, c.srv.Created(), "nobody asked for them")
 }
 
-func TestNothingArrivesWhereNoListIsShown(t *testing.T) {
+func TestArrive_RequestWithoutAList_AddsNothing(t *testing.T) {
 	t.Parallel()
 	c := seeded(t, 2, clinicaldoctest.Variant{})
 	c.srv.Inject("", clinicaldoctest.Arrive(3).Always())

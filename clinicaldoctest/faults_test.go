@@ -237,7 +237,7 @@ func TestConnectionsGoSilent(t *testing.T) {
 }
 
 // A connection that went silent answers nobody: over HTTP/2 it takes every request with it, those under way too.
-func TestASilentConnectionStaysSilent(t *testing.T) {
+func TestSilent_LaterRequestsOnTheConnection_GetNoResponse(t *testing.T) {
 	t.Parallel()
 	served := make(chan clinicaldoctest.Request, 10)
 	arrived := make(chan *http.Request)
@@ -290,7 +290,7 @@ func TestASilentConnectionStaysSilent(t *testing.T) {
 }
 
 // A fault is what it says and nothing that happened: one value serves any number of servers and tests.
-func TestAFaultHasNoMemory(t *testing.T) {
+func TestFault_UsedByTwoServers_HasNoState(t *testing.T) {
 	t.Parallel()
 	throttle := clinicaldoctest.Throttle(1, time.Hour)
 	for range 2 {

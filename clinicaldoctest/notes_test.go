@@ -393,7 +393,7 @@ func TestNamesMayComeBackChanged(t *testing.T) {
 	assert.Equal(t, strings.Repeat("n", 12), very.object(t)["name"], "cut instead of refused")
 }
 
-func TestImpossibleSeedsPanic(t *testing.T) {
+func TestAddNote_Impossible_Panics(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{Stage: "lost"}) })

@@ -47,7 +47,7 @@ func TestFaultsHaveOneName(t *testing.T) {
 }
 
 // Whatever numbers a test gives, what a fault says of itself is that fault.
-func TestEveryFaultParsesBack(t *testing.T) {
+func TestParseFault_String_IsTheSameFault(t *testing.T) {
 	t.Parallel()
 	numbers, lengths := []int{-5, 0, 1, 7}, []time.Duration{-time.Second, 0, 1, 90 * time.Second}
 	faults := []clinicaldoctest.Fault{
@@ -80,7 +80,7 @@ func TestEveryFaultParsesBack(t *testing.T) {
 	assert.Panics(t, func() { clinicaldoctest.Answer(99, "") })
 }
 
-func TestNonsenseIsNoFault(t *testing.T) {
+func TestParseFault_InvalidText_IsRejected(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                   "no such kind of fault",

@@ -185,7 +185,7 @@ func TestPlantedNotesAreAsIfAddedOneByOne(t *testing.T) {
 }
 
 // More can be planted where there are notes already, and they stand among the others.
-func TestNotesPlantedLaterStandAmongTheOthers(t *testing.T) {
+func TestPlant_BesideOtherNotes_SortsThemIn(t *testing.T) {
 	t.Parallel()
 	p := newTwins(t, Variant{})
 	p.plant(10)

@@ -15,7 +15,7 @@ import (
 )
 
 // A request belongs to the state that it found: what began before a reset does nothing after it.
-func TestAnUploadBegunBeforeAResetDoesNotLandAfterIt(t *testing.T) {
+func TestReset_DuringAnUpload_DropsTheNote(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	req := c.createRequest(validForm())
@@ -40,7 +40,7 @@ func TestAnUploadBegunBeforeAResetDoesNotLandAfterIt(t *testing.T) {
 }
 
 // Reset may run in parallel with any other use of the server: every request finds the server's first user.
-func TestResetsBesideEverythingElse(t *testing.T) {
+func TestReset_Concurrent_KeepsTheFirstUser(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.InProcess())
 	var group sync.WaitGroup

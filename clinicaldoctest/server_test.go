@@ -206,7 +206,7 @@ func TestInProcessKeepsAudioInMemory(t *testing.T) { //nolint:paralleltest // se
 	assert.Empty(t, left)
 }
 
-func TestAClockThatIsOffDatesEverything(t *testing.T) {
+func TestClockOffset_AppliesToNotesAndDate(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(
 		clinicaldoctest.Variant{ClockOffset: -time.Hour, DateOffset: 10 * time.Second}))
@@ -363,7 +363,7 @@ func TestClientIsReady(t *testing.T) {
 	})
 }
 
-func TestUsedNamesAreMistakes(t *testing.T) {
+func TestSeeds_IDOrTokenInUse_Panic(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	id := c.srv.AddNote(clinicaldoctest.Note{})

@@ -66,7 +66,7 @@ func TestCreatedOnceIsOneAssertion(t *testing.T) {
 	require.EqualError(t, c.srv.CreatedOnce(b, b), "clinicaldoctest: notes of other recordings: 1")
 }
 
-func TestCommitsComeLate(t *testing.T) {
+func TestCommitAfter_NoteAppearsLater(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]clinicaldoctest.Fault{
 		"504":   clinicaldoctest.Answer(http.StatusGatewayTimeout, ""),
@@ -94,7 +94,7 @@ func TestCommitsComeLate(t *testing.T) {
 	}
 }
 
-func TestLateCommitsKeepTheirOrder(t *testing.T) {
+func TestCommitAfter_SeveralRequests_CommitInTheOrderOfTime(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.srv.AddNote(clinicaldoctest.Note{})
@@ -112,7 +112,7 @@ func TestLateCommitsKeepTheirOrder(t *testing.T) {
 	assert.Empty(t, c.srv.Notes(), "acted at once")
 }
 
-func TestALateDeletionTakesTheAudioToo(t *testing.T) {
+func TestCommitAfter_Deletion_RemovesTheAudio(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.srv.AddNote(clinicaldoctest.Note{})
@@ -124,7 +124,7 @@ func TestALateDeletionTakesTheAudioToo(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, c.as("").get(address).StatusCode)
 }
 
-func TestAnIDCanBeUsedAgain(t *testing.T) {
+func TestReuseIDs_NewNoteGetsADeletedNotesID(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{ReuseIDs: true}), clinicaldoctest.WithFrozenClock(noon))
 	c.create(formOf("first"))

@@ -14,9 +14,9 @@ import (
 
 func newLog() *noteLog { return &noteLog{lists: map[listKey][]*entry{}} }
 
-// TestPagesAreThoseOfTheWholeListSorted holds pages and cursors that look at their own rows alone against a list that
-// is sorted whole.
-func TestPagesAreThoseOfTheWholeListSorted(t *testing.T) {
+// The rows of a page and the position of a cursor are those of the complete sorted list, although only few rows are
+// sorted for a page.
+func TestOrder_RowsAndCursors_MatchTheSortedList(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -100,7 +100,7 @@ func TestNoteLog_ManyVersions_ForgetsTheOldest(t *testing.T) {
 }
 
 // Who looks at the notes sees all that is due, also what another look is just bringing about.
-func TestALookWaitsForWhatIsDue(t *testing.T) {
+func TestCommitDue_Concurrent_WaitsForTheOther(t *testing.T) {
 	t.Parallel()
 	srv := NewServer(InProcess())
 	t.Cleanup(srv.Close)
