@@ -30,7 +30,10 @@ func allFaultKinds() []faultKind {
 	return []faultKind{
 		{kindStatus, "503", "respond with this status", aStatus, strike.answer},
 		{"429", "30s", "respond with 429 and this Retry-After", aDuration, strike.tooManyRequests},
-		{kindThrottle, "60/1m", "allow only this many requests per window (always)", numberAndDuration, strike.throttle},
+		{
+			kindThrottle, "60/1m", "allow only this many requests per window (always)", numberAndDuration,
+			strike.throttle,
+		},
 		{"delay", "2s", "wait this long before processing the request", aDuration, strike.delay},
 		{
 			"slow", "100/50ms", "send the response in pieces of this size, with a pause after each", numberAndDuration,

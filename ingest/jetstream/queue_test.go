@@ -88,10 +88,13 @@ func TestDrain_PublishedSeveralTimes_UploadsEachRecordingOnce(t *testing.T) {
 	publish(t, f, dir, 20)
 	publish(t, f, dir, 20) // it waits there once
 	assert.Equal(t, 20, messages(t, f))
-	assert.Equal(t, map[Ending]int{Done: 20}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	u := &ingest.Uploader{Client: srv.Client()}
+	assert.Equal(t, map[Ending]int{Done: 20}, drain(t, f, u))
+	assert.Zero(t, u.Workers, "the caller's uploader stays as it is")
+	assert.Nil(t, u.Journal)
 	require.NoError(t, srv.CreatedOnce(contents(20)...))
 	publish(t, f, dir, 20) // the journal knows
-	assert.Equal(t, map[Ending]int{Done: 20}, drain(t, f, &ingest.Uploader{Client: srv.Client()}))
+	assert.Equal(t, map[Ending]int{Done: 20}, drain(t, f, u))
 	require.NoError(t, srv.CreatedOnce(contents(20)...))
 	assert.Empty(t, letters(t, f))
 }
