@@ -71,7 +71,7 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 // compare compares the recording of a note, which it reads once in a run.
 func (c *comparison) compare(row noteRow) creates.Match {
 	ref := creates.NewRef(row.id, row.created, "")
-	match := c.run.recordings.Get(ref).Compare(c.size, c.sum)
+	match := c.run.noteRecordings.Get(ref).Compare(c.size, c.sum)
 	if match != creates.Unread {
 		return match
 	}
@@ -83,7 +83,7 @@ func (c *comparison) compare(row noteRow) creates.Match {
 	got, err := c.run.readRecording(row.id, c.size, c.sum)
 	c.err = err
 	if err == nil && !row.created.IsZero() { // without a time, its id may be another note's by now
-		c.run.recordings.Put(ref, got)
+		c.run.noteRecordings.Put(ref, got)
 	}
 	return got.Compare(c.size, c.sum)
 }

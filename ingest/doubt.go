@@ -333,7 +333,7 @@ func (r *run) undecided(t *task) {
 		return
 	}
 	t.due = time.Now().Add(firstPause << (t.asks - 1))
-	r.send(message{waiting: t})
+	r.send(askLater{t})
 }
 
 // notCreated uploads once more what surely has no note, unless that was in vain often enough.
@@ -349,7 +349,7 @@ func (r *run) notCreated(t *task, verdict error) {
 		return
 	}
 	t.err = verdict
-	r.send(message{again: t, contact: answered})
+	r.send(uploadAgain{t})
 }
 
 // find adds what the journal knows of the patient: the notes of other recordings, and those that are not resolved

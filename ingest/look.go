@@ -153,7 +153,7 @@ func (r *run) lookFailed(t *task, err error) {
 		r.refused(t, err)
 		return
 	}
-	r.send(message{contact: what, err: err})
+	r.send(what)
 	if t.decided { // a person has looked instead
 		r.upload(t)
 		return
@@ -399,7 +399,7 @@ func (r *run) foundThere(t *task, found noteRow) {
 		e.Stage = found.stage
 		result.Stage = found.stage
 	}
-	r.doneWith(t, message{contact: answered, broken: r.save(t, e)}, result)
+	r.doneWith(t, result, taskEnded{contact: answered, journalErr: r.save(t, e)})
 }
 
 // lookDoubt saves that the recording may have a note already. It was not sent: the next run looks again.

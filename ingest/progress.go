@@ -141,8 +141,8 @@ func (p *progress) left(now time.Time) time.Duration {
 	return now.Sub(oldest) / time.Duration(counted) * time.Duration(p.total-p.results)
 }
 
-// tell is called by the goroutine that ranges over the results.
-func (r *run) tell(e Event) {
+// emit completes an event and calls OnEvent with it. Only the goroutine that ranges over the results calls it.
+func (r *run) emit(e Event) {
 	if r.uploader.OnEvent == nil {
 		return
 	}
@@ -161,9 +161,10 @@ func (r *run) tell(e Event) {
 	r.uploader.OnEvent(e)
 }
 
+// event makes the goroutine that ranges over the results call OnEvent.
 func (r *run) event(e Event) {
 	if r.uploader.OnEvent != nil {
-		r.send(message{event: &e})
+		r.send(happened{e})
 	}
 }
 
@@ -193,9 +194,9 @@ func (r *run) onProgress(t *task) func(sent, size int64) {
 		}
 		if now := time.Now(); now.Sub(told) >= progressPause {
 			told = now
-			event := &Event{Recording: t.recording, JournalKey: t.own.Key, Sent: sent, Size: size}
+			event := Event{Recording: t.recording, JournalKey: t.own.Key, Sent: sent, Size: size}
 			select {
-			case r.messages <- message{event: event}:
+			case r.messages <- happened{event}:
 			default:
 			}
 		}

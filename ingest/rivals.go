@@ -122,7 +122,7 @@ func (r *run) waitFor(t *task, rival Entry) {
 			t.job.waits++
 		}
 		t.job.waitsFor = rival.Key
-		r.send(message{blocked: r.jobsOf(t, Result{})})
+		r.send(blocked{r.jobsOf(t, Result{})})
 	case rival.State == StateInDoubt:
 		r.lookDoubt(t, why, nil)
 	default:
@@ -130,16 +130,7 @@ func (r *run) waitFor(t *task, rival Entry) {
 	}
 }
 
-// takeBlocked takes back recordings that wait for another one.
-func (r *run) takeBlocked(blocked []job) {
-	r.unfinished -= len(blocked)
-	for _, j := range blocked {
-		j.due = time.Now().Add(firstPause << min(j.waits, maxTries))
-		r.backlog = append(r.backlog, j)
-	}
-}
-
-// unblock begins what has waited for a recording that has its result now.
+// unblock makes recordings due that have waited for another one, which has its result now.
 func (r *run) unblock(key Key) {
 	for i := range r.backlog {
 		if r.backlog[i].waitsFor == key {

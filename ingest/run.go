@@ -15,8 +15,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// run is one Run. The goroutine that ranges over the results decides what is begun; each recording is uploaded, and
-// each doubt resolved, in a goroutine of its own that sends messages.
+// run is one Run. The goroutine that ranges over the results decides what is begun. Other goroutines upload recordings
+// and search for notes; they report to it by messages.
 type run struct {
 	uploader *Uploader
 	parent   context.Context // the caller's
@@ -27,18 +27,18 @@ type run struct {
 	stopResolving context.CancelFunc
 
 	// Set before the first recording is begun.
-	owner   Owner
-	service string // that keys are hashed with
-	gaps    bool   // of the journal
+	owner          Owner
+	service        string // that keys are hashed with; empty: the journal is not bound yet
+	journalHasGaps bool
 
-	drawn     chan Recording // closed after the last one
+	drawn     chan Recording // from the caller's iterator; closed after the last one
 	feedPanic any            // of the caller's iterator; to be read once drawn is closed
 	feedErr   error          // likewise
-	halt      chan struct{}  // closed when no more are wanted
+	halt      chan struct{}  // closed when no more recordings are wanted
 
-	messages   chan message
-	gone       chan struct{}                                // closed when nobody takes messages any more
-	recordings creates.Memo[creates.Ref, creates.Recording] // of notes, as far as they were read
+	messages       chan message
+	gone           chan struct{}                                // closed when nobody receives messages any more
+	noteRecordings creates.Memo[creates.Ref, creates.Recording] // of notes, as far as they were read
 
 	namesUser atomic.Bool // a note of this run has named the journal's user
 
@@ -58,11 +58,11 @@ type run struct {
 
 	// Of the goroutine that ranges over the results.
 	progress    progress
-	busy        int     // recordings in a worker's hands
-	unfinished  int     // begun, and without a result
-	waiting     []*task // unresolved, and to be asked about once more later
-	again       []*task // surely without a note, to be uploaded once more
-	backlog     []job   // to be tried once more
+	busy        int     // workers
+	unfinished  int     // recordings that were begun and have no result
+	toAsk       []*task // unresolved, and to be asked about once more when they are due
+	toUpload    []*task // certainly without a note, to be uploaded once more
+	backlog     []job   // to be begun once more when they are due
 	exhausted   bool    // there are no more recordings
 	ended       bool    // nothing new is begun
 	deadline    time.Time
@@ -82,40 +82,13 @@ const (
 // job is a recording to be begun.
 type job struct {
 	recording Recording
-	counted   bool // it is in the progress already
-	tries     int  // in vain, while others succeeded
-	successes int  // of the run at the last one
-	due       time.Time
-	result    Result // of the last one; zero: there was none
-	waits     int    // for a recording that this run does not have
-	waitsFor  Key    // the recording that has to be resolved first
-}
-
-// message is what the other goroutines have to tell.
-type message struct {
-	results []Result
-	free    bool // a worker is
-	patient *uint32
-	waiting *task
-	again   *task
-	back    []job   // to be tried once more, for err
-	blocked []job   // that wait for another recording
-	dropped int     // recordings that will have no result
-	contact contact // what it says of the service
-	err     error   // of the contact, or of a probe
-	probed  bool
-	bound   *bound
-	event   *Event
-	staged  *staged // what a note that is followed has come to
-	round   bool    // a round of following notes is over
-	broken  error   // of the journal
-	panic   any     // of the caller's own code; nil: none
-}
-
-// bound is whose recordings these are, and what the journal said to that.
-type bound struct {
-	owner   Owner
-	binding Binding
+	counted   bool      // it is in the progress already
+	tries     int       // that failed while others succeeded
+	successes int       // progress.successes at the last failure
+	due       time.Time // when it may be begun
+	result    Result    // of the last failure; zero: there was none
+	waits     int       // for a recording that this run does not have
+	waitsFor  Key       // the recording that has to be resolved first
 }
 
 func (u *Uploader) newRun(ctx context.Context) *run {
@@ -134,27 +107,13 @@ func (u *Uploader) newRun(ctx context.Context) *run {
 	return r
 }
 
-// send tells the goroutine that ranges over the results, if it still listens. A task that was to go on lets its claim
-// go else: the lease of one that nobody knows of would be renewed as long as the process lives.
-func (r *run) send(m message) {
-	select {
-	case r.messages <- m:
-	case <-r.gone:
-		for _, t := range []*task{m.waiting, m.again} {
-			if t != nil {
-				r.finish(t, Result{})
-			}
-		}
-	}
-}
-
-// stop ends what is left of a run and waits for it, but no longer than stopTimeout in all.
+// stop ends what is left of a run and waits for it, until the run's deadline at most.
 func (r *run) stop() {
 	r.cancel()
 	r.end()
 	close(r.halt)
 	close(r.gone)
-	for _, t := range slices.Concat(r.waiting, r.again) {
+	for _, t := range slices.Concat(r.toAsk, r.toUpload) {
 		r.abandon(t, Result{})
 	}
 	over := make(chan struct{})
@@ -168,65 +127,80 @@ func (r *run) stop() {
 	}
 }
 
-// end takes in that nothing new is begun.
+// end lets nothing new begin. What is under way has until the deadline.
 func (r *run) end() {
 	if !r.ended {
-		r.ended, r.deadline = true, time.Now().Add(stopTimeout)
+		r.ended = true
+		r.deadline = time.Now().Add(stopTimeout)
 	}
 }
 
-// feed draws the recordings, in a goroutine of its own: one that has to be waited for must not hold back results.
+// endIfBroken ends the run if the journal failed with an error. The first such error is the run's.
+func (r *run) endIfBroken(err error) {
+	if err == nil {
+		return
+	}
+	r.broken = cmp.Or(r.broken, err)
+	r.end()
+	r.stopResolving()
+}
+
+// feed runs the caller's iterator, in a goroutine of its own: a wait for the next recording must not hold back results.
+// It closes r.drawn after the last recording. If the iterator panics or ends its goroutine, feed keeps that for
+// takeExhausted.
 func (r *run) feed(recordings iter.Seq2[Recording, error]) {
 	defer close(r.drawn)
-	normal := false
+	returned := false
 	defer func() {
-		if !normal {
-			if r.feedPanic = recover(); r.feedPanic == nil {
-				r.feedErr = redact.New("the iterator ended its goroutine")
-			}
+		if returned {
+			return
+		}
+		r.feedPanic = recover()
+		if r.feedPanic == nil {
+			r.feedErr = redact.New("the iterator ended its goroutine")
 		}
 	}()
+	r.feedErr = r.drawAll(recordings)
+	returned = true
+}
+
+// drawAll sends the recordings to r.drawn until no more are wanted. It returns the iterator's error.
+func (r *run) drawAll(recordings iter.Seq2[Recording, error]) error {
 	for recording, err := range recordings {
 		if err != nil {
-			r.feedErr = err
-			break
+			return err
 		}
 		select {
 		case r.drawn <- recording:
-			continue
 		case <-r.halt:
+			return nil
 		}
-		break
 	}
-	normal = true
+	return nil
 }
 
-// loop is over when every recording that was begun has its result, or stopTimeout after the run was ended. It reports
-// false when the caller wants no more.
+// loop begins recordings, applies messages and yields results. It returns when every recording that was begun has its
+// result, or stopTimeout after the run was ended. It reports false if the caller wants no more results.
 func (r *run) loop(yield func(Result, error) bool) bool {
 	done := r.ctx.Done()
 	for {
 		r.beginMore()
 		r.followMore(time.Now())
 		if r.finished() {
-			return r.giveUp(yield)
+			return r.yieldRest(yield)
 		}
 		timer, stop := r.nextTimer()
-		var drawn <-chan Recording
-		if r.mayBegin() && !r.exhausted {
-			drawn = r.drawn
-		}
 		var results []Result
 		select {
 		case <-timer:
-		case recording, more := <-drawn:
+		case recording, more := <-r.wanted():
 			if more {
 				r.begin(job{recording: recording})
 			} else {
 				r.takeExhausted()
 			}
 		case m := <-r.messages:
-			results = r.take(m)
+			results = m.apply(r)
 		case <-done:
 			done = nil
 			r.end()
@@ -243,59 +217,52 @@ func (r *run) loop(yield func(Result, error) bool) bool {
 	}
 }
 
+// wanted returns the channel of recordings if another one may be begun now, else nil, which never receives.
+func (r *run) wanted() <-chan Recording {
+	if r.exhausted || !r.mayBegin() {
+		return nil
+	}
+	return r.drawn
+}
+
 // finished reports whether there is nothing to wait for.
 func (r *run) finished() bool {
-	if r.ended && !time.Now().Before(r.deadline) {
-		return true
+	if !r.ended {
+		return r.isIdle() && r.follows.isOver()
 	}
-	if r.ended {
-		return r.unfinished == r.waitingRecordings()
-	}
-	return r.isIdle() && r.follows.isOver()
+	isLate := !time.Now().Before(r.deadline)
+	return isLate || r.unfinished == r.waitingRecordings()
 }
 
 // isIdle reports whether every recording was uploaded, refused, or left unresolved.
 func (r *run) isIdle() bool {
-	left := !r.exhausted || len(r.backlog)+len(r.waiting) > 0
-	return !left && r.unfinished == r.waitingRecordings()
+	isMoreToDo := !r.exhausted || len(r.backlog)+len(r.toAsk) > 0
+	return !isMoreToDo && r.unfinished == r.waitingRecordings()
 }
 
-// waitingRecordings counts the results of tasks that nobody works on.
+// waitingRecordings counts the recordings that have no result and that no goroutine works on. Those to be uploaded once
+// more are among them only after the run was ended.
 func (r *run) waitingRecordings() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	count := 0
-	for _, t := range r.waiting {
-		count += 1 + len(t.equals)
+	waiting := r.toAsk
+	if r.ended {
+		waiting = slices.Concat(r.toAsk, r.toUpload)
 	}
-	for _, t := range r.again {
-		if r.ended {
-			count += 1 + len(t.equals)
-		}
+	count := 0
+	for _, t := range waiting {
+		count += 1 + len(t.equals)
 	}
 	return count
 }
 
-// nextTimer is for the earliest time at which something has to be done, until stop is called.
-func (r *run) nextTimer() (<-chan time.Time, func()) {
+// nextTimer returns the channel of a timer for the earliest time at which something has to be done, and a function that
+// stops the timer. The channel is nil if there is no such time.
+func (r *run) nextTimer() (expired <-chan time.Time, stop func()) {
 	var first time.Time
-	at := func(due time.Time) {
-		if !due.IsZero() && (first.IsZero() || due.Before(first)) {
+	for _, due := range r.dueTimes() {
+		if first.IsZero() || due.Before(first) {
 			first = due
-		}
-	}
-	if r.ended {
-		at(r.deadline)
-	} else {
-		for _, j := range r.backlog {
-			if r.mayBegin() {
-				at(j.due)
-			}
-		}
-		at(r.trouble.due(r.uploader.MaxPause))
-		at(r.follows.nextRound())
-		for _, t := range r.waiting {
-			at(t.due)
 		}
 	}
 	if first.IsZero() {
@@ -305,7 +272,24 @@ func (r *run) nextTimer() (<-chan time.Time, func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// wake does what is due.
+// dueTimes returns the times at which something has to be done.
+func (r *run) dueTimes() []time.Time {
+	if r.ended {
+		return []time.Time{r.deadline}
+	}
+	times := []time.Time{r.trouble.due(r.uploader.MaxPause), r.follows.nextRound()}
+	for _, t := range r.toAsk {
+		times = append(times, t.due)
+	}
+	if r.mayBegin() {
+		for _, j := range r.backlog {
+			times = append(times, j.due)
+		}
+	}
+	return slices.DeleteFunc(times, time.Time.IsZero)
+}
+
+// wake asks about the unresolved recordings that are due, and probes the service if that is due.
 func (r *run) wake(now time.Time) {
 	r.askAgain(func(t *task) bool { return !now.Before(t.due) })
 	r.probe(now)
@@ -313,16 +297,22 @@ func (r *run) wake(now time.Time) {
 
 // mayBegin reports whether another recording may be begun now.
 func (r *run) mayBegin() bool {
-	return !r.ended && r.ctx.Err() == nil && r.service != "" && r.busy < r.uploader.workers() && !r.trouble.holdsBack()
+	if r.ended || r.ctx.Err() != nil {
+		return false
+	}
+	isBound := r.service != ""
+	isWorkerFree := r.busy < r.uploader.workers()
+	return isBound && isWorkerFree && !r.trouble.holdsBack()
 }
 
-// beginMore begins what was begun before.
+// beginMore begins recordings that were begun before, as far as workers are free: those without a note first, then
+// those of the backlog that are due.
 func (r *run) beginMore() {
 	for now := time.Now(); r.mayBegin(); {
-		if len(r.again) > 0 {
-			t := r.again[0]
-			r.again = r.again[1:]
-			r.start(t, func(t *task) { r.upload(t) })
+		if len(r.toUpload) > 0 {
+			t := r.toUpload[0]
+			r.toUpload = r.toUpload[1:]
+			r.start(t, r.upload)
 			continue
 		}
 		i := slices.IndexFunc(r.backlog, func(j job) bool { return !now.Before(j.due) })
@@ -335,6 +325,7 @@ func (r *run) beginMore() {
 	}
 }
 
+// begin gives a recording to a worker. A new recording gets its position in the run.
 func (r *run) begin(j job) {
 	r.unfinished++
 	if !j.counted {
@@ -350,34 +341,42 @@ func (r *run) start(t *task, do func(*task)) {
 	r.busy++
 	r.trouble.begun()
 	r.workers.Go(func() {
-		defer r.send(message{free: true})
+		defer r.send(workerFree{})
 		r.guard(t, do)
 	})
 }
 
-// guard hands a panic of the caller's own code, such as its audio source, to the caller's goroutine.
+// guard works on a task. If the caller's own code, such as its audio source, panics or ends the goroutine, the task is
+// unresolved.
 func (r *run) guard(t *task, do func(*task)) {
-	r.guarded(func() { do(t) }, func(cause any) message {
-		if cause == nil {
-			t.err = fail("a callback or the recording's source ended its goroutine", clinicaldoc.ErrOutcomeUnknown)
-		}
-		return message{results: r.finish(t, t.inDoubt()), panic: cause}
+	r.guarded(func() { do(t) }, func() message {
+		t.err = fail("a callback or the recording's source ended its goroutine", clinicaldoc.ErrOutcomeUnknown)
+		return taskEnded{results: r.finish(t, t.inDoubt())}
 	})
 }
 
-// guarded sends a message when the caller's own code panics with a cause, or ends the goroutine, which has none.
-func (r *run) guarded(do func(), ended func(cause any) message) {
-	normal := false
+// guarded calls do. If do does not return, the caller's own code panicked or ended the goroutine. A panic goes on in the
+// goroutine that ranges over the results. If there is none, that goroutine gets the message of exited, which is called
+// in both cases.
+func (r *run) guarded(do func(), exited func() message) {
+	returned := false
 	defer func() {
-		if !normal {
-			r.send(ended(recover()))
+		if returned {
+			return
 		}
+		cause := recover()
+		m := exited()
+		if cause != nil {
+			m = panicked{cause}
+		}
+		r.send(m)
 	}()
 	do()
-	normal = true
+	returned = true
 }
 
-// takeExhausted takes in that there are no more recordings.
+// takeExhausted records that there are no more recordings, and why, if the iterator failed. A panic of the iterator goes
+// on here, in the caller's goroutine.
 func (r *run) takeExhausted() {
 	if r.feedPanic != nil {
 		panic(r.feedPanic)
@@ -389,68 +388,9 @@ func (r *run) takeExhausted() {
 	}
 }
 
-// take takes in a message and returns the results in it.
-func (r *run) take(m message) []Result {
-	if m.broken != nil {
-		r.broken = cmp.Or(r.broken, m.broken)
-		r.end()
-		r.stopResolving()
-	}
-	if m.waiting != nil {
-		r.waiting = append(r.waiting, m.waiting)
-	}
-	if m.again != nil {
-		r.again = append(r.again, m.again)
-	}
-	if m.event != nil {
-		r.tell(*m.event)
-	}
-	if m.panic != nil {
-		panic(m.panic)
-	}
-	if m.bound != nil {
-		r.owner, r.service, r.gaps = m.bound.owner, m.bound.binding.Origin, m.bound.binding.Gaps
-	}
-	r.takeContact(m)
-	r.takeBack(m)
-	r.takeBlocked(m.blocked)
-	if m.free {
-		r.busy--
-		r.trouble.freed(r.busy)
-	}
-	r.unfinished -= len(m.results) + m.dropped
-	var results []Result
-	for _, result := range m.results {
-		r.progress.count(result)
-		r.unblock(result.JournalKey)
-		if ready, ok := r.hold(result); ok {
-			results = append(results, r.tellResult(ready))
-		}
-	}
-	results = append(results, r.takeStage(m)...)
-	if m.patient != nil && !r.ended {
-		// What was found for it may explain what stood in the way of others.
-		r.askAgain(func(t *task) bool { return t.own.Patient == *m.patient })
-	}
-	return results
-}
-
-// takeBack takes recordings back that are to be begun once more.
-func (r *run) takeBack(m message) {
-	r.unfinished -= len(m.back)
-	for _, j := range m.back {
-		if j.successes != r.progress.successes {
-			j.tries++
-			j.successes = r.progress.successes
-		}
-		j.due = time.Now().Add(firstPause << min(j.tries, maxTries))
-		r.backlog = append(r.backlog, j)
-	}
-}
-
 // askAgain asks once more about some of the recordings that were asked about in vain.
 func (r *run) askAgain(which func(*task) bool) {
-	r.waiting = slices.DeleteFunc(r.waiting, func(t *task) bool {
+	r.toAsk = slices.DeleteFunc(r.toAsk, func(t *task) bool {
 		again := which(t)
 		if again {
 			r.resolve(t)
@@ -459,46 +399,56 @@ func (r *run) askAgain(which func(*task) bool) {
 	})
 }
 
-// giveUp yields those that nothing more can be found out about, and those that failed because everything did.
-func (r *run) giveUp(yield func(Result, error) bool) bool {
-	var results []Result
-	for _, t := range r.waiting {
-		results = append(results, r.abandon(t, t.inDoubt())...)
-	}
-	for _, t := range r.again {
-		results = append(results, r.abandon(t, Result{Status: Refused, Err: t.err})...)
-	}
-	r.waiting, r.again = nil, nil
-	for _, j := range r.backlog {
-		if j.result.Err != nil { // one that waited for another recording was never begun
-			results = append(results, j.result)
+// yieldRest yields the results of the recordings that nobody works on any longer. It reports false if the caller wants
+// no more results.
+func (r *run) yieldRest(yield func(Result, error) bool) bool {
+	for _, result := range r.abandonAll() {
+		r.progress.count(result)
+		if !yield(r.emitResult(result), nil) {
+			return false
 		}
 	}
-	held := r.stillHeld()
-	for i, result := range slices.Concat(results, held) {
-		if i < len(results) { // the others were counted when they came
-			r.progress.count(result)
-		}
-		if !yield(r.tellResult(result), nil) {
+	for _, result := range r.stillHeld() { // which were counted when their notes were created
+		if !yield(r.emitResult(result), nil) {
 			return false
 		}
 	}
 	return true
 }
 
-// tellResult tells of a result that is about to be yielded.
-func (r *run) tellResult(result Result) Result {
-	r.tell(Event{Recording: result.Recording, Result: &result})
+// abandonAll returns the results of the recordings that are unresolved, that were not uploaded once more, and that
+// failed and were not begun once more.
+func (r *run) abandonAll() (results []Result) {
+	for _, t := range r.toAsk {
+		results = append(results, r.abandon(t, t.inDoubt())...)
+	}
+	for _, t := range r.toUpload {
+		results = append(results, r.abandon(t, Result{Status: Refused, Err: t.err})...)
+	}
+	r.toAsk = nil
+	r.toUpload = nil
+	for _, j := range r.backlog {
+		if j.result.Err != nil { // one that waited for another recording was never begun
+			results = append(results, j.result)
+		}
+	}
+	return results
+}
+
+// emitResult calls OnEvent with a result that is about to be yielded, and returns it.
+func (r *run) emitResult(result Result) Result {
+	r.emit(Event{Recording: result.Recording, Result: &result})
 	return result
 }
 
-// abandon ends a task that nobody works on. Letting go of its key may take a while, which this goroutine must not.
+// abandon ends a task that nobody works on and returns its results. Another goroutine releases the key, because that may
+// take a while.
 func (r *run) abandon(t *task, result Result) []Result {
 	r.workers.Go(t.claim.Release)
 	return r.resultsOf(t, result)
 }
 
-// failure is why the run ended early; nil if it did not.
+// failure returns why the run ended early, or nil if it did not.
 func (r *run) failure() error {
 	switch {
 	case r.broken != nil:

@@ -74,46 +74,44 @@ type staged struct {
 	err    error
 }
 
-// hold keeps a result whose note has not reached Uploader.Until. It reports true if the result is ready, and returns
-// it.
-func (r *run) hold(result Result) (ready Result, ok bool) {
+// hold holds back a result until its note has reached Uploader.Until, and reports whether it does. Otherwise it changes
+// the status of a result that has a note to Complete, or to Processing if the caller waits for the notes.
+func (r *run) hold(result *Result) (held bool) {
 	f := &r.follows
 	hasNote := result.Status == Created || result.Status == AlreadyThere
 	switch {
 	case !f.wanted() || !hasNote:
-		return result, true
+		return false
 	case result.Stage.AtLeast(f.until):
 		result.Status = Complete
 		r.progress.complete++
-		return result, true
+		return false
 	case f.left:
 		result.Status = Processing
 		r.progress.processing++
-		return result, true
+		return false
 	case len(f.held) == 0:
 		f.due = time.Now().Add(roundPause)
 	}
 	r.progress.processing++
-	f.held[result.NoteID] = append(f.held[result.NoteID], result)
-	r.tell(Event{Recording: result.Recording, JournalKey: result.JournalKey, State: StateCreated})
-	return Result{}, false
+	f.held[result.NoteID] = append(f.held[result.NoteID], *result)
+	r.emit(Event{Recording: result.Recording, JournalKey: result.JournalKey, State: StateCreated})
+	return true
 }
 
-// takeStage takes in what became of a note, or that a round is over, and returns the results that are ready now.
-func (r *run) takeStage(m message) (ready []Result) {
-	f := &r.follows
-	if m.round {
-		f.stop()
-		f.stop = nil
-		f.due = time.Now().Add(roundPause)
-		f.over = f.last
-	}
-	if m.staged == nil {
-		return nil
-	}
-	s := *m.staged
-	held := f.held[s.id]
-	delete(f.held, s.id)
+// endRound records that the round under way has ended.
+func (f *follows) endRound() {
+	f.stop()
+	f.stop = nil
+	f.due = time.Now().Add(roundPause)
+	f.over = f.last
+}
+
+// takeStage ends the results that were held back for a note. If there are none, an earlier run left the note in
+// processing, and its result is new.
+func (r *run) takeStage(s staged) (ready []Result) {
+	held := r.follows.held[s.id]
+	delete(r.follows.held, s.id)
 	for i, result := range held {
 		r.progress.processing--
 		r.progress.countStage(s.status)
@@ -122,10 +120,10 @@ func (r *run) takeStage(m message) (ready []Result) {
 			note := *s.note
 			ended.Note = &note
 		}
-		ready = append(ready, r.tellResult(ended))
+		ready = append(ready, r.emitResult(ended))
 	}
 	if len(held) == 0 {
-		ready = append(ready, r.tellResult(s.end(Result{JournalKey: s.key, NoteID: s.id, Earlier: true})))
+		ready = append(ready, r.emitResult(s.end(Result{JournalKey: s.key, NoteID: s.id, Earlier: true})))
 	}
 	r.unblock(s.key)
 	return ready
@@ -203,8 +201,8 @@ func (r *run) startRound(limit, interval time.Duration) {
 		round.keys[id] = results[0].JournalKey
 	}
 	r.workers.Go(func() {
-		r.guarded(func() { r.send(message{round: true, broken: round.follow(ctx)}) }, func(cause any) message {
-			return message{round: true, broken: fail("a callback or the journal ended its goroutine"), panic: cause}
+		r.guarded(func() { r.send(roundEnded{round.follow(ctx)}) }, func() message {
+			return roundEnded{fail("a callback or the journal ended its goroutine")}
 		})
 	})
 }
@@ -237,8 +235,8 @@ func (f *round) follow(ctx context.Context) error {
 		r.saving <- struct{}{}
 		saves.Go(func() {
 			defer func() { <-r.saving }()
-			r.guarded(func() { r.send(message{staged: &seen, broken: r.saveStage(seen)}) }, func(cause any) message {
-				return message{staged: &seen, broken: fail("the journal ended its goroutine"), panic: cause}
+			r.guarded(func() { r.send(noteFollowed{seen, r.saveStage(seen)}) }, func() message {
+				return noteFollowed{seen, fail("the journal ended its goroutine")}
 			})
 		})
 	}

@@ -51,7 +51,7 @@ func (r *run) decide(t *task) {
 	t.own.Excluded = known.Excluded
 	t.entry = t.own
 	t.decided = known.By != ""
-	isNew := r.uploader.AllNew && !r.gaps && !t.decided
+	isNew := r.uploader.AllNew && !r.journalHasGaps && !t.decided
 	for _, row := range []struct {
 		applies bool
 		do      func(t *task, known Entry)
@@ -149,7 +149,7 @@ func (r *run) cannotSend(t *task, status Status) {
 		r.putBack(t, Result{Status: status, Err: t.unusable})
 		return
 	}
-	r.doneWith(t, message{contact: what, err: t.unusable}, Result{Status: status, Err: t.unusable})
+	r.doneWith(t, Result{Status: status, Err: t.unusable}, taskEnded{contact: what})
 }
 
 // enter makes the task the only one of its key in this run. Otherwise its recording waits for the result of the other.
@@ -162,7 +162,7 @@ func (r *run) enter(t *task) bool {
 	case first.isStage: // which takes a moment
 		r.mu.Unlock()
 		t.job.waitsFor = t.own.Key
-		r.send(message{blocked: r.jobsOf(t, Result{})})
+		r.send(blocked{r.jobsOf(t, Result{})})
 		return false
 	case first.sameAs(t) && len(first.equals) < maxEquals:
 		first.equals = append(first.equals, t.recording)
@@ -214,7 +214,7 @@ func (r *run) upload(t *task) {
 	case err == nil:
 		r.created(t, note)
 	case lost:
-		r.send(message{contact: failing, err: err})
+		r.send(failing(err))
 		r.lost(t, unknown)
 	case other && conflict.Current != nil: // a note was made, but not this patient's: a person has to look
 		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: conflict.Current.ID, Err: err})
@@ -315,7 +315,7 @@ func (e *journalError) Unwrap() error { return e.err }
 // meanwhile: this line can share a sync with the next upload's.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	if err := r.checkUser(note); err != nil {
-		r.send(message{broken: err}) // before this worker begins another recording
+		r.send(journalBroken{err}) // before this worker begins another recording
 	}
 	e := r.createdEntry(t, note, false)
 	result := Result{Status: Created, NoteID: note.ID, Note: note, Stage: note.Stage(), Replaced: e.replacedIDs()}
@@ -323,7 +323,7 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	r.workers.Go(func() {
 		defer func() { <-r.saving }()
 		r.guard(t, func(t *task) {
-			r.doneWith(t, message{contact: answered, broken: r.saveCreated(t, e)}, result)
+			r.doneWith(t, result, taskEnded{contact: answered, journalErr: r.saveCreated(t, e)})
 		})
 	})
 }
@@ -383,7 +383,7 @@ func (r *run) refused(t *task, cause error) {
 	case later && broken == nil:
 		r.putBack(t, Result{Status: Refused, Err: cause})
 	default:
-		r.doneWith(t, message{contact: what, err: cause, broken: broken}, Result{Status: Refused, Err: cause})
+		r.doneWith(t, Result{Status: Refused, Err: cause}, taskEnded{contact: what, journalErr: broken})
 	}
 }
 
@@ -405,30 +405,32 @@ func (r *run) write(t *task, e Entry) error {
 	return t.claim.Save(ctx, e)
 }
 
-// done ends a task with the result of its recording and of those that are equal to it. An error is the journal's and
-// ends the run.
-func (r *run) done(t *task, result Result, broken error) {
-	r.doneWith(t, message{broken: broken}, result)
+// done ends a task with the result of its recording and of those that are equal to it. An error of the journal ends the
+// run.
+func (r *run) done(t *task, result Result, journalErr error) {
+	r.doneWith(t, result, taskEnded{journalErr: journalErr})
 }
 
-func (r *run) doneWith(t *task, m message, result Result) {
-	m.results = r.finish(t, result)
+// doneWith ends a task like done, and reports what its end shows of the service. If the recording was unresolved, others
+// of the patient are asked about again: its note may have been in their way.
+func (r *run) doneWith(t *task, result Result, end taskEnded) {
+	end.results = r.finish(t, result)
 	if t.doubted {
-		m.patient = &t.own.Patient
+		end.askAgainFor = &t.own.Patient
 	}
-	r.send(m)
+	r.send(end)
 }
 
 // mayTryAgain reports whether a recording that failed may be begun once more.
 func (r *run) mayTryAgain(t *task) bool { return r.uploader.MaxPause >= 0 && t.job.tries < maxTries }
 
-// putBack ends a task whose recording is begun once more later, or has this result if that does not come about.
+// putBack ends a task whose recording is begun once more later. It has this result if the run ends before that.
 func (r *run) putBack(t *task, result Result) {
-	r.send(message{back: r.jobsOf(t, result), contact: failing, err: result.Err})
+	r.send(putBack{jobs: r.jobsOf(t, result), failure: result.Err})
 }
 
 // drop ends a task that has no result, because the run ended before it began.
-func (r *run) drop(t *task) { r.send(message{dropped: len(r.jobsOf(t, Result{}))}) }
+func (r *run) drop(t *task) { r.send(dropped(len(r.jobsOf(t, Result{})))) }
 
 // jobsOf lets go of the key and returns the recordings, to be begun once more.
 func (r *run) jobsOf(t *task, result Result) []job {

@@ -17,14 +17,15 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// contact is what the end of an upload, or of a request, says of the service.
-type contact int
+// contact is what the end of an upload, or of a request, shows of the service. The zero contact shows nothing.
+type contact struct {
+	answered bool  // the service answered, whatever it said
+	failure  error // the service, or this machine, fails in a way that other recordings would meet too
+}
 
-const (
-	noContact contact = iota // nothing
-	answered                 // it answered, whatever it said
-	failing                  // it, or this machine, fails in a way that others would meet too
-)
+var answered = contact{answered: true}
+
+func failing(err error) contact { return contact{failure: err} }
 
 const (
 	troubleAfter    = 3 // failures of one kind in a row
@@ -33,21 +34,24 @@ const (
 	defaultMaxPause = 15 * time.Minute
 )
 
-// trouble is the state in which everything fails in the same way. Nothing more is begun then. From time to time the
-// run checks whether it has passed, first by a harmless request, then by one recording.
+// trouble counts failures of one kind in a row. After a few of them the run pauses: nothing more is begun. From time to
+// time it is tried whether the trouble has passed, first by a probe, which is a harmless request, then by one recording.
 type trouble struct {
-	kind    string
-	why     error
-	count   int // in a row
-	paused  bool
-	since   time.Time // it is paused, less the time in which it waited for a recording
-	wait    time.Duration
-	next    time.Time // probe
-	probing bool      // a probe is under way
-	one     bool      // one recording may be begun
-	let     time.Time // since when
-	trying  bool      // that one is under way
-	ended   error     // the run was given up for it
+	kind     string
+	why      error // the first failure of this kind
+	failures int   // of this kind, in a row
+
+	paused    bool
+	since     time.Time // when the pause began, later by the time in which it waited for a recording
+	probeWait time.Duration
+	nextProbe time.Time
+	probing   bool // a probe is under way
+
+	mayTryOne   bool      // the probe was answered: one recording may be begun
+	mayTrySince time.Time // since when
+	trying      bool      // that recording is under way
+
+	ended error // why the run was given up; nil: it was not
 }
 
 // Pause is why nothing more is begun for the moment.
@@ -69,43 +73,65 @@ func (p Pause) LogValue() slog.Value {
 func (p Pause) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Pause", p) }
 
 // holdsBack reports whether nothing may be begun.
-func (t *trouble) holdsBack() bool { return t.paused && !t.one }
+func (t *trouble) holdsBack() bool { return t.paused && !t.mayTryOne }
 
-// begun takes in that a recording is begun.
+// begun records that a recording is begun. In a pause it is the one that is tried.
 func (t *trouble) begun() {
 	if t.paused {
-		t.letOne(false)
+		t.allowOne(false)
 		t.trying = true
 	}
 }
 
-// letOne says whether one recording may be begun. As long as none comes it is the caller who is waited for, and not the
-// service.
-func (t *trouble) letOne(may bool) {
+// allowOne sets whether one recording may be begun. Until one comes, the run waits for the caller and not for the
+// service, so that time does not count as a pause.
+func (t *trouble) allowOne(may bool) {
 	now := time.Now()
-	if t.one {
-		t.since = t.since.Add(now.Sub(t.let))
+	if t.mayTryOne {
+		t.since = t.since.Add(now.Sub(t.mayTrySince))
 	}
-	t.one, t.let = may, now
+	t.mayTryOne = may
+	t.mayTrySince = now
 }
 
-// freed takes in that a worker is free. A recording that said nothing of the service lets the next one be tried.
-func (t *trouble) freed(busy int) {
-	if t.paused && t.trying && busy == 0 {
-		t.letOne(true)
+// freed records that a worker is free. If the recording that was tried showed nothing of the service, the next one is
+// tried.
+func (t *trouble) freed(busyWorkers int) {
+	if t.paused && t.trying && busyWorkers == 0 {
+		t.allowOne(true)
 	}
 }
 
-// due is when something has to be done about it; zero: never.
+// due returns when the next probe is due, or when the run gives up if that is earlier. It is zero if there is neither.
 func (t *trouble) due(maxPause time.Duration) time.Time {
-	if !t.paused || t.one {
+	if !t.holdsBack() {
 		return time.Time{}
 	}
-	end := t.since.Add(limit(maxPause))
-	if t.probing || t.trying || end.Before(t.next) {
-		return end
+	giveUp := t.since.Add(limit(maxPause))
+	if t.isTested() || giveUp.Before(t.nextProbe) {
+		return giveUp
 	}
-	return t.next
+	return t.nextProbe
+}
+
+// isTested reports whether a probe or a recording is under way that shows whether the trouble has passed.
+func (t *trouble) isTested() bool { return t.probing || t.trying }
+
+// count counts a failure. The first one of a kind is the reason, because later ones may be its consequences.
+func (t *trouble) count(failure error) {
+	kind := troubleKind(failure)
+	if kind != t.kind {
+		t.kind = kind
+		t.why = failure
+		t.failures = 0
+	}
+	t.failures++
+}
+
+// postponeProbe doubles the time until the next probe.
+func (t *trouble) postponeProbe() {
+	t.probeWait = min(2*t.probeWait, maxProbePause)
+	t.nextProbe = time.Now().Add(t.probeWait)
 }
 
 // limit is how long a run may pause.
@@ -116,109 +142,125 @@ func limit(maxPause time.Duration) time.Duration {
 	return maxPause
 }
 
-// takeContact counts failures of one kind, and pauses or goes on accordingly.
-func (r *run) takeContact(m message) {
-	t := &r.trouble
-	if m.probed {
-		t.probing = false
-	}
+// takeContact records what a recording showed of the service. An answer ends a pause and the row of failures.
+func (r *run) takeContact(c contact) {
 	switch {
-	case m.contact == answered && m.probed:
-		t.letOne(true) // it is there; whether it takes recordings, one has to show
-	case m.contact == answered:
+	case c.answered:
 		r.progress.successes++
-		if t.paused {
-			r.tell(Event{Pause: &Pause{}})
+		if r.trouble.paused {
+			r.emit(Event{Pause: &Pause{}})
 		}
-		*t = trouble{ended: t.ended}
-	case m.contact == failing:
-		r.takeFailure(m)
+		r.trouble = trouble{ended: r.trouble.ended}
+	case c.failure != nil:
+		r.takeFailure(c.failure, false)
 	}
 }
 
-func (r *run) takeFailure(m message) {
-	t, kind := &r.trouble, troubleKind(m.err)
-	if kind != t.kind {
-		t.count = 0
-		t.why = m.err // those that follow may be its consequences
+// takeProbe records how a probe ended: with a failure, or with an answer if that is nil. After an answer one recording
+// has to show whether the service takes recordings.
+func (r *run) takeProbe(failure error) {
+	r.trouble.probing = false
+	if failure == nil {
+		r.trouble.allowOne(true)
+		return
 	}
-	lasts := m.probed || t.one || t.trying // what fails before the first look does not say so
-	t.letOne(false)
-	t.kind = kind
+	r.takeFailure(failure, true)
+}
+
+// takeFailure begins a pause after a few failures of one kind, or after a probe that failed. During a pause it postpones
+// the next probe, but not for uploads that were begun before the pause and fail now.
+func (r *run) takeFailure(failure error, ofProbe bool) {
+	t := &r.trouble
+	isAfterProbe := ofProbe || t.mayTryOne || t.trying
+	t.allowOne(false)
 	t.trying = false
-	t.count++
-	now := time.Now()
+	t.count(failure)
 	switch {
-	case r.ended, t.paused && !lasts:
+	case r.ended:
+	case t.paused && isAfterProbe:
+		t.postponeProbe()
 	case t.paused:
-		t.wait = min(2*t.wait, maxProbePause)
-		t.next = now.Add(t.wait)
-	case t.count >= troubleAfter || m.probed:
-		t.paused, t.since, t.wait = true, now, firstPause
-		t.next = now.Add(t.wait)
-		if r.uploader.MaxPause >= 0 {
-			r.tell(Event{Pause: &Pause{Why: t.why, Next: t.next}})
-		}
+	case ofProbe, t.failures >= troubleAfter:
+		r.pause()
 	}
 }
 
-// probe finds out whether the trouble has passed, or gives up.
+// pause begins a pause, and reports it unless the run is to end at once.
+func (r *run) pause() {
+	t := &r.trouble
+	t.paused = true
+	t.since = time.Now()
+	t.probeWait = firstPause
+	t.nextProbe = t.since.Add(t.probeWait)
+	if r.uploader.MaxPause >= 0 {
+		r.emit(Event{Pause: &Pause{Why: t.why, Next: t.nextProbe}})
+	}
+}
+
+// probe begins a probe if one is due. If the pause has lasted too long, it ends the run.
 func (r *run) probe(now time.Time) {
 	t := &r.trouble
 	switch {
-	case !t.paused, t.one:
+	case !t.holdsBack():
 	case now.Sub(t.since) >= limit(r.uploader.MaxPause):
 		const why = "the run ended, because everything fails in the same way: "
 		t.ended = fail(why+redact.Opaque(t.why).Error(), t.why)
 		r.cancel()
-	case !t.probing && !t.trying && !now.Before(t.next):
+	case !t.isTested() && !now.Before(t.nextProbe):
 		t.probing = true
 		r.workers.Go(r.identify)
 	}
 }
 
-// identify asks the service whose token this is. Before the first recording is begun, it also tells the journal.
+// identify asks the service whose token this is, and reports the answer. The first answer also binds the journal.
 func (r *run) identify() {
-	r.guarded(func() { r.send(r.identity()) }, func(cause any) message {
-		return message{probed: true, broken: fail("a callback or the journal ended its goroutine"), panic: cause}
+	r.guarded(func() { r.send(r.identity()) }, func() message {
+		return probed{journalErr: fail("a callback or the journal ended its goroutine")}
 	})
 }
 
-func (r *run) identity() message {
-	owner, err := r.uploader.Owner, error(nil)
-	if owner.Service == "" || r.owner.Service != "" {
+func (r *run) identity() probed {
+	isFirst := r.owner.Service == ""
+	owner := r.uploader.Owner
+	if owner.Service == "" || !isFirst {
+		var err error
 		owner, err = OwnerOf(r.ctx, r.uploader.Client)
+		if err != nil {
+			return probed{failure: err}
+		}
+	}
+	if !isFirst {
+		return probed{}
 	}
 	owner.Headers = fileheader.Fingerprint(r.uploader.Client)
-	m := message{probed: true, contact: answered, err: err}
+	binding, err := r.uploader.Journal.Bind(r.ctx, owner)
 	switch {
-	case err != nil:
-		m.contact = failing
-	case r.owner.Service == "":
-		binding, err := r.uploader.Journal.Bind(r.ctx, owner)
-		if err != nil && r.ctx.Err() == nil {
-			m.broken = err
-		}
-		if err == nil {
-			m.bound = &bound{owner, binding}
-		}
+	case err == nil:
+		return probed{bound: &bound{owner, binding}}
+	case r.ctx.Err() != nil: // it is the run that ended
+		return probed{}
 	}
-	return m
+	return probed{journalErr: err}
 }
 
-// failureOf tells what an error says of the service, and whether trying the recording later may help.
-func (r *run) failureOf(t *task, err error) (what contact, later bool) {
-	_, response := errors.AsType[*clinicaldoc.Error](err)
-	switch kind := troubleKind(err); {
-	case kind == "" && response:
-		return answered, false
-	case kind == "", kind == kindFiles && !folderGone(t.recording.File):
-		return noContact, false
-	case kind == kindFiles, kind == kindMachine:
-		return failing, true
+// failureOf returns what the error of a recording shows of the service, and whether trying the recording later may
+// help.
+func (r *run) failureOf(t *task, err error) (shown contact, mayTryLater bool) {
+	switch troubleKind(err) {
+	case "":
+		_, isResponse := errors.AsType[*clinicaldoc.Error](err)
+		return contact{answered: isResponse}, false
+	case kindFiles:
+		if !folderGone(t.recording.File) { // only this file is missing
+			return contact{}, false
+		}
+		return failing(err), true
+	case kindMachine:
+		return failing(err), true
 	}
 	mayPass := clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrUnauthorized)
-	return failing, t.recording.Params.Audio.Size() >= 0 && mayPass
+	canBeReadAgain := t.recording.Params.Audio.Size() >= 0
+	return failing(err), mayPass && canBeReadAgain
 }
 
 const (
@@ -226,7 +268,8 @@ const (
 	kindFiles   = "files"
 )
 
-// troubleKind is what kind of failure others would meet too; empty: it is this recording's own.
+// troubleKind returns the kind of a failure that other recordings would meet too. It is empty if the failure is this
+// recording's own. Failures of the same kind are counted together.
 func troubleKind(err error) string {
 	if response, ok := errors.AsType[*clinicaldoc.Error](err); ok {
 		if status := response.StatusCode; status >= 500 || slices.Contains([]int{401, 403, 408, 425, 429}, status) {
@@ -245,8 +288,7 @@ func troubleKind(err error) string {
 	return "no response"
 }
 
-// lasting reports whether a list is what it is because of the service's own manner: it answers, and waiting changes
-// nothing.
+// lasting reports whether a list failed because of how the service lists notes, so that waiting would change nothing.
 func lasting(err error) bool {
 	isOfList := errors.Is(err, clinicaldoc.ErrIncompleteList) || errors.Is(err, clinicaldoc.ErrPatientMismatch)
 	return isOfList && !clinicaldoc.Retryable(err)

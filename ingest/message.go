@@ -1,0 +1,188 @@
+package ingest
+
+import "time"
+
+// message is what another goroutine reports to the one that ranges over the results. Only the latter calls apply, which
+// changes the state of the run and returns the results that can be yielded now.
+type message interface {
+	apply(r *run) []Result
+}
+
+// send hands a message to the goroutine that ranges over the results. If that one has gone, the message is dropped. A
+// task in it is ended, because nobody would release its claim as long as the process lives.
+func (r *run) send(m message) {
+	select {
+	case r.messages <- m:
+	case <-r.gone:
+		switch m := m.(type) {
+		case askLater:
+			r.finish(m.task, Result{})
+		case uploadAgain:
+			r.finish(m.task, Result{})
+		}
+	}
+}
+
+// workerFree reports that a worker can work on another task.
+type workerFree struct{}
+
+func (workerFree) apply(r *run) []Result {
+	r.busy--
+	r.trouble.freed(r.busy)
+	return nil
+}
+
+// taskEnded reports the results of a task.
+type taskEnded struct {
+	results     []Result
+	contact     contact
+	journalErr  error   // ends the run
+	askAgainFor *uint32 // a patient, because the results may explain notes; nil: they do not
+}
+
+func (m taskEnded) apply(r *run) []Result {
+	r.endIfBroken(m.journalErr)
+	r.takeContact(m.contact)
+	r.unfinished -= len(m.results)
+	var ready []Result
+	for _, result := range m.results {
+		r.progress.count(result)
+		r.unblock(result.JournalKey)
+		if held := r.hold(&result); !held {
+			ready = append(ready, r.emitResult(result))
+		}
+	}
+	if m.askAgainFor != nil && !r.ended {
+		r.askAgain(func(t *task) bool { return t.own.Patient == *m.askAgainFor })
+	}
+	return ready
+}
+
+// putBack reports recordings that failed for a reason that may pass. They are begun once more later.
+type putBack struct {
+	jobs    []job
+	failure error
+}
+
+func (m putBack) apply(r *run) []Result {
+	r.takeContact(failing(m.failure))
+	r.unfinished -= len(m.jobs)
+	for _, j := range m.jobs {
+		if j.successes != r.progress.successes {
+			j.tries++
+			j.successes = r.progress.successes
+		}
+		j.due = time.Now().Add(firstPause << min(j.tries, maxTries))
+		r.backlog = append(r.backlog, j)
+	}
+	return nil
+}
+
+// blocked reports recordings that have to wait for another one. They are begun when that one has its result, or after a
+// pause.
+type blocked struct{ jobs []job }
+
+func (m blocked) apply(r *run) []Result {
+	r.unfinished -= len(m.jobs)
+	for _, j := range m.jobs {
+		j.due = time.Now().Add(firstPause << min(j.waits, maxTries))
+		r.backlog = append(r.backlog, j)
+	}
+	return nil
+}
+
+// dropped reports how many recordings will have no result, because the run ended.
+type dropped int
+
+func (m dropped) apply(r *run) []Result {
+	r.unfinished -= int(m)
+	return nil
+}
+
+// askLater reports an unresolved recording that is to be asked about once more when it is due.
+type askLater struct{ task *task }
+
+func (m askLater) apply(r *run) []Result {
+	r.toAsk = append(r.toAsk, m.task)
+	return nil
+}
+
+// uploadAgain reports a recording that certainly has no note, because the service answered so.
+type uploadAgain struct{ task *task }
+
+func (m uploadAgain) apply(r *run) []Result {
+	r.toUpload = append(r.toUpload, m.task)
+	r.takeContact(answered)
+	return nil
+}
+
+// apply takes in what a request showed of the service while its task goes on.
+func (c contact) apply(r *run) []Result {
+	r.takeContact(c)
+	return nil
+}
+
+// journalBroken reports an error of the journal while a task goes on.
+type journalBroken struct{ err error }
+
+func (m journalBroken) apply(r *run) []Result {
+	r.endIfBroken(m.err)
+	return nil
+}
+
+// probed reports the end of a probe.
+type probed struct {
+	failure    error  // of the service; nil: it answered
+	journalErr error  // ends the run
+	bound      *bound // of the first probe; nil of the others
+}
+
+// bound is whose recordings these are, and what the journal said to that.
+type bound struct {
+	owner   Owner
+	binding Binding
+}
+
+func (m probed) apply(r *run) []Result {
+	r.endIfBroken(m.journalErr)
+	if m.bound != nil {
+		r.owner = m.bound.owner
+		r.service = m.bound.binding.Origin
+		r.journalHasGaps = m.bound.binding.Gaps
+	}
+	r.takeProbe(m.failure)
+	return nil
+}
+
+// happened reports an event for OnEvent.
+type happened struct{ event Event }
+
+func (m happened) apply(r *run) []Result {
+	r.emit(m.event)
+	return nil
+}
+
+// roundEnded reports the end of a round of following notes.
+type roundEnded struct{ journalErr error }
+
+func (m roundEnded) apply(r *run) []Result {
+	r.endIfBroken(m.journalErr)
+	r.follows.endRound()
+	return nil
+}
+
+// noteFollowed reports what became of a note that is followed.
+type noteFollowed struct {
+	staged
+	journalErr error
+}
+
+func (m noteFollowed) apply(r *run) []Result {
+	r.endIfBroken(m.journalErr)
+	return r.takeStage(m.staged)
+}
+
+// panicked reports a panic of the caller's own code, which goes on in the caller's goroutine.
+type panicked struct{ cause any }
+
+func (m panicked) apply(*run) []Result { panic(m.cause) }
