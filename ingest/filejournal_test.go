@@ -435,7 +435,8 @@ func TestCompactionKeepsWhatCounts(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-func TestAJournalOfCurrentLinesIsNotCompacted(t *testing.T) {
+// Bind compacts if more than half of the lines are outdated, and more than the journal's minimum of outdated lines.
+func TestFileJournal_Bind_CompactsWhenMostLinesAreOutdated(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -446,22 +447,22 @@ func TestAJournalOfCurrentLinesIsNotCompacted(t *testing.T) {
 	}
 	before, err := os.Stat(path)
 	require.NoError(t, err)
-	same := func() bool {
+	bindCompacts := func() bool {
 		bind(t, j, service)
 		after, err := os.Stat(path)
 		require.NoError(t, err)
-		return os.SameFile(before, after)
+		return !os.SameFile(before, after)
 	}
-	assert.True(t, same())
-	for range 5 { // with room for the header and two notices, half of the lines are outdated then
+	assert.False(t, bindCompacts(), "18 of 41 lines are outdated")
+	for range 5 { // each outdates a line
 		put(t, j, 0, ingest.StateCreated)
 	}
-	assert.True(t, same())
+	assert.False(t, bindCompacts(), "23 of 46 lines are outdated: exactly half")
 	put(t, j, 0, ingest.StateCreated)
 	ingest.CompactAbove(j, 24)
-	assert.True(t, same(), "now they are the most, but few")
+	assert.False(t, bindCompacts(), "24 of 47 lines are outdated: more than half, but not more than 24")
 	ingest.CompactAbove(j, 23)
-	assert.False(t, same())
+	assert.True(t, bindCompacts(), "24 of 47 lines are outdated: more than half, and more than 23")
 }
 
 // What a killed process left is cleared away also where its last line lacks its end.

@@ -629,31 +629,36 @@ func TestWhatARunCreatedIsNotForgotten(t *testing.T) {
 	}
 }
 
-// All that is known of a loss survives, and so does who decided it.
-func TestEntriesAreKeptWhole(t *testing.T) {
+// saveEntry saves an entry under its own key.
+func saveEntry(t *testing.T, j *ingest.FileJournal, e ingest.Entry) {
+	t.Helper()
+	claim, err := j.Claim(t.Context(), e.Key)
+	require.NoError(t, err)
+	defer claim.Release()
+	require.NoError(t, claim.Save(t.Context(), e))
+	assert.Equal(t, e, claim.Entry())
+}
+
+// All that is known of a lost create survives, and so does who decided about a recording, for this process and the next.
+func TestFileJournal_LossAndDecision_AreKept(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
 	bind(t, j, service)
-	e := entry(1, ingest.StateInDoubt)
-	e.SHA256, e.Loss = strings.Repeat("ab", 32), []byte(`{"id": "a b", "clock":{"difference":-3}}`)
-	claim, err := j.Claim(t.Context(), key(1))
-	require.NoError(t, err)
-	require.NoError(t, claim.Save(t.Context(), e))
-	claim.Release()
-	word := entry(2, ingest.StateRefused)
-	word.By = "a person = 100% & sure"
-	claim, err = j.Claim(t.Context(), key(2))
-	require.NoError(t, err)
-	require.NoError(t, claim.Save(t.Context(), word))
-	claim.Release()
+	lost := entry(1, ingest.StateInDoubt)
+	lost.SHA256 = strings.Repeat("ab", 32)
+	lost.Loss = []byte(`{"id": "a b", "clock":{"difference":-3}}`)
+	saveEntry(t, j, lost)
+	decided := entry(2, ingest.StateRefused)
+	decided.By = "a person = 100% & sure"
+	saveEntry(t, j, decided)
 	for range 2 {
 		got := load(t, j, 1)
-		assert.Equal(t, e.SHA256, got.SHA256)
-		assert.JSONEq(t, string(e.Loss), string(got.Loss))
+		assert.Equal(t, lost.SHA256, got.SHA256)
+		assert.JSONEq(t, string(lost.Loss), string(got.Loss))
 		got = load(t, j, 2)
 		assert.Equal(t, ingest.StateClaimed, got.State)
-		assert.Equal(t, word.By, got.By, "a claim does not take its place")
+		assert.Equal(t, decided.By, got.By, "a claim does not take its place")
 		require.NoError(t, j.Close())
 		j = openJournal(t, service, path)
 		bind(t, j, service)
@@ -661,25 +666,25 @@ func TestEntriesAreKeptWhole(t *testing.T) {
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(string(content), ` loss={"id":"a\u0020b"`))
+}
 
-	// What is longer than a line has room for is cut, and nothing in it ends the line.
+// A text that is too long for a line is cut, a loss is left out, and control characters become spaces.
+func TestFileJournal_LongTexts_AreCut(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	bind(t, j, service)
 	long := entry(3, ingest.StateInDoubt)
-	long.Why, long.Loss = "x"+strings.Repeat("\x7fé", 150), []byte(`"`+strings.Repeat("x", 4000)+`"`)
+	long.Why = "x" + strings.Repeat("\x7fé", 150)
+	long.Loss = []byte(`"` + strings.Repeat("x", 4000) + `"`)
 	long.By = strings.Repeat("a pers\u00f6n ", 30)
-	claim, err = j.Claim(t.Context(), key(3))
-	require.NoError(t, err)
-	require.NoError(t, claim.Save(t.Context(), long))
-	assert.Equal(t, long, claim.Entry())
-	claim.Release()
-	assert.Equal(t, long.By, load(t, j, 3).By)
+	saveEntry(t, j, long)
+	assert.Equal(t, long.By, load(t, j, 3).By, "this process has all of it")
 	require.NoError(t, j.Close())
 	_, entries, err := ingest.ReadJournal(t.Context(), path)
 	require.NoError(t, err)
-	for _, got := range entries {
-		if got.Key == key(3) {
-			assert.Equal(t, "x"+strings.Repeat(" é", 99)+" ", got.Why)
-			assert.Equal(t, long.By[:200], got.By)
-			assert.Empty(t, got.Loss)
-		}
-	}
+	require.Len(t, entries, 1)
+	assert.Equal(t, "x"+strings.Repeat(" é", 99)+" ", entries[0].Why)
+	assert.Equal(t, long.By[:200], entries[0].By)
+	assert.Empty(t, entries[0].Loss)
 }

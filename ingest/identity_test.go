@@ -131,11 +131,12 @@ func TestRun_PositionIsThatInTheRun(t *testing.T) {
 	}
 }
 
-func TestBinding_Key_IsTheOneOfTheJournal(t *testing.T) {
+// The same key is the same recording, however its accents are encoded. Another key, or another service, is another.
+func TestBinding_Key_DependsOnServiceAndText(t *testing.T) {
 	t.Parallel()
 	service := ingest.Binding{Origin: "https://api.clinic.test"}
-	other := ingest.Binding{Origin: "https://other.test"}
-	assert.Equal(t, service.Key("visit é"), service.Key("visit e\u0301"), "composed alike")
-	assert.NotEqual(t, service.Key("17"), service.Key("18"))
-	assert.NotEqual(t, service.Key("17"), other.Key("17"))
+	otherService := ingest.Binding{Origin: "https://other.test"}
+	assert.Equal(t, service.Key("visit é"), service.Key("visit e\u0301"), "é as one character, and as two")
+	assert.NotEqual(t, service.Key("17"), service.Key("18"), "another text")
+	assert.NotEqual(t, service.Key("17"), otherService.Key("17"), "another service")
 }

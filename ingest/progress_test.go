@@ -216,33 +216,52 @@ func TestNothingPrintsNames(t *testing.T) {
 	assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), secret)
 }
 
-func TestWhatIsPrintedTellsWhatHappened(t *testing.T) {
+func TestFormat_ResultsPausesAndReports_PrintWhatHappened(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	result := ingest.Result{Status: ingest.Created, NoteID: 4711}
+	created := ingest.Result{Status: ingest.Created, NoteID: 4711}
 	refused := ingest.Result{Status: ingest.Refused, Err: clinicaldoc.ErrNotFound}
+	unresolved := ingest.Result{Status: ingest.InDoubt, Until: at}
 	pause := ingest.Pause{Why: clinicaldoc.ErrNotFound, Next: at}
-	report := ingest.Report{Results: []ingest.Result{result, refused, refused}, Pauses: make([]ingest.Pause, 3), Took: time.Second, Err: clinicaldoc.ErrNotFound}
+	report := ingest.Report{
+		Results: []ingest.Result{created, refused, refused}, Pauses: make([]ingest.Pause, 3), Took: time.Second,
+		Err: clinicaldoc.ErrNotFound,
+	}
 	for _, c := range []struct {
 		value any
 		want  string
 	}{
-		{result, "ingest.Result{status=created note_id=4711}"},
-		{ingest.Result{Status: ingest.InDoubt, Until: at}, "ingest.Result{status=unresolved until=2000-01-01 00:00:00 +0000 UTC}"},
+		{created, "ingest.Result{status=created note_id=4711}"},
 		{refused, "ingest.Result{status=refused error=not found}"},
+		{unresolved, "ingest.Result{status=unresolved until=2000-01-01 00:00:00 +0000 UTC}"},
 		{pause, "ingest.Pause{paused=true why=not found next=2000-01-01 00:00:00 +0000 UTC}"},
 		{ingest.Pause{}, "ingest.Pause{paused=false}"},
-		{ingest.Event{Result: &result}, "result={status=created note_id=4711}}"},
-		{ingest.Event{Pause: &pause}, "pause={paused=true why=not found next=2000-01-01 00:00:00 +0000 UTC}}"},
-		{ingest.Event{State: ingest.StateClaimed}, "state=claimed}"},
-		{ingest.Event{Sent: 2, Size: 3}, "sent=2 size=3}"},
 		{ingest.StateInDoubt, "in-doubt"},
 		{ingest.StateInDoubt + 1, "State(6)"},
-		{report, "ingest.Report{complete=0 processing=0 failed=0 created=1 already_there=0 refused=2 in_doubt=0 left=0 earlier=0 pauses=2 took=1s error=not found}"},
+		{report, "ingest.Report{complete=0 processing=0 failed=0 created=1 already_there=0 refused=2 in_doubt=0 " +
+			"left=0 earlier=0 pauses=2 took=1s error=not found}"},
 	} {
-		text := fmt.Sprint(c.value)
-		_, last, _ := strings.Cut(text, "left=0s} ") // of an event, what is not its progress
-		assert.Contains(t, []string{text, last}, c.want)
+		assert.Equal(t, c.want, fmt.Sprint(c.value))
 	}
+}
+
+// An event prints the progress of the run, then what happened.
+func TestFormat_Events_PrintWhatHappened(t *testing.T) {
+	t.Parallel()
+	created := ingest.Result{Status: ingest.Created, NoteID: 4711}
+	for want, event := range map[string]ingest.Event{
+		"result={status=created note_id=4711}}": {Result: &created},
+		"pause={paused=false}}":                 {Pause: &ingest.Pause{}},
+		"state=claimed}":                        {State: ingest.StateClaimed},
+		"sent=2 size=3}":                        {Sent: 2, Size: 3},
+	} {
+		progress, happened, _ := strings.Cut(fmt.Sprint(event), "left=0s} ")
+		assert.Contains(t, progress, "ingest.Event{progress={total=0 created=0 ")
+		assert.Equal(t, want, happened)
+	}
+}
+
+func TestProgress_Done_CountsEveryEnding(t *testing.T) {
+	t.Parallel()
 	assert.Equal(t, 10, ingest.Progress{Created: 1, AlreadyThere: 2, Refused: 3, InDoubt: 4}.Done())
 }

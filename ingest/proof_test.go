@@ -141,25 +141,27 @@ func TestRun_KilledBetweenTwoNotesOfARecording_MakesBoth(t *testing.T) {
 	}
 }
 
-// As long as a person has to decide about the first, the other one is not sent, and its note is not taken.
-func TestRun_FirstOfTwoNotesUnresolved_SendsNothing(t *testing.T) {
+// Two notes are wanted of one recording. The first one's response is lost, and nobody can read which recording its note
+// has. The second one is not sent until a person has decided which note is the first one's.
+func TestRun_FirstOfTwoNotesUnresolved_SecondWaitsForADecision(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
 		note := onePatient(1)
-		results, err := collect(t.Context(), u, ingest.Recordings(note, letterOf(note)))
+		letter := letterOf(note)
+		results, err := collect(t.Context(), u, ingest.Recordings(note, letter))
 		require.NoError(t, err)
 		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
-		require.Len(t, srv.Notes(), 1)
-		first, second := results[0], results[1]
-		assert.Equal(t, []int64{srv.Notes()[0].ID}, first.Candidates)
-		require.ErrorContains(t, second.Err, "resolve recording "+first.JournalKey.String()+" first")
+		require.Len(t, srv.Notes(), 1, "the letter was not sent")
+		ofNote, ofLetter := results[0], results[1]
+		assert.Equal(t, []int64{srv.Notes()[0].ID}, ofNote.Candidates)
+		require.ErrorContains(t, ofLetter.Err, "resolve recording "+ofNote.JournalKey.String()+" first")
 
-		word := ingest.Resolution{NoteID: first.Candidates[0], By: "a person"}
-		require.NoError(t, u.Resolve(t.Context(), first.JournalKey, word))
-		results, err = collect(t.Context(), u, ingest.Recordings(letterOf(note)))
+		decision := ingest.Resolution{NoteID: ofNote.Candidates[0], By: "a person"}
+		require.NoError(t, u.Resolve(t.Context(), ofNote.JournalKey, decision))
+		results, err = collect(t.Context(), u, ingest.Recordings(letter))
 		require.NoError(t, err)
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 2)

@@ -1223,25 +1223,37 @@ func TestASuccessEndsARowOfFailures(t *testing.T) {
 	assert.Len(t, srv.Notes(), 12)
 }
 
-// ended is a journal that hears of the end of its context, as one on a network does.
-type ended struct{ ingest.Journal }
+// cancelable is a journal that saves nothing once the context has ended, like one on a network.
+type cancelable struct{ ingest.Journal }
 
-func (j ended) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+func (j cancelable) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
 	claim, err := j.Journal.Claim(ctx, key)
-	return endedClaim{claim}, err
+	return cancelableClaim{claim}, err
 }
 
-type endedClaim struct{ ingest.Claim }
+type cancelableClaim struct{ ingest.Claim }
 
-func (c endedClaim) Save(ctx context.Context, e ingest.Entry) error {
+func (c cancelableClaim) Save(ctx context.Context, e ingest.Entry) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return c.Claim.Save(ctx, e)
 }
 
-// What became of a recording is written down also when the run has ended meanwhile; and what it had not let go by then it keeps.
-func TestTheEndOfARunIsNotTheEndOfItsJournal(t *testing.T) {
+// states counts the entries of a journal's file by their state.
+func states(t *testing.T, path string) map[ingest.State]int {
+	t.Helper()
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	count := map[ingest.State]int{}
+	for _, e := range entries {
+		count[e.State]++
+	}
+	return count
+}
+
+// A run is cancelled while the response to a create comes. The note exists, so that is written down all the same.
+func TestRun_CancelledDuringAResponse_WritesTheResult(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -1251,28 +1263,36 @@ func TestTheEndOfARunIsNotTheEndOfItsJournal(t *testing.T) {
 		require.NoError(t, err)
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
 		ctx, cancel := context.WithCancel(t.Context())
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: ended{file}, AllNew: true}
 		time.AfterFunc(time.Second, cancel)
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: cancelable{file}, AllNew: true}
 		results, err := collect(ctx, u, ingest.Recordings(recording(0)))
 		require.ErrorIs(t, err, context.Canceled)
 		require.Len(t, results, 1)
 		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+		require.NoError(t, file.Close())
+		assert.Equal(t, map[ingest.State]int{ingest.StateCreated: 1}, states(t, path))
+	})
+}
 
-		ctx, cancel = context.WithCancel(t.Context())
+// A run is cancelled before the last bytes of an upload have left. They are not sent, and the recording stays claimed.
+func TestRun_CancelledBeforeCommit_CreatesNoNote(t *testing.T) {
+	t.Parallel()
+	path := journalPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer srv.Close()
+		file, err := openOrBegin(t.Context(), srv.URL, path)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
 		r := recording(1)
 		r.Params.BeforeCommit = func(context.Context) error { cancel(); return nil }
-		results, err = collect(ctx, u, ingest.Recordings(r))
+		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: cancelable{file}, AllNew: true}
+		results, err := collect(ctx, u, ingest.Recordings(r))
 		require.ErrorIs(t, err, context.Canceled)
 		assert.Empty(t, results)
-		assert.Len(t, srv.Notes(), 1, "the second was not let go any more")
+		assert.Empty(t, srv.Notes())
 		require.NoError(t, file.Close())
-		_, entries, err := ingest.ReadJournal(t.Context(), path)
-		require.NoError(t, err)
-		states := map[ingest.State]int{}
-		for _, e := range entries {
-			states[e.State]++
-		}
-		assert.Equal(t, map[ingest.State]int{ingest.StateCreated: 1, ingest.StateClaimed: 1}, states)
+		assert.Equal(t, map[ingest.State]int{ingest.StateClaimed: 1}, states(t, path))
 	})
 }
 

@@ -581,8 +581,9 @@ func TestRunAll_AfterARunThatDidNotWait_KeepsTheHash(t *testing.T) {
 	})
 }
 
-// The place of a line changes when outdated lines before it are dropped.
-func TestFileJournal_SavesTheHashOfANoteAgain_AfterACompaction(t *testing.T) {
+// The journal keeps no hash in memory of a note that is created or complete: a save with another stage reads it from
+// the line of the entry before. A compaction moves that line.
+func TestFileJournal_StageSavedAfterCompaction_KeepsTheHash(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -595,39 +596,42 @@ func TestFileJournal_SavesTheHashOfANoteAgain_AfterACompaction(t *testing.T) {
 		change(&e)
 		require.NoError(t, claim.Save(t.Context(), e))
 	}
-	sum := func(n byte) string { return strings.Repeat(hex.EncodeToString([]byte{n}), 32) }
-	for n := byte(1); n < 10; n++ {
-		for range 3 { // so that most lines are outdated
-			save(n, func(e *ingest.Entry) {
-				*e = ingest.Entry{
-					State: ingest.StateRefused, At: time.Now(), SentAt: time.Now(), Patient: 7, Size: 3, SHA256: sum(n),
-				}
-			})
+	hash := func(n byte) string { return strings.Repeat(hex.EncodeToString([]byte{n}), 32) }
+	const keys = 9
+	for n := byte(1); n <= keys; n++ {
+		refused := ingest.Entry{
+			State: ingest.StateRefused, At: time.Now(), SentAt: time.Now(), Patient: 7, Size: 3, SHA256: hash(n),
 		}
-		save(n, func(e *ingest.Entry) {
-			*e = ingest.Entry{
-				State: ingest.StateCreated, At: time.Now(), SentAt: time.Now(), Patient: 7, Size: 3, SHA256: sum(n),
-				NoteID: int64(n), NoteCreatedAt: time.Now(),
-			}
-		})
+		created := refused
+		created.State = ingest.StateCreated
+		created.NoteID = int64(n)
+		created.NoteCreatedAt = time.Now()
+		for range 3 { // these lines are outdated as soon as the note is created
+			save(n, func(e *ingest.Entry) { *e = refused })
+		}
+		save(n, func(e *ingest.Entry) { *e = created })
 	}
-	stages := []clinicaldoc.Stage{clinicaldoc.StageTranscribing, clinicaldoc.StageComplete, clinicaldoc.StageSigned}
-	for _, stage := range stages {
-		for n := byte(1); n < 10; n++ {
+	before := lines(t, path)
+	ingest.CompactAbove(j, 0)
+	bind(t, j, service) // compacts
+	require.NoError(t, j.Warning())
+	require.Less(t, lines(t, path), before)
+
+	// The first stage reads lines that were moved, the second those that were written since.
+	for _, stage := range []clinicaldoc.Stage{clinicaldoc.StageComplete, clinicaldoc.StageSigned} {
+		for n := byte(1); n <= keys; n++ {
 			save(n, func(e *ingest.Entry) {
+				require.Empty(t, e.SHA256, "it is not in memory")
 				e.Stage = stage
 				e.At = time.Now()
 			})
 		}
-		ingest.CompactAbove(j, 0)
-		bind(t, j, service)
-		require.NoError(t, j.Warning())
 	}
 	_, entries, err := ingest.ReadJournal(t.Context(), path)
 	require.NoError(t, err)
-	require.Len(t, entries, 9)
+	require.Len(t, entries, keys)
 	for _, e := range entries {
 		assert.Equal(t, clinicaldoc.StageSigned, e.Stage)
-		assert.Equal(t, sum(e.Key[0]), e.SHA256)
+		assert.Equal(t, hash(e.Key[0]), e.SHA256)
 	}
 }
