@@ -24,7 +24,7 @@ type comparison struct {
 // unchanged. A person may have decided so before.
 func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decided bool) {
 	unchanged := c.run.uploader.Client.Assumptions().RecordingsUnchanged
-	var open []noteRow
+	var mayBeIts []noteRow
 	reason := "a note has its name but a different recording, and the service may have changed that recording"
 	var cause error
 	for _, row := range named {
@@ -38,17 +38,17 @@ func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decid
 			return sighting{found: &row}, true
 		case isOther:
 		case match == creates.Differs:
-			open = append(open, row)
+			mayBeIts = append(mayBeIts, row)
 		default:
-			open = append(open, row)
+			mayBeIts = append(mayBeIts, row)
 			reason = "the recording of a note with its name cannot be read"
 			cause = c.err
 		}
 	}
-	if len(open) == 0 {
+	if len(mayBeIts) == 0 {
 		return sighting{}, false
 	}
-	return undecided(reason, open, cause), true
+	return undecided(reason, mayBeIts, cause), true
 }
 
 // searchOthers compares the notes with other names. One that differs, or that cannot be read, is not the recording's.
@@ -59,7 +59,7 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 		}
 		for i := range entries {
 			e := &entries[i]
-			if e.Key != t.own.Key && e.State == StateInDoubt && e.maySend(c.size, c.sum) {
+			if e.Key != t.own.Key && e.State == StateInDoubt && e.mayHaveContent(c.size, c.sum) {
 				return sighting{rival: e} // it looks for a note with the same content, perhaps of this name
 			}
 		}
@@ -68,7 +68,8 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 	return sighting{}
 }
 
-// compare compares the recording of a note, which it reads once in a run.
+// compare compares the recording of a note, which it reads once in a run. If that cannot be read, it returns
+// [creates.Unread] and c.err is why.
 func (c *comparison) compare(row noteRow) creates.Match {
 	ref := creates.NewRef(row.id, row.created, "")
 	match := c.run.noteRecordings.Get(ref).Compare(c.size, c.sum)
@@ -93,7 +94,8 @@ var (
 	errWithoutAudio = redact.New("Find.WithoutAudio forbids it")
 )
 
-// readRecording reads the recording of a note, up to the first byte that shows another length.
+// readRecording reads the recording of a note and stops as soon as it is known to differ from the one of this size and
+// SHA-256. That is not an error.
 func (r *run) readRecording(id, size int64, sum string) (creates.Recording, error) {
 	var got creates.Recording
 	if r.uploader.Find.WithoutAudio {

@@ -24,38 +24,37 @@ const (
 	firstPause    = 2 * time.Second  // after it was asked about in vain; doubled each time
 )
 
-// lost takes in that the response of an upload is missing.
+// lost makes a recording unresolved: it was sent, and the response is missing or did not show its note.
 func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
-	took := max(unknown.LostAt.Sub(unknown.SentAt), 0)
+	lostAt := time.Now()
+	var took time.Duration
 	if !unknown.LostAt.IsZero() {
+		lostAt = unknown.LostAt
+		took = max(lostAt.Sub(unknown.SentAt), 0)
 		t.entry.SentAt = unknown.SentAt
 	}
-	if unknown.AudioSize != 0 { // a stream tells its size only when it was read
+	if unknown.AudioSize != 0 { // the size of a stream is known only after it was read
 		t.entry.Size = unknown.AudioSize
-	}
-	lostAt := unknown.LostAt
-	if lostAt.IsZero() {
-		lostAt, took = time.Now(), 0
 	}
 	t.entry.Loss = lossOf(unknown, map[string]any{"audio_sha256": t.entry.SHA256})
 	t.entry.NoteID = namedNote(t.entry.Loss)
 	r.enterDoubt(t, lostAt.Add(max(r.settle(), took)), redact.Opaque(unknown).Error())
 }
 
-// recover takes in that an earlier process, or run, ended, nobody knows when, after the recording may have left. From
-// now on nothing more of it leaves.
+// recover makes a recording unresolved that an earlier process or run had committed. Nobody knows when that one ended,
+// so the time until it can be decided begins now.
 func (r *run) recover(t *task, known Entry) {
 	t.entry = known
-	if r.doubtAgain(t) {
+	if r.resumeUnsaved(t) {
 		return
 	}
 	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
-	besides := map[string]any{"id": rand.Text(), "audio_sha256": t.entry.SHA256, "took": int64(took)}
+	more := map[string]any{"id": rand.Text(), "audio_sha256": t.entry.SHA256, "took": int64(took)}
 	if !t.entry.isOfUnknownUser() {
-		besides["service"] = r.owner.Service
-		besides["user_id"] = r.owner.UserID
+		more["service"] = r.owner.Service
+		more["user_id"] = r.owner.UserID
 	}
-	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, besides)
+	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, more)
 	r.enterDoubt(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
 }
 
@@ -78,10 +77,10 @@ func (t *task) explain(err error) error {
 	return fail(why+redact.Opaque(err).Error(), err)
 }
 
-// keep adds to a loss what FindCreated has learned: the service's clock, from which on Settle counts in the next
-// process too, and the notes that a person should compare. It reports whether there is something to be saved.
-func (t *task) keep(seen error) bool {
-	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](seen)
+// keepLearned adds to the entry's Loss what FindCreated's error contains: the service's clock, with which Settle counts
+// in the next process too, and the notes that a person should compare. It reports whether Loss has changed.
+func (t *task) keepLearned(err error) bool {
+	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
 	if !ok || len(t.entry.Loss) == 0 {
 		return false
 	}
@@ -90,9 +89,9 @@ func (t *task) keep(seen error) bool {
 	return !bytes.Equal(before, t.entry.Loss)
 }
 
-// lossOf is all that is known of a loss, without its params, which name a patient: the recording tells them whenever it
-// is asked about. What is known besides takes the place of members of the same name, unless it is zero.
-func lossOf(unknown *clinicaldoc.OutcomeUnknownError, besides map[string]any) json.RawMessage {
+// lossOf returns the JSON of a lost create for [Entry].Loss. It leaves out the params, which name a patient and which
+// the recording has. More members replace those of the same name, except zero values.
+func lossOf(unknown *clinicaldoc.OutcomeUnknownError, more map[string]any) json.RawMessage {
 	loss := *unknown
 	loss.Params = clinicaldoc.CreateNoteParams{}
 	text, err := json.Marshal(loss)
@@ -100,7 +99,7 @@ func lossOf(unknown *clinicaldoc.OutcomeUnknownError, besides map[string]any) js
 	if err != nil || json.Unmarshal(text, &members) != nil {
 		return nil
 	}
-	for name, value := range besides {
+	for name, value := range more {
 		if value != "" && value != int64(0) {
 			members[name], _ = json.Marshal(value)
 		}
@@ -125,10 +124,14 @@ func namedNote(loss json.RawMessage) int64 {
 
 func (r *run) settle() time.Duration { return cmp.Or(r.uploader.Find.Settle, defaultSettle) }
 
-// enterDoubt writes down until when it cannot be said that there is no note: once, so that no restart puts it off.
+// enterDoubt saves that the recording is unresolved, and from when on it can be said that there is no note. That time is
+// saved once, so that no restart postpones it.
 func (r *run) enterDoubt(t *task, until time.Time, why string) {
 	e := t.entry
-	e.State, e.At, e.Until, e.Why = StateInDoubt, time.Now(), until, why
+	e.State = StateInDoubt
+	e.At = time.Now()
+	e.Until = until
+	e.Why = why
 	if err := r.saveDoubt(t, e); err != nil {
 		r.done(t, t.inDoubt(), err)
 		return
@@ -136,14 +139,15 @@ func (r *run) enterDoubt(t *task, until time.Time, why string) {
 	r.doubt(t)
 }
 
-// doubt leaves the recording to a resolver, so that the worker can go on.
+// doubt leaves an unresolved recording to a resolver, so that the worker can go on. If too many are unresolved, it
+// leaves the recording to the next run.
 func (r *run) doubt(t *task) {
 	if t.entry.SHA256 != "" {
 		r.reserve(t, t.entry.SHA256)
 	}
 	r.mu.Lock()
-	full := r.doubts >= maxDoubts && !t.doubted
-	if !full && !t.doubted {
+	isFull := r.doubts >= maxDoubts && !t.doubted
+	if !isFull && !t.doubted {
 		t.doubted = true
 		r.doubts++
 	}
@@ -151,7 +155,7 @@ func (r *run) doubt(t *task) {
 		r.until = t.entry.Until
 	}
 	r.mu.Unlock()
-	if full {
+	if isFull {
 		const why = "too many recordings are unresolved; the next run searches for this one"
 		t.err = cmp.Or(t.err, fail(why, clinicaldoc.ErrOutcomeUnknown))
 		r.done(t, t.inDoubt(), nil)
@@ -161,7 +165,7 @@ func (r *run) doubt(t *task) {
 	r.resolve(t)
 }
 
-// resolve leaves the recording to a resolver.
+// resolve leaves the recording to a resolver, and begins another resolver if there are not too many.
 func (r *run) resolve(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,53 +178,56 @@ func (r *run) resolve(t *task) {
 
 // resolveAll is a resolver. It ends when nothing is pending.
 func (r *run) resolveAll() {
-	normal := false
+	returned := false
 	defer func() {
-		if !normal { // the caller's own code ended the goroutine
-			r.mu.Lock()
-			defer r.mu.Unlock()
+		if !returned { // the caller's own code ended the goroutine
 			r.workers.Go(r.resolveAll)
 		}
 	}()
-	for {
-		r.mu.Lock()
-		if len(r.pending) == 0 {
-			r.resolvers--
-			r.mu.Unlock()
-			normal = true
-			return
-		}
-		t := r.pending[0]
-		r.pending = slices.Delete(r.pending, 0, 1)
-		r.mu.Unlock()
+	for t := r.nextPending(); t != nil; t = r.nextPending() {
 		r.guard(t, r.ask)
 	}
+	returned = true
 }
 
-// ask waits for FindCreated's verdict on an unresolved recording. If there is none, it asks again if the journal
-// explains more of the patient's notes than before.
+// nextPending returns the next task for a resolver. If there is none, it returns nil and no longer counts the resolver.
+func (r *run) nextPending() *task {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.pending) == 0 {
+		r.resolvers--
+		return nil
+	}
+	t := r.pending[0]
+	r.pending = slices.Delete(r.pending, 0, 1)
+	return t
+}
+
+// ask waits for FindCreated's verdict on an unresolved recording. If there is none, it asks again as long as the journal
+// knows more of the patient's notes than before.
 func (r *run) ask(t *task) {
-	explained := math.MinInt
+	knownBefore := math.MinInt
 	for {
 		related, err := r.related(t)
 		if err != nil {
 			r.journalFailed(t, err)
 			return
 		}
-		params := r.find(t, related)
-		explains := len(params.Exclude) - len(params.Unresolved)
-		if explained >= explains {
+		params := r.findParams(t, related)
+		known := len(params.Exclude) - len(params.Unresolved)
+		if known <= knownBefore {
 			r.undecided(t)
 			return
 		}
-		explained = explains
+		knownBefore = known
 		if r.askOnce(t, params) {
 			return
 		}
 	}
 }
 
-// askOnce asks FindCreated and reports whether the recording needs no further verdict now.
+// askOnce asks FindCreated once. It reports true if the task is over or goes on elsewhere, and false if there was no
+// verdict.
 func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool) {
 	before := t.err
 	note, err := r.findCreated(t, params)
@@ -232,7 +239,7 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 		return true
 	}
 	t.err = t.explain(err)
-	learned := t.keep(err)
+	learned := t.keepLearned(err)
 	if r.resolving.Err() == nil {
 		return false
 	}
@@ -245,8 +252,9 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 	return true
 }
 
-// findCreated asks FindCreated. A name that contains the key proves that a note is the recording's. That no note has
-// this name proves nothing, because a service or a person may change names: then the recordings have to.
+// findCreated calls FindCreated, first by a unique name if the recording has one. A name that contains the key proves
+// that a note is the recording's. If no note has it, that proves nothing, because a service or a person may change
+// names: then the content of the notes has to decide.
 func (r *run) findCreated(t *task, params clinicaldoc.FindCreatedParams) (*clinicaldoc.ProgressNote, error) {
 	notes := r.uploader.Client.Notes
 	note, err := notes.FindCreated(r.resolving, t.unknown(), params)
@@ -268,7 +276,8 @@ func (r *run) related(t *task) ([]Entry, error) {
 	return r.uploader.Journal.EntriesForPatient(r.resolving, t.own.Patient, since)
 }
 
-// journalFailed ends a task whose journal cannot be read. Where one record is damaged, the others go on.
+// journalFailed ends an unresolved task because the journal cannot be read. That also ends the run, unless only one
+// record is damaged.
 func (r *run) journalFailed(t *task, err error) {
 	if r.resolving.Err() != nil { // it is the run that ended
 		r.done(t, t.inDoubt(), nil)
@@ -315,20 +324,22 @@ func (r *run) mayClaim(e Entry, t *task, note *clinicaldoc.ProgressNote) bool {
 	case r.isNameUnique(t):
 		return e.Name == t.own.Name
 	}
-	return e.maySend(t.entry.Size, t.entry.SHA256)
+	return e.mayHaveContent(t.entry.Size, t.entry.SHA256)
 }
 
-// undecided records the reason, and lets later runs search again. Others may be creating notes of the same patient,
-// which are explained only when they are in the journal.
+// undecided saves why FindCreated cannot decide, and lets it be asked again after a pause: meanwhile the journal may
+// learn of other notes of the patient. After some tries the recording is left to the next run.
 func (r *run) undecided(t *task) {
 	e := t.entry
-	e.At, e.Why = time.Now(), redact.Opaque(t.err).Error()
+	e.At = time.Now()
+	e.Why = redact.Opaque(t.err).Error()
 	err := r.save(t, e)
 	t.asks++
 	if t.asks == 1 {
 		t.askUntil = time.Now().Add(maxAskTime)
 	}
-	if err != nil || t.asks >= maxAsks || time.Now().After(t.askUntil) {
+	isEnough := t.asks >= maxAsks || time.Now().After(t.askUntil)
+	if err != nil || isEnough {
 		r.done(t, t.inDoubt(), err)
 		return
 	}
@@ -336,7 +347,7 @@ func (r *run) undecided(t *task) {
 	r.send(askLater{t})
 }
 
-// notCreated uploads once more what surely has no note, unless that was in vain often enough.
+// notCreated uploads a recording once more that certainly has no note. After maxUploads the recording is refused.
 func (r *run) notCreated(t *task, verdict error) {
 	if r.unsaved(t) != nil { // another run of this process knows better
 		r.saveAgain(t)
@@ -352,15 +363,15 @@ func (r *run) notCreated(t *task, verdict error) {
 	r.send(uploadAgain{t})
 }
 
-// find adds what the journal knows of the patient: the notes of other recordings, and those that are not resolved
-// either.
-func (r *run) find(t *task, related []Entry) clinicaldoc.FindCreatedParams {
+// findParams returns the caller's params for FindCreated with what the journal knows of the patient: the notes of other
+// recordings, and other recordings that are unresolved.
+func (r *run) findParams(t *task, related []Entry) clinicaldoc.FindCreatedParams {
 	params := r.uploader.Find
 	params.OnProgress = nil // several searches at once would call it
 	params.UniqueName = r.hasUniqueName(t, related)
 	params.Settle = max(r.settle(), t.took())
 	if len(t.entry.Loss) == 0 {
-		// Of the version before: counted from when it was sent, the time is the same whenever it is asked.
+		// An entry of an earlier version has no Loss, so its Settle counts from SentAt.
 		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
 	}
 	params.Exclude = slices.Clone(params.Exclude)
@@ -401,7 +412,7 @@ func (t *task) unresolved(e Entry) *clinicaldoc.OutcomeUnknownError {
 	return other
 }
 
-// took is how long an upload took of whose end no time is known.
+// took returns how long an upload took whose process ended before the response came. It is 0 for other uploads.
 func (t *task) took() time.Duration {
 	var loss struct {
 		Took time.Duration `json:"took"`
@@ -416,10 +427,13 @@ func (t *task) unknown() *clinicaldoc.OutcomeUnknownError {
 	if len(t.entry.Loss) > 0 {
 		_ = json.Unmarshal(t.entry.Loss, unknown)
 	}
-	unknown.Params, unknown.NoteID, unknown.Err = t.recording.Params, t.entry.NoteID, t.err
+	unknown.Params = t.recording.Params
+	unknown.NoteID = t.entry.NoteID
+	unknown.Err = t.err
 	return unknown
 }
 
+// inDoubt returns the result of a recording that is unresolved, with the latest error and the notes to compare.
 func (t *task) inDoubt() Result {
 	err := t.err
 	if err == nil {

@@ -47,37 +47,41 @@ type notesCache map[int64]*patientNotes
 func (r *run) notesOf(ctx context.Context, patient int64) ([]noteRow, error) {
 	r.mu.Lock()
 	n := r.notes[patient]
-	if n == nil || isReady(n) && (n.err != nil && !lasting(n.err) || time.Now().After(n.until)) {
-		if len(r.notes) >= maxPatients {
-			clear(r.notes)
-		}
-		n = &patientNotes{ready: make(chan struct{})}
-		r.notes[patient] = n
+	if n != nil && !n.isOutdated() {
 		r.mu.Unlock()
-		begun := time.Now()
-		n.rows, n.err = r.list(ctx, patient)
-		n.until = time.Now().Add(max(freshFor, 100*time.Since(begun)))
-		close(n.ready)
-		return n.rows, n.err
+		select {
+		case <-n.ready:
+			return n.rows, n.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+	if len(r.notes) >= maxPatients {
+		clear(r.notes)
+	}
+	n = &patientNotes{ready: make(chan struct{})}
+	r.notes[patient] = n
 	r.mu.Unlock()
-	select {
-	case <-n.ready:
-		return n.rows, n.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	begun := time.Now()
+	n.rows, n.err = r.list(ctx, patient)
+	n.until = time.Now().Add(max(freshFor, 100*time.Since(begun)))
+	close(n.ready)
+	return n.rows, n.err
 }
 
-func isReady(n *patientNotes) bool {
+// isOutdated reports whether the notes have to be listed again: the list is old, or it failed in a way that may pass. A
+// list that is on its way is not outdated.
+func (n *patientNotes) isOutdated() bool {
 	select {
 	case <-n.ready:
-		return true
 	default:
 		return false
 	}
+	mayPass := n.err != nil && !lasting(n.err)
+	return mayPass || time.Now().After(n.until)
 }
 
+// list returns all notes of the patient.
 func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err error) {
 	params := clinicaldoc.ListNotesParams{PatientID: patient, PerPage: 100, TrustPatientFilter: true}
 	for note, err := range r.uploader.Client.Notes.All(ctx, params) {
@@ -96,12 +100,12 @@ func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err erro
 	return rows, nil
 }
 
-// look uploads a recording that has no note yet, as far as the notes of its patient show. The notes are listed before
-// the journal is read: a recording of this journal that made one of them is at least committing by then.
-func (r *run) look(t *task) {
+// uploadUnlessThere searches the patient's notes for the recording and uploads it if it has none. The notes are listed
+// before the journal is read: a recording of this journal that made one of them is at least committing by then.
+func (r *run) uploadUnlessThere(t *task) {
 	rows, err := r.notesOf(r.ctx, t.recording.Params.PatientID)
 	if err != nil {
-		r.lookFailed(t, err)
+		r.listFailed(t, err)
 		return
 	}
 	entries, err := r.entriesOf(t)
@@ -118,7 +122,7 @@ func (r *run) look(t *task) {
 	case seen.found != nil:
 		r.foundThere(t, *seen.found)
 	case seen.why != nil:
-		r.lookDoubt(t, seen.why, seen.candidates)
+		r.saveUndecided(t, seen.why, seen.candidates)
 	default:
 		r.upload(t)
 	}
@@ -138,29 +142,30 @@ func (r *run) uploadNew(t *task, _ Entry) {
 	r.upload(t)
 }
 
-// lookFailed ends a task whose patient's notes cannot be listed.
-func (r *run) lookFailed(t *task, err error) {
+// listFailed decides what to do with a recording if the patient's notes cannot be listed. It is begun once more later if
+// that may pass. Otherwise it is refused or unresolved, unless a person has decided that it is to be sent.
+func (r *run) listFailed(t *task, err error) {
 	if r.ctx.Err() != nil {
 		r.drop(t)
 		return
 	}
-	what, later := r.failureOf(t, err)
+	shown, mayTryLater := r.failureOf(t, err)
 	switch {
-	case later && r.mayTryAgain(t):
+	case mayTryLater && r.mayTryAgain(t):
 		r.putBack(t, Result{Status: Refused, Err: err})
 		return
-	case later || errors.Is(err, clinicaldoc.ErrInvalidArgument):
+	case mayTryLater || errors.Is(err, clinicaldoc.ErrInvalidArgument):
 		r.refused(t, err)
 		return
 	}
-	r.send(what)
-	if t.decided { // a person has looked instead
+	r.send(shown)
+	if t.decided {
 		r.upload(t)
 		return
 	}
 	const why = "the patient's notes cannot be listed, so it is not known whether it has a note already" +
 		"; AllNew uploads without this check: "
-	r.lookDoubt(t, fail(why+redact.Opaque(err).Error(), err), nil)
+	r.saveUndecided(t, fail(why+redact.Opaque(err).Error(), err), nil)
 }
 
 // entriesOf returns what the journal knows of the patient. A damaged record does not count: recordings tell notes
@@ -402,8 +407,9 @@ func (r *run) foundThere(t *task, found noteRow) {
 	r.doneWith(t, result, taskEnded{contact: answered, journalErr: r.save(t, e)})
 }
 
-// lookDoubt saves that the recording may have a note already. It was not sent: the next run looks again.
-func (r *run) lookDoubt(t *task, why error, candidates []noteRow) {
+// saveUndecided saves that the recording may have a note already, and the notes that a person should compare. It was not
+// sent: the next run searches again.
+func (r *run) saveUndecided(t *task, why error, candidates []noteRow) {
 	ids := make([]int64, 0, maxNamed)
 	for _, row := range candidates[:min(len(candidates), maxNamed)] {
 		ids = append(ids, row.id)
@@ -420,7 +426,7 @@ func (r *run) lookDoubt(t *task, why error, candidates []noteRow) {
 	r.done(t, Result{Status: InDoubt, Candidates: e.Candidates(), Err: why}, err)
 }
 
-// hash is the recording's SHA-256.
+// hash returns the recording's SHA-256, which it computes once.
 func (t *task) hash() (string, error) {
 	if t.sha256 != "" {
 		return t.sha256, nil

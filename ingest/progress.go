@@ -108,6 +108,7 @@ type progress struct {
 
 func newProgress(total int) progress { return progress{total: max(total, 0), begun: time.Now()} }
 
+// count counts a recording that has its result, or waits only for its note.
 func (p *progress) count(result Result) {
 	p.ended[result.Status]++
 	if len(result.Replaced) > 0 && result.NoteID != 0 {
@@ -117,6 +118,7 @@ func (p *progress) count(result Result) {
 	p.results++
 }
 
+// sum returns the counts for the caller.
 func (p *progress) sum(now time.Time) Progress {
 	s := Progress{
 		Total: p.total, Created: p.ended[Created], AlreadyThere: p.ended[AlreadyThere],
@@ -128,7 +130,8 @@ func (p *progress) sum(now time.Time) Progress {
 	return s
 }
 
-// left goes by the latest results: those that were there already come fast and say little of what follows.
+// left estimates the remaining time from the latest results: those that were there already come fast and say little of
+// what follows. It is 0 if the total is not known, or too few have ended.
 func (p *progress) left(now time.Time) time.Duration {
 	if p.total <= p.results || p.results < minPace {
 		return 0
@@ -168,7 +171,8 @@ func (r *run) event(e Event) {
 	}
 }
 
-// limited reports that the client waits for a rate limit of the service: once, although it refuses several requests.
+// limited reports an event that the client waits for a rate limit of the service. It reports one wait once, although
+// the service refuses several requests.
 func (r *run) limited(wait time.Duration) {
 	ends := time.Now().Add(wait)
 	r.mu.Lock()
@@ -184,16 +188,17 @@ func (r *run) limited(wait time.Duration) {
 
 const progressPause = 200 * time.Millisecond
 
-// onProgress tells of an upload's bytes now and then, and never waits for it.
+// onProgress returns a function for CreateNoteParams.OnProgress that calls the recording's own, and reports an event a
+// few times a second. It drops the event if the results are not being received.
 func (r *run) onProgress(t *task) func(sent, size int64) {
-	var told time.Time
+	var reported time.Time
 	own := t.recording.Params.OnProgress
 	return func(sent, size int64) {
 		if own != nil {
 			own(sent, size)
 		}
-		if now := time.Now(); now.Sub(told) >= progressPause {
-			told = now
+		if now := time.Now(); now.Sub(reported) >= progressPause {
+			reported = now
 			event := Event{Recording: t.recording, JournalKey: t.own.Key, Sent: sent, Size: size}
 			select {
 			case r.messages <- happened{event}:

@@ -89,6 +89,7 @@ func sumOf(audio *clinicaldoc.AudioSource) (string, error) {
 	return "", fail("the file cannot be read: "+redact.Cause(err), clinicaldoc.ErrInvalidArgument, err)
 }
 
+// contentKey returns the key of a file: a hash of its content, its patient and its name.
 func contentKey(sum, path string, params clinicaldoc.CreateNoteParams) string {
 	content, _ := hex.DecodeString(sum) // as sumOf wrote it
 	name := params.Name
@@ -101,18 +102,20 @@ func contentKey(sum, path string, params clinicaldoc.CreateNoteParams) string {
 
 const maxKey = 1024
 
+// checkKey returns an error if the Key is too long or the SHA256 is not one.
 func (r Recording) checkKey() error {
+	isHash := len(r.SHA256) == 2*sha256.Size && strings.Trim(r.SHA256, "0123456789abcdef") == ""
 	switch {
 	case len(r.Key) > maxKey:
 		return fail(fmt.Sprintf("the Key is longer than %d bytes", maxKey), clinicaldoc.ErrInvalidArgument)
-	case r.SHA256 != "" && (len(r.SHA256) != 2*sha256.Size || strings.Trim(r.SHA256, "0123456789abcdef") != ""):
+	case r.SHA256 != "" && !isHash:
 		return fail("the SHA256 is not 64 lowercase hexadecimal digits", clinicaldoc.ErrInvalidArgument)
 	}
 	return nil
 }
 
-// prepare finds the audio and the key, and the SHA-256 of a file that was read for it. The size is taken before that:
-// if the file changes later, the upload refuses it.
+// prepare opens the recording's File as its Params.Audio. If Key is empty, it reads the file and sets Key and SHA256. The
+// size is taken before that: if the file changes later, the upload refuses it.
 func (r Recording) prepare() (Recording, error) {
 	if r.File != "" {
 		audio, err := clinicaldoc.AudioFile(r.File)

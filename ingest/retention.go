@@ -299,7 +299,7 @@ func (e Entry) mayNeed(f *localFile) bool {
 	sameBytes := e.SHA256 == f.sum
 	switch e.State {
 	case StateCommitting, StateInDoubt:
-		return e.maySend(f.own.Size, f.sum)
+		return e.mayHaveContent(f.own.Size, f.sum)
 	case StateCreated:
 		mayBeSame := e.SHA256 == "" && e.Patient == f.own.Patient && e.Size == f.own.Size
 		return sameBytes || mayBeSame

@@ -49,11 +49,11 @@ func (r *run) free(t *task) {
 func (t *task) rival(entries []Entry) *Entry {
 	for i := range entries {
 		e := &entries[i]
-		if e.Key == t.own.Key || !e.isOpen() || !e.maySend(t.own.Size, "") {
+		if e.Key == t.own.Key || !e.isOpen() || !e.mayHaveContent(t.own.Size, "") {
 			continue
 		}
 		sum, err := t.hash()
-		if err == nil && e.maySend(t.own.Size, sum) {
+		if err == nil && e.mayHaveContent(t.own.Size, sum) {
 			return e
 		}
 	}
@@ -65,8 +65,9 @@ func (e Entry) isOpen() bool {
 	return e.State == StateCommitting || e.State == StateInDoubt && !e.SentAt.IsZero()
 }
 
-// maySend reports whether the recording may have this content. An empty sum is not known.
-func (e Entry) maySend(size int64, sum string) bool {
+// mayHaveContent reports whether the recording may have this size and SHA-256. An empty sum or a negative size is not
+// known.
+func (e Entry) mayHaveContent(size int64, sum string) bool {
 	if e.SHA256 != "" && sum != "" {
 		return e.SHA256 == sum
 	}
@@ -77,7 +78,8 @@ func (e Entry) maySend(size int64, sum string) bool {
 // claims reports whether the note is this recording's: it is known to be or to have been, or the response to its upload
 // contained the id.
 func (e Entry) claims(id int64, created time.Time) bool {
-	return e.has(id, created) || e.isOpen() && e.NoteID == id || e.hasReplaced(id, created)
+	isNamed := e.isOpen() && e.NoteID == id
+	return e.has(id, created) || isNamed || e.hasReplaced(id, created)
 }
 
 // hasReplaced reports whether the note was the recording's before that was sent again.
@@ -112,19 +114,20 @@ func (e *rivalError) Unwrap() []error {
 // that one, it waits about a minute.
 func (r *run) waitFor(t *task, rival Entry) {
 	r.mu.Lock()
-	isHere := rival.isOpen() && r.active[rival.Key] != nil
+	isInThisRun := rival.isOpen() && r.active[rival.Key] != nil
 	r.mu.Unlock()
-	mayWait := r.uploader.MaxPause >= 0 && (isHere || t.job.waits < maxAsks)
+	isShort := isInThisRun || t.job.waits < maxAsks
+	mayWait := r.uploader.MaxPause >= 0 && isShort
 	why := &rivalError{rival}
 	switch {
 	case mayWait:
-		if !isHere {
+		if !isInThisRun {
 			t.job.waits++
 		}
 		t.job.waitsFor = rival.Key
 		r.send(blocked{r.jobsOf(t, Result{})})
 	case rival.State == StateInDoubt:
-		r.lookDoubt(t, why, nil)
+		r.saveUndecided(t, why, nil)
 	default:
 		r.done(t, Result{Status: InDoubt, Until: rival.Until, Err: why}, nil)
 	}
@@ -153,6 +156,7 @@ func (r *run) hasUniqueName(t *task, entries []Entry) bool {
 	return true
 }
 
+// isNameUnique reports whether the caller states that names are unique, or the name contains the key.
 func (r *run) isNameUnique(t *task) bool {
 	return r.uploader.Find.UniqueName || containsKey(t.recording.Params.Name, t.recording.Key)
 }
@@ -166,19 +170,20 @@ func containsKey(name, key string) bool {
 	if utf8.RuneCountInString(key) < minKeyInName || !strings.ContainsFunc(key, isWord) {
 		return false
 	}
-	for before := ""; ; {
-		head, tail, found := strings.Cut(name, key)
-		if !found {
+	_, firstWidth := utf8.DecodeRuneInString(key)
+	for searched := 0; ; {
+		i := strings.Index(name[searched:], key)
+		if i < 0 {
 			return false
 		}
-		last, _ := utf8.DecodeLastRuneInString(before + head)
-		next, _ := utf8.DecodeRuneInString(tail)
+		start := searched + i
+		end := start + len(key)
+		last, _ := utf8.DecodeLastRuneInString(name[:start])
+		next, _ := utf8.DecodeRuneInString(name[end:])
 		if !isWord(last) && !isWord(next) {
 			return true
 		}
-		_, width := utf8.DecodeRuneInString(key)
-		before += head + key[:width]
-		name = key[width:] + tail
+		searched = start + firstWidth
 	}
 }
 

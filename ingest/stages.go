@@ -41,7 +41,7 @@ type follows struct {
 	stop  context.CancelFunc // of the round under way; nil: there is none
 	last  bool               // the round under way is the last one
 	over  bool               // the last round has ended
-	left  bool               // the caller waits for the notes; never changes
+	left  bool               // to the caller, who waits for the notes; never changes
 }
 
 func newFollows(ctx context.Context, until clinicaldoc.Stage) follows {
@@ -138,6 +138,7 @@ func (s staged) end(result Result) Result {
 	return result
 }
 
+// countStage counts a recording that has a note, by how far the service has come with it.
 func (p *progress) countStage(status Status) {
 	switch status {
 	case Complete:
@@ -164,7 +165,8 @@ func (r *run) stillHeld() (results []Result) {
 	return results
 }
 
-// followMore begins a round if one is due.
+// followMore begins a round of following notes if one is due. Once nothing is left to upload, the last round begins. A
+// shorter round that is under way then is stopped first.
 func (r *run) followMore(now time.Time) {
 	f := &r.follows
 	if f.isOver() || r.ended || r.service == "" {
@@ -173,7 +175,7 @@ func (r *run) followMore(now time.Time) {
 	isIdle := r.isIdle()
 	switch {
 	case f.stop != nil && isIdle && !f.last:
-		f.stop() // the last one takes its place
+		f.stop()
 	case f.stop != nil:
 	case isIdle:
 		f.last = true
@@ -190,7 +192,8 @@ func (u *Uploader) maxWait() time.Duration {
 	return cmp.Or(u.MaxWait, defaultMaxWait)
 }
 
-// startRound follows the notes of the results that are held, for this time at most.
+// startRound begins to follow the notes of the results that are held, until the limit at most. The interval is the time
+// between two looks at a note; zero: the default.
 func (r *run) startRound(limit, interval time.Duration) {
 	f := &r.follows
 	ctx, stop := context.WithTimeout(r.ctx, limit)
@@ -215,7 +218,8 @@ type round struct {
 	params clinicaldoc.WaitParams
 }
 
-// follow reports what becomes of the notes. It returns an error if the journal cannot be read.
+// follow waits for the notes. It saves and reports the stage of each that has ended, and in the last round also of each
+// that is still in processing. It returns an error if the journal cannot be read.
 func (f *round) follow(ctx context.Context) error {
 	r := f.run
 	if f.last {
@@ -229,7 +233,8 @@ func (f *round) follow(ctx context.Context) error {
 	var saves sync.WaitGroup
 	defer saves.Wait()
 	for seen := range f.stages(ctx) { //nolint:contextcheck // what is known is saved also after the context has ended
-		if r.ctx.Err() != nil || seen.status == Processing && !f.last {
+		isForLater := seen.status == Processing && !f.last
+		if r.ctx.Err() != nil || isForLater {
 			continue
 		}
 		r.saving <- struct{}{}
@@ -254,14 +259,16 @@ func (f *round) addEarlier(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries {
-		if _, known := f.keys[e.NoteID]; !known && e.NoteID > 0 && !e.Stage.AtLeast(f.params.Until) {
+		_, isKnown := f.keys[e.NoteID]
+		isOpen := e.NoteID > 0 && !e.Stage.AtLeast(f.params.Until)
+		if isOpen && !isKnown {
 			f.keys[e.NoteID] = e.Key
 		}
 	}
 	return nil
 }
 
-// stages waits for the notes and yields what becomes of each.
+// stages waits for the notes and yields what becomes of each. If MaxWait is negative, it stops once each note was read.
 func (f *round) stages(ctx context.Context) func(yield func(staged) bool) {
 	return func(yield func(staged) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -276,15 +283,16 @@ func (f *round) stages(ctx context.Context) func(yield func(staged) bool) {
 			}
 		}
 		for note, err := range f.run.uploader.Client.Notes.WaitAll(ctx, slices.Sorted(maps.Keys(f.keys)), f.params) {
-			if seen, ok := f.judge(note, err); ok && !yield(seen) {
+			if seen, ok := f.classify(note, err); ok && !yield(seen) {
 				return
 			}
 		}
 	}
 }
 
-// judge decides what a note that was waited for shows.
-func (f *round) judge(note *clinicaldoc.ProgressNote, err error) (seen staged, ok bool) {
+// classify returns what WaitAll's result for a note means for its recording. It reports false for a note that is not
+// followed.
+func (f *round) classify(note *clinicaldoc.ProgressNote, err error) (seen staged, ok bool) {
 	seen.note = note
 	if note != nil {
 		seen.id = note.ID
@@ -335,7 +343,8 @@ func (r *run) saveStage(seen staged) error {
 	defer claim.Release()
 	e := claim.Entry()
 	isOther := e.State != StateCreated || e.NoteID != seen.id
-	if isOther || seen.stage == 0 || e.Stage == seen.stage {
+	isUnchanged := seen.stage == 0 || e.Stage == seen.stage
+	if isOther || isUnchanged {
 		return nil
 	}
 	e.Stage = seen.stage
@@ -358,6 +367,7 @@ func (r *run) occupy(t *task) bool {
 	return true
 }
 
+// vacate ends what occupy began.
 func (r *run) vacate(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,7 +23,7 @@ type task struct {
 	claim     Claim
 	begun     time.Time
 	uploads   int       // in this run
-	doubted   bool      // it was unresolved in this run
+	doubted   bool      // it is or was unresolved in this run, and counted so
 	asks      int       // in vain, in this run
 	askUntil  time.Time // when it is not asked about again
 	due       time.Time // when it is asked about once more
@@ -40,7 +40,7 @@ const (
 	maxEquals  = 10_000 // waiting for one recording
 )
 
-// decide decides from the journal what is to be done with a recording.
+// decide decides from the journal what is to be done with a recording. Of the rows the first one that applies counts.
 func (r *run) decide(t *task) {
 	mayBegin := r.describe(t) && r.enter(t) && r.claimKey(t)
 	if !mayBegin {
@@ -65,7 +65,7 @@ func (r *run) decide(t *task) {
 		{known.isOpen(), r.doubtKnown},
 		{t.unusable != nil, func(t *task, _ Entry) { r.cannotSend(t, InDoubt) }},
 		{isNew, r.uploadNew},
-		{true, func(t *task, _ Entry) { r.look(t) }},
+		{true, func(t *task, _ Entry) { r.uploadUnlessThere(t) }},
 	} {
 		if row.applies {
 			row.do(t, known)
@@ -142,37 +142,28 @@ func (r *run) doubtKnown(t *task, known Entry) {
 	r.doubt(t)
 }
 
-// cannotSend ends a task whose recording cannot be sent, or not now.
+// cannotSend ends a task whose recording cannot be sent. If that may pass, the recording is begun once more later.
 func (r *run) cannotSend(t *task, status Status) {
-	what, later := r.failureOf(t, t.unusable)
-	if later && r.mayTryAgain(t) {
-		r.putBack(t, Result{Status: status, Err: t.unusable})
+	shown, mayTryLater := r.failureOf(t, t.unusable)
+	result := Result{Status: status, Err: t.unusable}
+	if mayTryLater && r.mayTryAgain(t) {
+		r.putBack(t, result)
 		return
 	}
-	r.doneWith(t, Result{Status: status, Err: t.unusable}, taskEnded{contact: what})
+	r.doneWith(t, result, taskEnded{contact: shown})
 }
 
-// enter makes the task the only one of its key in this run. Otherwise its recording waits for the result of the other.
+// enter makes the task the only one of its key in this run, and reports whether it is. Otherwise the task is over: its
+// recording gets the result of the other task, waits for it, or is refused because it is another recording.
 func (r *run) enter(t *task) bool {
-	r.mu.Lock()
-	first := r.active[t.own.Key]
+	first, joined := r.enterOrJoin(t)
 	switch {
-	case first == nil:
-		r.active[t.own.Key] = t
+	case first == t:
+		return true
+	case joined:
 	case first.isStage: // which takes a moment
-		r.mu.Unlock()
 		t.job.waitsFor = t.own.Key
 		r.send(blocked{r.jobsOf(t, Result{})})
-		return false
-	case first.sameAs(t) && len(first.equals) < maxEquals:
-		first.equals = append(first.equals, t.recording)
-		r.mu.Unlock()
-		return false
-	}
-	r.mu.Unlock()
-	switch {
-	case first == nil:
-		return true
 	case !first.sameAs(t):
 		const why = "two recordings of this run have the same key; give each its own key"
 		r.done(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)}, nil)
@@ -182,11 +173,30 @@ func (r *run) enter(t *task) bool {
 	return false
 }
 
+// enterOrJoin makes the task the only one of its key if there is no other. If there is an equal one, the recording joins
+// that one. It returns the task that has the key.
+func (r *run) enterOrJoin(t *task) (first *task, joined bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = r.active[t.own.Key]
+	if first == nil {
+		r.active[t.own.Key] = t
+		return t, false
+	}
+	isFull := len(first.equals) >= maxEquals
+	joined = !first.isStage && first.sameAs(t) && !isFull
+	if joined {
+		first.equals = append(first.equals, t.recording)
+	}
+	return first, joined
+}
+
+// sameAs reports whether two tasks of one key can be of the same recording.
 func (t *task) sameAs(other *task) bool {
 	return t.own.Patient == other.own.Patient && t.own.Size == other.own.Size
 }
 
-// upload creates the note.
+// upload creates the note, and does what follows from Create's error.
 func (r *run) upload(t *task) {
 	if t.unusable != nil {
 		r.refused(t, t.unusable)
@@ -206,27 +216,38 @@ func (r *run) upload(t *task) {
 	if lost {
 		unknown.Params = t.recording.Params // without what belongs to this upload
 	}
-	conflict, other := errors.AsType[*clinicaldoc.ConflictError](err)
-	untold, withheld := errors.AsType[*clinicaldoc.NotAuditedError](err)
-	journal, broken := errors.AsType[*journalError](err)
-	rival, blocked := errors.AsType[*rivalError](err)
+	noteID, isCreated := createdAnyway(err)
+	journal, isOfJournal := errors.AsType[*journalError](err)
+	rival, isBlocked := errors.AsType[*rivalError](err)
 	switch {
 	case err == nil:
 		r.created(t, note)
 	case lost:
 		r.send(failing(err))
 		r.lost(t, unknown)
-	case other && conflict.Current != nil: // a note was made, but not this patient's: a person has to look
-		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: conflict.Current.ID, Err: err})
-	case withheld && untold.Changed: // the note exists, and is withheld until the audit trail works
-		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: untold.NoteID, Err: err})
-	case blocked:
+	case isCreated:
+		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: noteID, Err: err})
+	case isBlocked:
 		r.waitFor(t, rival.rival)
-	case broken:
+	case isOfJournal:
 		r.notJournaled(t, journal.err)
 	default:
 		r.refused(t, err)
 	}
+}
+
+// createdAnyway returns the id of a note that exists although Create returned an error, and reports whether there is one.
+// Either the note is another patient's, and a person has to decide, or it is withheld until the audit trail works.
+func createdAnyway(err error) (noteID int64, exists bool) {
+	conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
+	if ok && conflict.Current != nil {
+		return conflict.Current.ID, true
+	}
+	withheld, ok := errors.AsType[*clinicaldoc.NotAuditedError](err)
+	if ok && withheld.Changed {
+		return withheld.NoteID, true
+	}
+	return 0, false
 }
 
 // notJournaled ends an upload that was not committed, because its entry could not be written to the journal.
@@ -242,22 +263,23 @@ func (r *run) notJournaled(t *task, err error) {
 	}
 }
 
-// create calls Create with the journal in its BeforeCommit. Once the recording may have left whole, the end of the run
-// waits a little for its response: that is better than a doubt.
+// create calls Create with the journal in its BeforeCommit. The end of the run ends the call too. Once the complete
+// recording may have left, the call has responseGrace more: its response is better than an unknown outcome.
 func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 	params := t.recording.Params
 	var sum string // of what was sent
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(r.ctx), creates.WantedSum{}, &sum))
 	defer cancel(nil)
 	var committed atomic.Bool
-	defer context.AfterFunc(r.ctx, func() {
+	stop := context.AfterFunc(r.ctx, func() {
 		end := func() { cancel(context.Cause(r.ctx)) }
-		if !committed.Load() {
-			end()
+		if committed.Load() {
+			time.AfterFunc(responseGrace, end)
 			return
 		}
-		time.AfterFunc(responseGrace, end)
-	})()
+		end()
+	})
+	defer stop()
 	params.BeforeCommit = func(attempt context.Context) error {
 		if before := t.recording.Params.BeforeCommit; before != nil {
 			if err := before(attempt); err != nil {
@@ -273,7 +295,8 @@ func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 	return r.uploader.Client.Notes.Create(ctx, params)
 }
 
-// commit writes down that the last bytes of the recording may leave, which has this SHA-256.
+// commit saves that the last bytes of the recording may leave, and its SHA-256. It returns a *rivalError if another
+// recording with the same content has to be resolved first, and a *journalError if the entry cannot be saved.
 func (r *run) commit(attempt context.Context, t *task, sum string) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -311,8 +334,8 @@ type journalError struct{ err error }
 func (e *journalError) Error() string { return redact.Opaque(e.err).Error() }
 func (e *journalError) Unwrap() error { return e.err }
 
-// created writes down the note. That it exists is told also when it cannot be written down. The worker goes on
-// meanwhile: this line can share a sync with the next upload's.
+// created saves the note in another goroutine, so that the worker goes on: the line can share a sync of the disk with
+// the next upload's. The recording is Created even if its note cannot be saved.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	if err := r.checkUser(note); err != nil {
 		r.send(journalBroken{err}) // before this worker begins another recording
@@ -346,10 +369,17 @@ func (r *run) checkUser(note *clinicaldoc.ProgressNote) error {
 		"journal's. Nothing more is uploaded; use a token of the journal's user", ErrOtherUser)
 }
 
+// createdEntry returns the entry of a recording that has this note. Found says that no response named the note.
 func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote, found bool) Entry {
 	e := t.entry
-	e.State, e.At, e.NoteID, e.NoteCreatedAt = StateCreated, time.Now(), note.ID, note.CreatedAt
-	e.Found, e.Until, e.Why, e.Loss = found, time.Time{}, "", nil
+	e.State = StateCreated
+	e.At = time.Now()
+	e.NoteID = note.ID
+	e.NoteCreatedAt = note.CreatedAt
+	e.Found = found
+	e.Until = time.Time{}
+	e.Why = ""
+	e.Loss = nil
 	e.Excluded = nil
 	if r.follows.wanted() {
 		e.Stage = note.Stage()
@@ -357,40 +387,52 @@ func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote, found bool) 
 	return e
 }
 
-// refused writes down that no note exists. If that is only a matter of time, it is begun once more later; if the run
-// ended before it was sent whole, it has no result.
+// refused ends a task whose recording certainly has no note. If the cause may pass, the recording is begun once more
+// later. If the run ended before the recording was sent, it has no result.
 func (r *run) refused(t *task, cause error) {
-	_, response := errors.AsType[*clinicaldoc.Error](cause)
-	what, later := r.failureOf(t, cause)
-	later = later && r.mayTryAgain(t)
-	// A refusal may come before the end of a wait for the limit.
-	notSent := !response || errors.Is(cause, context.Canceled)
-	ended := r.ctx.Err() != nil && notSent
-	var broken error
-	if committed := t.entry.State == StateCommitting; committed || !later && !ended {
-		e := t.entry
-		e.State = StateRefused
-		e.At = time.Now()
-		e.Until = time.Time{}
-		e.NoteID = 0
-		e.Loss = nil
-		e.Why = redact.Opaque(cause).Error()
-		broken = r.save(t, e)
+	shown, mayTryLater := r.failureOf(t, cause)
+	tryLater := mayTryLater && r.mayTryAgain(t)
+	runEnded := r.ctx.Err() != nil && notAnswered(cause)
+	isCommitted := t.entry.State == StateCommitting
+	isFinal := !tryLater && !runEnded
+	var journalErr error
+	if isCommitted || isFinal {
+		journalErr = r.saveRefused(t, cause)
 	}
 	switch {
-	case ended && broken == nil:
+	case journalErr != nil || isFinal:
+		r.doneWith(t, Result{Status: Refused, Err: cause}, taskEnded{contact: shown, journalErr: journalErr})
+	case runEnded:
 		r.drop(t)
-	case later && broken == nil:
-		r.putBack(t, Result{Status: Refused, Err: cause})
 	default:
-		r.doneWith(t, Result{Status: Refused, Err: cause}, taskEnded{contact: what, journalErr: broken})
+		r.putBack(t, Result{Status: Refused, Err: cause})
 	}
 }
 
-// save saves an entry, also while the run is ending. If another worker took the recording over, only that one saves
-// it.
+// notAnswered reports whether an upload failed without an answer, or was canceled while it waited for a rate limit
+// after one.
+func notAnswered(cause error) bool {
+	_, isResponse := errors.AsType[*clinicaldoc.Error](cause)
+	return !isResponse || errors.Is(cause, context.Canceled)
+}
+
+// saveRefused saves that no note exists, and why.
+func (r *run) saveRefused(t *task, cause error) error {
+	e := t.entry
+	e.State = StateRefused
+	e.At = time.Now()
+	e.Until = time.Time{}
+	e.NoteID = 0
+	e.Loss = nil
+	e.Why = redact.Opaque(cause).Error()
+	return r.save(t, e)
+}
+
+// save saves an entry, also while the run is ending. It is not an error if another worker took the recording over: only
+// that one saves it.
 func (r *run) save(t *task, e Entry) error { return unlessTaken(r.write(t, e)) }
 
+// unlessTaken returns the error, or nil if that matches ErrTaken.
 func unlessTaken(err error) error {
 	if errors.Is(err, ErrTaken) {
 		return nil
@@ -398,6 +440,7 @@ func unlessTaken(err error) error {
 	return err
 }
 
+// write saves an entry like save. If another worker took the recording over, the error matches ErrTaken.
 func (r *run) write(t *task, e Entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), saveTimeout)
 	defer cancel()
@@ -432,12 +475,13 @@ func (r *run) putBack(t *task, result Result) {
 // drop ends a task that has no result, because the run ended before it began.
 func (r *run) drop(t *task) { r.send(dropped(len(r.jobsOf(t, Result{})))) }
 
-// jobsOf lets go of the key and returns the recordings, to be begun once more.
+// jobsOf ends a task and returns its recordings as jobs, to be begun once more. They have this result until then.
 func (r *run) jobsOf(t *task, result Result) []job {
 	var jobs []job
 	for _, result := range r.finish(t, result) {
 		j := t.job
-		if j.recording = result.Recording; result.Err != nil {
+		j.recording = result.Recording
+		if result.Err != nil {
 			j.result = result
 		}
 		jobs = append(jobs, j)
@@ -445,7 +489,7 @@ func (r *run) jobsOf(t *task, result Result) []job {
 	return jobs
 }
 
-// finish lets go of the key and returns the results.
+// finish ends a task: it releases the key and returns the results of the recording and of those that are equal to it.
 func (r *run) finish(t *task, result Result) []Result {
 	if claim := t.claim; claim != nil {
 		t.claim = nil // also if it panics
@@ -454,7 +498,8 @@ func (r *run) finish(t *task, result Result) []Result {
 	return r.resultsOf(t, result)
 }
 
-// resultsOf are those of the task's recording and of its equals. The task is over.
+// resultsOf ends a task whose key is released elsewhere. It returns the results of the recording and of those that are
+// equal to it. Only the first one has the note, so that no two share an object.
 func (r *run) resultsOf(t *task, result Result) []Result {
 	r.mu.Lock()
 	if r.active[t.own.Key] == t {
@@ -466,13 +511,16 @@ func (r *run) resultsOf(t *task, result Result) []Result {
 	}
 	equals := slices.Clip(t.equals)
 	r.mu.Unlock()
-	result.Recording, result.JournalKey, result.Took = t.recording, t.own.Key, time.Since(t.begun)
+	result.Recording = t.recording
+	result.JournalKey = t.own.Key
 	result.Position = t.recording.position
+	result.Took = time.Since(t.begun)
 	results := []Result{result}
 	for _, recording := range equals {
 		equal := result
-		equal.Recording, equal.Note = recording, nil
+		equal.Recording = recording
 		equal.Position = recording.position
+		equal.Note = nil
 		if equal.Status == Created {
 			equal.Status = AlreadyThere
 		}

@@ -8,12 +8,13 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// unsaved are notes that Create returned and the journal could not write down. For its client such a note is explained,
-// so that FindCreated would say that the recording has none: as long as the process lives, it has to be known here.
+// unsaved are notes that Create returned and the journal could not save. The client knows that such a note belongs to
+// this create, so FindCreated would report that a lost create of the recording has none. Later runs of the process find
+// it here.
 var unsaved sync.Map // of unsavedKey to *clinicaldoc.ProgressNote
 
-// unsavedDoubts are likewise losses that the journal could not write down. The client knows them. A lost create
-// that is constructed again from the journal would be a second one to the client, and a note could then belong to
+// unsavedDoubts are lost creates that the journal could not save. The client knows them. If the next run constructed
+// the error again from the journal, the client would take that for a second lost create, and a note could belong to
 // either.
 var unsavedDoubts sync.Map // of unsavedKey to unsavedDoubt
 
@@ -38,7 +39,8 @@ func (r *run) unsaved(t *task) *clinicaldoc.ProgressNote {
 	return note
 }
 
-// saveCreated writes down a note that a response named. Whoever took the recording over does not know of the note.
+// saveCreated saves a note that a response named. If the journal does not take it, not even because another worker took
+// the recording over, later runs of this process know the note from unsaved.
 func (r *run) saveCreated(t *task, e Entry) error {
 	err := r.write(t, e)
 	if err != nil {
@@ -55,7 +57,8 @@ func (r *run) saveAgain(t *task) {
 	r.done(t, Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}, r.saveCreated(t, e))
 }
 
-// saveDoubt writes down a loss.
+// saveDoubt saves that the recording is unresolved. If it cannot, later runs of this process know that from
+// unsavedDoubts.
 func (r *run) saveDoubt(t *task, e Entry) error {
 	lost := unsavedDoubt{t.entry.At, e}
 	err := r.save(t, e)
@@ -67,9 +70,9 @@ func (r *run) saveDoubt(t *task, e Entry) error {
 	return err
 }
 
-// doubtAgain goes on from a loss of this upload that an earlier run could not write down, and reports whether there is
-// one.
-func (r *run) doubtAgain(t *task) bool {
+// resumeUnsaved continues with a lost create of this upload that an earlier run could not save. It reports whether there
+// is one.
+func (r *run) resumeUnsaved(t *task) bool {
 	kept, _ := unsavedDoubts.Load(r.unsavedKey(t))
 	lost, ok := kept.(unsavedDoubt)
 	if !ok || !lost.committed.Equal(t.entry.At) {

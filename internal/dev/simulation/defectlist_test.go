@@ -195,7 +195,7 @@ var caught = []defect{
 		old: "t.claim.Save(attempt, e", with: "error(nil"},
 	{name: "what may have left is uploaded once more", file: "ingest/task.go", in: "run.decide", old: "r.recover",
 		with: "func(t *task, _ Entry) { r.upload(t) }"},
-	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", in: "run.find",
+	{name: "the doubt of a dead process is soon over", file: "ingest/doubt.go", in: "run.findParams",
 		old: "max(r.settle(), t.took())", with: "1"},
 
 	// Patience, manners, privacy.
