@@ -124,8 +124,8 @@ func namedNote(loss json.RawMessage) int64 {
 
 func (r *run) settle() time.Duration { return cmp.Or(r.uploader.Find.Settle, defaultSettle) }
 
-// enterDoubt saves that the recording is unresolved, and from when on it can be said that there is no note. That time is
-// saved once, so that no restart postpones it.
+// enterDoubt saves that the recording is unresolved, and from when on it can be said that there is no note. That time
+// is saved once, so that no restart postpones it.
 func (r *run) enterDoubt(t *task, until time.Time, why string) {
 	e := t.entry
 	e.State = StateInDoubt
@@ -203,8 +203,8 @@ func (r *run) nextPending() *task {
 	return t
 }
 
-// ask waits for FindCreated's verdict on an unresolved recording. If there is none, it asks again as long as the journal
-// knows more of the patient's notes than before.
+// ask waits for FindCreated's verdict on an unresolved recording. If there is none, it asks again as long as the
+// journal knows more of the patient's notes than before.
 func (r *run) ask(t *task) {
 	knownBefore := math.MinInt
 	for {

@@ -11,10 +11,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
+// compacted returns the path of the new file of a compaction.
 func (j *FileJournal) compacted() string { return j.path + ".new" }
 
-// tryCompact drops outdated lines if it can. That is never needed: what fails leaves the journal as it was, and a
-// warning.
+// tryCompact drops outdated lines if it can. If it cannot, it leaves a warning and the journal as it was. It returns an
+// error only if the journal can no longer be used.
 func (j *FileJournal) tryCompact() error {
 	err := j.compact(nil)
 	if err == nil || j.file == nil {
@@ -27,11 +28,12 @@ func (j *FileJournal) tryCompact() error {
 	return nil
 }
 
-// compact writes each key's latest line into a new file and puts that in the journal's place, with the lock on both.
-// Until then the old one counts, and after an error it goes on to.
+// compact writes each key's latest line into a new file and puts that in the journal's place, with the lock on both. It
+// leaves out the forgotten records. After an error the old file is still the journal's, unless j.file is nil: then the
+// journal can no longer be used.
 func (j *FileJournal) compact(forgotten map[uint32]bool) error {
-	// Lines in the new file last only if its new name does, so that a place where that cannot be made sure is left
-	// alone.
+	// Lines in the new file are durable only if its new name is. Where a folder cannot be synced, the file is not
+	// replaced.
 	if err := j.fs.SyncDir(filepath.Dir(j.path)); err != nil {
 		return err
 	}
@@ -73,10 +75,11 @@ type compaction struct {
 	lines     uint32
 	ownerLine uint32
 	gapLine   uint32
-	moved     []int64         // where lines begin now, by record
+	moved     []int64         // where the line of each record starts now; 0: nowhere
 	forgotten map[uint32]bool // records that are left out
 }
 
+// write copies the lines and syncs the new file.
 func (c *compaction) write(to disk.File) error {
 	if err := c.copy(); err != nil {
 		return err
@@ -87,6 +90,7 @@ func (c *compaction) write(to disk.File) error {
 	return to.Sync()
 }
 
+// copy copies the lines that are not outdated.
 func (c *compaction) copy() error {
 	from := newLineReader(c.journal.file)
 	c.moved = make([]int64, len(c.journal.index.records))
@@ -101,7 +105,8 @@ func (c *compaction) copy() error {
 	}
 }
 
-// take copies a line that still says something: the first of all, a key's latest, the latest notice of each kind.
+// take copies a line unless it is outdated. Current are the first line, each key's latest, and the latest notice of
+// each kind.
 func (c *compaction) take(text []byte, from *lineReader) error {
 	j := c.journal
 	switch from.lines {
@@ -119,7 +124,7 @@ func (c *compaction) take(text []byte, from *lineReader) error {
 	e, _ := parseEntry(text)
 	j.mu.Lock()
 	n := j.index.byKey[e.Key]
-	current := n != 0 && j.index.records[n].line == from.begun && !c.forgotten[n]
+	current := n != 0 && j.index.records[n].line == from.start && !c.forgotten[n]
 	j.mu.Unlock()
 	if !current {
 		return nil
@@ -128,6 +133,7 @@ func (c *compaction) take(text []byte, from *lineReader) error {
 	return c.put(text)
 }
 
+// put writes a line with this text.
 func (c *compaction) put(text []byte) error {
 	c.line, c.sum = appendLine(c.line[:0], c.sum, text)
 	c.size += int64(len(c.line))
@@ -136,7 +142,7 @@ func (c *compaction) put(text []byte) error {
 	return err
 }
 
-// done takes in where the lines stand now.
+// done makes the new file the journal's: it updates where lines start, and forgets what was left out.
 func (c *compaction) done() {
 	j := c.journal
 	j.mu.Lock()
@@ -149,7 +155,12 @@ func (c *compaction) done() {
 	for n := range c.forgotten {
 		j.index.forget(j.index.records[n].key)
 	}
-	j.sum, j.size, j.lines, j.ownerLine, j.gapLine, j.warning = c.sum, c.size, c.lines, c.ownerLine, c.gapLine, nil
+	j.sum = c.sum
+	j.size = c.size
+	j.lines = c.lines
+	j.ownerLine = c.ownerLine
+	j.gapLine = c.gapLine
+	j.warning = nil
 }
 
 // upgrade converts a journal of the previous version. A program of that version then reports that it cannot read
@@ -176,6 +187,6 @@ func (j *FileJournal) upgrade(_ context.Context, from int) (err error) {
 		j.older = nil
 		return older.Close()
 	}
-	// It cannot be written anew. This line it does not understand either.
+	// The file could not be replaced. Version 1 cannot read a journal with an owner line either.
 	return j.putNotice(notice{at: time.Now(), owner: j.owner})
 }

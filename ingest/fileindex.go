@@ -11,7 +11,7 @@ import (
 type record struct {
 	key              Key
 	note, size, sent int64
-	until            int64 // committing: when that was written; created: when the note was
+	until            int64 // committing: when that was written; created: when the note was created; else Entry.Until
 	latest           int64 // the latest time of this and of all earlier records of the patient
 	line             int64 // where its latest line begins
 	patient, name    uint32
@@ -32,14 +32,19 @@ type details struct {
 	excluded []int64
 }
 
-// detailsOf returns what has to be kept of an entry, and whether there is something.
+// detailsOf returns what has to be kept of an entry beyond its record, and reports whether there is something. Of a
+// complete note nothing is kept unless a person decided about it: the file has its hash.
 func detailsOf(e Entry) (kept details, needed bool) {
 	d := details{sha256: e.SHA256, by: e.By, loss: e.Loss, replaced: e.Replaced, excluded: e.Excluded}
 	isOpen := e.State == StateCommitting || e.State == StateInDoubt
 	isUnfinished := e.Stage != 0 && !e.Stage.AtLeast(clinicaldoc.StageComplete)
 	mayChange := isOpen || e.Found || isUnfinished // a note that was found may be another's
-	decided := e.By != "" || len(e.Replaced)+len(e.Excluded) > 0
-	return d, decided || mayChange && (e.SHA256 != "" || e.Loss != nil)
+	isDecided := e.By != "" || len(e.Replaced)+len(e.Excluded) > 0
+	if isDecided {
+		return d, true
+	}
+	hasDetails := e.SHA256 != "" || e.Loss != nil
+	return d, mayChange && hasDetails
 }
 
 // fileIndex finds entries by their key and by their patient. Record 0 is none.
@@ -87,16 +92,20 @@ func (x *fileIndex) entry(r *record) Entry {
 	return e
 }
 
-// put remembers an entry. Each time that a recording is sent it comes last of its patient's, so that these are in the
-// order of time.
+// put remembers an entry, and where its line begins. Each time that a recording is sent, its record becomes the last
+// one of its patient, so that a patient's records are in the order of time.
 func (x *fileIndex) put(e Entry, line int64) {
-	x.drop(e.Key, e.Patient, e.State == StateCommitting)
+	isSentAgain := e.State == StateCommitting
+	if r := x.get(e.Key); r != nil && (isSentAgain || r.patient != e.Patient) {
+		x.forget(e.Key)
+	}
 	n := x.byKey[e.Key]
 	if n == 0 {
 		n = uint32(len(x.records)) //nolint:gosec // lines are counted so
 		earlier := x.patients[e.Patient]
 		x.records = append(x.records, record{key: e.Key, earlier: earlier, latest: x.records[earlier].latest})
-		x.byKey[e.Key], x.patients[e.Patient] = n, n
+		x.byKey[e.Key] = n
+		x.patients[e.Patient] = n
 	}
 	r := &x.records[n]
 	if r.state == 0 {
@@ -110,14 +119,21 @@ func (x *fileIndex) put(e Entry, line int64) {
 		until = e.NoteCreatedAt
 	default:
 	}
-	r.note, r.size, r.sent, r.until = e.NoteID, e.Size, toNano(e.SentAt), toNano(until)
-	r.patient, r.name, r.line, r.state, r.found = e.Patient, e.Name, line, e.State, e.Found
+	r.state = e.State
+	r.patient = e.Patient
+	r.name = e.Name
+	r.size = e.Size
+	r.sent = toNano(e.SentAt)
+	r.until = toNano(until)
+	r.note = e.NoteID
+	r.found = e.Found
+	r.line = line
 	r.stage = int8(e.Stage) //nolint:gosec // from -10 to 60
 	x.raise(n, latestOf(e))
 	x.keep(e)
 }
 
-// latestOf returns the latest time of an entry.
+// latestOf returns the latest time of an entry, in nanoseconds since 1970.
 func latestOf(e Entry) int64 {
 	at := max(toNano(e.At), toNano(e.SentAt), toNano(e.NoteCreatedAt))
 	for _, note := range e.Replaced {
@@ -126,9 +142,9 @@ func latestOf(e Entry) int64 {
 	return at
 }
 
-// raise takes in a time of a record, for the record and all later ones of its patient.
+// raise raises the latest time of record n, and of all later records of its patient, to this time at least.
 func (x *fileIndex) raise(n uint32, to int64) {
-	if to <= x.records[n].latest { // and so are those of the later ones
+	if to <= x.records[n].latest { // then it is so for the later ones, too
 		return
 	}
 	for later := x.patients[x.records[n].patient]; later != 0; later = x.records[later].earlier {
@@ -152,14 +168,7 @@ func (x *fileIndex) keep(e Entry) {
 	}
 }
 
-// drop forgets a key's record if it stands in the wrong place: with another patient, or before what was sent later.
-func (x *fileIndex) drop(key Key, patient uint32, anew bool) {
-	if r := x.get(key); r != nil && (anew || r.patient != patient) {
-		x.forget(key)
-	}
-}
-
-// forget makes a key unknown. Its record stays in the patient's chain.
+// forget makes a key unknown. Its record stays in the patient's chain, with state 0.
 func (x *fileIndex) forget(key Key) {
 	if r := x.get(key); r != nil {
 		r.state = 0
@@ -178,23 +187,25 @@ func (x *fileIndex) ofPatient(patient uint32, since time.Time) []Entry {
 		from = 0
 	}
 	for n := x.patients[patient]; n != 0 && x.records[n].latest >= from; n = x.records[n].earlier {
-		if r := &x.records[n]; x.concerns(r, from) {
+		if r := &x.records[n]; x.isSince(r, from) {
 			entries = append(entries, x.entry(r))
 		}
 	}
 	return entries
 }
 
-// concerns reports whether a record was sent, or one of its notes created, at or after a time.
-func (x *fileIndex) concerns(r *record, from int64) bool {
-	if r.state == 0 {
+// isSince reports whether a record has or may have a note, and was sent at or after a time, or one of its notes was
+// created then.
+func (x *fileIndex) isSince(r *record, from int64) bool {
+	if r.state == 0 { // it was forgotten
 		return false
 	}
 	replaced := x.details[r.key].replaced
+	isNoteSince := r.state == StateCreated && r.until >= from
 	switch {
 	case !r.state.sent() && len(replaced) == 0:
 		return false
-	case r.sent >= from || r.state == StateCreated && r.until >= from:
+	case r.sent >= from || isNoteSince:
 		return true
 	}
 	return slices.ContainsFunc(replaced, func(note NoteRef) bool { return toNano(note.CreatedAt) >= from })

@@ -54,7 +54,7 @@ type FileJournal struct {
 	all map[Key]Entry // when it is only read: all entries whole; else nil
 
 	lineBuffer, textBuffer []byte
-	beginBuffer            []int64
+	startBuffer            []int64 // where the lines of a batch start
 }
 
 // batch is what goes to the disk at once.
@@ -137,7 +137,8 @@ func cannot(do string, err error) error {
 	return fail("the journal cannot be "+do+": "+redact.Cause(err), err)
 }
 
-// open reads the file, and leaves it whole.
+// open reads the file. It drops a last line that a crash cut off, and completes one that lacks only its newline. A
+// journal of an earlier version is upgraded.
 func (j *FileJournal) open(ctx context.Context) error {
 	read, err := j.readAll(ctx, j.file)
 	if err != nil {
@@ -146,7 +147,7 @@ func (j *FileJournal) open(ctx context.Context) error {
 	if err := j.file.Truncate(j.size); err != nil {
 		return cannot("written", err)
 	}
-	if read.unending {
+	if read.lacksNewline {
 		if err := j.put([]byte("\n")); err != nil {
 			return err
 		}
@@ -190,7 +191,10 @@ func BeginJournal(ctx context.Context, path string, owner Owner, opts ...Journal
 		_ = j.letGo()
 		return nil, err
 	}
-	j.sum, j.lines, j.origin, j.owner = sum, 1, owner.Service, owner
+	j.sum = sum
+	j.lines = 1
+	j.origin = owner.Service
+	j.owner = owner
 	_ = j.fs.SyncDir(filepath.Dir(j.path))
 	return j, nil
 }
@@ -206,27 +210,28 @@ func ownerOf(h fileheader.Header) Owner {
 	return Owner{Service: h.Service, UserID: h.UserID, Headers: h.Headers}
 }
 
-// Close writes pending lines and closes the file.
+// Close writes pending lines and closes the file. After an error of the disk it only closes the file.
 func (j *FileJournal) Close() error {
-	err := j.exclusive(func() error {
-		j.mu.Lock()
-		b := j.next
-		j.next, j.broken = newBatch(), errClosed
-		j.mu.Unlock()
-		b.err = j.append(b)
-		close(b.done)
-		j.mu.Lock()
-		j.broken = errClosed // also if that failed
-		j.mu.Unlock()
-		return errors.Join(b.err, j.letGo())
-	})
-	if closed := j.isBroken(); err != nil && !errors.Is(closed, fs.ErrClosed) { // the disk failed before: only let go
-		j.mu.Lock()
-		j.broken = errClosed
-		j.mu.Unlock()
-		return j.letGo()
+	err := j.exclusive(j.writeAndClose)
+	isClosed := errors.Is(j.brokenBy(), fs.ErrClosed)
+	if isClosed {
+		return err
 	}
-	return err
+	j.breakWith(errClosed)
+	return j.letGo()
+}
+
+// writeAndClose writes the last batch and closes the file. Later calls fail with errClosed.
+func (j *FileJournal) writeAndClose() error {
+	j.mu.Lock()
+	last := j.next
+	j.next = newBatch()
+	j.broken = errClosed
+	j.mu.Unlock()
+	last.err = j.append(last)
+	close(last.done)
+	j.breakWith(errClosed) // also if append broke it with another error
+	return errors.Join(last.err, j.letGo())
 }
 
 var errClosed = fail("the journal is closed", fs.ErrClosed)
@@ -242,10 +247,18 @@ func (j *FileJournal) letGo() (err error) {
 	return err
 }
 
-func (j *FileJournal) isBroken() error {
+// brokenBy returns the error that later calls fail with, or nil.
+func (j *FileJournal) brokenBy() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.broken
+}
+
+// breakWith makes later calls fail with an error.
+func (j *FileJournal) breakWith(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.broken = err
 }
 
 // Warning returns a problem that does not end anything, or nil: outdated lines could not be dropped because the file
@@ -262,7 +275,7 @@ func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err
 		if err := j.checkOwner(owner); err != nil {
 			return err
 		}
-		if headerOf(owner).Completes(headerOf(j.owner)) { // nobody knew it before
+		if headerOf(owner).Completes(headerOf(j.owner)) { // the user or the headers were not known before
 			now := j.owner
 			now.UserID = cmp.Or(now.UserID, owner.UserID)
 			now.Headers = cmp.Or(now.Headers, owner.Headers)
@@ -273,10 +286,11 @@ func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err
 		j.mu.Lock()
 		binding = Binding{Origin: j.origin, Gaps: j.gaps}
 		j.bound = true
-		current := j.index.live + 3 // the header and notices
+		current := j.index.live + 3 // the header and two notices
 		outdated := j.lines - min(j.lines, current)
 		j.mu.Unlock()
-		if outdated > j.slack && outdated > j.lines/2 {
+		areMost := outdated > j.lines/2
+		if areMost && outdated > j.slack {
 			return j.tryCompact()
 		}
 		return nil
@@ -303,7 +317,8 @@ func (j *FileJournal) putNotice(n notice) error {
 	if err := j.put(line); err != nil {
 		return err
 	}
-	j.sum, j.lines = sum, j.lines+1
+	j.sum = sum
+	j.lines++
 	j.takeNotice(n, j.lines)
 	return nil
 }
@@ -336,8 +351,8 @@ func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	claim.entry.Excluded = decided.excluded
 	claim.uploads = true
 	j.uploads++
-	// For the eye: no one has to wait for it, it must not take the place of a person's word, and many that come to
-	// nothing go unsaid.
+	// The line of a claim is for people who read the file, so nobody waits for it. It must not replace a manual
+	// decision. If many wait to be written, it is left out.
 	if !isDecided && len(j.next.entries) < maxClaims {
 		j.next.entries = append(j.next.entries, claim.entry)
 	}
@@ -383,7 +398,7 @@ func (c *fileClaim) Save(_ context.Context, e Entry) error {
 	}
 	e.Key = c.entry.Key
 	if e.State != StateClaimed && e.State != StateCommitting {
-		c.uploaded()
+		c.endUpload()
 	}
 	if err := c.journal.save(e); err != nil {
 		return err
@@ -392,8 +407,8 @@ func (c *fileClaim) Save(_ context.Context, e Entry) error {
 	return nil
 }
 
-// uploaded takes in that no more lines will come of an upload.
-func (c *fileClaim) uploaded() {
+// endUpload no longer counts the claim as an upload for which a batch waits.
+func (c *fileClaim) endUpload() {
 	if c.uploads {
 		c.uploads = false
 		c.journal.mu.Lock()
@@ -404,7 +419,7 @@ func (c *fileClaim) uploaded() {
 
 func (c *fileClaim) Release() {
 	if j := c.journal; j != nil {
-		c.uploaded()
+		c.endUpload()
 		c.journal = nil
 		j.mu.Lock()
 		defer j.mu.Unlock()

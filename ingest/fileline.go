@@ -49,7 +49,8 @@ func appendHex32(to []byte, v uint32) []byte {
 	return hex.AppendEncode(to, binary.BigEndian.AppendUint32(nil, v))
 }
 
-// readLine returns the text of a line, without its newline, if its checksum is right.
+// readLine returns the text and the checksum of a line without its newline, which follows one with checksum sum. It
+// reports whether the line is as it was written.
 func readLine(line []byte, sum uint32) (text []byte, next uint32, ok bool) {
 	if len(line) <= sumDigits || line[sumDigits] != ' ' {
 		return nil, 0, false
@@ -60,6 +61,7 @@ func readLine(line []byte, sum uint32) (text []byte, next uint32, ok bool) {
 	return text, next, ok && want == next
 }
 
+// appendEntry appends the text of an entry's line. Of a claim it writes only the time and the key.
 func appendEntry(to []byte, e Entry) []byte {
 	to = e.At.UTC().AppendFormat(to, time.RFC3339Nano)
 	to = append(append(to, ' '), e.State.String()...)
@@ -121,6 +123,7 @@ func appendReplaced(to []byte, notes []NoteRef) []byte {
 	return to
 }
 
+// parseReplaced reads what appendReplaced wrote.
 func parseReplaced(text string) (notes []NoteRef, ok bool) {
 	for part := range strings.SplitSeq(text, ",") {
 		id, at, dated := strings.Cut(part, "@")
@@ -263,6 +266,7 @@ const (
 	gapWord   = "gap"
 )
 
+// appendNotice appends the text of a notice's line.
 func appendNotice(to []byte, n notice) []byte {
 	to = n.at.UTC().AppendFormat(to, time.RFC3339Nano)
 	if n.gap {

@@ -15,13 +15,14 @@ import (
 
 // lineReader reads a journal's file line by line and takes no line that is not as it was written.
 type lineReader struct {
-	from     *bufio.Reader
-	header   fileheader.Header
-	sum      uint32 // of the last line
-	begun    int64  // where the last line begins
-	size     int64  // where the last whole line ends
-	lines    uint32
-	unending bool // the last line lacks its newline
+	from   *bufio.Reader
+	header fileheader.Header
+	sum    uint32 // of the last line
+	start  int64  // of the last line in the file
+	size   int64  // where the last complete line ends
+	lines  uint32
+
+	lacksNewline bool // the last line is complete except for its newline
 }
 
 func newLineReader(from io.ReaderAt) *lineReader {
@@ -29,8 +30,8 @@ func newLineReader(from io.ReaderAt) *lineReader {
 	return &lineReader{from: bufio.NewReaderSize(io.NewSectionReader(from, 0, whole), maxLine)}
 }
 
-// next returns the text of the next line, nil after the last one. It is valid until the next call. Behind the last line
-// may stand the beginning of one that a crash cut off, or zeros.
+// next returns the text of the next line, nil after the last one. The text is valid until the next call. A crash may
+// have left the beginning of a line, or zeros, after the last line: next ignores them.
 func (l *lineReader) next(ctx context.Context) (text []byte, err error) {
 	if l.lines%10_000 == 9_999 && ctx.Err() != nil {
 		return nil, fail("the journal was not read: "+redact.Cause(ctx.Err()), ctx.Err(), context.Cause(ctx))
@@ -47,6 +48,7 @@ func (l *lineReader) next(ctx context.Context) (text []byte, err error) {
 	return l.take(line[:len(line)-1], len(line))
 }
 
+// take checks a line and returns its text. The length is that of the line in the file.
 func (l *lineReader) take(line []byte, length int) ([]byte, error) {
 	text, sum, ok := readLine(line, l.sum)
 	if l.lines == 0 {
@@ -57,23 +59,27 @@ func (l *lineReader) take(line []byte, length int) ([]byte, error) {
 	if !ok {
 		return nil, l.damaged()
 	}
-	l.begun = l.size
-	l.sum, l.size, l.lines = sum, l.size+int64(length), l.lines+1
+	l.start = l.size
+	l.size += int64(length)
+	l.lines++
+	l.sum = sum
 	return text, nil
 }
 
+// damaged returns the error for the line after the last one.
 func (l *lineReader) damaged() error {
 	const why = "line %d of the journal is damaged; nothing is uploaded. SalvageJournal keeps every complete " +
 		"line, and later runs search the service for the other recordings"
 	return fail(fmt.Sprintf(why, l.lines+1), ErrJournalDamaged)
 }
 
-func (l *lineReader) readHeader(line, text []byte, ok bool) error {
+// readHeader reads the first line. isWhole reports whether its checksum is right.
+func (l *lineReader) readHeader(line, text []byte, isWhole bool) error {
 	h, err := fileheader.Parse(journalKind, string(text))
 	switch {
 	case !bytes.Contains(line, []byte(journalKind)):
 		return errNotAJournal
-	case !ok || err != nil:
+	case !isWhole || err != nil:
 		return l.damaged()
 	case h.Version > fileVersion:
 		return fail("a later version of this package wrote the journal; update this program", ErrJournalVersion)
@@ -86,15 +92,15 @@ func (l *lineReader) readHeader(line, text []byte, ok bool) error {
 
 var errNotAJournal = fail("the file is not a journal", ErrJournalVersion)
 
-// last looks at what follows the last newline: nothing, a line that lacks only its newline, or the beginning of one. A
-// crash may have left zeros behind it.
+// last returns the text of what follows the last newline if that is a line which lacks only its newline. Otherwise it
+// returns nil: there is nothing, or the beginning of a line. A crash may have left zeros behind either.
 func (l *lineReader) last(rest []byte) ([]byte, error) {
 	if len(rest) == 0 {
 		return nil, nil
 	}
 	begun := bytes.TrimRight(rest, "\x00")
 	if _, _, ok := readLine(begun, l.sum); ok {
-		l.unending = true
+		l.lacksNewline = true
 		return l.take(begun, len(begun))
 	}
 	if _, _, ok := readLine(rest[:len(rest)-1], l.sum); ok {
@@ -108,12 +114,15 @@ func (l *lineReader) last(rest []byte) ([]byte, error) {
 
 // beginsHeader reports whether a first line that was cut off may be a journal's.
 func beginsHeader(begun []byte) bool {
-	sum, text := begun[:min(len(begun), sumDigits)], string(begun[min(len(begun), sumDigits+1):])
+	sum := begun[:min(len(begun), sumDigits)]
+	text := string(begun[min(len(begun), sumDigits+1):])
+	isSum := len(bytes.Trim(sum, "0123456789abcdef")) == 0
 	isKind := strings.HasPrefix(text, journalKind) || strings.HasPrefix(journalKind, text)
-	return len(bytes.Trim(sum, "0123456789abcdef")) == 0 && isKind
+	return isSum && isKind
 }
 
-// checkZeros looks at what is longer than any line: a crash can leave zeros, up to the end of the file.
+// checkZeros returns an error unless what is longer than any line ends with zeros up to the end of the file, which a
+// crash can leave.
 func (l *lineReader) checkZeros(begun []byte) error {
 	zeros := bytes.IndexByte(begun, 0)
 	switch {
@@ -135,7 +144,7 @@ func (l *lineReader) checkZeros(begun []byte) error {
 	}
 }
 
-// readAll takes in every line.
+// readAll reads every line into the journal.
 func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReader, error) {
 	l := newLineReader(from)
 	for {
@@ -146,10 +155,13 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 		case text == nil && l.lines == 0:
 			return nil, errNotBegun
 		case text == nil:
-			j.sum, j.size, j.lines = l.sum, l.size, l.lines
+			j.sum = l.sum
+			j.size = l.size
+			j.lines = l.lines
 			return l, nil
 		case l.lines == 1:
-			j.origin, j.owner = l.header.Service, ownerOf(l.header)
+			j.origin = l.header.Service
+			j.owner = ownerOf(l.header)
 		default:
 			if !j.takeLine(text, l) {
 				l.lines--
@@ -162,7 +174,8 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 var errNotBegun = fail("the journal's file is empty, or its first line was cut off; SalvageJournal makes it "+
 	"usable again, and later runs search the service for the recordings that it contained", ErrJournalDamaged)
 
-// takeLine takes in what the last line of a reader says.
+// takeLine puts the last line of a reader into the journal. It reports false if the line is neither a notice nor an
+// entry.
 func (j *FileJournal) takeLine(text []byte, l *lineReader) bool {
 	if n, ok := parseNotice(text); ok {
 		j.takeNotice(n, l.lines)
@@ -170,21 +183,24 @@ func (j *FileJournal) takeLine(text []byte, l *lineReader) bool {
 	}
 	e, ok := parseEntry(text)
 	if ok {
-		j.takeEntry(e, l.begun)
+		j.takeEntry(e, l.start)
 	}
 	return ok
 }
 
+// takeNotice puts a notice and the number of its line into the journal.
 func (j *FileJournal) takeNotice(n notice, number uint32) {
 	if n.gap {
-		j.gaps, j.gapLine = true, number
-	} else {
-		j.owner, j.ownerLine = n.owner, number
+		j.gaps = true
+		j.gapLine = number
+		return
 	}
+	j.owner = n.owner
+	j.ownerLine = number
 }
 
-// takeEntry remembers an entry, and where its line begins. It remembers nothing of a claim, and forgets what was known
-// before: the recording surely has no note then.
+// takeEntry puts an entry, and where its line begins, into the index. A claim takes its key out of the index: the
+// recording certainly has no note then. A journal that is only read keeps every entry complete, claims too.
 func (j *FileJournal) takeEntry(e Entry, line int64) {
 	if e.State == StateClaimed {
 		j.index.forget(e.Key)

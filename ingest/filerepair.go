@@ -51,52 +51,87 @@ func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...Journ
 	return lost, nil
 }
 
-// wholeLines returns the texts of all lines that are as they were written. A line goes on from the checksum that stands
-// in the line before it, so that what is damaged costs no more than itself and the line behind it.
+// wholeLines returns the texts of all lines that are as they were written, and the number of the other lines. It
+// returns an error if the journal has another owner.
 func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err error) {
 	const whole = 1 << 62
 	lines := bufio.NewReader(io.NewSectionReader(file, 0, whole))
-	texts = [][]byte{[]byte(headerOf(owner).String())}
-	whose := headerOf(owner)         // as far as is known
-	before, known := uint32(0), true // the checksum in the line before
-	for number := 1; ; number++ {
+	s := salvage{header: headerOf(owner), isSumKnown: true}
+	s.texts = [][]byte{[]byte(s.header.String())}
+	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, 0, cannot("read", err)
 		}
 		if len(line) == 0 {
-			if err := whose.Check(headerOf(owner)); err != nil {
-				return nil, 0, fail("the journal: "+redact.Opaque(err).Error(), err)
-			}
-			return texts, lost, nil
+			break
 		}
-		line = bytes.TrimSuffix(line, []byte{'\n'})
-		text, _, ok := readLine(line, before)
-		ok = ok && known
-		before, known = parseHex32(line[:min(len(line), sumDigits)])
-		h, headErr := fileheader.Parse(journalKind, string(text))
-		switch {
-		case number == 1 && ok && headErr == nil:
-			h.Version = fileVersion
-			texts[0], whose = []byte(h.String()), h
-		case ok && readable(text):
-			if n, _ := parseNotice(text); n.owner.Service != "" { // it was renamed, or its user became known
-				whose = headerOf(n.owner)
-			}
-			texts = append(texts, text)
-		default:
-			lost++
-		}
+		s.take(bytes.TrimSuffix(line, []byte{'\n'}))
+	}
+	if err := s.header.Check(headerOf(owner)); err != nil {
+		return nil, 0, fail("the journal: "+redact.Opaque(err).Error(), err)
+	}
+	return s.texts, s.lost, nil
+}
+
+// salvage collects the lines of a damaged journal. Each line continues the checksum that stands in the line before it,
+// so damage costs only the damaged line and the one after it.
+type salvage struct {
+	header     fileheader.Header // whose journal it is, as far as is known
+	texts      [][]byte          // of complete lines; the first one is a header
+	lines      int
+	lost       int
+	sum        uint32 // in the line before
+	isSumKnown bool
+}
+
+// take keeps the text of a line, or counts the line as lost.
+func (s *salvage) take(line []byte) {
+	s.lines++
+	text, _, isRight := readLine(line, s.sum)
+	isWhole := isRight && s.isSumKnown
+	s.sum, s.isSumKnown = parseHex32(line[:min(len(line), sumDigits)])
+	isKept := isWhole && s.keep(text)
+	if !isKept {
+		s.lost++
 	}
 }
 
-func readable(text []byte) bool {
-	_, isNotice := parseNotice(text)
-	_, isEntry := parseEntry(text)
-	return isNotice || isEntry
+// keep keeps a text and reports whether it is one of a journal. The first line may be a header.
+func (s *salvage) keep(text []byte) bool {
+	if s.lines == 1 {
+		return s.keepHeader(text) || s.keepText(text)
+	}
+	return s.keepText(text)
 }
 
-// keepCopy copies the file as it is.
+// keepHeader replaces the header and reports whether the text is one.
+func (s *salvage) keepHeader(text []byte) bool {
+	h, err := fileheader.Parse(journalKind, string(text))
+	if err != nil {
+		return false
+	}
+	h.Version = fileVersion
+	s.header = h
+	s.texts[0] = []byte(h.String())
+	return true
+}
+
+// keepText keeps the text of a notice or an entry, and reports whether it is one.
+func (s *salvage) keepText(text []byte) bool {
+	n, isNotice := parseNotice(text)
+	_, isEntry := parseEntry(text)
+	if !isNotice && !isEntry {
+		return false
+	}
+	if n.owner.Service != "" { // the journal was renamed, or its user became known
+		s.header = headerOf(n.owner)
+	}
+	s.texts = append(s.texts, text)
+	return true
+}
+
+// keepCopy copies the damaged file to one beside it.
 func (j *FileJournal) keepCopy() error {
 	to, err := j.fs.Create(j.path+".damaged-"+time.Now().UTC().Format("20060102T150405Z-")+rand.Text()[:8], true)
 	if err != nil {
@@ -140,32 +175,8 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 	if err != nil {
 		return err
 	}
-	j.mu.Lock()
-	var created []record
-	for i := range j.index.records {
-		if r := j.index.records[i]; r.state == StateCreated {
-			created = append(created, r)
-		}
-	}
-	origin := j.origin
-	j.mu.Unlock()
-	slices.SortFunc(created, func(a, b record) int { return cmp.Compare(b.line, a.line) })
-	there := len(created) == 0 // then nothing speaks against it
-	for _, r := range created[:min(len(created), renameChecks)] {
-		note, err := client.Notes.Get(ctx, r.note)
-		switch {
-		case errors.Is(err, clinicaldoc.ErrNotFound):
-			continue
-		case err != nil:
-			return fail("the journal's notes cannot be read there: "+redact.Opaque(err).Error(), err)
-		}
-		if patient, _ := note.PatientID(); patientHash(origin, patient) != r.patient {
-			return fail("a note of the journal belongs to another patient there", ErrOtherService)
-		}
-		there = true
-	}
-	if !there {
-		return fail("none of the journal's notes exists there", ErrOtherService)
+	if err := j.checkNotesAt(ctx, client); err != nil {
+		return err
 	}
 	return j.exclusive(func() error {
 		if err := j.checkOwner(Owner{Service: j.owner.Service, UserID: owner.UserID}); err != nil {
@@ -176,16 +187,57 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 	})
 }
 
+// checkNotesAt returns an error unless the journal's newest notes exist at the client's service.
+func (j *FileJournal) checkNotesAt(ctx context.Context, client *clinicaldoc.Client) error {
+	newest, origin := j.newestNotes()
+	anyExists := len(newest) == 0 // then nothing speaks against it
+	for _, r := range newest {
+		note, err := client.Notes.Get(ctx, r.note)
+		switch {
+		case errors.Is(err, clinicaldoc.ErrNotFound):
+			continue
+		case err != nil:
+			return fail("the journal's notes cannot be read there: "+redact.Opaque(err).Error(), err)
+		}
+		if patient, _ := note.PatientID(); patientHash(origin, patient) != r.patient {
+			return fail("a note of the journal belongs to another patient there", ErrOtherService)
+		}
+		anyExists = true
+	}
+	if !anyExists {
+		return fail("none of the journal's notes exists there", ErrOtherService)
+	}
+	return nil
+}
+
+// newestNotes returns up to renameChecks records that have notes, the newest first, and the service that patients are
+// hashed with.
+func (j *FileJournal) newestNotes() (newest []record, origin string) {
+	j.mu.Lock()
+	origin = j.origin
+	for _, r := range j.index.records {
+		if r.state == StateCreated {
+			newest = append(newest, r)
+		}
+	}
+	j.mu.Unlock()
+	slices.SortFunc(newest, func(a, b record) int { return cmp.Compare(b.line, a.line) })
+	return newest[:min(len(newest), renameChecks)], origin
+}
+
 // Forget drops the entries of notes that were created before that time, and returns their number. Use it only for
 // recordings that cannot come back: call it after a Run over everything that still exists, in the same process. Entries
 // that this run saw stay. If a forgotten recording comes back anyway, Uploader searches the patient's notes for it,
 // even if Uploader.AllNew is set.
 func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, err error) {
 	forgotten := map[uint32]bool{}
+	isKept := false                  // the file cannot be shortened, so the journal keeps them
 	err = j.exclusive(func() error { //nolint:contextcheck // a file is written whole or not at all
 		j.mu.Lock()
 		for n := range j.index.records {
-			if r := &j.index.records[n]; r.state == StateCreated && !r.seen && r.latest < before.UnixNano() {
+			r := &j.index.records[n]
+			isOld := r.latest < before.UnixNano()
+			if r.state == StateCreated && isOld && !r.seen {
 				forgotten[uint32(n)] = true
 			}
 		}
@@ -199,8 +251,8 @@ func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, er
 			}
 		}
 		err := j.compact(forgotten)
-		if err != nil && j.file != nil { // it goes on knowing them
-			forgotten = nil
+		if err != nil && j.file != nil {
+			isKept = true
 			j.mu.Lock()
 			j.warning = cannot("shortened", err)
 			j.mu.Unlock()
@@ -208,7 +260,7 @@ func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, er
 		}
 		return err
 	})
-	if forgotten == nil {
+	if isKept {
 		return 0, j.Warning()
 	}
 	return len(forgotten), err

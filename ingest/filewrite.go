@@ -12,9 +12,9 @@ import (
 // togetherWait is how long a line waits for those of others, to share a sync with them.
 const togetherWait = 2 * time.Millisecond
 
-// save puts an entry into the next batch and waits until that is on the disk. A batch is written when all uploads
-// wait for it, or togetherWait after its first line. The goroutine that finds this, while the disk is idle, writes
-// it. Later lines form the next batch. A claim waits for nobody: losing it loses nothing.
+// save puts an entry into the next batch and waits until the batch is on the disk. A batch is written when all uploads
+// wait for it, or togetherWait after its first line. The goroutine that finds this, while the disk is idle, writes it.
+// Later lines form the next batch. Nobody waits for the line of a claim: losing it loses nothing.
 func (j *FileJournal) save(e Entry) error {
 	j.mu.Lock()
 	if j.broken != nil {
@@ -30,23 +30,24 @@ func (j *FileJournal) save(e Entry) error {
 	if e.State == StateCommitting {
 		b.uploads++
 	}
-	lead := false
+	mustWrite := false
 	switch {
 	case b.uploads >= j.uploads:
-		lead = j.want(b)
+		mustWrite = j.want(b)
 	case b.late == nil && !b.wanted:
 		b.late = time.AfterFunc(togetherWait, func() { j.flushLate(b) })
 	}
 	j.mu.Unlock()
-	if lead && j.flushOne() {
+	if mustWrite && j.flushOne() {
 		go j.flush()
 	}
 	<-b.done
 	return b.err
 }
 
-// want says that the batch waits for no more lines, and reports whether it is the caller who has to write it.
-func (j *FileJournal) want(b *batch) (lead bool) {
+// want ends the batch's wait for more lines. If the disk is idle, it makes the disk busy and reports true: the caller
+// must write the batch. The caller holds j.mu.
+func (j *FileJournal) want(b *batch) (mustWrite bool) {
 	b.wanted = true
 	if j.busy != nil {
 		return false
@@ -55,12 +56,13 @@ func (j *FileJournal) want(b *batch) (lead bool) {
 	return true
 }
 
-// flushLate writes a batch that others did not join in time.
+// flushLate writes a batch that has waited for togetherWait, unless another goroutine does.
 func (j *FileJournal) flushLate(b *batch) {
 	j.mu.Lock()
-	lead := j.next == b && !b.wanted && j.want(b)
+	isWaiting := j.next == b && !b.wanted
+	mustWrite := isWaiting && j.want(b)
 	j.mu.Unlock()
-	if lead {
+	if mustWrite {
 		j.flush()
 	}
 }
@@ -71,14 +73,13 @@ func (j *FileJournal) flush() {
 	}
 }
 
-// flushOne writes the next batch, if somebody waits for it; else the disk rests from now on. It reports whether there
-// may be more to do.
+// flushOne writes the next batch if it is wanted. It reports whether the batch after that is wanted, too; otherwise the
+// disk is idle from now on.
 func (j *FileJournal) flushOne() bool {
 	j.mu.Lock()
 	b := j.next
 	if !b.wanted {
-		close(j.busy)
-		j.busy = nil
+		j.makeIdle()
 		j.mu.Unlock()
 		return false
 	}
@@ -95,22 +96,28 @@ func (j *FileJournal) flushOne() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.next.wanted {
-		close(j.busy)
-		j.busy = nil
+		j.makeIdle()
 		return false
 	}
 	return true
 }
 
-// exclusive does work with the file while nobody else does. Its error ends the journal's service, unless it is a
-// refusal.
+// makeIdle lets others make the disk busy. The caller holds j.mu.
+func (j *FileJournal) makeIdle() {
+	close(j.busy)
+	j.busy = nil
+}
+
+// exclusive calls work while nobody else uses the file. After an error of work every later call of the journal fails,
+// unless the error only rejects an owner.
 func (j *FileJournal) exclusive(work func() error) error {
 	if err := j.makeBusy(); err != nil {
 		return err
 	}
 	err := work()
 	j.mu.Lock()
-	if err != nil && j.broken == nil && !errors.Is(err, ErrOtherService) && !errors.Is(err, ErrOtherUser) {
+	isRejection := errors.Is(err, ErrOtherService) || errors.Is(err, ErrOtherUser)
+	if j.broken == nil && !isRejection {
 		j.broken = err
 	}
 	j.mu.Unlock()
@@ -118,7 +125,8 @@ func (j *FileJournal) exclusive(work func() error) error {
 	return err
 }
 
-// makeBusy waits until the disk rests, and keeps it for the caller.
+// makeBusy waits until the disk is idle and makes it busy for the caller, who must call flush afterwards. It returns
+// the journal's error if that is broken.
 func (j *FileJournal) makeBusy() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -134,19 +142,21 @@ func (j *FileJournal) makeBusy() error {
 	return j.broken
 }
 
-// append writes a batch and takes note of it once it is on the disk.
+// append writes a batch and puts its entries into the index once they are on the disk. After an error every later call
+// of the journal fails.
 func (j *FileJournal) append(b *batch) error {
-	lines, sum := j.lineBuffer[:0], j.sum
-	begins := j.beginBuffer[:0]
+	lines := j.lineBuffer[:0]
+	sum := j.sum
+	starts := j.startBuffer[:0]
 	for i := range b.entries {
 		e := &b.entries[i]
 		j.addHash(e)
-		begins = append(begins, j.size+int64(len(lines)))
+		starts = append(starts, j.size+int64(len(lines)))
 		j.textBuffer = appendEntry(j.textBuffer[:0], *e)
 		lines, sum = appendLine(lines, sum, j.textBuffer)
 	}
 	j.lineBuffer = lines
-	j.beginBuffer = begins
+	j.startBuffer = starts
 	err := j.put(lines)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -157,7 +167,7 @@ func (j *FileJournal) append(b *batch) error {
 	j.sum = sum
 	for i, e := range b.entries {
 		j.lines++
-		j.takeEntry(e, begins[i])
+		j.takeEntry(e, starts[i])
 		if r := j.index.get(e.Key); r != nil {
 			r.seen = true
 		}
@@ -175,33 +185,34 @@ func (j *FileJournal) addHash(e *Entry) {
 	j.mu.Lock()
 	r := j.index.get(e.Key)
 	hasNote := r != nil && r.state == StateCreated
-	var begun int64
+	var start int64
 	if hasNote {
-		begun = r.line
+		start = r.line
 	}
 	j.mu.Unlock()
 	if !hasNote {
 		return
 	}
-	if known, ok := j.readEntry(begun); ok && known.Key == e.Key {
+	if known, ok := j.readEntry(start); ok && known.Key == e.Key {
 		e.SHA256 = known.SHA256
 	}
 }
 
-// readEntry reads the entry in a line of the file that begins there.
-func (j *FileJournal) readEntry(begun int64) (Entry, bool) {
-	line, err := bufio.NewReaderSize(io.NewSectionReader(j.file, begun, maxLine), 1<<10).ReadBytes('\n')
+// readEntry reads the entry of the line that starts at an offset in the file.
+func (j *FileJournal) readEntry(start int64) (Entry, bool) {
+	line, err := bufio.NewReaderSize(io.NewSectionReader(j.file, start, maxLine), 1<<10).ReadBytes('\n')
 	if err != nil || len(line) <= sumDigits {
 		return Entry{}, false
 	}
 	return parseEntry(line[sumDigits+1 : len(line)-1])
 }
 
-// put writes whole lines and syncs them, if the name still leads to the file: lines in a file that nobody will open
-// again are worth nothing. Where a lock is not seen by all, as on two mounts of one folder, what another has written
-// is. A full disk may take a part of a line; that is cut off, so that the next who opens the file finds it whole. A
-// failed sync is not tried again: the system may have dropped what it could not write. Nobody has acted on lines that
-// were not synced, so that they are cut off as well.
+// put writes complete lines and syncs them. Before that it checks that the name still leads to the file, because nobody
+// would open the lines otherwise, and that no other program has written to the file: two mounts of one folder may not
+// share their locks.
+//
+// If the lines cannot be written or synced, they are cut off again. Nobody has acted on them, and the next who opens
+// the file finds it complete. A failed sync is not tried again: the system may have dropped what it could not write.
 func (j *FileJournal) put(lines []byte) error {
 	if len(lines) == 0 {
 		return nil

@@ -199,7 +199,7 @@ func patientHash(service string, patient int64) uint32 {
 	return shortHash("patient", service, strconv.FormatInt(patient, 10))
 }
 
-// describe fills in what tells the recording from others.
+// describe sets Patient, Name and Size of the entry.
 func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 	patient := strconv.FormatInt(params.PatientID, 10)
 	e.Patient = patientHash(service, params.PatientID)
@@ -210,10 +210,14 @@ func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 	}
 }
 
-// differs reports whether the key was used for another recording before.
+// differs reports whether the key was used before for a recording of another patient or of another size.
 func (e Entry) differs(now Entry) bool {
-	size := e.Size != now.Size && e.Size >= 0 && now.Size >= 0
-	return e.State.sent() && (e.Patient != now.Patient || size)
+	if !e.State.sent() {
+		return false
+	}
+	areSizesKnown := e.Size >= 0 && now.Size >= 0
+	isOtherSize := areSizesKnown && e.Size != now.Size
+	return isOtherSize || e.Patient != now.Patient
 }
 
 // maxNamed is how many notes an entry names for a person to compare.
@@ -225,8 +229,7 @@ type candidateIDs struct {
 }
 
 // Candidates returns the ids of the notes that may be the recording's, for a person to compare: the likeliest first, at
-// most
-// 100. Only unresolved recordings have any.
+// most 100. Only unresolved recordings have any.
 func (e Entry) Candidates() []int64 {
 	var kept candidateIDs
 	if e.State != StateInDoubt || json.Unmarshal(e.Loss, &kept) != nil {
@@ -235,7 +238,7 @@ func (e Entry) Candidates() []int64 {
 	return kept.Candidates
 }
 
-// note names the note.
+// note returns the entry's note with its ID and CreatedAt.
 func (e Entry) note() *clinicaldoc.ProgressNote {
 	return &clinicaldoc.ProgressNote{ID: e.NoteID, CreatedAt: e.NoteCreatedAt}
 }

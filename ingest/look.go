@@ -142,8 +142,8 @@ func (r *run) uploadNew(t *task, _ Entry) {
 	r.upload(t)
 }
 
-// listFailed decides what to do with a recording if the patient's notes cannot be listed. It is begun once more later if
-// that may pass. Otherwise it is refused or unresolved, unless a person has decided that it is to be sent.
+// listFailed decides what to do with a recording if the patient's notes cannot be listed. It is begun once more later
+// if that may pass. Otherwise it is refused or unresolved, unless a person has decided that it is to be sent.
 func (r *run) listFailed(t *task, err error) {
 	if r.ctx.Err() != nil {
 		r.drop(t)
@@ -407,8 +407,8 @@ func (r *run) foundThere(t *task, found noteRow) {
 	r.doneWith(t, result, taskEnded{contact: answered, journalErr: r.save(t, e)})
 }
 
-// saveUndecided saves that the recording may have a note already, and the notes that a person should compare. It was not
-// sent: the next run searches again.
+// saveUndecided saves that the recording may have a note already, and the notes that a person should compare. It was
+// not sent: the next run searches again.
 func (r *run) saveUndecided(t *task, why error, candidates []noteRow) {
 	ids := make([]int64, 0, maxNamed)
 	for _, row := range candidates[:min(len(candidates), maxNamed)] {

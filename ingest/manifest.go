@@ -66,7 +66,11 @@ type ManifestOption func(*manifest)
 // WithDefaults sets the patient and the prompt of lines without one. If one of them is 0, each line must contain it:
 // with this option a prompt is required, too.
 func WithDefaults(patientID, promptID int64) ManifestOption {
-	return func(m *manifest) { m.defaults, m.needsPrompt = [2]int64{patientID, promptID}, true }
+	return func(m *manifest) {
+		m.defaultPatient = patientID
+		m.defaultPrompt = promptID
+		m.needsPrompt = true
+	}
 }
 
 // ManifestError is what is wrong with a manifest. It matches [clinicaldoc.ErrInvalidArgument].
@@ -114,13 +118,14 @@ func (e *ManifestError) LogValue() slog.Value { return slog.StringValue(e.Error(
 
 // manifest is one that is being read.
 type manifest struct {
-	folder      string
-	defaults    [2]int64 // patient and prompt
-	needsPrompt bool
-	recordings  []Recording
-	problems    []ManifestProblem
-	keys        map[string]int // the lines that name them
-	files       map[fileForm][]namedFile
+	folder         string
+	defaultPatient int64 // 0: there is none
+	defaultPrompt  int64 // 0: there is none
+	needsPrompt    bool
+	recordings     []Recording
+	problems       []ManifestProblem
+	keys           map[string]int // the lines that name them
+	files          map[fileForm][]namedFile
 }
 
 // namedFile is a file that a line names. Many names can lead to it.
@@ -129,11 +134,12 @@ type namedFile struct {
 	line int
 }
 
-// fileForm is alike for all names of a file, and for few others.
+// fileForm is the same for all names of a file. Few other files have it, so only those are compared.
 type fileForm struct{ size, modified int64 }
 
 var columns = []string{"key", "patient", "prompt", "name", "path"}
 
+// wrong records a mistake.
 func (m *manifest) wrong(line int, what string) {
 	m.problems = append(m.problems, ManifestProblem{line, what})
 }
@@ -141,6 +147,7 @@ func (m *manifest) wrong(line int, what string) {
 // full reports whether there are so many problems that the rest does not matter.
 func (m *manifest) full() bool { return len(m.problems) >= maxProblems }
 
+// read reads a manifest of either format.
 func (m *manifest) read(from *bufio.Reader) error {
 	if mark, _ := from.Peek(3); string(mark) == "\ufeff" { // as spreadsheets begin a file
 		_, _ = from.Discard(3)
@@ -174,6 +181,7 @@ func (m *manifest) readJSON(from *bufio.Reader) error {
 	return nil
 }
 
+// takeJSON reads the object of one line.
 func (m *manifest) takeJSON(line int, text []byte) {
 	members := json.NewDecoder(bytes.NewReader(text))
 	if first, _ := members.Token(); first != json.Delim('{') || !json.Valid(text) {
@@ -212,8 +220,9 @@ func (m *manifest) takeJSON(line int, text []byte) {
 // replacesLetters reports whether a JSON value holds something that encoding/json silently replaces by U+FFFD: bytes
 // that are not UTF-8, or half of a surrogate pair.
 func replacesLetters(raw []byte, text string) bool {
-	written := bytes.Contains(raw, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`))
-	return !utf8.Valid(raw) || strings.ContainsRune(text, utf8.RuneError) && !written
+	isWritten := bytes.Contains(raw, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`))
+	isReplaced := strings.ContainsRune(text, utf8.RuneError) && !isWritten
+	return isReplaced || !utf8.Valid(raw)
 }
 
 func (m *manifest) readCSV(from io.Reader) error {
@@ -262,8 +271,8 @@ func (m *manifest) readCSV(from io.Reader) error {
 func (m *manifest) take(line int, values map[string]string) {
 	r := Recording{Key: values["key"], File: filepath.FromSlash(values["path"])}
 	r.Params.Name = values["name"]
-	r.Params.PatientID = m.id(line, "patient", values["patient"], m.defaults[0], true)
-	r.Params.PromptID = m.id(line, "prompt", values["prompt"], m.defaults[1], m.needsPrompt)
+	r.Params.PatientID = m.id(line, "patient", values["patient"], m.defaultPatient, true)
+	r.Params.PromptID = m.id(line, "prompt", values["prompt"], m.defaultPrompt, m.needsPrompt)
 	if !utf8.ValidString(r.Params.Name) || len(r.Key) > maxKey {
 		m.wrong(line, "the name is not UTF-8, or the key too long")
 	}
@@ -273,7 +282,7 @@ func (m *manifest) take(line int, values map[string]string) {
 	switch key := creates.Compose(r.Key); {
 	case key == "":
 	case m.keys[key] != 0:
-		m.again(line, "key", m.keys[key])
+		m.duplicate(line, "key", m.keys[key])
 	default:
 		m.keys[key] = line
 	}
@@ -281,15 +290,17 @@ func (m *manifest) take(line int, values map[string]string) {
 	m.recordings = append(m.recordings, r)
 }
 
-// again refuses what an earlier line names.
-func (m *manifest) again(line int, name string, first int) {
-	m.wrong(line, fmt.Sprintf("line %[2]d has the same %[1]s", name, first))
+// duplicate records that an earlier line has the same key or file.
+func (m *manifest) duplicate(line int, name string, first int) {
+	m.wrong(line, fmt.Sprintf("line %d has the same %s", first, name))
 }
 
-// id is that of a patient or a prompt.
-func (m *manifest) id(line int, name, text string, usual int64, needed bool) int64 {
-	if text == "" && (usual > 0 || !needed) {
-		return usual
+// id returns the id of a patient or a prompt. An empty text is the default. It is a mistake if the id is required and
+// there is no default.
+func (m *manifest) id(line int, name, text string, byDefault int64, required bool) int64 {
+	mayBeEmpty := byDefault > 0 || !required
+	if text == "" && mayBeEmpty {
+		return byDefault
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
@@ -298,6 +309,7 @@ func (m *manifest) id(line int, name, text string, usual int64, needed bool) int
 	return id
 }
 
+// takeFile checks the recording's file. A relative path begins at the manifest's folder.
 func (m *manifest) takeFile(line int, r *Recording) {
 	if r.File == "" {
 		m.wrong(line, "path is empty")
@@ -315,7 +327,7 @@ func (m *manifest) takeFile(line int, r *Recording) {
 	form := fileForm{info.Size(), info.ModTime().UnixNano()}
 	for _, earlier := range m.files[form] {
 		if os.SameFile(earlier.FileInfo, info) {
-			m.again(line, "file", earlier.line)
+			m.duplicate(line, "file", earlier.line)
 			return
 		}
 	}

@@ -114,8 +114,8 @@ func (r Recording) checkKey() error {
 	return nil
 }
 
-// prepare opens the recording's File as its Params.Audio. If Key is empty, it reads the file and sets Key and SHA256. The
-// size is taken before that: if the file changes later, the upload refuses it.
+// prepare opens the recording's File as its Params.Audio. If Key is empty, it reads the file and sets Key and SHA256.
+// The size is taken before that: if the file changes later, the upload refuses it.
 func (r Recording) prepare() (Recording, error) {
 	if r.File != "" {
 		audio, err := clinicaldoc.AudioFile(r.File)

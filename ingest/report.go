@@ -113,7 +113,7 @@ const (
 
 // all draws the recordings of a run. If the run ends early, it draws the others too, for the report.
 func (d *drawing) all(yield func(Recording, error) bool) {
-	var until time.Time // zero: the run goes on
+	var drawUntil time.Time // zero: the run goes on
 	left := 0
 	for recording, err := range d.from {
 		if err == nil {
@@ -121,20 +121,21 @@ func (d *drawing) all(yield func(Recording, error) bool) {
 			d.list = append(d.list, recording)
 			d.mu.Unlock()
 		}
-		if until.IsZero() && !yield(recording, err) {
-			until = time.Now().Add(leftTime)
+		if drawUntil.IsZero() && !yield(recording, err) {
+			drawUntil = time.Now().Add(leftTime)
 		}
-		if until.IsZero() {
+		if drawUntil.IsZero() {
 			continue
 		}
 		left++
-		if err != nil || left > maxLeft || time.Now().After(until) {
+		isEnough := left > maxLeft || time.Now().After(drawUntil)
+		if err != nil || isEnough {
 			return
 		}
 	}
 }
 
-// without returns those that have no result.
+// without returns the drawn recordings that have no result.
 func (d *drawing) without(results []Result) []Recording {
 	ended := map[string]int{}
 	for _, result := range results {
@@ -153,9 +154,9 @@ func (d *drawing) without(results []Result) []Recording {
 	return left
 }
 
-// nameOf is what tells recordings of a run apart, alike before and after they got keys.
+// nameOf returns a text that distinguishes the recordings of a run. It is the same before and after a file got its key.
 func nameOf(r Recording) string {
-	if r.File != "" && r.SHA256 != "" { // of which the key may have been made
+	if r.File != "" && r.SHA256 != "" { // the key may have been made of them
 		r.Key = ""
 	}
 	return fmt.Sprintf("%q %q %d %q", r.File, r.Key, r.Params.PatientID, r.Params.Name)

@@ -97,8 +97,9 @@ func (d Resolution) isSaved(e Entry) bool {
 // decide returns the entry of a recording after a decision.
 func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision Resolution) (Entry, error) {
 	isOpen := e.State == StateInDoubt || e.State == StateCommitting
+	wantsNote := decision.SendAgain || decision.NoteID != 0
 	switch {
-	case e.State == StateCreated && (decision.SendAgain || decision.NoteID != 0):
+	case e.State == StateCreated && wantsNote:
 		if err := u.checkUnusable(ctx, e); err != nil {
 			return e, err
 		}
@@ -113,9 +114,12 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 		if err := e.checkTime(decision); err != nil {
 			return e, err
 		}
-		e.Excluded = e.notIts()
+		e.Excluded = e.ruledOut()
 	}
-	e.At, e.Until, e.Loss, e.Why = time.Now(), time.Time{}, nil, ""
+	e.At = time.Now()
+	e.Until = time.Time{}
+	e.Loss = nil
+	e.Why = ""
 	if decision.NoteID != 0 {
 		return u.takeNote(ctx, e, origin, decision.NoteID)
 	}
@@ -142,8 +146,8 @@ func (e Entry) checkTime(decision Resolution) error {
 	return nil
 }
 
-// notIts returns the notes that are not the recording's, if a person decides that it has none.
-func (e Entry) notIts() []int64 {
+// ruledOut returns the notes that are not the recording's if a person decides that it has none.
+func (e Entry) ruledOut() []int64 {
 	ids := slices.Concat(e.Excluded, e.Candidates())
 	if e.NoteID != 0 {
 		ids = append(ids, e.NoteID)
@@ -175,7 +179,10 @@ func (u *Uploader) takeNote(ctx context.Context, e Entry, origin string, id int6
 	if err != nil {
 		return e, err
 	}
-	e.State, e.NoteID, e.NoteCreatedAt, e.Found = StateCreated, note.ID, note.CreatedAt, true
+	e.State = StateCreated
+	e.NoteID = note.ID
+	e.NoteCreatedAt = note.CreatedAt
+	e.Found = true
 	e.Stage = 0
 	if u.Until != clinicaldoc.StageUploaded {
 		e.Stage = note.Stage()
@@ -201,7 +208,8 @@ func (u *Uploader) checkNote(ctx context.Context, e Entry, origin string, id int
 		return nil, err
 	}
 	isOthers := func(other Entry) bool {
-		return other.Key != e.Key && (other.has(id, note.CreatedAt) || other.hasReplaced(id, note.CreatedAt))
+		hasIt := other.has(id, note.CreatedAt) || other.hasReplaced(id, note.CreatedAt)
+		return hasIt && other.Key != e.Key
 	}
 	if slices.ContainsFunc(entries, isOthers) {
 		return nil, fail("the note belongs to another recording", ErrKeyReused)

@@ -160,9 +160,9 @@ func (q *Retention) Check(ctx context.Context, recordings []Recording) ([]Retent
 	if err != nil {
 		return nil, err
 	}
-	c.sortEntries(entries)
+	c.index(entries)
 	for _, f := range c.files {
-		if err := c.judge(ctx, f); err != nil {
+		if err := c.findReasons(ctx, f); err != nil {
 			return nil, err
 		}
 	}
@@ -250,8 +250,8 @@ func (c *retentionCheck) list(ctx context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// sortEntries makes entries findable by their key and by their content.
-func (c *retentionCheck) sortEntries(entries []Entry) {
+// index makes entries findable by their key and by their content.
+func (c *retentionCheck) index(entries []Entry) {
 	for _, e := range entries {
 		c.byKey[e.Key] = e
 		if e.SHA256 == "" {
@@ -262,8 +262,9 @@ func (c *retentionCheck) sortEntries(entries []Entry) {
 	}
 }
 
-// judge finds out whether the notes of a recording are complete. It returns an error that ends the check.
-func (c *retentionCheck) judge(ctx context.Context, f *localFile) error {
+// findReasons finds out why a recording has to be kept: for its own note, or for other notes that the journal knows. It
+// returns an error that ends the check.
+func (c *retentionCheck) findReasons(ctx context.Context, f *localFile) error {
 	own := errNotKnown
 	if e, known := c.byKey[f.own.Key]; known {
 		why, end := c.unfinished(ctx, e)
@@ -337,8 +338,8 @@ func needed(key Key, why error) error {
 	return fail("another note of the same recording is missing or not complete, that of recording "+key.String(), why)
 }
 
-// unfinished returns why the recording of an entry is still needed; nil: its note is complete. The second error
-// ends the check.
+// unfinished reads the note of an entry. It returns why the recording is still needed, or nil if the note is complete.
+// The second error ends the check.
 func (c *retentionCheck) unfinished(ctx context.Context, e Entry) (why, end error) {
 	switch {
 	case e.State == StateCommitting || e.State == StateInDoubt:
@@ -359,6 +360,7 @@ func (c *retentionCheck) unfinished(ctx context.Context, e Entry) (why, end erro
 	return c.incomplete(e, read), nil
 }
 
+// readNote reads a note and the time at which that was.
 func (c *retentionCheck) readNote(ctx context.Context, id int64) *noteRead {
 	var response clinicaldoc.Response
 	note, err := c.query.Client.Notes.Get(ctx, id, clinicaldoc.WithResponse(&response))

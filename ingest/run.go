@@ -355,9 +355,9 @@ func (r *run) guard(t *task, do func(*task)) {
 	})
 }
 
-// guarded calls do. If do does not return, the caller's own code panicked or ended the goroutine. A panic goes on in the
-// goroutine that ranges over the results. If there is none, that goroutine gets the message of exited, which is called
-// in both cases.
+// guarded calls do. If do does not return, the caller's own code panicked or ended the goroutine. A panic goes on in
+// the goroutine that ranges over the results. If there is none, that goroutine gets the message of exited, which is
+// called in both cases.
 func (r *run) guarded(do func(), exited func() message) {
 	returned := false
 	defer func() {
@@ -375,8 +375,8 @@ func (r *run) guarded(do func(), exited func() message) {
 	returned = true
 }
 
-// takeExhausted records that there are no more recordings, and why, if the iterator failed. A panic of the iterator goes
-// on here, in the caller's goroutine.
+// takeExhausted records that there are no more recordings, and why, if the iterator failed. A panic of the iterator
+// goes on here, in the caller's goroutine.
 func (r *run) takeExhausted() {
 	if r.feedPanic != nil {
 		panic(r.feedPanic)
@@ -441,8 +441,8 @@ func (r *run) emitResult(result Result) Result {
 	return result
 }
 
-// abandon ends a task that nobody works on and returns its results. Another goroutine releases the key, because that may
-// take a while.
+// abandon ends a task that nobody works on and returns its results. Another goroutine releases the key, because that
+// may take a while.
 func (r *run) abandon(t *task, result Result) []Result {
 	r.workers.Go(t.claim.Release)
 	return r.resultsOf(t, result)

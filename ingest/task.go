@@ -173,8 +173,8 @@ func (r *run) enter(t *task) bool {
 	return false
 }
 
-// enterOrJoin makes the task the only one of its key if there is no other. If there is an equal one, the recording joins
-// that one. It returns the task that has the key.
+// enterOrJoin makes the task the only one of its key if there is no other. If there is an equal one, the recording
+// joins that one. It returns the task that has the key.
 func (r *run) enterOrJoin(t *task) (first *task, joined bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,8 +236,8 @@ func (r *run) upload(t *task) {
 	}
 }
 
-// createdAnyway returns the id of a note that exists although Create returned an error, and reports whether there is one.
-// Either the note is another patient's, and a person has to decide, or it is withheld until the audit trail works.
+// createdAnyway returns the id of a note that exists although Create returned an error, and reports whether there is
+// one. Either the note is another patient's, and a person has to decide, or it is withheld until the audit trail works.
 func createdAnyway(err error) (noteID int64, exists bool) {
 	conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
 	if ok && conflict.Current != nil {
@@ -454,8 +454,8 @@ func (r *run) done(t *task, result Result, journalErr error) {
 	r.doneWith(t, result, taskEnded{journalErr: journalErr})
 }
 
-// doneWith ends a task like done, and reports what its end shows of the service. If the recording was unresolved, others
-// of the patient are asked about again: its note may have been in their way.
+// doneWith ends a task like done, and reports what its end shows of the service. If the recording was unresolved,
+// others of the patient are asked about again: its note may have been in their way.
 func (r *run) doneWith(t *task, result Result, end taskEnded) {
 	end.results = r.finish(t, result)
 	if t.doubted {

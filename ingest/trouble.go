@@ -35,7 +35,8 @@ const (
 )
 
 // trouble counts failures of one kind in a row. After a few of them the run pauses: nothing more is begun. From time to
-// time it is tried whether the trouble has passed, first by a probe, which is a harmless request, then by one recording.
+// time it is tried whether the trouble has passed, first by a probe, which is a harmless request, then by one
+// recording.
 type trouble struct {
 	kind     string
 	why      error // the first failure of this kind
@@ -167,8 +168,8 @@ func (r *run) takeProbe(failure error) {
 	r.takeFailure(failure, true)
 }
 
-// takeFailure begins a pause after a few failures of one kind, or after a probe that failed. During a pause it postpones
-// the next probe, but not for uploads that were begun before the pause and fail now.
+// takeFailure begins a pause after a few failures of one kind, or after a probe that failed. During a pause it
+// postpones the next probe, but not for uploads that were begun before the pause and fail now.
 func (r *run) takeFailure(failure error, ofProbe bool) {
 	t := &r.trouble
 	isAfterProbe := ofProbe || t.mayTryOne || t.trying

@@ -70,8 +70,8 @@ func (r *run) saveDoubt(t *task, e Entry) error {
 	return err
 }
 
-// resumeUnsaved continues with a lost create of this upload that an earlier run could not save. It reports whether there
-// is one.
+// resumeUnsaved continues with a lost create of this upload that an earlier run could not save. It reports whether
+// there is one.
 func (r *run) resumeUnsaved(t *task) bool {
 	kept, _ := unsavedDoubts.Load(r.unsavedKey(t))
 	lost, ok := kept.(unsavedDoubt)

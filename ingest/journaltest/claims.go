@@ -14,7 +14,7 @@ import (
 // began is when the recordings of these tests were sent.
 var began = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// entry is a synthetic one in some state.
+// entry returns the synthetic entry of recording n. If it is created, its note is n+1.
 func (k *kit) entry(n int, state ingest.State) ingest.Entry {
 	e := ingest.Entry{
 		Key: k.key(n), State: state, At: began, Patient: k.patient(0), Size: 3, SentAt: began,
@@ -26,6 +26,7 @@ func (k *kit) entry(n int, state ingest.State) ingest.Entry {
 	return e
 }
 
+// checkBind checks that other services, headers and users are rejected, and other spellings of the service are not.
 func (k *kit) checkBind() error {
 	for _, c := range []struct {
 		change func(*ingest.Owner)
@@ -75,6 +76,7 @@ func (k *kit) checkTaken() error {
 	})
 }
 
+// checkRelease checks that a released claim saves nothing, and that the key can be claimed again.
 func (k *kit) checkRelease() error {
 	claim, err := k.journal.Claim(k.ctx, k.key(0))
 	if err != nil {
@@ -234,15 +236,16 @@ func (k *kit) checkFirstNote() error {
 		if err != nil {
 			return err
 		}
-		claimable := got.State == ingest.StateClaimed && n == 0 // only one could claim it, and nothing was saved
-		if !claimable && got.NoteID != int64(n)+1 {
+		isUnsaved := got.State == ingest.StateClaimed && n == 0 // the journal let only one claim it
+		if !isUnsaved && got.NoteID != int64(n)+1 {
 			return errorf("the note is %d, want %d", got.NoteID, n+1)
 		}
 	}
 	return nil
 }
 
-// withTwo claims a key twice, and does something if the journal lets both have it.
+// withTwo claims a key twice and calls do with both claims. A journal that refuses the second claim with ErrTaken is
+// right, too; then do is not called.
 func (k *kit) withTwo(key ingest.Key, do func(first, second ingest.Claim) error) error {
 	return k.with(key, func(first ingest.Claim) error {
 		second, err := k.journal.Claim(k.ctx, key)
@@ -257,6 +260,7 @@ func (k *kit) withTwo(key ingest.Key, do func(first, second ingest.Claim) error)
 	})
 }
 
+// checkMany checks that the next process finds what eight workers saved at the same time.
 func (k *kit) checkMany() error {
 	const workers, each = 8, 25
 	errs := make([]error, workers)

@@ -65,6 +65,7 @@ var contract = []struct {
 	{"Processing lists notes that are not complete", (*kit).checkProcessing},
 }
 
+// check checks all parts of the contract.
 func check(ctx context.Context, open func() ingest.Journal) []outcome {
 	k := &kit{ctx: ctx, open: open}
 	var outcomes []outcome

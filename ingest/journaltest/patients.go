@@ -30,6 +30,7 @@ func (k *kit) lists(patient uint32, since time.Time, want states) error {
 	return nil
 }
 
+// checkStates checks that a patient's entries are listed unless they are refused, in this process and in the next one.
 func (k *kit) checkStates() error {
 	all := []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateInDoubt, ingest.StateRefused}
 	for n, state := range all {

@@ -19,8 +19,9 @@ func (k *kit) failed(n int) ingest.Entry {
 	return e
 }
 
-// sentAgain returns the entry of a recording that a person decided to send again.
-func sentAgain(failed ingest.Entry) ingest.Entry {
+// toSendAgain returns a failed entry after a person decided to send its recording again. It is refused, so that the
+// next run sends it, and its note is one of those that are replaced. Notes 90 to 92 are of earlier decisions.
+func toSendAgain(failed ingest.Entry) ingest.Entry {
 	e := failed
 	e.State = ingest.StateRefused
 	e.At = began.Add(time.Hour)
@@ -57,7 +58,7 @@ func hasDecision(got, want ingest.Entry) error {
 // the decision, also if the one before claimed the recording and did nothing.
 func (k *kit) checkSentAgain() error {
 	failed := k.failed(0)
-	decided := sentAgain(failed)
+	decided := toSendAgain(failed)
 	for _, e := range []ingest.Entry{failed, decided} {
 		if err := k.save(e); err != nil {
 			return err
@@ -148,7 +149,7 @@ func (k *kit) checkLateStage() error {
 	if err := k.save(failed); err != nil {
 		return err
 	}
-	decided := sentAgain(failed)
+	decided := toSendAgain(failed)
 	both := false
 	err := k.withTwo(failed.Key, func(person, worker ingest.Claim) error {
 		both = true
@@ -233,7 +234,7 @@ func (k *kit) listsProcessing(want ...int) error {
 func (k *kit) checkReplaced() error {
 	failed := k.failed(0)
 	failed.NoteCreatedAt = began.Add(100 * time.Hour)
-	decided := sentAgain(failed)
+	decided := toSendAgain(failed)
 	for _, e := range []ingest.Entry{failed, decided} {
 		if err := k.save(e); err != nil {
 			return err
