@@ -337,7 +337,8 @@ type gate struct {
 	box  *clinicaldoctest.Server
 	pass http.Handler
 	late sync.WaitGroup
-	// tooLate: a note was made later than Settle allows, because this machine stood still. What was said then may be wrong.
+	// tooLate: a note was made later than Settle allows, because this machine stood still. What was said then may be
+	// wrong.
 	tooLate atomic.Bool
 
 	mu      sync.Mutex
@@ -442,7 +443,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // A process that is stopped keeps the journal: nobody else can begin meanwhile, and it goes on as if nothing had been.
-func TestAStoppedProcessKeepsTheJournal(t *testing.T) {
+func TestFileJournal_ProcessStopped_StaysLocked(t *testing.T) {
 	t.Parallel()
 	if !canStop {
 		t.Skip("processes cannot be stopped there")

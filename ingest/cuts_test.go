@@ -103,7 +103,7 @@ func know(t *testing.T, d *disktest.Disk) map[ingest.Key]ingest.Entry {
 // The power is cut at every write, sync and rename of what a journal does. The journal opens again, or was never
 // begun. It contains everything that was reported as saved, and for each key only what was saved or attempted. It
 // can be continued.
-func TestAPowerCutLosesNothingThatWasSaved(t *testing.T) {
+func TestFileJournal_PowerCut_LosesNothingSaved(t *testing.T) {
 	t.Parallel()
 	states := []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateRefused, ingest.StateCreated}
 	var outdated, latest []ingest.Entry // a journal of which little is of use

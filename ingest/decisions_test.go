@@ -44,7 +44,8 @@ func (n *night) restore(content []byte) {
 	require.NoError(n.t, os.WriteFile(n.path, content, 0o600))
 }
 
-// damageAfter makes all lines after the first ones unreadable, or the last line if there are no others, and salvages the rest.
+// damageAfter makes all lines after the first ones unreadable, or the last line if there are no others, and salvages
+// the rest.
 func (n *night) damageAfter(whole []byte) {
 	n.t.Helper()
 	lines := bytes.SplitAfter(bytes.TrimSuffix(n.content(), []byte("\n")), []byte("\n"))
@@ -118,7 +119,8 @@ func TestResolve_SendAgainTwiceKeepsBothNotes(t *testing.T) {
 	})
 }
 
-// The service refuses the second upload: what was decided is not forgotten, and the failed note is not taken for the new one.
+// The service refuses the second upload: what was decided is not forgotten, and the failed note is not taken for the
+// new one.
 func TestResolve_SendAgainOutlivesARefusal(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
@@ -277,7 +279,8 @@ func TestResolve_NoneIsRejectedForWhatWasKilled(t *testing.T) {
 	})
 }
 
-// decisions are what a person can decide, each with the state of the box before it and how many notes there may be in the end.
+// decisions are what a person can decide, each with the state of the box before it and how many notes there may be in
+// the end.
 func decisions() map[string]func(t *testing.T, n *night) (notes int) {
 	inDoubt := func(t *testing.T, n *night) ingest.Result {
 		t.Helper()
@@ -308,8 +311,8 @@ func decisions() map[string]func(t *testing.T, n *night) (notes int) {
 	}
 }
 
-// After each decision, and the run that follows it, the journal is salvaged, restored or renamed, as the runbook says. Nothing
-// of it makes another note, whatever the service does with recordings.
+// After each decision, and the run that follows it, the journal is salvaged, restored or renamed, as the runbook says.
+// Nothing of it makes another note, whatever the service does with recordings.
 func TestResolve_DecisionsNeverDouble(t *testing.T) {
 	t.Parallel()
 	repairs := map[string]func(n *night, decided []byte){

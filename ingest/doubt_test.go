@@ -23,8 +23,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// inBubble runs a test with a box in virtual time. A program is one process: a client that knows nothing of those before, and
-// the same journal.
+// inBubble runs a test with a box in virtual time. A program is one process: a client that knows nothing of those
+// before, and the same journal.
 func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -54,7 +54,7 @@ func onePatient(n int) ingest.Recording {
 	return r
 }
 
-func TestARecordingInDoubtHoldsUpNoOther(t *testing.T) {
+func TestRun_UnresolvedRecording_HoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestARecordingInDoubtHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestARestartDoesNotPutOffTheVerdict(t *testing.T) {
+func TestRun_Restarted_DecidesAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -124,7 +124,7 @@ func (c *dyingClaim) Save(ctx context.Context, e ingest.Entry) error {
 // A killed process leaves no time of its commit. Its recording is decided ten minutes after it was first searched
 // for, or after the duration of its upload if that is longer. That the next process came a day later does not make
 // it a day, and restarts do not put it off.
-func TestWhatAKilledProcessLeftIsDecided(t *testing.T) {
+func TestRun_AfterAKilledProcess_DecidesTenMinutesLater(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		restarts     int
@@ -171,7 +171,7 @@ func TestWhatAKilledProcessLeftIsDecided(t *testing.T) {
 }
 
 // What took long to be sent may take as long to become a note: until then nobody is told that it can be decided.
-func TestASlowUploadIsInDoubtForAsLong(t *testing.T) {
+func TestRun_SlowUpload_IsUnresolvedForAsLong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -187,7 +187,7 @@ func TestASlowUploadIsInDoubtForAsLong(t *testing.T) {
 }
 
 // A note that an earlier program created is in the journal, and explains itself.
-func TestNotesOfEarlierProgramsExplainThemselves(t *testing.T) {
+func TestRun_NoteOfAnEarlierProgram_IsNotTaken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -206,7 +206,7 @@ func TestNotesOfEarlierProgramsExplainThemselves(t *testing.T) {
 }
 
 // Two lost ones of a patient: the note of the one explains itself once it was found.
-func TestANoteFoundForOneHelpsTheOthers(t *testing.T) {
+func TestRun_NoteFoundForOne_DecidesTheOthers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
@@ -258,7 +258,7 @@ func TestResolve_NoteOfAnotherRecordingInDoubt_HoldsUpNothing(t *testing.T) {
 }
 
 // An iterator that goes on for ever, as a queue does, must not keep a doubt from being told, nor from being decided.
-func TestADoubtIsToldWhileOthersGoOn(t *testing.T) {
+func TestRun_EndlessIterator_DecidesUnresolvedRecordings(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -267,8 +267,8 @@ func TestADoubtIsToldWhileOthersGoOn(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
-		// Somebody else makes notes of both patients: nothing explains them, and their recordings cannot be read. The second's is
-		// deleted in time.
+		// Somebody else makes notes of both patients: nothing explains them, and their recordings cannot be read. The
+		// second's is deleted in time.
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: "Encounter #0", CreatedAt: time.Now()})
 		id := srv.AddNote(clinicaldoctest.Note{PatientID: 2, Name: "Encounter #1", CreatedAt: time.Now()})
@@ -301,8 +301,9 @@ func twin(n int) ingest.Recording {
 	return r
 }
 
-// Where recordings cannot be read, whose note it is cannot be known, also not by a program that is given only one of them.
-func TestANoteIsNotTakenForATwins(t *testing.T) {
+// Where recordings cannot be read, whose note it is cannot be known, also not by a program that is given only one of
+// them.
+func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string][]ingest.Recording{"both": {twin(0), twin(1)}, "one": {twin(1)}, "the other": {twin(0)}} {
 		t.Run(name, func(t *testing.T) {
@@ -323,8 +324,9 @@ func TestANoteIsNotTakenForATwins(t *testing.T) {
 	}
 }
 
-// A run that is ended does not wait for a doubt that is asked about once more later, nor for the equals of its recording.
-func TestADoubtThatRestsDoesNotHoldUpTheEnd(t *testing.T) {
+// A run that is ended does not wait for a doubt that is asked about once more later, nor for the equals of its
+// recording.
+func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
@@ -341,7 +343,7 @@ func TestADoubtThatRestsDoesNotHoldUpTheEnd(t *testing.T) {
 }
 
 // Who wants no more results leaves a doubt that rests to the next run, too.
-func TestABreakLetsGoOfADoubtThatRests(t *testing.T) {
+func TestRun_BreakWhileUndecided_ReleasesTheRecording(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
@@ -382,9 +384,9 @@ func (j asking) EntriesForPatient(ctx context.Context, _ uint32, since time.Time
 	return nil, errors.New("synthetic")
 }
 
-// However many recordings are unresolved, 32 are asked about at a time, those first that came first. That the run ends meanwhile is
-// no failure of the journal.
-func TestDoubtsAreAskedAboutInTurns(t *testing.T) {
+// However many recordings are unresolved, 32 are asked about at a time, those first that came first. That the run ends
+// meanwhile is no failure of the journal.
+func TestRun_ManyUnresolved_SearchesForThirtyTwoAtATime(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Every(2))
@@ -411,7 +413,7 @@ func TestDoubtsAreAskedAboutInTurns(t *testing.T) {
 }
 
 // However many were unresolved before, the next one is asked about.
-func TestADoubtIsAskedAboutAfterManyOthers(t *testing.T) {
+func TestRun_UnresolvedAfterManyOthers_IsDecided(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
@@ -444,7 +446,7 @@ func (doubtingClaim) Save(context.Context, ingest.Entry) error { return nil }
 func (doubtingClaim) Release()                                 {}
 
 // Ten thousand doubts are enough for one run; what comes then is left to the next one.
-func TestTooManyDoubts(t *testing.T) {
+func TestRun_TooManyUnresolved_LeavesTheRestToTheNextRun(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -476,7 +478,7 @@ func TestTooManyDoubts(t *testing.T) {
 }
 
 // Nor for those that surely have no notes, and wait for a worker to be uploaded once more.
-func TestWhatWaitsForAWorkerDoesNotHoldUpTheEnd(t *testing.T) {
+func TestRun_EndedBeforeAnotherUpload_DoesNotWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
@@ -492,9 +494,9 @@ func TestWhatWaitsForAWorkerDoesNotHoldUpTheEnd(t *testing.T) {
 	})
 }
 
-// A stream that a killed process had sent has no size in the journal: it may have made a note of any size. So may every recording
-// where the service does not tell a note's size.
-func TestANoteIsNotTakenForAnothersOfUnknownSize(t *testing.T) {
+// A stream that a killed process had sent has no size in the journal: it may have made a note of any size. So may every
+// recording where the service does not tell a note's size.
+func TestRun_RivalOfUnknownSize_TakesNoNote(t *testing.T) {
 	t.Parallel()
 	stream, longer := twin(0), twin(0)
 	stream.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader([]byte("RIFF")))
@@ -559,7 +561,7 @@ func (c forgetfulClaim) Save(ctx context.Context, e ingest.Entry) error {
 }
 
 // That nothing is known of either recording, or of one of them, does not make them the same, nor the note the other's.
-func TestANoteIsNotTakenForATwinsOfWhichNothingIsKnown(t *testing.T) {
+func TestRun_RivalOfUnknownContent_TakesNoNote(t *testing.T) {
 	t.Parallel()
 	for _, known := range []string{"", sumOf(twin(0)), sumOf(twin(1))} {
 		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -579,7 +581,7 @@ func TestANoteIsNotTakenForATwinsOfWhichNothingIsKnown(t *testing.T) {
 
 // If recordings can be read, the journal's hash of the sent bytes distinguishes them. This holds for the program
 // that lost them, for the next one, and for one that has only one of them.
-func TestTwinsAreToldApartByTheirContent(t *testing.T) {
+func TestRun_TwoLostOfOnePatient_FindTheirNotesByContent(t *testing.T) {
 	t.Parallel()
 	lost := map[string]clinicaldoctest.Fault{"made": clinicaldoctest.ResetAfterCommit(), "not made": clinicaldoctest.ResetAfterRequest()}
 	for first, firstFault := range lost {
@@ -616,7 +618,7 @@ func TestTwinsAreToldApartByTheirContent(t *testing.T) {
 }
 
 // Also within one program, when the note of the one was found before the other came.
-func TestATwinsNoteThatWasFoundBeforeIsToldApart(t *testing.T) {
+func TestRun_SecondLostAfterFirstWasFound_FindsItsOwnNote(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -653,7 +655,7 @@ func noteOf(srv *clinicaldoctest.Server, id int64) (note clinicaldoctest.Note) {
 	return note
 }
 
-func TestAServiceThatNeverMakesANote(t *testing.T) {
+func TestRun_ServiceNeverCreatesANote_RefusesAfterThreeUploads(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(502, "synthetic").Always())
@@ -674,7 +676,7 @@ func TestAServiceThatNeverMakesANote(t *testing.T) {
 	})
 }
 
-func TestEqualRecordingsShareADoubt(t *testing.T) {
+func TestRun_EqualRecordingsUnresolved_ShareTheResult(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -688,7 +690,7 @@ func TestEqualRecordingsShareADoubt(t *testing.T) {
 }
 
 // What was sent whole is waited for when the run ends: a response is better than a doubt.
-func TestTheEndOfARunWaitsForResponses(t *testing.T) {
+func TestRun_CancelledAfterTheUpload_WaitsForTheResponse(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -756,8 +758,9 @@ func TestRun_ResponseNamesAJob_TakesNoOtherNote(t *testing.T) {
 	})
 }
 
-// A doubt holds all that the client knew of the loss, in the journal too; the error that the caller gets keeps what it says.
-func TestADoubtKnowsWhatTheLossTold(t *testing.T) {
+// A doubt holds all that the client knew of the loss, in the journal too; the error that the caller gets keeps what it
+// says.
+func TestRun_LostCreate_KeepsWhatTheErrorKnows(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -790,7 +793,7 @@ func TestADoubtKnowsWhatTheLossTold(t *testing.T) {
 	})
 }
 
-func TestADoubtKnowsAStreamsSize(t *testing.T) {
+func TestRun_LostStream_KeepsItsSize(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
@@ -816,7 +819,7 @@ func TestADoubtKnowsAStreamsSize(t *testing.T) {
 }
 
 // The caller's list of notes that explain themselves is read, never written to, however much room it has.
-func TestTheCallersExcludedNotesStay(t *testing.T) {
+func TestRun_CallersExclude_IsNotChanged(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -853,7 +856,7 @@ func statusAfter(t *testing.T, srv *clinicaldoctest.Server, path string, limit t
 }
 
 // A doubt of a version that wrote down nothing of the loss stays one: whose token sent it is not known.
-func TestADoubtOfAnEarlierVersionStaysOne(t *testing.T) {
+func TestRun_UnresolvedEntryOfAnEarlierVersion_StaysUnresolved(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -875,8 +878,9 @@ func TestADoubtOfAnEarlierVersionStaysOne(t *testing.T) {
 	})
 }
 
-// A service gives the id of a deleted note to the next one. What the journal knows of the first says nothing of the second.
-func TestAnIDThatIsUsedAgainHidesNoNote(t *testing.T) {
+// A service gives the id of a deleted note to the next one. What the journal knows of the first says nothing of the
+// second.
+func TestRun_NoteIDUsedAgain_FindsTheNewNote(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) int64 {
 		t.Helper()
@@ -913,9 +917,9 @@ func TestAnIDThatIsUsedAgainHidesNoNote(t *testing.T) {
 	})
 }
 
-// Between two processes the machine's clock was set: what the first has noted seems to be long past. By the service's clock it
-// is not, so that nothing is uploaded again before the time that the service may need.
-func TestAClockThatWasSetEndsNoDoubt(t *testing.T) {
+// Between two processes the machine's clock was set: what the first has noted seems to be long past. By the service's
+// clock it is not, so that nothing is uploaded again before the time that the service may need.
+func TestRun_ClockSetForward_DecidesNoEarlier(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -952,9 +956,9 @@ func TestAClockThatWasSetEndsNoDoubt(t *testing.T) {
 	})
 }
 
-// A recording was sent by a clock that was two days behind. Its note is known by the service's time, and is not given to another
-// that was lost before.
-func TestANoteIsKnownWhateverTheClockWasThatSentIt(t *testing.T) {
+// A recording was sent by a clock that was two days behind. Its note is known by the service's time, and is not given
+// to another that was lost before.
+func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -994,7 +998,7 @@ func TestANoteIsKnownWhateverTheClockWasThatSentIt(t *testing.T) {
 }
 
 // A record that is damaged keeps the patient's doubts undecided, and they say so.
-func TestADoubtSaysWhichRecordIsInItsWay(t *testing.T) {
+func TestRun_DamagedRecord_LeavesThePatientsRecordingsUnresolved(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
@@ -1022,7 +1026,8 @@ func (n *night) earlierJournal(header, state, members string) {
 }
 
 // A journal of an older version does not say who sent a recording, and its owner may have come later: another user's
-// notes are not in the owner's list. So the proof that a note exists counts, and that there is none is left to a person.
+// notes are not in the owner's list. So the proof that a note exists counts, and that there is none is left to a
+// person.
 func TestRun_UnresolvedEntryOfAnOlderJournal_IsLeftToAPerson(t *testing.T) {
 	t.Parallel()
 	const until = " until=2000-01-01T00:10:01Z"
@@ -1057,8 +1062,8 @@ func TestRun_UnresolvedEntryOfAnOlderJournal_IsLeftToAPerson(t *testing.T) {
 	}
 }
 
-// A run whose token may not read its user can be anybody's. If it is killed, the next run does not take its own user for
-// the one that sent the recording: another user's note is not in its list.
+// A run whose token may not read its user can be anybody's. If it is killed, the next run does not take its own user
+// for the one that sent the recording: another user's note is not in its list.
 func TestRun_SentByAnUnknownUser_IsNotSentAgainByAnother(t *testing.T) {
 	t.Parallel()
 	for name, status := range map[string]int{"its user is not known": http.StatusForbidden, "it is": 0} {

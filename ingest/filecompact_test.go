@@ -87,7 +87,7 @@ func (s *slow) opened(t *testing.T) *ingest.FileJournal {
 }
 
 // What a journal says of itself survives one compaction after the other, and so does each key's latest line.
-func TestNoticesOutliveEveryCompaction(t *testing.T) {
+func TestCompaction_Repeated_KeepsNotices(t *testing.T) {
 	t.Parallel()
 	d := newSlow()
 	j := d.opened(t)
@@ -125,8 +125,9 @@ func TestNoticesOutliveEveryCompaction(t *testing.T) {
 	}
 }
 
-// A journal that could not be shortened says so until it could; who wanted to forget something is told that nothing is forgotten.
-func TestAWarningLastsAsLongAsItsReason(t *testing.T) {
+// A journal that could not be shortened says so until it could; who wanted to forget something is told that nothing is
+// forgotten.
+func TestCompaction_Fails_WarnsUntilItSucceeds(t *testing.T) {
 	t.Parallel()
 	d := newSlow()
 	j := d.opened(t)
@@ -149,7 +150,7 @@ func TestAWarningLastsAsLongAsItsReason(t *testing.T) {
 	require.NoError(t, j.Warning())
 }
 
-func TestCompactionWaitsForTheDisk(t *testing.T) {
+func TestCompaction_LinesBeingWritten_Waits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newSlow()

@@ -12,7 +12,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-func TestReadJournalReadsWhileAnotherHasItOpen(t *testing.T) {
+func TestReadJournal_OpenElsewhere_ReturnsOwnerAndEntries(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "uploads.journal")
 	journal, err := openOrBegin(t.Context(), "https://service.example", path)
@@ -32,7 +32,7 @@ func TestReadJournalReadsWhileAnotherHasItOpen(t *testing.T) {
 	assert.EqualValues(t, 42, entries[0].NoteID)
 }
 
-func TestReadJournalLeavesTheFileAsItIs(t *testing.T) {
+func TestReadJournal_AnyFile_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "uploads.journal")
 	_, _, err := ingest.ReadJournal(t.Context(), path)

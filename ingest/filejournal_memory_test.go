@@ -24,7 +24,7 @@ const keysVariable = "CLINICALDOC_INGEST_KEYS"
 const someKeys = 14_400
 
 // Not parallel: it counts the memory of all.
-func TestAKeyTakesLittleMemory(t *testing.T) { //nolint:paralleltest // as said
+func TestFileJournal_ManyKeys_TakeLittleMemory(t *testing.T) { //nolint:paralleltest // as said
 	wanted, _ := strconv.Atoi(os.Getenv(keysVariable))
 	keys := cmp.Or(wanted, someKeys)
 	for name, states := range map[string][]ingest.State{
@@ -52,7 +52,7 @@ func liveHeap() int64 {
 }
 
 // A doubt takes no longer the more recordings the journal knows.
-func TestDoubtsAmongManyKeys(t *testing.T) {
+func TestRun_LostResponsesAmongManyKeys_TakeNoLonger(t *testing.T) {
 	t.Parallel()
 	const lost = 200
 	wanted, _ := strconv.Atoi(os.Getenv(keysVariable))
@@ -100,7 +100,7 @@ func writeKeys(t *testing.T, service string, keys int, states []ingest.State) st
 }
 
 // Claims that come to nothing, as of files that are gone, wait for no more than a batch: nobody needs their lines.
-func TestClaimsThatComeToNothingTakeNoMemory(t *testing.T) {
+func TestFileJournal_ClaimsWithoutSave_TakeNoMemory(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)

@@ -80,7 +80,7 @@ func written(t *testing.T) []byte {
 	return content
 }
 
-func TestAJournalIsReadBackAsItWasWritten(t *testing.T) {
+func TestFileJournal_Reopened_ReturnsWhatWasSaved(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	require.NoError(t, os.WriteFile(path, written(t), 0o644))
@@ -114,7 +114,7 @@ func TestAJournalIsReadBackAsItWasWritten(t *testing.T) {
 }
 
 // Somebody found out that it has no note, and the process ended before it was sent again.
-func TestADoubtThatEndedWithoutANoteIsReadBackAsEnded(t *testing.T) {
+func TestFileJournal_RefusedAfterUnresolved_IsReadAsRefused(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -130,7 +130,7 @@ func TestADoubtThatEndedWithoutANoteIsReadBackAsEnded(t *testing.T) {
 	assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
 }
 
-func TestAJournalIsReadableByEyeAndHoldsNoNames(t *testing.T) {
+func TestFileJournal_File_IsTextWithoutNames(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	owner, err := ingest.OwnerOf(t.Context(), srv.Client())
@@ -166,7 +166,7 @@ func open(t *testing.T, content []byte) (*ingest.FileJournal, error) {
 	return j, err
 }
 
-func TestACutJournalLosesOnlyWhatWasCut(t *testing.T) {
+func TestOpenJournal_FileCutOff_LosesOnlyTheLastLine(t *testing.T) {
 	t.Parallel()
 	content := written(t)
 	for length := range content {
@@ -212,7 +212,7 @@ func TestACutJournalLosesOnlyWhatWasCut(t *testing.T) {
 	}
 }
 
-func TestDamageIsReportedAndNeverGuessedAround(t *testing.T) {
+func TestOpenJournal_DamagedByte_IsReported(t *testing.T) {
 	t.Parallel()
 	content := written(t)
 	for at := range content {
@@ -245,7 +245,7 @@ func TestDamageIsReportedAndNeverGuessedAround(t *testing.T) {
 }
 
 // A line that a later version wrote, for all its right checksum, is not passed over. SalvageJournal leaves it out.
-func TestALineThatIsNotUnderstoodIsTold(t *testing.T) {
+func TestOpenJournal_UnknownLine_IsReported(t *testing.T) {
 	t.Parallel()
 	content := written(t)
 	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
@@ -266,7 +266,7 @@ func TestALineThatIsNotUnderstoodIsTold(t *testing.T) {
 	}
 }
 
-func TestOtherFilesAreNoJournals(t *testing.T) {
+func TestOpenJournal_OtherFile_IsRejected(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{
 		"text":          "not a journal\n",
@@ -287,7 +287,7 @@ func line(text string) string {
 	return fmt.Sprintf("%08x %s\n", ingest.Checksum(text), text)
 }
 
-func TestAKeyInText(t *testing.T) {
+func TestKey_Text_IsReadBack(t *testing.T) {
 	t.Parallel()
 	text, err := key(300).MarshalText()
 	require.NoError(t, err)
@@ -299,7 +299,7 @@ func TestAKeyInText(t *testing.T) {
 	require.Error(t, read.UnmarshalText(bytes.Repeat([]byte("x"), 32)))
 }
 
-func TestAJournalIsOpenOnce(t *testing.T) {
+func TestOpenJournal_OpenAlready_IsRejected(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -315,7 +315,7 @@ func TestAJournalIsOpenOnce(t *testing.T) {
 	openJournal(t, service, path)
 }
 
-func TestAJournalCannotBeOpened(t *testing.T) {
+func TestOpenJournal_UnusablePath_ReturnsAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, path := range map[string]string{"no folder": dir + "/missing/journal", "a folder": dir} {
@@ -346,7 +346,7 @@ func many(t *testing.T, count int) []byte {
 	return b.Bytes()
 }
 
-func TestAFullDiskLosesNothing(t *testing.T) {
+func TestFileJournal_DiskFull_LosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []string{disktest.Write, disktest.Sync} {
 		t.Run(failing, func(t *testing.T) {
@@ -390,7 +390,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	}
 }
 
-func TestCompactionKeepsWhatCounts(t *testing.T) {
+func TestCompaction_OutdatedLines_AreDropped(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
 	ctx := disk.With(t.Context(), m)
@@ -466,7 +466,7 @@ func TestFileJournal_Bind_CompactsWhenMostLinesAreOutdated(t *testing.T) {
 }
 
 // What a killed process left is cleared away also where its last line lacks its end.
-func TestALastLineWithoutItsEndIsEnded(t *testing.T) {
+func TestOpenJournal_LastNewlineMissing_AddsIt(t *testing.T) {
 	t.Parallel()
 	path, content := journalPath(t), written(t)
 	require.NoError(t, os.WriteFile(path, bytes.TrimSuffix(content, []byte("\n")), 0o600))
@@ -478,7 +478,7 @@ func TestALastLineWithoutItsEndIsEnded(t *testing.T) {
 	assert.NoFileExists(t, path+".new")
 }
 
-func TestManySaveAtOnce(t *testing.T) {
+func TestFileJournal_ConcurrentSaves_AreAllKept(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -544,7 +544,7 @@ func (m *memory) size(name string) int {
 }
 
 // What is read from a file stays when the reader goes on.
-func TestALossOutlivesTheBufferItWasReadWith(t *testing.T) {
+func TestOpenJournal_ManyLines_KeepsEachLoss(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -571,8 +571,9 @@ func TestALossOutlivesTheBufferItWasReadWith(t *testing.T) {
 	assert.JSONEq(t, `{"id":"synthetic"}`, string(load(t, j, 1).Loss))
 }
 
-// Whose recordings they are is not known where the service does not say it; who is refused, or cannot ask now, is not nobody.
-func TestWhoseRecordingsTheyAre(t *testing.T) {
+// Whose recordings they are is not known where the service does not say it; who is refused, or cannot ask now, is not
+// nobody.
+func TestOwnerOf_ServiceWithoutUser_ReturnsNoUser(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]error{403: nil, 404: nil, 401: clinicaldoc.ErrUnauthorized, 503: clinicaldoc.ErrServer} {
 		srv := newBox(t)

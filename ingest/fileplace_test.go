@@ -67,7 +67,7 @@ func makeLink(t *testing.T, to, link string) bool {
 	return err == nil
 }
 
-func TestAJournalBehindALinkStaysOneFile(t *testing.T) {
+func TestFileJournal_BehindALink_IsLockedUnderEveryName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "data", "uploads.journal"), filepath.Join(dir, "link.journal")
@@ -91,7 +91,7 @@ func TestAJournalBehindALinkStaysOneFile(t *testing.T) {
 	assert.Equal(t, 1, entriesOf(t, filepath.Join(dir, "data", "second.journal")))
 }
 
-func TestCompactionReplacesTheFileBehindALink(t *testing.T) {
+func TestCompaction_BehindALink_ReplacesTheFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "uploads.journal"), filepath.Join(dir, "link.journal")
@@ -115,7 +115,7 @@ func TestCompactionReplacesTheFileBehindALink(t *testing.T) {
 	assert.ElementsMatch(t, []string{path, link}, names, "nothing is left behind")
 }
 
-func TestAJournalWithASecondNameIsRefused(t *testing.T) {
+func TestOpenJournal_HardLink_IsRejected(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -133,7 +133,7 @@ func TestAJournalWithASecondNameIsRefused(t *testing.T) {
 	openJournal(t, service, path)
 }
 
-func TestAMovedJournalTakesNoMoreLines(t *testing.T) {
+func TestFileJournal_FileMoved_SavesNothing(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("an open journal cannot be moved there")
@@ -167,7 +167,7 @@ func TestAMovedJournalTakesNoMoreLines(t *testing.T) {
 }
 
 // Lines that cannot be read any more are not dropped with the outdated ones.
-func TestADamagedJournalIsNotCompacted(t *testing.T) {
+func TestCompaction_DamagedLine_ChangesNothing(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("nobody else can write to an open journal there")
@@ -186,7 +186,7 @@ func TestADamagedJournalIsNotCompacted(t *testing.T) {
 }
 
 // Two mounts of one folder may not see each other's locks. What another writes is seen before anything is sent.
-func TestAJournalThatAnotherWritesToTakesNoMoreLines(t *testing.T) {
+func TestFileJournal_AnotherWriter_SavesNothing(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("nobody else can write to an open journal there")
@@ -206,7 +206,7 @@ func TestAJournalThatAnotherWritesToTakesNoMoreLines(t *testing.T) {
 	assert.Len(t, srv.Notes(), 3)
 }
 
-func TestBeginningAJournalIsAnActOfItsOwn(t *testing.T) {
+func TestBeginJournal_OnlyMissingFile_IsBegun(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	_, err := ingest.OpenJournal(t.Context(), path)
@@ -246,7 +246,7 @@ func TestBeginningAJournalIsAnActOfItsOwn(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAJournalIsAUsersToo(t *testing.T) {
+func TestFileJournal_OtherUser_IsRejected(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -318,7 +318,7 @@ func (f *stubbornFile) Write(p []byte) (int, error) {
 }
 
 // Dropping outdated lines and syncing a folder are never needed: where they cannot be done, the journal goes on.
-func TestWhatIsOptionalEndsNothing(t *testing.T) {
+func TestCompaction_Impossible_JournalContinues(t *testing.T) {
 	t.Parallel()
 	for what, err := range map[string]error{
 		"rename": syscall.EBUSY, // a file that is mounted by itself
@@ -357,7 +357,7 @@ func TestWhatIsOptionalEndsNothing(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsLostAfterCompactionIsAnError(t *testing.T) {
+func TestCompaction_FileLost_IsAnError(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	require.NoError(t, openJournal(t, service, path).Close())
@@ -379,7 +379,7 @@ func TestAFileThatIsLostAfterCompactionIsAnError(t *testing.T) {
 	require.Error(t, j.Close())
 }
 
-func TestAPlaceWithoutLocksIsRefusedUnlessAskedFor(t *testing.T) {
+func TestOpenJournal_NoLocks_IsRejectedUnlessAllowed(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	require.NoError(t, openJournal(t, service, path).Close())
@@ -449,7 +449,7 @@ func version1() string {
 	return b.String()
 }
 
-func TestTheVersionBeforeIsReadAndRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestOpenJournal_EarlierVersion_IsUpgraded(t *testing.T) {
 	t.Parallel()
 	for _, replaceable := range []bool{true, false} {
 		path := journalPath(t)
@@ -491,7 +491,7 @@ func TestTheVersionBeforeIsReadAndRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestADamagedJournalIsSalvaged(t *testing.T) {
+func TestSalvageJournal_Damage_KeepsCompleteLines(t *testing.T) {
 	t.Parallel()
 	content := written(t)
 	owner := ingest.Owner{Service: service}
@@ -552,7 +552,7 @@ func TestADamagedJournalIsSalvaged(t *testing.T) {
 	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
 }
 
-func TestWhatCannotComeBackIsForgotten(t *testing.T) {
+func TestForget_OldNotes_AreDroppedUnlessSeen(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openJournal(t, service, path)
@@ -581,8 +581,9 @@ func TestWhatCannotComeBackIsForgotten(t *testing.T) {
 	assert.Equal(t, ingest.StateClaimed, load(t, j, 0).State)
 }
 
-// A journal that got another owner is salvaged by that one: its service had another name at first, and its user was not known.
-func TestASalvagedJournalIsItsLatestOwners(t *testing.T) {
+// A journal that got another owner is salvaged by that one: its service had another name at first, and its user was not
+// known.
+func TestSalvageJournal_Renamed_BelongsToTheLatestOwner(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	owner, err := ingest.OwnerOf(t.Context(), srv.Client())
@@ -614,7 +615,7 @@ func TestASalvagedJournalIsItsLatestOwners(t *testing.T) {
 }
 
 // A run has also seen what it created itself, whatever time is given.
-func TestWhatARunCreatedIsNotForgotten(t *testing.T) {
+func TestForget_NotesOfThisProcess_AreKept(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always()) // it could not be found again
@@ -639,7 +640,8 @@ func saveEntry(t *testing.T, j *ingest.FileJournal, e ingest.Entry) {
 	assert.Equal(t, e, claim.Entry())
 }
 
-// All that is known of a lost create survives, and so does who decided about a recording, for this process and the next.
+// All that is known of a lost create survives, and so does who decided about a recording, for this process and the
+// next.
 func TestFileJournal_LossAndDecision_AreKept(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)

@@ -40,7 +40,7 @@ func saveAll(t *testing.T, claims []ingest.Claim, state ingest.State) {
 	all.Wait()
 }
 
-func TestUploadsShareASync(t *testing.T) {
+func TestFileJournal_ConcurrentUploads_ShareASync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, m, claims := desk(t, 8)
@@ -53,7 +53,7 @@ func TestUploadsShareASync(t *testing.T) {
 	})
 }
 
-func TestALineWaitsForOthersOnlyBriefly(t *testing.T) {
+func TestFileJournal_LineAlone_WaitsBriefly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, m, claims := desk(t, 4)
@@ -81,7 +81,7 @@ func TestALineWaitsForOthersOnlyBriefly(t *testing.T) {
 	})
 }
 
-func TestALineThatWaitsIsWrittenWhenTheJournalIsClosed(t *testing.T) {
+func TestClose_WaitingLine_IsWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j, m, claims := desk(t, 2)
@@ -97,7 +97,7 @@ func TestALineThatWaitsIsWrittenWhenTheJournalIsClosed(t *testing.T) {
 }
 
 // A line that the disk refuses when the journal is closed is refused to whoever waits for it.
-func TestALineThatWaitsHearsThatItCouldNotBeWritten(t *testing.T) {
+func TestClose_WaitingLineFails_ReturnsTheError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j, m, claims := desk(t, 2)
@@ -111,7 +111,7 @@ func TestALineThatWaitsHearsThatItCouldNotBeWritten(t *testing.T) {
 }
 
 // Who waits behind a line that cannot be written is refused as well: nobody knows what the disk holds.
-func TestALineBehindOneThatFailedIsRefused(t *testing.T) {
+func TestFileJournal_LineAfterAFailure_IsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newSlow()
@@ -141,7 +141,7 @@ func TestALineBehindOneThatFailedIsRefused(t *testing.T) {
 }
 
 // Nobody acts on a line that is not on the disk, and nothing is left of one that did not get there.
-func TestALineCountsOnceItIsOnTheDisk(t *testing.T) {
+func TestFileJournal_WriteFails_SavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newSlow()

@@ -83,8 +83,8 @@ func TestRun_EqualRecordingsKeepTheirPositions(t *testing.T) {
 	uploader := &ingest.Uploader{
 		Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2,
 	}
-	// One of the two is held before it is complete. The third one is drawn when a worker is free again: then the other one
-	// waits for the result of the first.
+	// One of the two is held before it is complete. The third one is drawn when a worker is free again: then the other
+	// one waits for the result of the first.
 	bothCame := make(chan struct{})
 	hold := func(ctx context.Context) error {
 		select {

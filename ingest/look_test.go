@@ -32,7 +32,7 @@ func afresh(t *testing.T, u ingest.Uploader, srv *clinicaldoctest.Server, count 
 }
 
 // A journal that was lost, or begun in another place, doubles nothing where recordings can be read.
-func TestALostJournalDoublesNothing(t *testing.T) {
+func TestRun_JournalLost_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	got, _ := afresh(t, ingest.Uploader{}, srv, 12)
@@ -75,7 +75,7 @@ func atoi(t *testing.T, text string) (n int) {
 }
 
 // An older copy of the journal does not know what was uploaded since, nor what became of what it knows.
-func TestAnOlderJournalDoublesNothing(t *testing.T) {
+func TestRun_OlderJournal_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	run := func(count int) map[ingest.Status]int {
@@ -97,7 +97,7 @@ func TestAnOlderJournalDoublesNothing(t *testing.T) {
 }
 
 // The same service under another spelling is the same service, in one journal or in two.
-func TestAnotherSpellingOfTheServiceDoublesNothing(t *testing.T) {
+func TestRun_OtherSpellingOfTheService_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	for i, spelling := range []string{srv.URL, strings.ToUpper(srv.URL[:4]) + srv.URL[4:] + "/", strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
@@ -119,7 +119,7 @@ func TestAnotherSpellingOfTheServiceDoublesNothing(t *testing.T) {
 }
 
 // Where recordings cannot be read, or are not kept as they were sent, it is a doubt and not a second note.
-func TestALostJournalIsADoubtWhereRecordingsCannotBeRead(t *testing.T) {
+func TestRun_JournalLostAndNotesUnreadable_LeavesUnresolved(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*clinicaldoctest.Server){
 		"storage fails": func(srv *clinicaldoctest.Server) {
@@ -167,7 +167,7 @@ func TestALostJournalIsADoubtWhereRecordingsCannotBeRead(t *testing.T) {
 }
 
 // A note whose size the list does not tell may be it, whatever others of its name there are.
-func TestALostJournalFindsANoteWhoseSizeIsNotTold(t *testing.T) {
+func TestRun_JournalLostAndSizeUnknown_FindsTheNote(t *testing.T) {
 	t.Parallel()
 	const size = 12345
 	srv := newBox(t, clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
@@ -207,7 +207,7 @@ func TestALostJournalFindsANoteWhoseSizeIsNotTold(t *testing.T) {
 }
 
 // The notes of the recording's size are read first: among many of its name the right one is found all the same.
-func TestALostJournalFindsOneAmongManyOfItsName(t *testing.T) {
+func TestRun_JournalLostAndManyOfTheName_FindsTheNote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	for n := range 40 {
@@ -223,7 +223,7 @@ func TestALostJournalFindsOneAmongManyOfItsName(t *testing.T) {
 }
 
 // What was looked for when the run ended was not begun: it has no result, and is no doubt.
-func TestALookThatIsEndedIsNoDoubt(t *testing.T) {
+func TestRun_CancelledDuringTheSearch_HasNoResult(t *testing.T) {
 	t.Parallel()
 	for _, route := range []string{clinicaldoctest.RouteListNotes, clinicaldoctest.RouteAudioURL, ""} {
 		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -244,7 +244,7 @@ func TestALookThatIsEndedIsNoDoubt(t *testing.T) {
 }
 
 // A journal that has lost a record still lets content tell notes apart.
-func TestADamagedRecordHidesNoNote(t *testing.T) {
+func TestRun_DamagedRecord_FindsNotesByContent(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(9)})
@@ -257,8 +257,9 @@ func TestADamagedRecordHidesNoNote(t *testing.T) {
 	})
 }
 
-// A note that somebody made while the run went on is found by what comes later. A list that failed says nothing of the next one.
-func TestAPatientsNotesAreListedAgain(t *testing.T) {
+// A note that somebody made while the run went on is found by what comes later. A list that failed says nothing of the
+// next one.
+func TestRun_PatientsList_IsReadAgainAfterAWhile(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
@@ -281,7 +282,7 @@ func TestAPatientsNotesAreListedAgain(t *testing.T) {
 }
 
 // Recordings of one patient that come while the list is being read wait for it.
-func TestRecordingsThatComeTogetherShareOneList(t *testing.T) {
+func TestRun_RecordingsOfOnePatient_ShareOneList(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Delay(time.Second).Always())
@@ -300,7 +301,7 @@ func TestRecordingsThatComeTogetherShareOneList(t *testing.T) {
 }
 
 // The lists of 256 patients are kept, and not of all that a run comes across.
-func TestListsOfManyPatientsAreNotKept(t *testing.T) {
+func TestRun_ManyPatients_KeepsFewLists(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		const count = 257
@@ -326,7 +327,7 @@ func TestListsOfManyPatientsAreNotKept(t *testing.T) {
 }
 
 // A recording without a patient is not looked for among the patients' notes, whatever the list of all notes shows.
-func TestARecordingWithoutAPatientIsNoPatients(t *testing.T) {
+func TestRun_RecordingWithoutPatient_TakesNoPatientsNote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: recording(1).Params.Name, Audio: sound(1)})
@@ -338,8 +339,9 @@ func TestARecordingWithoutAPatientIsNoPatients(t *testing.T) {
 	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrValidation, "it is sent, and this service wants a patient")
 }
 
-// A note that the journal knows is another recording's is not this one's, for all that both were made of the same sound.
-func TestANoteOfAnotherKeyIsNotTaken(t *testing.T) {
+// A note that the journal knows is another recording's is not this one's, for all that both were made of the same
+// sound.
+func TestRun_NoteOfAnotherKey_IsNotTaken(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
@@ -353,9 +355,9 @@ func TestANoteOfAnotherKeyIsNotTaken(t *testing.T) {
 	assert.Len(t, srv.Notes(), 2)
 }
 
-// Notes that a lost journal knew are found also where lists name no patient, and known from then on with a time, by which others
-// find them.
-func TestALostJournalFindsNotesThatNameNoPatient(t *testing.T) {
+// Notes that a lost journal knew are found also where lists name no patient, and known from then on with a time, by
+// which others find them.
+func TestRun_JournalLostAndPatientMissing_FindsTheNote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed}))
 	var saved ingest.Entry
@@ -369,7 +371,7 @@ func TestALostJournalFindsNotesThatNameNoPatient(t *testing.T) {
 }
 
 // A note that the journal knows as another recording's need not be read to be told apart.
-func TestANoteOfAnotherRecordingIsNotComparedWith(t *testing.T) {
+func TestRun_NoteOfAnotherRecording_IsNotRead(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
@@ -395,7 +397,7 @@ func (c counted) Write(p []byte) (int, error) {
 }
 
 // A note's recording that is longer than the one that is looked for is not read to its end.
-func TestALongerRecordingIsNotReadToItsEnd(t *testing.T) {
+func TestRun_LongerRecording_IsNotReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64
 	srv := newBox(t, clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
@@ -412,7 +414,7 @@ func TestALongerRecordingIsNotReadToItsEnd(t *testing.T) {
 }
 
 // Who knows that all is new need not look.
-func TestAllNewLooksForNothing(t *testing.T) {
+func TestRun_AllNew_ListsNothing(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	got, _ := afresh(t, ingest.Uploader{AllNew: true}, srv, 6)
@@ -434,7 +436,7 @@ func TestAllNewLooksForNothing(t *testing.T) {
 }
 
 // Each remedy that an error names is done, and notes are counted.
-func TestRemediesDoubleNothing(t *testing.T) {
+func TestRun_EachRemedy_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	for name, remedy := range map[string]func(t *testing.T, srv *clinicaldoctest.Server, path string, owner ingest.Owner) string{
 		"damaged: SalvageJournal": func(t *testing.T, _ *clinicaldoctest.Server, path string, owner ingest.Owner) string {
@@ -507,7 +509,7 @@ func TestRemediesDoubleNothing(t *testing.T) {
 }
 
 // Twenty of the newest notes say whether it is the same service: the oldest may be gone.
-func TestARenamedServiceIsKnownByItsNewestNotes(t *testing.T) {
+func TestRename_OldestNotesGone_Succeeds(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	journal := openJournal(t, srv.URL, journalPath(t))
@@ -527,7 +529,7 @@ func TestARenamedServiceIsKnownByItsNewestNotes(t *testing.T) {
 }
 
 // A journal goes along when its service gets another name, and only then.
-func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
+func TestRename_OtherAddress_NeedsTheSameNotes(t *testing.T) {
 	t.Parallel()
 	srv, other, path := newBox(t), newBox(t), journalPath(t)
 	journal := openJournal(t, srv.URL, path)
@@ -565,7 +567,7 @@ func TestAJournalGoesToAnotherNameOfItsService(t *testing.T) {
 
 // A journal can be renamed to another address of its service, but never to another user, who may not see all of its
 // notes. A colleague can read those that are checked. Who is not told apart does not make it anybody's.
-func TestAJournalDoesNotGoToAnotherUser(t *testing.T) {
+func TestRename_OtherUser_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	journal := openJournal(t, srv.URL, path)
@@ -586,7 +588,8 @@ func TestAJournalDoesNotGoToAnotherUser(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 2}, statuses(results))
 }
 
-// tenants returns a function that makes clients of one service, which has a tenant for each of the servers and knows it by a header.
+// tenants returns a function that makes clients of one service, which has a tenant for each of the servers and knows it
+// by a header.
 func tenants(servers map[string]*clinicaldoctest.Server) func(t *testing.T, tenant string) *clinicaldoc.Client {
 	transport := transportFunc(func(r *http.Request) (*http.Response, error) {
 		return servers[r.Header.Get("X-Tenant")].Transport().RoundTrip(r)
@@ -645,7 +648,8 @@ func TestJournal_TenantsByHeader(t *testing.T) {
 	}
 }
 
-// A journal of the version before does not say which headers it was begun with: it belongs to the first ones that it is used with.
+// A journal of the version before does not say which headers it was begun with: it belongs to the first ones that it is
+// used with.
 func TestJournal_HeadersUnknown_BindsOnFirstUse(t *testing.T) {
 	t.Parallel()
 	servers := map[string]*clinicaldoctest.Server{}
@@ -675,7 +679,8 @@ func TestJournal_HeadersUnknown_BindsOnFirstUse(t *testing.T) {
 	require.NoError(t, journal.Close())
 }
 
-// Headers that change without another tenant lock nobody out: Rename checks the journal's notes and takes the new headers.
+// Headers that change without another tenant lock nobody out: Rename checks the journal's notes and takes the new
+// headers.
 func TestRename_TakesOtherHeaders(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())

@@ -32,7 +32,7 @@ func manifest(t *testing.T, content string) string {
 	return path
 }
 
-func TestAManifestInCSVAndInJSONIsTheSame(t *testing.T) {
+func TestReadManifest_CSVAndJSON_AreTheSame(t *testing.T) {
 	t.Parallel()
 	csv := "\ufeffPatient, KEY,name,path,prompt\r\n7, encounter-17 , \"Follow-up, second\",1.wav,1\r\n 8 ,,Visit,rec/3.wav,\r\n"
 	lines := `{"key":"encounter-17","patient":7,"prompt":"1","name":" Follow-up, second ","path":"1.wav"}` + "\n\n" + `{"patient":"8","name":"Visit","path":"rec/3.wav"}`
@@ -51,7 +51,7 @@ func TestAManifestInCSVAndInJSONIsTheSame(t *testing.T) {
 	assert.NotContains(t, err.Error(), "Canary", "its name may be a patient's")
 }
 
-func TestAManifestIsCheckedWhole(t *testing.T) {
+func TestReadManifest_Mistakes_AreAllListed(t *testing.T) {
 	t.Parallel()
 	const head = "key,patient,prompt,name,path\n"
 	for content, want := range map[string]map[int]string{
@@ -97,7 +97,7 @@ func TestAManifestIsCheckedWhole(t *testing.T) {
 	}
 }
 
-func TestTheBoundsOfAManifest(t *testing.T) {
+func TestReadManifest_Bounds_AreChecked(t *testing.T) {
 	t.Parallel()
 	const head = "key,patient,name,path\n"
 	problems := func(content string) (list []string, text string) {
@@ -137,7 +137,7 @@ func TestTheBoundsOfAManifest(t *testing.T) {
 }
 
 // A file is the same one under every name that leads to it: two patients must not get one recording.
-func TestAManifestNamesNoFileTwice(t *testing.T) {
+func TestReadManifest_FileTwice_IsAMistake(t *testing.T) {
 	t.Parallel()
 	path := manifest(t, "")
 	dir := filepath.Dir(path)
@@ -155,7 +155,7 @@ func TestAManifestNamesNoFileTwice(t *testing.T) {
 }
 
 // What is the same for all recordings need not stand in each line; what is needed then is needed of every line.
-func TestAManifestHasDefaults(t *testing.T) {
+func TestReadManifest_Defaults_FillEmptyValues(t *testing.T) {
 	t.Parallel()
 	path := manifest(t, "patient,prompt,path\n,,1.wav\n8,,2.wav\n,4,rec/3.wav\n")
 	list, err := ingest.ReadManifest(path, ingest.WithDefaults(7, 3))
@@ -170,7 +170,7 @@ func TestAManifestHasDefaults(t *testing.T) {
 }
 
 // The whole of a night: a manifest, a report, and files that are moved when their notes exist.
-func TestANightsWork(t *testing.T) {
+func TestRunAll_Manifest_MovesCompleteFiles(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	path := manifest(t, "key,patient,prompt,name,path\nencounter-1,7,1,Visit,1.wav\nencounter-2,7,1,Visit,2.wav\nencounter-3,8,,Visit,rec/3.wav\n")
@@ -198,7 +198,7 @@ func TestANightsWork(t *testing.T) {
 	assert.NotContains(t, report.LogValue().String(), "Visit")
 }
 
-func TestAReportTellsWhatWasLeft(t *testing.T) {
+func TestRunAll_EndsEarly_ReportsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1, MaxPause: -1}
@@ -216,7 +216,7 @@ func TestAReportTellsWhatWasLeft(t *testing.T) {
 }
 
 // What is left is listed also if the iterator waits for more or panics. That ends neither the report nor the program.
-func TestAReportEndsWithItsIterator(t *testing.T) {
+func TestRunAll_IteratorWaitsOrPanics_ReportEnds(t *testing.T) {
 	t.Parallel()
 	for name, rest := range map[string]func(t *testing.T){
 		"waits":  func(t *testing.T) { t.Helper(); time.Sleep(time.Minute) },
@@ -242,7 +242,7 @@ func TestAReportEndsWithItsIterator(t *testing.T) {
 }
 
 // A report tells when everything failed and when it went on, how long it took, and why there were no more recordings.
-func TestAReportTellsTheWholeStory(t *testing.T) {
+func TestRunAll_Report_HasPausesTimesAndError(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic").Times(3))
@@ -268,7 +268,7 @@ func TestAReportTellsTheWholeStory(t *testing.T) {
 	})
 }
 
-func TestAReportTellsWhichFilesWereLeft(t *testing.T) {
+func TestRunAll_EndsEarly_ReportsFilesLeft(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]int{"listed twice": 0, "another": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestAReportTellsWhichFilesWereLeft(t *testing.T) {
 }
 
 // Of recordings that share a file, as one for two patients, those are left that have no result, and not the others.
-func TestWhatIsLeftIsWhatHasNoResult(t *testing.T) {
+func TestRunAll_RecordingsShareAFile_LeftHaveNoResult(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]
 	for name, differ := range map[string]func(r *ingest.Recording, n int){
@@ -333,7 +333,8 @@ func TestWhatIsLeftIsWhatHasNoResult(t *testing.T) {
 	}
 }
 
-// endless is a file that never ends, or not before a test that reads too much of it has failed: 256 MB of one line, or of many.
+// endless is a file that never ends, or not before a test that reads too much of it has failed: 256 MB of one line, or
+// of many.
 func endless(t *testing.T, begins, block string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "manifest")

@@ -79,7 +79,8 @@ var matrixServices = map[string]matrixService{
 	},
 }
 
-// matrixJournals are what becomes of the journal between the nights. Each returns the path of the journal of the second night.
+// matrixJournals are what becomes of the journal between the nights. Each returns the path of the journal of the second
+// night.
 var matrixJournals = map[string]func(t *testing.T, m *matrixCell) (path string){
 	"complete": func(_ *testing.T, m *matrixCell) string { return m.path },
 	"lost":     func(t *testing.T, _ *matrixCell) string { return journalPath(t) },
@@ -262,7 +263,7 @@ func (m *matrixCell) judge(row *matrixRow, results []ingest.Result) {
 // Whatever a service does with recordings and notes, and whatever happened to the journal, no recording becomes two
 // notes, and none is taken for another. Each ends complete, in processing, failed with a reason, or unresolved with
 // candidates.
-func TestServicesAndJournals(t *testing.T) {
+func TestRunAll_EveryServiceAndJournal_DoublesNothing(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var rows []matrixRow

@@ -52,7 +52,7 @@ func TestEvents_WaitForALimit(t *testing.T) {
 	})
 }
 
-func TestEventsTellOfEachAndOfAll(t *testing.T) {
+func TestRun_Events_ReportEachRecordingAndTheProgress(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestEventsTellOfEachAndOfAll(t *testing.T) {
 	})
 }
 
-func TestTheTimeLeftGoesByThePace(t *testing.T) {
+func TestProgress_Left_FollowsThePace(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestTheTimeLeftGoesByThePace(t *testing.T) {
 	})
 }
 
-func TestProgressOfAnUnknownTotal(t *testing.T) {
+func TestProgress_TotalUnknown_HasNoTimeLeft(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	var last ingest.Progress
@@ -144,7 +144,7 @@ func TestProgressOfAnUnknownTotal(t *testing.T) {
 }
 
 // A total that is wrong is the caller's, and no time is left below none.
-func TestProgressOfAWrongTotal(t *testing.T) {
+func TestProgress_TotalWrong_IsNeverNegative(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	journal := openJournal(t, srv.URL, journalPath(t))
@@ -167,7 +167,7 @@ func (unhurried) ReadAt(p []byte, _ int64) (int, error) {
 }
 
 // The bytes of an upload are told to the caller of the recording as they leave, and by events a few times a second.
-func TestBytesAreToldNowAndThen(t *testing.T) {
+func TestRun_Upload_ReportsBytesAFewTimesASecond(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		const size = 8 << 20
@@ -194,7 +194,7 @@ func TestBytesAreToldNowAndThen(t *testing.T) {
 }
 
 // Whoever prints what this package gives sees no name, no path and no key.
-func TestNothingPrintsNames(t *testing.T) {
+func TestFormat_EveryType_PrintsNoNames(t *testing.T) {
 	t.Parallel()
 	const secret = "Synthetic-Name"
 	r := ingest.Recording{Key: secret, File: "/" + secret, Params: clinicaldoc.CreateNoteParams{Name: secret, PatientID: 8765432109876543}}

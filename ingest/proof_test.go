@@ -99,7 +99,8 @@ func TestRun_RecordingWantedTwiceAndLost_MakesBothNotes(t *testing.T) {
 	}
 }
 
-// A process is killed while it commits the first of the two. The other one waits until it is known what became of the first.
+// A process is killed while it commits the first of the two. The other one waits until it is known what became of the
+// first.
 func TestRun_KilledBetweenTwoNotesOfARecording_MakesBoth(t *testing.T) {
 	t.Parallel()
 	note := onePatient(1)
@@ -372,7 +373,7 @@ func TestRun_KeyIsPartOfAnother_NotesAreNotMixedUp(t *testing.T) {
 }
 
 // Only a key that stands for itself in the name makes it unique.
-func TestContainsKey(t *testing.T) {
+func TestContainsKey_PartOfAWord_DoesNotCount(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, key string
@@ -486,7 +487,8 @@ func TestLook_StreamWithANamesake_IsUnresolved(t *testing.T) {
 	})
 }
 
-// AllNew skips the search among the patient's notes, but not the wait for an unresolved recording with the same content.
+// AllNew skips the search among the patient's notes, but not the wait for an unresolved recording with the same
+// content.
 func TestRun_AllNew_WaitsForUnresolvedRecordingOfItsContent(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {

@@ -31,7 +31,7 @@ func uploaded(t *testing.T, srv *clinicaldoctest.Server, id int64) []byte {
 	return audio.Bytes()
 }
 
-func TestFilesOfAllSizesArriveAsTheyAreAndTheJournalKnowsWhatWasSent(t *testing.T) {
+func TestRun_FilesOfAllSizes_ArriveUnchanged(t *testing.T) {
 	t.Parallel()
 	srv, dir, path := newBox(t), t.TempDir(), journalPath(t)
 	var paths []string
@@ -85,7 +85,7 @@ func (c watchedClaim) Save(ctx context.Context, e ingest.Entry) error {
 	return c.Claim.Save(ctx, e)
 }
 
-func TestTheKeyOfAFileIsOfItsContentAndItsNotesName(t *testing.T) {
+func TestFileKey_DependsOnContentAndName(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]
 	moved := filepath.Join(t.TempDir(), filepath.Base(path))
@@ -110,7 +110,7 @@ func TestTheKeyOfAFileIsOfItsContentAndItsNotesName(t *testing.T) {
 }
 
 // A recording that got its key is as it was otherwise: its file is opened when its turn comes.
-func TestAKeyedRecordingIsAsItWas(t *testing.T) {
+func TestWithKey_ChangesNothingElse(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]
 	named := &clinicaldoc.AudioSource{ContentType: "audio/x-synthetic"}
@@ -134,7 +134,7 @@ func TestAKeyedRecordingIsAsItWas(t *testing.T) {
 }
 
 // A process that is killed then leaves the hash to the next one, whatever the recording came from.
-func TestTheJournalKnowsWhatWasSentBeforeTheLastBytesLeave(t *testing.T) {
+func TestRun_Commit_SavesTheHashFirst(t *testing.T) {
 	t.Parallel()
 	path, sent := files(t, 1)[0], sound(0)
 	file, err := clinicaldoc.AudioFile(path)
@@ -172,7 +172,7 @@ func TestTheJournalKnowsWhatWasSentBeforeTheLastBytesLeave(t *testing.T) {
 }
 
 // Not even a change that leaves size and time as they were puts another recording under a key, whatever the size.
-func TestWhatIsUploadedIsWhatTheKeyWasMadeOf(t *testing.T) {
+func TestRun_FileChangedAfterItsKey_IsRefused(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{100, 1 << 20} {
 		srv := newBox(t)
@@ -199,7 +199,7 @@ func TestWhatIsUploadedIsWhatTheKeyWasMadeOf(t *testing.T) {
 }
 
 // A file is sent as what the caller says that it is.
-func TestAFileHasTheContentTypeThatItWasGiven(t *testing.T) {
+func TestRun_FileWithContentType_SendsIt(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	var sent []byte
@@ -218,9 +218,9 @@ func TestAFileHasTheContentTypeThatItWasGiven(t *testing.T) {
 	assert.Contains(t, string(sent), "Content-Type: audio/x-synthetic")
 }
 
-// A file may be put away once its note exists, and a share may be gone: what the journal knows of a key does not depend on that. To
-// say that there is no note would be wrong.
-func TestAKeyWhoseFileIsGoneIsWhatTheJournalSays(t *testing.T) {
+// A file may be put away once its note exists, and a share may be gone: what the journal knows of a key does not depend
+// on that. To say that there is no note would be wrong.
+func TestRun_FileGone_ReportsWhatTheJournalKnows(t *testing.T) {
 	t.Parallel()
 	const lookAlike = "a note that looks like it"
 	for _, test := range []struct {
@@ -273,7 +273,7 @@ func TestAKeyWhoseFileIsGoneIsWhatTheJournalSays(t *testing.T) {
 
 // A key that is made of a file's content belongs to that content. A file that is replaced between two tries, or
 // before its recording is passed again, is not uploaded under it. Under its own key it would become a second note.
-func TestAFileThatIsReplacedIsNotUploadedUnderItsOldKey(t *testing.T) {
+func TestRun_FileReplaced_IsNotUploadedUnderItsOldKey(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {

@@ -56,7 +56,7 @@ func doubtful(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 	})
 }
 
-func TestAPersonSaysWhichNoteItIs(t *testing.T) {
+func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 	t.Parallel()
 	doubtful(t, func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error) {
 		first := run()
@@ -86,7 +86,7 @@ func TestAPersonSaysWhichNoteItIs(t *testing.T) {
 
 // A person can also decide about a recording that was never sent, or that a killed process left. The named note is
 // stored with a time, by which others find it.
-func TestAPersonSaysWhichNoteItIsOfWhatNoRunHasAsked(t *testing.T) {
+func TestResolve_NeverSentOrKilled_SavesTheNote(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		var saved ingest.Entry
@@ -108,7 +108,7 @@ func TestAPersonSaysWhichNoteItIsOfWhatNoRunHasAsked(t *testing.T) {
 	})
 }
 
-func TestAPersonSaysThatThereIsNone(t *testing.T) {
+func TestResolve_NoNote_NextRunUploads(t *testing.T) {
 	t.Parallel()
 	doubtful(t, func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error) {
 		first := run()
@@ -120,8 +120,9 @@ func TestAPersonSaysThatThereIsNone(t *testing.T) {
 	})
 }
 
-// A doubt that comes from looking can be resolved as well, and a crash between the word and the upload does not forget it.
-func TestAPersonsWordOutlivesACrash(t *testing.T) {
+// A doubt that comes from looking can be resolved as well, and a crash between the word and the upload does not forget
+// it.
+func TestResolve_CrashBeforeTheUpload_KeepsTheDecision(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
@@ -142,7 +143,7 @@ func TestAPersonsWordOutlivesACrash(t *testing.T) {
 	assert.Equal(t, ingest.Created, results[0].Status)
 }
 
-func TestAPersonCannotGiveTheNoteOfAnotherRecording(t *testing.T) {
+func TestResolve_NoteOfAnotherRecording_IsRejected(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.SetVariant(clinicaldoctest.Variant{ReuseIDs: true})
@@ -172,7 +173,7 @@ func TestAPersonCannotGiveTheNoteOfAnotherRecording(t *testing.T) {
 }
 
 // The note that the response named is the recording's own, not another's.
-func TestAPersonGivesTheNoteThatTheResponseNamed(t *testing.T) {
+func TestResolve_NoteThatTheResponseNamed_IsSaved(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})

@@ -27,7 +27,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// tardy is a journal of many machines at its worst: some recordings are held by others, some lines never come to an end.
+// tardy is a journal of many machines at its worst: some recordings are held by others, some lines never come to an
+// end.
 type tardy struct {
 	ingest.Journal
 	release <-chan struct{} // the end of the world
@@ -98,9 +99,9 @@ func (c *claimCount) Release() {
 	c.Claim.Release()
 }
 
-// Whatever is under way when it is ended, and however: within twenty seconds Run is over. Each claim is let go once, and events
-// tell of each result, as long as somebody wants to know.
-func TestRunAlwaysEnds(t *testing.T) {
+// Whatever is under way when it is ended, and however: within twenty seconds Run is over. Each claim is let go once,
+// and events tell of each result, as long as somebody wants to know.
+func TestRun_EndedAtAnyTime_EndsInTwentySeconds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -211,8 +212,9 @@ func endOnce(t *testing.T, seed uint64, path string) {
 	_ = file.Close()
 }
 
-// The case that was seen: two recordings with the same content, one of them listed twice. The other one waits for the first.
-func TestEqualsOfADoubtDoNotKeepARunFromEnding(t *testing.T) {
+// The case that was seen: two recordings with the same content, one of them listed twice. The other one waits for the
+// first.
+func TestRun_EqualsOfAnUnresolvedRecording_Ends(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +239,7 @@ func TestEqualsOfADoubtDoNotKeepARunFromEnding(t *testing.T) {
 }
 
 // What was to be uploaded once more, when the caller wanted no more results, is free for the next run.
-func TestABreakLetsGoOfWhatIsToBeUploadedAgain(t *testing.T) {
+func TestRun_BreakBeforeAnotherUpload_ReleasesTheRecording(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -255,7 +257,7 @@ func TestABreakLetsGoOfWhatIsToBeUploadedAgain(t *testing.T) {
 }
 
 // A journal that failed has to be looked at: that the run was ended besides must not hide it.
-func TestAFailedJournalIsToldAlsoAtTheEndOfARun(t *testing.T) {
+func TestRun_JournalFailsWhileEnding_ReturnsItsError(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -269,7 +271,7 @@ func TestAFailedJournalIsToldAlsoAtTheEndOfARun(t *testing.T) {
 
 // Any failure of a journal ends the run, with the first reason. The outcome of each recording is reported anyway,
 // and waiting for the journal is bounded.
-func TestWhateverAJournalFailsAtEndsTheRun(t *testing.T) {
+func TestRun_JournalFailsAnywhere_Ends(t *testing.T) {
 	t.Parallel()
 	synthetic := errors.New("synthetic")
 	fails := func(state ingest.State) func(context.Context, ingest.Entry) error {
@@ -354,7 +356,7 @@ func (j refusing) EntriesForPatient(ctx context.Context, patient uint32, since t
 }
 
 // Who is given a loss may create the note again with its params, which are the caller's own.
-func TestALossHoldsTheCallersParams(t *testing.T) {
+func TestRun_LostCreate_ErrorHasTheCallersParams(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -374,7 +376,7 @@ func TestALossHoldsTheCallersParams(t *testing.T) {
 }
 
 // A worker whose recording was taken over while it was sent leaves it to the other, and goes on.
-func TestARecordingThatWasTakenOverEndsNothingElse(t *testing.T) {
+func TestRun_RecordingTakenOver_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		taken := false
@@ -393,7 +395,7 @@ func TestARecordingThatWasTakenOverEndsNothingElse(t *testing.T) {
 }
 
 // A refusal that comes while the run is being ended is one all the same.
-func TestARefusalAtTheEndIsTold(t *testing.T) {
+func TestRun_RefusedWhileEnding_HasAResult(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -411,7 +413,7 @@ func TestARefusalAtTheEndIsTold(t *testing.T) {
 }
 
 // Nothing can be decided with a journal that failed: what is unresolved is not waited for.
-func TestAFailedJournalEndsTheSearchForDoubts(t *testing.T) {
+func TestRun_JournalFails_EndsSearches(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -432,7 +434,7 @@ func TestAFailedJournalEndsTheSearchForDoubts(t *testing.T) {
 }
 
 // Of two reasons for an end the journal's is told: somebody has to repair it.
-func TestAFailedJournalIsToldBeforeTheEndOfTheRecordings(t *testing.T) {
+func TestRun_JournalAndIteratorFail_ReturnsTheJournalsError(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		broken, ended := errors.New("synthetic: broken"), errors.New("synthetic: ended")
@@ -477,7 +479,8 @@ func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
 	return c.Claim.Save(ctx, e)
 }
 
-// inTrouble runs the uploader in virtual time, over recordings of which everything fails in the same way from the start.
+// inTrouble runs the uploader in virtual time, over recordings of which everything fails in the same way from the
+// start.
 func inTrouble(t *testing.T, u *ingest.Uploader, count int, trouble func(*clinicaldoctest.Server)) (results []ingest.Result, pauses []ingest.Pause, srv *clinicaldoctest.Server, took time.Duration, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
@@ -515,7 +518,7 @@ func attempts(srv *clinicaldoctest.Server) int {
 	return count
 }
 
-func TestARunPausesWhenEverythingFailsTheSameWay(t *testing.T) {
+func TestRun_EverythingFails_Pauses(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range map[string]func(*clinicaldoctest.Server){
 		"the token is refused":     always("", clinicaldoctest.Answer(401, "synthetic")),
@@ -552,7 +555,7 @@ func TestARunPausesWhenEverythingFailsTheSameWay(t *testing.T) {
 	}
 }
 
-func TestARunGoesOnWhenTheTroubleIsOver(t *testing.T) {
+func TestRun_TroublePasses_GoesOn(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]clinicaldoctest.Fault{
 		"401": clinicaldoctest.Answer(401, "synthetic"), "reset": clinicaldoctest.Reset(), "429": clinicaldoctest.TooManyRequests(0), "503": clinicaldoctest.Answer(503, "synthetic"),
@@ -652,7 +655,7 @@ func TestRun_PauseReportsTheFirstFailure(t *testing.T) {
 }
 
 // The first look comes soon, however many recordings were under way when the trouble began.
-func TestUploadsUnderWayDoNotMakeAPauseLonger(t *testing.T) {
+func TestPause_UploadsUnderWayFail_FirstProbeIsSoon(t *testing.T) {
 	t.Parallel()
 	const workers = 16
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -678,7 +681,7 @@ func TestUploadsUnderWayDoNotMakeAPauseLonger(t *testing.T) {
 }
 
 // What fails after a look that went well says that the trouble lasts: the next look is not at once.
-func TestUploadsUnderWayMakeNoLookEach(t *testing.T) {
+func TestPause_UploadsUnderWayFail_ProbesOnce(t *testing.T) {
 	t.Parallel()
 	const workers = 32
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -711,7 +714,7 @@ func TestUploadsUnderWayMakeNoLookEach(t *testing.T) {
 	})
 }
 
-func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
+func TestPause_ThreeFailuresOfOneKind_Begins(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]int{401: 3, 403: 3, 408: 3, 425: 3, 429: 6, 500: 3} { // with the client's retries
 		_, _, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(status, "synthetic")))
@@ -727,7 +730,7 @@ func TestThreeFailuresOfOneKindInARowAreTrouble(t *testing.T) {
 }
 
 // Responses that are lost are trouble as well: what is sent then would only be unresolved.
-func TestLostResponsesAreTrouble(t *testing.T) {
+func TestPause_LostResponses_Begins(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Always())
@@ -741,7 +744,7 @@ func TestLostResponsesAreTrouble(t *testing.T) {
 }
 
 // A recording that is refused before it is sent says nothing of the service: the next one is tried.
-func TestAPauseIsNotHeldByWhatIsNeverSent(t *testing.T) {
+func TestPause_RecordingNeverSent_TriesTheNext(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic").Times(3))
@@ -754,7 +757,7 @@ func TestAPauseIsNotHeldByWhatIsNeverSent(t *testing.T) {
 }
 
 // What fails in one way and in another by turns is no trouble that all share.
-func TestFailuresOfDifferentKindsAreNoTrouble(t *testing.T) {
+func TestPause_FailuresOfDifferentKinds_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	results, pauses, _, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 4, func(srv *clinicaldoctest.Server) {
 		for range 3 {
@@ -777,7 +780,7 @@ func TestFailuresOfDifferentKindsAreNoTrouble(t *testing.T) {
 }
 
 // What the caller itself refuses says nothing of the service.
-func TestWhatTheCallerRefusesIsNoTrouble(t *testing.T) {
+func TestPause_CallerRefuses_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		var all []ingest.Recording
@@ -794,7 +797,7 @@ func TestWhatTheCallerRefusesIsNoTrouble(t *testing.T) {
 }
 
 // A stream can be read once: what failed is told, and not that nothing is left to be read.
-func TestAStreamIsTriedOnce(t *testing.T) {
+func TestRun_StreamFails_IsTriedOnce(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t, clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -816,7 +819,7 @@ func TestAStreamIsTriedOnce(t *testing.T) {
 }
 
 // A pause lasts as long as it may, and not until the next time to look; what is being tried then is ended.
-func TestAPauseEndsInTime(t *testing.T) {
+func TestPause_MaxPause_EndsTheRun(t *testing.T) {
 	t.Parallel()
 	const longest = 90 * time.Second
 	_, _, _, took, err := inTrouble(t, &ingest.Uploader{MaxPause: longest}, 10, func(srv *clinicaldoctest.Server) {
@@ -867,8 +870,9 @@ func TestAPauseEndsInTime(t *testing.T) {
 	})
 }
 
-// Who waits for the next recording does not pause: the service is there again, and nothing is left to show that it takes them.
-func TestAWaitForRecordingsIsNoPause(t *testing.T) {
+// Who waits for the next recording does not pause: the service is there again, and nothing is left to show that it
+// takes them.
+func TestPause_WaitForRecordings_DoesNotCount(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(4))
@@ -886,7 +890,7 @@ func TestAWaitForRecordingsIsNoPause(t *testing.T) {
 }
 
 // Whether the service is there again, it alone can say, also where its user is known.
-func TestAProbeAsksTheServiceAlsoWhereTheOwnerIsKnown(t *testing.T) {
+func TestPause_OwnerKnown_ProbesTheService(t *testing.T) {
 	t.Parallel()
 	u := &ingest.Uploader{Workers: 1}
 	_, _, srv, _, err := inTrouble(t, u, 10, func(srv *clinicaldoctest.Server) {
@@ -900,7 +904,7 @@ func TestAProbeAsksTheServiceAlsoWhereTheOwnerIsKnown(t *testing.T) {
 }
 
 // A socket that is not there is a file that is not there, too, and still the service is gone.
-func TestAMissingSocketIsNoMissingRecording(t *testing.T) {
+func TestPause_SocketMissing_Begins(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	posts := 0
@@ -946,7 +950,7 @@ func (j lateEnd) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error
 	return j.Journal.Claim(ctx, key)
 }
 
-func TestAClaimThatComesWithTheEndOfTheRunIsLetGo(t *testing.T) {
+func TestRun_ClaimDuringTheEnd_IsReleased(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -961,7 +965,7 @@ func TestAClaimThatComesWithTheEndOfTheRunIsLetGo(t *testing.T) {
 }
 
 // Who says whose recordings they are spares the service the question.
-func TestAnOwnerThatIsKnownIsNotAskedFor(t *testing.T) {
+func TestRun_OwnerKnown_DoesNotAskForIt(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	owner, err := ingest.OwnerOf(t.Context(), srv.Client())
@@ -976,7 +980,7 @@ func TestAnOwnerThatIsKnownIsNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestARefusedTokenHasNoOwner(t *testing.T) {
+func TestOwnerOf_TokenRefused_ReturnsAnError(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(401, "synthetic"))
@@ -988,7 +992,7 @@ func TestARefusedTokenHasNoOwner(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled, "nor does who cannot ask")
 }
 
-func TestAJournalThatHearsTheEndOfTheRunIsNotBroken(t *testing.T) {
+func TestRun_JournalSeesTheEnd_IsNotBroken(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -998,7 +1002,7 @@ func TestAJournalThatHearsTheEndOfTheRunIsNotBroken(t *testing.T) {
 }
 
 // One recording that is refused is no trouble, and one that may pass is tried a few times.
-func TestOneFailureIsNoTrouble(t *testing.T) {
+func TestPause_OneFailure_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	results, pauses, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1}, 30, func(srv *clinicaldoctest.Server) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0).Every(4))
@@ -1015,7 +1019,7 @@ func TestOneFailureIsNoTrouble(t *testing.T) {
 
 // A recording that fails while others succeed is tried four times, with growing pauses. Then the failure counts as
 // its own, whether the service refuses it for now or its folder is gone.
-func TestOneThatAlwaysFailsIsGivenUp(t *testing.T) {
+func TestRun_RecordingAlwaysFails_IsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]ingest.Recording{
 		"refused": recording(0), "gone": {Key: "gone", File: "/synthetic/gone/a.wav", Params: recording(0).Params}, "unlisted": onePatient(0),
@@ -1067,7 +1071,7 @@ func TestOneThatAlwaysFailsIsGivenUp(t *testing.T) {
 
 // If the service never shows that a list is complete, that is not a temporary failure. Each recording is
 // unresolved, and the run continues to its end.
-func TestAListThatIsNeverWholeIsNoTrouble(t *testing.T) {
+func TestPause_ListNeverComplete_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -1100,7 +1104,7 @@ func TestAListThatIsNeverWholeIsNoTrouble(t *testing.T) {
 	})
 }
 
-func TestAShareThatIsNotMountedIsTrouble(t *testing.T) {
+func TestPause_ShareNotMounted_Begins(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	paths := files(t, 40)
@@ -1117,8 +1121,9 @@ func TestAShareThatIsNotMountedIsTrouble(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 40, ingest.Refused: 1}, statuses(results), "a file that is missing among others is its own")
 }
 
-// An unresolved recording stays so while its file cannot be read, also in what a run says that gave up: it may have a note.
-func TestADoubtWhoseShareIsNotMountedStaysOne(t *testing.T) {
+// An unresolved recording stays so while its file cannot be read, also in what a run says that gave up: it may have a
+// note.
+func TestRun_UnresolvedAndShareNotMounted_StaysUnresolved(t *testing.T) {
 	t.Parallel()
 	paths := files(t, 4)
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -1143,7 +1148,7 @@ func TestADoubtWhoseShareIsNotMountedStaysOne(t *testing.T) {
 }
 
 // A cancelled run says nothing of what it did not begin.
-func TestACancelledRunRefusesNothing(t *testing.T) {
+func TestRun_Cancelled_RefusesNothing(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -1190,7 +1195,7 @@ func (r *rotated) Invalidate(token string) {
 	r.refused, r.token = append(r.refused, token), r.next
 }
 
-func TestARefusedTokenIsRenewedDuringARun(t *testing.T) {
+func TestRun_TokenRenewed_GoesOn(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	first, second := srv.AddToken(1, "first"), srv.AddToken(1, "second")
@@ -1213,7 +1218,7 @@ func TestARefusedTokenIsRenewedDuringARun(t *testing.T) {
 }
 
 // Failures that come between successes are each recording's own: a run does not pause for them.
-func TestASuccessEndsARowOfFailures(t *testing.T) {
+func TestPause_SuccessBetweenFailures_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	_, pauses, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 12, func(srv *clinicaldoctest.Server) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(time.Hour).Every(3))
@@ -1322,7 +1327,7 @@ func (c slowReleaseClaim) Release() {
 }
 
 // A run is over when it has let go of what it had in hand: the next one would find it taken.
-func TestARunIsOverWhenItHasLetGo(t *testing.T) {
+func TestRun_Over_HasReleasedEveryClaim(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
@@ -1342,8 +1347,9 @@ func TestARunIsOverWhenItHasLetGo(t *testing.T) {
 	})
 }
 
-// A journal that does not come to write down notes holds up what comes: no more become notes than can be known of in the end.
-func TestNotesThatAreNotWrittenDownHoldUpOthers(t *testing.T) {
+// A journal that does not come to write down notes holds up what comes: no more become notes than can be known of in
+// the end.
+func TestRun_JournalSlow_HoldsUpUploads(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		again := make(chan struct{})
@@ -1365,7 +1371,7 @@ func TestNotesThatAreNotWrittenDownHoldUpOthers(t *testing.T) {
 }
 
 // An entry tells when its state began, and when what it tells of was sent: also of a recording that is sent once more.
-func TestAnEntryTellsItsOwnTimes(t *testing.T) {
+func TestRun_SentAgain_EntryHasItsOwnTimes(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())

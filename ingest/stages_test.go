@@ -546,7 +546,8 @@ func (n *night) entries() []ingest.Entry {
 	return entries
 }
 
-// The journal does not keep the hash of a finished upload in memory. Whoever saves its entry again finds it in the file.
+// The journal does not keep the hash of a finished upload in memory. Whoever saves its entry again finds it in the
+// file.
 func TestRunAll_AfterARunThatDidNotWait_KeepsTheHash(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {

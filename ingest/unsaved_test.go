@@ -17,8 +17,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// lapsing is a journal whose claims can be taken over at once, as if their leases had run out. A note is written down only
-// after a word, and by the one who took over.
+// lapsing is a journal whose claims can be taken over at once, as if their leases had run out. A note is written down
+// only after a word, and by the one who took over.
 type lapsing struct {
 	mu      sync.Mutex
 	entries map[ingest.Key]ingest.Entry
@@ -71,7 +71,7 @@ func (*lapsingClaim) Release() {}
 // Another run of the same process works between a response and its line in the journal. The client already knows
 // the note, so FindCreated reports to the second run that its recording has none. Whether it looks when it begins,
 // or only after that verdict, it must know of the first run's note.
-func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
+func TestRun_NoteNotSaved_IsKnownToOtherRuns(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("synthetic")
 	for _, test := range []struct {
@@ -120,7 +120,7 @@ func TestANoteThatCouldNotBeWrittenDownIsKnownToOtherRuns(t *testing.T) {
 
 // A lost create that could not be saved is the same one to the next run of the process. Its note is found, and not
 // taken for that of a second one. A later upload's is another.
-func TestALossThatCouldNotBeWrittenDownStaysOne(t *testing.T) {
+func TestRun_LostCreateNotSaved_IsTheSameInTheNextRun(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		client := srv.Client(quick())
@@ -211,7 +211,7 @@ func (c hangingClaim) Release() { c.journal.released.Add(1) }
 
 // If the end of a run takes too long, its recording is released anyway. Otherwise its lease would be renewed as
 // long as the process lives, and no other worker would ever get the recording.
-func TestALateTaskLetsItsClaimGo(t *testing.T) {
+func TestRun_TaskAfterTheEnd_ReleasesItsClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())

@@ -24,7 +24,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-func TestEachRecordingBecomesOneNoteHoweverOftenItIsRun(t *testing.T) {
+func TestRun_Repeated_MakesOneNoteEach(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	for run, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere, ingest.AlreadyThere} {
@@ -47,7 +47,7 @@ func TestEachRecordingBecomesOneNoteHoweverOftenItIsRun(t *testing.T) {
 	assert.Len(t, slices.Compact(names), 50)
 }
 
-func TestKeysOfFiles(t *testing.T) {
+func TestRun_FilesWithoutKeys_AreKnownByContentNameAndPatient(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	paths := files(t, 3)
@@ -76,7 +76,7 @@ func TestKeysOfFiles(t *testing.T) {
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results))
 }
 
-func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
+func TestRun_LostResponse_UploadsOnce(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
@@ -97,7 +97,7 @@ func TestALostResponseIsResolvedWithoutASecondUpload(t *testing.T) {
 	assert.Len(t, slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found }), 40, "no response named these")
 }
 
-func TestWhatTheServiceTookAndDroppedIsUploadedOnceMore(t *testing.T) {
+func TestRun_ServiceDropsTheUpload_UploadsAgain(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(3))
@@ -113,7 +113,7 @@ func TestWhatTheServiceTookAndDroppedIsUploadedOnceMore(t *testing.T) {
 	assert.Len(t, srv.Notes(), 9)
 }
 
-func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
+func TestRun_BadRecording_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	dir := t.TempDir()
@@ -162,7 +162,7 @@ func TestOneBadRecordingDoesNotEndTheRun(t *testing.T) {
 	assert.Len(t, srv.Notes(), 3)
 }
 
-func TestWhatWasRefusedIsTriedInTheNextRun(t *testing.T) {
+func TestRun_Refused_IsTriedInTheNextRun(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`))
@@ -178,7 +178,7 @@ func TestWhatWasRefusedIsTriedInTheNextRun(t *testing.T) {
 	assert.Equal(t, ingest.Created, results[0].Status)
 }
 
-func TestAFileThatChangesIsRefused(t *testing.T) {
+func TestRun_FileChanges_IsRefused(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	path := files(t, 1)[0]
@@ -214,7 +214,7 @@ func (b beforeUploads) option() clinicaldoc.Option {
 }
 
 // A recorder may still be writing: what is uploaded is what the key was made of, or nothing is.
-func TestAFileThatGrowsWhileItIsUploadedIsRefused(t *testing.T) {
+func TestRun_FileGrows_IsRefused(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	path := files(t, 1)[0]
@@ -235,7 +235,7 @@ func TestAFileThatGrowsWhileItIsUploadedIsRefused(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-func TestAKeyIsOneRecording(t *testing.T) {
+func TestRun_KeyReused_IsRefused(t *testing.T) {
 	t.Parallel()
 	other := recording(0)
 	other.Params.PatientID = 99
@@ -262,7 +262,7 @@ func TestAKeyIsOneRecording(t *testing.T) {
 }
 
 // Two systems may write the letters of one key in two ways, composed and decomposed.
-func TestAKeyIsOneHoweverItsLettersAreComposed(t *testing.T) {
+func TestRun_KeyComposedAndDecomposed_IsOneRecording(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
@@ -276,7 +276,7 @@ func TestAKeyIsOneHoweverItsLettersAreComposed(t *testing.T) {
 }
 
 // A note that is there may have got another name since; the name identifies an unresolved one.
-func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
+func TestRun_NameChanged_MattersOnlyWhileUnresolved(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
@@ -305,7 +305,7 @@ func TestTheNameOfAKeyMayChangeOnceItsNoteIsThere(t *testing.T) {
 }
 
 // Two that come at once, too: the second is told so, and not given the first one's note.
-func TestAKeyIsOneRecordingAtATime(t *testing.T) {
+func TestRun_KeyReusedAtTheSameTime_IsRefused(t *testing.T) {
 	t.Parallel()
 	patient, size := recording(0), recording(0)
 	patient.Params.PatientID = 99
@@ -338,7 +338,7 @@ func TestAKeyIsOneRecordingAtATime(t *testing.T) {
 	}
 }
 
-func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
+func TestRun_EqualRecordings_ShareANote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 8}
@@ -358,7 +358,7 @@ func TestEqualRecordingsOfOneRunShareANote(t *testing.T) {
 }
 
 // Not more than ten thousand wait for one; what comes then is told so.
-func TestTooManyEqualRecordings(t *testing.T) {
+func TestRun_TooManyEqualRecordings_AreUnresolved(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		first := recording(1)
@@ -376,7 +376,7 @@ func TestTooManyEqualRecordings(t *testing.T) {
 	})
 }
 
-func TestAJournalBelongsToOneService(t *testing.T) {
+func TestRun_JournalOfAnotherService_IsRejected(t *testing.T) {
 	t.Parallel()
 	first, second, path := newBox(t), newBox(t), journalPath(t)
 	journal := openJournal(t, first.URL, path)
@@ -391,7 +391,7 @@ func TestAJournalBelongsToOneService(t *testing.T) {
 	assert.Empty(t, second.Notes())
 }
 
-func TestBadUploaders(t *testing.T) {
+func TestRun_InvalidUploader_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	journal := openJournal(t, srv.URL, journalPath(t))
@@ -411,7 +411,7 @@ func TestBadUploaders(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestABreakEndsTheRun(t *testing.T) {
+func TestRun_Break_Ends(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 4}
@@ -427,7 +427,7 @@ func TestABreakEndsTheRun(t *testing.T) {
 }
 
 // What is under way when the caller wants no more is ended, and not waited for.
-func TestABreakEndsWhatIsUnderWay(t *testing.T) {
+func TestRun_Break_EndsUploads(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 2, AllNew: true}
@@ -442,7 +442,7 @@ func TestABreakEndsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheContextIsTold(t *testing.T) {
+func TestRun_Cancelled_ReturnsTheContextsError(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 4}
@@ -470,7 +470,7 @@ type panicking struct{}
 
 func (panicking) ReadAt([]byte, int64) (int, error) { panic("synthetic") }
 
-func TestAPanicOfTheCallersCodeIsTheCallers(t *testing.T) {
+func TestRun_SourcePanics_PanicsInTheCaller(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
@@ -499,7 +499,7 @@ type ending struct{}
 func (ending) ReadAt([]byte, int64) (int, error) { runtime.Goexit(); return 0, nil }
 
 // What ends its goroutine is a doubt, and takes no other recording with it.
-func TestASourceThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
+func TestRun_SourceEndsItsGoroutine_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(0).Params.Name, Audio: sound(8)}) // so that it is read to be compared
@@ -559,7 +559,7 @@ func (s token) Token(context.Context) (string, error) { return s(), nil }
 
 // A panic in the caller's code comes out of Run, where the caller can recover, and does not end the process. If
 // that code ends its goroutine, Run ends too.
-func TestACallersMistakeIsTheCallersWhereverItHappens(t *testing.T) {
+func TestRun_CallbackPanicsAnywhere_PanicsInTheCaller(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{"token", "bind", "committing", "created", "release"} {
 		run := func(strike func()) error {
@@ -583,7 +583,7 @@ func TestACallersMistakeIsTheCallersWhereverItHappens(t *testing.T) {
 }
 
 // A note that the service made for somebody else is there: the recording is a doubt, and is not uploaded once more.
-func TestANoteThatWasMadeForAnotherPatientIsADoubt(t *testing.T) {
+func TestRun_NoteOfAnotherPatient_IsUnresolved(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -613,7 +613,7 @@ func TestANoteThatWasMadeForAnotherPatientIsADoubt(t *testing.T) {
 	})
 }
 
-func TestACallersBeforeCommitIsHeard(t *testing.T) {
+func TestRun_BeforeCommitFails_CreatesNoNote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
@@ -629,8 +629,9 @@ func TestACallersBeforeCommitIsHeard(t *testing.T) {
 // attemptKey is of what a hook says of an attempt.
 type attemptKey struct{}
 
-// A commit is a part of its attempt: the caller's BeforeCommit and the journal see what the client's hooks know of that.
-func TestACommitIsAPartOfItsAttempt(t *testing.T) {
+// A commit is a part of its attempt: the caller's BeforeCommit and the journal see what the client's hooks know of
+// that.
+func TestRun_BeforeCommit_HasTheAttemptsContext(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	client := srv.Client(clinicaldoc.WithHooks(clinicaldoc.Hooks{
@@ -653,7 +654,7 @@ func TestACommitIsAPartOfItsAttempt(t *testing.T) {
 }
 
 // An iterator may wait for what comes next, as for files that appear in a folder.
-func TestAnIteratorThatWaitsHoldsBackNoResult(t *testing.T) {
+func TestRun_IteratorWaits_YieldsResults(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
@@ -675,7 +676,7 @@ func TestAnIteratorThatWaitsHoldsBackNoResult(t *testing.T) {
 	assert.Equal(t, 3, taken)
 }
 
-func TestTheRecordingsCanFail(t *testing.T) {
+func TestRun_IteratorFails_ReturnsItsError(t *testing.T) {
 	t.Parallel()
 	errShare := errors.New("the share is gone: /patients/synthetic")
 	for name, end := range map[string]func(yield func(ingest.Recording, error) bool){
@@ -698,7 +699,7 @@ func TestTheRecordingsCanFail(t *testing.T) {
 	}
 }
 
-func TestWhatMayPassIsTriedAgain(t *testing.T) {
+func TestRun_TemporaryFailure_IsTriedAgain(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`).After(1).Times(6))
@@ -738,7 +739,7 @@ func TestRun_EqualRecordings_OnlyOneResultHasTheNote(t *testing.T) {
 	}
 }
 
-func TestRunAllLeavesTheUploaderAlone(t *testing.T) {
+func TestRunAll_Uploader_IsNotChanged(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	events := 0

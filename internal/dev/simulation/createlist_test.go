@@ -104,7 +104,7 @@ var createFaults = []defect{
 	{name: "a time that is rounded makes another note", file: "internal/creates/registry.go", in: "Ref.Is",
 		old: "<= 1", with: "== 0", held: "internal/creates TestRegistryExplains_ReturnedNote"},
 	{name: "a journal's notes are known by their ids alone", file: "ingest/journal.go", in: "Entry.has",
-		old: "e.NoteCreatedAt", with: "time.Time{}", held: "ingest TestAnIDThatIsUsedAgainHidesNoNote"},
+		old: "e.NoteCreatedAt", with: "time.Time{}", held: "ingest TestRun_NoteIDUsedAgain_FindsTheNewNote"},
 
 	// What proves a note.
 	{
