@@ -66,7 +66,9 @@ func runIfLife() {
 		err = l.run(context.Background())
 	}
 	if err != nil {
-		_ = json.NewEncoder(os.Stdout).Encode(outcome{InUse: errors.Is(err, ingest.ErrJournalInUse), Failed: err.Error()})
+		_ = json.NewEncoder(os.Stdout).Encode(outcome{
+			InUse: errors.Is(err, ingest.ErrJournalInUse), Failed: err.Error(),
+		})
 	}
 	os.Exit(0)
 }
@@ -86,7 +88,10 @@ func (l life) run(ctx context.Context) error {
 		return err
 	}
 	ingest.CompactAbove(journal, 0)
-	u := &ingest.Uploader{Client: client, Journal: journal, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: l.Settle, UniqueName: l.UniqueName}}
+	u := &ingest.Uploader{
+		Client: client, Journal: journal, Workers: 4,
+		Find: clinicaldoc.FindCreatedParams{Settle: l.Settle, UniqueName: l.UniqueName},
+	}
 	if l.Until {
 		u.Until = clinicaldoc.StageComplete
 	}
@@ -97,7 +102,10 @@ func (l life) run(ctx context.Context) error {
 	}
 	out := json.NewEncoder(os.Stdout)
 	for result, err := range u.Run(ctx, l.recordings()) {
-		o := outcome{Key: labelOf(result.Recording), Status: result.Status.String(), NoteID: result.NoteID, Replaced: result.Replaced, Earlier: result.Earlier}
+		o := outcome{
+			Key: labelOf(result.Recording), Status: result.Status.String(), NoteID: result.NoteID,
+			Replaced: result.Replaced, Earlier: result.Earlier,
+		}
 		if result.Err != nil {
 			o.Err = result.Err.Error()
 		}
@@ -152,7 +160,9 @@ func (l life) recording(n int) ingest.Recording {
 		named = n - 1
 		name = "Letter"
 	}
-	params := clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("%s #%d.", name, named), PatientID: int64(1 + named%2), PromptID: 1}
+	params := clinicaldoc.CreateNoteParams{
+		Name: fmt.Sprintf("%s #%d.", name, named), PatientID: int64(1 + named%2), PromptID: 1,
+	}
 	if n%3 == 0 { // some are in files, with keys of their content
 		return ingest.Recording{File: filepath.Join(filepath.Dir(l.Journal), fmt.Sprintf("%d.wav", n)), Params: params}
 	}

@@ -141,7 +141,10 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 	t.Helper()
-	w := &world{seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), tell: tell, kills: map[string]int{}, ended: map[string]int{}, last: map[string]outcome{}}
+	w := &world{
+		seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), tell: tell, kills: map[string]int{}, ended: map[string]int{},
+		last: map[string]outcome{},
+	}
 	if tell == nil {
 		w.tell = func(string, ...any) {}
 	}
@@ -240,7 +243,8 @@ func (w *world) ahead() int {
 }
 
 func (w *world) undecided() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(w.last)), func(o outcome) bool { return o.Status == "unresolved" })
+	return slices.ContainsFunc(slices.Collect(maps.Values(w.last)),
+		func(o outcome) bool { return o.Status == "unresolved" })
 }
 
 // run runs a process and reports whether it came to its end.
@@ -360,7 +364,8 @@ func newGate(t *testing.T, box *clinicaldoctest.Server, seed uint64) *gate {
 	g := &gate{box: box, pass: proxy, rand: rand.New(rand.NewPCG(seed, 2))}
 	g.Server = httptest.NewServer(g)
 	t.Cleanup(g.Close)
-	t.Cleanup(g.CloseClientConnections) // those of a killed process may stay open where it does not run on its own system
+	// those of a killed process may stay open where it does not run on its own system
+	t.Cleanup(g.CloseClientConnections)
 	return g
 }
 

@@ -130,7 +130,8 @@ func TestFileJournal_PowerCut_LosesNothingSaved(t *testing.T) {
 			t.Helper()
 			s := newScribe(t, m)
 			s.bind()
-			s.save(entry(1, states[0]), entry(1, states[3]), entry(2, states[0]), entry(2, states[1]), entry(2, states[2]))
+			s.save(entry(1, states[0]), entry(1, states[3]), entry(2, states[0]), entry(2, states[1]),
+				entry(2, states[2]))
 			return s.end()
 		}, 50},
 		"a person's word": {old.Bytes(), func(t *testing.T, m disktest.Machine) said {
@@ -208,7 +209,8 @@ func TestFileJournal_PowerCut_LosesNothingSaved(t *testing.T) {
 				forgot := name == "forgetting" && len(known) < len(latest)
 				for key, may := range said.may {
 					is := func(e ingest.Entry) bool { return same(e, known[key]) }
-					require.True(t, slices.ContainsFunc(may, is), "%s: %v is known, not one of %v", place, known[key], may)
+					require.True(t, slices.ContainsFunc(may, is), "%s: %v is known, not one of %v", place, known[key],
+						may)
 					delete(known, key)
 				}
 				require.Empty(t, known, place)

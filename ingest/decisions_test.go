@@ -94,7 +94,8 @@ func TestResolve_SendAgainUploadsOnce(t *testing.T) {
 			assert.NotEqual(t, failed.NoteID, done.NoteID)
 			assert.Equal(t, []int64{failed.NoteID}, done.Replaced, "the old note's id is kept")
 			assert.Equal(t, 3, n.creates(), "two for the one that failed, and one for the other")
-			require.ErrorIs(t, n.resolve(done.JournalKey, sendAgain()), clinicaldoc.ErrInvalidArgument, "its note is complete")
+			require.ErrorIs(t, n.resolve(done.JournalKey, sendAgain()), clinicaldoc.ErrInvalidArgument,
+				"its note is complete")
 			assert.Equal(t, ingest.Complete, n.one(0).Status)
 			assert.Equal(t, 3, n.creates())
 		})
@@ -183,14 +184,17 @@ func TestResolve_NamesAnotherNoteForAFailedOne(t *testing.T) {
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.ScriptNext(failure())
 		failed := n.one(0)
-		note := n.srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: "Written by hand", Stage: clinicaldoctest.StageComplete})
+		note := n.srv.AddNote(clinicaldoctest.Note{
+			PatientID: 1, Name: "Written by hand", Stage: clinicaldoctest.StageComplete,
+		})
 		require.NoError(t, n.resolve(failed.JournalKey, ingest.Resolution{NoteID: note, By: person}))
 		done := n.one(0)
 		assert.Equal(t, ingest.Complete, done.Status)
 		assert.Equal(t, note, done.NoteID)
 		assert.Equal(t, []int64{failed.NoteID}, done.Replaced)
 		assert.Equal(t, 1, n.creates())
-		require.ErrorIs(t, n.resolve(done.JournalKey, ingest.Resolution{NoteID: failed.NoteID, By: person}), clinicaldoc.ErrInvalidArgument)
+		require.ErrorIs(t, n.resolve(done.JournalKey, ingest.Resolution{NoteID: failed.NoteID, By: person}),
+			clinicaldoc.ErrInvalidArgument)
 	})
 }
 
@@ -205,9 +209,11 @@ func TestResolve_RejectsWhatCannotBeDecided(t *testing.T) {
 		require.ErrorContains(t, err, "is transcribing")
 		require.ErrorIs(t, n.resolve(working.JournalKey, none()), clinicaldoc.ErrInvalidArgument)
 		require.ErrorIs(t, n.resolve(ingest.Key{1}, sendAgain()), clinicaldoc.ErrInvalidArgument)
-		require.ErrorIs(t, n.resolve(working.JournalKey, ingest.Resolution{NoteID: 1, SendAgain: true, By: person}), clinicaldoc.ErrInvalidArgument)
+		require.ErrorIs(t, n.resolve(working.JournalKey, ingest.Resolution{NoteID: 1, SendAgain: true, By: person}),
+			clinicaldoc.ErrInvalidArgument)
 		n.srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
-		require.ErrorIs(t, n.resolve(working.JournalKey, sendAgain()), clinicaldoc.ErrServer, "whether it failed is not known")
+		require.ErrorIs(t, n.resolve(working.JournalKey, sendAgain()), clinicaldoc.ErrServer,
+			"whether it failed is not known")
 		n.srv.ClearFaults()
 		assert.Equal(t, ingest.Processing, n.one(0).Status)
 		assert.Equal(t, 1, n.creates())
@@ -284,7 +290,9 @@ func TestResolve_NoneIsRejectedForWhatWasKilled(t *testing.T) {
 func decisions() map[string]func(t *testing.T, n *night) (notes int) {
 	inDoubt := func(t *testing.T, n *night) ingest.Result {
 		t.Helper()
-		n.srv.AddNote(clinicaldoctest.Note{PatientID: 1, Name: recording(0).Params.Name, Audio: sound(5), CreatedAt: time.Now()})
+		n.srv.AddNote(clinicaldoctest.Note{
+			PatientID: 1, Name: recording(0).Params.Name, Audio: sound(5), CreatedAt: time.Now(),
+		})
 		doubt := n.one(0)
 		require.Equal(t, ingest.InDoubt, doubt.Status)
 		require.NotEmpty(t, doubt.Candidates)
@@ -324,7 +332,9 @@ func TestResolve_DecisionsNeverDouble(t *testing.T) {
 	}
 	for name, decide := range decisions() {
 		for repair, do := range repairs {
-			for _, audio := range []clinicaldoctest.StoredAudio{clinicaldoctest.AudioAsSent, clinicaldoctest.AudioReencoded} {
+			for _, audio := range []clinicaldoctest.StoredAudio{
+				clinicaldoctest.AudioAsSent, clinicaldoctest.AudioReencoded,
+			} {
 				t.Run(name+"/"+repair+"/"+fmt.Sprint(audio), func(t *testing.T) {
 					t.Parallel()
 					nights(t, func(t *testing.T, n *night) {

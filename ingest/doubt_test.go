@@ -23,9 +23,12 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// inBubble runs a test with a box in virtual time. A program is one process: a client that knows nothing of those
-// before, and the same journal.
-func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result)) {
+// runProgram uploads recordings as one process does: with a client that knows nothing of earlier ones, and with the
+// same journal as these.
+type runProgram func(context.Context, ...ingest.Recording) []ingest.Result
+
+// inBubble runs a test with a fake server in virtual time.
+func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, program runProgram)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +73,8 @@ func TestRun_UnresolvedRecording_HoldsUpNoOther(t *testing.T) {
 			require.NoError(t, err)
 			order = append(order, result.Recording.Key)
 			assert.Equal(t, ingest.Created, result.Status)
-			assert.Equal(t, len(order) == 20, time.Since(start) >= 10*time.Minute, "result %d after %s", len(order), time.Since(start))
+			assert.Equal(t, len(order) == 20, time.Since(start) >= 10*time.Minute, "result %d after %s", len(order),
+				time.Since(start))
 		}
 		assert.Equal(t, "recording 0", order[19])
 		assert.Less(t, time.Since(start), 11*time.Minute)
@@ -81,7 +85,7 @@ func TestRun_UnresolvedRecording_HoldsUpNoOther(t *testing.T) {
 
 func TestRun_Restarted_DecidesAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		start := time.Now()
 		for range 3 { // three programs of three minutes each
@@ -173,7 +177,7 @@ func TestRun_AfterAKilledProcess_DecidesTenMinutesLater(t *testing.T) {
 // What took long to be sent may take as long to become a note: until then nobody is told that it can be decided.
 func TestRun_SlowUpload_IsUnresolvedForAsLong(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		r := recording(0)
 		r.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Hour); return nil }
@@ -189,7 +193,7 @@ func TestRun_SlowUpload_IsUnresolvedForAsLong(t *testing.T) {
 // A note that an earlier program created is in the journal, and explains itself.
 func TestRun_NoteOfAnEarlierProgram_IsNotTaken(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -208,7 +212,7 @@ func TestRun_NoteOfAnEarlierProgram_IsNotTaken(t *testing.T) {
 // Two lost ones of a patient: the note of the one explains itself once it was found.
 func TestRun_NoteFoundForOne_DecidesTheOthers(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(2))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -239,8 +243,11 @@ func TestResolve_NoteOfAnotherRecordingInDoubt_HoldsUpNothing(t *testing.T) {
 				ends = append(ends, time.Now())
 			}
 		}
-		time.AfterFunc(10*time.Minute-time.Millisecond, func() { // the second's note, late, and just before the first's time has come
-			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Encounter #1.", Audio: sound(1), CreatedAt: time.Now()})
+		// the second's note, late, and just before the first's time has come
+		time.AfterFunc(10*time.Minute-time.Millisecond, func() {
+			srv.AddNote(clinicaldoctest.Note{
+				PatientID: 7, Name: "Encounter #1.", Audio: sound(1), CreatedAt: time.Now(),
+			})
 		})
 		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 			if yield(onePatient(0), nil) {
@@ -305,10 +312,12 @@ func twin(n int) ingest.Recording {
 // them.
 func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 	t.Parallel()
-	for name, next := range map[string][]ingest.Recording{"both": {twin(0), twin(1)}, "one": {twin(1)}, "the other": {twin(0)}} {
+	for name, next := range map[string][]ingest.Recording{
+		"both": {twin(0), twin(1)}, "one": {twin(1)}, "the other": {twin(0)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+			inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 				srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
@@ -317,7 +326,8 @@ func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 				begun := time.Now()
 				results = program(t.Context(), next...)
 				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(next)}, statuses(results), results)
-				assert.Less(t, time.Since(begun), 20*time.Minute, "as long as FindCreated tries to read recordings, twice")
+				assert.Less(t, time.Since(begun), 20*time.Minute,
+					"as long as FindCreated tries to read recordings, twice")
 				assert.Len(t, srv.Notes(), 1)
 			})
 		})
@@ -328,7 +338,7 @@ func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 // recording.
 func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
@@ -353,7 +363,10 @@ func TestRun_BreakWhileUndecided_ReleasesTheRecording(t *testing.T) {
 		_, err := collect(t.Context(), u, ingest.Recordings(twin(0), twin(1)))
 		require.NoError(t, err)
 		slow := recording(2)
-		slow.Params.BeforeCommit = func(context.Context) error { time.Sleep(20 * time.Second); return errors.New("synthetic") }
+		slow.Params.BeforeCommit = func(context.Context) error {
+			time.Sleep(20 * time.Second)
+			return errors.New("synthetic")
+		}
 		u.Client = srv.Client(quick())
 		for result := range u.Run(t.Context(), ingest.Recordings(twin(1), slow)) {
 			assert.Equal(t, slow.Key, result.Recording.Key)
@@ -451,7 +464,10 @@ func TestRun_TooManyUnresolved_LeavesTheRestToTheNextRun(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		journal := doubting{asking: asking{file, make(chan time.Time, 10_000), true}}
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: watched{file, func(e ingest.Entry) { journal.entry = e }}, AllNew: true}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: watched{file, func(e ingest.Entry) { journal.entry = e }},
+			AllNew: true,
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := collect(ctx, u, recordings(0, 1))
@@ -480,7 +496,7 @@ func TestRun_TooManyUnresolved_LeavesTheRestToTheNextRun(t *testing.T) {
 // Nor for those that surely have no notes, and wait for a worker to be uploaded once more.
 func TestRun_EndedBeforeAnotherUpload_DoesNotWait(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 		defer cancel()
@@ -569,7 +585,9 @@ func TestRun_RivalOfUnknownContent_TakesNoNote(t *testing.T) {
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 			for _, list := range [][]ingest.Recording{{twin(0), twin(1)}, {twin(0)}, {twin(1)}} {
-				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: forgetful{journal, known}, Workers: 1, AllNew: true}
+				u := &ingest.Uploader{
+					Client: srv.Client(quick()), Journal: forgetful{journal, known}, Workers: 1, AllNew: true,
+				}
 				results, err := collect(t.Context(), u, ingest.Recordings(list...))
 				require.NoError(t, err)
 				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(list)}, statuses(results), results)
@@ -583,16 +601,22 @@ func TestRun_RivalOfUnknownContent_TakesNoNote(t *testing.T) {
 // that lost them, for the next one, and for one that has only one of them.
 func TestRun_TwoLostOfOnePatient_FindTheirNotesByContent(t *testing.T) {
 	t.Parallel()
-	lost := map[string]clinicaldoctest.Fault{"made": clinicaldoctest.ResetAfterCommit(), "not made": clinicaldoctest.ResetAfterRequest()}
+	lost := map[string]clinicaldoctest.Fault{
+		"made": clinicaldoctest.ResetAfterCommit(), "not made": clinicaldoctest.ResetAfterRequest(),
+	}
 	for first, firstFault := range lost {
 		for second, secondFault := range lost {
-			for asked, order := range map[string][]int{"both": {0, 1}, "turned round": {1, 0}, "one by one": {0, -1, 1}, "the other first": {1, -1, 0}} {
+			for asked, order := range map[string][]int{
+				"both": {0, 1}, "turned round": {1, 0}, "one by one": {0, -1, 1}, "the other first": {1, -1, 0},
+			} {
 				t.Run(first+", "+second+", "+asked, func(t *testing.T) {
 					t.Parallel()
-					inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+					inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 						srv.Inject(clinicaldoctest.RouteCreateNote, firstFault)
 						srv.Inject(clinicaldoctest.RouteCreateNote, secondFault)
-						srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "synthetic").After(1).Times(100)) // nothing is found out for now
+						// nothing is found out for now
+						srv.Inject(clinicaldoctest.RouteListNotes,
+							clinicaldoctest.Answer(503, "synthetic").After(1).Times(100))
 						ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 						defer cancel()
 						program(ctx, twin(0), twin(1))
@@ -604,8 +628,10 @@ func TestRun_TwoLostOfOnePatient_FindTheirNotesByContent(t *testing.T) {
 								continue
 							}
 							for _, result := range program(t.Context(), batch...) {
-								require.Contains(t, []ingest.Status{ingest.Created, ingest.AlreadyThere}, result.Status, result)
-								assert.Equal(t, sumOf(result.Recording), noteOf(srv, result.NoteID).AudioSHA256, "another recording's note")
+								require.Contains(t, []ingest.Status{ingest.Created, ingest.AlreadyThere}, result.Status,
+									result)
+								assert.Equal(t, sumOf(result.Recording), noteOf(srv, result.NoteID).AudioSHA256,
+									"another recording's note")
 							}
 							batch = nil
 						}
@@ -678,7 +704,7 @@ func TestRun_ServiceNeverCreatesANote_RefusesAfterThreeUploads(t *testing.T) {
 
 func TestRun_EqualRecordingsUnresolved_ShareTheResult(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -767,7 +793,8 @@ func TestRun_LostCreate_KeepsWhatTheErrorKnows(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(5*time.Second))
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"id":4711,"name":"Encounter","created_at":`))
+		srv.Inject(clinicaldoctest.RouteCreateNote,
+			clinicaldoctest.Answer(201, `{"id":4711,"name":"Encounter","created_at":`))
 		file, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		var doubt ingest.Entry
@@ -780,7 +807,8 @@ func TestRun_LostCreate_KeepsWhatTheErrorKnows(t *testing.T) {
 		defer cancel()
 		r, start := recording(0), time.Now()
 		client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: time.Second, MaxWait: 10 * time.Second}))
-		results, err := collect(ctx, &ingest.Uploader{Client: client, Journal: journal, AllNew: true}, ingest.Recordings(r))
+		results, err := collect(ctx, &ingest.Uploader{Client: client, Journal: journal, AllNew: true},
+			ingest.Recordings(r))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Len(t, results, 1)
 		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](results[0].Err)
@@ -795,7 +823,7 @@ func TestRun_LostCreate_KeepsWhatTheErrorKnows(t *testing.T) {
 
 func TestRun_LostStream_KeepsItsSize(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		stream := func() ingest.Recording {
 			r := recording(0)
@@ -804,7 +832,10 @@ func TestRun_LostStream_KeepsItsSize(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancelled := stream()
-		cancelled.Params.BeforeCommit = func(context.Context) error { time.AfterFunc(time.Nanosecond, cancel); return nil }
+		cancelled.Params.BeforeCommit = func(context.Context) error {
+			time.AfterFunc(time.Nanosecond, cancel)
+			return nil
+		}
 		program(ctx, cancelled)
 		other := recording(0) // of another size: it is not this one's
 		other.Params.Audio = clinicaldoc.AudioBytes("a.wav", append(sound(0), "more"...))
@@ -829,7 +860,10 @@ func TestRun_CallersExclude_IsNotChanged(t *testing.T) {
 		require.NoError(t, err)
 		notes := make([]*clinicaldoc.ProgressNote, 1, 10)
 		notes[0] = &clinicaldoc.ProgressNote{ID: 4711}
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file, Workers: 1, AllNew: true, Find: clinicaldoc.FindCreatedParams{Exclude: notes}}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: file, Workers: 1, AllNew: true,
+			Find: clinicaldoc.FindCreatedParams{Exclude: notes},
+		}
 		_, err = collect(t.Context(), u, ingest.Recordings(onePatient(0), onePatient(1)))
 		require.NoError(t, err)
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
@@ -837,7 +871,8 @@ func TestRun_CallersExclude_IsNotChanged(t *testing.T) {
 		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(2)))
 		require.NoError(t, err)
 		assert.Equal(t, ingest.Created, results[0].Status, results[0])
-		assert.Equal(t, append([]*clinicaldoc.ProgressNote{{ID: 4711}}, make([]*clinicaldoc.ProgressNote, 9)...), notes[:10])
+		assert.Equal(t, append([]*clinicaldoc.ProgressNote{{ID: 4711}}, make([]*clinicaldoc.ProgressNote, 9)...),
+			notes[:10])
 		require.NoError(t, file.Close())
 	})
 }
@@ -849,7 +884,8 @@ func statusAfter(t *testing.T, srv *clinicaldoctest.Server, path string, limit t
 	defer cancel()
 	file, err := openOrBegin(t.Context(), srv.URL, path)
 	require.NoError(t, err)
-	results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: file}, ingest.Recordings(recording(0)))
+	results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: file},
+		ingest.Recordings(recording(0)))
 	require.NoError(t, file.Close())
 	require.Len(t, results, 1)
 	return results[0].Status
@@ -882,7 +918,7 @@ func TestRun_UnresolvedEntryOfAnEarlierVersion_StaysUnresolved(t *testing.T) {
 // second.
 func TestRun_NoteIDUsedAgain_FindsTheNewNote(t *testing.T) {
 	t.Parallel()
-	begin := func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) int64 {
+	begin := func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) int64 {
 		t.Helper()
 		srv.SetVariant(clinicaldoctest.Variant{ReuseIDs: true})
 		results := program(t.Context(), onePatient(0))
@@ -894,7 +930,7 @@ func TestRun_NoteIDUsedAgain_FindsTheNewNote(t *testing.T) {
 	}
 	t.Run("of a lost upload", func(t *testing.T) {
 		t.Parallel()
-		inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 			id := begin(t, srv, program)
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 			results := program(t.Context(), onePatient(1))
@@ -905,7 +941,7 @@ func TestRun_NoteIDUsedAgain_FindsTheNewNote(t *testing.T) {
 	})
 	t.Run("of one that the journal does not know", func(t *testing.T) {
 		t.Parallel()
-		inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program func(context.Context, ...ingest.Recording) []ingest.Result) {
+		inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 			id := begin(t, srv, program)
 			_, err := srv.Client().Notes.Create(t.Context(), onePatient(1).Params)
 			require.NoError(t, err)
@@ -971,7 +1007,8 @@ func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 			defer cancel()
 			journal, err := openOrBegin(t.Context(), srv.URL, path)
 			require.NoError(t, err)
-			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, ingest.Recordings(r))
+			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true},
+				ingest.Recordings(r))
 			require.NoError(t, journal.Close())
 			require.Len(t, results, 1)
 			return results[0]
@@ -1003,7 +1040,10 @@ func TestRun_DamagedRecord_LeavesThePatientsRecordingsUnresolved(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		never := func(context.Context, ingest.Entry) error { return nil }
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: refusing{failing{file, never}, nil, ingest.ErrJournalDamaged}, AllNew: true}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: refusing{failing{file, never}, nil, ingest.ErrJournalDamaged},
+			AllNew: true,
+		}
 		results, err := collect(t.Context(), u, recordings(0, 1))
 		require.NoError(t, err)
 		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results))

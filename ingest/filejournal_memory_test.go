@@ -57,7 +57,8 @@ func TestRun_LostResponsesAmongManyKeys_TakeNoLonger(t *testing.T) {
 	const lost = 200
 	wanted, _ := strconv.Atoi(os.Getenv(keysVariable))
 	srv := newBox(t)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2)) // were all lost, the run would pause
+	// were all lost, the run would pause
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
 	path := writeKeys(t, ingest.ServiceName(srv.URL), cmp.Or(wanted, someKeys), []ingest.State{ingest.StateCreated})
 	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path), Workers: 8}
 	start := time.Now()

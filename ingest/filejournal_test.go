@@ -43,7 +43,10 @@ func put(t *testing.T, j ingest.Journal, n int, state ingest.State) {
 // entry is a synthetic one with all that its state has.
 func entry(n int, state ingest.State) ingest.Entry {
 	at := time.Date(2026, 1, 2, 3, 4, 5, n, time.UTC)
-	e := ingest.Entry{Key: key(n), State: state, At: at, Patient: uint32(n % 3), Name: uint32(n), Size: int64(n), SentAt: at.Add(-time.Second)}
+	e := ingest.Entry{
+		Key: key(n), State: state, At: at, Patient: uint32(n % 3), Name: uint32(n), Size: int64(n),
+		SentAt: at.Add(-time.Second),
+	}
 	switch state {
 	case ingest.StateCreated:
 		e.NoteID, e.Found = int64(n)+1, n%2 == 0
@@ -70,7 +73,9 @@ func written(t *testing.T) []byte {
 	path := journalPath(t)
 	j := openJournal(t, service, path)
 	bind(t, j, service)
-	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateRefused, ingest.StateInDoubt} {
+	for n, state := range []ingest.State{
+		ingest.StateCommitting, ingest.StateCreated, ingest.StateRefused, ingest.StateInDoubt,
+	} {
 		put(t, j, n, state)
 	}
 	put(t, j, 0, ingest.StateCreated)
@@ -86,7 +91,9 @@ func TestFileJournal_Reopened_ReturnsWhatWasSaved(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, written(t), 0o644))
 	j := openJournal(t, service, path)
 	bind(t, j, service)
-	for n, state := range []ingest.State{ingest.StateCreated, ingest.StateCreated, ingest.StateClaimed, ingest.StateInDoubt} {
+	for n, state := range []ingest.State{
+		ingest.StateCreated, ingest.StateCreated, ingest.StateClaimed, ingest.StateInDoubt,
+	} {
 		got := load(t, j, n)
 		want := entry(n, state)
 		if state == ingest.StateClaimed { // what was refused is tried once more
@@ -231,7 +238,8 @@ func TestOpenJournal_DamagedByte_IsReported(t *testing.T) {
 	}
 	lines := bytes.SplitAfter(content, []byte("\n"))
 	for _, bad := range [][]byte{
-		bytes.Replace(lines[0], []byte("ingest 3"), []byte("ingest 4"), 1), append(bytes.Clone(content), strings.Repeat("RIFF", 200_000)...),
+		bytes.Replace(lines[0], []byte("ingest 3"), []byte("ingest 4"), 1), append(bytes.Clone(content),
+			strings.Repeat("RIFF", 200_000)...),
 		append(bytes.Clone(content), "\x00RIFF"+strings.Repeat("\x00", 600_000)...),
 	} {
 		_, err := open(t, bad)
@@ -306,7 +314,8 @@ func TestOpenJournal_OpenAlready_IsRejected(t *testing.T) {
 	_, err := ingest.OpenJournal(t.Context(), path)
 	require.ErrorIs(t, err, ingest.ErrJournalInUse)
 	require.ErrorIs(t, err, clinicaldoc.ErrInUse)
-	require.EqualError(t, err, "ingest: the journal is already open, in this process or in another one; close it there, or try again later")
+	require.EqualError(t, err,
+		"ingest: the journal is already open, in this process or in another one; close it there, or try again later")
 	assert.True(t, clinicaldoc.Retryable(err))
 	require.NoError(t, j.Close())
 	require.Error(t, j.Close())
@@ -357,7 +366,10 @@ func TestFileJournal_DiskFull_LosesNothing(t *testing.T) {
 			journal, err := openOrBegin(ctx, srv.URL, "journal")
 			require.NoError(t, err)
 			// The same client goes on later: it takes the notes that it has seen for explained.
-			u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 4, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+			u := &ingest.Uploader{
+				Client: srv.Client(), Journal: journal, Workers: 4,
+				Find: clinicaldoc.FindCreatedParams{Settle: time.Second},
+			}
 			taken := 0
 			for result, err := range u.Run(t.Context(), recordings(0, 100)) {
 				if err != nil {
@@ -575,7 +587,9 @@ func TestOpenJournal_ManyLines_KeepsEachLoss(t *testing.T) {
 // nobody.
 func TestOwnerOf_ServiceWithoutUser_ReturnsNoUser(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]error{403: nil, 404: nil, 401: clinicaldoc.ErrUnauthorized, 503: clinicaldoc.ErrServer} {
+	for status, want := range map[int]error{
+		403: nil, 404: nil, 401: clinicaldoc.ErrUnauthorized, 503: clinicaldoc.ErrServer,
+	} {
 		srv := newBox(t)
 		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(status, "synthetic").Always())
 		owner, err := ingest.OwnerOf(t.Context(), srv.Client(quick()))

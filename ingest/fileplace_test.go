@@ -618,7 +618,8 @@ func TestSalvageJournal_Renamed_BelongsToTheLatestOwner(t *testing.T) {
 func TestForget_NotesOfThisProcess_AreKept(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always()) // it could not be found again
+	// it could not be found again
+	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
 	journal := openJournal(t, srv.URL, journalPath(t))
 	for _, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} {
 		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 3))

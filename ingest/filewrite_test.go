@@ -150,7 +150,8 @@ func TestFileJournal_WriteFails_SavesNothing(t *testing.T) {
 		require.NoError(t, err)
 		other, err := j.Claim(t.Context(), key(3)) // whose line is waited for
 		require.NoError(t, err)
-		for _, state := range []ingest.State{ingest.StateInDoubt, ingest.StateCommitting} { // written by another goroutine, and by this one
+		// written by another goroutine, and by this one
+		for _, state := range []ingest.State{ingest.StateInDoubt, ingest.StateCommitting} {
 			syncing, goOn := d.hold(disktest.Sync)
 			saved := false
 			var all sync.WaitGroup

@@ -146,7 +146,8 @@ func FuzzManifest(f *testing.F) {
 			require.NotContains(t, r.Key+r.Params.Name, "\n")
 			// What is not UTF-8 must not become other letters in a patient's note.
 			replaced := strings.Contains(r.Params.Name+r.Key, "\ufffd")
-			written := bytes.Contains(content, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(content), []byte(`\ufffd`))
+			written := bytes.Contains(content, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(content),
+				[]byte(`\ufffd`))
 			require.False(t, replaced && !written, "letters were replaced")
 		}
 	})
@@ -164,5 +165,6 @@ func checkProblems(t *testing.T, content []byte, err error) {
 		require.True(t, problem.Line >= 1 && problem.Line <= lines, "line %d of %d", problem.Line, lines)
 		require.NotEmpty(t, problem.What)
 	}
-	require.True(t, slices.IsSortedFunc(listed.Problems, func(a, b ingest.ManifestProblem) int { return a.Line - b.Line }))
+	require.True(t,
+		slices.IsSortedFunc(listed.Problems, func(a, b ingest.ManifestProblem) int { return a.Line - b.Line }))
 }

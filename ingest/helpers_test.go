@@ -27,7 +27,8 @@ import (
 
 func TestMain(m *testing.M) {
 	runIfLife()
-	debug.SetGCPercent(400)                                 // the heap is small, so that the collector would run without end
+	// the heap is small, so that the collector would run without end
+	debug.SetGCPercent(400)
 	if err := flag.Set("test.parallel", "16"); err != nil { // they wait for disks, processes and time
 		panic(err)
 	}
@@ -170,8 +171,11 @@ func recordings(first, last int) iter.Seq2[ingest.Recording, error] {
 
 func recording(n int) ingest.Recording {
 	return ingest.Recording{
-		Key:    fmt.Sprintf("recording %d", n),
-		Params: clinicaldoc.CreateNoteParams{Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%3), PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", sound(n))},
+		Key: fmt.Sprintf("recording %d", n),
+		Params: clinicaldoc.CreateNoteParams{
+			Name: fmt.Sprintf("Encounter #%d.", n), PatientID: int64(1 + n%3), PromptID: 1,
+			Audio: clinicaldoc.AudioBytes("a.wav", sound(n)),
+		},
 	}
 }
 

@@ -121,7 +121,9 @@ func TestRun_PositionIsThatInTheRun(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	list := []ingest.Recording{recording(1), {File: "/nowhere/visit.wav"}, recording(3)}
-	uploader := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), MaxPause: -1}
+	uploader := &ingest.Uploader{
+		Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), MaxPause: -1,
+	}
 	results, err := collect(t.Context(), uploader, ingest.Recordings(list...))
 	require.NoError(t, err)
 	require.Len(t, results, len(list))

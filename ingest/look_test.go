@@ -52,16 +52,22 @@ func TestRun_JournalLost_MakesNoSecondNote(t *testing.T) {
 	}
 	assert.Equal(t, 3, lists, "one list for each patient")
 	for n := range 40 { // as many as nobody reads
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(99).Params.Name, Audio: slices.Concat(sound(99)[:len(sound(99))-3], fmt.Appendf(nil, "%3d", n))})
+		srv.AddNote(clinicaldoctest.Note{
+			PatientID: 7, Name: onePatient(99).Params.Name,
+			Audio: slices.Concat(sound(99)[:len(sound(99))-3], fmt.Appendf(nil, "%3d", n)),
+		})
 	}
-	many, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}, ingest.Recordings(recording(1), onePatient(99)))
+	many, err := collect(t.Context(),
+		&ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))},
+		ingest.Recordings(recording(1), onePatient(99)))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 1, ingest.InDoubt: 1}, statuses(many), many)
 	t.Logf("%d recordings of 3 patients with a lost journal: %d lists, %d recordings read", 15, lists, reads)
 	assert.LessOrEqual(t, reads, 40)
 	for _, r := range results {
 		if r.Status == ingest.AlreadyThere {
-			assert.Equal(t, sound(atoi(t, strings.TrimPrefix(r.Recording.Key, "recording "))), uploaded(t, srv, r.NoteID))
+			assert.Equal(t, sound(atoi(t, strings.TrimPrefix(r.Recording.Key, "recording "))),
+				uploaded(t, srv, r.NoteID))
 		}
 	}
 }
@@ -80,7 +86,8 @@ func TestRun_OlderJournal_MakesNoSecondNote(t *testing.T) {
 	srv, path := newBox(t), journalPath(t)
 	run := func(count int) map[ingest.Status]int {
 		journal := openJournal(t, srv.URL, path)
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, recordings(0, count))
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal},
+			recordings(0, count))
 		require.NoError(t, err)
 		require.NoError(t, journal.Close())
 		return statuses(results)
@@ -100,7 +107,10 @@ func TestRun_OlderJournal_MakesNoSecondNote(t *testing.T) {
 func TestRun_OtherSpellingOfTheService_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
-	for i, spelling := range []string{srv.URL, strings.ToUpper(srv.URL[:4]) + srv.URL[4:] + "/", strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)} {
+	for i, spelling := range []string{
+		srv.URL, strings.ToUpper(srv.URL[:4]) + srv.URL[4:] + "/",
+		strings.Replace(srv.URL, "127.0.0.1", "localhost", 1),
+	} {
 		client, err := clinicaldoc.NewClient(spelling, srv.Token)
 		require.NoError(t, err)
 		for _, place := range []string{path, journalPath(t)} {
@@ -141,7 +151,8 @@ func TestRun_JournalLostAndNotesUnreadable_LeavesUnresolved(t *testing.T) {
 			t.Parallel()
 			var opts []clinicaldoctest.Option
 			if name == "others' content" {
-				opts = append(opts, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
+				opts = append(opts,
+					clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
 			}
 			srv := newBox(t, opts...)
 			got, _ := afresh(t, ingest.Uploader{}, srv, 3)
@@ -198,7 +209,11 @@ func TestRun_JournalLostAndSizeUnknown_FindsTheNote(t *testing.T) {
 	assert.Equal(t, id, result.NoteID)
 
 	// A name may come back in another spelling, or cut off, or somebody may have changed it.
-	for n, names := range [][2]string{{"Visit OF the Day", " visit of  the day"}, {"Caf\u00e9", "Cafe\u0301"}, {"A very long name of a visit", "A very long name"}, {"Long", "Longer than it was sent"}, {"Another long name", "Another long na"}} {
+	for n, names := range [][2]string{
+		{"Visit OF the Day", " visit of  the day"}, {"Caf\u00e9", "Cafe\u0301"},
+		{"A very long name of a visit", "A very long name"}, {"Long", "Longer than it was sent"},
+		{"Another long name", "Another long na"},
+	} {
 		content := bytes.Repeat([]byte{byte('b' + n)}, size)
 		srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: names[1], Audio: content})
 		visit.Key, visit.Params.PatientID, visit.Params.Name, visit.Params.Audio = names[0], 8, names[0], clinicaldoc.AudioBytes("a.wav", content)
@@ -216,7 +231,9 @@ func TestRun_JournalLostAndManyOfTheName_FindsTheNote(t *testing.T) {
 	visit := onePatient(1)
 	visit.Params.Name = "Visit"
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", Audio: sound(1)})
-	results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}, ingest.Recordings(visit))
+	results, err := collect(t.Context(),
+		&ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))},
+		ingest.Recordings(visit))
 	require.NoError(t, err)
 	require.Equal(t, ingest.AlreadyThere, results[0].Status, results[0])
 	assert.Equal(t, id, results[0].NoteID)
@@ -249,7 +266,9 @@ func TestRun_DamagedRecord_FindsNotesByContent(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(9)})
 		never := func(context.Context, ingest.Entry) error { return nil }
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: refusing{failing{file, never}, nil, ingest.ErrJournalDamaged}}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: refusing{failing{file, never}, nil, ingest.ErrJournalDamaged},
+		}
 		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9)))
 		require.NoError(t, err)
 		require.Equal(t, ingest.AlreadyThere, results[0].Status, results[0])
@@ -273,7 +292,8 @@ func TestRun_PatientsList_IsReadAgainAfterAWhile(t *testing.T) {
 			}
 		})
 		require.NoError(t, err)
-		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 1, ingest.AlreadyThere: 1}, statuses(results), results)
+		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 1, ingest.AlreadyThere: 1},
+			statuses(results), results)
 		claim, err := journal.Claim(t.Context(), results[2].JournalKey)
 		require.NoError(t, err)
 		assert.True(t, claim.Entry().Found, "no response named it")
@@ -363,7 +383,8 @@ func TestRun_JournalLostAndPatientMissing_FindsTheNote(t *testing.T) {
 	var saved ingest.Entry
 	for _, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} {
 		journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) { saved = e }}
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, recordings(0, 1))
+		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal},
+			recordings(0, 1))
 		require.NoError(t, err)
 		assert.Equal(t, want, results[0].Status, results[0])
 		assert.False(t, saved.SentAt.IsZero())
@@ -407,7 +428,9 @@ func TestRun_LongerRecording_IsNotReadToItsEnd(t *testing.T) {
 	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit", AudioSize: long})
 	visit := onePatient(1)
 	visit.Params.Name, visit.Params.Audio = "Visit", clinicaldoc.AudioBytes("a.wav", make([]byte, 100<<10))
-	results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}, ingest.Recordings(visit))
+	results, err := collect(t.Context(),
+		&ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))},
+		ingest.Recordings(visit))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.InDoubt, results[0].Status)
 	assert.Less(t, sent.Load(), int64(long/2))
@@ -429,7 +452,8 @@ func TestRun_AllNew_ListsNothing(t *testing.T) {
 	require.NoError(t, err)
 	_, err = ingest.SalvageJournal(t.Context(), path, owner)
 	require.NoError(t, err)
-	results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, path), AllNew: true}, recordings(0, 6))
+	results, err := collect(t.Context(),
+		&ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, path), AllNew: true}, recordings(0, 6))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 6}, statuses(results))
 	assert.Len(t, srv.Notes(), 6)
@@ -493,16 +517,19 @@ func TestRun_EachRemedy_MakesNoSecondNote(t *testing.T) {
 			require.NoError(t, err)
 			for range 2 {
 				journal := openJournal(t, srv.URL, path)
-				_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, recordings(0, 10))
+				_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal},
+					recordings(0, 10))
 				require.NoError(t, err)
 				require.NoError(t, journal.Close())
 				path = remedy(t, srv, path, owner)
 			}
 			journal := openJournal(t, srv.URL, path)
-			results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, recordings(0, 10))
+			results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal},
+				recordings(0, 10))
 			require.NoError(t, err)
 			got := statuses(results)
-			assert.Equal(t, 10, got[ingest.AlreadyThere]+got[ingest.Created], "found, at the latest by FindCreated: %v", results)
+			assert.Equal(t, 10, got[ingest.AlreadyThere]+got[ingest.Created], "found, at the latest by FindCreated: %v",
+				results)
 			assert.Len(t, srv.Notes(), 10)
 		})
 	}
@@ -535,7 +562,8 @@ func TestRename_OtherAddress_NeedsTheSameNotes(t *testing.T) {
 	journal := openJournal(t, srv.URL, path)
 	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 5))
 	require.NoError(t, err)
-	require.ErrorIs(t, journal.Rename(t.Context(), other.Client()), ingest.ErrOtherService, "none of its notes is there")
+	require.ErrorIs(t, journal.Rename(t.Context(), other.Client()), ingest.ErrOtherService,
+		"none of its notes is there")
 	for n := range 5 {
 		other.AddNote(clinicaldoctest.Note{PatientID: 99, Name: "Somebody's", Audio: sound(n)})
 	}
@@ -548,7 +576,9 @@ func TestRename_OtherAddress_NeedsTheSameNotes(t *testing.T) {
 
 	moved := newBox(t)
 	for _, note := range srv.Notes() {
-		moved.AddNote(clinicaldoctest.Note{ID: note.ID, PatientID: note.PatientID, Name: note.Name, Audio: []byte("was lost on the way")})
+		moved.AddNote(clinicaldoctest.Note{
+			ID: note.ID, PatientID: note.PatientID, Name: note.Name, Audio: []byte("was lost on the way"),
+		})
 	}
 	require.NoError(t, journal.Rename(t.Context(), moved.Client()))
 	require.NoError(t, journal.Close())
@@ -560,7 +590,8 @@ func TestRename_OtherAddress_NeedsTheSameNotes(t *testing.T) {
 	note := moved.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(5)})
 	results, err = collect(t.Context(), u, ingest.Recordings(onePatient(9)))
 	require.NoError(t, err)
-	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: note, By: "a person"}), "its patient is known by the first name")
+	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: note, By: "a person"}),
+		"its patient is known by the first name")
 	_, err = collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 5))
 	require.ErrorIs(t, err, ingest.ErrOtherService)
 }
@@ -621,7 +652,8 @@ func TestJournal_TenantsByHeader(t *testing.T) {
 		path := journalPath(t)
 		journal, err := ingest.BeginJournal(t.Context(), path, owner)
 		require.NoError(t, err)
-		results, err := collect(t.Context(), &ingest.Uploader{Client: client(t, tenant), Journal: journal}, recordings(0, 6))
+		results, err := collect(t.Context(), &ingest.Uploader{Client: client(t, tenant), Journal: journal},
+			recordings(0, 6))
 		require.NoError(t, err)
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 6}, statuses(results), "tenant %q", tenant)
 		require.NoError(t, journal.Close())
@@ -631,7 +663,8 @@ func TestJournal_TenantsByHeader(t *testing.T) {
 		for other := range servers {
 			journal, err := ingest.OpenJournal(t.Context(), path)
 			require.NoError(t, err)
-			results, err := collect(t.Context(), &ingest.Uploader{Client: client(t, other), Journal: journal}, recordings(0, 6))
+			results, err := collect(t.Context(), &ingest.Uploader{Client: client(t, other), Journal: journal},
+				recordings(0, 6))
 			if other == tenant {
 				require.NoError(t, err)
 				assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 6}, statuses(results))
@@ -663,7 +696,8 @@ func TestJournal_HeadersUnknown_BindsOnFirstUse(t *testing.T) {
 	journal, err := ingest.BeginJournal(t.Context(), path, before)
 	require.NoError(t, err)
 	bind := func(tenant string) error {
-		_, err := collect(t.Context(), &ingest.Uploader{Client: client(t, tenant), Journal: journal, Owner: before}, recordings(0, 1))
+		_, err := collect(t.Context(), &ingest.Uploader{Client: client(t, tenant), Journal: journal, Owner: before},
+			recordings(0, 1))
 		return err
 	}
 	require.NoError(t, bind(""))
@@ -699,7 +733,8 @@ func TestRename_TakesOtherHeaders(t *testing.T) {
 	require.NoError(t, err)
 	_, err = upload("North")
 	require.ErrorIs(t, err, ingest.ErrOtherService)
-	require.ErrorIs(t, journal.Rename(t.Context(), client(t, "south")), ingest.ErrOtherService, "its notes are not there")
+	require.ErrorIs(t, journal.Rename(t.Context(), client(t, "south")), ingest.ErrOtherService,
+		"its notes are not there")
 	require.NoError(t, journal.Rename(t.Context(), client(t, "North")))
 	results, err := upload("North")
 	require.NoError(t, err)

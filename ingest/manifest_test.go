@@ -42,8 +42,14 @@ func TestReadManifest_CSVAndJSON_AreTheSame(t *testing.T) {
 		require.NoError(t, err)
 		dir := filepath.Dir(path)
 		assert.Equal(t, []ingest.Recording{
-			{Key: "encounter-17", File: filepath.Join(dir, "1.wav"), Params: clinicaldoc.CreateNoteParams{Name: "Follow-up, second", PatientID: 7, PromptID: 1}},
-			{File: filepath.Join(dir, "rec", "3.wav"), Params: clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 8}},
+			{
+				Key: "encounter-17", File: filepath.Join(dir, "1.wav"),
+				Params: clinicaldoc.CreateNoteParams{Name: "Follow-up, second", PatientID: 7, PromptID: 1},
+			},
+			{
+				File:   filepath.Join(dir, "rec", "3.wav"),
+				Params: clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 8},
+			},
 		}, got)
 	}
 	_, err := ingest.ReadManifest(filepath.Join(t.TempDir(), "Canary"))
@@ -58,23 +64,39 @@ func TestReadManifest_Mistakes_AreAllListed(t *testing.T) {
 		"":                        {1: "empty"},
 		"key,patient,diagnosis\n": {1: "columns"},
 		"key,key\n":               {1: "columns"},
-		head + "a,7,1,Canary,1.wav\na,7,1,Canary,2.wav\nb,7,1,Canary,1.wav\na,7,1,Canary,rec/3.wav\n":           {3: "line 2", 4: "line 2", 5: "line 2"},
-		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {2: "patient", 3: "prompt", 4: "columns", 5: "does not exist", 6: "empty", 7: "path"},
-		head + "a,7,1,\"Canary\n":                                                                       {2: "CSV"},
-		head + "\u00fc,7,1,n,1.wav\nu\u0308,7,1,n,2.wav\n":                                              {3: "line 2"}, // one key
-		head + "a,7,1,\"two\nlines\",1.wav\nb,7,1,Canary \"n\",2.wav\n":                                 {2: "quote", 4: "CSV"},
-		head + "a,7,1,\"one,1.wav\nb,8,1,two\",2.wav\n":                                                 {2: "quote"}, // else patient 7 would get the recording of patient 8
+		head + "a,7,1,Canary,1.wav\na,7,1,Canary,2.wav\nb,7,1,Canary,1.wav\na,7,1,Canary,rec/3.wav\n": {
+			3: "line 2", 4: "line 2", 5: "line 2",
+		},
+		head + "a,Canary,1,n,1.wav\nb,0,x,n,2.wav\nc,7,1,n\nd,7,1,n,missing.wav\ne,7,1,n,empty.wav\nf,7,1,n,\n": {
+			2: "patient", 3: "prompt", 4: "columns", 5: "does not exist", 6: "empty", 7: "path",
+		},
+		head + "a,7,1,\"Canary\n": {2: "CSV"},
+		// one key
+		head + "\u00fc,7,1,n,1.wav\nu\u0308,7,1,n,2.wav\n": {3: "line 2"},
+		head + "a,7,1,\"two\nlines\",1.wav\nb,7,1,Canary \"n\",2.wav\n": {
+			2: "quote", 4: "CSV",
+		},
+		// else patient 7 would get the recording of patient 8
+		head + "a,7,1,\"one,1.wav\nb,8,1,two\",2.wav\n":                                                 {2: "quote"},
 		`{"patient":7,"path":"1.wav","key":"a\r"}` + "\n" + `{"patient":7,"path":"2.wav","key":"a\rb"}`: {2: "quote"},
 		head + "a,7,1,\"two\nlines\" Canary,1.wav\n":                                                    {3: "CSV"},
 		head + "a,7,1,n,1.wav,Canary\n":                                                                 {2: "columns"},
 		`{"patient":true,"path":"1.wav","name":false}`:                                                  {1: "neither"},
 		`{"patient":7,"path":"1.wav","diagnosis":"Canary"}`:                                             {1: "member"},
-		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary":                                                  {1: "patient", 2: "JSON"},
-		`{"patient":7,"name":{"Canary":1},"path":"rec"}`:                                                {1: "neither"},
-		head + "a,7,1,n,rec\n":                                                                          {2: "not a regular file"},
-		head + "a,7,1,n,1.wav/Canary\n":                                                                 {2: "cannot be uploaded"},
-		head + "a,0,1,n,1.wav\nb,7,0,n,2.wav\n":                                                         {2: "patient", 3: "prompt"},
-		`{"patient":7,"path":"1.wav","patient":8}`:                                                      {1: "twice"},
+		`{"patient":7.5,"path":"1.wav"}` + "\n{Canary": {
+			1: "patient", 2: "JSON",
+		},
+		`{"patient":7,"name":{"Canary":1},"path":"rec"}`: {1: "neither"},
+		head + "a,7,1,n,rec\n": {
+			2: "not a regular file",
+		},
+		head + "a,7,1,n,1.wav/Canary\n": {
+			2: "cannot be uploaded",
+		},
+		head + "a,0,1,n,1.wav\nb,7,0,n,2.wav\n": {
+			2: "patient", 3: "prompt",
+		},
+		`{"patient":7,"path":"1.wav","patient":8}`: {1: "twice"},
 	} {
 		recordings, err := ingest.ReadManifest(manifest(t, content))
 		assert.Nil(t, recordings)
@@ -146,7 +168,8 @@ func TestReadManifest_FileTwice_IsAMistake(t *testing.T) {
 	for _, names := range [][2]string{
 		{"1.wav", dir + "/./1.wav"}, {"1.wav", "rec/../1.wav"}, {"rec/3.wav", "link/3.wav"}, {"1.wav", "also.wav"},
 	} {
-		require.NoError(t, os.WriteFile(path, []byte("key,patient,path\na,7,"+names[0]+"\nb,8,2.wav\nc,8,"+names[1]+"\n"), 0o600))
+		require.NoError(t,
+			os.WriteFile(path, []byte("key,patient,path\na,7,"+names[0]+"\nb,8,2.wav\nc,8,"+names[1]+"\n"), 0o600))
 		_, err := ingest.ReadManifest(path)
 		wrong, ok := errors.AsType[*ingest.ManifestError](err)
 		require.True(t, ok, names)
@@ -166,7 +189,9 @@ func TestReadManifest_Defaults_FillEmptyValues(t *testing.T) {
 	_, err = ingest.ReadManifest(path, ingest.WithDefaults(7, 0))
 	wrong, ok := errors.AsType[*ingest.ManifestError](err)
 	require.True(t, ok, err)
-	assert.Equal(t, []ingest.ManifestProblem{{Line: 2, What: "prompt is not an id"}, {Line: 3, What: "prompt is not an id"}}, wrong.Problems)
+	assert.Equal(t,
+		[]ingest.ManifestProblem{{Line: 2, What: "prompt is not an id"}, {Line: 3, What: "prompt is not an id"}},
+		wrong.Problems)
 }
 
 // The whole of a night: a manifest, a report, and files that are moved when their notes exist.
@@ -188,7 +213,8 @@ func TestRunAll_Manifest_MovesCompleteFiles(t *testing.T) {
 	assert.False(t, report.OK())
 	for _, result := range report.Results {
 		if result.Status == ingest.Complete {
-			require.NoError(t, os.Rename(result.Recording.File, filepath.Join(done, filepath.Base(result.Recording.File))))
+			require.NoError(t,
+				os.Rename(result.Recording.File, filepath.Join(done, filepath.Base(result.Recording.File))))
 		}
 	}
 	moved, err := filepath.Glob(done + "/*")
@@ -201,7 +227,9 @@ func TestRunAll_Manifest_MovesCompleteFiles(t *testing.T) {
 func TestRunAll_EndsEarly_ReportsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1, MaxPause: -1}
+	u := &ingest.Uploader{
+		Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1, MaxPause: -1,
+	}
 	good := recordings(0, 3)
 	report := u.RunAll(t.Context(), good)
 	require.True(t, report.OK(), report)
@@ -210,7 +238,10 @@ func TestRunAll_EndsEarly_ReportsWhatIsLeft(t *testing.T) {
 	require.Error(t, report.Err)
 	assert.False(t, report.OK())
 	assert.Equal(t, 10, len(report.Results)+len(report.Left), "also those that the run did not come to")
-	for _, bad := range []ingest.Report{{Left: []ingest.Recording{recording(0)}}, {Err: os.ErrClosed}, {Results: []ingest.Result{{Status: ingest.InDoubt}}}, {Results: []ingest.Result{{Status: ingest.Refused}}}} {
+	for _, bad := range []ingest.Report{
+		{Left: []ingest.Recording{recording(0)}}, {Err: os.ErrClosed},
+		{Results: []ingest.Result{{Status: ingest.InDoubt}}}, {Results: []ingest.Result{{Status: ingest.Refused}}},
+	} {
 		assert.False(t, bad.OK(), bad)
 	}
 }
@@ -283,7 +314,9 @@ func TestRunAll_EndsEarly_ReportsFilesLeft(t *testing.T) {
 						time.Sleep(time.Second) // the second one is drawn meanwhile
 					}
 				}
-				recording := func(i int) ingest.Recording { return ingest.Recording{File: paths[i], Params: paramsOf(paths[i])} }
+				recording := func(i int) ingest.Recording {
+					return ingest.Recording{File: paths[i], Params: paramsOf(paths[i])}
+				}
 				report := u.RunAll(ctx, func(yield func(ingest.Recording, error) bool) {
 					if yield(recording(0), nil) {
 						<-ctx.Done()

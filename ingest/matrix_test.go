@@ -88,7 +88,8 @@ var matrixJournals = map[string]func(t *testing.T, m *matrixCell) (path string){
 		require.NoError(t, os.WriteFile(m.path, m.backup, 0o600))
 		return m.path
 	},
-	"foreign": func(t *testing.T, m *matrixCell) string { // of another place, which knows other recordings of the patients
+	// of another place, which knows other recordings of the patients
+	"foreign": func(t *testing.T, m *matrixCell) string {
 		path := journalPath(t)
 		m.run(t, path, recordings(100, 103))
 		return path
@@ -300,7 +301,8 @@ func TestRunAll_EveryServiceAndJournal_DoublesNothing(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() {
-		slices.SortFunc(rows, func(a, b matrixRow) int { return strings.Compare(a.service+a.journal, b.service+b.journal) })
+		slices.SortFunc(rows,
+			func(a, b matrixRow) int { return strings.Compare(a.service+a.journal, b.service+b.journal) })
 		t.Log(matrixTitle)
 		for _, row := range rows {
 			t.Log(row)

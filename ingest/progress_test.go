@@ -32,7 +32,9 @@ func TestEvents_WaitForALimit(t *testing.T) {
 				return srv.Transport().RoundTrip(r)
 			}
 			time.Sleep(time.Second) // until all four are under way
-			refused := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"50"}}, Request: r}
+			refused := &http.Response{
+				StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"50"}}, Request: r,
+			}
 			return refused, nil
 		})}))
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
@@ -64,7 +66,10 @@ func TestRun_Events_ReportEachRecordingAndTheProgress(t *testing.T) {
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		var events []ingest.Event
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, Total: 40, OnEvent: func(e ingest.Event) { events = append(events, e) }}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: journal, Workers: 1, Total: 40,
+			OnEvent: func(e ingest.Event) { events = append(events, e) },
+		}
 		results, err := collect(t.Context(), u, recordings(0, 40))
 		require.NoError(t, err)
 		require.NoError(t, journal.Close())
@@ -73,7 +78,8 @@ func TestRun_Events_ReportEachRecordingAndTheProgress(t *testing.T) {
 		ended, doubts, claimed, halfway := 0, 0, 0, false
 		for _, e := range events {
 			assert.Equal(t, 40, e.Progress.Total)
-			assert.Equal(t, e.Recording.Key != "", e.JournalKey != ingest.Key{}, "every event of a recording has its key")
+			assert.Equal(t, e.Recording.Key != "", e.JournalKey != ingest.Key{},
+				"every event of a recording has its key")
 			if e.State == ingest.StateInDoubt {
 				doubts++
 				assert.Equal(t, 1, e.Progress.Doubts)
@@ -86,7 +92,8 @@ func TestRun_Events_ReportEachRecordingAndTheProgress(t *testing.T) {
 				continue
 			}
 			ended++
-			assert.GreaterOrEqual(t, e.Result.Took, min(time.Second, time.Duration(e.Result.NoteID)*time.Second), "each takes a second, but the one that is refused")
+			assert.GreaterOrEqual(t, e.Result.Took, min(time.Second, time.Duration(e.Result.NoteID)*time.Second),
+				"each takes a second, but the one that is refused")
 			assert.Equal(t, ended, e.Progress.Done())
 			if ended == 20 { // a second for each of the 20 that are left, were it not for the unresolved one
 				halfway = true
@@ -115,13 +122,16 @@ func TestProgress_Left_FollowsThePace(t *testing.T) {
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 2, Total: 200, OnEvent: func(e ingest.Event) {
-			if done := e.Progress.Done(); e.Result != nil && done >= 100 && done < 200 { // half of them were there already
-				assert.InDelta(t, float64(200-done)/2, e.Progress.Left.Seconds(), 50*float64(max(0, 164-done))/64+2, "after %d", done)
+			// half of them were there already
+			if done := e.Progress.Done(); e.Result != nil && done >= 100 && done < 200 {
+				assert.InDelta(t, float64(200-done)/2, e.Progress.Left.Seconds(), 50*float64(max(0, 164-done))/64+2,
+					"after %d", done)
 			}
 		}}
 		for _, count := range []int{100, 200} {
 			srv.ClearFaults()
-			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit()) // a doubt that is over says nothing
+			// a doubt that is over says nothing
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Second).Always())
 			_, err := collect(t.Context(), u, recordings(0, count))
 			require.NoError(t, err)
@@ -134,7 +144,10 @@ func TestProgress_TotalUnknown_HasNoTimeLeft(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	var last ingest.Progress
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), OnEvent: func(e ingest.Event) { last = e.Progress }}
+	u := &ingest.Uploader{
+		Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)),
+		OnEvent: func(e ingest.Event) { last = e.Progress },
+	}
 	results, err := collect(t.Context(), u, recordings(0, 30))
 	require.NoError(t, err)
 	assert.Len(t, results, 30)
@@ -197,12 +210,22 @@ func TestRun_Upload_ReportsBytesAFewTimesASecond(t *testing.T) {
 func TestFormat_EveryType_PrintsNoNames(t *testing.T) {
 	t.Parallel()
 	const secret = "Synthetic-Name"
-	r := ingest.Recording{Key: secret, File: "/" + secret, Params: clinicaldoc.CreateNoteParams{Name: secret, PatientID: 8765432109876543}}
-	result := ingest.Result{Recording: r, Status: ingest.InDoubt, Until: time.Now(), Err: fmt.Errorf("about %s", secret)}
+	r := ingest.Recording{
+		Key: secret, File: "/" + secret,
+		Params: clinicaldoc.CreateNoteParams{Name: secret, PatientID: 8765432109876543},
+	}
+	result := ingest.Result{
+		Recording: r, Status: ingest.InDoubt, Until: time.Now(), Err: fmt.Errorf("about %s", secret),
+	}
 	event := ingest.Event{Recording: r, Result: &result}
 	pause := ingest.Pause{Why: result.Err, Next: time.Now()}
-	report := ingest.Report{Results: []ingest.Result{result}, Left: []ingest.Recording{r}, Pauses: []ingest.Pause{pause}, Err: result.Err}
-	for _, value := range []any{r, result, event, &event, []ingest.Result{result}, ingest.Progress{}, pause, ingest.Event{Pause: &pause}, report, &report} {
+	report := ingest.Report{
+		Results: []ingest.Result{result}, Left: []ingest.Recording{r}, Pauses: []ingest.Pause{pause}, Err: result.Err,
+	}
+	for _, value := range []any{
+		r, result, event, &event, []ingest.Result{result}, ingest.Progress{}, pause, ingest.Event{Pause: &pause},
+		report, &report,
+	} {
 		var out bytes.Buffer
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 			fmt.Fprintf(&out, verb+"\n", value)

@@ -61,7 +61,9 @@ func TestLook_RecordingWantedTwice_FindsEachByItsOwnName(t *testing.T) {
 	for _, order := range [][]ingest.Recording{{note, letter}, {letter, note}} {
 		srv := newBox(t)
 		for range 2 {
-			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
+			u := &ingest.Uploader{
+				Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1,
+			}
 			results, err := collect(t.Context(), u, ingest.Recordings(order...))
 			require.NoError(t, err)
 			require.Len(t, results, 2)
@@ -119,7 +121,9 @@ func TestRun_KilledBetweenTwoNotesOfARecording_MakesBoth(t *testing.T) {
 					_, err = collect(t.Context(), u, ingest.Recordings(note))
 					require.Error(t, err)
 					if made {
-						srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: note.Params.Name, Audio: sound(1), CreatedAt: time.Now()})
+						srv.AddNote(clinicaldoctest.Note{
+							PatientID: 7, Name: note.Params.Name, Audio: sound(1), CreatedAt: time.Now(),
+						})
 					}
 
 					u = &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
@@ -185,20 +189,28 @@ func TestLook_DecidesByProofAlone(t *testing.T) {
 	unchanged := clinicaldoc.Assumptions{RecordingsUnchanged: true}
 	longer := append(sound(9), "longer"...)
 	for name, c := range map[string]lookCase{
-		"equal":                                  {own, sound(9), false, clinicaldoc.Assumptions{}, ingest.AlreadyThere},
-		"equal, other name":                      {other, sound(9), false, clinicaldoc.Assumptions{}, ingest.AlreadyThere},
-		"equal, other name, unchanged":           {other, sound(9), false, unchanged, ingest.AlreadyThere},
-		"other bytes":                            {own, sound(2), false, clinicaldoc.Assumptions{}, ingest.InDoubt},
-		"other size":                             {own, longer, false, clinicaldoc.Assumptions{}, ingest.InDoubt},
-		"other bytes, unchanged":                 {own, sound(2), false, unchanged, ingest.Created},
-		"other size, unchanged":                  {own, longer, false, unchanged, ingest.Created},
-		"other bytes, name in another spelling":  {" encounter  #9. ", sound(2), false, clinicaldoc.Assumptions{}, ingest.InDoubt},
-		"unreadable":                             {own, sound(9), true, clinicaldoc.Assumptions{}, ingest.InDoubt},
-		"unreadable, unchanged":                  {own, sound(9), true, unchanged, ingest.InDoubt},
-		"unreadable, other size, unchanged":      {own, longer, true, unchanged, ingest.Created},
-		"other bytes, other name":                {other, sound(2), false, clinicaldoc.Assumptions{}, ingest.Created},
-		"unreadable, other name":                 {other, sound(9), true, clinicaldoc.Assumptions{}, ingest.Created},
-		"other bytes, names are said to be kept": {own, sound(2), false, clinicaldoc.Assumptions{NamesUnchanged: true}, ingest.InDoubt},
+		"equal": {
+			own, sound(9), false, clinicaldoc.Assumptions{}, ingest.AlreadyThere,
+		},
+		"equal, other name": {
+			other, sound(9), false, clinicaldoc.Assumptions{}, ingest.AlreadyThere,
+		},
+		"equal, other name, unchanged": {other, sound(9), false, unchanged, ingest.AlreadyThere},
+		"other bytes":                  {own, sound(2), false, clinicaldoc.Assumptions{}, ingest.InDoubt},
+		"other size":                   {own, longer, false, clinicaldoc.Assumptions{}, ingest.InDoubt},
+		"other bytes, unchanged":       {own, sound(2), false, unchanged, ingest.Created},
+		"other size, unchanged":        {own, longer, false, unchanged, ingest.Created},
+		"other bytes, name in another spelling": {
+			" encounter  #9. ", sound(2), false, clinicaldoc.Assumptions{}, ingest.InDoubt,
+		},
+		"unreadable":                        {own, sound(9), true, clinicaldoc.Assumptions{}, ingest.InDoubt},
+		"unreadable, unchanged":             {own, sound(9), true, unchanged, ingest.InDoubt},
+		"unreadable, other size, unchanged": {own, longer, true, unchanged, ingest.Created},
+		"other bytes, other name":           {other, sound(2), false, clinicaldoc.Assumptions{}, ingest.Created},
+		"unreadable, other name":            {other, sound(9), true, clinicaldoc.Assumptions{}, ingest.Created},
+		"other bytes, names are said to be kept": {
+			own, sound(2), false, clinicaldoc.Assumptions{NamesUnchanged: true}, ingest.InDoubt,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,7 +227,8 @@ func TestLook_DecidesByProofAlone(t *testing.T) {
 				switch c.want {
 				case ingest.InDoubt:
 					assert.Equal(t, []int64{id}, results[0].Candidates)
-					require.ErrorContains(t, results[0].Err, fmt.Sprintf("compare it with note %d of 2000-01-01T00:00:00Z", id))
+					require.ErrorContains(t, results[0].Err,
+						fmt.Sprintf("compare it with note %d of 2000-01-01T00:00:00Z", id))
 				case ingest.AlreadyThere:
 					assert.Equal(t, id, results[0].NoteID)
 				default:
@@ -285,7 +298,8 @@ func TestRun_NameContainsKey_IsResolvedWithoutRecordings(t *testing.T) {
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-				for i, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} { // the second journal is empty
+				// the second journal is empty
+				for i, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} {
 					journal, err := openOrBegin(t.Context(), srv.URL, paths[i])
 					require.NoError(t, err)
 					u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
@@ -320,7 +334,9 @@ func TestRun_NameContainsKeyAndNoteIsRenamed_MakesNoSecondNote(t *testing.T) {
 				}
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 				time.AfterFunc(time.Minute, func() {
-					srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Renamed", Audio: sound(1), CreatedAt: time.Now()})
+					srv.AddNote(clinicaldoctest.Note{
+						PatientID: 7, Name: "Renamed", Audio: sound(1), CreatedAt: time.Now(),
+					})
 				})
 				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
 				results, err := collect(t.Context(), u, ingest.Recordings(keyed(1)))
@@ -348,7 +364,9 @@ func TestRun_KeyIsPartOfAnother_NotesAreNotMixedUp(t *testing.T) {
 	addition.Params.Name = "Visit (" + addition.Key + ")"
 	sameName := short
 	sameName.Key = "Visit (" + short.Key + ")"
-	for name, other := range map[string]ingest.Recording{"longer": longer, "addition": addition, "same name": sameName} {
+	for name, other := range map[string]ingest.Recording{
+		"longer": longer, "addition": addition, "same name": sameName,
+	} {
 		other.Params.Audio = clinicaldoc.AudioBytes("a.wav", sound(2))
 		for _, pair := range [][]ingest.Recording{{short, other}, {other, short}} {
 			t.Run(name, func(t *testing.T) {
@@ -429,7 +447,9 @@ func TestJournal_UnresolvedEntry_KeepsCandidates(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
-		earlier := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, CreatedAt: time.Now().Add(-48 * time.Hour)})
+		earlier := srv.AddNote(clinicaldoctest.Note{
+			PatientID: 7, Name: onePatient(1).Params.Name, CreatedAt: time.Now().Add(-48 * time.Hour),
+		})
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())

@@ -143,9 +143,19 @@ func TestRun_Commit_SavesTheHashFirst(t *testing.T) {
 		"a file":            {File: path},
 		"a file with a key": {File: path, Key: "encounter 1"},
 		"a file's audio":    {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: file}},
-		"bytes":             {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", sent)}},
-		"any place":         {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader(sent), int64(len(sent)))}},
-		"a stream":          {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", bytes.NewReader(sent))}},
+		"bytes": {
+			Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", sent)},
+		},
+		"any place": {
+			Key: "encounter 1",
+			Params: clinicaldoc.CreateNoteParams{
+				Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader(sent), int64(len(sent))),
+			},
+		},
+		"a stream": {
+			Key:    "encounter 1",
+			Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", bytes.NewReader(sent))},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

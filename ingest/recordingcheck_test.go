@@ -18,7 +18,8 @@ import (
 // wav is a complete WAV file with that many bytes of sound.
 func wav(sound int) []byte {
 	file := binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(36+sound))
-	file = append(file, "WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data"...)
+	file = append(file,
+		"WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data"...)
 	file = binary.LittleEndian.AppendUint32(file, uint32(sound))
 	return append(file, make([]byte, sound)...)
 }

@@ -24,12 +24,15 @@ func doubtful(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(),
+			clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
 		defer srv.Close()
 		uploader := func() (*ingest.Uploader, func()) {
 			journal, err := openOrBegin(t.Context(), srv.URL, path)
 			require.NoError(t, err)
-			return &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, func() { require.NoError(t, journal.Close()) }
+			return &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, func() {
+				require.NoError(t, journal.Close())
+			}
 		}
 		run := func() ingest.Result {
 			u, closeJournal := uploader()
@@ -42,7 +45,9 @@ func doubtful(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server,
 		}
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		time.AfterFunc(time.Millisecond, func() {
-			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(1), CreatedAt: time.Now()})
+			srv.AddNote(clinicaldoctest.Note{
+				PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(1), CreatedAt: time.Now(),
+			})
 		})
 		test(t, srv, run, func(key ingest.Key, word ingest.Resolution) error {
 			u, closeJournal := uploader()
@@ -63,11 +68,16 @@ func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 		require.Equal(t, ingest.InDoubt, first.Status, first)
 		require.Equal(t, ingest.InDoubt, run().Status, "and so it would be for ever")
 		other := srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Somebody's", Audio: sound(3)})
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: other, By: "a person"}), clinicaldoc.ErrPatientMismatch)
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 4711, By: "a person"}), clinicaldoc.ErrNotFound)
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 1, By: " "}), clinicaldoc.ErrInvalidArgument, "nobody says so")
-		require.ErrorContains(t, resolve(first.JournalKey, ingest.Resolution{NoteID: -1, By: "a person"}), "must not be negative")
-		require.ErrorIs(t, resolve(ingest.Key{1}, ingest.Resolution{NoteID: 1, By: "a person"}), clinicaldoc.ErrInvalidArgument)
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: other, By: "a person"}),
+			clinicaldoc.ErrPatientMismatch)
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 4711, By: "a person"}),
+			clinicaldoc.ErrNotFound)
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 1, By: " "}),
+			clinicaldoc.ErrInvalidArgument, "nobody says so")
+		require.ErrorContains(t, resolve(first.JournalKey, ingest.Resolution{NoteID: -1, By: "a person"}),
+			"must not be negative")
+		require.ErrorIs(t, resolve(ingest.Key{1}, ingest.Resolution{NoteID: 1, By: "a person"}),
+			clinicaldoc.ErrInvalidArgument)
 		word := ingest.Resolution{By: "a person"}
 		for _, note := range srv.Notes() {
 			if note.PatientID == 7 {
@@ -76,7 +86,8 @@ func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 		}
 		require.NoError(t, resolve(first.JournalKey, word))
 		require.NoError(t, resolve(first.JournalKey, word), "saying it twice changes nothing")
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{By: "a person"}), clinicaldoc.ErrInvalidArgument, "it is decided")
+		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{By: "a person"}), clinicaldoc.ErrInvalidArgument,
+			"it is decided")
 		again := run()
 		assert.Equal(t, ingest.AlreadyThere, again.Status)
 		assert.Equal(t, word.NoteID, again.NoteID)
@@ -91,11 +102,14 @@ func TestResolve_NeverSentOrKilled_SavesTheNote(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		var saved ingest.Entry
 		note := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: watched{journal, func(e ingest.Entry) { saved = e }}}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: watched{journal, func(e ingest.Entry) { saved = e }},
+		}
 		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1)))
 		require.NoError(t, err)
 		require.Equal(t, ingest.InDoubt, results[0].Status)
-		require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: note, By: "a person"}))
+		require.NoError(t,
+			u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: note, By: "a person"}))
 		assert.Equal(t, ingest.StateCreated, saved.State)
 		assert.Equal(t, time.Now().Unix(), saved.SentAt.Unix())
 
@@ -165,10 +179,16 @@ func TestResolve_NoteOfAnotherRecording_IsRejected(t *testing.T) {
 		next, err := u.Client.Notes.Create(t.Context(), onePatient(3).Params)
 		require.NoError(t, err)
 		require.Equal(t, other.NoteID, next.ID)
-		u.Journal = refusing{failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, io.ErrClosedPipe}
-		require.ErrorIs(t, u.Resolve(t.Context(), doubt.JournalKey, word), io.ErrClosedPipe, "whose it is cannot be told")
-		u.Journal = refusing{failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, ingest.ErrJournalDamaged}
-		require.NoError(t, u.Resolve(t.Context(), doubt.JournalKey, word), "the id was given to another note; and a record that is damaged stops nobody")
+		u.Journal = refusing{
+			failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, io.ErrClosedPipe,
+		}
+		require.ErrorIs(t, u.Resolve(t.Context(), doubt.JournalKey, word), io.ErrClosedPipe,
+			"whose it is cannot be told")
+		u.Journal = refusing{
+			failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, ingest.ErrJournalDamaged,
+		}
+		require.NoError(t, u.Resolve(t.Context(), doubt.JournalKey, word),
+			"the id was given to another note; and a record that is damaged stops nobody")
 	})
 }
 
@@ -178,7 +198,8 @@ func TestResolve_NoteThatTheResponseNamed_IsSaved(t *testing.T) {
 	srv := newBox(t)
 	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
 	named := func() { // and nothing is found out before the run is ended
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":"Encounter","created_at":`, id)))
+		srv.Inject(clinicaldoctest.RouteCreateNote,
+			clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":"Encounter","created_at":`, id)))
 		srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "synthetic").Always())
 	}
@@ -196,7 +217,8 @@ func TestResolve_NoteThatTheResponseNamed_IsSaved(t *testing.T) {
 	require.Equal(t, ingest.InDoubt, results[0].Status)
 	require.Equal(t, id, results[0].NoteID)
 	srv.ClearFaults()
-	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person", Force: true}), "or says that it is none")
+	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person", Force: true}),
+		"or says that it is none")
 	checkEntries(t, path)
 	named()
 	for _, fault := range srv.Faults() {

@@ -243,9 +243,15 @@ func TestRun_BreakBeforeAnotherUpload_ReleasesTheRecording(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true,
+			Find: clinicaldoc.FindCreatedParams{Settle: time.Second},
+		}
 		slow := recording(1)
-		slow.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Minute); return errors.New("synthetic") }
+		slow.Params.BeforeCommit = func(context.Context) error {
+			time.Sleep(time.Minute)
+			return errors.New("synthetic")
+		}
 		for result := range u.Run(t.Context(), ingest.Recordings(recording(0), slow)) {
 			assert.Equal(t, slow.Key, result.Recording.Key)
 			break
@@ -264,7 +270,8 @@ func TestRun_JournalFailsWhileEnding_ReturnsItsError(t *testing.T) {
 		defer cancel()
 		synthetic := errors.New("synthetic")
 		journal := failing{file, func(context.Context, ingest.Entry) error { cancel(); return synthetic }}
-		_, err := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
+		_, err := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true},
+			recordings(0, 1))
 		require.ErrorIs(t, err, synthetic)
 	})
 }
@@ -293,10 +300,14 @@ func TestRun_JournalFailsAnywhere_Ends(t *testing.T) {
 		want   error
 		status ingest.Status
 	}{
-		"a claim":                 {claims: synthetic, saves: fails(0), want: synthetic, status: ingest.Refused},
-		"the patient's entries":   {reads: synthetic, saves: fails(0), want: synthetic, status: ingest.Refused},
-		"a refusal":               {answer: 422, saves: fails(ingest.StateRefused), want: synthetic, status: ingest.Refused},
-		"a refusal that may pass": {answer: 401, saves: fails(ingest.StateRefused), want: synthetic, status: ingest.Refused},
+		"a claim":               {claims: synthetic, saves: fails(0), want: synthetic, status: ingest.Refused},
+		"the patient's entries": {reads: synthetic, saves: fails(0), want: synthetic, status: ingest.Refused},
+		"a refusal": {
+			answer: 422, saves: fails(ingest.StateRefused), want: synthetic, status: ingest.Refused,
+		},
+		"a refusal that may pass": {
+			answer: 401, saves: fails(ingest.StateRefused), want: synthetic, status: ingest.Refused,
+		},
 		"a note": {status: ingest.Created, want: context.DeadlineExceeded, saves: func(ctx context.Context, e ingest.Entry) error {
 			if e.State == ingest.StateCreated {
 				<-ctx.Done()
@@ -320,8 +331,13 @@ func TestRun_JournalFailsAnywhere_Ends(t *testing.T) {
 					srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(c.answer, "synthetic"))
 				}
 				begun := time.Now()
-				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: refusing{failing{file, c.saves}, c.claims, c.reads}, Workers: 2, AllNew: c.reads == nil}
-				srv.AddNote(clinicaldoctest.Note{PatientID: recording(0).Params.PatientID, Name: recording(0).Params.Name, Audio: sound(8)})
+				u := &ingest.Uploader{
+					Client: srv.Client(quick()), Journal: refusing{failing{file, c.saves}, c.claims, c.reads},
+					Workers: 2, AllNew: c.reads == nil,
+				}
+				srv.AddNote(clinicaldoctest.Note{
+					PatientID: recording(0).Params.PatientID, Name: recording(0).Params.Name, Audio: sound(8),
+				})
 				count := 1
 				if name == "two commits" {
 					count = 2
@@ -366,7 +382,8 @@ func TestRun_LostCreate_ErrorHasTheCallersParams(t *testing.T) {
 			}
 			return nil
 		}}
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
+		results, err := collect(t.Context(),
+			&ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
 		require.Error(t, err)
 		require.Len(t, results, 1)
 		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](results[0].Err)
@@ -387,7 +404,8 @@ func TestRun_RecordingTakenOver_OthersGoOn(t *testing.T) {
 			}
 			return nil
 		}}
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}, recordings(0, 2))
+		results, err := collect(t.Context(),
+			&ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}, recordings(0, 2))
 		require.NoError(t, err)
 		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 1}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 1)
@@ -426,7 +444,8 @@ func TestRun_JournalFails_EndsSearches(t *testing.T) {
 			return nil
 		}}
 		begun := time.Now()
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}, recordings(0, 2))
+		results, err := collect(t.Context(),
+			&ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}, recordings(0, 2))
 		require.ErrorIs(t, err, synthetic)
 		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Refused: 1}, statuses(results))
 		assert.Less(t, time.Since(begun), time.Second)
@@ -450,7 +469,8 @@ func TestRun_JournalAndIteratorFail_ReturnsTheJournalsError(t *testing.T) {
 			synctest.Wait() // until the run knows of the feed's end
 			return broken
 		}}
-		_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, feed)
+		_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true},
+			feed)
 		require.ErrorIs(t, err, broken)
 		require.NotErrorIs(t, err, ended)
 	})
@@ -479,29 +499,39 @@ func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
 	return c.Claim.Save(ctx, e)
 }
 
+// troubled is how a run in trouble ended.
+type troubled struct {
+	results []ingest.Result
+	pauses  []ingest.Pause
+	srv     *clinicaldoctest.Server
+	took    time.Duration
+	err     error
+}
+
 // inTrouble runs the uploader in virtual time, over recordings of which everything fails in the same way from the
 // start.
-func inTrouble(t *testing.T, u *ingest.Uploader, count int, trouble func(*clinicaldoctest.Server)) (results []ingest.Result, pauses []ingest.Pause, srv *clinicaldoctest.Server, took time.Duration, err error) {
+func inTrouble(t *testing.T, u *ingest.Uploader, count int, trouble func(*clinicaldoctest.Server)) (got troubled) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
-		srv = clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
-		journal, failed := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, failed)
-		trouble(srv)
-		u.Client, u.Journal = srv.Client(quick()), journal
+		got.srv = clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		defer got.srv.Close()
+		journal, err := openOrBegin(t.Context(), got.srv.URL, path)
+		require.NoError(t, err)
+		trouble(got.srv)
+		u.Client = got.srv.Client(quick())
+		u.Journal = journal
 		u.OnEvent = func(e ingest.Event) {
 			if e.Pause != nil {
-				pauses = append(pauses, *e.Pause)
+				got.pauses = append(got.pauses, *e.Pause)
 			}
 		}
 		begun := time.Now()
-		results, err = collect(t.Context(), u, recordings(0, count))
-		took = time.Since(begun)
+		got.results, got.err = collect(t.Context(), u, recordings(0, count))
+		got.took = time.Since(begun)
 		require.NoError(t, journal.Close())
 	})
-	return results, pauses, srv, took, err
+	return got
 }
 
 func always(route string, fault clinicaldoctest.Fault) func(*clinicaldoctest.Server) {
@@ -532,25 +562,25 @@ func TestRun_EverythingFails_Pauses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			results, pauses, srv, took, err := inTrouble(t, &ingest.Uploader{}, 200, trouble)
-			require.ErrorContains(t, err, "everything fails in the same way")
-			assert.Less(t, len(results), 25, "most were never begun")
-			assert.Less(t, attempts(srv), 100, "and most of the time nothing was tried")
-			assert.Empty(t, srv.Notes())
-			for _, r := range results {
+			got := inTrouble(t, &ingest.Uploader{}, 200, trouble)
+			require.ErrorContains(t, got.err, "everything fails in the same way")
+			assert.Less(t, len(got.results), 25, "most were never begun")
+			assert.Less(t, attempts(got.srv), 100, "and most of the time nothing was tried")
+			assert.Empty(t, got.srv.Notes())
+			for _, r := range got.results {
 				require.Error(t, r.Err, "what was tried says why it failed")
 			}
-			require.Len(t, pauses, 1, "it is said once")
-			require.Error(t, pauses[0].Why)
-			assert.NotZero(t, pauses[0].Next)
-			assert.InDelta(t, 15, took.Minutes(), 1)
-			assert.Greater(t, len(srv.Requests()), 16, "once a minute it is looked whether that has passed")
+			require.Len(t, got.pauses, 1, "it is said once")
+			require.Error(t, got.pauses[0].Why)
+			assert.NotZero(t, got.pauses[0].Next)
+			assert.InDelta(t, 15, got.took.Minutes(), 1)
+			assert.Greater(t, len(got.srv.Requests()), 16, "once a minute it is looked whether that has passed")
 
-			_, pauses, srv, took, err = inTrouble(t, &ingest.Uploader{MaxPause: -1}, 200, trouble)
-			require.ErrorContains(t, err, "everything fails in the same way")
-			assert.Less(t, attempts(srv), 20)
-			assert.Empty(t, pauses)
-			assert.Less(t, took, time.Minute)
+			got = inTrouble(t, &ingest.Uploader{MaxPause: -1}, 200, trouble)
+			require.ErrorContains(t, got.err, "everything fails in the same way")
+			assert.Less(t, attempts(got.srv), 20)
+			assert.Empty(t, got.pauses)
+			assert.Less(t, got.took, time.Minute)
 		})
 	}
 }
@@ -562,17 +592,17 @@ func TestRun_TroublePasses_GoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			results, pauses, srv, took, err := inTrouble(t, &ingest.Uploader{}, 100, func(srv *clinicaldoctest.Server) {
+			got := inTrouble(t, &ingest.Uploader{}, 100, func(srv *clinicaldoctest.Server) {
 				srv.Inject("", fault.Always())
 				time.AfterFunc(5*time.Minute, srv.ClearFaults)
 			})
-			require.NoError(t, err)
-			assert.Equal(t, map[ingest.Status]int{ingest.Created: 100}, statuses(results))
-			assert.Len(t, srv.Notes(), 100)
-			require.Len(t, pauses, 2)
-			require.NoError(t, pauses[1].Why, "it goes on")
-			assert.Less(t, took, 20*time.Minute)
-			assert.Less(t, attempts(srv), 160)
+			require.NoError(t, got.err)
+			assert.Equal(t, map[ingest.Status]int{ingest.Created: 100}, statuses(got.results))
+			assert.Len(t, got.srv.Notes(), 100)
+			require.Len(t, got.pauses, 2)
+			require.NoError(t, got.pauses[1].Why, "it goes on")
+			assert.Less(t, got.took, 20*time.Minute)
+			assert.Less(t, attempts(got.srv), 160)
 		})
 	}
 }
@@ -642,12 +672,14 @@ func TestRun_EndsWhenItsUserChanges(t *testing.T) {
 // Later failures of the same kind may be consequences of the first one.
 func TestRun_PauseReportsTheFirstFailure(t *testing.T) {
 	t.Parallel()
-	_, pauses, _, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: time.Second}, 20, func(srv *clinicaldoctest.Server) {
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, `{"message":"first synthetic failure"}`))
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, `{"message":"later synthetic failure"}`).Always())
+	got := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: time.Second}, 20, func(srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote,
+			clinicaldoctest.Answer(503, `{"message":"first synthetic failure"}`))
+		srv.Inject(clinicaldoctest.RouteCreateNote,
+			clinicaldoctest.Answer(503, `{"message":"later synthetic failure"}`).Always())
 	})
-	require.NotEmpty(t, pauses)
-	for _, failure := range []error{pauses[0].Why, err} {
+	require.NotEmpty(t, got.pauses)
+	for _, failure := range []error{got.pauses[0].Why, got.err} {
 		response, ok := errors.AsType[*clinicaldoc.Error](failure)
 		require.True(t, ok, failure)
 		assert.Contains(t, response.Message, "first synthetic failure")
@@ -717,16 +749,18 @@ func TestPause_UploadsUnderWayFail_ProbesOnce(t *testing.T) {
 func TestPause_ThreeFailuresOfOneKind_Begins(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]int{401: 3, 403: 3, 408: 3, 425: 3, 429: 6, 500: 3} { // with the client's retries
-		_, _, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(status, "synthetic")))
-		require.ErrorContains(t, err, "everything fails in the same way", status)
-		assert.Equal(t, want, attempts(srv), status)
+		got := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 20,
+			always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(status, "synthetic")))
+		require.ErrorContains(t, got.err, "everything fails in the same way", status)
+		assert.Equal(t, want, attempts(got.srv), status)
 	}
 
-	results, _, _, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 2, func(srv *clinicaldoctest.Server) {
+	got := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: -1}, 2, func(srv *clinicaldoctest.Server) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic"))
 	})
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Refused: 1, ingest.Created: 1}, statuses(results), "who tries again himself is told at once")
+	require.NoError(t, got.err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Refused: 1, ingest.Created: 1}, statuses(got.results),
+		"who tries again himself is told at once")
 }
 
 // Responses that are lost are trouble as well: what is sent then would only be unresolved.
@@ -749,7 +783,9 @@ func TestPause_RecordingNeverSent_TriesTheNext(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic").Times(3))
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true}
-		all := []ingest.Recording{recording(0), recording(1), recording(2), {Key: "nothing"}, {Key: "nothing"}, recording(3)}
+		all := []ingest.Recording{
+			recording(0), recording(1), recording(2), {Key: "nothing"}, {Key: "nothing"}, recording(3),
+		}
 		results, err := collect(t.Context(), u, ingest.Recordings(all...))
 		require.NoError(t, err)
 		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 5, ingest.Created: 1}, statuses(results))
@@ -759,24 +795,24 @@ func TestPause_RecordingNeverSent_TriesTheNext(t *testing.T) {
 // What fails in one way and in another by turns is no trouble that all share.
 func TestPause_FailuresOfDifferentKinds_DoesNotBegin(t *testing.T) {
 	t.Parallel()
-	results, pauses, _, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 4, func(srv *clinicaldoctest.Server) {
+	got := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 4, func(srv *clinicaldoctest.Server) {
 		for range 3 {
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0).Times(2)) // with its retry
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic"))
 		}
 	})
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4}, statuses(results))
-	assert.Empty(t, pauses)
+	require.NoError(t, got.err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4}, statuses(got.results))
+	assert.Empty(t, got.pauses)
 
-	_, pauses, _, _, err = inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 8, func(srv *clinicaldoctest.Server) {
+	got = inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 8, func(srv *clinicaldoctest.Server) {
 		for range 4 { // between them the service has an answer to a recording of its own
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic"))
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "synthetic"))
 		}
 	})
-	require.NoError(t, err)
-	assert.Empty(t, pauses)
+	require.NoError(t, got.err)
+	assert.Empty(t, got.pauses)
 }
 
 // What the caller itself refuses says nothing of the service.
@@ -822,25 +858,27 @@ func TestRun_StreamFails_IsTriedOnce(t *testing.T) {
 func TestPause_MaxPause_EndsTheRun(t *testing.T) {
 	t.Parallel()
 	const longest = 90 * time.Second
-	_, _, _, took, err := inTrouble(t, &ingest.Uploader{MaxPause: longest}, 10, func(srv *clinicaldoctest.Server) {
+	got := inTrouble(t, &ingest.Uploader{MaxPause: longest}, 10, func(srv *clinicaldoctest.Server) {
 		srv.Inject("", clinicaldoctest.Answer(500, "synthetic").Times(2))
 		srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
 	})
-	require.ErrorContains(t, err, "everything fails in the same way")
-	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized, "as it did in the end")
-	assert.InDelta(t, longest.Seconds(), took.Seconds(), 2)
+	require.ErrorContains(t, got.err, "everything fails in the same way")
+	require.ErrorIs(t, got.err, clinicaldoc.ErrUnauthorized, "as it did in the end")
+	assert.InDelta(t, longest.Seconds(), got.took.Seconds(), 2)
 	u := &ingest.Uploader{MaxPause: 10 * time.Second}
-	_, _, _, took, err = inTrouble(t, u, 10, func(srv *clinicaldoctest.Server) {
+	got = inTrouble(t, u, 10, func(srv *clinicaldoctest.Server) {
 		u.Owner = ingest.Owner{Service: ingest.ServiceName(srv.URL)}
 		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Delay(time.Hour).Always())
 		srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
 	})
-	require.ErrorContains(t, err, "everything fails in the same way")
-	assert.InDelta(t, u.MaxPause.Seconds(), took.Seconds(), 2, "a look that takes long is ended, too")
+	require.ErrorContains(t, got.err, "everything fails in the same way")
+	assert.InDelta(t, u.MaxPause.Seconds(), got.took.Seconds(), 2, "a look that takes long is ended, too")
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, "synthetic").Times(3))
 		begun, tried := time.Now(), false
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: longest}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: longest,
+		}
 		_, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 			for n := range 10 {
 				r := recording(n)
@@ -863,7 +901,9 @@ func TestPause_MaxPause_EndsTheRun(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic").Times(3))
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: 3 * time.Second}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: 3 * time.Second,
+		}
 		results, err := collect(t.Context(), u, recordings(0, 10))
 		require.ErrorContains(t, err, "everything fails in the same way", "although one succeeded in the end")
 		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 3, ingest.Created: 1}, statuses(results))
@@ -876,7 +916,9 @@ func TestPause_WaitForRecordings_DoesNotCount(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(4))
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: time.Minute}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: journal, Workers: 1, AllNew: true, MaxPause: time.Minute,
+		}
 		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 			for n := 0; n < 5 && yield(recording(n), nil); n++ {
 				if n > 1 {
@@ -893,14 +935,14 @@ func TestPause_WaitForRecordings_DoesNotCount(t *testing.T) {
 func TestPause_OwnerKnown_ProbesTheService(t *testing.T) {
 	t.Parallel()
 	u := &ingest.Uploader{Workers: 1}
-	_, _, srv, _, err := inTrouble(t, u, 10, func(srv *clinicaldoctest.Server) {
+	got := inTrouble(t, u, 10, func(srv *clinicaldoctest.Server) {
 		u.Owner = ingest.Owner{Service: ingest.ServiceName(srv.URL)}
 		srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
 	})
-	require.ErrorContains(t, err, "everything fails in the same way")
-	assert.Zero(t, attempts(srv), "the lists fail first")
-	assert.Positive(t, slices.IndexFunc(srv.Requests(), func(r clinicaldoctest.Request) bool { return r.Route == clinicaldoctest.RouteMe }))
-	assert.Less(t, len(srv.Requests()), 40)
+	require.ErrorContains(t, got.err, "everything fails in the same way")
+	assert.Zero(t, attempts(got.srv), "the lists fail first")
+	assert.Positive(t, slices.IndexFunc(got.srv.Requests(), func(r clinicaldoctest.Request) bool { return r.Route == clinicaldoctest.RouteMe }))
+	assert.Less(t, len(got.srv.Requests()), 40)
 }
 
 // A socket that is not there is a file that is not there, too, and still the service is gone.
@@ -916,7 +958,8 @@ func TestPause_SocketMissing_Begins(t *testing.T) {
 		return http.DefaultTransport.RoundTrip(r)
 	})
 	u := &ingest.Uploader{
-		Client:  srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}), clinicaldoc.WithHTTPClient(&http.Client{Transport: gone})),
+		Client: srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}),
+			clinicaldoc.WithHTTPClient(&http.Client{Transport: gone})),
 		Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1, MaxPause: -1, AllNew: true,
 	}
 	_, err := collect(t.Context(), u, recordings(0, 20))
@@ -1004,20 +1047,21 @@ func TestRun_JournalSeesTheEnd_IsNotBroken(t *testing.T) {
 // One recording that is refused is no trouble, and one that may pass is tried a few times.
 func TestPause_OneFailure_DoesNotBegin(t *testing.T) {
 	t.Parallel()
-	results, pauses, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1}, 30, func(srv *clinicaldoctest.Server) {
+	got := inTrouble(t, &ingest.Uploader{Workers: 1}, 30, func(srv *clinicaldoctest.Server) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0).Every(4))
 	})
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 30}, statuses(results))
-	assert.Empty(t, pauses)
-	assert.Len(t, srv.Notes(), 30)
-	results, pauses, _, _, err = inTrouble(t, &ingest.Uploader{Workers: 1}, 30, always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "synthetic")))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Refused: 30}, statuses(results))
-	assert.Empty(t, pauses)
+	require.NoError(t, got.err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 30}, statuses(got.results))
+	assert.Empty(t, got.pauses)
+	assert.Len(t, got.srv.Notes(), 30)
+	got = inTrouble(t, &ingest.Uploader{Workers: 1}, 30,
+		always(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "synthetic")))
+	require.NoError(t, got.err)
+	assert.Equal(t, map[ingest.Status]int{ingest.Refused: 30}, statuses(got.results))
+	assert.Empty(t, got.pauses)
 }
 
-// A recording that fails while others succeed is tried four times, with growing pauses. Then the failure counts as
+// A recording that fails while others succeed is tried four times, with growing got.pauses. Then the failure counts as
 // its own, whether the service refuses it for now or its folder is gone.
 func TestRun_RecordingAlwaysFails_IsGivenUp(t *testing.T) {
 	t.Parallel()
@@ -1046,7 +1090,9 @@ func TestRun_RecordingAlwaysFails_IsGivenUp(t *testing.T) {
 				journal, err := openOrBegin(t.Context(), srv.URL, path)
 				require.NoError(t, err)
 				once := clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{})
-				u := &ingest.Uploader{Client: srv.Client(once), Journal: journal, Workers: 1, AllNew: name != "unlisted"}
+				u := &ingest.Uploader{
+					Client: srv.Client(once), Journal: journal, Workers: 1, AllNew: name != "unlisted",
+				}
 				results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 					for n := range 40 {
 						if !yield(recording(n+1), nil) || n == 0 && !yield(bad, nil) {
@@ -1090,7 +1136,9 @@ func TestPause_ListNeverComplete_DoesNotBegin(t *testing.T) {
 		}
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, OnEvent: func(e ingest.Event) { assert.Nil(t, e.Pause) }}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: journal, OnEvent: func(e ingest.Event) { assert.Nil(t, e.Pause) },
+		}
 		var all []ingest.Recording
 		for n := range 10 {
 			all = append(all, onePatient(n))
@@ -1118,7 +1166,8 @@ func TestPause_ShareNotMounted_Begins(t *testing.T) {
 	move(away, filepath.Dir(paths[0]))
 	results, err = collect(t.Context(), u, ingest.Files(append(paths, filepath.Dir(paths[0])+"/missing.wav"), paramsOf))
 	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 40, ingest.Refused: 1}, statuses(results), "a file that is missing among others is its own")
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 40, ingest.Refused: 1}, statuses(results),
+		"a file that is missing among others is its own")
 }
 
 // An unresolved recording stays so while its file cannot be read, also in what a run says that gave up: it may have a
@@ -1220,12 +1269,12 @@ func TestRun_TokenRenewed_GoesOn(t *testing.T) {
 // Failures that come between successes are each recording's own: a run does not pause for them.
 func TestPause_SuccessBetweenFailures_DoesNotBegin(t *testing.T) {
 	t.Parallel()
-	_, pauses, srv, _, err := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 12, func(srv *clinicaldoctest.Server) {
+	got := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 12, func(srv *clinicaldoctest.Server) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(time.Hour).Every(3))
 	})
-	require.NoError(t, err)
-	assert.Empty(t, pauses)
-	assert.Len(t, srv.Notes(), 12)
+	require.NoError(t, got.err)
+	assert.Empty(t, got.pauses)
+	assert.Len(t, got.srv.Notes(), 12)
 }
 
 // cancelable is a journal that saves nothing once the context has ended, like one on a network.
@@ -1375,7 +1424,8 @@ func TestRun_SentAgain_EntryHasItsOwnTimes(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond)) // it was sent seconds ago then
+		// it was sent seconds ago then
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
 		var states []ingest.State
 		journal := watched{file, func(e ingest.Entry) {
 			states = append(states, e.State)
@@ -1384,10 +1434,13 @@ func TestRun_SentAgain_EntryHasItsOwnTimes(t *testing.T) {
 				assert.Less(t, time.Since(e.SentAt), time.Second)
 			}
 		}}
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
+		results, err := collect(t.Context(),
+			&ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, recordings(0, 1))
 		require.NoError(t, err)
 		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results))
-		assert.Equal(t, []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateCommitting, ingest.StateCreated}, states)
+		assert.Equal(t,
+			[]ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateCommitting, ingest.StateCreated},
+			states)
 	})
 }
 

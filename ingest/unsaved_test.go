@@ -165,7 +165,8 @@ func TestRun_LostCreateNotSaved_IsTheSameInTheNextRun(t *testing.T) {
 		results, err = collect(t.Context(), u, recordings(1, 2))
 		require.Error(t, err)
 		u.Journal = dying{file}
-		require.Error(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person", Force: true}), "it is written down all the same")
+		require.Error(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person", Force: true}),
+			"it is written down all the same")
 		time.Sleep(time.Hour)
 		_, err = collect(t.Context(), u, recordings(1, 2)) // is sent once more
 		require.Error(t, err)
@@ -219,11 +220,15 @@ func TestRun_TaskAfterTheEnd_ReleasesItsClaim(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		ctx, cancel := context.WithCancel(t.Context())
 		journal := &hanging{lapsing: lapsing{entries: map[ingest.Key]ingest.Entry{}}, hangs: cancel}
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: time.Second}}
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: time.Second},
+		}
 		u.OnEvent = func(e ingest.Event) {
 			for range 2 { // both fit, so that nobody can tell
 				if e.State == ingest.StateInDoubt {
-					srv.AddNote(clinicaldoctest.Note{Name: e.Recording.Params.Name, PatientID: e.Recording.Params.PatientID})
+					srv.AddNote(clinicaldoctest.Note{
+						Name: e.Recording.Params.Name, PatientID: e.Recording.Params.PatientID,
+					})
 				}
 			}
 		}

@@ -56,7 +56,8 @@ func TestRun_FilesWithoutKeys_AreKnownByContentNameAndPatient(t *testing.T) {
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, path), Workers: 2}
 	results, err := collect(t.Context(), u, ingest.Files(paths, paramsOf))
 	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4, ingest.AlreadyThere: 1, ingest.Refused: 1}, statuses(results))
+	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4, ingest.AlreadyThere: 1, ingest.Refused: 1},
+		statuses(results))
 	assert.Len(t, srv.Notes(), 4, "another name is another recording, the same file is not")
 
 	// Systems spell the same name in different ways.
@@ -94,7 +95,8 @@ func TestRun_LostResponse_UploadsOnce(t *testing.T) {
 	}
 	_, entries, err := ingest.ReadJournal(t.Context(), path)
 	require.NoError(t, err)
-	assert.Len(t, slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found }), 40, "no response named these")
+	assert.Len(t, slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found }), 40,
+		"no response named these")
 }
 
 func TestRun_ServiceDropsTheUpload_UploadsAgain(t *testing.T) {
@@ -103,10 +105,14 @@ func TestRun_ServiceDropsTheUpload_UploadsAgain(t *testing.T) {
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(3))
 	journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) {
 		if e.State == ingest.StateCommitting {
-			assert.Equal(t, ingest.Entry{}, ingest.Entry{Until: e.Until, NoteID: e.NoteID, Why: e.Why, Loss: e.Loss}, "nothing is left of the upload before")
+			assert.Equal(t, ingest.Entry{}, ingest.Entry{Until: e.Until, NoteID: e.NoteID, Why: e.Why, Loss: e.Loss},
+				"nothing is left of the upload before")
 		}
 	}}
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: 100 * time.Millisecond}}
+	u := &ingest.Uploader{
+		Client: srv.Client(quick()), Journal: journal,
+		Find: clinicaldoc.FindCreatedParams{Settle: 100 * time.Millisecond},
+	}
 	results, err := collect(t.Context(), u, recordings(0, 9))
 	require.NoError(t, err)
 	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
@@ -129,7 +135,10 @@ func TestRun_BadRecording_OthersGoOn(t *testing.T) {
 		{Key: strings.Repeat("k", 1025), Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: audio}},
 		{Key: "negative", Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: -1, Audio: audio}},
 		{Key: "unnamed", Params: clinicaldoc.CreateNoteParams{PatientID: 1, Audio: audio}},
-		{Key: "no hash", SHA256: strings.Repeat("A", 64), Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: audio}},
+		{
+			Key: "no hash", SHA256: strings.Repeat("A", 64),
+			Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: audio},
+		},
 	}
 	longest := recording(3)
 	longest.Key = strings.Repeat("k", 1024)
@@ -241,7 +250,8 @@ func TestRun_KeyReused_IsRefused(t *testing.T) {
 	other.Params.PatientID = 99
 	for _, inOneRun := range []bool{true, false} {
 		srv := newBox(t)
-		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1} // which begins them in turn
+		// which begins them in turn
+		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
 		list := []ingest.Recording{recording(0), other}
 		var results []ingest.Result
 		for len(list) > 0 {
@@ -312,7 +322,9 @@ func TestRun_KeyReusedAtTheSameTime_IsRefused(t *testing.T) {
 	size.Params.Audio = clinicaldoc.AudioBytes("a.wav", append(sound(0), "more"...))
 	for _, other := range []ingest.Recording{patient, size} {
 		srv := newBox(t)
-		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2, AllNew: true}
+		u := &ingest.Uploader{
+			Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2, AllNew: true,
+		}
 		first, begun, second := recording(0), make(chan struct{}), make(chan struct{})
 		first.Params.BeforeCommit = func(context.Context) error { close(begun); <-second; return nil }
 		var results []ingest.Result
@@ -332,7 +344,8 @@ func TestRun_KeyReusedAtTheSameTime_IsRefused(t *testing.T) {
 				reused++
 			}
 		}
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1, ingest.Refused: 2}, statuses(results), results)
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1, ingest.Refused: 2},
+			statuses(results), results)
 		assert.Equal(t, 1, reused)
 		assert.Len(t, srv.Notes(), 1)
 	}
@@ -371,7 +384,8 @@ func TestRun_TooManyEqualRecordings_AreUnresolved(t *testing.T) {
 			}
 		})
 		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 1, ingest.AlreadyThere: 10_000}, statuses(results))
+		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 1, ingest.AlreadyThere: 10_000},
+			statuses(results))
 		require.ErrorIs(t, results[0].Err, ingest.ErrTaken)
 	})
 }
@@ -401,13 +415,16 @@ func TestRun_InvalidUploader_IsRejected(t *testing.T) {
 		"workers":         {Client: srv.Client(), Journal: journal, Workers: -1},
 		"many workers":    {Client: srv.Client(), Journal: journal, Workers: 1025},
 		"negative settle": {Client: srv.Client(), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: -1}},
-		"another service": {Client: newBox(t).Client(), Journal: journal, Owner: ingest.Owner{Service: ingest.ServiceName(srv.URL)}},
+		"another service": {
+			Client: newBox(t).Client(), Journal: journal, Owner: ingest.Owner{Service: ingest.ServiceName(srv.URL)},
+		},
 	} {
 		_, err := collect(t.Context(), u, recordings(0, 1))
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
 	}
 	assert.Empty(t, srv.Notes())
-	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 1024}, recordings(0, 1))
+	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 1024},
+		recordings(0, 1))
 	require.NoError(t, err)
 }
 
@@ -502,7 +519,8 @@ func (ending) ReadAt([]byte, int64) (int, error) { runtime.Goexit(); return 0, n
 func TestRun_SourceEndsItsGoroutine_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(0).Params.Name, Audio: sound(8)}) // so that it is read to be compared
+		// so that it is read to be compared
+		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(0).Params.Name, Audio: sound(8)})
 		bad := onePatient(0)
 		bad.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", ending{}, 10)
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
@@ -567,7 +585,8 @@ func TestRun_CallbackPanicsAnywhere_PanicsInTheCaller(t *testing.T) {
 			client := srv.Client(quick())
 			if place == "token" {
 				var err error
-				client, err = clinicaldoc.NewClient(srv.URL, "", clinicaldoc.WithTokenSource(token(func() string { strike(); return "" })))
+				client, err = clinicaldoc.NewClient(srv.URL, "",
+					clinicaldoc.WithTokenSource(token(func() string { strike(); return "" })))
 				require.NoError(t, err)
 			}
 			journal := unruly{openJournal(t, srv.URL, journalPath(t)), place, strike}
@@ -589,13 +608,15 @@ func TestRun_NoteOfAnotherPatient_IsUnresolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"data":{"id":4711,"name":"Encounter #1.","patient_id":99}}`))
+		srv.Inject(clinicaldoctest.RouteCreateNote,
+			clinicaldoctest.Answer(201, `{"data":{"id":4711,"name":"Encounter #1.","patient_id":99}}`))
 		settled := time.Now().Add(10 * time.Minute)
 		for range 2 { // of two processes
 			journal, err := openOrBegin(t.Context(), srv.URL, path)
 			require.NoError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
-			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}, ingest.Recordings(recording(1)))
+			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true},
+				ingest.Recordings(recording(1)))
 			cancel()
 			require.NoError(t, journal.Close())
 			require.Len(t, results, 1)
@@ -648,7 +669,8 @@ func TestRun_BeforeCommit_HasTheAttemptsContext(t *testing.T) {
 	}}
 	r := recording(0)
 	r.Params.BeforeCommit = func(ctx context.Context) error { seen["the caller"] = ctx.Value(attemptKey{}); return nil }
-	_, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal, AllNew: true}, ingest.Recordings(r))
+	_, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal, AllNew: true},
+		ingest.Recordings(r))
 	require.NoError(t, err)
 	assert.Equal(t, map[string]any{"the caller": "Notes.Create", "the journal": "Notes.Create"}, seen)
 }
@@ -680,7 +702,9 @@ func TestRun_IteratorFails_ReturnsItsError(t *testing.T) {
 	t.Parallel()
 	errShare := errors.New("the share is gone: /patients/synthetic")
 	for name, end := range map[string]func(yield func(ingest.Recording, error) bool){
-		"an error":                 func(yield func(ingest.Recording, error) bool) { assert.False(t, yield(ingest.Recording{}, errShare)) },
+		"an error": func(yield func(ingest.Recording, error) bool) {
+			assert.False(t, yield(ingest.Recording{}, errShare))
+		},
 		"the end of its goroutine": func(func(ingest.Recording, error) bool) { runtime.Goexit() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -702,13 +726,18 @@ func TestRun_IteratorFails_ReturnsItsError(t *testing.T) {
 func TestRun_TemporaryFailure_IsTriedAgain(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`).After(1).Times(6))
+		srv.Inject(clinicaldoctest.RouteCreateNote,
+			clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`).After(1).Times(6))
 		var last ingest.Progress
-		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 1, OnEvent: func(e ingest.Event) { last = e.Progress }}
+		u := &ingest.Uploader{
+			Client: srv.Client(), Journal: journal, Workers: 1, OnEvent: func(e ingest.Event) { last = e.Progress },
+		}
 		results, err := collect(t.Context(), u, recordings(0, 2))
 		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), "what fails while nothing succeeds is not given up")
-		assert.Equal(t, ingest.Progress{Total: 2, Created: 2, Elapsed: last.Elapsed}, last, "it is one recording, however often it is tried")
+		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results),
+			"what fails while nothing succeeds is not given up")
+		assert.Equal(t, ingest.Progress{Total: 2, Created: 2, Elapsed: last.Elapsed}, last,
+			"it is one recording, however often it is tried")
 	})
 }
 
