@@ -59,10 +59,7 @@ func onePatient(n int) ingest.Recording {
 
 func TestRun_UnresolvedRecording_HoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, "synthetic"))
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
@@ -136,10 +133,7 @@ func TestRun_AfterAKilledProcess_DecidesTenMinutesLater(t *testing.T) {
 	}{"at once": {0, 0, 10 * time.Minute}, "after restarts": {3, 0, 10 * time.Minute}, "after an upload that was slow": {2, time.Hour, time.Hour}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := journalPath(t)
-			synctest.Test(t, func(t *testing.T) {
-				srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-				defer srv.Close()
+			inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 				program := func(ctx context.Context, dies bool) []ingest.Result {
 					file, err := openOrBegin(context.WithoutCancel(ctx), srv.URL, path)
 					require.NoError(t, err)
@@ -174,7 +168,8 @@ func TestRun_AfterAKilledProcess_DecidesTenMinutesLater(t *testing.T) {
 	}
 }
 
-// What took long to be sent may take as long to become a note: until then nobody is told that it can be decided.
+// A recording that took an hour to be sent may take as long to become a note. Until then its result does not say that
+// it can be decided.
 func TestRun_SlowUpload_IsUnresolvedForAsLong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
@@ -190,7 +185,7 @@ func TestRun_SlowUpload_IsUnresolvedForAsLong(t *testing.T) {
 	})
 }
 
-// A note that an earlier program created is in the journal, and explains itself.
+// A note that an earlier program created is in the journal, so it is not taken for another recording's.
 func TestRun_NoteOfAnEarlierProgram_IsNotTaken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
@@ -209,7 +204,7 @@ func TestRun_NoteOfAnEarlierProgram_IsNotTaken(t *testing.T) {
 	})
 }
 
-// Two lost ones of a patient: the note of the one explains itself once it was found.
+// Two creates of a patient are lost. Once the note of one is found, it no longer keeps the other undecided.
 func TestRun_NoteFoundForOne_DecidesTheOthers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
@@ -229,10 +224,7 @@ func TestRun_NoteFoundForOne_DecidesTheOthers(t *testing.T) {
 // The note of an unresolved recording is known by its content, so it does not hold up another recording of the patient.
 func TestResolve_NoteOfAnotherRecordingInDoubt_HoldsUpNothing(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
@@ -264,13 +256,10 @@ func TestResolve_NoteOfAnotherRecordingInDoubt_HoldsUpNothing(t *testing.T) {
 	})
 }
 
-// An iterator that goes on for ever, as a queue does, must not keep a doubt from being told, nor from being decided.
+// An iterator that never ends, such as a queue, does not keep unresolved recordings from being reported and decided.
 func TestRun_EndlessIterator_DecidesUnresolvedRecordings(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
@@ -308,8 +297,7 @@ func twin(n int) ingest.Recording {
 	return r
 }
 
-// Where recordings cannot be read, whose note it is cannot be known, also not by a program that is given only one of
-// them.
+// If recordings cannot be read, nobody knows whose note it is, even if a program has only one of the recordings.
 func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string][]ingest.Recording{
@@ -334,8 +322,7 @@ func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 	}
 }
 
-// A run that is ended does not wait for a doubt that is asked about once more later, nor for the equals of its
-// recording.
+// A run that is ended does not wait for a recording that is to be asked about again later, nor for those equal to it.
 func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
@@ -352,7 +339,7 @@ func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 	})
 }
 
-// Who wants no more results leaves a doubt that rests to the next run, too.
+// After a break, a recording that was to be asked about again later is free for the next run.
 func TestRun_BreakWhileUndecided_ReleasesTheRecording(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -397,8 +384,8 @@ func (j asking) EntriesForPatient(ctx context.Context, _ uint32, since time.Time
 	return nil, errors.New("synthetic")
 }
 
-// However many recordings are unresolved, 32 are asked about at a time, those first that came first. That the run ends
-// meanwhile is no failure of the journal.
+// At most 32 unresolved recordings are searched for at a time, the first ones first. The end of the run meanwhile is
+// not a failure of the journal.
 func TestRun_ManyUnresolved_SearchesForThirtyTwoAtATime(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -425,7 +412,7 @@ func TestRun_ManyUnresolved_SearchesForThirtyTwoAtATime(t *testing.T) {
 	})
 }
 
-// However many were unresolved before, the next one is asked about.
+// A recording that becomes unresolved after many others were resolved is searched for, too.
 func TestRun_UnresolvedAfterManyOthers_IsDecided(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -458,7 +445,7 @@ func (c doubtingClaim) Entry() ingest.Entry                    { return c.entry 
 func (doubtingClaim) Save(context.Context, ingest.Entry) error { return nil }
 func (doubtingClaim) Release()                                 {}
 
-// Ten thousand doubts are enough for one run; what comes then is left to the next one.
+// A run searches for ten thousand unresolved recordings. Later ones are left to the next run.
 func TestRun_TooManyUnresolved_LeavesTheRestToTheNextRun(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -493,7 +480,7 @@ func TestRun_TooManyUnresolved_LeavesTheRestToTheNextRun(t *testing.T) {
 	})
 }
 
-// Nor for those that surely have no notes, and wait for a worker to be uploaded once more.
+// A run that is ended does not wait for recordings that have no note and were to be uploaded once more.
 func TestRun_EndedBeforeAnotherUpload_DoesNotWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
@@ -643,13 +630,10 @@ func TestRun_TwoLostOfOnePatient_FindTheirNotesByContent(t *testing.T) {
 	}
 }
 
-// Also within one program, when the note of the one was found before the other came.
+// Two recordings of the same size are lost in one run. The note of the first one is found before the second one comes.
 func TestRun_SecondLostAfterFirstWasFound_FindsItsOwnNote(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
@@ -715,13 +699,10 @@ func TestRun_EqualRecordingsUnresolved_ShareTheResult(t *testing.T) {
 	})
 }
 
-// What was sent whole is waited for when the run ends: a response is better than a doubt.
+// A run that is cancelled waits for the responses to complete uploads: a response is better than an unknown outcome.
 func TestRun_CancelledAfterTheUpload_WaitsForTheResponse(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -755,10 +736,7 @@ func TestRun_CancelledAfterTheUpload_WaitsForTheResponse(t *testing.T) {
 // A service may answer with the id of a job, which may also be that of another recording's note.
 func TestRun_ResponseNamesAJob_TakesNoOtherNote(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		journal := openJournal(t, srv.URL, path)
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
 		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(0)))
@@ -784,14 +762,10 @@ func TestRun_ResponseNamesAJob_TakesNoOtherNote(t *testing.T) {
 	})
 }
 
-// A doubt holds all that the client knew of the loss, in the journal too; the error that the caller gets keeps what it
-// says.
+// The journal keeps all that the client knew of a lost create. The error that the caller gets is not changed.
 func TestRun_LostCreate_KeepsWhatTheErrorKnows(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(5*time.Second))
 		srv.Inject(clinicaldoctest.RouteCreateNote,
 			clinicaldoctest.Answer(201, `{"id":4711,"name":"Encounter","created_at":`))
@@ -852,10 +826,7 @@ func TestRun_LostStream_KeepsItsSize(t *testing.T) {
 // The caller's list of notes that explain themselves is read, never written to, however much room it has.
 func TestRun_CallersExclude_IsNotChanged(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		file, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		notes := make([]*clinicaldoc.ProgressNote, 1, 10)
@@ -891,13 +862,11 @@ func statusAfter(t *testing.T, srv *clinicaldoctest.Server, path string, limit t
 	return results[0].Status
 }
 
-// A doubt of a version that wrote down nothing of the loss stays one: whose token sent it is not known.
+// An earlier version saved nothing of a lost create. Its recording stays unresolved, because nobody knows whose token
+// sent it.
 func TestRun_UnresolvedEntryOfAnEarlierVersion_StaysUnresolved(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		run := func(path string, limit time.Duration) ingest.Status { return statusAfter(t, srv, path, limit) }
 		require.Equal(t, ingest.InDoubt, run(path, time.Minute))
@@ -914,8 +883,8 @@ func TestRun_UnresolvedEntryOfAnEarlierVersion_StaysUnresolved(t *testing.T) {
 	})
 }
 
-// A service gives the id of a deleted note to the next one. What the journal knows of the first says nothing of the
-// second.
+// A service gives the id of a deleted note to the next one. The journal's entry of the first note does not count for
+// the second.
 func TestRun_NoteIDUsedAgain_FindsTheNewNote(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) int64 {
@@ -957,10 +926,7 @@ func TestRun_NoteIDUsedAgain_FindsTheNewNote(t *testing.T) {
 // clock it is not, so that nothing is uploaded again before the time that the service may need.
 func TestRun_ClockSetForward_DecidesNoEarlier(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		start := time.Now()
 		run := func(path string, limit time.Duration) ingest.Status { return statusAfter(t, srv, path, limit) }
@@ -996,10 +962,7 @@ func TestRun_ClockSetForward_DecidesNoEarlier(t *testing.T) {
 // to another that was lost before.
 func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		program := func(path string, limit time.Duration, r ingest.Recording) ingest.Result {
@@ -1034,7 +997,7 @@ func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 	})
 }
 
-// A record that is damaged keeps the patient's doubts undecided, and they say so.
+// A damaged record keeps the patient's recordings unresolved, and their errors say so.
 func TestRun_DamagedRecord_LeavesThePatientsRecordingsUnresolved(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {

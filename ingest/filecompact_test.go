@@ -86,7 +86,7 @@ func (s *slow) opened(t *testing.T) *ingest.FileJournal {
 	return j
 }
 
-// What a journal says of itself survives one compaction after the other, and so does each key's latest line.
+// The journal's notices and each key's latest line survive one compaction after the other.
 func TestCompaction_Repeated_KeepsNotices(t *testing.T) {
 	t.Parallel()
 	d := newSlow()
@@ -125,8 +125,7 @@ func TestCompaction_Repeated_KeepsNotices(t *testing.T) {
 	}
 }
 
-// A journal that could not be shortened says so until it could; who wanted to forget something is told that nothing is
-// forgotten.
+// A journal that cannot be shortened has a warning until it can. Forget then reports that nothing is forgotten.
 func TestCompaction_Fails_WarnsUntilItSucceeds(t *testing.T) {
 	t.Parallel()
 	d := newSlow()

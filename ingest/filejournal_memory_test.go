@@ -51,7 +51,7 @@ func liveHeap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// A doubt takes no longer the more recordings the journal knows.
+// A search for a note takes no longer if the journal knows many recordings.
 func TestRun_LostResponsesAmongManyKeys_TakeNoLonger(t *testing.T) {
 	t.Parallel()
 	const lost = 200

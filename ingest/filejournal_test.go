@@ -477,7 +477,8 @@ func TestFileJournal_Bind_CompactsWhenMostLinesAreOutdated(t *testing.T) {
 	assert.True(t, bindCompacts(), "24 of 47 lines are outdated: more than half, and more than 23")
 }
 
-// What a killed process left is cleared away also where its last line lacks its end.
+// The last line lacks only its newline, and the new file of a killed compaction is left. OpenJournal completes the one
+// and removes the other.
 func TestOpenJournal_LastNewlineMissing_AddsIt(t *testing.T) {
 	t.Parallel()
 	path, content := journalPath(t), written(t)
@@ -555,7 +556,7 @@ func (m *memory) size(name string) int {
 	return len(content)
 }
 
-// What is read from a file stays when the reader goes on.
+// What was read from a line does not change when the next lines are read.
 func TestOpenJournal_ManyLines_KeepsEachLoss(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)

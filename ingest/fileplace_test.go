@@ -641,7 +641,7 @@ func saveEntry(t *testing.T, j *ingest.FileJournal, e ingest.Entry) {
 	assert.Equal(t, e, claim.Entry())
 }
 
-// All that is known of a lost create survives, and so does who decided about a recording, for this process and the
+// The journal keeps all that is known of a lost create, and who decided about a recording, for this process and the
 // next.
 func TestFileJournal_LossAndDecision_AreKept(t *testing.T) {
 	t.Parallel()

@@ -110,7 +110,7 @@ func TestClose_WaitingLineFails_ReturnsTheError(t *testing.T) {
 	})
 }
 
-// Who waits behind a line that cannot be written is refused as well: nobody knows what the disk holds.
+// A line that waits behind one that cannot be written is refused as well: nobody knows what the disk holds.
 func TestFileJournal_LineAfterAFailure_IsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

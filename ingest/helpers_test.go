@@ -64,13 +64,22 @@ func openOrBegin(ctx context.Context, baseURL, path string) (*ingest.FileJournal
 	return j, err
 }
 
-// withJournal runs a test with a box and a new journal in virtual time.
-func withJournal(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal)) {
+// inVirtualTime runs a test in virtual time, with a fake server and the path of a journal that does not exist yet.
+func inVirtualTime(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, path string)) {
 	t.Helper()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 		defer srv.Close()
+		test(t, srv, path)
+	})
+}
+
+// withJournal runs a test in virtual time, with a fake server and a new journal. It checks the entries of the journal
+// afterwards.
+func withJournal(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal)) {
+	t.Helper()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		test(t, srv, journal)

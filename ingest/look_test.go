@@ -128,7 +128,8 @@ func TestRun_OtherSpellingOfTheService_MakesNoSecondNote(t *testing.T) {
 	assert.Len(t, srv.Notes(), 5)
 }
 
-// Where recordings cannot be read, or are not kept as they were sent, it is a doubt and not a second note.
+// If recordings cannot be read, or are not stored as they were sent, a recording is unresolved instead of becoming a
+// second note.
 func TestRun_JournalLostAndNotesUnreadable_LeavesUnresolved(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(*clinicaldoctest.Server){
@@ -221,7 +222,7 @@ func TestRun_JournalLostAndSizeUnknown_FindsTheNote(t *testing.T) {
 	}
 }
 
-// The notes of the recording's size are read first: among many of its name the right one is found all the same.
+// Many notes have the recording's name. Those of its size are read first, so the right one is found.
 func TestRun_JournalLostAndManyOfTheName_FindsTheNote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -239,7 +240,8 @@ func TestRun_JournalLostAndManyOfTheName_FindsTheNote(t *testing.T) {
 	assert.Equal(t, id, results[0].NoteID)
 }
 
-// What was looked for when the run ended was not begun: it has no result, and is no doubt.
+// A run is cancelled while it searches for a recording's note. The recording was not begun: it has no result and is not
+// unresolved.
 func TestRun_CancelledDuringTheSearch_HasNoResult(t *testing.T) {
 	t.Parallel()
 	for _, route := range []string{clinicaldoctest.RouteListNotes, clinicaldoctest.RouteAudioURL, ""} {
@@ -391,7 +393,7 @@ func TestRun_JournalLostAndPatientMissing_FindsTheNote(t *testing.T) {
 	}
 }
 
-// A note that the journal knows as another recording's need not be read to be told apart.
+// The journal knows that a note is another recording's, so its recording is not read.
 func TestRun_NoteOfAnotherRecording_IsNotRead(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -436,7 +438,7 @@ func TestRun_LongerRecording_IsNotReadToItsEnd(t *testing.T) {
 	assert.Less(t, sent.Load(), int64(long/2))
 }
 
-// Who knows that all is new need not look.
+// With AllNew the patient's notes are not listed.
 func TestRun_AllNew_ListsNothing(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -597,7 +599,8 @@ func TestRename_OtherAddress_NeedsTheSameNotes(t *testing.T) {
 }
 
 // A journal can be renamed to another address of its service, but never to another user, who may not see all of its
-// notes. A colleague can read those that are checked. Who is not told apart does not make it anybody's.
+// notes. A colleague can read those that are checked. A client whose user is not known does not change the journal's
+// user.
 func TestRename_OtherUser_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)

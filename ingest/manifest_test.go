@@ -177,7 +177,7 @@ func TestReadManifest_FileTwice_IsAMistake(t *testing.T) {
 	}
 }
 
-// What is the same for all recordings need not stand in each line; what is needed then is needed of every line.
+// WithDefaults fills empty patients and prompts. Without a default, each line must have them.
 func TestReadManifest_Defaults_FillEmptyValues(t *testing.T) {
 	t.Parallel()
 	path := manifest(t, "patient,prompt,path\n,,1.wav\n8,,2.wav\n,4,rec/3.wav\n")
@@ -194,7 +194,7 @@ func TestReadManifest_Defaults_FillEmptyValues(t *testing.T) {
 		wrong.Problems)
 }
 
-// The whole of a night: a manifest, a report, and files that are moved when their notes exist.
+// A complete night: a manifest, a report, and files that are moved when their notes exist.
 func TestRunAll_Manifest_MovesCompleteFiles(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -246,7 +246,8 @@ func TestRunAll_EndsEarly_ReportsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// What is left is listed also if the iterator waits for more or panics. That ends neither the report nor the program.
+// The report lists what is left even if the iterator waits for more or panics. That ends neither the report nor the
+// program.
 func TestRunAll_IteratorWaitsOrPanics_ReportEnds(t *testing.T) {
 	t.Parallel()
 	for name, rest := range map[string]func(t *testing.T){
@@ -331,7 +332,7 @@ func TestRunAll_EndsEarly_ReportsFilesLeft(t *testing.T) {
 	}
 }
 
-// Of recordings that share a file, as one for two patients, those are left that have no result, and not the others.
+// Several recordings share a file, such as one for two patients. Only those without a result are left.
 func TestRunAll_RecordingsShareAFile_LeftHaveNoResult(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]

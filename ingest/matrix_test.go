@@ -261,9 +261,8 @@ func (m *matrixCell) judge(row *matrixRow, results []ingest.Result) {
 	}
 }
 
-// Whatever a service does with recordings and notes, and whatever happened to the journal, no recording becomes two
-// notes, and none is taken for another. Each ends complete, in processing, failed with a reason, or unresolved with
-// candidates.
+// No recording becomes two notes, and none is taken for another, for every behaviour of the service and every fate of
+// the journal. Each ends complete, in processing, failed with a reason, or unresolved with candidates.
 func TestRunAll_EveryServiceAndJournal_DoublesNothing(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

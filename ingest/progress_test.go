@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -22,10 +21,7 @@ import (
 // A run that waits for a limit of the service says so once, however many workers wait.
 func TestEvents_WaitForALimit(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		var uploads atomic.Int32
 		client := srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodPost || uploads.Add(1) > 4 {
@@ -56,10 +52,7 @@ func TestEvents_WaitForALimit(t *testing.T) {
 
 func TestRun_Events_ReportEachRecordingAndTheProgress(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`))
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Second).Always())
@@ -115,10 +108,7 @@ func TestRun_Events_ReportEachRecordingAndTheProgress(t *testing.T) {
 
 func TestProgress_Left_FollowsThePace(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 2, Total: 200, OnEvent: func(e ingest.Event) {
@@ -179,7 +169,7 @@ func (unhurried) ReadAt(p []byte, _ int64) (int, error) {
 	return len(p), nil
 }
 
-// The bytes of an upload are told to the caller of the recording as they leave, and by events a few times a second.
+// The recording's OnProgress is called as its bytes leave; events report them a few times a second.
 func TestRun_Upload_ReportsBytesAFewTimesASecond(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -206,7 +196,7 @@ func TestRun_Upload_ReportsBytesAFewTimesASecond(t *testing.T) {
 	})
 }
 
-// Whoever prints what this package gives sees no name, no path and no key.
+// No value of this package prints a name, a path or a key.
 func TestFormat_EveryType_PrintsNoNames(t *testing.T) {
 	t.Parallel()
 	const secret = "Synthetic-Name"

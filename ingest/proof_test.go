@@ -73,7 +73,7 @@ func TestLook_RecordingWantedTwice_FindsEachByItsOwnName(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the responses, each recording gets its own note, and none is made twice.
+// Each recording gets its own note, and none is made twice, whichever responses are lost.
 func TestRun_RecordingWantedTwiceAndLost_MakesBothNotes(t *testing.T) {
 	t.Parallel()
 	lost := map[string]clinicaldoctest.Fault{
@@ -111,10 +111,7 @@ func TestRun_KilledBetweenTwoNotesOfARecording_MakesBoth(t *testing.T) {
 		for _, order := range [][]ingest.Recording{{note, letter}, {letter, note}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				path := journalPath(t)
-				synctest.Test(t, func(t *testing.T) {
-					srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-					defer srv.Close()
+				inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 					journal, err := openOrBegin(t.Context(), srv.URL, path)
 					require.NoError(t, err)
 					u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, Workers: 1}
@@ -442,10 +439,7 @@ func TestLook_UniqueNameWithAnotherRecording_IsUnresolved(t *testing.T) {
 // A person finds the candidates in the journal, in another process too.
 func TestJournal_UnresolvedEntry_KeepsCandidates(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
 		earlier := srv.AddNote(clinicaldoctest.Note{
 			PatientID: 7, Name: onePatient(1).Params.Name, CreatedAt: time.Now().Add(-48 * time.Hour),

@@ -181,7 +181,7 @@ func TestRun_Commit_SavesTheHashFirst(t *testing.T) {
 	}
 }
 
-// Not even a change that leaves size and time as they were puts another recording under a key, whatever the size.
+// A file that changes after its key was made is not uploaded under that key, even if its size and time stay the same.
 func TestRun_FileChangedAfterItsKey_IsRefused(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{100, 1 << 20} {

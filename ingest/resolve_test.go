@@ -134,8 +134,8 @@ func TestResolve_NoNote_NextRunUploads(t *testing.T) {
 	})
 }
 
-// A doubt that comes from looking can be resolved as well, and a crash between the word and the upload does not forget
-// it.
+// A person decides about a recording that was not sent because of the search. A crash before the upload does not lose
+// the decision.
 func TestResolve_CrashBeforeTheUpload_KeepsTheDecision(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)

@@ -99,8 +99,8 @@ func (c *claimCount) Release() {
 	c.Claim.Release()
 }
 
-// Whatever is under way when it is ended, and however: within twenty seconds Run is over. Each claim is let go once,
-// and events tell of each result, as long as somebody wants to know.
+// Run ends within twenty seconds, however it is ended and whatever is under way. Each claim is released once, and
+// events report each result as long as somebody receives them.
 func TestRun_EndedAtAnyTime_EndsInTwentySeconds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -238,7 +238,7 @@ func TestRun_EqualsOfAnUnresolvedRecording_Ends(t *testing.T) {
 	})
 }
 
-// What was to be uploaded once more, when the caller wanted no more results, is free for the next run.
+// After a break, a recording that was to be uploaded once more is free for the next run.
 func TestRun_BreakBeforeAnotherUpload_ReleasesTheRecording(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -371,7 +371,7 @@ func (j refusing) EntriesForPatient(ctx context.Context, patient uint32, since t
 	return j.Journal.EntriesForPatient(ctx, patient, since)
 }
 
-// Who is given a loss may create the note again with its params, which are the caller's own.
+// The error of a lost create has the caller's own params, with which the caller may create the note again.
 func TestRun_LostCreate_ErrorHasTheCallersParams(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -412,7 +412,7 @@ func TestRun_RecordingTakenOver_OthersGoOn(t *testing.T) {
 	})
 }
 
-// A refusal that comes while the run is being ended is one all the same.
+// A refusal that comes while the run is being ended is a result.
 func TestRun_RefusedWhileEnding_HasAResult(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -430,7 +430,7 @@ func TestRun_RefusedWhileEnding_HasAResult(t *testing.T) {
 	})
 }
 
-// Nothing can be decided with a journal that failed: what is unresolved is not waited for.
+// Nothing can be decided with a journal that failed, so the run does not wait for unresolved recordings.
 func TestRun_JournalFails_EndsSearches(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -452,7 +452,7 @@ func TestRun_JournalFails_EndsSearches(t *testing.T) {
 	})
 }
 
-// Of two reasons for an end the journal's is told: somebody has to repair it.
+// If the journal and the iterator both fail, Run returns the journal's error: somebody has to repair it.
 func TestRun_JournalAndIteratorFail_ReturnsTheJournalsError(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -712,7 +712,7 @@ func TestPause_UploadsUnderWayFail_FirstProbeIsSoon(t *testing.T) {
 	})
 }
 
-// What fails after a look that went well says that the trouble lasts: the next look is not at once.
+// A failure after a probe that was answered shows that the trouble lasts: the next probe is postponed.
 func TestPause_UploadsUnderWayFail_ProbesOnce(t *testing.T) {
 	t.Parallel()
 	const workers = 32
@@ -792,7 +792,7 @@ func TestPause_RecordingNeverSent_TriesTheNext(t *testing.T) {
 	})
 }
 
-// What fails in one way and in another by turns is no trouble that all share.
+// Failures of two kinds by turns are not one trouble that all recordings share.
 func TestPause_FailuresOfDifferentKinds_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	got := inTrouble(t, &ingest.Uploader{Workers: 1, AllNew: true}, 4, func(srv *clinicaldoctest.Server) {
@@ -815,7 +815,7 @@ func TestPause_FailuresOfDifferentKinds_DoesNotBegin(t *testing.T) {
 	assert.Empty(t, got.pauses)
 }
 
-// What the caller itself refuses says nothing of the service.
+// A refusal by the caller's own code shows nothing of the service.
 func TestPause_CallerRefuses_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -832,7 +832,7 @@ func TestPause_CallerRefuses_DoesNotBegin(t *testing.T) {
 	})
 }
 
-// A stream can be read once: what failed is told, and not that nothing is left to be read.
+// A stream can be read only once. Its result has the first failure, and not that nothing is left to be read.
 func TestRun_StreamFails_IsTriedOnce(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t, clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
@@ -910,8 +910,8 @@ func TestPause_MaxPause_EndsTheRun(t *testing.T) {
 	})
 }
 
-// Who waits for the next recording does not pause: the service is there again, and nothing is left to show that it
-// takes them.
+// A wait for the next recording is not a pause: the service answers again, and only a recording can show that it takes
+// them.
 func TestPause_WaitForRecordings_DoesNotCount(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -931,7 +931,7 @@ func TestPause_WaitForRecordings_DoesNotCount(t *testing.T) {
 	})
 }
 
-// Whether the service is there again, it alone can say, also where its user is known.
+// A probe asks the service even if the Uploader has an Owner.
 func TestPause_OwnerKnown_ProbesTheService(t *testing.T) {
 	t.Parallel()
 	u := &ingest.Uploader{Workers: 1}
@@ -1007,7 +1007,7 @@ func TestRun_ClaimDuringTheEnd_IsReleased(t *testing.T) {
 	assert.Equal(t, ingest.Created, results[0].Status, results[0])
 }
 
-// Who says whose recordings they are spares the service the question.
+// If the Uploader has an Owner, the service is not asked for the user.
 func TestRun_OwnerKnown_DoesNotAskForIt(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -1306,13 +1306,10 @@ func states(t *testing.T, path string) map[ingest.State]int {
 	return count
 }
 
-// A run is cancelled while the response to a create comes. The note exists, so that is written down all the same.
+// A run is cancelled while the response to a create comes. The note exists, so the journal gets it anyway.
 func TestRun_CancelledDuringAResponse_WritesTheResult(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		file, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
@@ -1331,10 +1328,7 @@ func TestRun_CancelledDuringAResponse_WritesTheResult(t *testing.T) {
 // A run is cancelled before the last bytes of an upload have left. They are not sent, and the recording stays claimed.
 func TestRun_CancelledBeforeCommit_CreatesNoNote(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		file, err := openOrBegin(t.Context(), srv.URL, path)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -1375,7 +1369,7 @@ func (c slowReleaseClaim) Release() {
 	c.held.Add(-1)
 }
 
-// A run is over when it has let go of what it had in hand: the next one would find it taken.
+// Run returns only after it has released all its claims: the next run would find them taken.
 func TestRun_Over_HasReleasedEveryClaim(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
@@ -1396,8 +1390,7 @@ func TestRun_Over_HasReleasedEveryClaim(t *testing.T) {
 	})
 }
 
-// A journal that does not come to write down notes holds up what comes: no more become notes than can be known of in
-// the end.
+// A journal that is slow to save notes holds up uploads, so that the number of unsaved notes is bounded.
 func TestRun_JournalSlow_HoldsUpUploads(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {

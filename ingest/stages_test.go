@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -41,10 +40,7 @@ type night struct {
 
 func nights(t *testing.T, test func(t *testing.T, n *night)) {
 	t.Helper()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		test(t, &night{t: t, srv: srv, path: path})
 	})
 }
@@ -401,7 +397,7 @@ func (c lingeringClaim) Save(ctx context.Context, e ingest.Entry) error {
 	return c.Claim.Save(ctx, e)
 }
 
-// A journal that fails while stages are saved ends the run, and the results are told.
+// A journal that fails while stages are saved ends the run, and the results are reported.
 func TestRunAll_JournalFailsWhileStagesAreSaved(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {

@@ -118,8 +118,8 @@ func TestRun_NoteNotSaved_IsKnownToOtherRuns(t *testing.T) {
 	}
 }
 
-// A lost create that could not be saved is the same one to the next run of the process. Its note is found, and not
-// taken for that of a second one. A later upload's is another.
+// A lost create that could not be saved is the same one to the next run of the process. Its note is found, and is not
+// taken for that of a second one. A later upload is another create.
 func TestRun_LostCreateNotSaved_IsTheSameInTheNextRun(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -314,7 +313,8 @@ func TestRun_NameChanged_MattersOnlyWhileUnresolved(t *testing.T) {
 	assert.Equal(t, int64(77), renamed.NoteID, "which the response named")
 }
 
-// Two that come at once, too: the second is told so, and not given the first one's note.
+// Two recordings with the same key come at the same time. The second one is refused, and does not get the first one's
+// note.
 func TestRun_KeyReusedAtTheSameTime_IsRefused(t *testing.T) {
 	t.Parallel()
 	patient, size := recording(0), recording(0)
@@ -370,7 +370,7 @@ func TestRun_EqualRecordings_ShareANote(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-// Not more than ten thousand wait for one; what comes then is told so.
+// At most ten thousand equal recordings wait for the first one. Later ones are unresolved.
 func TestRun_TooManyEqualRecordings_AreUnresolved(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -443,7 +443,7 @@ func TestRun_Break_Ends(t *testing.T) {
 	assert.Len(t, srv.Notes(), 20)
 }
 
-// What is under way when the caller wants no more is ended, and not waited for.
+// A break ends the uploads under way, and does not wait for them.
 func TestRun_Break_EndsUploads(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -515,7 +515,7 @@ type ending struct{}
 
 func (ending) ReadAt([]byte, int64) (int, error) { runtime.Goexit(); return 0, nil }
 
-// What ends its goroutine is a doubt, and takes no other recording with it.
+// A recording whose source ends its goroutine is unresolved. The others are not affected.
 func TestRun_SourceEndsItsGoroutine_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
@@ -601,13 +601,10 @@ func TestRun_CallbackPanicsAnywhere_PanicsInTheCaller(t *testing.T) {
 	}
 }
 
-// A note that the service made for somebody else is there: the recording is a doubt, and is not uploaded once more.
+// The service made the note for another patient. The recording is unresolved, and is not uploaded once more.
 func TestRun_NoteOfAnotherPatient_IsUnresolved(t *testing.T) {
 	t.Parallel()
-	path := journalPath(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote,
 			clinicaldoctest.Answer(201, `{"data":{"id":4711,"name":"Encounter #1.","patient_id":99}}`))
 		settled := time.Now().Add(10 * time.Minute)
