@@ -81,6 +81,7 @@ type JournalOption func(*FileJournal)
 // one process at a time uses it.
 func WithoutLock() JournalOption { return func(j *FileJournal) { j.unlocked = true } }
 
+// newJournal returns a journal without a file.
 func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
 	j := &FileJournal{
 		fs: durable.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(),
@@ -119,6 +120,7 @@ func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*File
 var errNoService = fail("a journal belongs to a service; OwnerOf returns that of a client",
 	clinicaldoc.ErrInvalidArgument)
 
+// cannotOpen returns the error for a file that cannot be opened, with what to do.
 func cannotOpen(err error) error {
 	switch {
 	case errors.Is(err, disk.ErrHeld):
@@ -392,6 +394,7 @@ type fileClaim struct {
 
 func (c *fileClaim) Entry() Entry { return c.entry }
 
+// Save implements [Claim].
 func (c *fileClaim) Save(_ context.Context, e Entry) error {
 	if c.journal == nil {
 		return errNoClaim
@@ -417,6 +420,7 @@ func (c *fileClaim) endUpload() {
 	}
 }
 
+// Release implements [Claim].
 func (c *fileClaim) Release() {
 	if j := c.journal; j != nil {
 		c.endUpload()

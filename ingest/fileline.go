@@ -138,6 +138,7 @@ func parseReplaced(text string) (notes []NoteRef, ok bool) {
 	return notes, true
 }
 
+// appendIDs appends ids, separated by commas.
 func appendIDs(to []byte, ids []int64) []byte {
 	for i, id := range ids {
 		if i > 0 {
@@ -148,6 +149,7 @@ func appendIDs(to []byte, ids []int64) []byte {
 	return to
 }
 
+// parseIDs reads what appendIDs wrote.
 func parseIDs(text string) (ids []int64, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		id, err := strconv.ParseInt(part, 10, 64)

@@ -165,6 +165,7 @@ func (m *manifest) read(from *bufio.Reader) error {
 	return m.readCSV(from)
 }
 
+// readJSON reads a manifest with a JSON object in each line.
 func (m *manifest) readJSON(from *bufio.Reader) error {
 	for line := 1; !m.full(); line++ {
 		text, err := from.ReadBytes('\n')
@@ -225,6 +226,7 @@ func replacesLetters(raw []byte, text string) bool {
 	return isReplaced || !utf8.Valid(raw)
 }
 
+// readCSV reads a manifest in CSV. It returns an error only if the file cannot be read; mistakes are recorded.
 func (m *manifest) readCSV(from io.Reader) error {
 	rows := csv.NewReader(from)
 	rows.FieldsPerRecord = -1
@@ -234,12 +236,9 @@ func (m *manifest) readCSV(from io.Reader) error {
 		m.wrong(1, "it is not CSV")
 		return nil //nolint:nilerr // it is listed
 	}
-	for i, name := range head {
-		head[i] = strings.ToLower(strings.TrimSpace(name))
-		if !slices.Contains(columns, head[i]) || slices.Contains(head[:i], head[i]) {
-			m.wrong(1, "the first line must name the columns, each once: "+strings.Join(columns, ", "))
-			return nil
-		}
+	if !normalizeColumns(head) {
+		m.wrong(1, "the first line must name the columns, each once: "+strings.Join(columns, ", "))
+		return nil
 	}
 	for !m.full() {
 		row, err := rows.Read()
@@ -265,6 +264,19 @@ func (m *manifest) readCSV(from io.Reader) error {
 		m.take(line, values)
 	}
 	return nil
+}
+
+// normalizeColumns makes the names of columns lower-case, without spaces around them. It reports whether each is known
+// and occurs once.
+func normalizeColumns(head []string) bool {
+	for i, name := range head {
+		head[i] = strings.ToLower(strings.TrimSpace(name))
+		isTwice := slices.Contains(head[:i], head[i])
+		if isTwice || !slices.Contains(columns, head[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // take checks a line and makes a recording of it.

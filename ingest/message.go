@@ -40,6 +40,7 @@ type taskEnded struct {
 	askAgainFor *uint32 // a patient, because the results may explain notes; nil: they do not
 }
 
+// apply counts the results. It returns those whose notes the run does not wait for.
 func (m taskEnded) apply(r *run) []Result {
 	r.endIfBroken(m.journalErr)
 	r.takeContact(m.contact)
@@ -64,6 +65,7 @@ type putBack struct {
 	failure error
 }
 
+// apply puts the recordings into the backlog. A try counts only if others succeeded since the last one.
 func (m putBack) apply(r *run) []Result {
 	r.takeContact(failing(m.failure))
 	r.unfinished -= len(m.jobs)

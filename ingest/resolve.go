@@ -74,6 +74,7 @@ func (u *Uploader) Resolve(ctx context.Context, key Key, decision Resolution) er
 	return claim.Save(ctx, e)
 }
 
+// check returns an error if the decision is not complete or contradicts itself.
 func (d Resolution) check() error {
 	switch {
 	case strings.TrimSpace(d.By) == "":

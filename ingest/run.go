@@ -72,11 +72,10 @@ type run struct {
 	follows     follows
 }
 
-// How long the end of a run may take, all in all, and of it the response of what was sent whole, and writing it down.
 const (
-	stopTimeout   = 20 * time.Second
-	responseGrace = 10 * time.Second
-	saveTimeout   = 8 * time.Second
+	stopTimeout   = 20 * time.Second // for the end of a run, which includes the other two
+	responseGrace = 10 * time.Second // for the response to a complete upload
+	saveTimeout   = 8 * time.Second  // for saving an entry
 )
 
 // job is a recording to be begun.
@@ -91,6 +90,7 @@ type job struct {
 	waitsFor  Key       // the recording that has to be resolved first
 }
 
+// newRun returns a run that has not begun anything.
 func (u *Uploader) newRun(ctx context.Context) *run {
 	r := &run{
 		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, sending: map[content]Key{},
@@ -259,34 +259,40 @@ func (r *run) waitingRecordings() int {
 // nextTimer returns the channel of a timer for the earliest time at which something has to be done, and a function that
 // stops the timer. The channel is nil if there is no such time.
 func (r *run) nextTimer() (expired <-chan time.Time, stop func()) {
-	var first time.Time
-	for _, due := range r.dueTimes() {
-		if first.IsZero() || due.Before(first) {
-			first = due
-		}
-	}
-	if first.IsZero() {
+	due := r.nextDue()
+	if due.IsZero() {
 		return nil, func() {}
 	}
-	timer := time.NewTimer(time.Until(first))
+	timer := time.NewTimer(time.Until(due))
 	return timer.C, func() { timer.Stop() }
 }
 
-// dueTimes returns the times at which something has to be done.
-func (r *run) dueTimes() []time.Time {
+// nextDue returns the earliest time at which something has to be done, or zero if there is none.
+func (r *run) nextDue() time.Time {
 	if r.ended {
-		return []time.Time{r.deadline}
+		return r.deadline
 	}
-	times := []time.Time{r.trouble.due(r.uploader.MaxPause), r.follows.nextRound()}
+	due := earlier(r.trouble.due(r.uploader.MaxPause), r.follows.nextRound())
 	for _, t := range r.toAsk {
-		times = append(times, t.due)
+		due = earlier(due, t.due)
 	}
 	if r.mayBegin() {
 		for _, j := range r.backlog {
-			times = append(times, j.due)
+			due = earlier(due, j.due)
 		}
 	}
-	return slices.DeleteFunc(times, time.Time.IsZero)
+	return due
+}
+
+// earlier returns the earlier of two times. A zero time does not count.
+func earlier(a, b time.Time) time.Time {
+	switch {
+	case a.IsZero():
+		return b
+	case b.IsZero() || a.Before(b):
+		return a
+	}
+	return b
 }
 
 // wake asks about the unresolved recordings that are due, and probes the service if that is due.

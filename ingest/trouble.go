@@ -35,15 +35,14 @@ const (
 )
 
 // trouble counts failures of one kind in a row. After a few of them the run pauses: nothing more is begun. From time to
-// time it is tried whether the trouble has passed, first by a probe, which is a harmless request, then by one
-// recording.
+// time it tests whether the trouble has passed, first by a probe, which is a harmless request, then by one recording.
 type trouble struct {
 	kind     string
 	why      error // the first failure of this kind
 	failures int   // of this kind, in a row
 
 	paused    bool
-	since     time.Time // when the pause began, later by the time in which it waited for a recording
+	since     time.Time // when the pause began, plus the time in which it waited for a recording
 	probeWait time.Duration
 	nextProbe time.Time
 	probing   bool // a probe is under way
@@ -220,6 +219,8 @@ func (r *run) identify() {
 	})
 }
 
+// identity asks the service for the user. Before the first recording is begun, it also binds the journal. If the
+// Uploader has an Owner, the service is asked only in later probes.
 func (r *run) identity() probed {
 	isFirst := r.owner.Service == ""
 	owner := r.uploader.Owner

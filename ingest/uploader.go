@@ -94,6 +94,7 @@ func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, erro
 	}
 }
 
+// check returns an error if the uploader cannot run, or the context has ended.
 func (u *Uploader) check(ctx context.Context) error {
 	switch {
 	case u.Client == nil || u.Journal == nil:
