@@ -56,10 +56,11 @@ type core struct {
 // [ErrInvalidArgument] if the base URL, the token or an option is invalid. Plain http to another machine is also an
 // error (see [WithInsecureHTTP]).
 func NewClient(baseURL, token string, opts ...Option) (*Client, error) {
-	return newClient("NewClient: baseURL", baseURL, givenToken, token, opts)
+	return newClient("NewClient: baseURL", baseURL, tokenArgument, token, opts)
 }
 
-const givenToken = "NewClient: token"
+// tokenArgument is the name of NewClient's token in errors.
+const tokenArgument = "NewClient: token"
 
 // The environment variables that [NewClientFromEnv] reads.
 const (
@@ -74,7 +75,7 @@ func NewClientFromEnv(opts ...Option) (*Client, error) {
 	return newClient(variable+EnvBaseURL, os.Getenv(EnvBaseURL), variable+EnvToken, os.Getenv(EnvToken), opts)
 }
 
-// newClient creates a client. Its errors contain the names of the base URL and the token.
+// newClient creates a client. Its errors call the base URL and the token by the names passed.
 func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
@@ -109,12 +110,14 @@ func newClient(urlName, baseURL, tokenName, token string, opts []Option) (*Clien
 	return c, nil
 }
 
-// setToken sets the token unless the client has a token source.
+// setToken sets the token of a client without a token source. A client with a source rejects a token that was passed
+// to NewClient, and ignores one from the environment.
 func (c *Client) setToken(name, token string) error {
-	if c.token != nil {
-		if token != "" && name == givenToken {
-			return invalid(name, "pass a token or WithTokenSource, not both")
-		}
+	hasSource := c.token != nil
+	switch {
+	case hasSource && name == tokenArgument && token != "":
+		return invalid(name, "pass a token or WithTokenSource, not both")
+	case hasSource:
 		return nil
 	}
 	if wrong := checkToken(token); wrong != "" {
@@ -124,7 +127,8 @@ func (c *Client) setToken(name, token string) error {
 	return nil
 }
 
-// parseBaseURL returns the normal form of the base URL: scheme, host and path without a slash at its end.
+// parseBaseURL returns the normal form of the base URL: scheme, host and path without a slash at its end. It rejects
+// plain http to another machine unless insecure is set.
 func parseBaseURL(name, baseURL string, insecure bool) (*url.URL, error) {
 	const want = "pass the service's address, such as https://host/prefix"
 	if baseURL == "" {
@@ -153,7 +157,7 @@ var webSchemes = []string{"https", "http"}
 
 // checkBaseURL returns why the URL cannot be a base URL, or "" if it can.
 func checkBaseURL(u *url.URL) string {
-	hasBlank := strings.Contains(u.Path, " ") && strings.Contains(u.RawPath, " ")
+	hasSpace := strings.Contains(u.RawPath, " ") // Path has one for %20 too
 	switch {
 	case !slices.Contains(webSchemes, u.Scheme):
 		return fmt.Sprintf("has the scheme %q; want https", u.Scheme)
@@ -161,7 +165,7 @@ func checkBaseURL(u *url.URL) string {
 		return "contains a user name or password; pass the token separately"
 	case u.RawQuery != "", u.ForceQuery, u.Fragment != "":
 		return "contains a query or a fragment; pass only the address"
-	case hasBlank:
+	case hasSpace:
 		return "contains a space; copy only the address"
 	case strings.Contains(strings.ToLower(u.RawPath), "%2f"), hasDotSegment(u.Path):
 		return "has a path with escaped slashes or dot segments"
@@ -202,22 +206,27 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 			return nil, err
 		}
 		return do(ctx, call, op, path, func(response []byte) (*struct{}, []string, error) {
-			if out == nil || json.Valid(response) { // otherwise the caller gets nothing of it
-				handedOut := out != nil || call.options.response != nil
-				if err := call.auditResponse(ctx, response, handedOut); err != nil {
-					return nil, nil, err
-				}
-			}
-			if out == nil {
-				return new(struct{}), nil, nil
-			}
-			return new(struct{}), nil, json.Unmarshal(bytes.Clone(response), out) // out may keep it
+			return new(struct{}), nil, call.storeResponse(ctx, response, out)
 		})
 	})
 	return err
 }
 
-// checkOut rejects a value that cannot hold a response.
+// storeResponse reports a response to Do to the audit, if there is one, and then stores the response in out. If out is
+// nil, the caller gets the response only by WithResponse.
+func (s *scope) storeResponse(ctx context.Context, response []byte, out any) error {
+	if out == nil {
+		return s.auditResponse(ctx, response, s.options.response != nil)
+	}
+	if json.Valid(response) { // otherwise the caller gets nothing of it
+		if err := s.auditResponse(ctx, response, true); err != nil {
+			return err
+		}
+	}
+	return json.Unmarshal(bytes.Clone(response), out) // out may keep it
+}
+
+// checkOut rejects a value of the caller's that cannot hold a response.
 func checkOut(out any) error {
 	if out == nil {
 		return nil
@@ -237,6 +246,7 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
+// unmarshalsItself reports whether json.Unmarshal calls a method of the type.
 func unmarshalsItself(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
 	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
@@ -254,11 +264,11 @@ func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		return false
 	case reflect.Interface:
-		filled := v.Elem()
 		if t.NumMethod() == 0 {
 			return true
 		}
-		return filled.Kind() == reflect.Pointer && !filled.IsNil()
+		held := v.Elem() // json.Unmarshal stores where it points to
+		return held.Kind() == reflect.Pointer && !held.IsNil()
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return fillable(reflect.New(t.Elem()).Elem(), seen)
 	case reflect.Map:
@@ -268,6 +278,7 @@ func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
 	}
 }
 
+// fillableKey reports whether json.Unmarshal can store keys of maps in the type.
 func fillableKey(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String,
@@ -298,45 +309,50 @@ func newOperation(method, path, route string) (*operation, error) {
 	case http.MethodPut, http.MethodDelete:
 		op.effect = exchange.Repeatable
 	}
-	fits := func(own, shown string) bool { return own == shown || placeholder.MatchString(shown) }
-	if route != "" && !slices.EqualFunc(strings.Split(path, "/"), strings.Split(route, "/"), fits) {
+	if route != "" && !matchesTemplate(path, route) {
 		return nil, invalid("WithRoute",
 			"does not match the path; each segment must equal the path's, or be a name in braces")
 	}
 	return op, nil
 }
 
-// newBody returns the body that the caller passed to Do, or nil if there is none.
+// matchesTemplate reports whether each segment of the template equals that of the path, or is a name in braces.
+func matchesTemplate(path, template string) bool {
+	matches := func(segment, shown string) bool { return segment == shown || placeholder.MatchString(shown) }
+	return slices.EqualFunc(strings.Split(path, "/"), strings.Split(template, "/"), matches)
+}
+
+// newBody returns the body that the caller passed to Do, or nil if there is none. The content type is that of
+// WithHeader, or empty.
 func newBody(body any, contentType string) (*exchange.Body, error) {
-	content := &exchange.Body{ContentType: cmp.Or(contentType, "application/octet-stream")}
-	var err error
+	unencoded := cmp.Or(contentType, "application/octet-stream")
 	switch b := body.(type) {
 	case []byte:
-		content.Bytes = b
+		return &exchange.Body{ContentType: unencoded, Bytes: b}, nil
 	case interface {
 		io.Reader
 		Len() int
 	}:
-		content.Bytes, err = io.ReadAll(b)
+		content, err := io.ReadAll(b)
+		if err != nil {
+			return nil, refuse("Do: the body cannot be read", err)
+		}
+		return &exchange.Body{ContentType: unencoded, Bytes: content}, nil
 	case io.Reader:
-		content = exchange.Stream(content.ContentType, b)
-	default:
-		if contentType != "" {
-			return nil, invalid("WithHeader",
-				"Content-Type can be set only for a body of bytes or a reader; other bodies are sent as JSON")
-		}
-		if body == nil {
-			return nil, nil //nolint:nilnil // there is none
-		}
-		content.ContentType = ""
-		if content.Bytes, err = json.Marshal(body); err != nil {
-			return nil, refuse("Do: the body cannot be encoded as JSON", err)
-		}
+		return exchange.Stream(unencoded, b), nil
 	}
+	if contentType != "" {
+		return nil, invalid("WithHeader",
+			"Content-Type can be set only for a body of bytes or a reader; other bodies are sent as JSON")
+	}
+	if body == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	encoded, err := json.Marshal(body)
 	if err != nil {
-		return nil, refuse("Do: the body cannot be read", err)
+		return nil, refuse("Do: the body cannot be encoded as JSON", err)
 	}
-	return content, nil
+	return &exchange.Body{Bytes: encoded}, nil
 }
 
 var (
@@ -345,23 +361,20 @@ var (
 	placeholder    = regexp.MustCompile(`^\{[A-Za-z0-9_.-]{1,32}\}$`)
 )
 
-// maskedRoute returns the path with its version and one segment, the endpoint's name. Other segments become {}.
+// maskedRoute returns the path with its version and the segment after it, which names the endpoint. Later segments, and
+// a name that does not look like an endpoint's, become {}.
 func maskedRoute(path string) string {
 	const maxShownSegments = 8
-	segments := strings.Split(path, "/")
+	segments := strings.Split(path, "/") // the first is empty, because the path begins with a slash
 	segments = segments[:min(len(segments), 1+maxShownSegments)]
-	named := 1 // the one before it is empty: the path begins with a slash
+	nameIndex := 1
 	if versionSegment.MatchString(segments[1]) {
-		named = 2
+		nameIndex = 2
 	}
-	masked := segments[named:]
-	for i, segment := range masked {
-		mayShow := segment == ""
-		if i == 0 {
-			mayShow = shownSegment.MatchString(segment)
-		}
-		if !mayShow {
-			masked[i] = "{}"
+	for i := nameIndex; i < len(segments); i++ {
+		isName := i == nameIndex && shownSegment.MatchString(segments[i])
+		if !isName && segments[i] != "" {
+			segments[i] = "{}"
 		}
 	}
 	return strings.Join(segments, "/")
@@ -427,41 +440,53 @@ func sourced(source TokenSource) authorization {
 // maxRefused limits how many refused tokens are remembered. After that a source may get one of them twice.
 const maxRefused = 1000
 
-// renewed reports a refused token to a source that has an Invalidate method, and calls it for another token. Other
-// calls wait meanwhile. It reports a token once, and a second time if the source still returns it: the source may have
-// been asked for another token too early.
+// invalidator is implemented by token sources that want to know which tokens were refused.
+type invalidator interface{ Invalidate(token string) }
+
+// refusedTokens passes refused tokens to the source's Invalidate method, one call at a time.
+type refusedTokens struct {
+	source invalidator
+	lock   chan struct{}   // full while Invalidate runs
+	passed map[string]bool // to Invalidate
+}
+
+// invalidate passes the token to Invalidate unless that was done before, or again is set. It reports whether it did. It
+// returns early if the context ends while another call is in Invalidate.
+func (r *refusedTokens) invalidate(ctx context.Context, token string, again bool) bool {
+	select {
+	case r.lock <- struct{}{}:
+		defer func() { <-r.lock }()
+	case <-ctx.Done():
+		return false
+	}
+	if r.passed[token] && !again {
+		return false
+	}
+	if len(r.passed) >= maxRefused {
+		clear(r.passed)
+	}
+	r.passed[token] = true
+	r.source.Invalidate(token)
+	return true
+}
+
+// renewed returns the renewal of a source with an Invalidate method, or nil if it has none. The renewal invalidates the
+// refused token once, and calls the source for another one. If another call has invalidated the token already and the
+// source still returns it, the renewal invalidates it again: the source may have been asked for another one too early.
 func renewed(source TokenSource, header authorization) renewal {
-	invalidator, ok := source.(interface{ Invalidate(token string) })
+	renewable, ok := source.(invalidator)
 	if !ok {
 		return nil
 	}
-	lock := make(chan struct{}, 1)
-	known := map[string]bool{}
-	report := func(ctx context.Context, token string, again bool) (told bool) {
-		select {
-		case lock <- struct{}{}:
-			defer func() { <-lock }()
-		case <-ctx.Done():
-			return false
-		}
-		if known[token] && !again {
-			return false
-		}
-		if len(known) >= maxRefused {
-			clear(known)
-		}
-		known[token] = true
-		invalidator.Invalidate(token)
-		return true
-	}
+	tokens := &refusedTokens{source: renewable, lock: make(chan struct{}, 1), passed: map[string]bool{}}
 	return func(ctx context.Context, refused string) string {
 		for again := false; ; again = true {
-			told := report(ctx, strings.TrimPrefix(refused, bearerScheme), again)
+			invalidated := tokens.invalidate(ctx, strings.TrimPrefix(refused, bearerScheme), again)
 			if ctx.Err() != nil {
 				return ""
 			}
 			fresh, _ := header(ctx) // empty if there is an error
-			if told || fresh != refused {
+			if invalidated || fresh != refused {
 				return fresh
 			}
 		}
@@ -474,7 +499,7 @@ func init() { //nolint:gochecknoinits // journals need the headers, and no other
 		if c.header == nil {
 			return ""
 		}
-		return (&callOptions{header: c.header()}).where()
+		return (&callOptions{header: c.header()}).tenant()
 	}
 }
 

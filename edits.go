@@ -55,7 +55,7 @@ func condition(name, wrong string, id int64, version string) CallOption {
 		case o.version != "":
 			return invalid(name, "a call takes one condition; pass IfUnchanged or IfVersion once")
 		}
-		o.unchanged = id
+		o.versionOf = id
 		o.version = version
 		return nil
 	}
@@ -117,7 +117,7 @@ func runEdit[T any](
 		if err != nil {
 			return nil, err
 		}
-		if read := call.options.unchanged; read != 0 && read != id {
+		if read := call.options.versionOf; read != 0 && read != id {
 			return nil, invalid(op.name+": IfUnchanged", "its ID is not that of the note to change")
 		}
 		e := &edit{scope: call, id: id, began: time.Now(), params: params}

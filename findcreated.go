@@ -187,7 +187,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	l := &search{
 		lost: *lost, params: params, notes: s, registry: s.client.creates,
 		rows: map[int64]row{}, refused: map[creates.Ref]bool{},
-		asker: sender{where: options.where()}, response: cmp.Or(options.response, new(Response)),
+		asker: sender{tenant: options.tenant()}, response: cmp.Or(options.response, new(Response)),
 	}
 	l.opts = []CallOption{
 		options.inherited(),
@@ -268,7 +268,7 @@ func (l *search) cannotStart() creates.Reason {
 	switch {
 	case l.lost.Service != "" && l.lost.Service != l.notes.client.service():
 		return creates.OtherService
-	case kept.Token != "" && kept.Where != l.asker.where:
+	case kept.Token != "" && kept.Tenant != l.asker.tenant:
 		return creates.OtherTenant
 	case unnamed && l.lost.NoteID == 0 && l.sum == "":
 		return creates.Nameless
@@ -290,7 +290,7 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 			l.registry.Resolve(l.create)
 			return nil, &callError{op: findCreated, detail: notCreated, causes: []error{ErrNotCreated}}
 		case creates.Found:
-			if !l.registry.Claim(l.create, l.found.ref(l.asker.where)) {
+			if !l.registry.Claim(l.create, l.found.ref(l.asker.tenant)) {
 				return nil, l.undecided(string(creates.LostTwice))
 			}
 			return l.found, nil
@@ -625,13 +625,13 @@ func (l *search) match(row row) creates.Match {
 }
 
 func (l *search) recordingOf(note *ProgressNote) creates.Recording {
-	return l.registry.Recordings.Get(note.ref(l.asker.where))
+	return l.registry.Recordings.Get(note.ref(l.asker.tenant))
 }
 
 // isExplained reports whether the note is known to come from another create. Its create is known, another create
 // sent one of these recordings, or the caller excluded it.
 func (l *search) isExplained(note *ProgressNote, others []string) bool {
-	ref := note.ref(l.asker.where)
+	ref := note.ref(l.asker.tenant)
 	if l.isExcluded(ref) || l.registry.Explains(l.create, l.lost.SentAt, ref) {
 		return true
 	}
@@ -683,7 +683,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 		if l.isExplained(row.ProgressNote, others) {
 			continue
 		}
-		ref := row.ref(l.asker.where)
+		ref := row.ref(l.asker.tenant)
 		if l.refused[ref] || l.readRecording(ctx, ref) {
 			continue
 		}
@@ -883,7 +883,7 @@ func (l *search) see(note *ProgressNote) {
 // sender is who makes the requests of a call.
 type sender struct {
 	token    string // fingerprint of the latest token and of where it was sent
-	where    string // see callOptions.where
+	tenant   string // see callOptions.tenant
 	changed  bool   // the token changed during this look
 	requests int
 	sent     time.Time // the latest request
@@ -901,7 +901,7 @@ func (s *sender) recordRequest(authorization string) {
 	if s == nil {
 		return
 	}
-	token := fingerprint(authorization + s.where)
+	token := fingerprint(authorization + s.tenant)
 	if s.token != "" && s.token != token {
 		s.changed = true
 	}
@@ -928,7 +928,7 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	e.exact = true
 	clocks := c.creates.Clocks(e.LostAt)
 	e.kept = lossDetails{
-		Token: s.token, User: user.Fingerprint, Where: s.where, NoteIDUnproven: e.kept.NoteIDUnproven,
+		Token: s.token, User: user.Fingerprint, Tenant: s.tenant, NoteIDUnproven: e.kept.NoteIDUnproven,
 		ClockUnknown: !clocks.Known, Late: clocks.Late, TimesTried: clocks.Tried,
 	}
 	if clocks.Known {
@@ -938,7 +938,9 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 }
 
 // ref identifies the note, as it was seen at a tenant.
-func (n *ProgressNote) ref(where string) creates.Ref { return creates.NewRef(n.ID, n.CreatedAt, where) }
+func (n *ProgressNote) ref(tenant string) creates.Ref {
+	return creates.NewRef(n.ID, n.CreatedAt, tenant)
+}
 
 // maker returns the user who made the note, or 0 if it does not say, or names two.
 func (n *ProgressNote) maker() int64 {
@@ -978,7 +980,7 @@ func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
 type lossDetails struct {
 	Token        string    `json:"token_fingerprint,omitempty"` // that sent it
 	User         string    `json:"user_fingerprint,omitempty"`  // whom the service named for that token
-	Where        string    `json:"where,omitempty"`             // see callOptions.where
+	Tenant       string    `json:"where,omitempty"`             // see callOptions.tenant
 	ClockRead    time.Time `json:"clock_read_at,omitzero"`      // when both clocks were read, by ours
 	Clock        time.Time `json:"service_clock,omitzero"`      // and by the service's
 	ClockUnknown bool      `json:"clock_unknown,omitempty"`     // the clock that gave SentAt was never compared

@@ -273,7 +273,7 @@ func ranged[T any](
 // begin reads a call's options and reports its start. The context is for all that the call does.
 func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (context.Context, *scope, error) {
 	call := &scope{client: c, name: name}
-	if err := call.options.read(name, opts); err != nil {
+	if err := call.options.apply(name, opts); err != nil {
 		return ctx, nil, err
 	}
 	if c.hooks.CallStart != nil {

@@ -78,7 +78,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		s.client.warnUnusable(ctx, upload.unusable)
 		end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())
 		defer end()
-		sent := sender{where: call.options.where()}
+		sent := sender{tenant: call.options.tenant()}
 		call.options.sender = &sent
 		call.patient = params.PatientID
 		call.sent.Body = upload.body()
@@ -94,7 +94,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(0))
 		if note != nil {
 			made = note
-			s.client.creates.Returned(note.ref(sent.where), sent.sent, time.Now())
+			s.client.creates.Returned(note.ref(sent.tenant), sent.sent, time.Now())
 		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 			const detail = "the note was created, but for another patient than requested"

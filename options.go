@@ -154,11 +154,11 @@ type RetryPolicy struct {
 
 // WithRetry replaces the retry policy.
 func WithRetry(policy RetryPolicy) Option {
-	shortest := min(policy.MinWait, policy.MaxWait, policy.MaxRetryAfter)
+	hasNegativeWait := min(policy.MinWait, policy.MaxWait, policy.MaxRetryAfter) < 0
 	policy.MaxWait = cmp.Or(policy.MaxWait, max(defaultRetry.MaxWait, policy.MinWait))
 	policy.MinWait = cmp.Or(policy.MinWait, min(defaultRetry.MinWait, policy.MaxWait))
 	policy.MaxRetryAfter = cmp.Or(policy.MaxRetryAfter, defaultRetry.MaxRetryAfter)
-	valid := policy.MaxRetries >= 0 && shortest >= 0 && policy.MinWait <= policy.MaxWait
+	valid := policy.MaxRetries >= 0 && !hasNegativeWait && policy.MinWait <= policy.MaxWait
 	return when(valid, "WithRetry",
 		"MaxRetries and the waits must not be negative, and MinWait must not exceed MaxWait",
 		func(c *config) {
@@ -180,8 +180,8 @@ type Limiter interface {
 func WithLimiter(limiter Limiter) Option {
 	limit := func(ctx context.Context) error {
 		err := limiter.Wait(ctx)
-		_, bounded := ctx.Deadline()
-		if err == nil || !bounded {
+		_, hasDeadline := ctx.Deadline()
+		if err == nil || !hasDeadline {
 			return err
 		}
 		const textOfRateLimiter = "would exceed context deadline"
@@ -229,7 +229,8 @@ func WithHeaders(header http.Header) Option {
 	})
 }
 
-// withDefaults adds to the header the names that it does not have, with copies of their values.
+// withDefaults returns a new header with the names of both. If both have a name, the values in header apply. The values
+// of defaults are copied.
 func withDefaults(header, defaults http.Header) http.Header {
 	merged := defaults.Clone()
 	maps.Copy(merged, header)
@@ -250,9 +251,10 @@ func WithQueryNames(names QueryNames) Option {
 	names.Page = cmp.Or(names.Page, defaultQueryNames.Page)
 	names.Cursor = cmp.Or(names.Cursor, defaultQueryNames.Cursor)
 	all := []string{names.PatientID, names.PerPage, names.Sort, names.Page, names.Cursor}
-	slices.Sort(all)
-	text := strings.Join(slices.Compact(all), ",")
-	valid := strings.Count(text, ",") == len(all)-1 && !hasControl(text)
+	distinct := slices.Compact(slices.Sorted(slices.Values(all)))
+	text := strings.Join(all, "")
+	hasCommaOrControl := strings.Contains(text, ",") || hasControl(text)
+	valid := len(distinct) == len(all) && !hasCommaOrControl
 	return when(valid, "WithQueryNames",
 		"the names must differ from each other and hold no commas and no control characters",
 		func(c *config) { c.names = names })
@@ -300,29 +302,30 @@ type callOptions struct {
 	query         url.Values
 	noRetry       bool
 	version       string        // of the note that the caller read; empty: no condition
-	unchanged     int64         // ID of that note; 0: not known
+	versionOf     int64         // ID of that note; 0: not known
 	authorization authorization // nil: the client's
 	once          bool          // sent once, after the end of a limit of the service
 	sender        *sender       // records who sends the requests; may be nil
 	route         string        // of Do's path; empty: not set
 	contentType   string        // of Do's body; empty: not set
 	trail         *trail        // of the call that contains this one; nil: no audit
-	operation     string        // name in the trail; empty: the call's own name
+	operation     string        // name in the audit; empty: the call's own name
 }
 
-// read applies all options, also after one that is rejected, because each may have something to clear. It rejects
-// options for other methods than the named one.
-func (o *callOptions) read(name string, opts []CallOption) (refused error) {
+// apply applies all options of a call of the named method. It returns the error of the first one that is rejected, but
+// applies those after it too, because WithResponse has to clear the caller's response.
+func (o *callOptions) apply(name string, opts []CallOption) error {
+	var rejected error
 	for _, opt := range opts {
 		if opt == nil {
 			opt = func(*callOptions) error { return invalid("call option", "is nil") }
 		}
-		if err := opt(o); refused == nil {
-			refused = err
+		if err := opt(o); rejected == nil {
+			rejected = err
 		}
 	}
-	if refused != nil {
-		return refused
+	if rejected != nil {
+		return rejected
 	}
 	return o.checkMethod(name)
 }
@@ -358,6 +361,7 @@ func (o *callOptions) inherited() CallOption {
 	})
 }
 
+// inheritedHeader returns a copy of the header without conditions and without what describes a body.
 func (o *callOptions) inheritedHeader() http.Header {
 	header := maps.Clone(o.header)
 	maps.DeleteFunc(header, func(key string, _ []string) bool {
@@ -366,16 +370,16 @@ func (o *callOptions) inheritedHeader() http.Header {
 	return header
 }
 
-// namesRequest are headers that identify a request and cannot select a tenant.
-var namesRequest = []string{
+// requestHeaders are headers that identify a request and cannot select a tenant.
+var requestHeaders = []string{
 	"Baggage", "Cache-Control", "Traceparent", "Tracestate", "X-Amzn-Trace-Id", "X-Correlation-Id", "X-Request-Id",
 }
 
-// where returns a fingerprint of the call's headers and query, because any of them may select a tenant. It is empty if
+// tenant returns a fingerprint of the call's headers and query, because any of them may select a tenant. It is empty if
 // the call has none.
-func (o *callOptions) where() string {
+func (o *callOptions) tenant() string {
 	header := o.inheritedHeader()
-	maps.DeleteFunc(header, func(key string, _ []string) bool { return slices.Contains(namesRequest, key) })
+	maps.DeleteFunc(header, func(key string, _ []string) bool { return slices.Contains(requestHeaders, key) })
 	if len(header)+len(o.query) == 0 {
 		return ""
 	}

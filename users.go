@@ -35,7 +35,7 @@ var getUser = &operation{"Users.Me", http.MethodGet, "/user", exchange.Reads}
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
 	return run(ctx, s.client, getUser.name, opts, func(ctx context.Context, call *scope) (*User, error) {
 		if call.options.sender == nil {
-			call.options.sender = &sender{where: call.options.where()}
+			call.options.sender = &sender{tenant: call.options.tenant()}
 		}
 		user, err := do(ctx, call, getUser, getUser.route, func(response []byte) (*User, []string, error) {
 			return tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
