@@ -39,6 +39,7 @@ func (s *NotesService) AudioURL(ctx context.Context, id int64, opts ...CallOptio
 	return runOne(ctx, s.client, audioURL, id, opts, decodeAudioURL)
 }
 
+// decodeAudioURL reads a signed URL, and rejects one that is not http or https.
 func decodeAudioURL(response []byte) (*AudioURL, []string, error) {
 	signed := new(AudioURL)
 	warnings, err := tolerant.Decode(response, "url", func(d *jsonscan.Decoder) {
@@ -178,11 +179,11 @@ type AudioStream struct {
 	ctx     context.Context //nolint:containedctx // of all reads, until Close
 	cancel  context.CancelCauseFunc
 
-	mu    sync.Mutex // of Read and Seek
-	at    int64      // offset of the next Read
-	start int64      // offset of ahead
-	ahead []byte     // bytes that were already received
-	fault error      // which ended them; returned after they are read, and cleared by Seek
+	mu          sync.Mutex // of Read and Seek
+	offset      int64      // of the next Read
+	ahead       []byte     // bytes that were received but not all read
+	aheadOffset int64      // of the first byte of ahead
+	aheadErr    error      // which ended ahead; Read returns it after those bytes, and Seek clears it
 }
 
 // Size returns the recording's size in bytes, which is never 0.
@@ -224,6 +225,7 @@ func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// fetch reads the recording into p, from the offset off, in a call of the operation. It returns how many bytes it read.
 func (a *AudioStream) fetch(ctx context.Context, call *scope, op *operation, p []byte, off int64) (int, error) {
 	source := a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, nil)
 	piece := a.stored.Piece(source, p, off)
@@ -241,22 +243,24 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	}
-	end := a.start + int64(len(a.ahead))
-	isAhead := a.start <= a.at && a.at < end
-	if !isAhead && a.fault == nil {
-		a.readAhead(a.at == end) // sets start to at, and fault if no byte follows
+	end := a.aheadOffset + int64(len(a.ahead))
+	isAhead := a.aheadOffset <= a.offset && a.offset < end
+	if !isAhead && a.aheadErr == nil {
+		continues := a.offset == end
+		a.readAhead(continues) // from a.offset; sets aheadErr if no byte follows
 	}
-	n := copy(p, a.ahead[a.at-a.start:])
+	n := copy(p, a.ahead[a.offset-a.aheadOffset:])
 	if n == 0 {
-		err := a.fault
-		a.fault = nil // the next Read tries again
+		err := a.aheadErr
+		a.aheadErr = nil // the next Read tries again
 		return 0, err
 	}
-	a.at += int64(n)
+	a.offset += int64(n)
 	return n, nil
 }
 
-// readAhead replaces the bytes in ahead by those at the current offset. It requests more if the stream continues.
+// readAhead replaces the bytes in ahead by those at the current offset. It requests more of them each time if the
+// stream continues where ahead ended.
 func (a *AudioStream) readAhead(continues bool) {
 	size := minAhead
 	if continues {
@@ -265,10 +269,10 @@ func (a *AudioStream) readAhead(continues bool) {
 	if size > cap(a.ahead) {
 		a.ahead = make([]byte, size)
 	}
-	n, err := a.ReadAt(a.ahead[:size], a.at)
-	a.start = a.at
+	n, err := a.ReadAt(a.ahead[:size], a.offset)
+	a.aheadOffset = a.offset
 	a.ahead = a.ahead[:n]
-	a.fault = err
+	a.aheadErr = err
 }
 
 // Seek implements [io.Seeker]. It sends no request. The offset may be after the end. The error matches
@@ -276,7 +280,7 @@ func (a *AudioStream) readAhead(continues bool) {
 func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	base, known := map[int]int64{io.SeekStart: 0, io.SeekCurrent: a.at, io.SeekEnd: a.Size()}[whence]
+	base, known := map[int]int64{io.SeekStart: 0, io.SeekCurrent: a.offset, io.SeekEnd: a.Size()}[whence]
 	switch err := a.ended(); {
 	case err != nil:
 		return 0, err
@@ -285,9 +289,9 @@ func (a *AudioStream) Seek(offset int64, whence int) (int64, error) {
 	case base+offset < 0:
 		return 0, invalid("AudioStream.Seek: offset", "is before the start of the recording")
 	}
-	a.at = base + offset
-	a.fault = nil
-	return a.at, nil
+	a.offset = base + offset
+	a.aheadErr = nil
+	return a.offset, nil
 }
 
 // ended returns an error if the stream was closed or its context has ended.
@@ -374,49 +378,52 @@ func targetFile(path string) (string, error) {
 
 // download writes the note's recording to the target, and returns how many bytes were written.
 func (s *NotesService) download(
-	ctx context.Context, scope *scope, id int64, to download.Target, params DownloadParams,
+	ctx context.Context, call *scope, id int64, to download.Target, params DownloadParams,
 ) (int64, error) {
-	if err := checkID(scope.name, id); err != nil {
+	if err := checkID(call.name, id); err != nil {
 		return 0, err
 	}
-	var response Response // with the size, which is requested concurrently
-	source := s.audioSource(id, params, &scope.options, &response)
-	source.BeforeWrite = scope.recordingDisclosure(ctx, id)
+	var sized Response // with the size, which is requested concurrently; zero if that is ignored
+	source := s.audioSource(id, params, &call.options, &sized)
+	source.BeforeWrite = call.recordingDisclosure(ctx, id)
 	d := download.New(source, to)
 	defer d.Stop()
-	err := s.fetch(ctx, scope, downloadAudio, d)
+	if err := s.fetch(ctx, call, downloadAudio, d); err != nil {
+		return d.Received(), downloadAudio.downloadError(err)
+	}
+	err := d.CheckSize(ctx) // waits for the response with the size
+	if response := call.options.response; response != nil && sized.Attempts > 0 {
+		*response = sized
+	}
 	if err == nil {
-		err = d.CheckSize(ctx)
-		if err == nil {
-			err = scope.auditDownload(ctx, source.BeforeWrite)
-		}
-		if options := &scope.options; options.response != nil && response.Attempts > 0 {
-			*options.response = response
-		}
+		err = call.auditDownload(ctx, source.BeforeWrite)
 	}
 	return d.Received(), downloadAudio.downloadError(err)
 }
 
-// fetch makes a transfer from storage. Its result does not need to be released, because the bytes were written
-// elsewhere.
-func (s *NotesService) fetch(ctx context.Context, scope *scope, op *operation, p exchange.Policy) error {
-	scope.op = op
-	call := &exchange.Request{
-		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: scope, Policy: p,
+// fetch makes a transfer from storage, which the policy drives. An address that the policy rejects is reported as an
+// attempt that was not sent. The result does not need to be released, because the bytes were written elsewhere.
+func (s *NotesService) fetch(ctx context.Context, call *scope, op *operation, policy exchange.Policy) error {
+	call.op = op
+	request := &exchange.Request{
+		Peer: s.client.storage, Method: op.method, URL: new(url.URL), Effect: op.effect, Caller: call, Policy: policy,
 	}
-	result, err := call.Do(ctx)
-	if result.Stopped && errors.Is(ctx.Err(), err) { // otherwise it is the error of the call for an address
-		return scope.explainStop(ctx, result, err)
+	result, err := request.Do(ctx)
+	if !result.Stopped {
+		return err
+	}
+	if errors.Is(ctx.Err(), err) { // otherwise it is the error of the call for an address
+		return call.explainStop(ctx, result, err)
 	}
 	rejected, ok := err.(*download.Error) //nolint:errorlint // an error that wraps one is not a failure of storage
-	if result.Stopped && ok {
-		scope.refused(ctx, op.downloadError(rejected))
+	if ok {
+		call.reportNotSent(ctx, op.downloadError(rejected))
 	}
 	return err
 }
 
 // audioSource returns the functions by which a download calls the service. The response with the size is stored in
-// sized.
+// sized, which may be nil if the size is ignored.
 func (s *NotesService) audioSource(
 	id int64, params DownloadParams, options *callOptions, sized *Response,
 ) download.Source {

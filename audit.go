@@ -70,7 +70,7 @@ func (a Access) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Acce
 // it was made.
 //
 // The function runs in the goroutine of the call, so it must be safe for concurrent use. A function that blocks delays
-// its call. The context has the values of the call's context, and does not end with it: a canceled call is told too. If
+// its call. The context has the values of the call's context, and does not end with it: a canceled call is reported too. If
 // the function panics, the panic leaves the call. It must not read notes with the same client. With WithAudit,
 // [Response].Body is empty after a call that failed, and in calls that consist of several requests.
 //
@@ -139,6 +139,7 @@ type record struct {
 	recording     bool
 }
 
+// record returns the note and its patient, or 0 for the patient if the note does not name exactly one.
 func (n *ProgressNote) record() record {
 	patient, _ := n.PatientID()
 	return record{note: n.ID, patient: patient}
@@ -156,50 +157,50 @@ func compareRecords(a, b record) int {
 	return cmp.Or(cmp.Compare(a.note, b.note), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.patient, b.patient))
 }
 
-// trail is what a call, with all calls in it, has read, and what of it the audit function was told.
+// trail collects the records that a call reads, with all calls in it, and reports them to the audit function.
 type trail struct {
 	operation string
 	audit     func(context.Context, Access) error
 
 	// Of the goroutine of the call.
 	failure *NotAuditedError // the first one; nil: none
-	ended   bool             // everything was told
+	closed  bool             // everything was reported
 	inAudit bool             // the audit function has not returned, or has panicked
 
-	mu        sync.Mutex        // requests of a call may be under way at the same time
-	read      map[record]string // what was read and not told, with its request ID
-	told      map[record]bool
-	addresses map[int64]string // request IDs of the responses with addresses of recordings, by note
+	mu         sync.Mutex        // requests of a call may be under way at the same time
+	unreported map[record]string // what was read and not reported, with its request ID
+	reported   map[record]bool
+	addresses  map[int64]string // request IDs of the responses with addresses of recordings, by note
 }
 
 func newTrail(operation string, audit func(context.Context, Access) error) *trail {
 	return &trail{
 		operation: operation, audit: audit,
-		read: map[record]string{}, told: map[record]bool{}, addresses: map[int64]string{},
+		unreported: map[record]string{}, reported: map[record]bool{}, addresses: map[int64]string{},
 	}
 }
 
-// saw notes that a request of the call has read the record. A nil trail ignores it.
-func (t *trail) saw(r record, requestID string) {
+// addRecord records that a request of the call has read the record. A nil trail ignores it.
+func (t *trail) addRecord(r record, requestID string) {
 	if t == nil || r.note < 1 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.told[r] {
-		t.read[r] = requestID
+	if !t.reported[r] {
+		t.unreported[r] = requestID
 	}
 }
 
-// sawNote notes that a response contained the note.
-func (t *trail) sawNote(n *ProgressNote, requestID string) {
+// addNote records that a response contained the note. A nil trail ignores it.
+func (t *trail) addNote(n *ProgressNote, requestID string) {
 	if t != nil && !n.isBare() {
-		t.saw(n.record(), requestID)
+		t.addRecord(n.record(), requestID)
 	}
 }
 
-// addressed notes that a response contained the address of the note's recording.
-func (t *trail) addressed(id int64, requestID string) {
+// addAddress records that a response contained the address of the note's recording.
+func (t *trail) addAddress(id int64, requestID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.addresses[id] = requestID
@@ -214,7 +215,7 @@ func (t *trail) recording(id int64) record {
 
 // patientOf returns the patient of the note as far as the call has read it, or 0. The caller holds the lock.
 func (t *trail) patientOf(id int64) int64 {
-	for _, records := range []iter.Seq[record]{maps.Keys(t.read), maps.Keys(t.told)} {
+	for _, records := range []iter.Seq[record]{maps.Keys(t.unreported), maps.Keys(t.reported)} {
 		for r := range records {
 			if r.note == id && r.patient != 0 {
 				return r.patient
@@ -224,28 +225,29 @@ func (t *trail) patientOf(id int64) int64 {
 	return 0
 }
 
-// pending returns the records that were read and not told, in order.
+// pending returns the records that were read and not reported, in order.
 func (t *trail) pending() []record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(t.read), compareRecords)
+	return slices.SortedFunc(maps.Keys(t.unreported), compareRecords)
 }
 
-// take returns the accesses to those of the records that were not told before, which count as told from now on.
-func (t *trail) take(outcome string, records []record) []Access {
+// accessesTo returns the accesses with this outcome to those of the records that were not reported before. It marks
+// them as reported, so the caller must report them.
+func (t *trail) accessesTo(records []record, outcome string) []Access {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var accesses []Access
 	for _, r := range records {
-		if t.told[r] {
+		if t.reported[r] {
 			continue
 		}
-		requestID := t.read[r]
+		requestID := t.unreported[r]
 		if r.recording {
 			requestID = cmp.Or(requestID, t.addresses[r.note])
 		}
-		delete(t.read, r)
-		t.told[r] = true
+		delete(t.unreported, r)
+		t.reported[r] = true
 		accesses = append(accesses, Access{
 			NoteID: r.note, PatientID: r.patient, Recording: r.recording, Outcome: outcome, RequestID: requestID,
 		})
@@ -253,19 +255,17 @@ func (t *trail) take(outcome string, records []record) []Access {
 	return accesses
 }
 
-// tell calls the audit function for each access. After the function has failed, tell passes only changes to it, because
-// the caller gets no more records.
-func (t *trail) tell(ctx context.Context, accesses ...Access) {
+// report calls the audit function for each access. After the function has failed, report passes only changes to it, as
+// not disclosed, because the caller gets no more records.
+func (t *trail) report(ctx context.Context, accesses ...Access) {
 	ctx = context.WithoutCancel(ctx)
 	for _, access := range accesses {
 		failed := t.failure != nil
-		if failed {
-			if !access.Changed {
-				continue
-			}
-			if access.Outcome == AccessDisclosed {
-				access.Outcome = AccessRead
-			}
+		if failed && !access.Changed {
+			continue
+		}
+		if failed && access.Outcome == AccessDisclosed {
+			access.Outcome = AccessRead
 		}
 		access.Operation = t.operation
 		t.inAudit = true
@@ -277,33 +277,34 @@ func (t *trail) tell(ctx context.Context, accesses ...Access) {
 	}
 }
 
-// disclose tells of records that the caller is about to get. It returns why the caller must not get them, or nil.
-func (t *trail) disclose(ctx context.Context, given ...record) *NotAuditedError {
+// disclose reports records that the caller is about to get. It returns why the caller must not get them, or nil.
+func (t *trail) disclose(ctx context.Context, records ...record) *NotAuditedError {
 	if t.failure == nil {
-		t.tell(ctx, t.take(AccessDisclosed, given)...)
+		t.report(ctx, t.accessesTo(records, AccessDisclosed)...)
 	}
 	return t.failure
 }
 
-// settle tells of everything that the call has read, disclosed and changed, and that was not told before. It returns
-// why the caller must not get the records, or nil. The call ends with err.
-func (s *scope) settle(ctx context.Context, given []record, err error) *NotAuditedError {
+// closeTrail reports everything that the call has read, disclosed and changed, and that was not reported before. The
+// call ends with err, and hands these records out. closeTrail returns why the caller must not get them, or nil. It does
+// nothing the second time, nor if the audit function has panicked.
+func (s *scope) closeTrail(ctx context.Context, handedOut []record, err error) *NotAuditedError {
 	t := s.trail
-	if t.ended || t.inAudit {
+	if t.closed || t.inAudit {
 		return t.failure
 	}
-	t.ended = true
-	disclosed := t.take(AccessDisclosed, given)
+	t.closed = true
+	disclosed := t.accessesTo(handedOut, AccessDisclosed)
 	change, changed := s.change(err)
 	if changed {
 		disclosed = t.addChange(disclosed, change)
 	}
-	rest := AccessRead
+	withheld := AccessRead
 	if errors.Is(err, ErrPatientMismatch) || errors.Is(err, ErrUnexpectedResponse) {
-		rest = AccessRefused
+		withheld = AccessRefused
 	}
-	t.tell(ctx, t.take(rest, t.pending())...) // first: if that fails, nothing is disclosed
-	t.tell(ctx, disclosed...)
+	t.report(ctx, t.accessesTo(t.pending(), withheld)...) // first: if that fails, nothing is disclosed
+	t.report(ctx, disclosed...)
 	if t.failure != nil && changed {
 		t.failure.NoteID = disclosed[0].NoteID
 		t.failure.Changed = true
@@ -312,7 +313,8 @@ func (s *scope) settle(ctx context.Context, given []record, err error) *NotAudit
 	return t.failure
 }
 
-// addChange puts the access to the changed note first: one of those that are disclosed, or another one.
+// addChange returns the disclosed accesses with the change before the others. If the changed note is disclosed too, both
+// are one access.
 func (t *trail) addChange(disclosed []Access, change Access) []Access {
 	for i, a := range disclosed {
 		if a.NoteID == change.NoteID || change.NoteID == 0 { // what a create discloses is the note
@@ -325,11 +327,11 @@ func (t *trail) addChange(disclosed []Access, change Access) []Access {
 	defer t.mu.Unlock()
 	change.Outcome = AccessNone
 	change.PatientID = cmp.Or(change.PatientID, t.patientOf(change.NoteID))
-	own := record{note: change.NoteID, patient: change.PatientID}
-	if requestID, read := t.read[own]; read {
+	note := record{note: change.NoteID, patient: change.PatientID}
+	if requestID, wasRead := t.unreported[note]; wasRead {
 		change.Outcome = AccessRead
 		change.RequestID = cmp.Or(change.RequestID, requestID)
-		delete(t.read, own)
+		delete(t.unreported, note)
 	}
 	return slices.Insert(disclosed, 0, change)
 }
@@ -345,7 +347,7 @@ func (s *scope) change(err error) (Access, bool) {
 	if !mayHaveChanged {
 		return Access{}, false
 	}
-	id := noteIn(s.sent.Path)
+	id := noteIDInPath(s.sent.Path)
 	isCreate := isListPath(s.sent.Path)
 	if isCreate {
 		id = provenNoteID(err)
@@ -385,8 +387,8 @@ func isListPath(path string) bool {
 	return strings.HasSuffix(strings.TrimRight(path, "/"), notesName)
 }
 
-// noteIn returns the ID of the note that the path names, or 0.
-func noteIn(urlPath string) int64 {
+// noteIDInPath returns the ID of the note that the path names, or 0.
+func noteIDInPath(urlPath string) int64 {
 	_, after, _ := strings.Cut(urlPath, notesName+"/")
 	segment, _, _ := strings.Cut(after, "/")
 	id, err := strconv.ParseInt(segment, 10, 64)
@@ -396,83 +398,86 @@ func noteIn(urlPath string) int64 {
 	return id
 }
 
-// runAudited runs the method of a call and tells of its records before the caller gets them.
+// runAudited runs the method of a call, and reports its records before the caller gets them. If the audit function
+// fails, it returns the failure instead of the records.
 func runAudited[T any](ctx context.Context, call *scope, method func(context.Context, *scope) (T, error)) (T, error) {
-	defer func() { _ = call.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
+	defer func() { _ = call.closeTrail(ctx, nil, errUnfinished) }() // after a panic; else it was done
 	value, err := method(ctx, call)
-	failure := call.settle(ctx, call.given(value, err), err)
+	failure := call.closeTrail(ctx, call.handedOut(value, err), err)
 	call.withholdBody(failure, err)
 	if failure == nil {
 		return value, err
 	}
-	if _, isCount := any(value).(int64); !isCount { // of bytes that the caller has
+	if _, isByteCount := any(value).(int64); !isByteCount { // the caller has these bytes already
 		value = *new(T)
 	}
-	return value, failure.besides(err)
+	return value, failure.withCallErr(err)
 }
 
-// rangeAudited runs the body of an iterator and tells of each note before it is yielded.
+// rangeAudited runs the body of an iterator, and reports each note before it is yielded. If the audit function fails,
+// the failure is yielded instead and ends the iterator.
 func rangeAudited[T any](
 	ctx context.Context, call *scope, yield yieldFunc[T],
 	body func(context.Context, *scope, yieldFunc[T]) error,
 ) {
-	defer func() { _ = call.settle(ctx, nil, errUnfinished) }() // after a panic; else it was done
+	defer func() { _ = call.closeTrail(ctx, nil, errUnfinished) }() // after a panic; else it was done
 	stopped := false
 	err := body(ctx, call, func(row *T, err error) bool {
-		if failure := call.trail.disclose(ctx, call.given(row, err)...); failure != nil {
+		if failure := call.trail.disclose(ctx, call.handedOut(row, err)...); failure != nil {
 			stopped = true
-			yield(nil, call.keepFirst(failure.besides(err)))
+			yield(nil, call.keepFirst(failure.withCallErr(err)))
 			return false
 		}
 		stopped = !yield(row, err)
 		return !stopped
 	})
-	if failure := call.settle(ctx, nil, err); failure != nil {
-		err = failure.besides(err)
+	if failure := call.closeTrail(ctx, nil, err); failure != nil {
+		err = failure.withCallErr(err)
 	}
 	if err != nil && !stopped {
 		yield(nil, call.keepFirst(err))
 	}
 }
 
-// given returns the records that the result of the call hands to the caller.
-func (s *scope) given(value any, err error) (given []record) {
+// handedOut returns the records that the caller gets with the value and the error of the call.
+func (s *scope) handedOut(value any, err error) (records []record) {
 	switch v := value.(type) {
 	case *ProgressNote:
-		given = appendNote(given, v)
+		records = appendNote(records, v)
 	case *Page[ProgressNote]:
 		if v != nil {
 			for i := range v.Items {
-				given = appendNote(given, &v.Items[i])
+				records = appendNote(records, &v.Items[i])
 			}
 		}
 	case *AudioURL:
 		if v != nil {
-			given = append(given, s.trail.recording(noteIn(s.sent.Path)))
+			records = append(records, s.trail.recording(noteIDInPath(s.sent.Path)))
 		}
 	case *AudioStream:
 		if v != nil {
-			given = append(given, s.trail.recording(v.id))
+			records = append(records, s.trail.recording(v.id))
 		}
 	}
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
-		given = appendNote(given, conflict.Current)
+		records = appendNote(records, conflict.Current)
 	}
 	if ended, ok := errors.AsType[*WaitError](err); ok {
-		given = appendNote(given, ended.Note)
+		records = appendNote(records, ended.Note)
 	}
-	return given
+	return records
 }
 
-func appendNote(given []record, note *ProgressNote) []record {
+// appendNote appends the record of the note, unless the note is nil.
+func appendNote(records []record, note *ProgressNote) []record {
 	if note == nil {
-		return given
+		return records
 	}
-	return append(given, note.record())
+	return append(records, note.record())
 }
 
-// besides returns the failure with err as its CallErr. It removes the records from err.
-func (e *NotAuditedError) besides(err error) error {
+// withCallErr returns the failure with err as its CallErr. It removes the records from err.
+func (e *NotAuditedError) withCallErr(err error) error {
 	if itself, ok := errors.AsType[*NotAuditedError](err); ok && itself == e {
 		return e
 	}
@@ -486,32 +491,34 @@ func (e *NotAuditedError) besides(err error) error {
 	return e
 }
 
-// withholdBody empties the body in the Response of WithResponse if the caller does not get the records in it.
+// withholdBody empties the body in the Response of WithResponse if the caller does not get the records in it: because
+// the audit function failed, or because the client rejected the response with err.
 func (s *scope) withholdBody(failure *NotAuditedError, err error) {
 	response := s.options.response
 	if response == nil {
 		return
 	}
-	refused := err != nil && response.StatusCode/100 == 2
-	if failure != nil || refused {
+	isRejected := err != nil && response.StatusCode/100 == 2
+	if failure != nil || isRejected {
 		response.Body = nil
 	}
 }
 
-// auditResponse tells of what a response to Do contains, before any of it is decoded for the caller. Without a trail
-// there is nothing to do.
-func (s *scope) auditResponse(ctx context.Context, response []byte, handedOut bool) error {
+// auditResponse reports the records in a response to Do, before any of it is decoded for the caller. They count as
+// disclosed if the caller gets the response, and otherwise as read. Without an audit, auditResponse does nothing.
+func (s *scope) auditResponse(ctx context.Context, response []byte, callerGetsIt bool) error {
 	if s.trail == nil {
 		return nil
 	}
 	records := s.recordsIn(response)
 	for _, r := range records {
-		s.trail.saw(r, s.requestID)
+		s.trail.addRecord(r, s.requestID)
 	}
-	if !handedOut {
-		records = nil
+	var disclosed []record
+	if callerGetsIt {
+		disclosed = records
 	}
-	return asError(s.settle(ctx, records, nil))
+	return asError(s.closeTrail(ctx, disclosed, nil))
 }
 
 // recordsIn returns the records in a response to Do. They are the note or the recording that the path names, or the
@@ -520,7 +527,7 @@ func (s *scope) recordsIn(response []byte) []record {
 	if len(response) == 0 {
 		return nil
 	}
-	if id := noteIn(s.sent.Path); id != 0 {
+	if id := noteIDInPath(s.sent.Path); id != 0 {
 		return s.recordsOf(id, response)
 	}
 	if !strings.Contains(s.sent.Path, notesName) {
@@ -533,7 +540,7 @@ func (s *scope) recordsIn(response []byte) []record {
 	if err != nil {
 		return nil
 	}
-	return s.given(page, nil)
+	return s.handedOut(page, nil)
 }
 
 // recordsOf returns the records in a response to Do with a path that names the note. A path that continues after
@@ -556,8 +563,8 @@ func (s *scope) recordsOf(id int64, response []byte) []record {
 	return []record{{note: id}, note.record()}
 }
 
-// heard records what the trail needs of a response.
-func (s *scope) heard(result *exchange.Result, err error) {
+// recordResponse records what the audit needs of a response.
+func (s *scope) recordResponse(result *exchange.Result, err error) {
 	s.requestID = requestID(result.Last.Header)
 	if err == nil && s.op.effect != exchange.Reads {
 		s.wrote = true
@@ -567,11 +574,12 @@ func (s *scope) heard(result *exchange.Result, err error) {
 		s.options.response.Body = nil // the caller does not get all records in it
 	}
 	if s.op == audioURL {
-		s.options.trail.addressed(noteIn(s.sent.Path), s.requestID)
+		s.options.trail.addAddress(noteIDInPath(s.sent.Path), s.requestID)
 	}
 }
 
-// auditedUpdate returns the callback of a wait, which gets a note only after the audit function was told.
+// auditedUpdate returns a callback for a wait that reports each note to the audit before it calls onUpdate. It does not
+// call onUpdate once the audit function has failed.
 func (s *scope) auditedUpdate(ctx context.Context, onUpdate func(*ProgressNote)) func(*ProgressNote) {
 	if s.trail == nil || onUpdate == nil {
 		return onUpdate
@@ -583,32 +591,33 @@ func (s *scope) auditedUpdate(ctx context.Context, onUpdate func(*ProgressNote))
 	}
 }
 
-// auditFailed reports whether the caller gets nothing any more.
+// auditFailed reports whether the audit function has failed, so the caller gets no more records.
 func (s *scope) auditFailed() bool { return s.trail != nil && s.trail.failure != nil }
 
-// recordingDisclosure returns a function that tells of the note's recording when it is called first, or nil if nobody
-// is told.
+// recordingDisclosure returns a function that reports the note's recording to the audit when it is called for the first
+// time. It returns nil without an audit.
 func (s *scope) recordingDisclosure(ctx context.Context, id int64) func() error {
-	all := s.options.trail
-	if all == nil {
+	t := s.options.trail
+	if t == nil {
 		return nil
 	}
-	told := false
+	isInner := s.trail == nil
+	reported := false
 	return func() error {
-		if told {
+		if reported {
 			return nil
 		}
-		told = true
-		if s.trail == nil {
-			all.saw(all.recording(id), "")
+		reported = true
+		if isInner { // the caller of the outer call does not get the recording
+			t.addRecord(t.recording(id), "")
 			return nil
 		}
-		return asError(s.trail.disclose(ctx, all.recording(id)))
+		return asError(t.disclose(ctx, t.recording(id)))
 	}
 }
 
-// auditDownload tells of all that a complete download has read, and of the recording if there was nothing left to
-// write.
+// auditDownload reports all that a complete download has read. It also reports the recording if nothing of it had to be
+// written, because an earlier download had left all of it. The function is that of recordingDisclosure.
 func (s *scope) auditDownload(ctx context.Context, disclose func() error) error {
 	if disclose == nil {
 		return nil
@@ -616,7 +625,7 @@ func (s *scope) auditDownload(ctx context.Context, disclose func() error) error 
 	if err := disclose(); err != nil || s.trail == nil {
 		return err
 	}
-	return asError(s.settle(ctx, nil, nil))
+	return asError(s.closeTrail(ctx, nil, nil))
 }
 
 // asError returns the failure as an error, or nil if there is none.

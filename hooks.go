@@ -196,23 +196,23 @@ type scope struct {
 	firstError    error // of those that an iterator has yielded; finish reports it
 	zoneless      bool  // a time of the latest note came without a zone
 
-	trail     *trail // nil: nobody is told, or the call that this one is a part of does it
+	trail     *trail // nil: there is no audit, or the call that this one is a part of reports to it
 	wrote     bool   // it is certain that the call has changed something
 	requestID string // of the latest response, if there is a trail
 	patient   int64  // of the note to create
 
 	op   *operation       // of the latest request
 	edit *edit            // called before a retry of what may have been carried out; may be nil
-	sent exchange.Request // the latest, but of storage
+	sent exchange.Request // the latest one to the service
 }
 
-// storage reports whether the attempts go to storage.
-func (s *scope) storage() bool { return s.op.route == downloadAudio.route }
+// usesStorage reports whether the attempts go to storage, and not to the service.
+func (s *scope) usesStorage() bool { return s.op.route == downloadAudio.route }
 
 const errUnfinished = redact.Text("panic during call")
 
-// run is the entry point of a public method: it reads the options and reports the start and the end of the call, also
-// if the method panics.
+// run is the entry point of a public method: it applies the options, reports the start of the call, runs the method and
+// reports the end, also if the method panics.
 func run[T any](
 	ctx context.Context, c *Client, name string, opts []CallOption, method func(context.Context, *scope) (T, error),
 ) (value T, err error) {
@@ -228,7 +228,7 @@ func run[T any](
 	return method(ctx, call)
 }
 
-// runOne is run for a method that is one request; the id matters where the route has one.
+// runOne is run for a method that makes one request without a body. The id is ignored if the route has none.
 func runOne[T any](
 	ctx context.Context, c *Client, op *operation, id int64, opts []CallOption,
 	decode func([]byte) (*T, []string, error),
@@ -270,7 +270,7 @@ func ranged[T any](
 	}
 }
 
-// begin reads a call's options and reports its start. The context is for all that the call does.
+// begin applies a call's options and reports its start. The call uses the returned context for everything.
 func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (context.Context, *scope, error) {
 	call := &scope{client: c, name: name}
 	if err := call.options.apply(name, opts); err != nil {
@@ -314,38 +314,38 @@ func (s *scope) keepFirst(err error) error {
 	return err
 }
 
-// Begin implements [exchange.Caller].
+// Begin implements [exchange.Caller]. It reports the start of an attempt, and adds the headers of the hook's trace.
 func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Header) context.Context {
 	s.attempts++
-	if !s.storage() {
+	if !s.usesStorage() {
 		authorization := header.Get("Authorization")
 		s.options.sender.recordRequest(authorization)
-		ownToken := bearerScheme + path.Base(s.sent.Path) + "|"
-		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, ownToken)
+		tokenToRevoke := bearerScheme + path.Base(s.sent.Path) + "|"
+		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, tokenToRevoke)
 	}
 	if s.client.hooks.AttemptStart == nil {
 		return ctx
 	}
 	report := s.newAttempt()
 	report.Number = a.Number
-	given, trace := s.client.hooks.AttemptStart(ctx, report)
-	if trace.valid() && !s.storage() {
+	fromHook, trace := s.client.hooks.AttemptStart(ctx, report)
+	if trace.valid() && !s.usesStorage() {
 		header["Traceparent"] = []string{trace.Traceparent}
 		delete(header, "Tracestate") // the caller's own belongs to another parent
 		if trace.Tracestate != "" {
 			header["Tracestate"] = []string{trace.Tracestate}
 		}
 	}
-	return withValues(ctx, given)
+	return withValues(ctx, fromHook)
 }
 
-// End implements [exchange.Caller].
+// End implements [exchange.Caller]. It reports the end of an attempt.
 func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
-	if !s.reports() {
+	if !s.hasObserver() {
 		return
 	}
 	if !a.Begun {
-		s.refused(ctx, a.Err)
+		s.reportNotSent(ctx, a.Err)
 		return
 	}
 	report := s.newAttempt()
@@ -362,31 +362,31 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	report.ErrorType = errorType(ctx, report.Err)
 	mayHaveActed := s.op.effect != exchange.Reads && a.Unknown()
 	report.OutcomeUnknown = report.Err != nil && mayHaveActed
-	if !s.storage() {
+	if !s.usesStorage() {
 		report.RateLimitRemaining = rateLimitRemaining(a.Header)
 		report.RateLimitWait = a.Limited
 	}
-	s.ended(ctx, report)
+	s.reportEnd(ctx, report)
 }
 
-// refused reports an attempt that ended before its request was sent. An err of nil stands for a panic, which the end of
+// reportNotSent reports an attempt that ended before its request was sent. An err of nil stands for a panic, which the end of
 // the call reports: the hook itself may have panicked.
-func (s *scope) refused(ctx context.Context, err error) {
-	if err == nil || !s.reports() {
+func (s *scope) reportNotSent(ctx context.Context, err error) {
+	if err == nil || !s.hasObserver() {
 		return
 	}
 	report := s.newAttempt()
 	if s.client.hooks.AttemptStart != nil {
-		given, _ := s.client.hooks.AttemptStart(ctx, report)
-		ctx = withValues(ctx, given)
+		fromHook, _ := s.client.hooks.AttemptStart(ctx, report)
+		ctx = withValues(ctx, fromHook)
 	}
 	report.Err = err
 	report.ErrorType = errorType(ctx, err)
-	s.ended(ctx, report)
+	s.reportEnd(ctx, report)
 }
 
-// reports is true if attempts are passed to a hook or a logger.
-func (s *scope) reports() bool {
+// hasObserver reports whether a hook or a logger wants to know of attempts.
+func (s *scope) hasObserver() bool {
 	hooks := &s.client.hooks
 	if hooks.AttemptStart != nil || hooks.AttemptEnd != nil {
 		return true
@@ -394,8 +394,8 @@ func (s *scope) reports() bool {
 	return s.client.logger != nil
 }
 
-// ended logs the attempt and calls the hook, even if the logger panics.
-func (s *scope) ended(ctx context.Context, report Attempt) {
+// reportEnd logs the end of an attempt and calls its hook, even if the logger panics.
+func (s *scope) reportEnd(ctx context.Context, report Attempt) {
 	if hook := s.client.hooks.AttemptEnd; hook != nil {
 		defer hook(ctx, report)
 	}
@@ -415,7 +415,7 @@ func (s *scope) ended(ctx context.Context, report Attempt) {
 // newAttempt returns a report with the fields that all attempts of the current request share.
 func (s *scope) newAttempt() Attempt {
 	report := Attempt{Operation: s.name, Method: s.op.method, Route: s.op.route, RateLimitRemaining: -1}
-	if !s.storage() {
+	if !s.usesStorage() {
 		server := s.client.baseURL
 		report.ServerAddress = server.Hostname()
 		report.ServerPort, _ = strconv.Atoi(exchange.Port(server))
@@ -434,14 +434,16 @@ func (t TraceContext) valid() bool {
 	return redact.IsHeaderValue(t.Tracestate)
 }
 
-// withValues returns ctx with the values of the context that a hook returned.
-func withValues(ctx, given context.Context) context.Context {
-	if given == nil || httptrace.ContextClientTrace(given) != httptrace.ContextClientTrace(ctx) {
+// withValues returns ctx with the values of the context that a hook returned. It returns ctx itself if that context is
+// nil, or has another httptrace, which would see headers.
+func withValues(ctx, fromHook context.Context) context.Context {
+	if fromHook == nil || httptrace.ContextClientTrace(fromHook) != httptrace.ContextClientTrace(ctx) {
 		return ctx
 	}
-	return valuesContext{ctx, given}
+	return valuesContext{ctx, fromHook}
 }
 
+// valuesContext takes its values from another context than its deadline and cancellation.
 type valuesContext struct {
 	context.Context
 

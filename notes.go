@@ -424,7 +424,7 @@ func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, erro
 // fillNote is the note's fill, and keeps with the response whether times have zones.
 func (s *scope) fillNote(n *ProgressNote, d *jsonscan.Decoder) {
 	n.fill(d)
-	s.options.trail.sawNote(n, s.requestID)
+	s.options.trail.addNote(n, s.requestID)
 	s.zoneless = d.Zoneless
 	if s.options.response != nil {
 		s.options.response.zoneless = d.Zoneless

@@ -25,14 +25,14 @@ func do[T any](
 	s.sent.Path = path
 	if ended := redact.ContextErr(ctx); ended != nil {
 		err := &callError{op: op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
-		s.refused(ctx, err)
+		s.reportNotSent(ctx, err)
 		return nil, err
 	}
 	result, err := s.newCall().Do(ctx)
 	defer result.Release()
 	s.options.response.fill(result)
 	if s.options.trail != nil {
-		s.heard(result, err)
+		s.recordResponse(result, err)
 	}
 	if op.effect == exchange.Creates || op.route == getUser.route { // to compare clocks when a response is lost
 		s.client.creates.SawClock(result.Last.Header, time.Now())
@@ -112,7 +112,7 @@ func (s *scope) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 
 // Explain implements [exchange.Caller]. If an attempt was not sent, its error also matches that of the attempt before.
 func (s *scope) Explain(a, before *exchange.Attempt) error {
-	if s.storage() {
+	if s.usesStorage() {
 		return download.Explain(a)
 	}
 	switch a.Step {

@@ -186,7 +186,7 @@ var caught = []defect{
 	{name: "a stream's expired URL is used again", file: "internal/download/piece.go", in: "Stored.share",
 		old: " p.used ", with: ` "" `},
 	{name: "what was read ahead is read from its beginning", file: "audio.go", in: "AudioStream.Read",
-		old: "[a.at-a.start:]", with: ""},
+		old: "[a.offset-a.aheadOffset:]", with: ""},
 	{name: "the end of a recording is not told", file: "audio.go", in: "AudioStream.ReadAt", old: " len(p) {",
 		with: " 0 {"},
 	{name: "the journal is not synced", file: "ingest/filewrite.go", in: "FileJournal.put", old: "j.file.Sync()",
