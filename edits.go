@@ -46,7 +46,8 @@ func IfVersion(version string) CallOption {
 	return condition("IfVersion", wrong, 0, version)
 }
 
-// condition returns the option of that name. The option is rejected if wrong is not empty, and after another condition.
+// condition returns the option of that name: the note with the ID, if that is not 0, must still have the version. The
+// option is rejected if wrong is not empty, and after another condition.
 func condition(name, wrong string, id int64, version string) CallOption {
 	return func(o *callOptions) error {
 		switch {
@@ -97,13 +98,13 @@ func (e ConflictError) Format(s fmt.State, _ rune) { printError(s, &e) }
 type edit struct {
 	*scope
 
-	id     int64
-	began  time.Time
-	read   *ProgressNote    // the note before the edit, if the call has a condition; otherwise nil
-	readBy *Response        // the response with that note
-	params UpdateNoteParams // of an Update
-	body   exchange.Body    // of an Update
-	done   *ProgressNote    // the note as an earlier attempt left it
+	id             int64
+	began          time.Time
+	before         *ProgressNote    // the note before the edit, if the call has a condition; otherwise nil
+	beforeResponse *Response        // the response with that note
+	params         UpdateNoteParams // of an Update
+	body           exchange.Body    // of an Update
+	done           *ProgressNote    // the note as an earlier attempt left it
 }
 
 // runEdit is run for an Update, Sign or Delete. If the call has a condition, it reads the note first, and calls act
@@ -117,7 +118,7 @@ func runEdit[T any](
 		if err != nil {
 			return nil, err
 		}
-		if read := call.options.versionOf; read != 0 && read != id {
+		if readID := call.options.versionOf; readID != 0 && readID != id {
 			return nil, invalid(op.name+": IfUnchanged", "its ID is not that of the note to change")
 		}
 		e := &edit{scope: call, id: id, began: time.Now(), params: params}
@@ -133,20 +134,20 @@ func runEdit[T any](
 		if call.options.version == "" {
 			return act(ctx, e)
 		}
-		e.readBy = new(Response)
-		e.read, err = c.Notes.Get(ctx, id, call.options.inherited(), WithResponse(e.readBy))
+		e.beforeResponse = new(Response)
+		e.before, err = c.Notes.Get(ctx, id, call.options.inherited(), WithResponse(e.beforeResponse))
 		if err != nil {
 			return nil, err
 		}
-		if e.read.Version() != call.options.version {
-			return nil, e.conflict(e.read, "nothing was sent: the note is not what was read; read it again", nil)
+		if e.before.Version() != call.options.version {
+			return nil, e.conflict(e.before, "nothing was sent: the note is not what was read; read it again", nil)
 		}
 		return act(ctx, e)
 	})
 }
 
-// isDone reports whether the note is as the edit would leave it.
-func (e *edit) isDone(note *ProgressNote) bool {
+// isAppliedTo reports whether the note is as the edit would leave it.
+func (e *edit) isAppliedTo(note *ProgressNote) bool {
 	switch e.op {
 	case updateNote:
 		return e.params.textsApplied(note) && e.params.extraApplied(note)
@@ -156,10 +157,12 @@ func (e *edit) isDone(note *ProgressNote) bool {
 	return false
 }
 
-// beforeRetry reads the note before it is written again. The previous attempt may have written it, and another user may
-// have changed it since. Without a condition, the note is not read if sending the request again does no harm.
+// beforeRetry decides whether the edit may be sent again after a lost attempt. It reads the note, because that attempt
+// may have written it, and another user may have changed it since. It returns nil if the edit may be sent again,
+// errAlreadyDone if the lost attempt was carried out, and otherwise why the call ends. Without a condition, the note is
+// not read if sending the request again does no harm.
 func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
-	hasCondition := e.read != nil
+	hasCondition := e.before != nil
 	mayHaveActed := lost.Unknown()
 	mayRepeat := !mayHaveActed || e.op == deleteNote
 	if !hasCondition && mayRepeat {
@@ -174,13 +177,13 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		detail := "not retried, because the note cannot be read: " + redact.Cause(err)
 		return &callError{op: e.op, detail: detail, causes: []error{lost.Err, err}}
 	}
-	if mayHaveActed && e.isDone(current) {
+	if mayHaveActed && e.isAppliedTo(current) {
 		e.done = current
 		e.zoneless = response.zoneless
 		return errAlreadyDone
 	}
 	if e.op == signNote && !current.Stage().AtLeast(StageComplete) {
-		return incomplete(lost.Err)
+		return incompleteError(lost.Err)
 	}
 	if e.isChanged(current, e.began, &response) {
 		return e.conflict(current, "not retried: the note may have been changed since the call began", lost.Err)
@@ -188,12 +191,13 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	return nil
 }
 
-// isChanged reports whether the note may have been changed since then. With a condition, it compares the versions.
+// isChanged reports whether the note may have been changed since then, by others than this client. With a condition, it
+// compares the versions.
 func (e *edit) isChanged(current *ProgressNote, then time.Time, response *Response) bool {
-	if e.read != nil {
+	if e.before != nil {
 		return current.Version() != e.options.version
 	}
-	if e.madeBefore(current) {
+	if e.isOfEarlierEdit(current) {
 		return false
 	}
 	return changedSince(current.UpdatedAt, then, response)
@@ -206,26 +210,27 @@ func (e *edit) isDeleted(err error) bool {
 		return false
 	}
 	justBefore := e.began.Add(-time.Minute)
-	return !changedSince(e.read.CreatedAt, justBefore, e.readBy)
+	return !changedSince(e.before.CreatedAt, justBefore, e.beforeResponse)
 }
 
-// changedSince reports whether a note may have been changed since then, by our clock or by the service's, whose time is
-// in the response.
-func changedSince(updated, then time.Time, r *Response) bool {
+// changedSince reports whether a note that was updated at this time may have been changed since then. The response with
+// the note has the service's time. Our clock and the service's may differ, so a change by either of them counts. A zero
+// time shows nothing, so it counts as a change.
+func changedSince(updated, then time.Time, response *Response) bool {
 	if updated.IsZero() {
 		return true
 	}
-	at := updated.Truncate(time.Second)
-	if r.zoneless {
-		at = at.Add(creates.MostBehind * time.Second)
+	latest := updated.Truncate(time.Second)
+	if response.zoneless { // it may be a local time behind UTC
+		latest = latest.Add(creates.MostBehind * time.Second)
 	}
-	ours := then.Truncate(time.Second)
-	theirs := exchange.ServerTimeThen(r.Header, then, time.Now()).Truncate(time.Second)
-	return !at.Before(ours) || !at.Before(theirs)
+	byOurs := then.Truncate(time.Second)
+	byService := exchange.ServerTimeThen(response.Header, then, time.Now()).Truncate(time.Second)
+	return !latest.Before(byOurs) || !latest.Before(byService)
 }
 
-// after returns the result of the edit. The note and err are what the last attempt returned.
-func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
+// result returns the note and the error of the edit. The arguments are what the last attempt returned.
+func (e *edit) result(note *ProgressNote, err error) (*ProgressNote, error) {
 	switch {
 	case errors.Is(err, errAlreadyDone):
 		note = e.done
@@ -233,19 +238,19 @@ func (e *edit) after(note *ProgressNote, err error) (*ProgressNote, error) {
 	case err != nil:
 		return nil, err
 	}
-	if e.read != nil {
+	if e.before != nil {
 		if err := e.compareWritten(note); err != nil {
 			return nil, err
 		}
 	}
-	e.client.creates.Edited.Put(note.state(), time.Now())
+	e.client.creates.Edited.Put(note.contentHash(), time.Now())
 	return note, nil
 }
 
-// compareWritten compares the note that the write returned with the one that was read, in all that IfUnchanged
-// compares. A response may omit texts, flags, the patient and the time.
+// compareWritten returns a conflict if the note that the write returned is not what the edit makes of the one that was
+// read. It compares all that IfUnchanged compares. A response may omit texts, flags, the patient and the time.
 func (e *edit) compareWritten(note *ProgressNote) error {
-	want := e.params.applied(e.read)
+	want := e.params.applied(e.before)
 	if e.op == signNote {
 		want.Has.Signed = true
 	}
@@ -270,13 +275,13 @@ func (e *edit) compareWritten(note *ProgressNote) error {
 // may differ a little. A time without a zone may be hours off, so it is not compared.
 func (e *edit) isOlder(written *ProgressNote) bool {
 	const clocksDiffer = time.Minute
-	if e.zoneless || e.readBy.zoneless {
+	if e.zoneless || e.beforeResponse.zoneless {
 		return false
 	}
 	if written.UpdatedAt.IsZero() {
 		return false
 	}
-	return written.UpdatedAt.Before(e.read.UpdatedAt.Add(-clocksDiffer))
+	return written.UpdatedAt.Before(e.before.UpdatedAt.Add(-clocksDiffer))
 }
 
 // samePatient compares the patient of a written note with the expected one. A response may omit it.
@@ -304,26 +309,26 @@ func sameFlags(want, got *ProgressNote) bool {
 	return true
 }
 
-// madeBefore reports whether the note is as another edit of this client left it, and that edit ended before this one
-// began. Times in whole seconds do not show which of two edits was first.
-func (e *edit) madeBefore(note *ProgressNote) bool {
-	at := e.client.creates.Edited.Get(note.state())
-	return !at.IsZero() && !at.After(e.began)
+// isOfEarlierEdit reports whether the note is as another edit of this client left it, and that edit ended before this
+// one began. The note's updated_at, in whole seconds, may not show which of two edits was first.
+func (e *edit) isOfEarlierEdit(note *ProgressNote) bool {
+	ended := e.client.creates.Edited.Get(note.contentHash())
+	return !ended.IsZero() && !ended.After(e.began)
 }
 
-// state returns a hash of the note's content. It differs between versions of the same note.
-func (n *ProgressNote) state() uint64 {
+// contentHash returns a hash of the note's content. It differs between versions of the same note.
+func (n *ProgressNote) contentHash() uint64 {
 	var texts [len(noteTexts)]string
 	for i, text := range n.texts() {
 		texts[i] = *text
 	}
 	flags := [...]bool{n.Has.Content, n.Has.Transcription, n.Has.Signed}
 	return creates.Hash(struct {
-		id, updated int64
-		texts       [len(noteTexts)]string
-		patient     string
-		beside      tolerant.Reference
-		flags       [len(flagMembers)]bool
+		id, updated  int64
+		texts        [len(noteTexts)]string
+		patient      string
+		extraPatient tolerant.Reference
+		flags        [len(flagMembers)]bool
 	}{n.ID, n.UpdatedAt.UnixNano(), texts, n.Patient.raw, tolerant.ReferenceBy(patientID, n.Extra.raw), flags})
 }
 
@@ -335,40 +340,39 @@ func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) 
 // may omit the name, and all other texts.
 func sameTexts(want, got *ProgressNote) bool {
 	wanted := want.texts()
-	leftOut := got.leavesOut()
+	omitted := got.omittedTexts()
 	for i, text := range got.texts() {
-		if !leftOut[i] && !sameText(*wanted[i], *text) {
+		if !omitted[i] && !sameText(*wanted[i], *text) {
 			return false
 		}
 	}
 	return true
 }
 
-// leavesOut reports for each text whether the response omits it: the name if it is empty, and the other texts if all of
-// them are empty.
-func (n *ProgressNote) leavesOut() (out [len(noteTexts)]bool) {
-	showsOthers := false
+// omittedTexts reports for each text whether the response omits it. The name, the only required text, is omitted if it
+// is empty. The other texts are omitted only together: if all of them are empty.
+func (n *ProgressNote) omittedTexts() (omitted [len(noteTexts)]bool) {
+	othersAreEmpty := true
 	for i, text := range n.texts() {
-		out[i] = *text == ""
-		if *text != "" && !noteTexts[i].required {
-			showsOthers = true
+		if !noteTexts[i].required && *text != "" {
+			othersAreEmpty = false
 		}
 	}
-	if !showsOthers {
-		return out
-	}
-	for i := range out {
-		if !noteTexts[i].required {
-			out[i] = false
+	for i, text := range n.texts() {
+		if noteTexts[i].required {
+			omitted[i] = *text == ""
+		} else {
+			omitted[i] = othersAreEmpty
 		}
 	}
-	return out
+	return omitted
 }
 
-func sameText(a, b string) bool { return lines(strings.TrimSpace(a)) == lines(strings.TrimSpace(b)) }
+// sameText compares two texts without white space at the ends, and with any line ends.
+func sameText(a, b string) bool { return withLF(strings.TrimSpace(a)) == withLF(strings.TrimSpace(b)) }
 
-// lines returns the text with LF as the line end. Forms send CRLF where a service stores LF.
-func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+// withLF returns the text with LF as the line end. Forms send CRLF, but a service may store LF.
+func withLF(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // textsApplied reports whether the note has the params' texts, without white space at the ends.
 func (p *UpdateNoteParams) textsApplied(note *ProgressNote) bool {
@@ -393,9 +397,9 @@ func (p *UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
 	return changed
 }
 
-// incomplete returns the error for a note that cannot be signed because it is not complete. An attempt without a
+// incompleteError returns the error for a note that cannot be signed because it is not complete. An attempt without a
 // response may still be under way, and sign the note when it is complete.
-func incomplete(refusal error) error {
+func incompleteError(refusal error) error {
 	const detail = "transcription and analysis are not both complete; wait for the note, then sign"
 	err := &callError{op: signNote, detail: detail, causes: []error{ErrNoteIncomplete, refusal}}
 	if errors.Is(refusal, ErrOutcomeUnknown) {
@@ -404,12 +408,12 @@ func incomplete(refusal error) error {
 	return err
 }
 
-// mayBeExplained reports whether reading the note can explain the failure of a Sign. The service may have refused
+// noteMayExplain reports whether reading the note can explain the failure of a Sign. The service may have refused
 // it because of the note's state, or its response was lost and the note was not read since.
-func mayBeExplained(err error) bool {
-	_, conflict := errors.AsType[*ConflictError](err)
+func noteMayExplain(err error) bool {
+	_, isConflict := errors.AsType[*ConflictError](err)
 	switch {
-	case err == nil, conflict, errors.Is(err, errAlreadyDone), errors.Is(err, ErrNoteIncomplete):
+	case err == nil, isConflict, errors.Is(err, errAlreadyDone), errors.Is(err, ErrNoteIncomplete):
 		return false
 	case errors.Is(err, ErrRateLimited): // the service wants no request now
 		return false
@@ -420,8 +424,8 @@ func mayBeExplained(err error) bool {
 	if !ok || refused.StatusCode < 400 {
 		return false
 	}
-	obvious := []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout}
-	return !slices.Contains(obvious, refused.StatusCode)
+	unrelated := []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout} // to the note's state
+	return !slices.Contains(unrelated, refused.StatusCode)
 }
 
 // explainSign reads the note after a failed Sign. It returns the note if it is signed after all, an error matching
@@ -436,7 +440,7 @@ func (e *edit) explainSign(ctx context.Context, failure error) (*ProgressNote, e
 		return note, nil
 	}
 	if !note.Stage().AtLeast(StageComplete) {
-		return nil, incomplete(failure)
+		return nil, incompleteError(failure)
 	}
 	return nil, failure
 }

@@ -114,7 +114,7 @@ func (e *Error) Is(target error) bool {
 	case ErrServer:
 		return e.StatusCode >= 500
 	case ErrUnexpectedResponse:
-		return e.redirect()
+		return e.isRedirect()
 	}
 	return target == kinds[e.StatusCode].sentinel
 }
@@ -139,10 +139,10 @@ func (e Error) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the error's text for every verb, never the message or the fields.
 func (e Error) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-func (e *Error) redirect() bool { return e.StatusCode/100 == 3 }
+func (e *Error) isRedirect() bool { return e.StatusCode/100 == 3 }
 
-// reads reports whether the call cannot have changed anything.
-func (e *Error) reads() bool {
+// isOfRead reports whether the call cannot have changed anything.
+func (e *Error) isOfRead() bool {
 	switch e.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return true
@@ -153,7 +153,7 @@ func (e *Error) reads() bool {
 // retryable reports whether the request can be sent again. The retries within a call follow the same rule.
 func (e *Error) retryable() bool {
 	effect := exchange.Reads
-	if !e.reads() {
+	if !e.isOfRead() {
 		effect = exchange.Creates
 	}
 	return effect.MayRetry(exchange.Outcome{Status: e.StatusCode})
@@ -196,8 +196,10 @@ type OutcomeUnknownError struct {
 
 	Err error `json:"-"` // why the outcome is unknown
 
-	exact bool // Params.Audio is what was sent, because Create made this error
-	kept  lossDetails
+	// fromThisProcess is set by Create, and not kept in JSON: Params.Audio is what was sent, and the times are of this
+	// process's clock.
+	fromThisProcess bool
+	kept            lossDetails
 }
 
 // Error returns a text that is safe to log.
@@ -225,7 +227,8 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// maybeDone returns the error of a failed call of which an attempt may have been carried out.
+// maybeDone returns the error of a failed call of which an attempt may have been carried out. It matches
+// ErrOutcomeUnknown and err.
 func maybeDone(err error) error {
 	const advice = "; an earlier attempt may have succeeded: read the record before trying again"
 	return redact.Fail(text(err)+advice, ErrOutcomeUnknown, err)
@@ -399,7 +402,8 @@ func (e *Error) adviceForNotFound() string {
 	return kinds[http.StatusNotFound].advice
 }
 
-// adviceForBadRequest tells a service that answers in JSON from a server that expects TLS and answers in plain text.
+// adviceForBadRequest distinguishes a service, which responds in JSON, from a server that expects TLS and responds in
+// plain text.
 func (e *Error) adviceForBadRequest() string {
 	switch {
 	case e.Message == "":
@@ -414,11 +418,11 @@ func (e *Error) adviceForBadRequest() string {
 // the text of another call is completed by code that knows what was sent.
 func (e *Error) adviceByClass() string {
 	switch {
-	case e.redirect():
+	case e.isRedirect():
 		return "redirects are followed only for GET and within the base URL's origin; check the base URL"
 	case e.StatusCode < 500:
 		return ""
-	case e.reads():
+	case e.isOfRead():
 		return "the service, or a proxy before it, failed; try again later"
 	}
 	return "the service, or a proxy before it, failed"

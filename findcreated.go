@@ -29,12 +29,12 @@ var findCreated = &operation{"Notes.FindCreated", http.MethodGet, "/v1/progress-
 const (
 	defaultSettle   = 10 * time.Minute
 	maxOverdue      = 30 * time.Minute // after which a search that could have been decided ends
-	minLookPause    = 5 * time.Second
-	maxLookPause    = 2 * time.Minute
+	minPollPause    = 5 * time.Second
+	maxPollPause    = 2 * time.Minute
 	maxLatePause    = 5 * time.Minute // after many requests, or when only recordings are waited for
 	slowRequests    = 14              // after each of which pauses may be two minutes longer
 	maxRequests     = 180             // without those to storage
-	maxFailedLooks  = 10              // in a row
+	maxFailedPolls  = 10              // in a row
 	maxSearchedRows = 5000            // of one list
 	maxCandidates   = 100             // that an error names
 )
@@ -109,6 +109,7 @@ func (s *NotesService) FindCreated(
 	})
 }
 
+// check rejects invalid params, and an error that no Create can have returned.
 func (p *FindCreatedParams) check(lost *OutcomeUnknownError) error {
 	switch {
 	case lost == nil, lost.SentAt.IsZero():
@@ -131,7 +132,7 @@ func (p *FindCreatedParams) check(lost *OutcomeUnknownError) error {
 
 var noneOrSHA256 = regexp.MustCompile(`^([0-9a-fA-F]{64})?$`)
 
-// search is one call of FindCreated.
+// search is one call of FindCreated. It polls the patient's notes until it can decide.
 type search struct {
 	lost       OutcomeUnknownError
 	params     FindCreatedParams
@@ -141,25 +142,25 @@ type search struct {
 	create     creates.Create
 	unresolved []creates.Create
 	sum        string // SHA-256 of the recording; empty if nothing can be compared
-	exact      bool   // sum is of what was sent
+	isSentSum  bool   // sum is certainly of what was sent
 
-	window    creates.Window
-	settledAt time.Time // when the service must be done with the create, by our clock
-	latest    time.Time // the same if our clock may have been set since it was lost
-	deadline  time.Time
+	window          creates.Window
+	settledAt       time.Time // when the service must be done with the create, by our clock
+	settledAtLatest time.Time // the same if our clock may have been set since the response was lost
+	deadline        time.Time
 
 	asker    sender
 	response *Response      // to the latest request
 	furthest creates.Clocks // when the service's clock was furthest ahead of ours
 	sorting  sorting
-	looks    int
-	failed   int // looks in a row
+	polls    int
+	failed   int // polls in a row
 	rows     map[int64]row
 	found    *ProgressNote
 	reading  creates.Reading
-	refused  map[creates.Ref]bool // recordings that can never be read
+	hopeless map[creates.Ref]bool // recordings that can never be read
 
-	// These fields belong to the latest search.
+	// These fields belong to the latest poll.
 	clocks     creates.Clocks
 	stale      time.Duration // how much older the list may be than our clock says
 	retryAfter time.Duration // as the service or storage asked
@@ -171,7 +172,7 @@ type row struct {
 	*ProgressNote
 
 	made creates.Made // by the clocks of its page
-	look int
+	poll int          // the number of the poll that showed it last
 }
 
 // sorting is whether the service sorts lists as it is asked to.
@@ -186,7 +187,7 @@ const (
 func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, options *callOptions) *search {
 	l := &search{
 		lost: *lost, params: params, notes: s, registry: s.client.creates,
-		rows: map[int64]row{}, refused: map[creates.Ref]bool{},
+		rows: map[int64]row{}, hopeless: map[creates.Ref]bool{},
 		asker: sender{tenant: options.tenant()}, response: cmp.Or(options.response, new(Response)),
 	}
 	l.opts = []CallOption{
@@ -200,12 +201,12 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	l.lost.AudioSize = lost.audioSize()
 	l.lost.Service = exchange.Service(l.lost.Service)
 	if !params.WithoutAudio {
-		l.sum, l.exact = lost.recording()
+		l.sum, l.isSentSum = lost.recording()
 	}
-	if l.exact {
+	if l.isSentSum {
 		l.lost.AudioSHA256 = l.sum
 	}
-	l.settle(time.Now())
+	l.setTimes(time.Now())
 	l.create = l.lost.create()
 	if !l.lost.kept.NoteIDUnproven {
 		l.create.Note = l.lost.NoteID
@@ -225,7 +226,7 @@ func (l *search) addUnresolved() {
 			continue
 		}
 		hashed := *other
-		if sum, exact := other.recording(); exact {
+		if sum, isSent := other.recording(); isSent {
 			hashed.AudioSHA256 = sum
 		}
 		create := hashed.create()
@@ -234,10 +235,10 @@ func (l *search) addUnresolved() {
 	}
 }
 
-// settle determines when the service must be done with the create: Settle after the response was lost, or as long as
+// setTimes determines when the service must be done with the create: Settle after the response was lost, or as long as
 // the upload took if that was longer. A time that another process noted counts only together with the service's
 // clock, because ours may have been set since.
-func (l *search) settle(now time.Time) {
+func (l *search) setTimes(now time.Time) {
 	lostAt := now
 	settle := cmp.Or(l.params.Settle, defaultSettle)
 	if !l.lost.LostAt.IsZero() {
@@ -245,41 +246,43 @@ func (l *search) settle(now time.Time) {
 		settle = max(settle, upload)
 		lostAt = l.lost.SentAt.Add(upload)
 	}
-	from := now
+	kept := l.lost.kept
+	settleFrom := now // by our clock
 	switch {
-	case l.lost.exact: // this process read the times, from a clock that cannot be set
-		from = lostAt
-	case l.lost.kept.clocksCompared():
-		from = l.lost.kept.ClockRead
+	case l.lost.fromThisProcess: // its times are of a clock that cannot be set
+		settleFrom = lostAt
+	case kept.clocksCompared():
+		settleFrom = kept.ClockRead
 	}
-	if l.lost.kept.clocksCompared() {
-		l.furthest = creates.Clocks{Known: true, Ahead: l.lost.kept.ahead()}
+	if kept.clocksCompared() {
+		l.furthest = creates.Clocks{Known: true, Ahead: kept.ahead()}
 	}
 	l.window = creates.Window{Sent: l.lost.SentAt.Unix(), Settled: lostAt.Add(settle).Unix()}
-	l.settledAt = from.Add(settle)
-	l.latest = now.Add(settle)
-	l.deadline = l.latest.Add(maxOverdue)
+	l.settledAt = settleFrom.Add(settle)
+	l.settledAtLatest = now.Add(settle)
+	l.deadline = l.settledAtLatest.Add(maxOverdue)
 }
 
 // cannotStart returns why nothing can be decided about this create by this client, or "".
 func (l *search) cannotStart() creates.Reason {
 	kept := l.lost.kept
-	unnamed := l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == ""
+	isAnonymous := l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == ""
 	switch {
 	case l.lost.Service != "" && l.lost.Service != l.notes.client.service():
 		return creates.OtherService
 	case kept.Token != "" && kept.Tenant != l.asker.tenant:
 		return creates.OtherTenant
-	case unnamed && l.lost.NoteID == 0 && l.sum == "":
+	case isAnonymous && l.lost.NoteID == 0 && l.sum == "":
 		return creates.Nameless
 	}
 	return ""
 }
 
+// run polls until the outcome of the create is decided, or until waiting does not help.
 func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 	reason := creates.NoList
 	for {
-		observed, failure := l.look(ctx)
+		observed, failure := l.observe(ctx)
 		if ctx.Err() != nil {
 			return nil, l.undecided(string(reason)+": "+redact.Cause(ctx.Err()), ctx.Err(), context.Cause(ctx))
 		}
@@ -309,7 +312,8 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 	}
 }
 
-// undecidedFor returns the error of a search that waiting does not help. The failure of its last request may be nil.
+// undecidedFor returns the error of a search that ends because waiting does not help. The failure is that of its last
+// request, or nil.
 func (l *search) undecidedFor(reason creates.Reason, failure error) error {
 	if failure == nil {
 		return l.undecided(string(reason))
@@ -319,20 +323,21 @@ func (l *search) undecidedFor(reason creates.Reason, failure error) error {
 
 const notCreated = "the note was not created; creating it again is safe"
 
-// pause waits until the next look, but not longer than until the search can be decided.
+// pause waits until the next poll, but not longer than until the search can be decided.
 func (l *search) pause(ctx context.Context, settled bool, failure error) {
-	longest := min(maxLookPause*time.Duration(1+l.asker.requests/slowRequests), maxLatePause)
+	longest := min(maxPollPause*time.Duration(1+l.asker.requests/slowRequests), maxLatePause)
 	if settled {
 		longest = maxLatePause
 	}
-	wait := exchange.Backoff(l.looks-1, minLookPause, longest, 0, exchange.Jitter(ctx))
+	wait := exchange.Backoff(l.polls-1, minPollPause, longest, 0, exchange.Jitter(ctx))
 	if remaining := time.Until(l.settledAt); remaining > 0 { // later, a cached list ages as fast as time passes
 		wait = min(wait, remaining+l.stale)
 	}
 	l.honorRetryAfter(failure)
-	_ = poll.Sleep(ctx, max(wait, min(l.retryAfter, maxLookPause)))
+	_ = poll.Sleep(ctx, max(wait, min(l.retryAfter, maxPollPause)))
 }
 
+// honorRetryAfter makes the next pause as long as the response asks for, if the failure is a response.
 func (l *search) honorRetryAfter(failure error) {
 	if refused, ok := errors.AsType[*Error](failure); ok {
 		l.retryAfter = max(l.retryAfter, refused.RetryAfter)
@@ -374,15 +379,16 @@ func describe(notes []*ProgressNote) string {
 	return strings.Join(names, ", ")
 }
 
-// look searches once. The error, if any, is why not more could be observed.
-func (l *search) look(ctx context.Context) (creates.Observation, error) {
-	asked := time.Now()
-	l.looks++
-	l.clocks = creates.Clocks{Now: asked.Unix()}
+// observe polls once: it reads the note that is named, the list, and recordings. The error, if any, is why not more
+// could be observed.
+func (l *search) observe(ctx context.Context) (creates.Observation, error) {
+	began := time.Now()
+	l.polls++
+	l.clocks = creates.Clocks{Now: began.Unix()}
 	l.stale = 0
 	l.retryAfter = 0
-	l.asker.startLook()
-	l.reading.Begin(asked)
+	l.asker.startPoll()
+	l.reading.Begin(began)
 
 	var observed creates.Observation
 	var err error
@@ -398,24 +404,22 @@ func (l *search) look(ctx context.Context) (creates.Observation, error) {
 		err = errTokenChanged
 	}
 	if err != nil {
-		observed.List = l.failedLook(err)
+		observed.List = l.countFailure(err)
 		return observed, err
 	}
 	l.failed = 0
-	l.keepClocks(asked)
-	shown := asked.Add(-l.stale)
-	clocksAgree := l.lost.exact || l.clocks.Known || !shown.Before(l.latest)
-	observed.Settled = !shown.Before(l.settledAt) && clocksAgree
+	l.keepClocks(began)
+	observed.Settled = l.isSettled(began.Add(-l.stale))
 	observed.Future = l.window.Future(l.clocks)
 	observed.Later = l.readRecordings(ctx)
-	l.compare(&observed)
-	observed.SameSender = true
+	l.compareNotes(&observed)
+	observed.SameSender = true // asked for only if the answer matters
 	switch creates.Decide(observed).Outcome {
 	case creates.Found:
 	case creates.NotCreated:
 		observed.SameSender, err = l.isSender(ctx)
 		if err != nil {
-			observed.List = l.failedLook(err)
+			observed.List = l.countFailure(err)
 		}
 	case creates.Undecided:
 		l.learnUser(ctx)
@@ -423,28 +427,38 @@ func (l *search) look(ctx context.Context) (creates.Observation, error) {
 	return observed, err
 }
 
+// isSettled reports whether the service must have been done with the create at this time, which is that of the list.
+func (l *search) isSettled(listed time.Time) bool {
+	if listed.Before(l.settledAt) {
+		return false
+	}
+	clocksAgree := l.lost.fromThisProcess || l.clocks.Known
+	return clocksAgree || !listed.Before(l.settledAtLatest)
+}
+
 const errTokenChanged = redact.Text("the token changed from one request to the next, perhaps to another user's")
 
-// failedLook counts a failure and returns what it means for the list.
-func (l *search) failedLook(err error) creates.List {
+// countFailure counts a failed poll, and returns what the failure means for the list.
+func (l *search) countFailure(err error) creates.List {
 	l.failed++
-	if mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedLooks {
+	if mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedPolls {
 		return creates.ListFailing
 	}
 	return creates.ListRefused
 }
 
-// keepClocks keeps with the lost create how the clocks compare, for whoever asks next.
-func (l *search) keepClocks(asked time.Time) {
+// keepClocks keeps in the error how the clocks compare, unless it has that already. Another process may search next.
+func (l *search) keepClocks(now time.Time) {
 	if !l.clocks.Known || l.lost.kept.clocksCompared() {
 		return
 	}
-	l.lost.kept.ClockRead = asked
-	l.lost.kept.Clock = asked.Add(time.Duration(l.clocks.Ahead) * time.Second)
-	l.lost.kept.ClockUnknown = !l.lost.exact
+	l.lost.kept.ClockRead = now
+	l.lost.kept.Clock = now.Add(time.Duration(l.clocks.Ahead) * time.Second)
+	l.lost.kept.ClockUnknown = !l.lost.fromThisProcess
 }
 
-// learnUser keeps who sent the create, once that is known: another process may ask with another token of that user.
+// learnUser keeps in the error which user sent the create, once that is known: another process may search with another
+// token of that user.
 func (l *search) learnUser(ctx context.Context) {
 	if l.retryAfter > 0 {
 		return
@@ -461,6 +475,7 @@ func (l *search) learnUser(ctx context.Context) {
 	l.lost.kept.User = user.Fingerprint
 }
 
+// hasSendersToken reports whether this search uses the token that sent the create.
 func (l *search) hasSendersToken() bool {
 	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
 }
@@ -486,7 +501,7 @@ func (l *search) isSender(ctx context.Context) (bool, error) {
 	return user.ID == l.lost.UserID, nil // the caller constructed the error and states who sent it
 }
 
-// user returns whose token asks.
+// user returns the user whose token this search uses.
 func (l *search) user(ctx context.Context) (creates.User, error) {
 	if user := l.registry.Users.Get(l.asker.token); user.ID != 0 {
 		return user, nil
@@ -498,10 +513,11 @@ func (l *search) user(ctx context.Context) (creates.User, error) {
 	return l.registry.Users.Get(l.asker.token), nil
 }
 
-// readNamed reads the note whose id the response held, or that was found for this create before.
+// readNamed reads the note whose id the response to the create held, or that an earlier search found for it. It reports
+// whether that is the note.
 func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
-	before := l.registry.View(l.create, nil, false).Note
-	id := before.ID
+	foundBefore := l.registry.View(l.create, nil, false).Note
+	id := foundBefore.ID
 	if id == 0 && !l.lost.kept.NoteIDUnproven {
 		id = l.lost.NoteID
 	}
@@ -518,15 +534,15 @@ func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
 	}
 	l.readClocks(asked)
 	fits := l.fitsCreate(note)
-	if before.ID != 0 {
-		fits = before.Is(note.ref("")) && l.isPatients(note)
+	if foundBefore.ID != 0 {
+		fits = foundBefore.Is(note.ref("")) && l.isOfPatient(note)
 	}
 	if fits {
 		l.found = note
 		return creates.NamedIt, nil
 	}
-	if l.isPatients(note) {
-		l.rows[note.ID] = row{note, l.window.Made(note.CreatedAt, l.clocks), l.looks}
+	if l.isOfPatient(note) {
+		l.rows[note.ID] = row{note, l.window.Made(note.CreatedAt, l.clocks), l.polls}
 	}
 	return creates.NamedOther, nil
 }
@@ -535,7 +551,7 @@ func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
 // patient, time, name, user and size do not differ. The response to the create held its id.
 func (l *search) fitsCreate(note *ProgressNote) bool {
 	switch {
-	case l.isExplained(note, nil), !l.isPatients(note):
+	case l.isOfAnotherCreate(note, nil), !l.isOfPatient(note):
 		return false
 	case l.window.Made(note.CreatedAt, l.clocks) != creates.MadeSince:
 		return false
@@ -547,6 +563,7 @@ func (l *search) fitsCreate(note *ProgressNote) bool {
 	return !l.hasOtherSize(note)
 }
 
+// hasOtherUser reports whether the note was made by another user. An unknown user is not another one.
 func (l *search) hasOtherUser(note *ProgressNote) bool {
 	maker := note.maker()
 	if maker == 0 || l.lost.UserID == 0 {
@@ -555,6 +572,7 @@ func (l *search) hasOtherUser(note *ProgressNote) bool {
 	return maker != l.lost.UserID
 }
 
+// hasOtherSize reports whether the note's recording has another size. An unknown size is not another one.
 func (l *search) hasOtherSize(note *ProgressNote) bool {
 	if note.Audio == nil || note.Audio.Size <= 0 {
 		return false
@@ -562,8 +580,8 @@ func (l *search) hasOtherSize(note *ProgressNote) bool {
 	return l.lost.AudioSize >= 0 && l.lost.AudioSize != note.Audio.Size
 }
 
-// isPatients reports whether the note is the patient's, or belongs to none if the create had none.
-func (l *search) isPatients(note *ProgressNote) bool {
+// isOfPatient reports whether the note may be the patient's, or names no patient if the create had none.
+func (l *search) isOfPatient(note *ProgressNote) bool {
 	patient := l.lost.Params.PatientID
 	if patient == 0 {
 		return namesNoPatient(note)
@@ -571,29 +589,29 @@ func (l *search) isPatients(note *ProgressNote) bool {
 	return note.comparePatient(patient) != namesOther
 }
 
-// namesNoPatient is strict: a patient without a readable id is a patient.
+// namesNoPatient reports whether the note names no patient at all. A patient without a readable id is a patient.
 func namesNoPatient(note *ProgressNote) bool {
 	return note.comparePatient(0) == namesNone && slices.Contains([]string{"", "{}", "[]"}, note.Patient.raw)
 }
 
-// compare fills in what the notes show that were seen so far.
-func (l *search) compare(observed *creates.Observation) {
+// compareNotes adds to the observation what the notes show that were seen so far. It collects the candidates.
+func (l *search) compareNotes(observed *creates.Observation) {
 	view := l.registry.View(l.create, l.unresolved, l.params.UniqueName)
 	observed.Twin = view.Twin
 	observed.UnderWay = view.UnderWay
 	l.candidates = nil
 	for _, row := range l.nearestFirst() {
-		if l.isExplained(row.ProgressNote, view.Recordings) {
+		if l.isOfAnotherCreate(row.ProgressNote, view.Recordings) {
 			continue
 		}
-		gone := row.look != l.looks
+		gone := l.isGone(row)
 		if !gone {
 			l.candidates = append(l.candidates, row.ProgressNote)
 		}
 		observed.Unexplained++
 		switch l.match(row) {
 		case creates.Equal:
-			l.countMatch(observed, row, gone)
+			l.addMatch(observed, row, gone)
 		case creates.Unread:
 			observed.Unread = true
 		case creates.Differs:
@@ -601,8 +619,11 @@ func (l *search) compare(observed *creates.Observation) {
 	}
 }
 
-// countMatch takes a note into account that has the recording or the unique name.
-func (l *search) countMatch(observed *creates.Observation, row row, gone bool) {
+// isGone reports whether the latest poll did not show a row that an earlier one has shown.
+func (l *search) isGone(row row) bool { return row.poll != l.polls }
+
+// addMatch adds to the observation a note that has the recording or the unique name.
+func (l *search) addMatch(observed *creates.Observation, row row, gone bool) {
 	switch {
 	case gone: // somebody deleted it, so it remains unexplained
 	case row.made == creates.MadeSince, l.params.UniqueName:
@@ -624,28 +645,38 @@ func (l *search) match(row row) creates.Match {
 	return creates.Differs
 }
 
+// recordingOf returns what is known of the note's recording. It is zero if the recording was not read.
 func (l *search) recordingOf(note *ProgressNote) creates.Recording {
 	return l.registry.Recordings.Get(note.ref(l.asker.tenant))
 }
 
-// isExplained reports whether the note is known to come from another create. Its create is known, another create
-// sent one of these recordings, or the caller excluded it.
-func (l *search) isExplained(note *ProgressNote, others []string) bool {
+// isOfAnotherCreate reports whether the note is known to come from another create: the caller excluded it, its create is
+// known, or its recording or its name rules out this create. The others are the hashes that other lost creates sent.
+func (l *search) isOfAnotherCreate(note *ProgressNote, others []string) bool {
 	ref := note.ref(l.asker.tenant)
 	if l.isExcluded(ref) || l.registry.Explains(l.create, l.lost.SentAt, ref) {
 		return true
 	}
+	return l.hasOtherRecording(note, others) || l.hasOtherName(note)
+}
+
+// hasOtherRecording reports whether the note's recording rules out this create. Either another lost create sent it, or
+// it differs from what was sent and the service is known to keep recordings unchanged.
+func (l *search) hasOtherRecording(note *ProgressNote, others []string) bool {
+	if !l.isSentSum {
+		return false
+	}
 	recording := l.recordingOf(note)
-	sentByAnother := recording.SHA256 != l.sum && slices.Contains(others, recording.SHA256)
-	if l.exact && sentByAnother {
+	if recording.SHA256 != l.sum && slices.Contains(others, recording.SHA256) {
 		return true
 	}
-	assume := l.notes.client.assumptions
 	differs := recording.Compare(l.lost.AudioSize, l.sum) == creates.Differs
-	if assume.RecordingsUnchanged && l.exact && differs {
-		return true
-	}
-	keepsNames := assume.NamesUnchanged || l.params.UniqueName
+	return l.notes.client.assumptions.RecordingsUnchanged && differs
+}
+
+// hasOtherName reports whether the note's name differs, and names are known not to change.
+func (l *search) hasOtherName(note *ProgressNote) bool {
+	keepsNames := l.notes.client.assumptions.NamesUnchanged || l.params.UniqueName
 	return keepsNames && creates.CompareNames(l.lost.Params.Name, note.Name) == creates.NameOther
 }
 
@@ -654,40 +685,37 @@ func (l *search) isExcluded(note creates.Ref) bool {
 	return slices.ContainsFunc(l.params.Exclude, func(n *ProgressNote) bool { return n.ref("").Is(note) })
 }
 
-// nearestFirst returns the notes that were seen, the nearest to when the create was sent first.
+// nearestFirst returns the notes that were seen so far, sorted by how near they were made to when the create was sent.
 func (l *search) nearestFirst() []row {
-	sent := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)
+	sentByService := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)
 	rows := make([]row, 0, len(l.rows))
 	for _, row := range l.rows {
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b row) int {
-		byTime := cmp.Compare(a.CreatedAt.Sub(sent).Abs(), b.CreatedAt.Sub(sent).Abs())
+		byTime := cmp.Compare(a.CreatedAt.Sub(sentByService).Abs(), b.CreatedAt.Sub(sentByService).Abs())
 		return cmp.Or(byTime, cmp.Compare(a.ID, b.ID))
 	})
 	return rows
 }
 
-// readRecordings reads the recordings of the notes that nothing explains, each until it was read once. It reports
-// whether a later look may read more.
+// readRecordings reads the recordings of the notes that may be the one, each until it was read once. It reports whether
+// a later poll may read more.
 func (l *search) readRecordings(ctx context.Context) (later bool) {
 	if l.sum == "" || l.params.UniqueName {
 		return false
 	}
 	others := l.registry.View(l.create, l.unresolved, false).Recordings
 	for _, row := range l.nearestFirst() {
-		gone := row.look != l.looks
-		if gone || l.match(row) != creates.Unread {
-			continue
-		}
-		if l.isExplained(row.ProgressNote, others) {
-			continue
-		}
 		ref := row.ref(l.asker.tenant)
-		if l.refused[ref] || l.readRecording(ctx, ref) {
+		if l.isGone(row) || l.hopeless[ref] {
 			continue
 		}
-		if !l.refused[ref] {
+		if l.match(row) != creates.Unread || l.isOfAnotherCreate(row.ProgressNote, others) {
+			continue
+		}
+		wasRead := l.readRecording(ctx, ref)
+		if !wasRead && !l.hopeless[ref] {
 			later = true
 		}
 	}
@@ -695,7 +723,7 @@ func (l *search) readRecordings(ctx context.Context) (later bool) {
 }
 
 // readRecording reads a recording, up to the first byte that shows another length. It reports whether the recording
-// can be compared now. A read is not retried: the next look reads it again.
+// can be compared now. A read is not retried: the next poll reads it again.
 func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
 	if l.retryAfter > 0 || l.asker.requests >= maxRequests {
 		return false
@@ -731,12 +759,12 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
 	return true
 }
 
-// readFailed counts a recording that could not be read.
+// readFailed records that a recording could not be read, now or for good.
 func (l *search) readFailed(note creates.Ref, err error) {
 	l.honorRetryAfter(err)
 	if exchange.Permanent(err) || errors.Is(err, download.ErrAddress) {
-		l.refused[note] = true
-		l.reading.Done() // no later look reads it, so the others do not wait
+		l.hopeless[note] = true
+		l.reading.Done() // no later poll reads it, so the others do not wait
 		return
 	}
 	l.reading.Failed(errors.Is(err, ErrNotFound))
@@ -745,10 +773,10 @@ func (l *search) readFailed(note creates.Ref, err error) {
 // list reads the patient's notes until no further note can matter.
 func (l *search) list(ctx context.Context) (creates.List, error) {
 	rule := list.Twice
-	if l.looks > 1 && time.Now().Before(l.settledAt) {
-		rule = list.AsGiven // the first look has shown whether the list can be complete; only the last one has to be
+	if l.polls > 1 && time.Now().Before(l.settledAt) {
+		rule = list.AsGiven // the first poll has shown whether the list can be complete; only the last one has to be
 	}
-	var made []time.Time // of the notes of this walk
+	var made []time.Time // when the notes of this walk were created
 	for visit, err := range list.Through(ctx, list.List[fetchedPage[ProgressNote]]{Fetch: l.fetch, Rule: rule}) {
 		if err != nil {
 			return l.listEnded(ctx, err, made)
@@ -761,7 +789,7 @@ func (l *search) list(ctx context.Context) (creates.List, error) {
 		}
 		for i := range visit.Value.Items {
 			made = append(made, visit.Value.Items[i].CreatedAt)
-			l.see(&visit.Value.Items[i])
+			l.addRow(&visit.Value.Items[i])
 		}
 		if visit.Enough == nil {
 			continue
@@ -796,7 +824,8 @@ func (l *search) listEnded(ctx context.Context, err error, made []time.Time) (cr
 	return creates.ListUnproven, nil
 }
 
-// isPastWindow reports whether the rest of the list is older than the window.
+// isPastWindow reports whether the rest of the list is older than the window. The argument is when the notes so far were
+// created. If they are sorted, it finds out first whether the service sorts, or they are in this order by accident.
 func (l *search) isPastWindow(ctx context.Context, made []time.Time) (bool, error) {
 	if !l.window.Past(made, l.clocks) {
 		return false, nil
@@ -810,7 +839,7 @@ func (l *search) isPastWindow(ctx context.Context, made []time.Time) (bool, erro
 }
 
 // learnSorting requests the list in the other order, to see whether the service follows. A request that fails shows
-// nothing. It is an error if the service asks for a pause.
+// nothing. Its error is returned only if the service asks for a pause.
 func (l *search) learnSorting(ctx context.Context, made []time.Time) error {
 	_, page, err := l.fetch(ctx, list.Position{Size: 1, Reversed: true})
 	l.honorRetryAfter(err)
@@ -845,52 +874,58 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 	return page, fetched, err
 }
 
-// readClocks compares the clocks by the latest response. If another process sent the create, the difference may have
-// been another one then.
+// readClocks compares the clocks by the latest response, which was requested at this time. If another process sent the
+// create, the difference may have been another one then.
 func (l *search) readClocks(asked time.Time) {
 	kept := l.lost.kept
-	c := creates.ReadClocks(l.response.Header, asked, time.Now())
+	now := creates.ReadClocks(l.response.Header, asked, time.Now())
 	known := l.registry.Clocks(asked)
-	c.Late = max(kept.Late, known.Late)
-	c.Tried = kept.TimesTried || known.Tried
-	c.Vague = l.response.zoneless || !c.Tried
-	if l.lost.exact {
-		l.clocks = c
+	now.Late = max(kept.Late, known.Late)
+	now.Tried = kept.TimesTried || known.Tried
+	now.Vague = l.response.zoneless || !now.Tried
+	if !l.lost.fromThisProcess {
+		compareWithKept(&now, kept)
+	}
+	l.clocks = now
+}
+
+// compareWithKept compares the clocks with what another process kept of them when it sent the create.
+func compareWithKept(now *creates.Clocks, kept lossDetails) {
+	if kept.ClockUnknown || !kept.clocksCompared() {
+		now.Vague = true
+	}
+	if !kept.clocksCompared() {
 		return
 	}
-	if kept.ClockUnknown || !kept.clocksCompared() {
-		c.Vague = true
+	moved := kept.ahead() - now.Ahead
+	if !now.Known || max(moved, -moved) > now.Spread {
+		now.Moved = moved
 	}
-	if kept.clocksCompared() {
-		moved := kept.ahead() - c.Ahead
-		if !c.Known || max(moved, -moved) > c.Spread {
-			c.Moved = moved
-		}
-	}
-	l.clocks = c
 }
 
-// see keeps a row that may be the note, now or once more is known.
-func (l *search) see(note *ProgressNote) {
+// addRow keeps a row that may be the note, now or once more is known.
+func (l *search) addRow(note *ProgressNote) {
+	if l.lost.Params.PatientID == 0 && !namesNoPatient(note) {
+		return
+	}
 	made := l.window.Made(note.CreatedAt, l.clocks)
 	hasName := l.params.UniqueName && creates.CompareNames(l.lost.Params.Name, note.Name) != creates.NameOther
-	mayMatter := made != creates.MadeOutside || hasName
-	if mayMatter && (l.lost.Params.PatientID != 0 || namesNoPatient(note)) {
-		l.rows[note.ID] = row{note, made, l.looks}
+	if hasName || made != creates.MadeOutside {
+		l.rows[note.ID] = row{note, made, l.polls}
 	}
 }
 
-// sender is who makes the requests of a call.
+// sender records who makes the requests of a call, and how many.
 type sender struct {
-	token    string // fingerprint of the latest token and of where it was sent
+	token    string // fingerprint of the latest token and of the tenant
 	tenant   string // see callOptions.tenant
-	changed  bool   // the token changed during this look
+	changed  bool   // the token changed during this poll
 	requests int
-	sent     time.Time // the latest request
+	sentAt   time.Time // when the latest request was sent
 }
 
-// startLook forgets the token of earlier requests.
-func (s *sender) startLook() {
+// startPoll forgets the token of earlier requests.
+func (s *sender) startPoll() {
 	s.token = ""
 	s.changed = false
 }
@@ -907,7 +942,7 @@ func (s *sender) recordRequest(authorization string) {
 	}
 	s.token = token
 	s.requests++
-	s.sent = time.Now()
+	s.sentAt = time.Now()
 }
 
 func fingerprint(text string) string {
@@ -917,7 +952,7 @@ func fingerprint(text string) string {
 
 func (c *Client) service() string { return exchange.Service(c.base) }
 
-// identify records in the error which create it was, who sent it where, and what was sent.
+// identify records in the error which create it was, who sent it to which tenant, and what was sent.
 func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	user := c.creates.Users.Get(s.token)
 	e.ID = rand.Text()
@@ -925,7 +960,7 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
 	e.UserID = user.ID
 	e.AudioSize = u.audioSize()
 	e.AudioSHA256 = u.sentSum()
-	e.exact = true
+	e.fromThisProcess = true
 	clocks := c.creates.Clocks(e.LostAt)
 	e.kept = lossDetails{
 		Token: s.token, User: user.Fingerprint, Tenant: s.tenant, NoteIDUnproven: e.kept.NoteIDUnproven,
@@ -942,17 +977,17 @@ func (n *ProgressNote) ref(tenant string) creates.Ref {
 	return creates.NewRef(n.ID, n.CreatedAt, tenant)
 }
 
-// maker returns the user who made the note, or 0 if it does not say, or names two.
+// maker returns the ID of the user who made the note, or 0 if the note names no user, or two.
 func (n *ProgressNote) maker() int64 {
-	inside, named := n.User.ID()
-	id := cmp.Or(n.UserID, inside)
-	if named && inside != id {
+	userID, named := n.User.ID()
+	id := cmp.Or(n.UserID, userID)
+	if named && userID != id {
 		return 0
 	}
 	return max(id, 0)
 }
 
-// audioSize is the size of the recording that was sent: -1 if it is not known, 0 if there was none.
+// audioSize returns the size of the recording that was sent: -1 if it is not known, 0 if there was none.
 func (e *OutcomeUnknownError) audioSize() int64 {
 	if e.AudioSize == 0 && e.Params.Audio != nil {
 		return e.Params.Audio.Size()
@@ -960,7 +995,7 @@ func (e *OutcomeUnknownError) audioSize() int64 {
 	return e.AudioSize
 }
 
-// create is what this client remembers the create by.
+// create returns what this client remembers the create by.
 func (e *OutcomeUnknownError) create() creates.Create {
 	sum := strings.ToLower(e.AudioSHA256)
 	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize(), e.ID, e.SentAt, sum)
@@ -968,15 +1003,15 @@ func (e *OutcomeUnknownError) create() creates.Create {
 
 // recording returns the SHA-256 of the recording, empty if it is not known, and whether it is certainly of what was
 // sent. It is computed here and not by Create, whose caller should not wait for it.
-func (e *OutcomeUnknownError) recording() (sum string, exact bool) {
+func (e *OutcomeUnknownError) recording() (sum string, isSent bool) {
 	if e.AudioSHA256 != "" {
 		return strings.ToLower(e.AudioSHA256), true
 	}
 	sum, err := e.Params.Audio.sum()
-	return sum, err == nil && e.exact && e.Params.Audio.fixed
+	return sum, err == nil && e.fromThisProcess && e.Params.Audio.fixed
 }
 
-// lossDetails is what else FindCreated has to know of a lost create, as its JSON keeps it.
+// lossDetails holds what else FindCreated has to know of a lost create, as its JSON keeps it.
 type lossDetails struct {
 	Token        string    `json:"token_fingerprint,omitempty"` // that sent it
 	User         string    `json:"user_fingerprint,omitempty"`  // whom the service named for that token
@@ -990,13 +1025,15 @@ type lossDetails struct {
 	TimesTried     bool  `json:"times_tried,omitempty"`
 }
 
+// clocksCompared reports whether ClockRead and Clock are known.
 func (d lossDetails) clocksCompared() bool { return !d.Clock.IsZero() }
 
-// ahead is how far the service's clock was ahead, in seconds.
+// ahead returns how far the service's clock was ahead of ours, in seconds.
 func (d lossDetails) ahead() int64 {
 	return int64(d.Clock.Sub(d.ClockRead).Round(time.Second) / time.Second)
 }
 
+// storedLoss is the JSON of an OutcomeUnknownError.
 type storedLoss struct {
 	publicLoss
 	lossDetails
@@ -1010,7 +1047,7 @@ type publicLoss OutcomeUnknownError // without its methods
 // name and the patient's ID. It keeps the text of Err, and the SHA-256 of the recording, for which the recording is
 // read.
 func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
-	if sum, exact := e.recording(); exact {
+	if sum, isSent := e.recording(); isSent {
 		e.AudioSHA256 = sum
 	}
 	e.AudioSize = e.audioSize()

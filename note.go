@@ -366,7 +366,7 @@ func (n ProgressNote) Version() string {
 		data = strconv.AppendBool(data, *flag)
 	}
 	for _, text := range texts {
-		text = lines(text)
+		text = withLF(text)
 		data = binary.BigEndian.AppendUint64(data, uint64(len(text)))
 		for len(text) > 0 {
 			piece := min(len(text), cap(data)-len(data))

@@ -94,7 +94,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(0))
 		if note != nil {
 			made = note
-			s.client.creates.Returned(note.ref(sent.tenant), sent.sent, time.Now())
+			s.client.creates.Returned(note.ref(sent.tenant), sent.sentAt, time.Now())
 		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 			const detail = "the note was created, but for another patient than requested"
@@ -276,7 +276,7 @@ func (s *NotesService) Update(
 ) (*ProgressNote, error) {
 	update := func(ctx context.Context, e *edit) (*ProgressNote, error) {
 		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
-		return e.after(note, err)
+		return e.result(note, err)
 	}
 	return runEdit(ctx, s.client, updateNote, id, params, opts, update)
 }
@@ -398,10 +398,10 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 			const detail = "the service accepted the request, but reports the note as not signed"
 			err = maybeDone(&callError{op: signNote, detail: detail, causes: []error{ErrUnexpectedResponse}})
 		}
-		if mayBeExplained(err) {
+		if noteMayExplain(err) {
 			note, err = e.explainSign(ctx, err)
 		}
-		return e.after(note, err)
+		return e.result(note, err)
 	}
 	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, sign)
 }

@@ -255,7 +255,7 @@ func untilReset(reset, serviceTime, now time.Time) time.Duration {
 // it. A redirect, or a response that is not a note, may come from a proxy that wants people to log in.
 func mayPass(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
-		return refused.redirect() || exchange.Reads.MayRetry(exchange.Outcome{Status: refused.StatusCode})
+		return refused.isRedirect() || exchange.Reads.MayRetry(exchange.Outcome{Status: refused.StatusCode})
 	}
 	lasting := []error{ErrInvalidArgument, ErrPatientMismatch, errOtherPage, exchange.ErrTooLong, errTooMany}
 	return !slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) })
@@ -665,7 +665,7 @@ func (s *waiter) missed(w *awaited, err error) {
 
 // isMisconfigured reports whether requests may fail because of the base URL or the client's configuration.
 func isMisconfigured(err error) bool {
-	if refused, ok := errors.AsType[*Error](err); ok && refused.redirect() {
+	if refused, ok := errors.AsType[*Error](err); ok && refused.isRedirect() {
 		return true
 	}
 	return exchange.Permanent(err)
