@@ -95,16 +95,17 @@ func fileError(name string, err error) error {
 // audioFile is an open file, and its state when its size was read.
 type audioFile struct {
 	*os.File
-	was os.FileInfo
+	before os.FileInfo
 }
 
+// changed reports whether the file may have been changed or replaced since its size was read.
 func (f audioFile) changed() bool {
-	is, err := f.Stat()
+	now, err := f.Stat()
 	if err != nil {
 		return true
 	}
-	sameContent := is.Size() == f.was.Size() && is.ModTime().Equal(f.was.ModTime())
-	return !sameContent || !os.SameFile(is, f.was)
+	sameContent := now.Size() == f.before.Size() && now.ModTime().Equal(f.before.ModTime())
+	return !sameContent || !os.SameFile(now, f.before)
 }
 
 // AudioBytes returns a recording in memory. The bytes are not copied. They must not change before Create returns. If
@@ -147,7 +148,7 @@ func (a *AudioSource) opener() func() (io.ReaderAt, error) {
 	return a.openAt
 }
 
-// sum returns the recording's SHA-256 in hexadecimal, or an error if it cannot be read again.
+// sum reads the recording and returns its SHA-256 in hexadecimal, or an error if it cannot be read again.
 func (a *AudioSource) sum() (string, error) {
 	open := a.opener()
 	if open == nil {
@@ -157,9 +158,9 @@ func (a *AudioSource) sum() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	u := &upload{audio: a, at: at, hashed: true}
+	u := &upload{audio: a, at: at, wantsHash: true}
 	defer u.close()
-	head, _ := u.open()
+	head, _ := u.open() // only the audio, because the rest of the body is empty
 	_, err = io.Copy(io.Discard, head)
 	return u.sentSum(), err
 }
@@ -232,12 +233,11 @@ type upload struct {
 	audio       *AudioSource // may be nil
 	at          io.ReaderAt  // nil for a stream
 	unusable    error        // why the audio is probably unusable; nil if it is not known to be
-	hashed      bool         // hash the audio while it is sent: the hash is wanted, or a stream cannot be read again
+	wantsHash   bool         // hash the audio while it is sent, for example because a stream cannot be read again
 	latest      atomic.Pointer[audioReader]
 }
 
-// newUpload checks the parameters and opens the audio. The parts of the body other than the audio are encoded now, in
-// one buffer, and divided where the audio and the closing delimiter go.
+// newUpload checks the parameters, opens the audio and encodes the rest of the body.
 func newUpload(p CreateNoteParams) (*upload, error) {
 	switch {
 	case p.PatientID < 0:
@@ -247,7 +247,7 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	case !utf8.ValidString(p.Name):
 		return nil, invalid("Notes.Create: Name", "is not valid UTF-8")
 	}
-	extra, err := p.extraParts()
+	extraNames, err := p.extraParts()
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +257,13 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	if err != nil {
 		return nil, err
 	}
+	u.encodeParts(p, extraNames, mediaType)
+	return u, nil
+}
+
+// encodeParts encodes all of the body except the audio, in one buffer, and divides it where the audio and the closing
+// delimiter begin.
+func (u *upload) encodeParts(p CreateNoteParams, extraNames []string, mediaType string) {
 	var envelope bytes.Buffer // writes to it do not fail
 	w := multipart.NewWriter(&envelope)
 	u.contentType = w.FormDataContentType()
@@ -266,7 +273,7 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 			"Content-Type":        {mediaType},
 		})
 	}
-	audioAt := envelope.Len()
+	audioOffset := envelope.Len()
 	if p.Name != "" {
 		_ = w.WriteField("name", p.Name)
 	}
@@ -276,19 +283,17 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 	if p.PromptID != 0 {
 		_ = w.WriteField("prompt_id", strconv.FormatInt(p.PromptID, 10))
 	}
-	for _, name := range extra {
+	for _, name := range extraNames {
 		_ = w.WriteField(name, p.Extra[name])
 	}
-	endingAt := envelope.Len()
+	endingOffset := envelope.Len()
 	_ = w.Close()
-	u.before = envelope.Bytes()[:audioAt]
-	u.after = envelope.Bytes()[audioAt:endingAt]
-	u.ending = envelope.Bytes()[endingAt:]
-	return u, nil
+	u.before = envelope.Bytes()[:audioOffset]
+	u.after = envelope.Bytes()[audioOffset:endingOffset]
+	u.ending = envelope.Bytes()[endingOffset:]
 }
 
-// openAudio opens the audio, if any, and returns its media type. If a reader fails here, it will fail again when it is
-// sent.
+// openAudio checks and opens the audio, if any, and returns its media type.
 func (u *upload) openAudio() (mediaType string, err error) {
 	if u.audio == nil {
 		return "", nil
@@ -296,7 +301,7 @@ func (u *upload) openAudio() (mediaType string, err error) {
 	if mediaType, err = u.audio.check(); err != nil {
 		return "", err
 	}
-	u.hashed = u.audio.stream != nil
+	u.wantsHash = u.audio.stream != nil
 	if u.audio.openAt != nil {
 		if u.at, err = u.audio.openAt(); err != nil {
 			return "", err
@@ -318,6 +323,7 @@ func (u *upload) recognize() media.Kind {
 	return kind
 }
 
+// isUnusable reports whether the error of a check means that a recording is probably of no use.
 func isUnusable(err error) bool {
 	return errors.Is(err, media.ErrCutShort) || errors.Is(err, media.ErrNotARecording)
 }
@@ -398,11 +404,12 @@ func (u *upload) open() (head io.Reader, tail []byte) {
 		return bytes.NewReader(u.after), u.ending
 	}
 	r := &audioReader{upload: u}
-	r.from = &exchange.OnceReader{From: u.audio.stream, Begun: &u.audio.begun, Otherwise: errBegunAudio}
 	if u.at != nil {
 		r.from = io.NewSectionReader(u.at, 0, u.audio.length)
+	} else {
+		r.from = &exchange.OnceReader{From: u.audio.stream, Begun: &u.audio.begun, Otherwise: errBegunAudio}
 	}
-	if u.hashed {
+	if u.wantsHash {
 		r.hash = sha256.New()
 	}
 	u.latest.Store(r)
@@ -429,17 +436,19 @@ func (u *upload) sentSum() string {
 	return ""
 }
 
-// progress returns a function that reports the progress of the audio, without the rest of the body.
+// progress returns a function for the number of body bytes sent, which reports how many of them are audio, if that
+// number has changed. It returns nil if there is nothing to report.
 func (u *upload) progress(report func(sent, total int64)) func(int64) {
 	if report == nil || u.audio == nil {
 		return nil
 	}
 	reported := int64(-1)
 	return func(sent int64) {
-		audio := min(max(sent-int64(len(u.before)), 0), u.latest.Load().read.Load())
-		if audio != reported {
-			reported = audio
-			report(audio, u.audio.length)
+		afterHeader := max(sent-int64(len(u.before)), 0)
+		audioSent := min(afterHeader, u.latest.Load().read.Load())
+		if audioSent != reported {
+			reported = audioSent
+			report(audioSent, u.audio.length)
 		}
 	}
 }
@@ -461,26 +470,37 @@ type audioReader struct {
 	sum    atomic.Pointer[string] // SHA-256 of what was read to its end; nil: not known
 }
 
+// Read implements [io.Reader]. At the end it returns an error instead of io.EOF if the audio is empty, shorter than
+// announced, or a file that has changed.
 func (r *audioReader) Read(p []byte) (int, error) {
-	u := r.upload
 	n, err := r.from.Read(p)
-	read := r.read.Add(int64(n))
+	r.read.Add(int64(n))
 	if r.hash != nil {
 		_, _ = r.hash.Write(p[:n])
 	}
-	if errors.Is(err, io.EOF) {
-		file, isFile := u.at.(audioFile)
-		switch {
-		case read == 0:
-			return 0, errEmptyAudio
-		case read < u.audio.length:
-			return n, errCutAudio
-		case isFile && file.changed():
-			return n, errChangedAudio
-		}
-		if r.hash != nil {
-			r.sum.Store(new(hex.EncodeToString(r.hash.Sum(nil))))
-		}
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if wrong := r.checkEnd(); wrong != nil {
+		return n, wrong
+	}
+	if r.hash != nil {
+		r.sum.Store(new(hex.EncodeToString(r.hash.Sum(nil))))
 	}
 	return n, err
+}
+
+// checkEnd returns why what was read to its end is not the audio that was announced, or nil if it is.
+func (r *audioReader) checkEnd() error {
+	read := r.read.Load()
+	file, isFile := r.upload.at.(audioFile)
+	switch {
+	case read == 0:
+		return errEmptyAudio
+	case read < r.upload.audio.length:
+		return errCutAudio
+	case isFile && file.changed():
+		return errChangedAudio
+	}
+	return nil
 }

@@ -103,15 +103,18 @@ const (
 	unreadableFlag flagSet = allFlags + 1 // something else came in the place of a flag
 )
 
+// has reports whether the set contains the flag with this index in flagMembers.
 func (s flagSet) has(flag int) bool { return s&(1<<flag) != 0 }
 
-// usual returns the set as a note keeps it. A flag that cannot be read counts as absent, unless its absence would make
-// the note complete.
-func (s flagSet) usual(n *ProgressNote) flagSet {
+// normalized returns the set of the note's flags that were sent, as the note keeps it: empty in the usual cases. A flag
+// that cannot be read counts as absent, unless its absence would make the note complete.
+func (s flagSet) normalized(n *ProgressNote) flagSet {
+	hasUnreadable := s&unreadableFlag != 0
+	hasAll := s&allFlags == allFlags
 	switch {
-	case s&unreadableFlag != 0 && n.onlyTexts():
+	case hasUnreadable && n.hasOnlyTexts():
 		return allFlags
-	case s&allFlags == allFlags && n.Has.any():
+	case hasAll && n.Has.any():
 		return 0
 	}
 	return s & allFlags
@@ -138,6 +141,7 @@ func (n *ProgressNote) deniesSigned() bool {
 	return n.sentFlags().has(slices.Index(flagMembers[:], "signed"))
 }
 
+// sentFlags returns the flags that the service sent, also in the usual cases, in which the field is empty.
 func (n *ProgressNote) sentFlags() flagSet {
 	if n.sent == 0 && n.Has.any() {
 		return allFlags
@@ -166,6 +170,26 @@ type noteParts struct {
 	audio    AudioInfo
 }
 
+// partsAllocator makes the parts of one note. A part that is requested again, because its member occurs twice, is a new
+// one: the decoder may still fill the first.
+type partsAllocator struct {
+	parts                     *noteParts // the latest; nil before the first part
+	templateInUse, audioInUse bool
+}
+
+func (p *partsAllocator) template() *Template { return &p.next(&p.templateInUse).template }
+
+func (p *partsAllocator) audio() *AudioInfo { return &p.next(&p.audioInUse).audio }
+
+// next returns parts of which the one with this mark is free, and marks it as in use.
+func (p *partsAllocator) next(inUse *bool) *noteParts {
+	if p.parts == nil || *inUse {
+		p.parts = new(noteParts)
+	}
+	*inUse = true
+	return p.parts
+}
+
 // noteText is a text of a note that people write and change.
 type noteText struct {
 	member   string // its name in JSON
@@ -181,6 +205,7 @@ var noteTexts = [...]noteText{
 	{member: "analysis", field: "Analysis"},
 }
 
+// texts returns the note's texts, in the order of noteTexts.
 func (n *ProgressNote) texts() [len(noteTexts)]*string {
 	return [...]*string{&n.Name, &n.Transcription, &n.Analysis}
 }
@@ -202,10 +227,12 @@ var noteFields = withTexts(tolerant.Fields[ProgressNote]{
 	"analysis_completed_at":      optionalTime(func(n *ProgressNote) *time.Time { return &n.AnalysisCompletedAt }),
 })
 
+// optionalTime returns the function that reads a time into this field of a note.
 func optionalTime(field func(*ProgressNote) *time.Time) func(*ProgressNote, *jsonscan.Decoder) {
 	return func(n *ProgressNote, d *jsonscan.Decoder) { *field(n) = tolerant.Time(d) }
 }
 
+// withTexts adds the functions that read the texts in noteTexts to the fields, and returns them.
 func withTexts(fields tolerant.Fields[ProgressNote]) tolerant.Fields[ProgressNote] {
 	for i, text := range noteTexts {
 		read := tolerant.Text
@@ -223,6 +250,7 @@ const (
 	audioMember    = "audio"
 )
 
+// describesNote reports whether the member of a note is described, so it does not belong into Extra.
 func describesNote(member string) bool {
 	switch member {
 	case templateMember, audioMember:
@@ -231,28 +259,20 @@ func describesNote(member string) bool {
 	return noteFields.Describes(member)
 }
 
+// fill reads a note into n, which is zero. It keeps members that are not described in Extra.
 func (n *ProgressNote) fill(d *jsonscan.Decoder) {
-	var both *noteParts
-	var hasTemplate, hasAudio, namesPatient bool
+	var parts partsAllocator
+	var namesPatient bool
 	var usual [256]byte // enough for the undescribed members of most notes
 	others := usual[:0]
-	parts := func(used *bool) *noteParts {
-		if both == nil || *used { // a member that occurs twice: the decoder may still fill the first part
-			both = new(noteParts)
-		}
-		*used = true
-		return both
-	}
 	tolerant.Object(d, func(key []byte) {
 		switch read := noteFields[string(key)]; {
 		case read != nil:
 			read(n, d)
 		case string(key) == templateMember:
-			template := func() *Template { return &parts(&hasTemplate).template }
-			n.Template = tolerant.Optional(d, template, (*Template).fill)
+			n.Template = tolerant.Optional(d, parts.template, (*Template).fill)
 		case string(key) == audioMember:
-			audio := func() *AudioInfo { return &parts(&hasAudio).audio }
-			n.Audio = tolerant.Optional(d, audio, (*AudioInfo).fill)
+			n.Audio = tolerant.Optional(d, parts.audio, (*AudioInfo).fill)
 		default:
 			if string(key) == patientID {
 				namesPatient = true
@@ -262,7 +282,7 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 	})
 	tolerant.KeepMembers(d, &n.Extra.raw, others)
 	d.Flush()
-	n.sent = n.sent.usual(n)
+	n.sent = n.sent.normalized(n)
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
@@ -291,26 +311,28 @@ var flagFields = tolerant.Fields[Completion]{
 }
 
 // sentFields reads the members of a note's Has, and records which of them were sent.
-var sentFields = notingSent(flagFields)
+var sentFields = recordingSent(flagFields)
 
-func notingSent(fields tolerant.Fields[Completion]) tolerant.Fields[ProgressNote] {
-	noting := tolerant.Fields[ProgressNote]{}
+// recordingSent returns functions that read a note's flags by the given ones, and record which flags were sent and
+// which could not be read. A flag that is null counts as not sent.
+func recordingSent(fields tolerant.Fields[Completion]) tolerant.Fields[ProgressNote] {
+	recording := tolerant.Fields[ProgressNote]{}
 	for i, member := range flagMembers {
 		read := fields[member]
-		noting[member] = func(n *ProgressNote, d *jsonscan.Decoder) {
-			absent := d.Kind() == jsonscan.Null
-			warnings := len(d.Warnings)
+		recording[member] = func(n *ProgressNote, d *jsonscan.Decoder) {
+			isNull := d.Kind() == jsonscan.Null
+			warningsBefore := len(d.Warnings)
 			read(&n.Has, d)
 			switch {
-			case absent:
-			case len(d.Warnings) > warnings:
+			case isNull:
+			case len(d.Warnings) > warningsBefore:
 				n.sent |= unreadableFlag
 			default:
 				n.sent |= 1 << i
 			}
 		}
 	}
-	return noting
+	return recording
 }
 
 func (t *Template) fill(d *jsonscan.Decoder)   { templateFields.Fill(t, &t.Extra.raw, d) }
@@ -341,6 +363,7 @@ func errorState(d *jsonscan.Decoder) *string {
 // the note names exactly one.
 func (n ProgressNote) PatientID() (int64, bool) { return n.patient().ID() }
 
+// patient returns what the note says of its patient, in Patient and in a member patient_id together.
 func (n *ProgressNote) patient() tolerant.Reference {
 	return tolerant.ReferenceOf(n.Patient.raw, patientID).And(tolerant.ReferenceBy(patientID, n.Extra.raw))
 }
@@ -354,7 +377,8 @@ func (n ProgressNote) Version() string {
 	for _, text := range n.texts() {
 		texts = append(texts, *text)
 	}
-	if !named && !namesNoPatient(&n) { // otherwise the ID is enough
+	isUnreadable := !named && !namesNoPatient(&n)
+	if isUnreadable { // otherwise the patient's ID, or 0 for none, is enough
 		texts = append(texts, n.Patient.raw)
 	}
 	hash := sha256.New()
@@ -388,12 +412,13 @@ const (
 	namesOther                     // it names another one, or two, or one that cannot be read
 )
 
+// comparePatient compares the patient that the note names with the one with the ID.
 func (n *ProgressNote) comparePatient(id int64) patientMatch {
-	said := n.patient()
-	if named, ok := said.ID(); ok && named == id {
+	reference := n.patient()
+	if named, ok := reference.ID(); ok && named == id {
 		return namesThis
 	}
-	if said.IsZero() {
+	if reference.IsZero() {
 		return namesNone
 	}
 	return namesOther
@@ -440,7 +465,7 @@ func (n ProgressNote) Stage() Stage {
 		return StageFailed
 	case n.Has.Signed:
 		return StageSigned
-	case transcribed && analysed, n.sent == 0 && n.onlyTexts():
+	case transcribed && analysed, n.sent == 0 && n.hasOnlyTexts():
 		return StageComplete
 	case transcribed:
 		if n.AnalysisStartedAt.IsZero() {
@@ -453,8 +478,8 @@ func (n ProgressNote) Stage() Stage {
 	return StageUploaded
 }
 
-// onlyTexts reports whether the note has both texts, but no flag and no time is set.
-func (n *ProgressNote) onlyTexts() bool {
+// hasOnlyTexts reports whether the note has both texts, but no flag and no time is set.
+func (n *ProgressNote) hasOnlyTexts() bool {
 	if n.Transcription == "" || n.Analysis == "" {
 		return false
 	}

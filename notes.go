@@ -68,7 +68,7 @@ type CreateNoteParams struct {
 // matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call CheckRecording of
 // that package to reject such recordings.
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
-	var made *ProgressNote
+	var made *ProgressNote // also if the caller does not get it
 	create := func(ctx context.Context, call *scope) (*ProgressNote, error) {
 		upload, err := newUpload(params)
 		if err != nil {
@@ -78,23 +78,16 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		s.client.warnUnusable(ctx, upload.unusable)
 		end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())
 		defer end()
-		sent := sender{tenant: call.options.tenant()}
-		call.options.sender = &sent
+		asker := sender{tenant: call.options.tenant()}
+		call.options.sender = &asker
 		call.patient = params.PatientID
 		call.sent.Body = upload.body()
 		call.sent.Progress = upload.progress(params.OnProgress)
-		call.sent.BeforeCommit = params.BeforeCommit
-		if sum, _ := ctx.Value(creates.WantedSum{}).(*string); sum != nil && params.BeforeCommit != nil {
-			upload.hashed = upload.audio != nil
-			call.sent.BeforeCommit = func(ctx context.Context) error {
-				*sum = upload.sentSum()
-				return params.BeforeCommit(ctx)
-			}
-		}
+		call.sent.BeforeCommit = upload.beforeCommit(ctx, params.BeforeCommit)
 		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(0))
 		if note != nil {
 			made = note
-			s.client.creates.Returned(note.ref(sent.tenant), sent.sentAt, time.Now())
+			s.client.creates.Returned(note.ref(asker.tenant), asker.sentAt, time.Now())
 		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 			const detail = "the note was created, but for another patient than requested"
@@ -102,7 +95,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 			unknown.Params = params
-			s.client.identify(unknown, upload, &sent)
+			s.client.identify(unknown, upload, &asker)
 			s.client.creates.Lost(unknown.create())
 		}
 		return note, err
@@ -112,6 +105,20 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		s.client.creates.Withhold(made.ID)
 	}
 	return note, err
+}
+
+// beforeCommit returns the caller's BeforeCommit. If the context asks for the recording's hash, as package ingest does,
+// the function stores it there first.
+func (u *upload) beforeCommit(ctx context.Context, callback func(context.Context) error) func(context.Context) error {
+	sum, _ := ctx.Value(creates.WantedSum{}).(*string)
+	if sum == nil || callback == nil {
+		return callback
+	}
+	u.wantsHash = u.audio != nil
+	return func(ctx context.Context) error {
+		*sum = u.sentSum()
+		return callback(ctx)
+	}
 }
 
 // warnUnusable logs why a recording is probably of no use, if it is.
@@ -286,7 +293,7 @@ func (p *UpdateNoteParams) texts() [len(noteTexts)]*string {
 	return [...]*string{p.Name, p.Transcription, p.Analysis}
 }
 
-// encode rejects text that is not UTF-8: encoding/json would change it without a word.
+// encode returns the body of the request. It rejects text that is not UTF-8, because encoding/json would change it.
 func (p *UpdateNoteParams) encode() ([]byte, error) {
 	for i, text := range p.texts() {
 		if text != nil && !utf8.ValidString(*text) {
@@ -304,12 +311,13 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 	if err != nil {
 		return nil, refuse("Notes.Update: Extra: a value cannot be encoded as JSON", err)
 	}
-	if !isUTF8(p.Extra) { // asked last: a value that contains itself cannot be encoded
+	if !isUTF8(p.Extra) { // it would not end for a value that contains itself, which cannot be encoded
 		return nil, invalid("Notes.Update: Extra", "a name or a text is not valid UTF-8")
 	}
 	return tolerant.Join(described, string(extra)), nil
 }
 
+// checkExtra rejects further members that have their own field, or no name.
 func (p *UpdateNoteParams) checkExtra() error {
 	for name := range p.Extra {
 		described := slices.ContainsFunc(noteTexts[:], func(text noteText) bool {
@@ -322,7 +330,8 @@ func (p *UpdateNoteParams) checkExtra() error {
 	return nil
 }
 
-// isUTF8 reports whether the texts of a JSON value are, as far as it is made of the types that encoding/json gives.
+// isUTF8 reports whether all texts in a JSON value are UTF-8. It sees those in strings, and in slices and maps of the
+// types that encoding/json decodes into.
 func isUTF8(value any) bool {
 	switch v := value.(type) {
 	case string:
@@ -341,10 +350,10 @@ func isUTF8(value any) bool {
 
 // extraApplied reports whether the note has all further members of the params, as they were sent.
 func (p *UpdateNoteParams) extraApplied(note *ProgressNote) bool {
-	var members map[string]json.RawMessage
 	if len(p.Extra) == 0 {
 		return true
 	}
+	var members map[string]json.RawMessage
 	if err := note.Extra.Decode(&members); err != nil {
 		return false
 	}
@@ -357,11 +366,9 @@ func (p *UpdateNoteParams) extraApplied(note *ProgressNote) bool {
 	return true
 }
 
-// sameJSON reports whether two JSON documents have the same value; one that is absent has none.
+// sameJSON reports whether two JSON documents have the same value. A document that is empty or cannot be decoded has
+// none.
 func sameJSON(a, b []byte) bool {
-	if len(b) == 0 {
-		return false
-	}
 	var one, other any
 	if json.Unmarshal(a, &one) != nil || json.Unmarshal(b, &other) != nil {
 		return false
@@ -406,22 +413,23 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, sign)
 }
 
-// decodeNote reads the note that an operation gives, which must have the id unless that is 0.
+// decodeNote returns the function that reads the note in a response. The note must have the id, unless that is 0.
 func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, error) {
 	return func(response []byte) (*ProgressNote, []string, error) {
 		note, unreadable, err := tolerant.Record(response, s.fillNote, func(n *ProgressNote) int64 { return n.ID })
 		switch {
 		case err != nil:
+			return note, unreadable, err
 		case note.isBare():
 			return nil, nil, errNotANote
 		case id != 0 && note.ID != id:
 			return nil, nil, errOtherID
 		}
-		return note, unreadable, err
+		return note, unreadable, nil
 	}
 }
 
-// fillNote is the note's fill, and keeps with the response whether times have zones.
+// fillNote reads a note by its fill. It adds the note to the audit, and keeps whether a time came without a zone.
 func (s *scope) fillNote(n *ProgressNote, d *jsonscan.Decoder) {
 	n.fill(d)
 	s.options.trail.addNote(n, s.requestID)

@@ -21,14 +21,14 @@ import (
 // Page is one page of a list.
 type Page[T any] struct {
 	Items []T      // nil when the page is empty
-	Meta  PageMeta // what the service said of the page
+	Meta  PageMeta // what the service reports about the page
 
-	nextURL    string // as the service gave it; never followed
-	saysIfMore bool   // the service said whether a page follows
-	more       bool
+	nextURL    string // as the service sent it; never followed
+	saysIfMore bool   // the service reports whether a page follows
+	more       bool   // a page follows, or may follow
 }
 
-// PageMeta is what the service said of a page; a field is zero where it said nothing.
+// PageMeta is what the service reports about a page. A field is zero if the service does not report it.
 type PageMeta struct {
 	CurrentPage int
 	LastPage    int
@@ -98,7 +98,7 @@ func (l *listing[T]) page(ctx context.Context, opts []CallOption) (*Page[T], err
 		if err != nil {
 			return nil, err
 		}
-		if err := l.compare(page); err != nil {
+		if err := l.checkPage(page); err != nil {
 			return nil, &callError{op: l.op, detail: redact.Cause(err), causes: []error{err}}
 		}
 		if page.Meta.PerPageIgnored && l.client.logger != nil {
@@ -136,7 +136,7 @@ func (l *listing[T]) validate() error {
 
 func (s Sort) valid() bool { return s == "" || s == SortLatest || s == SortOldest }
 
-// encode returns the query with the names that the service knows.
+// encode returns the query, with the parameter names that the service knows.
 func (q listQuery) encode(names QueryNames) (url.Values, error) {
 	values, err := query.Values(q)
 	if err != nil || names == defaultQueryNames {
@@ -161,8 +161,8 @@ func (q listQuery) encode(names QueryNames) (url.Values, error) {
 var errOtherPage = redact.Fail(
 	"it is not the requested page; check the page parameter in WithQueryNames", ErrUnexpectedResponse)
 
-// compare returns an error if a page is not what was asked for, and notes a page size that was ignored.
-func (l *listing[T]) compare(page *Page[T]) error {
+// checkPage returns an error if a page is not what was asked for. It records in the page if its size was ignored.
+func (l *listing[T]) checkPage(page *Page[T]) error {
 	asked := &l.asked
 	current := page.Meta.CurrentPage
 	hasNumber := asked.Cursor == "" && current > 0
@@ -178,30 +178,33 @@ func (l *listing[T]) compare(page *Page[T]) error {
 	return l.check(page.Items)
 }
 
-// decodePage reads a list in any form of a Laravel service. It may be a bare array, or rows in "data" or under
-// another name. Links and meta may be absent, or the meta fields may be next to the rows. It makes room for as many
-// rows as size says.
+// decodePage reads a list in any form of a Laravel service. It may be a bare array, or rows in "data" or in the named
+// member. Links and meta may be absent, or the meta fields may be next to the rows. It makes room for as many rows as
+// size says.
 func decodePage[T any](
-	response []byte, own string, names QueryNames, size int, fill func(*T, *jsonscan.Decoder), id func(*T) int64,
+	response []byte, rowsMember string, names QueryNames, size int,
+	fill func(*T, *jsonscan.Decoder), id func(*T) int64,
 ) (*Page[T], []string, error) {
 	page := &Page[T]{}
-	found := false
-	rows := func(d *jsonscan.Decoder) {
-		found = true
+	hasRows := false
+	readRows := func(d *jsonscan.Decoder) {
+		hasRows = true
 		page.Items = tolerant.Rows(d, page.Items, size, fill, id)
 	}
-	warnings, err := tolerant.Decode(response, own, func(d *jsonscan.Decoder) { page.read(d, own, rows) })
-	if err == nil && !found {
+	warnings, err := tolerant.Decode(response, rowsMember, func(d *jsonscan.Decoder) {
+		page.read(d, rowsMember, readRows)
+	})
+	if err == nil && !hasRows {
 		err = redact.Text("it contains no list")
 	}
 	page.findNext(names)
 	return page, warnings, err
 }
 
-// read reads a page, and its rows by the function.
-func (p *Page[T]) read(d *jsonscan.Decoder, own string, rows func(*jsonscan.Decoder)) {
+// read reads a page. It calls readRows at the array of the rows, which may be the page itself.
+func (p *Page[T]) read(d *jsonscan.Decoder, rowsMember string, readRows func(*jsonscan.Decoder)) {
 	if d.Kind() == jsonscan.Array {
-		rows(d)
+		readRows(d)
 		return
 	}
 	var others []byte // members without a field
@@ -209,8 +212,8 @@ func (p *Page[T]) read(d *jsonscan.Decoder, own string, rows func(*jsonscan.Deco
 		name := pageMember(key)
 		isArray := d.Kind() == jsonscan.Array
 		switch {
-		case name == own, name == "data" && isArray:
-			rows(d)
+		case name == rowsMember, name == "data" && isArray:
+			readRows(d)
 		case name == metaMember, name == linksMember:
 			others = p.readGroup(others, name, d)
 		default:
@@ -220,7 +223,8 @@ func (p *Page[T]) read(d *jsonscan.Decoder, own string, rows func(*jsonscan.Deco
 	tolerant.KeepMembers(d, &p.Meta.Extra.raw, others)
 }
 
-// readGroup reads the members of meta or links. If that is not an object, it is a member like any other.
+// readGroup reads the members of meta or links, and appends those without a field to the others. If the group is not an
+// object, it is a member like any other.
 func (p *Page[T]) readGroup(others []byte, name string, d *jsonscan.Decoder) []byte {
 	if d.Kind() == jsonscan.Object {
 		for key := range d.Fields() {
@@ -234,7 +238,8 @@ func (p *Page[T]) readGroup(others []byte, name string, d *jsonscan.Decoder) []b
 	return p.readMember(others, "", name, d)
 }
 
-// readMember reads a member of a group, and appends it to the others if no field has all that it says.
+// readMember reads a member of a group (empty: next to the rows). It appends the member to the others if the fields of
+// Meta do not hold all of it.
 func (p *Page[T]) readMember(others []byte, group, key string, d *jsonscan.Decoder) []byte {
 	if p.fillMeta(group, key, d) {
 		return others
@@ -253,7 +258,7 @@ var pageMembers = [...]string{
 
 const nextMember = "next" // of links
 
-// pageMember is the key as a text, which costs no allocation for the usual members.
+// pageMember returns the key as a string, without an allocation for the usual members.
 func pageMember(key []byte) string {
 	for _, name := range pageMembers {
 		if string(key) == name {
@@ -263,10 +268,12 @@ func pageMember(key []byte) string {
 	return string(key)
 }
 
-// fillMeta reads one member of the group, and reports whether a field of Meta has all that it says. A value that is
-// not of the expected kind counts as absent.
+// fillMeta reads one member of the group, and reports whether the fields of Meta hold all of it. A value that is not of
+// the expected kind counts as absent. Of the links, only "next" is read; "next" elsewhere is not a link.
 func (p *Page[T]) fillMeta(group, key string, d *jsonscan.Decoder) (described bool) {
-	if isLink := group == linksMember; isLink != (key == nextMember) {
+	inLinks := group == linksMember
+	isNext := key == nextMember
+	if inLinks != isNext {
 		return false
 	}
 	switch key {
@@ -283,19 +290,21 @@ func (p *Page[T]) fillMeta(group, key string, d *jsonscan.Decoder) (described bo
 		return fillText(&p.Meta.NextCursor, d)
 	case "next_page_url", nextMember:
 		p.saysIfMore = true
-		isNull := d.Kind() == jsonscan.Null // HasNext says it
+		isNull := d.Kind() == jsonscan.Null
 		fillText(&p.nextURL, d)
-		return isNull
+		return isNull // HasNext then reports all that the member says
 	}
 	return false
 }
 
+// fillNumber reads a number, and reports whether it is one.
 func fillNumber(to *int, d *jsonscan.Decoder) (ok bool) {
 	value, ok := tolerant.IntegerIn(d)
 	*to = int(value)
 	return ok
 }
 
+// fillText reads a string, and reports whether it is one or null.
 func fillText(to *string, d *jsonscan.Decoder) (ok bool) {
 	if d.Kind() == jsonscan.String {
 		*to = d.Text()
@@ -304,7 +313,8 @@ func fillText(to *string, d *jsonscan.Decoder) (ok bool) {
 	return d.Null()
 }
 
-// findNext finds out whether a page follows. It takes only the cursor from the service's link, never the address.
+// findNext sets whether a page follows, and the cursor of that page. It takes only the cursor from the service's link,
+// never the address.
 func (p *Page[T]) findNext(names QueryNames) {
 	if p.nextURL != "" && p.Meta.NextCursor == "" {
 		p.Meta.NextCursor = cursorIn(p.nextURL, names.Cursor)
@@ -319,7 +329,7 @@ func (p *Page[T]) findNext(names QueryNames) {
 	}
 }
 
-// cursorIn is the value of the query parameter of that name, empty if there is none.
+// cursorIn returns the value of the link's query parameter of that name, or "" if there is none.
 func cursorIn(link, name string) string {
 	parsed, err := url.Parse(link)
 	if err != nil {
@@ -347,7 +357,7 @@ func (m PageMeta) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (m PageMeta) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.PageMeta", m) }
 
-// fetchedPage is a page with the response it came in: several under way must not share one.
+// fetchedPage is a page with its response. Requests that run concurrently must not share a response.
 type fetchedPage[T any] struct {
 	*Page[T]
 	response Response
@@ -399,8 +409,8 @@ func (p pageSource[T]) all(ctx context.Context, yield yieldFunc[T]) error {
 	return nil
 }
 
-// fetch requests the page at a position.
-func (p pageSource[T]) fetch(ctx context.Context, at list.Position) (said list.Page, got fetchedPage[T], err error) {
+// fetch requests the page at a position. It returns what package list has to know of the page, and the page.
+func (p pageSource[T]) fetch(ctx context.Context, at list.Position) (about list.Page, got fetchedPage[T], err error) {
 	opts := p.opts
 	if p.response != nil {
 		opts = append(slices.Clip(opts), WithResponse(&got.response))
@@ -409,7 +419,7 @@ func (p pageSource[T]) fetch(ctx context.Context, at list.Position) (said list.P
 	one.asked = one.asked.at(at)
 	got.Page, err = one.page(ctx, opts)
 	if err != nil {
-		return said, got, err
+		return about, got, err
 	}
 	rows := make([]int64, len(got.Items))
 	for i := range rows {
@@ -437,10 +447,10 @@ func (q listQuery) at(at list.Position) listQuery {
 	return q
 }
 
-// unnamed are the reasons for an incomplete list that wrong names of query parameters would explain.
-var unnamed = []list.Step{list.NoProgress, list.MoreExist, list.NotKnown}
+// wrongNameReasons are the reasons for an incomplete list that a wrong name of a query parameter may cause.
+var wrongNameReasons = []list.Step{list.NoProgress, list.MoreExist, list.NotKnown}
 
-// explain gives a list that cannot be shown to be complete its public error.
+// explain returns the public error for a list that cannot be shown to be complete. Other errors are returned unchanged.
 func (l *listing[T]) explain(err error) error {
 	reason, ok := errors.AsType[*list.IncompleteError](err)
 	if !ok {
@@ -451,7 +461,7 @@ func (l *listing[T]) explain(err error) error {
 		detail: "the list may be incomplete: " + reason.Error(),
 		causes: []error{ErrIncompleteList, reason.Err},
 	}
-	if slices.Contains(unnamed, reason.Reason) {
+	if slices.Contains(wrongNameReasons, reason.Reason) {
 		e.detail += "; check the page, size and sort parameters in WithQueryNames"
 		e.causes = append(e.causes, ErrUnexpectedResponse)
 	}

@@ -78,7 +78,7 @@ func checkID(name string, id int64) error {
 	return nil
 }
 
-// newCall completes the request in the scope, whose path and body are already set.
+// newCall completes the request in the scope, whose path and body are already set, and returns it.
 func (s *scope) newCall() *exchange.Request {
 	c := s.client
 	options := &s.options
@@ -102,7 +102,7 @@ func (s *scope) newCall() *exchange.Request {
 	return call
 }
 
-// BeforeRetry implements [exchange.Caller].
+// BeforeRetry implements [exchange.Caller]. Only edits have something to do before a retry.
 func (s *scope) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	if s.edit == nil {
 		return nil
@@ -110,7 +110,8 @@ func (s *scope) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	return s.edit.beforeRetry(ctx, lost)
 }
 
-// Explain implements [exchange.Caller]. If an attempt was not sent, its error also matches that of the attempt before.
+// Explain implements [exchange.Caller]. It returns the error of a failed attempt. If an attempt was not sent, its error
+// also matches that of the attempt before.
 func (s *scope) Explain(a, before *exchange.Attempt) error {
 	if s.usesStorage() {
 		return download.Explain(a)
@@ -152,10 +153,10 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 // be printed.
 func (s *scope) explainTransport(a *exchange.Attempt) string {
 	detail := redact.Cause(a.Cause)
-	standard, ok := s.client.peer.Transport.(*http.Transport)
+	standard, isStandard := s.client.peer.Transport.(*http.Transport)
 	switch {
 	case redact.Known(a.Cause):
-	case !ok:
+	case !isStandard:
 		detail = "the transport passed to WithHTTPClient failed: it " + detail + ", which errors.As finds"
 	case standard.Proxy != nil && a.Sent == exchange.Never:
 		detail = "a proxy refused the connection with an unknown text; " +
@@ -258,7 +259,8 @@ func (s *scope) alreadyDeleted(result *exchange.Result, err error) bool {
 	return false
 }
 
-// wrapUnknown marks the error of a failed call that may have been carried out.
+// wrapUnknown makes the error of a failed call match ErrOutcomeUnknown if the call may have been carried out. For a
+// create, it is an OutcomeUnknownError. Other errors are returned unchanged.
 func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 	switch {
 	case !result.OutcomeUnknown, s.op.effect == exchange.Reads, errors.Is(err, errAlreadyDone):

@@ -48,6 +48,7 @@ func (r *Response) fill(call *exchange.Result) {
 	}
 }
 
+// parseRateLimit returns the values of the X-RateLimit headers. Values that are absent or cannot be read are zero.
 func parseRateLimit(h http.Header, now time.Time) RateLimit {
 	r := RateLimit{Remaining: max(rateLimitRemaining(h), 0)}
 	r.Limit, _ = strconv.Atoi(h.Get("X-RateLimit-Limit"))
@@ -109,7 +110,8 @@ type Confirmation struct {
 	Message string `json:"message"`
 }
 
-// decodeConfirmation accepts any JSON and an empty response, because the status is enough.
+// decodeConfirmation reads the message of a confirmation. It accepts any JSON and an empty response, because the status
+// is enough.
 func decodeConfirmation(response []byte) (*Confirmation, []string, error) {
 	c := new(Confirmation)
 	if len(bytes.TrimSpace(response)) == 0 {

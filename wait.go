@@ -174,7 +174,7 @@ type waiter struct {
 	pending []*awaited
 	ticks   int
 	reads   int  // of single notes
-	shuffle bool // no read of the previous tick succeeded
+	shuffle bool // read in random order, because no read of the previous tick succeeded
 
 	listFailures int  // in a row; at maxListFailures the list is no longer requested
 	listProved   bool // a row of the list has shown the end of a note
@@ -271,32 +271,32 @@ type awaited struct {
 	failures int   // in a row
 	failure  error // the latest of them
 
-	state   awaitedState
-	checked int // number of the tick that last polled it, by the list or separately
-	read    int // number of its latest read, among the reads of all notes; 0 before; or readNext
+	state    awaitedState
+	polledIn int // number of the tick that last polled it, by the list or separately
+	lastRead int // number of its latest read, among the reads of all notes; 0 before; or readNext
 
 	unlisted   bool  // the list does not show it, or shows it wrongly
 	rowStage   Stage // of its latest row; 0 before
 	rowUpdated time.Time
 }
 
-// readNext as the number of a note's latest read gives it precedence over the others.
+// readNext as the number of a note's latest read gives it precedence over the others, which have positive numbers or 0.
 const readNext = -1
 
 // awaitedState is how far the wait for a note is.
 type awaitedState int
 
 const (
-	unseen  awaitedState = iota // nothing is known of it yet: it is read immediately
-	waiting                     // it is searched in the list, or read in turn
-	ended                       // a row has shown its end: it is read immediately
-	yielded
+	unseen      awaitedState = iota // nothing is known of it yet: it is read immediately
+	waiting                         // it is searched in the list, or read in turn
+	endedByList                     // a row has shown its end: it is read immediately
+	yielded                         // with its last state: nothing is left to do
 )
 
 // pollSucceeded records that a poll, by the list or by a read, has found the note.
 func (w *awaited) pollSucceeded(tick int) {
 	w.state = waiting
-	w.checked = tick
+	w.polledIn = tick
 	w.failures = 0
 	w.failure = nil
 	w.polls++
@@ -352,8 +352,8 @@ func (s *NotesService) WaitAll(
 	return s.wait(ctx, "Notes.WaitAll", false, ids, params, opts)
 }
 
-// due reports whether the note has to be read at any rate: for the first time, or for the last.
-func (w *awaited) due() bool { return w.state == unseen || w.state == ended }
+// isDue reports whether the note has to be read in this tick: for the first time, or for the last.
+func (w *awaited) isDue() bool { return w.state == unseen || w.state == endedByList }
 
 // isOver reports whether a note in this stage ends its wait.
 func (s *waiter) isOver(stage Stage) bool {
@@ -367,27 +367,27 @@ func (s *waiter) tick(ctx context.Context) {
 		s.ticks++
 		listed = s.readList(ctx)
 	}
-	failures := s.listFailures
+	listFailures := s.listFailures
 	s.notesFirst = listed && s.schedule.PauseRequested()
-	read := s.readNotes(ctx)
-	if s.listFailures != failures { // a read has shown that the list is wrong: read what was seen only there
-		if again := s.readNotes(ctx); again {
-			read = true
-		}
+	succeeded := s.readNotes(ctx)
+	listIsWrong := s.listFailures != listFailures // as a read has shown
+	if listIsWrong {
+		more := s.readNotes(ctx) // also those that were seen only in the list
+		succeeded = succeeded || more
 	}
 	s.schedule.Failures++
-	if listed || read {
+	if listed || succeeded {
 		s.schedule.Failures = 0
 	}
 	s.pending = slices.DeleteFunc(s.pending, func(w *awaited) bool { return w.state == yielded })
-	if s.schedule.PauseRequested() && slices.ContainsFunc(s.pending, (*awaited).due) {
+	if s.schedule.PauseRequested() && slices.ContainsFunc(s.pending, (*awaited).isDue) {
 		s.schedule.Began = time.Now() // the service decides how fast they can be read
 	}
 }
 
-// readList lists the newest notes, and reports whether it received a page. It continues while it has read fewer pages
-// than there are notes to find. Notes that it does not find are read separately from then on. So the list never costs
-// more requests than it saves.
+// readList polls by listing the newest notes, and reports whether it received a page. It continues while it has read
+// fewer pages than there are notes to find. Notes that it does not find are read separately from then on. So the list
+// never costs more requests than it saves.
 func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 	expected := s.expectedRows()
 	if !s.mayList(len(expected)) {
@@ -415,7 +415,7 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 			break
 		}
 	}
-	for _, w := range expected {
+	for _, w := range expected { // those that were not found
 		w.unlisted = true
 	}
 	return true
@@ -425,7 +425,7 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 func (s *waiter) expectedRows() map[int64]*awaited {
 	expected := map[int64]*awaited{}
 	for _, w := range s.pending {
-		if !w.unlisted && w.state != ended {
+		if !w.unlisted && w.state != endedByList {
 			expected[w.id] = w
 		}
 	}
@@ -454,7 +454,7 @@ func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 		w.rowStage = row.Stage()
 		w.rowUpdated = row.UpdatedAt
 		if s.isOver(w.rowStage) {
-			w.state = ended
+			w.state = endedByList
 			s.listProved = true
 			continue
 		}
@@ -464,13 +464,14 @@ func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 			if !isNewer {
 				continue // the note that was read has more than its row
 			}
-			w.read = readNext
+			w.lastRead = readNext
 		}
 		w.see(&row, s.params.OnUpdate)
 	}
 }
 
-// listFailed decides whether the service is in trouble, so single reads would not help, or only the list is.
+// listFailed records a failed list. If the service is in trouble, single reads would not help, so the poll of every
+// expected note has failed. If only the list is, the notes are read separately.
 func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 	if errors.Is(err, ErrUnauthorized) {
 		s.endAll(err)
@@ -484,7 +485,7 @@ func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 	}
 	for _, w := range s.pending {
 		if expected[w.id] != nil {
-			s.missed(w, err)
+			s.pollFailed(w, err)
 		}
 	}
 }
@@ -511,7 +512,7 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 			continue
 		}
 		if !succeeded {
-			s.missedAll(err)
+			s.allPollsFailed(err)
 		}
 		s.shuffle = !succeeded
 		return succeeded
@@ -519,11 +520,11 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 	return succeeded
 }
 
-// missedAll counts a failure for every note that this tick has not polled.
-func (s *waiter) missedAll(err error) {
+// allPollsFailed records a failed poll of every note that this tick has not polled.
+func (s *waiter) allPollsFailed(err error) {
 	for _, w := range s.pending {
-		if w.state != yielded && w.checked < s.ticks {
-			s.missed(w, err)
+		if w.state != yielded && w.polledIn < s.ticks {
+			s.pollFailed(w, err)
 		}
 	}
 }
@@ -535,9 +536,9 @@ func (s *waiter) toRead(ctx context.Context) []*awaited {
 	for _, w := range s.pending {
 		switch {
 		case w.state == yielded:
-		case w.checked == s.ticks:
+		case w.polledIn == s.ticks:
 			listed = append(listed, w)
-		case w.due():
+		case w.isDue():
 			due = append(due, w)
 		default:
 			others = append(others, w)
@@ -556,7 +557,7 @@ func (s *waiter) toRead(ctx context.Context) []*awaited {
 	return notes
 }
 
-func byRead(a, b *awaited) int { return cmp.Compare(a.read, b.read) }
+func byRead(a, b *awaited) int { return cmp.Compare(a.lastRead, b.lastRead) }
 
 // probe returns one of the listed notes, to be read anyway, until a row has shown an end. Rows without flags and times
 // would look like notes in an early stage.
@@ -575,11 +576,11 @@ func (s *waiter) probe(listed []*awaited) []*awaited {
 
 // readNote reads one note, and yields it if it has ended, or if the wait yields changes.
 func (s *waiter) readNote(ctx context.Context, w *awaited) error {
-	endedByRow := w.state == ended
-	listed := w.checked == s.ticks
+	endedByRow := w.state == endedByList
+	isListed := w.polledIn == s.ticks // in this tick
 	note, err := s.get(ctx, w)
 	if err != nil {
-		s.missed(w, err)
+		s.pollFailed(w, err)
 		if errors.Is(err, ErrUnauthorized) {
 			s.endAll(err)
 		}
@@ -592,7 +593,7 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	if endedByRow && !over {
 		w.unlisted = true // the list shows this note wrongly
 	}
-	if listed && s.hidesStage(w) {
+	if isListed && s.hidesStage(w) {
 		s.abandonList()
 	}
 	switch {
@@ -615,7 +616,7 @@ func (s *waiter) get(ctx context.Context, w *awaited) (*ProgressNote, error) {
 		return nil, err
 	}
 	s.reads++
-	w.read = s.reads
+	w.lastRead = s.reads
 	if w.state == unseen {
 		w.state = waiting
 	}
@@ -635,17 +636,17 @@ func (s *waiter) hidesStage(w *awaited) bool {
 func (s *waiter) abandonList() {
 	s.listFailures = maxListFailures
 	for _, w := range s.pending {
-		if w.state == waiting && w.read == 0 {
+		if w.state == waiting && w.lastRead == 0 {
 			w.state = unseen
-			w.checked = 0
+			w.polledIn = 0
 		}
 	}
 }
 
-// missed records a failed poll, and ends the wait for the note if no later poll can succeed. A 404 does not count if
+// pollFailed records a failed poll of the note, and ends the wait for the note if no later poll can succeed. A 404 does not count if
 // this client has just created the note, because a replica may not have it yet.
-func (s *waiter) missed(w *awaited, err error) {
-	w.checked = s.ticks
+func (s *waiter) pollFailed(w *awaited, err error) {
+	w.polledIn = s.ticks
 	w.failure = err
 	w.polls++
 	created, own := s.call.client.creates.Note(w.id)

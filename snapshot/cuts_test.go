@@ -14,61 +14,60 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/snapshot"
 )
 
-// The power is cut at every write, sync and rename of a look that is saved. The file holds the look before or this one whole, this
-// one if it was said to be saved, and the next look tells what that one lacks.
-func TestAPowerCutLeavesAWholeSnapshot(t *testing.T) {
+// The power is cut at every write, sync and rename of a run that is saved. The file then holds either the run before or
+// this one, completely. It holds this one if Save returned nil. The next run yields what the file lacks.
+func TestSave_PowerCut_LeavesACompleteSnapshot(t *testing.T) {
 	t.Parallel()
 	const path = "/notes.snapshot"
 	srv := newServer(t, clinicaldoctest.Variant{})
 	client := client(srv)
-	saved := func(m disktest.Machine) (changes int, kept bool) {
+	runAndSave := func(m disktest.Machine) (changes int, saved bool) {
 		s, err := snapshot.Open(disk.With(t.Context(), m), client, path, clinicaldoc.ListNotesParams{})
 		if err != nil {
 			return 0, false
 		}
 		defer func() { _ = s.Close() }()
-		found, err := look(t.Context(), s)
+		found, err := runOnce(t.Context(), s)
 		require.NoError(t, err)
 		return len(found), s.Save() == nil && m.Alive()
 	}
-	none := disktest.New()
-	srv.AddNote(clinicaldoctest.Note{})
-	for _, before := range []*disktest.Disk{none, none.Clone()} {
-		if before != none { // there is a look before
-			_, kept := saved(disktest.Machine{FS: before.Mount(nil), Alive: func() bool { return true }})
-			require.True(t, kept)
-			srv.AddNote(clinicaldoctest.Note{})
-		}
-		all := len(srv.Notes())
-		news := all
-		if before != none {
-			news = 1
-		}
+	restarted := func(d *disktest.Disk) disktest.Machine {
+		return disktest.Machine{FS: d.Mount(nil), Alive: func() bool { return true }}
+	}
+	requireCuts := func(before *disktest.Disk, newNotes int) {
 		disks := disktest.Cuts(before, func(m disktest.Machine) bool {
-			_, kept := saved(m)
-			return kept
-		}, func(d *disktest.Disk, kept bool, place string) {
-			found, again := saved(disktest.Machine{FS: d.Mount(nil), Alive: func() bool { return true }})
-			require.True(t, again, place)
-			if kept {
-				require.Zero(t, found, place)
+			_, saved := runAndSave(m)
+			return saved
+		}, func(d *disktest.Disk, saved bool, place string) {
+			changes, savedAgain := runAndSave(restarted(d))
+			require.True(t, savedAgain, place)
+			if saved {
+				require.Zero(t, changes, place)
 			} else {
-				require.Contains(t, []int{0, news}, found, place)
+				require.Contains(t, []int{0, newNotes}, changes, place)
 			}
 			assert.Equal(t, []string{path}, d.Names(), place)
 		})
 		assert.Greater(t, disks, 10)
 	}
+	d := disktest.New()
+	srv.AddNote(clinicaldoctest.Note{})
+	requireCuts(d.Clone(), 1) // the first run
+	_, saved := runAndSave(restarted(d))
+	require.True(t, saved)
+	srv.AddNote(clinicaldoctest.Note{})
+	requireCuts(d, 1) // a run after one that was saved
 }
 
-// A disk that refuses to write leaves the file as it was and nothing beside it, and the next time it is written all the same.
-func TestADiskThatRefusesLeavesTheSnapshotAsItWas(t *testing.T) {
+// If the disk refuses to write, Save leaves the file as it was and no other file. The next Save succeeds.
+func TestSave_DiskRefuses_KeepsTheFile(t *testing.T) {
 	t.Parallel()
 	const path = "/notes.snapshot"
 	srv := newServer(t, clinicaldoctest.Variant{})
 	srv.AddNote(clinicaldoctest.Note{})
 	for _, refused := range []string{disktest.Create, disktest.Write, disktest.Sync, disktest.Rename} {
-		d, full := disktest.New(), false
+		d := disktest.New()
+		full := false
 		fs := d.Mount(func(op string) error {
 			if full && op == refused {
 				return syscall.ENOSPC
@@ -79,7 +78,7 @@ func TestADiskThatRefusesLeavesTheSnapshotAsItWas(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Save())
 		before, _ := d.Content(path)
-		requireLook(t, s, "new 1 complete")
+		requireChanges(t, s, "new 1 complete")
 		full = true
 		require.ErrorIs(t, s.Save(), syscall.ENOSPC, refused)
 		now, _ := d.Content(path)
@@ -92,8 +91,9 @@ func TestADiskThatRefusesLeavesTheSnapshotAsItWas(t *testing.T) {
 	}
 }
 
-// Some file systems sync no folders. What is saved there is in the file, as durable as it gets.
-func TestSave_FolderThatCannotBeSynced(t *testing.T) {
+// Some file systems do not support or allow the sync of a folder. Save then succeeds anyway. After other errors it
+// fails.
+func TestSave_FolderCannotBeSynced_FailsUnlessUnsupported(t *testing.T) {
 	t.Parallel()
 	const path = "/notes.snapshot"
 	for failure, saved := range map[error]bool{
@@ -110,7 +110,7 @@ func TestSave_FolderThatCannotBeSynced(t *testing.T) {
 		})
 		s, err := snapshot.Open(disk.With(t.Context(), mounted), client(srv), path, clinicaldoc.ListNotesParams{})
 		require.NoError(t, err)
-		requireLook(t, s, "new 1 complete")
+		requireChanges(t, s, "new 1 complete")
 		err = s.Save()
 		if saved {
 			require.NoError(t, err)

@@ -67,9 +67,9 @@ type Snapshot struct {
 	params clinicaldoc.ListNotesParams
 	opts   []clinicaldoc.CallOption
 
-	seen  map[int64]sight
-	look  int // counts the looks
-	begun bool
+	notes map[int64]knownNote // by ID, as they were last listed
+	run   int                 // number of the latest run
+	begun bool                // a run was complete
 
 	path string // empty: it is kept in memory alone
 	head string // the first two lines of the file
@@ -77,11 +77,11 @@ type Snapshot struct {
 	file disk.File
 }
 
-// sight is how a note was last seen.
-type sight struct {
+// knownNote is a note as it was last listed.
+type knownNote struct {
 	version string
 	stage   clinicaldoc.Stage
-	look    int
+	run     int // the number of the run that listed it; 0 if it comes from the file
 }
 
 // Open opens the snapshot in the file at path, or begins one there. If path is empty, the snapshot is only in memory.
@@ -98,7 +98,7 @@ func Open(
 	ctx context.Context, client *clinicaldoc.Client, path string, params clinicaldoc.ListNotesParams,
 	opts ...clinicaldoc.CallOption,
 ) (*Snapshot, error) {
-	s := &Snapshot{client: client, params: params, opts: slices.Clone(opts), seen: map[int64]sight{}}
+	s := &Snapshot{client: client, params: params, opts: slices.Clone(opts), notes: map[int64]knownNote{}}
 	if path == "" {
 		return s, nil
 	}
@@ -116,16 +116,8 @@ func Open(
 	s.fs = durable.From(ctx)
 	s.path = path
 	s.head = fmt.Sprintf("%s\npatient %d\n", own, params.PatientID)
-	s.file, err = s.fs.Open(path, false)
-	if errors.Is(err, fs.ErrNotExist) {
-		s.file, err = s.fs.Create(path, false)
-	}
-	switch {
-	case errors.Is(err, disk.ErrHeld):
-		return nil, fail(
-			"the file is already open, in this process or in another one; close it there, or try again later", ErrInUse)
-	case err != nil:
-		return nil, fail("the file cannot be opened: "+redact.Cause(err), err)
+	if err := s.openFile(); err != nil {
+		return nil, err
 	}
 	if err := s.load(own); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -133,10 +125,27 @@ func Open(
 	return s, nil
 }
 
-// fail makes an error with a text that is safe to print; causes are for errors.Is and errors.As, and not printed.
+// openFile opens the file at the path for this snapshot alone, or creates it.
+func (s *Snapshot) openFile() error {
+	file, err := s.fs.Open(s.path, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err = s.fs.Create(s.path, false)
+	}
+	switch {
+	case errors.Is(err, disk.ErrHeld):
+		return fail(
+			"the file is already open, in this process or in another one; close it there, or try again later", ErrInUse)
+	case err != nil:
+		return fail("the file cannot be opened: "+redact.Cause(err), err)
+	}
+	s.file = file
+	return nil
+}
+
+// fail returns an error with a text that is safe to print. The causes are for errors.Is and errors.As, and not printed.
 func fail(text string, causes ...error) error { return redact.Fail("snapshot: "+text, causes...) }
 
-// load reads the file; an empty one is new.
+// load reads the file, and rejects one that is damaged or does not belong to this snapshot. An empty file is new.
 func (s *Snapshot) load(own fileheader.Header) error {
 	text, err := io.ReadAll(io.NewSectionReader(s.file, 0, math.MaxInt64))
 	if err != nil {
@@ -154,29 +163,37 @@ func (s *Snapshot) load(own fileheader.Header) error {
 		return fail(redact.Cause(err), err, ErrDamaged)
 	}
 	_, patient, _ := strings.Cut(s.head, "\n")
-	rest, ours := strings.CutPrefix(rest, patient)
-	if !ours {
+	lines, isOurs := strings.CutPrefix(rest, patient)
+	if !isOurs {
 		return fail("it was made for another patient, or for all patients", ErrDamaged)
 	}
-	for lines := bufio.NewScanner(strings.NewReader(rest)); lines.Scan(); {
-		var id int64
-		var seen sight
-		var stage string
-		if lines.Text() == s.end() {
+	for scanner := bufio.NewScanner(strings.NewReader(lines)); scanner.Scan(); {
+		if scanner.Text() == s.endLine() {
 			s.begun = true
 			return nil
 		}
-		_, err := fmt.Sscan(lines.Text(), &id, &seen.version, &stage)
-		if err != nil || id < 1 || seen.stage.UnmarshalText([]byte(stage)) != nil {
+		id, note, ok := parseNote(scanner.Text())
+		if !ok {
 			break
 		}
-		s.seen[id] = seen
+		s.notes[id] = note
 	}
 	return fail("the file is damaged; remove it to start again, with all notes reported as new", ErrDamaged)
 }
 
-// end is the last line of the file.
-func (s *Snapshot) end() string { return fmt.Sprintf("end %d", len(s.seen)) }
+// parseNote reads the line of a note, and reports whether it is one.
+func parseNote(line string) (id int64, note knownNote, ok bool) {
+	var stage string
+	_, err := fmt.Sscan(line, &id, &note.version, &stage)
+	if err != nil || id < 1 {
+		return 0, knownNote{}, false
+	}
+	err = note.stage.UnmarshalText([]byte(stage))
+	return id, note, err == nil
+}
+
+// endLine returns the last line of a file with the notes that are known so far.
+func (s *Snapshot) endLine() string { return fmt.Sprintf("end %d", len(s.notes)) }
 
 // Changes reads the list once and yields each note that is new or changed since the last run. If the list was complete,
 // Changes then reads each known note that was not in it. The note is gone only if the service does not have it, because
@@ -187,50 +204,87 @@ func (s *Snapshot) end() string { return fmt.Sprintf("end %d", len(s.seen)) }
 // comes from Notes.All, such as [clinicaldoc.ErrIncompleteList], or from Notes.Get.
 func (s *Snapshot) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		s.look++
-		for note, err := range s.client.Notes.All(ctx, s.params, s.opts...) {
-			if err != nil {
-				yield(Change{}, err)
-				return
-			}
-			now := sight{note.Version(), note.Stage(), s.look}
-			before, known := s.seen[note.ID]
-			change := Change{New, note.ID, now.stage, note}
-			if known {
-				change.Event = Changed
-			}
-			same := known && before.version == now.version && before.stage == now.stage
-			if !same && !yield(change, nil) {
-				return
-			}
-			s.seen[note.ID] = now
+		s.run++
+		finished := s.yieldListed(ctx, yield)
+		if finished {
+			finished = s.yieldGone(ctx, yield)
 		}
-		for _, id := range slices.Sorted(maps.Keys(s.seen)) {
-			if s.seen[id].look == s.look {
-				continue
-			}
-			note, err := s.client.Notes.Get(ctx, id, s.opts...)
-			if err != nil && !errors.Is(err, clinicaldoc.ErrNotFound) {
-				yield(Change{}, err)
-				return
-			}
-			if err == nil && s.holds(note) {
-				continue // the list lacked it
-			}
-			if !yield(Change{Event: Gone, ID: id, Stage: s.seen[id].stage}, nil) {
-				return
-			}
-			delete(s.seen, id)
+		if finished {
+			s.begun = true
 		}
-		s.begun = true
 	}
+}
+
+// yieldListed yields each note in the list that is new or changed. It reports whether it reached the end of the list.
+func (s *Snapshot) yieldListed(ctx context.Context, yield func(Change, error) bool) (finished bool) {
+	for note, err := range s.client.Notes.All(ctx, s.params, s.opts...) {
+		if err != nil {
+			yield(Change{}, err)
+			return false
+		}
+		now := knownNote{version: note.Version(), stage: note.Stage(), run: s.run}
+		event := s.compare(note.ID, now)
+		if event != "" && !yield(Change{event, note.ID, now.stage, note}, nil) {
+			return false
+		}
+		s.notes[note.ID] = now
+	}
+	return true
+}
+
+// compare returns what happened to a listed note since the last run, or "" if nothing did.
+func (s *Snapshot) compare(id int64, now knownNote) Event {
+	before, known := s.notes[id]
+	switch {
+	case !known:
+		return New
+	case before.version != now.version, before.stage != now.stage:
+		return Changed
+	}
+	return ""
+}
+
+// yieldGone yields each known note that this run has not listed and that does not exist. It reports whether it came to
+// the end of them.
+func (s *Snapshot) yieldGone(ctx context.Context, yield func(Change, error) bool) (finished bool) {
+	for _, id := range slices.Sorted(maps.Keys(s.notes)) {
+		isListed := s.notes[id].run == s.run
+		if isListed {
+			continue
+		}
+		exists, err := s.exists(ctx, id)
+		if err != nil {
+			yield(Change{}, err)
+			return false
+		}
+		if exists { // the list lacked it
+			continue
+		}
+		if !yield(Change{Event: Gone, ID: id, Stage: s.notes[id].stage}, nil) {
+			return false
+		}
+		delete(s.notes, id)
+	}
+	return true
+}
+
+// exists reads the note, and reports whether the service has it for the patient whose notes are listed.
+func (s *Snapshot) exists(ctx context.Context, id int64) (bool, error) {
+	note, err := s.client.Notes.Get(ctx, id, s.opts...)
+	switch {
+	case errors.Is(err, clinicaldoc.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return s.selects(note), nil
 }
 
 // Begun reports whether there was a complete run before, in this process or in the file. Until then all notes are new.
 func (s *Snapshot) Begun() bool { return s.begun }
 
-// holds reports whether the note is among those that are listed, as far as it tells.
-func (s *Snapshot) holds(note *clinicaldoc.ProgressNote) bool {
+// selects reports whether the params select the note. A note that names no patient counts as the patient's.
+func (s *Snapshot) selects(note *clinicaldoc.ProgressNote) bool {
 	patient, named := note.PatientID()
 	return s.params.PatientID == 0 || !named || patient == s.params.PatientID
 }
@@ -243,10 +297,10 @@ func (s *Snapshot) Save() error {
 	}
 	var text bytes.Buffer
 	text.WriteString(s.head)
-	for _, id := range slices.Sorted(maps.Keys(s.seen)) {
-		fmt.Fprintln(&text, id, s.seen[id].version, s.seen[id].stage)
+	for _, id := range slices.Sorted(maps.Keys(s.notes)) {
+		fmt.Fprintln(&text, id, s.notes[id].version, s.notes[id].stage)
 	}
-	text.WriteString(s.end() + "\n")
+	text.WriteString(s.endLine() + "\n")
 	if err := s.replace(text.Bytes()); err != nil {
 		return fail("the file cannot be written: "+redact.Cause(err), err)
 	}
@@ -257,7 +311,7 @@ func (s *Snapshot) Save() error {
 	return nil
 }
 
-// replace puts a file with the text in the place of the one that is open.
+// replace writes the text to a new file next to the open one, and then renames it to the path.
 func (s *Snapshot) replace(text []byte) error {
 	if s.file == nil {
 		return fs.ErrClosed
@@ -267,7 +321,8 @@ func (s *Snapshot) replace(text []byte) error {
 	}
 	folder, name := filepath.Split(s.path)
 	next := filepath.Join(folder, "."+name+".clinicaldoc-snapshot")
-	if err := s.fs.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+	err := s.fs.Remove(next) // of a process that was killed
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	made, err := s.fs.Create(next, false)
@@ -300,9 +355,10 @@ func (s *Snapshot) syncFolder() error {
 
 // Close closes the file. Changes that were not saved are lost. Close may be called more than once.
 func (s *Snapshot) Close() error {
-	file := s.file
-	if s.file = nil; file == nil {
+	if s.file == nil {
 		return nil
 	}
+	file := s.file
+	s.file = nil
 	return file.Close()
 }

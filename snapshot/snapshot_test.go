@@ -35,7 +35,9 @@ func client(srv *clinicaldoctest.Server) *clinicaldoc.Client {
 	return srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 }
 
-func open(t *testing.T, srv *clinicaldoctest.Server, path string, params clinicaldoc.ListNotesParams) *snapshot.Snapshot {
+func open(
+	t *testing.T, srv *clinicaldoctest.Server, path string, params clinicaldoc.ListNotesParams,
+) *snapshot.Snapshot {
 	t.Helper()
 	s, err := snapshot.Open(t.Context(), client(srv), path, params)
 	require.NoError(t, err)
@@ -43,29 +45,33 @@ func open(t *testing.T, srv *clinicaldoctest.Server, path string, params clinica
 	return s
 }
 
-// look returns the changes as words, and the error that ended the look.
-func look(ctx context.Context, s *snapshot.Snapshot) (changes []string, failed error) {
+// runOnce returns the changes as words, and the error that ended the run.
+func runOnce(ctx context.Context, s *snapshot.Snapshot) (changes []string, failed error) {
 	for change, err := range s.Changes(ctx) {
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
 		changes = append(changes, fmt.Sprint(change.Event, " ", change.ID, " ", change.Stage))
-		if (change.Event == snapshot.Gone) != (change.Note == nil) || change.Note != nil && change.Note.ID != change.ID {
+		noteFits := change.Note != nil && change.Note.ID == change.ID
+		if change.Event == snapshot.Gone {
+			noteFits = change.Note == nil
+		}
+		if !noteFits {
 			failed = errors.New("the note does not fit the event")
 		}
 	}
 	return changes, failed
 }
 
-func requireLook(t *testing.T, s *snapshot.Snapshot, want ...string) {
+func requireChanges(t *testing.T, s *snapshot.Snapshot, want ...string) {
 	t.Helper()
-	changes, err := look(t.Context(), s)
+	changes, err := runOnce(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, want, changes)
 }
 
-func TestALookTellsWhatIsNewDifferentAndGone(t *testing.T) {
+func TestChanges_NotesChanged_YieldsNewChangedAndGone(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	for range 5 {
@@ -73,9 +79,9 @@ func TestALookTellsWhatIsNewDifferentAndGone(t *testing.T) {
 	}
 	s := open(t, srv, "", clinicaldoc.ListNotesParams{PerPage: 2, Sort: clinicaldoc.SortOldest})
 	assert.False(t, s.Begun())
-	requireLook(t, s, "new 1 complete", "new 2 complete", "new 3 complete", "new 4 complete", "new 5 complete")
+	requireChanges(t, s, "new 1 complete", "new 2 complete", "new 3 complete", "new 4 complete", "new 5 complete")
 	assert.True(t, s.Begun())
-	requireLook(t, s)
+	requireChanges(t, s)
 	require.NoError(t, s.Save(), "in memory")
 
 	_, err := client(srv).Notes.Update(t.Context(), 2, clinicaldoc.UpdateNoteParams{Analysis: new("another")})
@@ -85,11 +91,11 @@ func TestALookTellsWhatIsNewDifferentAndGone(t *testing.T) {
 	_, err = client(srv).Notes.Delete(t.Context(), 3)
 	require.NoError(t, err)
 	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Stage: clinicaldoctest.StageTranscribing, Stuck: true})
-	requireLook(t, s, "changed 2 complete", "changed 4 signed", "new 6 transcribing", "gone 3 complete")
-	requireLook(t, s)
+	requireChanges(t, s, "changed 2 complete", "changed 4 signed", "new 6 transcribing", "gone 3 complete")
+	requireChanges(t, s)
 }
 
-func TestWhatTheLoopDidNotFinishIsToldAgain(t *testing.T) {
+func TestChanges_LoopBreaks_NextRunYieldsTheRest(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	for range 3 {
@@ -101,7 +107,7 @@ func TestWhatTheLoopDidNotFinishIsToldAgain(t *testing.T) {
 			break
 		}
 	}
-	requireLook(t, s, "new 2 complete", "new 3 complete")
+	requireChanges(t, s, "new 2 complete", "new 3 complete")
 	for _, id := range []int64{1, 2} {
 		_, err := client(srv).Notes.Delete(t.Context(), id)
 		require.NoError(t, err)
@@ -109,10 +115,10 @@ func TestWhatTheLoopDidNotFinishIsToldAgain(t *testing.T) {
 	for range s.Changes(t.Context()) {
 		break
 	}
-	requireLook(t, s, "gone 1 complete", "gone 2 complete")
+	requireChanges(t, s, "gone 1 complete", "gone 2 complete")
 }
 
-func TestNothingIsGoneByAListThatIsNotWhole(t *testing.T) {
+func TestChanges_IncompleteList_NothingIsGone(t *testing.T) {
 	t.Parallel()
 	t.Run("it fails", func(t *testing.T) {
 		t.Parallel()
@@ -122,45 +128,46 @@ func TestNothingIsGoneByAListThatIsNotWhole(t *testing.T) {
 		}
 		s := open(t, srv, "", clinicaldoc.ListNotesParams{PerPage: 2, Sort: clinicaldoc.SortOldest})
 		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "").After(1))
-		changes, err := look(t.Context(), s)
+		changes, err := runOnce(t.Context(), s)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer)
 		assert.Equal(t, []string{"new 1 complete", "new 2 complete"}, changes)
-		requireLook(t, s, "new 3 complete", "new 4 complete", "new 5 complete", "new 6 complete")
+		requireChanges(t, s, "new 3 complete", "new 4 complete", "new 5 complete", "new 6 complete")
 		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "").After(1))
-		changes, err = look(t.Context(), s)
+		changes, err = runOnce(t.Context(), s)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer)
 		assert.Empty(t, changes)
 	})
-	t.Run("it lacks a note that is there, and nothing tells", func(t *testing.T) {
+	t.Run("it lacks a note that exists, and nothing shows it", func(t *testing.T) {
 		t.Parallel()
 		srv := newServer(t, clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationBare})
 		for range 6 {
 			srv.AddNote(clinicaldoctest.Note{})
 		}
 		s := open(t, srv, "", clinicaldoc.ListNotesParams{PerPage: 2, Sort: clinicaldoc.SortOldest})
-		_, err := look(t.Context(), s)
+		_, err := runOnce(t.Context(), s)
 		require.NoError(t, err)
-		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Vanish(1).After(1)) // before the second page: it begins one row too late
-		requireLook(t, s)
-		requireLook(t, s, "gone 1 complete")
+		// Note 1 is deleted before the second page, which therefore begins one row too late.
+		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Vanish(1).After(1))
+		requireChanges(t, s)
+		requireChanges(t, s, "gone 1 complete")
 	})
-	t.Run("whether it is there cannot be found out", func(t *testing.T) {
+	t.Run("the missing note cannot be read", func(t *testing.T) {
 		t.Parallel()
 		srv := newServer(t, clinicaldoctest.Variant{})
 		srv.AddNote(clinicaldoctest.Note{})
 		s := open(t, srv, "", clinicaldoc.ListNotesParams{})
-		requireLook(t, s, "new 1 complete")
+		requireChanges(t, s, "new 1 complete")
 		_, err := client(srv).Notes.Delete(t.Context(), 1)
 		require.NoError(t, err)
 		srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, ""))
-		changes, err := look(t.Context(), s)
+		changes, err := runOnce(t.Context(), s)
 		require.ErrorIs(t, err, clinicaldoc.ErrServer)
 		assert.Empty(t, changes)
-		requireLook(t, s, "gone 1 complete")
+		requireChanges(t, s, "gone 1 complete")
 	})
 }
 
-func TestALaterProcessGoesOn(t *testing.T) {
+func TestOpen_SavedFile_LaterProcessContinues(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	for range 12 {
@@ -172,9 +179,10 @@ func TestALaterProcessGoesOn(t *testing.T) {
 	_, err := snapshot.Open(t.Context(), client(srv), path, params)
 	require.ErrorIs(t, err, snapshot.ErrInUse)
 	require.ErrorIs(t, err, clinicaldoc.ErrInUse)
-	require.EqualError(t, err, "snapshot: the file is already open, in this process or in another one; close it there, or try again later")
+	require.EqualError(t, err, "snapshot: the file is already open, in this process or in another one; "+
+		"close it there, or try again later")
 	assert.True(t, clinicaldoc.Retryable(err))
-	changes, err := look(t.Context(), s)
+	changes, err := runOnce(t.Context(), s)
 	require.NoError(t, err)
 	require.Len(t, changes, 12)
 	for range 2 {
@@ -189,13 +197,13 @@ func TestALaterProcessGoesOn(t *testing.T) {
 
 	s = open(t, srv, path, params)
 	assert.True(t, s.Begun())
-	requireLook(t, s, "gone 5 complete")
+	requireChanges(t, s, "gone 5 complete")
 	require.NoError(t, s.Close())
 	s = open(t, srv, path, params)
-	requireLook(t, s, "gone 5 complete") // it was not saved
+	requireChanges(t, s, "gone 5 complete") // it was not saved
 	require.NoError(t, s.Save())
 	require.NoError(t, s.Close())
-	requireLook(t, open(t, srv, path, params))
+	requireChanges(t, open(t, srv, path, params))
 
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -205,7 +213,7 @@ func TestALaterProcessGoesOn(t *testing.T) {
 	assert.Len(t, names, 1, "nothing else is left behind")
 }
 
-func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
+func TestOpen_OtherOrDamagedFile_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	for range 12 {
@@ -215,7 +223,7 @@ func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
 	path := filepath.Join(folder, "notes.snapshot")
 	params := clinicaldoc.ListNotesParams{PatientID: 7}
 	s := open(t, srv, path, params)
-	_, err := look(t.Context(), s)
+	_, err := runOnce(t.Context(), s)
 	require.NoError(t, err)
 	require.NoError(t, s.Save())
 	require.NoError(t, s.Close())
@@ -223,7 +231,7 @@ func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
 	require.NoError(t, err)
 
 	other := newServer(t, clinicaldoctest.Variant{})
-	colleague := srv.AddUser(clinicaldoctest.User{})
+	asColleague := []clinicaldoc.CallOption{clinicaldoc.WithToken(srv.AddUser(clinicaldoctest.User{}).Token)}
 	for name, test := range map[string]struct {
 		srv    *clinicaldoctest.Server
 		params clinicaldoc.ListNotesParams
@@ -232,7 +240,7 @@ func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
 	}{
 		"another patient": {srv, clinicaldoc.ListNotesParams{PatientID: 8}, nil, snapshot.ErrDamaged},
 		"all patients":    {srv, clinicaldoc.ListNotesParams{}, nil, snapshot.ErrDamaged},
-		"another user":    {srv, params, []clinicaldoc.CallOption{clinicaldoc.WithToken(colleague.Token)}, snapshot.ErrOtherUser},
+		"another user":    {srv, params, asColleague, snapshot.ErrOtherUser},
 		"another service": {other, params, nil, snapshot.ErrOtherService},
 	} {
 		_, err := snapshot.Open(t.Context(), client(test.srv), path, test.params, test.opts...)
@@ -248,9 +256,11 @@ func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
 		require.Len(t, left, size, "it is left as it is")
 	}
 	for name, content := range map[string]string{
-		"a later version": strings.Replace(string(text), "snapshot 1", "snapshot 2", 1), "another file": "dear diary\n",
-		"a line more": strings.Replace(string(text), "\nend", "\n99 x complete\nend", 1), "a stage": strings.Replace(string(text), "complete", "finished", 1),
-		"an id": strings.Replace(string(text), "\n1 ", "\n-1 ", 1),
+		"another file":     "dear diary\n",
+		"a later version":  strings.Replace(string(text), "snapshot 1", "snapshot 2", 1),
+		"one line more":    strings.Replace(string(text), "\nend", "\n99 x complete\nend", 1),
+		"an unknown stage": strings.Replace(string(text), "complete", "finished", 1),
+		"a negative id":    strings.Replace(string(text), "\n1 ", "\n-1 ", 1),
 	} {
 		require.NoError(t, os.WriteFile(part, []byte(content), 0o600))
 		_, err := snapshot.Open(t.Context(), client(srv), part, params)
@@ -268,7 +278,7 @@ func TestOnlyAWholeSnapshotOfTheSameNotesIsGoneOnWith(t *testing.T) {
 	require.Error(t, err, "a link")
 }
 
-func TestASnapshotWhoseFileWasMovedIsNotSaved(t *testing.T) {
+func TestSave_FileWasMoved_Fails(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be moved there")
@@ -284,10 +294,11 @@ func TestASnapshotWhoseFileWasMovedIsNotSaved(t *testing.T) {
 	assert.Equal(t, "another's", string(text))
 }
 
-// A folder's name may be a patient's: no error of a file tells it.
-func TestErrorsHoldNoPath(t *testing.T) {
+// A folder's name may be a patient's, so no error of a file contains it.
+func TestOpenAndSave_Failing_ErrorsContainNoPath(t *testing.T) {
 	t.Parallel()
-	srv, folder := newServer(t, clinicaldoctest.Variant{}), filepath.Join(t.TempDir(), "CANARY")
+	srv := newServer(t, clinicaldoctest.Variant{})
+	folder := filepath.Join(t.TempDir(), "CANARY")
 	path := filepath.Join(folder, "notes.snapshot")
 	_, err := snapshot.Open(t.Context(), client(srv), path, clinicaldoc.ListNotesParams{})
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -295,63 +306,75 @@ func TestErrorsHoldNoPath(t *testing.T) {
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	s := open(t, srv, path, clinicaldoc.ListNotesParams{})
 	require.NoError(t, s.Save())
-	require.NoError(t, os.Mkdir(filepath.Join(folder, ".notes.snapshot.clinicaldoc-snapshot"), 0o700)) // in the way of the next one
-	require.NoError(t, os.WriteFile(filepath.Join(folder, ".notes.snapshot.clinicaldoc-snapshot", "file"), nil, 0o600))
+	next := filepath.Join(folder, ".notes.snapshot.clinicaldoc-snapshot")
+	require.NoError(t, os.Mkdir(next, 0o700)) // in the way of the next file
+	require.NoError(t, os.WriteFile(filepath.Join(next, "file"), nil, 0o600))
 	err = s.Save()
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "CANARY")
 }
 
 // A service may set error_state without touching updated_at, and move a note to another patient.
-func TestAStageAndAPatientAreLookedAtToo(t *testing.T) {
+func TestChanges_OnlyStageOrPatientChanges_YieldsIt(t *testing.T) {
 	t.Parallel()
-	const base, row = "https://api.clinic.test/v1/progress-notes", `{"id":%d,"name":"Visit","patient":{"id":%d},"error_state":%s,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`
+	const base = "https://api.clinic.test/v1/progress-notes"
+	row := func(id int, patient, errorState string) string {
+		return fmt.Sprintf(`{"id":%d,"name":"Visit",%s"error_state":%s,`+
+			`"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`, id, patient, errorState)
+	}
+	const patient7, patient8, noPatient = `"patient":{"id":7},`, `"patient":{"id":8},`, ""
 	transport := httpmock.NewMockTransport()
 	list := func(rows ...string) {
-		transport.RegisterResponder("GET", base+"?patient_id=7", httpmock.NewStringResponder(200, `{"data":[`+strings.Join(rows, ",")+`],"meta":{"current_page":1,"last_page":1}}`))
+		page := `{"data":[` + strings.Join(rows, ",") + `],"meta":{"current_page":1,"last_page":1}}`
+		transport.RegisterResponder("GET", base+"?patient_id=7", httpmock.NewStringResponder(200, page))
 	}
-	c, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic-token", clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}))
+	get := func(path, note string) {
+		transport.RegisterResponder("GET", base+path, httpmock.NewStringResponder(200, note))
+	}
+	c, err := clinicaldoc.NewClient("https://api.clinic.test", "synthetic-token",
+		clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}))
 	require.NoError(t, err)
 	s, err := snapshot.Open(t.Context(), c, "", clinicaldoc.ListNotesParams{PatientID: 7})
 	require.NoError(t, err)
-	list(fmt.Sprintf(row, 1, 7, "null"), fmt.Sprintf(row, 2, 7, "null"))
-	requireLook(t, s, "new 1 uploaded", "new 2 uploaded")
-	list(fmt.Sprintf(row, 2, 7, `"synthetic failure"`))
-	transport.RegisterResponder("GET", base+"/1", httpmock.NewStringResponder(200, fmt.Sprintf(row, 1, 8, "null")))
-	requireLook(t, s, "changed 2 failed", "gone 1 uploaded")
+	list(row(1, patient7, "null"), row(2, patient7, "null"))
+	requireChanges(t, s, "new 1 uploaded", "new 2 uploaded")
+	list(row(2, patient7, `"synthetic failure"`))
+	get("/1", row(1, patient8, "null"))
+	requireChanges(t, s, "changed 2 failed", "gone 1 uploaded")
 	list()
-	transport.RegisterResponder("GET", base+"/2", httpmock.NewStringResponder(200, strings.Replace(fmt.Sprintf(row, 2, 7, "null"), `"patient":{"id":7},`, "", 1)))
-	requireLook(t, s) // it does not say that it is another's
+	get("/2", row(2, noPatient, "null"))
+	requireChanges(t, s) // it does not name another patient
 }
 
-func TestALookEndsWithItsContext(t *testing.T) {
+func TestChanges_ContextEnded_Fails(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	srv.AddNote(clinicaldoctest.Note{})
 	s := open(t, srv, "", clinicaldoc.ListNotesParams{})
 	ctx, cancel := context.WithTimeout(t.Context(), -time.Second)
 	defer cancel()
-	_, err := look(ctx, s)
+	_, err := runOnce(ctx, s)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = snapshot.Open(ctx, client(srv), filepath.Join(t.TempDir(), "s"), clinicaldoc.ListNotesParams{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// A tenant that a header picks is the same in every call, also when the caller's list of options is another's since.
-func TestTheOptionsGoToEveryCall(t *testing.T) {
+// A header that selects a tenant is sent with every call, even if the caller has changed its slice of options since.
+func TestOpen_CallOptions_ApplyToEveryCall(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	srv.AddNote(clinicaldoctest.Note{})
 	opts := []clinicaldoc.CallOption{clinicaldoc.WithHeader("X-Tenant", "synthetic")}
-	s, err := snapshot.Open(t.Context(), client(srv), filepath.Join(t.TempDir(), "notes.snapshot"), clinicaldoc.ListNotesParams{}, opts...)
+	path := filepath.Join(t.TempDir(), "notes.snapshot")
+	s, err := snapshot.Open(t.Context(), client(srv), path, clinicaldoc.ListNotesParams{}, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	opts[0] = clinicaldoc.WithHeader("X-Tenant", "another")
-	requireLook(t, s, "new 1 complete")
+	requireChanges(t, s, "new 1 complete")
 	before := len(srv.Requests())
 	_, err = client(srv).Notes.Delete(t.Context(), 1)
 	require.NoError(t, err)
-	requireLook(t, s, "gone 1 complete")
+	requireChanges(t, s, "gone 1 complete")
 	routes := map[string]bool{}
 	for n, request := range srv.Requests() {
 		if n == before {
@@ -360,11 +383,13 @@ func TestTheOptionsGoToEveryCall(t *testing.T) {
 		routes[request.Route] = true
 		assert.Equal(t, "synthetic", request.Header.Get("X-Tenant"), request.Route)
 	}
-	assert.Equal(t, map[string]bool{clinicaldoctest.RouteMe: true, clinicaldoctest.RouteListNotes: true, clinicaldoctest.RouteGetNote: true}, routes)
+	assert.Equal(t, map[string]bool{
+		clinicaldoctest.RouteMe: true, clinicaldoctest.RouteListNotes: true, clinicaldoctest.RouteGetNote: true,
+	}, routes)
 }
 
-// A look that did not come to its end is none: what it did not tell is not known.
-func TestALookThatWasLeftIsNone(t *testing.T) {
+// A run that did not reach its end does not count, because it may not have yielded all notes.
+func TestBegun_RunNotFinished_IsFalse(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	for range 2 {
@@ -376,13 +401,13 @@ func TestALookThatWasLeftIsNone(t *testing.T) {
 	}
 	assert.False(t, s.Begun())
 	srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, ""))
-	_, err := look(t.Context(), s)
+	_, err := runOnce(t.Context(), s)
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
 	assert.False(t, s.Begun())
 }
 
 // A service is the same one however its base URL is written.
-func TestAnotherSpellingOfTheServiceGoesOn(t *testing.T) {
+func TestOpen_BaseURLSpelledDifferently_Continues(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	srv.AddNote(clinicaldoctest.Note{})
@@ -392,7 +417,7 @@ func TestAnotherSpellingOfTheServiceGoesOn(t *testing.T) {
 		require.NoError(t, err)
 		s, err := snapshot.Open(t.Context(), c, path, clinicaldoc.ListNotesParams{})
 		require.NoError(t, err, url)
-		changes, err := look(t.Context(), s)
+		changes, err := runOnce(t.Context(), s)
 		require.NoError(t, err)
 		assert.Equal(t, i == 0, len(changes) == 1, url)
 		require.NoError(t, s.Save())
@@ -400,40 +425,40 @@ func TestAnotherSpellingOfTheServiceGoesOn(t *testing.T) {
 	}
 }
 
-// A look that the audit trail ends says nothing of the notes that it withheld: the next look yields them.
-func TestChanges_TrailFails_NextLookYieldsTheRest(t *testing.T) {
+// If the audit function fails, the run ends. The next run yields the notes that were withheld.
+func TestChanges_AuditFails_NextRunYieldsTheRest(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t, clinicaldoctest.Variant{})
 	for range 3 {
 		srv.AddNote(clinicaldoctest.Note{Stuck: true})
 	}
-	told := 0
+	reports := 0
 	audited := srv.Client(clinicaldoc.WithAudit(func(context.Context, clinicaldoc.Access) error {
-		told++
-		if told == 2 {
-			return errors.New("the trail's disk is full")
+		reports++
+		if reports == 2 {
+			return errors.New("synthetic failure of the audit")
 		}
 		return nil
 	}))
 	s, err := snapshot.Open(t.Context(), audited, "", clinicaldoc.ListNotesParams{})
 	require.NoError(t, err)
-	changes, err := look(t.Context(), s)
+	changes, err := runOnce(t.Context(), s)
 	require.ErrorIs(t, err, clinicaldoc.ErrNotAudited)
 	assert.Len(t, changes, 1)
 	assert.False(t, s.Begun())
-	changes, err = look(t.Context(), s)
+	changes, err = runOnce(t.Context(), s)
 	require.NoError(t, err)
 	assert.Len(t, changes, 2)
 }
 
-// A file of the version before does not say which headers the client had.
-func TestOpen_FileWithoutHeaders_GoesOn(t *testing.T) {
+// A file of an earlier version does not contain a fingerprint of the client's headers.
+func TestOpen_FileWithoutHeaders_Continues(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	id := srv.AddNote(clinicaldoctest.Note{})
 	path := filepath.Join(t.TempDir(), "seen")
-	look := func() (changes int) {
+	countChanges := func() (changes int) {
 		seen, err := snapshot.Open(t.Context(), srv.Client(), path, clinicaldoc.ListNotesParams{})
 		require.NoError(t, err)
 		for _, err := range seen.Changes(t.Context()) {
@@ -444,11 +469,11 @@ func TestOpen_FileWithoutHeaders_GoesOn(t *testing.T) {
 		require.NoError(t, seen.Close())
 		return changes
 	}
-	require.Equal(t, 1, look(), id)
+	require.Equal(t, 1, countChanges(), id)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	before := strings.Replace(string(text), " headers=none", "", 1)
 	require.NotEqual(t, string(text), before)
 	require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
-	assert.Zero(t, look())
+	assert.Zero(t, countChanges())
 }

@@ -58,7 +58,7 @@ var createFaults = []defect{
 		in: "NotesService.newSearch", old: "l.registry.Unclaim(l.create)", with: "_ = found",
 		held: ". TestFindCreated_Exclude"},
 	{name: "notes that Create returned are not remembered", file: "notes.go", in: "NotesService.Create",
-		old: "s.client.creates.Returned(note.ref(sent.tenant), sent.sentAt, time.Now()", with: "_ = time.Now(",
+		old: "s.client.creates.Returned(note.ref(asker.tenant), asker.sentAt, time.Now()", with: "_ = time.Now(",
 		held: ". TestFindCreated_ReturnedNotesAreExplained"},
 	{name: "a created note of another patient is forgotten", file: "notes.go", in: "NotesService.Create",
 		old: "if note != nil {", with: "if note != nil && note.comparePatient(params.PatientID) != namesOther {",
@@ -110,7 +110,7 @@ var createFaults = []defect{
 		name: "a note of the same name is it before its recording is read", file: "findcreated.go",
 		old: "\t\t\tobserved.Unread = true\n",
 		with: "\t\t\tobserved.Unread = true\n\t\t\tif row.Name == l.lost.Params.Name {\n\t\t\t\tobserved.Unread " +
-			"= false\n\t\t\t\tl.countMatch(observed, row, gone)\n\t\t\t}\n",
+			"= false\n\t\t\t\tl.addMatch(observed, row, gone)\n\t\t\t}\n",
 	},
 	{
 		name: "a renamed note with the recording is not found", file: "findcreated.go",
@@ -253,7 +253,7 @@ var createFaults = []defect{
 	{
 		name: "users are learned from created notes", file: "notes.go",
 		old: "\t\tif note != nil {\n",
-		with: "\t\tif note != nil {\n\t\t\ts.client.creates.Users.Put(sent.token, creates.NewUser(note.UserID, " +
+		with: "\t\tif note != nil {\n\t\t\ts.client.creates.Users.Put(asker.token, creates.NewUser(note.UserID, " +
 			"\"\", time.Time{}))\n",
 		held: ". TestFindCreated_AnotherSender",
 	},
