@@ -10,10 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program links OpenTelemetry's API with this module: which SDK and exporters, it decides itself.
-func TestOnlyTheAPIIsLinked(t *testing.T) {
+// This module links only OpenTelemetry's API. A program chooses the SDK and exporters itself.
+func TestModule_LinksOnlyTheAPI(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".").Output()
+	const format = "{{with .Module}}{{.Path}}{{end}}"
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, ".").Output()
 	require.NoError(t, err)
 	modules := slices.Sorted(slices.Values(strings.Fields(string(out))))
 	assert.Equal(t, []string{

@@ -42,7 +42,7 @@ func assertShown(t *testing.T, pattern, text string) {
 }
 
 //nolint:paralleltest // with -update they write to one file
-func TestThePageShowsTheTrace(t *testing.T) {
+func TestPage_ShowsTheTrace(t *testing.T) {
 	d := newTracedBox(t)
 	ctx, span := d.tracer.Start(t.Context(), "encounter")
 	require.NoError(t, d.encounter(ctx, clinicaldoc.CreateNoteParams{
@@ -54,10 +54,10 @@ func TestThePageShowsTheTrace(t *testing.T) {
 }
 
 //nolint:paralleltest // with -update they write to one file
-func TestThePageListsTheMetrics(t *testing.T) {
+func TestPage_ListsTheMetrics(t *testing.T) {
 	d := newTracedBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 1000, RateWindow: time.Hour}))
-	d.ingested(t)
-	canaries(t, d)
+	d.ingest(t)
+	callWithCanaries(t, d)
 	counted := d.metrics(t)
 	table := "| Name, kind, unit | What it is | Attributes |\n|---|---|---|\n" // five columns do not fit a page
 	for _, name := range slices.Sorted(maps.Keys(counted)) {

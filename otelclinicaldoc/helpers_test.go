@@ -25,7 +25,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
-// tracedBox is the service in a box, a client with hooks, and what came of these.
+// tracedBox is a fake server, a client with hooks, and the spans and metrics that these recorded.
 type tracedBox struct {
 	*clinicaldoctest.Server
 
@@ -37,23 +37,31 @@ type tracedBox struct {
 	meters  *sdkmetric.MeterProvider
 }
 
-// retries make no test wait.
-var retries = clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 2 * time.Second})
+// quickRetries keeps tests from waiting.
+var quickRetries = clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{
+	MaxRetries: 3, MinWait: time.Millisecond, MaxWait: 2 * time.Second,
+})
 
 func newTracedBox(tb testing.TB, opts ...clinicaldoctest.Option) *tracedBox {
 	tb.Helper()
 	d := &tracedBox{spans: tracetest.NewInMemoryExporter(), reader: sdkmetric.NewManualReader()}
-	d.Server = clinicaldoctest.NewServer(append([]clinicaldoctest.Option{clinicaldoctest.WithFrozenClock(time.Now().Add(-time.Hour))}, opts...)...)
+	clock := clinicaldoctest.WithFrozenClock(time.Now().Add(-time.Hour))
+	d.Server = clinicaldoctest.NewServer(append([]clinicaldoctest.Option{clock}, opts...)...)
 	tb.Cleanup(d.Close)
 	d.tracers = sdktrace.NewTracerProvider(sdktrace.WithSyncer(d.spans))
 	d.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(d.reader))
 	d.tracer = d.tracers.Tracer("test")
 	transport := &http.Transport{}
 	tb.Cleanup(transport.CloseIdleConnections)
-	d.client = d.Client(retries, clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}), clinicaldoc.WithHooks(otelclinicaldoc.Hooks(
-		otelclinicaldoc.WithTracerProvider(d.tracers), otelclinicaldoc.WithMeterProvider(d.meters),
-	)))
+	httpClient := clinicaldoc.WithHTTPClient(&http.Client{Transport: transport})
+	d.client = d.Client(quickRetries, httpClient, clinicaldoc.WithHooks(d.hooks()))
 	return d
+}
+
+// hooks returns hooks that record in the box.
+func (d *tracedBox) hooks() clinicaldoc.Hooks {
+	return otelclinicaldoc.Hooks(
+		otelclinicaldoc.WithTracerProvider(d.tracers), otelclinicaldoc.WithMeterProvider(d.meters))
 }
 
 // encounter creates a note, waits for it and signs it, while each of the three meets a fault.
@@ -65,7 +73,10 @@ func (d *tracedBox) encounter(ctx context.Context, params clinicaldoc.CreateNote
 	if err != nil {
 		return err
 	}
-	wait := clinicaldoc.WaitParams{Interval: 50 * time.Millisecond, OnUpdate: func(*clinicaldoc.ProgressNote) { d.Advance(time.Minute) }}
+	wait := clinicaldoc.WaitParams{
+		Interval: 50 * time.Millisecond,
+		OnUpdate: func(*clinicaldoc.ProgressNote) { d.Advance(time.Minute) },
+	}
 	if _, err := d.client.Notes.Wait(ctx, note.ID, wait); err != nil {
 		return err
 	}
@@ -80,7 +91,7 @@ func (d *tracedBox) download(ctx context.Context, id int64) error {
 	return err
 }
 
-// recording is a WAV file's beginning and so many bytes.
+// recording returns the beginning of a WAV file, with this number of further bytes.
 func recording(size int) []byte {
 	return append([]byte("RIFF\x24\x00\x00\x00WAVEfmt "), make([]byte, size)...)
 }
@@ -88,7 +99,13 @@ func recording(size int) []byte {
 // shortened leaves out the prefixes that are the same everywhere.
 var shortened = strings.NewReplacer("http.response.", "", "http.request.", "", "clinicaldoc.", "")
 
-// tree prints the spans as a tree: each with what makes it different from others of its name.
+// treeAttributes are the attributes that tree prints.
+var treeAttributes = []attribute.Key{
+	"http.response.status_code", "http.request.resend_count", "error.type", "clinicaldoc.attempts",
+	"clinicaldoc.outcome_unknown",
+}
+
+// tree prints the spans as a tree, each with its kind, its treeAttributes and whether it failed.
 func (d *tracedBox) tree() string {
 	spans := d.spans.GetSpans()
 	slices.SortStableFunc(spans, func(a, b tracetest.SpanStub) int { return a.StartTime.Compare(b.StartTime) })
@@ -100,7 +117,7 @@ func (d *tracedBox) tree() string {
 				continue
 			}
 			fmt.Fprintf(&b, "%s%s [%s]", indent, span.Name, span.SpanKind)
-			for _, key := range []attribute.Key{"http.response.status_code", "http.request.resend_count", "error.type", "clinicaldoc.attempts", "clinicaldoc.outcome_unknown"} {
+			for _, key := range treeAttributes {
 				if value, ok := attributes(span)[key]; ok {
 					fmt.Fprintf(&b, " %s=%s", shortened.Replace(string(key)), value.String())
 				}
@@ -124,7 +141,7 @@ func attributes(span tracetest.SpanStub) map[attribute.Key]attribute.Value {
 	return all
 }
 
-// metrics returns what was counted, by its name.
+// metrics collects the metrics and returns them by name.
 func (d *tracedBox) metrics(tb testing.TB) map[string]metricdata.Metrics {
 	tb.Helper()
 	var collected metricdata.ResourceMetrics
@@ -138,7 +155,7 @@ func (d *tracedBox) metrics(tb testing.TB) map[string]metricdata.Metrics {
 	return all
 }
 
-// series returns the values of a metric by their attributes: sums as they are, of histograms the count.
+// series returns the values of a metric by their attributes: of sums and gauges the value, of histograms the count.
 func series(m metricdata.Metrics) map[attribute.Distinct]point {
 	points := map[attribute.Distinct]point{}
 	add := func(set attribute.Set, value int64) { points[set.Equivalent()] = point{set, value} }
@@ -168,7 +185,7 @@ type point struct {
 	value int64
 }
 
-// lines prints the series of a metric in a fixed order, the port of the box left out.
+// lines prints the series of a metric in a fixed order, without the server's port.
 func lines(m metricdata.Metrics) []string {
 	var all []string
 	for _, p := range series(m) {

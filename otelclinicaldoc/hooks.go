@@ -18,10 +18,12 @@ const scope = "github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 
 // Attributes in addition to those of the semantic conventions.
 const (
-	operationKey      = attribute.Key("clinicaldoc.operation")       // method of the SDK, such as "Notes.Create"
-	attemptsKey       = attribute.Key("clinicaldoc.attempts")        // how many a call made itself
-	outcomeUnknownKey = attribute.Key("clinicaldoc.outcome_unknown") // true if the service may have acted although the call failed
-	rateLimitWaitKey  = attribute.Key("clinicaldoc.ratelimit.wait")  // seconds that the client waits for the limit that refused the attempt
+	operationKey = attribute.Key("clinicaldoc.operation") // method of the SDK, such as "Notes.Create"
+	attemptsKey  = attribute.Key("clinicaldoc.attempts")  // how many a call made itself
+	// outcomeUnknownKey is true if the call failed, but the service may have carried it out.
+	outcomeUnknownKey = attribute.Key("clinicaldoc.outcome_unknown")
+	// rateLimitWaitKey is how many seconds the client waits for the limit that refused the attempt.
+	rateLimitWaitKey = attribute.Key("clinicaldoc.ratelimit.wait")
 )
 
 // Option configures [Hooks] and [OnEvent].
@@ -50,23 +52,26 @@ func WithoutPropagation() Option {
 
 // Hooks returns hooks for [clinicaldoc.WithHooks] that record spans and metrics. Any number of clients can share them.
 //
-// Every call is an internal span, and every attempt in it an HTTP client span. An attempt that sent no request is an internal
-// span with error.type, and does not count in the metrics of HTTP requests.
+// Every call is an internal span, and every attempt in it an HTTP client span. An attempt that sent no request is an
+// internal span with error.type, and does not count in the metrics of HTTP requests.
 //
-// The trace is sent to the base URL's origin by the headers of W3C Trace Context. Neither the global propagator nor baggage
-// is used, because baggage may contain patient data. If an instrument cannot be created, Hooks reports that to OpenTelemetry's
-// error handler and does not record it.
+// The trace is sent to the base URL's origin by the headers of W3C Trace Context. Neither the global propagator nor
+// baggage is used, because baggage may contain patient data. If an instrument cannot be created, Hooks reports that to
+// OpenTelemetry's error handler and does not record it.
 func Hooks(opts ...Option) clinicaldoc.Hooks {
 	c := config{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider(), propagate: true}
 	for _, opt := range opts {
 		opt(&c)
 	}
+	version := trace.WithInstrumentationVersion(clinicaldoc.Version)
 	r := &recorder{
-		tracer:      c.tracers.Tracer(scope, trace.WithInstrumentationVersion(clinicaldoc.Version), trace.WithSchemaURL(semconv.SchemaURL)),
+		tracer:      c.tracers.Tracer(scope, version, trace.WithSchemaURL(semconv.SchemaURL)),
 		instruments: newInstruments(c.meters),
 		propagate:   c.propagate,
 	}
-	return clinicaldoc.Hooks{CallStart: r.callStart, AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd, CallEnd: r.callEnd}
+	return clinicaldoc.Hooks{
+		CallStart: r.callStart, AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd, CallEnd: r.callEnd,
+	}
 }
 
 // recorder has no state of its own: the span of a call or an attempt is in its context.
@@ -76,12 +81,17 @@ type recorder struct {
 	propagate   bool
 }
 
+// callStart starts the span of a call.
 func (r *recorder) callStart(ctx context.Context, call clinicaldoc.Call) context.Context {
-	ctx, _ = r.tracer.Start(ctx, "clinicaldoc."+call.Operation, trace.WithAttributes(operationKey.String(call.Operation)))
+	operation := trace.WithAttributes(operationKey.String(call.Operation))
+	ctx, _ = r.tracer.Start(ctx, "clinicaldoc."+call.Operation, operation)
 	return ctx
 }
 
-func (r *recorder) attemptStart(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+// attemptStart starts the span of an attempt, and returns the headers by which the service learns of it.
+func (r *recorder) attemptStart(
+	ctx context.Context, a clinicaldoc.Attempt,
+) (context.Context, clinicaldoc.TraceContext) {
 	if a.Number > 1 {
 		r.instruments.retries.Add(ctx, 1, metric.WithAttributes(operationKey.String(a.Operation)))
 	}
@@ -105,6 +115,7 @@ func (r *recorder) attemptStart(ctx context.Context, a clinicaldoc.Attempt) (con
 	return ctx, clinicaldoc.TraceContext(headers)
 }
 
+// attemptEnd ends the span of an attempt. An attempt that sent no request has no sizes, and no metrics.
 func (r *recorder) attemptEnd(ctx context.Context, a clinicaldoc.Attempt) {
 	if a.Number > 0 {
 		r.instruments.attempt(ctx, a)
@@ -125,9 +136,10 @@ func (r *recorder) attemptEnd(ctx context.Context, a clinicaldoc.Attempt) {
 	if a.RateLimitWait > 0 {
 		span.SetAttributes(rateLimitWaitKey.Float64(a.RateLimitWait.Seconds()))
 	}
-	fail(span, a.ErrorType, a.OutcomeUnknown)
+	markFailed(span, a.ErrorType, a.OutcomeUnknown)
 }
 
+// callEnd ends the span of a call, and measures the call.
 func (r *recorder) callEnd(ctx context.Context, call clinicaldoc.Call) {
 	r.instruments.call(ctx, call)
 	span := trace.SpanFromContext(ctx)
@@ -138,11 +150,12 @@ func (r *recorder) callEnd(ctx context.Context, call clinicaldoc.Call) {
 	if call.Attempts > 0 {
 		span.SetAttributes(attemptsKey.Int(call.Attempts))
 	}
-	fail(span, call.ErrorType, call.OutcomeUnknown)
+	markFailed(span, call.ErrorType, call.OutcomeUnknown)
 }
 
-// fail marks a span as failed. There is no description: it would be an error's text.
-func fail(span trace.Span, errorType string, unknown bool) {
+// markFailed marks a span as failed, unless the error type is empty. It sets no description, which would be an error's
+// text.
+func markFailed(span trace.Span, errorType string, unknown bool) {
 	if errorType == "" {
 		return
 	}
@@ -153,8 +166,8 @@ func fail(span trace.Span, errorType string, unknown bool) {
 	}
 }
 
-// requestMethod is the method as it stands in a span's name, and as an attribute. What the conventions do not list was
-// the caller's choice, and could be anything.
+// requestMethod returns the method for a span's name, and as an attribute. A method that the conventions do not list is
+// not shown: the caller chose it, so it could be anything.
 func requestMethod(method string) (name string, attr attribute.KeyValue) {
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY":
@@ -163,7 +176,7 @@ func requestMethod(method string) (name string, attr attribute.KeyValue) {
 	return "HTTP", semconv.HTTPRequestMethodOther
 }
 
-// traceContext carries nothing but the two headers.
+// traceContext implements [propagation.TextMapCarrier]. It keeps only the two headers of W3C Trace Context.
 type traceContext clinicaldoc.TraceContext
 
 func (t *traceContext) Set(key, value string) {

@@ -28,7 +28,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
-func TestSpansFollowTheConventions(t *testing.T) {
+func TestHooks_RetriedCall_SpansFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
 	d.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusServiceUnavailable, ""))
@@ -39,7 +39,9 @@ func TestSpansFollowTheConventions(t *testing.T) {
 	first, second, call := spans[0], spans[1], spans[2]
 	assert.Equal(t, trace.SpanKindInternal, call.SpanKind)
 	assert.Equal(t, "clinicaldoc.Users.Me", call.Name)
-	assert.Equal(t, []attribute.KeyValue{attribute.String("clinicaldoc.operation", "Users.Me"), attribute.Int("clinicaldoc.attempts", 2)}, call.Attributes)
+	assert.Equal(t, []attribute.KeyValue{
+		attribute.String("clinicaldoc.operation", "Users.Me"), attribute.Int("clinicaldoc.attempts", 2),
+	}, call.Attributes)
 	assert.Equal(t, codes.Unset, call.Status.Code)
 	assert.Equal(t, "github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc", call.InstrumentationScope.Name)
 	assert.NotEmpty(t, call.InstrumentationScope.Version)
@@ -65,7 +67,7 @@ func TestSpansFollowTheConventions(t *testing.T) {
 	assert.Positive(t, attributes(second)["http.response.body.size"].AsInt64())
 }
 
-func TestOddMethodsAreNotRepeated(t *testing.T) {
+func TestHooks_UnknownMethod_IsNotShown(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
 	require.Error(t, d.client.Do(t.Context(), "CANARY", "/v1/other", nil, nil))
@@ -74,12 +76,13 @@ func TestOddMethodsAreNotRepeated(t *testing.T) {
 	assert.Equal(t, "_OTHER", attributes(span)["http.request.method"].AsString())
 }
 
-// An attempt's span has the method by its name, where the conventions list it, and the sizes of both bodies.
-func TestASpanTellsItsMethodAndSizes(t *testing.T) {
+// The span of an attempt has the method, if the conventions list it, and the sizes of both bodies.
+func TestHooks_KnownMethod_SpanHasMethodAndSizes(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
-	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(d.tracers), otelclinicaldoc.WithMeterProvider(d.meters))
-	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"} {
+	hooks := d.hooks()
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"}
+	for _, method := range methods {
 		attempt := clinicaldoc.Attempt{Operation: "Do", Method: method, Route: "/synthetic", Number: 1}
 		ctx, _ := hooks.AttemptStart(t.Context(), attempt)
 		attempt.StatusCode = 200
@@ -96,7 +99,7 @@ func TestASpanTellsItsMethodAndSizes(t *testing.T) {
 }
 
 // An attempt that sent no request has a span, and counts neither as a request nor as a retry.
-func TestHooks_AttemptRefusedBeforeSending_IsASpanButNoRequest(t *testing.T) {
+func TestHooks_AttemptNotSent_IsASpanButNotARequest(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
 	ended, cancel := context.WithCancel(t.Context())
@@ -110,7 +113,8 @@ func TestHooks_AttemptRefusedBeforeSending_IsASpanButNoRequest(t *testing.T) {
 	assert.NotContains(t, refused, attribute.Key("http.request.body.size"))
 	assert.NotContains(t, refused, attribute.Key("http.response.body.size"))
 	counted := d.metrics(t)
-	assert.Equal(t, []string{"clinicaldoc.operation=Users.Me error.type=canceled 1"}, lines(counted["clinicaldoc.client.call.duration"]))
+	calls := lines(counted["clinicaldoc.client.call.duration"])
+	assert.Equal(t, []string{"clinicaldoc.operation=Users.Me error.type=canceled 1"}, calls)
 	for _, name := range []string{
 		"http.client.request.duration", "http.client.request.body.size", "http.client.response.body.size",
 		"clinicaldoc.client.retries", "clinicaldoc.client.ratelimit.remaining",
@@ -119,8 +123,8 @@ func TestHooks_AttemptRefusedBeforeSending_IsASpanButNoRequest(t *testing.T) {
 	}
 }
 
-// The span of the attempt that a limit refuses says how long the client waits, and a metric counts it.
-func TestHooks_RecordTheWaitForALimit(t *testing.T) {
+// The span of an attempt that a rate limit refuses has the time that the client waits. A metric records it too.
+func TestHooks_RateLimited_RecordsTheWait(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
 	d.Inject(clinicaldoctest.RouteMe, clinicaldoctest.TooManyRequests(0))
@@ -138,20 +142,22 @@ func TestHooks_RecordTheWaitForALimit(t *testing.T) {
 	assert.InDelta(t, wait, seconds.DataPoints[0].Sum, 1e-9)
 }
 
-func TestALostCreateIsMarked(t *testing.T) {
+func TestHooks_LostCreate_SpansHaveOutcomeUnknown(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
 	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-	_, err := d.client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", recording(10))})
+	_, err := d.client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{
+		Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", recording(10)),
+	})
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.Equal(t, `clinicaldoc.Notes.Create [internal] error.type=no_response attempts=1 outcome_unknown=true ERROR
   POST /v1/progress-notes [client] error.type=no_response outcome_unknown=true ERROR
 `, d.tree())
 }
 
-// The service learns of the trace on its own origin; storage does not, and nobody of baggage, whatever the program's own
-// propagator does.
-func TestTheServiceLearnsOfTheTraceAlone(t *testing.T) {
+// The trace is sent to the base URL's origin, but not to storage. Baggage is sent to neither, whatever the global
+// propagator is.
+func TestHooks_Propagation_SendsTheTraceToTheServiceOnly(t *testing.T) {
 	t.Parallel()
 	otel.SetTextMapPropagator(propagation.Baggage{}) // the program's own, for services that it trusts
 	d := newTracedBox(t)
@@ -163,7 +169,8 @@ func TestTheServiceLearnsOfTheTraceAlone(t *testing.T) {
 	ctx, span := d.tracer.Start(baggage.ContextWithBaggage(t.Context(), bag), "test")
 	require.NoError(t, d.download(ctx, id))
 	span.End()
-	parents, storage := map[string]bool{}, 0
+	parents := map[string]bool{}
+	storage := 0
 	for _, r := range d.Requests() {
 		assert.NotContains(t, r.Header, "Baggage")
 		if r.Storage {
@@ -187,7 +194,7 @@ func TestTheServiceLearnsOfTheTraceAlone(t *testing.T) {
 	assert.Equal(t, 2, storage)
 }
 
-func TestPropagationCanBeLeftOut(t *testing.T) {
+func TestWithoutPropagation_SendsNoTrace(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
@@ -200,22 +207,26 @@ func TestPropagationCanBeLeftOut(t *testing.T) {
 	assert.NotContains(t, srv.Requests()[0].Header, "Traceparent")
 }
 
-// Without an SDK the hooks do nothing, but pass on the trace that the program is part of.
-func TestHooksWithoutAnSDK(t *testing.T) {
+// Without an SDK the hooks record nothing, but they pass on the trace that the program is part of.
+func TestHooks_WithoutSDK_PassOnTheTrace(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
-	client := srv.Client(clinicaldoc.WithHooks(otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()))))
+	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()))
+	client := srv.Client(clinicaldoc.WithHooks(hooks))
 	_, err := client.Users.Me(t.Context())
 	require.NoError(t, err)
 	state, err := trace.ParseTraceState("synthetic=1")
 	require.NoError(t, err)
-	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, TraceState: state})
+	remote := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, TraceState: state,
+	})
 	_, err = client.Users.Me(trace.ContextWithRemoteSpanContext(t.Context(), remote))
 	require.NoError(t, err)
 	assert.NotContains(t, srv.Requests()[0].Header, "Traceparent")
-	assert.Equal(t, "00-01000000000000000000000000000000-0200000000000000-01", srv.Requests()[1].Header.Get("Traceparent"))
-	assert.Equal(t, "synthetic=1", srv.Requests()[1].Header.Get("Tracestate"))
+	traced := srv.Requests()[1].Header
+	assert.Equal(t, "00-01000000000000000000000000000000-0200000000000000-01", traced.Get("Traceparent"))
+	assert.Equal(t, "synthetic=1", traced.Get("Tracestate"))
 }
 
 const (
@@ -224,20 +235,26 @@ const (
 	canaryNote    = int64(8800880088)
 )
 
-// canaries makes every call there is with something in it that nobody may read, and lets it fail in every way.
-func canaries(t *testing.T, d *tracedBox) {
+// callWithCanaries makes every kind of call with data that must not be recorded, and lets calls fail in every way.
+func callWithCanaries(t *testing.T, d *tracedBox) {
 	t.Helper()
 	ctx, span := d.tracer.Start(t.Context(), "test")
 	defer span.End()
-	params := clinicaldoc.CreateNoteParams{Name: canary, PatientID: canaryPatient, PromptID: 1, Audio: clinicaldoc.AudioBytes(canary+".wav", append(recording(5000), canary...))}
+	params := clinicaldoc.CreateNoteParams{
+		Name: canary, PatientID: canaryPatient, PromptID: 1,
+		Audio: clinicaldoc.AudioBytes(canary+".wav", append(recording(5000), canary...)),
+	}
 	require.NoError(t, d.encounter(ctx, params))
 	id := d.Notes()[0].ID
 	require.NoError(t, d.download(ctx, id))
-	_, err := d.client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: new(canary)}, clinicaldoc.WithHeader("X-Patient", canary), clinicaldoc.WithQuery("q", canary))
+	_, err := d.client.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Analysis: new(canary)},
+		clinicaldoc.WithHeader("X-Patient", canary), clinicaldoc.WithQuery("q", canary))
 	require.NoError(t, err)
-	_, err = clinicaldoc.Collect(d.client.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest}))
+	listed := clinicaldoc.ListNotesParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest}
+	_, err = clinicaldoc.Collect(d.client.Notes.All(ctx, listed))
 	require.NoError(t, err)
-	d.Inject("", clinicaldoctest.Answer(http.StatusUnprocessableEntity, `{"message":"`+canary+`","errors":{"`+canary+`":["`+canary+`"]}}`).
+	const refusal = `{"message":"` + canary + `","errors":{"` + canary + `":["` + canary + `"]}}`
+	d.Inject("", clinicaldoctest.Answer(http.StatusUnprocessableEntity, refusal).
 		WithHeader("X-Request-Id", canary).WithHeader("X-RateLimit-Remaining", canary).Times(2))
 	_, err = d.client.Notes.Get(ctx, canaryNote)
 	require.ErrorIs(t, err, clinicaldoc.ErrValidation)
@@ -254,14 +271,17 @@ func canaries(t *testing.T, d *tracedBox) {
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
 	_, err = d.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader(canary, failing{})})
 	require.Error(t, err)
-	_, err = d.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{Name: canary, BeforeCommit: func(context.Context) error { return errors.New(canary) }})
+	_, err = d.client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
+		Name: canary, BeforeCommit: func(context.Context) error { return errors.New(canary) },
+	})
 	require.Error(t, err)
 	_, err = d.client.Notes.DownloadAudioFile(ctx, id, "/"+canary+"/"+canary, clinicaldoc.DownloadParams{})
 	require.Error(t, err)
 	_, err = d.client.Notes.DownloadAudio(ctx, id, failing{}, clinicaldoc.DownloadParams{})
 	require.Error(t, err)
 	assert.Panics(t, func() {
-		_, _ = d.client.Notes.DownloadAudio(ctx, id, io.Discard, clinicaldoc.DownloadParams{OnProgress: func(int64, int64) { panic(canary) }})
+		panicking := clinicaldoc.DownloadParams{OnProgress: func(int64, int64) { panic(canary) }}
+		_, _ = d.client.Notes.DownloadAudio(ctx, id, io.Discard, panicking)
 	})
 	d.Close()
 	_, err = d.client.Users.Me(ctx)
@@ -274,10 +294,11 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New(canary) }
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New(canary) }
 
-func TestNoCanaryIsInSpansOrMetrics(t *testing.T) {
+func TestHooks_PatientData_IsNotInSpansOrMetrics(t *testing.T) {
 	t.Parallel()
-	d := newTracedBox(t, clinicaldoctest.WithToken(canary+"token"), clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 1000, RateWindow: time.Hour}))
-	canaries(t, d)
+	d := newTracedBox(t, clinicaldoctest.WithToken(canary+"token"),
+		clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 1000, RateWindow: time.Hour}))
+	callWithCanaries(t, d)
 	spans := d.spans.GetSpans()
 	assert.Greater(t, len(spans), 30)
 	for _, span := range spans {
@@ -305,16 +326,17 @@ func TestNoCanaryIsInSpansOrMetrics(t *testing.T) {
 	}
 }
 
-// allowed are all attributes that there are.
+// allowed are all attributes that spans may have.
 var allowed = []attribute.Key{
-	"http.request.method", "http.request.resend_count", "http.request.body.size", "http.response.status_code", "http.response.body.size",
-	"server.address", "server.port", "url.template", "error.type", "clinicaldoc.operation", "clinicaldoc.attempts", "clinicaldoc.outcome_unknown",
-	"clinicaldoc.ratelimit.wait",
+	"http.request.method", "http.request.resend_count", "http.request.body.size", "http.response.status_code",
+	"http.response.body.size", "server.address", "server.port", "url.template", "error.type",
+	"clinicaldoc.operation", "clinicaldoc.attempts", "clinicaldoc.outcome_unknown", "clinicaldoc.ratelimit.wait",
 }
 
 func assertNoCanary(t *testing.T, text string) {
 	t.Helper()
-	for _, secret := range []string{canary, fmt.Sprint(canaryPatient), fmt.Sprint(canaryNote), "X-Amz", "http://", "Bearer"} {
+	secrets := []string{canary, fmt.Sprint(canaryPatient), fmt.Sprint(canaryNote), "X-Amz", "http://", "Bearer"}
+	for _, secret := range secrets {
 		assert.NotContains(t, text, secret)
 	}
 }

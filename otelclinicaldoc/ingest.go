@@ -10,31 +10,34 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-const statusKey = attribute.Key("clinicaldoc.ingest.status") // how a recording ended: created, already_there, refused, in_doubt
+// statusKey is how a recording ended, such as created or refused; see status.
+const statusKey = attribute.Key("clinicaldoc.ingest.status")
 
-// recordingBuckets go on to the ten minutes after which an unresolved recording is decided, and beyond.
+// recordingBuckets reach beyond the ten minutes after which an unresolved recording is decided.
 var recordingBuckets = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 900, 3600}
 
-// OnEvent returns a function for [ingest.Uploader].OnEvent, also in a fleet. It counts recordings by their end and duration,
-// unresolved recordings, and pauses. Only the option [WithMeterProvider] has an effect. The function is safe for concurrent use,
-// and any number of runs can share it. The client's own hooks report the requests of a run.
+// OnEvent returns a function for [ingest.Uploader].OnEvent, also in a fleet. It counts recordings by their end and
+// duration, unresolved recordings, and pauses. Only the option [WithMeterProvider] has an effect. The function is safe
+// for concurrent use, and any number of runs can share it. The client's own hooks report the requests of a run.
 func OnEvent(opts ...Option) func(ingest.Event) {
 	c := config{meters: otel.GetMeterProvider()}
 	for _, opt := range opts {
 		opt(&c)
 	}
 	m := meter(c.meters)
-	duration := made(m.Float64Histogram("clinicaldoc.ingest.recording.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time from the beginning of a recording to its end in a run."), metric.WithExplicitBucketBoundaries(recordingBuckets...)))
-	doubts := made(m.Int64Counter("clinicaldoc.ingest.doubts", metric.WithUnit("{recording}"),
+	duration := orHandle(m.Float64Histogram("clinicaldoc.ingest.recording.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from the beginning of a recording to its end in a run."),
+		metric.WithExplicitBucketBoundaries(recordingBuckets...)))
+	doubts := orHandle(m.Int64Counter("clinicaldoc.ingest.doubts", metric.WithUnit("{recording}"),
 		metric.WithDescription("Times that it was unknown whether a recording had a note, and the service was searched.")))
-	pauses := made(m.Int64Counter("clinicaldoc.ingest.pauses", metric.WithUnit("{pause}"),
+	pauses := orHandle(m.Int64Counter("clinicaldoc.ingest.pauses", metric.WithUnit("{pause}"),
 		metric.WithDescription("Times that uploads paused because everything failed in the same way.")))
 	return func(e ingest.Event) {
 		ctx := context.Background()
 		switch {
 		case e.Result != nil:
-			duration.Record(ctx, e.Result.Took.Seconds(), metric.WithAttributes(statusKey.String(status(e.Result.Status))))
+			ended := metric.WithAttributes(statusKey.String(status(e.Result.Status)))
+			duration.Record(ctx, e.Result.Took.Seconds(), ended)
 		case e.Pause != nil && e.Pause.Why != nil:
 			pauses.Add(ctx, 1)
 		case e.State == ingest.StateInDoubt:
@@ -43,7 +46,7 @@ func OnEvent(opts ...Option) func(ingest.Event) {
 	}
 }
 
-// status is one of few words, also of a version to come.
+// status returns the word for a status. It is "other" for one that this version does not know.
 func status(s ingest.Status) string {
 	switch s {
 	case ingest.Created:

@@ -16,18 +16,25 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
-// ingested uploads recordings that end in every way, and everything fails in the same way for a while.
-func (d *tracedBox) ingested(t *testing.T) {
+// ingest uploads recordings that end in every way. It also reports events that a run sends rarely.
+func (d *tracedBox) ingest(t *testing.T) {
 	t.Helper()
-	journal, err := ingest.BeginJournal(t.Context(), filepath.Join(t.TempDir(), "uploads.journal"), ingest.Owner{Service: ingest.ServiceName(d.URL)})
+	path := filepath.Join(t.TempDir(), "uploads.journal")
+	journal, err := ingest.BeginJournal(t.Context(), path, ingest.Owner{Service: ingest.ServiceName(d.URL)})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, journal.Close()) }()
 	onEvent := otelclinicaldoc.OnEvent(otelclinicaldoc.WithMeterProvider(d.meters))
-	u := &ingest.Uploader{Client: d.client, Journal: journal, Workers: 1, OnEvent: onEvent, Find: clinicaldoc.FindCreatedParams{Settle: time.Millisecond}}
+	u := &ingest.Uploader{
+		Client: d.client, Journal: journal, Workers: 1, OnEvent: onEvent,
+		Find: clinicaldoc.FindCreatedParams{Settle: time.Millisecond},
+	}
 	run := func(names ...string) {
 		var recordings []ingest.Recording
 		for _, name := range names {
-			params := clinicaldoc.CreateNoteParams{Name: canary + name, PatientID: canaryPatient, PromptID: 1, Audio: clinicaldoc.AudioBytes(canary+".wav", recording(5000))}
+			params := clinicaldoc.CreateNoteParams{
+				Name: canary + name, PatientID: canaryPatient, PromptID: 1,
+				Audio: clinicaldoc.AudioBytes(canary+".wav", recording(5000)),
+			}
 			recordings = append(recordings, ingest.Recording{Key: canary + name, Params: params})
 		}
 		for _, err := range u.Run(t.Context(), ingest.Recordings(recordings...)) {
@@ -40,21 +47,24 @@ func (d *tracedBox) ingested(t *testing.T) {
 	run("c")
 	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 	run("d")
-	// What a run that everything fails for, and a status to come, tell.
+	// A run that pauses and continues, an unresolved recording, and a status of a later version.
 	onEvent(ingest.Event{Pause: &ingest.Pause{Why: errors.New(canary), Next: time.Now()}})
 	onEvent(ingest.Event{Pause: &ingest.Pause{}})
 	onEvent(ingest.Event{Result: &ingest.Result{Status: ingest.InDoubt, Took: 15 * time.Minute}})
 	onEvent(ingest.Event{Result: &ingest.Result{Status: 99}})
 }
 
-func TestMetricsCountHowRecordingsEnd(t *testing.T) {
+func TestOnEvent_CountsHowRecordingsEnd(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
-	d.ingested(t)
+	d.ingest(t)
 	counted := d.metrics(t)
 	assert.Equal(t, []string{
-		"clinicaldoc.ingest.status=already_there 2", "clinicaldoc.ingest.status=created 3", "clinicaldoc.ingest.status=in_doubt 1",
-		"clinicaldoc.ingest.status=other 1", "clinicaldoc.ingest.status=refused 1",
+		"clinicaldoc.ingest.status=already_there 2",
+		"clinicaldoc.ingest.status=created 3",
+		"clinicaldoc.ingest.status=in_doubt 1",
+		"clinicaldoc.ingest.status=other 1",
+		"clinicaldoc.ingest.status=refused 1",
 	}, lines(counted["clinicaldoc.ingest.recording.duration"]))
 	assert.Equal(t, []string{"1"}, lines(counted["clinicaldoc.ingest.doubts"]))
 	assert.Equal(t, []string{"1"}, lines(counted["clinicaldoc.ingest.pauses"]))

@@ -12,7 +12,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// instruments are the metrics. Their attributes have few values, whatever is called.
+// instruments are the metrics. Their attributes have few values, however many patients and notes there are.
 type instruments struct {
 	requestDuration httpconv.ClientRequestDuration
 	requestSize     httpconv.ClientRequestBodySize
@@ -25,44 +25,50 @@ type instruments struct {
 	limitWait    metric.Float64Histogram
 }
 
-// callBuckets go on where those of a request end: a wait takes minutes, a download as long as it takes.
+// callBuckets are longer than those of a request, because waits and downloads take minutes.
 var callBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
 
 // sizeBuckets reach from an empty body to a long recording.
-var sizeBuckets = []float64{0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30}
+var sizeBuckets = []float64{
+	0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30,
+}
 
 func meter(provider metric.MeterProvider) metric.Meter {
-	return provider.Meter(scope, metric.WithInstrumentationVersion(clinicaldoc.Version), metric.WithSchemaURL(semconv.SchemaURL))
+	version := metric.WithInstrumentationVersion(clinicaldoc.Version)
+	return provider.Meter(scope, version, metric.WithSchemaURL(semconv.SchemaURL))
 }
 
 func newInstruments(provider metric.MeterProvider) instruments {
 	m := meter(provider)
 	return instruments{
-		requestDuration: made(httpconv.NewClientRequestDuration(m)),
-		requestSize:     made(httpconv.NewClientRequestBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),
-		responseSize:    made(httpconv.NewClientResponseBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),
-		callDuration: made(m.Float64Histogram("clinicaldoc.client.call.duration", metric.WithUnit("s"),
-			metric.WithDescription("Duration of calls of the SDK, with all their attempts and waits."), metric.WithExplicitBucketBoundaries(callBuckets...))),
-		retries: made(m.Int64Counter("clinicaldoc.client.retries", metric.WithUnit("{retry}"),
+		requestDuration: orHandle(httpconv.NewClientRequestDuration(m)),
+		requestSize:     orHandle(httpconv.NewClientRequestBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),
+		responseSize:    orHandle(httpconv.NewClientResponseBodySize(m, metric.WithExplicitBucketBoundaries(sizeBuckets...))),
+		callDuration: orHandle(m.Float64Histogram("clinicaldoc.client.call.duration", metric.WithUnit("s"),
+			metric.WithDescription("Duration of calls of the SDK, with all their attempts and waits."),
+			metric.WithExplicitBucketBoundaries(callBuckets...))),
+		retries: orHandle(m.Int64Counter("clinicaldoc.client.retries", metric.WithUnit("{retry}"),
 			metric.WithDescription("Attempts after the first of a call."))),
-		unknown: made(m.Int64Counter("clinicaldoc.client.outcomes_unknown", metric.WithUnit("{call}"),
+		unknown: orHandle(m.Int64Counter("clinicaldoc.client.outcomes_unknown", metric.WithUnit("{call}"),
 			metric.WithDescription("Calls that failed although the service may have carried them out."))),
-		remaining: made(m.Int64Gauge("clinicaldoc.client.ratelimit.remaining", metric.WithUnit("{request}"),
+		remaining: orHandle(m.Int64Gauge("clinicaldoc.client.ratelimit.remaining", metric.WithUnit("{request}"),
 			metric.WithDescription("Requests that the service still allows, by its latest response."))),
-		limitWait: made(m.Float64Histogram("clinicaldoc.client.ratelimit.wait", metric.WithUnit("s"),
+		limitWait: orHandle(m.Float64Histogram("clinicaldoc.client.ratelimit.wait", metric.WithUnit("s"),
 			metric.WithDescription("Time that the client waits after the service's rate limit refused an attempt."),
 			metric.WithExplicitBucketBoundaries(callBuckets...))),
 	}
 }
 
-// made reports an error as OpenTelemetry's own instrumentation does; the instrument is one that does nothing then.
-func made[T any](instrument T, err error) T {
+// orHandle returns the instrument. It passes an error to OpenTelemetry's error handler. The instrument then does
+// nothing.
+func orHandle[T any](instrument T, err error) T {
 	if err != nil {
 		otel.Handle(err)
 	}
 	return instrument
 }
 
+// attempt measures an attempt that sent a request.
 func (i *instruments) attempt(ctx context.Context, a clinicaldoc.Attempt) {
 	_, method := requestMethod(a.Method)
 	attributes := append(make([]attribute.KeyValue, 0, 6), method, semconv.URLTemplate(a.Route))
@@ -78,13 +84,13 @@ func (i *instruments) attempt(ctx context.Context, a clinicaldoc.Attempt) {
 	if a.ErrorType != "" {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(a.ErrorType))
 	}
-	set := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))} // one for all three
-	i.requestDuration.Inst().Record(ctx, a.Duration.Seconds(), set...)
-	i.requestSize.Inst().Record(ctx, a.BytesSent, set...)
-	i.responseSize.Inst().Record(ctx, a.BytesReceived, set...)
+	shared := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))}
+	i.requestDuration.Inst().Record(ctx, a.Duration.Seconds(), shared...)
+	i.requestSize.Inst().Record(ctx, a.BytesSent, shared...)
+	i.responseSize.Inst().Record(ctx, a.BytesReceived, shared...)
 }
 
-// rateLimit records what a response says of the service's limit.
+// rateLimit records what is left of the service's rate limit, and how long the client waits for it.
 func (i *instruments) rateLimit(ctx context.Context, a clinicaldoc.Attempt) {
 	server := metric.WithAttributes(semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
 	if a.RateLimitRemaining >= 0 {
@@ -95,6 +101,7 @@ func (i *instruments) rateLimit(ctx context.Context, a clinicaldoc.Attempt) {
 	}
 }
 
+// call measures a call.
 func (i *instruments) call(ctx context.Context, call clinicaldoc.Call) {
 	operation := operationKey.String(call.Operation)
 	if call.OutcomeUnknown {

@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
-func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
+func TestMetrics_CountCallsAttemptsAndOutcomes(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 100, RateWindow: time.Hour}))
 	d.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Times(2))
@@ -27,12 +27,15 @@ func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
 		require.NoError(t, err)
 	}
 	d.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusGatewayTimeout, ""))
-	_, err := d.client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", recording(5000))})
+	_, err := d.client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{
+		Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", recording(5000)),
+	})
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	counted := d.metrics(t)
 	attempts := []string{
 		"error.type=502 http.request.method=GET http.response.status_code=502 server.address=127.0.0.1 url.template=/user 2",
-		"error.type=504 http.request.method=POST http.response.status_code=504 server.address=127.0.0.1 url.template=/v1/progress-notes 1",
+		"error.type=504 http.request.method=POST http.response.status_code=504 server.address=127.0.0.1 " +
+			"url.template=/v1/progress-notes 1",
 		"http.request.method=GET http.response.status_code=200 server.address=127.0.0.1 url.template=/user 2",
 	}
 	assert.Equal(t, attempts, lines(counted["http.client.request.duration"]))
@@ -43,7 +46,8 @@ func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
 		"clinicaldoc.operation=Users.Me 2",
 	}, lines(counted["clinicaldoc.client.call.duration"]))
 	assert.Equal(t, []string{"clinicaldoc.operation=Users.Me 2"}, lines(counted["clinicaldoc.client.retries"]))
-	assert.Equal(t, []string{"clinicaldoc.operation=Notes.Create 1"}, lines(counted["clinicaldoc.client.outcomes_unknown"]))
+	unknown := lines(counted["clinicaldoc.client.outcomes_unknown"])
+	assert.Equal(t, []string{"clinicaldoc.operation=Notes.Create 1"}, unknown)
 	assert.Equal(t, []string{"server.address=127.0.0.1 98"}, lines(counted["clinicaldoc.client.ratelimit.remaining"]))
 
 	sent, ok := counted["http.client.request.body.size"].Data.(metricdata.Histogram[int64])
@@ -56,67 +60,80 @@ func TestMetricsCountCallsAttemptsAndWhatCameOfThem(t *testing.T) {
 	assert.Greater(t, bytes, int64(5000))
 }
 
-// However many patients, notes and recordings there are, there are as many series.
-func TestMetricsHaveFewSeries(t *testing.T) {
+// The number of series does not grow with the number of patients, notes and recordings.
+func TestMetrics_ManyPatients_AddNoSeries(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
-	count := func() (n int) {
+	requireNotFound := func(path string, opts ...clinicaldoc.CallOption) {
+		err := d.client.Do(t.Context(), http.MethodGet, path, nil, nil, opts...)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	}
+	callAndCountSeries := func() (n int) {
 		for patient := range int64(5) {
-			id := d.AddNote(clinicaldoctest.Note{PatientID: 1000 + patient, Name: fmt.Sprint("Visit ", patient), AudioSize: 5000})
+			name := fmt.Sprint("Visit ", patient)
+			id := d.AddNote(clinicaldoctest.Note{PatientID: 1000 + patient, Name: name, AudioSize: 5000})
 			_, err := d.client.Notes.Get(t.Context(), id)
 			require.NoError(t, err)
 			require.NoError(t, d.download(t.Context(), id))
-			_, err = clinicaldoc.Collect(d.client.Notes.All(t.Context(), clinicaldoc.ListNotesParams{PatientID: 1000 + patient}))
+			ofPatient := clinicaldoc.ListNotesParams{PatientID: 1000 + patient}
+			_, err = clinicaldoc.Collect(d.client.Notes.All(t.Context(), ofPatient))
 			require.NoError(t, err)
-			require.ErrorIs(t, d.client.Do(t.Context(), http.MethodGet, fmt.Sprint("/v1/prompts/", id), nil, nil), clinicaldoc.ErrNotFound)
-			name := "synthetic" + strings.Repeat("x", int(id)) // of lower-case letters, as an endpoint's may be
-			require.ErrorIs(t, d.client.Do(t.Context(), http.MethodGet, "/search/"+name, nil, nil), clinicaldoc.ErrNotFound)
-			require.ErrorIs(t, d.client.Do(t.Context(), http.MethodGet, "/v1/patients/"+name+"/"+name, nil, nil,
-				clinicaldoc.WithRoute("/v1/patients/{name}/{file}")), clinicaldoc.ErrNotFound)
+			requireNotFound(fmt.Sprint("/v1/prompts/", id))
+			segment := "synthetic" + strings.Repeat("x", int(id)) // of lower-case letters, as an endpoint's may be
+			requireNotFound("/search/" + segment)
+			requireNotFound("/v1/patients/"+segment+"/"+segment, clinicaldoc.WithRoute("/v1/patients/{name}/{file}"))
 		}
 		for _, m := range d.metrics(t) {
 			n += len(series(m))
 		}
 		return n
 	}
-	first := count()
-	assert.Equal(t, first, count())
+	first := callAndCountSeries()
+	assert.Equal(t, first, callAndCountSeries())
 }
 
-// What is measured is told in the unit that the metric names, in buckets that fit it, and by this version of the package.
-func TestMetricsTellWhatWasMeasured(t *testing.T) {
+// Each metric is recorded in the unit that it names, in buckets that fit it, and with the version of the SDK.
+func TestMetrics_HaveUnitsBucketsAndVersion(t *testing.T) {
 	t.Parallel()
 	d := newTracedBox(t)
-	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()), otelclinicaldoc.WithMeterProvider(d.meters))
+	meters := otelclinicaldoc.WithMeterProvider(d.meters)
+	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()), meters)
 	hooks.AttemptEnd(t.Context(), clinicaldoc.Attempt{
-		Operation: "Notes.Get", Method: "GET", Route: "/synthetic", ServerAddress: "api.example.test", ServerPort: 8443, Number: 1,
+		Operation: "Notes.Get", Method: "GET", Route: "/synthetic", Number: 1,
+		ServerAddress: "api.example.test", ServerPort: 8443,
 		StatusCode: 200, Duration: 1500 * time.Millisecond, BytesSent: 300, BytesReceived: 70_000, RateLimitRemaining: -1,
 	})
-	for _, failed := range []string{"", "503"} {
-		hooks.CallEnd(t.Context(), clinicaldoc.Call{Operation: "Notes.Get", Attempts: 1, Duration: 90 * time.Second, ErrorType: failed})
+	for _, errorType := range []string{"", "503"} {
+		hooks.CallEnd(t.Context(), clinicaldoc.Call{
+			Operation: "Notes.Get", Attempts: 1, Duration: 90 * time.Second, ErrorType: errorType,
+		})
 	}
-	otelclinicaldoc.OnEvent(otelclinicaldoc.WithMeterProvider(d.meters))(ingest.Event{Result: &ingest.Result{Status: ingest.Created, Took: 15 * time.Minute}})
+	onEvent := otelclinicaldoc.OnEvent(meters)
+	onEvent(ingest.Event{Result: &ingest.Result{Status: ingest.Created, Took: 15 * time.Minute}})
 	var collected metricdata.ResourceMetrics
 	require.NoError(t, d.reader.Collect(t.Context(), &collected))
 	for _, scope := range collected.ScopeMetrics {
 		assert.Equal(t, clinicaldoc.Version, scope.Scope.Version)
 		assert.Contains(t, scope.Scope.SchemaURL, "/schemas/")
 	}
-	for name, want := range map[string]struct{ sum, bound float64 }{
-		"http.client.request.duration": {1.5, 10}, "clinicaldoc.client.call.duration": {90, 3600}, "clinicaldoc.ingest.recording.duration": {900, 3600},
-		"http.client.request.body.size": {300, 1 << 30}, "http.client.response.body.size": {70_000, 1 << 30},
+	for name, want := range map[string]struct{ sum, lastBound float64 }{
+		"http.client.request.duration":          {1.5, 10},
+		"http.client.request.body.size":         {300, 1 << 30},
+		"http.client.response.body.size":        {70_000, 1 << 30},
+		"clinicaldoc.client.call.duration":      {90, 3600},
+		"clinicaldoc.ingest.recording.duration": {900, 3600},
 	} {
 		switch data := d.metrics(t)[name].Data.(type) {
 		case metricdata.Histogram[float64]:
 			require.NotEmpty(t, data.DataPoints, name)
 			for _, p := range data.DataPoints {
 				assert.InDelta(t, want.sum, p.Sum, 0.001, name)
-				assert.InDelta(t, want.bound, p.Bounds[len(p.Bounds)-1], 0.001, name)
+				assert.InDelta(t, want.lastBound, p.Bounds[len(p.Bounds)-1], 0.001, name)
 			}
 		case metricdata.Histogram[int64]:
 			require.NotEmpty(t, data.DataPoints, name)
 			assert.InDelta(t, want.sum, float64(data.DataPoints[0].Sum), 0.001, name)
-			assert.InDelta(t, want.bound, data.DataPoints[0].Bounds[len(data.DataPoints[0].Bounds)-1], 0.001, name)
+			assert.InDelta(t, want.lastBound, data.DataPoints[0].Bounds[len(data.DataPoints[0].Bounds)-1], 0.001, name)
 		default:
 			assert.Fail(t, "it is not there", name)
 		}

@@ -23,8 +23,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/otelclinicaldoc"
 )
 
-// The recipes of docs/telemetry.md do what it says.
+// These tests verify the recipes of docs/telemetry.md.
 
+// inBox starts a fake server, to which clients from the environment connect.
 func inBox(t *testing.T) *clinicaldoctest.Server {
 	t.Helper()
 	srv := clinicaldoctest.NewServer()
@@ -35,10 +36,9 @@ func inBox(t *testing.T) *clinicaldoctest.Server {
 }
 
 //nolint:paralleltest // it sets the environment
-func TestRecipeSetup(t *testing.T) {
+func TestRecipe_Setup_ShutdownLosesNoSpan(t *testing.T) {
 	inBox(t)
-	// The real one forgets its spans when it is shut down.
-	exporter := new(keeping)
+	exporter := new(keepingExporter)
 	client, shutdown, err := newTracedClient(exporter, sdkmetric.NewManualReader())
 	require.NoError(t, err)
 	_, err = client.Users.Me(t.Context())
@@ -47,17 +47,18 @@ func TestRecipeSetup(t *testing.T) {
 	assert.Len(t, exporter.spans, 2, "none is lost")
 }
 
-type keeping struct{ spans []sdktrace.ReadOnlySpan }
+// keepingExporter keeps its spans when it is shut down, unlike the exporter of package tracetest.
+type keepingExporter struct{ spans []sdktrace.ReadOnlySpan }
 
-func (k *keeping) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
+func (k *keepingExporter) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
 	k.spans = append(k.spans, spans...)
 	return nil
 }
 
-func (k *keeping) Shutdown(context.Context) error { return nil }
+func (k *keepingExporter) Shutdown(context.Context) error { return nil }
 
 //nolint:paralleltest // it sets the environment
-func TestRecipePrometheus(t *testing.T) {
+func TestRecipe_Prometheus_ServesTheMetrics(t *testing.T) {
 	srv := inBox(t)
 	registry := prometheus.NewRegistry()
 	reader, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
@@ -71,23 +72,26 @@ func TestRecipePrometheus(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrServer)
 	scraped := httptest.NewRecorder()
 	handler.ServeHTTP(scraped, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
-	assert.Regexp(t, `(?m)^http_client_request_duration_seconds_count\{error_type="503",http_request_method="GET",http_response_status_code="503",.*url_template="/user"\} 1$`, scraped.Body.String())
-	assert.Regexp(t, `(?m)^clinicaldoc_client_call_duration_seconds_count\{clinicaldoc_operation="Users.Me",error_type="503",.*\} 1$`, scraped.Body.String())
+	assert.Regexp(t, `(?m)^http_client_request_duration_seconds_count\{error_type="503",http_request_method="GET",`+
+		`http_response_status_code="503",.*url_template="/user"\} 1$`, scraped.Body.String())
+	assert.Regexp(t, `(?m)^clinicaldoc_client_call_duration_seconds_count\{clinicaldoc_operation="Users.Me",`+
+		`error_type="503",.*\} 1$`, scraped.Body.String())
 }
 
-func TestRecipeSlog(t *testing.T) {
+func TestRecipe_Slog_LinesHaveTheIDsOfTheSpan(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	var log bytes.Buffer
 	logger := slog.New(tracedHandler{slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})})
 	spans := tracetest.NewInMemoryExporter()
-	client := srv.Client(clinicaldoc.WithLogger(logger.With("a", 1).WithGroup("g")), clinicaldoc.WithHooks(otelclinicaldoc.Hooks(
-		otelclinicaldoc.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))),
-	)))
+	hooks := otelclinicaldoc.Hooks(
+		otelclinicaldoc.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))))
+	client := srv.Client(clinicaldoc.WithLogger(logger.With("a", 1).WithGroup("g")), clinicaldoc.WithHooks(hooks))
 	_, err := client.Users.Me(t.Context())
 	require.NoError(t, err)
 	attempt := spans.GetSpans()[0].SpanContext
 	assert.Contains(t, log.String(), "g.request_id=req-1 ")
-	assert.Contains(t, log.String(), fmt.Sprintf("g.trace_id=%s g.span_id=%s\n", attempt.TraceID(), attempt.SpanID()), "the line and the attempt's span are found by one another")
+	ids := fmt.Sprintf("g.trace_id=%s g.span_id=%s\n", attempt.TraceID(), attempt.SpanID())
+	assert.Contains(t, log.String(), ids, "the line leads to the attempt's span")
 }
