@@ -70,13 +70,13 @@ func (a Access) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Acce
 // it was made.
 //
 // The function runs in the goroutine of the call, so it must be safe for concurrent use. A function that blocks delays
-// its call. The context has the values of the call's context, and does not end with it: a canceled call is reported too. If
-// the function panics, the panic leaves the call. It must not read notes with the same client. With WithAudit,
+// its call. The context has the values of the call's context, and does not end with it: a canceled call is reported
+// too. If the function panics, the panic leaves the call. It must not read notes with the same client. With WithAudit,
 // [Response].Body is empty after a call that failed, and in calls that consist of several requests.
 //
 // If the option is passed twice, the last function is used.
 func WithAudit(audit func(ctx context.Context, access Access) error) Option {
-	return when(audit != nil, "WithAudit", "the function is nil", func(c *config) { c.audit = audit })
+	return optionIf(audit != nil, "WithAudit", "the function is nil", func(c *config) { c.audit = audit })
 }
 
 // NotAuditedError reports that the function of [WithAudit] failed, so the records of the call are withheld. It
@@ -313,8 +313,8 @@ func (s *scope) closeTrail(ctx context.Context, handedOut []record, err error) *
 	return t.failure
 }
 
-// addChange returns the disclosed accesses with the change before the others. If the changed note is disclosed too, both
-// are one access.
+// addChange returns the disclosed accesses with the change before the others. If the changed note is disclosed too,
+// both are one access.
 func (t *trail) addChange(disclosed []Access, change Access) []Access {
 	for i, a := range disclosed {
 		if a.NoteID == change.NoteID || change.NoteID == 0 { // what a create discloses is the note

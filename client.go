@@ -335,7 +335,7 @@ func newBody(body any, contentType string) (*exchange.Body, error) {
 	}:
 		content, err := io.ReadAll(b)
 		if err != nil {
-			return nil, refuse("Do: the body cannot be read", err)
+			return nil, invalidBecause("Do: the body cannot be read", err)
 		}
 		return &exchange.Body{ContentType: unencoded, Bytes: content}, nil
 	case io.Reader:
@@ -350,7 +350,7 @@ func newBody(body any, contentType string) (*exchange.Body, error) {
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
-		return nil, refuse("Do: the body cannot be encoded as JSON", err)
+		return nil, invalidBecause("Do: the body cannot be encoded as JSON", err)
 	}
 	return &exchange.Body{Bytes: encoded}, nil
 }
@@ -493,7 +493,8 @@ func renewed(source TokenSource, header authorization) renewal {
 	}
 }
 
-func init() { //nolint:gochecknoinits // journals need the headers, and no other package does
+// Package fileheader gets the tenant of a client's own headers for the headers of journals and snapshots.
+func init() { //nolint:gochecknoinits // the method would be public otherwise
 	fileheader.HeadersOf = func(client any) string {
 		c := client.(*Client) //nolint:errcheck,forcetypeassert // nothing else has headers
 		if c.header == nil {

@@ -280,11 +280,11 @@ func init() {
 
 // invalid returns the error for an argument that is rejected before any request. The args must not be patient data.
 func invalid(what, format string, args ...any) error {
-	return refuse(what+": "+fmt.Sprintf(format, args...), nil)
+	return invalidBecause(what+": "+fmt.Sprintf(format, args...), nil)
 }
 
-// refuse is like invalid, for an argument that is rejected because of a cause. The cause may be nil.
-func refuse(what string, cause error) error {
+// invalidBecause is like invalid, for an argument that is rejected because of a cause. The cause may be nil.
+func invalidBecause(what string, cause error) error {
 	text := "clinicaldoc: " + what + ": "
 	if cause != nil {
 		text += redact.Cause(cause) + ": "
@@ -391,6 +391,7 @@ func (e *Error) whatToDo() string {
 	return cmp.Or(kinds[e.StatusCode].advice, e.adviceByClass())
 }
 
+// adviceForNotFound returns the advice for a 404, which depends on whether the request named a record.
 func (e *Error) adviceForNotFound() string {
 	namesNoRecord := e.Method == http.MethodGet && slices.Contains(recordless, e.Route)
 	switch {
@@ -497,6 +498,7 @@ func unexpectedText(base *url.URL, status int, contentType string, body []byte, 
 	return "the response is " + got + ", but not what the service describes: " + redact.Cause(cause)
 }
 
+// unexpectedPageText describes a web page in place of a response of the service.
 func unexpectedPageText(base *url.URL, status int) string {
 	text := "the response is a web page (" + redact.Status(status) + " with " + webPage + ")"
 	if end := repeatedEnd(base); end != "" {

@@ -184,6 +184,8 @@ const (
 	sortingFollowed
 )
 
+// newSearch returns the search for a lost create. It registers the create, and the others that the caller lists, with
+// the client, whose other searches then know of them.
 func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, options *callOptions) *search {
 	l := &search{
 		lost: *lost, params: params, notes: s, registry: s.client.creates,
@@ -193,7 +195,7 @@ func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedPa
 	l.opts = []CallOption{
 		options.inherited(),
 		WithHeader("Cache-Control", "no-cache"), // a cached list may be older than the note
-		always(func(inner *callOptions) {
+		option(func(inner *callOptions) {
 			inner.sender = &l.asker
 			inner.response = l.response
 		}),
@@ -383,13 +385,7 @@ func describe(notes []*ProgressNote) string {
 // could be observed.
 func (l *search) observe(ctx context.Context) (creates.Observation, error) {
 	began := time.Now()
-	l.polls++
-	l.clocks = creates.Clocks{Now: began.Unix()}
-	l.stale = 0
-	l.retryAfter = 0
-	l.asker.startPoll()
-	l.reading.Begin(began)
-
+	l.startPoll(began)
 	var observed creates.Observation
 	var err error
 	observed.Named, err = l.readNamed(ctx)
@@ -400,7 +396,6 @@ func (l *search) observe(ctx context.Context) (creates.Observation, error) {
 		observed.List, err = l.list(ctx)
 	}
 	if err == nil && l.asker.changed {
-		observed.List = creates.ListRefused
 		err = errTokenChanged
 	}
 	if err != nil {
@@ -413,8 +408,25 @@ func (l *search) observe(ctx context.Context) (creates.Observation, error) {
 	observed.Future = l.window.Future(l.clocks)
 	observed.Later = l.readRecordings(ctx)
 	l.compareNotes(&observed)
-	observed.SameSender = true // asked for only if the answer matters
-	switch creates.Decide(observed).Outcome {
+	err = l.observeSender(ctx, &observed)
+	return observed, err
+}
+
+// startPoll clears what belongs to the poll before.
+func (l *search) startPoll(now time.Time) {
+	l.polls++
+	l.clocks = creates.Clocks{Now: now.Unix()}
+	l.stale = 0
+	l.retryAfter = 0
+	l.asker.startPoll()
+	l.reading.Begin(now)
+}
+
+// observeSender adds to the observation whether the caller sent the create. That costs a request, so it counts as true
+// unless it decides that the note was not created.
+func (l *search) observeSender(ctx context.Context, observed *creates.Observation) (err error) {
+	observed.SameSender = true
+	switch creates.Decide(*observed).Outcome {
 	case creates.Found:
 	case creates.NotCreated:
 		observed.SameSender, err = l.isSender(ctx)
@@ -424,7 +436,7 @@ func (l *search) observe(ctx context.Context) (creates.Observation, error) {
 	case creates.Undecided:
 		l.learnUser(ctx)
 	}
-	return observed, err
+	return err
 }
 
 // isSettled reports whether the service must have been done with the create at this time, which is that of the list.
@@ -650,8 +662,8 @@ func (l *search) recordingOf(note *ProgressNote) creates.Recording {
 	return l.registry.Recordings.Get(note.ref(l.asker.tenant))
 }
 
-// isOfAnotherCreate reports whether the note is known to come from another create: the caller excluded it, its create is
-// known, or its recording or its name rules out this create. The others are the hashes that other lost creates sent.
+// isOfAnotherCreate reports whether the note is known to come from another create: the caller excluded it, its create
+// is known, or its recording or its name rules out this create. The others are the hashes that other lost creates sent.
 func (l *search) isOfAnotherCreate(note *ProgressNote, others []string) bool {
 	ref := note.ref(l.asker.tenant)
 	if l.isExcluded(ref) || l.registry.Explains(l.create, l.lost.SentAt, ref) {
@@ -824,8 +836,9 @@ func (l *search) listEnded(ctx context.Context, err error, made []time.Time) (cr
 	return creates.ListUnproven, nil
 }
 
-// isPastWindow reports whether the rest of the list is older than the window. The argument is when the notes so far were
-// created. If they are sorted, it finds out first whether the service sorts, or they are in this order by accident.
+// isPastWindow reports whether the rest of the list is older than the window. The argument is when the notes so far
+// were created. If they are sorted, it finds out first whether the service sorts, or they are in this order by
+// accident.
 func (l *search) isPastWindow(ctx context.Context, made []time.Time) (bool, error) {
 	if !l.window.Past(made, l.clocks) {
 		return false, nil

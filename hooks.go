@@ -182,7 +182,7 @@ type TraceContext struct {
 
 // WithHooks sets the hooks that are called for every call and attempt. If it is passed twice, the last one is used.
 func WithHooks(hooks Hooks) Option {
-	return always(func(c *config) { c.hooks = hooks })
+	return option(func(c *config) { c.hooks = hooks })
 }
 
 // scope is one call of a public method: its options and its report.
@@ -369,8 +369,8 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	s.reportEnd(ctx, report)
 }
 
-// reportNotSent reports an attempt that ended before its request was sent. An err of nil stands for a panic, which the end of
-// the call reports: the hook itself may have panicked.
+// reportNotSent reports an attempt that ended before its request was sent. An err of nil stands for a panic, which the
+// end of the call reports: the hook itself may have panicked.
 func (s *scope) reportNotSent(ctx context.Context, err error) {
 	if err == nil || !s.hasObserver() {
 		return

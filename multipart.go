@@ -89,7 +89,7 @@ func fileError(name string, err error) error {
 		op := &operation{name: name}
 		return &callError{op: op, detail: now, causes: []error{err}, kind: "file", transient: true}
 	}
-	return refuse(name+": "+detail, err)
+	return invalidBecause(name+": "+detail, err)
 }
 
 // audioFile is an open file, and its state when its size was read.
@@ -328,6 +328,7 @@ func isUnusable(err error) bool {
 	return errors.Is(err, media.ErrCutShort) || errors.Is(err, media.ErrNotARecording)
 }
 
+// Package ingest checks recordings by this function, because it cannot open an AudioSource itself.
 func init() {
 	media.CheckSource = func(source any) error {
 		audio, _ := source.(*AudioSource)

@@ -144,7 +144,7 @@ const maxCreates = 3
 func (s *NotesService) CreateOnce(
 	ctx context.Context, params CreateNoteParams, find FindCreatedParams, opts ...CallOption,
 ) (*ProgressNote, error) {
-	opts = append(slices.Clip(opts), always(func(o *callOptions) { o.operation = "Notes.CreateOnce" }))
+	opts = append(slices.Clip(opts), option(func(o *callOptions) { o.operation = "Notes.CreateOnce" }))
 	for uploads := 1; ; uploads++ {
 		note, err := s.Create(ctx, params, opts...)
 		lost, unknown := errors.AsType[*OutcomeUnknownError](err)
@@ -309,7 +309,7 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 	}
 	extra, err := json.Marshal(p.Extra)
 	if err != nil {
-		return nil, refuse("Notes.Update: Extra: a value cannot be encoded as JSON", err)
+		return nil, invalidBecause("Notes.Update: Extra: a value cannot be encoded as JSON", err)
 	}
 	if !isUTF8(p.Extra) { // it would not end for a value that contains itself, which cannot be encoded
 		return nil, invalid("Notes.Update: Extra", "a name or a text is not valid UTF-8")

@@ -33,10 +33,10 @@ type config struct {
 	insecureHTTP bool
 }
 
-// when returns an option that calls set if ok, and is otherwise rejected because of what is wrong.
-func when[T any](ok bool, name, wrong string, set func(*T)) func(*T) error {
+// optionIf returns the option of that name. It calls set if valid, and is otherwise rejected with what is wrong.
+func optionIf[T any](valid bool, name, wrong string, set func(*T)) func(*T) error {
 	return func(to *T) error {
-		if !ok {
+		if !valid {
 			return invalid(name, "%s", wrong)
 		}
 		set(to)
@@ -44,8 +44,8 @@ func when[T any](ok bool, name, wrong string, set func(*T)) func(*T) error {
 	}
 }
 
-// always returns an option that is never rejected.
-func always[T any](set func(*T)) func(*T) error { return when(true, "", "", set) }
+// option returns an option that is never rejected.
+func option[T any](set func(*T)) func(*T) error { return optionIf(true, "", "", set) }
 
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) (config, error) {
@@ -92,7 +92,7 @@ var (
 //   - A transport for HTTP/2 should send pings ([http.HTTP2Config]). Otherwise all retries may use a dead connection.
 //   - A transport that retries is stopped before it sends a create twice. The outcome is then unknown.
 func WithHTTPClient(client *http.Client) Option {
-	return when(client != nil, "WithHTTPClient", "the client is nil", func(c *config) {
+	return optionIf(client != nil, "WithHTTPClient", "the client is nil", func(c *config) {
 		c.peer.Transport = cmp.Or(client.Transport, http.DefaultTransport)
 		c.peer.Timeout = client.Timeout
 	})
@@ -112,7 +112,7 @@ type TokenSource interface {
 
 // WithTokenSource sets the source of the token for every attempt. The token passed to [NewClient] must then be empty.
 func WithTokenSource(source TokenSource) Option {
-	return when(source != nil, "WithTokenSource", "the source is nil", func(c *config) {
+	return optionIf(source != nil, "WithTokenSource", "the source is nil", func(c *config) {
 		c.token = sourced(source)
 		c.renew = renewed(source, c.token)
 	})
@@ -159,7 +159,7 @@ func WithRetry(policy RetryPolicy) Option {
 	policy.MinWait = cmp.Or(policy.MinWait, min(defaultRetry.MinWait, policy.MaxWait))
 	policy.MaxRetryAfter = cmp.Or(policy.MaxRetryAfter, defaultRetry.MaxRetryAfter)
 	valid := policy.MaxRetries >= 0 && !hasNegativeWait && policy.MinWait <= policy.MaxWait
-	return when(valid, "WithRetry",
+	return optionIf(valid, "WithRetry",
 		"MaxRetries and the waits must not be negative, and MinWait must not exceed MaxWait",
 		func(c *config) {
 			c.maxRetries = policy.MaxRetries
@@ -190,14 +190,14 @@ func WithLimiter(limiter Limiter) Option {
 		}
 		return err
 	}
-	return when(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.peer.Limit = limit })
+	return optionIf(limiter != nil, "WithLimiter", "the limiter is nil", func(c *config) { c.peer.Limit = limit })
 }
 
 // WithLogger logs the end of every attempt that [Hooks] report, with some fields of [Attempt]: successes at debug
 // level, failures as warnings. It also logs warnings with the paths of response members that cannot be read, and
 // for recordings that are cut short or are not recordings (see [NotesService.Create]).
 func WithLogger(logger *slog.Logger) Option {
-	return when(logger != nil, "WithLogger", "the logger is nil", func(c *config) { c.logger = logger })
+	return optionIf(logger != nil, "WithLogger", "the logger is nil", func(c *config) { c.logger = logger })
 }
 
 // WithHeaders sends the headers with every request to the origin of the base URL, for example a header that selects a
@@ -220,7 +220,7 @@ func WithHeaders(header http.Header) Option {
 			wrong = cmp.Or(wrong, key+setBySDK)
 		}
 	}
-	return when(wrong == "", "WithHeaders", wrong, func(c *config) {
+	return optionIf(wrong == "", "WithHeaders", wrong, func(c *config) {
 		merged := own
 		if c.header != nil {
 			merged = withDefaults(own, c.header())
@@ -255,7 +255,7 @@ func WithQueryNames(names QueryNames) Option {
 	text := strings.Join(all, "")
 	hasCommaOrControl := strings.Contains(text, ",") || hasControl(text)
 	valid := len(distinct) == len(all) && !hasCommaOrControl
-	return when(valid, "WithQueryNames",
+	return optionIf(valid, "WithQueryNames",
 		"the names must differ from each other and hold no commas and no control characters",
 		func(c *config) { c.names = names })
 }
@@ -263,32 +263,33 @@ func WithQueryNames(names QueryNames) Option {
 // WithAssumptions states what you know about the service. FindCreated and package ingest rely on it: if it is not true
 // of the service, a note can be created twice.
 func WithAssumptions(assume Assumptions) Option {
-	return always(func(c *config) { c.assumptions = assume })
+	return option(func(c *config) { c.assumptions = assume })
 }
 
 // WithUserAgent replaces the User-Agent header, which is "clinicaldoc-go/" and the version by default.
 func WithUserAgent(userAgent string) Option {
 	valid := userAgent != "" && redact.IsHeaderValue(userAgent)
-	return when(valid, "WithUserAgent", "the text is empty or cannot be sent in a header",
+	return optionIf(valid, "WithUserAgent", "the text is empty or cannot be sent in a header",
 		func(c *config) { c.peer.UserAgent = userAgent })
 }
 
 // WithInsecureHTTP allows plain http to other machines. Everyone on the network path can then read the token and the
 // patients' data, so use it only on isolated test networks.
 func WithInsecureHTTP() Option {
-	return always(func(c *config) { c.insecureHTTP = true })
+	return option(func(c *config) { c.insecureHTTP = true })
 }
 
 // WithStallTimeout sets how long an attempt may transfer no data in either direction before it fails with [ErrStalled].
 // The default is one minute. It does not limit the total duration of a transfer.
 func WithStallTimeout(d time.Duration) Option {
-	return when(d > 0, "WithStallTimeout", "the time must be positive", func(c *config) { c.peer.StallTimeout = d })
+	return optionIf(d > 0, "WithStallTimeout", "the time must be positive", func(c *config) { c.peer.StallTimeout = d })
 }
 
 // WithMaxResponseSize sets the largest size of a response in bytes, after decompression. The default is 64 MiB. The
 // error for a larger response matches [ErrUnexpectedResponse]. Audio downloads are streamed and not limited.
 func WithMaxResponseSize(size int64) Option {
-	return when(size > 0, "WithMaxResponseSize", "the size must be positive", func(c *config) { c.peer.MaxBody = size })
+	return optionIf(size > 0, "WithMaxResponseSize", "the size must be positive",
+		func(c *config) { c.peer.MaxBody = size })
 }
 
 // CallOption configures a single call. Every method accepts call options as its last arguments. The token, headers
@@ -351,7 +352,7 @@ func (o *callOptions) checkMethod(name string) error {
 // user, and the same choice of retries.
 func (o *callOptions) inherited() CallOption {
 	header := o.inheritedHeader()
-	return always(func(inner *callOptions) {
+	return option(func(inner *callOptions) {
 		inner.header = header.Clone() // the request may add to it
 		inner.query = url.Values(http.Header(o.query).Clone())
 		inner.authorization = o.authorization
@@ -389,7 +390,7 @@ func (o *callOptions) tenant() string {
 // WithResponse stores the response in r, also if the call fails. If there is no response, r is zero. A method that
 // sends several requests stores each response, so r holds the last one. See [WithAudit] for when Body is empty.
 func WithResponse(r *Response) CallOption {
-	return when(r != nil, "WithResponse", "the response is nil", func(o *callOptions) {
+	return optionIf(r != nil, "WithResponse", "the response is nil", func(o *callOptions) {
 		*r = Response{}
 		o.response = r
 	})
@@ -421,7 +422,7 @@ func checkHeader(key, value string) string {
 func WithHeader(key, value string) CallOption {
 	key = http.CanonicalHeaderKey(key)
 	wrong := checkHeader(key, value)
-	return when(wrong == "", "WithHeader", wrong, func(o *callOptions) {
+	return optionIf(wrong == "", "WithHeader", wrong, func(o *callOptions) {
 		switch {
 		case key == "Content-Type":
 			o.contentType = value
@@ -435,7 +436,7 @@ func WithHeader(key, value string) CallOption {
 
 // WithQuery adds a query parameter to the request, in addition to those of the method. An empty key is rejected.
 func WithQuery(key, value string) CallOption {
-	return when(key != "", "WithQuery", "the key is empty", func(o *callOptions) {
+	return optionIf(key != "", "WithQuery", "the key is empty", func(o *callOptions) {
 		if o.query == nil {
 			o.query = url.Values{}
 		}
@@ -447,13 +448,13 @@ func WithQuery(key, value string) CallOption {
 // show it instead of the path, which may contain a name. Each segment must be the path's own or a name in braces.
 // Otherwise the error matches [ErrInvalidArgument].
 func WithRoute(template string) CallOption {
-	return when(template != "", "WithRoute", "the template is empty", func(o *callOptions) { o.route = template })
+	return optionIf(template != "", "WithRoute", "the template is empty", func(o *callOptions) { o.route = template })
 }
 
 // WithoutRetry sends the request once, also during a limit of the service. Reads that a method needs to interpret the
 // response, as in Sign, are still sent.
 func WithoutRetry() CallOption {
-	return always(func(o *callOptions) { o.noRetry = true })
+	return option(func(o *callOptions) { o.noRetry = true })
 }
 
 // once sends the request once, after the end of a limit of the service.
@@ -468,5 +469,6 @@ func once(o *callOptions) error {
 // empty or cannot stand in a header.
 func WithToken(token string) CallOption {
 	wrong := checkToken(token)
-	return when(wrong == "", "WithToken", "the token "+wrong, func(o *callOptions) { o.authorization = bearer(token) })
+	return optionIf(wrong == "", "WithToken", "the token "+wrong,
+		func(o *callOptions) { o.authorization = bearer(token) })
 }

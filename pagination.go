@@ -489,6 +489,7 @@ func Collect[T any](rows iter.Seq2[*T, error]) ([]*T, error) {
 // joinedErrors matches what each of the errors matches, as the result of errors.Join does. Its text names only a few.
 type joinedErrors []error
 
+// Error returns the texts of the first errors, and the number of the others.
 func (e joinedErrors) Error() string {
 	const most = 5
 	if len(e) <= most+1 {

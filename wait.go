@@ -548,16 +548,22 @@ func (s *waiter) toRead(ctx context.Context) []*awaited {
 	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause.Seconds()))
 	notes := slices.Concat(due, others[:min(len(others), allowed)], s.probe(listed))
 	if s.shuffle { // a few notes that cannot be read must not stand for all of them
-		for i := range notes {
-			j := int(exchange.Jitter(ctx) * float64(i+1))
-			notes[i], notes[j] = notes[j], notes[i]
-		}
+		shuffle(ctx, notes)
 	}
 	s.shuffle = false
 	return notes
 }
 
+// byRead orders notes by their latest read: first those that are to be read next, then those that were never read.
 func byRead(a, b *awaited) int { return cmp.Compare(a.lastRead, b.lastRead) }
+
+// shuffle puts the notes into a random order.
+func shuffle(ctx context.Context, notes []*awaited) {
+	for i := range notes {
+		j := int(exchange.Jitter(ctx) * float64(i+1))
+		notes[i], notes[j] = notes[j], notes[i]
+	}
+}
 
 // probe returns one of the listed notes, to be read anyway, until a row has shown an end. Rows without flags and times
 // would look like notes in an early stage.
@@ -643,8 +649,8 @@ func (s *waiter) abandonList() {
 	}
 }
 
-// pollFailed records a failed poll of the note, and ends the wait for the note if no later poll can succeed. A 404 does not count if
-// this client has just created the note, because a replica may not have it yet.
+// pollFailed records a failed poll of the note, and ends the wait for the note if no later poll can succeed. A 404 does
+// not count if this client has just created the note, because a replica may not have it yet.
 func (s *waiter) pollFailed(w *awaited, err error) {
 	w.polledIn = s.ticks
 	w.failure = err

@@ -179,6 +179,7 @@ func requestMethod(method string) (name string, attr attribute.KeyValue) {
 // traceContext implements [propagation.TextMapCarrier]. It keeps only the two headers of W3C Trace Context.
 type traceContext clinicaldoc.TraceContext
 
+// Set keeps the value if the key is one of the two headers.
 func (t *traceContext) Set(key, value string) {
 	switch key {
 	case "traceparent":

@@ -38,6 +38,7 @@ func meter(provider metric.MeterProvider) metric.Meter {
 	return provider.Meter(scope, version, metric.WithSchemaURL(semconv.SchemaURL))
 }
 
+// newInstruments creates all instruments of a recorder.
 func newInstruments(provider metric.MeterProvider) instruments {
 	m := meter(provider)
 	return instruments{

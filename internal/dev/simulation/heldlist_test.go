@@ -580,7 +580,7 @@ var held = []defect{
 	{name: "a media type's parameters lose their case", file: "multipart.go", in: "AudioSource.mediaType",
 		old: "(a.ContentType)\n", with: "(strings.ToLower(a.ContentType))\n", held: ". FuzzEnvelope"},
 	{name: "a body that cannot be read forgets why", file: "client.go", in: "newBody",
-		old: `refuse("Do: the body cannot be read", err`, with: `invalid("Do: the body", "cannot be read"`,
+		old: `invalidBecause("Do: the body cannot be read", err`, with: `invalid("Do: the body", "cannot be read"`,
 		held: ". TestDo_BytesAndReaders_AreSentUnchanged"},
 	{name: "the context's end is judged before the source", file: "internal/exchange/retry.go",
 		in: "Attempt.classify", old: "refused != nil:",
