@@ -2,6 +2,7 @@ package faultmatrix
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
 	"strconv"
@@ -196,11 +198,17 @@ func (w *isolation) document(mark string, r *http.Request, body []byte) string {
 		_ = json.Unmarshal(body, &sent)
 		return strings.Replace(isolatedNote(mark, id), strconv.Quote(mark), strconv.Quote(sent.Name), 1)
 	case id == "" || strings.HasSuffix(r.URL.Path, "progress-notes"):
-		patient := r.URL.Query().Get("patient_id")
-		row := regexp.MustCompile(`"patient":\{"id":\d+`).ReplaceAllString(isolatedNote(mark, "11"), `"patient":{"id":`+patient)
-		return `{"data":[` + row + `],"meta":{"current_page":1,"last_page":1,"total":1}}`
+		return w.listPage(mark, r.URL.Query())
 	}
 	return isolatedNote(mark, id)
+}
+
+// listPage is one of two pages of one row each.
+func (w *isolation) listPage(mark string, query url.Values) string {
+	page := cmp.Or(query.Get("page"), "1")
+	note := isolatedNote(mark, "1"+page)
+	row := regexp.MustCompile(`"patient":\{"id":\d+`).ReplaceAllString(note, `"patient":{"id":`+query.Get("patient_id"))
+	return `{"data":[` + row + `],"meta":{"current_page":` + page + `,"last_page":2,"per_page":1,"total":2}}`
 }
 
 func (w *isolation) serveStorage(rw http.ResponseWriter, r *http.Request) {
@@ -234,10 +242,14 @@ func isolatedCall(ctx context.Context, c *clinicaldoc.Client, own tenancy, respo
 		note, err := c.Notes.Get(ctx, id, opts...)
 		return "Notes.Get", note, err
 	case 2:
-		page, err := c.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: id}, opts...)
-		return "Notes.List", page, err
+		notes, err := clinicaldoc.Collect(c.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: id}, opts...))
+		return "Notes.All", notes, err
 	case 3:
-		note, err := c.Notes.Update(ctx, id, clinicaldoc.UpdateNoteParams{Name: new("new " + own.mark), Analysis: &own.mark}, opts...)
+		if read, err := c.Notes.Get(ctx, id, opts...); err == nil {
+			opts = append(opts, clinicaldoc.IfUnchanged(read))
+		}
+		params := clinicaldoc.UpdateNoteParams{Name: new("new " + own.mark), Analysis: &own.mark}
+		note, err := c.Notes.Update(ctx, id, params, opts...)
 		return "Notes.Update", note, err
 	case 4:
 		note, err := c.Notes.Sign(ctx, id, opts...)
