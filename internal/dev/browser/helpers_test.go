@@ -2,7 +2,6 @@ package browser_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,11 +26,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-var (
-	storm       = flag.Duration("storm", 2*time.Second, "how long 200 clients use the box while the page is open")
-	pace        = flag.Int("pace", 0, "of the 20,000 requests so many come in a second; 0: as fast as they can")
-	screenshots = flag.String("screenshots", "", "folder to put pictures of the page into")
-)
+var screenshots = flag.String("screenshots", "", "folder to put pictures of the page into")
 
 // program is the developer proxy as a user has it.
 var program string
@@ -100,19 +94,6 @@ func (p *proxy) client() *clinicaldoc.Client {
 		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: time.Millisecond}))
 	require.NoError(p.t, err)
 	return client
-}
-
-// peakMemory returns the most memory that the process ever had, in MiB; where the system does not tell, the test is skipped.
-func (p *proxy) peakMemory() int {
-	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.process.Pid))
-	if err != nil {
-		p.t.Skip("this system does not tell a process's peak memory")
-	}
-	_, rest, _ := bytes.Cut(status, []byte("VmHWM:"))
-	kilobytes, err := strconv.Atoi(strings.Fields(string(rest))[0])
-	require.NoError(p.t, err)
-	return kilobytes >> 10
 }
 
 // page is the inspector in a browser.

@@ -14,9 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/har"
 	"github.com/chromedp/chromedp"
@@ -146,8 +144,13 @@ func TestARequestIsSeenAsItWas(t *testing.T) {
 	page.click("#row-2")
 	page.wait(detail + `.textContent.includes("ErrValidation") && ` + detail + `.textContent.includes("docs/errors.md#what-the-service-said")`)
 	page.wait(detail + `.querySelector(".body pre").textContent === '{\n  "name": "Visit",\n  "id": 12345678901234567890\n}'`)
-	page.click(".viewer .states button:last-child")
-	page.wait(detail + `.querySelector(".body pre").textContent === '{"name":"Visit","id":12345678901234567890}'`)
+	pressed := `[...document.querySelectorAll("#detail .viewer .states button")].map(e => e.textContent + " " + e.ariaPressed).slice(0, 2).join()`
+	page.wait(pressed + ` === "Pretty true,Raw false"`)
+	for range 2 { // it is a state, not a switch
+		page.click(".viewer .states button:last-child")
+		page.wait(pressed + ` === "Pretty false,Raw true"`)
+		page.wait(detail + `.querySelector(".body pre").textContent === '{"name":"Visit","id":12345678901234567890}'`)
+	}
 	page.wait(detail + `.textContent.includes("The file field is required.")`)
 	assert.NotContains(t, eval[string](page, "document.documentElement.outerHTML"), box.token)
 
@@ -470,23 +473,6 @@ func TestInspector_GroupsAttemptsOfACallOnATimeLine(t *testing.T) {
 	page.wait(detail + `.querySelector(".number")?.textContent === "#4"`)
 }
 
-func TestInspector_BodyIsShownPrettyOrRaw(t *testing.T) {
-	t.Parallel()
-	box := start(t)
-	page := box.open()
-	require.Equal(t, http.StatusOK, box.send(http.MethodGet, "/user", "", nil))
-	page.shows("#1 200")
-	page.opens(1)
-	pressed := `[...document.querySelectorAll("#detail .states button")].map(e => e.textContent + " " + e.getAttribute("aria-pressed")).join()`
-	page.wait(pressed + ` === "Pretty true,Raw false"`)
-	page.wait(detail + `.querySelector(".body pre").textContent.startsWith("{\n  ")`)
-	page.click("#detail .states button:last-child")
-	page.wait(pressed + ` === "Pretty false,Raw true"`)
-	page.wait(detail + `.querySelector(".body pre").textContent.startsWith('{"')`)
-	page.click("#detail .states button:last-child")
-	assert.Equal(t, "Pretty false,Raw true", eval[string](page, pressed), "it is a state, not a switch")
-}
-
 func TestInspector_SaysWhatTheSDKMakesOfAnError(t *testing.T) {
 	t.Parallel()
 	box := start(t)
@@ -772,80 +758,13 @@ func TestABodyOfTwentyMegabytes(t *testing.T) {
 	page := box.open()
 	assert.Equal(t, http.StatusOK, box.send(http.MethodGet, "/v1/progress-notes?per_page=100", "", nil))
 	page.shows("#1 200")
-	page.run(keepDrawing)
-	seen := page.watch(func() {
-		page.click("#row-1")
-		page.wait(detail + `.textContent.includes("21.4 MB") || ` + detail + `.textContent.includes("21.3 MB")`)
-		page.wait(detail + `.querySelector(".body .more")`)
-		page.click(".body .more")
-		page.wait(detail + `.querySelectorAll(".body pre").length > 64`)
-		page.wait(detail + `.textContent.includes("*clinicaldoc.Page")`)
-	})
-	t.Logf("%v; peak %d MiB", seen, box.peakMemory())
+	page.click("#row-1")
+	page.wait(detail + `.textContent.includes("21.4 MB") || ` + detail + `.textContent.includes("21.3 MB")`)
+	page.wait(detail + `.querySelector(".body .more")`)
+	page.click(".body .more")
+	page.wait(detail + `.querySelectorAll(".body pre").length > 64`)
+	page.wait(detail + `.textContent.includes("*clinicaldoc.Page")`)
 	assert.LessOrEqual(t, eval[int](page, `Math.max(...[...document.querySelectorAll(".body pre")].map(e => e.textContent.length))`), 16<<10, "a browser that lays a text out does so at once")
 	page.keys("r")
 	page.shows("#2 200, #1 200")
-}
-
-// Two hundred clients and an open page: no error, and no memory that grows with them.
-func TestAStormWithThePageOpen(t *testing.T) {
-	t.Parallel()
-	box := start(t, "-seed", "20")
-	page := box.open()
-	client := box.client()
-	var work sync.WaitGroup
-	end := time.Now().Add(*storm)
-	for range 200 {
-		work.Go(func() {
-			for id := int64(1); time.Now().Before(end); id = id%20 + 1 {
-				if _, err := client.Notes.Get(t.Context(), id); !assert.NoError(t, err) {
-					return
-				}
-			}
-		})
-	}
-	work.Wait()
-	page.wait(`document.querySelector(".row .status")?.textContent === "200"`)
-	t.Logf("%s requests, peak %d MiB", eval[string](page, `document.getElementById("request-count").textContent`), box.peakMemory())
-	assert.Less(t, box.peakMemory(), 300)
-}
-
-// A recording of any size passes through without being held.
-func TestALargeUploadNeedsNoMemory(t *testing.T) {
-	t.Parallel()
-	const size = 1 << 30
-	received := make(chan int64, 1)
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := io.Copy(io.Discard, r.Body)
-		assert.NoError(t, err)
-		received <- n
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(w, `{"id":1,"name":"Long visit"}`)
-	}))
-	t.Cleanup(service.Close)
-	p := start(t, "-upstream", service.URL)
-	p.token = "synthetic"
-	_, err := p.client().Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Long visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioReaderAt("long.wav", zeros{}, size)})
-	require.NoError(t, err)
-	assert.Greater(t, <-received, int64(size))
-	t.Logf("peak %d MiB", p.peakMemory())
-	assert.Less(t, p.peakMemory(), 64)
-}
-
-// zeros is silence without end.
-type zeros struct{}
-
-func (zeros) ReadAt(p []byte, _ int64) (int, error) {
-	clear(p)
-	return len(p), nil
-}
-
-// BenchmarkTheFirstPage starts a box with 100,000 notes and lists a hundred of them.
-func BenchmarkTheFirstPage(b *testing.B) {
-	for b.Loop() {
-		box := start(b, "-seed", "100000")
-		assert.Equal(b, http.StatusOK, box.send(http.MethodGet, "/v1/progress-notes?per_page=100", "", nil))
-		b.ReportMetric(float64(box.peakMemory()), "peak-MiB")
-	}
 }
