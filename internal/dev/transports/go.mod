@@ -4,12 +4,10 @@ go 1.26.0
 
 require (
 	github.com/clinicaldoc/clinicaldoc-go v0.0.0
-	github.com/jarcoal/httpmock v1.4.2
 	github.com/quic-go/quic-go v0.64.1
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.72.0
 	golang.org/x/oauth2 v0.37.0
-	gopkg.in/dnaeon/go-vcr.v4 v4.0.7
 )
 
 require (
@@ -27,7 +25,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	go.yaml.in/yaml/v4 v4.0.0-rc.6 // indirect
 	golang.org/x/crypto v0.54.0 // indirect
 	golang.org/x/net v0.56.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect

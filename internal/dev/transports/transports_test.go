@@ -7,21 +7,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/oauth2"
-	"gopkg.in/dnaeon/go-vcr.v4/pkg/cassette"
-	"gopkg.in/dnaeon/go-vcr.v4/pkg/recorder"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
@@ -155,73 +149,4 @@ func TestOAuth2(t *testing.T) {
 	_, err = client.Notes.DownloadAudio(t.Context(), id, io.Discard, clinicaldoc.DownloadParams{})
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, fetched.Load())
-}
-
-// A Proxy function gets the request, and may set headers; none of them is seen by another request.
-func TestProxyFunctionThatSetsHeaders(t *testing.T) {
-	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
-	var calls atomic.Int64
-	transport := pool(t)
-	transport.Proxy = func(r *http.Request) (*url.URL, error) {
-		calls.Add(1)
-		assert.Empty(t, r.Header.Values("X-Synthetic-Tenant"))
-		r.Header.Set("X-Synthetic-Tenant", "A")
-		return nil, nil //nolint:nilnil // no proxy
-	}
-	client := through(t, transport, srv.URL, srv.Token)
-	visit(t, client, 100)
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			_, err := client.Users.Me(t.Context())
-			assert.NoError(t, err)
-		})
-	}
-	all.Wait()
-	assert.Greater(t, calls.Load(), int64(50))
-}
-
-func TestHTTPMock(t *testing.T) {
-	t.Parallel()
-	mock := httpmock.NewMockTransport()
-	mock.RegisterResponder(http.MethodPost, "https://api.clinic.test/v1/progress-notes", func(r *http.Request) (*http.Response, error) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			return nil, err
-		}
-		return httpmock.NewStringResponse(http.StatusCreated, `{"id":7,"name":"synthetic","created_at":"2026-01-02T03:04:05Z"}`), nil
-	})
-	client := through(t, mock, "https://api.clinic.test", "synthetic")
-	note, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "synthetic", Audio: clinicaldoc.AudioBytes("a.wav", []byte("RIFF"))})
-	require.NoError(t, err)
-	assert.EqualValues(t, 7, note.ID)
-	_, err = client.Notes.Get(t.Context(), 8)
-	require.ErrorIs(t, err, httpmock.NoResponderFound, "what the transport says is there for programs")
-	assert.Contains(t, err.Error(), "the transport passed to WithHTTPClient failed")
-}
-
-// parts compares all but the body, whose boundary is another one each time.
-func parts(r *http.Request, i cassette.Request) bool {
-	return r.Method == i.Method && r.URL.String() == i.URL
-}
-
-func TestRecordAndReplay(t *testing.T) {
-	t.Parallel()
-	name := filepath.Join(t.TempDir(), "visit")
-	srv := clinicaldoctest.NewServer()
-	withoutToken := recorder.WithHook(func(i *cassette.Interaction) error {
-		delete(i.Request.Headers, "Authorization")
-		return nil
-	}, recorder.AfterCaptureHook)
-	tape, err := recorder.New(name, recorder.WithMode(recorder.ModeRecordOnly), recorder.WithRealTransport(pool(t)), recorder.WithMatcher(parts), withoutToken)
-	require.NoError(t, err)
-	recorded := visit(t, through(t, tape, srv.URL, srv.Token), 100)
-	require.NoError(t, tape.Stop())
-	srv.Close()
-
-	tape, err = recorder.New(name, recorder.WithMode(recorder.ModeReplayOnly), recorder.WithMatcher(parts))
-	require.NoError(t, err)
-	assert.Equal(t, recorded, visit(t, through(t, tape, srv.URL, "synthetic"), 100), "without a service")
-	require.NoError(t, tape.Stop())
 }
