@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"go/format"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -29,22 +28,11 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for _, name := range files(t) {
+		if strings.HasSuffix(name, ".md") {
+			pages[name] = read(t, name)
 		}
-		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(path, ".md") {
-			return nil
-		}
-		name, err := filepath.Rel(root, path)
-		require.NoError(t, err)
-		text, err := os.ReadFile(path)
-		pages[filepath.ToSlash(name)] = strings.ReplaceAll(string(text), "\r\n", "\n")
-		return err
-	}))
+	}
 	require.Contains(t, pages, "README.md")
 	return pages
 }
@@ -82,19 +70,19 @@ func TestPagesListEveryOptionAndError(t *testing.T) {
 	var code strings.Builder
 	for name, source := range sources(t) {
 		if !isTest(name) {
-			code.Write(source)
+			code.WriteString(source)
 		}
 		if isTest(name) || !inRoot(name) {
 			continue
 		}
-		for _, option := range regexp.MustCompile(`(?m)^func (\w+)\(.*\) (?:Call)?Option \{$`).FindAllSubmatch(source, -1) {
-			if name := string(option[1]); token.IsExported(name) {
+		for _, option := range regexp.MustCompile(`(?m)^func (\w+)\(.*\) (?:Call)?Option \{$`).FindAllStringSubmatch(source, -1) {
+			if name := option[1]; token.IsExported(name) {
 				listed := strings.Contains(pages["docs/configuration.md"], "`"+name+"`")
 				assert.True(t, listed, "docs/configuration.md does not list the option %s", name)
 			}
 		}
-		for _, sentinel := range regexp.MustCompile(`(?m)^\t(Err\w+) += |^type (\w+Error) struct`).FindAllSubmatch(source, -1) {
-			if name := string(sentinel[1]) + string(sentinel[2]); token.IsExported(name) {
+		for _, sentinel := range regexp.MustCompile(`(?m)^\t(Err\w+) += |^type (\w+Error) struct`).FindAllStringSubmatch(source, -1) {
+			if name := sentinel[1] + sentinel[2]; token.IsExported(name) {
 				listed := regexp.MustCompile("`\\*?" + name + "`").MatchString(pages["docs/errors.md"])
 				assert.True(t, listed, "docs/errors.md does not list the error %s", name)
 			}
@@ -264,17 +252,12 @@ func anchors(page string) []string {
 // Who follows the README runs what the checks run.
 func TestDocumentsNameTheSameTestCommand(t *testing.T) {
 	t.Parallel()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, name))
-		require.NoError(t, err)
-		return strings.ReplaceAll(string(text), "\r\n", "\n")
-	}
-	checks := regexp.MustCompile(`(?m)^ *check 'test' (.+)$`).FindStringSubmatch(read(".ci/run"))
+	checks := regexp.MustCompile(`(?m)^ *check 'test' (.+)$`).FindStringSubmatch(read(t, ".ci/run"))
 	require.NotNil(t, checks)
 	for _, name := range []string{"README.md", "CONTRIBUTING.md", "Makefile"} {
-		assert.Regexp(t, `(?m)^\s*`+regexp.QuoteMeta(checks[1])+`( +#.*)?$`, read(name), name)
+		assert.Regexp(t, `(?m)^\s*`+regexp.QuoteMeta(checks[1])+`( +#.*)?$`, read(t, name), name)
 	}
-	assert.Contains(t, read(".github/workflows/ci.yml"), "- run: "+checks[1]+"\n")
+	assert.Contains(t, read(t, ".github/workflows/ci.yml"), "- run: "+checks[1]+"\n")
 }
 
 // Whoever looks for a member of the description finds in the table how a program reads and sends it.

@@ -14,7 +14,7 @@ import (
 // What go doc shows first is the way of a note, and it compiles: each "..." stands for the handling of an error.
 func TestTheOverviewOpensWithTheWayOfANote(t *testing.T) {
 	t.Parallel()
-	block := regexp.MustCompile(`(?:\n//\t[^\n]*)+`).FindString(string(sources(t)["doc.go"]))
+	block := regexp.MustCompile(`(?:\n//\t[^\n]*)+`).FindString(sources(t)["doc.go"])
 	code := strings.ReplaceAll(block, "\n//\t", "\n")[1:] + "\n"
 	at := -1
 	for _, step := range []string{"NewClient", ".CreateOnce(", ".Wait(", ".Sign("} {

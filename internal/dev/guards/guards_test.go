@@ -4,7 +4,9 @@ import (
 	"flag"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,32 +23,61 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// sources returns the repository's Go files by their path from its root, nested modules left out. That they are read here
-// also keeps go test from showing an outdated result of the tests that run the go command.
-func sources(t *testing.T) map[string][]byte {
+// files returns the names of the repository's files, with slashes and from its root, nested modules included. Folders called
+// testdata are left out.
+func files(t *testing.T) (names []string) {
 	t.Helper()
-	files := map[string][]byte{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() {
-			_, err := os.Stat(filepath.Join(path, "go.mod"))
-			if nested := err == nil && path != root; nested || entry.Name() == "testdata" || entry.Name() == ".git" {
+			if entry.Name() == "testdata" || entry.Name() == ".git" {
 				return filepath.SkipDir
 			}
 			return nil
 		}
-		if strings.HasSuffix(path, ".go") {
-			name, err := filepath.Rel(root, path)
-			require.NoError(t, err)
-			files[filepath.ToSlash(name)], err = os.ReadFile(path)
-			return err
-		}
-		return nil
+		name, err := filepath.Rel(root, path)
+		names = append(names, filepath.ToSlash(name))
+		return err
 	}))
-	require.NotEmpty(t, files)
-	return files
+	return names
+}
+
+// folders returns those of the repository that have a file of this name, the root as ".".
+func folders(t *testing.T, file string) (found []string) {
+	t.Helper()
+	for _, name := range files(t) {
+		if path.Base(name) == file {
+			found = append(found, path.Dir(name))
+		}
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
+// read returns a file of the repository, with the ends of lines that Go has.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	require.NoError(t, err)
+	return strings.ReplaceAll(string(text), "\r\n", "\n")
+}
+
+// sources returns the repository's Go files by their path from its root, nested modules left out. That they are read here
+// also keeps go test from showing an outdated result of the tests that run the go command.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	modules := folders(t, "go.mod")
+	found := map[string]string{}
+	for _, name := range files(t) {
+		nested := slices.ContainsFunc(modules, func(folder string) bool { return strings.HasPrefix(name, folder+"/") })
+		if strings.HasSuffix(name, ".go") && !nested {
+			found[name] = read(t, name)
+		}
+	}
+	require.NotEmpty(t, found)
+	return found
 }
 
 // inRoot reports whether a file belongs to the root package.

@@ -1,9 +1,6 @@
 package guards_test
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,25 +12,20 @@ import (
 // Every promise of SECURITY.md names the tests that hold it, and these exist.
 func TestEveryPromiseIsHeldByATest(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
-	require.NoError(t, err)
-	_, promised, found := strings.Cut(string(document), "## What is certain")
+	_, promised, found := strings.Cut(read(t, "SECURITY.md"), "## What is certain")
 	require.True(t, found)
 	promised, _, found = strings.Cut(promised, "## What nobody can know")
 	require.True(t, found)
 
 	tests := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
+	for _, file := range files(t) {
+		if isTest(file) {
+			for _, match := range function.FindAllStringSubmatch(read(t, file), -1) {
+				tests[match[1]] = true
+			}
 		}
-		source, err := os.ReadFile(path)
-		for _, match := range function.FindAllSubmatch(source, -1) {
-			tests[string(match[1])] = true
-		}
-		return err
-	}))
+	}
 	name := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
 	var promises []string
 	for _, promise := range regexp.MustCompile(`\n- |\n\| |\n\n`).Split(promised, -1) {

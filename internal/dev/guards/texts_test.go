@@ -4,11 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -79,27 +76,19 @@ var fileSet = token.NewFileSet()
 // products parses the Go files that users run or import, those of nested modules too.
 func products(t *testing.T) map[string]*ast.File {
 	t.Helper()
-	files := map[string]*ast.File{}
-	require.NoError(t, filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	parsed := map[string]*ast.File{}
+	for _, name := range files(t) {
+		isSkipped := slices.ContainsFunc([]string{"examples/", "internal/dev/", "cmd/clinicaldoc/internal/gen/"}, func(folder string) bool {
+			return strings.HasPrefix(name, folder)
+		})
+		if isSkipped || !strings.HasSuffix(name, ".go") || isTest(name) {
+			continue
 		}
-		name, err := filepath.Rel(root, at)
+		var err error
+		parsed[name], err = parser.ParseFile(fileSet, name, read(t, name), parser.SkipObjectResolution)
 		require.NoError(t, err)
-		name = filepath.ToSlash(name)
-		skipped := []string{".git", "examples", "internal/dev", "cmd/clinicaldoc/internal/gen"}
-		if entry.IsDir() && (slices.Contains(skipped, name) || entry.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(name, ".go") || isTest(name) {
-			return nil
-		}
-		source, err := os.ReadFile(at)
-		require.NoError(t, err)
-		files[name], err = parser.ParseFile(fileSet, name, source, parser.SkipObjectResolution)
-		return err
-	}))
-	return files
+	}
+	return parsed
 }
 
 // exportedNames returns the exported names of the packages that programs import.

@@ -1,11 +1,8 @@
 package guards_test
 
 import (
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,13 +13,11 @@ import (
 // workflows returns the texts of the workflows by their names.
 func workflows(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*"))
-	require.NoError(t, err)
 	texts := map[string]string{}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		texts[filepath.Base(path)] = strings.ReplaceAll(string(text), "\r\n", "\n")
+	for _, name := range files(t) {
+		if strings.HasPrefix(name, ".github/workflows/") {
+			texts[path.Base(name)] = read(t, name)
+		}
 	}
 	require.NotEmpty(t, texts)
 	return texts
@@ -49,32 +44,21 @@ func TestWorkflowsArePinnedAndMayDoLittle(t *testing.T) {
 // The bot that updates what is required looks at every module.
 func TestDependabotKnowsEveryModule(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, ".github", "dependabot.yml"))
-	require.NoError(t, err)
-	listed := regexp.MustCompile(`(?m)^      - (/\S*)$`).FindAllStringSubmatch(string(text), -1)
+	listed := regexp.MustCompile(`(?m)^      - (/\S*)$`).FindAllStringSubmatch(read(t, ".github/dependabot.yml"), -1)
 	var got, want []string
 	for _, found := range listed {
 		got = append(got, found[1])
 	}
-	require.NoError(t, filepath.WalkDir(root, func(name string, entry os.DirEntry, err error) error {
-		if err != nil || entry.Name() != "go.mod" {
-			return err
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(name))
-		if !slices.Contains(strings.Split(filepath.ToSlash(dir), "/"), "testdata") {
-			want = append(want, path.Join("/", filepath.ToSlash(dir)))
-		}
-		return err
-	}))
+	for _, folder := range folders(t, "go.mod") {
+		want = append(want, path.Join("/", folder))
+	}
 	assert.ElementsMatch(t, want, got)
 }
 
 // What a night is for, each job of the nightly workflow does: nothing is left to one of them alone.
 func TestNightlyRunsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	require.NoError(t, err)
-	nightly := regexp.MustCompile(`(?m)^nightly: ([a-z ]+) ##.*\n((?:\t.*\n)+)`).FindStringSubmatch(string(makefile))
+	nightly := regexp.MustCompile(`(?m)^nightly: ([a-z ]+) ##.*\n((?:\t.*\n)+)`).FindStringSubmatch(read(t, "Makefile"))
 	require.NotNil(t, nightly)
 	workflow := workflows(t)["nightly.yml"]
 	for target := range strings.FieldsSeq(nightly[1]) {
