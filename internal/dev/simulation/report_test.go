@@ -56,8 +56,8 @@ func (t tally) quantile(prefix string, share float64) int {
 // share is how much of the whole a part is; of nothing, nothing.
 func (t tally) share(part, whole string) float64 { return float64(t[part]) / float64(max(t[whole], 1)) }
 
-// report is the season for people: what happened, and by the kind of world and of storage how useful the SDK was in it. An SDK
-// that calls everything undecided would break no promise.
+// report is the season for people: what happened, and how useful the SDK was in each kind of scenario. An SDK that calls
+// everything undecided would break no promise.
 func (s *season) report() string {
 	var text strings.Builder
 	for _, what := range slices.Sorted(maps.Keys(s.total)) {
@@ -67,8 +67,6 @@ func (s *season) report() string {
 	}
 	useful(&text, "usefulness, by the kind of scenario", s.kinds, "create", "get", "update", "sign", "delete", "find", "wait", "list")
 	outcomesTable(&text, "what became of lost creates, without variations", s.plain)
-	outcomesTable(&text, "by the kind of scenario", s.assumed)
-	outcomesTable(&text, "by what storage does", s.stores)
 	outcomesTable(&text, "by variation", s.varied)
 	if len(s.wrong) > 0 {
 		text.WriteString("\n  broken promises, by variation\n")

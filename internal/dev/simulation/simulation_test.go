@@ -31,8 +31,6 @@ type season struct {
 	mu      sync.Mutex
 	total   tally
 	kinds   map[string]tally    // the same, by the kind of world
-	stores  map[string]tally    // by its storage and by what programs assume, without quiet ones
-	assumed map[string]tally    // by the kind of world and by what programs assume
 	plain   map[string]tally    // by good and drawn storage and by what programs assume, without variations and quiet ones
 	varied  map[string]tally    // by variation and by what programs assume
 	broken  map[string][]uint64 // seeds by the kind of the broken promise
@@ -45,8 +43,6 @@ func (s *season) live(t *testing.T, from, n uint64) {
 	t.Helper()
 	s.total = tally{}
 	s.kinds = map[string]tally{}
-	s.stores = map[string]tally{}
-	s.assumed = map[string]tally{}
 	s.plain = map[string]tally{}
 	s.varied = map[string]tally{}
 	s.broken = map[string][]uint64{}
@@ -88,10 +84,6 @@ func (s *season) take(w *world) {
 	}
 	add(s.kinds, w.design.kind())
 	assumed := ", " + w.design.assumption()
-	add(s.assumed, w.design.kind()+assumed)
-	if !w.design.quiet {
-		add(s.stores, w.design.storage.kind()+assumed)
-	}
 	switch {
 	case w.design.variation != noVariation:
 		add(s.varied, w.design.variation.String()+assumed)

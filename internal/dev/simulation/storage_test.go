@@ -73,29 +73,6 @@ func newStorage(d *draws, sizes sizeKind) (s storage) {
 	return s
 }
 
-// kind is what the report tells worlds apart by: what is the worst for who reads recordings.
-func (s storage) kind() string {
-	switch {
-	case s.good:
-		return "good"
-	case s.refused:
-		return "refused"
-	case s.later:
-		return "re-encodes later"
-	case s.which != allFormats:
-		return "re-encodes some"
-	case s.form != kept:
-		return "re-encodes"
-	case s.fails > 0:
-		return "fails"
-	case s.expires > 0:
-		return "expires"
-	case s.ready > 0:
-		return "lags"
-	}
-	return "works"
-}
-
 // compares reports whether a recording is read in order to compare it.
 func (r request) compares() bool {
 	return r.call != nil && (r.call.op == "find" || r.call.op == "ingest") && (r.storage || r.addresses())
