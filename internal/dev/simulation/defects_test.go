@@ -84,7 +84,7 @@ func (n *planting) try(index int) (row string) {
 	f := n.faults[index]
 	if f.test != "" {
 		n.runTest(f, index+1)
-		return fmt.Sprintf("| %s | | | `%s` notices it |", f.name, f.test)
+		return fmt.Sprintf("| %s | | | %#q notices it |", f.name, f.test)
 	}
 	binary := n.build(here)
 	sequences := f.caught(n.t, binary, index+1, "TestSequences"+f.only,
