@@ -266,7 +266,7 @@ func TestRequestsAreSentAgainEditedAndCompared(t *testing.T) {
 	page.lenient = true // the browser tells the console of each refusal
 	page.typeInto(".edit [name=header]", "nonsense")
 	page.click(".edit .main")
-	page.wait(`document.getElementById("message").textContent.includes("no header")`)
+	page.wait(`document.getElementById("message").textContent.includes("is not a header")`)
 }
 
 // What was not touched is sent as it was: a field of a page knows one end of lines alone.
