@@ -376,17 +376,20 @@ func TestUpload_Source_IsNotReadAfterTheCall(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(socketContext(t))
 			defer cancel()
+			returned := make(chan struct{})
 			srv := newRawServer(t, func(c *rawConn) {
 				r := c.head()
 				c.send("HTTP/1.1 100 Continue\r\n\r\n")
 				_, _ = io.CopyN(io.Discard, r.Body, 1<<20)
 				cancel()
+				<-returned // until then the rest of the recording cannot leave
 				c.untilClosed()
 			})
 			audio := &watchedAudio{ReaderAt: syntheticAudio(64 << 20)}
 			_, err := socketClient(t, srv.URL).Notes.Create(ctx,
 				createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", audio, 64<<20)})
 			audio.over.Store(true)
+			close(returned)
 			require.ErrorIs(t, err, context.Canceled)
 			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 			t.Cleanup(func() { assert.Zero(t, audio.late.Load()) })

@@ -1373,19 +1373,21 @@ func (c slowReleaseClaim) Release() {
 func TestRun_Over_HasReleasedEveryClaim(t *testing.T) {
 	t.Parallel()
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
-		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file, Workers: 1}
-		_, err := collect(t.Context(), u, ingest.Recordings(twin(0), twin(1)))
-		require.NoError(t, err)
 		var held atomic.Int32
-		u.Client, u.Journal = srv.Client(quick()), slowRelease{file, &held}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // between two questions about it
-		defer cancel()
-		results, err := collect(ctx, u, ingest.Recordings(twin(1)))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results))
+		u := &ingest.Uploader{
+			Client: srv.Client(quick()), Journal: slowRelease{file, &held}, Workers: 1, AllNew: true,
+			Find: clinicaldoc.FindCreatedParams{Settle: time.Second},
+		}
+		busy := recording(1) // keeps the only worker while the other recording is to be uploaded once more
+		busy.Params.BeforeCommit = func(context.Context) error {
+			time.Sleep(time.Minute)
+			assert.EqualValues(t, 2, held.Load())
+			return errors.New("synthetic")
+		}
+		for range u.Run(t.Context(), ingest.Recordings(recording(0), busy)) {
+			break
+		}
 		assert.Zero(t, held.Load())
 	})
 }
