@@ -1499,8 +1499,9 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 	})
 }
 
-// Tenants may have ids of their own, so a note of one explains nothing at another.
-func TestFindCreated_NotesOfAnotherTenantExplainNothing(t *testing.T) {
+// FindCreated rules out notes that this client has made itself, but only those of the same tenant: tenants may have ids
+// of their own.
+func TestFindCreated_OwnNotes_AreRuledOutForTheirTenantOnly(t *testing.T) {
 	t.Parallel()
 	team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
 	timedSubtests(t, map[string]string{"same tenant": "one", "another tenant": "two"},

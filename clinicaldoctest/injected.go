@@ -81,9 +81,9 @@ type faultList struct {
 // armedFault is an injected fault and what has come of it.
 type armedFault struct {
 	InjectedFault
-	seen   int // requests to its route that no fault before it struck
-	draw   *rand.Rand
-	passed limiter // what a throttle has let pass
+	seen    int // requests to its route that no fault before it struck
+	draw    *rand.Rand
+	limiter limiter // of a throttle
 }
 
 func (l *faultList) add(route string, f Fault) {

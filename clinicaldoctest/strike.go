@@ -38,8 +38,10 @@ func (x strike) tooManyRequests() {
 	writeAnswer(x.w, tooManyAttempts())
 }
 
+// throttle serves as many requests as the fault's number in each time of its length, and rejects the others.
 func (x strike) throttle() {
-	verdict := x.passed.take(0, x.Fault.number, x.Fault.length, x.state.now())
+	const everybody = 0 // one limit for all users
+	verdict := x.limiter.take(everybody, x.Fault.number, x.Fault.length, x.state.now())
 	verdict.describe(x.w.Header())
 	if verdict.refused {
 		writeAnswer(x.w, tooManyAttempts())

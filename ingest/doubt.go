@@ -146,13 +146,14 @@ func (r *run) doubt(t *task) {
 		r.reserve(t, t.entry.SHA256)
 	}
 	r.mu.Lock()
-	isFull := r.doubts >= maxDoubts && !t.doubted
-	if !isFull && !t.doubted {
+	isNew := !t.doubted
+	isFull := isNew && r.doubts >= maxDoubts
+	if isNew && !isFull {
 		t.doubted = true
 		r.doubts++
 	}
-	if t.entry.Until.After(r.until) {
-		r.until = t.entry.Until
+	if t.entry.Until.After(r.decidedBy) {
+		r.decidedBy = t.entry.Until
 	}
 	r.mu.Unlock()
 	if isFull {

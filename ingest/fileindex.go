@@ -32,17 +32,17 @@ type details struct {
 	excluded []int64
 }
 
-// detailsOf returns what has to be kept of an entry beyond its record, and reports whether there is something. Of a
-// complete note nothing is kept unless a person decided about it: the file has its hash.
+// detailsOf returns what has to be kept of an entry beyond its record, and reports whether there is something. It is
+// needed if a person decided about the entry, or if the entry may still change. Otherwise the file has it.
 func detailsOf(e Entry) (kept details, needed bool) {
 	d := details{sha256: e.SHA256, by: e.By, loss: e.Loss, replaced: e.Replaced, excluded: e.Excluded}
-	isOpen := e.State == StateCommitting || e.State == StateInDoubt
-	isUnfinished := e.Stage != 0 && !e.Stage.AtLeast(clinicaldoc.StageComplete)
-	mayChange := isOpen || e.Found || isUnfinished // a note that was found may be another's
 	isDecided := e.By != "" || len(e.Replaced)+len(e.Excluded) > 0
 	if isDecided {
 		return d, true
 	}
+	isOpen := e.State == StateCommitting || e.State == StateInDoubt
+	isUnfinished := e.Stage != 0 && !e.Stage.AtLeast(clinicaldoc.StageComplete)
+	mayChange := isOpen || e.Found || isUnfinished // a note that was found may be another's
 	hasDetails := e.SHA256 != "" || e.Loss != nil
 	return d, mayChange && hasDetails
 }
@@ -95,13 +95,13 @@ func (x *fileIndex) entry(r *record) Entry {
 // put remembers an entry, and where its line begins. Each time that a recording is sent, its record becomes the last
 // one of its patient, so that a patient's records are in the order of time.
 func (x *fileIndex) put(e Entry, line int64) {
-	isSentAgain := e.State == StateCommitting
-	if r := x.get(e.Key); r != nil && (isSentAgain || r.patient != e.Patient) {
+	isSent := e.State == StateCommitting
+	if r := x.get(e.Key); r != nil && (isSent || r.patient != e.Patient) {
 		x.forget(e.Key)
 	}
 	n := x.byKey[e.Key]
-	if n == 0 {
-		n = uint32(len(x.records)) //nolint:gosec // lines are counted so
+	if n == 0 { // there is none
+		n = uint32(len(x.records)) //nolint:gosec // there are fewer records than lines, which are bounded
 		earlier := x.patients[e.Patient]
 		x.records = append(x.records, record{key: e.Key, earlier: earlier, latest: x.records[earlier].latest})
 		x.byKey[e.Key] = n
@@ -111,12 +111,12 @@ func (x *fileIndex) put(e Entry, line int64) {
 	if r.state == 0 {
 		x.live++
 	}
-	until := e.Until
+	stateTime := e.Until // a record has room for one time, which depends on the state
 	switch e.State {
 	case StateCommitting:
-		until = e.At
+		stateTime = e.At
 	case StateCreated:
-		until = e.NoteCreatedAt
+		stateTime = e.NoteCreatedAt
 	default:
 	}
 	r.state = e.State
@@ -124,7 +124,7 @@ func (x *fileIndex) put(e Entry, line int64) {
 	r.name = e.Name
 	r.size = e.Size
 	r.sent = toNano(e.SentAt)
-	r.until = toNano(until)
+	r.until = toNano(stateTime)
 	r.note = e.NoteID
 	r.found = e.Found
 	r.line = line

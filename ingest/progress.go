@@ -158,7 +158,7 @@ func (r *run) emit(e Event) {
 	r.mu.Lock()
 	e.Progress.Doubts = r.doubts
 	if r.doubts > 0 && e.Progress.Left > 0 {
-		e.Progress.Left = max(e.Progress.Left, r.until.Sub(now))
+		e.Progress.Left = max(e.Progress.Left, r.decidedBy.Sub(now))
 	}
 	r.mu.Unlock()
 	r.uploader.OnEvent(e)

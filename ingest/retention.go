@@ -187,13 +187,13 @@ type retentionCheck struct {
 
 // localFile is a recording on this machine.
 type localFile struct {
-	recording Recording
-	own       Entry  // its key and what it is described by
-	sum       string // SHA-256 of its bytes; empty: they cannot be read
-	fromBytes bool   // the key was made of these bytes
-	noteID    int64
-	err       error // why it has to be kept for its own note; nil: it has not
-	others    error // the same for other notes that the journal knows
+	recording   Recording
+	own         Entry  // its key and what it is described by
+	sum         string // SHA-256 of its bytes; empty: they cannot be read
+	fromBytes   bool   // the key was made of these bytes
+	noteID      int64
+	keptBecause error // why it has to be kept for its own note; nil: it has not
+	others      error // the same for other notes that the journal knows
 }
 
 // noteRead is a note as the service has it now.
@@ -217,11 +217,11 @@ func (c *retentionCheck) read(recording Recording) *localFile {
 	}
 	if err != nil {
 		f.own.Size = -1
-		f.err = fail("the recording cannot be read: "+redact.Opaque(err).Error(), err)
+		f.keptBecause = fail("the recording cannot be read: "+redact.Opaque(err).Error(), err)
 		return f
 	}
 	if recording.SHA256 != "" && recording.SHA256 != f.sum {
-		f.err = errOtherBytes
+		f.keptBecause = errOtherBytes
 	}
 	f.recording.SHA256 = f.sum
 	f.fromBytes = prepared.Key == contentKey(f.sum, recording.File, recording.Params)
@@ -276,7 +276,7 @@ func (c *retentionCheck) findReasons(ctx context.Context, f *localFile) error {
 			f.noteID = e.NoteID
 		}
 	}
-	f.err = cmp.Or(f.err, own)
+	f.keptBecause = cmp.Or(f.keptBecause, own)
 	for _, e := range slices.Concat(c.bySum[f.sum], c.unclear) {
 		if e.Key == f.own.Key || !e.mayNeed(f) {
 			continue
@@ -404,10 +404,10 @@ func (c *retentionCheck) incomplete(e Entry, read *noteRead) error {
 // notes.
 func (c *retentionCheck) status(f *localFile, wanted map[string][]*localFile) RetentionStatus {
 	s := RetentionStatus{Recording: f.recording, JournalKey: f.own.Key, NoteID: f.noteID}
-	s.Err = cmp.Or(f.err, f.others)
+	s.Err = cmp.Or(f.keptBecause, f.others)
 	for _, other := range slices.Concat(wanted[f.sum], wanted[f.recording.File]) {
 		if other.own.Key != f.own.Key {
-			s.Err = cmp.Or(s.Err, needed(other.own.Key, other.err))
+			s.Err = cmp.Or(s.Err, needed(other.own.Key, other.keptBecause))
 		}
 	}
 	s.Deletable = s.Err == nil
@@ -425,7 +425,7 @@ func (c *retentionCheck) status(f *localFile, wanted map[string][]*localFile) Re
 func (c *retentionCheck) wanted() map[string][]*localFile {
 	wanted := map[string][]*localFile{}
 	for _, f := range c.files {
-		if f.err != nil {
+		if f.keptBecause != nil {
 			wanted[f.sum] = append(wanted[f.sum], f)
 			wanted[f.recording.File] = append(wanted[f.recording.File], f)
 		}

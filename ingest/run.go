@@ -50,7 +50,7 @@ type run struct {
 	active    map[Key]*task
 	pending   []*task   // unresolved, and no resolver is free
 	doubts    int       // unresolved, pending or being resolved
-	until     time.Time // by then all of them can be decided
+	decidedBy time.Time // when all of them can be decided
 	limitEnds time.Time // of the service's rate limit, as far as it was reported
 	resolvers int
 	notes     notesCache

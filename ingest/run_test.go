@@ -1445,6 +1445,7 @@ func TestRun_NotesNeverNameTheUser_UploadsAll(t *testing.T) {
 	srv := newBox(t)
 	journal := openJournal(t, srv.URL, journalPath(t))
 	other := srv.AddUser(clinicaldoctest.User{Name: "Synthetic Colleague"})
+	// Only the user is read with the first token: every note names the other user.
 	source := &switching{tokens: [2]string{srv.Token, other.Token}, after: 1}
 	client, err := clinicaldoc.NewClient(srv.URL, "", clinicaldoc.WithTokenSource(source))
 	require.NoError(t, err)

@@ -512,8 +512,9 @@ func TestJournal_KeepsStagesReplacedAndExcludedNotes(t *testing.T) {
 	}
 }
 
-// A recording whose note is from a time after its own upload is among the patient's, whatever was sent after it.
-func TestEntriesForPatient_ClockSteppedAfterTheUpload(t *testing.T) {
+// A recording that was sent before the time in question is among the entries if its note is from after it, as when the
+// clock was stepped.
+func TestEntriesForPatient_NoteAfterTheTime_IsReturned(t *testing.T) {
 	t.Parallel()
 	j := openJournal(t, service, journalPath(t))
 	bind(t, j, service)

@@ -275,7 +275,8 @@ func TestWork_DecidedAndEndedInTheUpload_HasNoResult(t *testing.T) {
 	})
 }
 
-// What a killed worker left is decided like any other doubt, though nobody looks for longer than five seconds.
+// A recording that a killed worker left is decided like any other: ten minutes after the first search for its note,
+// however long ago it was sent.
 func TestWork_LeftByAKilledWorker_IsDecided(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

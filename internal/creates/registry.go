@@ -320,8 +320,8 @@ func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 	})
 }
 
-// explains reports whether the note is the one that was returned, and not a later one with its id. A note that Create
-// withheld does not explain itself to that create. The create in question was sent at that time.
+// explains reports whether the note is the one that was returned, and not a later one with its id. It is false
+// for the create c from which Create withheld this note. The time is when c was sent.
 func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
 	if r.withheld && c.Note == note.ID {
 		return false
@@ -330,6 +330,7 @@ func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
 		return false
 	}
 	after := sent.Sub(r.at)
+	// Somebody may have deleted the returned note, and c may have made one with its ID; see replacedWithin.
 	mayBeReplaced := note.Made > r.note.Made && after > 0 && after < replacedWithin
 	return !mayBeReplaced
 }

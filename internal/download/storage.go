@@ -250,14 +250,15 @@ func (d *Download) checkBytes(p []byte, mediaType string) error {
 	isFirst := d.received == 0
 	after := d.received + int64(len(p))
 	length := d.length()
+	isTooLong := length >= 0 && after > length && len(p) > 0
 	switch {
 	case after == 0:
 		return unexpected(textEmpty)
 	case isFirst && !isRecording(mediaType, p[:min(headSize, len(p))]):
 		return unexpected(textDocument)
-	case length < 0, after <= length, len(p) == 0:
+	case !isTooLong:
 		return nil
-	case d.total < 0:
+	case d.total < 0: // storage announced no length
 		return sizeMismatch("the recording is longer than the service reports")
 	}
 	return unexpected("the recording is longer than storage announced")

@@ -253,7 +253,7 @@ func TestDownload_UnknownSize_IsRequestedOnce(t *testing.T) {
 	}
 }
 
-func TestReceive_OtherRecording_Restarts(t *testing.T) {
+func TestReceive_PageAfterARestart_IsRefused(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "visit.wav"))
 	require.NoError(t, err)

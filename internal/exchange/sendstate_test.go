@@ -326,14 +326,14 @@ func TestSendStreamed_Progress_BeginsAtZeroAndEndsWithAll(t *testing.T) {
 	assert.Positive(t, before)
 }
 
-func TestSendStreamed_ContextEnds_Returns(t *testing.T) {
+func TestSendStreamed_Stalls_ReturnsThoughTheSenderBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, sender := range map[string]func(context.Context, io.Reader){
 			"blocked source":            func(_ context.Context, body io.Reader) { _, _ = io.Copy(io.Discard, body) },
 			"transport without context": func(context.Context, io.Reader) { time.Sleep(time.Hour) },
 		} {
-			ctx, state := newState(t)
+			ctx, state := newState(t) // stalls after a minute
 			pipe, feed := io.Pipe()
 			body := state.Follow(streamed(pipe, "end"), false)
 			start := time.Now()

@@ -135,12 +135,12 @@ func TestBound_SlowWork_IsEnded(t *testing.T) {
 		ctx := watchdog.Guard(t.Context(), time.Minute)
 		defer watchdog.Stop()
 		start := time.Now()
-		watchdog.Bound(10)
+		watchdog.Bound(10) // stall timeouts, which are 600 seconds
 		for ctx.Err() == nil {
 			time.Sleep(50 * time.Second)
 			watchdog.Progress()
 		}
-		assert.Equal(t, 650*time.Second, time.Since(start))
+		assert.Equal(t, 650*time.Second, time.Since(start), "the first progress after them ends it")
 		assert.Contains(t, context.Cause(ctx).Error(), "too slowly")
 	})
 }

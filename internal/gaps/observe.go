@@ -73,7 +73,8 @@ func (o *observations) compare(owner string, f fields, described *description.Sc
 	}
 }
 
-// fits reports whether a value of the JSON type can stand for one of the kind. An empty object may be an empty array.
+// fits reports whether a value of the JSON type got is acceptable where the description wants that kind. Null always
+// is. So is an array in place of an object, because an empty object may be sent as [].
 func fits(got string, want description.Kind) bool {
 	switch got {
 	case "null", want.JSON():

@@ -22,9 +22,9 @@ const (
 	errStopped = redact.Text("reading was stopped")
 )
 
-// Fail records that the current value, be it consumed or not, is not what its reader wants: its path, as in
+// FailExpecting records that the current value, be it consumed or not, is not what its reader wants: its path, as in
 // data[3].audio.size, and its kind, never the value. It has no effect after an error.
-func (d *Decoder) Fail(want string) {
+func (d *Decoder) FailExpecting(want string) {
 	got := kinds[d.byteAt(d.value)]
 	switch {
 	case got == Invalid:
@@ -38,7 +38,7 @@ func (d *Decoder) Fail(want string) {
 func (d *Decoder) Warn(want string) {
 	got := kinds[d.byteAt(d.value)]
 	if d.err != nil || got == Invalid {
-		d.Fail(want)
+		d.FailExpecting(want)
 		return
 	}
 	if len(d.Warnings) < maxWarnings {
@@ -78,7 +78,7 @@ func (d *Decoder) expect(want Kind) bool {
 	if d.Kind() == want {
 		return true
 	}
-	d.Fail(want.String())
+	d.FailExpecting(want.String())
 	return false
 }
 

@@ -24,7 +24,7 @@ func readNumbers(d *jsonscan.Decoder) {
 	case jsonscan.Number:
 		d.Skip()
 	default:
-		d.Fail("number")
+		d.FailExpecting("number")
 	}
 }
 
@@ -96,14 +96,14 @@ func TestFail_CurrentValue_IsNamed(t *testing.T) {
 	}{
 		"before reading": {func(d *jsonscan.Decoder) {
 			for range d.Fields() {
-				d.Fail("a date-time")
+				d.FailExpecting("a date-time")
 			}
 		}, "seen: want a date-time, got object"},
 		"after reading": {func(d *jsonscan.Decoder) {
 			for range d.Fields() {
 				for range d.Fields() {
 					_ = d.Text()
-					d.Fail("a date-time")
+					d.FailExpecting("a date-time")
 				}
 			}
 		}, "seen.at: want a date-time, got string"},
@@ -112,13 +112,13 @@ func TestFail_CurrentValue_IsNamed(t *testing.T) {
 				for range d.Fields() {
 					d.Skip()
 				}
-				d.Fail("a date-time")
+				d.FailExpecting("a date-time")
 			}
 		}, "seen: want a date-time, got object"},
 		"after a loop left early": {func(d *jsonscan.Decoder) {
 			for key := range d.Fields() {
 				if string(key) == "by" {
-					d.Fail("a person")
+					d.FailExpecting("a person")
 				}
 				for range d.Fields() {
 					break
@@ -127,11 +127,11 @@ func TestFail_CurrentValue_IsNamed(t *testing.T) {
 		}, "by: want a person, got array"},
 		"at the root": {func(d *jsonscan.Decoder) {
 			d.Skip()
-			d.Fail("a list")
+			d.FailExpecting("a list")
 		}, "want a list, got object"},
 		"only the first counts": {func(d *jsonscan.Decoder) {
-			d.Fail("a list")
-			d.Fail("a date-time")
+			d.FailExpecting("a list")
+			d.FailExpecting("a date-time")
 			_ = d.Text()
 		}, "want a list, got object"},
 	} {
@@ -142,7 +142,7 @@ func TestFail_CurrentValue_IsNamed(t *testing.T) {
 	}
 
 	d := jsonscan.New([]byte("secret"))
-	d.Fail("a list")
+	d.FailExpecting("a list")
 	require.EqualError(t, d.Err(), "invalid JSON at byte 0: unexpected character or end")
 }
 
@@ -152,7 +152,7 @@ func TestDecoder_FirstError_IsKept(t *testing.T) {
 	var rounds int
 	for range d.Elements() {
 		rounds++
-		d.Fail("nothing")
+		d.FailExpecting("nothing")
 		first := d.Err()
 		assert.Equal(t, jsonscan.Invalid, d.Kind())
 		assert.Empty(t, d.Text())
@@ -177,7 +177,7 @@ func TestDecoder_FirstError_IsKept(t *testing.T) {
 	for index := range d.Elements() {
 		assert.Equal(t, 0, index)
 		d.Skip()
-		d.Fail("nothing")
+		d.FailExpecting("nothing")
 	}
 	require.EqualError(t, d.End(), "[0]: want nothing, got number")
 }
@@ -194,7 +194,7 @@ func TestDecoder_TruncatedAtEveryByte_IsAnError(t *testing.T) {
 			for _, truncated := range [][]byte{document[:end], document[:end:end]} {
 				d := jsonscan.New(truncated)
 				read(d)
-				d.Fail("more") // as who misses an id that was cut off
+				d.FailExpecting("more") // as who misses an id that was cut off
 				err := d.End()
 				require.Error(t, err, "%s of %d bytes", name, end)
 				assert.NotContains(t, err.Error(), "secret")
@@ -256,7 +256,7 @@ func TestWarn_ManyOrInvalid_IsBounded(t *testing.T) {
 	assert.Empty(t, d.Warnings)
 	require.Error(t, d.End())
 	d = jsonscan.New([]byte("[1]"))
-	d.Fail("first")
+	d.FailExpecting("first")
 	d.Warn("second")
 	assert.Empty(t, d.Warnings)
 	require.ErrorContains(t, d.End(), "first")

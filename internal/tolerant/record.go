@@ -67,9 +67,9 @@ func findID(d *jsonscan.Decoder, members []string) (own int64, hasMember bool) {
 	return inner, innerHasMember
 }
 
-// Unwrap returns the object in the member "data" of a document. It returns the document itself if that has a member
-// of the record, because a bare record may have a member "data" too.
-func Unwrap(document []byte, own string) []byte {
+// Unwrap returns the object in the member "data" of a document. It returns the document itself if that has a value in
+// recordMember, which every record has: a bare record may have a member "data" too.
+func Unwrap(document []byte, recordMember string) []byte {
 	d := jsonscan.New(document)
 	if d.Kind() != jsonscan.Object {
 		return document
@@ -77,7 +77,7 @@ func Unwrap(document []byte, own string) []byte {
 	var inner []byte
 	for key := range d.Fields() {
 		switch {
-		case string(key) == own && !isEmptyValue(d):
+		case string(key) == recordMember && !isEmptyValue(d):
 			d.Stop() // it is bare: End returns an error
 		case string(key) == "data" && d.Kind() == jsonscan.Object:
 			inner = d.Raw()
@@ -122,7 +122,7 @@ const anObject = "object"
 func Object(d *jsonscan.Decoder, member func(key []byte)) {
 	switch nextObject(d) {
 	case notAnObject:
-		d.Fail(anObject)
+		d.FailExpecting(anObject)
 	case emptyObject:
 	case objectFollows:
 		for key := range d.Fields() {
@@ -214,7 +214,7 @@ func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jso
 	}
 	for range d.Elements() {
 		if len(rows) == maxRows {
-			d.Fail("the end of the list, of at most " + strconv.Itoa(maxRows) + " rows")
+			d.FailExpecting("the end of the list, of at most " + strconv.Itoa(maxRows) + " rows")
 			break
 		}
 		if rows == nil {
@@ -224,7 +224,7 @@ func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jso
 		row := &rows[len(rows)-1]
 		fill(row, d)
 		if id(row) < 1 {
-			d.Fail("a record with an id and its other required members")
+			d.FailExpecting("a record with an id and its other required members")
 		}
 		d.Flush() // before the row may move
 	}

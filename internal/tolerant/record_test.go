@@ -87,7 +87,7 @@ func TestUnwrap_OwnMember_StopsReading(t *testing.T) {
 	assert.JSONEq(t, `{"tokens":[],"data":{}}`, string(tolerant.Unwrap([]byte(`{"tokens":[],"data":{}}`), "tokens")))
 }
 
-func TestFindID_BrokenDocument_ReturnsTheID(t *testing.T) {
+func TestFindID_ReturnsOnlyACertainID(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]int64{
 		`{"id":5}`:                                   5,

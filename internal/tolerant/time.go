@@ -16,7 +16,7 @@ func Time(d *jsonscan.Decoder) time.Time { return readOrComplain(d.Warn, aMoment
 
 // RequiredTime is Time for a record that is of no use without it.
 func RequiredTime(d *jsonscan.Decoder) time.Time {
-	return readOrComplain(d.Fail, aMomentInTime, d, moment)
+	return readOrComplain(d.FailExpecting, aMomentInTime, d, moment)
 }
 
 // moment reads a time. It returns false if the value is in a form that is not known, and notes a time without a zone.

@@ -35,7 +35,7 @@ func readOrComplain[T any](
 func Text(d *jsonscan.Decoder, to *string) { text(d.Warn, d, to) }
 
 // RequiredText is Text for a record that is of no use without it.
-func RequiredText(d *jsonscan.Decoder, to *string) { text(d.Fail, d, to) }
+func RequiredText(d *jsonscan.Decoder, to *string) { text(d.FailExpecting, d, to) }
 
 // text reads a text into *to, and complains about any value except a string and null.
 func text(complain func(want string), d *jsonscan.Decoder, to *string) {
@@ -62,7 +62,9 @@ func IntegerIn(d *jsonscan.Decoder) (int64, bool) { return integer(d) }
 func ID(d *jsonscan.Decoder) int64 { return readOrComplain(d.Warn, aWholeNumber, d, id) }
 
 // RequiredID is ID for a record that is of no use without it.
-func RequiredID(d *jsonscan.Decoder) int64 { return readOrComplain(d.Fail, aWholeNumber, d, id) }
+func RequiredID(d *jsonscan.Decoder) int64 {
+	return readOrComplain(d.FailExpecting, aWholeNumber, d, id)
+}
 
 func integer(d *jsonscan.Decoder) (int64, bool) { return number(d, wholeNumber) }
 func id(d *jsonscan.Decoder) (int64, bool)      { return number(d, exactID) }

@@ -105,7 +105,7 @@ func TestRequired_OtherValues_FailTheDocument(t *testing.T) {
 			"a date-time":    func(d *jsonscan.Decoder) { tolerant.RequiredTime(d) },
 			"string": func(d *jsonscan.Decoder) {
 				if d.Kind() == jsonscan.String {
-					d.Fail("string") // any text is one
+					d.FailExpecting("string") // any text is one
 				}
 				tolerant.RequiredText(d, new(string))
 			},
