@@ -353,7 +353,7 @@ func TestJournal_DiskFull_LosesNothing(t *testing.T) {
 
 func TestJournal_DamagedRecord_IsReported(t *testing.T) {
 	t.Parallel()
-	j := openJournal(t, connect(t, startServer(t)), time.Second)
+	j := openJournal(t, connect(t, startServer(t)), time.Minute)
 	for n, damaged := range []string{"", "{", `{"entry":{"Key":"00000000000000000000000000000000"}}`} {
 		c := claimed(t, j, n)
 		require.NoError(t, c.Save(t.Context(), entry(n, ingest.StateCommitting)))
@@ -434,5 +434,5 @@ func TestRun_NoteUnsavedByAnother_IsKnown(t *testing.T) {
 
 func openUnbound(t *testing.T, s *server.Server) *Journal {
 	t.Helper()
-	return openFleet(t, connect(t, s), Params{Lease: time.Second}).Journal()
+	return openFleet(t, connect(t, s), Params{Lease: 5 * time.Second}).Journal()
 }
