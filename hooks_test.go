@@ -1354,7 +1354,7 @@ func withCanaries(typ reflect.Type) reflect.Value {
 		object := clinicaldoc.Object{}
 		_ = object.UnmarshalJSON([]byte(`{"` + canary + `":"` + canary + `"}`))
 		return reflect.ValueOf(object)
-	case reflect.TypeFor[time.Time]():
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[clinicaldoc.Sort](): // another order would be rejected
 		return value
 	}
 	switch typ.Kind() {
