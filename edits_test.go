@@ -225,16 +225,22 @@ func TestSign_LostResponse_SignsNothingElse(t *testing.T) {
 		d := newNoteServer()
 		tc.set(d)
 		note, err := d.client(t).Notes.Sign(socketContext(t), 9)
-		if len(tc.errors) == 0 {
-			require.NoError(t, err)
-			assert.True(t, note.Has.Signed)
-		}
-		for _, want := range tc.errors {
-			require.ErrorIs(t, err, want)
-		}
+		requireSigned(t, note, err, tc.errors)
 		assert.Len(t, d.written, tc.puts)
 		assert.Equal(t, tc.signed, d.note.Has.Signed)
 	})
+}
+
+// requireSigned checks that a Sign returned the signed note or, if errors are wanted, one that matches all of them.
+func requireSigned(t *testing.T, note *clinicaldoc.ProgressNote, err error, wanted []error) {
+	t.Helper()
+	for _, want := range wanted {
+		require.ErrorIs(t, err, want)
+	}
+	if len(wanted) == 0 {
+		require.NoError(t, err)
+		assert.True(t, note.Has.Signed)
+	}
 }
 
 // Also a success is a refusal, "whatever status", if the note in it is not signed and stays so.
@@ -1109,13 +1115,7 @@ func TestSign_LostResponse_IsFoundOrRetried(t *testing.T) {
 	}, func(t *testing.T, tc test) {
 		service := &signable{complete: !tc.incomplete, steps: tc.steps}
 		note, err := service.client(t).Notes.Sign(socketContext(t), 9, tc.opts...)
-		if len(tc.want) == 0 {
-			require.NoError(t, err)
-			assert.True(t, note.Has.Signed)
-		}
-		for _, want := range tc.want {
-			require.ErrorIs(t, err, want)
-		}
+		requireSigned(t, note, err, tc.want)
 		assert.Equal(t, tc.puts, service.puts)
 	})
 }
