@@ -287,7 +287,8 @@ func describeAudio(file io.ReaderAt, size int64) (duration float64, bitrate int6
 	return float64(size) * 8 / assumedBitrate, assumedBitrate
 }
 
-// describeWAV reads the chunks of a WAV file up to its data. It reports false if the file is not a WAV file.
+// describeWAV reads the chunks of a WAV file up to its data. It reports false if the file is not a WAV file, or has no
+// format or no data.
 func describeWAV(file io.ReaderAt, size int64) (duration float64, bitrate int64, ok bool) {
 	var riff [12]byte
 	_, err := file.ReadAt(riff[:], 0)

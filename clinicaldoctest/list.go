@@ -193,15 +193,16 @@ func (q *listQuery) readSort(name, value string) (problem string) {
 	return ""
 }
 
-// refusesNames reports whether a query has a name that is not allowed.
+// refusesNames reports whether a query has an unknown name, and the variant refuses such a name.
 func (v *Variant) refusesNames(sent url.Values) bool {
 	known := []string{v.Query.PatientID, v.Query.PerPage, v.Query.Sort, v.Query.Page, v.Query.Cursor}
 	for name := range sent {
-		array, _, _ := strings.Cut(name, "[")
-		isKnown := slices.Contains(known, name) || slices.Contains(known, array)
+		withoutIndex, _, _ := strings.Cut(name, "[") // "page[]" is an array of "page"
+		if slices.Contains(known, name) || slices.Contains(known, withoutIndex) {
+			continue
+		}
 		isFilter := strings.HasPrefix(name, "filter[")
-		isRefused := v.RefuseUnknownQuery || v.RefuseUnknownFilter && isFilter
-		if !isKnown && isRefused {
+		if v.RefuseUnknownQuery || v.RefuseUnknownFilter && isFilter {
 			return true
 		}
 	}

@@ -32,7 +32,7 @@ func synthetic(i int64) Note {
 
 // note returns the first version of a planted note.
 func (p *planting) note(e *entry) *note {
-	n, _ := synthetic(e.id-p.before-1).first(e, p.silence, p.at) // of a stage that there is
+	n, _ := synthetic(e.id-p.before-1).firstVersion(e, p.silence, p.at) // of a stage that there is
 	return n
 }
 

@@ -178,7 +178,7 @@ func (s *state) addNote(n Note) int64 {
 	e := &entry{
 		id: cmp.Or(n.ID, s.notes.next()), teamID: owner.teamID, patientID: cmp.Or(n.PatientID, 1), createdAt: created,
 	}
-	added, err := n.first(e, recording, now)
+	added, err := n.firstVersion(e, recording, now)
 	if err != nil {
 		panic("clinicaldoctest: AddNote: " + err.Error())
 	}
@@ -187,8 +187,8 @@ func (s *state) addNote(n Note) int64 {
 	return added.id
 }
 
-// first is the first version of a seeded note.
-func (n Note) first(e *entry, recording *audio, now time.Time) (*note, error) {
+// firstVersion returns the first version of a seeded note.
+func (n Note) firstVersion(e *entry, recording *audio, now time.Time) (*note, error) {
 	first := &note{
 		entry: e, userID: cmp.Or(n.UserID, defaultUserID), promptID: cmp.Or(n.PromptID, 1),
 		name: cmp.Or(n.Name, noteName(e.id)), audio: recording,

@@ -188,18 +188,18 @@ func (s *state) openAudio(key string) (io.ReadSeekCloser, *audio, bool) {
 	case a == nil || !s.now().Before(a.expiresAt):
 		return nil, nil, false
 	case a.silent:
-		return unclosed{silence(a.size, a.stored)}, a, true
-	case s.srv.dir == "":
-		return unclosed{bytes.NewReader(a.content)}, a, true
+		return nopCloser{silence(a.size, a.stored)}, a, true
+	case s.srv.dir == "": // recordings are kept in memory
+		return nopCloser{bytes.NewReader(a.content)}, a, true
 	}
 	file, err := os.Open(s.srv.audioFile(a))
 	return file, a, err == nil // an error means it was deleted meanwhile
 }
 
-// unclosed is a recording without a file.
-type unclosed struct{ io.ReadSeeker }
+// nopCloser is a recording that needs no Close, because it is not a file.
+type nopCloser struct{ io.ReadSeeker }
 
-func (unclosed) Close() error { return nil }
+func (nopCloser) Close() error { return nil }
 
 // closeRead closes a file that was only read, which loses nothing.
 func closeRead(file io.Closer) { file.Close() }

@@ -142,17 +142,15 @@ func (s *state) validate(sent upload) (patientID, promptID int64, problems map[s
 	v := s.variant()
 	form := validation{variant: v, sent: sent, problems: map[string][]string{}}
 	patientID = form.id("patient_id")
-	if patientID > 0 && v.PatientsMustExist {
-		_, seeded := s.patient(patientID)
-		form.mustExist("patient_id", seeded)
+	if _, seeded := s.patient(patientID); v.PatientsMustExist && patientID > 0 && !seeded {
+		form.doesNotExist("patient_id")
 	}
 	promptID = form.id("prompt_id")
-	if promptID > 0 && v.PromptsMustExist {
-		_, seeded := s.prompt(promptID)
-		form.mustExist("prompt_id", seeded)
+	if _, seeded := s.prompt(promptID); v.PromptsMustExist && promptID > 0 && !seeded {
+		form.doesNotExist("prompt_id")
 	}
-	form.name()
-	form.file()
+	form.checkName()
+	form.checkFile()
 	return patientID, promptID, form.problems
 }
 
@@ -174,33 +172,31 @@ func (f *validation) missing(field string) {
 	}
 }
 
-// id reads an id; 0 if there is none.
+// id reads an id. It complains and returns 0 if the id is missing or not valid.
 func (f *validation) id(field string) int64 {
 	text := f.variant.trimmed(f.sent.fields.Get(field))
-	if isArray(f.sent.fields, field) {
-		text = "[]" // which is not a number
-	}
-	if text == "" {
-		f.missing(field)
-		return 0
-	}
 	value, isInteger := parseInteger(text)
+	isMissing := text == "" && !isArray(f.sent.fields, field)
 	switch {
+	case isMissing:
+		f.missing(field)
 	case !isInteger:
 		f.complain(field, "must be an integer.")
 	case value < 1:
-		f.mustExist(field, false)
+		f.doesNotExist(field)
+	default:
+		return value
 	}
-	return value
+	return 0
 }
 
-func (f *validation) mustExist(field string, exists bool) {
-	if !exists {
-		f.problems[field] = []string{selectedMessage(field)}
-	}
+// doesNotExist complains that no record has the id in a field.
+func (f *validation) doesNotExist(field string) {
+	f.problems[field] = []string{selectedMessage(field)}
 }
 
-func (f *validation) name() {
+// checkName complains of a name that is missing, too long or not text.
+func (f *validation) checkName() {
 	const field = "name"
 	name := f.variant.trimmed(f.sent.fields.Get(field))
 	switch {
@@ -213,7 +209,8 @@ func (f *validation) name() {
 	}
 }
 
-func (f *validation) file() {
+// checkFile complains if there is no recording.
+func (f *validation) checkFile() {
 	const field = "file"
 	isText := f.sent.fields.Get(field) != ""
 	switch {

@@ -212,7 +212,7 @@ func (v *Variant) time(t time.Time) string {
 	}
 }
 
-// number is a number of audio or page metadata.
+// number returns a number of audio or page metadata as the variant sends it: unchanged, or as a text.
 func (v *Variant) number(n any) any {
 	if !v.NumbersAsStrings || n == nil {
 		return n

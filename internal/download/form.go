@@ -52,7 +52,8 @@ func isRecording(mediaType string, head []byte) bool {
 	return !media.IsText(head)
 }
 
-// strongTag returns the ETag if it is a strong one, which promises the same bytes. Otherwise it returns "".
+// strongTag returns the ETag if it is a strong one, which promises the same bytes, and can be sent back in a header.
+// Otherwise it returns "".
 func strongTag(tag string) string {
 	inner, opened := strings.CutPrefix(tag, `"`)
 	inner, closed := strings.CutSuffix(inner, `"`)

@@ -36,13 +36,13 @@ type Part struct {
 // partInfo is the content of the companion. Its first two members never change, so they can be read even if a crash
 // left the others half written.
 type partInfo struct {
-	Format string `json:"format"`
-	Part   string `json:"part"` // the end of the part's name
-	Of     string `json:"of"`   // the recording
-	ETag   string `json:"etag"`
-	Total  int64  `json:"total"` // -1 if not known
-	Size   int64  `json:"size"`  // how much of it is certainly on disk
-	Again  int64  `json:"again"` // Size again: a crash can leave the beginning of one number and the end of another
+	Format    string `json:"format"`
+	Part      string `json:"part"` // the end of the part's name
+	Of        string `json:"of"`   // the recording
+	ETag      string `json:"etag"`
+	Total     int64  `json:"total"` // -1 if not known
+	Size      int64  `json:"size"`  // how much of it is certainly on disk
+	SizeAgain int64  `json:"again"` // a crash can leave the beginning of one number and the end of another
 }
 
 // canContinue reports whether the description is whole, and the part can be continued.
@@ -50,7 +50,7 @@ func (i partInfo) canContinue() bool {
 	switch {
 	case strongTag(i.ETag) == "":
 		return false
-	case i.Size < headSize, i.Again != i.Size:
+	case i.Size < headSize, i.SizeAgain != i.Size:
 		return false
 	}
 	return i.Total == -1 || i.Total >= i.Size
@@ -227,11 +227,11 @@ func (p *Part) checkpoint() error {
 	return p.describe()
 }
 
-// describe writes the description of the part to the companion. It truncates only afterwards, so that a crash leaves
-// the name of the part.
+// describe writes the description of the part over the old one in the companion, and then cuts off the rest of that.
+// So the first members, which name the part, survive a crash.
 func (p *Part) describe() error {
 	p.info.Size = p.size
-	p.info.Again = p.size
+	p.info.SizeAgain = p.size
 	text, _ := json.Marshal(p.info) // texts and numbers: never fails
 	if _, err := p.companion.WriteAt(text, 0); err != nil {
 		return err

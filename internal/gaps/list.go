@@ -99,11 +99,11 @@ func (p *prober) list(ctx context.Context, query ...string) listAnswer {
 	a.meta = asObject(a.top["meta"])
 	a.links = asObject(a.top["links"])
 	rows := a.top["data"]
-	if a.top == nil {
+	if a.top == nil { // the document is an array
 		rows = body
 	}
 	if json.Unmarshal(rows, &a.notes) != nil || json.Unmarshal(rows, &a.raw) != nil {
-		return listAnswer{}
+		return listAnswer{} // a status of 0 means that it could not be read
 	}
 	return a
 }
@@ -169,10 +169,11 @@ func (p *prober) find(key string, candidates []string, works func(name string) b
 }
 
 // askPosition finds how the second page is requested: by number or by cursor.
-func (p *prober) askPosition(ctx context.Context, one []string, first listAnswer) {
-	hints := first.positionHints(one)
+// The first page was requested with the query oneRow, which is empty if no name for the size is known.
+func (p *prober) askPosition(ctx context.Context, oneRow []string, first listAnswer) {
+	hints := first.positionHints(oneRow)
 	leadsToSecond := func(name, value string) bool {
-		second := p.list(ctx, append(slices.Clone(one), name, value)...)
+		second := p.list(ctx, append(slices.Clone(oneRow), name, value)...)
 		if !second.ok() {
 			return false
 		}
@@ -183,12 +184,12 @@ func (p *prober) askPosition(ctx context.Context, one []string, first listAnswer
 		p.report.unseen("list.cursor", "no cursor is given")
 		names.Page = p.find("list.page", hints.pageNames, func(name string) bool { return leadsToSecond(name, "2") })
 	} else {
-		leads := func(name string) bool { return leadsToSecond(name, hints.cursor) }
-		names.Cursor = p.find("list.cursor", hints.cursorNames, leads)
+		cursorLeads := func(name string) bool { return leadsToSecond(name, hints.cursor) }
+		names.Cursor = p.find("list.cursor", hints.cursorNames, cursorLeads)
 		p.report.unseen("list.page", "pages go by cursor")
 	}
-	// There are at least three notes, so a page of one row is not the whole list.
-	p.report.PagesUnreachable = names.Page == "" && names.Cursor == "" && len(one) > 0
+	hasMorePages := len(oneRow) > 0 // there are at least three notes
+	p.report.PagesUnreachable = hasMorePages && names.Page == "" && names.Cursor == ""
 }
 
 // positionHints are the likeliest ways to request the second page.

@@ -221,7 +221,8 @@ func (p *prober) askChunkedUploads(ctx context.Context) {
 		}
 		results = append(results, result+" at "+kilobytes(int64(len(recording))))
 	}
-	p.report.set("create.chunked", "%s", strings.Join(slices.Compact(results), ", "))
+	results = slices.Compact(results) // two are equal if the recording is longer than both sizes
+	p.report.set("create.chunked", "%s", strings.Join(results, ", "))
 }
 
 // padded returns a recording with silence after it, up to the size. The lengths in the header of a WAV file are set to

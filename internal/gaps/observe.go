@@ -220,7 +220,8 @@ func errorStateForm(raw json.RawMessage) string {
 	}
 }
 
-// timeForm returns a timestamp with every digit replaced by 0.
+// timeForm returns the form of a timestamp: the text with every digit replaced by 0, and a remark if its fraction of a
+// second is zero. Other values are not described.
 func timeForm(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) != nil || !timeLike.MatchString(text) {

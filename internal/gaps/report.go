@@ -144,14 +144,13 @@ func (r *Report) advice() string {
 
 // WriteJSON writes the report for programs.
 func (r *Report) WriteJSON(w io.Writer) error {
-	type plain Report // without methods
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(struct {
-		*plain
+		*Report
 		NamesLine string `json:"names_line"`
-	}{(*plain)(r), r.NamesLine()})
+	}{r, r.NamesLine()})
 }
 
 // ReadJSON reads a report that WriteJSON wrote.

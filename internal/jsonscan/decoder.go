@@ -172,7 +172,7 @@ func (d *Decoder) TextBytes() []byte {
 	if !d.expect(String) {
 		return nil
 	}
-	return d.scanString(true)
+	return d.scanString(keepText)
 }
 
 // Bool consumes the next value, which must be a boolean.
@@ -187,9 +187,9 @@ func (d *Decoder) Skip() {
 	case Null, Bool, Number:
 		d.scanWord()
 	case String:
-		d.scanString(false)
+		d.scanString(discardText)
 	case Array:
-		d.members(Array, ']', nil)
+		d.members(Array, ']', nil) // validates only
 	case Object:
 		d.members(Object, '}', nil)
 	default:

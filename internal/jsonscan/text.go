@@ -13,6 +13,12 @@ var escapedChars = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
+// What the functions below do with the text of a string literal.
+const (
+	keepText    = true
+	discardText = false
+)
+
 // scanString consumes the string literal at pos. If keep is set it returns the text, as a view of the document when it
 // equals the literal and otherwise of the scratch buffer.
 func (d *Decoder) scanString(keep bool) []byte {
@@ -24,13 +30,13 @@ func (d *Decoder) scanString(keep bool) []byte {
 		return d.data[start:end:end]
 	}
 	if !keep {
-		return d.scanRuns(nil, false)
+		return d.scanRuns(nil, discardText)
 	}
 	// The decoded text is written after the texts that wait for Flush. It does not belong to the block yet: the next
 	// text overwrites it unless Intern keeps it.
 	scratch := d.borrow()
 	waiting := len(scratch.block)
-	block := d.scanRuns(scratch.block, true)
+	block := d.scanRuns(scratch.block, keepText)
 	scratch.block = block[:waiting]
 	if d.err != nil {
 		return nil

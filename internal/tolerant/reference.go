@@ -26,8 +26,8 @@ func (r Reference) ID() (int64, bool) {
 // IsZero reports whether nothing names a record, not even in a way that cannot be read.
 func (r Reference) IsZero() bool { return r == Reference{} }
 
-// And combines the references of two values to the same record. A value that is not a number does not contradict
-// one.
+// And combines the references of two values to the same record. Two different numbers are a conflict. A number and
+// another sort of id are not.
 func (r Reference) And(other Reference) Reference {
 	joined := Reference{
 		id:       max(r.id, other.id),
