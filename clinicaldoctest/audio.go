@@ -140,12 +140,13 @@ func copyToDisk(file *os.File, content io.Reader) (size int64, err error) {
 	}
 }
 
-// keepAudio lets a recording be found, unless there was a reset since; the
-// caller holds the lock.
+// keepAudio stores the recording of a note, so that storage finds it. After a reset it removes the recording's file
+// instead. The caller holds the lock.
 func (s *state) keepAudio(n *note) {
 	switch {
-	case n.audio == nil || n.audio.silent: // which is found by its note
-	case s.replaced:
+	case n.audio == nil:
+	case n.audio.silent: // it is found by its note
+	case s.wasReset:
 		s.srv.removeFile(n.audio)
 	default:
 		s.audio[n.audio.key] = n.audio

@@ -1,6 +1,7 @@
 package clinicaldoctest
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -21,7 +22,7 @@ type Fault struct {
 	number      int           // a status, or how many bytes, requests or notes
 	length      time.Duration // of a wait, a window or a lag
 	body        string
-	skip, times int           // times below 0: always
+	skip, times int           // times may be everyTime
 	every       int           // of how many requests it strikes the last; 0: of each
 	rate        float64       // the probability that it strikes; negative: always
 	commits     bool          // the request is done all the same
@@ -34,10 +35,13 @@ func newFault(kind string, number int, length time.Duration) Fault {
 	return Fault{kind: kind, number: max(number, 0), length: max(length, 0), times: usualTimes(kind), rate: -1}
 }
 
-// usualTimes is how often a fault of a kind applies by default; -1 is always.
+// everyTime as the number of times stands for every request.
+const everyTime = -1
+
+// usualTimes is how often a fault of a kind applies by default.
 func usualTimes(kind string) int {
 	if kind == kindThrottle {
-		return -1
+		return everyTime
 	}
 	return 1
 }
@@ -49,11 +53,11 @@ func (f Fault) String() string {
 	usual := usualTimes(f.kind)
 	if f.every > 0 {
 		text += ":every=" + strconv.Itoa(f.every)
-		usual = -1
+		usual = everyTime
 	}
 	if f.rate >= 0 {
 		text += ":rate=" + strconv.FormatFloat(f.rate, 'g', -1, 64)
-		usual = -1
+		usual = everyTime
 	}
 	if f.skip > 0 {
 		text += ":after=" + strconv.Itoa(f.skip)
@@ -64,7 +68,7 @@ func (f Fault) String() string {
 	switch {
 	case f.times == usual:
 		return text
-	case f.times < 0:
+	case f.times == everyTime:
 		return text + ":always"
 	default:
 		return text + ":" + strconv.Itoa(f.times)
@@ -76,13 +80,13 @@ func (f Fault) Times(n int) Fault { f.times = max(n, 0); return f }
 
 // Always makes the fault apply to every request, or without end to those that
 // [Fault.Every] or [Fault.Rate] selects.
-func (f Fault) Always() Fault { f.times = -1; return f }
+func (f Fault) Always() Fault { f.times = everyTime; return f }
 
 // Every makes the fault apply to each n-th request. A later [Fault.Times] limits
 // how often.
 func (f Fault) Every(n int) Fault {
 	f.every = max(n, 1)
-	f.times = -1
+	f.times = everyTime
 	return f
 }
 
@@ -90,10 +94,10 @@ func (f Fault) Every(n int) Fault {
 // seed ([WithSeed]) determines which. A later [Fault.Times] limits how often.
 func (f Fault) Rate(probability float64) Fault {
 	f.rate = min(max(probability, 0), 1)
-	f.times = -1
-	if probability != probability { // not a number
+	if math.IsNaN(probability) {
 		f.rate = 0
 	}
+	f.times = everyTime
 	return f
 }
 

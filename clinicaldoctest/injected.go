@@ -64,7 +64,9 @@ func (s *state) withFaults(
 		w = &headerWriter{ResponseWriter: w, header: fault.Fault.header}
 	}
 	if fault.Fault.commits && receive != nil {
-		s.commitLater(receive(unsentWriter{header: http.Header{}}, r), fault.Fault.commitAfter)
+		effect := receive(unsentWriter{header: http.Header{}}, r)
+		s.commitLater(effect, fault.Fault.commitAfter)
+		// Whatever the fault does with the request: it is carried out later, not now.
 		serve = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	}
 	faultKinds()[fault.Fault.kind].strike(strike{fault, s, w, r, serve})
@@ -124,6 +126,7 @@ func (l *faultList) clear() {
 	l.streams = 0
 }
 
+// setSeed begins the random numbers of every fault again. A fault with a rate also counts its requests from zero.
 func (l *faultList) setSeed(seed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -105,8 +105,8 @@ func (c *clock) advance(d time.Duration) {
 	c.offset += d
 }
 
-// settled returns a copy of the note that has left every stage that is over by now. It is made whenever a note is read,
-// so stages need neither timers nor goroutines.
+// settled returns a copy of the note that has left every stage that is over by now. A text that is complete and still
+// empty is filled in. The copy is made whenever a note is read, so stages need neither timers nor goroutines.
 func (n *note) settled(now time.Time, delays Delays) *note {
 	settled := *n
 	for !n.stuck {
@@ -188,12 +188,14 @@ func (n *note) fail(errorState string) {
 	n.errorState = errorState
 }
 
-// enter takes a seeded note to a stage, as if it had just arrived there.
+// enter takes a seeded note to a stage, as if it had just arrived there. A note that failed has failed in the analysis
+// if it has a transcription, and otherwise in the transcription.
 func (n *note) enter(stage Stage, at time.Time) error {
 	switch stage {
 	case StageFailed:
 		failedIn := StageTranscribing
-		if n.script != nil && n.script.Transcription != "" {
+		hasTranscription := n.script != nil && n.script.Transcription != ""
+		if hasTranscription {
 			failedIn = StageAnalysing
 		}
 		if err := n.enter(failedIn, at); err != nil {

@@ -37,9 +37,11 @@ func (s *state) signNote(c call) answer {
 	})
 }
 
+// updateNote reads the changes at once, because the body can be read only now. Its effect applies them.
 func (s *state) updateNote(c call) effect {
 	changes, refused := s.readChanges(c.Request)
-	return bodiless(func(s *state, c call) answer {
+	return func(now time.Time) answer {
+		c.now = now
 		return s.withNote(c, func(n *note) *answer {
 			if denied := s.refuseChange(c, n); denied != nil {
 				return denied
@@ -50,7 +52,7 @@ func (s *state) updateNote(c call) effect {
 			changes.apply(n, c.now)
 			return nil
 		})
-	})(s, c)
+	}
 }
 
 func (s *state) deleteNote(c call) answer {
@@ -110,7 +112,8 @@ func (s *state) withNote(c call, act func(*note) *answer) answer {
 		return s.variant().notFound("ProgressNote", c.id)
 	}
 	own := act(n)
-	if !isRead(c.Request) && (own == nil || own.status < http.StatusBadRequest) {
+	succeeded := own == nil || own.status < http.StatusBadRequest
+	if succeeded && !isRead(c.Request) {
 		s.addVersion(n, c.now)
 		s.requests.update(func() { seenRequest(c.Request).NoteID = n.id })
 	}

@@ -134,7 +134,7 @@ func matchSegments(pattern, segments []string) (id string, ok bool) {
 // fault have its way, and answers.
 func (s *state) serveAPI(w http.ResponseWriter, r *http.Request) {
 	path, inBase := strings.CutPrefix(r.URL.Path, s.variant().BasePath)
-	if next := boxlink.Next(r.Context()); next != nil {
+	if next := boxlink.Next(r.Context()); next != nil { // a proxy forwards the request and uses only the faults
 		s.withFaults(find(r.Method, path).route, w, r, nil, next.ServeHTTP)
 		return
 	}

@@ -32,7 +32,7 @@ type state struct {
 	pending  []pendingCommit
 	lastID   struct{ user, token, patient, prompt int64 }
 	planted  int64 // patients from 1 on that came with planted notes
-	replaced bool  // nobody will ask for its audio
+	wasReset bool  // nobody will ask for its audio
 }
 
 type user struct {
@@ -74,7 +74,7 @@ func (s *state) now() time.Time { return s.clock.now().Add(s.variant().ClockOffs
 func (s *Server) Reset() {
 	old := s.current.Swap(newState(s, s.initial))
 	old.mu.Lock()
-	old.replaced = true
+	old.wasReset = true
 	orphans := old.audio
 	old.audio = map[string]*audio{}
 	old.mu.Unlock()

@@ -95,7 +95,7 @@ func (s *state) refuseStorage(r *http.Request) *storageRefusal {
 		}
 	case !query.Has("X-Amz-Signature"):
 		return &storageRefusal{http.StatusForbidden, "AccessDenied", "Access Denied"}
-	case r.Method != http.MethodGet,
+	case r.Method != http.MethodGet, // the signature is for GET
 		!s.validSignature(signature, r.URL.Path, query.Get("X-Amz-Credential"), date, lifetime):
 		return &storageRefusal{
 			http.StatusForbidden, "SignatureDoesNotMatch",
@@ -158,10 +158,10 @@ func (s *state) serveLocalDisk(w http.ResponseWriter, r *http.Request) {
 		}
 		query := r.URL.Query()
 		expires, err := strconv.ParseInt(query.Get("expires"), 10, 64)
-		valid := err == nil && s.validSignature(query.Get("signature"), path, query.Get("expires")) &&
-			s.now().Before(time.Unix(expires, 0))
+		isSigned := err == nil && s.validSignature(query.Get("signature"), path, query.Get("expires"))
+		isExpired := !s.now().Before(time.Unix(expires, 0))
 		notFound := answer{status: http.StatusNotFound, body: htmlPage("Not Found")}
-		if !valid {
+		if !isSigned || isExpired {
 			writeAnswer(w, notFound)
 			return
 		}

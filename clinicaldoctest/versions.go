@@ -270,27 +270,29 @@ func (o order) compare(a, b *entry) int {
 	return cmp.Or(o.compareTimes(a, b), byID)
 }
 
-// rows returns up to count notes of a list in this order, from the position start on. The list is sorted by creation,
-// so only the rows that are returned are sorted, and those of the same seconds.
+// rows returns up to count notes of a list in this order, from the position start on. The list begins with the oldest
+// note by exact times. If the order knows only whole seconds, notes of one second may be in another order there. So
+// rows sorts the notes of the page together with all others of its first and its last second.
 func (o order) rows(list []*entry, start, count int) []*entry {
 	start = min(start, len(list))
 	count = min(count, len(list)-start)
-	from := start // in the list, which begins with the oldest
 	if !o.oldestFirst {
-		from = len(list) - start - count
+		start = len(list) - start - count // in the list, which begins with the oldest
 	}
-	to := from + count
-	first := from
-	last := to
-	if o.wholeSeconds && count > 0 { // with all rows of the first and the last second
-		first = sort.Search(from, func(i int) bool { return o.compareTimes(list[i], list[from]) == 0 })
-		last = to + sort.Search(len(list)-to, func(i int) bool { return o.compareTimes(list[to+i], list[to-1]) != 0 })
+	end := start + count
+	sortFrom := start
+	sortTo := end
+	if o.wholeSeconds && count > 0 {
+		inFirstSecond := func(i int) bool { return o.compareTimes(list[i], list[start]) == 0 }
+		afterLastSecond := func(i int) bool { return o.compareTimes(list[end+i], list[end-1]) != 0 }
+		sortFrom = sort.Search(start, inFirstSecond)
+		sortTo = end + sort.Search(len(list)-end, afterLastSecond)
 	}
-	sorted := slices.Clone(list[first:last])
+	sorted := slices.Clone(list[sortFrom:sortTo])
 	slices.SortFunc(sorted, o.compare)
-	skip := from - first
+	skip := start - sortFrom
 	if !o.oldestFirst {
-		skip = last - to
+		skip = sortTo - end
 	}
 	return sorted[skip : skip+count]
 }
