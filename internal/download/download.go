@@ -72,9 +72,9 @@ type Download struct {
 	cancel       context.CancelFunc // ends that request
 
 	address *Address // nil if one must be requested
-	// handedOn is set if the address was requested by an earlier call. If it is refused, it has expired, and requesting
+	// isShared is set if the address was requested by an earlier call. If it is refused, it has expired, and requesting
 	// another one is not a retry.
-	handedOn bool
+	isShared bool
 	renewed  bool // a refused address was replaced since the last new byte
 	failures int  // attempts since the last new byte
 }
@@ -186,7 +186,7 @@ func (d *Download) mayRenew() bool {
 	if d.renewed {
 		return false
 	}
-	return d.source.MaxRetries > 0 || d.handedOn
+	return d.source.MaxRetries > 0 || d.isShared
 }
 
 // restart discards what the target has, so the next byte is the first one. It returns an error if that is not possible.

@@ -27,9 +27,9 @@ func NewStored() *Stored { return &Stored{asking: make(chan struct{}, 1), addres
 type Piece struct {
 	Download
 
-	stored *Stored
-	into   []byte
-	used   string // the address that it received last
+	stored      *Stored
+	into        []byte
+	lastAddress string // that it has used
 }
 
 // Piece returns the download of the bytes at from that fill into. The piece that opens the recording may be shorter.
@@ -53,15 +53,15 @@ func (s *Stored) share(
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	p.handedOn = s.address.URL != p.used && !s.address.expired()
-	if !p.handedOn {
+	p.isShared = s.address.URL != p.lastAddress && !s.address.expired()
+	if !p.isShared {
 		address, err := request(ctx)
 		if err != nil {
 			return nil, err
 		}
 		s.address = address
 	}
-	p.used = s.address.URL
+	p.lastAddress = s.address.URL
 	return s.address, nil
 }
 

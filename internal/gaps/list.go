@@ -139,10 +139,10 @@ func (p *prober) askList(ctx context.Context) {
 		return nobodys.hasRows(0) || nobodys.refused()
 	})
 
-	one := p.oneRow()
-	first := p.list(ctx, one...)
-	p.askPosition(ctx, one, first)
-	p.askSort(ctx, one, plain, first)
+	oneRow := p.oneRow()
+	first := p.list(ctx, oneRow...)
+	p.askPosition(ctx, oneRow, first)
+	p.askSort(ctx, oneRow, plain, first)
 	p.askSizes(ctx, plain)
 	p.askUnknownParameter(ctx)
 	p.reportShape(plain, first)
@@ -200,8 +200,8 @@ type positionHints struct {
 }
 
 // positionHints reads the cursor of the second page from meta or from the link to that page. Parameters of that link
-// come first among the names to try, except those of the query one.
-func (a listAnswer) positionHints(one []string) positionHints {
+// come first among the names to try, except those of the query oneRow.
+func (a listAnswer) positionHints(oneRow []string) positionHints {
 	hints := positionHints{pageNames: pageNames, cursorNames: cursorNames}
 	raw := a.meta["next_cursor"]
 	if kind(raw) == "string" {
@@ -213,7 +213,7 @@ func (a listAnswer) positionHints(one []string) positionHints {
 	}
 	for name, values := range link.Query() {
 		switch {
-		case slices.Contains(one, name), !isParameterName(name):
+		case slices.Contains(oneRow, name), !isParameterName(name):
 		case values[0] == "2":
 			hints.pageNames = prefer(hints.pageNames, name)
 		case hints.cursor == "", values[0] == hints.cursor:
@@ -236,11 +236,11 @@ func isParameterName(name string) bool {
 }
 
 // askSort finds the name of the sort, and the order without it. Rows of one page show the order if no name works.
-func (p *prober) askSort(ctx context.Context, one []string, plain, first listAnswer) {
+func (p *prober) askSort(ctx context.Context, oneRow []string, plain, first listAnswer) {
 	var latest, oldest listAnswer
 	p.report.QueryNames.Sort = p.find("list.sort", sortNames, func(name string) bool {
-		latest = p.list(ctx, append(slices.Clone(one), name, string(clinicaldoc.SortLatest))...)
-		oldest = p.list(ctx, append(slices.Clone(one), name, string(clinicaldoc.SortOldest))...)
+		latest = p.list(ctx, append(slices.Clone(oneRow), name, string(clinicaldoc.SortLatest))...)
+		oldest = p.list(ctx, append(slices.Clone(oneRow), name, string(clinicaldoc.SortOldest))...)
 		return latest.ok() && oldest.ok() && latest.firstID() != oldest.firstID()
 	})
 	isKnown := p.report.QueryNames.Sort != ""
@@ -409,11 +409,11 @@ func (p *prober) reportShape(plain, first listAnswer) {
 		return
 	}
 	p.report.set("list.links_origin", "%s", p.originOf(link))
-	one := p.oneRow()
+	oneRow := p.oneRow()
 	switch {
-	case one == nil:
+	case oneRow == nil:
 		p.report.unseen("list.links_query", "the page size's name is not known")
-	case link.Query().Has(one[0]):
+	case link.Query().Has(oneRow[0]):
 		p.report.set("list.links_query", "kept")
 	default:
 		p.report.set("list.links_query", "dropped")

@@ -25,18 +25,18 @@ const (
 // Observation is what a page shows, compared with the pages before it.
 type Observation struct {
 	Page
-	Gap    bool // unseen rows may lie between this page and those before it
-	Before bool // the page before it belongs to the walk
-	New    bool // it has a row that this walk has not seen
-	Stale  bool // if it has no new row, too many pages in a row had none
+	MayMissRows bool // unseen rows may lie between this page and those before it
+	CanGoBack   bool // the page before it belongs to the walk
+	HasNewRow   bool // it has a row that this walk has not seen
+	LastChance  bool // if this page has no new row either, too many in a row had none
 }
 
 // Decide returns the next step after a page.
 func Decide(o Observation) Step {
 	switch {
-	case o.Gap && o.Before:
+	case o.MayMissRows && o.CanGoBack:
 		return Back
-	case o.Gap:
+	case o.MayMissRows:
 		return BeforeStart
 	case !o.More:
 		return Last
@@ -44,7 +44,7 @@ func Decide(o Observation) Step {
 		return Check
 	case o.Stuck:
 		return NoProgress
-	case o.Stale && !o.New:
+	case o.LastChance && !o.HasNewRow:
 		return NoProgress
 	}
 	return Next
@@ -54,5 +54,5 @@ func Decide(o Observation) Step {
 // for page 1: that may be the first page once more, requested to learn whether the service counts pages from 0.
 func (o Observation) onlyRepeats() bool {
 	mayBeFirstAgain := o.Number == 1
-	return !o.SaysIfMore && !o.New && !mayBeFirstAgain
+	return !o.SaysIfMore && !o.HasNewRow && !mayBeFirstAgain
 }

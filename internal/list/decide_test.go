@@ -48,7 +48,8 @@ func TestDecide_EachObservation_HasItsStep(t *testing.T) {
 	for bits := range 1 << 8 {
 		f := flagsOf(bits, 8)
 		o := list.Observation{
-			Page: list.Page{SaysIfMore: f[3], More: f[4], Stuck: f[5]}, Gap: f[0], Before: f[1], New: f[2], Stale: f[6],
+			Page: list.Page{SaysIfMore: f[3], More: f[4], Stuck: f[5]}, MayMissRows: f[0], CanGoBack: f[1],
+			HasNewRow: f[2], LastChance: f[6],
 		}
 		if f[7] {
 			o.Number = 1

@@ -57,11 +57,11 @@ func NewProgress(start int, rule Rule) *Progress {
 // Classify returns how to continue after a page, and the indexes of its rows that no walk has shown yet.
 func (w *Progress) Classify(p Page) (step Step, fresh []int) {
 	step = Decide(Observation{
-		Page:   p,
-		Gap:    w.mayMissRows(p),
-		Before: p.Number > w.start,
-		New:    !w.seen.HasAll(p.Rows),
-		Stale:  w.stale+1 >= maxStale,
+		Page:        p,
+		MayMissRows: w.mayMissRows(p),
+		CanGoBack:   p.Number > w.start,
+		HasNewRow:   !w.seen.HasAll(p.Rows),
+		LastChance:  w.stale+1 >= maxStale,
 	})
 	if step == Back {
 		w.rejected = p
