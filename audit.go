@@ -373,7 +373,7 @@ func (s *scope) mayHaveActed(err error) bool {
 // provenNoteID returns the ID of the note in the response to a create with an unknown outcome, or 0.
 func provenNoteID(err error) int64 {
 	lost, ok := errors.AsType[*OutcomeUnknownError](err)
-	if !ok || lost.kept.NoteIDUnproven {
+	if !ok || lost.details.NoteIDUnproven {
 		return 0
 	}
 	return lost.NoteID
@@ -533,7 +533,7 @@ func (s *scope) recordsIn(response []byte) []record {
 	if !strings.Contains(s.sent.Path, notesName) {
 		return nil
 	}
-	if note, _, err := s.decodeNote(0)(response); err == nil {
+	if note, _, err := s.decodeNote(anyID)(response); err == nil {
 		return []record{note.record()}
 	}
 	page, _, err := decodePage(response, "data", QueryNames{}, 0, (*ProgressNote).fill, (*ProgressNote).id)
@@ -549,7 +549,7 @@ func (s *scope) recordsOf(id int64, response []byte) []record {
 	if strings.HasSuffix(s.sent.Path, "/audio-url") {
 		return []record{{note: id, recording: true}}
 	}
-	note, _, err := s.decodeNote(0)(response)
+	note, _, err := s.decodeNote(anyID)(response)
 	if err != nil && s.op.method == http.MethodDelete { // a confirmation
 		return nil
 	}

@@ -199,7 +199,7 @@ type OutcomeUnknownError struct {
 	// fromThisProcess is set by Create, and not kept in JSON: Params.Audio is what was sent, and the times are of this
 	// process's clock.
 	fromThisProcess bool
-	kept            lossDetails
+	details         lossDetails
 }
 
 // Error returns a text that is safe to log.

@@ -134,35 +134,35 @@ var noneOrSHA256 = regexp.MustCompile(`^([0-9a-fA-F]{64})?$`)
 
 // search is one call of FindCreated. It polls the patient's notes until it can decide.
 type search struct {
-	lost       OutcomeUnknownError
-	params     FindCreatedParams
-	notes      *NotesService
-	opts       []CallOption
-	registry   *creates.Registry
-	create     creates.Create
-	unresolved []creates.Create
-	sum        string // SHA-256 of the recording; empty if nothing can be compared
-	isSentSum  bool   // sum is certainly of what was sent
+	lost         OutcomeUnknownError
+	params       FindCreatedParams
+	notes        *NotesService
+	opts         []CallOption
+	registry     *creates.Registry
+	create       creates.Create
+	unresolved   []creates.Create
+	audioSum     string // SHA-256 of the recording; empty if nothing can be compared
+	sumIsCertain bool   // audioSum is certainly of what was sent: a file may have changed since
 
 	window          creates.Window
 	settledAt       time.Time // when the service must be done with the create, by our clock
 	settledAtLatest time.Time // the same if our clock may have been set since the response was lost
-	deadline        time.Time
+	deadline        time.Time // of the search
 
-	asker    sender
-	response *Response      // to the latest request
-	furthest creates.Clocks // when the service's clock was furthest ahead of ours
-	sorting  sorting
-	polls    int
-	failed   int // polls in a row
-	rows     map[int64]row
-	found    *ProgressNote
-	reading  creates.Reading
-	hopeless map[creates.Ref]bool // recordings that can never be read
+	requester           requester
+	response            *Response      // to the latest request
+	clocksFurthestAhead creates.Clocks // when the service's clock was furthest ahead of ours
+	sorting             sorting
+	polls               int
+	failedPolls         int // in a row
+	rows                map[int64]row
+	foundNote           *ProgressNote
+	reading             creates.Reading
+	unreadable          map[creates.Ref]bool // recordings that can never be read
 
 	// These fields belong to the latest poll.
 	clocks     creates.Clocks
-	stale      time.Duration // how much older the list may be than our clock says
+	listAge    time.Duration // how much older the list may be than our clock says
 	retryAfter time.Duration // as the service or storage asked
 	candidates []*ProgressNote
 }
@@ -171,8 +171,8 @@ type search struct {
 type row struct {
 	*ProgressNote
 
-	made creates.Made // by the clocks of its page
-	poll int          // the number of the poll that showed it last
+	made     creates.Made // by the clocks of its page
+	lastPoll int          // the number of the poll that showed it last
 }
 
 // sorting is whether the service sorts lists as it is asked to.
@@ -189,50 +189,63 @@ const (
 func (s *NotesService) newSearch(lost *OutcomeUnknownError, params FindCreatedParams, options *callOptions) *search {
 	l := &search{
 		lost: *lost, params: params, notes: s, registry: s.client.creates,
-		rows: map[int64]row{}, hopeless: map[creates.Ref]bool{},
-		asker: sender{tenant: options.tenant()}, response: cmp.Or(options.response, new(Response)),
+		rows: map[int64]row{}, unreadable: map[creates.Ref]bool{},
+		requester: requester{tenant: options.tenant()}, response: cmp.Or(options.response, new(Response)),
 	}
 	l.opts = []CallOption{
 		options.inherited(),
 		WithHeader("Cache-Control", "no-cache"), // a cached list may be older than the note
 		option(func(inner *callOptions) {
-			inner.sender = &l.asker
+			inner.requester = &l.requester
 			inner.response = l.response
 		}),
 	}
-	l.lost.AudioSize = lost.audioSize()
-	l.lost.Service = exchange.Service(l.lost.Service)
-	if !params.WithoutAudio {
-		l.sum, l.isSentSum = lost.recording()
-	}
-	if l.isSentSum {
-		l.lost.AudioSHA256 = l.sum
-	}
+	l.completeLoss()
 	l.setTimes(time.Now())
-	l.create = l.lost.create()
-	if !l.lost.kept.NoteIDUnproven {
-		l.create.Note = l.lost.NoteID
-	}
-	l.addUnresolved()
-	l.registry.Lost(l.create)
-	if found := l.registry.View(l.create, nil, false).Note; l.isExcluded(found) {
-		l.registry.Unclaim(l.create) // the caller knows better by now
-	}
+	l.register()
 	return l
 }
 
-// addUnresolved takes in the other lost creates of the patient. What they sent is hashed if that is not known yet.
+// completeLoss adds what the error leaves out but implies: the size and the hash of the recording, and the form of the
+// service's address that is compared.
+func (l *search) completeLoss() {
+	l.lost.AudioSize = l.lost.audioSize()
+	l.lost.Service = exchange.Service(l.lost.Service)
+	if !l.params.WithoutAudio {
+		l.audioSum, l.sumIsCertain = l.lost.audioSum()
+	}
+	if l.sumIsCertain {
+		l.lost.AudioSHA256 = l.audioSum
+	}
+}
+
+// register registers the lost create and the others that the caller lists with the client.
+func (l *search) register() {
+	l.create = l.lost.asCreate()
+	if !l.lost.details.NoteIDUnproven {
+		l.create.Note = l.lost.NoteID
+	}
+	l.addUnresolved()
+	l.registry.AddLost(l.create)
+	foundBefore := l.registry.FoundNote(l.create)
+	if l.isExcluded(foundBefore) { // the caller knows by now that it is another create's
+		l.registry.Unclaim(l.create)
+	}
+}
+
+// addUnresolved adds the other lost creates of the patient to the search. It hashes what they sent if the hash is not
+// known yet.
 func (l *search) addUnresolved() {
 	for _, other := range l.params.Unresolved {
 		if other.Params.PatientID != l.lost.Params.PatientID {
 			continue
 		}
 		hashed := *other
-		if sum, isSent := other.recording(); isSent {
+		if sum, isCertain := other.audioSum(); isCertain {
 			hashed.AudioSHA256 = sum
 		}
-		create := hashed.create()
-		l.registry.Learn(create)
+		create := hashed.asCreate()
+		l.registry.LearnRecording(create)
 		l.unresolved = append(l.unresolved, create)
 	}
 }
@@ -248,16 +261,17 @@ func (l *search) setTimes(now time.Time) {
 		settle = max(settle, upload)
 		lostAt = l.lost.SentAt.Add(upload)
 	}
-	kept := l.lost.kept
+	details := l.lost.details
 	settleFrom := now // by our clock
 	switch {
 	case l.lost.fromThisProcess: // its times are of a clock that cannot be set
 		settleFrom = lostAt
-	case kept.clocksCompared():
-		settleFrom = kept.ClockRead
+	case details.clocksCompared():
+		settleFrom = details.ClocksReadAt
 	}
-	if kept.clocksCompared() {
-		l.furthest = creates.Clocks{Known: true, Ahead: kept.ahead()}
+	if details.clocksCompared() {
+		// If our clock was set since, it has another distance from the service's now.
+		l.clocksFurthestAhead = creates.Clocks{Known: true, ServiceAhead: details.ahead()}
 	}
 	l.window = creates.Window{Sent: l.lost.SentAt.Unix(), Settled: lostAt.Add(settle).Unix()}
 	l.settledAt = settleFrom.Add(settle)
@@ -267,14 +281,14 @@ func (l *search) setTimes(now time.Time) {
 
 // cannotStart returns why nothing can be decided about this create by this client, or "".
 func (l *search) cannotStart() creates.Reason {
-	kept := l.lost.kept
+	details := l.lost.details // without a token if the caller constructed the error
 	isAnonymous := l.lost.Params.PatientID == 0 && strings.TrimSpace(l.lost.Params.Name) == ""
 	switch {
 	case l.lost.Service != "" && l.lost.Service != l.notes.client.service():
 		return creates.OtherService
-	case kept.Token != "" && kept.Tenant != l.asker.tenant:
+	case details.Token != "" && details.Tenant != l.requester.tenant:
 		return creates.OtherTenant
-	case isAnonymous && l.lost.NoteID == 0 && l.sum == "":
+	case isAnonymous && l.lost.NoteID == 0 && l.audioSum == "":
 		return creates.Nameless
 	}
 	return ""
@@ -295,16 +309,16 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 			l.registry.Resolve(l.create)
 			return nil, &callError{op: findCreated, detail: notCreated, causes: []error{ErrNotCreated}}
 		case creates.Found:
-			if !l.registry.Claim(l.create, l.found.ref(l.asker.tenant)) {
+			if !l.registry.Claim(l.create, l.foundNote.ref(l.requester.tenant)) {
 				return nil, l.undecided(string(creates.LostTwice))
 			}
-			return l.found, nil
+			return l.foundNote, nil
 		case creates.Undecided:
 		}
 		if !verdict.Wait {
 			return nil, l.undecidedFor(reason, failure)
 		}
-		if l.asker.requests >= maxRequests || time.Now().After(l.deadline) {
+		if l.requester.requests >= maxRequests || time.Now().After(l.deadline) {
 			return nil, l.undecided(string(reason) + ": the search took too long; search again later")
 		}
 		if l.params.OnProgress != nil {
@@ -325,15 +339,17 @@ func (l *search) undecidedFor(reason creates.Reason, failure error) error {
 
 const notCreated = "the note was not created; creating it again is safe"
 
-// pause waits until the next poll, but not longer than until the search can be decided.
+// pause waits until the next poll. It waits longer with each poll and after many requests, but not longer than until the
+// search can be decided, except if the service asks for that.
 func (l *search) pause(ctx context.Context, settled bool, failure error) {
-	longest := min(maxPollPause*time.Duration(1+l.asker.requests/slowRequests), maxLatePause)
+	longest := min(maxPollPause*time.Duration(1+l.requester.requests/slowRequests), maxLatePause)
 	if settled {
 		longest = maxLatePause
 	}
-	wait := exchange.Backoff(l.polls-1, minPollPause, longest, 0, exchange.Jitter(ctx))
-	if remaining := time.Until(l.settledAt); remaining > 0 { // later, a cached list ages as fast as time passes
-		wait = min(wait, remaining+l.stale)
+	const noRetryAfter = 0 // it is honored below, within other bounds
+	wait := exchange.Backoff(l.polls-1, minPollPause, longest, noRetryAfter, exchange.Jitter(ctx))
+	if remaining := time.Until(l.settledAt); remaining > 0 {
+		wait = min(wait, remaining+l.listAge) // a list of the same age is then of after settledAt
 	}
 	l.honorRetryAfter(failure)
 	_ = poll.Sleep(ctx, max(wait, min(l.retryAfter, maxPollPause)))
@@ -381,32 +397,32 @@ func describe(notes []*ProgressNote) string {
 	return strings.Join(names, ", ")
 }
 
-// observe polls once: it reads the note that is named, the list, and recordings. The error, if any, is why not more
-// could be observed.
+// observe polls once: it reads the note that the create's response named, the list, and recordings. The error, if any,
+// is why not more could be observed.
 func (l *search) observe(ctx context.Context) (creates.Observation, error) {
 	began := time.Now()
 	l.startPoll(began)
 	var observed creates.Observation
 	var err error
 	observed.Named, err = l.readNamed(ctx)
-	if observed.Named == creates.NamedIt {
+	if observed.Named == creates.NamedFits {
 		return observed, nil
 	}
 	if err == nil {
 		observed.List, err = l.list(ctx)
 	}
-	if err == nil && l.asker.changed {
+	if err == nil && l.requester.tokenChanged {
 		err = errTokenChanged
 	}
 	if err != nil {
 		observed.List = l.countFailure(err)
 		return observed, err
 	}
-	l.failed = 0
+	l.failedPolls = 0
 	l.keepClocks(began)
-	observed.Settled = l.isSettled(began.Add(-l.stale))
-	observed.Future = l.window.Future(l.clocks)
-	observed.Later = l.readRecordings(ctx)
+	observed.Settled = l.isSettled(began.Add(-l.listAge))
+	observed.SentInFuture = l.window.InFuture(l.clocks)
+	observed.ReadableLater = l.readRecordings(ctx)
 	l.compareNotes(&observed)
 	err = l.observeSender(ctx, &observed)
 	return observed, err
@@ -416,14 +432,14 @@ func (l *search) observe(ctx context.Context) (creates.Observation, error) {
 func (l *search) startPoll(now time.Time) {
 	l.polls++
 	l.clocks = creates.Clocks{Now: now.Unix()}
-	l.stale = 0
+	l.listAge = 0
 	l.retryAfter = 0
-	l.asker.startPoll()
+	l.requester.startPoll()
 	l.reading.Begin(now)
 }
 
-// observeSender adds to the observation whether the caller sent the create. That costs a request, so it counts as true
-// unless it decides that the note was not created.
+// observeSender adds to the observation whether the caller sent the create. That costs a request, so it asks only if the
+// note was not created unless the sender is another one. Otherwise it does not matter and counts as true.
 func (l *search) observeSender(ctx context.Context, observed *creates.Observation) (err error) {
 	observed.SameSender = true
 	switch creates.Decide(*observed).Outcome {
@@ -434,39 +450,38 @@ func (l *search) observeSender(ctx context.Context, observed *creates.Observatio
 			observed.List = l.countFailure(err)
 		}
 	case creates.Undecided:
-		l.learnUser(ctx)
+		l.learnUser(ctx) // for a later search
 	}
 	return err
 }
 
-// isSettled reports whether the service must have been done with the create at this time, which is that of the list.
+// isSettled reports whether the service must have been done with the create when the list was made, by our clock.
 func (l *search) isSettled(listed time.Time) bool {
 	if listed.Before(l.settledAt) {
 		return false
 	}
-	clocksAgree := l.lost.fromThisProcess || l.clocks.Known
-	return clocksAgree || !listed.Before(l.settledAtLatest)
+	wouldNoticeStep := l.lost.fromThisProcess || l.clocks.Known // if our clock had been set
+	return wouldNoticeStep || !listed.Before(l.settledAtLatest)
 }
 
 const errTokenChanged = redact.Text("the token changed from one request to the next, perhaps to another user's")
 
 // countFailure counts a failed poll, and returns what the failure means for the list.
 func (l *search) countFailure(err error) creates.List {
-	l.failed++
-	if mayPass(err) && !exchange.Permanent(err) && l.failed < maxFailedPolls {
+	l.failedPolls++
+	if mayPass(err) && !exchange.Permanent(err) && l.failedPolls < maxFailedPolls {
 		return creates.ListFailing
 	}
-	return creates.ListRefused
+	return creates.ListUnreadable
 }
 
 // keepClocks keeps in the error how the clocks compare, unless it has that already. Another process may search next.
 func (l *search) keepClocks(now time.Time) {
-	if !l.clocks.Known || l.lost.kept.clocksCompared() {
+	if !l.clocks.Known || l.lost.details.clocksCompared() {
 		return
 	}
-	l.lost.kept.ClockRead = now
-	l.lost.kept.Clock = now.Add(time.Duration(l.clocks.Ahead) * time.Second)
-	l.lost.kept.ClockUnknown = !l.lost.fromThisProcess
+	l.lost.details.setClocks(now, l.clocks)
+	l.lost.details.SentAtClockUnknown = !l.lost.fromThisProcess
 }
 
 // learnUser keeps in the error which user sent the create, once that is known: another process may search with another
@@ -475,7 +490,7 @@ func (l *search) learnUser(ctx context.Context) {
 	if l.retryAfter > 0 {
 		return
 	}
-	if !l.hasSendersToken() || l.lost.kept.User != "" {
+	if !l.hasSendersToken() || l.lost.details.User != "" {
 		return
 	}
 	user, err := l.user(ctx)
@@ -484,53 +499,54 @@ func (l *search) learnUser(ctx context.Context) {
 		return
 	}
 	l.lost.UserID = user.ID
-	l.lost.kept.User = user.Fingerprint
+	l.lost.details.User = user.Fingerprint
 }
 
 // hasSendersToken reports whether this search uses the token that sent the create.
 func (l *search) hasSendersToken() bool {
-	return l.lost.kept.Token != "" && l.lost.kept.Token == l.asker.token
+	return l.lost.details.Token != "" && l.lost.details.Token == l.requester.token
 }
 
 // isSender reports whether the caller is the sender of the create, and would see its note. The token is the same,
 // or the service names the same user for both tokens.
 func (l *search) isSender(ctx context.Context) (bool, error) {
 	switch {
-	case l.lost.Service == "":
+	case l.lost.Service == "": // the caller constructed the error and does not state it
 		return false, nil
 	case l.hasSendersToken():
 		return true, nil
-	case l.lost.UserID == 0:
+	case l.lost.UserID == 0: // the sender is not known
 		return false, nil
 	}
 	user, err := l.user(ctx)
 	if err != nil {
 		return false, err
 	}
-	if l.lost.kept.Token != "" {
-		return user.Fingerprint == l.lost.kept.User, nil
+	if l.lost.details.Token != "" {
+		return user.Fingerprint == l.lost.details.User, nil
 	}
 	return user.ID == l.lost.UserID, nil // the caller constructed the error and states who sent it
 }
 
 // user returns the user whose token this search uses.
 func (l *search) user(ctx context.Context) (creates.User, error) {
-	if user := l.registry.Users.Get(l.asker.token); user.ID != 0 {
+	if user := l.registry.Users.Get(l.requester.token); user.ID != 0 {
 		return user, nil
 	}
-	opts := slices.Concat(l.opts, []CallOption{WithResponse(new(Response))}) // the caller's shows the list
+	// The caller's WithResponse must show the list, not the user.
+	opts := slices.Concat(l.opts, []CallOption{WithResponse(new(Response))})
 	if _, err := l.notes.client.Users.Me(ctx, opts...); err != nil {
 		return creates.User{}, err
 	}
-	return l.registry.Users.Get(l.asker.token), nil
+	return l.registry.Users.Get(l.requester.token), nil // where Me has stored it
 }
 
-// readNamed reads the note whose id the response to the create held, or that an earlier search found for it. It reports
-// whether that is the note.
+// readNamed reads the note whose id the response to the create held, or that an earlier search found for it. It returns
+// whether that is the create's note, which it then stores in foundNote.
 func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
-	foundBefore := l.registry.View(l.create, nil, false).Note
+	foundBefore := l.registry.FoundNote(l.create)
 	id := foundBefore.ID
-	if id == 0 && !l.lost.kept.NoteIDUnproven {
+	if id == 0 && !l.lost.details.NoteIDUnproven {
 		id = l.lost.NoteID
 	}
 	if id == 0 {
@@ -546,26 +562,27 @@ func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
 	}
 	l.readClocks(asked)
 	fits := l.fitsCreate(note)
-	if foundBefore.ID != 0 {
-		fits = foundBefore.Is(note.ref("")) && l.isOfPatient(note)
+	if foundBefore.ID != 0 { // all else was compared when it was found, and may have been edited since
+		fits = foundBefore.Is(note.ref(anyTenant)) && l.isOfPatient(note)
 	}
 	if fits {
-		l.found = note
-		return creates.NamedIt, nil
+		l.foundNote = note
+		return creates.NamedFits, nil
 	}
 	if l.isOfPatient(note) {
-		l.rows[note.ID] = row{note, l.window.Made(note.CreatedAt, l.clocks), l.polls}
+		l.rows[note.ID] = row{note, l.window.Compare(note.CreatedAt, l.clocks), l.polls}
 	}
-	return creates.NamedOther, nil
+	return creates.NamedDiffers, nil
 }
 
 // fitsCreate reports whether the create can have made the note. No other create is known to have made it, and its
 // patient, time, name, user and size do not differ. The response to the create held its id.
 func (l *search) fitsCreate(note *ProgressNote) bool {
+	var sentByOthers []string // no recording counts as another create's, because the response held this id
 	switch {
-	case l.isOfAnotherCreate(note, nil), !l.isOfPatient(note):
+	case l.isOfAnotherCreate(note, sentByOthers), !l.isOfPatient(note):
 		return false
-	case l.window.Made(note.CreatedAt, l.clocks) != creates.MadeSince:
+	case l.window.Compare(note.CreatedAt, l.clocks) != creates.MadeSince:
 		return false
 	case creates.CompareNames(l.lost.Params.Name, note.Name) == creates.NameOther:
 		return false
@@ -606,11 +623,17 @@ func namesNoPatient(note *ProgressNote) bool {
 	return note.comparePatient(0) == namesNone && slices.Contains([]string{"", "{}", "[]"}, note.Patient.raw)
 }
 
-// compareNotes adds to the observation what the notes show that were seen so far. It collects the candidates.
+// view returns what other creates mean for this one.
+func (l *search) view() creates.View {
+	return l.registry.View(l.create, l.unresolved, l.params.UniqueName)
+}
+
+// compareNotes adds to the observation what the notes that were seen so far show. It sets candidates to those that may
+// be the create's and still exist.
 func (l *search) compareNotes(observed *creates.Observation) {
-	view := l.registry.View(l.create, l.unresolved, l.params.UniqueName)
+	view := l.view()
 	observed.Twin = view.Twin
-	observed.UnderWay = view.UnderWay
+	observed.AnotherUnderWay = view.AnotherUnderWay
 	l.candidates = nil
 	for _, row := range l.nearestFirst() {
 		if l.isOfAnotherCreate(row.ProgressNote, view.Recordings) {
@@ -625,14 +648,14 @@ func (l *search) compareNotes(observed *creates.Observation) {
 		case creates.Equal:
 			l.addMatch(observed, row, gone)
 		case creates.Unread:
-			observed.Unread = true
+			observed.UnreadMayMatch = true
 		case creates.Differs:
 		}
 	}
 }
 
 // isGone reports whether the latest poll did not show a row that an earlier one has shown.
-func (l *search) isGone(row row) bool { return row.poll != l.polls }
+func (l *search) isGone(row row) bool { return row.lastPoll != l.polls }
 
 // addMatch adds to the observation a note that has the recording or the unique name.
 func (l *search) addMatch(observed *creates.Observation, row row, gone bool) {
@@ -640,16 +663,16 @@ func (l *search) addMatch(observed *creates.Observation, row row, gone bool) {
 	case gone: // somebody deleted it, so it remains unexplained
 	case row.made == creates.MadeSince, l.params.UniqueName:
 		observed.Matching++
-		l.found = row.ProgressNote
+		l.foundNote = row.ProgressNote
 	default:
-		observed.Earlier = true
+		observed.HasEarlierMatch = true
 	}
 }
 
 // match compares a note with the create: by its name if that is unique, or else by its recording.
 func (l *search) match(row row) creates.Match {
 	if !l.params.UniqueName {
-		return l.recordingOf(row.ProgressNote).Compare(l.lost.AudioSize, l.sum)
+		return l.recordingOf(row.ProgressNote).Compare(l.lost.AudioSize, l.audioSum)
 	}
 	if creates.CompareNames(l.lost.Params.Name, row.Name) == creates.NameEqual {
 		return creates.Equal
@@ -659,30 +682,30 @@ func (l *search) match(row row) creates.Match {
 
 // recordingOf returns what is known of the note's recording. It is zero if the recording was not read.
 func (l *search) recordingOf(note *ProgressNote) creates.Recording {
-	return l.registry.Recordings.Get(note.ref(l.asker.tenant))
+	return l.registry.Recordings.Get(note.ref(l.requester.tenant))
 }
 
 // isOfAnotherCreate reports whether the note is known to come from another create: the caller excluded it, its create
-// is known, or its recording or its name rules out this create. The others are the hashes that other lost creates sent.
-func (l *search) isOfAnotherCreate(note *ProgressNote, others []string) bool {
-	ref := note.ref(l.asker.tenant)
+// is known, or its recording or its name rules out this create. Other lost creates sent recordings with these hashes.
+func (l *search) isOfAnotherCreate(note *ProgressNote, sentByOthers []string) bool {
+	ref := note.ref(l.requester.tenant)
 	if l.isExcluded(ref) || l.registry.Explains(l.create, l.lost.SentAt, ref) {
 		return true
 	}
-	return l.hasOtherRecording(note, others) || l.hasOtherName(note)
+	return l.hasOtherRecording(note, sentByOthers) || l.hasOtherName(note)
 }
 
 // hasOtherRecording reports whether the note's recording rules out this create. Either another lost create sent it, or
 // it differs from what was sent and the service is known to keep recordings unchanged.
-func (l *search) hasOtherRecording(note *ProgressNote, others []string) bool {
-	if !l.isSentSum {
+func (l *search) hasOtherRecording(note *ProgressNote, sentByOthers []string) bool {
+	if !l.sumIsCertain {
 		return false
 	}
 	recording := l.recordingOf(note)
-	if recording.SHA256 != l.sum && slices.Contains(others, recording.SHA256) {
+	if recording.SHA256 != l.audioSum && slices.Contains(sentByOthers, recording.SHA256) {
 		return true
 	}
-	differs := recording.Compare(l.lost.AudioSize, l.sum) == creates.Differs
+	differs := recording.Compare(l.lost.AudioSize, l.audioSum) == creates.Differs
 	return l.notes.client.assumptions.RecordingsUnchanged && differs
 }
 
@@ -694,12 +717,12 @@ func (l *search) hasOtherName(note *ProgressNote) bool {
 
 // isExcluded reports whether the caller excludes the note.
 func (l *search) isExcluded(note creates.Ref) bool {
-	return slices.ContainsFunc(l.params.Exclude, func(n *ProgressNote) bool { return n.ref("").Is(note) })
+	return slices.ContainsFunc(l.params.Exclude, func(n *ProgressNote) bool { return n.ref(anyTenant).Is(note) })
 }
 
 // nearestFirst returns the notes that were seen so far, sorted by how near they were made to when the create was sent.
 func (l *search) nearestFirst() []row {
-	sentByService := l.lost.SentAt.Add(time.Duration(l.clocks.Ahead) * time.Second)
+	sentByService := l.lost.SentAt.Add(time.Duration(l.clocks.ServiceAhead) * time.Second)
 	rows := make([]row, 0, len(l.rows))
 	for _, row := range l.rows {
 		rows = append(rows, row)
@@ -711,33 +734,33 @@ func (l *search) nearestFirst() []row {
 	return rows
 }
 
-// readRecordings reads the recordings of the notes that may be the one, each until it was read once. It reports whether
-// a later poll may read more.
-func (l *search) readRecordings(ctx context.Context) (later bool) {
-	if l.sum == "" || l.params.UniqueName {
+// readRecordings reads the recordings of the notes that may be the one, except those that earlier polls have read. It
+// reports whether a later poll may read more.
+func (l *search) readRecordings(ctx context.Context) (readableLater bool) {
+	if l.audioSum == "" || l.params.UniqueName {
 		return false
 	}
-	others := l.registry.View(l.create, l.unresolved, false).Recordings
+	sentByOthers := l.view().Recordings
 	for _, row := range l.nearestFirst() {
-		ref := row.ref(l.asker.tenant)
-		if l.isGone(row) || l.hopeless[ref] {
+		ref := row.ref(l.requester.tenant)
+		if l.isGone(row) || l.unreadable[ref] {
 			continue
 		}
-		if l.match(row) != creates.Unread || l.isOfAnotherCreate(row.ProgressNote, others) {
+		if l.match(row) != creates.Unread || l.isOfAnotherCreate(row.ProgressNote, sentByOthers) {
 			continue
 		}
 		wasRead := l.readRecording(ctx, ref)
-		if !wasRead && !l.hopeless[ref] {
-			later = true
+		if !wasRead && !l.unreadable[ref] {
+			readableLater = true
 		}
 	}
-	return later && l.reading.MayReadLater()
+	return readableLater && l.reading.MayReadLater()
 }
 
 // readRecording reads a recording, up to the first byte that shows another length. It reports whether the recording
 // can be compared now. A read is not retried: the next poll reads it again.
 func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
-	if l.retryAfter > 0 || l.asker.requests >= maxRequests {
+	if l.retryAfter > 0 || l.requester.requests >= maxRequests {
 		return false
 	}
 	if !l.reading.MayRead(time.Now()) || ctx.Err() != nil {
@@ -753,7 +776,7 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
 		if size > 0 && received > size {
 			got.LongerThan = size
 		}
-		if got.Compare(size, l.sum) == creates.Differs {
+		if got.Compare(size, l.audioSum) == creates.Differs {
 			stop()
 		}
 	}
@@ -762,7 +785,7 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
 	if err == nil {
 		got.SHA256 = hex.EncodeToString(hash.Sum(nil))
 	}
-	if got.Compare(size, l.sum) == creates.Unread {
+	if got.Compare(size, l.audioSum) == creates.Unread {
 		l.readFailed(note, err)
 		return false
 	}
@@ -775,8 +798,8 @@ func (l *search) readRecording(ctx context.Context, note creates.Ref) bool {
 func (l *search) readFailed(note creates.Ref, err error) {
 	l.honorRetryAfter(err)
 	if exchange.Permanent(err) || errors.Is(err, download.ErrAddress) {
-		l.hopeless[note] = true
-		l.reading.Done() // no later poll reads it, so the others do not wait
+		l.unreadable[note] = true
+		l.reading.Done() // not Failed: later polls do not read it again, so they need no pause for it
 		return
 	}
 	l.reading.Failed(errors.Is(err, ErrNotFound))
@@ -786,29 +809,30 @@ func (l *search) readFailed(note creates.Ref, err error) {
 func (l *search) list(ctx context.Context) (creates.List, error) {
 	rule := list.Twice
 	if l.polls > 1 && time.Now().Before(l.settledAt) {
-		rule = list.AsGiven // the first poll has shown whether the list can be complete; only the last one has to be
+		// The first poll has shown whether the list can be complete, and the last one will check that again.
+		rule = list.AsGiven
 	}
 	var made []time.Time // when the notes of this walk were created
 	for visit, err := range list.Through(ctx, list.List[fetchedPage[ProgressNote]]{Fetch: l.fetch, Rule: rule}) {
 		if err != nil {
 			return l.listEnded(ctx, err, made)
 		}
-		if visit.At == (list.Position{}) { // a walk begins
+		if visit.At == (list.Position{}) { // a walk begins: the first one, or its repetition
 			made = nil
 		}
 		if len(made) >= maxSearchedRows {
-			return creates.ListRefused, errTooMany
+			return creates.ListUnreadable, errTooMany
 		}
 		for i := range visit.Value.Items {
 			made = append(made, visit.Value.Items[i].CreatedAt)
 			l.addRow(&visit.Value.Items[i])
 		}
-		if visit.Enough == nil {
+		if visit.Enough == nil { // this walk cannot end early
 			continue
 		}
 		*visit.Enough, err = l.isPastWindow(ctx, made)
 		if err != nil {
-			return creates.ListRefused, err
+			return creates.ListUnreadable, err
 		}
 	}
 	return creates.ListComplete, nil
@@ -819,26 +843,26 @@ const errTooMany = redact.Text("there are too many notes to search; check the so
 // listEnded returns what was seen of a list that ended with an error. A list that is not complete, for example
 // because its total counts deleted notes, may still have been read past the window.
 func (l *search) listEnded(ctx context.Context, err error, made []time.Time) (creates.List, error) {
-	incomplete, ok := errors.AsType[*list.IncompleteError](err)
+	incomplete, isIncomplete := errors.AsType[*list.IncompleteError](err)
 	switch {
-	case !ok:
-		return creates.ListRefused, err
+	case !isIncomplete:
+		return creates.ListUnreadable, err
 	case incomplete.Err != nil:
-		return creates.ListRefused, incomplete.Err
+		return creates.ListUnreadable, incomplete.Err
 	}
-	past, err := l.isPastWindow(ctx, made)
+	isPast, err := l.isPastWindow(ctx, made)
 	switch {
 	case err != nil:
-		return creates.ListRefused, err
-	case past:
+		return creates.ListUnreadable, err
+	case isPast:
 		return creates.ListComplete, nil
 	}
 	return creates.ListUnproven, nil
 }
 
-// isPastWindow reports whether the rest of the list is older than the window. The argument is when the notes so far
-// were created. If they are sorted, it finds out first whether the service sorts, or they are in this order by
-// accident.
+// isPastWindow reports whether the rest of the list is older than the create, so none of it can be the create's note.
+// The argument is when the notes so far were created. If these are sorted, it also finds out whether the service sorts,
+// or whether they are in this order by accident.
 func (l *search) isPastWindow(ctx context.Context, made []time.Time) (bool, error) {
 	if !l.window.Past(made, l.clocks) {
 		return false, nil
@@ -851,8 +875,8 @@ func (l *search) isPastWindow(ctx context.Context, made []time.Time) (bool, erro
 	return l.sorting == sortingFollowed, nil
 }
 
-// learnSorting requests the list in the other order, to see whether the service follows. A request that fails shows
-// nothing. Its error is returned only if the service asks for a pause.
+// learnSorting requests the list in the other order, and sets sorting to whether the service follows. If the request
+// fails, sorting stays unknown. The error is returned only if the service asks for a pause.
 func (l *search) learnSorting(ctx context.Context, made []time.Time) error {
 	_, page, err := l.fetch(ctx, list.Position{Size: 1, Reversed: true})
 	l.honorRetryAfter(err)
@@ -869,9 +893,9 @@ func (l *search) learnSorting(ctx context.Context, made []time.Time) error {
 	return nil
 }
 
-// fetch requests a page and compares the clocks.
+// fetch requests a page and compares the clocks. It fails if the search has made too many requests.
 func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetchedPage[ProgressNote], error) {
-	if l.asker.requests >= maxRequests {
+	if l.requester.requests >= maxRequests {
 		return list.Page{}, fetchedPage[ProgressNote]{}, errTooMany
 	}
 	params := ListNotesParams{
@@ -882,80 +906,81 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 	page, fetched, err := pageSource[ProgressNote]{list: l.notes.list(params), opts: l.opts}.fetch(ctx, at)
 	if err == nil {
 		l.readClocks(asked)
-		l.stale = max(l.stale, l.clocks.Stale(&l.furthest))
+		l.listAge = max(l.listAge, l.clocks.StaleFor(&l.clocksFurthestAhead))
 	}
 	return page, fetched, err
 }
 
-// readClocks compares the clocks by the latest response, which was requested at this time. If another process sent the
-// create, the difference may have been another one then.
+// readClocks sets clocks: how far the service's clock is ahead by the latest response, and how far its notes' times are
+// off, as this client's creates and the error show. The request was sent at this time.
 func (l *search) readClocks(asked time.Time) {
-	kept := l.lost.kept
-	now := creates.ReadClocks(l.response.Header, asked, time.Now())
-	known := l.registry.Clocks(asked)
-	now.Late = max(kept.Late, known.Late)
-	now.Tried = kept.TimesTried || known.Tried
-	now.Vague = l.response.zoneless || !now.Tried
+	atLoss := l.lost.details
+	byCreates := l.registry.Clocks(asked)
+	clocks := creates.ReadClocks(l.response.Header, asked, time.Now())
+	clocks.NotesBackdatedBy = max(atLoss.NotesBackdatedBy, byCreates.NotesBackdatedBy)
+	clocks.TimesTried = atLoss.TimesTried || byCreates.TimesTried
+	clocks.MayBeHoursOff = l.response.zoneless || !clocks.TimesTried
 	if !l.lost.fromThisProcess {
-		compareWithKept(&now, kept)
+		compareWithLoss(&clocks, atLoss)
 	}
-	l.clocks = now
+	l.clocks = clocks
 }
 
-// compareWithKept compares the clocks with what another process kept of them when it sent the create.
-func compareWithKept(now *creates.Clocks, kept lossDetails) {
-	if kept.ClockUnknown || !kept.clocksCompared() {
-		now.Vague = true
+// compareWithLoss adds to the clocks how much further ahead the service's was when another process lost the create. If
+// that process did not know it, the times may be off by hours.
+func compareWithLoss(clocks *creates.Clocks, atLoss lossDetails) {
+	if atLoss.SentAtClockUnknown || !atLoss.clocksCompared() {
+		clocks.MayBeHoursOff = true
 	}
-	if !kept.clocksCompared() {
+	if !atLoss.clocksCompared() {
 		return
 	}
-	moved := kept.ahead() - now.Ahead
-	if !now.Known || max(moved, -moved) > now.Spread {
-		now.Moved = moved
+	furtherAhead := atLoss.ahead() - clocks.ServiceAhead
+	if !clocks.Known || max(furtherAhead, -furtherAhead) > clocks.AheadUncertainty {
+		clocks.FurtherAheadWhenSent = furtherAhead
 	}
 }
 
-// addRow keeps a row that may be the note, now or once more is known.
+// addRow adds a row that may be the create's note, now or once more is known, to those that were seen.
 func (l *search) addRow(note *ProgressNote) {
 	if l.lost.Params.PatientID == 0 && !namesNoPatient(note) {
 		return
 	}
-	made := l.window.Made(note.CreatedAt, l.clocks)
+	made := l.window.Compare(note.CreatedAt, l.clocks)
 	hasName := l.params.UniqueName && creates.CompareNames(l.lost.Params.Name, note.Name) != creates.NameOther
 	if hasName || made != creates.MadeOutside {
 		l.rows[note.ID] = row{note, made, l.polls}
 	}
 }
 
-// sender records who makes the requests of a call, and how many.
-type sender struct {
-	token    string // fingerprint of the latest token and of the tenant
-	tenant   string // see callOptions.tenant
-	changed  bool   // the token changed during this poll
-	requests int
-	sentAt   time.Time // when the latest request was sent
+// requester records who makes the requests of a call, and how many.
+type requester struct {
+	token        string // fingerprint of the latest token and of the tenant
+	tenant       string // see callOptions.tenant
+	tokenChanged bool   // the token changed during this poll
+	requests     int
+	sentAt       time.Time // when the latest request was sent
 }
 
 // startPoll forgets the token of earlier requests.
-func (s *sender) startPoll() {
-	s.token = ""
-	s.changed = false
+func (r *requester) startPoll() {
+	r.token = ""
+	r.tokenChanged = false
 }
 
 // recordRequest records that a request is about to be sent, and whether its token differs from the previous one. A nil
-// sender ignores it.
-func (s *sender) recordRequest(authorization string) {
-	if s == nil {
+// requester ignores it.
+func (r *requester) recordRequest(authorization string) {
+	if r == nil {
 		return
 	}
-	token := fingerprint(authorization + s.tenant)
-	if s.token != "" && s.token != token {
-		s.changed = true
+	token := fingerprint(authorization + r.tenant)
+	if r.token != "" && r.token != token {
+		r.tokenChanged = true
 	}
-	s.token = token
-	s.requests++
-	s.sentAt = time.Now()
+	r.token = token
+	r.requests++
+	r.sentAt = time.Now()
 }
 
 func fingerprint(text string) string {
@@ -965,32 +990,36 @@ func fingerprint(text string) string {
 
 func (c *Client) service() string { return exchange.Service(c.base) }
 
-// identify records in the error which create it was, who sent it to which tenant, and what was sent.
-func (c *Client) identify(e *OutcomeUnknownError, u *upload, s *sender) {
-	user := c.creates.Users.Get(s.token)
+// identify records in the error of a lost create which create it was, who sent it to which tenant, what was sent, and
+// how the clocks compared.
+func (c *Client) identify(e *OutcomeUnknownError, u *upload, by *requester) {
+	user := c.creates.Users.Get(by.token)
 	e.ID = rand.Text()
 	e.Service = c.service()
 	e.UserID = user.ID
 	e.AudioSize = u.audioSize()
 	e.AudioSHA256 = u.sentSum()
 	e.fromThisProcess = true
+	e.details.Token = by.token
+	e.details.User = user.Fingerprint
+	e.details.Tenant = by.tenant
 	clocks := c.creates.Clocks(e.LostAt)
-	e.kept = lossDetails{
-		Token: s.token, User: user.Fingerprint, Tenant: s.tenant, NoteIDUnproven: e.kept.NoteIDUnproven,
-		ClockUnknown: !clocks.Known, Late: clocks.Late, TimesTried: clocks.Tried,
-	}
+	e.details.NotesBackdatedBy = clocks.NotesBackdatedBy
+	e.details.TimesTried = clocks.TimesTried
+	e.details.SentAtClockUnknown = !clocks.Known
 	if clocks.Known {
-		e.kept.ClockRead = e.LostAt
-		e.kept.Clock = e.LostAt.Add(time.Duration(clocks.Ahead) * time.Second)
+		e.details.setClocks(e.LostAt, clocks)
 	}
 }
+
+const anyTenant = "" // for references that are only compared by Ref.Is, which ignores the tenant
 
 // ref identifies the note, as it was seen at a tenant.
 func (n *ProgressNote) ref(tenant string) creates.Ref {
 	return creates.NewRef(n.ID, n.CreatedAt, tenant)
 }
 
-// maker returns the ID of the user who made the note, or 0 if the note names no user, or two.
+// maker returns the ID of the user who made the note, or 0 if the note names no user, or two different ones.
 func (n *ProgressNote) maker() int64 {
 	userID, named := n.User.ID()
 	id := cmp.Or(n.UserID, userID)
@@ -1008,42 +1037,49 @@ func (e *OutcomeUnknownError) audioSize() int64 {
 	return e.AudioSize
 }
 
-// create returns what this client remembers the create by.
-func (e *OutcomeUnknownError) create() creates.Create {
+// asCreate returns the create, as the registry of this client remembers it.
+func (e *OutcomeUnknownError) asCreate() creates.Create {
 	sum := strings.ToLower(e.AudioSHA256)
 	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize(), e.ID, e.SentAt, sum)
 }
 
-// recording returns the SHA-256 of the recording, empty if it is not known, and whether it is certainly of what was
-// sent. It is computed here and not by Create, whose caller should not wait for it.
-func (e *OutcomeUnknownError) recording() (sum string, isSent bool) {
+// audioSum returns the SHA-256 of the recording, empty if it is not known, and whether it is certainly of what was sent.
+// It is computed here and not by Create, whose caller should not wait for it.
+func (e *OutcomeUnknownError) audioSum() (sum string, isCertain bool) {
 	if e.AudioSHA256 != "" {
 		return strings.ToLower(e.AudioSHA256), true
 	}
 	sum, err := e.Params.Audio.sum()
-	return sum, err == nil && e.fromThisProcess && e.Params.Audio.fixed
+	isCertain = err == nil && e.fromThisProcess && e.Params.Audio.fixed
+	return sum, isCertain
 }
 
 // lossDetails holds what else FindCreated has to know of a lost create, as its JSON keeps it.
 type lossDetails struct {
-	Token        string    `json:"token_fingerprint,omitempty"` // that sent it
-	User         string    `json:"user_fingerprint,omitempty"`  // whom the service named for that token
-	Tenant       string    `json:"where,omitempty"`             // see callOptions.tenant
-	ClockRead    time.Time `json:"clock_read_at,omitzero"`      // when both clocks were read, by ours
-	Clock        time.Time `json:"service_clock,omitzero"`      // and by the service's
-	ClockUnknown bool      `json:"clock_unknown,omitempty"`     // the clock that gave SentAt was never compared
+	Token              string    `json:"token_fingerprint,omitempty"` // that sent it
+	User               string    `json:"user_fingerprint,omitempty"`  // whom the service named for that token
+	Tenant             string    `json:"where,omitempty"`             // see callOptions.tenant
+	ClocksReadAt       time.Time `json:"clock_read_at,omitzero"`      // when both clocks were read, by ours
+	ServiceClock       time.Time `json:"service_clock,omitzero"`      // and by the service's
+	SentAtClockUnknown bool      `json:"clock_unknown,omitempty"`     // the clock that gave SentAt was never compared
 	// NoteIDUnproven is set if the response contained an id and nothing that shows that it is a note's.
-	NoteIDUnproven bool  `json:"note_id_unproven,omitempty"`
-	Late           int64 `json:"late_seconds,omitempty"` // see creates.Clocks
-	TimesTried     bool  `json:"times_tried,omitempty"`
+	NoteIDUnproven   bool  `json:"note_id_unproven,omitempty"`
+	NotesBackdatedBy int64 `json:"late_seconds,omitempty"` // see creates.Clocks
+	TimesTried       bool  `json:"times_tried,omitempty"`
 }
 
-// clocksCompared reports whether ClockRead and Clock are known.
-func (d lossDetails) clocksCompared() bool { return !d.Clock.IsZero() }
+// setClocks records how the clocks compare at a time of ours.
+func (d *lossDetails) setClocks(now time.Time, clocks creates.Clocks) {
+	d.ClocksReadAt = now
+	d.ServiceClock = now.Add(time.Duration(clocks.ServiceAhead) * time.Second)
+}
+
+// clocksCompared reports whether ClocksReadAt and ServiceClock are known.
+func (d lossDetails) clocksCompared() bool { return !d.ServiceClock.IsZero() }
 
 // ahead returns how far the service's clock was ahead of ours, in seconds.
 func (d lossDetails) ahead() int64 {
-	return int64(d.Clock.Sub(d.ClockRead).Round(time.Second) / time.Second)
+	return int64(d.ServiceClock.Sub(d.ClocksReadAt).Round(time.Second) / time.Second)
 }
 
 // storedLoss is the JSON of an OutcomeUnknownError.
@@ -1060,15 +1096,15 @@ type publicLoss OutcomeUnknownError // without its methods
 // name and the patient's ID. It keeps the text of Err, and the SHA-256 of the recording, for which the recording is
 // read.
 func (e OutcomeUnknownError) MarshalJSON() ([]byte, error) {
-	if sum, isSent := e.recording(); isSent {
+	if sum, isCertain := e.audioSum(); isCertain {
 		e.AudioSHA256 = sum
 	}
 	e.AudioSize = e.audioSize()
 	e.SentAt = e.SentAt.UTC()
 	e.LostAt = e.LostAt.UTC()
-	e.kept.ClockRead = e.kept.ClockRead.UTC()
-	e.kept.Clock = e.kept.Clock.UTC()
-	stored := storedLoss{publicLoss: publicLoss(e), lossDetails: e.kept}
+	e.details.ClocksReadAt = e.details.ClocksReadAt.UTC()
+	e.details.ServiceClock = e.details.ServiceClock.UTC()
+	stored := storedLoss{publicLoss: publicLoss(e), lossDetails: e.details}
 	if e.Err != nil {
 		stored.Error = text(e.Err)
 	}
@@ -1083,7 +1119,7 @@ func (e *OutcomeUnknownError) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*e = OutcomeUnknownError(stored.publicLoss)
-	e.kept = stored.lossDetails
+	e.details = stored.lossDetails
 	if stored.Error != "" {
 		e.Err = redact.Text(stored.Error)
 	}

@@ -319,7 +319,7 @@ func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Head
 	s.attempts++
 	if !s.usesStorage() {
 		authorization := header.Get("Authorization")
-		s.options.sender.recordRequest(authorization)
+		s.options.requester.recordRequest(authorization)
 		tokenToRevoke := bearerScheme + path.Base(s.sent.Path) + "|"
 		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, tokenToRevoke)
 	}

@@ -68,7 +68,7 @@ type CreateNoteParams struct {
 // matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call CheckRecording of
 // that package to reject such recordings.
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
-	var made *ProgressNote // also if the caller does not get it
+	var made *ProgressNote // set also if the caller gets an error instead
 	create := func(ctx context.Context, call *scope) (*ProgressNote, error) {
 		upload, err := newUpload(params)
 		if err != nil {
@@ -76,18 +76,19 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		defer upload.close()
 		s.client.warnUnusable(ctx, upload.unusable)
-		end := s.client.creates.Begin((&OutcomeUnknownError{Params: params}).create())
+		underWay := &OutcomeUnknownError{Params: params}
+		end := s.client.creates.Begin(underWay.asCreate())
 		defer end()
-		asker := sender{tenant: call.options.tenant()}
-		call.options.sender = &asker
+		by := &requester{tenant: call.options.tenant()} // its token and time are set when the request is sent
+		call.options.requester = by
 		call.patient = params.PatientID
 		call.sent.Body = upload.body()
 		call.sent.Progress = upload.progress(params.OnProgress)
 		call.sent.BeforeCommit = upload.beforeCommit(ctx, params.BeforeCommit)
-		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(0))
+		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(anyID))
 		if note != nil {
 			made = note
-			s.client.creates.Returned(note.ref(asker.tenant), asker.sentAt, time.Now())
+			s.client.creates.Returned(note.ref(by.tenant), by.sentAt, time.Now())
 		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 			const detail = "the note was created, but for another patient than requested"
@@ -95,14 +96,14 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 			unknown.Params = params
-			s.client.identify(unknown, upload, &asker)
-			s.client.creates.Lost(unknown.create())
+			s.client.identify(unknown, upload, by)
+			s.client.creates.AddLost(unknown.asCreate())
 		}
 		return note, err
 	}
 	note, err := run(ctx, s.client, createNote.name, opts, create)
 	if err != nil && made != nil { // it names another patient, or the audit function failed
-		s.client.creates.Withhold(made.ID)
+		s.client.creates.Withhold(made.ID) // FindCreated for this create may still return it
 	}
 	return note, err
 }
@@ -413,7 +414,9 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, sign)
 }
 
-// decodeNote returns the function that reads the note in a response. The note must have the id, unless that is 0.
+const anyID = 0 // for decodeNote
+
+// decodeNote returns the function that reads the note in a response. The note must have the id, unless that is anyID.
 func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, error) {
 	return func(response []byte) (*ProgressNote, []string, error) {
 		note, unreadable, err := tolerant.Record(response, s.fillNote, func(n *ProgressNote) int64 { return n.ID })

@@ -306,7 +306,7 @@ type callOptions struct {
 	versionOf     int64         // ID of that note; 0: not known
 	authorization authorization // nil: the client's
 	once          bool          // sent once, after the end of a limit of the service
-	sender        *sender       // records who sends the requests; may be nil
+	requester     *requester    // records who sends the requests; may be nil
 	route         string        // of Do's path; empty: not set
 	contentType   string        // of Do's body; empty: not set
 	trail         *trail        // of the call that contains this one; nil: no audit
@@ -357,7 +357,7 @@ func (o *callOptions) inherited() CallOption {
 		inner.query = url.Values(http.Header(o.query).Clone())
 		inner.authorization = o.authorization
 		inner.noRetry = o.noRetry
-		inner.sender = o.sender
+		inner.requester = o.requester
 		inner.trail = o.trail
 	})
 }

@@ -270,7 +270,7 @@ func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 		if s.op == createNote && result.Last.Status/100 == 2 {
 			id, isNote := tolerant.FindID(result.Last.Body, "name", "created_at")
 			unknown.NoteID = id
-			unknown.kept.NoteIDUnproven = !isNote
+			unknown.details.NoteIDUnproven = !isNote
 		}
 		return unknown
 	}

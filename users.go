@@ -34,14 +34,14 @@ var getUser = &operation{"Users.Me", http.MethodGet, "/user", exchange.Reads}
 // token is not valid.
 func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error) {
 	return run(ctx, s.client, getUser.name, opts, func(ctx context.Context, call *scope) (*User, error) {
-		if call.options.sender == nil {
-			call.options.sender = &sender{tenant: call.options.tenant()}
+		if call.options.requester == nil {
+			call.options.requester = &requester{tenant: call.options.tenant()}
 		}
 		user, err := do(ctx, call, getUser, getUser.route, func(response []byte) (*User, []string, error) {
 			return tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
 		})
 		if err == nil {
-			s.client.creates.Users.Put(call.options.sender.token, creates.NewUser(user.ID, user.Email, user.CreatedAt))
+			s.client.creates.Users.Put(call.options.requester.token, creates.NewUser(user.ID, user.Email, user.CreatedAt))
 		}
 		return user, err
 	})

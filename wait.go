@@ -655,7 +655,7 @@ func (s *waiter) pollFailed(w *awaited, err error) {
 	w.polledIn = s.ticks
 	w.failure = err
 	w.polls++
-	created, own := s.call.client.creates.Note(w.id)
+	created, own := s.call.client.creates.ReturnedAt(w.id)
 	replicaLags := own && errors.Is(err, ErrNotFound) && s.sent.Sub(created) < maxReplicaLag
 	if replicaLags {
 		return

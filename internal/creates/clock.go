@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Made is when a note was made, compared with when a lost create was sent.
+// Made is when a note was made, compared with the window of a lost create.
 type Made int
 
 // The results of that comparison.
@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	// slack is how far a service's times can be off without saying so: local times, given as if they were UTC.
+	// slack is how far a service's times can be off without showing it: local times that are labeled as UTC.
 	slack = 26 * 3600
 	// MostBehind is how far local time can be behind UTC. A time without a zone may be of any place.
 	MostBehind = 12 * 3600
@@ -29,73 +29,82 @@ const (
 
 // Clocks compares the service's clock with ours, in whole seconds, because few services report more.
 type Clocks struct {
-	Now    int64         // by our clock
-	Known  bool          // the service reported its time
-	Ahead  int64         // how far the service's clock is ahead of ours, at least
-	Spread int64         // how much further ahead it may be: Date has whole seconds, and a response takes time
-	Moved  int64         // how much further ahead it was when the create was sent
-	Cached time.Duration // how long the response had been in a cache
-	Late   int64         // how much earlier than they were made notes have appeared to be
-	Tried  bool          // a note that this client created has shown that
-	Vague  bool          // the times may be off by hours: without a zone, never tried, or by an unknown clock
+	Now   int64 // by our clock
+	Known bool  // the service reported its time
+
+	// ServiceAhead is how far the service's clock is ahead of ours at least, or behind if it is negative.
+	ServiceAhead int64
+	// AheadUncertainty is how much more the clocks may differ: Date has whole seconds, and a response takes time.
+	AheadUncertainty int64
+	// FurtherAheadWhenSent is how much further ahead the service's clock was when the create was sent.
+	FurtherAheadWhenSent int64
+	// CachedFor is how long the response had been in a cache.
+	CachedFor time.Duration
+
+	// NotesBackdatedBy is how much earlier than they were made notes have appeared to be.
+	NotesBackdatedBy int64
+	// TimesTried is set if a note that this client created has shown how its time compares with the clocks.
+	TimesTried bool
+	// MayBeHoursOff is set if notes' times have no zone, were never tried, or the create's clock is not known.
+	MayBeHoursOff bool
 }
 
-// ReadClocks reads the service's time from a response. A Date between the times at which the request was sent and the
-// response arrived agrees with our clock.
-func ReadClocks(h http.Header, asked, came time.Time) Clocks {
-	c := Clocks{Now: came.Unix()}
+// ReadClocks reads the service's time from the headers of a response. A Date between the times at which the request was
+// sent and the response arrived agrees with our clock.
+func ReadClocks(h http.Header, sent, arrived time.Time) Clocks {
+	c := Clocks{Now: arrived.Unix()}
 	const longest = 1 << 31 // RFC 9111 allows no longer Age
 	if age, err := strconv.ParseInt(h.Get("Age"), 10, 64); err == nil {
-		c.Cached = time.Duration(min(max(age, 0), longest)) * time.Second
+		c.CachedFor = time.Duration(min(max(age, 0), longest)) * time.Second
 	}
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		service := date.Add(c.Cached).Unix()
-		// Our time when Date was set: between both, and as close to Date as possible.
-		ours := min(max(service, asked.Unix()), came.Unix())
+		service := date.Add(c.CachedFor).Unix()
+		// Our time when Date was set: between sent and arrived, and as close to Date as possible.
+		ours := min(max(service, sent.Unix()), arrived.Unix())
 		c.Known = true
-		c.Ahead = service - ours
-		c.Spread = came.Unix() - ours + 1
+		c.ServiceAhead = service - ours
+		c.AheadUncertainty = arrived.Unix() - ours + 1
 	}
 	return c
 }
 
-// Stale returns how old the content of a response may be. It is the response's time in a cache, plus how far the
+// StaleFor returns how old the content of a response may be. It is the response's time in a cache, plus how far the
 // service's clock has fallen behind ours since it was furthest ahead: a cache may keep an old Date without an Age, and
-// our clock may have been set. Stale replaces furthest if these clocks are further ahead.
-func (c Clocks) Stale(furthest *Clocks) time.Duration {
+// our clock may have been set. StaleFor sets furthest to these clocks if they are further ahead.
+func (c Clocks) StaleFor(furthest *Clocks) time.Duration {
 	if !c.Known {
-		return c.Cached
+		return c.CachedFor
 	}
-	if !furthest.Known || c.Ahead > furthest.Ahead {
+	if !furthest.Known || c.ServiceAhead > furthest.ServiceAhead {
 		*furthest = c
 	}
-	fallen := furthest.Ahead - c.Ahead
+	fallen := furthest.ServiceAhead - c.ServiceAhead
 	if fallen <= 1 { // whole seconds are rounded
-		return c.Cached
+		return c.CachedFor
 	}
-	return c.Cached + time.Duration(fallen)*time.Second
+	return c.CachedFor + time.Duration(fallen)*time.Second
 }
 
 // Window is the time in which a lost create can have made its note, by our clock: from when it was sent until the
 // service was done with it.
 type Window struct{ Sent, Settled int64 }
 
-// Future reports whether the create was sent in the future, by our clock or by the service's.
-func (w Window) Future(c Clocks) bool { return w.Sent > c.Now || w.Sent > c.Now+c.Ahead }
+// InFuture reports whether the create was sent in the future, by our clock or by the service's.
+func (w Window) InFuture(c Clocks) bool { return w.Sent > c.Now || w.Sent > c.Now+c.ServiceAhead }
 
-// Made compares a note's time of creation, by the service's clock, with the window. A note without one may be of any
-// time.
-func (w Window) Made(created time.Time, c Clocks) Made {
+// Compare compares a note's time of creation, by the service's clock, with the window. A note without one counts as
+// MadeSince.
+func (w Window) Compare(created time.Time, c Clocks) Made {
 	if created.IsZero() {
 		return MadeSince
 	}
 	made := created.Unix()
-	sent := w.Sent + c.Ahead + c.Moved // by the service's clock
-	latest := w.Settled + max(c.Ahead+max(c.Moved, 0), 0) + slack
+	sent := w.Sent + c.ServiceAhead + c.FurtherAheadWhenSent // by the service's clock
+	tolerance := max(c.NotesBackdatedBy, c.AheadUncertainty) // the note may appear older than it is by either
 	switch {
-	case made < w.earliest(c), made > latest:
+	case made < w.earliest(c), made > w.latest(c):
 		return MadeOutside
-	case made < sent-max(c.Late, c.Spread):
+	case made < sent-tolerance:
 		return MadeBefore
 	}
 	return MadeSince
@@ -103,11 +112,16 @@ func (w Window) Made(created time.Time, c Clocks) Made {
 
 // earliest returns the earliest time, by either clock, at which the create's note may appear to have been made.
 func (w Window) earliest(c Clocks) int64 {
-	sent := w.Sent + min(c.Ahead+min(c.Moved, 0), 0)
-	if c.Vague {
+	sent := w.Sent + min(c.ServiceAhead+min(c.FurtherAheadWhenSent, 0), 0)
+	if c.MayBeHoursOff {
 		return sent - slack
 	}
-	return sent - max(justBefore, c.Late)
+	return sent - max(justBefore, c.NotesBackdatedBy)
+}
+
+// latest returns the latest time, by either clock, at which the create's note may appear to have been made.
+func (w Window) latest(c Clocks) int64 {
+	return w.Settled + max(c.ServiceAhead+max(c.FurtherAheadWhenSent, 0), 0) + slack
 }
 
 // Past reports whether a list with these times of creation is sorted from the newest to the oldest and has reached
@@ -126,7 +140,7 @@ func (w Window) Past(made []time.Time, c Clocks) bool {
 	if newest == oldest { // notes of one second show no order
 		return false
 	}
-	sent := w.Sent + min(c.Ahead, 0) // by our clock or the service's, whichever is behind
+	sent := w.Sent + min(c.ServiceAhead, 0) // by our clock or the service's, whichever is behind
 	return oldest < sent-slack
 }
 

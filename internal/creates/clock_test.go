@@ -31,16 +31,16 @@ func TestReadClocks_DateAndAge_ShowHowFarTheServiceIsAhead(t *testing.T) {
 	}{
 		{http.Header{}, creates.Clocks{}},
 		{http.Header{"Date": {"yesterday"}}, creates.Clocks{}},
-		{dated(noon, ""), creates.Clocks{Known: true, Spread: 4}}, // the same second in which it was asked
-		{dated(noon.Add(3*time.Second), ""), creates.Clocks{Known: true, Spread: 1}},
-		{dated(noon.Add(-time.Second), ""), creates.Clocks{Known: true, Ahead: -1, Spread: 4}},
-		{dated(noon.Add(4*time.Second), ""), creates.Clocks{Known: true, Ahead: 1, Spread: 1}},
-		{dated(noon.Add(-time.Hour), "3601"), creates.Clocks{Known: true, Cached: 3601 * time.Second, Spread: 3}},
-		{dated(noon.Add(-time.Hour), "60"), creates.Clocks{Known: true, Cached: time.Minute, Ahead: -3540, Spread: 4}},
-		{dated(noon, "-5"), creates.Clocks{Known: true, Spread: 4}},
-		{dated(noon, "soon"), creates.Clocks{Known: true, Spread: 4}},
-		{http.Header{"Age": {"9223372036854775807"}}, creates.Clocks{Cached: 1 << 31 * time.Second}},
-		{http.Header{"Age": {"7"}}, creates.Clocks{Cached: 7 * time.Second}},
+		{dated(noon, ""), creates.Clocks{Known: true, AheadUncertainty: 4}}, // the same second in which it was asked
+		{dated(noon.Add(3*time.Second), ""), creates.Clocks{Known: true, AheadUncertainty: 1}},
+		{dated(noon.Add(-time.Second), ""), creates.Clocks{Known: true, ServiceAhead: -1, AheadUncertainty: 4}},
+		{dated(noon.Add(4*time.Second), ""), creates.Clocks{Known: true, ServiceAhead: 1, AheadUncertainty: 1}},
+		{dated(noon.Add(-time.Hour), "3601"), creates.Clocks{Known: true, CachedFor: 3601 * time.Second, AheadUncertainty: 3}},
+		{dated(noon.Add(-time.Hour), "60"), creates.Clocks{Known: true, CachedFor: time.Minute, ServiceAhead: -3540, AheadUncertainty: 4}},
+		{dated(noon, "-5"), creates.Clocks{Known: true, AheadUncertainty: 4}},
+		{dated(noon, "soon"), creates.Clocks{Known: true, AheadUncertainty: 4}},
+		{http.Header{"Age": {"9223372036854775807"}}, creates.Clocks{CachedFor: 1 << 31 * time.Second}},
+		{http.Header{"Age": {"7"}}, creates.Clocks{CachedFor: 7 * time.Second}},
 	} {
 		tc.want.Now = came.Unix()
 		assert.Equal(t, tc.want, creates.ReadClocks(tc.header, asked, came), "%v", tc.header)
@@ -52,7 +52,7 @@ func TestRegistryClocks_MayBeASecondOld(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	m.SawClock(dated(noon, ""), noon.Add(1100*time.Millisecond))
-	assert.Equal(t, creates.Clocks{Now: noon.Unix() + 1, Known: true, Spread: 2}, m.Clocks(noon))
+	assert.Equal(t, creates.Clocks{Now: noon.Unix() + 1, Known: true, AheadUncertainty: 2}, m.Clocks(noon))
 	m.SawClock(http.Header{}, noon.Add(time.Hour))
 	assert.True(t, m.Clocks(noon).Known, "a response without a Date changes nothing")
 }
@@ -66,7 +66,7 @@ func TestRegistryClocks_FollowAStepOfOurClock(t *testing.T) {
 		seen := time.Now()
 		m.SawClock(dated(seen.Add(5*time.Second), ""), seen)
 		lost := set(seen.Add(7*time.Second), by)
-		assert.InDelta(t, want, m.Clocks(lost).Ahead, 1, "%s", by)
+		assert.InDelta(t, want, m.Clocks(lost).ServiceAhead, 1, "%s", by)
 	}
 }
 
@@ -79,7 +79,7 @@ func set(at time.Time, by time.Duration) time.Time {
 
 // A response is as stale as the Age that a cache reports, plus the time that the service's clock has fallen behind
 // since it was furthest ahead of ours. The responses arrive in this order: each one may move the furthest.
-func TestClocksStale_AgeAndFallenClock_AddUp(t *testing.T) {
+func TestClocksStaleFor_AgeAndFallenClock_AddUp(t *testing.T) {
 	t.Parallel()
 	var furthest creates.Clocks
 	for _, response := range []struct {
@@ -87,19 +87,19 @@ func TestClocksStale_AgeAndFallenClock_AddUp(t *testing.T) {
 		clocks creates.Clocks
 		want   time.Duration
 	}{
-		{"only an Age", creates.Clocks{Cached: time.Minute}, time.Minute},
-		{"the first Date", creates.Clocks{Known: true, Ahead: 100}, 0},
-		{"a second behind, by rounding", creates.Clocks{Known: true, Ahead: 99}, 0},
-		{"30s behind", creates.Clocks{Known: true, Ahead: 70}, 30 * time.Second},
-		{"30s behind, and an Age", creates.Clocks{Known: true, Ahead: 70, Cached: time.Minute}, 90 * time.Second},
-		{"the furthest ahead, and an Age", creates.Clocks{Known: true, Ahead: 110, Cached: time.Minute}, time.Minute},
-		{"10s behind the new furthest", creates.Clocks{Known: true, Ahead: 100}, 10 * time.Second},
+		{"only an Age", creates.Clocks{CachedFor: time.Minute}, time.Minute},
+		{"the first Date", creates.Clocks{Known: true, ServiceAhead: 100}, 0},
+		{"a second behind, by rounding", creates.Clocks{Known: true, ServiceAhead: 99}, 0},
+		{"30s behind", creates.Clocks{Known: true, ServiceAhead: 70}, 30 * time.Second},
+		{"30s behind, and an Age", creates.Clocks{Known: true, ServiceAhead: 70, CachedFor: time.Minute}, 90 * time.Second},
+		{"the furthest ahead, and an Age", creates.Clocks{Known: true, ServiceAhead: 110, CachedFor: time.Minute}, time.Minute},
+		{"10s behind the new furthest", creates.Clocks{Known: true, ServiceAhead: 100}, 10 * time.Second},
 	} {
-		assert.Equal(t, response.want, response.clocks.Stale(&furthest), response.name)
+		assert.Equal(t, response.want, response.clocks.StaleFor(&furthest), response.name)
 	}
 }
 
-func TestWindowMade_ComparesWithTheTimeOfSending(t *testing.T) {
+func TestWindowCompare_TimeOfSending_Decides(t *testing.T) {
 	t.Parallel()
 	const (
 		hour = time.Hour
@@ -107,8 +107,10 @@ func TestWindowMade_ComparesWithTheTimeOfSending(t *testing.T) {
 	)
 	window := creates.Window{Sent: noon.Add(600 * time.Millisecond).Unix(), Settled: noon.Add(10 * time.Minute).Unix()}
 	var same creates.Clocks // both clocks agree
-	ahead := func(by time.Duration) creates.Clocks { return creates.Clocks{Ahead: int64(by.Seconds())} }
-	moved := func(by time.Duration) creates.Clocks { return creates.Clocks{Moved: int64(by.Seconds())} }
+	ahead := func(by time.Duration) creates.Clocks { return creates.Clocks{ServiceAhead: int64(by.Seconds())} }
+	moved := func(by time.Duration) creates.Clocks {
+		return creates.Clocks{FurtherAheadWhenSent: int64(by.Seconds())}
+	}
 	for _, tc := range []struct {
 		name   string
 		after  time.Duration // noon, by the service's clock
@@ -118,15 +120,15 @@ func TestWindowMade_ComparesWithTheTimeOfSending(t *testing.T) {
 		{"the same second", 0, same, creates.MadeSince},
 		{"a minute after", time.Minute, same, creates.MadeSince},
 		{"a second before", -time.Second, same, creates.MadeBefore},
-		{"a second before, within the spread", -time.Second, creates.Clocks{Spread: 1}, creates.MadeSince},
-		{"two seconds before, beyond the spread", -2 * time.Second, creates.Clocks{Spread: 1}, creates.MadeBefore},
+		{"a second before, within the spread", -time.Second, creates.Clocks{AheadUncertainty: 1}, creates.MadeSince},
+		{"two seconds before, beyond the spread", -2 * time.Second, creates.Clocks{AheadUncertainty: 1}, creates.MadeBefore},
 		{"15 minutes before", -15 * time.Minute, same, creates.MadeBefore},
 		{"more than 15 minutes before", -15*time.Minute - time.Second, same, creates.MadeOutside},
 
-		{"26 hours before, times without a zone", -26 * hour, creates.Clocks{Vague: true}, creates.MadeBefore},
-		{"longer ago, times without a zone", -26*hour - time.Second, creates.Clocks{Vague: true}, creates.MadeOutside},
-		{"hours before, as notes have appeared", -5 * hour, creates.Clocks{Late: 5 * 3600}, creates.MadeSince},
-		{"earlier than notes have appeared", -5*hour - time.Second, creates.Clocks{Late: 5 * 3600}, creates.MadeOutside},
+		{"26 hours before, times without a zone", -26 * hour, creates.Clocks{MayBeHoursOff: true}, creates.MadeBefore},
+		{"longer ago, times without a zone", -26*hour - time.Second, creates.Clocks{MayBeHoursOff: true}, creates.MadeOutside},
+		{"hours before, as notes have appeared", -5 * hour, creates.Clocks{NotesBackdatedBy: 5 * 3600}, creates.MadeSince},
+		{"earlier than notes have appeared", -5*hour - time.Second, creates.Clocks{NotesBackdatedBy: 5 * 3600}, creates.MadeOutside},
 
 		{"service ahead", hour, ahead(hour), creates.MadeSince},
 		{"service ahead, a second before", hour - time.Second, ahead(hour), creates.MadeBefore},
@@ -135,7 +137,7 @@ func TestWindowMade_ComparesWithTheTimeOfSending(t *testing.T) {
 		{"service behind, a second before", -hour - time.Second, ahead(-hour), creates.MadeBefore},
 		{"service behind, 15 minutes before", -hour - 15*time.Minute, ahead(-hour), creates.MadeBefore},
 		{"service behind, longer ago", -hour - 16*time.Minute, ahead(-hour), creates.MadeOutside},
-		{"service behind by what looks like less", -3 * time.Second, creates.Clocks{Ahead: -2, Spread: 1}, creates.MadeSince},
+		{"service behind by what looks like less", -3 * time.Second, creates.Clocks{ServiceAhead: -2, AheadUncertainty: 1}, creates.MadeSince},
 
 		{"sent by a clock that was fast", -hour, moved(-hour), creates.MadeSince},
 		{"sent by a clock that was fast, a second before", -hour - time.Second, moved(-hour), creates.MadeBefore},
@@ -149,20 +151,20 @@ func TestWindowMade_ComparesWithTheTimeOfSending(t *testing.T) {
 		{"longer, service ahead no more", 10*time.Minute + 27*hour, moved(hour), creates.MadeSince},
 		{"longer, service behind", 10*time.Minute + 26*hour + time.Second, ahead(-hour), creates.MadeOutside},
 	} {
-		assert.Equal(t, tc.want, window.Made(noon.Add(tc.after), tc.clocks), tc.name)
+		assert.Equal(t, tc.want, window.Compare(noon.Add(tc.after), tc.clocks), tc.name)
 	}
-	assert.Equal(t, creates.MadeSince, window.Made(time.Time{}, same), "a note without a time may be of any")
+	assert.Equal(t, creates.MadeSince, window.Compare(time.Time{}, same), "a note without a time may be of any")
 }
 
-func TestWindowFuture_EitherClock_Decides(t *testing.T) {
+func TestWindowInFuture_EitherClock_Decides(t *testing.T) {
 	t.Parallel()
 	window := creates.Window{Sent: noon.Unix(), Settled: noon.Add(time.Minute).Unix()}
 	for _, tc := range []struct {
 		now, ahead int64
 		want       bool
 	}{{0, 0, false}, {5, -5, false}, {0, 5, false}, {0, -1, true}, {-1, 5, true}, {-1, 0, true}} {
-		clocks := creates.Clocks{Now: noon.Unix() + tc.now, Ahead: tc.ahead, Known: true}
-		assert.Equal(t, tc.want, window.Future(clocks), "%+v", tc)
+		clocks := creates.Clocks{Now: noon.Unix() + tc.now, ServiceAhead: tc.ahead, Known: true}
+		assert.Equal(t, tc.want, window.InFuture(clocks), "%+v", tc)
 	}
 }
 
@@ -198,7 +200,7 @@ func TestWindowPast_OnlySortedLists_AreDecided(t *testing.T) {
 			}
 			order = append(order, created)
 		}
-		clocks := creates.Clocks{Now: noon.Unix(), Ahead: tc.ahead, Known: true}
+		clocks := creates.Clocks{Now: noon.Unix(), ServiceAhead: tc.ahead, Known: true}
 		assert.Equal(t, tc.past, window.Past(order, clocks), tc.name)
 	}
 }

@@ -7,18 +7,20 @@ type Observation struct {
 	Named Named // the note whose id the response held
 	List  List  // how much of the patient's list was seen
 
-	Matching    int  // notes proven to be the one, by a unique name or by their recording
-	Unread      bool // a further note may have the same recording, which has not been read
-	Earlier     bool // a note has the recording, but was made before the create was sent
-	Unexplained int  // notes that may be the one, because nothing explains them
+	Matching        int  // notes proven to be the one, by a unique name or by their recording
+	Unexplained     int  // notes that may be the one, because nothing explains them
+	UnreadMayMatch  bool // a further note may have the same recording, which has not been read
+	HasEarlierMatch bool // a note has the recording, but was made before the create was sent
+	ReadableLater   bool // a recording that cannot be read now may be readable later
 
-	Twin     Twin // what is known of another create that may have made the matching note
-	UnderWay bool // this client is creating another note for the patient, which is unexplained until Create returns
-	Later    bool // a recording that cannot be read now may be readable later
+	Twin Twin // what is known of another create that may have made the matching note
+	// AnotherUnderWay is set if this client is creating another note for the patient. That note is unexplained until
+	// Create returns.
+	AnotherUnderWay bool
 
-	Settled    bool // the service has had the time it may need, by both clocks
-	Future     bool // the create was sent in the future, by our clock or the service's
-	SameSender bool // whoever asks is who sent the create
+	Settled      bool // the service has had the time it may need, by both clocks
+	SentInFuture bool // the create was sent in the future, by our clock or the service's
+	SameSender   bool // whoever asks is who sent the create
 }
 
 // Named is what became of the note whose id the response held.
@@ -26,10 +28,10 @@ type Named int
 
 // The cases of a named note.
 const (
-	NotNamed   Named = iota // the response held no id
-	NamedIt                 // the note exists, and nothing known about it differs
-	NamedOther              // a note of that id exists, but something known about it differs
-	NamedGone               // there is no note of that id
+	NotNamed     Named = iota // the response held no id
+	NamedFits                 // the note exists, and nothing known about it differs
+	NamedDiffers              // a note of that id exists, but something known about it differs
+	NamedGone                 // there is no note of that id
 )
 
 // List is how much of a patient's list was seen.
@@ -37,10 +39,10 @@ type List int
 
 // The cases of a list, from nothing to everything.
 const (
-	ListRefused  List = iota // it cannot be read
-	ListFailing              // it cannot be read now
-	ListUnproven             // rows were read, but the service may have more
-	ListComplete             // all rows were read, or all that were made since the create was sent
+	ListUnreadable List = iota // it cannot be read
+	ListFailing                // it cannot be read now
+	ListUnproven               // rows were read, but the service may have more
+	ListComplete               // all rows were read, or all that were made since the create was sent
 )
 
 // Twin is what is known of another create that may have made the matching note.
@@ -70,27 +72,28 @@ type Verdict struct {
 	Wait    bool   // searching again later may decide it
 }
 
-// Decide returns the verdict of the first row that applies.
+// Decide says what became of the create: found, not created, or undecided. It returns the verdict of the first row that
+// applies. If no row does, the note was not created.
 func Decide(o Observation) Verdict {
 	match := o.Matching > 0
-	moreToCome := !o.Settled || o.UnderWay || o.Later
+	moreToCome := !o.Settled || o.AnotherUnderWay || o.ReadableLater
 	rows := []struct {
 		applies bool
 		verdict Verdict
 	}{
-		{o.Named == NamedIt, Verdict{Outcome: Found}},
-		{o.List == ListRefused, Verdict{Reason: NoList}},
+		{o.Named == NamedFits, Verdict{Outcome: Found}},
+		{o.List == ListUnreadable, Verdict{Reason: NoList}},
 		{o.List == ListFailing, Verdict{Reason: NoList, Wait: true}},
 		{match && o.Twin == TwinUnderWay, Verdict{Reason: CreateUnderWay, Wait: true}},
 		{match && o.Twin == TwinLost, Verdict{Reason: LostTwice, Wait: !o.Settled}},
-		{o.Matching > 1 || match && o.Earlier, Verdict{Reason: Several}},
-		{match && o.Unread, Verdict{Reason: NotAllRead, Wait: o.Later}},
+		{o.Matching > 1 || match && o.HasEarlierMatch, Verdict{Reason: Several}},
+		{match && o.UnreadMayMatch, Verdict{Reason: NotAllRead, Wait: o.ReadableLater}},
 		{match, Verdict{Outcome: Found}},
-		{o.Future, Verdict{Reason: SentInFuture, Wait: !o.Settled}},
-		{o.Earlier, Verdict{Reason: EarlierNote, Wait: moreToCome}},
-		{o.Named == NamedOther, Verdict{Reason: OtherNote, Wait: moreToCome}},
+		{o.SentInFuture, Verdict{Reason: SentInFuture, Wait: !o.Settled}},
+		{o.HasEarlierMatch, Verdict{Reason: EarlierNote, Wait: moreToCome}},
+		{o.Named == NamedDiffers, Verdict{Reason: OtherNote, Wait: moreToCome}},
 		{o.Named == NamedGone, Verdict{Reason: NoteGone, Wait: moreToCome}},
-		{o.List == ListUnproven, Verdict{Reason: NotComplete, Wait: o.Later}},
+		{o.List == ListUnproven, Verdict{Reason: NotComplete, Wait: o.ReadableLater}},
 		{o.Unexplained > 0, Verdict{Reason: Unexplained, Wait: moreToCome}},
 		{!o.Settled, Verdict{Reason: NotSettled, Wait: true}},
 		{!o.SameSender, Verdict{Reason: OtherSender}},

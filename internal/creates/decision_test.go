@@ -90,13 +90,13 @@ func columns(o creates.Observation) map[string]string {
 		"list":        []string{"refused", "failing", "unproven", "complete"}[o.List],
 		"matching":    []string{"0", "1", "2"}[o.Matching],
 		"twin":        []string{"none", "underway", "lost"}[o.Twin],
-		"unread":      flag[o.Unread],
-		"earlier":     flag[o.Earlier],
+		"unread":      flag[o.UnreadMayMatch],
+		"earlier":     flag[o.HasEarlierMatch],
 		"unexplained": flag[o.Unexplained > 0],
-		"later":       flag[o.Later],
+		"later":       flag[o.ReadableLater],
 		"settled":     flag[o.Settled],
-		"changing":    flag[!o.Settled || o.UnderWay || o.Later],
-		"future":      flag[o.Future],
+		"changing":    flag[!o.Settled || o.AnotherUnderWay || o.ReadableLater],
+		"future":      flag[o.SentInFuture],
 		"sender":      flag[o.SameSender],
 	}
 }
@@ -128,15 +128,15 @@ func observations() []creates.Observation {
 	var all []creates.Observation
 	const flags = 8
 	for named := creates.NotNamed; named <= creates.NamedGone; named++ {
-		for list := creates.ListRefused; list <= creates.ListComplete; list++ {
+		for list := creates.ListUnreadable; list <= creates.ListComplete; list++ {
 			for twin := creates.NoTwin; twin <= creates.TwinLost; twin++ {
 				for matching := range 3 {
 					for bits := range 1 << flags {
 						is := func(bit int) bool { return bits>>bit&1 == 1 }
 						all = append(all, creates.Observation{
 							Named: named, List: list, Twin: twin, Matching: matching,
-							Unexplained: bits & 1, Unread: is(1), Earlier: is(2), UnderWay: is(3),
-							Later: is(4), Settled: is(5), Future: is(6), SameSender: is(7),
+							Unexplained: bits & 1, UnreadMayMatch: is(1), HasEarlierMatch: is(2), AnotherUnderWay: is(3),
+							ReadableLater: is(4), Settled: is(5), SentInFuture: is(6), SameSender: is(7),
 						})
 					}
 				}
@@ -179,13 +179,13 @@ func TestDecide_NeedsProof(t *testing.T) {
 		verdict := creates.Decide(o)
 		switch verdict.Outcome {
 		case creates.Found:
-			require.True(t, o.Named == creates.NamedIt || o.Matching == 1, "%+v", o)
+			require.True(t, o.Named == creates.NamedFits || o.Matching == 1, "%+v", o)
 		case creates.NotCreated:
 			proven := o.Settled && o.SameSender && o.List == creates.ListComplete
 			require.True(t, proven, "%+v", o)
-			nothing := o.Unexplained == 0 && o.Matching == 0 && !o.Earlier && o.Named == creates.NotNamed
+			nothing := o.Unexplained == 0 && o.Matching == 0 && !o.HasEarlierMatch && o.Named == creates.NotNamed
 			require.True(t, nothing, "%+v", o)
-			require.False(t, o.Future, "%+v", o)
+			require.False(t, o.SentInFuture, "%+v", o)
 		case creates.Undecided:
 			require.NotEmpty(t, verdict.Reason, "%+v", o)
 			continue

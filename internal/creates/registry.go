@@ -41,7 +41,8 @@ var seed = maphash.MakeSeed()
 // Hash stands for a value within this process.
 func Hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 
-// NewCreate describes a create. White space at the ends of a name does not count.
+// NewCreate describes a create. A negative size is not known. White space at the ends of a name does not count, nor how
+// its accented letters are composed.
 func NewCreate(patientID int64, name string, size int64, id string, sent time.Time, sha256 string) Create {
 	return Create{
 		patient: Hash(patientID),
@@ -54,7 +55,7 @@ func NewCreate(patientID int64, name string, size int64, id string, sent time.Ti
 }
 
 // isSame reports whether both are the same create. Their ids decide if both have one. Otherwise it compares what was
-// sent and when, in whole seconds if one of the times has no fraction.
+// sent and when. If one of the times has no fraction, it was stored in whole seconds, so these are compared.
 func (c *Create) isSame(other *Create) bool {
 	if c.id != "" && other.id != "" {
 		return c.id == other.id
@@ -86,9 +87,9 @@ func (c *Create) mayBeTwin(other *Create, byName bool) bool {
 
 // Ref identifies a note by its id and its time of creation, because a service may use an id again.
 type Ref struct {
-	ID    int64
-	Made  int64  // in seconds; 0 if not known
-	Where string // the tenant it was seen at, which may have ids of its own
+	ID     int64
+	MadeAt int64  // in seconds; 0 if not known
+	Tenant string // the tenant it was seen at, which may have ids of its own
 }
 
 // NewRef returns the reference of a note.
@@ -101,8 +102,8 @@ func (r Ref) Is(other Ref) bool {
 	if r.ID != other.ID {
 		return false
 	}
-	between := max(r.Made-other.Made, other.Made-r.Made)
-	return r.Made == 0 || other.Made == 0 || between <= 1
+	between := max(r.MadeAt-other.MadeAt, other.MadeAt-r.MadeAt)
+	return r.MadeAt == 0 || other.MadeAt == 0 || between <= 1
 }
 
 // User is a user as the service named it for a token.
@@ -146,10 +147,10 @@ type loss struct {
 
 // returned is a note that a create returned.
 type returned struct {
-	note     Ref
-	at       time.Time
-	deleted  bool
-	withheld bool // Create returned an error instead of the note
+	note       Ref
+	returnedAt time.Time
+	deleted    bool
+	withheld   bool // Create returned an error instead of the note
 }
 
 // NewRegistry returns an empty registry.
@@ -169,16 +170,16 @@ func (m *Registry) Begin(c Create) (end func()) {
 	}
 }
 
-// Lost remembers a lost create until it is resolved.
-func (m *Registry) Lost(c Create) {
+// AddLost remembers a lost create until it is resolved.
+func (m *Registry) AddLost(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.loss(c)
+	m.lossOf(c)
 }
 
-// loss returns the entry of a lost create, with its recording if that is known now. It adds an entry if there is none,
+// lossOf returns the entry of a lost create, with its recording if that is known now. It adds an entry if there is none,
 // and forgets the oldest one if there are too many. The caller holds the lock.
-func (m *Registry) loss(c Create) *loss {
+func (m *Registry) lossOf(c Create) *loss {
 	for _, l := range m.lost {
 		if l.isSame(&c) {
 			if c.sha256 != "" {
@@ -188,7 +189,8 @@ func (m *Registry) loss(c Create) *loss {
 		}
 	}
 	if len(m.lost) == MaxRemembered {
-		m.forgotUntil = max(m.forgotUntil, m.lost[0].sent+farApart)
+		oldest := m.lost[0]
+		m.forgotUntil = max(m.forgotUntil, oldest.sent+farApart) // it may be a twin of creates sent until then
 		m.lost = slices.Delete(m.lost, 0, 1)
 	}
 	added := &loss{Create: c}
@@ -196,8 +198,9 @@ func (m *Registry) loss(c Create) *loss {
 	return added
 }
 
-// Learn remembers the recording of a lost create, if the create is remembered.
-func (m *Registry) Learn(c Create) {
+// LearnRecording adds the hash of its recording to a lost create that is remembered. It ignores other creates, and an
+// empty hash.
+func (m *Registry) LearnRecording(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.lost {
@@ -224,7 +227,7 @@ func (m *Registry) Claim(c Create, note Ref) bool {
 			return false
 		}
 	}
-	own := m.loss(c)
+	own := m.lossOf(c)
 	own.note = note
 	own.deleted = false
 	return true
@@ -234,24 +237,36 @@ func (m *Registry) Claim(c Create, note Ref) bool {
 func (m *Registry) Unclaim(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	own := m.loss(c)
+	own := m.lossOf(c)
 	own.note = Ref{}
 }
 
 // found reports whether the note was found for the lost create.
 func (l *loss) found(note Ref) bool { return l.note.ID != 0 && l.note.Is(note) }
 
-// View is what a client remembers that concerns one lost create.
-type View struct {
-	Note       Ref      // found for it before; zero if none was
-	Twin       Twin     // another create that may have made its note
-	UnderWay   bool     // another create for the patient is under way
-	Recordings []string // SHA-256 of what other lost creates for the patient sent
+// FoundNote returns the note that was found for a lost create before, or zero if none was.
+func (m *Registry) FoundNote(c Create) Ref {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found Ref
+	for _, l := range m.lost {
+		if l.isSame(&c) {
+			found = l.note
+		}
+	}
+	return found
 }
 
-// View returns what concerns a lost create: its note, if one was found before, and other creates that may have made
-// the note instead. The others are lost creates that the caller knows of, in addition to those that are remembered. If
-// byName is set, a unique name identifies its note.
+// View is what a client remembers of other creates that concerns one lost create.
+type View struct {
+	Twin            Twin     // another create that may have made its note
+	AnotherUnderWay bool     // another create for the patient is under way
+	Recordings      []string // SHA-256 of what other lost creates for the patient sent
+}
+
+// View returns what other creates mean for a lost create c. In addition to the creates that are remembered, it considers
+// the others, which are lost creates that the caller knows of. If byName is set, c's note is identified by its unique
+// name, otherwise by its recording.
 func (m *Registry) View(c Create, others []Create, byName bool) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,24 +277,23 @@ func (m *Registry) View(c Create, others []Create, byName bool) View {
 	}
 	for _, l := range m.lost {
 		if l.isSame(&c) {
-			v.Note = l.note
 			continue
 		}
-		found := l.note.ID != 0
-		v.addLost(c, l.Create, found, byName)
+		isFound := l.note.ID != 0
+		v.addLost(c, l.Create, isFound, byName)
 	}
 	for _, other := range others {
 		if other.isSame(&c) || m.isResolved(other) {
 			continue
 		}
-		const found = false
-		v.addLost(c, other, found, byName)
+		const isFound = false
+		v.addLost(c, other, isFound, byName)
 	}
 	for other := range m.underWay {
 		if other.patient != c.patient {
 			continue
 		}
-		v.UnderWay = true
+		v.AnotherUnderWay = true
 		if v.Twin == NoTwin && c.mayBeTwin(other, byName) {
 			v.Twin = TwinUnderWay
 		}
@@ -292,9 +306,9 @@ func (m *Registry) isResolved(c Create) bool {
 	return slices.ContainsFunc(m.lost, func(l *loss) bool { return l.isSame(&c) && l.note.ID != 0 })
 }
 
-// addLost adds to the view of c what another lost create of the same patient means for it. The other is not a twin if
-// its note was found.
-func (v *View) addLost(c, other Create, found, byName bool) {
+// addLost adds to the view of c what another lost create means for it: nothing if it is of another patient, or was sent
+// on another day. The other create is not a twin if its own note was found.
+func (v *View) addLost(c, other Create, isFound, byName bool) {
 	tooFarApart := max(other.sent-c.sent, c.sent-other.sent) >= farApart
 	if other.patient != c.patient || tooFarApart {
 		return
@@ -302,13 +316,13 @@ func (v *View) addLost(c, other Create, found, byName bool) {
 	if other.sha256 != "" {
 		v.Recordings = append(v.Recordings, other.sha256)
 	}
-	if !found && c.mayBeTwin(&other, byName) {
+	if !isFound && c.mayBeTwin(&other, byName) {
 		v.Twin = TwinLost
 	}
 }
 
-// Explains reports whether another create made the note: this client's Create returned it, or it was found for another
-// lost create. The create in question was sent at that time.
+// Explains reports whether the note is known to come from another create than c: this client's Create returned it, or it
+// was found for another lost create. The time is when c was sent.
 func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -316,48 +330,55 @@ func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 		return true
 	}
 	return slices.ContainsFunc(m.lost, func(l *loss) bool {
-		return !l.isSame(&c) && l.found(note) && !l.deleted && l.note.Where == note.Where
+		return !l.isSame(&c) && l.found(note) && !l.deleted && l.note.Tenant == note.Tenant
 	})
 }
 
-// explains reports whether the note is the one that was returned, and not a later one with its id. It is false
-// for the create c from which Create withheld this note. The time is when c was sent.
+// explains reports whether the note is the returned one, and not a later one with its id. It is false for the create c
+// whose own response named this note, but whose caller got an error. The time is when c was sent.
 func (r *returned) explains(c Create, sent time.Time, note Ref) bool {
 	if r.withheld && c.Note == note.ID {
 		return false
 	}
-	if r.deleted || r.note.Where != note.Where || !r.note.Is(note) {
+	if r.deleted || r.note.Tenant != note.Tenant || !r.note.Is(note) {
 		return false
 	}
-	after := sent.Sub(r.at)
+	sentAfter := sent.Sub(r.returnedAt)
 	// Somebody may have deleted the returned note, and c may have made one with its ID; see replacedWithin.
-	mayBeReplaced := note.Made > r.note.Made && after > 0 && after < replacedWithin
+	mayBeReplaced := note.MadeAt > r.note.MadeAt && sentAfter > 0 && sentAfter < replacedWithin
 	return !mayBeReplaced
 }
 
-// Returned remembers a note that a create returned at a time, and when that create was sent. The note also shows how
-// late the service's times are.
-func (m *Registry) Returned(note Ref, sent, at time.Time) {
+// Returned remembers a note that Create returned, when its request was sent and when it returned. The note also shows
+// how far the service's times are off.
+func (m *Registry) Returned(note Ref, sent, returnedAt time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if note.Made != 0 {
-		m.clocks.Tried = true
-		if m.clocks.Known {
-			m.clocks.Late = max(m.clocks.Late, sent.Unix()+m.clocks.Ahead-note.Made)
-		}
+	if note.MadeAt != 0 {
+		m.clocks.tryTimes(sent, note)
 	}
 	if m.returned[note.ID] == nil {
 		m.returnedIDs = append(m.returnedIDs, note.ID)
 	}
-	m.returned[note.ID] = &returned{note: note, at: at}
+	m.returned[note.ID] = &returned{note: note, returnedAt: returnedAt}
 	if len(m.returnedIDs) > MaxRemembered {
 		delete(m.returned, m.returnedIDs[0])
 		m.returnedIDs = m.returnedIDs[1:]
 	}
 }
 
-// Withhold remembers that a create made the note of that id but returned an error. The note still explains nothing to
-// the create itself, whose caller has to resolve it.
+// tryTimes notes how much earlier than its create was sent a note appears to have been made.
+func (c *Clocks) tryTimes(sent time.Time, note Ref) {
+	c.TimesTried = true
+	if !c.Known {
+		return
+	}
+	sentByService := sent.Unix() + c.ServiceAhead
+	c.NotesBackdatedBy = max(c.NotesBackdatedBy, sentByService-note.MadeAt)
+}
+
+// Withhold remembers that Create made the note of that id but returned an error instead. The note counts as returned for
+// every other create. A search for the create itself may still find it.
 func (m *Registry) Withhold(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -384,9 +405,9 @@ func (m *Registry) SetDeleted(id int64) {
 	maps.DeleteFunc(m.Recordings.values, func(note Ref, _ Recording) bool { return note.ID == id })
 }
 
-// Note returns when a create returned the note of that id, and whether one is remembered. The time is zero if this
-// client has deleted it since.
-func (m *Registry) Note(id int64) (at time.Time, known bool) {
+// ReturnedAt returns when Create returned the note of that id, and whether one is remembered. The time is zero if this
+// client has deleted the note since.
+func (m *Registry) ReturnedAt(id int64) (at time.Time, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.returned[id]
@@ -396,31 +417,34 @@ func (m *Registry) Note(id int64) (at time.Time, known bool) {
 	case r.deleted:
 		return time.Time{}, true
 	}
-	return r.at, true
+	return r.returnedAt, true
 }
 
 // SawClock remembers the time that the response of a create reported.
 func (m *Registry) SawClock(h http.Header, now time.Time) {
-	c := ReadClocks(h, now.Add(-time.Second), now)
+	sent := now.Add(-time.Second) // a response may take a second
+	c := ReadClocks(h, sent, now)
 	if !c.Known {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c.Late = m.clocks.Late
-	c.Tried = m.clocks.Tried
+	c.NotesBackdatedBy = m.clocks.NotesBackdatedBy
+	c.TimesTried = m.clocks.TimesTried
 	m.clocks = c
 	m.clocksRead = now
 }
 
 // Clocks returns what the responses of creates have shown of the clocks, at a time of ours. If our clock was set back
-// since, the service's is further ahead. A clock that appears to be set forward may be that of a machine that slept.
+// since, the service's is further ahead. A clock that appears to be set forward may be that of a machine that slept,
+// so it is not corrected.
 func (m *Registry) Clocks(at time.Time) Clocks {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.clocks
-	setBack := at.Sub(m.clocksRead) - at.Round(0).Sub(m.clocksRead.Round(0))
-	c.Ahead += int64(max(setBack, 0).Round(time.Second) / time.Second)
+	byWallClock := at.Round(0).Sub(m.clocksRead.Round(0)) // Round(0) removes the monotonic reading
+	setBack := at.Sub(m.clocksRead) - byWallClock
+	c.ServiceAhead += int64(max(setBack, 0).Round(time.Second) / time.Second)
 	return c
 }
 

@@ -25,9 +25,9 @@ func sent(id string, after time.Duration, name string, size int64, sum string) c
 // viewed returns what a registry that remembers these lost creates knows of mine.
 func viewed(mine creates.Create, lost ...creates.Create) creates.View {
 	m := creates.NewRegistry()
-	m.Lost(mine)
+	m.AddLost(mine)
 	for _, other := range lost {
-		m.Lost(other)
+		m.AddLost(other)
 	}
 	return m.View(mine, nil, false)
 }
@@ -61,9 +61,9 @@ func TestRegistry_SameCreate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := creates.NewRegistry()
-			m.Lost(tc.other)
+			m.AddLost(tc.other)
 			m.Claim(tc.other, creates.Ref{ID: 70})
-			assert.Equal(t, tc.same, m.View(tc.mine, nil, false).Note.ID == 70)
+			assert.Equal(t, tc.same, m.FoundNote(tc.mine).ID == 70)
 		})
 	}
 }
@@ -102,7 +102,7 @@ func TestRegistryView_Twin(t *testing.T) {
 				assert.Equal(t, wantUnderWay, m.View(tc.mine, nil, byName).Twin, "it is under way")
 				end()
 				assert.Zero(t, m.View(tc.mine, nil, byName), "it has ended")
-				m.Lost(tc.other)
+				m.AddLost(tc.other)
 				assert.Equal(t, want, m.View(tc.mine, nil, byName).Twin, "it is lost")
 				m.Resolve(tc.other)
 				assert.Zero(t, m.View(tc.mine, nil, byName), "it was not created")
@@ -116,7 +116,7 @@ func TestRegistryView_LostTwinOutweighsOneUnderWay(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	mine := sent("me", 0, "Visit", 5, sumA)
-	m.Lost(sent("other", time.Minute, "Visit", 5, sumA))
+	m.AddLost(sent("other", time.Minute, "Visit", 5, sumA))
 	m.Begin(sent("", 0, "Visit", 5, sumA))
 	assert.Equal(t, creates.TwinLost, m.View(mine, nil, false).Twin)
 }
@@ -126,14 +126,14 @@ func TestRegistryView_UnderWay(t *testing.T) {
 	m := creates.NewRegistry()
 	mine := sent("me", 0, "Visit", 5, sumA)
 	m.Begin(creates.NewCreate(8, "Visit", 5, "", time.Time{}, ""))
-	assert.False(t, m.View(mine, nil, false).UnderWay, "for another patient")
+	assert.False(t, m.View(mine, nil, false).AnotherUnderWay, "for another patient")
 	first := m.Begin(sent("", 0, "Other", 6, ""))
 	second := m.Begin(sent("", 0, "Other", 6, ""))
-	assert.Equal(t, creates.View{UnderWay: true}, m.View(mine, nil, false), "it cannot have made the same note")
+	assert.Equal(t, creates.View{AnotherUnderWay: true}, m.View(mine, nil, false), "it cannot have made the same note")
 	first()
-	assert.True(t, m.View(mine, nil, false).UnderWay, "the second one still is")
+	assert.True(t, m.View(mine, nil, false).AnotherUnderWay, "the second one still is")
 	second()
-	assert.False(t, m.View(mine, nil, false).UnderWay)
+	assert.False(t, m.View(mine, nil, false).AnotherUnderWay)
 }
 
 // Creates that were sent more than a day apart do not concern each other.
@@ -161,9 +161,9 @@ func TestRegistryView_OtherLostCreates_HasTheirHashes(t *testing.T) {
 	ofOtherPatient := creates.NewCreate(8, "Visit", 5, "of another patient", noon, "dd")
 	knownToCaller := sent("known to the caller", time.Minute, "Visit", 9, "cc")
 	m := creates.NewRegistry()
-	m.Lost(mine)
-	m.Lost(withoutHash)
-	m.Lost(ofOtherPatient)
+	m.AddLost(mine)
+	m.AddLost(withoutHash)
+	m.AddLost(ofOtherPatient)
 	assert.True(t, m.Claim(resolved, creates.Ref{ID: 70}), "its note is found")
 	// The caller may also list mine, and one that is resolved by now: neither is counted again.
 	unresolved := []creates.Create{mine, resolved, knownToCaller}
@@ -171,30 +171,30 @@ func TestRegistryView_OtherLostCreates_HasTheirHashes(t *testing.T) {
 }
 
 // A recording that is hashed only when somebody asks makes a create known by it from then on.
-func TestRegistryLost_LearnsTheRecording(t *testing.T) {
+func TestRegistryAddLost_LearnsTheRecording(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	other := sent("other", time.Second, "Visit", 5, sumB)
-	m.Lost(sent("me", 0, "Visit", 5, ""))
+	m.AddLost(sent("me", 0, "Visit", 5, ""))
 	assert.Equal(t, creates.TwinLost, m.View(other, nil, false).Twin)
-	m.Lost(sent("me", 0, "Visit", 5, sumA))
+	m.AddLost(sent("me", 0, "Visit", 5, sumA))
 	assert.Equal(t, creates.View{Recordings: []string{sumA}}, m.View(other, nil, false))
-	m.Lost(sent("me", 0, "Visit", 5, ""))
+	m.AddLost(sent("me", 0, "Visit", 5, ""))
 	assert.Equal(t, creates.View{Recordings: []string{sumA}}, m.View(other, nil, false), "it is not forgotten")
 }
 
-func TestRegistryLearn_AddsTheRecordingOfALostCreate(t *testing.T) {
+func TestRegistryLearnRecording_AddsItToALostCreate(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	mine := sent("me", 0, "Visit", 5, sumA)
 	other := sent("other", time.Second, "Visit", 5, "")
-	m.Learn(sent("other", time.Second, "Visit", 5, sumB))
+	m.LearnRecording(sent("other", time.Second, "Visit", 5, sumB))
 	assert.Zero(t, m.View(mine, nil, false), "it is not remembered")
-	m.Lost(other)
-	m.Learn(sent("third", time.Second, "Visit", 5, "cc"))
+	m.AddLost(other)
+	m.LearnRecording(sent("third", time.Second, "Visit", 5, "cc"))
 	assert.Equal(t, creates.View{Twin: creates.TwinLost}, m.View(mine, nil, false))
-	m.Learn(sent("other", time.Second, "Visit", 5, sumB))
-	m.Learn(other)
+	m.LearnRecording(sent("other", time.Second, "Visit", 5, sumB))
+	m.LearnRecording(other)
 	assert.Equal(t, creates.View{Recordings: []string{sumB}}, m.View(mine, nil, false))
 }
 
@@ -203,22 +203,22 @@ func TestRegistryClaim_OneNoteForOneCreate(t *testing.T) {
 	m := creates.NewRegistry()
 	first := sent("first", 0, "Visit", 5, "")
 	second := sent("second", time.Second, "Visit", 5, "")
-	m.Lost(first)
-	m.Lost(second)
+	m.AddLost(first)
+	m.AddLost(second)
 	note := creates.NewRef(70, noon, "")
 	assert.True(t, m.Claim(first, note))
 	assert.True(t, m.Claim(first, note), "it is asked about again")
 	assert.False(t, m.Claim(second, note))
 	assert.False(t, m.Claim(second, creates.NewRef(70, noon.Add(time.Second), "")), "the time was rounded")
-	assert.Equal(t, note, m.View(first, nil, false).Note)
-	assert.Zero(t, m.View(second, nil, false).Note)
+	assert.Equal(t, note, m.FoundNote(first))
+	assert.Zero(t, m.FoundNote(second))
 	assert.Equal(t, creates.NoTwin, m.View(second, nil, false).Twin, "the note of the first is known")
 	assert.Equal(t, creates.NoTwin, m.View(second, []creates.Create{first}, false).Twin, "whatever the caller lists")
 	assert.True(t, m.Claim(second, creates.NewRef(70, noon.Add(time.Minute), "")), "another note has its id")
 
 	other := sent("other process", time.Hour, "Visit", 5, "")
 	assert.True(t, m.Claim(other, creates.Ref{ID: 72}), "it is remembered from when it is found")
-	assert.EqualValues(t, 72, m.View(other, nil, false).Note.ID)
+	assert.EqualValues(t, 72, m.FoundNote(other).ID)
 }
 
 func TestRegistryUnclaim_FreesTheNote(t *testing.T) {
@@ -229,7 +229,7 @@ func TestRegistryUnclaim_FreesTheNote(t *testing.T) {
 	note := creates.NewRef(70, noon, "")
 	assert.True(t, m.Claim(first, note))
 	m.Unclaim(first)
-	assert.Zero(t, m.View(first, nil, false).Note)
+	assert.Zero(t, m.FoundNote(first))
 	assert.False(t, m.Explains(second, noon, note))
 	want := creates.View{Twin: creates.TwinLost, Recordings: []string{sumA}}
 	assert.Equal(t, want, m.View(second, nil, false), "it is unresolved again, and its recording is known")
@@ -244,13 +244,13 @@ func TestRegistryView_ForgottenCreateIsATwin(t *testing.T) {
 		return creates.NewCreate(int64(i+1), "Visit", 5, "", noon.Add(time.Duration(i)*time.Second), "")
 	}
 	for i := range creates.MaxRemembered {
-		m.Lost(of(i))
-		m.Lost(of(i)) // takes one place
+		m.AddLost(of(i))
+		m.AddLost(of(i)) // takes one place
 	}
 	assert.True(t, m.Claim(of(0), creates.Ref{ID: 70}))
 	assert.Zero(t, m.View(of(1), nil, false))
-	m.Lost(of(creates.MaxRemembered))
-	assert.Zero(t, m.View(of(0), nil, false).Note.ID, "the oldest made room")
+	m.AddLost(of(creates.MaxRemembered))
+	assert.Zero(t, m.FoundNote(of(0)).ID, "the oldest made room")
 	assert.Equal(t, creates.TwinLost, m.View(of(1), nil, false).Twin)
 	assert.Equal(t, creates.TwinLost, m.View(of(1), nil, true).Twin)
 	later := creates.NewCreate(1, "Visit", 5, "", noon.Add(26*time.Hour+time.Millisecond), "")
@@ -261,9 +261,9 @@ func TestRegistryView_LatestForgottenCreateCounts(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	late := noon.Add(100 * time.Hour)
-	m.Lost(creates.NewCreate(1, "Visit", 5, "", late, ""))
+	m.AddLost(creates.NewCreate(1, "Visit", 5, "", late, ""))
 	for i := range creates.MaxRemembered + 1 {
-		m.Lost(creates.NewCreate(int64(i+2), "Visit", 5, "", noon, ""))
+		m.AddLost(creates.NewCreate(int64(i+2), "Visit", 5, "", noon, ""))
 	}
 	assert.Equal(t, creates.TwinLost, m.View(creates.NewCreate(1, "Visit", 5, "", late, ""), nil, false).Twin)
 }
@@ -334,7 +334,7 @@ func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
 	assert.Zero(t, m.Recordings.Get(returned))
 	assert.Zero(t, m.Recordings.Get(found))
 	assert.NotZero(t, m.Recordings.Get(kept))
-	assert.Equal(t, found, m.View(first, nil, false).Note, "it is still the one that was found")
+	assert.Equal(t, found, m.FoundNote(first), "it is still the one that was found")
 
 	m.Returned(returned, noon, noon)
 	assert.True(t, m.Explains(second, noon, returned), "the next note with its id is this client's too")
@@ -343,23 +343,23 @@ func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
 	assert.True(t, m.Explains(second, noon, again))
 }
 
-func TestRegistryNote_ReturnsWhenItWasReturned(t *testing.T) {
+func TestRegistryReturnedAt_IsWhenCreateReturned(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	m.SetDeleted(7)
-	_, known := m.Note(7)
+	_, known := m.ReturnedAt(7)
 	assert.False(t, known)
 	m.Returned(creates.Ref{ID: 7}, noon, noon)
-	at, known := m.Note(7)
+	at, known := m.ReturnedAt(7)
 	assert.True(t, known)
 	assert.Equal(t, noon, at)
-	_, known = m.Note(8)
+	_, known = m.ReturnedAt(8)
 	assert.False(t, known)
 	m.Returned(creates.Ref{ID: 7}, noon, noon.Add(time.Hour))
-	at, _ = m.Note(7)
+	at, _ = m.ReturnedAt(7)
 	assert.Equal(t, noon.Add(time.Hour), at, "the latest time counts")
 	m.SetDeleted(7)
-	at, known = m.Note(7)
+	at, known = m.ReturnedAt(7)
 	assert.True(t, known)
 	assert.Zero(t, at)
 }
@@ -375,7 +375,7 @@ func TestRegistryReturned_ForgetsTheOldest(t *testing.T) {
 		m.Returned(creates.NewRef(id, noon, ""), noon, noon) // takes one place
 	}
 	for id := int64(1); id <= all; id++ {
-		_, known := m.Note(id)
+		_, known := m.ReturnedAt(id)
 		assert.Equal(t, id > more, known, id)
 		assert.Equal(t, id > more, m.Explains(mine, noon, creates.NewRef(id, noon, "")), "what is forgotten explains nothing")
 	}
@@ -386,13 +386,13 @@ func TestRegistryClocks_KeepTheLatestNote(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	m.Returned(creates.NewRef(1, noon.Add(-5*time.Hour), ""), noon, noon)
-	assert.Zero(t, m.Clocks(noon).Late, "the service's clock is not known yet")
+	assert.Zero(t, m.Clocks(noon).NotesBackdatedBy, "the service's clock is not known yet")
 	m.SawClock(dated(noon, ""), noon)
 	m.Returned(creates.NewRef(1, noon.Add(-5*time.Hour), ""), noon, noon)
 	m.Returned(creates.NewRef(2, noon, ""), noon, noon)
 	m.Returned(creates.NewRef(3, time.Time{}, ""), noon, noon)
 	m.SawClock(dated(noon, ""), noon)
-	assert.EqualValues(t, 5*3600, m.Clocks(noon).Late)
+	assert.EqualValues(t, 5*3600, m.Clocks(noon).NotesBackdatedBy)
 }
 
 // Tenants may have a user of the same number each.
@@ -435,7 +435,7 @@ func TestRegistryClaim_ManyGoroutines(t *testing.T) {
 			for i := range 100 {
 				mine := sent("", time.Duration(100*worker+i)*time.Second, "Visit", 5, "")
 				end := m.Begin(sent("", 0, "Visit", 5, ""))
-				m.Lost(mine)
+				m.AddLost(mine)
 				m.View(mine, nil, false)
 				if m.Claim(mine, creates.Ref{ID: int64(i + 1)}) {
 					_, twice := claims.LoadOrStore(i, worker)
@@ -462,7 +462,7 @@ func TestRegistry_ManyGoroutines(t *testing.T) {
 				token := strconv.Itoa(i)
 				note := creates.NewRef(id, at, "")
 				mine := creates.NewCreate(id, "Visit", 5, "", at, "")
-				m.Lost(mine)
+				m.AddLost(mine)
 				m.SawClock(header, at)
 				m.Clocks(at)
 				m.Returned(note, at, at)
@@ -473,7 +473,7 @@ func TestRegistry_ManyGoroutines(t *testing.T) {
 				m.Explains(mine, at, note)
 				m.Unclaim(mine)
 				m.SetDeleted(id)
-				m.Note(id)
+				m.ReturnedAt(id)
 				m.Resolve(mine)
 			}
 		})
