@@ -248,13 +248,12 @@ func (l *loss) found(note Ref) bool { return l.note.ID != 0 && l.note.Is(note) }
 func (m *Registry) FoundNote(c Create) Ref {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var found Ref
 	for _, l := range m.lost {
 		if l.isSame(&c) {
-			found = l.note
+			return l.note
 		}
 	}
-	return found
+	return Ref{}
 }
 
 // View is what a client remembers of other creates that concerns one lost create.

@@ -221,6 +221,20 @@ func TestRegistryClaim_OneNoteForOneCreate(t *testing.T) {
 	assert.EqualValues(t, 72, m.FoundNote(other).ID)
 }
 
+// A create that the caller constructed has no id, so two lost creates of one second can be the same one.
+func TestRegistryFoundNote_CreateWithoutID_IsTheNoteItClaimed(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	m.AddLost(sent("first", 0, "Visit", 5, ""))
+	m.AddLost(sent("second", 0, "Visit", 5, ""))
+	constructed := sent("", 0, "Visit", 5, "")
+	note := creates.NewRef(70, noon, "")
+	assert.True(t, m.Claim(constructed, note))
+	assert.Equal(t, note, m.FoundNote(constructed))
+	m.Unclaim(constructed)
+	assert.Zero(t, m.FoundNote(constructed))
+}
+
 func TestRegistryUnclaim_FreesTheNote(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
