@@ -339,8 +339,8 @@ func (l *search) undecidedFor(reason creates.Reason, failure error) error {
 
 const notCreated = "the note was not created; creating it again is safe"
 
-// pause waits until the next poll. It waits longer with each poll and after many requests, but not longer than until the
-// search can be decided, except if the service asks for that.
+// pause waits until the next poll. It waits longer with each poll and after many requests, but not longer than until
+// the search can be decided, except if the service asks for that.
 func (l *search) pause(ctx context.Context, settled bool, failure error) {
 	longest := min(maxPollPause*time.Duration(1+l.requester.requests/slowRequests), maxLatePause)
 	if settled {
@@ -438,8 +438,8 @@ func (l *search) startPoll(now time.Time) {
 	l.reading.Begin(now)
 }
 
-// observeSender adds to the observation whether the caller sent the create. That costs a request, so it asks only if the
-// note was not created unless the sender is another one. Otherwise it does not matter and counts as true.
+// observeSender adds to the observation whether the caller sent the create. That costs a request, so it asks only if
+// the note was not created unless the sender is another one. Otherwise it does not matter and counts as true.
 func (l *search) observeSender(ctx context.Context, observed *creates.Observation) (err error) {
 	observed.SameSender = true
 	switch creates.Decide(*observed).Outcome {
@@ -1043,8 +1043,8 @@ func (e *OutcomeUnknownError) asCreate() creates.Create {
 	return creates.NewCreate(e.Params.PatientID, e.Params.Name, e.audioSize(), e.ID, e.SentAt, sum)
 }
 
-// audioSum returns the SHA-256 of the recording, empty if it is not known, and whether it is certainly of what was sent.
-// It is computed here and not by Create, whose caller should not wait for it.
+// audioSum returns the SHA-256 of the recording, empty if it is not known, and whether it is certainly of what was
+// sent. It is computed here and not by Create, whose caller should not wait for it.
 func (e *OutcomeUnknownError) audioSum() (sum string, isCertain bool) {
 	if e.AudioSHA256 != "" {
 		return strings.ToLower(e.AudioSHA256), true

@@ -35,8 +35,12 @@ func TestReadClocks_DateAndAge_ShowHowFarTheServiceIsAhead(t *testing.T) {
 		{dated(noon.Add(3*time.Second), ""), creates.Clocks{Known: true, AheadUncertainty: 1}},
 		{dated(noon.Add(-time.Second), ""), creates.Clocks{Known: true, ServiceAhead: -1, AheadUncertainty: 4}},
 		{dated(noon.Add(4*time.Second), ""), creates.Clocks{Known: true, ServiceAhead: 1, AheadUncertainty: 1}},
-		{dated(noon.Add(-time.Hour), "3601"), creates.Clocks{Known: true, CachedFor: 3601 * time.Second, AheadUncertainty: 3}},
-		{dated(noon.Add(-time.Hour), "60"), creates.Clocks{Known: true, CachedFor: time.Minute, ServiceAhead: -3540, AheadUncertainty: 4}},
+		{dated(noon.Add(-time.Hour), "3601"), creates.Clocks{
+			Known: true, CachedFor: 3601 * time.Second, AheadUncertainty: 3,
+		}},
+		{dated(noon.Add(-time.Hour), "60"), creates.Clocks{
+			Known: true, CachedFor: time.Minute, ServiceAhead: -3540, AheadUncertainty: 4,
+		}},
 		{dated(noon, "-5"), creates.Clocks{Known: true, AheadUncertainty: 4}},
 		{dated(noon, "soon"), creates.Clocks{Known: true, AheadUncertainty: 4}},
 		{http.Header{"Age": {"9223372036854775807"}}, creates.Clocks{CachedFor: 1 << 31 * time.Second}},
@@ -91,8 +95,12 @@ func TestClocksStaleFor_AgeAndFallenClock_AddUp(t *testing.T) {
 		{"the first Date", creates.Clocks{Known: true, ServiceAhead: 100}, 0},
 		{"a second behind, by rounding", creates.Clocks{Known: true, ServiceAhead: 99}, 0},
 		{"30s behind", creates.Clocks{Known: true, ServiceAhead: 70}, 30 * time.Second},
-		{"30s behind, and an Age", creates.Clocks{Known: true, ServiceAhead: 70, CachedFor: time.Minute}, 90 * time.Second},
-		{"the furthest ahead, and an Age", creates.Clocks{Known: true, ServiceAhead: 110, CachedFor: time.Minute}, time.Minute},
+		{"30s behind, and an Age", creates.Clocks{
+			Known: true, ServiceAhead: 70, CachedFor: time.Minute,
+		}, 90 * time.Second},
+		{"the furthest ahead, and an Age", creates.Clocks{
+			Known: true, ServiceAhead: 110, CachedFor: time.Minute,
+		}, time.Minute},
 		{"10s behind the new furthest", creates.Clocks{Known: true, ServiceAhead: 100}, 10 * time.Second},
 	} {
 		assert.Equal(t, response.want, response.clocks.StaleFor(&furthest), response.name)
@@ -121,14 +129,22 @@ func TestWindowCompare_TimeOfSending_Decides(t *testing.T) {
 		{"a minute after", time.Minute, same, creates.MadeSince},
 		{"a second before", -time.Second, same, creates.MadeBefore},
 		{"a second before, within the spread", -time.Second, creates.Clocks{AheadUncertainty: 1}, creates.MadeSince},
-		{"two seconds before, beyond the spread", -2 * time.Second, creates.Clocks{AheadUncertainty: 1}, creates.MadeBefore},
+		{"two seconds before, beyond the spread", -2 * time.Second, creates.Clocks{
+			AheadUncertainty: 1,
+		}, creates.MadeBefore},
 		{"15 minutes before", -15 * time.Minute, same, creates.MadeBefore},
 		{"more than 15 minutes before", -15*time.Minute - time.Second, same, creates.MadeOutside},
 
 		{"26 hours before, times without a zone", -26 * hour, creates.Clocks{MayBeHoursOff: true}, creates.MadeBefore},
-		{"longer ago, times without a zone", -26*hour - time.Second, creates.Clocks{MayBeHoursOff: true}, creates.MadeOutside},
-		{"hours before, as notes have appeared", -5 * hour, creates.Clocks{NotesBackdatedBy: 5 * 3600}, creates.MadeSince},
-		{"earlier than notes have appeared", -5*hour - time.Second, creates.Clocks{NotesBackdatedBy: 5 * 3600}, creates.MadeOutside},
+		{"longer ago, times without a zone", -26*hour - time.Second, creates.Clocks{
+			MayBeHoursOff: true,
+		}, creates.MadeOutside},
+		{"hours before, as notes have appeared", -5 * hour, creates.Clocks{
+			NotesBackdatedBy: 5 * 3600,
+		}, creates.MadeSince},
+		{"earlier than notes have appeared", -5*hour - time.Second, creates.Clocks{
+			NotesBackdatedBy: 5 * 3600,
+		}, creates.MadeOutside},
 
 		{"service ahead", hour, ahead(hour), creates.MadeSince},
 		{"service ahead, a second before", hour - time.Second, ahead(hour), creates.MadeBefore},
@@ -137,7 +153,9 @@ func TestWindowCompare_TimeOfSending_Decides(t *testing.T) {
 		{"service behind, a second before", -hour - time.Second, ahead(-hour), creates.MadeBefore},
 		{"service behind, 15 minutes before", -hour - 15*time.Minute, ahead(-hour), creates.MadeBefore},
 		{"service behind, longer ago", -hour - 16*time.Minute, ahead(-hour), creates.MadeOutside},
-		{"service behind by what looks like less", -3 * time.Second, creates.Clocks{ServiceAhead: -2, AheadUncertainty: 1}, creates.MadeSince},
+		{"service behind by what looks like less", -3 * time.Second, creates.Clocks{
+			ServiceAhead: -2, AheadUncertainty: 1,
+		}, creates.MadeSince},
 
 		{"sent by a clock that was fast", -hour, moved(-hour), creates.MadeSince},
 		{"sent by a clock that was fast, a second before", -hour - time.Second, moved(-hour), creates.MadeBefore},

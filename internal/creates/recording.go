@@ -2,8 +2,8 @@ package creates
 
 import "time"
 
-// Bounds on the recordings that one search reads. A search polls the list several times. A recording that cannot be read
-// is not retried within a poll.
+// Bounds on the recordings that one search reads. A search polls the list several times. A recording that cannot be
+// read is not retried within a poll.
 const (
 	maxRead         = 30              // recordings of a search
 	maxFailureCost  = 30              // of a search: 1 if a recording may not be stored yet, 5 for any other failure
@@ -81,8 +81,8 @@ const (
 	Equal
 )
 
-// Compare compares the recording with what was sent. A size that is not positive, or an empty sum, is not known. Without
-// a sum nothing can be compared, so the result is Unread.
+// Compare compares the recording with what was sent. A size that is not positive, or an empty sum, is not known.
+// Without a sum nothing can be compared, so the result is Unread.
 func (r Recording) Compare(size int64, sum string) Match {
 	switch {
 	case sum == "":

@@ -177,8 +177,8 @@ func (m *Registry) AddLost(c Create) {
 	m.lossOf(c)
 }
 
-// lossOf returns the entry of a lost create, with its recording if that is known now. It adds an entry if there is none,
-// and forgets the oldest one if there are too many. The caller holds the lock.
+// lossOf returns the entry of a lost create, with its recording if that is known now. It adds an entry if there is
+// none, and forgets the oldest one if there are too many. The caller holds the lock.
 func (m *Registry) lossOf(c Create) *loss {
 	for _, l := range m.lost {
 		if l.isSame(&c) {
@@ -263,9 +263,9 @@ type View struct {
 	Recordings      []string // SHA-256 of what other lost creates for the patient sent
 }
 
-// View returns what other creates mean for a lost create c. In addition to the creates that are remembered, it considers
-// the others, which are lost creates that the caller knows of. If byName is set, c's note is identified by its unique
-// name, otherwise by its recording.
+// View returns what other creates mean for a lost create c. In addition to the creates that are remembered, it
+// considers the others, which are lost creates that the caller knows of. If byName is set, c's note is identified by
+// its unique name, otherwise by its recording.
 func (m *Registry) View(c Create, others []Create, byName bool) View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -320,8 +320,8 @@ func (v *View) addLost(c, other Create, isFound, byName bool) {
 	}
 }
 
-// Explains reports whether the note is known to come from another create than c: this client's Create returned it, or it
-// was found for another lost create. The time is when c was sent.
+// Explains reports whether the note is known to come from another create than c: this client's Create returned it, or
+// it was found for another lost create. The time is when c was sent.
 func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -376,8 +376,8 @@ func (c *Clocks) tryTimes(sent time.Time, note Ref) {
 	c.NotesBackdatedBy = max(c.NotesBackdatedBy, sentByService-note.MadeAt)
 }
 
-// Withhold remembers that Create made the note of that id but returned an error instead. The note counts as returned for
-// every other create. A search for the create itself may still find it.
+// Withhold remembers that Create made the note of that id but returned an error instead. The note counts as returned
+// for every other create. A search for the create itself may still find it.
 func (m *Registry) Withhold(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
