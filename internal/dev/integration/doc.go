@@ -1,6 +1,6 @@
 // Package integration holds the integration suite: every endpoint of the service, end to end, and the gap report.
 //
-// Without further ado it runs on the service in a box, in all its variants:
+// It runs on the fake server, in all its variants:
 //
 //	go test ./internal/dev/integration
 //

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/gaps"
 )
 
@@ -24,7 +23,7 @@ func TestGapReport(t *testing.T) {
 	t.Parallel()
 	tg := fromEnvironment(t)
 	if tg == nil {
-		tg = newBox(t, clinicaldoctest.Variant{})
+		tg = newTargetOf(t, newFakeServer(t))
 	}
 	report := publishedReport(t, tg)
 	if len(report.LeftBehind) > 0 {
@@ -42,8 +41,8 @@ func TestGapReport(t *testing.T) {
 	}
 }
 
-// TestHints: whoever runs the suite against a service of their own is told what it misses.
-func TestHints(t *testing.T) {
+// Whoever runs the suite against a service of their own is told which variables it misses.
+func TestHint_RefusedNote_NamesVariables(t *testing.T) {
 	t.Parallel()
 	refused := func(status int, fields ...string) error {
 		refusal := &clinicaldoc.Error{StatusCode: status, Fields: map[string][]string{}}
@@ -82,10 +81,7 @@ func (tg *target) probe(t *testing.T) *gaps.Report {
 	options := gaps.Options{
 		Client: tg.client, Stranger: tg.newClient(t, wrongToken), BaseURL: tg.baseURL,
 		PatientID: tg.patientID, PromptID: tg.promptID, NamePrefix: tg.namePrefix, Audio: tg.audio,
-		WaitFor: *waitFor, Interval: min(tg.interval, time.Second), OnPoll: tg.tick, SkipSign: tg.skipSign,
-	}
-	if !tg.foreign() {
-		options.SpareTokenID = tg.box.AddToken(1, "spare").ID
+		WaitFor: *waitFor, Interval: min(tg.interval, time.Second), SkipSign: tg.skipSign,
 	}
 	ctx := t.Context()
 	if end, limited := t.Deadline(); limited { // before go test would end everything and leave the notes behind
@@ -125,7 +121,7 @@ func publishReport() error {
 			if err != nil {
 				return err
 			}
-			return report.WriteHTML(w, cmp.Or(os.Getenv("CLINICALDOC_BASE_URL"), "the service in a box"), earlier)
+			return report.WriteHTML(w, cmp.Or(os.Getenv("CLINICALDOC_BASE_URL"), "the fake server"), earlier)
 		}))
 }
 

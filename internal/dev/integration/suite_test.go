@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -12,141 +11,133 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/gaps"
 )
 
-// TestIntegration runs the suite against the address that the environment names, or else against the box.
+// TestIntegration runs the suite against the address that the environment names, or else against the fake server.
 func TestIntegration(t *testing.T) {
 	t.Parallel()
 	tg := fromEnvironment(t)
 	if tg == nil {
-		runSuite(t, newBox(t, clinicaldoctest.Variant{}), nil)
-		return
+		tg = newTargetOf(t, newFakeServer(t))
 	}
-	report := publishedReport(t, tg)
-	tg.learn(t, report)
-	runSuite(t, tg, report.SignedNote)
+	tg.runSuite(t, publishedReport(t, tg))
 }
 
-// TestVariants runs the suite on every way in which a service may fill the description's gaps.
-func TestVariants(t *testing.T) {
+// The suite passes on every way in which a service may fill the description's gaps, although it is told only an address and
+// a token. It leaves nothing behind and changes nothing of others.
+func TestSuite_EveryVariant_PassesAndCleansUp(t *testing.T) {
 	t.Parallel()
 	for _, variant := range clinicaldoctest.Variants() {
 		t.Run(variant.Name, func(t *testing.T) {
 			t.Parallel()
-			tg := newBox(t, variant)
-			t.Cleanup(func() { assertNothingLeft(t, tg.box, variant) })
-			runSuite(t, tg, nil)
-		})
-	}
-}
-
-// TestForeignServer runs the suite as against a foreign server. Only an address and a token are known, and the
-// query names are those that the report has found.
-func TestForeignServer(t *testing.T) {
-	t.Parallel()
-	for _, variant := range clinicaldoctest.Variants() {
-		t.Run(variant.Name, func(t *testing.T) {
-			t.Parallel()
-			stay := 3 * time.Millisecond
-			box := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant), clinicaldoctest.WithDelays(
-				clinicaldoctest.Delays{Uploaded: stay, Transcribing: stay, Transcribed: stay, Analysing: stay}))
-			t.Cleanup(box.Close)
-			patient, other := box.AddPatient(clinicaldoctest.Patient{}), box.AddPatient(clinicaldoctest.Patient{})
+			srv := newFakeServer(t, clinicaldoctest.WithVariant(variant))
+			tg := newTargetOf(t, srv)
+			colleague := srv.AddPatient(clinicaldoctest.Patient{})
 			var others []int64
-			for _, id := range []int64{patient.ID, other.ID, other.ID} {
-				others = append(others, box.AddNote(clinicaldoctest.Note{PatientID: id, CreatedAt: box.Now().Add(-time.Hour)}))
+			for _, patient := range []int64{tg.patientID, colleague.ID, colleague.ID} {
+				hourAgo := srv.Now().Add(-time.Hour)
+				others = append(others, srv.AddNote(clinicaldoctest.Note{PatientID: patient, CreatedAt: hourAgo}))
 			}
-			before := box.Notes()
-			tokens := len(tokensOf(t, box))
-
-			tg := newForeign(t, box.URL, box.Token)
-			tg.patientID, tg.promptID, tg.interval = patient.ID, 1, 50*time.Millisecond
+			before := srv.Notes()
+			tokens := tokensOf(t, tg)
 			t.Cleanup(func() {
-				var kept []clinicaldoctest.Note
-				signed := 0
-				for _, note := range box.Notes() {
-					switch {
-					case slices.Contains(others, note.ID):
-						kept = append(kept, note)
-					case note.Stage == clinicaldoctest.StageSigned && variant.SignedChangeStatus != 0:
-						signed++
-					default:
-						assert.Fail(t, "a note was left behind", "%d", note.ID)
-					}
-				}
-				assert.Equal(t, before, kept, "notes of others are untouched")
-				assert.LessOrEqual(t, signed, 2)
-				assert.Len(t, tokensOf(t, box), tokens, "no token was revoked")
+				assertCleanedUp(t, srv, variant, before, others)
+				assert.Equal(t, tokens, tokensOf(t, tg), "no token was revoked")
 			})
-			report := tg.probe(t)
-			tg.learn(t, report)
-			runSuite(t, tg, report.SignedNote)
+			tg.runSuite(t, tg.probe(t))
 		})
 	}
 }
 
-// TestForeignServerThatRefusesNowAndThen: limits of rate and of size are a service's good right.
-func TestForeignServerThatRefusesNowAndThen(t *testing.T) {
+// Limits of rate and of size do not fail the suite.
+func TestSuite_ServiceWithLimits_PassesAndCleansUp(t *testing.T) {
 	t.Parallel()
-	box := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{}),
-		clinicaldoctest.WithVariant(clinicaldoctest.Variant{MaxUploadSize: 2000}))
-	t.Cleanup(box.Close)
-	box.Inject("", clinicaldoctest.TooManyRequests(0).Every(3))
-	t.Cleanup(func() { assert.Empty(t, box.Notes(), "nothing is left") })
-	tg := newForeign(t, box.URL, box.Token)
-	patient := tg.newClient
-	tg.newClient = func(t *testing.T, token string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
-		t.Helper()
-		return patient(t, token, append(opts, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 5, MinWait: time.Millisecond, MaxWait: time.Second}))...)
-	}
+	srv := newFakeServer(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{MaxUploadSize: 2000}))
+	srv.Inject("", clinicaldoctest.TooManyRequests(0).Every(3))
+	t.Cleanup(func() { assert.Empty(t, srv.Notes(), "nothing is left") })
+	tg := newTargetOf(t, srv)
+	tg.retry = clinicaldoc.RetryPolicy{MaxRetries: 5, MinWait: time.Millisecond, MaxWait: time.Second}
 	tg.client = tg.newClient(t, tg.token)
-	tg.patientID, tg.promptID, tg.interval = 1, 1, 50*time.Millisecond
-	report := tg.probe(t)
-	tg.learn(t, report)
-	runSuite(t, tg, report.SignedNote)
+	tg.runSuite(t, tg.probe(t))
 }
 
-// TestEnvironmentAlonePointsNowhere: a shell that has the variables for a program of its own must not have its service
-// written to by go test.
-func TestEnvironmentAlonePointsNowhere(t *testing.T) {
-	box := clinicaldoctest.NewServer()
-	t.Cleanup(box.Close)
-	t.Setenv(clinicaldoc.EnvBaseURL, box.URL)
-	t.Setenv(clinicaldoc.EnvToken, box.Token)
+// A shell may have the variables of another program, whose service go test must not write to.
+func TestFromEnvironment_WithoutConsent_NamesNoTarget(t *testing.T) {
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	t.Setenv(clinicaldoc.EnvBaseURL, srv.URL)
+	t.Setenv(clinicaldoc.EnvToken, srv.Token)
 	t.Setenv(envOptIn, "")
 	assert.Nil(t, fromEnvironment(t))
 	t.Setenv(envOptIn, "1")
 	assert.NotNil(t, fromEnvironment(t))
-	assert.Empty(t, box.Requests(), "a target by itself asks nothing")
+	assert.Empty(t, srv.Requests(), "a target by itself sends no requests")
 }
 
-func tokensOf(t *testing.T, box *clinicaldoctest.Server) []clinicaldoc.Token {
+// newFakeServer starts a fake server that processes a note within milliseconds.
+func newFakeServer(t *testing.T, opts ...clinicaldoctest.Option) *clinicaldoctest.Server {
 	t.Helper()
-	client := box.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: box.Transport()}))
-	tokens, err := client.Tokens.List(context.WithoutCancel(t.Context()))
+	const stay = 3 * time.Millisecond
+	delays := clinicaldoctest.Delays{Uploaded: stay, Transcribing: stay, Transcribed: stay, Analysing: stay}
+	srv := clinicaldoctest.NewServer(append(opts, clinicaldoctest.WithDelays(delays))...)
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// newTargetOf returns a fake server as a target, with a patient of its own and small pages.
+func newTargetOf(t *testing.T, srv *clinicaldoctest.Server) *target {
+	t.Helper()
+	tg := newTarget(t, srv.URL, srv.Token)
+	tg.patientID = srv.AddPatient(clinicaldoctest.Patient{}).ID
+	tg.promptID = 1
+	tg.interval = 50 * time.Millisecond
+	tg.pageSize = 2
+	return tg
+}
+
+func tokensOf(t *testing.T, tg *target) []int64 {
+	t.Helper()
+	tokens, err := tg.client.Tokens.List(context.WithoutCancel(t.Context()))
 	require.NoError(t, err)
-	return tokens
-}
-
-// assertNothingLeft finds no note but signed ones, and those only where the service keeps them.
-func assertNothingLeft(t *testing.T, box *clinicaldoctest.Server, variant clinicaldoctest.Variant) {
-	t.Helper()
-	for _, note := range box.Notes() {
-		assert.Equal(t, clinicaldoctest.StageSigned, note.Stage)
-		assert.NotZero(t, variant.SignedChangeStatus)
+	var ids []int64
+	for _, token := range tokens {
+		ids = append(ids, token.ID)
 	}
+	return ids
 }
 
-// runSuite runs every test of the suite. A note that was signed already spares the service another one.
-func runSuite(t *testing.T, tg *target, signed *clinicaldoc.ProgressNote) {
+// assertCleanedUp finds the notes of others as they were, and of the suite's own at most two signed ones, where the service
+// keeps them.
+func assertCleanedUp(
+	t *testing.T, srv *clinicaldoctest.Server, variant clinicaldoctest.Variant, before []clinicaldoctest.Note, others []int64,
+) {
 	t.Helper()
-	// First, because the other tests let the box's time pass.
-	refuseIncompleteSign(t, tg)
+	var kept []clinicaldoctest.Note
+	signed := 0
+	for _, note := range srv.Notes() {
+		switch {
+		case slices.Contains(others, note.ID):
+			kept = append(kept, note)
+		case note.Stage == clinicaldoctest.StageSigned && variant.SignedChangeStatus != 0:
+			signed++
+		default:
+			assert.Fail(t, "a note was left behind", "%d", note.ID)
+		}
+	}
+	assert.Equal(t, before, kept, "notes of others are untouched")
+	assert.LessOrEqual(t, signed, 2)
+}
 
+// runSuite runs every test of the suite with what the report has found.
+func (tg *target) runSuite(t *testing.T, report *gaps.Report) {
+	t.Helper()
+	tg.learn(t, report)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *target)
 	}{
+		{"incomplete sign", testIncompleteSign},
 		{"user", testUser},
 		{"tokens", testTokens},
 		{"create from each source", testCreateSources},
@@ -161,13 +152,7 @@ func runSuite(t *testing.T, tg *target, signed *clinicaldoc.ProgressNote) {
 		{"invalid data", testInvalidData},
 		{"undescribed endpoints", testDo},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			tg.parallel(t)
-			test.run(t, tg.withPatient())
-		})
+		t.Run(test.name, func(t *testing.T) { test.run(t, tg) })
 	}
-	t.Run("sign", func(t *testing.T) {
-		tg.parallel(t)
-		testSign(t, tg.withPatient(), signed)
-	})
+	t.Run("sign", func(t *testing.T) { testSign(t, tg, report.SignedNote) })
 }

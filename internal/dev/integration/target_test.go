@@ -18,75 +18,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// target is the service that the suite runs against.
+// target is the service that the suite runs against. Nothing may be taken for granted there, and nothing changed but the
+// suite's own notes, one thing at a time.
 type target struct {
-	client         *clinicaldoc.Client
+	client         *clinicaldoc.Client // with the query names that the report has found; see learn
 	baseURL, token string
-	// newClient makes another client for the same address.
-	newClient func(t *testing.T, token string, opts ...clinicaldoc.Option) *clinicaldoc.Client
+	transport      *http.Transport
+	retry          clinicaldoc.RetryPolicy
 
-	box                 *clinicaldoctest.Server // nil: somebody else's server, of which nothing is known
 	patientID, promptID int64
 	trustFilter         bool   // the list's rows name no patient
-	reusesIDs           bool   // a deleted note's id is another's next
-	namePrefix          string // unique, so that own notes can be told from all others
+	namePrefix          string // unique, so own notes can be distinguished from all others
 	audio               []byte
 	ownTone             bool // the audio is the suite's own tone, which may be shortened
 	skipSign            bool
+	pageSize            int
 	interval            time.Duration // between polls
 }
 
 const (
 	// cleanUpFor bounds a deletion after the end of its test.
 	cleanUpFor = time.Minute
-	// step is how long a note stays in each stage in the box, whose clock stands still between polls.
-	step = time.Second
 	// absentID is no note or token anywhere: the largest number that every JSON reader keeps.
 	absentID = 1<<53 - 1
 )
-
-// foreign tells that nothing may be taken for granted and nothing done but with own notes, one thing at a time.
-func (tg *target) foreign() bool { return tg.box == nil }
-
-// parallel runs the test beside others where they cannot meet: in the box each has a patient of its own, and its notes have ids
-// of their own.
-func (tg *target) parallel(t *testing.T) {
-	t.Helper()
-	if !tg.foreign() && !tg.reusesIDs {
-		t.Parallel()
-	}
-}
-
-// newBox starts a box. Its clock stands still: each poll of a wait takes it one stage further.
-func newBox(t *testing.T, variant clinicaldoctest.Variant) *target {
-	t.Helper()
-	box := clinicaldoctest.NewServer(
-		clinicaldoctest.WithVariant(variant), clinicaldoctest.WithFrozenClock(time.Now()),
-		clinicaldoctest.WithDelays(clinicaldoctest.Delays{Uploaded: step, Transcribing: step, Transcribed: step, Analysing: step}),
-	)
-	t.Cleanup(box.Close)
-	transport := clinicaldoc.WithHTTPClient(&http.Client{Transport: box.Transport()})
-	return &target{
-		client: box.Client(transport), baseURL: box.URL, token: box.Token, box: box,
-		newClient: func(t *testing.T, token string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
-			t.Helper()
-			return newClient(t, box.URL, token, append([]clinicaldoc.Option{transport}, opts...)...)
-		},
-		patientID: box.AddPatient(clinicaldoctest.Patient{}).ID, promptID: 1,
-		trustFilter: variant.Patient == clinicaldoctest.PatientUnnamed, reusesIDs: variant.ReuseIDs,
-		namePrefix: newNamePrefix(), audio: tone(time.Second), interval: 50 * time.Millisecond,
-	}
-}
-
-func newClient(t *testing.T, baseURL, token string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
-	t.Helper()
-	client, err := clinicaldoc.NewClient(baseURL, token, opts...)
-	require.NoError(t, err)
-	return client
-}
 
 func newNamePrefix() string { return "Synthetic test note " + rand.Text() }
 
@@ -99,11 +56,11 @@ func fromEnvironment(t *testing.T) *target {
 	baseURL, token := os.Getenv(clinicaldoc.EnvBaseURL), os.Getenv(clinicaldoc.EnvToken)
 	if os.Getenv(envOptIn) != "1" {
 		if baseURL != "" {
-			t.Logf("%s is not 1: the service in a box is used, not the one that %s names", envOptIn, clinicaldoc.EnvBaseURL)
+			t.Logf("%s is not 1: the fake server is used, not the service that %s names", envOptIn, clinicaldoc.EnvBaseURL)
 		}
 		return nil
 	}
-	tg := newForeign(t, baseURL, token)
+	tg := newTarget(t, baseURL, token)
 	tg.patientID, tg.promptID = idFromEnvironment(t, envPatientID), idFromEnvironment(t, envPromptID)
 	tg.skipSign = os.Getenv("CLINICALDOC_SKIP_SIGN") == "1"
 	if path := os.Getenv(envAudioFile); path != "" {
@@ -115,24 +72,27 @@ func fromEnvironment(t *testing.T) *target {
 	return tg
 }
 
-// newForeign is a target of which only the address is known. Its client has the default query names; see learn.
-func newForeign(t *testing.T, baseURL, token string) *target {
+// newTarget returns a target of which only the address is known. Its client has the default query names.
+func newTarget(t *testing.T, baseURL, token string) *target {
 	t.Helper()
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
-	t.Cleanup(transport.CloseIdleConnections)
 	tg := &target{
-		baseURL: baseURL, token: token, namePrefix: newNamePrefix(), audio: tone(time.Second), ownTone: true, interval: 2 * time.Second,
-		newClient: func(t *testing.T, token string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
-			t.Helper()
-			return newClient(t, baseURL, token, append([]clinicaldoc.Option{
-				clinicaldoc.WithHTTPClient(&http.Client{Transport: transport}),
-				// Long enough for a limit per minute to pass.
-				clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 5, MaxWait: 90 * time.Second}),
-			}, opts...)...)
-		},
+		baseURL: baseURL, token: token, namePrefix: newNamePrefix(), audio: tone(time.Second), ownTone: true,
+		transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true},
+		retry:     clinicaldoc.RetryPolicy{MaxRetries: 5, MaxWait: 90 * time.Second}, // a limit per minute passes
+		interval:  2 * time.Second, pageSize: 100,
 	}
+	t.Cleanup(tg.transport.CloseIdleConnections)
 	tg.client = tg.newClient(t, token)
 	return tg
+}
+
+// newClient returns another client for the same address.
+func (tg *target) newClient(t *testing.T, token string, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	opts = append(opts, clinicaldoc.WithRetry(tg.retry), clinicaldoc.WithHTTPClient(&http.Client{Transport: tg.transport}))
+	client, err := clinicaldoc.NewClient(tg.baseURL, token, opts...)
+	require.NoError(t, err)
+	return client
 }
 
 // fitTone shortens the suite's own tone to what the service takes.
@@ -193,29 +153,14 @@ func idFromEnvironment(t *testing.T, name string) int64 {
 	return id
 }
 
-// withPatient returns the target with a patient of the test's own, where there can be one.
-func (tg *target) withPatient() *target {
-	own := *tg
-	if !tg.foreign() {
-		own.patientID = tg.box.AddPatient(clinicaldoctest.Patient{}).ID
-	}
-	return &own
-}
-
-// tick lets the box's time pass.
-func (tg *target) tick() {
-	if !tg.foreign() {
-		tg.box.Advance(step)
-	}
-}
-
 // serial numbers the notes, so that each can be found by its name.
 var serial atomic.Int64
 
 // params describe one more synthetic note.
 func (tg *target) params() clinicaldoc.CreateNoteParams {
 	return clinicaldoc.CreateNoteParams{
-		Name: fmt.Sprintf("%s %d", tg.namePrefix, serial.Add(1)), PatientID: tg.patientID, PromptID: tg.promptID, Audio: clinicaldoc.AudioBytes("synthetic.wav", tg.audio),
+		Name: fmt.Sprintf("%s %d", tg.namePrefix, serial.Add(1)), PatientID: tg.patientID, PromptID: tg.promptID,
+		Audio: clinicaldoc.AudioBytes("synthetic.wav", tg.audio),
 	}
 }
 
@@ -253,9 +198,8 @@ func (tg *target) deleteLater(t *testing.T, note *clinicaldoc.ProgressNote, err 
 	})
 }
 
-// waitParams drive the box's clock with every poll.
 func (tg *target) waitParams() clinicaldoc.WaitParams {
-	return clinicaldoc.WaitParams{Interval: tg.interval, OnUpdate: func(*clinicaldoc.ProgressNote) { tg.tick() }}
+	return clinicaldoc.WaitParams{Interval: tg.interval}
 }
 
 // patience bounds a wait, so that it ends before go test would end everything and leave the notes behind.
