@@ -7,34 +7,38 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
+// newBackend returns a fake server and the backend's client for it.
+func newBackend(t *testing.T) (*clinicaldoctest.Server, *clinicaldoc.Client) {
+	t.Helper()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	client, err := NewClient(srv.URL)
+	require.NoError(t, err)
+	return srv, client
+}
+
 func TestClient_WithoutLogin_SendsNothing(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
-	client, err := NewClient(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := srv.AddNote(clinicaldoctest.Note{})
-	if _, err := client.Notes.Sign(t.Context(), id); !errors.Is(err, ErrNobody) {
-		t.Error(err)
-	}
-	if sent := len(srv.Requests()); sent != 0 {
-		t.Error(sent, "requests in nobody's name")
-	}
+	srv, client := newBackend(t)
+	_, err := client.Notes.Sign(t.Context(), srv.AddNote(clinicaldoctest.Note{}))
+	require.ErrorIs(t, err, ErrNobody)
+	assert.Empty(t, srv.Requests())
 }
 
 func TestSession_RefusedToken_IsRenewedOnce(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv, client := newBackend(t)
 	user := srv.AddUser(clinicaldoctest.User{})
 	renewals := 0
 	session := NewSession("expired", func(context.Context) (string, error) {
@@ -44,32 +48,22 @@ func TestSession_RefusedToken_IsRenewedOnce(t *testing.T) {
 		}
 		return user.Token, nil
 	})
-	client, err := NewClient(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Users.Me(WithSession(t.Context(), session)); err == nil {
-		t.Fatal("no error")
-	}
+	_, err := client.Users.Me(WithSession(t.Context(), session))
+	require.Error(t, err)
 	for range 3 {
 		me, err := client.Users.Me(WithSession(t.Context(), session))
-		if err != nil || me.ID != user.ID || renewals != 2 {
-			t.Fatal(me, err, renewals)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, user.ID, me.ID)
+		assert.Equal(t, 2, renewals)
 	}
 }
 
 func TestSign_OnlyWhatWasRead(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv, client := newBackend(t)
 	author := srv.AddUser(clinicaldoctest.User{})
 	colleague := srv.AddUser(clinicaldoctest.User{})
 	id := srv.AddNote(clinicaldoctest.Note{UserID: author.ID})
-	client, err := NewClient(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
 	as := func(u clinicaldoctest.User) context.Context {
 		return WithSession(t.Context(), NewSession(u.Token, nil))
 	}
@@ -82,50 +76,31 @@ func TestSign_OnlyWhatWasRead(t *testing.T) {
 		return w.Code
 	}
 	old, err := client.Notes.Get(as(colleague), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	edit := clinicaldoc.UpdateNoteParams{Analysis: new("changed since")}
 	now, err := client.Notes.Update(as(author), id, edit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code := sign(author, old.Version()); code != http.StatusPreconditionFailed {
-		t.Error("an old version:", code)
-	}
-	if code := sign(colleague, now.Version()); code != http.StatusForbidden {
-		t.Error("somebody else's note:", code)
-	}
-	if code := sign(author, now.Version()); code != http.StatusNoContent {
-		t.Error("what was read:", code)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusPreconditionFailed, sign(author, old.Version()), "an old version")
+	assert.Equal(t, http.StatusForbidden, sign(colleague, now.Version()), "somebody else's note")
+	assert.Equal(t, http.StatusNoContent, sign(author, now.Version()), "what was read")
 }
 
 // The page shows or links the code of this package, file by file.
 func TestPage_ShowsOrLinksEveryFile(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../../../docs/backends.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	page := strings.ReplaceAll(string(content), "\r\n", "\n")
 	files, err := filepath.Glob("*.go")
-	if err != nil || len(files) < 5 {
-		t.Fatal(files, err)
-	}
+	require.NoError(t, err)
+	files = slices.DeleteFunc(files, func(file string) bool { return file == "backend_test.go" || file == "doc.go" })
+	require.NotEmpty(t, files)
 	for _, file := range files {
-		if file == "backend_test.go" || file == "doc.go" {
-			continue
-		}
 		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		code := strings.ReplaceAll(string(source), "\r\n", "\n")
 		isShown := strings.Contains(page, "\n```go\n"+code+"```")
 		isLinked := strings.Contains(page, "](../internal/dev/recipes/backend/"+file+")")
-		if !isShown && !isLinked {
-			t.Error("the page neither shows nor links", file)
-		}
+		assert.True(t, isShown || isLinked, "the page neither shows nor links %s", file)
 	}
 }
