@@ -1,6 +1,6 @@
 # The commands people need. Each is also written out in CONTRIBUTING.md for machines without make.
 
-.PHONY: demo test race lint faults crashes places simulate defects mutants fuzz rehearse platforms check nightly
+.PHONY: demo test race lint faults crashes simulate defects mutants fuzz rehearse platforms check nightly
 
 # Which worlds to simulate, and how many.
 FROM ?= 1
@@ -36,9 +36,6 @@ crashes: ## ingest: 1000 kills at every transition, stops, a million keys; fleet
 	CLINICALDOC_INGEST_KILLS=1000 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|ProcessStopped|ManyKeys' -count=1 -v
 	CLINICALDOC_JETSTREAM_FLEET=10000 go test -C ingest/jetstream . -run 'TestFleetWorlds|TestWork_WorkerDies|TestResolve_ProcessDies|TestFleet_Workers' -worlds 2000 -count=1 -v -timeout 60m
 
-places: ## uploads where a journal has it hard: mounts, full disks, few descriptors, two versions; the mounts as root (SUDO=sudo)
-	$(SUDO) env "PATH=$$PATH" go run ./internal/dev/places
-
 simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS), and every sequence of up to four attempts
 	go test ./internal/dev/simulation -run 'TestWorlds|TestSequences' -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS) -attempts 4
 
@@ -68,5 +65,5 @@ platforms: ## what can be shown here of Windows, macOS, 32 bits, ARM and a big-e
 check: ## what a change must pass; .ci/run modules has more for the modules below the root
 	.ci/run
 
-nightly: faults crashes places simulate defects mutants fuzz rehearse ## what takes too long for every change
+nightly: faults crashes simulate defects mutants fuzz rehearse ## what takes too long for every change
 	.ci/run nightly

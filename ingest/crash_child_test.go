@@ -36,7 +36,6 @@ type life struct {
 	Settle              time.Duration
 	EndAt               int  // the number of the transition; 0: none
 	Stop                bool // it is stopped there instead, until somebody lets it go on
-	Ahead               int  // seconds that its clock is ahead; see internal/dev/clock
 }
 
 // outcome is a line that a process prints.

@@ -37,14 +37,9 @@ import (
 //
 //	CLINICALDOC_INGEST_KILLS=500 go test ./ingest -run TestCrashMatrix -v
 //	CLINICALDOC_INGEST_SEED=17 go test ./ingest -run TestCrashMatrix -v    one world, told step by step
-//
-// With clocks that are wrong by up to an hour, as internal/dev/clock makes them; doubts are right then:
-//
-//	CLINICALDOC_INGEST_CLOCKS=1 CLINICALDOC_INGEST_KILLS=100 go test -overlay "$(go run ./internal/dev/clock)" ./ingest -run TestCrashMatrix -v
 const (
 	killsVariable = "CLINICALDOC_INGEST_KILLS"
 	seedVariable  = "CLINICALDOC_INGEST_SEED"
-	clockVariable = "CLINICALDOC_INGEST_CLOCKS"
 	fewKills      = 8
 )
 
@@ -189,7 +184,7 @@ func (w *world) live(t *testing.T) *world {
 	t.Helper()
 	for range 2 + w.rand.IntN(8) {
 		l := w.life
-		l.Link, l.Ahead = w.rand.IntN(2) == 0 && w.links, w.ahead()
+		l.Link = w.rand.IntN(2) == 0 && w.links
 		l.SendAgain = l.Until && w.rand.IntN(3) == 0
 		w.gate.killAt(0)
 		switch w.rand.IntN(4) {
@@ -219,9 +214,7 @@ func (w *world) live(t *testing.T) *world {
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	for range 3 {
-		l := w.life
-		l.Ahead = w.ahead()
-		if w.run(t, l) && !w.undecided() {
+		if w.run(t, w.life) && !w.undecided() {
 			break
 		}
 	}
@@ -232,14 +225,6 @@ func (w *world) settle(t *testing.T) {
 		return
 	}
 	w.check(t)
-}
-
-// ahead is how many seconds the next process's clock is ahead.
-func (w *world) ahead() int {
-	if os.Getenv(clockVariable) == "" {
-		return 0
-	}
-	return []int{0, 0, 3600, -3600, 20}[w.rand.IntN(5)]
 }
 
 func (w *world) undecided() bool {
@@ -278,7 +263,7 @@ func start(t *testing.T, l life) (*exec.Cmd, io.Reader) {
 	text, err := json.Marshal(l)
 	require.NoError(t, err)
 	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), lifeVariable+"="+string(text), "CLINICALDOC_CLOCK_AHEAD="+strconv.Itoa(l.Ahead))
+	process.Env = append(os.Environ(), lifeVariable+"="+string(text))
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	require.NoError(t, err)
@@ -330,7 +315,7 @@ func (w *world) check(t *testing.T) {
 			assert.NotEmpty(t, o.Err, where)
 		default:
 			w.ended["unresolved"]++
-			assert.NotEmpty(t, os.Getenv(clockVariable), "IN DOUBT: a person has to look, but why: %s", where)
+			assert.Fail(t, "IN DOUBT: a person has to look, but why", where)
 		}
 	}
 }

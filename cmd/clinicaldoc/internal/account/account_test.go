@@ -210,6 +210,14 @@ func TestNoSettingsAreNeededWhereTheVariablesNameAnAccount(t *testing.T) {
 	assert.Equal(t, token, found.Token)
 }
 
+func TestStateFolder_NoHome_AsksForTheVariable(t *testing.T) {
+	for _, name := range []string{"HOME", "USERPROFILE", "XDG_STATE_HOME", "LOCALAPPDATA", account.EnvStateDir} {
+		t.Setenv(name, "")
+	}
+	_, err := account.StateFolder()
+	require.ErrorContains(t, err, account.EnvStateDir)
+}
+
 func TestQueryNamesAreReadAndWritten(t *testing.T) {
 	t.Parallel()
 	names, err := account.ParseQueryNames("patient_id=filter[patient_id],per_page=limit")
