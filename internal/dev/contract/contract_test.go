@@ -144,10 +144,10 @@ func options(o openapi3filter.Options) *openapi3filter.Options {
 // exchange is a request and its response.
 type exchange struct {
 	operation   string
-	query       url.Values // with the document's names
-	contentType string     // of the request
-	body        []byte     // of the request
-	status      int        // of the response; 0 if none came
+	query       url.Values
+	contentType string // of the request
+	body        []byte // of the request
+	status      int    // of the response; 0 if none came
 	response    []byte
 	requestErr  error // how the request breaks the contract
 	responseErr error // how the response does
@@ -158,7 +158,6 @@ type bench struct {
 	*clinicaldoctest.Server
 
 	client   *clinicaldoc.Client
-	variant  clinicaldoctest.Variant
 	contract *contract
 	wire     *http.Transport
 
@@ -166,12 +165,13 @@ type bench struct {
 	seen []exchange
 }
 
-// newBench starts a server in which notes are complete as soon as they are created.
-func newBench(t *testing.T, variant clinicaldoctest.Variant) *bench {
+// newBench starts a server of the default variant, the likeliest reading of the description. Its notes are complete as
+// soon as they are created.
+func newBench(t *testing.T) *bench {
 	t.Helper()
-	server := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
+	server := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 	t.Cleanup(server.Close)
-	b := &bench{Server: server, variant: variant, contract: loaded(t), wire: &http.Transport{}}
+	b := &bench{Server: server, contract: loaded(t), wire: &http.Transport{}}
 	t.Cleanup(b.wire.CloseIdleConnections)
 	b.client = b.clientWith(t, server.Token)
 	return b
@@ -180,19 +180,15 @@ func newBench(t *testing.T, variant clinicaldoctest.Variant) *bench {
 // clientWith returns a client whose requests and responses are checked.
 func (b *bench) clientWith(t *testing.T, token string) *clinicaldoc.Client {
 	t.Helper()
-	opts := []clinicaldoc.Option{clinicaldoc.WithHTTPClient(&http.Client{Transport: b})}
-	if b.variant.Query != defaultVariant(t).Query { // otherwise the SDK's own names must be right
-		opts = append(opts, clinicaldoc.WithQueryNames(clinicaldoc.QueryNames(b.variant.Query)))
-	}
-	client, err := clinicaldoc.NewClient(b.URL, token, opts...)
+	client, err := clinicaldoc.NewClient(b.URL, token, clinicaldoc.WithHTTPClient(&http.Client{Transport: b}))
 	require.NoError(t, err)
 	return client
 }
 
 // RoundTrip sends a request and notes how it and its response keep the contract.
 func (b *bench) RoundTrip(req *http.Request) (*http.Response, error) {
-	e := exchange{query: b.translated(req.URL.Query()), contentType: req.Header.Get("Content-Type")}
-	if b.isStorage(req.URL.String()) {
+	e := exchange{query: req.URL.Query(), contentType: req.Header.Get("Content-Type")}
+	if strings.HasPrefix(req.URL.String(), b.StorageURL+"/audio/") {
 		if req.Header.Get("Authorization") != "" {
 			b.note(exchange{requestErr: errors.New("the request takes the token to the storage")})
 		}
@@ -215,7 +211,7 @@ func (b *bench) RoundTrip(req *http.Request) (*http.Response, error) {
 		return b.wire.RoundTrip(out)
 	}
 	named := req.Clone(req.Context())
-	named.URL = &url.URL{Path: strings.TrimPrefix(req.URL.Path, b.basePath()), RawQuery: e.query.Encode()}
+	named.URL = &url.URL{Path: req.URL.Path, RawQuery: req.URL.RawQuery} // the document names no server
 	e.operation, e.requestErr = b.contract.checkRequest(named, e.body)
 	resp, err := b.wire.RoundTrip(out)
 	if err != nil {
@@ -234,32 +230,6 @@ func (b *bench) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (b *bench) basePath() string {
-	base, _ := url.Parse(b.URL) // the server's own
-	return strings.TrimSuffix(base.Path, "/")
-}
-
-func (b *bench) isStorage(address string) bool {
-	return strings.HasPrefix(address, b.StorageURL+"/audio/") ||
-		b.variant.LocalDisk && strings.HasPrefix(address, b.URL+"/audio/")
-}
-
-// translated gives query parameters the document's names, because a variant has others.
-func (b *bench) translated(query url.Values) url.Values {
-	names := b.variant.Query
-	known := map[string]string{
-		names.PatientID: "patient_id", names.PerPage: "per_page", names.Sort: "sort", names.Page: "page", names.Cursor: "cursor",
-	}
-	translated := url.Values{}
-	for name, values := range query {
-		if known[name] != "" {
-			name = known[name]
-		}
-		translated[name] = append(translated[name], values...)
-	}
-	return translated
-}
-
 func (b *bench) note(e exchange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -270,12 +240,4 @@ func (b *bench) exchanges() []exchange {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.seen)
-}
-
-// defaultVariant is the likeliest reading of the description.
-func defaultVariant(t *testing.T) clinicaldoctest.Variant {
-	t.Helper()
-	variant, ok := clinicaldoctest.VariantNamed("default")
-	require.True(t, ok)
-	return variant
 }
