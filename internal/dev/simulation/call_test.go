@@ -38,7 +38,6 @@ type call struct {
 	stage       clinicaldoctest.Stage // of the note when it began
 
 	knowledge
-	listening
 
 	mu         sync.Mutex
 	begun      int // lists that it began to ask for
@@ -136,9 +135,6 @@ func (c *call) asked(r request, w *world) int {
 		w.violate("flood", "%s asks again after a pause of %s", c.op, pause)
 	}
 	c.requests++
-	if r.addresses() {
-		c.addresses++
-	}
 	if query, err := url.ParseQuery(r.query); err == nil && r.lists() {
 		page, _ := strconv.Atoi(query.Get("page"))
 		c.lastPage = max(c.lastPage, page)
@@ -162,16 +158,6 @@ func (c *call) asked(r request, w *world) int {
 		c.firstWrite = time.Now()
 	}
 	return c.writes
-}
-
-// retract takes back what asked counted: nothing of the request has left.
-func (c *call) retract(r request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.requests--
-	if r.writes() {
-		c.writes--
-	}
 }
 
 // start counts the lists that the call asks for, also those that it gives up before a request is sent.

@@ -12,9 +12,8 @@ import (
 // design is what a world is like, drawn from its seed. Acts are crowded into the scale, few names, sizes and patients
 // collide, and half of the kinds of faults are left out, since one may hide what another would show.
 type design struct {
-	quiet    bool // a good day: few faults, clocks that agree, names that tell notes apart
-	focus    focus
-	protocol protocol
+	quiet bool // a good day: few faults, clocks that agree, names that tell notes apart
+	focus focus
 
 	scale      time.Duration // within which all acts begin; the day that follows is calm
 	programs   int
@@ -61,7 +60,6 @@ type design struct {
 	dictates        bool // clinicians make notes too
 	doubles         bool // and others of the same names, soon after those of the programs
 	prefetch        bool // programs fetch pages ahead
-	listens         bool // programs do little else than to listen to recordings
 	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 
 	manners
@@ -110,9 +108,6 @@ func newDesign(seed uint64) design {
 			w.faults = append(w.faults, kind)
 		}
 	}
-	if d.chance(0.1) {
-		w.protocol = pick(d, http1, http1, http2)
-	}
 	w.drawService(d)
 	w.drawClocks(d)
 	w.drawManners(d)
@@ -124,7 +119,6 @@ func newDesign(seed uint64) design {
 	default:
 	}
 	w.storage = newStorage(drawsAt(seed, hashOf("storage")), w.sizes)
-	w.mum, w.blunt = mix(seed, 80)%2 == 0, mix(seed, 81)%2 == 0
 	w.ageless, w.apart = mix(seed, 78)%2 == 0, mix(seed, 79)%4 == 0
 	w.assumes = drawsAt(seed, hashOf("assumes")).chance(0.5)
 	if w.quiet {
@@ -222,7 +216,8 @@ func (w *design) focusOnEdits(d *draws) {
 func (w *design) makeSpecial(d *draws) {
 	switch choice := d.below(60); choice {
 	case 0, 1: // a proxy keeps showing the list of before a late commit, or of before a note that was never made
-		w.focus, w.protocol, w.cached, w.lag, w.clock, w.date, w.machine, w.local, w.strange, w.restarts = onLosses, inProcess, 15*time.Minute, 0, 0, serviceDate, 0, 0, false, false
+		w.focus, w.cached, w.lag, w.clock, w.date = onLosses, 15*time.Minute, 0, 0, serviceDate
+		w.machine, w.local, w.strange, w.restarts = 0, 0, false, false
 		w.variant.Pagination, w.variant.Query, w.variant.OldestFirst = clinicaldoctest.PaginationLengthAware, clinicaldoctest.QueryNames{}, false
 		w.rate, w.late, w.faults, w.yesterday, w.patients = 0.3, 10*time.Minute, []faultKind{gatewayTimeout, silent}, true, 4
 		if choice == 1 {
@@ -238,24 +233,18 @@ func (w *design) makeSpecial(d *draws) {
 		w.editSpecially(30, webPage)
 		w.focus, w.slowly, w.late, w.renames = onLosses, true, 10*time.Minute, false
 	case 5, 6: // downloads that break off, and a storage that does not go on where it is asked to
-		w.focus, w.protocol, w.rate, w.faults, w.lag, w.blocks = onWaits, inProcess, 0.4, []faultKind{breaksOff}, 0, choice == 6
+		w.focus, w.rate, w.faults, w.lag, w.blocks = onWaits, 0.4, []faultKind{breaksOff}, 0, choice == 6
 	case 7: // a list tells of more rows than it shows
 		w.focus, w.lag, w.strange, w.hides = onLists, 0, false, true
 		w.variant.Pagination, w.variant.Query, w.variant.OldestFirst = clinicaldoctest.PaginationLengthAware, clinicaldoctest.QueryNames{}, false
 	case 12, 13: // the ids of deleted notes are given to others, also of other patients
-		w.focus, w.protocol, w.variant.ReuseIDs, w.lag, w.renames, w.doubles = onLosses, inProcess, true, 0, true, false
+		w.focus, w.variant.ReuseIDs, w.lag, w.renames, w.doubles = onLosses, true, 0, true, false
 		w.restarts, w.patients, w.clinicians, w.acts = choice == 13 && w.sizes != untold, 1+d.below(3), 1+d.below(2), w.acts+20
 		w.ingest = w.restarts
 		w.rate, w.faults = 0.3, []faultKind{unheard, lost, gatewayTimeout}
 	case 8: // a note is made elsewhere that looks more like the lost one than its own, by its time
 		w.searchSpecially(1, unheard)
 		w.clock, w.sizes, w.doubles = -3*time.Second, untold, true
-	case 9, 10, 11: // recordings are listened to while storage fails, URLs expire and recordings are replaced
-		w.focus, w.listens, w.lag, w.rate, w.faults, w.ingest = onWaits, true, 0, pick(d, 0, 0.1, 0.4), []faultKind{breaksOff}, false
-		if choice == 9 {
-			w.faults = append(w.faults, unavailable, tooMany, barred, webPage, unheard, silent, slow)
-		}
-		w.blocks = choice == 11
 	default:
 		if d.chance(0.3) {
 			w.vary(d)
@@ -265,14 +254,15 @@ func (w *design) makeSpecial(d *draws) {
 
 // searchSpecially is a day of lost creates, each of a name of its own but for what programs do together.
 func (w *design) searchSpecially(programs int, faults ...faultKind) {
-	w.focus, w.protocol, w.scale, w.lag, w.cached, w.clock, w.date, w.machine, w.local = onLosses, inProcess, 10*time.Minute, 0, 0, 0, serviceDate, 0, 0
+	w.focus, w.scale, w.lag, w.cached, w.clock, w.date = onLosses, 10*time.Minute, 0, 0, 0, serviceDate
+	w.machine, w.local = 0, 0
 	w.programs, w.clinicians, w.shared, w.twins, w.secondUser, w.patientless, w.restarts, w.ingest, w.yesterday = programs, 0, true, true, false, false, false, false, false
 	w.alike, w.names, w.patients, w.renames, w.rate, w.faults = true, 1000, 1000, true, 0.5, faults
 }
 
 // editSpecially is a day of many edits on a service whose clock agrees with ours.
 func (w *design) editSpecially(steps int, faults ...faultKind) {
-	w.focus, w.protocol, w.steps, w.clinicians, w.patients, w.rate, w.faults = onEdits, inProcess, steps, 1, 1, 0.4, faults
+	w.focus, w.steps, w.clinicians, w.patients, w.rate, w.faults = onEdits, steps, 1, 1, 0.4, faults
 	w.lag, w.clock, w.local, w.date, w.ingest, w.flagless, w.variant.Times = 0, 0, 0, serviceDate, false, false, clinicaldoctest.TimeMicroseconds
 }
 
@@ -303,7 +293,7 @@ func (w design) misnamed() bool { return w.strange && !w.assumes }
 
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
 // between two that are ready is a coin that nobody can load.
-func (w design) exact() bool { return !w.ingest && !w.prefetch && w.protocol != http2 }
+func (w design) exact() bool { return !w.ingest && !w.prefetch }
 
 // tellsDeletions reports whether a list shows that a row went away while it was read.
 func (w design) tellsDeletions() bool {
@@ -330,7 +320,7 @@ func (w design) sizeCount() int {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, focus %s, %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, many older %t, pages %d, times %d, prefetch %t, ingest %t, variation %s, assumes %t, storage %+v, manners %+v, faults %v",
-		w.quiet, w.focus, w.protocol, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
+	return fmt.Sprintf("quiet %t, focus %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, many older %t, pages %d, times %d, prefetch %t, ingest %t, variation %s, assumes %t, storage %+v, manners %+v, faults %v",
+		w.quiet, w.focus, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
 		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.manyOlder, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.variation, w.assumes, w.storage, w.manners, w.faults)
 }

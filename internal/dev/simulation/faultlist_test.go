@@ -15,12 +15,10 @@ import (
 
 // seededFault is a mistake that the SDK does not make: a change of its source, made for the compiler only.
 type seededFault struct {
-	name     string
-	changes  []replacement
-	folder   string // of the test that has to notice the fault
-	test     string // "": scenarios or sequences have to notice it
-	only     string // the operation, after a slash, that sequences try; "": all
-	attempts int    // how many a sequence needs to show the fault; 0: 2
+	name    string
+	changes []replacement
+	folder  string // of the test that has to notice the fault
+	test    string // "": scenarios have to notice it
 }
 
 // replacement replaces a text that occurs exactly once in a function of a file, or in the file if there is no function.
@@ -60,9 +58,11 @@ func parseFaults(text string) (faults []seededFault, err error) {
 			return nil, fmt.Errorf("%q belongs to no fault", detail)
 		default:
 			fault := &faults[len(faults)-1]
-			if err := fault.parseDetail(file, detail); err != nil {
+			change, err := parseChange(file, detail)
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w", fault.name, err)
 			}
+			fault.changes = append(fault.changes, change)
 		}
 	}
 	return faults, nil
@@ -77,21 +77,6 @@ func newFault(file, line string) seededFault {
 		fault.test = other
 	}
 	return fault
-}
-
-func (f *seededFault) parseDetail(file, detail string) (err error) {
-	word, rest, _ := strings.Cut(detail, " ")
-	switch word {
-	case "attempts":
-		f.attempts, err = strconv.Atoi(rest)
-		return err
-	case "only":
-		f.only = rest
-		return nil
-	}
-	c, err := parseChange(file, detail)
-	f.changes = append(f.changes, c)
-	return err
 }
 
 // parseChange parses FUNCTION: "old" -> "with". A change of another file has that file before the function.
@@ -125,15 +110,15 @@ func parseChange(file, line string) (c replacement, err error) {
 func TestParseFaults(t *testing.T) {
 	t.Parallel()
 	faults, err := parseFaults("== ingest/task.go\nfirst | TestOne\n    run.commit: \"a\\n\" -> \"\"\n" +
-		"    notes.go anywhere: `\"b\"`\n        -> \"c\"\nsecond | . TestTwo\n\n== wait.go\nthird\n    attempts 3\n    only /update\n")
+		"    notes.go anywhere: `\"b\"`\n        -> \"c\"\nsecond | . TestTwo\n\n== wait.go\nthird\n")
 	require.NoError(t, err)
 	changes := []replacement{{"ingest/task.go", "run.commit", "a\n", ""}, {"notes.go", "", `"b"`, "c"}}
 	assert.Equal(t, []seededFault{
 		{name: "first", folder: "ingest", test: "TestOne", changes: changes},
 		{name: "second", folder: ".", test: "TestTwo"},
-		{name: "third", folder: ".", attempts: 3, only: "/update"},
+		{name: "third", folder: "."},
 	}, faults)
-	for _, text := range []string{"    f: \"a\" -> \"\"", "x\n    f: a", "x\n    f: \"a\"", "x\n    f: \"a\" -> b", "x\n    attempts b"} {
+	for _, text := range []string{"    f: \"a\" -> \"\"", "x\n    f: a", "x\n    f: \"a\"", "x\n    f: \"a\" -> b"} {
 		_, err := parseFaults(text)
 		assert.Error(t, err, text)
 	}

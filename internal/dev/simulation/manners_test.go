@@ -30,8 +30,6 @@ type manners struct {
 	slowly   bool          // it takes minutes to transcribe and to analyse
 	hides    bool          // its lists now and then leave out a row that they count
 	blocks   bool          // its storage begins a part at the next of its blocks
-	blunt    bool          // its storage heeds no If-Range
-	mum      bool          // the URLs of recordings do not tell when they expire
 	unsorted bool          // its lists come in an order of their own, whatever is asked for
 	lists    time.Duration // the longest that a list takes
 	uploads  time.Duration // the longest that an upload takes
@@ -79,12 +77,6 @@ var (
 	partMember    = regexp.MustCompile(`"template":\{[^}]*\}`)
 	flagMembers   = regexp.MustCompile(`"has":\{[^}]*\},|"(analysis|transcription)_(started|completed)_at":("[^"]*"|null),`)
 )
-
-// mumPrefix stands in URLs of recordings where what tells their end has another name.
-const mumPrefix = "X-Mum-"
-
-// unmuted is the query of a URL with the names that the box knows.
-func unmuted(query string) string { return strings.ReplaceAll(query, mumPrefix, "X-Amz-") }
 
 // refusal is what the service says on its own to a request that the box would accept; nil: nothing.
 func (t *trip) refusal() *http.Response {
@@ -156,9 +148,6 @@ func (t *trip) mannered(resp *http.Response) *http.Response {
 	}
 	if address {
 		body = bytes.ReplaceAll(body, []byte(t.world.service.primary.StorageURL), []byte(storageURL))
-		if w.mum {
-			body = bytes.ReplaceAll(body, []byte("X-Amz-"), []byte(mumPrefix))
-		}
 	}
 	body = w.changed(body)
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

@@ -79,7 +79,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c := callOf(req.Context())
 	r := request{
-		method: req.Method, path: req.URL.Path, query: unmuted(req.URL.RawQuery), header: maps.Clone(req.Header), call: c, storage: req.URL.Host == storageHost,
+		method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, header: maps.Clone(req.Header), call: c, storage: req.URL.Host == storageHost,
 	}
 	place := n.place(c, r)
 	d := drawsAt(n.world.seed, uint64(n.number), uint64(c.step), hashOf(place))
@@ -104,11 +104,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	n.world.checkRequest(c, req)
 	began := time.Now()
-	resp, err := t.leave(req)
-	if t.unused {
-		c.retract(r)
-		return resp, err
-	}
+	resp, err := t.send(req)
 	if n.life != nil {
 		if err := n.life.touch(); err != nil {
 			return nil, err
@@ -118,20 +114,10 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (t *trip) leave(req *http.Request) (*http.Response, error) {
-	if t.world.wire != nil {
-		return t.sendByWire(req)
-	}
-	return t.send(req)
-}
-
 // place names a request within its step, whatever else is asked for at the same time.
 func (n *network) place(c *call, r request) string {
 	if r.storage { // its address is never twice the same
 		r.path, r.query = "storage", ""
-		if c.op == "listen" {
-			r.query = r.header.Get("Range")
-		}
 	}
 	if n.life != nil { // equal requests at one instant are alike, in whatever order they come
 		return fmt.Sprintf("%s %s?%s at %s", r.method, strings.TrimPrefix(r.path, "/v1/progress-notes"), r.query, time.Since(n.world.began))
@@ -159,7 +145,6 @@ type trip struct {
 	extent int // of what arrives when something is cut, or of what is asked for
 
 	job    int64 // that a response names instead of the note
-	unused bool  // nothing has left: the connection was not fit for it
 	spared bool  // the response has nothing that the fault could spoil
 }
 
@@ -404,7 +389,7 @@ func (t *trip) serve() *http.Response {
 	t.misplace()
 	resp := t.refusal()
 	if resp == nil {
-		resp = t.played(s.serve)
+		resp = s.serve(t.request)
 	}
 	resp = t.mannered(resp)
 	if t.request.compares() {
@@ -456,6 +441,47 @@ func (t *trip) faultName() string {
 }
 
 func (t *trip) say(format string, args ...any) { t.world.say(t.name, format, args...) }
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// traceOf returns the hooks of whoever traces the request, all of which can be called.
+func traceOf(req *http.Request) *httptrace.ClientTrace {
+	complete := httptrace.ClientTrace{
+		GetConn:      func(string) {},
+		WroteHeaders: func() {},
+		WroteRequest: func(httptrace.WroteRequestInfo) {},
+	}
+	trace := httptrace.ContextClientTrace(req.Context())
+	if trace == nil {
+		return &complete
+	}
+	if trace.GetConn != nil {
+		complete.GetConn = trace.GetConn
+	}
+	if trace.WroteHeaders != nil {
+		complete.WroteHeaders = trace.WroteHeaders
+	}
+	if trace.WroteRequest != nil {
+		complete.WroteRequest = trace.WroteRequest
+	}
+	return &complete
+}
+
+const loginPath = "/login"
+
+func respond(status int, contentType, body string) *http.Response {
+	resp := &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body)),
+	}
+	if status/100 == 3 {
+		resp.Header.Set("Location", loginPath)
+	}
+	return resp
+}
 
 // wait returns nil when the time has passed, or why it did not.
 func wait(ctx context.Context, d time.Duration) error {

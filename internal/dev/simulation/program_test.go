@@ -234,8 +234,6 @@ func (p *program) act(ctx context.Context, d *draws) {
 		p.list(ctx, d, false)
 	case at == 9:
 		p.doElse(ctx, d)
-	case p.world.design.listens && at >= 5:
-		p.listen(ctx, d, p.world.service.tapes[d.below(len(p.world.service.tapes))])
 	case len(p.known) == 0:
 	default:
 		id := p.known[d.below(len(p.known))]
@@ -262,10 +260,6 @@ func (p *program) work(ctx context.Context, d *draws, id int64, what int) {
 	case 7:
 		p.review(ctx, d)
 	case 8:
-		if more := p.draws("listen"); more.chance(0.5) {
-			p.listen(ctx, more, id)
-			return
-		}
 		p.download(ctx, id)
 	}
 }

@@ -136,8 +136,8 @@ func anys[T any](list []T) (all []any) {
 // reachable are the cases that make worlds worth running: a zero after many worlds is a hole in the simulation.
 var reachable = []string{
 	"late commits", "reached: a change between read and write", "reached: deleted before it was found", "reached: found",
-	"reached: not created", "reached: undecided", "reached: conflict", "reached: a late commit after the word", "reads of a replica", "restarts", "lists from a cache", "reached: a recording was fetched", "reached: a recording was fetched in parts", "reached: a recording was listened to", "reached: a listener got a fresh URL", "reached: a recording was replaced while somebody listened", "lists that leave out a row", "recordings uploaded again by others", "requests for recordings",
-	"reached: asked at the wrong place, or as the wrong user", "worlds over HTTP/1.1", "worlds over HTTP/2", "slow lists", "reached: an id is used again", "reached: an id is used again for another patient", "long uploads", "worlds of lists in another order",
+	"reached: not created", "reached: undecided", "reached: conflict", "reached: a late commit after the word", "reads of a replica", "restarts", "lists from a cache", "reached: a recording was fetched", "reached: a recording was fetched in parts", "lists that leave out a row", "recordings uploaded again by others", "requests for recordings",
+	"reached: asked at the wrong place, or as the wrong user", "slow lists", "reached: an id is used again", "reached: an id is used again for another patient", "long uploads", "worlds of lists in another order",
 	"compactions", "power cuts in a compaction", "recordings fetched into files",
 	"reached: an older note of an unchanged recording is read",
 	"reached: a younger note of an unchanged recording is read",

@@ -52,7 +52,6 @@ type service struct {
 	cache    cache
 	editable []int64          // notes to work on
 	older    []int64          // notes of long ago, all complete
-	tapes    []int64          // notes with a long recording, and one of nothing but silence
 	births   map[string]*fact // of the programs, by what was wanted; the last one that lives, or died last
 	places   map[string]*fact // notes by the paths of their recordings in storage
 }
@@ -64,7 +63,7 @@ type fact struct {
 	name        string // that it was created with
 	patient     int64
 	born        time.Time
-	death       atomic.Int64 // in Unix nanoseconds, as listeners look at any time; 0: it lives
+	death       atomic.Int64 // in Unix nanoseconds, as anybody may look at any time; 0: it lives
 	by          *call        // that made it; nil: a clinician
 	changes     []change
 }
@@ -114,9 +113,6 @@ func newService(w *world) *service {
 		for i := range 3 {
 			s.editable = append(s.editable, s.seed(d, fmt.Sprintf("%s to edit %d", nameMark, i), 3*day))
 		}
-	}
-	if w.design.listens {
-		s.tapes = []int64{s.tape(), s.tape(), s.seed(d, nameMark+" in silence", 2*day)}
 	}
 	if w.design.manyOlder {
 		for i := range 45 {

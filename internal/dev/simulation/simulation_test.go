@@ -92,7 +92,6 @@ func (s *season) take(w *world) {
 	}
 	s.total.add(w.tally)
 	s.total[fmt.Sprintf("worlds of %s", w.design.scale)]++
-	s.total[fmt.Sprintf("worlds over %s", w.design.protocol)]++
 	if w.design.unsorted {
 		s.total["worlds of lists in another order"]++
 	}

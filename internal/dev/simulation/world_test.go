@@ -28,7 +28,6 @@ type world struct {
 	began   time.Time
 	calm    time.Time // from then on nothing goes wrong
 	service *service
-	wire    *wire          // nil: requests travel in process
 	station *station       // nil: there is none
 	abort   func()         // ends a world that would not end
 	running sync.WaitGroup // commits and copies that nobody waits for
@@ -64,10 +63,6 @@ func (w *world) run(t *testing.T) {
 		w.calm = w.began.Add(w.design.scale + time.Hour)
 		w.service = newService(w)
 		defer w.service.close()
-		if w.design.protocol != inProcess {
-			w.wire = newWire(w.design.protocol)
-			defer w.wire.close()
-		}
 		var ctx context.Context
 		ctx, w.abort = context.WithCancel(t.Context())
 		defer w.abort()
