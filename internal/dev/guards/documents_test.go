@@ -132,6 +132,9 @@ func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 		}
 	}
 	require.NoError(t, outside.Test(t.Context(), root, files))
+	if *complete {
+		require.NoError(t, outside.Vet(t.Context(), root, files))
+	}
 }
 
 // What the README tells a newcomer to type serves the modules below the root too, as pages on them take for granted.

@@ -16,6 +16,9 @@ import (
 // root is the repository's folder.
 const root = "../../.."
 
+// complete is for .ci/run modules.
+var complete = flag.Bool("complete", false, "also what takes minutes, or modules that only nested modules require")
+
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil { // they wait for programs, and these for their end
 		panic(err)

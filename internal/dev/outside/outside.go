@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,27 +25,23 @@ func Build(ctx context.Context, root string, files map[string]string) error {
 	return run(ctx, root, files, []string{"build", "./..."})
 }
 
-// Vet is Build that also looks at the tests among the files, and links nothing. Of a go.mod among the files, only the name
-// and the place of this module are changed.
+// Compile is Build that also compiles the tests among the files, and links nothing. Of a go.mod among the files, only the
+// name and the place of this module are changed.
+func Compile(ctx context.Context, root string, files map[string]string) error {
+	return run(ctx, root, files, []string{"list", "-export", "-test", "./..."})
+}
+
+// Vet is Compile that also runs every analyzer of go vet.
 func Vet(ctx context.Context, root string, files map[string]string) error {
-	return run(ctx, root, files, vet)
+	return run(ctx, root, files, []string{"vet", "./..."})
 }
 
-// Test is Vet that also runs the tests.
+// Test is Compile that also runs the tests, and those analyzers that go test runs.
 func Test(ctx context.Context, root string, files map[string]string) error {
-	test := []string{"test", "-vet=off", "-ldflags=-s -w"} // they were just vetted, and nobody debugs them
-	for name := range files {
-		if place := "./" + path.Dir(name); strings.HasSuffix(name, "_test.go") && !slices.Contains(test, place) {
-			test = append(test, place)
-		}
-	}
-	slices.Sort(test[3:])
-	return run(ctx, root, files, vet, test)
+	return run(ctx, root, files, []string{"test", "-ldflags=-s -w", "./..."}) // nobody debugs them
 }
 
-var vet = []string{"vet", "./..."} // links nothing
-
-func run(ctx context.Context, root string, files map[string]string, commands ...[]string) error {
+func run(ctx context.Context, root string, files map[string]string, words []string) error {
 	all, err := module(root, files)
 	if err != nil {
 		return err
@@ -59,13 +54,12 @@ func run(ctx context.Context, root string, files map[string]string, commands ...
 	if err := write(folder, all); err != nil {
 		return err
 	}
-	for _, words := range commands {
-		command := exec.CommandContext(ctx, "go", words...) //nolint:gosec // build, vet or test
-		command.Dir = folder
-		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
-		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w:\n%s", err, out)
-		}
+	command := exec.CommandContext(ctx, "go", words...) //nolint:gosec // build, list, vet or test
+	command.Dir = folder
+	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w:\n%s", err, out)
 	}
 	return nil
 }

@@ -21,8 +21,20 @@ func TestBuildTellsWhatDoesNotCompile(t *testing.T) {
 func TestTestRunsTheTests(t *testing.T) {
 	t.Parallel()
 	failing := map[string]string{"user_test.go": "package user\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Fatal(\"as it must\") }\n"}
-	require.NoError(t, outside.Vet(t.Context(), "../../..", failing))
+	require.NoError(t, outside.Compile(t.Context(), "../../..", failing))
 	require.ErrorContains(t, outside.Test(t.Context(), "../../..", failing), "as it must")
+}
+
+// Tests are compiled too. Of mistakes that compile, go test notices some.
+func TestCompileLooksAtTheTests(t *testing.T) {
+	t.Parallel()
+	const root = "../../.."
+	const opening = "package user\n\nimport \"testing\"\n\n"
+	unknown := map[string]string{"user_test.go": opening + "func TestIt(t *testing.T) { unknown() }\n"}
+	require.ErrorContains(t, outside.Compile(t.Context(), root, unknown), "undefined: unknown")
+	misprint := map[string]string{"user_test.go": opening + "func TestIt(t *testing.T) { t.Logf(\"%d\", \"text\") }\n"}
+	require.NoError(t, outside.Compile(t.Context(), root, misprint))
+	require.ErrorContains(t, outside.Test(t.Context(), root, misprint), "wrong type")
 }
 
 func TestProgramsAreMadeOfAPagesBlocks(t *testing.T) {
