@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	fleetSeeds = flag.Uint64("worlds", 200, "how many worlds of a fleet")
+	fleetSeeds = flag.Uint64("worlds", 40, "how many worlds of a fleet")
 	fleetFrom  = flag.Uint64("from", 0, "the seed of the first of them; 0: a fresh one")
 )
 
