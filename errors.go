@@ -393,14 +393,19 @@ func (e *Error) whatToDo() string {
 
 // adviceForNotFound returns the advice for a 404, which depends on whether the request named a record.
 func (e *Error) adviceForNotFound() string {
-	namesNoRecord := e.Method == http.MethodGet && slices.Contains(recordless, e.Route)
 	switch {
-	case namesNoRecord:
+	case e.namesNoRecord():
 		return "the request named no record; check the base URL's path"
 	case e.Operation == createNote.name:
 		return "check the base URL's path, and whether patient and prompt exist"
 	}
 	return kinds[http.StatusNotFound].advice
+}
+
+// namesNoRecord reports whether the request reads something other than a single record, such as a list. Its route has no
+// placeholder then. An error without a route does not tell.
+func (e *Error) namesNoRecord() bool {
+	return e.Method == http.MethodGet && e.Route != "" && !strings.Contains(e.Route, "{")
 }
 
 // adviceForBadRequest distinguishes a service, which responds in JSON, from a server that expects TLS and responds in
@@ -469,13 +474,10 @@ func (e *Error) explainRepeatedEnd(end string) {
 	}
 }
 
-// recordless are the routes that name no record.
-var recordless = []string{listNotes.route, listTokens.route, getUser.route}
-
 // repeatedEnd returns the end of the base URL's path if each call adds it again, so it should not be there; otherwise
 // "".
 func repeatedEnd(base *url.URL) string {
-	for _, end := range append([]string{"/v1"}, recordless...) {
+	for _, end := range []string{"/v1", listNotes.route, listTokens.route, getUser.route} {
 		if strings.HasSuffix(base.Path, end) {
 			return end
 		}

@@ -323,9 +323,11 @@ func TestErrors_ContextCause_IsKept(t *testing.T) {
 func TestErrors_ConstructedByTheCaller_AreReadable(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
-		"clinicaldoc: 404 Not Found: it does not exist, or this token's user may not see it":              &clinicaldoc.Error{StatusCode: 404},
-		"clinicaldoc: Notes.Get: 404 Not Found: it does not exist, or this token's user may not see it":   &clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get"},
-		"clinicaldoc: (GET /v1/x): 404 Not Found: it does not exist, or this token's user may not see it": &clinicaldoc.Error{StatusCode: 404, Method: "GET", Route: "/v1/x"},
+		"clinicaldoc: 403 Forbidden: the token's user may not do this": &clinicaldoc.Error{StatusCode: 403},
+		"clinicaldoc: Notes.Get: 403 Forbidden: the token's user may not do this": &clinicaldoc.Error{StatusCode: 403,
+			Operation: "Notes.Get"},
+		"clinicaldoc: (GET /user): 403 Forbidden: the token's user may not do this": &clinicaldoc.Error{StatusCode: 403,
+			Method: "GET", Route: "/user"},
 		"clinicaldoc: no status":               &clinicaldoc.Error{},
 		"clinicaldoc: the note is in conflict": &clinicaldoc.ConflictError{},
 		"clinicaldoc: no error; it may or may not have been carried out: check before sending it again": &clinicaldoc.OutcomeUnknownError{},
@@ -1006,10 +1008,33 @@ func TestError_Text_SaysWhatToDo(t *testing.T) {
 		assert.Contains(t, text, "the service, or a proxy before it, failed")
 		assert.NotContains(t, text, "later", "it may have been carried out")
 	}
-	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 418 I'm a teapot",
-		(&clinicaldoc.Error{StatusCode: 418, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
-	assert.Equal(t, "clinicaldoc: Notes.Get (GET /x): 499",
-		(&clinicaldoc.Error{StatusCode: 499, Operation: "Notes.Get", Method: "GET", Route: "/x"}).Error())
+	for status, text := range map[int]string{418: "418 I'm a teapot", 499: "499"} {
+		unknown := clinicaldoc.Error{StatusCode: status, Operation: "Users.Me", Method: "GET", Route: "/user"}
+		assert.Equal(t, "clinicaldoc: Users.Me (GET /user): "+text, unknown.Error())
+	}
+}
+
+// The route alone shows whether a 404 means a missing record, so a new list endpoint needs no entry anywhere.
+func TestError_NotFound_AdviceFollowsFromTheRoute(t *testing.T) {
+	t.Parallel()
+	const (
+		list   = "the request named no record; check the base URL's path"
+		record = "it does not exist, or this token's user may not see it"
+	)
+	for request, advice := range map[string]string{
+		"GET /v1/progress-notes":      list,
+		"GET /v1/letters":             list,
+		"GET /v1/letters/{id}":        record,
+		"GET /v1/letters/{}":          record,
+		"GET /v1/letters/{id}/pages":  record,
+		"DELETE /v1/letters":          record,
+		"DELETE /v1/auth/tokens/{id}": record,
+		"GET ":                        record, // constructed by the caller, without a route
+	} {
+		method, route, _ := strings.Cut(request, " ")
+		missing := clinicaldoc.Error{StatusCode: http.StatusNotFound, Method: method, Route: route}
+		assert.ErrorContains(t, &missing, "404 Not Found: "+advice, request)
+	}
 }
 
 func TestError_Text_NamesOnlyKnownMediaTypes(t *testing.T) {

@@ -1607,7 +1607,7 @@ func TestFormat_PublicTypes_PrintSafeFields(t *testing.T) {
 		"clinicaldoc.Page{items=1 meta={current_page=2 last_page=3 per_page=4 total=5 per_page_ignored=false}}": clinicaldoc.Page[clinicaldoc.ProgressNote]{Items: []clinicaldoc.ProgressNote{note}, Meta: clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 4, Total: 5}},
 		"clinicaldoc.AudioSource{size=6}":                                                                             clinicaldoc.AudioBytes(canary, []byte(canary)),
 		"clinicaldoc.Response{status=200 request_id=r attempts=2 bytes=6}":                                            clinicaldoc.Response{StatusCode: 200, RequestID: "r", Attempts: 2, Body: []byte(canary)},
-		"clinicaldoc: Notes.Get (GET /x): 404 Not Found: it does not exist, or this token's user may not see it":      clinicaldoc.Error{StatusCode: 404, Operation: "Notes.Get", Method: "GET", Route: "/x"},
+		"clinicaldoc: Users.Me (GET /user): 403 Forbidden: the token's user may not do this":                          clinicaldoc.Error{StatusCode: 403, Operation: "Users.Me", Method: "GET", Route: "/user"},
 		"clinicaldoc.Client{base_url=https://api.clinic.test}":                                                        serve(t),
 		"clinicaldoc.ListNotesParams{patient=true sort=latest page=2 per_page=3 prefetch=4}":                          listParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4},
 		"clinicaldoc.AudioURL{expires_at=2024-05-01 10:00:01 +0000 UTC}":                                              clinicaldoc.AudioURL{URL: canary, ExpiresAt: moment(1, 0)},
