@@ -152,7 +152,7 @@ func TestDecode_OtherForms_AreTolerated(t *testing.T) {
 			assert.Equal(t, fields(want), fields(*got), answer)
 			assert.Equal(t, want, *got, answer)
 		}
-		assert.Equal(t, plainOf(t, want), plainOf(t, *got), answer)
+		assert.Equal(t, plainOf(want), plainOf(*got), answer)
 		if !got.CreatedAt.IsZero() {
 			assert.Equal(t, time.UTC, got.CreatedAt.Location(), answer)
 		}
@@ -285,7 +285,7 @@ func TestPatientID_IsReadFromAnyForm(t *testing.T) {
 		assert.Equal(t, want.json, string(encoded), field)
 		assert.Equal(t, want.json == "null", note.Patient.IsZero(), field)
 		if id, named := note.Patient.ID(); named {
-			assert.Contains(t, []int64{id, 0}, want.id, field+": the object alone tells the same, unless two are named")
+			assert.Contains(t, []int64{id, 0}, want.id, field+": the object alone names the same, unless two are named")
 		}
 		assertRoundTrip(t, *note)
 	}
@@ -295,14 +295,21 @@ func TestList_RowOfAnotherPatient_IsRejected(t *testing.T) {
 	t.Parallel()
 	for field, want := range patientShapes {
 		for _, trust := range []bool{false, true} {
-			page, err := serve(t, call{url: "/v1/progress-notes?patient_id=7",
-				response: `{"data":[{"id":1,"name":"n","patient":{"id":7}},` + withField(field) + `]}`}).
-				Notes.List(t.Context(), listParams{PatientID: 7, TrustPatientFilter: trust})
+			rows := pagedCall("?patient_id=7",
+				`{"data":[{"id":1,"name":"n","patient":{"id":7}},`+withField(field)+`],"links":{"next":null}}`)
+			client := serve(t, rows, rows)
+			params := listParams{PatientID: 7, TrustPatientFilter: trust}
+			page, err := client.Notes.List(t.Context(), params)
+			ids, allErr := collect(t, client.Notes.All(t.Context(), params))
 			if want.names == "7" || want.names == "none" && trust {
 				require.NoError(t, err, "%s trust=%v", field, trust)
+				require.NoError(t, allErr, "%s trust=%v", field, trust)
 				assert.Len(t, page.Items, 2)
+				assert.Equal(t, []int64{1, 7}, ids)
 				continue
 			}
+			require.ErrorIs(t, allErr, clinicaldoc.ErrPatientMismatch, "%s trust=%v", field, trust)
+			assert.NotContains(t, ids, int64(7))
 			require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch, "%s trust=%v", field, trust)
 			assert.Nil(t, page)
 			assert.Equal(t, want.names == "none", strings.Contains(err.Error(), "TrustPatientFilter accepts"),
@@ -332,7 +339,7 @@ func TestObject_Decode_FillsAValue(t *testing.T) {
 
 func TestDecode_OtherKinds_AreRejected(t *testing.T) {
 	t.Parallel()
-	tests := map[string]string{ // what the error must tell
+	tests := map[string]string{ // what the error must contain
 		``:                                       "no body",
 		` `:                                      "",
 		`<!DOCTYPE html><p>secret</p>`:           "JSON",
@@ -389,12 +396,12 @@ func TestDecode_OtherKinds_AreRejected(t *testing.T) {
 		strings.Repeat(`[`, 5000):           "",
 		`{"id":7,"name":"n","x":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`: "JSON",
 	}
-	for answer, tells := range tests {
+	for answer, words := range tests {
 		note, err := get(t, answer)
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse, answer)
 		assert.Nil(t, note, answer)
 		require.ErrorContains(t, err, "Notes.Get (GET /v1/progress-notes/{id}): the response is 200 OK", answer)
-		require.ErrorContains(t, err, tells, answer)
+		require.ErrorContains(t, err, words, answer)
 		assert.NotContains(t, err.Error(), "secret", answer)
 	}
 }
@@ -423,13 +430,32 @@ func TestDecode_UnreadableOptionalMember_IsZeroAndLogged(t *testing.T) {
 		`"analysis_completed_at":{"date":"secret"}`: "analysis_completed_at: want a date-time, got object",
 		`"transcription_started_at":"2024-05-01T10:11:12+secret"`:    "transcription_started_at: want a date-time, got string",
 		`"team_id":"secret","user_id":2.5,"updated_at":"0000-00-00"`: "team_id: want a whole number, got string|user_id: want a whole number, got number",
+
+		`"audio":{"size":"secret"}`:       "audio.size: want a whole number, got string",
+		`"audio":{"size":1.5}`:            "audio.size: want a whole number, got number",
+		`"audio":{"size":1e300}`:          "audio.size: want a whole number, got number",
+		`"audio":{"duration":"secret"}`:   "audio.duration: want a number, got string",
+		`"audio":{"duration":"NaN"}`:      "audio.duration: want a number, got string",
+		`"audio":{"duration":"Inf"}`:      "audio.duration: want a number, got string",
+		`"audio":{"duration":1e999}`:      "audio.duration: want a number, got number",
+		`"audio":{"duration":"03:10"}`:    "audio.duration: want a number, got string", // minutes, or hours
+		`"audio":{"duration":"00:60:00"}`: "audio.duration: want a number, got string",
+		`"audio":{"duration":"00:00:60"}`: "audio.duration: want a number, got string",
+		`"audio":{"duration":"0:1:2"}`:    "audio.duration: want a number, got string",
+		`"audio":{"duration":"-1:00:00"}`: "audio.duration: want a number, got string",
+		`"audio":{"file_url":5}`:          "audio.file_url: want string, got number",
+		`"audio":{"expires_at":"secret"}`: "audio.expires_at: want a date-time, got string",
 	}
 	for field, logged := range tests {
 		option, read := warnings(t)
 		note, err := serveWith(t, []clinicaldoc.Option{option},
 			call{url: "/v1/progress-notes/7", response: withField(field)}).Notes.Get(t.Context(), 7)
 		require.NoError(t, err, field)
-		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7, Name: "n"}, *note, field)
+		want := clinicaldoc.ProgressNote{ID: 7, Name: "n"}
+		if strings.HasPrefix(logged, "audio.") {
+			want.Audio = &clinicaldoc.AudioInfo{}
+		}
+		assert.Equal(t, want, *note, field)
 		lines := read()
 		require.Len(t, lines, 1, field)
 		assert.Equal(t, "Notes.Get", lines[0]["operation"])
@@ -445,37 +471,7 @@ func TestDecode_UnreadableOptionalMember_IsZeroAndLogged(t *testing.T) {
 		call{url: "/v1/progress-notes/7", response: fullNote}).Notes.Get(t.Context(), 7)
 	require.NoError(t, err)
 	assert.NotZero(t, note.ID)
-	assert.Empty(t, read(), "nothing to tell of")
-}
-
-func TestDecode_UnreadableMemberOfAudio_IsZero(t *testing.T) {
-	t.Parallel()
-	tests := map[string]string{
-		`{"size":"secret"}`:       "size: want a whole number, got string",
-		`{"size":1.5}`:            "size: want a whole number, got number",
-		`{"size":1e300}`:          "size: want a whole number, got number",
-		`{"duration":"secret"}`:   "duration: want a number, got string",
-		`{"duration":"NaN"}`:      "duration: want a number, got string",
-		`{"duration":"Inf"}`:      "duration: want a number, got string",
-		`{"duration":1e999}`:      "duration: want a number, got number",
-		`{"duration":"03:10"}`:    "duration: want a number, got string", // minutes, or hours
-		`{"duration":"00:60:00"}`: "duration: want a number, got string",
-		`{"duration":"00:00:60"}`: "duration: want a number, got string",
-		`{"duration":"0:1:2"}`:    "duration: want a number, got string",
-		`{"duration":"-1:00:00"}`: "duration: want a number, got string",
-		`{"file_url":5}`:          "file_url: want string, got number",
-		`{"expires_at":"secret"}`: "expires_at: want a date-time, got string",
-	}
-	for audio, logged := range tests {
-		option, read := warnings(t)
-		note, err := serveWith(t, []clinicaldoc.Option{option}, call{url: "/v1/progress-notes/7",
-			response: `{"data":{"id":7,"name":"n","audio":` + audio + `}}`}).Notes.Get(t.Context(), 7)
-		require.NoError(t, err, audio)
-		assert.Equal(t, clinicaldoc.AudioInfo{}, *note.Audio, audio)
-		lines := read()
-		require.Len(t, lines, 1, audio)
-		assert.Equal(t, []any{"audio." + logged}, lines[0]["members"], audio)
-	}
+	assert.Empty(t, read(), "everything could be read")
 }
 
 func TestDecode_UnreadableMemberOfARow_KeepsThePage(t *testing.T) {
@@ -588,6 +584,12 @@ func FuzzRecords(f *testing.F) {
 		`{"id":7,"more":[ 1 ],"<x>" :"&","more":2,"patient":{"id":7},"patient_id":8}`,
 		`{"id":7,"patient":{"name":"x"},"patient_id":"8 ","":{}}`,
 		`{"id":7,"patient_id":{"id":[{"id":[{"data":7.0}]}]}}`, `{"id":7,"patient":` + strings.Repeat(`[`, 1200),
+		withField(`"patient":[],"user":{}`), withField(`"patient":"4711","user":[ 1, 2 ]`),
+		withField(`"patient_id":4711`),
+		withField(`"patient":{ "id" : 4711,"name":"a \" b\\","<tag>" : "<b> & \u2028 ` + "\u2028" + `"}`),
+		withField(`"patient":{"name":"<b>"},"user":{"name":"a>b"}`), withField(`"patient":{"name":"a&b"}`),
+		withField(`"patient":{"url":"https:\/\/clinic.test","name":"Ren\u00e9"}`), richNote,
+		withField(`"patient_id":4711,"patient":{"name":"x"},"more":[ {"a" : "<b>"} ],"more":2`),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -619,36 +621,6 @@ func FuzzRecords(f *testing.F) {
 		unmarshalled[clinicaldoc.Token](t, document)
 		unmarshalled[clinicaldoc.User](t, document)
 		unmarshalled[clinicaldoc.Object](t, document)
-	})
-}
-
-func FuzzTimes(f *testing.F) {
-	for _, seed := range []string{
-		"", "2024-05-01T10:11:12Z", "2024-05-01T12:11:12.345678+02:00", "2024-05-01 10:11:12",
-		"2024-05-01 10:11:12.5-0130", "2024-05-01",
-		"0000-01-01T00:00:00+23:59", "9999-12-31T23:59:59-00:01", "2024-02-30T00:00:00Z", "2024-05-01T24:00:00Z",
-		"0001-01-01T00:00:00Z", "1714558272",
-		"0000-01-01 00:00:00+0100", "2024-05-01T10:11:12,5Z", "+2024-05-01",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		quoted := must(json.Marshal(text))(t)
-		document := []byte(`{"id":7,"name":"n","created_at":` + string(quoted) + `}`)
-		note, err := clientOver(t, answerWith(http.StatusOK, "application/json", document)).Notes.Get(t.Context(), 7)
-		want, standard := time.Parse(time.RFC3339, text)
-		encodable := want.UTC().Year() >= 0 && want.UTC().Year() <= 9999
-		if err != nil {
-			checkDecoding(t, nil, err)
-			require.False(t, standard == nil && encodable && !strings.Contains(text, ","), "refuses what RFC 3339 has")
-			return
-		}
-		require.Equal(t, time.UTC, note.CreatedAt.Location())
-		if standard == nil {
-			require.True(t, want.Equal(note.CreatedAt))
-		}
-		checkStored(t, *note)
-		must(note.CreatedAt.MarshalText())(t)
 	})
 }
 
@@ -695,27 +667,6 @@ func TestModels_JSON_RoundTrips(t *testing.T) {
 		Audio: new(clinicaldoc.AudioInfo)})
 	assertRoundTrip(t, updateParams{Name: new("n"), Analysis: new("")})
 	assertRoundTrip(t, clinicaldoc.Object{})
-}
-
-func TestModels_StoredNote_ReadsBackEqual(t *testing.T) {
-	t.Parallel()
-	for _, answer := range []string{
-		fullNote,
-		smallNote,
-		`{"id":7,"name":"n","error_state":{"code": 5},"patient":[],"user":{}}`,
-		`{"id":7,"name":"n","patient":"4711","user":[ 1, 2 ]}`,
-		`{"id":7,"name":"n","patient_id":4711}`,
-		`{"id":7,"name":"n","patient":{ "id" : 4711,"name":"a \" b\\","<tag>" : "<b> & \u2028 ` + "\u2028" + `"}}`,
-		`{"id":7,"name":"n","patient":{"name":"<b>"},"user":{"name":"a>b"}}`,
-		`{"id":7,"name":"n","patient":{"name":"a&b"}}`,
-		`{"id":7,"name":"n","patient":{"url":"https:\/\/clinic.test","name":"Ren\u00e9"}}`,
-		richNote,
-		`{"id":7,"name":"n","patient_id":4711,"patient":{"name":"x"},"more":[ {"a" : "<b>"} ],"more":2}`,
-	} {
-		note, err := get(t, answer)
-		require.NoError(t, err, answer)
-		assertRoundTrip(t, *note)
-	}
 }
 
 // The keys are the service's own, so that a stored note can be sent to whatever reads the service's notes.
@@ -775,102 +726,32 @@ func TestExtra_WrittenBack(t *testing.T) {
 	assert.Contains(t, plain.String(), `"<b>"`, "the caller decides on escaping")
 }
 
-// Whoever fills Extra by hand cannot give a note a second id.
-func TestExtra_DescribedMember_IsNotReplaced(t *testing.T) {
-	t.Parallel()
-	note := clinicaldoc.ProgressNote{ID: 7,
-		Extra: object(t, `{"id":8,"\u0069d":9,"name":"other","audio":5,"kept":[1]}`)}
-	encoded, err := json.Marshal(note)
-	require.NoError(t, err)
-	assert.Equal(t, 1, bytes.Count(encoded, []byte(`id":`))-bytes.Count(encoded, []byte(`_id":`)), string(encoded))
-	var back clinicaldoc.ProgressNote
-	require.NoError(t, json.Unmarshal(encoded, &back))
-	assert.Equal(t, clinicaldoc.ProgressNote{ID: 7, Extra: object(t, `{"kept":[1]}`)}, back)
+// plainNote is a note without its methods, so that encoding/json alone reads it.
+type plainNote clinicaldoc.ProgressNote
 
-	for _, extra := range []string{`{}`, `[]`, `null`, `{"id":8}`} {
-		encoded, err = json.Marshal(clinicaldoc.ProgressNote{ID: 7, Extra: object(t, extra)})
-		require.NoError(t, err, extra)
-		require.NoError(t, json.Unmarshal(encoded, &back))
-		assert.Equal(t, clinicaldoc.ProgressNote{ID: 7}, back)
-	}
-	for _, extra := range []string{`5`, `"secret"`, `[1]`} {
-		_, err = json.Marshal(clinicaldoc.ProgressNote{ID: 7, Extra: object(t, extra)})
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, extra)
-		assert.NotContains(t, err.Error(), "secret")
-	}
-}
-
-// plainNote is what encoding/json alone reads: no method of the SDK takes part.
-type plainNote struct {
-	ID                       int64           `json:"id"`
-	Name                     string          `json:"name"`
-	Transcription            string          `json:"transcription"`
-	Analysis                 string          `json:"analysis"`
-	Template                 *plainTemplate  `json:"template"`
-	Patient                  json.RawMessage `json:"patient"`
-	Audio                    *plainAudio     `json:"audio"`
-	Has                      plainHas        `json:"has"`
-	TeamID                   int64           `json:"team_id"`
-	UserID                   int64           `json:"user_id"`
-	User                     json.RawMessage `json:"user"`
-	TranscriptionStartedAt   time.Time       `json:"transcription_started_at"`
-	TranscriptionCompletedAt time.Time       `json:"transcription_completed_at"`
-	AnalysisStartedAt        time.Time       `json:"analysis_started_at"`
-	AnalysisCompletedAt      time.Time       `json:"analysis_completed_at"`
-	ErrorState               *string         `json:"error_state"`
-	CreatedAt                time.Time       `json:"created_at"`
-	UpdatedAt                time.Time       `json:"updated_at"`
-}
-
-type plainTemplate struct {
-	ID          int64  `json:"id"`
-	Name        string `json:"name"`
-	Description string `json:"description"`
-}
-
-type plainAudio struct {
-	Duration   float64   `json:"duration"`
-	Bitrate    int64     `json:"bitrate"`
-	Size       int64     `json:"size"`
-	UploadedAt time.Time `json:"uploaded_at"`
-	ExpiresAt  time.Time `json:"expires_at"`
-	FileURL    string    `json:"file_url"`
-}
-
-type plainHas struct {
-	Content       bool `json:"content"`
-	Transcription bool `json:"transcription"`
-	Signed        bool `json:"signed"`
-}
-
-func plainOf(t *testing.T, n clinicaldoc.ProgressNote) plainNote {
-	t.Helper()
-	p := plainNote{
-		ID: n.ID, Name: n.Name, Transcription: n.Transcription, Analysis: n.Analysis, TeamID: n.TeamID,
-		UserID:                 n.UserID,
-		TranscriptionStartedAt: n.TranscriptionStartedAt, TranscriptionCompletedAt: n.TranscriptionCompletedAt,
-		AnalysisStartedAt: n.AnalysisStartedAt, AnalysisCompletedAt: n.AnalysisCompletedAt,
-		ErrorState: n.ErrorState, CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
-		Has: plainHas{Content: n.Has.Content, Transcription: n.Has.Transcription, Signed: n.Has.Signed},
+// plainOf returns a note without what no field describes, and without the knowledge which flags were sent.
+func plainOf(n clinicaldoc.ProgressNote) plainNote {
+	n.Extra = clinicaldoc.Object{}
+	n.Has = clinicaldoc.Completion{
+		Content: n.Has.Content, Transcription: n.Has.Transcription, Signed: n.Has.Signed,
 	}
 	if n.Template != nil {
-		p.Template = &plainTemplate{ID: n.Template.ID, Name: n.Template.Name, Description: n.Template.Description}
+		template := *n.Template
+		template.Extra = clinicaldoc.Object{}
+		n.Template = &template
 	}
-	if a := n.Audio; a != nil {
-		p.Audio = &plainAudio{
-			Duration: a.Duration, Bitrate: a.Bitrate, Size: a.Size, UploadedAt: a.UploadedAt, ExpiresAt: a.ExpiresAt,
-			FileURL: a.FileURL,
+	if n.Audio != nil {
+		audio := *n.Audio
+		audio.Extra = clinicaldoc.Object{}
+		n.Audio = &audio
+	}
+	var plain plainNote
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[plainNote]()) {
+		if field.IsExported() {
+			reflect.ValueOf(&plain).Elem().Field(i).Set(reflect.ValueOf(n).Field(i))
 		}
 	}
-	for o, raw := range map[*clinicaldoc.Object]*json.RawMessage{&n.Patient: &p.Patient, &n.User: &p.User} {
-		if o.IsZero() {
-			continue
-		}
-		var err error
-		*raw, err = o.MarshalJSON()
-		require.NoError(t, err)
-	}
-	return p
+	return plain
 }
 
 // strict turns the value of a field into what encoding/json wants: nil for an absent one, not ok for one that no
@@ -1069,6 +950,13 @@ func FuzzNote(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	for _, at := range []string{
+		"2024-05-01T10:11:12Z", "2024-05-01T12:11:12.345678+02:00", "2024-05-01 10:11:12.5-0130",
+		"9999-12-31T23:59:59-00:01", "2024-02-30T00:00:00Z", "2024-05-01T24:00:00Z", "0001-01-01T00:00:00Z",
+		"1714558272", "0000-01-01 00:00:00+0100", "2024-05-01T10:11:12,5Z", "+2024-05-01",
+	} {
+		f.Add([]byte(withField(`"created_at":"` + at + `"`)))
+	}
 	f.Fuzz(func(t *testing.T, document []byte) {
 		if bytes.Count(document, []byte("["))+bytes.Count(document, []byte("{")) > 900 {
 			t.Skip("may exceed the depth limit, which encoding/json does not share")
@@ -1088,7 +976,7 @@ func FuzzNote(f *testing.F) {
 			return
 		}
 		require.NoError(t, err)
-		require.Equal(t, want, plainOf(t, got))
+		require.Equal(t, want, plainOf(got))
 		require.Equal(t, undescribed(t, document), undescribed(t, []byte(asJSON(t, got.Extra))))
 		require.Equal(t, undescribed(t, document), undescribed(t, []byte(asJSON(t, got))), "what is written back")
 	})
@@ -1126,7 +1014,7 @@ func readStrictly(t *testing.T, document []byte) (plainNote, bool) {
 	}
 	encoded := must(json.Marshal(values))(t)
 	require.NoError(t, json.Unmarshal(encoded, &note))
-	return note, true
+	return plainOf(clinicaldoc.ProgressNote(note)), true
 }
 
 // repeatsKeys reports whether any object of a valid document has a key twice.
@@ -1194,7 +1082,7 @@ var stageTable = map[string]clinicaldoc.Stage{
 	"0 000 01 ** *": stageTranscribing,
 	"0 000 00 1* *": stageTranscribing,
 	"0 000 00 01 *": stageTranscribing,
-	// Neither a flag nor a time tells of anything.
+	// There is neither a flag nor a time.
 	"0 000 00 00 1": stageComplete,
 	"0 000 00 00 0": stageUploaded,
 }
@@ -1245,7 +1133,7 @@ func combinations(pattern string) map[string]bool {
 	return all
 }
 
-// A service may tell neither flags nor times. Where it does tell a flag, that counts and not the texts.
+// A service may send neither flags nor times. If it sends a flag, the flag counts, and the texts do not.
 func TestStage_TextsWithoutFlags_AreComplete(t *testing.T) {
 	t.Parallel()
 	const both = `"transcription":"Synthetic words.","analysis":"Synthetic analysis."`
@@ -1462,7 +1350,7 @@ func publicSamples(t *testing.T) map[string]sample {
 		"User": sampleOf(clinicaldoc.User{ID: 1, Name: canary, Email: canary + "@clinic.test",
 			Extra: note.Extra}),
 		"UsersService": sampleOf(*client.Users),
-		"WaitError":    samplePointer(&clinicaldoc.WaitError{ID: 7, Note: &note, Err: &answered}),
+		"WaitError":    sampleOf(clinicaldoc.WaitError{ID: 7, Note: &note, Err: &answered}),
 		"WaitParams":   sampleOf(waitParams{OnUpdate: func(*clinicaldoc.ProgressNote) {}}),
 	}
 	addReachable(samples, reflect.ValueOf(client))
@@ -1571,6 +1459,32 @@ func TestSecrets_PublicTypes_PrintNone(t *testing.T) {
 	}
 }
 
+// What a value does not have is printed as nothing, and not as a panic that fmt or slog caught.
+func TestFormat_NilParts_PrintWithoutAPanic(t *testing.T) {
+	t.Parallel()
+	for _, value := range []any{
+		clinicaldoc.ConflictError{}, &clinicaldoc.ConflictError{}, &clinicaldoc.WaitError{ID: 7},
+		clinicaldoc.NotAuditedError{}, &clinicaldoc.NotAuditedError{Changed: true},
+		&clinicaldoc.WaitError{Err: &clinicaldoc.ConflictError{}},
+		clinicaldoc.OutcomeUnknownError{}, &clinicaldoc.OutcomeUnknownError{}, clinicaldoc.Error{},
+		clinicaldoc.ProgressNote{}, clinicaldoc.AudioSource{},
+		clinicaldoc.Page[clinicaldoc.ProgressNote]{}, clinicaldoc.Attempt{}, createParams{},
+		clinicaldoc.Response{},
+	} {
+		var text strings.Builder
+		fmt.Fprintf(&text, "%v", value)
+		slog.New(slog.NewTextHandler(&text, nil)).InfoContext(t.Context(), "m", "value", value)
+		slog.New(slog.NewJSONHandler(&text, nil)).InfoContext(t.Context(), "m", "value", value)
+		assert.NotContains(t, strings.ToLower(text.String()), "panic", "%T", value)
+	}
+	for _, value := range []any{
+		(*clinicaldoc.ProgressNote)(nil), (*clinicaldoc.Client)(nil), (*clinicaldoc.Error)(nil),
+		(*clinicaldoc.OutcomeUnknownError)(nil), (*clinicaldoc.AudioSource)(nil),
+	} {
+		assert.NotPanics(t, func() { assertPrintsSilently(t, value, fmt.Sprintf("%T", value)) })
+	}
+}
+
 func TestSecrets_PublicTypes_AreAllTested(t *testing.T) {
 	t.Parallel()
 	var exported []string
@@ -1597,24 +1511,40 @@ func TestFormat_PublicTypes_PrintSafeFields(t *testing.T) {
 	t.Parallel()
 	note := secretNote(t)
 	note.Has.Transcription = true
-	for want, value := range map[string]any{
-		"clinicaldoc.ProgressNote{id=7 stage=failed transcription=true content=false signed=false}": note,
-		"clinicaldoc.Object{present=true}":                                      note.Patient,
-		"clinicaldoc.Template{id=3}":                                            note.Template,
-		"clinicaldoc.Completion{transcription=true content=false signed=false}": note.Has,
-		"clinicaldoc.AudioInfo{duration=0 bitrate=0 size=5}":                    note.Audio,
-		"clinicaldoc.User{id=2}":                                                clinicaldoc.User{ID: 2, Name: canary},
-		"clinicaldoc.Page{items=1 meta={current_page=2 last_page=3 per_page=4 total=5 per_page_ignored=false}}": clinicaldoc.Page[clinicaldoc.ProgressNote]{Items: []clinicaldoc.ProgressNote{note}, Meta: clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 4, Total: 5}},
-		"clinicaldoc.AudioSource{size=6}":                                                                             clinicaldoc.AudioBytes(canary, []byte(canary)),
-		"clinicaldoc.Response{status=200 request_id=r attempts=2 bytes=6}":                                            clinicaldoc.Response{StatusCode: 200, RequestID: "r", Attempts: 2, Body: []byte(canary)},
-		"clinicaldoc: Users.Me (GET /user): 403 Forbidden: the token's user may not do this":                          clinicaldoc.Error{StatusCode: 403, Operation: "Users.Me", Method: "GET", Route: "/user"},
-		"clinicaldoc.Client{base_url=https://api.clinic.test}":                                                        serve(t),
-		"clinicaldoc.ListNotesParams{patient=true sort=latest page=2 per_page=3 prefetch=4}":                          listParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4},
-		"clinicaldoc.AudioURL{expires_at=2024-05-01 10:00:01 +0000 UTC}":                                              clinicaldoc.AudioURL{URL: canary, ExpiresAt: moment(1, 0)},
-		"clinicaldoc.Token{id=1 created_at=2024-05-01 10:00:01 +0000 UTC last_used_at=2024-05-01 10:00:02 +0000 UTC}": clinicaldoc.Token{ID: 1, CreatedAt: moment(1, 0), LastUsedAt: moment(2, 0)},
+	page := clinicaldoc.Page[clinicaldoc.ProgressNote]{
+		Items: []clinicaldoc.ProgressNote{note},
+		Meta:  clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 4, Total: 5},
+	}
+	refusal := clinicaldoc.Error{
+		StatusCode: 403, Operation: "Notes.Get", Method: "GET", Route: "/v1/progress-notes/{id}",
+	}
+	list := listParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4}
+	for _, tt := range []struct {
+		value any
+		want  string
+	}{
+		{note, "clinicaldoc.ProgressNote{id=7 stage=failed transcription=true content=false signed=false}"},
+		{note.Patient, "clinicaldoc.Object{present=true}"},
+		{note.Template, "clinicaldoc.Template{id=3}"},
+		{note.Has, "clinicaldoc.Completion{transcription=true content=false signed=false}"},
+		{note.Audio, "clinicaldoc.AudioInfo{duration=0 bitrate=0 size=5}"},
+		{clinicaldoc.User{ID: 2, Name: canary}, "clinicaldoc.User{id=2}"},
+		{page, "clinicaldoc.Page{items=1 meta={current_page=2 last_page=3 per_page=4 total=5 per_page_ignored=false}}"},
+		{clinicaldoc.AudioBytes(canary, []byte(canary)), "clinicaldoc.AudioSource{size=6}"},
+		{clinicaldoc.Response{StatusCode: 200, RequestID: "r", Attempts: 2, Body: []byte(canary)},
+			"clinicaldoc.Response{status=200 request_id=r attempts=2 bytes=6}"},
+		{refusal, "clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): 403 Forbidden: " +
+			"the token's user may not do this"},
+		{serve(t), "clinicaldoc.Client{base_url=https://api.clinic.test}"},
+		{list, "clinicaldoc.ListNotesParams{patient=true sort=latest page=2 per_page=3 prefetch=4}"},
+		{clinicaldoc.AudioURL{URL: canary, ExpiresAt: moment(1, 0)},
+			"clinicaldoc.AudioURL{expires_at=2024-05-01 10:00:01 +0000 UTC}"},
+		{clinicaldoc.Token{ID: 1, CreatedAt: moment(1, 0), LastUsedAt: moment(2, 0)},
+			"clinicaldoc.Token{id=1 created_at=2024-05-01 10:00:01 +0000 UTC " +
+				"last_used_at=2024-05-01 10:00:02 +0000 UTC}"},
 	} {
-		assert.Equal(t, want, fmt.Sprint(value))
-		assert.Equal(t, want, fmt.Sprintf("%#v", value))
+		assert.Equal(t, tt.want, fmt.Sprint(tt.value))
+		assert.Equal(t, tt.want, fmt.Sprintf("%#v", tt.value))
 	}
 	for _, value := range []any{
 		updateParams{Name: new(canary)}, createParams{Name: canary},
@@ -1626,37 +1556,6 @@ func TestFormat_PublicTypes_PrintSafeFields(t *testing.T) {
 			assert.Equal(t, "{not printed}", fmt.Sprintf(verb, value), "%T", value)
 		}
 		assert.Equal(t, "{not printed}", slog.AnyValue(value).Resolve().String(), "%T", value)
-	}
-}
-
-func TestFormat_NilPointers_Print(t *testing.T) {
-	t.Parallel()
-	for _, value := range []any{
-		(*clinicaldoc.ProgressNote)(nil), (*clinicaldoc.Client)(nil), (*clinicaldoc.Error)(nil),
-		(*clinicaldoc.OutcomeUnknownError)(nil), (*clinicaldoc.AudioSource)(nil),
-	} {
-		assert.NotPanics(t, func() { assertPrintsSilently(t, value, fmt.Sprintf("%T", value)) })
-	}
-}
-
-// What a value does not have is printed as nothing, and not as a panic that slog caught.
-func TestLogValue_OfValuesWithNilParts(t *testing.T) {
-	t.Parallel()
-	for _, value := range []any{
-		clinicaldoc.ConflictError{}, &clinicaldoc.ConflictError{}, &clinicaldoc.WaitError{ID: 7},
-		clinicaldoc.NotAuditedError{}, &clinicaldoc.NotAuditedError{Changed: true},
-		&clinicaldoc.WaitError{Err: &clinicaldoc.ConflictError{}},
-		clinicaldoc.OutcomeUnknownError{}, &clinicaldoc.OutcomeUnknownError{}, clinicaldoc.Error{},
-		clinicaldoc.ProgressNote{}, clinicaldoc.AudioSource{},
-		clinicaldoc.Page[clinicaldoc.ProgressNote]{}, clinicaldoc.Attempt{}, createParams{},
-		clinicaldoc.Response{},
-	} {
-		var text, encoded strings.Builder
-		slog.New(slog.NewTextHandler(&text, nil)).InfoContext(t.Context(), "m", "value", value)
-		slog.New(slog.NewJSONHandler(&encoded, nil)).InfoContext(t.Context(), "m", "value", value)
-		for _, logged := range []string{text.String(), encoded.String(), fmt.Sprintf("%v", value)} {
-			assert.NotContains(t, strings.ToLower(logged), "panic", "%T", value)
-		}
 	}
 }
 
@@ -1816,36 +1715,25 @@ func socketFailures(t *testing.T) map[string]error {
 	return failures
 }
 
+// A crash reporter prints an error and all that it wraps, alone and in values of its own.
 func TestSecrets_Errors_PrintNone(t *testing.T) {
 	t.Parallel()
 	for name, err := range failures(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Error(t, err)
-			assertSilent(t, err.Error(), name)
 			for _, value := range []any{
-				err, fmt.Errorf("wrapped: %w", err), errors.Join(err, io.EOF), struct{ Err error }{err},
+				fmt.Errorf("wrapped: %w", err), errors.Join(err, io.EOF), struct{ Err error }{err},
 				&struct{ Err error }{err}, []error{err}, map[string]error{"k": err},
 				clinicaldoc.Attempt{Err: err}, clinicaldoc.OutcomeUnknownError{Err: err},
 			} {
 				assertPrintsSilently(t, value, fmt.Sprintf("%s %T", name, value))
 			}
+			attempt := clinicaldoc.Attempt{Operation: "Notes.Get", Err: err}
 			var encoded strings.Builder
+			encoded.WriteString(asJSON(t, attempt))
 			log := slog.New(slog.NewJSONHandler(&encoded, nil))
-			log.InfoContext(t.Context(), "m", "err", err, "wrapped", fmt.Errorf("wrapped: %w", err), "attempt",
-				clinicaldoc.Attempt{Err: err})
-			assertSilent(t, encoded.String(), name+" slog JSON")
-		})
-	}
-}
-
-func TestSecrets_ErrorChains_PrintNone(t *testing.T) {
-	t.Parallel()
-	for name, err := range failures(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var encoded strings.Builder
-			log := slog.New(slog.NewJSONHandler(&encoded, nil))
+			log.InfoContext(t.Context(), "m", "wrapped", fmt.Errorf("wrapped: %w", err), "attempt", attempt)
 			for _, member := range chain(err) {
 				assertSilent(t, member.Error(), name)
 				assertPrintsSilently(t, member, fmt.Sprintf("%s %T", name, member))
@@ -1854,14 +1742,9 @@ func TestSecrets_ErrorChains_PrintNone(t *testing.T) {
 				// their JSON gives everything, on purpose
 				case *clinicaldoc.Error, *clinicaldoc.OutcomeUnknownError, *clinicaldoc.WaitError:
 				default:
-					text, failed := json.Marshal(member)
-					require.NoError(t, failed)
-					encoded.Write(text)
+					encoded.WriteString(asJSON(t, member))
 				}
 			}
-			text, failed := json.Marshal(clinicaldoc.Attempt{Operation: "Notes.Get", Err: err})
-			require.NoError(t, failed)
-			encoded.Write(text)
 			assertSilent(t, encoded.String(), name+" JSON")
 		})
 	}
@@ -1902,45 +1785,43 @@ func TestExtra_EveryRecordGivesBackWhatCame(t *testing.T) {
 	}
 }
 
-func TestExtra_IsReadAtEveryLevel(t *testing.T) {
-	t.Parallel()
-	note := must(get(t, sentDocuments["note"]))(t)
-	assert.Equal(t, object(t, `{"severity":{"level":3}}`), note.Extra)
-	assert.Equal(t, object(t, `{"locale":"en","sections":[{"title":"S"}]}`), note.Template.Extra)
-	assert.Equal(t, object(t, `{"codec":"opus","channels":2}`), note.Audio.Extra)
-	assert.Equal(t, object(t, `{"letter":true,"locked":null}`), note.Has.Extra)
-	assertRoundTrip(t, *note)
-	assertRoundTrip(t, *note.Template)
-	assertRoundTrip(t, *note.Audio)
-	assertRoundTrip(t, note.Has)
-
-	page, err := serve(t,
-		call{url: "/v1/progress-notes", response: `[` + sentDocuments["note"] + `,` + sentDocuments["note"] + `]`}).
-		Notes.List(t.Context(), listParams{})
-	require.NoError(t, err)
-	assert.Equal(t, []clinicaldoc.ProgressNote{*note, *note}, page.Items)
-}
-
-func TestExtra_ReplacesNoDescribedMember(t *testing.T) {
+// A program that fills Extra cannot give a record a second id, nor anything else that is described.
+func TestExtra_DescribedMember_IsNotReplaced(t *testing.T) {
 	t.Parallel()
 	extra := object(t,
-		`{"id":8,"\u0069d":9,"name":"other","size":9,"content":true,"email":"x","file_url":"x","kept":[1]}`)
-	for name, value := range map[string]any{
-		`{"id":7,"name":"n","kept":[1],"size":9,"content":true,"email":"x","file_url":"x"}`:                                           clinicaldoc.Token{ID: 7, Name: "n", Extra: extra},
-		`{"id":7,"name":"n","email":"","kept":[1],"size":9,"content":true,"file_url":"x"}`:                                            clinicaldoc.User{ID: 7, Name: "n", Extra: extra},
-		`{"id":7,"name":"n","kept":[1],"size":9,"content":true,"email":"x","file_url":"x" }`:                                          clinicaldoc.Template{ID: 7, Name: "n", Extra: extra},
-		`{"size":7,"id":9,"name":"other","content":true,"email":"x","kept":[1]}`:                                                      clinicaldoc.AudioInfo{Size: 7, Extra: extra},
-		`{"content":false,"transcription":false,"signed":false,"id":9,"name":"other","size":9,"email":"x","file_url":"x","kept":[1]}`: clinicaldoc.Completion{Extra: extra},
+		`{"id":8,"\u0069d":9,"name":"other","size":9,"content":true,"email":"x","file_url":"x","audio":5,"kept":[1]}`)
+	for _, tt := range []struct {
+		record any
+		want   string
+	}{
+		{clinicaldoc.ProgressNote{ID: 7, Extra: extra}, `{"id":7,"name":"","team_id":0,"user_id":0,` +
+			`"error_state":null,"size":9,"content":true,"email":"x","file_url":"x","kept":[1]}`},
+		{clinicaldoc.Token{ID: 7, Name: "n", Extra: extra},
+			`{"id":7,"name":"n","size":9,"content":true,"email":"x","file_url":"x","audio":5,"kept":[1]}`},
+		{clinicaldoc.User{ID: 7, Name: "n", Extra: extra},
+			`{"id":7,"name":"n","email":"","size":9,"content":true,"file_url":"x","audio":5,"kept":[1]}`},
+		{clinicaldoc.Template{ID: 7, Name: "n", Extra: extra},
+			`{"id":7,"name":"n","size":9,"content":true,"email":"x","file_url":"x","audio":5,"kept":[1]}`},
+		{clinicaldoc.AudioInfo{Size: 7, Extra: extra},
+			`{"size":7,"id":9,"name":"other","content":true,"email":"x","audio":5,"kept":[1]}`},
+		{clinicaldoc.Completion{Extra: extra}, `{"content":false,"transcription":false,"signed":false,` +
+			`"id":9,"name":"other","size":9,"email":"x","file_url":"x","audio":5,"kept":[1]}`},
 	} {
-		encoded := must(json.Marshal(value))(t)
-		assert.JSONEq(t, name, string(encoded), "%T", value)
+		encoded := asJSON(t, tt.record)
+		assert.JSONEq(t, tt.want, encoded, "%T", tt.record)
+		isIDDescribed := strings.HasPrefix(tt.want, `{"id":7`)
+		assert.Equal(t, !isIDDescribed, repeatsKeys(json.NewDecoder(strings.NewReader(encoded))), encoded)
+	}
+	for _, nothing := range []string{`{}`, `[]`, `null`, `{"id":8}`} {
+		note := clinicaldoc.ProgressNote{ID: 7, Extra: object(t, nothing)}
+		assert.Equal(t, asJSON(t, clinicaldoc.ProgressNote{ID: 7}), asJSON(t, note), nothing)
 	}
 	for _, wrong := range []string{`5`, `"secret"`, `[1]`} {
 		extra := object(t, wrong)
 		for _, value := range []any{
 			clinicaldoc.Token{Extra: extra}, clinicaldoc.User{Extra: extra}, clinicaldoc.Template{Extra: extra},
 			clinicaldoc.AudioInfo{Extra: extra}, clinicaldoc.Completion{Extra: extra},
-			clinicaldoc.ProgressNote{Has: clinicaldoc.Completion{Extra: extra}},
+			clinicaldoc.ProgressNote{Extra: extra}, clinicaldoc.ProgressNote{Has: clinicaldoc.Completion{Extra: extra}},
 		} {
 			_, err := json.Marshal(value)
 			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%T", value)
@@ -1949,10 +1830,8 @@ func TestExtra_ReplacesNoDescribedMember(t *testing.T) {
 	}
 }
 
-// A flag that the service did not send is false, as one that it sent as false. Encoding the note tells them apart,
-// and so
-// does Flags.
-func TestFlags_TellAbsentFromFalse(t *testing.T) {
+// A flag is false if the service sent false, and also if it sent nothing. The encoded note and Flags show which.
+func TestFlags_Absent_DiffersFromFalse(t *testing.T) {
 	t.Parallel()
 	for has, want := range map[string]map[string]bool{
 		``:                                      {},
