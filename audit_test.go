@@ -29,14 +29,14 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// held is a record as the tests know it.
-type held struct {
+// recordKey identifies a record.
+type recordKey struct {
 	note      int64
 	recording bool
 }
 
 // auditBox is a service in a box whose middleware writes down what leaves it, and a client with an audit function that
-// writes down what it is told.
+// records what it receives.
 type auditBox struct {
 	srv    *clinicaldoctest.Server
 	client *clinicaldoc.Client
@@ -46,16 +46,16 @@ type auditBox struct {
 
 	mu       sync.Mutex
 	trail    []clinicaldoc.Access
-	failAt   int            // number of the access that the audit function fails for; 0: none
-	calls    int            // of the audit function
-	gave     map[held]int64 // what left the box whole, with its patient
+	failAt   int                 // number of the access that the audit function fails for; 0: none
+	calls    int                 // of the audit function
+	gave     map[recordKey]int64 // what left the box whole, with its patient
 	keys     map[string]int64
 	requests int
 	cancelAt int // number of the request at which the caller's context ends; 0: none
 	cancel   context.CancelFunc
-	reached  map[held]bool // what the caller got
-	untold   []string      // what it got before the audit function was told
-	fault    string        // that was injected
+	reached  map[recordKey]bool // what the caller got
+	early    []string           // what it got before the audit function received it
+	fault    string             // that was injected
 }
 
 // fakedFaults say that something was done that was not.
@@ -67,7 +67,9 @@ const auditPatient = 41
 
 func newAuditBox(t *testing.T) *auditBox {
 	t.Helper()
-	b := &auditBox{dir: t.TempDir(), gave: map[held]int64{}, keys: map[string]int64{}, reached: map[held]bool{}}
+	b := &auditBox{
+		dir: t.TempDir(), gave: map[recordKey]int64{}, keys: map[string]int64{}, reached: map[recordKey]bool{},
+	}
 	b.srv = clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithMiddleware(b.record))
 	t.Cleanup(b.srv.Close)
 	for id := range int64(3) {
@@ -126,13 +128,13 @@ func (b *auditBox) record(next http.Handler) http.Handler {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for note, patient := range notesOf(body.Bytes()) {
-			b.gave[held{note: note}] = patient
+			b.gave[recordKey{note: note}] = patient
 		}
 		var signed struct{ URL string }
 		if json.Unmarshal(body.Bytes(), &signed) == nil && signed.URL != "" {
 			id, _ := strconv.ParseInt(strings.Split(r.URL.Path, "/")[3], 10, 64)
 			b.keys[key(signed.URL)] = id
-			b.gave[held{id, true}] = 0
+			b.gave[recordKey{id, true}] = 0
 		}
 	})
 }
@@ -175,17 +177,17 @@ func notesOf(body []byte) map[int64]int64 {
 	return notes
 }
 
-// get takes in what the caller got. It must have been told before.
-func (b *auditBox) get(records ...held) {
+// get takes in what the caller got. The audit function must have received it before.
+func (b *auditBox) get(records ...recordKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range records {
 		b.reached[r] = true
-		told := slices.ContainsFunc(b.trail, func(a clinicaldoc.Access) bool {
-			return a.Outcome == clinicaldoc.AccessDisclosed && held{a.NoteID, a.Recording} == r
+		reported := slices.ContainsFunc(b.trail, func(a clinicaldoc.Access) bool {
+			return a.Outcome == clinicaldoc.AccessDisclosed && recordKey{a.NoteID, a.Recording} == r
 		})
-		if !told {
-			b.untold = append(b.untold, fmt.Sprint(r))
+		if !reported {
+			b.early = append(b.early, fmt.Sprint(r))
 		}
 	}
 }
@@ -193,7 +195,7 @@ func (b *auditBox) get(records ...held) {
 func (b *auditBox) getNote(notes ...*clinicaldoc.ProgressNote) {
 	for _, note := range notes {
 		if note != nil {
-			b.get(held{note: note.ID})
+			b.get(recordKey{note: note.ID})
 		}
 	}
 }
@@ -231,7 +233,7 @@ func (b *auditBox) each(notes func(func(*clinicaldoc.ProgressNote, error) bool),
 // recordingWriter is how a download reaches the caller.
 func (b *auditBox) recordingWriter(id int64) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
-		b.get(held{id, true})
+		b.get(recordKey{id, true})
 		return len(p), nil
 	})
 }
@@ -329,14 +331,14 @@ func auditCalls() map[string]auditCall {
 		"NotesService.AudioURL": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			signed, err := b.client.Notes.AudioURL(ctx, b.complete, opts...)
 			if signed != nil {
-				b.get(held{b.complete, true})
+				b.get(recordKey{b.complete, true})
 			}
 			return err
 		},
 		"NotesService.OpenAudio": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
 			stream, err := b.client.Notes.OpenAudio(ctx, b.complete, opts...)
 			if stream != nil {
-				b.get(held{b.complete, true})
+				b.get(recordKey{b.complete, true})
 				_, err = io.Copy(io.Discard, stream)
 				return errors.Join(err, stream.Close())
 			}
@@ -351,7 +353,7 @@ func auditCalls() map[string]auditCall {
 			path := filepath.Join(b.dir, "recording.wav")
 			_, err := b.client.Notes.DownloadAudioFile(ctx, b.complete, path, downloadParams{}, opts...)
 			if fileBytes(b.dir) > 0 {
-				b.get(held{b.complete, true})
+				b.get(recordKey{b.complete, true})
 			}
 			return err
 		},
@@ -378,7 +380,7 @@ func auditCalls() map[string]auditCall {
 			var out struct{ ID int64 }
 			err := b.client.Do(ctx, http.MethodGet, notePath(b.complete), nil, &out, opts...)
 			if out.ID != 0 {
-				b.get(held{note: out.ID})
+				b.get(recordKey{note: out.ID})
 			}
 			return err
 		},
@@ -386,7 +388,7 @@ func auditCalls() map[string]auditCall {
 			var out struct{ Data []struct{ ID int64 } }
 			err := b.client.Do(ctx, http.MethodGet, "/v1/progress-notes", nil, &out, opts...)
 			for _, row := range out.Data {
-				b.get(held{note: row.ID})
+				b.get(recordKey{note: row.ID})
 			}
 			return err
 		},
@@ -402,7 +404,7 @@ func auditCalls() map[string]auditCall {
 			var out struct{ URL string }
 			err := b.client.Do(ctx, http.MethodGet, notePath(b.complete)+"/audio-url", nil, &out, opts...)
 			if out.URL != "" {
-				b.get(held{b.complete, true})
+				b.get(recordKey{b.complete, true})
 			}
 			return err
 		},
@@ -491,11 +493,11 @@ func (b *auditBox) do(t *testing.T, call auditCall, opts ...clinicaldoc.CallOpti
 	err := call(ctx, b, append(opts, clinicaldoc.WithResponse(&response))...)
 	if response.StatusCode/100 == 2 {
 		for note := range notesOf(response.Body) {
-			b.get(held{note: note})
+			b.get(recordKey{note: note})
 		}
 		var signed struct{ URL string }
 		if json.Unmarshal(response.Body, &signed) == nil && signed.URL != "" {
-			b.get(held{b.complete, true})
+			b.get(recordKey{b.complete, true})
 		}
 	}
 	return err
@@ -507,18 +509,18 @@ func (b *auditBox) check(t *testing.T, operation string, err error, partly bool)
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	assert.Empty(t, b.untold, "got before it was told")
-	disclosed := map[held]bool{}
-	seen := map[held]bool{}
+	assert.Empty(t, b.early, "got before it was reported")
+	disclosed := map[recordKey]bool{}
+	seen := map[recordKey]bool{}
 	for _, a := range b.trail {
-		r := held{a.NoteID, a.Recording}
+		r := recordKey{a.NoteID, a.Recording}
 		assert.Equal(t, operation, a.Operation)
 		if a.Outcome == clinicaldoc.AccessDisclosed {
 			disclosed[r] = true
 		}
 		patient, given := b.gave[r]
 		if a.Outcome != clinicaldoc.AccessNone {
-			assert.True(t, given, "told of %v, which never left the box", a)
+			assert.True(t, given, "reported %v, which never left the box", a)
 			assert.NotEmpty(t, a.RequestID)
 		}
 		if given && !a.Recording && a.Outcome != clinicaldoc.AccessNone { // else the client may not have received it
@@ -526,7 +528,7 @@ func (b *auditBox) check(t *testing.T, operation string, err error, partly bool)
 		}
 		assert.Contains(t, []int64{0, auditPatient, auditPatient + 1, 990}, a.PatientID)
 		again := seen[r] && !a.Changed
-		assert.False(t, again && operation != "Notes.CreateOnce", "told twice: %v", a)
+		assert.False(t, again && operation != "Notes.CreateOnce", "reported twice: %v", a)
 		seen[r] = true
 	}
 	if !partly {
@@ -538,7 +540,7 @@ func (b *auditBox) check(t *testing.T, operation string, err error, partly bool)
 	b.checkChanges(t, err, slices.Contains(fakedFaults, b.fault))
 }
 
-func ids(records map[held]bool) map[string]bool {
+func ids(records map[recordKey]bool) map[string]bool {
 	texts := map[string]bool{}
 	for r := range records {
 		texts[fmt.Sprint(r)] = true
@@ -555,22 +557,22 @@ func (b *auditBox) checkChanges(t *testing.T, err error, faked bool) {
 			done[request.NoteID] = true
 		}
 	}
-	told := map[int64]bool{}
+	reported := map[int64]bool{}
 	unknown := false
 	for _, a := range b.trail {
 		if !a.Changed {
 			assert.False(t, a.OutcomeUnknown)
 			continue
 		}
-		told[a.NoteID] = true
+		reported[a.NoteID] = true
 		unknown = unknown || a.OutcomeUnknown && a.NoteID == 0
 		if !a.OutcomeUnknown && !faked {
-			assert.True(t, done[a.NoteID], "told as changed, which the box has not done: %v", a)
+			assert.True(t, done[a.NoteID], "reported as changed, which the box has not done: %v", a)
 		}
 	}
 	failure, withheld := errors.AsType[*clinicaldoc.NotAuditedError](err)
 	for id := range done {
-		known := told[id] || unknown || withheld && failure.Changed
+		known := reported[id] || unknown || withheld && failure.Changed
 		assert.True(t, known, "the box changed note %d, and neither trail nor error say so: %v", id, err)
 	}
 	assert.Equal(t, errors.Is(err, errTrail), errors.Is(err, clinicaldoc.ErrNotAudited))
@@ -614,7 +616,7 @@ func eachAudited(
 	}
 }
 
-func TestAudit_EveryMethodUnderEveryFault_TellsWhatTheCallerGets(t *testing.T) {
+func TestAudit_EveryMethodUnderEveryFault_ReportsWhatTheCallerGets(t *testing.T) {
 	t.Parallel()
 	faults := auditFaults()
 	eachAudited(t, false, slices.Collect(maps.Keys(faults)), func(b *auditBox, fault string) {
@@ -623,7 +625,7 @@ func TestAudit_EveryMethodUnderEveryFault_TellsWhatTheCallerGets(t *testing.T) {
 	}, nil)
 }
 
-func TestAudit_CallCanceledAtAnyRequest_TellsWhatTheCallerGets(t *testing.T) {
+func TestAudit_CallCanceledAtAnyRequest_ReportsWhatTheCallerGets(t *testing.T) {
 	t.Parallel()
 	eachAudited(t, false, []string{"1", "2", "3", "4", "5", "6"}, func(b *auditBox, request string) {
 		b.cancelAt, _ = strconv.Atoi(request)
@@ -654,24 +656,24 @@ func TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord(t *testing.T) {
 }
 
 // Without a fault, all that left the box for the call is in the trail, also what the caller did not get.
-func TestAudit_NoFault_TellsAllThatLeftTheBox(t *testing.T) {
+func TestAudit_NoFault_ReportsAllThatLeftTheBox(t *testing.T) {
 	t.Parallel()
 	for name, call := range auditCalls() {
 		synctest.Test(t, func(t *testing.T) {
 			b := newAuditBox(t)
 			_ = b.do(t, call)
 			synctest.Wait()
-			told := map[held]bool{}
+			reported := map[recordKey]bool{}
 			for _, a := range b.trail {
-				told[held{a.NoteID, a.Recording}] = true
+				reported[recordKey{a.NoteID, a.Recording}] = true
 			}
 			for r := range b.gave {
 				// its recording may not have been read
 				isAddress := r.recording && operationOf(name) == "Notes.FindCreated"
 				// a page that was asked for ahead may not have been read
 				isUnderWay := strings.HasSuffix(name, "left early")
-				assert.True(t, told[r] || isAddress || isUnderWay, "%s: %v left the box and is not in the trail", name,
-					r)
+				isKnown := reported[r] || isAddress || isUnderWay
+				assert.True(t, isKnown, "%s: %v left the box and is not in the trail", name, r)
 			}
 			b.srv.Close()
 		})
@@ -738,7 +740,7 @@ func givesOutRecords(method reflect.Type) bool {
 const auditedNote = `{"id":7,"name":"Visit","team_id":1,"user_id":2,"patient":{"id":41},` +
 	`"created_at":"2024-05-01T10:11:12Z","updated_at":"2024-05-01T10:11:12Z"}`
 
-// collectAudit returns an option whose audit function keeps what it is told.
+// collectAudit returns an option whose audit function keeps what it receives.
 func collectAudit(trail *[]clinicaldoc.Access) clinicaldoc.Option {
 	return clinicaldoc.WithAudit(func(_ context.Context, access clinicaldoc.Access) error {
 		*trail = append(*trail, access)
@@ -748,13 +750,7 @@ func collectAudit(trail *[]clinicaldoc.Access) clinicaldoc.Option {
 
 func failingAudit(context.Context, clinicaldoc.Access) error { return errTrail }
 
-func TestWithAudit_NilFunction_IsRefused(t *testing.T) {
-	t.Parallel()
-	_, err := clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithAudit(nil))
-	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-}
-
-func TestWithAudit_GivenTwice_LastOneIsTold(t *testing.T) {
+func TestWithAudit_GivenTwice_LastOneIsCalled(t *testing.T) {
 	t.Parallel()
 	var first, last []clinicaldoc.Access
 	client := serveWith(t, []clinicaldoc.Option{collectAudit(&first), collectAudit(&last)},
@@ -801,14 +797,14 @@ func TestAudit_CreateIsLostAndTrailFails_OutcomeIsStillUnknown(t *testing.T) {
 }
 
 // The note moves to another patient while it is changed, so that the call has two records. If the function fails for
-// the first one, it is still told of the change.
-func TestAudit_TrailFailsBeforeTheChangeIsTold_ChangeIsToldAnyway(t *testing.T) {
+// the first one, it still receives the change.
+func TestAudit_TrailFailsBeforeTheChange_ChangeIsReportedAnyway(t *testing.T) {
 	t.Parallel()
 	moved := strings.Replace(auditedNote, `"id":41`, `"id":42`, 1)
-	var told []clinicaldoc.Access
+	var reported []clinicaldoc.Access
 	audit := clinicaldoc.WithAudit(func(_ context.Context, access clinicaldoc.Access) error {
-		told = append(told, access)
-		if len(told) == 1 {
+		reported = append(reported, access)
+		if len(reported) == 1 {
 			return errTrail
 		}
 		return nil
@@ -827,10 +823,10 @@ func TestAudit_TrailFailsBeforeTheChangeIsTold_ChangeIsToldAnyway(t *testing.T) 
 	assert.Equal(t, []clinicaldoc.Access{
 		{Operation: "Notes.Sign", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessRefused},
 		{Operation: "Notes.Sign", NoteID: 7, PatientID: 42, Changed: true, Outcome: clinicaldoc.AccessRead},
-	}, told)
+	}, reported)
 }
 
-func TestAudit_RowsOfAnotherPatient_AreToldAsRefused(t *testing.T) {
+func TestAudit_RowsOfAnotherPatient_AreReportedAsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newAuditBox(t)
@@ -849,7 +845,7 @@ func TestAudit_FunctionPanics_LeavesTheCallOnceAndWithoutTheRecord(t *testing.T)
 	for name, call := range auditCalls() {
 		synctest.Test(t, func(t *testing.T) {
 			b := newAuditBox(t)
-			told := 0
+			reported := 0
 			var mu sync.Mutex // pages may be requested ahead
 			var ended []clinicaldoc.Call
 			end := func(_ context.Context, c clinicaldoc.Call) {
@@ -859,12 +855,12 @@ func TestAudit_FunctionPanics_LeavesTheCallOnceAndWithoutTheRecord(t *testing.T)
 			}
 			b.client = b.srv.Client(
 				clinicaldoc.WithAudit(func(context.Context, clinicaldoc.Access) error {
-					told++
+					reported++
 					panic("the trail has a bug")
 				}),
 				clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: end}))
 			assert.PanicsWithValue(t, "the trail has a bug", func() { _ = b.do(t, call) }, name)
-			assert.Equal(t, 1, told, name)
+			assert.Equal(t, 1, reported, name)
 			assert.Empty(t, b.reached, name)
 			require.NotEmpty(t, ended, name)
 			last := ended[len(ended)-1]
@@ -876,7 +872,7 @@ func TestAudit_FunctionPanics_LeavesTheCallOnceAndWithoutTheRecord(t *testing.T)
 	}
 }
 
-func TestAudit_CallbackPanics_WhatMayHaveBeenSentIsTold(t *testing.T) {
+func TestAudit_CallbackPanics_WhatMayHaveBeenSentIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newAuditBox(t)
@@ -899,7 +895,7 @@ func TestAudit_CallbackPanics_WhatMayHaveBeenSentIsTold(t *testing.T) {
 	})
 }
 
-func TestAudit_LoopBodyPanics_UnyieldedRowsAreToldAsRead(t *testing.T) {
+func TestAudit_LoopBodyPanics_UnyieldedRowsAreReportedAsRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newAuditBox(t)
@@ -920,17 +916,17 @@ func TestAudit_LoopBodyPanics_UnyieldedRowsAreToldAsRead(t *testing.T) {
 }
 
 // The calls of one client share nothing but the audit function.
-func TestAudit_ManyGoroutines_EachCallIsToldByItself(t *testing.T) {
+func TestAudit_ManyGoroutines_EachCallIsReportedSeparately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newAuditBox(t)
 		type user struct{}
 		var mu sync.Mutex
-		told := map[int]int{}
+		reported := map[int]int{}
 		client := b.srv.Client(clinicaldoc.WithAudit(func(ctx context.Context, _ clinicaldoc.Access) error {
 			mu.Lock()
 			defer mu.Unlock()
-			told[ctx.Value(user{}).(int)]++
+			reported[ctx.Value(user{}).(int)]++
 			return nil
 		}))
 		var workers sync.WaitGroup
@@ -945,26 +941,16 @@ func TestAudit_ManyGoroutines_EachCallIsToldByItself(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				assert.Equal(t, len(rows)+2, told[worker], "the rows, the recording and its note")
+				assert.Equal(t, len(rows)+2, reported[worker], "the rows, the recording and its note")
 			})
 		}
 		workers.Wait()
 	})
 }
 
-func TestAudit_StreamIsReadOn_IsToldOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newAuditBox(t)
-		require.NoError(t, b.do(t, auditCalls()["NotesService.OpenAudio"]))
-		require.Len(t, b.trail, 1)
-		assert.True(t, b.trail[0].Recording)
-	})
-}
-
 // A call that finds the complete part of an earlier call only renames it. Its recording is reported as disclosed
 // anyway, although the call writes no byte.
-func TestAudit_FinishedPart_IsTold(t *testing.T) {
+func TestAudit_FinishedPart_IsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newAuditBox(t)
@@ -999,8 +985,8 @@ func TestAudit_Access_PrintsWithoutThePatient(t *testing.T) {
 		`"outcome":"disclosed","outcome_unknown":false,"request_id":"r"}`, string(encoded))
 }
 
-// Do is told of notes on every path that contains "progress-notes", whatever stands around it.
-func TestAudit_DoOnAnyPathOfNotes_IsTold(t *testing.T) {
+// Do reports notes on every path that contains "progress-notes", whatever stands around it.
+func TestAudit_DoOnAnyPathOfNotes_IsReported(t *testing.T) {
 	t.Parallel()
 	disclosed := clinicaldoc.Access{Operation: "Do", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessDisclosed}
 	changed := disclosed
@@ -1026,12 +1012,12 @@ func TestAudit_DoOnAnyPathOfNotes_IsTold(t *testing.T) {
 		{http.MethodGet, "/v1/progress-notes/count", `{"count":5}`, nil},
 		{http.MethodGet, "/v1/prompts", list, nil},
 	} {
-		var told []clinicaldoc.Access
-		client := serveWith(t, []clinicaldoc.Option{collectAudit(&told)},
+		var reported []clinicaldoc.Access
+		client := serveWith(t, []clinicaldoc.Option{collectAudit(&reported)},
 			call{method: c.method, url: c.path, response: c.response})
 		var out any
 		require.NoError(t, client.Do(t.Context(), c.method, c.path, nil, &out))
-		assert.Equal(t, c.want, told, "%s %s", c.method, c.path)
+		assert.Equal(t, c.want, reported, "%s %s", c.method, c.path)
 	}
 }
 
@@ -1052,86 +1038,55 @@ func TestAudit_CostsWhatIsDocumented(t *testing.T) { //nolint:paralleltest // al
 	assert.InDelta(t, 15, get(clinicaldoc.WithAudit(none))-get(), 2)
 }
 
-func BenchmarkGetWithAndWithoutAudit(b *testing.B) {
-	none := func(context.Context, clinicaldoc.Access) error { return nil }
-	for name, opts := range map[string][]clinicaldoc.Option{"without": nil, "with": {clinicaldoc.WithAudit(none)}} {
-		b.Run(name, func(b *testing.B) {
-			opts := append([]clinicaldoc.Option{over(canned(auditedNote))}, opts...)
-			client, err := clinicaldoc.NewClient(testBase, testToken, opts...)
-			require.NoError(b, err)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := client.Notes.Get(b.Context(), 7); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+// Somebody edits the note while the response to a change is lost. The read that follows shows that the change was made,
+// so it is reported as a change, although the call ends with a conflict.
+func TestAudit_LostChangeInConflict_IsReportedAsChanged(t *testing.T) {
+	t.Parallel()
+	type test struct {
+		route       string
+		editedFirst bool // the other edit precedes the change; otherwise it follows
+		change      func(ctx context.Context, c *clinicaldoc.Client, id int64, opts ...clinicaldoc.CallOption) error
 	}
-}
-
-// An update whose response was lost, and which the next look shows to be done, is a change, also if the note is in
-// conflict with what the caller expects.
-func TestAudit_LostUpdateInConflict_IsToldAsChanged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	timedSubtests(t, map[string]test{
+		"update": {route: clinicaldoctest.RouteUpdateNote,
+			change: func(ctx context.Context, c *clinicaldoc.Client, id int64, opts ...clinicaldoc.CallOption) error {
+				_, err := c.Notes.Update(ctx, id, updateParams{Analysis: new("reviewed")}, opts...)
+				return err
+			}},
+		"sign, not retried": {route: clinicaldoctest.RouteSignNote, editedFirst: true,
+			change: func(ctx context.Context, c *clinicaldoc.Client, id int64, opts ...clinicaldoc.CallOption) error {
+				_, err := c.Notes.Sign(ctx, id, append(opts, clinicaldoc.WithoutRetry())...)
+				return err
+			}},
+	}, func(t *testing.T, tt test) {
 		b := newAuditBox(t)
-		read, err := b.srv.Client().Notes.Get(t.Context(), b.complete)
-		require.NoError(t, err)
 		other := b.srv.Client()
-		b.srv.Inject(clinicaldoctest.RouteUpdateNote, clinicaldoctest.ResetAfterCommit())
-		meddle := clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(ctx context.Context, a clinicaldoc.Attempt) {
-			if a.Method == http.MethodPut {
-				_, err := other.Notes.Update(context.WithoutCancel(ctx), b.complete,
-					updateParams{Transcription: new("changed")})
-				assert.NoError(t, err)
-			}
-		}})
-		b.client = b.srv.Client(clinicaldoc.WithAudit(b.audit), meddle)
-		err = b.do(t, func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			opts = append(opts, clinicaldoc.IfUnchanged(read))
-			return b.one(b.client.Notes.Update(ctx, b.complete, updateParams{Analysis: new("reviewed")}, opts...))
-		})
-		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
-		require.Len(t, b.trail, 1)
-		assert.True(t, b.trail[0].Changed)
-		assert.False(t, b.trail[0].OutcomeUnknown)
-		assert.Equal(t, clinicaldoc.AccessDisclosed, b.trail[0].Outcome)
-	})
-}
-
-// The same of a Sign that is not retried: the note that is read afterwards shows that it was carried out.
-func TestAudit_LostSignInConflict_IsToldAsChanged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newAuditBox(t)
-		read, err := b.srv.Client().Notes.Get(t.Context(), b.complete)
-		require.NoError(t, err)
-		other := b.srv.Client()
-		b.srv.Inject(clinicaldoctest.RouteSignNote, clinicaldoctest.ResetAfterCommit())
-		change := func(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+		read := must(other.Notes.Get(t.Context(), b.complete))(t)
+		edit := func(ctx context.Context, a clinicaldoc.Attempt) {
 			if a.Method == http.MethodPut {
 				params := updateParams{Transcription: new("changed")}
 				_, err := other.Notes.Update(context.WithoutCancel(ctx), b.complete, params)
 				assert.NoError(t, err)
 			}
-			return ctx, clinicaldoc.TraceContext{}
 		}
-		hooks := clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptStart: change})
-		b.client = b.srv.Client(clinicaldoc.WithAudit(b.audit), hooks)
-		err = b.do(t, func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			opts = append(opts, clinicaldoc.IfUnchanged(read), clinicaldoc.WithoutRetry())
-			return b.one(b.client.Notes.Sign(ctx, b.complete, opts...))
+		hooks := clinicaldoc.Hooks{AttemptEnd: edit}
+		if tt.editedFirst {
+			start := func(ctx context.Context, a clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+				edit(ctx, a)
+				return ctx, clinicaldoc.TraceContext{}
+			}
+			hooks = clinicaldoc.Hooks{AttemptStart: start}
+		}
+		b.client = b.srv.Client(clinicaldoc.WithAudit(b.audit), clinicaldoc.WithHooks(hooks))
+		b.srv.Inject(tt.route, clinicaldoctest.ResetAfterCommit())
+		err := b.do(t, func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
+			opts = append(opts, clinicaldoc.IfUnchanged(read))
+			return b.getError(tt.change(ctx, b.client, b.complete, opts...))
 		})
 		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 		require.Len(t, b.trail, 1)
 		assert.True(t, b.trail[0].Changed)
 		assert.False(t, b.trail[0].OutcomeUnknown)
+		assert.Equal(t, clinicaldoc.AccessDisclosed, b.trail[0].Outcome, "the conflict has the note")
 	})
-}
-
-func TestRetryable_TrailFailed_IsFalse(t *testing.T) {
-	t.Parallel()
-	busy := &clinicaldoc.Error{StatusCode: http.StatusServiceUnavailable, Method: http.MethodGet}
-	require.True(t, clinicaldoc.Retryable(busy))
-	assert.False(t, clinicaldoc.Retryable(&clinicaldoc.NotAuditedError{Err: errTrail, CallErr: busy}))
 }
