@@ -409,6 +409,18 @@ func TestWait_OtherStatusAfterCreate_EndsImmediately(t *testing.T) {
 	}
 }
 
+func TestWait_DeadlineOnALaggingReplica_ErrorHasBothCauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, client := lagging(t, time.Hour)
+		create(t, client)
+		ctx := endsAfter(t, 5*time.Second)
+		_, err := client.Notes.Wait(ctx, 7, waitParams{})
+		_ = requireWaitError(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
+	})
+}
+
 func TestWait_FailedNote_IsReportedWithoutItsText(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
