@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestTokens(t *testing.T) {
+func TestTokens_OwnToken_IsListedAndRevoked(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithToken("fixed"))
 	require.Equal(t, "fixed", c.srv.Token)
@@ -37,7 +37,7 @@ func TestTokens(t *testing.T) {
 	c.expect(http.StatusNotFound, http.MethodDelete, fmt.Sprintf("/v1/auth/tokens/%d", second.ID))
 }
 
-func TestUser(t *testing.T) {
+func TestUser_Me_HasDescribedFields(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	user := c.srv.AddUser(clinicaldoctest.User{Name: "Synthetic user", Email: "s@example.test"})
@@ -47,7 +47,7 @@ func TestUser(t *testing.T) {
 	assert.ElementsMatch(t, []string{"id", "name", "email", "created_at", "updated_at"}, slices.Collect(maps.Keys(me)))
 }
 
-func TestEveryEndpointNeedsAToken(t *testing.T) {
+func TestRoutes_WithoutToken_AreUnauthorized(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	for _, route := range clinicaldoctest.Routes() {

@@ -2,7 +2,6 @@ package clinicaldoctest_test
 
 import (
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,40 +26,25 @@ func listOwnClient(t *testing.T, srv *clinicaldoctest.Server, opts ...clinicaldo
 	assert.Equal(t, want, notes[0].ID)
 }
 
-func TestOptions_OwnClientWorksOnEveryVariant(t *testing.T) {
+func TestOptions_OwnClient_WorksOnEveryVariant(t *testing.T) {
 	t.Parallel()
+	servers := map[string][]clinicaldoctest.Option{"TLS": {clinicaldoctest.WithTLS()}, "pipes": {clinicaldoctest.InProcess()}}
 	for _, variant := range clinicaldoctest.Variants() {
-		t.Run(variant.Name, func(t *testing.T) {
+		servers[variant.Name] = []clinicaldoctest.Option{clinicaldoctest.WithVariant(variant)}
+	}
+	for name, opts := range servers {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant))
-			t.Cleanup(srv.Close)
+			srv := start(t, opts...).srv
 			listOwnClient(t, srv, srv.Options()...)
 		})
 	}
 }
 
-func TestOptions_OwnClientReachesTLSServer(t *testing.T) {
-	t.Parallel()
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithTLS())
-	t.Cleanup(srv.Close)
-	listOwnClient(t, srv, srv.Options()...)
-}
-
-func TestOptions_OwnClientReachesServerInProcess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
-		listOwnClient(t, srv, srv.Options()...)
-	})
-}
-
-// A program configured by environment variables reads the base URL and the token there.
-func TestOptions_WorkWithNewClientFromEnv(t *testing.T) {
+func TestOptions_ClientFromEnvironment_WorksOnVariant(t *testing.T) {
 	variant, ok := clinicaldoctest.VariantNamed("flat")
 	require.True(t, ok)
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant))
-	t.Cleanup(srv.Close)
+	srv := start(t, clinicaldoctest.WithVariant(variant)).srv
 	t.Setenv(clinicaldoc.EnvBaseURL, srv.URL)
 	t.Setenv(clinicaldoc.EnvToken, srv.Token)
 	client, err := clinicaldoc.NewClientFromEnv(srv.Options()...)

@@ -1,8 +1,11 @@
 package clinicaldoctest_test
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,9 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
-func TestSwitchesChangeWhileTheServerRuns(t *testing.T) {
+func TestSetVariant_WhileRunning_Applies(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{BasePath: "/api"}))
 	c.srv.AddNote(clinicaldoctest.Note{})
@@ -24,7 +28,7 @@ func TestSwitchesChangeWhileTheServerRuns(t *testing.T) {
 	assert.Equal(t, "/api", c.srv.Variant().BasePath)
 }
 
-func TestTimeCanBeSet(t *testing.T) {
+func TestSetTime_FrozenOrRunning_SetsTheClock(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	for _, target := range []time.Time{noon, noon.Add(-time.Hour)} {
@@ -40,15 +44,32 @@ func TestTimeCanBeSet(t *testing.T) {
 	require.Eventually(t, func() bool { return c.srv.Now().After(before) }, time.Second, time.Millisecond)
 }
 
-func TestDelaysCanBeSet(t *testing.T) {
+func TestFreeze_AdvancedClock_KeepsTheAdvance(t *testing.T) {
 	t.Parallel()
-	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c := start(t)
+	before := c.srv.Now()
+	c.srv.Advance(time.Hour)
+	c.srv.Freeze()
+	assert.WithinDuration(t, before.Add(time.Hour), c.srv.Now(), time.Minute)
+	c.srv.Unfreeze()
+	assert.WithinDuration(t, before.Add(time.Hour), c.srv.Now(), time.Minute)
+}
+
+func TestSetDelays_NoteInProcessing_KeepsItsStage(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{
+		Uploaded: time.Minute, Transcribing: time.Minute, Transcribed: time.Minute, Analysing: time.Minute,
+	}))
 	c.create(validForm())
+	c.srv.Advance(150 * time.Second)
+	require.Equal(t, clinicaldoctest.StageTranscribed, c.srv.Notes()[0].Stage)
+	c.srv.SetDelays(clinicaldoctest.Delays{Uploaded: time.Hour, Transcribing: time.Hour, Transcribed: time.Hour})
+	assert.Equal(t, clinicaldoctest.StageTranscribed, c.srv.Notes()[0].Stage)
 	c.srv.SetDelays(clinicaldoctest.Delays{})
 	assert.Equal(t, clinicaldoctest.StageComplete, c.srv.Notes()[0].Stage)
 }
 
-func TestResetLeavesNothingButTheFirstUser(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
+func TestReset_UsedServer_KeepsOnlyTheFirstUser(t *testing.T) { //nolint:paralleltest // sets a variable of the environment
 	temporary := t.TempDir()
 	setTemporary(t, temporary)
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(clinicaldoctest.Variant{RateLimit: 20}))
@@ -78,4 +99,65 @@ func TestResetLeavesNothingButTheFirstUser(t *testing.T) { //nolint:paralleltest
 	assert.NotContains(t, note, "transcription")
 	c.srv.Advance(time.Hour)
 	assert.Equal(t, clinicaldoctest.StageComplete, c.srv.Notes()[0].Stage, "without the old script")
+}
+
+// A request belongs to the state that it found: what began before a reset does nothing after it.
+func TestReset_DuringAnUpload_DropsNoteAndFile(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	req := c.createRequest(validForm())
+	body, err := io.ReadAll(req.Body)
+	require.NoError(t, err)
+	reader, writer := io.Pipe()
+	req.Body = reader
+	req.GetBody = nil
+	done := make(chan answer)
+	go func() { done <- c.send(req) }()
+	_, err = writer.Write(body[:len(body)/2])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(c.srv.Requests()) == 1 }, 5e9, 1e6)
+	c.srv.Reset()
+	_, err = io.Copy(writer, bytes.NewReader(body[len(body)/2:]))
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	<-done
+	assert.Empty(t, c.srv.Notes())
+	assert.Empty(t, c.files())
+	assert.Empty(t, c.srv.Created())
+	assert.Empty(t, c.srv.Requests())
+	assert.Empty(t, ids(t, c.list("")))
+}
+
+// Reset may run in parallel with any other use of the server: every request finds the server's first user.
+func TestReset_Concurrent_KeepsTheFirstUser(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	var group sync.WaitGroup
+	each := func(act func()) {
+		group.Go(func() {
+			for range 200 {
+				act()
+			}
+		})
+	}
+	each(c.srv.Reset)
+	each(func() { c.srv.AddNote(clinicaldoctest.Note{}) })
+	each(func() { boxlink.Plant(c.srv, 3) })
+	each(func() { c.srv.AddToken(1, "another") })
+	each(func() {
+		created, err := c.try(c.createRequest(formOf("synthetic")))
+		if assert.NoError(t, err) {
+			assert.Equal(t, http.StatusCreated, created.StatusCode, created.text)
+		}
+	})
+	each(func() {
+		listed, err := c.try(c.request(http.MethodGet, "/v1/progress-notes", nil))
+		if assert.NoError(t, err) {
+			assert.Equal(t, http.StatusOK, listed.StatusCode, listed.text)
+		}
+	})
+	group.Wait()
+	c.srv.Reset()
+	assert.Empty(t, c.srv.Notes())
+	assert.Equal(t, c.srv.AddNote(clinicaldoctest.Note{}), c.srv.Notes()[0].ID)
 }

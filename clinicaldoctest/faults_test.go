@@ -1,9 +1,11 @@
 package clinicaldoctest_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"strconv"
 	"sync"
@@ -31,7 +33,7 @@ func onBoth(t *testing.T, test func(t *testing.T, c caller)) {
 	})
 }
 
-func TestFaultsCountAndChooseTheirRoute(t *testing.T) {
+func TestFault_TimesAndAfter_StrikeOnlyTheirRoute(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(502, "<h1>Bad Gateway</h1>").Times(2).After(1).WithHeader("Via", "test"))
@@ -56,7 +58,7 @@ func TestFaultsCountAndChooseTheirRoute(t *testing.T) {
 	c.expect(http.StatusOK, http.MethodGet, "/user")
 }
 
-func TestTheFirstInjectedFaultStrikesFirst(t *testing.T) {
+func TestFault_TwoInjected_StrikeInOrder(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(500, ""))
@@ -67,7 +69,7 @@ func TestTheFirstInjectedFaultStrikesFirst(t *testing.T) {
 	assert.Equal(t, "status=504", c.srv.Requests()[1].Fault)
 }
 
-func TestResets(t *testing.T) {
+func TestResetFault_EachKind_LosesTheResponse(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault clinicaldoctest.Fault
@@ -95,7 +97,7 @@ func TestResets(t *testing.T) {
 	}
 }
 
-func TestTruncatedAnswers(t *testing.T) {
+func TestTruncate_LengthOrChunked_CutsTheBody(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault  clinicaldoctest.Fault
@@ -120,17 +122,7 @@ func TestTruncatedAnswers(t *testing.T) {
 	}
 }
 
-func TestTruncatedDownload(t *testing.T) {
-	t.Parallel()
-	c, address := recorded(t, clinicaldoctest.Variant{})
-	c.srv.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.Truncate(4))
-	a, err := c.try(c.request(http.MethodGet, address, nil))
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	assert.Equal(t, "0123", a.text)
-	assert.Equal(t, int64(10), a.ContentLength)
-}
-
-func TestDelayAndSlowBodyTakeTheirTime(t *testing.T) {
+func TestFault_DelayOrSlowBody_TakesItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, clinicaldoctest.InProcess())
@@ -147,7 +139,7 @@ func TestDelayAndSlowBodyTakeTheirTime(t *testing.T) {
 	})
 }
 
-func TestCloseEndsDelays(t *testing.T) {
+func TestClose_DuringDelay_EndsIt(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	c := caller{t, srv, srv.Token}
@@ -163,7 +155,59 @@ func TestCloseEndsDelays(t *testing.T) {
 	assert.Error(t, <-failed)
 }
 
-func TestTooManyRequests(t *testing.T) {
+// What Handler serves has no connection that Close could cut.
+func TestClose_SilentRequestOfHandler_Ends(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Silent())
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/user", nil)
+		require.NoError(t, err)
+		ended := make(chan any, 1)
+		go func() {
+			defer func() { ended <- recover() }()
+			srv.Handler().ServeHTTP(httptest.NewRecorder(), req)
+		}()
+		synctest.Wait()
+		assert.Empty(t, ended, "it is silent")
+		srv.Close()
+		assert.Equal(t, http.ErrAbortHandler, <-ended)
+	})
+}
+
+func TestClose_HandlerWithoutConnection_IsAwaited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithMiddleware(func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err == nil {
+					_ = conn.Close()
+				}
+				<-release
+			})
+		}))
+		c := caller{t, srv, srv.Token}
+		_, err := c.try(c.request(http.MethodGet, "/user", nil))
+		require.Error(t, err)
+		closed := make(chan struct{})
+		go func() {
+			srv.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			assert.Fail(t, "a handler is still running")
+		default:
+		}
+		close(release)
+		<-closed
+	})
+}
+
+func TestTooManyRequests_Create_IsRefusedWithHeaders(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(90*time.Second))
@@ -176,7 +220,7 @@ func TestTooManyRequests(t *testing.T) {
 	assert.Empty(t, c.srv.Notes())
 }
 
-func TestThrottle(t *testing.T) {
+func TestThrottle_FaultOrVariant_CountsPerWindow(t *testing.T) {
 	t.Parallel()
 	byFault := start(t, clinicaldoctest.WithFrozenClock(noon))
 	byFault.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Throttle(2, time.Minute))
@@ -206,7 +250,7 @@ func TestThrottle(t *testing.T) {
 	assert.Equal(t, http.StatusOK, other.get("/user").StatusCode)
 }
 
-func TestConnectionsGoSilent(t *testing.T) {
+func TestSilent_AnyTransport_SendsNothing(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]clinicaldoctest.Option{
 		"sockets": nil, "TLS": {clinicaldoctest.WithTLS()}, "pipes": {clinicaldoctest.InProcess()},
@@ -305,10 +349,12 @@ func TestFault_UsedByTwoServers_HasNoState(t *testing.T) {
 }
 
 // Over HTTP/2 too a reset is of the connection, not of one request on it.
-func TestResetsOverTLSEndTheConnection(t *testing.T) {
+func TestResetFault_OverTLS_EndsTheConnection(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]clinicaldoctest.Fault{
-		"at once": clinicaldoctest.Reset(), "after request": clinicaldoctest.ResetAfterRequest(), "after commit": clinicaldoctest.ResetAfterCommit(),
+		"immediately":   clinicaldoctest.Reset(),
+		"after request": clinicaldoctest.ResetAfterRequest(),
+		"after commit":  clinicaldoctest.ResetAfterCommit(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -332,7 +378,7 @@ func TestResetsOverTLSEndTheConnection(t *testing.T) {
 }
 
 // What a test asks for is what is sent, whatever the server would have said.
-func TestHeadersOfAFaultComeLast(t *testing.T) {
+func TestFault_Headers_ReplaceTheServers(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.srv.AddNote(clinicaldoctest.Note{})
@@ -350,4 +396,109 @@ func TestHeadersOfAFaultComeLast(t *testing.T) {
 	address := c.audioURL()
 	c.srv.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.Delay(0).WithHeader("Content-Type", "audio/odd"))
 	assert.Equal(t, "audio/odd", c.as("").get(address).Header.Get("Content-Type"))
+}
+
+func TestVanish_PageRead_DeletesItsNotes(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 6, clinicaldoctest.Variant{})
+	c.srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Vanish(1))
+	assert.Equal(t, []int{6, 5}, ids(t, c.list("per_page=2")), "the page still shows it")
+	assert.Equal(t, []int{3, 2}, ids(t, c.list("per_page=2&page=2")), "note 4 moved to a page that was read already")
+	c.expect(http.StatusNotFound, http.MethodGet, "/v1/progress-notes/6")
+	assert.Len(t, c.srv.Notes(), 5)
+
+	c.srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Vanish(9))
+	assert.Len(t, ids(t, c.list("patient_id=1")), 3)
+	assert.Empty(t, ids(t, c.list("patient_id=1")), "no more than the page has shown")
+	assert.Len(t, c.srv.Notes(), 2)
+}
+
+func TestVanish_DeletedNote_LosesItsRecording(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]clinicaldoctest.Option{
+		"on disk": nil, "in memory": {clinicaldoctest.InProcess()},
+	} {
+		c := start(t, options...)
+		c.srv.AddNote(clinicaldoctest.Note{Audio: []byte("recorded")})
+		address := c.audioURL()
+		if options == nil {
+			require.Len(t, c.files(), 1)
+		}
+		c.srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Vanish(1))
+		c.get("/v1/progress-notes")
+		require.Empty(t, c.srv.Notes())
+		assert.Equal(t, http.StatusNotFound, c.as("").get(address).StatusCode, name)
+		if options == nil {
+			assert.Empty(t, c.files())
+		}
+	}
+}
+
+func TestArrive_PageRead_AddsNotesBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 4, clinicaldoctest.Variant{})
+	c.srv.Advance(time.Hour)
+	c.srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Arrive(2))
+	assert.Equal(t, []int{4, 2}, ids(t, c.list("patient_id=2&per_page=2")))
+	assert.Equal(t, []int{4, 2}, ids(t, c.list("patient_id=2&per_page=2&page=2")), "pushed there by newer ones")
+	assert.Equal(t, []int{6, 5}, ids(t, c.list("patient_id=2&per_page=2")))
+	assert.Empty(t, c.srv.Created(), "nobody asked for them")
+}
+
+func TestArrive_RequestWithoutAList_AddsNothing(t *testing.T) {
+	t.Parallel()
+	c := seeded(t, 2, clinicaldoctest.Variant{})
+	c.srv.Inject("", clinicaldoctest.Arrive(3).Always())
+	c.get("/user")
+	c.expect(http.StatusUnprocessableEntity, http.MethodGet, "/v1/progress-notes?per_page=0")
+	assert.Len(t, c.srv.Notes(), 2)
+
+	c = c.as(c.srv.AddUser(clinicaldoctest.User{TeamID: 2}).Token)
+	assert.Empty(t, ids(t, c.list("")))
+	assert.Len(t, ids(t, c.list("")), 3, "what arrives is for who lists")
+}
+
+// A response that leaves in many pieces is counted, cut and completed as one.
+func TestFault_ResponseInPieces_CountsAllPieces(t *testing.T) {
+	t.Parallel()
+	const size = 100_000 // more than one write of the storage
+	observed := make(chan clinicaldoctest.Request, 10)
+	c := start(t, clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) {
+		if r.Storage {
+			observed <- r
+		}
+	}))
+	c.srv.AddNote(clinicaldoctest.Note{Audio: bytes.Repeat([]byte("a"), size)})
+	address := c.audioURL()
+	reader := c.as("")
+
+	assert.Len(t, reader.get(address).text, size)
+	assert.Equal(t, int64(size), (<-observed).BytesSent)
+
+	c.srv.Inject(clinicaldoctest.RouteAudio, clinicaldoctest.SlowBody(10_000, 1))
+	assert.Len(t, reader.get(address).text, size)
+	assert.Equal(t, int64(size), (<-observed).BytesSent)
+
+	for _, fault := range []clinicaldoctest.Fault{clinicaldoctest.Truncate(80_000), clinicaldoctest.TruncateChunked(80_000)} {
+		c.srv.Inject(clinicaldoctest.RouteAudio, fault)
+		a, err := reader.try(reader.request(http.MethodGet, address, nil))
+		require.Error(t, err, fault)
+		assert.Len(t, a.text, 80_000, fault)
+		<-observed
+	}
+}
+
+func TestFault_HeaderAdded_LeavesOriginal(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	one := clinicaldoctest.Answer(http.StatusBadGateway, "").WithHeader("X-Custom", "one")
+	two := one.WithHeader("X-Custom", "two")
+	three := one.WithHeader("X-Custom", "three")
+	for _, want := range []struct {
+		fault  clinicaldoctest.Fault
+		values []string
+	}{{one, []string{"one"}}, {two, []string{"one", "two"}}, {three, []string{"one", "three"}}} {
+		c.srv.Inject(clinicaldoctest.RouteMe, want.fault)
+		assert.Equal(t, want.values, c.get("/user").Header.Values("X-Custom"))
+	}
 }

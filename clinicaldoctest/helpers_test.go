@@ -148,26 +148,60 @@ func validForm() form {
 	}
 }
 
+func formOf(recording string) form {
+	f := validForm()
+	f.file = []byte(recording)
+	return f
+}
+
 func (c caller) createRequest(f form) *http.Request {
+	c.t.Helper()
+	return c.multipartRequest(func(w *multipart.Writer) {
+		if f.fileName != "" {
+			c.writeFile(w, f.fileName, f.file)
+		}
+		for name, value := range f.fields {
+			require.NoError(c.t, w.WriteField(name, value))
+		}
+	})
+}
+
+// multipartRequest is a creation with the parts that write adds.
+func (c caller) multipartRequest(write func(*multipart.Writer)) *http.Request {
 	c.t.Helper()
 	var body bytes.Buffer
 	writer := multipart.NewWriter(&body)
-	for name, value := range f.fields {
-		require.NoError(c.t, writer.WriteField(name, value))
-	}
-	if f.fileName != "" {
-		part, err := writer.CreateFormFile("file", f.fileName)
-		require.NoError(c.t, err)
-		_, err = part.Write(f.file)
-		require.NoError(c.t, err)
-	}
+	write(writer)
 	require.NoError(c.t, writer.Close())
 	req := c.request(http.MethodPost, "/v1/progress-notes", &body)
 	req.Header.Set("Content-Type", writer.FormDataContentType())
 	return req
 }
 
+func (c caller) writeFile(w *multipart.Writer, name string, content []byte) {
+	c.t.Helper()
+	part, err := w.CreateFormFile("file", name)
+	require.NoError(c.t, err)
+	_, err = part.Write(content)
+	require.NoError(c.t, err)
+}
+
 func (c caller) create(f form) answer {
 	c.t.Helper()
 	return c.send(c.createRequest(f))
+}
+
+// files are the names of the recordings on disk.
+func (c caller) files() []string {
+	c.t.Helper()
+	names, err := c.srv.Files()
+	require.NoError(c.t, err)
+	return names
+}
+
+// setTemporary says where temporary files go, in the words of Unix and of Windows.
+func setTemporary(t *testing.T, folder string) {
+	t.Helper()
+	t.Setenv("TMPDIR", folder)
+	t.Setenv("TMP", folder)
 }

@@ -16,7 +16,7 @@ import (
 
 // The likeliest service is an application on Laravel. Each row is a request as it goes over the wire and the status
 // that such an application gives it. Where the box answers otherwise on purpose, the row says what and why.
-func TestRawRequestsAreAnsweredAsLaravelDoes(t *testing.T) {
+func TestServer_RawRequest_RespondsAsLaravel(t *testing.T) {
 	t.Parallel()
 	const (
 		list   = "GET /v1/progress-notes"

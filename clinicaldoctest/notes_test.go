@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 var noon = time.Date(2024, 5, 1, 12, 0, 0, 123456000, time.UTC)
 
-func TestNoteLivesThroughEveryStage(t *testing.T) {
+func TestNote_Processing_PassesEveryStage(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{
 		Uploaded: time.Second, Transcribing: time.Minute, Transcribed: time.Second, Analysing: time.Minute,
@@ -59,7 +60,7 @@ func TestNoteLivesThroughEveryStage(t *testing.T) {
 	assert.Equal(t, clinicaldoctest.StageSigned, c.srv.Notes()[0].Stage)
 }
 
-func TestScriptsDecideWhatProcessingSays(t *testing.T) {
+func TestScriptNext_Scripts_DecideProcessing(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 	c.srv.ScriptNext(
@@ -87,7 +88,7 @@ func TestScriptsDecideWhatProcessingSays(t *testing.T) {
 	assert.Equal(t, object{"content": false, "transcription": true, "signed": false}, half["has"])
 }
 
-func TestSeededNotesStartInTheirStage(t *testing.T) {
+func TestAddNote_EachStage_StartsThere(t *testing.T) {
 	t.Parallel()
 	stages := []clinicaldoctest.Stage{
 		clinicaldoctest.StageUploaded, clinicaldoctest.StageTranscribing, clinicaldoctest.StageTranscribed,
@@ -112,7 +113,7 @@ func TestSeededNotesStartInTheirStage(t *testing.T) {
 	assert.Equal(t, "processing failed", failed["error_state"])
 }
 
-func TestUpdateChangesOnlyWhatIsSent(t *testing.T) {
+func TestUpdate_SomeFields_ChangesOnlyThose(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.srv.AddNote(clinicaldoctest.Note{Name: "Before", Transcription: "Kept."})
@@ -134,7 +135,7 @@ func TestUpdateChangesOnlyWhatIsSent(t *testing.T) {
 }
 
 // The framework reads what it can of an update's body and takes the rest for nothing.
-func TestUpdateReadsBodiesAsTheFrameworkDoes(t *testing.T) {
+func TestUpdate_OddBody_IsReadAsLaravelDoes(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.srv.AddNote(clinicaldoctest.Note{Name: "Untouched"})
@@ -165,7 +166,7 @@ func TestUpdateReadsBodiesAsTheFrameworkDoes(t *testing.T) {
 	assert.Equal(t, http.StatusOK, send("application/json", "").StatusCode)
 }
 
-func TestProcessingKeepsAnEdit(t *testing.T) {
+func TestUpdate_DuringProcessing_IsKept(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.create(validForm())
@@ -177,7 +178,7 @@ func TestProcessingKeepsAnEdit(t *testing.T) {
 	assert.Equal(t, "Edited too.", note.Analysis)
 }
 
-func TestUpdateRefusesBadInput(t *testing.T) {
+func TestUpdate_InvalidInput_IsRefused(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.srv.AddNote(clinicaldoctest.Note{Name: "Untouched"})
@@ -200,7 +201,7 @@ func TestUpdateRefusesBadInput(t *testing.T) {
 	assert.Equal(t, "Untouched", c.srv.Notes()[0].Name)
 }
 
-func TestPermissionFollowsTeamAndOwner(t *testing.T) {
+func TestNote_OtherUser_IsLimitedByTeamAndOwner(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.srv.AddNote(clinicaldoctest.Note{})
@@ -218,7 +219,7 @@ func TestPermissionFollowsTeamAndOwner(t *testing.T) {
 	assert.Len(t, c.srv.Notes(), 1)
 }
 
-func TestDeleteRemovesNoteAndAudio(t *testing.T) {
+func TestDelete_Note_RemovesItsAudio(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.create(validForm())
@@ -233,7 +234,14 @@ func TestDeleteRemovesNoteAndAudio(t *testing.T) {
 	c.expect(http.StatusNotFound, http.MethodDelete, "/v1/progress-notes/1")
 }
 
-func TestCreateNamesEveryInvalidPart(t *testing.T) {
+func TestSign_SignedNote_StaysSigned(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{Stage: clinicaldoctest.StageSigned})
+	c.expect(http.StatusOK, http.MethodPut, "/v1/progress-notes/1/sign")
+}
+
+func TestCreate_InvalidPart_IsNamedAndLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	for name, test := range map[string]struct {
@@ -260,7 +268,13 @@ func TestCreateNamesEveryInvalidPart(t *testing.T) {
 		problems := field[object](t, a.object(t), "errors")
 		assert.Len(t, problems, 1, name)
 		assert.Contains(t, problems, test.field, name)
+		assert.Empty(t, c.files(), name)
 	}
+
+	asUpdate := validForm()
+	asUpdate.fields["_method"] = http.MethodPut
+	assert.Equal(t, http.StatusMethodNotAllowed, c.create(asUpdate).StatusCode)
+	assert.Empty(t, c.files())
 
 	notMultipart := c.request(http.MethodPost, "/v1/progress-notes", strings.NewReader("{}"))
 	notMultipart.Header.Set("Content-Type", "application/json")
@@ -268,7 +282,7 @@ func TestCreateNamesEveryInvalidPart(t *testing.T) {
 	assert.Empty(t, c.srv.Notes())
 }
 
-func TestCutUploadCreatesNothing(t *testing.T) {
+func TestCreate_UploadBreaksOff_LeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	whole := c.createRequest(validForm())
@@ -278,11 +292,38 @@ func TestCutUploadCreatesNothing(t *testing.T) {
 		req := c.request(http.MethodPost, "/v1/progress-notes", bytes.NewReader(body[:cut]))
 		req.Header = whole.Header.Clone()
 		assert.Equal(t, http.StatusUnprocessableEntity, c.send(req).StatusCode, cut)
+		assert.Empty(t, c.files(), cut)
 	}
 	assert.Empty(t, c.srv.Notes())
 }
 
-func TestAudioIsDescribed(t *testing.T) {
+func TestCreate_TwoRecordings_KeepsTheLast(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	req := c.multipartRequest(func(w *multipart.Writer) {
+		for name, value := range validForm().fields {
+			require.NoError(t, w.WriteField(name, value))
+		}
+		c.writeFile(w, "visit.mp3", []byte("first"))
+		c.writeFile(w, "visit.mp3", []byte("second"))
+	})
+	require.Equal(t, http.StatusCreated, c.send(req).StatusCode)
+	assert.Len(t, c.files(), 1)
+	assert.NoError(t, c.srv.CreatedOnce([]byte("second")))
+}
+
+func TestCreate_TooManyParts_IsRefused(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	req := c.multipartRequest(func(w *multipart.Writer) {
+		for range 101 {
+			require.NoError(t, w.WriteField("name", "Visit"))
+		}
+	})
+	assert.Contains(t, c.send(req).text, "The file failed to upload.")
+}
+
+func TestCreate_Recording_IsDescribed(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.create(validForm())
@@ -326,7 +367,7 @@ func wav(bytesPerSecond uint32, size int) []byte {
 	return append(file, make([]byte, size)...)
 }
 
-func TestUnknownPathsAndMethods(t *testing.T) {
+func TestRoutes_UnknownPathOrMethod_IsRefused(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.srv.AddNote(clinicaldoctest.Note{})
@@ -357,7 +398,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	assert.Equal(t, "GET, HEAD", c.send(c.request(http.MethodOptions, "/user", nil)).Header.Get("Allow"))
 }
 
-func TestSeededPatientsAreNamed(t *testing.T) {
+func TestAddPatient_KnownPatient_IsNamed(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{PatientsMustExist: true}))
 	assert.Equal(t, http.StatusUnprocessableEntity, c.create(validForm()).StatusCode)
@@ -366,7 +407,7 @@ func TestSeededPatientsAreNamed(t *testing.T) {
 	assert.Equal(t, int64(8), c.srv.AddPatient(clinicaldoctest.Patient{}).ID)
 }
 
-func TestPromptsMayHaveToExist(t *testing.T) {
+func TestAddPrompt_PromptsMustExist_AllowsIt(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{PromptsMustExist: true}))
 	known, unknown := validForm(), validForm()
@@ -380,7 +421,7 @@ func TestPromptsMayHaveToExist(t *testing.T) {
 	assert.Equal(t, int64(78), c.srv.AddPrompt(clinicaldoctest.Prompt{}).ID)
 }
 
-func TestNamesMayComeBackChanged(t *testing.T) {
+func TestVariant_NameRules_ChangeNames(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{NameLength: 12, DecomposeNames: true}))
 	long := validForm()
@@ -417,31 +458,24 @@ func TestAddNote_Impossible_Panics(t *testing.T) {
 	assert.Panics(t, func() { c.srv.Inject("GET /nowhere", clinicaldoctest.Reset()) })
 }
 
-func TestClientsThatDoNotAskForJSONGetPages(t *testing.T) {
+func TestErrors_WithoutAcceptJSON_ArePages(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	c.srv.AddNote(clinicaldoctest.Note{})
-	for _, accept := range []string{"", "*/*", "text/html, application/json"} {
-		req := c.as("").request(http.MethodGet, "/user", nil)
-		req.Header.Set("Accept", accept)
-		a := c.send(req)
-		assert.Equal(t, http.StatusFound, a.StatusCode, accept)
-		assert.Equal(t, "/login", a.Header.Get("Location"))
-		assert.Equal(t, "text/html; charset=UTF-8", a.Header.Get("Content-Type"))
+	browse := func(c caller, method, path string) answer {
+		req := c.request(method, path, nil)
+		req.Header.Del("Accept")
+		return c.send(req)
 	}
-	invalid := c.request(http.MethodPost, "/v1/progress-notes", nil)
-	invalid.Header.Del("Accept")
-	assert.Equal(t, http.StatusFound, c.send(invalid).StatusCode)
-	missing := c.request(http.MethodGet, "/v1/progress-notes/9", nil)
-	missing.Header.Del("Accept")
-	assert.Contains(t, c.send(missing).text, "<title>Not Found</title>")
-	fine := c.request(http.MethodGet, "/v1/progress-notes/1", nil)
-	fine.Header.Del("Accept")
-	assert.Equal(t, http.StatusOK, c.send(fine).StatusCode, "only errors differ")
+	login := browse(c.as(""), http.MethodGet, "/user")
+	assert.Equal(t, http.StatusFound, login.StatusCode)
+	assert.Equal(t, "/login", login.Header.Get("Location"))
+	assert.Equal(t, "text/html; charset=UTF-8", login.Header.Get("Content-Type"))
 	assert.Contains(t, c.get("/login").text, "Log in")
+	assert.Equal(t, http.StatusFound, browse(c, http.MethodPost, "/v1/progress-notes").StatusCode)
+	assert.Contains(t, browse(c, http.MethodGet, "/v1/progress-notes/9").text, "<title>Not Found</title>")
+	assert.Equal(t, http.StatusOK, browse(c, http.MethodGet, "/v1/progress-notes/1").StatusCode, "only errors differ")
 
 	lenient := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{AlwaysJSON: true})).as("")
-	req := lenient.request(http.MethodGet, "/user", nil)
-	req.Header.Del("Accept")
-	assert.Equal(t, http.StatusUnauthorized, lenient.send(req).StatusCode)
+	assert.Equal(t, http.StatusUnauthorized, browse(lenient, http.MethodGet, "/user").StatusCode)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
-func TestFaultsHaveOneName(t *testing.T) {
+func TestParseFault_EveryKind_HasOneName(t *testing.T) {
 	t.Parallel()
 	for _, kind := range boxlink.FaultKinds {
 		text := kind.Name
@@ -114,7 +114,7 @@ func (c caller) struck(n int) (positions []int) {
 	return positions
 }
 
-func TestFaultsStrikeNowAndThen(t *testing.T) {
+func TestFault_EveryAndAfter_StrikeThoseRequests(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.InProcess())
 	fault := clinicaldoctest.Answer(http.StatusBadGateway, "")
@@ -132,7 +132,7 @@ func TestFaultsStrikeNowAndThen(t *testing.T) {
 	}
 }
 
-func TestRatesFollowTheSeed(t *testing.T) {
+func TestRate_SameSeed_StrikesSameRequests(t *testing.T) {
 	t.Parallel()
 	strike := func(opts ...clinicaldoctest.Option) []int {
 		c := start(t, append(opts, clinicaldoctest.InProcess())...)
@@ -143,23 +143,57 @@ func TestRatesFollowTheSeed(t *testing.T) {
 	assert.InDelta(t, 40, len(first), 20)
 	assert.Equal(t, first, strike(clinicaldoctest.WithSeed(7)))
 	assert.NotEqual(t, first, strike(clinicaldoctest.WithSeed(8)))
+}
 
+func TestRate_ZeroOrNotANumber_NeverStrikes(t *testing.T) {
+	t.Parallel()
 	c := start(t, clinicaldoctest.InProcess())
-	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(0.2))
-	c.struck(10)
+	for _, rate := range []float64{0, math.NaN()} {
+		c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(rate))
+		assert.Empty(t, c.struck(20), rate)
+	}
+}
+
+func TestRate_SeedSetOrFaultsCleared_StartsAgain(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess(), clinicaldoctest.WithSeed(7))
+	fault := clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(0.5).After(3)
+	c.srv.Inject(clinicaldoctest.RouteMe, fault)
+	first := c.struck(40)
+	require.NotEmpty(t, first)
 	c.srv.SetSeed(7)
-	assert.Equal(t, first, c.struck(200), "a seed begins anew")
+	assert.Equal(t, first, c.struck(40), "with what it lets pass")
 	c.srv.ClearFaults()
-	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(0))
-	assert.Empty(t, c.struck(20))
+	c.srv.Inject(clinicaldoctest.RouteMe, fault)
+	assert.Equal(t, first, c.struck(40), "all faults were removed")
+}
+
+func TestSetSeed_FaultWithoutRate_GoesOnCounting(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
 	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").After(1))
 	assert.Empty(t, c.struck(1))
 	c.srv.SetSeed(8)
-	assert.Equal(t, []int{1}, c.struck(2), "where there is no chance, nothing begins anew")
+	assert.Equal(t, []int{1}, c.struck(2))
+}
+
+func TestRate_SeveralFaults_AreIndependent(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	fault := clinicaldoctest.Answer(http.StatusBadGateway, "").Rate(0.5)
+	c.srv.Inject(clinicaldoctest.RouteMe, fault)
+	c.srv.Inject(clinicaldoctest.RouteListTokens, fault)
+	var other []int
+	for i := range 40 {
+		if c.get("/v1/auth/tokens").StatusCode == http.StatusBadGateway {
+			other = append(other, i+1)
+		}
+	}
+	assert.NotEqual(t, other, c.struck(40))
 }
 
 // What one fault takes, those after it do not count.
-func TestFaultsBesideEachOther(t *testing.T) {
+func TestFault_BehindAnother_CountsOnlyWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.InProcess())
 	c.srv.Inject("", clinicaldoctest.Answer(http.StatusBadGateway, "").Every(2))
@@ -171,7 +205,7 @@ func TestFaultsBesideEachOther(t *testing.T) {
 	assert.Equal(t, []int{200, 502, 200, 502, 418, 502}, got)
 }
 
-func TestFaultsAreListedAndTakenBack(t *testing.T) {
+func TestFaults_InjectedAndRemoved_AreListed(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.InProcess())
 	c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(http.StatusBadGateway, "").Times(2))

@@ -15,15 +15,15 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
-// twins are two servers with the same notes, planted in the one and added one by one to the other.
-type twins struct {
+// serverPair is two servers with the same notes, planted in the one and added one by one to the other.
+type serverPair struct {
 	t       *testing.T
 	servers [2]*Server
 }
 
-func newTwins(t *testing.T, v Variant) twins {
+func newPair(t *testing.T, v Variant) serverPair {
 	t.Helper()
-	pair := twins{t: t}
+	pair := serverPair{t: t}
 	for i := range pair.servers {
 		srv := NewServer(InProcess(), WithToken("synthetic"), WithVariant(v), WithFrozenClock(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)), WithDelays(Delays{Transcribing: time.Hour, Analysing: time.Hour}))
 		t.Cleanup(srv.Close)
@@ -34,7 +34,7 @@ func newTwins(t *testing.T, v Variant) twins {
 }
 
 // plant gives both the same made-up notes.
-func (p twins) plant(count int) {
+func (p serverPair) plant(count int) {
 	boxlink.Plant(p.servers[0], count)
 	for i := range count {
 		n := synthetic(int64(i))
@@ -44,7 +44,7 @@ func (p twins) plant(count int) {
 	}
 }
 
-func (p twins) both(act func(*Server)) {
+func (p serverPair) both(act func(*Server)) {
 	for _, srv := range p.servers {
 		act(srv)
 	}
@@ -53,7 +53,7 @@ func (p twins) both(act func(*Server)) {
 var chance = regexp.MustCompile(`/audio/[A-Z2-7]{26}[^"]*`) // the key of a recording that was sent
 
 // ask sends a request to both, and returns the body that both answer with.
-func (p twins) ask(method, address, contentType, body string) string {
+func (p serverPair) ask(method, address, contentType, body string) string {
 	p.t.Helper()
 	var answers [2]string
 	var text string
@@ -74,7 +74,7 @@ func (p twins) ask(method, address, contentType, body string) string {
 }
 
 // look compares whatever can be read.
-func (p twins) look() {
+func (p serverPair) look() {
 	p.t.Helper()
 	notes := p.servers[0].URL + createPath
 	names := p.servers[0].Variant().Query
@@ -108,14 +108,14 @@ func (p twins) look() {
 	assert.Equal(p.t, boxlink.Newest(p.servers[1], 7), boxlink.Newest(p.servers[0], 7))
 }
 
-// TestPlantedNotesAreAsIfAddedOneByOne compares notes that are made on demand with notes that were added one by
+// TestPlant_EveryVariant_AsIfAddedOneByOne compares notes that are made on demand with notes that were added one by
 // one. It uses every variant and endpoint, with notes that are unchanged, changed, deleted, or read from a replica.
-func TestPlantedNotesAreAsIfAddedOneByOne(t *testing.T) {
+func TestPlant_EveryVariant_AsIfAddedOneByOne(t *testing.T) {
 	t.Parallel()
 	for _, v := range Variants() {
 		t.Run(v.Name, func(t *testing.T) {
 			t.Parallel()
-			p := newTwins(t, v)
+			p := newPair(t, v)
 			notes := p.servers[0].URL + createPath
 			form := func(patient int64) string {
 				text := ""
@@ -187,7 +187,7 @@ func TestPlantedNotesAreAsIfAddedOneByOne(t *testing.T) {
 // More can be planted where there are notes already, and they stand among the others.
 func TestPlant_BesideOtherNotes_SortsThemIn(t *testing.T) {
 	t.Parallel()
-	p := newTwins(t, Variant{})
+	p := newPair(t, Variant{})
 	p.plant(10)
 	p.both(func(srv *Server) { srv.Advance(90 * time.Minute) })
 	p.look()

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestRecorderKeepsTheLastRequests(t *testing.T) {
+func TestRecorder_ManyRequests_KeepsTheLast(t *testing.T) {
 	t.Parallel()
 	var rec recorder
 	for range maxRequests + 1 {

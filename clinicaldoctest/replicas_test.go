@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestReplicasLag(t *testing.T) {
+func TestLagging_NoteWrittenOrDeleted_ShowsLater(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Hour}))
 	c.srv.AddNote(clinicaldoctest.Note{Analysis: "Seeded.", CreatedAt: noon.Add(-time.Hour)})
@@ -41,7 +41,7 @@ func TestReplicasLag(t *testing.T) {
 	assert.Equal(t, []int{1}, ids(t, c.list("")))
 }
 
-func TestReplicasShowProcessingLate(t *testing.T) {
+func TestLagging_Processing_ShowsLater(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Minute}))
 	c.srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Lagging(10*time.Second).After(1).Always())
@@ -54,7 +54,7 @@ func TestReplicasShowProcessingLate(t *testing.T) {
 }
 
 // A replica is behind whenever the fault was injected, and a seeded note is as old as it says.
-func TestReplicasHideWhatHappenedBeforeTheFault(t *testing.T) {
+func TestLagging_WrittenBeforeTheFault_IsHidden(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 	old := c.srv.AddNote(clinicaldoctest.Note{Analysis: "Old.", CreatedAt: noon.Add(-2 * time.Hour)})
@@ -78,7 +78,7 @@ func TestReplicasHideWhatHappenedBeforeTheFault(t *testing.T) {
 }
 
 // Replicas are for reading: a write is done to the note as it is, and takes nothing back that came since.
-func TestWritesDoNotLag(t *testing.T) {
+func TestLagging_Write_UsesCurrentNote(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.srv.AddNote(clinicaldoctest.Note{Name: "Old", CreatedAt: noon.Add(-2 * time.Hour)})
@@ -89,4 +89,14 @@ func TestWritesDoNotLag(t *testing.T) {
 	c.create(validForm())
 	c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/2")
 	assert.Equal(t, "Old", c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["name"], "reads do")
+}
+
+func TestLagging_ListOfAPatient_HasNoOthers(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	for patient := range int64(3) {
+		c.srv.AddNote(clinicaldoctest.Note{PatientID: patient + 1, CreatedAt: noon.Add(-time.Hour)})
+	}
+	c.srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Lagging(time.Minute))
+	assert.Equal(t, []int{2}, ids(t, c.list("patient_id=2")))
 }

@@ -16,7 +16,7 @@ type farewell struct {
 
 func (f *farewell) CloseWrite() error { f.said = true; return nil }
 
-func TestQuietConn_SilentConnectionSaysNoGoodbye(t *testing.T) {
+func TestQuietConn_Silent_DoesNotCloseWriting(t *testing.T) {
 	t.Parallel()
 	for _, silent := range []bool{false, true} {
 		inner := &farewell{}

@@ -31,7 +31,7 @@ func (c caller) fetch(address string, header ...string) answer {
 	return c.send(req)
 }
 
-func TestStorageServesRanges(t *testing.T) {
+func TestStorage_Range_IsServed(t *testing.T) {
 	t.Parallel()
 	c, address := recorded(t, clinicaldoctest.Variant{})
 	assert.True(t, strings.HasPrefix(address, c.srv.StorageURL+"/"))
@@ -60,7 +60,7 @@ func TestStorageServesRanges(t *testing.T) {
 	assert.Contains(t, past.text, "<Code>InvalidRange</Code>")
 }
 
-func TestStorageRefusesWhatS3Refuses(t *testing.T) {
+func TestStorage_WrongRequest_IsRefusedLikeS3(t *testing.T) {
 	t.Parallel()
 	c, address := recorded(t, clinicaldoctest.Variant{AudioURLLifetime: time.Minute})
 	tampered, err := url.Parse(address)
@@ -95,7 +95,7 @@ func TestStorageRefusesWhatS3Refuses(t *testing.T) {
 	assert.Equal(t, http.StatusOK, c.fetch(fresh).StatusCode)
 }
 
-func TestStorageForgetsAudioAfterRetention(t *testing.T) {
+func TestStorage_AfterRetention_ForgetsAudio(t *testing.T) {
 	t.Parallel()
 	c, address := recorded(t, clinicaldoctest.Variant{AudioRetention: time.Hour, AudioURLLifetime: 2 * time.Hour})
 	assert.Equal(t, http.StatusOK, c.fetch(address).StatusCode)
@@ -105,7 +105,7 @@ func TestStorageForgetsAudioAfterRetention(t *testing.T) {
 	assert.Contains(t, gone.text, "NoSuchKey")
 }
 
-func TestLocalDiskKnowsNoRanges(t *testing.T) {
+func TestStorage_LocalDisk_KnowsNoRanges(t *testing.T) {
 	t.Parallel()
 	c, address := recorded(t, clinicaldoctest.Variant{LocalDisk: true, BasePath: "/api", AudioURLLifetime: time.Minute})
 	assert.True(t, strings.HasPrefix(address, c.srv.URL+"/"), "on the API's own origin")
@@ -126,12 +126,14 @@ func TestLocalDiskKnowsNoRanges(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, s3.fetch(s3.srv.URL+"/audio/x").StatusCode, "elsewhere the API serves no audio")
 }
 
-func TestSeededAudioOfAnySize(t *testing.T) {
+func TestAddNote_AudioSize_IsReportedAndServed(t *testing.T) {
 	t.Parallel()
-	c := start(t)
-	c.srv.AddNote(clinicaldoctest.Note{AudioSize: 160_044})
-	audio := c.audio(1)
-	assert.InDelta(t, 160_044, audio["size"], 0)
-	assert.InDelta(t, 10, audio["duration"], 0)
-	assert.Len(t, c.as("").fetch(field[string](t, audio, "file_url")).text, 160_044)
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	for _, size := range []int{16_044, 160_044, 16_044} {
+		id := c.srv.AddNote(clinicaldoctest.Note{AudioSize: int64(size)})
+		audio := c.audio(int(id))
+		assert.InDelta(t, size, audio["size"], 0)
+		assert.InDelta(t, float64(size-44)/16_000, audio["duration"], 0)
+		assert.Len(t, c.as("").fetch(field[string](t, audio, "file_url")).text, size)
+	}
 }

@@ -18,16 +18,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestTLSSpeaksHTTP2OnBothOrigins(t *testing.T) {
+func TestTLS_BothOrigins_SpeakHTTP2(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithTLS())
 	c.create(validForm())
-	for _, address := range []string{c.srv.URL + "/user", c.audioURL()} {
-		caller := c
-		if address != c.srv.URL+"/user" {
-			caller = c.as("")
-		}
-		a := caller.get(address)
+	for _, a := range []answer{c.get("/user"), c.as("").get(c.audioURL())} {
 		assert.Equal(t, "https", a.Request.URL.Scheme)
 		assert.Equal(t, 2, a.ProtoMajor)
 		assert.Equal(t, http.StatusOK, a.StatusCode)
@@ -46,7 +41,7 @@ func TestTLSSpeaksHTTP2OnBothOrigins(t *testing.T) {
 	require.Error(t, err, "nobody else does")
 }
 
-func TestTLSNeedsSockets(t *testing.T) {
+func TestTLS_InProcess_IsRejected(t *testing.T) {
 	t.Parallel()
 	assert.Contains(t, start(t, clinicaldoctest.WithTLS()).srv.URL, "https://127.0.0.1:")
 	assert.Nil(t, start(t).srv.Certificate())
@@ -54,7 +49,7 @@ func TestTLSNeedsSockets(t *testing.T) {
 	require.ErrorContains(t, err, "clinicaldoctest: WithTLS cannot be combined with InProcess")
 }
 
-func TestFaultsStrikeOverHTTP2(t *testing.T) {
+func TestFault_OverHTTP2_Strikes(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]clinicaldoctest.Fault{
 		"reset": clinicaldoctest.ResetAfterCommit(), "truncate": clinicaldoctest.Truncate(3), "504": clinicaldoctest.Answer(504, "").CommitAfter(0),
@@ -70,7 +65,7 @@ func TestFaultsStrikeOverHTTP2(t *testing.T) {
 // A client that goes away is nothing that a test's output should tell.
 //
 //nolint:paralleltest // it looks at the process's log
-func TestFailedHandshakesAreNotLogged(t *testing.T) {
+func TestTLS_FailedHandshake_IsNotLogged(t *testing.T) {
 	var lines bytes.Buffer
 	log.SetOutput(&lines)
 	defer log.SetOutput(os.Stderr)

@@ -11,13 +11,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func formOf(recording string) form {
-	f := validForm()
-	f.file = []byte(recording)
-	return f
-}
-
-func TestCreatedTellsWhichRequestMadeWhichNote(t *testing.T) {
+func TestCreated_LostResponse_NamesRequestAndNote(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.srv.AddNote(clinicaldoctest.Note{})
@@ -50,23 +44,25 @@ func TestCreatedTellsWhichRequestMadeWhichNote(t *testing.T) {
 	assert.Equal(t, []int64{2, 3, 0, 2}, made)
 }
 
-func TestCreatedOnceIsOneAssertion(t *testing.T) {
+func TestCreatedOnce_MissingOrDuplicate_NamesEachRecordingOnce(t *testing.T) {
 	t.Parallel()
 	c := start(t)
 	a, b, lost := []byte("a"), []byte("b"), []byte("lost")
 	require.NoError(t, c.srv.CreatedOnce())
+	require.EqualError(t, c.srv.CreatedOnce(lost, lost), "clinicaldoctest: recording 0 should have 2 and has 0 notes []")
 	c.create(formOf("a"))
 	c.create(formOf("b"))
 	require.NoError(t, c.srv.CreatedOnce(a, b))
 	require.EqualError(t, c.srv.CreatedOnce(a, b, lost), "clinicaldoctest: recording 2 should have 1 and has 0 notes []")
 	c.create(formOf("b"))
 	c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/3")
-	require.EqualError(t, c.srv.CreatedOnce(a, b), "clinicaldoctest: recording 1 should have 1 and has 2 notes [2 3]", "a deleted duplicate is one")
+	require.EqualError(t, c.srv.CreatedOnce(a, b), "clinicaldoctest: recording 1 should have 1 and has 2 notes [2 3]",
+		"a deleted duplicate counts")
 	require.NoError(t, c.srv.CreatedOnce(a, b, b))
 	require.EqualError(t, c.srv.CreatedOnce(b, b), "clinicaldoctest: notes of other recordings: 1")
 }
 
-func TestCommitAfter_NoteAppearsLater(t *testing.T) {
+func TestCommitAfter_LostCreate_NoteAppearsLater(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]clinicaldoctest.Fault{
 		"504":   clinicaldoctest.Answer(http.StatusGatewayTimeout, ""),
@@ -124,7 +120,7 @@ func TestCommitAfter_Deletion_RemovesTheAudio(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, c.as("").get(address).StatusCode)
 }
 
-func TestReuseIDs_NewNoteGetsADeletedNotesID(t *testing.T) {
+func TestReuseIDs_DeletedNote_GivesItsID(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{ReuseIDs: true}), clinicaldoctest.WithFrozenClock(noon))
 	c.create(formOf("first"))

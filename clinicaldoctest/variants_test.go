@@ -15,7 +15,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestVariantsUseEverySwitch(t *testing.T) {
+func TestVariants_EverySwitch_IsUsed(t *testing.T) {
 	t.Parallel()
 	variants := clinicaldoctest.Variants()
 	require.Equal(t, "default", variants[0].Name)
@@ -44,7 +44,7 @@ func TestVariantsUseEverySwitch(t *testing.T) {
 	}
 }
 
-func TestVariantsHaveNames(t *testing.T) {
+func TestVariantNamed_EachVariant_IsFound(t *testing.T) {
 	t.Parallel()
 	for _, v := range clinicaldoctest.Variants() {
 		found, known := clinicaldoctest.VariantNamed(v.Name)
@@ -57,7 +57,7 @@ func TestVariantsHaveNames(t *testing.T) {
 }
 
 // A note can go through its whole life in every variant.
-func TestEveryVariantWorks(t *testing.T) {
+func TestVariants_EachVariant_CarriesNoteThroughItsLife(t *testing.T) {
 	t.Parallel()
 	for _, v := range clinicaldoctest.Variants() {
 		t.Run(v.Name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func variantNote(t *testing.T, v clinicaldoctest.Variant) object {
 	return c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")
 }
 
-func TestEmptyFields(t *testing.T) {
+func TestVariant_Empty_ShowsAbsentFields(t *testing.T) {
 	t.Parallel()
 	absent := variantNote(t, clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed})
 	assert.NotContains(t, absent, "analysis")
@@ -117,7 +117,7 @@ func TestEmptyFields(t *testing.T) {
 	assert.Equal(t, []any{}, array["patient"])
 }
 
-func TestBodySwitches(t *testing.T) {
+func TestVariant_BodySwitches_ChangeTheNote(t *testing.T) {
 	t.Parallel()
 	wrapped := variantNote(t, clinicaldoctest.Variant{WrapObjects: true, ExtraFields: true})
 	assert.Len(t, wrapped, 1)
@@ -141,7 +141,7 @@ func TestBodySwitches(t *testing.T) {
 	}
 }
 
-func TestFrameworkTexts(t *testing.T) {
+func TestVariant_FrameworkTexts_AreLaravels(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{FrameworkTexts: true}))
 	c.srv.AddNote(clinicaldoctest.Note{Stage: clinicaldoctest.StageUploaded, Stuck: true})
@@ -158,7 +158,7 @@ func TestFrameworkTexts(t *testing.T) {
 	assert.Equal(t, "This action is unauthorized.", message(colleague.put("/v1/progress-notes/1", `{}`)))
 }
 
-func TestUploadsAboveTheLimit(t *testing.T) {
+func TestCreate_AboveTheLimit_IsRefused(t *testing.T) {
 	t.Parallel()
 	for refusal, status := range map[clinicaldoctest.TooLarge]int{
 		clinicaldoctest.TooLargeJSON:  http.StatusRequestEntityTooLarge,
@@ -183,7 +183,7 @@ func TestUploadsAboveTheLimit(t *testing.T) {
 	}
 }
 
-func TestOptionalParts(t *testing.T) {
+func TestCreate_OptionalParts_MayBeMissing(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon),
 		clinicaldoctest.WithVariant(clinicaldoctest.Variant{OptionalParts: []string{"name", "patient_id", "prompt_id", "file"}}))
@@ -197,14 +197,14 @@ func TestOptionalParts(t *testing.T) {
 	assert.Equal(t, clinicaldoctest.StageUploaded, c.srv.Notes()[0].Stage, "there is nothing to transcribe")
 }
 
-func TestRequestIDsMayBeMissing(t *testing.T) {
+func TestVariant_NoRequestID_SendsNone(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{NoRequestID: true}))
 	assert.Empty(t, c.get("/user").Header.Get("X-Request-Id"))
 	assert.NotEmpty(t, c.srv.Requests()[0].ID)
 }
 
-func TestResponsesMayBeCompressed(t *testing.T) {
+func TestVariant_Compress_PacksResponses(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithVariant(clinicaldoctest.Variant{Compress: true}))
 	c.srv.AddNote(clinicaldoctest.Note{Transcription: strings.Repeat("Synthetic words. ", 100)})
@@ -228,7 +228,7 @@ func TestResponsesMayBeCompressed(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAudioMayBeStoredOtherwise(t *testing.T) {
+func TestVariant_ReencodedAudio_IsServed(t *testing.T) {
 	t.Parallel()
 	sent := validForm().file
 	for stored, told := range map[clinicaldoctest.StoredAudio]bool{
@@ -252,7 +252,7 @@ func TestAudioMayBeStoredOtherwise(t *testing.T) {
 	}
 }
 
-func TestTextSwitches(t *testing.T) {
+func TestUpdate_TextSwitches_KeepSpaceAndRefuseEmpty(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{KeepOuterSpace: true, RefuseEmptyText: true}))
 	c.srv.AddNote(clinicaldoctest.Note{})
