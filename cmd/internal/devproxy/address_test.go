@@ -1,6 +1,7 @@
 package devproxy
 
 import (
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestStorageFollowsTheAPI(t *testing.T) {
+func TestStorageAddress_AddressOfAPI_FollowsIt(t *testing.T) {
 	t.Parallel()
 	for api, storage := range map[string]string{
 		"127.0.0.1:8790": "127.0.0.1:0", "localhost:8790": "127.0.0.1:0", "[::1]:8790": "127.0.0.1:0", "nonsense": "127.0.0.1:0",
@@ -23,15 +24,12 @@ func TestStorageFollowsTheAPI(t *testing.T) {
 	}
 }
 
-// Who listens at every address, as a container does, prints an address that the SDK takes and that serves audio.
-func TestAnAddressForAllIsPrintedSoThatItWorks(t *testing.T) {
+// A container listens at every address.
+func TestAddr_AllInterfaces_PrintsUsableURL(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-addr", ":0", "-seed", "1")
 	assert.True(t, strings.HasPrefix(c.url, "http://127.0.0.1:"), c.url)
-	client, err := clinicaldoc.NewClient(c.url, c.token, clinicaldoc.WithHTTPClient(c.client))
-	require.NoError(t, err)
-	var audio strings.Builder
-	n, err := client.Notes.DownloadAudio(t.Context(), 1, &audio, clinicaldoc.DownloadParams{})
+	n, err := c.sdk().Notes.DownloadAudio(t.Context(), 1, io.Discard, clinicaldoc.DownloadParams{})
 	require.NoError(t, err)
 	assert.Positive(t, n)
 
@@ -41,15 +39,15 @@ func TestAnAddressForAllIsPrintedSoThatItWorks(t *testing.T) {
 	assert.Equal(t, http.StatusOK, behind.get("/user").status)
 }
 
-func TestAHostsNameIsPrintedAndGiven(t *testing.T) {
+func TestHost_Name_IsPrintedAndUsed(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-addr", ":0", "-seed", "1", "-host", "localhost")
 	assert.True(t, strings.HasPrefix(c.url, "http://localhost:"), c.url)
 	assert.Contains(t, c.get("/v1/progress-notes/1/audio-url").text, `"url":"http://localhost:`)
 }
 
-// The inspector takes this machine's own names alone: where another one is given, its address is printed so that it works.
-func TestTheInspectorsAddressWorksWhateverTheHostIsCalled(t *testing.T) {
+// The inspector accepts only this machine's own names.
+func TestInspector_AnyHostName_PrintsUsableURL(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"-host", "box.test"}, {"-host", "box.test", "-upstream", "http://127.0.0.1:1"}, nil} {
 		c := launch(t, args...)

@@ -23,7 +23,7 @@ func commandIn(t *testing.T, instruction string) (args []string) {
 	return args
 }
 
-func TestTheContainersCommandWorks(t *testing.T) {
+func TestDockerfile_Command_StartsServer(t *testing.T) {
 	t.Parallel()
 	entry := commandIn(t, "ENTRYPOINT")
 	require.Equal(t, []string{"/clinicaldoc-devproxy", "-addr", ":8790"}, entry)
@@ -34,7 +34,7 @@ func TestTheContainersCommandWorks(t *testing.T) {
 }
 
 // What the page about it says can be done is what can be done.
-func TestTheDocumentNamesEveryControl(t *testing.T) {
+func TestDevproxyPage_EveryControl_IsNamed(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../../docs/devproxy.md")
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package devproxy
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -70,7 +71,7 @@ func (c *command) shown() (list []request) {
 }
 
 // A page of another site, a name that was pointed here, another machine and a tunnel are kept out.
-func TestGuardLetsThisMachineInAlone(t *testing.T) {
+func TestGuard_OtherOrigins_AreForbidden(t *testing.T) {
 	t.Parallel()
 	guarded := guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	for name, test := range map[string]struct {
@@ -105,21 +106,11 @@ func TestGuardLetsThisMachineInAlone(t *testing.T) {
 		"a tunnel with its own header": {header: http.Header{"Cf-Connecting-Ip": {"192.0.2.7"}}},
 		"a tunnel that names nobody":   {header: http.Header{"X-Forwarded-For": {""}}},
 	} {
-		method, target := "GET", "/_/state"
-		if test.method != "" {
-			method = test.method
-		}
-		if test.target != "" {
-			target = test.target
-		}
+		method := cmp.Or(test.method, http.MethodGet)
+		target := cmp.Or(test.target, "/_/state")
 		r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader("{}"))
-		r.RemoteAddr, r.Host = "127.0.0.1:1234", "127.0.0.1:8790"
-		if test.remote != "" {
-			r.RemoteAddr = test.remote
-		}
-		if test.host != "" {
-			r.Host = strings.TrimSpace(test.host)
-		}
+		r.RemoteAddr = cmp.Or(test.remote, "127.0.0.1:1234")
+		r.Host = strings.TrimSpace(cmp.Or(test.host, "127.0.0.1:8790"))
 		if test.header != nil {
 			r.Header = test.header
 		}
@@ -128,17 +119,14 @@ func TestGuardLetsThisMachineInAlone(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		guarded.ServeHTTP(w, r)
-		if test.allowed {
-			assert.Equal(t, http.StatusNoContent, w.Code, name)
-		} else {
-			assert.Equal(t, http.StatusForbidden, w.Code, name)
-		}
+		assert.Equal(t, test.allowed, w.Code == http.StatusNoContent, name)
+		assert.Equal(t, !test.allowed, w.Code == http.StatusForbidden, name)
 		assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'", name)
 	}
 }
 
 // What is below /_/ is no service's business, with controls or without.
-func TestControlsAreNeverForwarded(t *testing.T) {
+func TestControls_WithService_AreNotForwarded(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -165,7 +153,7 @@ func TestControlsAreNeverForwarded(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, c.get("/_/").status)
 }
 
-func TestTheBoxSaysWhatItIs(t *testing.T) {
+func TestRoot_LocalServer_SaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-variant", "flat")
 	base := c.url
@@ -175,16 +163,14 @@ func TestTheBoxSaysWhatItIs(t *testing.T) {
 	assert.Contains(t, plain.text, "base URL  "+base+"\ninspector "+c.url+"/_/\n")
 	assert.NotContains(t, plain.text, c.token)
 	c.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/", nil)
-	require.NoError(t, err)
+	req := c.request(http.MethodGet, "/", nil)
 	req.Header.Set("Accept", "text/html,*/*")
-	resp, err := c.client.Do(req)
+	page, err := c.do(req)
 	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	assert.Equal(t, "/_/", resp.Header.Get("Location"))
+	assert.Equal(t, "/_/", page.header.Get("Location"))
 }
 
-func TestFaultsWhileItRuns(t *testing.T) {
+func TestFaults_WhileRunning_AreAddedAndRemoved(t *testing.T) {
 	t.Parallel()
 	c := launch(t)
 	c.post("faults", `{"fault":"GET /user:status=503:2"}`)
@@ -209,7 +195,7 @@ func TestFaultsWhileItRuns(t *testing.T) {
 }
 
 // Between a program and a real service, faults keep requests from it or responses from the program.
-func TestFaultsOnTheWayToAService(t *testing.T) {
+func TestFaults_WithService_StrikeOnTheWay(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
@@ -220,19 +206,19 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 	assert.Equal(t, http.StatusOK, c.get("/user").status)
 
 	c.post("faults", `{"fault":"POST /v1/progress-notes:reset-after-commit"}`)
-	client, err := clinicaldoc.NewClient(c.url, srv.Token, clinicaldoc.WithHTTPClient(c.client))
-	require.NoError(t, err)
-	_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 1000))})
+	_, err := c.sdk().Notes.Create(t.Context(), createParams(1000))
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.Len(t, srv.Notes(), 1, "the service did what was asked")
 
 	c.post("faults", `{"fault":"GET /v1/progress-notes/{id}:truncate=5"}`)
-	note, err := client.Notes.Get(t.Context(), 1)
+	note, err := c.sdk().Notes.Get(t.Context(), 1)
 	require.NoError(t, err, "the SDK tries again")
 	assert.EqualValues(t, 1, note.ID)
 	for _, impossible := range []string{"lagging=1m", "status=504:commit=1m", "vanish=1", "arrive=2:always"} {
 		c.use(http.MethodPost, "faults", `{"fault":"GET /user:`+impossible+`"}`, http.StatusBadRequest)
-		require.ErrorContains(t, Run(t.Context(), "clinicaldoc-devproxy", []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}, &c.stdout, &c.stderr), "available only from the local server")
+		args := []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}
+		err := Run(t.Context(), "clinicaldoc-devproxy", args, &c.stdout, &c.stderr)
+		require.ErrorContains(t, err, "available only from the local server")
 	}
 	c.use(http.MethodPost, "faults", `{"fault":"GET /audio/{key}:reset"}`, http.StatusBadRequest)
 	c.interrupt()
@@ -241,7 +227,7 @@ func TestFaultsOnTheWayToAService(t *testing.T) {
 }
 
 // A fault that lasts does not outlast the proxy.
-func TestSilenceEndsWithTheProxy(t *testing.T) {
+func TestSilent_ProxyEnds_EndsRequest(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(http.ResponseWriter, *http.Request) {})
 	c.post("faults", `{"fault":"GET /user:silent"}`)
@@ -259,7 +245,7 @@ func TestSilenceEndsWithTheProxy(t *testing.T) {
 }
 
 // A response that a fault broke off did not break off at the service.
-func TestAFaultIsNoDeparture(t *testing.T) {
+func TestDepartures_ResponseCutByFault_IsNone(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -268,18 +254,13 @@ func TestAFaultIsNoDeparture(t *testing.T) {
 		<-r.Context().Done()
 	})
 	c.post("faults", `{"fault":"GET /user:truncate-chunked=3"}`)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", nil)
-	require.NoError(t, err)
-	resp, err := c.client.Do(req)
-	require.NoError(t, err)
-	_, err = io.ReadAll(resp.Body)
+	_, err := c.do(c.request(http.MethodGet, "/user", nil))
 	require.Error(t, err)
-	require.NoError(t, resp.Body.Close())
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "1 request; every response was as described")
 }
 
-func TestClockUsersTokensAndFates(t *testing.T) {
+func TestControls_ClockUsersAndSeeds_Apply(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-transcription", "1h", "-analysis", "1h")
 	first := c.state().Now
@@ -317,7 +298,7 @@ func TestClockUsersTokensAndFates(t *testing.T) {
 	c.use(http.MethodPost, "seed", `{"notes":[{"user_id":99}]}`, http.StatusBadRequest)
 }
 
-func TestSwitchesWhileItRuns(t *testing.T) {
+func TestVariant_WhileRunning_IsChangedAndReset(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "3", "-fault", "GET /user:status=503:always")
 	c.post("variant", `{"switches":{"wrap_objects":true,"pagination":"cursor","audio_url_lifetime":"7s"}}`)

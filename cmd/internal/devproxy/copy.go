@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,48 +21,61 @@ const maxInline = 16 << 10
 // curl returns a command that sends exactly this request once more, with the token of the environment. A body that is
 // long, or no text, is fetched from the inspector.
 func (rec *record) curl(id int64) string {
-	address := rec.scheme + "://" + rec.host + rec.uri
-	command := []string{"curl", "--path-as-is", "--globoff"}
 	content, whole := rec.requestBody.bytes()
-	switch {
-	case !whole: // what is left of it would be another request
+	if !whole { // what is left of it would be another request
 		return "# the request's body was not kept completely: it cannot be sent again"
+	}
+	command := []string{"curl", "--path-as-is", "--globoff"}
+	switch {
 	case rec.method == http.MethodGet && len(content) == 0:
 	case rec.method == http.MethodHead:
 		command = append(command, "--head")
 	default:
 		command = append(command, "-X "+quoted(rec.method))
 	}
+	command = append(command, rec.curlHeaders()...)
+	before := ""
+	switch {
+	case len(content) == 0:
+	case fitsInline(content):
+		command = append(command, "--data-binary "+quoted(string(content)))
+	default:
+		address := fmt.Sprintf("http://%s%srequests/%d/request/body?raw", rec.host, pagePath, id)
+		before = "curl --silent " + quoted(address) + " | "
+		command = append(command, "--data-binary @-")
+	}
+	return before + strings.Join(append(command, quoted(rec.scheme+"://"+rec.host+rec.uri)), " ")
+}
+
+// curlHeaders are the arguments for the request's headers. They also remove headers that curl would add.
+func (rec *record) curlHeaders() (arguments []string) {
 	for _, line := range headerLines(rec.requestHeader) {
 		name, value, _ := strings.Cut(line, ": ")
 		switch {
 		case name == "Content-Length":
 		case name == "Authorization" && strings.HasPrefix(strings.Join(rec.authorization, ""), "Bearer "):
-			command = append(command, `-H "Authorization: Bearer $CLINICALDOC_TOKEN"`)
+			arguments = append(arguments, `-H "Authorization: Bearer $CLINICALDOC_TOKEN"`)
 		case value == "":
-			command = append(command, "-H "+quoted(name+";")) // an empty one
+			arguments = append(arguments, "-H "+quoted(name+";")) // an empty one
 		default:
-			command = append(command, "-H "+quoted(line))
+			arguments = append(arguments, "-H "+quoted(line))
 		}
 	}
-	for _, own := range []string{"Accept", "User-Agent", "Content-Type", "Expect"} { // which curl would add
-		if _, sent := rec.requestHeader[own]; !sent {
-			command = append(command, "-H "+quoted(own+":"))
+	for _, added := range []string{"Accept", "User-Agent", "Content-Type", "Expect"} {
+		if _, sent := rec.requestHeader[added]; !sent {
+			arguments = append(arguments, "-H "+quoted(added+":"))
 		}
 	}
 	if rec.chunked {
-		command = append(command, "-H 'Transfer-Encoding: chunked'")
+		arguments = append(arguments, "-H 'Transfer-Encoding: chunked'")
 	}
-	before := ""
-	switch {
-	case len(content) == 0:
-	case len(content) <= maxInline && utf8.Valid(content) && !strings.ContainsRune(string(content), 0) && content[0] != '@':
-		command = append(command, "--data-binary "+quoted(string(content)))
-	default:
-		before = fmt.Sprintf("curl --silent %s | ", quoted(fmt.Sprintf("http://%s%srequests/%d/request/body?raw", rec.host, pagePath, id)))
-		command = append(command, "--data-binary @-")
-	}
-	return before + strings.Join(append(command, quoted(address)), " ")
+	return arguments
+}
+
+// fitsInline reports whether a body is short text that curl does not take for the name of a file.
+func fitsInline(content []byte) bool {
+	isText := utf8.Valid(content) && !strings.ContainsRune(string(content), 0)
+	return isText && len(content) <= maxInline && content[0] != '@'
 }
 
 // quoted puts a text into a shell's single quotes.
@@ -80,7 +94,8 @@ func callOf(route string, rec *record, names clinicaldoctest.QueryNames) goCall 
 	path, rawQuery, _ := strings.Cut(rec.uri, "?")
 	sent, _ := url.ParseQuery(rawQuery)
 	query := url.Values{
-		"patient_id": sent[names.PatientID], "per_page": sent[names.PerPage], "sort": sent[names.Sort], "page": sent[names.Page], "cursor": sent[names.Cursor],
+		"patient_id": sent[names.PatientID], "per_page": sent[names.PerPage], "sort": sent[names.Sort],
+		"page": sent[names.Page], "cursor": sent[names.Cursor],
 	}
 	call := goCall{id: idIn(path), method: rec.method, path: rec.uri, query: query, fields: map[string]string{}}
 	content, _ := rec.requestBody.bytes()
@@ -163,9 +178,13 @@ func (c goCall) updateParams() string {
 		return "Name: &name"
 	}
 	var params []string
-	for _, field := range [][2]string{{"name", "Name"}, {"transcription", "Transcription"}, {"analysis", "Analysis"}} {
-		if text, sent := c.fields[field[0]]; sent {
-			params = append(params, field[1]+": new("+strconv.Quote(text)+")")
+	update := reflect.ValueOf(c.update())
+	for _, field := range reflect.VisibleFields(update.Type()) {
+		if field.Type != reflect.TypeFor[*string]() {
+			continue
+		}
+		if text := update.FieldByIndex(field.Index); !text.IsNil() {
+			params = append(params, field.Name+": new("+strconv.Quote(text.Elem().String())+")")
 		}
 	}
 	return strings.Join(params, ", ")

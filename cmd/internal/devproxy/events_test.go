@@ -51,7 +51,7 @@ func (c *command) stream(after string) (next func() (kind, id, data string)) {
 	}
 }
 
-func TestEventsComeAsTheyHappen(t *testing.T) {
+func TestEvents_RequestsAndChanges_AreStreamed(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-transcription", "0s", "-analysis", "0s")
 	next := c.stream("")
@@ -80,7 +80,7 @@ func TestEventsComeAsTheyHappen(t *testing.T) {
 	assert.Equal(t, "reset", kind, "what is not kept any more cannot come again")
 }
 
-func TestAPageThatFallsBehindStartsOver(t *testing.T) {
+func TestEvents_ReaderFallsBehind_StartsOver(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
 	wake, leave := e.watch()
@@ -105,7 +105,7 @@ func TestAPageThatFallsBehindStartsOver(t *testing.T) {
 }
 
 // Of a flood a page is told in a few events, each request once and as it is by now.
-func TestRequestsComeTogether(t *testing.T) {
+func TestEvents_ManyRequests_ComeInBatches(t *testing.T) {
 	t.Parallel()
 	e := newEvents()
 	_, leave := e.watch()

@@ -2,6 +2,7 @@ package devproxy
 
 import (
 	"encoding/json"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,14 +54,11 @@ func FuzzArchive(f *testing.F) {
 
 func checkSecrets(t *testing.T, r *request) {
 	t.Helper()
-	for name, values := range r.record.requestHeader {
-		for _, value := range values {
-			require.True(t, value == withheld || !secretName.MatchString(name), name)
-		}
-	}
-	for name, values := range r.record.responseHeader {
-		for _, value := range values {
-			require.True(t, value == withheld || !secretName.MatchString(name), name)
+	for _, header := range []http.Header{r.record.requestHeader, r.record.responseHeader} {
+		for name, values := range header {
+			for _, value := range values {
+				require.True(t, value == withheld || !secretName.MatchString(name), name)
+			}
 		}
 	}
 }

@@ -23,12 +23,15 @@ func following() *traffic {
 }
 
 // secretHeaders are what no archive and no page may hold.
-var secretHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "X-Auth-Token"}
+var secretHeaders = []string{
+	"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "apikey", "X-Auth-Token", "X-CSRF-TOKEN",
+	"X-Amz-Security-Token", "Ocp-Apim-Subscription-Key", "X-Client-Secret",
+}
 
 func TestArchive_LoadedFromElsewhere_HoldsNoSecrets(t *testing.T) {
 	t.Parallel()
 	for _, name := range secretHeaders {
-		header := fmt.Sprintf(`[{"name":%q,"value":"canary"},{"name":"X-Custom","value":"kept"}]`, name)
+		header := fmt.Sprintf(`[{"name":%q,"value":"canary"},{"name":"Idempotency-Key","value":"kept"}]`, name)
 		text := `{"log":{"version":"1.2","entries":[{"request":{"method":"GET","url":"http://127.0.0.1/user","headers":` + header +
 			`},"response":{"status":200,"headers":` + header + `}}]}}`
 		followed := following()
@@ -47,12 +50,12 @@ func TestArchive_LoadedFromElsewhere_HoldsNoSecrets(t *testing.T) {
 	}
 }
 
-func TestRecord_HoldsNoSecretsOfRequestAndResponse(t *testing.T) {
+func TestRecord_SecretHeaders_AreWithheld(t *testing.T) {
 	t.Parallel()
 	for _, name := range secretHeaders {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/user", nil)
 		r.Header.Set(name, "canary")
-		rec := newRecord(r, &bodies{}).answered(http.Header{name: {"canary"}})
+		rec := newRecord(r, &bodies{}).answered(http.Header{http.CanonicalHeaderKey(name): {"canary"}})
 		assert.Equal(t, withheld, rec.requestHeader.Get(name))
 		assert.Equal(t, withheld, rec.responseHeader.Get(name))
 		assert.Equal(t, "canary", r.Header.Get(name), "the request itself stays as it is")
@@ -89,7 +92,7 @@ func TestArchive_WrongEntry_LoadsNothing(t *testing.T) {
 	}
 }
 
-func TestBody_KeepsNothingAfterItsEnd(t *testing.T) {
+func TestBody_CutOrDropped_KeepsNothingMore(t *testing.T) {
 	t.Parallel()
 	var kept bodies
 	cut := kept.new()
@@ -110,7 +113,7 @@ func TestBody_KeepsNothingAfterItsEnd(t *testing.T) {
 	assert.Zero(t, kept.used)
 }
 
-func TestForget_FreesBodiesAndRetries(t *testing.T) {
+func TestForget_KeptRequests_FreesBodiesAndRetries(t *testing.T) {
 	t.Parallel()
 	followed := following()
 	failing := followed.watch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -130,7 +133,7 @@ func TestForget_FreesBodiesAndRetries(t *testing.T) {
 	assert.Equal(t, 1, send().Attempt, "the next one is a call of its own")
 }
 
-func TestWatch_ReplayHeaderIsNotPassedOn(t *testing.T) {
+func TestWatch_ReplayHeader_IsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	followed := following()
 	seen := http.Header{}
@@ -147,11 +150,13 @@ func TestWatch_ReplayHeaderIsNotPassedOn(t *testing.T) {
 // unsent is a response to nobody, provisional ones too.
 type unsent struct{ header http.Header }
 
-func (w unsent) Header() http.Header         { return w.header }
-func (w unsent) WriteHeader(int)             {}
+func (w unsent) Header() http.Header { return w.header }
+
+func (w unsent) WriteHeader(int) {}
+
 func (w unsent) Write(p []byte) (int, error) { return len(p), nil }
 
-func TestCountingWriter_CountsTheResponseAlone(t *testing.T) {
+func TestCountingWriter_EarlyHints_AreNotCounted(t *testing.T) {
 	t.Parallel()
 	w := &countingWriter{ResponseWriter: unsent{http.Header{}}, onFailure: func() {}}
 	w.WriteHeader(http.StatusEarlyHints)
@@ -164,7 +169,7 @@ func TestCountingWriter_CountsTheResponseAlone(t *testing.T) {
 	assert.Equal(t, "piecepiecepiece", string(w.start))
 }
 
-func TestGunzip_IsBounded(t *testing.T) {
+func TestGunzip_LargeBody_IsBounded(t *testing.T) {
 	t.Parallel()
 	pack := func(size int) []byte {
 		var packed bytes.Buffer
@@ -182,7 +187,7 @@ func TestGunzip_IsBounded(t *testing.T) {
 }
 
 // What a service sent must not run in the browser of whoever looks at it.
-func TestServeBytes_NothingRunsInABrowser(t *testing.T) {
+func TestServeBytes_ActiveContent_IsPlainText(t *testing.T) {
 	t.Parallel()
 	for _, contentType := range []string{"text/html", "image/svg+xml", "application/javascript", "application/xhtml+xml", "", "x"} {
 		w := httptest.NewRecorder()

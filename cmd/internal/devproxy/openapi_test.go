@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOpenAPI_IsServedAsTheRepositoryHasIt(t *testing.T) {
+func TestOpenAPI_AnyMode_IsServed(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../../docs/openapi.json")
 	require.NoError(t, err)
@@ -41,19 +41,17 @@ func TestOpenAPI_IsServedAsTheRepositoryHasIt(t *testing.T) {
 }
 
 // Programs in other containers reach the proxy under another name than this machine's. The document is no secret.
-func TestOpenAPI_IsServedUnderAnyHostName(t *testing.T) {
+func TestOpenAPI_OtherHostName_IsServed(t *testing.T) {
 	t.Parallel()
 	c := launch(t)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/_/openapi.json", nil)
-	require.NoError(t, err)
+	req := c.request(http.MethodGet, "/_/openapi.json", nil)
 	req.Host = "box:8790"
-	resp, err := c.client.Do(req)
+	got, err := c.do(req)
 	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, http.StatusOK, got.status)
 }
 
-func TestOpenAPI_IsNamedWhereUsersLook(t *testing.T) {
+func TestOpenAPI_HelpAndPages_NameIt(t *testing.T) {
 	t.Parallel()
 	for file, words := range map[string]string{
 		"../../../docs/devproxy.md": "`GET /_/openapi.json`",

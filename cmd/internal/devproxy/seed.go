@@ -95,11 +95,16 @@ func (s seed) plant(srv *clinicaldoctest.Server) (err error) {
 	}
 	boxlink.Plant(srv, s.made)
 	for _, n := range s.Notes {
-		srv.AddNote(clinicaldoctest.Note{
-			ID: n.ID, UserID: n.UserID, PatientID: n.PatientID, PromptID: n.PromptID,
-			Name: n.Name, Stage: n.Stage, Stuck: n.Stuck,
-			Transcription: n.Transcription, Analysis: n.Analysis, ErrorState: n.ErrorState, CreatedAt: n.CreatedAt,
-		})
+		srv.AddNote(n.note())
 	}
 	return nil
+}
+
+// note returns the note to add. It has no recording, so the server makes one.
+func (n seedNote) note() clinicaldoctest.Note {
+	return clinicaldoctest.Note{
+		ID: n.ID, UserID: n.UserID, PatientID: n.PatientID, PromptID: n.PromptID,
+		Name: n.Name, Stage: n.Stage, Stuck: n.Stuck,
+		Transcription: n.Transcription, Analysis: n.Analysis, ErrorState: n.ErrorState, CreatedAt: n.CreatedAt,
+	}
 }

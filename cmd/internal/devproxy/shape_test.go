@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestShapes(t *testing.T) {
+func TestShape_EachBody_ShowsNamesAndTypes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		contentType, body string

@@ -11,7 +11,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-func TestVariantsGoThroughJSON(t *testing.T) {
+func TestVariant_JSON_RoundTrips(t *testing.T) {
 	t.Parallel()
 	for _, v := range clinicaldoctest.Variants() {
 		text, err := json.Marshal(variant(v))
@@ -22,7 +22,7 @@ func TestVariantsGoThroughJSON(t *testing.T) {
 	}
 }
 
-func TestEverySwitchHasAName(t *testing.T) {
+func TestSwitches_EveryField_HasNameAndKind(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(variant{})
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestEverySwitchHasAName(t *testing.T) {
 	}
 }
 
-func TestSwitchesAreSetOneByOne(t *testing.T) {
+func TestVariant_SomeSwitches_ChangeOnlyThose(t *testing.T) {
 	t.Parallel()
 	v := variant{ClampPageSize: true, Query: clinicaldoctest.QueryNames{Sort: "order"}}
 	require.NoError(t, json.Unmarshal([]byte(`{"pagination":"cursor","audio_url_lifetime":"1m30s","query":{"page":"p"},"rate_limit":5}`), &v))
@@ -74,7 +74,7 @@ func TestSwitchesAreSetOneByOne(t *testing.T) {
 	}
 }
 
-func TestSwitchName_KeepsAbbreviationsTogether(t *testing.T) {
+func TestSwitchName_Abbreviations_StayTogether(t *testing.T) {
 	t.Parallel()
 	for field, want := range map[string]string{
 		"ReuseIDs": "reuse_ids", "NoRequestID": "no_request_id", "AudioURLLifetime": "audio_url_lifetime", "AlwaysJSON": "always_json",

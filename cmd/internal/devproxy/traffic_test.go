@@ -32,22 +32,30 @@ func (c *command) opened(id int64) (opened struct {
 	return opened
 }
 
-func TestRetriesOfOneCallAreGrouped(t *testing.T) {
+// attempts lists the requests as attempts of calls.
+func (c *command) attempts() (list []string) {
+	c.t.Helper()
+	for _, r := range c.shown() {
+		list = append(list, fmt.Sprintf("%d call %d attempt %d: %s %d %s", r.ID, r.Call, r.Attempt, r.Route, r.Status, r.Fault))
+	}
+	return list
+}
+
+// quickRetries is a policy that waits for almost nothing.
+var quickRetries = clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{
+	MaxRetries: 3, MinWait: time.Millisecond, MaxWait: time.Millisecond,
+})
+
+func TestTraffic_Retries_AreGroupedByCall(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "2", "-fault", "GET /v1/progress-notes/{id}:status=503:2", "-fault", "GET /v1/auth/tokens:reset")
-	client, err := clinicaldoc.NewClient(c.url, c.token, clinicaldoc.WithHTTPClient(c.client),
-		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: time.Millisecond}))
-	require.NoError(t, err)
-	_, err = client.Notes.Get(t.Context(), 1)
+	client := c.sdk(quickRetries)
+	_, err := client.Notes.Get(t.Context(), 1)
 	require.NoError(t, err)
 	_, err = client.Notes.Get(t.Context(), 1) // another call
 	require.NoError(t, err)
 	_, err = client.Tokens.List(t.Context())
 	require.NoError(t, err)
-	var got []string
-	for _, r := range c.shown() {
-		got = append(got, fmt.Sprintf("%d call %d attempt %d: %s %d %s", r.ID, r.Call, r.Attempt, r.Route, r.Status, r.Fault))
-	}
 	assert.Equal(t, []string{
 		"1 call 1 attempt 1: GET /v1/progress-notes/{id} 503 status=503",
 		"2 call 1 attempt 2: GET /v1/progress-notes/{id} 503 status=503",
@@ -55,33 +63,30 @@ func TestRetriesOfOneCallAreGrouped(t *testing.T) {
 		"4 call 4 attempt 1: GET /v1/progress-notes/{id} 200 ",
 		"5 call 5 attempt 1: GET /v1/auth/tokens 0 reset",
 		"6 call 5 attempt 2: GET /v1/auth/tokens 200 ",
-	}, got)
+	}, c.attempts())
 }
 
 // A response that breaks off is a failure too, and another recording is another call.
-func TestARetryIsToldFromAnotherCall(t *testing.T) {
+func TestTraffic_OtherRecording_IsAnotherCall(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "1", "-fault", "GET /v1/progress-notes/{id}:truncate=5", "-fault", "POST /v1/progress-notes:status=503")
-	client, err := clinicaldoc.NewClient(c.url, c.token, clinicaldoc.WithHTTPClient(c.client),
-		clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisecond, MaxWait: time.Millisecond}))
-	require.NoError(t, err)
-	_, err = client.Notes.Get(t.Context(), 1)
+	client := c.sdk(quickRetries)
+	_, err := client.Notes.Get(t.Context(), 1)
 	require.NoError(t, err)
 	for size := range 2 {
-		_, err = client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 1, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", make([]byte, 1000+size))}, clinicaldoc.WithoutRetry())
+		_, err = client.Notes.Create(t.Context(), createParams(1000+size), clinicaldoc.WithoutRetry())
 		assert.Equal(t, size == 1, err == nil, err)
 	}
-	var got []string
-	for _, r := range c.shown() {
-		got = append(got, fmt.Sprintf("%d call %d attempt %d: %d %s", r.ID, r.Call, r.Attempt, r.Status, r.Fault))
-	}
 	assert.Equal(t, []string{
-		"1 call 1 attempt 1: 200 truncate=5", "2 call 1 attempt 2: 200 ", "3 call 3 attempt 1: 503 status=503", "4 call 4 attempt 1: 201 ",
-	}, got)
+		"1 call 1 attempt 1: GET /v1/progress-notes/{id} 200 truncate=5",
+		"2 call 1 attempt 2: GET /v1/progress-notes/{id} 200 ",
+		"3 call 3 attempt 1: POST /v1/progress-notes 503 status=503",
+		"4 call 4 attempt 1: POST /v1/progress-notes 201 ",
+	}, c.attempts())
 }
 
 // A client may try again before the handler of its first attempt has returned.
-func TestARetryIsKnownAlsoWhenItIsQuick(t *testing.T) {
+func TestTraffic_QuickRetry_IsTheSameCall(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(http.ResponseWriter){
 		"reset": func(w http.ResponseWriter) {
@@ -124,7 +129,7 @@ func TestARetryIsKnownAlsoWhenItIsQuick(t *testing.T) {
 }
 
 // The box's data is synthetic: a request opens to what was sent and answered.
-func TestARequestOpensToWhatItWas(t *testing.T) {
+func TestInspector_Request_ShowsWhatWasSent(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-transcription", "0s", "-analysis", "0s")
 	c.create()
@@ -168,7 +173,7 @@ func TestARequestOpensToWhatItWas(t *testing.T) {
 }
 
 // What is copied as curl is that request, header by header and byte by byte.
-func TestCopiedCurlIsTheSameRequest(t *testing.T) {
+func TestCurl_EachRequest_SendsTheSame(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("no curl was found")
@@ -199,7 +204,7 @@ func TestCopiedCurlIsTheSameRequest(t *testing.T) {
 }
 
 // Of a body that is not kept whole no other one is made: neither as curl nor by sending it again.
-func TestABodyThatIsNotWholeIsNotCopied(t *testing.T) {
+func TestCurl_IncompleteBody_IsNotCopied(t *testing.T) {
 	t.Parallel()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://x/v1/progress-notes/5", nil)
 	require.NoError(t, err)
@@ -216,7 +221,7 @@ func TestABodyThatIsNotWholeIsNotCopied(t *testing.T) {
 }
 
 // Words are found in what was meant, also where it was compressed on the wire; programs find what the page finds.
-func TestWordsAreFoundWhereverTheyAre(t *testing.T) {
+func TestSearch_CompressedBody_IsFound(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-variant", "drifting", "-seed", "1")
 	c.get("/v1/progress-notes/1?x=Needle")
@@ -229,7 +234,7 @@ func TestWordsAreFoundWhereverTheyAre(t *testing.T) {
 }
 
 // What is copied as Go asks for what was asked for: without its filter a list is everybody's notes.
-func TestCopiedGoKnowsTheVariantsNames(t *testing.T) {
+func TestCopiedGo_OtherQueryNames_KeepsFilter(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-variant", "cursor-in-links", "-seed", "9")
 	c.get("/v1/progress-notes?filter[patient_id]=2&page[size]=2&sort=oldest")
@@ -238,7 +243,7 @@ func TestCopiedGoKnowsTheVariantsNames(t *testing.T) {
 	assert.False(t, opened.Verdict.Failed, opened.Verdict.Text)
 }
 
-func TestARequestIsSentAgain(t *testing.T) {
+func TestReplay_Request_IsSentAgain(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "1")
 	c.create()
@@ -264,14 +269,11 @@ func TestARequestIsSentAgain(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(c.get("/_/requests/5/response/body").text), &signed))
 	fetch, err := http.NewRequestWithContext(t.Context(), http.MethodGet, signed.URL, nil)
 	require.NoError(t, err)
-	resp, err := c.client.Do(fetch)
+	recording, err := c.do(fetch)
 	require.NoError(t, err)
-	recording, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
 	require.Eventually(t, func() bool { return len(c.shown()) == 6 }, 10*time.Second, time.Millisecond)
 	heard := c.get("/_/requests/6/response/body")
-	assert.Equal(t, string(recording), heard.text)
+	assert.Equal(t, recording.text, heard.text)
 	assert.Equal(t, "audio/wav", heard.header.Get("Content-Type"))
 	c.post("requests/6/replay", "")
 	assert.Equal(t, http.StatusOK, c.opened(7).Status, "the storage too")
@@ -283,19 +285,15 @@ func TestARequestIsSentAgain(t *testing.T) {
 }
 
 // What is saved can be loaded, looked at and sent again elsewhere.
-func TestASessionIsSavedAndLoaded(t *testing.T) {
+func TestArchive_SavedSession_LoadsTheSame(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "2", "-fault", "GET /user:reset", "-fault", "GET /v1/auth/tokens:truncate=12")
 	c.create()
 	c.get("/v1/progress-notes?patient_id=1&x=%20y")
 	c.client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", nil)
-	require.NoError(t, err)
-	_, err = c.client.Transport.RoundTrip(req) //nolint:bodyclose // there is none
+	_, err := c.client.Transport.RoundTrip(c.request(http.MethodGet, "/user", nil)) //nolint:bodyclose // there is none
 	require.Error(t, err)
-	tokens, err := clinicaldoc.NewClient(c.url, c.token, clinicaldoc.WithHTTPClient(c.client))
-	require.NoError(t, err)
-	_, err = tokens.Tokens.List(t.Context(), clinicaldoc.WithoutRetry())
+	_, err = c.sdk().Tokens.List(t.Context(), clinicaldoc.WithoutRetry())
 	require.Error(t, err)
 	c.shown()
 	saved := c.get("/_/har").text
@@ -327,7 +325,7 @@ func TestASessionIsSavedAndLoaded(t *testing.T) {
 }
 
 // The typed error is the SDK's own.
-func TestTheSDKIsAskedWhatItThinks(t *testing.T) {
+func TestVerdict_EachResponse_IsTheSDKs(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "2")
 	for _, test := range []struct{ fault, method, path, kind, matches string }{
@@ -346,15 +344,8 @@ func TestTheSDKIsAskedWhatItThinks(t *testing.T) {
 		if test.fault != "" {
 			c.post("faults", `{"fault":"`+test.fault+`"}`)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), test.method, c.url+test.path, nil)
-		require.NoError(t, err)
-		req.Header.Set("Authorization", "Bearer "+c.token)
-		req.Header.Set("Accept", "application/json")
 		c.client.CloseIdleConnections() // net/http retries on a connection that it has used before
-		if resp, err := c.client.Transport.RoundTrip(req); err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			require.NoError(t, resp.Body.Close())
-		}
+		_, _ = c.do(c.request(test.method, test.path, nil))
 		shown := c.shown()
 		thought := c.opened(shown[len(shown)-1].ID).Verdict
 		require.NotNil(t, thought, test)
@@ -373,7 +364,7 @@ func TestTheSDKIsAskedWhatItThinks(t *testing.T) {
 }
 
 // Bodies of a real service are kept by an explicit word alone, and a token never.
-func TestBodiesOfARealServiceByAnExplicitWord(t *testing.T) {
+func TestShowBodies_RealService_NeedsTheFlag(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
@@ -402,33 +393,7 @@ func TestBodiesOfARealServiceByAnExplicitWord(t *testing.T) {
 	assert.Len(t, srv.Requests(), 2, "nothing was sent again")
 }
 
-// A gateway before a service has keys of its own.
-func TestKeysInHeadersAreNeverShown(t *testing.T) {
-	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
-	c := launch(t, "-show-bodies", "-upstream", srv.URL)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", http.NoBody)
-	require.NoError(t, err)
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("Idempotency-Key", "synthetic-7")
-	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "apikey", "X-Auth-Token", "X-CSRF-TOKEN", "X-Amz-Security-Token", "Ocp-Apim-Subscription-Key", "X-Client-Secret"} {
-		req.Header.Set(name, "canary-"+name)
-	}
-	resp, err := c.client.Do(req)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-	c.shown() // when it is over
-	for _, path := range []string{"/_/requests/1", "/_/har"} {
-		shown := c.get(path).text
-		assert.Contains(t, shown, "synthetic-7", "what lets nobody in is shown")
-		assert.NotContains(t, shown, "canary")
-	}
-	assert.Equal(t, "[]\n", c.get("/_/requests?text=canary").text, "and cannot be guessed")
-}
-
-func TestBodiesAreBounded(t *testing.T) {
+func TestBodies_ManyAndLarge_BodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	var kept bodies
 	piece := make([]byte, 1<<20)
@@ -453,7 +418,7 @@ func TestBodiesAreBounded(t *testing.T) {
 }
 
 // Of what passes between a program and a real service, the page is shown names and types and no value.
-func TestNoValueOfARealServiceIsShown(t *testing.T) {
+func TestInspector_RealService_ShowsNoValue(t *testing.T) {
 	t.Parallel()
 	const canary = "CANARY"
 	c := stub(t, func(w http.ResponseWriter, r *http.Request) {
@@ -483,7 +448,7 @@ func TestNoValueOfARealServiceIsShown(t *testing.T) {
 	assert.NotContains(t, c.stdout.String()+c.stderr.String(), canary)
 }
 
-func TestKeptRequestsAreBounded(t *testing.T) {
+func TestTraffic_Many_KeptRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	followed := newTraffic(newRequestLog(io.Discard), newEvents(), nil, &bodies{})
 	handler := followed.watch(http.NotFoundHandler())
@@ -498,7 +463,7 @@ func TestKeptRequestsAreBounded(t *testing.T) {
 }
 
 // What is copied as Go compiles.
-func TestCopiedGoCompiles(t *testing.T) {
+func TestCopiedGo_EveryRoute_Compiles(t *testing.T) {
 	t.Parallel()
 	program := `package main
 

@@ -47,7 +47,7 @@ func proxied(t *testing.T, v clinicaldoctest.Variant) *command {
 	return c
 }
 
-func TestDescribedResponsesPassWithoutFindings(t *testing.T) {
+func TestProxy_DescribedResponses_HaveNoFindings(t *testing.T) {
 	t.Parallel()
 	c := proxied(t, clinicaldoctest.Variant{})
 	assert.Contains(t, c.stdout.String(), "14 requests; every response was as described.")
@@ -55,7 +55,7 @@ func TestDescribedResponsesPassWithoutFindings(t *testing.T) {
 	assert.Regexp(t, `POST   /v1/progress-notes +201 .* in 100`, c.stderr.String())
 }
 
-func TestDeparturesAreReported(t *testing.T) {
+func TestProxy_UndescribedResponses_AreReported(t *testing.T) {
 	t.Parallel()
 	for name, expected := range map[string][]string{
 		"framework": {
@@ -81,7 +81,7 @@ func TestDeparturesAreReported(t *testing.T) {
 	}
 }
 
-func TestUndescribedStatusAndBodies(t *testing.T) {
+func TestCheckResponse_EachDeparture_IsFound(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		route, contentType, body string
@@ -121,13 +121,13 @@ func stub(t *testing.T, handler http.HandlerFunc) *command {
 	return c
 }
 
-func TestProxyForwardsFaithfully(t *testing.T) {
+func TestProxy_Request_IsForwardedUnchanged(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
 		assert.Equal(t, "/base/v1/progress-notes/5", r.URL.Path)
-		assert.Equal(t, "a=1&b=2", r.URL.RawQuery)
+		assert.Equal(t, "a=1;2&b=%zz", r.URL.RawQuery)
 		assert.Equal(t, "Bearer callers-own", r.Header.Get("Authorization"))
 		assert.Empty(t, r.Header.Get("X-Forwarded-For"))
 		assert.Empty(t, r.Header.Get("Proxy-Authorization"), "for this hop only")
@@ -136,21 +136,19 @@ func TestProxyForwardsFaithfully(t *testing.T) {
 		w.Header().Set("Location", "https://elsewhere.example/login")
 		w.WriteHeader(http.StatusFound)
 	})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, c.url+"/v1/progress-notes/5?a=1&b=2", strings.NewReader(`{"name":"x"}`))
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer callers-own")
+	req := c.request(http.MethodPut, "/v1/progress-notes/5", strings.NewReader(`{"name":"x"}`))
+	req.URL.RawQuery = "a=1;2&b=%zz"
 	req.Header.Set("Proxy-Authorization", "Basic hop")
-	resp, err := c.client.Do(req)
+	got, err := c.do(req)
 	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	assert.Equal(t, http.StatusFound, resp.StatusCode, "passed back, not followed")
-	assert.Equal(t, "https://elsewhere.example/login", resp.Header.Get("Location"))
-	assert.Equal(t, "abc", resp.Header.Get("X-Request-Id"))
+	assert.Equal(t, http.StatusFound, got.status, "passed back, not followed")
+	assert.Equal(t, "https://elsewhere.example/login", got.header.Get("Location"))
+	assert.Equal(t, "abc", got.header.Get("X-Request-Id"))
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "undescribed status: 302")
 }
 
-func TestProxyChecksCompressedResponses(t *testing.T) {
+func TestProxy_CompressedResponse_IsChecked(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -164,7 +162,7 @@ func TestProxyChecksCompressedResponses(t *testing.T) {
 	assert.Contains(t, c.stdout.String(), "wrong type id: string, described integer (once)")
 }
 
-func TestProxyPassesHugeResponsesUnchecked(t *testing.T) {
+func TestProxy_HugeResponse_PassesUnchecked(t *testing.T) {
 	t.Parallel()
 	const size = maxChecked + 1000
 	c := stub(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size)) })
@@ -173,7 +171,7 @@ func TestProxyPassesHugeResponsesUnchecked(t *testing.T) {
 	assert.Contains(t, c.stdout.String(), "too large to check")
 }
 
-func TestProxyReportsResponsesThatBreakOff(t *testing.T) {
+func TestProxy_ResponseCutOff_IsReported(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -181,18 +179,13 @@ func TestProxyReportsResponsesThatBreakOff(t *testing.T) {
 		assert.NoError(t, http.NewResponseController(w).Flush())
 		panic(http.ErrAbortHandler)
 	})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/user", nil)
-	require.NoError(t, err)
-	resp, err := c.client.Do(req)
-	require.NoError(t, err)
-	_, err = io.ReadAll(resp.Body)
-	require.NoError(t, resp.Body.Close())
+	_, err := c.do(c.request(http.MethodGet, "/user", nil))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "the response was cut off")
 }
 
-func TestProxyReportsAnAbsentService(t *testing.T) {
+func TestProxy_ServiceUnreachable_IsReported(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-upstream", "http://127.0.0.1:1")
 	unreachable := c.get("/user")
@@ -204,7 +197,7 @@ func TestProxyReportsAnAbsentService(t *testing.T) {
 	assert.NotContains(t, c.stdout.String(), "as described")
 }
 
-func TestProxyReportsAClientThatHungUp(t *testing.T) {
+func TestProxy_ClientHangsUp_IsReported(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
 	c := stub(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -212,10 +205,11 @@ func TestProxyReportsAClientThatHungUp(t *testing.T) {
 		<-r.Context().Done()
 	})
 	ctx, hangUp := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/user", nil)
-	require.NoError(t, err)
-	go func() { <-arrived; hangUp() }()
-	_, err = c.client.Do(req) //nolint:bodyclose // there is none
+	go func() {
+		<-arrived
+		hangUp()
+	}()
+	_, err := c.do(c.request(http.MethodGet, "/user", nil).WithContext(ctx))
 	require.ErrorIs(t, err, context.Canceled)
 	c.interrupt()
 	assert.Contains(t, c.stdout.String(), "the client closed the connection (once)")
@@ -223,7 +217,7 @@ func TestProxyReportsAClientThatHungUp(t *testing.T) {
 	assert.NotContains(t, c.stderr.String(), " 502 ")
 }
 
-func TestProxyReportsAClientThatHungUpInItsUpload(t *testing.T) {
+func TestProxy_ClientHangsUpInUpload_IsReported(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
 	c := stub(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -243,7 +237,7 @@ func TestProxyReportsAClientThatHungUpInItsUpload(t *testing.T) {
 	assert.NotContains(t, c.stderr.String(), " 502 ")
 }
 
-func TestKindsOfDeparturesAreBounded(t *testing.T) {
+func TestDepartures_ManyKinds_AreBounded(t *testing.T) {
 	t.Parallel()
 	var d departures
 	for i := range 2 * maxDepartures {

@@ -174,13 +174,7 @@ func (c goCall) make(route string, client *clinicaldoc.Client) (any, error) {
 	case clinicaldoctest.RouteGetNote:
 		return client.Notes.Get(ctx, id)
 	case clinicaldoctest.RouteUpdateNote:
-		var params clinicaldoc.UpdateNoteParams
-		for name, into := range map[string]**string{"name": &params.Name, "transcription": &params.Transcription, "analysis": &params.Analysis} {
-			if text, sent := c.fields[name]; sent {
-				*into = &text
-			}
-		}
-		return client.Notes.Update(ctx, id, params)
+		return client.Notes.Update(ctx, id, c.update())
 	case clinicaldoctest.RouteDeleteNote:
 		return client.Notes.Delete(ctx, id)
 	case clinicaldoctest.RouteSignNote:
@@ -196,6 +190,15 @@ func (c goCall) make(route string, client *clinicaldoc.Client) (any, error) {
 	var out json.RawMessage
 	err := client.Do(ctx, c.method, "/"+strings.TrimPrefix(c.path, "/"), nil, &out)
 	return fmt.Sprintf("%d bytes of JSON", len(out)), err
+}
+
+// update returns the texts of an update. Their names in JSON are those of the fields of UpdateNoteParams.
+func (c goCall) update() (params clinicaldoc.UpdateNoteParams) {
+	texts, err := json.Marshal(c.fields)
+	if err == nil {
+		_ = json.Unmarshal(texts, &params) // every member is a text
+	}
+	return params
 }
 
 // player is a transport that plays back one response.
@@ -219,7 +222,8 @@ func (p *player) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p.first != "" {
 		content := []byte(p.first)
 		p.first = ""
-		return respondWith(r, http.StatusOK, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(content), int64(len(content))), nil
+		header := http.Header{"Content-Type": {"application/json"}}
+		return respondWith(r, http.StatusOK, header, bytes.NewReader(content), int64(len(content))), nil
 	}
 	if p.played || p.status == 0 { // nothing is known of what else the SDK may ask
 		return nil, fmt.Errorf("read: %w", syscall.ECONNRESET)
@@ -236,7 +240,8 @@ func (p *player) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func respondWith(r *http.Request, status int, header http.Header, content io.Reader, length int64) *http.Response {
 	return &http.Response{
-		StatusCode: status, Status: strconv.Itoa(status) + " " + http.StatusText(status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		StatusCode: status, Status: strconv.Itoa(status) + " " + http.StatusText(status),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: io.NopCloser(content), ContentLength: length, Request: r,
 	}
 }

@@ -2,15 +2,20 @@ package devproxy
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // Everything in the box is synthetic, so the page shows what a program gets instead of what a log shows.
-func TestVerdict_OfTheBoxShowsValues(t *testing.T) {
+func TestVerdict_LocalServer_ShowsValues(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "2")
 	c.get("/user")
@@ -32,7 +37,7 @@ func TestVerdict_OfTheBoxShowsValues(t *testing.T) {
 }
 
 // Bodies of a real service are shown if somebody asks for them. What the SDK makes of them stays as a log shows it.
-func TestVerdict_OfARealServiceShowsNoValues(t *testing.T) {
+func TestVerdict_RealService_ShowsNoValues(t *testing.T) {
 	t.Parallel()
 	service := launch(t)
 	c := launch(t, "-upstream", service.url, "-show-bodies")
@@ -45,28 +50,43 @@ func TestVerdict_OfARealServiceShowsNoValues(t *testing.T) {
 	assert.NotContains(t, thought.Text, "example.test")
 }
 
-func TestVerdict_SaysWhatHappenedInTheWordsOfTheErrorsPage(t *testing.T) {
+func TestVerdict_Failure_IsExplainedAsOnTheErrorsPage(t *testing.T) {
 	t.Parallel()
-	c := launch(t, "-fault", "GET /user:status=503")
+	c := launch(t, "-fault", "GET /user:status=503", "-fault", "POST /v1/progress-notes:status=503")
 	c.get("/user")
 	thought := c.opened(1).Verdict
 	require.NotNil(t, thought)
 	assert.Equal(t, "the service failed (5xx), retries used up", thought.Happened)
 	assert.Equal(t, "try later", thought.Do)
-}
 
-func TestVerdict_UnknownCreate_IsExplainedAsACreate(t *testing.T) {
-	t.Parallel()
-	c := launch(t, "-fault", "POST /v1/progress-notes:status=503")
 	c.create()
-	thought := c.opened(1).Verdict
+	thought = c.opened(2).Verdict
 	require.NotNil(t, thought)
 	assert.Equal(t, "a create without a usable response", thought.Happened)
 	assert.Contains(t, thought.Do, "Never just create again")
 }
 
+func TestUpdate_EveryTextOfANote_IsCopiedAndSent(t *testing.T) {
+	t.Parallel()
+	names := clinicaldoctest.Variants()[0].Query
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[clinicaldoc.UpdateNoteParams]()) {
+		if field.Type != reflect.TypeFor[*string]() {
+			continue
+		}
+		member, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/v1/progress-notes/5", nil)
+		rec := newRecord(r, &bodies{})
+		_, _ = rec.requestBody.Write([]byte(`{"` + member + `":"canary"}`))
+		call := callOf(clinicaldoctest.RouteUpdateNote, rec, names)
+		assert.Contains(t, call.text(clinicaldoctest.RouteUpdateNote), "{"+field.Name+`: new("canary")}`)
+		sent := reflect.ValueOf(call.update()).FieldByIndex(field.Index)
+		require.False(t, sent.IsNil(), field.Name)
+		assert.Equal(t, "canary", sent.Elem().String())
+	}
+}
+
 // The words are those of docs/errors.md, which may be edited without a thought of this page.
-func TestAdvice_FindsEveryErrorOnTheErrorsPage(t *testing.T) {
+func TestAdvice_EverySentinel_IsOnTheErrorsPage(t *testing.T) {
 	t.Parallel()
 	for _, s := range sentinels {
 		happened, do := advice(s.name)
@@ -79,7 +99,7 @@ func TestAdvice_FindsEveryErrorOnTheErrorsPage(t *testing.T) {
 }
 
 // A link leads to a page that the proxy has, and to a heading that the page has.
-func TestDocs_EveryLinkOfAVerdictLeadsToAHeading(t *testing.T) {
+func TestDocs_EveryLinkOfAVerdict_LeadsToAHeading(t *testing.T) {
 	t.Parallel()
 	c := launch(t)
 	for _, s := range sentinels {
