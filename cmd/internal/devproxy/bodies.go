@@ -152,7 +152,10 @@ func partsOf(header http.Header, content []byte) (parts []part) {
 			return parts
 		}
 		text, _ := io.ReadAll(next) // of a part that breaks off, what is there
-		p := part{Name: next.FormName(), File: next.FileName(), Type: next.Header.Get("Content-Type"), Size: len(text), content: text}
+		p := part{
+			Name: next.FormName(), File: next.FileName(), Type: next.Header.Get("Content-Type"), Size: len(text),
+			content: text,
+		}
 		if len(text) <= maxText && utf8.Valid(text) && !bytes.ContainsRune(text, 0) && p.File == "" {
 			p.Text = string(text)
 		}

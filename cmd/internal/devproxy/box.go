@@ -18,7 +18,10 @@ import (
 func serveBox(ctx context.Context, set settings, stdout, stderr io.Writer) error {
 	pages := newEvents()
 	followed := newTraffic(set.log(stderr), pages, nil, &bodies{}) // its data is synthetic
-	box := &box{settings: set, events: pages, traffic: followed, started: make(chan struct{}), transport: &http.Transport{DisableCompression: true}}
+	box := &box{
+		settings: set, events: pages, traffic: followed, started: make(chan struct{}),
+		transport: &http.Transport{DisableCompression: true},
+	}
 	defer box.transport.CloseIdleConnections()
 	srv, err := clinicaldoctest.Start(
 		clinicaldoctest.WithAddr(set.addr),
@@ -56,7 +59,8 @@ For programs, and with CLINICALDOC_INTEGRATION=1 for the integration tests:
 
   export CLINICALDOC_BASE_URL='%s' CLINICALDOC_TOKEN='%s'
 
-`, cmp.Or(set.variant.Name, "default"), srv.URL, srv.Token, set.pageLine(box.origin()), srv.Token, srv.URL, srv.URL, srv.Token)
+`, cmp.Or(set.variant.Name, "default"), srv.URL, srv.Token, set.pageLine(box.origin()), srv.Token, srv.URL, srv.URL,
+		srv.Token)
 	if err != nil {
 		return err
 	}
@@ -105,7 +109,9 @@ func (b *box) afterStart(storage, api http.Handler) http.Handler {
 			return
 		}
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-		if _, port, err := net.SplitHostPort(fmt.Sprint(local)); err == nil && strings.HasSuffix(b.StorageURL, ":"+port) {
+		if _, port, err := net.SplitHostPort(fmt.Sprint(local)); err == nil && strings.HasSuffix(
+			b.StorageURL, ":"+port,
+		) {
 			storage.ServeHTTP(w, r)
 			return
 		}
@@ -123,7 +129,10 @@ func (b *box) landing(next http.Handler) http.Handler {
 			http.Redirect(w, r, pagePath, http.StatusSeeOther)
 		default:
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = fmt.Fprintf(w, "The clinical documentation service in a box, with synthetic data.\n\nbase URL  %s\n%s", b.URL, strings.TrimPrefix(b.pageLine(b.origin()), "  "))
+			_, _ = fmt.Fprintf(
+				w, "The clinical documentation service in a box, with synthetic data.\n\nbase URL  %s\n%s", b.URL,
+				strings.TrimPrefix(b.pageLine(b.origin()), "  "),
+			)
 		}
 	})
 }

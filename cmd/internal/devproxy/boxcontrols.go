@@ -28,7 +28,8 @@ type boxState struct {
 
 func (b *box) state() any {
 	state := boxState{
-		Mode: "box", BaseURL: b.URL, Bodies: true, Now: b.Now(), Frozen: b.frozen.Load(), Routes: clinicaldoctest.Routes(), Kinds: offeredKinds(nil),
+		Mode: "box", BaseURL: b.URL, Bodies: true, Now: b.Now(), Frozen: b.frozen.Load(),
+		Routes: clinicaldoctest.Routes(), Kinds: offeredKinds(nil),
 		Faults: shownFaults(b.Server), Notes: boxlink.Newest(b.Server, shownNotes), Variant: variant(b.Variant()),
 	}
 	for _, v := range clinicaldoctest.Variants() {
@@ -131,7 +132,9 @@ func (b *box) addSeed(body []byte) (any, error) {
 	if err := added.plant(b.Server); err != nil {
 		return nil, err
 	}
-	return map[string]int{"users": len(added.Users), "patients": len(added.Patients), "notes": len(added.Notes) + added.made}, nil
+	return map[string]int{
+		"users": len(added.Users), "patients": len(added.Patients), "notes": len(added.Notes) + added.made,
+	}, nil
 }
 
 func (b *box) addUser(body []byte) (made any, err error) {

@@ -35,7 +35,8 @@ type inspector struct {
 	controls controls
 }
 
-// control is one thing that can be changed while the proxy runs: it takes the request's JSON and returns what to respond.
+// control is one thing that can be changed while the proxy runs: it takes the request's JSON and returns what to
+// respond.
 type control func(body []byte) (any, error)
 
 // controls are what the box, or the way to a real service, lets be changed.
@@ -47,8 +48,8 @@ type controls interface {
 	replay(ctx context.Context, r *request, change edited) error
 }
 
-// front serves the service's description and the inspector, and passes everything else on. Without an inspector its paths
-// are nobody's.
+// front serves the service's description and the inspector, and passes everything else on. Without an inspector its
+// paths are nobody's.
 func front(in *inspector, next http.Handler) http.Handler {
 	own := http.NotFoundHandler
 	if in != nil {
@@ -76,12 +77,16 @@ func (in *inspector) handler() http.Handler {
 	mux.HandleFunc("GET "+pagePath+"events", func(w http.ResponseWriter, r *http.Request) {
 		in.events.serve(w, r, in.controls.look)
 	})
-	mux.HandleFunc("GET "+pagePath+"state", func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, in.controls.state()) })
+	mux.HandleFunc("GET "+pagePath+"state", func(w http.ResponseWriter, _ *http.Request) {
+		respond(w, http.StatusOK, in.controls.state())
+	})
 	mux.HandleFunc("GET "+pagePath+"docs/{name}", serveDocs)
 	in.handleRequests(mux)
 	for route, change := range in.controls.routes() {
 		method, path, _ := strings.Cut(route, " ")
-		mux.HandleFunc(method+" "+pagePath+path, func(w http.ResponseWriter, r *http.Request) { in.serveControl(w, r, change) })
+		mux.HandleFunc(method+" "+pagePath+path, func(w http.ResponseWriter, r *http.Request) {
+			in.serveControl(w, r, change)
+		})
 	}
 	return guard(mux)
 }
@@ -106,7 +111,11 @@ func (in *inspector) serveControl(w http.ResponseWriter, r *http.Request, change
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
-		header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; media-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		header.Set(
+			"Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; media-src "+
+				"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cache-Control", "no-store")
@@ -120,8 +129,10 @@ func guard(next http.Handler) http.Handler {
 
 // tunnelHeaders are what proxies and tunnels add to what they pass on.
 var tunnelHeaders = []string{
-	"Via", "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host",
-	"Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Ray", "Cdn-Loop", "True-Client-Ip", "Fastly-Client-Ip", "Fly-Client-Ip",
+	"Via", "Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For",
+	"X-Original-Host",
+	"Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Ray", "Cdn-Loop", "True-Client-Ip", "Fastly-Client-Ip",
+	"Fly-Client-Ip",
 	"X-Appengine-User-Ip", "X-Azure-Clientip", "X-Envoy-External-Address",
 }
 
@@ -136,7 +147,8 @@ func stranger(r *http.Request) string {
 		return "the inspector can be reached from this machine only"
 	case !origin.Loopback(&url.URL{Host: r.Host}):
 		return "use this machine's own name for the inspector, such as localhost"
-	case !r.ProtoAtLeast(1, 1): // browsers send no such thing: it is nginx, which by default names this machine as the host and tells nothing else
+	case !r.ProtoAtLeast(1, 1):
+		// No browser sends this. It is nginx, which by default names this machine as the host and says nothing else.
 		return forwarded
 	}
 	for name := range r.Header {
@@ -144,22 +156,29 @@ func stranger(r *http.Request) string {
 			return forwarded
 		}
 	}
-	navigates := r.Method == http.MethodGet && r.URL.Path == pagePath && r.Header.Get("Sec-Fetch-Mode") == "navigate"
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "same-origin", "none":
-	default:
-		if !navigates { // a link to the page is fine
-			return "the inspector rejects requests from other sites"
-		}
-	}
-	if from := r.Header.Get("Origin"); from != "" && from != "http://"+r.Host {
+	isSafe := r.Method == http.MethodGet || r.Method == http.MethodHead
+	isJSON := strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+	switch {
+	case fromOtherSite(r):
 		return "the inspector rejects requests from other sites"
-	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.ContentLength != 0 &&
-		!strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+	case !isSafe && !isJSON && r.ContentLength != 0:
 		return "a control needs application/json" // which no site can send unasked
 	}
 	return ""
+}
+
+// fromOtherSite reports whether a browser sent the request for a page of another site. A link to the inspector is fine.
+func fromOtherSite(r *http.Request) bool {
+	from := r.Header.Get("Origin")
+	if from != "" && from != "http://"+r.Host {
+		return true
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return false
+	}
+	isLink := r.Method == http.MethodGet && r.URL.Path == pagePath && r.Header.Get("Sec-Fetch-Mode") == "navigate"
+	return !isLink
 }
 
 func respond(w http.ResponseWriter, status int, content any) {

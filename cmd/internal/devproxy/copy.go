@@ -135,7 +135,8 @@ func (c goCall) text(route string) string {
 	case clinicaldoctest.RouteGetNote:
 		return "note, err := client.Notes.Get(ctx, " + id + ")"
 	case clinicaldoctest.RouteUpdateNote:
-		return "note, err := client.Notes.Update(ctx, " + id + ", clinicaldoc.UpdateNoteParams{" + c.updateParams() + "})"
+		return "note, err := client.Notes.Update(ctx, " + id + ", clinicaldoc.UpdateNoteParams{" + c.updateParams() +
+			"})"
 	case clinicaldoctest.RouteDeleteNote:
 		return "confirmation, err := client.Notes.Delete(ctx, " + id + ")"
 	case clinicaldoctest.RouteSignNote:

@@ -47,8 +47,11 @@ func describe(e *exchange, r *http.Request) detail {
 		RequestShape:   shape(r.Header, start),
 		ResponseHeader: headerNames(header),
 		ResponseShape:  shape(header, e.sent.start),
-		Curl:           "curl -X " + method(r.Method) + " -H 'Accept: application/json' -H \"Authorization: Bearer $CLINICALDOC_TOKEN\" " + quoted("http://"+r.Host+path+e.request.Target),
-		Go:             goCall{}.text(e.route),
+		Curl: "curl -X " + method(r.Method) + " -H 'Accept: application/json' -H \"Authorization: Bearer " +
+			"$CLINICALDOC_TOKEN\" " + quoted(
+			"http://"+r.Host+path+e.request.Target,
+		),
+		Go: goCall{}.text(e.route),
 	}
 }
 
@@ -64,7 +67,8 @@ func headerNames(header http.Header) []string {
 // newRecord begins to keep a request as it is.
 func newRecord(r *http.Request, kept *bodies) *record {
 	rec := &record{
-		method: r.Method, scheme: "http", host: r.Host, uri: r.URL.RequestURI(), requestHeader: withoutSecrets(r.Header),
+		method: r.Method, scheme: "http", host: r.Host, uri: r.URL.RequestURI(),
+		requestHeader: withoutSecrets(r.Header),
 		authorization: r.Header["Authorization"], requestBody: kept.new(), responseBody: kept.new(), announced: -1,
 	}
 	rec.requestHeader.Del(replayHeader)
@@ -76,7 +80,9 @@ func newRecord(r *http.Request, kept *bodies) *record {
 func (rec *record) answered(header http.Header) *record {
 	whole := *rec
 	whole.responseHeader = withoutSecrets(header)
-	if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && rec.method != http.MethodHead {
+	if length, err := strconv.ParseInt(
+		header.Get("Content-Length"), 10, 64,
+	); err == nil && rec.method != http.MethodHead {
 		whole.announced = length
 	}
 	return &whole
@@ -85,7 +91,9 @@ func (rec *record) answered(header http.Header) *record {
 const withheld = "(withheld)"
 
 // secretName is in the name of a header that lets others in, also past a gateway before the service.
-var secretName = regexp.MustCompile(`(?i)authorization|cookie|token|secret|password|credential|(api|auth|access|subscription)-?key`)
+var secretName = regexp.MustCompile(
+	`(?i)authorization|cookie|token|secret|password|credential|(api|auth|access|subscription)-?key`,
+)
 
 // withoutSecrets copies a header without what lets others in.
 func withoutSecrets(header http.Header) http.Header {
@@ -100,7 +108,8 @@ func withoutSecrets(header http.Header) http.Header {
 	return kept
 }
 
-// open returns what a page shows of a request that was kept as it was. What the SDK makes of it has values only of the box.
+// open returns what a page shows of a request that was kept as it was. What the SDK makes of it has values only of the
+// box.
 func (rec *record) open(r *request, names clinicaldoctest.QueryNames, ofBox bool) detail {
 	content, _ := rec.requestBody.bytes()
 	d := detail{

@@ -122,16 +122,26 @@ func Run(ctx context.Context, name string, args []string, stdout, stderr io.Writ
 	}
 }
 
-// flags returns the flags that fill the settings. They print nothing: a mistake is told in one line, not under the help.
+// flags returns the flags that fill the settings. They print nothing: a mistake is told in one line, not under the
+// help.
 func (set *settings) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
 	flags.StringVar(&set.addr, "addr", "127.0.0.1:8790", "listening `address` of the API")
-	flags.StringVar(&set.storageAddr, "storage-addr", "", "listening `address` of the audio storage (default a free port on this machine; if other machines can reach -addr, the port after it)")
-	flags.StringVar(&set.host, "host", "", "`name` by which programs reach this machine, if it is not the listening address")
+	flags.StringVar(
+		&set.storageAddr, "storage-addr", "",
+		"listening `address` of the audio storage (default a free port on this machine; if other machines can reach "+
+			"-addr, the port after it)",
+	)
+	flags.StringVar(
+		&set.host, "host", "", "`name` by which programs reach this machine, if it is not the listening address",
+	)
 	set.transcription, set.analysis = 2*time.Second, 2*time.Second
-	flags.Func("transcription", "how long a transcription takes, a `duration` (default 2s)", positiveDuration(&set.transcription))
+	flags.Func(
+		"transcription", "how long a transcription takes, a `duration` (default 2s)",
+		positiveDuration(&set.transcription),
+	)
 	flags.Func("analysis", "how long an analysis takes, a `duration` (default 2s)", positiveDuration(&set.analysis))
 	flags.Func("token", "the access `token` of the first user (default a random one)", func(token string) error {
 		set.token = token
@@ -139,9 +149,13 @@ func (set *settings) flags() *flag.FlagSet {
 	})
 	flags.BoolVar(&set.control, "control", true, "serve the inspector and its controls at /_/, to this machine only")
 	flags.BoolVar(&set.quiet, "quiet", false, "do not log requests")
-	flags.BoolVar(&set.showBodies, "show-bodies", false, "with -upstream: keep bodies in memory and show them in the inspector, including patients' data")
+	flags.BoolVar(
+		&set.showBodies, "show-bodies", false,
+		"with -upstream: keep bodies in memory and show them in the inspector, including patients' data",
+	)
 	flags.StringVar(&set.upstream, "upstream", "", "base `URL` of a real service to forward requests to")
-	flags.Func("variant", "`name` of the variant, which decides what the description leaves open (see -variants)", func(name string) (err error) {
+	flags.Func("variant", "`name` of the variant, which decides what the description leaves open (see "+
+		"-variants)", func(name string) (err error) {
 		set.variant, err = variantNamed(name)
 		return err
 	})
@@ -149,11 +163,12 @@ func (set *settings) flags() *flag.FlagSet {
 		set.seed, err = readSeed(text)
 		return err
 	})
-	flags.Func("fault", "`spec` of a fault to inject, in the form described above (can be repeated)", func(text string) error {
-		f, err := parseFault(text)
-		set.faults = append(set.faults, f)
-		return err
-	})
+	flags.Func("fault", "`spec` of a fault to inject, in the form described above (can be repeated)",
+		func(text string) error {
+			f, err := parseFault(text)
+			set.faults = append(set.faults, f)
+			return err
+		})
 	return flags
 }
 

@@ -37,7 +37,8 @@ type event struct {
 }
 
 func newEvents() *events {
-	e := &events{pages: map[chan struct{}]bool{}, closing: make(chan struct{}), last: time.Now().UnixMicro()} // not a number of an earlier run
+	// not a number of an earlier run
+	e := &events{pages: map[chan struct{}]bool{}, closing: make(chan struct{}), last: time.Now().UnixMicro()}
 	e.close = sync.OnceFunc(func() { close(e.closing) })
 	return e
 }
@@ -134,7 +135,8 @@ func (e *events) serve(w http.ResponseWriter, r *http.Request, look func()) {
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
 	send := func(text []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a page that does not read must not hold the handler
+		// a page that does not read must not hold the handler
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
 		_, err := w.Write(text)
 		return err == nil && control.Flush() == nil
 	}

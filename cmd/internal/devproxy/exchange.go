@@ -64,7 +64,8 @@ func (e *exchange) hungUp(r *http.Request) bool {
 	return !delivered && (r.Context().Err() != nil || cut || e.sent.failed)
 }
 
-// conclude says what is to be said of an exchange with a real service that is over. What a fault made of it is no finding.
+// conclude says what is to be said of an exchange with a real service that is over. What a fault made of it is no
+// finding.
 func (e *exchange) conclude(r *http.Request) {
 	switch {
 	case e.sent.fault != "":
@@ -160,8 +161,8 @@ func (b *countingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close does nothing: the server closes the body when it has responded. Before that it would first read a short body to its end,
-// which a client that waits to be asked for it does not send.
+// Close does nothing: the server closes the body when it has responded. Before that it would first read a short body
+// to its end, which a client that waits to be asked for it does not send.
 func (b *countingBody) Close() error { return nil }
 
 // seen returns how much was read, how it starts, and whether its sender went away.

@@ -28,7 +28,10 @@ func parseFault(spec string) (fault, error) {
 	if route == everyRoute {
 		route = ""
 	} else if !slices.Contains(clinicaldoctest.Routes(), route) {
-		return fault{}, fmt.Errorf("no such route; use * for all routes, or one of\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "))
+		return fault{},
+			fmt.Errorf(
+				"no such route; use * for all routes, or one of\n  %s", strings.Join(clinicaldoctest.Routes(), "\n  "),
+			)
 	}
 	f, err := clinicaldoctest.ParseFault(kind)
 	return fault{route, f}, err
@@ -45,7 +48,10 @@ func (f fault) onlyInTheBox() error {
 		return fmt.Errorf("%s is available only from the local server, not from a real service", f)
 	}
 	if f.route == clinicaldoctest.RouteAudio {
-		return fmt.Errorf("%s is available only from the local server: requests to a real service's storage do not pass through here", f.route)
+		return fmt.Errorf(
+			"%s is available only from the local server: requests to a real service's storage do not pass through here",
+			f.route,
+		)
 	}
 	return nil
 }
@@ -117,5 +123,7 @@ func faultControls(srv *clinicaldoctest.Server, accept func(fault) error) map[st
 
 // offeredKinds returns the kinds that there are, but for the named ones.
 func offeredKinds(without []string) []boxlink.FaultKind {
-	return slices.DeleteFunc(slices.Clone(boxlink.FaultKinds), func(k boxlink.FaultKind) bool { return slices.Contains(without, k.Name) })
+	return slices.DeleteFunc(slices.Clone(boxlink.FaultKinds), func(k boxlink.FaultKind) bool {
+		return slices.Contains(without, k.Name)
+	})
 }

@@ -83,7 +83,9 @@ type (
 
 // archive returns requests as they are saved to a file. Tokens are withheld.
 func archive(requests []*request) harFile {
-	file := harFile{harLog{Version: "1.2", Creator: harCreator{"clinicaldoc-devproxy", version()}, Entries: []harEntry{}}}
+	file := harFile{harLog{
+		Version: "1.2", Creator: harCreator{"clinicaldoc-devproxy", version()}, Entries: []harEntry{},
+	}}
 	for _, r := range requests {
 		if r.record != nil && !r.Pending {
 			file.Log.Entries = append(file.Log.Entries, r.entry())
@@ -105,12 +107,15 @@ func (r *request) entry() harEntry {
 		Started: time.UnixMilli(r.At).UTC(), Time: r.Millis, Timings: harTimings{Wait: r.Millis}, Connection: r.Conn,
 		Route: r.Route, Fault: r.Fault, NoteID: r.NoteID,
 		Request: harRequest{
-			Method: rec.method, URL: rec.scheme + "://" + rec.host + path, HTTPVersion: r.Proto, Cookies: []harPair{}, Headers: pairs(rec.requestHeader),
+			Method: rec.method, URL: rec.scheme + "://" + rec.host + path, HTTPVersion: r.Proto, Cookies: []harPair{},
+			Headers:     pairs(rec.requestHeader),
 			QueryString: query, HeadersSize: -1, BodySize: r.Received,
 		},
 		Response: harResponse{
-			Status: r.Status, StatusText: http.StatusText(r.Status), HTTPVersion: r.Proto, Cookies: []harPair{}, Headers: pairs(rec.responseHeader),
-			Content: contentOf(rec.responseBody, rec.responseHeader), RedirectURL: rec.responseHeader.Get("Location"), HeadersSize: -1, BodySize: r.Sent,
+			Status: r.Status, StatusText: http.StatusText(r.Status), HTTPVersion: r.Proto, Cookies: []harPair{},
+			Headers: pairs(rec.responseHeader),
+			Content: contentOf(rec.responseBody, rec.responseHeader), RedirectURL: rec.responseHeader.Get("Location"),
+			HeadersSize: -1, BodySize: r.Sent,
 		},
 	}
 	if rawQuery != "" {
@@ -174,7 +179,8 @@ func (t *traffic) fromEntry(entry harEntry) (*request, error) {
 		return nil, errors.New("an entry of the archive is not a request")
 	}
 	rec := &record{
-		method: entry.Request.Method, scheme: address.Scheme, host: address.Host, uri: address.RequestURI(), announced: -1,
+		method: entry.Request.Method, scheme: address.Scheme, host: address.Host, uri: address.RequestURI(),
+		announced:     -1,
 		requestHeader: headerOf(entry.Request.Headers), requestBody: t.bodies.new(), responseBody: t.bodies.new(),
 	}
 	rec = rec.answered(headerOf(entry.Response.Headers))
@@ -199,8 +205,10 @@ func (t *traffic) fromEntry(entry harEntry) (*request, error) {
 	}
 	return &request{
 		At: entry.Started.UnixMilli(), Method: method(entry.Request.Method), Route: entry.Route, Target: rec.uri,
-		Status: entry.Response.Status, Fault: entry.Fault, NoteID: entry.NoteID, Proto: entry.Request.HTTPVersion, Conn: entry.Connection,
-		Millis: entry.Time, Received: max(entry.Request.BodySize, 0), Sent: max(entry.Response.BodySize, 0), Loaded: true, record: rec,
+		Status: entry.Response.Status, Fault: entry.Fault, NoteID: entry.NoteID, Proto: entry.Request.HTTPVersion,
+		Conn:   entry.Connection,
+		Millis: entry.Time, Received: max(entry.Request.BodySize, 0), Sent: max(entry.Response.BodySize, 0),
+		Loaded: true, record: rec,
 	}, nil
 }
 

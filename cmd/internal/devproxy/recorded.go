@@ -35,8 +35,12 @@ func (in *inspector) handleRequests(mux *http.ServeMux) {
 		}{kept, opened})
 	}))
 	for _, ofResponse := range []bool{false, true} {
-		path := pagePath + map[bool]string{false: "requests/{id}/request/body", true: "requests/{id}/response/body"}[ofResponse]
-		mux.HandleFunc("GET "+path, in.one(func(w http.ResponseWriter, r *http.Request, kept *request) { serveBody(w, r, kept, ofResponse) }))
+		path := pagePath + map[bool]string{
+			false: "requests/{id}/request/body", true: "requests/{id}/response/body",
+		}[ofResponse]
+		mux.HandleFunc("GET "+path, in.one(func(w http.ResponseWriter, r *http.Request, kept *request) {
+			serveBody(w, r, kept, ofResponse)
+		}))
 	}
 	mux.HandleFunc("GET "+pagePath+"requests/{id}/parts/{number}", in.one(servePart))
 	mux.HandleFunc("POST "+pagePath+"requests/{id}/replay", in.one(in.serveReplay))
@@ -180,7 +184,10 @@ func (t *traffic) lastReplayOf(id int64) int64 {
 
 func (in *inspector) serveLoad(w http.ResponseWriter, r *http.Request) {
 	if in.traffic.bodies == nil {
-		refuse(w, http.StatusBadRequest, "requests can be loaded only if bodies are kept: by the local server, or with -show-bodies")
+		refuse(
+			w, http.StatusBadRequest,
+			"requests can be loaded only if bodies are kept: by the local server, or with -show-bodies",
+		)
 		return
 	}
 	text, err := readAll(w, r, maxArchive)

@@ -29,52 +29,11 @@ type edited struct {
 
 // replay sends a recorded request to the box again and waits until its response is there.
 func (b *box) replay(ctx context.Context, recorded *request, change edited) error {
-	rec := recorded.record
-	content, whole := rec.requestBody.bytes()
-	switch {
-	case change.Body != nil && change.Base64:
-		decoded, err := base64.StdEncoding.DecodeString(*change.Body)
-		if err != nil {
-			return errors.New("the body is not in base64")
-		}
-		content = decoded
-	case change.Body != nil:
-		content = []byte(*change.Body)
-	case !whole:
-		return errors.New("the request's body was not kept completely: it cannot be sent again")
-	}
-	method, uri := rec.method, rec.uri
-	if change.Method != nil {
-		method = *change.Method
-	}
-	if change.Target != nil {
-		uri = *change.Target
-	}
-	address := b.origin()
-	if rec.storage {
-		address = b.StorageURL
-	}
-	if !strings.HasPrefix(uri, "/") {
-		return errors.New("a target must begin with /")
-	}
-	if strings.HasPrefix(uri, pagePath) {
-		return errors.New("requests to the inspector itself are not sent")
-	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, address+uri, bytes.NewReader(content))
+	req, err := b.replayRequest(ctx, recorded, change)
 	if err != nil {
-		return errors.New("that is not a request: check method and target")
-	}
-	if req.Header, err = rec.header(change.Header, b.Token); err != nil {
 		return err
-	}
-	if rec.chunked && len(content) > 0 {
-		req.ContentLength = -1
-	}
-	req.Header.Set(replayHeader, strconv.FormatInt(recorded.ID, 10))
-	if _, given := req.Header["User-Agent"]; !given {
-		req.Header["User-Agent"] = nil // or net/http adds its own
 	}
 	resp, err := b.transport.RoundTrip(req)
 	if err != nil {
@@ -85,7 +44,70 @@ func (b *box) replay(ctx context.Context, recorded *request, change edited) erro
 	return nil
 }
 
-// header is what is sent again. What was withheld is sent as it was, or with the box's own token where it came from a file.
+// replayRequest returns a recorded request with the changes.
+func (b *box) replayRequest(ctx context.Context, recorded *request, change edited) (*http.Request, error) {
+	rec := recorded.record
+	content, err := change.body(rec)
+	if err != nil {
+		return nil, err
+	}
+	uri := rec.uri
+	if change.Target != nil {
+		uri = *change.Target
+	}
+	method := rec.method
+	if change.Method != nil {
+		method = *change.Method
+	}
+	switch {
+	case !strings.HasPrefix(uri, "/"):
+		return nil, errors.New("a target must begin with /")
+	case strings.HasPrefix(uri, pagePath):
+		return nil, errors.New("requests to the inspector itself are not sent")
+	}
+	address := b.origin()
+	if rec.storage {
+		address = b.StorageURL
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address+uri, bytes.NewReader(content))
+	if err != nil {
+		return nil, errors.New("that is not a request: check method and target")
+	}
+	req.Header, err = rec.header(change.Header, b.Token)
+	if err != nil {
+		return nil, err
+	}
+	if rec.chunked && len(content) > 0 {
+		req.ContentLength = -1
+	}
+	req.Header.Set(replayHeader, strconv.FormatInt(recorded.ID, 10))
+	if _, given := req.Header["User-Agent"]; !given {
+		req.Header["User-Agent"] = nil // or net/http adds its own
+	}
+	return req, nil
+}
+
+// body returns the body to send: the changed one, or the recorded one if it was kept completely.
+func (change edited) body(rec *record) ([]byte, error) {
+	if change.Body == nil {
+		content, whole := rec.requestBody.bytes()
+		if !whole {
+			return nil, errors.New("the request's body was not kept completely: it cannot be sent again")
+		}
+		return content, nil
+	}
+	if !change.Base64 {
+		return []byte(*change.Body), nil
+	}
+	content, err := base64.StdEncoding.DecodeString(*change.Body)
+	if err != nil {
+		return nil, errors.New("the body is not in base64")
+	}
+	return content, nil
+}
+
+// header is what is sent again. What was withheld is sent as it was, or with the box's own token where it came from a
+// file.
 func (rec *record) header(lines []string, token string) (http.Header, error) {
 	header := http.Header{}
 	if lines == nil {

@@ -42,8 +42,10 @@ func shape(header http.Header, start []byte) []string {
 // knownType keeps a made-up type out of sight.
 func knownType(mediaType string) string {
 	switch mediaType {
-	case "application/json", "application/problem+json", "application/xml", "text/html", "text/plain", "multipart/form-data",
-		"application/x-www-form-urlencoded", "application/octet-stream", "audio/wav", "audio/mpeg", "audio/mp4", "audio/ogg", "audio/flac", "audio/webm", "audio/aac":
+	case "application/json", "application/problem+json", "application/xml", "text/html", "text/plain",
+		"multipart/form-data",
+		"application/x-www-form-urlencoded", "application/octet-stream", "audio/wav", "audio/mpeg", "audio/mp4",
+		"audio/ogg", "audio/flac", "audio/webm", "audio/aac":
 		return mediaType
 	default:
 		return "another type"

@@ -27,16 +27,22 @@ type switchable struct {
 func switches() []switchable {
 	var all []switchable
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[variant]()) {
-		all = append(all, switchable{Name: switchName(field.Name), Kind: switchKind(field.Type), Values: slices.Clone(choices[field.Type])})
+		all = append(all, switchable{
+			Name: switchName(field.Name), Kind: switchKind(field.Type), Values: slices.Clone(choices[field.Type]),
+		})
 	}
 	return all
 }
 
 // choices are the names of the values of switches with more than two.
 var choices = map[reflect.Type][]string{
-	reflect.TypeFor[clinicaldoctest.Pagination]():   {"length-aware", "simple", "cursor", "cursor-in-links", "flat", "bare", "none"},
-	reflect.TypeFor[clinicaldoctest.Empty]():        {"absent", "null", "array"},
-	reflect.TypeFor[clinicaldoctest.TimeFormat]():   {"microseconds", "whole-seconds", "offset", "no-zone", "local-no-zone"},
+	reflect.TypeFor[clinicaldoctest.Pagination](): {
+		"length-aware", "simple", "cursor", "cursor-in-links", "flat", "bare", "none",
+	},
+	reflect.TypeFor[clinicaldoctest.Empty](): {"absent", "null", "array"},
+	reflect.TypeFor[clinicaldoctest.TimeFormat](): {
+		"microseconds", "whole-seconds", "offset", "no-zone", "local-no-zone",
+	},
 	reflect.TypeFor[clinicaldoctest.PatientShape](): {"object", "id", "unnamed"},
 	reflect.TypeFor[clinicaldoctest.ListTexts]():    {"whole", "excerpt", "absent"},
 	reflect.TypeFor[clinicaldoctest.StoredAudio]():  {"as-sent", "reencoded", "reencoded-untold"},

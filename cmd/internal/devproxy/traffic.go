@@ -122,7 +122,8 @@ func (t *traffic) watch(next http.Handler) http.Handler {
 		defer func() { t.end(e, r) }()
 		next.ServeHTTP(e.sent, own)
 		e.brokenOff = false
-		if e.record != nil && !e.sent.hijacked && r.ContentLength > 0 && r.ContentLength <= maxUnread && r.Header.Get("Expect") == "" {
+		if e.record != nil && !e.sent.hijacked && r.ContentLength > 0 && r.ContentLength <= maxUnread &&
+			r.Header.Get("Expect") == "" {
 			_, _ = io.Copy(io.Discard, e.received) // so that what was refused unread can be seen
 		}
 		if e.sent.status == 0 && !e.sent.hijacked {
@@ -164,7 +165,8 @@ func (t *traffic) begin(w http.ResponseWriter, r *http.Request) *exchange {
 func (t *traffic) end(e *exchange, r *http.Request) {
 	e.conclude(r)
 	over := *e.request
-	over.Pending, over.Route, over.Status, over.Fault, over.NoteID = false, e.route, e.sent.status, e.sent.fault, e.noteID
+	over.Pending, over.Route, over.Status, over.Fault, over.NoteID = false, e.route, e.sent.status, e.sent.fault,
+		e.noteID
 	over.Millis = float64(time.Since(e.began).Microseconds()) / 1000
 	over.Received, _, _ = e.received.seen()
 	over.Sent = e.sent.n
@@ -218,10 +220,13 @@ func (t *traffic) remember(e *exchange) {
 	}
 }
 
-// keyOf is the same for the attempts of one call: nothing in a request says that it is a retry. Its body is yet to come; by their
-// lengths most recordings are known from each other.
+// keyOf is the same for the attempts of one call: nothing in a request says that it is a retry. Its body is yet to
+// come; by their lengths most recordings are known from each other.
 func (t *traffic) keyOf(r *http.Request) uint64 {
-	return maphash.String(t.seed, strings.Join([]string{r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), strconv.FormatInt(r.ContentLength, 10)}, "\n"))
+	return maphash.String(t.seed, strings.Join(
+		[]string{r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), strconv.FormatInt(r.ContentLength, 10)},
+		"\n",
+	))
 }
 
 // find returns where a request is kept, or -1; the caller holds the lock.

@@ -47,7 +47,10 @@ func serveUpstream(ctx context.Context, set settings, stdout, stderr io.Writer) 
 BODIES ARE SHOWN: the inspector keeps patients' data in memory and shows it on its page.`
 	}
 	followed := newTraffic(set.log(stderr), pages, &way.departures, kept)
-	server := &http.Server{Handler: front(set.inspector(followed, way), followed.watch(way.handler(transport))), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{
+		Handler:           front(set.inspector(followed, way), followed.watch(way.handler(transport))),
+		ReadHeaderTimeout: time.Minute,
+	}
 	server.RegisterOnShutdown(pages.close)
 	server.RegisterOnShutdown(way.faults.Close) // which ends delays and silence
 	served := make(chan error, 1)
@@ -111,7 +114,10 @@ type way struct {
 }
 
 func newWay(upstream *url.URL, set settings) (*way, error) {
-	w := &way{upstream: upstream, showBodies: set.showBodies, routeOf: routeFinder(), faults: clinicaldoctest.NewServer(clinicaldoctest.InProcess())}
+	w := &way{
+		upstream: upstream, showBodies: set.showBodies, routeOf: routeFinder(),
+		faults: clinicaldoctest.NewServer(clinicaldoctest.InProcess()),
+	}
 	for _, f := range set.faults {
 		if err := f.onlyInTheBox(); err != nil {
 			w.faults.Close()
@@ -122,8 +128,8 @@ func newWay(upstream *url.URL, set settings) (*way, error) {
 	return w, nil
 }
 
-// handler passes requests on as they came, and responses as they come back. Redirects are passed back, never followed, so
-// a caller's token reaches the upstream alone.
+// handler passes requests on as they came, and responses as they come back. Redirects are passed back, never followed,
+// so a caller's token reaches the upstream alone.
 func (w *way) handler(transport http.RoundTripper) http.Handler {
 	forward := forwarder(w.upstream, transport)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

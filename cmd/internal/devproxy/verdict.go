@@ -30,8 +30,8 @@ type verdict struct {
 
 const maxVerdict = 64 << 10 // bytes of a result are shown
 
-// think asks the SDK itself: a client gets the recorded response from a transport that knows no other. A result shows its
-// values if asked for, and otherwise what a log shows.
+// think asks the SDK itself: a client gets the recorded response from a transport that knows no other. A result shows
+// its values if asked for, and otherwise what a log shows.
 func think(r *request, names clinicaldoctest.QueryNames, values bool) *verdict {
 	if _, whole := r.record.responseBody.bytes(); !whole {
 		return nil
@@ -169,7 +169,8 @@ func (c goCall) make(route string, client *clinicaldoc.Client) (any, error) {
 	case clinicaldoctest.RouteListNotes:
 		return client.Notes.List(ctx, clinicaldoc.ListNotesParams{
 			PatientID: number(c.query.Get("patient_id")), PerPage: int(number(c.query.Get("per_page"))),
-			Page: int(number(c.query.Get("page"))), Sort: clinicaldoc.Sort(c.query.Get("sort")), Cursor: c.query.Get("cursor"),
+			Page: int(number(c.query.Get("page"))), Sort: clinicaldoc.Sort(c.query.Get("sort")),
+			Cursor: c.query.Get("cursor"),
 		})
 	case clinicaldoctest.RouteGetNote:
 		return client.Notes.Get(ctx, id)

@@ -25,7 +25,8 @@ type wayState struct {
 func (w *way) state() any {
 	return wayState{
 		Mode: "upstream", Bodies: w.showBodies, Upstream: w.upstream.Scheme + "://" + w.upstream.Host,
-		Routes: slices.Sorted(maps.Keys(description.Endpoints)), Kinds: offeredKinds(boxKinds), Faults: shownFaults(w.faults), Departures: w.departures.list(),
+		Routes: slices.Sorted(maps.Keys(description.Endpoints)), Kinds: offeredKinds(boxKinds),
+		Faults: shownFaults(w.faults), Departures: w.departures.list(),
 	}
 }
 

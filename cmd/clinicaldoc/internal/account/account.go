@@ -51,9 +51,14 @@ func (s *Store) Find(named string) (*Account, error) {
 	case baseURL == "" && token == "":
 		return s.fromContext(named)
 	case named != "":
-		return nil, &AmbiguousError{Text: fmt.Sprintf("--context %s and %s contradict each other", named, set(baseURL, token))}
+		return nil,
+			&AmbiguousError{Text: fmt.Sprintf("--context %s and %s contradict each other", named, set(baseURL, token))}
 	case baseURL == "" || token == "":
-		return nil, &AmbiguousError{Text: fmt.Sprintf("only one of %s and %s is set: a token belongs to one service", clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken)}
+		return nil,
+			&AmbiguousError{Text: fmt.Sprintf(
+				"only one of %s and %s is set: a token belongs to one service", clinicaldoc.EnvBaseURL,
+				clinicaldoc.EnvToken,
+			)}
 	}
 	query, err := ParseQueryNames(os.Getenv(EnvQueryNames))
 	if err != nil {
@@ -110,7 +115,10 @@ type QueryNames struct {
 // ParseQueryNames reads names such as "patient_id=filter[patient_id],per_page=limit".
 func ParseQueryNames(text string) (QueryNames, error) {
 	var names QueryNames
-	fields := map[string]*string{"patient_id": &names.PatientID, "per_page": &names.PerPage, "sort": &names.Sort, "page": &names.Page, "cursor": &names.Cursor}
+	fields := map[string]*string{
+		"patient_id": &names.PatientID, "per_page": &names.PerPage, "sort": &names.Sort, "page": &names.Page,
+		"cursor": &names.Cursor,
+	}
 	for pair := range strings.SplitSeq(text, ",") {
 		if pair == "" {
 			continue
@@ -118,7 +126,8 @@ func ParseQueryNames(text string) (QueryNames, error) {
 		key, value, _ := strings.Cut(pair, "=")
 		field := fields[key]
 		if field == nil || value == "" {
-			return names, errors.New("use patient_id=NAME, per_page=NAME, sort=NAME, page=NAME, cursor=NAME, with commas between")
+			return names,
+				errors.New("use patient_id=NAME, per_page=NAME, sort=NAME, page=NAME, cursor=NAME, with commas between")
 		}
 		*field = value
 	}
@@ -128,7 +137,9 @@ func ParseQueryNames(text string) (QueryNames, error) {
 // String is what [ParseQueryNames] reads.
 func (q QueryNames) String() string {
 	var pairs []string
-	for _, p := range []struct{ key, value string }{{"patient_id", q.PatientID}, {"per_page", q.PerPage}, {"sort", q.Sort}, {"page", q.Page}, {"cursor", q.Cursor}} {
+	for _, p := range []struct{ key, value string }{
+		{"patient_id", q.PatientID}, {"per_page", q.PerPage}, {"sort", q.Sort}, {"page", q.Page}, {"cursor", q.Cursor},
+	} {
 		if p.value != "" {
 			pairs = append(pairs, p.key+"="+p.value)
 		}
@@ -138,7 +149,9 @@ func (q QueryNames) String() string {
 
 // Unusual leaves out the names that are the usual ones.
 func (q QueryNames) Unusual() QueryNames {
-	for name, usual := range map[*string]string{&q.PatientID: "patient_id", &q.PerPage: "per_page", &q.Sort: "sort", &q.Page: "page", &q.Cursor: "cursor"} {
+	for name, usual := range map[*string]string{
+		&q.PatientID: "patient_id", &q.PerPage: "per_page", &q.Sort: "sort", &q.Page: "page", &q.Cursor: "cursor",
+	} {
 		if *name == usual {
 			*name = ""
 		}

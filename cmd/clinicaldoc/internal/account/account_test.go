@@ -58,7 +58,7 @@ const (
 )
 
 //nolint:paralleltest // sets variables
-func TestTokenGoesIntoTheKeyring(t *testing.T) {
+func TestLogin_Keyring_KeepsTheToken(t *testing.T) {
 	store, keyring := newStore(t)
 	where, err := store.Login("ward", account.Context{BaseURL: service}, token)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestTokenGoesIntoTheKeyring(t *testing.T) {
 }
 
 //nolint:paralleltest // sets variables
-func TestTokenGoesIntoAPrivateFileWithoutAKeyring(t *testing.T) {
+func TestLogin_NoKeyring_UsesPrivateFile(t *testing.T) {
 	store, keyring := newStore(t)
 	keyring.broken = errors.New("no bus " + token)
 	where, err := store.Login("ward", account.Context{BaseURL: service}, token)
@@ -105,7 +105,7 @@ func TestTokenGoesIntoAPrivateFileWithoutAKeyring(t *testing.T) {
 }
 
 //nolint:paralleltest // sets variables
-func TestKeyringThatBreaksLaterIsToldWithoutItsWords(t *testing.T) {
+func TestFind_KeyringBreaks_HidesItsWords(t *testing.T) {
 	store, keyring := newStore(t)
 	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestKeyringThatBreaksLaterIsToldWithoutItsWords(t *testing.T) {
 	assert.Error(t, store.Logout("ward"), "the token may still be there")
 }
 
-func TestTokenMeetsNoOtherBaseURL(t *testing.T) {
+func TestFind_OtherBaseURL_RejectsTheToken(t *testing.T) {
 	store, _ := newStore(t)
 	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestTokenMeetsNoOtherBaseURL(t *testing.T) {
 }
 
 //nolint:paralleltest // sets variables
-func TestTwentyLoginsAtOnceAreTwentyContexts(t *testing.T) {
+func TestLogin_TwentyAtOnce_AreTwentyContexts(t *testing.T) {
 	store, _ := newStore(t)
 	store.Keyring = nil
 	var logins sync.WaitGroup
@@ -168,7 +168,7 @@ func TestTwentyLoginsAtOnceAreTwentyContexts(t *testing.T) {
 // A file system, or a keyring, that ignores case would give one of two users the other's token.
 //
 //nolint:paralleltest // sets variables
-func TestNamesOfContextsDifferByMoreThanCase(t *testing.T) {
+func TestLogin_NameDiffersInCase_IsRejected(t *testing.T) {
 	store, keyring := newStore(t)
 	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestNamesOfContextsDifferByMoreThanCase(t *testing.T) {
 }
 
 //nolint:paralleltest // sets variables
-func TestATokenThatOthersCanReadIsNotKept(t *testing.T) {
+func TestLogin_FileOthersCanRead_IsNotKept(t *testing.T) {
 	store, _ := newStore(t)
 	store.Keyring = nil
 	defer account.SetMode(0o777)()
@@ -199,7 +199,7 @@ func TestATokenThatOthersCanReadIsNotKept(t *testing.T) {
 	assert.Empty(t, config.Contexts)
 }
 
-func TestNoSettingsAreNeededWhereTheVariablesNameAnAccount(t *testing.T) {
+func TestFind_AccountInVariables_NeedsNoSettings(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData", account.EnvConfigDir} {
 		t.Setenv(name, "")
 	}
@@ -218,7 +218,7 @@ func TestStateFolder_NoHome_AsksForTheVariable(t *testing.T) {
 	require.ErrorContains(t, err, account.EnvStateDir)
 }
 
-func TestQueryNamesAreReadAndWritten(t *testing.T) {
+func TestQueryNames_Text_RoundTrips(t *testing.T) {
 	t.Parallel()
 	names, err := account.ParseQueryNames("patient_id=filter[patient_id],per_page=limit")
 	require.NoError(t, err)
@@ -233,7 +233,7 @@ func TestQueryNamesAreReadAndWritten(t *testing.T) {
 }
 
 // The name of a context is valid whatever the host is, and two hosts have two names.
-func TestNameFor_AnyHost(t *testing.T) {
+func TestNameFor_AnyHost_IsValid(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "service.example", account.NameFor("Service.Example"))
 	assert.Equal(t, "127.0.0.1-8790", account.NameFor("127.0.0.1:8790"))

@@ -64,8 +64,8 @@ func Open() (*Store, error) {
 	return s, nil
 }
 
-// StateFolder is where journals and unsaved edits are kept; it is made for this user alone. Its place does not depend on the
-// folder that a command is run in: a journal that is not found again is taken for a new one.
+// StateFolder is where journals and unsaved edits are kept; it is made for this user alone. Its place does not depend
+// on the folder that a command is run in: a journal that is not found again is taken for a new one.
 func StateFolder(parts ...string) (string, error) {
 	folder := os.Getenv(EnvStateDir)
 	switch {
@@ -76,7 +76,10 @@ func StateFolder(parts ...string) (string, error) {
 		}
 		folder = filepath.Join(base, "clinicaldoc")
 	case !filepath.IsAbs(folder):
-		return "", &AmbiguousError{EnvStateDir + " is a relative path, so it would depend on the folder that the command runs in", "set it to an absolute path"}
+		return "", &AmbiguousError{
+			EnvStateDir + " is a relative path, so it would depend on the folder that the command runs in",
+			"set it to an absolute path",
+		}
 	}
 	folder = filepath.Join(append([]string{folder}, parts...)...)
 	return folder, os.MkdirAll(folder, 0o700)
@@ -139,7 +142,9 @@ func readRegular(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("%s is not a regular file, or is larger than %d KiB: remove it, and log in again", path, limit>>10)
+		return nil, fmt.Errorf(
+			"%s is not a regular file, or is larger than %d KiB: remove it, and log in again", path, limit>>10,
+		)
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -202,8 +207,12 @@ func (s *Store) Change(change func(*Config) error) error {
 func (s *Store) Login(name string, context Context, token string) (where string, err error) {
 	err = s.Change(func(config *Config) (err error) {
 		for other := range config.Contexts {
-			if other != name && strings.EqualFold(other, name) { // many file systems and keyrings would keep one token for both
-				return &AmbiguousError{fmt.Sprintf("a context %q exists, and names that differ only in case could share a token", other), "use exactly that name, or one that differs in more than case, with --context"}
+			// many file systems and keyrings would keep one token for both
+			if other != name && strings.EqualFold(other, name) {
+				return &AmbiguousError{
+					fmt.Sprintf("a context %q exists, and names that differ only in case could share a token", other),
+					"use exactly that name, or one that differs in more than case, with --context",
+				}
 			}
 		}
 		// The token first: a context without one only asks to log in anew.

@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 )
 
-func TestChange_WaitsForAnotherForAWhile(t *testing.T) {
+func TestChange_LockIsTaken_WaitsForAWhile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	store := &account.Store{Folder: folder}

@@ -62,7 +62,8 @@ func (SystemKeyring) Get(name string) (string, error) {
 	return text, keyringError(err)
 }
 
-// keyringError tells what is not in the keyring from a keyring that is not there, whose own error may be "no such file".
+// keyringError tells what is not in the keyring from a keyring that is not there, whose own error may be "no such
+// file".
 func keyringError(err error) error {
 	switch {
 	case err == nil:
@@ -113,8 +114,8 @@ type NotPrivateError struct{ Path string }
 
 func (e *NotPrivateError) Error() string { return "other users can read " + e.Path }
 
-// token returns a context's token and in words where it is kept. The file comes first: it is there only where the keyring
-// failed, and looking costs nothing.
+// token returns a context's token and in words where it is kept. The file comes first: it is there only where the
+// keyring failed, and looking costs nothing.
 func (s *Store) token(name, baseURL string) (token, from string, err error) {
 	path := filepath.Join(s.Folder, tokenFile(name))
 	from = "file " + path
@@ -138,7 +139,10 @@ func (s *Store) token(name, baseURL string) (token, from string, err error) {
 		return "", "", fmt.Errorf("the token of context %q cannot be read: %w", name, ErrNone)
 	}
 	if kept.BaseURL != baseURL {
-		return "", "", &AmbiguousError{Text: fmt.Sprintf("the token of context %q belongs to a different base URL than the context", name)}
+		return "", "",
+			&AmbiguousError{Text: fmt.Sprintf(
+				"the token of context %q belongs to a different base URL than the context", name,
+			)}
 	}
 	return kept.Token, from, nil
 }

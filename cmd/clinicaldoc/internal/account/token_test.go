@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSilentKeyringIsGivenUp(t *testing.T) {
+func TestKeyring_Silent_IsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		silent := make(chan struct{})

@@ -36,9 +36,11 @@ type apiOptions struct {
 func newAPI(e *Env) *cobra.Command {
 	o := &apiOptions{Env: e}
 	c := &cobra.Command{
-		Use: "api [METHOD] PATH", Short: "Call any endpoint and print the response", Args: between(1, 2, "an optional method and a path such as /v1/progress-notes/42"),
-		Long: `Call any endpoint of the service and print its response, including texts, names and signed URLs. The token is sent only to the
-service. The default method is GET, or POST if there is a body. Safe requests are retried. A query is sent as typed, or rejected.
+		Use: "api [METHOD] PATH", Short: "Call any endpoint and print the response",
+		Args: between(1, 2, "an optional method and a path such as /v1/progress-notes/42"),
+		Long: `Call any endpoint of the service and print its response, including texts, names and signed URLs. The
+token is sent only to the service. The default method is GET, or POST if there is a body. Safe requests are retried. A
+query is sent as typed, or rejected.
 
 If the service refuses the request, its response is printed unchanged, also with --jq and --template, and the exit code
 depends on the status. --paginate requests and prints all following pages.`,
@@ -55,13 +57,18 @@ depends on the status. --paginate requests and prints all following pages.`,
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete}, cobra.ShellCompDirectiveNoFileComp
+				return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete},
+					cobra.ShellCompDirectiveNoFileComp
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&o.fields, "field", "F", nil, "a member of the JSON body, `NAME=VALUE`: true, false, null and numbers are sent as JSON, @FILE is a file's text, @- is standard input")
+	f.StringArrayVarP(
+		&o.fields, "field", "F", nil,
+		"a member of the JSON body, `NAME=VALUE`: true, false, null and numbers are sent as JSON, @FILE is a file's "+
+			"text, @- is standard input",
+	)
 	f.StringArrayVarP(&o.raws, "raw-field", "f", nil, "a member of the JSON body, `NAME=TEXT`, always sent as a string")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header to add, `NAME:VALUE`")
 	f.StringVar(&o.input, "input", "", "the JSON body is in this `FILE`; - is standard input")
@@ -122,7 +129,9 @@ func (o *apiOptions) target() (path string, query url.Values, err error) {
 	return u.EscapedPath(), query, nil
 }
 
-var errWrongPath = usagef("the path must start with a slash and must not contain a host or #: the token belongs to one service")
+var errWrongPath = usagef(
+	"the path must start with a slash and must not contain a host or #: the token belongs to one service",
+)
 
 // headerOptions are the headers that were given.
 func (o *apiOptions) headerOptions() (options []clinicaldoc.CallOption, err error) {
@@ -150,15 +159,20 @@ func (o *apiOptions) pages(query url.Values, call func(url.Values) (*clinicaldoc
 			return err
 		}
 		if seen[next.Encode()] {
-			return refusedf("--paginate: the service repeated a page instead of sending the next one, so later pages are missing")
+			return refusedf(
+				"--paginate: the service repeated a page instead of sending the next one, so later pages are missing",
+			)
 		}
 		query = next
 	}
 }
 
-// call makes one request and prints its response. The status comes first: what a refusal holds is not what an expression is
-// meant for.
-func (o *apiOptions) call(ctx context.Context, client *clinicaldoc.Client, path string, query url.Values, body any, options []clinicaldoc.CallOption) (*clinicaldoc.Response, error) {
+// call makes one request and prints its response. The status comes first: what a refusal holds is not what an
+// expression is meant for.
+func (o *apiOptions) call(
+	ctx context.Context, client *clinicaldoc.Client, path string, query url.Values, body any,
+	options []clinicaldoc.CallOption,
+) (*clinicaldoc.Response, error) {
 	var response clinicaldoc.Response
 	options = append(slices.Clone(options), clinicaldoc.WithResponse(&response))
 	for _, name := range slices.Sorted(maps.Keys(query)) {
@@ -181,7 +195,8 @@ func (o *apiOptions) call(ctx context.Context, client *clinicaldoc.Client, path 
 	value, err := output.Decode(response.Body)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the response (%d) is not JSON: %w", response.StatusCode, clinicaldoc.ErrUnexpectedResponse)
+		return nil,
+			fmt.Errorf("the response (%d) is not JSON: %w", response.StatusCode, clinicaldoc.ErrUnexpectedResponse)
 	case o.template.IsSet():
 		err = o.IO.Template(value, &o.template)
 	default:
@@ -218,8 +233,8 @@ func (o *apiOptions) show(ctx context.Context, body []byte) error {
 	return err
 }
 
-// next is the query of the page after this one, nil where there is none: by the link that the service gives, by its cursor, or by
-// the page's number.
+// next is the query of the page after this one, nil where there is none: by the link that the service gives, by its
+// cursor, or by the page's number.
 func (o *apiOptions) next(query url.Values, response *clinicaldoc.Response) (url.Values, error) {
 	if !o.paginate {
 		return nil, nil //nolint:nilnil // there is none

@@ -30,8 +30,10 @@ type downloadOptions struct {
 func newAudioDownload(e *Env) *cobra.Command {
 	o := &downloadOptions{Env: e}
 	c := &cobra.Command{
-		Use: "download ID FILE", Short: "Download a note's recording", Args: exactly(2, "a note's id and a file; - is standard output"),
-		Long:              "Download a note's recording to a file that only you can read. The file appears when it is complete. After a failure, the same command continues the download.",
+		Use: "download ID FILE", Short: "Download a note's recording",
+		Args: exactly(2, "a note's id and a file; - is standard output"),
+		Long: "Download a note's recording to a file that only you can read. The file appears when it " +
+			"is complete. After a failure, the same command continues the download.",
 		Example:           "  clinicaldoc audio download 42 visit.wav\n  clinicaldoc audio download 42 - | ffprobe -",
 		ValidArgsFunction: e.completeNotesThenFiles,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -43,13 +45,19 @@ func newAudioDownload(e *Env) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
-	c.Flags().BoolVar(&o.ignoreSize, "ignore-size", false, "accept a recording whose size differs from the note's, if the service re-encodes recordings")
+	c.Flags().BoolVar(
+		&o.ignoreSize, "ignore-size", false,
+		"accept a recording whose size differs from the note's, if the service re-encodes recordings",
+	)
 	return c
 }
 
 func (o *downloadOptions) run(ctx context.Context) error {
 	if o.path == "-" && o.IO.OutTTY && !o.IO.Raw {
-		return usagef("a recording is not printed on a terminal, which its bytes could control: name a file, or redirect standard output")
+		return usagef(
+			"a recording is not printed on a terminal, which its bytes could control: name a file, or redirect " +
+				"standard output",
+		)
 	}
 	if err := checkTarget(o.path); err != nil {
 		return err
@@ -87,9 +95,13 @@ func (o *downloadOptions) run(ctx context.Context) error {
 	return o.outf("%d\t%d bytes\n", o.id, size)
 }
 
-var errDownloading = &refusedError{"another download to the file is in progress", "wait for the other download to end, or name another file"}
+var errDownloading = &refusedError{
+	"another download to the file is in progress", "wait for the other download to end, or name another file",
+}
 
-var errFileThere = &refusedError{"a file with that name exists, and was not changed", "name another file, or add --force"}
+var errFileThere = &refusedError{
+	"a file with that name exists, and was not changed", "name another file, or add --force",
+}
 
 // keeping is a file system in which no file takes another's place: one can come while a recording is downloaded.
 type keeping struct{ disk.FS }

@@ -25,10 +25,14 @@ type auditLine struct {
 	clinicaldoc.Access
 }
 
-// openAuditTrail opens the file to append to it, and makes it if it is not there. Others must not be able to write to it.
+// openAuditTrail opens the file to append to it, and makes it if it is not there. Others must not be able to write to
+// it.
 func openAuditTrail(path string) (*auditTrail, error) {
 	refused := func(why string) error {
-		return &usageError{"the audit file of --audit cannot be used: " + why, "name a file that only you can write to; nothing was sent"}
+		return &usageError{
+			"the audit file of --audit cannot be used: " + why,
+			"name a file that only you can write to; nothing was sent",
+		}
 	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +12,18 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
+
+func TestAuditTrail_FileOfOthers_IsRefused(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no modes there")
+	}
+	path := filepath.Join(t.TempDir(), "trail.jsonl")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Chmod(path, 0o666))
+	_, err := openAuditTrail(path)
+	require.ErrorContains(t, err, "--audit cannot be used")
+}
 
 // What cannot be written into the file is not shown.
 func TestAuditTrail_FileFails_WithholdsTheNote(t *testing.T) {

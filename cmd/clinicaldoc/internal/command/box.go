@@ -11,9 +11,10 @@ import (
 func newBox(e *Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "box [flags]", Short: "Run a local server with synthetic data",
-		Long: `Run a local server with synthetic data until Ctrl-C. It prints a base URL, a token, and the address of a page that shows every
-request. With -upstream it forwards requests to a real service, and reports where responses differ from the service's
-description. "clinicaldoc box -help" lists its flags, which are those of clinicaldoc-devproxy.`,
+		Long: `Run a local server with synthetic data until Ctrl-C. It prints a base URL, a token, and the address of a
+page that shows every request. With -upstream it forwards requests to a real service, and reports where responses
+differ from the service's description. "clinicaldoc box -help" lists its flags, which are those of
+clinicaldoc-devproxy.`,
 		Example: `  clinicaldoc box -seed 20
   clinicaldoc box -variant cursor -fault "POST /v1/progress-notes:reset-after-commit"
   clinicaldoc box -upstream https://service.example`,

@@ -29,7 +29,9 @@ func (e *Env) completeNotes(c *cobra.Command, args []string, begun string) ([]st
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
 	defer cancel()
-	page, err := client.Notes.List(ctx, clinicaldoc.ListNotesParams{Sort: clinicaldoc.SortLatest, PerPage: 50}, clinicaldoc.WithoutRetry())
+	page, err := client.Notes.List(
+		ctx, clinicaldoc.ListNotesParams{Sort: clinicaldoc.SortLatest, PerPage: 50}, clinicaldoc.WithoutRetry(),
+	)
 	if err != nil {
 		return nil, none
 	}
@@ -43,7 +45,9 @@ func (e *Env) completeNotes(c *cobra.Command, args []string, begun string) ([]st
 	return offers, none | cobra.ShellCompDirectiveKeepOrder
 }
 
-func (e *Env) completeNotesThenFiles(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (e *Env) completeNotesThenFiles(
+	c *cobra.Command, args []string, begun string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 1 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}

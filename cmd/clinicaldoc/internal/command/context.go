@@ -11,7 +11,11 @@ import (
 )
 
 func newContext(e *Env) *cobra.Command {
-	c := group("context", "Switch between services and accounts", "Switch between services and accounts. \"clinicaldoc login\" makes a context, \"clinicaldoc logout\" removes it.")
+	c := group(
+		"context", "Switch between services and accounts",
+		"Switch between services and accounts. \"clinicaldoc login\" makes a context, \"clinicaldoc logout\" "+
+			"removes it.",
+	)
 	c.AddCommand(newContextList(e), newContextUse(e), newContextSet(e))
 	return c
 }
@@ -19,7 +23,8 @@ func newContext(e *Env) *cobra.Command {
 func newContextList(e *Env) *cobra.Command {
 	var f format
 	c := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the contexts", Example: "  clinicaldoc context list", Args: noArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the contexts", Example: "  clinicaldoc context list",
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return e.listContexts(c.Context(), &f) },
 	}
 	f.flags(c, contextRow{})
@@ -65,7 +70,8 @@ func loadConfig() (*account.Config, error) {
 
 func newContextUse(e *Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Example: "  clinicaldoc context use ward-3", Args: exactly(1, "a context's name"),
+		Use: "use NAME", Short: "Make a context the current one", Example: "  clinicaldoc context use ward-3",
+		Args:              exactly(1, "a context's name"),
 		ValidArgsFunction: e.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeConfig(args[0], func(config *account.Config) { config.Current = args[0] })
@@ -92,7 +98,8 @@ func newContextSet(e *Env) *cobra.Command {
 	var query string
 	c := &cobra.Command{
 		Use: "set NAME", Short: "Change the settings of a service", Args: exactly(1, "a context's name"),
-		Long:              "Change the settings of a service: the names of the list's query parameters, as \"clinicaldoc doctor --gaps\" finds them.",
+		Long: "Change the settings of a service: the names of the list's query parameters, as " +
+			"\"clinicaldoc doctor --gaps\" finds them.",
 		Example:           "  clinicaldoc context set ward-3 --query 'patient_id=filter[patient_id],per_page=limit'",
 		ValidArgsFunction: e.completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -107,6 +114,9 @@ func newContextSet(e *Env) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&query, "query", "", "the list's parameters `NAMES`: patient_id=filter[patient_id],per_page=limit; empty: the default names")
+	c.Flags().StringVar(
+		&query, "query", "",
+		"the list's parameters `NAMES`: patient_id=filter[patient_id],per_page=limit; empty: the default names",
+	)
 	return c
 }

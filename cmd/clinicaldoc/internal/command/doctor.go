@@ -40,17 +40,21 @@ func newDoctor(e *Env) *cobra.Command {
 	o := &doctorOptions{Env: e}
 	c := &cobra.Command{
 		Use: "doctor", Short: "Find out why the service cannot be used", Args: noArgs,
-		Long: `Check step by step whether the service can be used: settings, proxy, name, connection, certificate, base path, clock, token,
-list. Each line is good, doubtful or bad, and says what to do. Steps that depend on a bad one are skipped. The report contains
-a host and times, but no ids, names or tokens, so you can send it to somebody who helps you. The exit code is 1 if anything is bad.
+		Long: `Check step by step whether the service can be used: settings, proxy, name, connection, certificate, base
+path, clock, token, list. Each line is good, doubtful or bad, and says what to do. Steps that depend on a bad one are
+skipped. The report contains a host and times, but no ids, names or tokens, so you can send it to somebody who helps
+you. The exit code is 1 if anything is bad.
 
---gaps also tests what the service's description does not say. It creates a few synthetic notes for a patient and a prompt
-that are meant for tests, and deletes them.`,
-		Example: "  clinicaldoc doctor\n  clinicaldoc doctor --json\n  clinicaldoc doctor --gaps --patient 1 --prompt 1",
-		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+--gaps also tests what the service's description does not say. It creates a few synthetic notes for a patient and a
+prompt that are meant for tests, and deletes them.`,
+		Example: "  clinicaldoc doctor\n  clinicaldoc doctor --json\n" +
+			"  clinicaldoc doctor --gaps --patient 1 --prompt 1",
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	o.flags(c, check{})
-	c.Flags().BoolVar(&o.gaps, "gaps", false, "also test what the service's description does not say; creates synthetic notes")
+	c.Flags().BoolVar(
+		&o.gaps, "gaps", false, "also test what the service's description does not say; creates synthetic notes",
+	)
 	c.Flags().Int64Var(&o.patient, "patient", 0, "`ID` of a patient for tests, with --gaps")
 	c.Flags().Int64Var(&o.prompt, "prompt", 0, "`ID` of a prompt for tests, with --gaps")
 	return c

@@ -71,7 +71,10 @@ func (d *doctor) checkProxy(context.Context) check {
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: d.base})
 	switch {
 	case err != nil, proxy == nil && unreadableProxy(d.base.Scheme):
-		return found(bad, "correct HTTPS_PROXY or HTTP_PROXY, such as http://proxy.example:3128, or unset it", "the proxy's URL cannot be read")
+		return found(
+			bad, "correct HTTPS_PROXY or HTTP_PROXY, such as http://proxy.example:3128, or unset it",
+			"the proxy's URL cannot be read",
+		)
 	case proxy == nil:
 		return found(good, "", "none")
 	}
@@ -117,7 +120,8 @@ func silentOf(silent, all int, name string) string {
 	return fmt.Sprintf("%d of the %d addresses of %s %s", silent, all, name, verb)
 }
 
-// checkTCP tries each address of the name by itself: a silent one among them holds every program up before it tries the next.
+// checkTCP tries each address of the name by itself: a silent one among them holds every program up before it tries
+// the next.
 func (d *doctor) checkTCP(ctx context.Context) check {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -149,7 +153,8 @@ func connected(name string, took time.Duration, errs []error) check {
 	case !some:
 		return found(bad, "check that the service is running, the port, and firewalls", "no connection to %s", name)
 	case silent > 0:
-		return found(doubtful, "tell whoever runs the service: programs wait for seconds before they try the next address",
+		return found(doubtful, "tell whoever runs the service: programs wait for seconds before they try the next "+
+			"address",
 			"%s silent", silentOf(silent, len(errs), name))
 	}
 	return found(good, "", "connected to %s in %d ms", name, took.Milliseconds())
@@ -166,10 +171,15 @@ func (d *doctor) checkTLS(ctx context.Context) check {
 	}
 	conn, err := (&tls.Dialer{}).DialContext(ctx, "tcp", d.address)
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
-		return found(bad, "check the port; for a service on this machine, use http:// instead of https://", "%s", tlsReason(err))
+		return found(
+			bad, "check the port; for a service on this machine, use http:// instead of https://", "%s", tlsReason(err),
+		)
 	}
 	if err != nil {
-		return found(bad, "check the clock, the host, and whether this system trusts the certificate's authority", "%s", tlsReason(err))
+		return found(
+			bad, "check the clock, the host, and whether this system trusts the certificate's authority", "%s",
+			tlsReason(err),
+		)
 	}
 	defer func() { _ = conn.Close() }()
 	state := conn.(*tls.Conn).ConnectionState() //nolint:errcheck,forcetypeassert // that is what tls.Dialer returns
@@ -207,7 +217,9 @@ func (d *doctor) checkBasePath(ctx context.Context) check {
 	case d.meErr == nil, errors.Is(d.meErr, clinicaldoc.ErrUnauthorized), errors.Is(d.meErr, clinicaldoc.ErrForbidden):
 		return responds(below, d.took)
 	case d.base.Scheme == "http" && d.proxy == nil && d.speaksTLS(ctx):
-		return found(bad, "clinicaldoc login https://"+below, "the server speaks TLS, but the base URL begins with http://")
+		return found(
+			bad, "clinicaldoc login https://"+below, "the server speaks TLS, but the base URL begins with http://",
+		)
 	case errors.Is(d.meErr, clinicaldoc.ErrNotFound), errors.Is(d.meErr, clinicaldoc.ErrUnexpectedResponse):
 		remedy := "ask whoever runs the service for its base URL"
 		if other := d.otherBase(ctx); other != "" {
@@ -227,7 +239,10 @@ const maxWait = 3 * time.Second
 
 func responds(below string, took time.Duration) check {
 	if took > maxWait {
-		return found(doubtful, "tell whoever runs the service, or the network", "the service responds below %s, but needs %s for a small request", below, took.Round(100*time.Millisecond))
+		return found(
+			doubtful, "tell whoever runs the service, or the network",
+			"the service responds below %s, but needs %s for a small request", below, took.Round(100*time.Millisecond),
+		)
 	}
 	return found(good, "", "the service responds below %s", below)
 }
@@ -248,7 +263,9 @@ func (d *doctor) notTheService(below string) string {
 	kind, _, _ := mime.ParseMediaType(d.response.Header.Get("Content-Type"))
 	switch code := d.response.StatusCode; {
 	case code >= 300 && code < 400 && err == nil && to.Host != "" && to.Host != d.base.Host:
-		return fmt.Sprintf("%s redirects to another host, %s, which does not receive the token (%d)", below, to.Host, code)
+		return fmt.Sprintf(
+			"%s redirects to another host, %s, which does not receive the token (%d)", below, to.Host, code,
+		)
 	case code >= 300 && code < 400:
 		return fmt.Sprintf("%s redirects to another page on the same host, such as a login page (%d)", below, code)
 	case kind == "text/html" && code < 300:
@@ -293,7 +310,10 @@ func (d *doctor) checkClock(context.Context) check {
 	}
 	skew := d.begun.Add(d.took / 2).Sub(date.Add(500 * time.Millisecond)).Round(time.Second)
 	if skew.Abs() > maxSkew {
-		return found(doubtful, "set this machine's clock, or tell whoever runs the service", "this machine's clock and the service's are %s apart", skew.Abs())
+		return found(
+			doubtful, "set this machine's clock, or tell whoever runs the service",
+			"this machine's clock and the service's are %s apart", skew.Abs(),
+		)
 	}
 	return found(good, "", "within %s of the service's", max(skew.Abs(), time.Second))
 }
@@ -316,7 +336,10 @@ func (d *doctor) checkList(ctx context.Context) check {
 	case err != nil:
 		return found(bad, kindOf(err).do, "%s", errorText(err))
 	case page.Meta.PerPageIgnored:
-		return found(doubtful, "clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name", "the service ignores the requested page size")
+		return found(
+			doubtful, "clinicaldoc doctor --gaps --patient ID --prompt ID finds the right name",
+			"the service ignores the requested page size",
+		)
 	case len(page.Items) == 0:
 		return found(good, "", "empty")
 	}

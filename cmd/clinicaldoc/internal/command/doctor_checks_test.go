@@ -15,7 +15,7 @@ import (
 )
 
 // What went wrong with TLS is told as far as it was seen: a host that is slow may speak it well.
-func TestDoctorTellsWhatItSawOfTLS(t *testing.T) {
+func TestCheckTLS_EachFailure_SaysWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
 		host func(net.Conn)
@@ -57,7 +57,7 @@ func TestDoctorTellsWhatItSawOfTLS(t *testing.T) {
 	}
 }
 
-func TestDoctorTellsASlowService(t *testing.T) {
+func TestResponds_SlowService_IsDoubtful(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, good, responds("service.example", time.Second).State)
 	slow := responds("service.example", 7*time.Second)
@@ -66,7 +66,7 @@ func TestDoctorTellsASlowService(t *testing.T) {
 }
 
 // A name may lead to several addresses. One that refuses is passed over at once; a silent one costs every program seconds.
-func TestDoctorTellsASilentAddress(t *testing.T) {
+func TestConnected_SilentAddress_IsDoubtful(t *testing.T) {
 	t.Parallel()
 	refused, silent := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
 	for _, one := range []struct {

@@ -29,15 +29,24 @@ func (d *doctor) askGaps(ctx context.Context) {
 	}
 	report, err := gaps.Probe(ctx, gaps.Options{
 		Client: client, BaseURL: client.BaseURL(), PatientID: d.patient, PromptID: d.prompt,
-		NamePrefix: fmt.Sprintf("clinicaldoc doctor %d", time.Now().UnixNano()), Audio: silence(), WaitFor: 2 * time.Minute, Interval: time.Second, SkipSign: true,
+		NamePrefix: fmt.Sprintf("clinicaldoc doctor %d", time.Now().UnixNano()), Audio: silence(),
+		WaitFor: 2 * time.Minute, Interval: time.Second, SkipSign: true,
 	})
 	if err != nil {
-		d.tellGap(ctx, check{Name: "gaps", State: bad, Detail: err.Error(), Remedy: "name a --patient and a --prompt that exist"})
+		d.tellGap(ctx, check{
+			Name: "gaps", State: bad, Detail: err.Error(), Remedy: "name a --patient and a --prompt that exist",
+		})
 	} else {
 		d.tellAnswers(ctx, a, report)
 	}
 	if len(report.LeftBehind) > 0 || report.Uncertain > 0 { // told after Ctrl-C, too
-		d.tellGap(context.WithoutCancel(ctx), check{Name: "left", State: doubtful, Detail: fmt.Sprintf("synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind, report.Uncertain), Remedy: "clinicaldoc notes delete ID"})
+		d.tellGap(context.WithoutCancel(ctx), check{
+			Name: "left", State: doubtful,
+			Detail: fmt.Sprintf(
+				"synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind,
+				report.Uncertain,
+			), Remedy: "clinicaldoc notes delete ID",
+		})
 	}
 }
 
@@ -51,9 +60,16 @@ func (d *doctor) tellAnswers(ctx context.Context, a *account.Account, report *ga
 	}
 	switch names := account.QueryNames(report.QueryNames).Unusual(); {
 	case names != a.Context.Query.Unusual():
-		d.tellGap(ctx, check{Name: "query", State: doubtful, Detail: "the list's parameters have other names than in these settings: " + cmp.Or(names.String(), "the usual ones"), Remedy: "clinicaldoc context set NAME --query '" + names.String() + "'"})
+		d.tellGap(ctx, check{
+			Name: "query", State: doubtful,
+			Detail: "the list's parameters have other names than in these settings: " + cmp.Or(
+				names.String(), "the usual ones",
+			), Remedy: "clinicaldoc context set NAME --query '" + names.String() + "'",
+		})
 	default:
-		d.tellGap(ctx, check{Name: "query", State: good, Detail: "the list's parameters: " + cmp.Or(names.String(), "the usual names")})
+		d.tellGap(ctx, check{
+			Name: "query", State: good, Detail: "the list's parameters: " + cmp.Or(names.String(), "the usual names"),
+		})
 	}
 }
 

@@ -58,7 +58,7 @@ func eachVersion(t *testing.T, name string, test func(t *testing.T, folder, serv
 	assert.NotZero(t, tested)
 }
 
-func TestEarlierVersion_JournalIsOpenedAndRemembers(t *testing.T) {
+func TestEarlierVersion_Journal_IsOpened(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, "uploads.journal", func(t *testing.T, folder, service string) {
 		path := filepath.Join(folder, "uploads.journal")
@@ -78,7 +78,7 @@ func TestEarlierVersion_JournalIsOpenedAndRemembers(t *testing.T) {
 	})
 }
 
-func TestEarlierVersion_ReportsAreShown(t *testing.T) {
+func TestEarlierVersion_Reports_AreShown(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, "reports", func(t *testing.T, folder, _ string) {
 		runs, err := report.List(filepath.Join(folder, "reports"), "all")
@@ -93,7 +93,7 @@ func TestEarlierVersion_ReportsAreShown(t *testing.T) {
 	})
 }
 
-func TestEarlierVersion_SettingsAreUsed(t *testing.T) {
+func TestEarlierVersion_Settings_AreUsed(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, "config", func(t *testing.T, folder, service string) {
 		store := &account.Store{Folder: filepath.Join(folder, "config")}
@@ -109,7 +109,7 @@ func TestEarlierVersion_SettingsAreUsed(t *testing.T) {
 	})
 }
 
-func TestEarlierVersion_ExportGoesOn(t *testing.T) {
+func TestEarlierVersion_Export_GoesOn(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, "notes.part", func(t *testing.T, folder, service string) {
 		target := filepath.Join(folder, "notes.jsonl")
@@ -138,7 +138,7 @@ func (h byHandler) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-func TestEarlierVersion_WatchGoesOn(t *testing.T) {
+func TestEarlierVersion_Watch_GoesOn(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, "watch.state", func(t *testing.T, folder, service string) {
 		srv := newServer(t, clinicaldoctest.InProcess())
@@ -162,7 +162,7 @@ func TestEarlierVersion_WatchGoesOn(t *testing.T) {
 	})
 }
 
-func TestEarlierVersion_LostCreateIsRead(t *testing.T) {
+func TestEarlierVersion_LostCreate_IsRead(t *testing.T) {
 	t.Parallel()
 	eachVersion(t, "loss.json", func(t *testing.T, folder, service string) {
 		text, err := os.ReadFile(filepath.Join(folder, "loss.json"))

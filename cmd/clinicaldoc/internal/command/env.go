@@ -79,7 +79,9 @@ func (e *Env) me(ctx context.Context) (*clinicaldoc.Client, *clinicaldoc.User, e
 }
 
 func (e *Env) options() []clinicaldoc.Option {
-	options := []clinicaldoc.Option{clinicaldoc.WithUserAgent("clinicaldoc/" + version() + " clinicaldoc-go/" + clinicaldoc.Version)}
+	options := []clinicaldoc.Option{clinicaldoc.WithUserAgent(
+		"clinicaldoc/" + version() + " clinicaldoc-go/" + clinicaldoc.Version,
+	)}
 	options = append(options, clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: e.retries}))
 	if e.debug {
 		logger := slog.New(slog.NewTextHandler(e.IO.Err, &slog.HandlerOptions{Level: slog.LevelDebug}))

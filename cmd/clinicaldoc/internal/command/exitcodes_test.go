@@ -10,7 +10,7 @@ import (
 )
 
 // The help, the page and the code name the same exit codes.
-func TestExitCodesAreDocumented(t *testing.T) {
+func TestExitCodes_EachOne_IsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/command-line.md")
 	require.NoError(t, err)

@@ -28,13 +28,15 @@ type exportOptions struct {
 func newExport(e *Env) *cobra.Command {
 	o := &exportOptions{Env: e}
 	c := &cobra.Command{
-		Use: "export FILE", Short: "Write all notes to a file, as JSON lines", Args: exactly(1, "a file to write; - is standard output"),
-		Long: `Write all notes with their texts to a file that only you can read, one JSON object per line, oldest first, without signed URLs.
-The file appears when it is complete, and replaces an existing one. The list is read until nothing new appears. Every note is
-also read separately, because lists may shorten texts.
+		Use: "export FILE", Short: "Write all notes to a file, as JSON lines",
+		Args: exactly(1, "a file to write; - is standard output"),
+		Long: `Write all notes with their texts to a file that only you can read, one JSON object per line, oldest
+first, without signed URLs. The file appears when it is complete, and replaces an existing one. The list is read until
+nothing new appears. Every note is also read separately, because lists may shorten texts.
 
-After an interruption, the same command continues. Notes with an unchanged updated_at are not read again, unless they were
-changed less than ten minutes before they were read. The incomplete export is kept in a hidden file in the same folder.`,
+After an interruption, the same command continues. Notes with an unchanged updated_at are not read again, unless they
+were changed less than ten minutes before they were read. The incomplete export is kept in a hidden file in the same
+folder.`,
 		Example: "  clinicaldoc export notes.jsonl\n  clinicaldoc export --patient 7 - | jq -r .name",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = args[0]
@@ -43,7 +45,9 @@ changed less than ten minutes before they were read. The incomplete export is ke
 	}
 	c.Flags().Int64Var(&o.patient, "patient", 0, "only notes of the patient with this `ID`; every row is checked")
 	c.Flags().IntVar(&o.workers, "workers", 4, "read this `NUMBER` of notes at a time")
-	c.Flags().BoolVar(&o.trust, "trust-patient-filter", false, "with --patient: accept rows and notes without a patient")
+	c.Flags().BoolVar(
+		&o.trust, "trust-patient-filter", false, "with --patient: accept rows and notes without a patient",
+	)
 	return c
 }
 
@@ -59,7 +63,9 @@ func (o *exportOptions) run(ctx context.Context) error {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)
-	part, err := openPart(o.path, fileheader.Header{Kind: partKind, Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID})
+	part, err := openPart(o.path, fileheader.Header{
+		Kind: partKind, Version: 1, Service: exchange.Service(client.BaseURL()), UserID: user.ID,
+	})
 	if err != nil {
 		return err
 	}
@@ -94,7 +100,10 @@ type exportRow struct {
 
 func (o *exportOptions) list(ctx context.Context, client *clinicaldoc.Client) ([]exportRow, error) {
 	var rows []exportRow
-	params := clinicaldoc.ListNotesParams{PatientID: o.patient, Sort: clinicaldoc.SortOldest, PerPage: 100, Prefetch: 2, Verify: true, TrustPatientFilter: o.trust}
+	params := clinicaldoc.ListNotesParams{
+		PatientID: o.patient, Sort: clinicaldoc.SortOldest, PerPage: 100, Prefetch: 2, Verify: true,
+		TrustPatientFilter: o.trust,
+	}
 	for note, err := range client.Notes.All(ctx, params) {
 		if err != nil {
 			return nil, err
@@ -105,7 +114,9 @@ func (o *exportOptions) list(ctx context.Context, client *clinicaldoc.Client) ([
 }
 
 // read reads every note that the part does not hold, a few at a time. The first error ends it; what was read stays.
-func (o *exportOptions) read(ctx context.Context, client *clinicaldoc.Client, part *exportPart, rows []exportRow, show progress.Reporter) error {
+func (o *exportOptions) read(
+	ctx context.Context, client *clinicaldoc.Client, part *exportPart, rows []exportRow, show progress.Reporter,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	queue := make(chan exportRow)
@@ -139,7 +150,9 @@ func (o *exportOptions) read(ctx context.Context, client *clinicaldoc.Client, pa
 	return context.Cause(ctx)
 }
 
-func (o *exportOptions) readOne(ctx context.Context, client *clinicaldoc.Client, part *exportPart, row exportRow) error {
+func (o *exportOptions) readOne(
+	ctx context.Context, client *clinicaldoc.Client, part *exportPart, row exportRow,
+) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // whoever ended it has said why
 	}

@@ -146,11 +146,18 @@ func partRefused(err error) error {
 	const remove = "; remove it, or name another file"
 	switch {
 	case errors.Is(err, disk.ErrNotPrivate):
-		return refusedf("the hidden file of an earlier, incomplete export in the same folder can be read or written by others%s", remove)
+		return refusedf(
+			"the hidden file of an earlier, incomplete export in the same folder can be read or written by others%s",
+			remove,
+		)
 	case errors.Is(err, fileheader.ErrOtherUser):
 		return refusedf("another user began this export; export as that user, or name another file")
-	case errors.Is(err, fileheader.ErrOtherService), errors.Is(err, fileheader.ErrNoHeader), errors.Is(err, fileheader.ErrLaterVersion):
-		return refusedf("the hidden file of an earlier, incomplete export in the same folder belongs to another account or version%s", remove)
+	case errors.Is(err, fileheader.ErrOtherService), errors.Is(err, fileheader.ErrNoHeader),
+		errors.Is(err, fileheader.ErrLaterVersion):
+		return refusedf(
+			"the hidden file of an earlier, incomplete export in the same folder belongs to another account or "+
+				"version%s", remove,
+		)
 	}
 	return err
 }

@@ -13,82 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
-
-func TestPart_ChangedThenDeletedNote_IsNotWritten(t *testing.T) {
-	t.Parallel()
-	target := filepath.Join(t.TempDir(), "notes.jsonl")
-	changed := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	part, err := openPart(target, owner)
-	require.NoError(t, err)
-	for id := range int64(2) {
-		require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: id + 1, UpdatedAt: changed}, changed.Add(time.Hour)))
-	}
-	part.close()
-	part, err = openPart(target, owner)
-	require.NoError(t, err)
-	later := changed.Add(time.Minute)
-	require.True(t, part.has(exportRow{1, changed}))
-	require.False(t, part.has(exportRow{2, later}), "and then it cannot be read: it was deleted")
-	written, err := part.finish([]exportRow{{1, changed}, {2, later}}, nil)
-	require.NoError(t, err)
-	assert.Equal(t, 1, written)
-}
-
-func TestPart_OfOthers_IsRefused(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" {
-		t.Skip("files have no modes there")
-	}
-	folder := t.TempDir()
-	shared := filepath.Join(folder, "shared.jsonl")
-	part, err := openPart(shared, owner)
-	require.NoError(t, err)
-	path := part.file.Name()
-	part.close()
-	require.NoError(t, os.Chmod(path, 0o666))
-	_, err = openPart(shared, owner)
-	require.ErrorContains(t, err, "can be read or written by others")
-
-	linked := filepath.Join(folder, "linked.jsonl")
-	elsewhere := filepath.Join(folder, "elsewhere")
-	require.NoError(t, os.WriteFile(elsewhere, nil, 0o600))
-	require.NoError(t, os.Symlink(elsewhere, partPath(linked)))
-	_, err = openPart(linked, owner)
-	require.ErrorContains(t, err, "can be read or written by others")
-	require.ErrorContains(t, checkTarget(partPath(linked)), "this is a link")
-}
-
-func TestPart_CannotBeFinished_LeavesNoNotesBehind(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	target := filepath.Join(folder, "notes.jsonl")
-	part, err := openPart(target, owner)
-	require.NoError(t, err)
-	t.Cleanup(part.close)
-	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 1}, time.Now()))
-	require.NoError(t, os.MkdirAll(filepath.Join(target, "in the way"), 0o700))
-	_, err = part.finish([]exportRow{{id: 1}}, nil)
-	require.Error(t, err)
-	assert.NoFileExists(t, part.file.Name()+"-new")
-}
-
-func TestPart_ToAPipe_HasNoName(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("an open file cannot be removed there")
-	}
-	state := t.TempDir()
-	t.Setenv("CLINICALDOC_STATE_DIR", state)
-	part, err := openPart("-", owner)
-	require.NoError(t, err)
-	t.Cleanup(part.close)
-	require.NoError(t, part.add(&clinicaldoc.ProgressNote{ID: 1}, time.Now()))
-	left, err := os.ReadDir(filepath.Join(state, "exports"))
-	require.NoError(t, err)
-	assert.Empty(t, left, "a killed export leaves nothing")
-}
 
 // exporting is an export of three notes of patient 7, which were changed an hour ago.
 func exporting(t *testing.T) (*exportOptions, *clinicaldoctest.Server, *console) {

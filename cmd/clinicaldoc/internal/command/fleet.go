@@ -16,7 +16,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
 )
 
-// fleetRun is an upload by a fleet: what this machine put into the queue, and what it uploaded, of its own and of others.
+// fleetRun is an upload by a fleet: what this machine put into the queue, and what it uploaded, of its own and of
+// others.
 type fleetRun struct {
 	*uploadRun
 	fleet     *jetstream.Fleet
@@ -29,8 +30,9 @@ type fleetRun struct {
 	drainedAt int             // how many recordings had been put into the queue when it was full last
 }
 
-// byFleet puts the recordings into the fleet's queue, and works on what is there until it is empty: each recording is done
-// then, or is a dead letter. Notes that are not complete are waited for, for --max-wait at most. Its verdict is about all recordings of this machine, whichever machine uploaded them.
+// byFleet puts the recordings into the fleet's queue, and works on what is there until it is empty: each recording is
+// done then, or is a dead letter. Notes that are not complete are waited for, for --max-wait at most. Its verdict is
+// about all recordings of this machine, whichever machine uploaded them.
 func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, baseURL string, userID int64) error {
 	defer r.show.Close()
 	fleet, conn, err := r.openFleet(ctx, baseURL, userID)
@@ -50,7 +52,8 @@ func (r *uploadRun) byFleet(ctx context.Context, uploader *ingest.Uploader, base
 	ended := run.drain(ctx)
 	r.show.Close()
 	r.IO.Note("%s put into the queue; this machine handled %d of the fleet's recordings: %s%s",
-		output.Count(len(run.published), "recording was", "recordings were"), run.had.Done(), countsText(run.had), r.stagesText(run.had))
+		output.Count(len(run.published), "recording was", "recordings were"), run.had.Done(), countsText(run.had),
+		r.stagesText(run.had))
 	if ctx.Err() == nil && ended == nil {
 		ended = run.verdict(ctx)
 	}
@@ -67,8 +70,8 @@ func countsText(p ingest.Progress) string {
 	return fmt.Sprintf("%d with a note, %d refused, %d unresolved", p.Created+p.AlreadyThere, p.Refused, p.InDoubt)
 }
 
-// publish puts a recording into the queue. One that no machine could send is refused, and holds up no other. While the queue is
-// full, what is there is worked on first.
+// publish puts a recording into the queue. One that no machine could send is refused, and holds up no other. While the
+// queue is full, what is there is worked on first.
 func (r *fleetRun) publish(ctx context.Context, i int) error {
 	recording := r.recordings[i]
 	recording.Params.OnProgress = nil
@@ -110,8 +113,8 @@ func (r *fleetRun) refuse(ctx context.Context, recording ingest.Recording, err e
 	r.result(ctx, &ingest.Result{Recording: recording, Status: ingest.Refused, Err: err})
 }
 
-// drain works on what is in the queue until it is empty. The results of other machines' recordings are printed, and do not count
-// for this machine's verdict.
+// drain works on what is in the queue until it is empty. The results of other machines' recordings are printed, and do
+// not count for this machine's verdict.
 func (r *fleetRun) drain(ctx context.Context) error {
 	own := map[string]bool{}
 	for _, recording := range r.published {
@@ -127,7 +130,10 @@ func (r *fleetRun) drain(ctx context.Context) error {
 			r.awaited[result.Recording.Key] = isOwn
 		}
 		if result.Ending == jetstream.Later {
-			r.tell("%s: %s; trying again in %s", keyOf(&result.Result), errorText(result.Err), result.Rest.Round(time.Second))
+			r.tell(
+				"%s: %s; trying again in %s", keyOf(&result.Result), errorText(result.Err),
+				result.Rest.Round(time.Second),
+			)
 			continue
 		}
 		count(&r.had, result.Status)
@@ -251,11 +257,17 @@ func (o *uploadOptions) needWorkers(ctx context.Context, fleet *jetstream.Fleet,
 		return nil
 	}
 	text := "no worker is running: nothing is uploaded until one is"
-	return &runError{codePending, text, "start a worker: run the same upload with --nats again, on any machine that reaches the files"}
+	return &runError{
+		codePending, text,
+		"start a worker: run the same upload with --nats again, on any machine that reaches the files",
+	}
 }
 
 func newFleet(e *Env) *cobra.Command {
-	c := group("fleet", "Show and repair machines that share uploads", "Show and repair a fleet: machines that share uploads with \"upload --nats\".")
+	c := group(
+		"fleet", "Show and repair machines that share uploads",
+		"Show and repair a fleet: machines that share uploads with \"upload --nats\".",
+	)
 	c.AddCommand(newFleetStatus(e), newFleetRepair(e))
 	return c
 }
@@ -265,8 +277,8 @@ func newFleetRepair(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "repair", Short: "Make a fleet's store usable again", Args: noArgs,
 		Long: `Make a fleet's store usable again if streams are missing and cannot be restored. The missing streams are
-created again. The journal then has gaps: before an upload, the patient's notes are searched for each recording that it does not
-know. If the queue was lost, upload its recordings again. End all uploads first.`,
+created again. The journal then has gaps: before an upload, the patient's notes are searched for each recording that it
+does not know. If the queue was lost, upload its recordings again. End all uploads first.`,
 		Example: "  clinicaldoc fleet repair --nats nats://queue.example:4222",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.checkFleet(); err != nil {
@@ -325,10 +337,11 @@ func newFleetStatus(e *Env) *cobra.Command {
 	o := &fleetOptions{Env: e}
 	c := &cobra.Command{
 		Use: "status", Short: "Show queue, unresolved recordings, dead letters, workers and pauses", Args: noArgs,
-		Long: `Show a fleet: what waits, is being uploaded or is tried again later, what is unresolved, dead letters (recordings that no worker
-tries any more) with their reasons, the workers, and whether they pause. "upload resolve --nats" decides about an unresolved
-recording, "upload retry --nats" sends dead letters again.`,
-		Example: "  clinicaldoc fleet status --nats nats://queue.example:4222\n  clinicaldoc fleet status --json waiting,later",
+		Long: `Show a fleet: what waits, is being uploaded or is tried again later, what is unresolved, dead letters
+(recordings that no worker tries any more) with their reasons, the workers, and whether they pause. "upload resolve
+--nats" decides about an unresolved recording, "upload retry --nats" sends dead letters again.`,
+		Example: "  clinicaldoc fleet status --nats nats://queue.example:4222\n" +
+			"  clinicaldoc fleet status --json waiting,later",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.checkFleet(); err != nil {
 				return err
@@ -364,7 +377,11 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 	if err != nil {
 		return nil, err
 	}
-	s := &fleetStatus{Waiting: now.Waiting, Uploading: now.Uploading, Later: now.Later, Processing: now.Processing, Workers: append([]jetstream.Worker{}, now.Workers...), Pause: now.Pause, Doubts: []journalDoubt{}, DeadLetters: []deadLetter{}}
+	s := &fleetStatus{
+		Waiting: now.Waiting, Uploading: now.Uploading, Later: now.Later, Processing: now.Processing,
+		Workers: append([]jetstream.Worker{}, now.Workers...), Pause: now.Pause, Doubts: []journalDoubt{},
+		DeadLetters: []deadLetter{},
+	}
 	for e, err := range fleet.Journal().Doubts(ctx) {
 		if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
 			return nil, err
@@ -386,15 +403,20 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 
 func (o *fleetOptions) show(s *fleetStatus) error {
 	rows := [][]string{
-		{"waiting", strconv.Itoa(s.Waiting), ""}, {"uploading", strconv.Itoa(s.Uploading), ""}, {"later", strconv.Itoa(s.Later), ""},
+		{"waiting", strconv.Itoa(s.Waiting), ""}, {"uploading", strconv.Itoa(s.Uploading), ""},
+		{"later", strconv.Itoa(s.Later), ""},
 		{"processing", strconv.Itoa(s.Processing), ""},
-		{"unresolved", strconv.Itoa(len(s.Doubts)), ""}, {"dead letters", strconv.Itoa(len(s.DeadLetters)), ""}, {"workers", strconv.Itoa(len(s.Workers)), ""},
+		{"unresolved", strconv.Itoa(len(s.Doubts)), ""}, {"dead letters", strconv.Itoa(len(s.DeadLetters)), ""},
+		{"workers", strconv.Itoa(len(s.Workers)), ""},
 	}
 	if s.Pause != nil {
 		rows = append(rows, []string{"pause", o.IO.Time(s.Pause.Until), ownWords(s.Pause.Reason)})
 	}
 	for _, w := range s.Workers {
-		rows = append(rows, []string{"worker", fmt.Sprintf("%s/%d", w.Host, w.Process), fmt.Sprintf("%d uploading, %d done %s", w.Uploading, w.Done, ownWords(w.Failing))})
+		rows = append(rows, []string{
+			"worker", fmt.Sprintf("%s/%d", w.Host, w.Process),
+			fmt.Sprintf("%d uploading, %d done %s", w.Uploading, w.Done, ownWords(w.Failing)),
+		})
 	}
 	for _, d := range s.Doubts {
 		rows = append(rows, []string{"doubt", d.Key[:keyDigits], d.Why})

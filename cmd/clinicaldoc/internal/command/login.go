@@ -28,9 +28,9 @@ func newLogin(e *Env) *cobra.Command {
 		Use: "login URL", Short: "Store a token for a service",
 		Long: `Store a token for a service, after one request that checks it.
 
-The command asks for the token, or reads it from standard input if that is not a terminal: one line of at most 64 KiB. The token
-is kept in the system's keyring or, without one, in a file that only you can read. It is never a flag or an argument, because others
-can see those. The context is named after the host, or by --context.`,
+The command asks for the token, or reads it from standard input if that is not a terminal: one line of at most 64 KiB.
+The token is kept in the system's keyring or, without one, in a file that only you can read. It is never a flag or an
+argument, because others can see those. The context is named after the host, or by --context.`,
 		Example: `  clinicaldoc login https://service.example
   clinicaldoc login https://service.example/api --context ward-3 < token.txt`,
 		Args: exactly(1, "the service's base URL; the token is asked for, or read from standard input"),
@@ -39,8 +39,12 @@ can see those. The context is named after the host, or by --context.`,
 			return o.run(c.Context())
 		},
 	}
-	c.Flags().StringVar(&o.query, "query", "", "other `NAMES` of the list's parameters: patient_id=filter[patient_id],per_page=limit")
-	c.Flags().BoolVar(&o.insecure, "insecure-http", false, "allow plain http to another machine: for isolated test networks only")
+	c.Flags().StringVar(
+		&o.query, "query", "", "other `NAMES` of the list's parameters: patient_id=filter[patient_id],per_page=limit",
+	)
+	c.Flags().BoolVar(
+		&o.insecure, "insecure-http", false, "allow plain http to another machine: for isolated test networks only",
+	)
 	return c
 }
 
@@ -64,7 +68,9 @@ func (o *loginOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a := &account.Account{Name: name, Token: token, Context: account.Context{BaseURL: strings.TrimRight(o.baseURL, "/"), Query: query, InsecureHTTP: o.insecure}}
+	a := &account.Account{Name: name, Token: token, Context: account.Context{
+		BaseURL: strings.TrimRight(o.baseURL, "/"), Query: query, InsecureHTTP: o.insecure,
+	}}
 	client, err := o.clientOf(a)
 	if err != nil {
 		return err
@@ -99,7 +105,8 @@ func (o *loginOptions) readToken(ctx context.Context) (string, error) {
 func newLogout(e *Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "logout", Short: "Forget a context and its token",
-		Long:    "Forget the current context, or the one named by --context, and its token on this machine. The token stays valid: \"clinicaldoc tokens revoke\" ends it.",
+		Long: "Forget the current context, or the one named by --context, and its token on this machine. The " +
+			"token stays valid: \"clinicaldoc tokens revoke\" ends it.",
 		Example: "  clinicaldoc logout\n  clinicaldoc logout --context ward-3",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -100,7 +100,8 @@ func withSignals() (context.Context, func()) {
 
 // New returns the command with all its subcommands.
 func New(env *Env) *cobra.Command {
-	root := group("clinicaldoc", "Work with a clinical documentation service", `Work with a clinical documentation service: notes, recordings, tokens, uploads of folders, exports.
+	root := group("clinicaldoc", "Work with a clinical documentation service", `Work with a clinical documentation
+service: notes, recordings, tokens, uploads of folders, exports.
 
   clinicaldoc box                          a service on this machine, to try things on
   clinicaldoc login https://service.example
@@ -114,17 +115,31 @@ Tables contain ids, stages and times. Names and texts of notes are printed only 
 	root.SetIn(env.IO.In)
 	root.SetOut(env.IO.Out)
 	root.SetErr(env.IO.Err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &usageError{err.Error(), c.CommandPath() + " --help"} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &usageError{err.Error(), c.CommandPath() + " --help"}
+	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&env.contextName, "context", "", "use the context with this `NAME` instead of the current one")
-	flags.BoolVar(&env.IO.Plain, "plain", env.IO.Plain, "plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)")
+	flags.BoolVar(
+		&env.IO.Plain, "plain", env.IO.Plain,
+		"plain lines: no redrawn rows, no aligned tables (also CLINICALDOC_PLAIN=1)",
+	)
 	flags.BoolVar(&env.IO.Raw, "raw", false, "print the service's texts unchanged: they can control a terminal")
-	flags.BoolVar(&env.debug, "debug", false, "log every attempt to standard error: routes, codes and times, without patient data")
-	flags.StringVar(&env.auditPath, "audit", "", "append a line of JSON to this `FILE` for each record seen or changed: it names patients")
+	flags.BoolVar(
+		&env.debug, "debug", false,
+		"log every attempt to standard error: routes, codes and times, without patient data",
+	)
+	flags.StringVar(
+		&env.auditPath, "audit", "",
+		"append a line of JSON to this `FILE` for each record seen or changed: it names patients",
+	)
 	flags.IntVar(&env.retries, "retries", 3, "retry a failed attempt up to this `NUMBER` of times, if that is safe")
 	_ = root.RegisterFlagCompletionFunc("context", env.completeContexts)
 
-	root.AddGroup(&cobra.Group{ID: "account", Title: "Account:"}, &cobra.Group{ID: "work", Title: "Notes and recordings:"}, &cobra.Group{ID: "help", Title: "When something is wrong, and to try things:"})
+	root.AddGroup(
+		&cobra.Group{ID: "account", Title: "Account:"}, &cobra.Group{ID: "work", Title: "Notes and recordings:"},
+		&cobra.Group{ID: "help", Title: "When something is wrong, and to try things:"},
+	)
 	add(root, "account", newLogin(env), newLogout(env), newStatus(env), newContext(env), newWhoami(env), newTokens(env))
 	add(root, "work", newNotes(env), newAudio(env), newUpload(env), newFleet(env), newExport(env), newWatch(env))
 	add(root, "help", newBox(env), newDoctor(env), newAPI(env))

@@ -42,7 +42,9 @@ func noteValue(note *clinicaldoc.ProgressNote, reveal bool) (any, error) {
 	if reveal {
 		return wholeNote(note)
 	}
-	p := plainNote{ID: note.ID, Stage: note.Stage(), Has: note.Has, CreatedAt: note.CreatedAt, UpdatedAt: note.UpdatedAt}
+	p := plainNote{
+		ID: note.ID, Stage: note.Stage(), Has: note.Has, CreatedAt: note.CreatedAt, UpdatedAt: note.UpdatedAt,
+	}
 	if a := note.Audio; a != nil {
 		p.Audio = &plainAudio{Duration: a.Duration, Size: a.Size, ExpiresAt: a.ExpiresAt}
 	}
@@ -85,7 +87,9 @@ func withoutURLs(value any) any {
 			v[i] = withoutURLs(v[i])
 		}
 	case string:
-		if u, err := url.Parse(strings.TrimSpace(v)); err == nil && u.Host != "" && (u.RawQuery != "" || u.User != nil) {
+		if u, err := url.Parse(
+			strings.TrimSpace(v),
+		); err == nil && u.Host != "" && (u.RawQuery != "" || u.User != nil) {
 			return nil
 		}
 	}
@@ -94,7 +98,10 @@ func withoutURLs(value any) any {
 
 func stageNames() []string {
 	var names []string
-	for _, s := range []clinicaldoc.Stage{clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageTranscribed, clinicaldoc.StageAnalysing, clinicaldoc.StageComplete, clinicaldoc.StageSigned} {
+	for _, s := range []clinicaldoc.Stage{
+		clinicaldoc.StageUploaded, clinicaldoc.StageTranscribing, clinicaldoc.StageTranscribed,
+		clinicaldoc.StageAnalysing, clinicaldoc.StageComplete, clinicaldoc.StageSigned,
+	} {
 		names = append(names, s.String())
 	}
 	return names

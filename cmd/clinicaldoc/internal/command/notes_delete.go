@@ -19,7 +19,8 @@ func newNotesDelete(e *Env) *cobra.Command {
 	o := &deleteOptions{Env: e}
 	c := &cobra.Command{
 		Use: "delete ID", Short: "Delete a note and its recording", Args: exactly(1, "a note's id"),
-		Long:              "Delete a note and its recording, after asking. Without a terminal, repeat the id with --yes.",
+		Long: "Delete a note and its recording, after asking. Without a terminal, repeat the id with " +
+			"--yes.",
 		Example:           "  clinicaldoc notes delete 42\n  clinicaldoc notes delete 42 --yes=42",
 		ValidArgsFunction: e.completeNotes,
 		RunE:              withID("note", &o.id, o.run),
@@ -42,7 +43,9 @@ func (o *deleteOptions) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		question := fmt.Sprintf("Note %d, %s, created %s. Delete it and its recording?", note.ID, note.Stage(), o.IO.Time(note.CreatedAt))
+		question := fmt.Sprintf(
+			"Note %d, %s, created %s. Delete it and its recording?", note.ID, note.Stage(), o.IO.Time(note.CreatedAt),
+		)
 		if ok, err := o.IO.Ask(ctx, question); err != nil || !ok {
 			return orDeclined(err)
 		}

@@ -26,49 +26,68 @@ type editOptions struct {
 	signed bool
 }
 
-var editable = []string{"analysis", "transcription", "name"}
+// noteTexts are the texts of a note that people read and edit.
+var noteTexts = []struct {
+	name  string
+	of    func(*clinicaldoc.ProgressNote) string
+	param func(*clinicaldoc.UpdateNoteParams) **string
+}{
+	{
+		"analysis",
+		func(n *clinicaldoc.ProgressNote) string { return n.Analysis },
+		func(p *clinicaldoc.UpdateNoteParams) **string { return &p.Analysis },
+	},
+	{
+		"transcription",
+		func(n *clinicaldoc.ProgressNote) string { return n.Transcription },
+		func(p *clinicaldoc.UpdateNoteParams) **string { return &p.Transcription },
+	},
+	{
+		"name",
+		func(n *clinicaldoc.ProgressNote) string { return n.Name },
+		func(p *clinicaldoc.UpdateNoteParams) **string { return &p.Name },
+	},
+}
+
+// editable are the names of noteTexts.
+func editable() (names []string) {
+	for _, text := range noteTexts {
+		names = append(names, text.name)
+	}
+	return names
+}
 
 func newNotesEdit(e *Env) *cobra.Command {
 	o := &editOptions{Env: e}
 	c := &cobra.Command{
 		Use: "edit ID", Short: "Edit a note's text in your editor", Args: exactly(1, "a note's id"),
-		Long: `Edit a note's analysis, transcription or name in $VISUAL or $EDITOR, and save it if nobody else changed the note.
-If somebody did, both texts are shown, and yours is kept in a file. An unchanged or empty text is not sent. A signed note
-is changed only after you confirm it. Without a terminal, pass --signed.`,
+		Long: `Edit a note's analysis, transcription or name in $VISUAL or $EDITOR, and save it if nobody else changed
+the note. If somebody did, both texts are shown, and yours is kept in a file. An unchanged or empty text is not sent. A
+signed note is changed only after you confirm it. Without a terminal, pass --signed.`,
 		Example:           "  clinicaldoc notes edit 42\n  clinicaldoc notes edit 42 --field transcription",
 		ValidArgsFunction: e.completeNotes,
 		RunE:              withID("note", &o.id, o.run),
 	}
-	c.Flags().StringVar(&o.field, "field", editable[0], "the `FIELD` to edit: analysis, transcription or name")
+	c.Flags().StringVar(&o.field, "field", noteTexts[0].name, "the `FIELD` to edit: "+strings.Join(editable(), ", "))
 	c.Flags().BoolVar(&o.signed, "signed", false, "change a signed note too")
-	_ = c.RegisterFlagCompletionFunc("field", cobra.FixedCompletions(editable, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("field", cobra.FixedCompletions(editable(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // text returns the edited field of a note.
 func (o *editOptions) text(note *clinicaldoc.ProgressNote) string {
-	switch o.field {
-	case "analysis":
-		return note.Analysis
-	case "transcription":
-		return note.Transcription
-	}
-	return note.Name
+	return noteTexts[slices.Index(editable(), o.field)].of(note)
 }
 
-func (o *editOptions) params(text string) clinicaldoc.UpdateNoteParams {
-	switch o.field {
-	case "analysis":
-		return clinicaldoc.UpdateNoteParams{Analysis: &text}
-	case "transcription":
-		return clinicaldoc.UpdateNoteParams{Transcription: &text}
-	}
-	return clinicaldoc.UpdateNoteParams{Name: &text}
+// params returns the parameters that change the edited field to text.
+func (o *editOptions) params(text string) (params clinicaldoc.UpdateNoteParams) {
+	*noteTexts[slices.Index(editable(), o.field)].param(&params) = &text
+	return params
 }
 
 func (o *editOptions) run(ctx context.Context) error {
-	if !slices.Contains(editable, o.field) {
-		return usagef("--field must be analysis, transcription or name")
+	if !slices.Contains(editable(), o.field) {
+		return usagef("--field must be one of %s", strings.Join(editable(), ", "))
 	}
 	client, err := o.client()
 	if err != nil {
@@ -140,9 +159,15 @@ func (o *editOptions) keep(folder, text string, err error) error {
 	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && conflict.Current != nil {
 		theirs := o.text(conflict.Current)
 		if writeErr := os.WriteFile(filepath.Join(folder, "theirs.txt"), []byte(theirs), 0o600); writeErr != nil {
-			o.IO.Note("clinicaldoc: the service's text could not be stored next to yours; \"clinicaldoc notes show\" prints it.")
+			o.IO.Note(
+				"clinicaldoc: the service's text could not be stored next to yours; \"clinicaldoc notes show\" " +
+					"prints it.",
+			)
 		}
-		shown := o.outf("--- yours\n%s--- on the service since %s\n%s", o.IO.Text(output.Marked(text)), exactTime(conflict.Current.UpdatedAt), o.IO.Text(output.Marked(theirs)))
+		shown := o.outf(
+			"--- yours\n%s--- on the service since %s\n%s", o.IO.Text(output.Marked(text)),
+			exactTime(conflict.Current.UpdatedAt), o.IO.Text(output.Marked(theirs)),
+		)
 		return errors.Join(err, shown)
 	}
 	return err
@@ -168,12 +193,13 @@ func (o *editOptions) keepOrRemove(folder, text, before string) error {
 	if err == nil && !others && !unread && noWork {
 		return os.RemoveAll(folder)
 	}
-	o.IO.Note("Your text is kept in %s; remove it when you are done.", folder) // no error: of a signal nothing else is told
+	// no error: of a signal nothing else is told
+	o.IO.Note("Your text is kept in %s; remove it when you are done.", folder)
 	return nil
 }
 
-// edit lets the editor change a text and returns it as it is then, also after an error. Marks and ends of lines that editors of
-// Windows add to all of a file are no change of the text.
+// edit lets the editor change a text and returns it as it is then, also after an error. Marks and ends of lines that
+// editors of Windows add to all of a file are no change of the text.
 func edit(ctx context.Context, path, before string) (string, error) {
 	text := before
 	if text != "" && !strings.HasSuffix(text, "\n") {

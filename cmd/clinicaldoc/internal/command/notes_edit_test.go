@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -33,12 +34,17 @@ func newEdit(t *testing.T, field, text string) edited {
 	env, shown := newEnv(srv)
 	client, err := env.client()
 	require.NoError(t, err)
+	o := &editOptions{Env: env, id: id, field: field}
+	return edited{o, srv, client, textsOf(t, srv, id), editedFolder(t, text), shown}
+}
+
+// editedFolder is a folder with the text that an editor left.
+func editedFolder(t *testing.T, text string) string {
+	t.Helper()
 	folder := filepath.Join(t.TempDir(), "edit")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), []byte(text), 0o600))
-	return edited{
-		&editOptions{Env: env, id: id, field: field}, srv, client, textsOf(t, srv, id), folder, shown,
-	}
+	return folder
 }
 
 func (e edited) puts() int { return requestsTo(e.srv, clinicaldoctest.RouteUpdateNote) }
@@ -46,7 +52,7 @@ func (e edited) puts() int { return requestsTo(e.srv, clinicaldoctest.RouteUpdat
 func TestEdit_EmptyOrUnchangedText_IsNotSent(t *testing.T) {
 	t.Parallel()
 	const blanks = " \n\t\u00a0\n"
-	for _, field := range editable {
+	for _, field := range editable() {
 		before := map[string]string{"analysis": "found", "transcription": "said", "name": "Visit"}[field]
 		for text, want := range map[string]string{
 			"": "is empty", blanks: "is empty", "\ufeff\n\ufeff": "is empty", before: "not changed", before + "\n\n": "not changed",
@@ -62,21 +68,36 @@ func TestEdit_EmptyOrUnchangedText_IsNotSent(t *testing.T) {
 
 func TestEdit_ChangedText_IsSentAsItsFieldAlone(t *testing.T) {
 	t.Parallel()
-	for _, field := range editable {
+	for _, field := range editable() {
 		e := newEdit(t, field, "other")
 		require.NoError(t, e.save(t.Context(), e.client, e.note, e.folder, "other"))
-		want := clinicaldoc.ProgressNote{Name: "Visit", Transcription: "said", Analysis: "found"}
-		switch field {
-		case "analysis":
-			want.Analysis = "other"
-		case "transcription":
-			want.Transcription = "other"
-		default:
-			want.Name = "other"
-		}
+		want := map[string]string{"name": "Visit", "transcription": "said", "analysis": "found"}
+		want[field] = "other"
 		got := textsOf(t, e.srv, e.id)
-		assert.Equal(t, [3]string{want.Name, want.Transcription, want.Analysis}, [3]string{got.Name, got.Transcription, got.Analysis}, field)
+		for _, text := range noteTexts {
+			assert.Equal(t, want[text.name], text.of(got), "%s after an edit of %s", text.name, field)
+		}
 		assert.NoDirExists(t, e.folder, field)
+	}
+}
+
+func TestNoteTexts_EveryTextOfANote_IsShownAndEdited(t *testing.T) {
+	t.Parallel()
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[clinicaldoc.UpdateNoteParams]()) {
+		if field.Type != reflect.TypeFor[*string]() {
+			continue
+		}
+		note := &clinicaldoc.ProgressNote{ID: 1}
+		reflect.ValueOf(note).Elem().FieldByName(field.Name).SetString("canary")
+		assert.Contains(t, noteText(note), "canary", "%s is not shown", field.Name)
+
+		member, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		require.Contains(t, editable(), member)
+		o := &editOptions{field: member}
+		assert.Equal(t, "canary", o.text(note), member)
+		changed := reflect.ValueOf(o.params("other")).FieldByIndex(field.Index)
+		require.False(t, changed.IsNil(), "%s is not sent", member)
+		assert.Equal(t, "other", changed.Elem().String(), member)
 	}
 }
 
@@ -142,9 +163,7 @@ func TestEdit_EditorFails_KeepsOnlyWork(t *testing.T) {
 		"another file": {text: "before", beside: ".mine.txt.swp", kept: true},
 	} {
 		env, _ := newEnv(nil)
-		folder := filepath.Join(t.TempDir(), "edit")
-		require.NoError(t, os.Mkdir(folder, 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(folder, "mine.txt"), []byte(c.text), 0o600))
+		folder := editedFolder(t, c.text)
 		if c.beside != "" {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, c.beside), []byte("half"), 0o600))
 		}
@@ -155,7 +174,7 @@ func TestEdit_EditorFails_KeepsOnlyWork(t *testing.T) {
 }
 
 // What editors add to all of a file is no change. What is not a file, or too long, is not read.
-func TestEdit_ReadsWhatTheEditorLeft(t *testing.T) { //nolint:paralleltest // it sets a variable
+func TestEdit_EachEditor_ReadsWhatItLeft(t *testing.T) { //nolint:paralleltest // it sets a variable
 	if runtime.GOOS == "windows" {
 		t.Skip("the editors of this test are scripts of a shell")
 	}
@@ -180,7 +199,7 @@ func TestEdit_ReadsWhatTheEditorLeft(t *testing.T) { //nolint:paralleltest // it
 	}
 }
 
-func TestPrograms_SeeNoSecretsOfTheEnvironment(t *testing.T) {
+func TestPrograms_Environment_HasNoSecrets(t *testing.T) {
 	t.Parallel()
 	seen := strings.Join(withoutAccount([]string{
 		"PATH=/bin", "CLINICALDOC_TOKEN=canary", "clinicaldoc_token=canary", "CLINICALDOC_BASE_URL=canary", "CLINICALDOC_NATS=canary", "HOME=/h",

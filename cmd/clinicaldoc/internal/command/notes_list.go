@@ -27,9 +27,11 @@ func newNotesList(e *Env) *cobra.Command {
 	o := &listOptions{Env: e}
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List notes", Args: noArgs,
-		Long:    "List notes with their ids, stages and times. Tables and JSON contain names, patients and texts only with --reveal. The service may shorten texts in lists.",
-		Example: "  clinicaldoc notes list --stage complete --limit 0\n  clinicaldoc notes list --patient 7 --reveal\n  clinicaldoc notes list --jq '.[].id'",
-		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+		Long: "List notes with their ids, stages and times. Tables and JSON contain names, patients and texts " +
+			"only with --reveal. The service may shorten texts in lists.",
+		Example: "  clinicaldoc notes list --stage complete --limit 0\n" +
+			"  clinicaldoc notes list --patient 7 --reveal\n  clinicaldoc notes list --jq '.[].id'",
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	o.flags(c, plainNote{}, clinicaldoc.ProgressNote{})
 	f := c.Flags()
@@ -39,13 +41,19 @@ func newNotesList(e *Env) *cobra.Command {
 	f.IntVar(&o.limit, "limit", 30, "at most this `NUMBER` of notes; 0: all")
 	f.BoolVar(&o.reveal, "reveal", false, "also show names and patients")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "with --patient: accept rows without a patient")
-	_ = c.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions(append(stageNames(), "failed"), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"latest", "oldest"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions(
+		append(stageNames(), "failed"), cobra.ShellCompDirectiveNoFileComp,
+	))
+	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(
+		[]string{"latest", "oldest"}, cobra.ShellCompDirectiveNoFileComp,
+	))
 	return c
 }
 
 func (o *listOptions) params() (clinicaldoc.ListNotesParams, error) {
-	params := clinicaldoc.ListNotesParams{PatientID: o.patient, Sort: clinicaldoc.Sort(o.sort), PerPage: 100, TrustPatientFilter: o.trust}
+	params := clinicaldoc.ListNotesParams{
+		PatientID: o.patient, Sort: clinicaldoc.Sort(o.sort), PerPage: 100, TrustPatientFilter: o.trust,
+	}
 	switch {
 	case o.sort != string(clinicaldoc.SortLatest) && o.sort != string(clinicaldoc.SortOldest):
 		return params, usagef("--sort must be latest or oldest")
@@ -133,7 +141,10 @@ func (o *listOptions) show(ctx context.Context, notes []*clinicaldoc.ProgressNot
 		}
 		var rows [][]string
 		for _, note := range notes {
-			row := []string{strconv.FormatInt(note.ID, 10), note.Stage().String(), o.IO.Time(note.CreatedAt), o.IO.Time(note.UpdatedAt)}
+			row := []string{
+				strconv.FormatInt(note.ID, 10), note.Stage().String(), o.IO.Time(note.CreatedAt),
+				o.IO.Time(note.UpdatedAt),
+			}
 			if o.reveal {
 				row = append(row, patientOf(note), note.Name)
 			}

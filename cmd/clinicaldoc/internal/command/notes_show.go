@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,9 +85,10 @@ func noteText(note *clinicaldoc.ProgressNote) string {
 	line("created", exactTime(note.CreatedAt))
 	line("updated", exactTime(note.UpdatedAt))
 	line("version", note.Version())
-	for _, part := range []struct{ title, text string }{{"transcription", note.Transcription}, {"analysis", note.Analysis}} {
-		if part.text != "" {
-			fmt.Fprintf(&text, "\n%s:\n%s", part.title, output.Marked(part.text))
+	for _, part := range slices.Backward(noteTexts) {
+		content := part.of(note)
+		if content != "" && part.name != "name" { // which stands above
+			fmt.Fprintf(&text, "\n%s:\n%s", part.name, output.Marked(content))
 		}
 	}
 	return text.String()

@@ -35,7 +35,9 @@ Without a terminal, pass the version that you read with --yes; "clinicaldoc note
 func (o *signOptions) run(ctx context.Context) error {
 	switch {
 	case o.yes == "" && !o.IO.CanAsk():
-		return usagef("there is no terminal to ask on: add --yes=VERSION with the version that you read with \"notes show\"")
+		return usagef(
+			"there is no terminal to ask on: add --yes=VERSION with the version that you read with \"notes show\"",
+		)
 	case o.yes != "" && (len(o.yes) != len(clinicaldoc.ProgressNote{}.Version()) || strings.Contains(o.yes, ":")):
 		// Not its updated_at: two changes within one second have the same.
 		return usagef("--yes needs the version of the note that you read; \"clinicaldoc notes show ID\" prints it")
@@ -48,24 +50,41 @@ func (o *signOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case o.yes == "":
-		if _, err := o.IO.Err.Write([]byte(output.Harmless(noteText(note)) + "\n")); err != nil {
-			return err
-		}
-		if ok, err := o.IO.Ask(ctx, "Sign this note?"); err != nil || !ok {
-			return orDeclined(err)
-		}
-	case o.yes != note.Version():
-		// The right one is not told: it would be pasted unread.
-		return &refusedError{"the note is no longer the version in --yes: nothing was signed", "read it again with \"clinicaldoc notes show ID\""}
+	if err := o.confirm(ctx, note); err != nil {
+		return err
 	}
 	signed, err := client.Notes.Sign(ctx, o.id, clinicaldoc.IfUnchanged(note))
 	if errors.Is(err, clinicaldoc.ErrNoteIncomplete) && note.Stage() == clinicaldoc.StageFailed {
-		return &refusedError{"the service could not process this note, so it cannot be signed", `"clinicaldoc notes show ID" shows the error; the recording can be uploaded again`}
+		return &refusedError{
+			"the service could not process this note, so it cannot be signed",
+			`"clinicaldoc notes show ID" shows the error; the recording can be uploaded again`,
+		}
 	}
 	if err != nil {
 		return err
 	}
 	return o.outf("%d\t%s\n", signed.ID, signed.Stage())
+}
+
+// confirm shows the note and asks, or compares it with the version in --yes.
+func (o *signOptions) confirm(ctx context.Context, note *clinicaldoc.ProgressNote) error {
+	switch {
+	case o.yes == note.Version():
+		return nil
+	case o.yes != "":
+		// The right one is not told: it would be pasted unread.
+		return &refusedError{
+			"the note is no longer the version in --yes: nothing was signed",
+			"read it again with \"clinicaldoc notes show ID\"",
+		}
+	}
+	_, err := o.IO.Err.Write([]byte(output.Harmless(noteText(note)) + "\n"))
+	if err != nil {
+		return err
+	}
+	ok, err := o.IO.Ask(ctx, "Sign this note?")
+	if err != nil || !ok {
+		return orDeclined(err)
+	}
+	return nil
 }

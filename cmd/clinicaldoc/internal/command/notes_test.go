@@ -10,7 +10,7 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-func TestSignedURLsAreLeftOutWhereverTheyStand(t *testing.T) {
+func TestWholeNote_SignedURLs_AreLeftOut(t *testing.T) {
 	t.Parallel()
 	var note clinicaldoc.ProgressNote
 	require.NoError(t, json.Unmarshal([]byte(`{"id":1,"name":"see https://a.example/?q=1","audio":{"size":5,"file_url":"https://s.example/x?X-Amz-Signature=abc"},

@@ -22,8 +22,10 @@ func newNotesWait(e *Env) *cobra.Command {
 	o := &waitOptions{Env: e}
 	c := &cobra.Command{
 		Use: "wait ID...", Short: "Wait until notes are complete", Args: atLeast(1, "one or more note ids"),
-		Long:              "Wait until notes reach a stage, and print each note when it does. The exit code is 1 if a note failed, and 8 if one did not reach the stage in time. The command names these notes.",
-		Example:           "  clinicaldoc notes wait 42\n  clinicaldoc notes wait 42 43 44 --until transcribed --timeout 10m",
+		Long: "Wait until notes reach a stage, and print each note when it does. The exit code is 1 if " +
+			"a note failed, and 8 if one did not reach the stage in time. The command names these notes.",
+		Example: "  clinicaldoc notes wait 42\n" +
+			"  clinicaldoc notes wait 42 43 44 --until transcribed --timeout 10m",
 		ValidArgsFunction: e.completeNotes,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if o.ids, err = parseIDs(args); err != nil {
@@ -55,7 +57,9 @@ func (o *waitOptions) run(ctx context.Context) error {
 		defer cancel()
 	}
 	var failures []error
-	for note, err := range client.Notes.WaitAll(ctx, o.ids, clinicaldoc.WaitParams{Until: until, Interval: o.interval}) {
+	for note, err := range client.Notes.WaitAll(
+		ctx, o.ids, clinicaldoc.WaitParams{Until: until, Interval: o.interval},
+	) {
 		if err != nil {
 			failures = append(failures, err)
 			continue

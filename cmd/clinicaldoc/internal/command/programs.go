@@ -18,13 +18,16 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// shell is a command line as a shell reads it, with quotes and variables, and arguments behind it. The program sees neither the
-// token nor the base URL: one without the other is of no use. Nothing here ends it: killing the shell would leave the program behind.
+// shell is a command line as a shell reads it, with quotes and variables, and arguments behind it. The program sees
+// neither the token nor the base URL: one without the other is of no use. Nothing here ends it: killing the shell
+// would leave the program behind.
 func shell(ctx context.Context, line string, args ...string) *exec.Cmd {
 	ctx = context.WithoutCancel(ctx)
 	var run *exec.Cmd
 	if runtime.GOOS == "windows" {
-		run = exec.CommandContext(ctx, "cmd", append([]string{"/C", line}, args...)...) //nolint:gosec // the user's own program
+		run = exec.CommandContext(
+			ctx, "cmd", append([]string{"/C", line}, args...)...,
+		) //nolint:gosec // the user's own program
 	} else {
 		if len(args) > 0 { // after a compound command such as an if it would be a mistake of syntax
 			line += ` "$@"`
@@ -89,7 +92,11 @@ func shellWords(program string, args []string) string {
 func withoutAccount(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
-		return slices.ContainsFunc([]string{clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken, envNATS}, func(ours string) bool { return strings.EqualFold(name, ours) })
+		return slices.ContainsFunc([]string{
+			clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken, envNATS,
+		}, func(ours string) bool {
+			return strings.EqualFold(name, ours)
+		})
 	})
 }
 
@@ -112,7 +119,8 @@ func pagerLine() string {
 	return strings.TrimSpace(line)
 }
 
-// paged does something whose output goes through the pager of CLINICALDOC_PAGER or PAGER, if standard output is a terminal.
+// paged does something whose output goes through the pager of CLINICALDOC_PAGER or PAGER, if standard output is a
+// terminal.
 func (e *Env) paged(ctx context.Context, do func() error) error {
 	line := pagerLine()
 	if !e.IO.OutTTY || e.IO.Plain || line == "" || line == "cat" {

@@ -11,7 +11,7 @@ import (
 )
 
 // The report's command line can be typed: a shell makes the same words of it.
-func TestAShellReadsTheWordsOfACommandLine(t *testing.T) {
+func TestShellWords_AnyWord_IsReadByAShell(t *testing.T) {
 	t.Parallel()
 	words := []string{"upload", "", "it's", "a b", "--name=x", `back\slash`, "$HOME", "`id`", "*", "two\nlines", "'", "ünïcode/ü.wav", "~", "#x", "a;b", `"`}
 	line := shellWords(`printf '%s\0'`, words)

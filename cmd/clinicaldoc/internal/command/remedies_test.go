@@ -30,7 +30,7 @@ import (
 var goName = regexp.MustCompile(`\b(With[A-Z]\w+|IgnoreSize|TrustPatientFilter|Notes\.FindCreated before|SalvageJournal|OpenJournal|see Fields|Uploader\.\w+|AllNew|Repair|Note\.ErrorState)\b`)
 
 // Advice of the libraries reaches this command's users in flags, not in Go's names.
-func TestAdviceHasNoNamesOfGo(t *testing.T) {
+func TestAdvice_OfTheLibraries_HasNoGoNames(t *testing.T) {
 	t.Parallel()
 	// Of options that this command does not have, or of arguments that it checks itself.
 	own := regexp.MustCompile(`WithTokenSource|WithRoute|use WithQuery|WithHTTPClient passed|passed to WithHTTPClient failed|WithRetry|WithUnauthorized`)
@@ -95,7 +95,7 @@ func literal(expression ast.Expr) (string, bool) {
 }
 
 // An error number is also a network's error by its methods: a file's failure is no service that cannot be reached.
-func TestAFailureOfThisMachineIsNotUnreachable(t *testing.T) {
+func TestKindOf_FailureOfThisMachine_IsNotUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		&os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.EXDEV}, &fs.PathError{Op: "open", Path: "a", Err: syscall.ETIMEDOUT},
@@ -107,7 +107,7 @@ func TestAFailureOfThisMachineIsNotUnreachable(t *testing.T) {
 }
 
 // A network that lets nothing through is no wait whose time has passed, though its timeout claims to be a deadline.
-func TestAConnectionThatTimesOutIsUnreachable(t *testing.T) {
+func TestKindOf_ConnectionTimesOut_IsUnreachable(t *testing.T) {
 	t.Parallel()
 	silent := &http.Transport{DialContext: (&net.Dialer{Timeout: time.Nanosecond}).DialContext}
 	client, err := clinicaldoc.NewClient("http://127.0.0.1:1", "synthetic", clinicaldoc.WithHTTPClient(&http.Client{Transport: silent}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
@@ -118,7 +118,7 @@ func TestAConnectionThatTimesOutIsUnreachable(t *testing.T) {
 	assert.Equal(t, codePending, kindOf(&clinicaldoc.WaitError{ID: 1, Err: context.DeadlineExceeded}).code)
 }
 
-func TestEachSystemHasItsOwnNumbers(t *testing.T) {
+func TestNumbers_EachSystem_HasItsOwn(t *testing.T) {
 	t.Parallel()
 	of := func(number syscall.Errno) error {
 		return fmt.Errorf("the export cannot be written: %w", &fs.PathError{Op: "write", Path: "a", Err: number})
@@ -154,6 +154,10 @@ func printed(t *testing.T) map[string]bool {
 	t.Helper()
 	sentences := map[string]bool{}
 	add := func(e ast.Expr) {
+		if text, ok := literal(e); ok {
+			sentences[strings.TrimSpace(text)] = true
+			return
+		}
 		for b, ok := e.(*ast.BinaryExpr); ok; b, ok = e.(*ast.BinaryExpr) {
 			e = b.X
 		}
@@ -235,7 +239,7 @@ func printed(t *testing.T) map[string]bool {
 }
 
 // What is printed after "do:" is done by a test: a script or a test names the sentence in a comment, and does it after that.
-func TestEveryRemedyIsDone(t *testing.T) {
+func TestRemedies_EachOne_IsFollowedByATest(t *testing.T) {
 	t.Parallel()
 	var done strings.Builder
 	for _, pattern := range []string{"../../testdata/*/*.txtar", "../../*_test.go", "*_test.go", "../account/*_test.go", "../report/*_test.go"} {

@@ -29,7 +29,8 @@ func newStatus(e *Env) *cobra.Command {
 	o := &statusOptions{Env: e}
 	c := &cobra.Command{
 		Use: "status", Short: "Show which service and token are used, and whether they work",
-		Long:    "Show which service and token are used, where each value comes from, and whether they work. If the token could not be checked, the command says so.",
+		Long: "Show which service and token are used, where each value comes from, and whether they work. If the " +
+			"token could not be checked, the command says so.",
 		Example: "  clinicaldoc status\n  clinicaldoc status --jq .token",
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
@@ -48,7 +49,9 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := status{Context: a.Name, BaseURL: client.BaseURL(), URLFrom: a.URLFrom, TokenFrom: a.TokenFrom, Token: "not checked"}
+	s := status{
+		Context: a.Name, BaseURL: client.BaseURL(), URLFrom: a.URLFrom, TokenFrom: a.TokenFrom, Token: "not checked",
+	}
 	var checked error
 	if !o.offline {
 		var user *clinicaldoc.User

@@ -13,7 +13,10 @@ import (
 )
 
 func newTokens(e *Env) *cobra.Command {
-	c := group("tokens", "List and revoke access tokens", "List and revoke your access tokens. The token itself is never shown: the service shows it only once.")
+	c := group(
+		"tokens", "List and revoke access tokens",
+		"List and revoke your access tokens. The token itself is never shown: the service shows it only once.",
+	)
 	c.AddCommand(newTokensList(e), newTokensRevoke(e))
 	return c
 }
@@ -22,9 +25,10 @@ func newTokensList(e *Env) *cobra.Command {
 	var f format
 	c := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List your access tokens",
-		Example: "  clinicaldoc tokens list\n  clinicaldoc tokens list --jq '.[] | select(.last_used_at == null) | .id'",
-		Args:    noArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return e.listTokens(c.Context(), &f) },
+		Example: "  clinicaldoc tokens list\n" +
+			"  clinicaldoc tokens list --jq '.[] | select(.last_used_at == null) | .id'",
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return e.listTokens(c.Context(), &f) },
 	}
 	f.flags(c, clinicaldoc.Token{})
 	return c
@@ -42,7 +46,9 @@ func (e *Env) listTokens(ctx context.Context, f *format) error {
 	return e.print(ctx, f, tokens, func() error {
 		var rows [][]string
 		for _, t := range tokens {
-			rows = append(rows, []string{strconv.FormatInt(t.ID, 10), e.IO.Time(t.CreatedAt), e.IO.Time(t.LastUsedAt), t.Name})
+			rows = append(rows, []string{
+				strconv.FormatInt(t.ID, 10), e.IO.Time(t.CreatedAt), e.IO.Time(t.LastUsedAt), t.Name,
+			})
 		}
 		return e.IO.Table([]string{"ID", "CREATED", "LAST USED", "NAME"}, rows)
 	})
@@ -59,9 +65,10 @@ func newTokensRevoke(e *Env) *cobra.Command {
 	o := &revokeOptions{Env: e}
 	c := &cobra.Command{
 		Use: "revoke ID", Short: "Revoke an access token", Args: exactly(1, "a token's id"),
-		Long:    "Revoke an access token, after asking. If it is or may be the token in use, also pass --in-use.",
-		Example: "  clinicaldoc tokens revoke 12\n  clinicaldoc tokens revoke 12 --yes=12\n  clinicaldoc tokens revoke 12 --yes=12 --in-use",
-		RunE:    withID("token", &o.id, o.run),
+		Long: "Revoke an access token, after asking. If it is or may be the token in use, also pass --in-use.",
+		Example: "  clinicaldoc tokens revoke 12\n  clinicaldoc tokens revoke 12 --yes=12\n" +
+			"  clinicaldoc tokens revoke 12 --yes=12 --in-use",
+		RunE: withID("token", &o.id, o.run),
 	}
 	c.Flags().StringVar(&o.yes, "yes", "", "revoke without asking; repeat the token's `ID`")
 	c.Flags().BoolVar(&o.inUse, "in-use", false, "revoke the token even if this command uses it")
@@ -81,7 +88,10 @@ func (o *revokeOptions) run(ctx context.Context) error {
 		return err
 	}
 	if o.mayBeInUse(tokens) && !o.inUse {
-		return &refusedError{"token " + strconv.FormatInt(o.id, 10) + " is, or may be, the one in use", "to revoke it anyway, add --in-use; then log in with another token"}
+		return &refusedError{
+			"token " + strconv.FormatInt(o.id, 10) + " is, or may be, the one in use",
+			"to revoke it anyway, add --in-use; then log in with another token",
+		}
 	}
 	if o.yes == "" {
 		if ok, err := o.IO.Ask(ctx, "Revoke token "+strconv.FormatInt(o.id, 10)+"?"); err != nil || !ok {
@@ -96,8 +106,8 @@ func (o *revokeOptions) run(ctx context.Context) error {
 
 var numberedToken = regexp.MustCompile(`^([1-9][0-9]*)\|`)
 
-// mayBeInUse tells whether the token to revoke may be this command's own. Many services put a token's id before it; else
-// the one that was used last is suspect, as listing them was a use.
+// mayBeInUse tells whether the token to revoke may be this command's own. Many services put a token's id before it;
+// else the one that was used last is suspect, as listing them was a use.
 func (o *revokeOptions) mayBeInUse(tokens []clinicaldoc.Token) bool {
 	if a, err := o.account(); err == nil {
 		number := numberedToken.FindStringSubmatch(a.Token)
@@ -112,7 +122,9 @@ func (o *revokeOptions) mayBeInUse(tokens []clinicaldoc.Token) bool {
 	}
 	own := tokens[at].LastUsedAt
 	// Services write this time now and then only.
-	return len(tokens) == 1 || !slices.ContainsFunc(tokens, func(t clinicaldoc.Token) bool { return t.LastUsedAt.After(own.Add(5 * time.Minute)) })
+	return len(tokens) == 1 || !slices.ContainsFunc(tokens, func(t clinicaldoc.Token) bool {
+		return t.LastUsedAt.After(own.Add(5 * time.Minute))
+	})
 }
 
 // checkYes refuses a --yes that names something else, and no --yes where nobody can be asked.

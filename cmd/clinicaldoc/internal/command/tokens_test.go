@@ -1,16 +1,19 @@
 package command
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
 )
 
-func TestTokenThatMayBeInUse(t *testing.T) {
+func TestRevoke_EachToken_KnowsIfInUse(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	tokens := []clinicaldoc.Token{{ID: 1, LastUsedAt: now.Add(-time.Hour)}, {ID: 2, LastUsedAt: now}, {ID: 3, LastUsedAt: now.Add(-time.Minute)}, {ID: 4}}
@@ -33,4 +36,17 @@ func TestTokenThatMayBeInUse(t *testing.T) {
 	}
 	alone := &revokeOptions{Env: &Env{found: &account.Account{Token: "secret"}}, id: 4}
 	assert.True(t, alone.mayBeInUse(tokens[3:]))
+}
+
+func TestRevoke_TokenInUse_NeedsAWord(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	for _, inUse := range []bool{false, true} {
+		env, _ := newEnv(srv)
+		tokens, err := srv.Client().Tokens.List(t.Context())
+		require.NoError(t, err)
+		o := &revokeOptions{Env: env, id: tokens[0].ID, yes: strconv.FormatInt(tokens[0].ID, 10), inUse: inUse}
+		assert.Equal(t, inUse, o.run(t.Context()) == nil)
+	}
+	assert.Equal(t, 1, requestsTo(srv, clinicaldoctest.RouteRevokeToken))
 }

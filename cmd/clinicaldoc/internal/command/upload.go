@@ -40,33 +40,34 @@ func newUpload(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "upload FILE|FOLDER...", Short: "Upload recordings, each to one note", Args: cobra.ArbitraryArgs,
-		Long: `Upload recordings; each becomes one note. A journal on disk records what became of each, so you can run the same command again
-whatever ended it. It does not send again what is done, and searches for the notes of unresolved recordings first. The first
-upload of a user to a service begins the journal: the command asks, or needs --begin without a terminal.
+		Long: `Upload recordings; each becomes one note. A journal on disk records what became of each, so you can run
+the same command again whatever ended it. It does not send again what is done, and searches for the notes of unresolved
+recordings first. The first upload of a user to a service begins the journal: the command asks, or needs --begin
+without a terminal.
 
-A recording is done when the service has processed it. Only then may its file be moved or deleted. After the last upload, the
-command waits for the notes, also for those of earlier uploads, but at most for --max-wait. If some are still processing then,
-the exit code is 8: run the same command again later. If the service could not process some, the exit code is 9:
-"clinicaldoc upload resolve KEY --send-again" lets the next upload send one again.
+A recording is done when the service has processed it. Only then may its file be moved or deleted. After the last
+upload, the command waits for the notes, also for those of earlier uploads, but at most for --max-wait. If some are
+still processing then, the exit code is 8: run the same command again later. If the service could not process some, the
+exit code is 9: "clinicaldoc upload resolve KEY --send-again" lets the next upload send one again.
 
-From folders, it takes files with an extension of audio files (.wav, .mp3, .m4a, .ogg, .flac, .dss ...), also in subfolders.
-Other files are left out and counted, and the exit code is 9, unless they are hidden or match --ignore.
+From folders, it takes files with an extension of audio files (.wav, .mp3, .m4a, .ogg, .flac, .dss ...), also in
+subfolders. Other files are left out and counted, and the exit code is 9, unless they are hidden or match --ignore.
 
-A manifest lists recordings with path, key, patient, prompt and name, as CSV or as one JSON object per line. Only path is
-required if flags set the others. All of it is checked before anything is sent. A key, such as an encounter's number,
+A manifest lists recordings with path, key, patient, prompt and name, as CSV or as one JSON object per line. Only path
+is required if flags set the others. All of it is checked before anything is sent. A key, such as an encounter's number,
 identifies a recording: one key becomes one note. Without a name, a note is named after its file.
 
-A recording that is cut short, such as one that is still being copied, is refused, and so is a file that is not a recording.
---dry-run lists them and sends nothing. --skip-recording-check uploads them as they are.
+A recording that is cut short, such as one that is still being copied, is refused, and so is a file that is not a
+recording. --dry-run lists them and sends nothing. --skip-recording-check uploads them as they are.
 
-Every upload keeps a report: "clinicaldoc upload report" shows the last one, with what to do. If everything fails in the same
-way, the upload pauses, and ends after --max-pause.
+Every upload keeps a report: "clinicaldoc upload report" shows the last one, with what to do. If everything fails in
+the same way, the upload pauses, and ends after --max-pause.
 
-Several machines can share the work with --nats: they use one queue and one journal in NATS JetStream, and each recording
-becomes one note. The files must have the same absolute paths on all machines.
+Several machines can share the work with --nats: they use one queue and one journal in NATS JetStream, and each
+recording becomes one note. The files must have the same absolute paths on all machines.
 
-The output names recordings by the first digits of their keys, because file names may contain patients' names. --reveal shows
-file names.`,
+The output names recordings by the first digits of their keys, because file names may contain patients' names. --reveal
+shows file names.`,
 		Example: `  clinicaldoc upload --begin --patient 7 --prompt 1 visit.wav
   clinicaldoc upload --patient 7 --prompt 1 --workers 8 recordings/
   clinicaldoc upload --manifest tonight.csv
@@ -90,9 +91,18 @@ file names.`,
 	f.StringVar(&o.manifest, "manifest", "", "a `FILE` that lists the recordings, CSV or JSON lines")
 	f.BoolVar(&o.dry, "dry-run", false, "only list files that are cut short or are not recordings; send nothing")
 	f.BoolVar(&o.begin, "begin", false, "begin the journal if there is none; needed once per service and user")
-	f.IntVar(&o.natsReplicas, "nats-replicas", 0, "the `NUMBER` of servers that store the journal; with 3, one may be lost (default 1 for a new journal)")
-	f.StringArrayVar(&o.ignore, "ignore", nil, "leave out files in folders that match this `PATTERN`, such as '*.txt', without exit code 9")
-	c.AddCommand(newUploadReport(e), newUploadResolve(e), newUploadRetry(e), newUploadStatus(e), newUploadSalvage(e), newUploadRename(e))
+	f.IntVar(
+		&o.natsReplicas, "nats-replicas", 0,
+		"the `NUMBER` of servers that store the journal; with 3, one may be lost (default 1 for a new journal)",
+	)
+	f.StringArrayVar(
+		&o.ignore, "ignore", nil,
+		"leave out files in folders that match this `PATTERN`, such as '*.txt', without exit code 9",
+	)
+	c.AddCommand(
+		newUploadReport(e), newUploadResolve(e), newUploadRetry(e), newUploadStatus(e), newUploadSalvage(e),
+		newUploadRename(e),
+	)
 	return c
 }
 
@@ -101,11 +111,25 @@ func (o *uploadOptions) uploadFlags(c *cobra.Command) {
 	o.placeFlags(c)
 	f := c.Flags()
 	f.IntVar(&o.workers, "workers", 4, "this `NUMBER` of uploads at a time")
-	f.DurationVar(&o.settle, "settle", 0, "how long the service may still be processing an upload whose response was lost, a `TIME`; 0: 10m")
-	f.DurationVar(&o.maxPause, "max-pause", 15*time.Minute, "how long to pause when everything fails in the same way, a `TIME`; 0: end immediately")
-	f.StringVar(&o.until, "until", "complete", "the `STAGE` at which a recording is done: complete (the note is complete) or uploaded")
-	f.DurationVar(&o.maxWait, "max-wait", 15*time.Minute, "how long to wait for notes in processing, a `TIME`; 0: check once")
-	f.BoolVar(&o.unique, "unique-names", false, "resolve recordings sooner by their names. Use it only if no two notes of a patient ever have the same name")
+	f.DurationVar(
+		&o.settle, "settle", 0,
+		"how long the service may still be processing an upload whose response was lost, a `TIME`; 0: 10m",
+	)
+	f.DurationVar(
+		&o.maxPause, "max-pause", 15*time.Minute,
+		"how long to pause when everything fails in the same way, a `TIME`; 0: end immediately",
+	)
+	f.StringVar(
+		&o.until, "until", "complete",
+		"the `STAGE` at which a recording is done: complete (the note is complete) or uploaded",
+	)
+	f.DurationVar(
+		&o.maxWait, "max-wait", 15*time.Minute, "how long to wait for notes in processing, a `TIME`; 0: check once",
+	)
+	f.BoolVar(
+		&o.unique, "unique-names", false,
+		"resolve recordings sooner by their names. Use it only if no two notes of a patient ever have the same name",
+	)
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "accept rows without a patient when searching for a note")
 	f.BoolVar(&o.reveal, "reveal", false, "show the files' names")
 	f.BoolVar(&o.unchecked, "skip-recording-check", false, "also upload files that are cut short or are not recordings")
@@ -171,7 +195,9 @@ func (o *uploadOptions) run(ctx context.Context, list listing) error {
 	uploader := &ingest.Uploader{
 		Client: client, Workers: o.workers, Total: len(recordings), OnEvent: run.event, MaxPause: o.maxPause,
 		SkipRecordingCheck: o.unchecked,
-		Find:               clinicaldoc.FindCreatedParams{Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust},
+		Find: clinicaldoc.FindCreatedParams{
+			Settle: o.settle, UniqueName: o.unique, TrustPatientFilter: o.trust,
+		},
 	}
 	if o.maxPause <= 0 {
 		uploader.MaxPause = -1

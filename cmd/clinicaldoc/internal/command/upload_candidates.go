@@ -57,7 +57,9 @@ func (r *uploadRun) candidates(ctx context.Context, ids []int64) []report.Candid
 }
 
 // showCandidates prints the notes that a person should compare with a recording, and what to do then.
-func (o *resolveOptions) showCandidates(ctx context.Context, client *clinicaldoc.Client, key string, ids []int64) error {
+func (o *resolveOptions) showCandidates(
+	ctx context.Context, client *clinicaldoc.Client, key string, ids []int64,
+) error {
 	candidates, err := readCandidates(ctx, client, ids)
 	if err != nil && !errors.Is(err, clinicaldoc.ErrNotFound) {
 		return err
@@ -79,11 +81,16 @@ func (o *resolveOptions) showCandidates(ctx context.Context, client *clinicaldoc
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		o.IO.Note("No possible note is known. Compare the recording with the patient's notes: \"clinicaldoc notes list --patient ID\".")
+		o.IO.Note(
+			"No possible note is known. Compare the recording with the patient's notes: \"clinicaldoc notes list " +
+				"--patient ID\".",
+		)
 	} else if err := o.IO.Table(titles, rows); err != nil {
 		return err
 	}
-	o.IO.Note("If one of them is the recording's note: \"clinicaldoc upload resolve %s --note ID\". If none is, and the time "+
-		"from which that can be decided has passed: \"clinicaldoc upload resolve %s --none\"; the next upload then sends it.", key, key)
+	o.IO.Note("If one of them is the recording's note: \"clinicaldoc upload resolve %s --note ID\". If none is, and "+
+		"the time "+
+		"from which that can be decided has passed: \"clinicaldoc upload resolve %s --none\"; the next upload then "+
+		"sends it.", key, key)
 	return nil
 }

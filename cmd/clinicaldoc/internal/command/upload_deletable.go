@@ -48,7 +48,10 @@ func (o *uploadStatusOptions) deletableFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.deletable, "deletable", false,
 		"show which files of earlier uploads may be deleted, and when the service deletes its copies")
-	f.DurationVar(&o.within, "within", defaultWithin, "with --deletable: copies at the service that expire within this `TIME` count as expiring soon")
+	f.DurationVar(
+		&o.within, "within", defaultWithin,
+		"with --deletable: copies at the service that expire within this `TIME` count as expiring soon",
+	)
 	f.BoolVar(&o.reveal, "reveal", false, "with --deletable: show the files' names")
 }
 

@@ -23,7 +23,8 @@ type checkedRecording struct {
 	File     string `json:"file,omitempty"`
 }
 
-// dryRun lists the recordings that an upload would refuse by their bytes. It asks the service nothing and keeps nothing.
+// dryRun lists the recordings that an upload would refuse by their bytes. It asks the service nothing and keeps
+// nothing.
 func (o *uploadOptions) dryRun(ctx context.Context) error {
 	recordings, err := o.recordings(ctx)
 	if err != nil {

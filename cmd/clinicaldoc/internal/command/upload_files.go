@@ -16,7 +16,10 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-var audioEndings = []string{".wav", ".mp3", ".m4a", ".mp4", ".aac", ".ogg", ".oga", ".opus", ".flac", ".webm", ".wma", ".aif", ".aiff", ".amr", ".3gp", ".caf", ".dss", ".ds2"}
+var audioEndings = []string{
+	".wav", ".mp3", ".m4a", ".mp4", ".aac", ".ogg", ".oga", ".opus", ".flac", ".webm", ".wma", ".aif", ".aiff", ".amr",
+	".3gp", ".caf", ".dss", ".ds2",
+}
 
 // recordings lists what is to be uploaded, in the order of the paths.
 func (o *uploadOptions) recordings(ctx context.Context) ([]ingest.Recording, error) {
@@ -25,7 +28,10 @@ func (o *uploadOptions) recordings(ctx context.Context) ([]ingest.Recording, err
 	switch {
 	case o.workers < 1 || o.workers > 64:
 		return nil, usagef("--workers must be 1 to 64")
-	case slices.ContainsFunc(o.ignore, func(pattern string) bool { _, err := filepath.Match(pattern, ""); return err != nil }):
+	case slices.ContainsFunc(o.ignore, func(pattern string) bool {
+		_, err := filepath.Match(pattern, "")
+		return err != nil
+	}):
 		return nil, usagef("--ignore needs a pattern such as '*.txt'")
 	case o.settle < 0:
 		return nil, usagef("--settle must not be negative")
@@ -53,7 +59,8 @@ func (o *uploadOptions) recordings(ctx context.Context) ([]ingest.Recording, err
 	return list, nil
 }
 
-// checkUnique refuses what --unique-names cannot mean: names of one patient that are equal, or of which one begins another.
+// checkUnique refuses what --unique-names cannot mean: names of one patient that are equal, or of which one begins
+// another.
 func checkUnique(list []ingest.Recording) error {
 	type named struct {
 		patient int64
@@ -64,10 +71,15 @@ func checkUnique(list []ingest.Recording) error {
 	for i := range list {
 		names = append(names, named{list[i].Params.PatientID, strings.TrimSpace(list[i].Params.Name), i + 1})
 	}
-	slices.SortFunc(names, func(a, b named) int { return cmp.Or(cmp.Compare(a.patient, b.patient), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(names, func(a, b named) int {
+		return cmp.Or(cmp.Compare(a.patient, b.patient), cmp.Compare(a.name, b.name))
+	})
 	for i := 1; i < len(names); i++ {
 		if a, b := names[i-1], names[i]; a.patient == b.patient && strings.HasPrefix(b.name, a.name) {
-			return usagef("--unique-names: the name of recording %d begins with the name of recording %d of the same patient", b.number, a.number)
+			return usagef(
+				"--unique-names: the name of recording %d begins with the name of recording %d of the same patient",
+				b.number, a.number,
+			)
 		}
 	}
 	return nil
@@ -80,7 +92,10 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 		switch {
 		case err != nil:
 			o.leaveOut(path, "it cannot be read: "+reason(err))
-			return nil, &usageError{"a file or folder in the arguments cannot be read: " + reason(err), "check the path, and whether its share is mounted; then run the same command again"}
+			return nil, &usageError{
+				"a file or folder in the arguments cannot be read: " + reason(err),
+				"check the path, and whether its share is mounted; then run the same command again",
+			}
 		case !info.IsDir():
 			files = append(files, path)
 			continue
@@ -101,7 +116,10 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 	files = o.withoutAliases(slices.Compact(files))
 	recordings := make([]ingest.Recording, len(files))
 	for i, path := range files {
-		recordings[i] = ingest.Recording{File: path, Params: clinicaldoc.CreateNoteParams{Name: nameOf(path), PatientID: o.patient, PromptID: o.prompt}}
+		recordings[i] = ingest.Recording{
+			File:   path,
+			Params: clinicaldoc.CreateNoteParams{Name: nameOf(path), PatientID: o.patient, PromptID: o.prompt},
+		}
 	}
 	return recordings, nil
 }
@@ -128,7 +146,9 @@ func (o *uploadOptions) withoutAliases(files []string) []string {
 			continue // the upload tells
 		}
 		f := form{info.Size(), info.ModTime().UnixNano()}
-		if slices.ContainsFunc(taken[f], func(n named) bool { return n.name != nameOf(path) && os.SameFile(n.FileInfo, info) }) {
+		if slices.ContainsFunc(taken[f], func(n named) bool {
+			return n.name != nameOf(path) && os.SameFile(n.FileInfo, info)
+		}) {
 			aliases[path] = true
 			o.leaveOut(path, "it is another name of a file that this upload already contains")
 		} else {

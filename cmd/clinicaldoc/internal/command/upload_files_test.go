@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,10 +11,36 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
+func TestRecordings_Folder_TakesAudioFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, name := range []string{"a.wav", ".hidden/b.wav", "notes.txt", "deep/c.WAV", ".d.wav"} {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(name), 0o600))
+	}
+	o := &uploadOptions{paths: []string{folder, filepath.Join(folder, "a.wav"), filepath.Join(folder, "a.wav")}, patient: 7, prompt: 1, workers: 1}
+	list, err := o.recordings(t.Context())
+	require.NoError(t, err)
+	var names []string
+	for _, r := range list {
+		name, err := filepath.Rel(folder, r.File)
+		require.NoError(t, err)
+		names = append(names, filepath.ToSlash(name))
+	}
+	assert.ElementsMatch(t, []string{"a.wav", "deep/c.WAV"}, names)
+	require.Len(t, o.left, 1)
+	assert.Equal(t, filepath.Join(folder, "notes.txt"), o.left[0].File)
+	require.Error(t, o.leftOutError())
+}
+
 // A folder that cannot be read is left out by name, and what is beside it is taken.
-func TestAFolderThatCannotBeReadIsLeftOut(t *testing.T) {
+func TestRecordings_UnreadableFolder_IsLeftOut(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "shut"), 0o700))
@@ -27,7 +54,7 @@ func TestAFolderThatCannotBeReadIsLeftOut(t *testing.T) {
 }
 
 // A link to a recording is no second recording: under another name it would become a second note. A folder may be named by a link.
-func TestARecordingWithTwoNamesIsTakenOnce(t *testing.T) {
+func TestRecordings_TwoNamesOfAFile_AreTakenOnce(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, "visits", name) }
@@ -53,4 +80,26 @@ func TestARecordingWithTwoNamesIsTakenOnce(t *testing.T) {
 	list, err = o.recordings(t.Context())
 	require.NoError(t, err)
 	assert.Len(t, list, 2)
+}
+
+func TestRecordings_UniqueNames_AreCheckedByPatient(t *testing.T) {
+	t.Parallel()
+	named := func(patient int64, name string) ingest.Recording {
+		return ingest.Recording{Params: clinicaldoc.CreateNoteParams{PatientID: patient, Name: name}}
+	}
+	require.NoError(t, checkUnique([]ingest.Recording{named(7, "Visit"), named(8, "Visit"), named(9, "Visit 1")}))
+	require.Error(t, checkUnique([]ingest.Recording{named(7, "Visit 1"), named(8, "Visit"), named(7, "Visit")}))
+}
+
+func TestRecordings_ManifestWithMistakes_IsRefusedAsAWhole(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.wav"), []byte("RIFF"), 0o600))
+	path := filepath.Join(folder, "tonight.csv")
+	require.NoError(t, os.WriteFile(path, []byte("path,patient\na.wav,7\nb.wav,7\n"), 0o600))
+	o := &uploadOptions{manifest: path, patient: 7, prompt: 1, workers: 1}
+	list, err := o.recordings(t.Context())
+	_, listed := errors.AsType[*ingest.ManifestError](err)
+	assert.True(t, listed, err)
+	assert.Empty(t, list)
 }

@@ -34,8 +34,13 @@ type journalPlace struct {
 
 func (p *journalPlace) placeFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&p.journal, "journal", "", "the journal's `FILE` (default one for each service and user, in the state folder)")
-	f.StringVar(&p.nats, "nats", "", "use the journal and queue of a fleet, on the NATS server at this `URL` (also CLINICALDOC_NATS)")
+	f.StringVar(
+		&p.journal, "journal", "", "the journal's `FILE` (default one for each service and user, in the state folder)",
+	)
+	f.StringVar(
+		&p.nats, "nats", "",
+		"use the journal and queue of a fleet, on the NATS server at this `URL` (also CLINICALDOC_NATS)",
+	)
 	f.StringVar(&p.natsCreds, "nats-creds", "", "a `FILE` with the credentials for the NATS server")
 }
 
@@ -58,8 +63,13 @@ func (p *journalPlace) checkFleet() error {
 // checkPlace takes the server's URL from the flag, which must not hold a password, or from the environment.
 func (p *journalPlace) checkPlace() error {
 	for server := range strings.SplitSeq(p.nats, ",") {
-		if u, err := url.Parse(strings.TrimSpace(server)); err != nil || u.User != nil || strings.Contains(server, "@") {
-			return usagef("--nats needs a URL without a password, because others could see it: use --nats-creds FILE, or put the URL into %s", envNATS)
+		if u, err := url.Parse(
+			strings.TrimSpace(server),
+		); err != nil || u.User != nil || strings.Contains(server, "@") {
+			return usagef(
+				"--nats needs a URL without a password, because others could see it: use --nats-creds FILE, or put "+
+					"the URL into %s", envNATS,
+			)
 		}
 	}
 	if p.nats == "" && p.journal == "" {
@@ -87,8 +97,8 @@ func journalName(baseURL string, userID int64) string {
 	return fmt.Sprintf("%s-user%d", hex.EncodeToString(sum[:6]), userID)
 }
 
-// findJournal sets the file of one user of one service: what one account uploaded, another has not. A journal whose name was made
-// in another way is found by what it says of itself, and stays where it is.
+// findJournal sets the file of one user of one service: what one account uploaded, another has not. A journal whose
+// name was made in another way is found by what it says of itself, and stays where it is.
 func (p *journalPlace) findJournal(ctx context.Context, baseURL string, userID int64) error {
 	if p.journal != "" {
 		return nil
@@ -121,7 +131,10 @@ func (p *journalPlace) findJournal(ctx context.Context, baseURL string, userID i
 	case 1:
 		p.journal = others[0]
 	default:
-		return &refusedError{"there are several journals of this service and user: " + strings.Join(others, ", "), "name the one that was used last with --journal, each time"}
+		return &refusedError{
+			"there are several journals of this service and user: " + strings.Join(others, ", "),
+			"name the one that was used last with --journal, each time",
+		}
 	}
 	return nil
 }
@@ -142,7 +155,11 @@ func (o *uploadOptions) openJournal(ctx context.Context, baseURL string, userID 
 		}
 	}
 	if !o.begin {
-		return nil, &refusedError{"there is no journal of this user's uploads to this service in " + o.journal + ": nothing was sent", "if there was one, put it back or name it with --journal; if nothing was uploaded yet, add --begin, once"}
+		return nil, &refusedError{
+			"there is no journal of this user's uploads to this service in " + o.journal + ": nothing was sent",
+			"if there was one, put it back or name it with --journal; if nothing was uploaded yet, add --begin, " +
+				"once",
+		}
 	}
 	owner := ingest.Owner{Service: ingest.ServiceName(baseURL), UserID: userID, Headers: fileheader.NoHeaders}
 	return ingest.BeginJournal(ctx, o.journal, owner)
@@ -163,19 +180,25 @@ func (p *journalPlace) connect(baseURL string, userID int64) (*nats.Conn, jetstr
 }
 
 // openFleet joins the fleet of one user of one service. Close the connection after use.
-func (p *journalPlace) openFleet(ctx context.Context, baseURL string, userID int64) (*jetstream.Fleet, *nats.Conn, error) {
+func (p *journalPlace) openFleet(
+	ctx context.Context, baseURL string, userID int64,
+) (*jetstream.Fleet, *nats.Conn, error) {
 	conn, params, err := p.connect(baseURL, userID)
 	if err != nil {
 		return nil, nil, err
 	}
 	fleet, err := jetstream.Join(ctx, conn, params)
 	if p.begin && errors.Is(err, jetstream.ErrNoFleet) {
-		if fleet, err = jetstream.Begin(ctx, conn, params); errors.Is(err, jetstream.ErrFleetExists) { // by another machine
+		// by another machine
+		if fleet, err = jetstream.Begin(ctx, conn, params); errors.Is(err, jetstream.ErrFleetExists) {
 			fleet, err = jetstream.Join(ctx, conn, params)
 		}
 	}
 	if errors.Is(err, jetstream.ErrNoFleet) {
-		err = &refusedError{"this NATS server has no journal of this service and user: nothing was sent", "if there was one, have it restored; if nothing was uploaded yet, add --begin, once"}
+		err = &refusedError{
+			"this NATS server has no journal of this service and user: nothing was sent",
+			"if there was one, have it restored; if nothing was uploaded yet, add --begin, once",
+		}
 	}
 	if err != nil {
 		conn.Close()

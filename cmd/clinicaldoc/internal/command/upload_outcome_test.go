@@ -1,11 +1,13 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -20,6 +22,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
@@ -34,7 +37,7 @@ func newRun(t *testing.T, recordings ...ingest.Recording) (*uploadRun, *console)
 }
 
 // The exit code tells the worst of what became of all recordings.
-func TestOutcome_IsTheWorstOfAll(t *testing.T) {
+func TestOutcome_SeveralResults_IsTheWorst(t *testing.T) {
 	t.Parallel()
 	refused := fmt.Errorf("synthetic: %w", clinicaldoc.ErrValidation)
 	for name, c := range map[string]struct {
@@ -69,7 +72,7 @@ func TestOutcome_IsTheWorstOfAll(t *testing.T) {
 }
 
 // A run that ended early tells why, unless something is unresolved.
-func TestOutcome_OfARunThatEndedEarly(t *testing.T) {
+func TestOutcome_RunEndedEarly_SaysWhy(t *testing.T) {
 	t.Parallel()
 	gone := fmt.Errorf("%w: %w", clinicaldoc.ErrInvalidArgument, fs.ErrNotExist)
 	for name, c := range map[string]struct {
@@ -90,7 +93,7 @@ func TestOutcome_OfARunThatEndedEarly(t *testing.T) {
 }
 
 // Of several refusals, one by the service or by a check tells more than one that may pass.
-func TestResult_WorstRefusalDecides(t *testing.T) {
+func TestResult_SeveralRefusals_WorstDecides(t *testing.T) {
 	t.Parallel()
 	passes, stays := clinicaldoc.ErrServer, clinicaldoc.ErrValidation
 	for _, order := range [][]error{{passes, stays}, {stays, passes}, {stays, clinicaldoc.ErrTooLarge}, {passes, stays, passes}} {
@@ -102,7 +105,7 @@ func TestResult_WorstRefusalDecides(t *testing.T) {
 	}
 }
 
-func TestResult_NamesNoFileUnlessAsked(t *testing.T) {
+func TestResult_WithoutReveal_NamesNoFile(t *testing.T) {
 	t.Parallel()
 	for _, reveal := range []bool{false, true} {
 		for _, form := range []string{"", allMembers} {
@@ -134,52 +137,7 @@ func TestResult_OfAnEarlierUpload_IsNotThisOnes(t *testing.T) {
 	assert.Equal(t, int64(5), run.Followed[0].NoteID)
 }
 
-func TestRecordings_OfAFolder(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	for _, name := range []string{"a.wav", ".hidden/b.wav", "notes.txt", "deep/c.WAV", ".d.wav"} {
-		path := filepath.Join(folder, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, []byte(name), 0o600))
-	}
-	o := &uploadOptions{paths: []string{folder, filepath.Join(folder, "a.wav"), filepath.Join(folder, "a.wav")}, patient: 7, prompt: 1, workers: 1}
-	list, err := o.recordings(t.Context())
-	require.NoError(t, err)
-	var names []string
-	for _, r := range list {
-		name, err := filepath.Rel(folder, r.File)
-		require.NoError(t, err)
-		names = append(names, filepath.ToSlash(name))
-	}
-	assert.ElementsMatch(t, []string{"a.wav", "deep/c.WAV"}, names)
-	require.Len(t, o.left, 1)
-	assert.Equal(t, filepath.Join(folder, "notes.txt"), o.left[0].File)
-	require.Error(t, o.leftOutError())
-}
-
-func TestRecordings_UniqueNamesAreThoseOfAPatient(t *testing.T) {
-	t.Parallel()
-	named := func(patient int64, name string) ingest.Recording {
-		return ingest.Recording{Params: clinicaldoc.CreateNoteParams{PatientID: patient, Name: name}}
-	}
-	require.NoError(t, checkUnique([]ingest.Recording{named(7, "Visit"), named(8, "Visit"), named(9, "Visit 1")}))
-	require.Error(t, checkUnique([]ingest.Recording{named(7, "Visit 1"), named(8, "Visit"), named(7, "Visit")}))
-}
-
-func TestRecordings_ManifestWithMistakes_IsRefusedAsAWhole(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.wav"), []byte("RIFF"), 0o600))
-	path := filepath.Join(folder, "tonight.csv")
-	require.NoError(t, os.WriteFile(path, []byte("path,patient\na.wav,7\nb.wav,7\n"), 0o600))
-	o := &uploadOptions{manifest: path, patient: 7, prompt: 1, workers: 1}
-	list, err := o.recordings(t.Context())
-	_, listed := errors.AsType[*ingest.ManifestError](err)
-	assert.True(t, listed, err)
-	assert.Empty(t, list)
-}
-
-func TestPlace_PasswordsAreNotTyped(t *testing.T) {
+func TestPlace_PasswordInURL_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, nats := range []string{"nats://user:password@queue.example", "nats://token@queue.example", "nats://a,user:password@b"} {
 		require.Error(t, (&journalPlace{nats: nats}).checkPlace(), nats)
@@ -188,7 +146,7 @@ func TestPlace_PasswordsAreNotTyped(t *testing.T) {
 	require.Error(t, (&journalPlace{nats: "nats://queue.example", journal: "x"}).checkPlace())
 }
 
-func TestResolve_OneDecisionAtATime(t *testing.T) {
+func TestResolve_TwoDecisions_AreRejected(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		o     resolveOptions
@@ -202,7 +160,7 @@ func TestResolve_OneDecisionAtATime(t *testing.T) {
 	}
 }
 
-func TestDryRun_EndsAsTheUploadWould(t *testing.T) {
+func TestDryRun_RefusedRecordings_EndsAsTheUpload(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ total, refused, want int }{{2, 0, 0}, {2, 1, codeSome}, {2, 2, codeRefused}, {1, 1, codeRefused}} {
 		err := (&uploadOptions{}).checkedOutcome(c.total, c.refused, ingest.ErrCutShort)
@@ -214,7 +172,7 @@ func TestDryRun_EndsAsTheUploadWould(t *testing.T) {
 	}
 }
 
-func TestCandidates_AreReadWithinBounds(t *testing.T) {
+func TestCandidates_ManyNotes_AreBounded(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	var ids []int64
@@ -266,7 +224,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestUpload_OptionsReachTheUploader(t *testing.T) {
+func TestUpload_EachOption_ReachesTheUploader(t *testing.T) {
 	t.Parallel()
 	slow := clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Hour})
 	t.Run("max-wait 0 looks once", func(t *testing.T) {
@@ -336,7 +294,7 @@ func journalHeader(service string, user int) string {
 	return fmt.Sprintf("clinicaldoc-ingest 3 %s user=%d headers=none", service, user)
 }
 
-func TestStatus_ListsWhatSomebodyHasToLookAt(t *testing.T) {
+func TestStatus_Journal_ListsWhatNeedsADecision(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "uploads.journal")
 	journalLines(t, path, journalHeader("https://service.example", 1),
@@ -352,7 +310,7 @@ func TestStatus_ListsWhatSomebodyHasToLookAt(t *testing.T) {
 	assert.Equal(t, int64(7), s.Failures[0].NoteID)
 }
 
-func TestJournal_IsFoundByWhoseItIs(t *testing.T) {
+func TestJournal_SeveralOwners_FindsOwn(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
 	journals := filepath.Join(state, "journals")
@@ -376,7 +334,7 @@ func TestJournal_IsFoundByWhoseItIs(t *testing.T) {
 	require.ErrorContains(t, err, "several journals")
 }
 
-func TestRename_ReplacesNoOtherJournal(t *testing.T) {
+func TestRename_OtherJournal_IsNotReplaced(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
 	srv := newServer(t)
@@ -393,7 +351,7 @@ func TestRename_ReplacesNoOtherJournal(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-func TestResolve_KeyHasToNameOneRecording(t *testing.T) {
+func TestResolve_AmbiguousKey_IsRefused(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
 	srv := newServer(t)
@@ -412,7 +370,7 @@ func TestResolve_KeyHasToNameOneRecording(t *testing.T) {
 	require.NoError(t, decide("01230"))
 }
 
-func TestRetry_SendsOnlyWhatIsLeftOver(t *testing.T) {
+func TestRetry_EarlierUploads_SendsOnlyWhatIsLeft(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
 	srv := newServer(t)
@@ -454,7 +412,7 @@ func TestRetry_SendsOnlyWhatIsLeftOver(t *testing.T) {
 	assert.Equal(t, map[string]int64{"/b.wav": 7, "/c.wav": 6}, left("2026"), "each once, with what was said last")
 }
 
-func TestUpload_ReportHasTheExitCode(t *testing.T) {
+func TestUpload_Report_HasTheExitCode(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("CLINICALDOC_STATE_DIR", state)
 	env, _ := newEnv(nil)
@@ -465,4 +423,50 @@ func TestUpload_ReportHasTheExitCode(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
 	assert.Equal(t, codeUnreachable, runs[0].Code)
+}
+
+// The time that is named is still to come, and is not called the end of the search.
+func TestLostText_SecondNight_NamesNoPastTime(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)
+	first := lostText(now, now.Add(10*time.Minute))
+	assert.Contains(t, first, "cannot rule out a note before 2026-03-01T22:10:00Z")
+	assert.NotContains(t, first, "at the latest")
+	assert.NotContains(t, lostText(now.Add(24*time.Hour), now), "2026", "the second night")
+}
+
+// A method of the library is nothing that somebody at a terminal knows; the route is.
+func TestErrorText_Method_IsReplacedByRoute(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): 404 Not Found": "GET /v1/progress-notes/{id}: 404 Not Found",
+		"1 failed: Notes.Create (POST /v1/progress-notes): 422":               "1 failed: POST /v1/progress-notes: 422",
+		"a file (a.wav) of Visit (second)":                                    "a file (a.wav) of Visit (second)",
+	} {
+		assert.Equal(t, want, errorText(errors.New(text)))
+	}
+}
+
+// What was sent whole before Ctrl-C is waited for, and its note is printed in every form.
+func TestResult_AfterCtrlC_IsPrinted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for flag, want := range map[string]string{"jq": "5\n", "template": "5", "json": `{"note_id":5}` + "\n"} {
+		var out bytes.Buffer
+		o := &uploadOptions{Env: &Env{IO: &output.IO{Out: &out, Err: io.Discard}}, record: report.Begin(t.TempDir(), "devel")}
+		switch flag {
+		case "jq":
+			require.NoError(t, o.jq.Set(".note_id"))
+		case "template":
+			require.NoError(t, o.template.Set("{{.note_id}}"))
+		default:
+			o.json = "note_id"
+		}
+		r := newUploadRun(o, nil)
+		r.result(ctx, &ingest.Result{Recording: ingest.Recording{File: "/nowhere/visit.wav"}, Status: ingest.Created, NoteID: 5})
+		require.NoError(t, r.broken, flag)
+		assert.Equal(t, want, out.String(), flag)
+		require.NoError(t, o.record.Close())
+	}
 }

@@ -28,14 +28,16 @@ type reportOptions struct {
 func newUploadReport(e *Env) *cobra.Command {
 	o := &reportOptions{Env: e}
 	c := &cobra.Command{
-		Use: "report [DATE|ID]", Short: "Show what became of an upload, and what to do", Args: between(0, 1, "at most one date, such as 2026-11-15, or the beginning of a report's id"),
-		Long: `Show what became of the last upload, of those of a day, or of one by its id: how many encounters are complete, what to do now
-and by whom, and what became of the others. Recordings with the same next step and reason are listed together, at most ten of
-them; --json lists all. The service is not contacted. The newest 200 reports are kept in the state folder, where only you can
-read them. They contain file names and patients, which --reveal shows.
+		Use: "report [DATE|ID]", Short: "Show what became of an upload, and what to do",
+		Args: between(0, 1, "at most one date, such as 2026-11-15, or the beginning of a report's id"),
+		Long: `Show what became of the last upload, of those of a day, or of one by its id: how many encounters are
+complete, what to do now and by whom, and what became of the others. Recordings with the same next step and reason are
+listed together, at most ten of them; --json lists all. The service is not contacted. The newest 200 reports are kept
+in the state folder, where only you can read them. They contain file names and patients, which --reveal shows.
 
 --html writes one page that can be mailed.`,
-		Example: "  clinicaldoc upload report\n  clinicaldoc upload report 2026-11-15 --reveal\n  clinicaldoc upload report --html > last-night.html\n  clinicaldoc upload report --list",
+		Example: "  clinicaldoc upload report\n  clinicaldoc upload report 2026-11-15 --reveal\n" +
+			"  clinicaldoc upload report --html > last-night.html\n  clinicaldoc upload report --list",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.which = strings.Join(args, "")
 			return o.run(c.Context())
@@ -94,7 +96,9 @@ func (o *reportOptions) run(ctx context.Context) error {
 func (o *reportOptions) none(ctx context.Context) error {
 	switch {
 	case o.which == "":
-		return &refusedError{"there are no reports of uploads yet", "upload something first: every upload keeps a report"}
+		return &refusedError{
+			"there are no reports of uploads yet", "upload something first: every upload keeps a report",
+		}
 	case !o.list || o.which != "all":
 		return errNoReport
 	}
@@ -135,17 +139,22 @@ type doubt struct {
 func newUploadResolve(e *Env) *cobra.Command {
 	o := &resolveOptions{uploadOptions: uploadOptions{Env: e}}
 	c := &cobra.Command{
-		Use: "resolve KEY", Short: "Decide which note a recording has become", Args: exactly(1, "the key of a recording, as the report shows it"),
-		Long: `Decide which note an unresolved recording has become. Without --note and --none, it lists the possible notes and when each was
-created; --reveal adds their names. Compare them with the recording, for example with "clinicaldoc audio download".
+		Use: "resolve KEY", Short: "Decide which note a recording has become",
+		Args: exactly(1, "the key of a recording, as the report shows it"),
+		Long: `Decide which note an unresolved recording has become. Without --note and --none, it lists the possible
+notes and when each was created; --reveal adds their names. Compare them with the recording, for example with
+"clinicaldoc audio download".
 
---note names the recording's note. The note is read: it must belong to the patient, and not to another recording. --none states
-that there is no note: the next upload sends the recording, unless a note with the same content exists. Use it only after
-checking the patient's notes. It is rejected while the service may still be processing the upload, unless --force is set.
+--note names the recording's note. The note is read: it must belong to the patient, and not to another recording.
+--none states that there is no note: the next upload sends the recording, unless a note with the same content exists.
+Use it only after checking the patient's notes. It is rejected while the service may still be processing the upload,
+unless --force is set.
 
---send-again is for a recording that the service could not process, or whose note was deleted: the next upload sends it once more,
-and makes another note. The failed note stays at the service; the journal keeps its ID. The journal also keeps who decided, and when.`,
-		Example: "  clinicaldoc upload resolve 3f9a2c41d0b2\n  clinicaldoc upload resolve 3f9a2c41d0b2 --note 42\n  clinicaldoc upload resolve 3f9a2c41d0b2 --none\n  clinicaldoc upload resolve 3f9a2c41d0b2 --send-again",
+--send-again is for a recording that the service could not process, or whose note was deleted: the next upload sends it
+once more, and makes another note. The failed note stays at the service; the journal keeps its ID. The journal also
+keeps who decided, and when.`,
+		Example: "  clinicaldoc upload resolve 3f9a2c41d0b2\n  clinicaldoc upload resolve 3f9a2c41d0b2 --note 42\n" +
+			"  clinicaldoc upload resolve 3f9a2c41d0b2 --none\n  clinicaldoc upload resolve 3f9a2c41d0b2 --send-again",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.key = strings.ToLower(args[0])
 			if err := o.checkPlace(); err != nil {
@@ -160,8 +169,14 @@ and makes another note. The failed note stays at the service; the journal keeps 
 	o.placeFlags(c)
 	c.Flags().Int64Var(&o.note, "note", 0, "the recording's note is the one with this `ID`")
 	c.Flags().BoolVar(&o.none, "none", false, "the recording has no note")
-	c.Flags().BoolVar(&o.sendAgain, "send-again", false, "send the recording once more: the service could not process it, or its note was deleted")
-	c.Flags().BoolVar(&o.force, "force", false, "with --none: decide although the service may still be processing the upload; this can make two notes")
+	c.Flags().BoolVar(
+		&o.sendAgain, "send-again", false,
+		"send the recording once more: the service could not process it, or its note was deleted",
+	)
+	c.Flags().BoolVar(
+		&o.force, "force", false,
+		"with --none: decide although the service may still be processing the upload; this can make two notes",
+	)
 	c.Flags().BoolVar(&o.reveal, "reveal", false, "show the names of the possible notes")
 	return c
 }
@@ -202,7 +217,10 @@ func (o *resolveOptions) run(ctx context.Context) error {
 	}
 	if len(fits) != 1 || len(o.key) < 4 {
 		text := output.Count(len(fits), "unresolved or failed recording has", "unresolved or failed recordings have")
-		return &refusedError{text + " a key that begins with these digits: nothing was changed", `"clinicaldoc upload status --json" lists them`}
+		return &refusedError{
+			text + " a key that begins with these digits: nothing was changed",
+			`"clinicaldoc upload status --json" lists them`,
+		}
 	}
 	key := fits[0].key.String()[:keyDigits]
 	if !o.none && !o.sendAgain && o.note == 0 {
@@ -214,15 +232,8 @@ func (o *resolveOptions) run(ctx context.Context) error {
 	}
 	decision := ingest.Resolution{NoteID: o.note, SendAgain: o.sendAgain, Force: o.force, By: whoSays()}
 	err = (&ingest.Uploader{Client: client, Journal: journal}).Resolve(ctx, fits[0].key, decision)
-	switch {
-	case errors.Is(err, ingest.ErrKeyReused):
-		return refusedf("note %d belongs to another recording", o.note)
-	case errors.Is(err, clinicaldoc.ErrPatientMismatch):
-		return refusedf("note %d belongs to another patient", o.note)
-	case errors.Is(err, clinicaldoc.ErrInvalidArgument):
-		return refusedf("%s: nothing was changed", errorText(err))
-	case err != nil:
-		return err
+	if err != nil {
+		return o.notResolved(err)
 	}
 	become := "none"
 	if o.sendAgain {
@@ -233,6 +244,19 @@ func (o *resolveOptions) run(ctx context.Context) error {
 		become = strconv.FormatInt(o.note, 10)
 	}
 	return o.outf("%s\t%s\n", key, become)
+}
+
+// notResolved says why a decision was not stored.
+func (o *resolveOptions) notResolved(err error) error {
+	switch {
+	case errors.Is(err, ingest.ErrKeyReused):
+		return refusedf("note %d belongs to another recording", o.note)
+	case errors.Is(err, clinicaldoc.ErrPatientMismatch):
+		return refusedf("note %d belongs to another patient", o.note)
+	case errors.Is(err, clinicaldoc.ErrInvalidArgument):
+		return refusedf("%s: nothing was changed", errorText(err))
+	}
+	return err
 }
 
 // openDoubts opens the journal and lists what is unresolved.
@@ -295,12 +319,14 @@ func whoSays() string {
 func newUploadRetry(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
-		Use: "retry [DATE|ID]", Short: "Upload again what an upload left over", Args: between(0, 1, "at most one date, or the beginning of a report's id"),
-		Long: `Upload again what the last upload, or those of a day, left over: recordings that were refused, are unresolved, or were cut off.
-Files, patients, prompts and names come from the report. Recordings that have a note by now are not sent again.
+		Use: "retry [DATE|ID]", Short: "Upload again what an upload left over",
+		Args: between(0, 1, "at most one date, or the beginning of a report's id"),
+		Long: `Upload again what the last upload, or those of a day, left over: recordings that were refused, are
+unresolved, or were cut off. Files, patients, prompts and names come from the report. Recordings that have a note by
+now are not sent again.
 
-With --nats, the fleet's dead letters go back into its queue, and a running worker uploads them. If no worker is running, the
-command says so, and the exit code is 8.`,
+With --nats, the fleet's dead letters go back into its queue, and a running worker uploads them. If no worker is
+running, the command says so, and the exit code is 8.`,
 		Example: "  clinicaldoc upload retry\n  clinicaldoc upload retry 2026-11-15",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.checkPlace(); err != nil {
@@ -325,8 +351,8 @@ command says so, and the exit code is 8.`,
 	return c
 }
 
-// leftOver are the recordings of reports that have no note by now. The newest report counts: a recording that was uploaded since, as
-// for the right patient, is not left over. Patients of another service are others.
+// leftOver are the recordings of reports that have no note by now. The newest report counts: a recording that was
+// uploaded since, as for the right patient, is not left over. Patients of another service are others.
 func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 	client, err := o.client()
 	if err != nil {
@@ -347,35 +373,47 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []ingest.Recording
-	seen := map[string]bool{}
-	known := recordingsByKey(all)
+	list := leftOver{seen: map[string]bool{}, known: recordingsByKey(all)}
 	for _, run := range slices.Backward(all) {
-		left, elsewhere := slices.Concat(run.Open(), run.Unfinished), run.Service != "" && run.Service != ingest.ServiceName(client.BaseURL())
 		asked := slices.ContainsFunc(runs, func(r report.Run) bool { return r.ID == run.ID })
+		left := slices.Concat(run.Open(), run.Unfinished)
+		elsewhere := run.Service != "" && run.Service != ingest.ServiceName(client.BaseURL())
 		switch {
 		case elsewhere && asked && len(left) > 0:
-			return nil, &refusedError{"that upload was to another service: nothing was sent", "name the context of that service with --context"}
+			return nil, &refusedError{
+				"that upload was to another service: nothing was sent",
+				"name the context of that service with --context",
+			}
 		case elsewhere:
 			continue
 		}
 		for _, r := range run.Done() {
-			seen[r.File] = true
+			list.seen[r.File] = true
 		}
-		if !asked {
-			continue
-		}
-		for _, r := range left {
-			if r.File == "" { // one of an earlier upload
-				r = known[r.Key]
-			}
-			if !seen[r.File] && r.File != "" {
-				list = append(list, recordingOf(&r))
-			}
-			seen[r.File] = true
+		if asked {
+			list.add(left)
 		}
 	}
-	return list, nil
+	return list.recordings, nil
+}
+
+// leftOver collects recordings to send again, each file once.
+type leftOver struct {
+	recordings []ingest.Recording
+	seen       map[string]bool // files that later uploads sent, or that are in the list
+	known      map[string]report.Recording
+}
+
+func (l *leftOver) add(left []report.Recording) {
+	for _, r := range left {
+		if r.File == "" { // one of an earlier upload
+			r = l.known[r.Key]
+		}
+		if !l.seen[r.File] && r.File != "" {
+			l.recordings = append(l.recordings, recordingOf(&r))
+		}
+		l.seen[r.File] = true
+	}
 }
 
 // recordingOf is a recording as it was uploaded, or was to be.

@@ -91,7 +91,8 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		text := r.some(r.last.InDoubt, "is", "are") + " unresolved, and none was sent twice"
 		return &runError{
 			codeUnresolved, text,
-			`run the same command again to search for the notes; "clinicaldoc upload report" says what else can be done`,
+			"run the same command again to search for the notes; " +
+				`"clinicaldoc upload report" says what else can be done`,
 		}
 	case failed > 0:
 		text := output.Count(failed, "recording", "recordings") + " could not be processed by the service"
@@ -105,7 +106,9 @@ func (r *uploadRun) outcome(ctx context.Context, ended error) error {
 		return r.leftOutError()
 	case processing > 0:
 		text := output.Count(processing, "recording is", "recordings are") + " still being processed by the service"
-		return &runError{codePending, text, "run the same command again later: it checks the notes again, and sends nothing twice"}
+		return &runError{
+			codePending, text, "run the same command again later: it checks the notes again, and sends nothing twice",
+		}
 	}
 	return r.broken
 }
@@ -120,8 +123,8 @@ func (r *uploadRun) some(n int, one, many string) string {
 }
 
 // adviceFailed says what to do about recordings that the service could not process.
-const adviceFailed = `keep their files; "clinicaldoc upload report" names them, "clinicaldoc upload resolve KEY --send-again" ` +
-	`lets the next upload send one again`
+const adviceFailed = `keep their files; "clinicaldoc upload report" names them, ` +
+	`"clinicaldoc upload resolve KEY --send-again" lets the next upload send one again`
 
 func (r *uploadRun) alsoRefused() string {
 	if r.worst == nil {
@@ -247,7 +250,10 @@ func (r *uploadRun) pause(p *ingest.Pause) {
 		r.tell("going on")
 	} else {
 		kept.Why = errorText(p.Why)
-		r.tell("pausing, because everything fails in the same way: %s; trying again at %s", kept.Why, p.Next.UTC().Format(time.RFC3339))
+		r.tell(
+			"pausing, because everything fails in the same way: %s; trying again at %s", kept.Why,
+			p.Next.UTC().Format(time.RFC3339),
+		)
 	}
 	r.record.AddPause(kept)
 }
@@ -328,7 +334,10 @@ func (r *uploadRun) result(ctx context.Context, result *ingest.Result) {
 // present prints and records what became of a recording.
 func (r *uploadRun) present(ctx context.Context, result *ingest.Result) {
 	number := r.numbers[result.Recording.File]
-	line := uploadResult{At: time.Now().UTC().Truncate(time.Millisecond), Key: keyOf(result), Status: result.Status.String(), NoteID: result.NoteID, Until: result.Until, Candidates: result.Candidates}
+	line := uploadResult{
+		At: time.Now().UTC().Truncate(time.Millisecond), Key: keyOf(result), Status: result.Status.String(),
+		NoteID: result.NoteID, Until: result.Until, Candidates: result.Candidates,
+	}
 	line.Earlier = result.Earlier
 	line.Replaced = result.Replaced
 	if result.Stage != 0 {
@@ -368,7 +377,9 @@ func described(r *ingest.Recording) report.Recording {
 	if err != nil {
 		path = r.File
 	}
-	return report.Recording{File: path, Name: r.Params.Name, OwnKey: r.Key, Patient: r.Params.PatientID, Prompt: r.Params.PromptID}
+	return report.Recording{
+		File: path, Name: r.Params.Name, OwnKey: r.Key, Patient: r.Params.PatientID, Prompt: r.Params.PromptID,
+	}
 }
 
 // recordResult keeps what became of a recording, with what the service said itself.
@@ -377,7 +388,14 @@ func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result
 	if !result.Earlier {
 		kept = described(&result.Recording)
 	}
-	kept.At, kept.Key, kept.Status, kept.NoteID, kept.Size, kept.Until, kept.Took, kept.Error = line.At, line.Key, line.Status, line.NoteID, line.Size, line.Until, result.Took.Seconds(), line.Error
+	kept.At = line.At
+	kept.Key = line.Key
+	kept.Status = line.Status
+	kept.NoteID = line.NoteID
+	kept.Size = line.Size
+	kept.Until = line.Until
+	kept.Took = result.Took.Seconds()
+	kept.Error = line.Error
 	kept.Position = line.Position
 	kept.OwnKey = ""
 	if number > 0 {
@@ -396,7 +414,8 @@ func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result
 	case result.Status == ingest.Failed:
 		kept.Do = adviceToSendAgain(line.Key)
 	case result.Status == ingest.Processing:
-		kept.Do = "run the same upload again later: it checks again, and sends nothing twice; keep the recordings until then"
+		kept.Do = "run the same upload again later: it checks again, and sends nothing twice; keep the recordings " +
+			"until then"
 	case result.Err != nil:
 		kept.Do = uploadKind(result.Err).do
 	}
@@ -409,8 +428,9 @@ func (r *uploadRun) recordResult(ctx context.Context, line *uploadResult, result
 
 // adviceToSendAgain says what to do about a recording that the service could not process.
 func adviceToSendAgain(key string) string {
-	return fmt.Sprintf("keep the recording; \"clinicaldoc upload resolve %[1]s --send-again\", then \"clinicaldoc upload retry\", makes "+
-		"another note of it; \"clinicaldoc upload resolve %[1]s --note ID\" if it has a note already", key)
+	return fmt.Sprintf(`keep the recording; "clinicaldoc upload resolve %[1]s --send-again", `+
+		`then "clinicaldoc upload retry", makes another note of it; `+
+		`"clinicaldoc upload resolve %[1]s --note ID" if it has a note already`, key)
 }
 
 // adviceFor says what to do about a recording whose note is unresolved.

@@ -23,14 +23,14 @@ func newUploadStatus(e *Env) *cobra.Command {
 	o := &uploadStatusOptions{Env: e}
 	c := &cobra.Command{
 		Use: "status", Short: "Show what the journals contain", Args: noArgs,
-		Long: `Show what the journals on this machine contain, also while uploads run. The service is not contacted. JSON lists the
-unresolved and the failed recordings. For a fleet, use "clinicaldoc fleet status".
+		Long: `Show what the journals on this machine contain, also while uploads run. The service is not contacted.
+JSON lists the unresolved and the failed recordings. For a fleet, use "clinicaldoc fleet status".
 
 --deletable asks the service which files of this user's earlier uploads may be deleted, and when the service deletes its
 copies. A file may be deleted if it is still the recording that was uploaded, and if its note exists and is complete. If
-several notes are to be made of it, all of them must be complete. The files are those in the newest 200 reports of uploads.
-Uploads of other users, and to other services, are not considered. The command deletes nothing. A file that may be
-deleted may be the last copy: check whether the service's copy has expired.`,
+several notes are to be made of it, all of them must be complete. The files are those in the newest 200 reports of
+uploads. Uploads of other users, and to other services, are not considered. The command deletes nothing. A file that
+may be deleted may be the last copy: check whether the service's copy has expired.`,
 		Example: `  clinicaldoc upload status
   clinicaldoc upload status --jq '.[].to_resolve[].key'
   clinicaldoc upload status --deletable --within 72h
@@ -78,12 +78,16 @@ func (e *Env) journalStatus(ctx context.Context, journal string, f *format) erro
 		var rows [][]string
 		for _, s := range list {
 			row := []string{s.Service}
-			for _, count := range []int{s.Created, s.Complete, s.Processing, s.Failed, s.Refused, s.Unresolved, s.Underway} {
+			for _, count := range []int{
+				s.Created, s.Complete, s.Processing, s.Failed, s.Refused, s.Unresolved, s.Underway,
+			} {
 				row = append(row, strconv.Itoa(count))
 			}
 			rows = append(rows, append(row, s.Journal))
 		}
-		titles := []string{"SERVICE", "CREATED", "COMPLETE", "PROCESSING", "FAILED", "REFUSED", "UNRESOLVED", "UNDER WAY", "JOURNAL"}
+		titles := []string{
+			"SERVICE", "CREATED", "COMPLETE", "PROCESSING", "FAILED", "REFUSED", "UNRESOLVED", "UNDER WAY", "JOURNAL",
+		}
 		return e.IO.Table(titles, rows)
 	})
 }
@@ -108,7 +112,9 @@ func readStatus(ctx context.Context, path string) (journalStatus, error) {
 			s.ToResolve = append(s.ToResolve, doubtOf(e))
 		}
 	}
-	slices.SortFunc(s.ToResolve, func(a, b journalDoubt) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(s.ToResolve, func(a, b journalDoubt) int {
+		return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key))
+	})
 	return s, err
 }
 
@@ -147,8 +153,8 @@ func newUploadSalvage(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	c := &cobra.Command{
 		Use: "salvage", Short: "Make a damaged journal usable again", Args: noArgs,
-		Long: `Make a damaged journal usable again. Every complete line is kept. For the other recordings, the next uploads search the
-patient's notes before they send anything. The damaged file is kept in the same folder.`,
+		Long: `Make a damaged journal usable again. Every complete line is kept. For the other recordings, the next
+uploads search the patient's notes before they send anything. The damaged file is kept in the same folder.`,
 		Example: "  clinicaldoc upload salvage",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
@@ -178,10 +184,11 @@ func newUploadRename(e *Env) *cobra.Command {
 	o := &uploadOptions{Env: e}
 	var from string
 	c := &cobra.Command{
-		Use: "rename FILE", Short: "Use a journal with another address of its service", Args: exactly(1, "the journal's file; \"clinicaldoc upload status\" lists them"),
-		Long: `Use a journal with the address that its service has now. Up to twenty of its notes are read there. If they do not belong to the
-patients in the journal, it is another service, and the journal is not changed. Otherwise it becomes the journal of this
-service and user.`,
+		Use: "rename FILE", Short: "Use a journal with another address of its service",
+		Args: exactly(1, "the journal's file; \"clinicaldoc upload status\" lists them"),
+		Long: `Use a journal with the address that its service has now. Up to twenty of its notes are read there. If
+they do not belong to the patients in the journal, it is another service, and the journal is not changed. Otherwise it
+becomes the journal of this service and user.`,
 		Example: "  clinicaldoc upload rename ~/.local/state/clinicaldoc/journals/0a1b2c3d4e5f-user1.journal",
 		RunE: func(c *cobra.Command, args []string) error {
 			from = args[0]

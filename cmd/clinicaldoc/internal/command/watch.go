@@ -32,15 +32,17 @@ func newWatch(e *Env) *cobra.Command {
 	o := &watchOptions{Env: e}
 	c := &cobra.Command{
 		Use: "watch", Short: "Print changes of notes as they happen", Args: noArgs,
-		Long: `Print a line for each note that is new, has changed or is gone: time, id, event, stage. The service sends no events, so the
-complete list is read at every interval. It ends with Ctrl-C, or after --count changes.
+		Long: `Print a line for each note that is new, has changed or is gone: time, id, event, stage. The service
+sends no events, so the complete list is read at every interval. It ends with Ctrl-C, or after --count changes.
 
 --exec runs a program for each change, one after the other, with CLINICALDOC_NOTE_ID, CLINICALDOC_NOTE_STAGE and
-CLINICALDOC_NOTE_EVENT in its environment. A shell runs it, so quotes and variables work. It does not receive token and base URL:
-if it calls clinicaldoc, that uses the current context. A failure is reported, and the watch continues. When the watch is ended,
-it waits for the program. If the program fails then, the next watch with the same --state runs it again.`,
-		Example: "  clinicaldoc watch\n  clinicaldoc watch --patient 7 --interval 1m --exec ./on-change.sh\n  clinicaldoc watch --exec 'clinicaldoc notes show \"$CLINICALDOC_NOTE_ID\" > \"last note.txt\"'",
-		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+CLINICALDOC_NOTE_EVENT in its environment. A shell runs it, so quotes and variables work. It does not receive token and
+base URL: if it calls clinicaldoc, that uses the current context. A failure is reported, and the watch continues. When
+the watch is ended, it waits for the program. If the program fails then, the next watch with the same --state runs it
+again.`,
+		Example: "  clinicaldoc watch\n  clinicaldoc watch --patient 7 --interval 1m --exec ./on-change.sh\n" +
+			"  clinicaldoc watch --exec 'clinicaldoc notes show \"$CLINICALDOC_NOTE_ID\" > \"last note.txt\"'",
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	o.flags(c, change{})
 	f := c.Flags()
@@ -48,7 +50,9 @@ it waits for the program. If the program fails then, the next watch with the sam
 	f.DurationVar(&o.interval, "interval", 30*time.Second, "the `PAUSE` between two polls, at least 1s")
 	f.IntVar(&o.count, "count", 0, "end after this `NUMBER` of changes; 0: never")
 	f.StringVar(&o.exec, "exec", "", "run this shell `COMMAND` for each change")
-	f.StringVar(&o.state, "state", "", "remember the notes in this `FILE`, and start with what changed since the last watch")
+	f.StringVar(
+		&o.state, "state", "", "remember the notes in this `FILE`, and start with what changed since the last watch",
+	)
 	f.BoolVar(&o.initial, "initial", false, "also print the notes that exist at the start")
 	f.BoolVar(&o.trust, "trust-patient-filter", false, "with --patient: accept rows without a patient")
 	return c
@@ -63,17 +67,16 @@ type change struct {
 }
 
 func (o *watchOptions) run(ctx context.Context) error {
-	if o.exec != "" && strings.TrimSpace(o.exec) == "" {
-		return usagef("--exec needs a command to run")
-	}
-	if o.interval < time.Second || o.count < 0 || o.patient < 0 {
-		return usagef("--interval must be at least 1s, --count and --patient must not be negative")
+	if err := o.check(); err != nil {
+		return err
 	}
 	client, err := o.client()
 	if err != nil {
 		return err
 	}
-	params := clinicaldoc.ListNotesParams{PatientID: o.patient, Sort: clinicaldoc.SortOldest, PerPage: 100, TrustPatientFilter: o.trust}
+	params := clinicaldoc.ListNotesParams{
+		PatientID: o.patient, Sort: clinicaldoc.SortOldest, PerPage: 100, TrustPatientFilter: o.trust,
+	}
 	seen, err := snapshot.Open(ctx, client, o.state, params)
 	if err != nil {
 		return stateRefused(err)
@@ -81,11 +84,7 @@ func (o *watchOptions) run(ctx context.Context) error {
 	defer func() { _ = seen.Close() }()
 	for left := o.count; ; {
 		begun := seen.Begun()
-		err := o.look(ctx, seen, &left)
-		printed := left != o.count // in a first look that ended early, only what was printed counts as seen
-		if seen.Begun() || printed {
-			err = errors.Join(err, seen.Save())
-		}
+		err := o.lookAndSave(ctx, seen, &left)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -105,13 +104,37 @@ func (o *watchOptions) run(ctx context.Context) error {
 	}
 }
 
+func (o *watchOptions) check() error {
+	switch {
+	case o.exec != "" && strings.TrimSpace(o.exec) == "":
+		return usagef("--exec needs a command to run")
+	case o.interval < time.Second || o.count < 0 || o.patient < 0:
+		return usagef("--interval must be at least 1s, --count and --patient must not be negative")
+	}
+	return nil
+}
+
+// lookAndSave reads the list once. In a first look that ended early, only what was printed counts as seen.
+func (o *watchOptions) lookAndSave(ctx context.Context, seen *snapshot.Snapshot, left *int) error {
+	err := o.look(ctx, seen, left)
+	printed := *left != o.count
+	if seen.Begun() || printed {
+		err = errors.Join(err, seen.Save())
+	}
+	return err
+}
+
 // stateRefused says what is wrong with the file of an earlier watch, and what to do about it.
 func stateRefused(err error) error {
 	switch {
 	case errors.Is(err, snapshot.ErrInUse):
 		return refusedf("another watch is using the file of --state")
-	case errors.Is(err, snapshot.ErrOtherService), errors.Is(err, snapshot.ErrOtherUser), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, disk.ErrNotPrivate):
-		return refusedf("the file of --state is damaged, not private, or was made for another account or --patient; remove it, or name another")
+	case errors.Is(err, snapshot.ErrOtherService), errors.Is(err, snapshot.ErrOtherUser),
+		errors.Is(err, snapshot.ErrDamaged), errors.Is(err, disk.ErrNotPrivate):
+		return refusedf(
+			"the file of --state is damaged, not private, or was made for another account or --patient; remove it, " +
+				"or name another",
+		)
 	}
 	return err
 }
@@ -137,7 +160,8 @@ func (o *watchOptions) look(ctx context.Context, seen *snapshot.Snapshot, left *
 		if !begun {
 			event = "there"
 		}
-		if err := o.tellChange(ctx, change{time.Now().UTC().Truncate(time.Millisecond), c.ID, event, c.Stage}); err != nil {
+		err := o.tellChange(ctx, change{time.Now().UTC().Truncate(time.Millisecond), c.ID, event, c.Stage})
+		if err != nil {
 			return err
 		}
 		*left--
@@ -154,9 +178,14 @@ func (o *watchOptions) tellChange(ctx context.Context, c change) error {
 	}
 	run := shell(ctx, o.exec)
 	run.Stdout, run.Stderr = o.IO.Out, o.IO.Err
-	run.Env = append(run.Env, "CLINICALDOC_NOTE_ID="+strconv.FormatInt(c.ID, 10), "CLINICALDOC_NOTE_STAGE="+c.Stage.String(), "CLINICALDOC_NOTE_EVENT="+c.Event)
+	run.Env = append(
+		run.Env, "CLINICALDOC_NOTE_ID="+strconv.FormatInt(c.ID, 10), "CLINICALDOC_NOTE_STAGE="+c.Stage.String(),
+		"CLINICALDOC_NOTE_EVENT="+c.Event,
+	)
 	waits := context.AfterFunc(ctx, func() {
-		o.IO.Note("clinicaldoc: the watch ends when the program for note %d ends; a second signal ends it immediately", c.ID)
+		o.IO.Note(
+			"clinicaldoc: the watch ends when the program for note %d ends; a second signal ends it immediately", c.ID,
+		)
 	})
 	err = run.Run()
 	waits()

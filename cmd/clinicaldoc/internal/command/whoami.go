@@ -12,7 +12,8 @@ import (
 func newWhoami(e *Env) *cobra.Command {
 	var f format
 	c := &cobra.Command{
-		Use: "whoami", Short: "Show the user of the token", Example: "  clinicaldoc whoami\n  clinicaldoc whoami --jq .id", Args: noArgs,
+		Use: "whoami", Short: "Show the user of the token",
+		Example: "  clinicaldoc whoami\n  clinicaldoc whoami --jq .id", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return e.whoami(c.Context(), &f) },
 	}
 	f.flags(c, clinicaldoc.User{})
@@ -25,6 +26,8 @@ func (e *Env) whoami(ctx context.Context, f *format) error {
 		return err
 	}
 	return e.print(ctx, f, user, func() error {
-		return e.IO.Table([]string{"ID", "NAME", "EMAIL"}, [][]string{{strconv.FormatInt(user.ID, 10), user.Name, user.Email}})
+		return e.IO.Table([]string{"ID", "NAME", "EMAIL"}, [][]string{{
+			strconv.FormatInt(user.ID, 10), user.Name, user.Email,
+		}})
 	})
 }

@@ -45,16 +45,25 @@ func manPages(folder string) error {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}
-	return doc.GenManTree(root(), &doc.GenManHeader{Title: "CLINICALDOC", Section: "1", Source: "clinicaldoc", Manual: "clinicaldoc"}, folder)
+	return doc.GenManTree(
+		root(), &doc.GenManHeader{Title: "CLINICALDOC", Section: "1", Source: "clinicaldoc", Manual: "clinicaldoc"},
+		folder,
+	)
 }
 
 // reference writes one page with every command.
 func reference(w io.Writer) error {
 	var page bytes.Buffer
-	page.WriteString("# clinicaldoc: every command\n\nMade from the commands by `go run ./internal/gen > REFERENCE.md`; do not edit.\n[docs/command-line.md](../../docs/command-line.md) explains them.\n")
+	page.WriteString(
+		"# clinicaldoc: every command\n\n" +
+			"Made from the commands by `go run ./internal/gen > REFERENCE.md`; do not edit.\n" +
+			"[docs/command-line.md](../../docs/command-line.md) explains them.\n",
+	)
 	r := root()
 	write(&page, r)
-	page.WriteString("\n## Flags of every command\n\n```\n" + strings.TrimRight(r.PersistentFlags().FlagUsages(), "\n") + "\n```\n")
+	page.WriteString(
+		"\n## Flags of every command\n\n```\n" + strings.TrimRight(r.PersistentFlags().FlagUsages(), "\n") + "\n```\n",
+	)
 	_, err := w.Write(page.Bytes())
 	return err
 }
@@ -77,7 +86,9 @@ func write(page *bytes.Buffer, c *cobra.Command) {
 		if sub.Example != "" {
 			fmt.Fprintf(page, "\nExamples:\n\n```sh\n%s\n```\n", unindent(sub.Example))
 		}
-		if flags := strings.TrimRight(sub.NonInheritedFlags().FlagUsages(), "\n"); flags != "" && sub.Name() != "completion" {
+		if flags := strings.TrimRight(
+			sub.NonInheritedFlags().FlagUsages(), "\n",
+		); flags != "" && sub.Name() != "completion" {
 			fmt.Fprintf(page, "\n```\n%s\n```\n", flags)
 		}
 		if sub.Name() != "completion" {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReferenceIsCurrent(t *testing.T) {
+func TestReference_Commands_IsCurrent(t *testing.T) {
 	t.Parallel()
 	var made bytes.Buffer
 	require.NoError(t, reference(&made))
@@ -22,7 +22,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	assert.True(t, isCurrent, "REFERENCE.md is out of date: go run ./internal/gen > REFERENCE.md")
 }
 
-func TestManPagesAreMadeOfEveryCommand(t *testing.T) {
+func TestManPages_EveryCommand_HasOne(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "man")
 	require.NoError(t, manPages(folder))
@@ -36,7 +36,7 @@ func TestManPagesAreMadeOfEveryCommand(t *testing.T) {
 	}
 }
 
-func TestEveryCommandHasHelpAndExamples(t *testing.T) {
+func TestCommands_EveryOne_HasHelpAndExamples(t *testing.T) {
 	t.Parallel()
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {

@@ -16,7 +16,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
-func TestReadAll_IsBounded(t *testing.T) {
+func TestReadAll_LongInput_IsBounded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "input")
 	for _, size := range []int{9, 10, 11} {
@@ -32,7 +32,7 @@ func TestReadAll_IsBounded(t *testing.T) {
 	}
 }
 
-func TestReadSecret_IsOneLineWithinBounds(t *testing.T) {
+func TestReadSecret_SeveralLines_IsTheFirst(t *testing.T) {
 	t.Parallel()
 	read := func(text string) (string, error) {
 		streams := &output.IO{In: bufio.NewReader(strings.NewReader(text)), Out: io.Discard, Err: io.Discard}

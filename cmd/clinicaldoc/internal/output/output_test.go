@@ -10,7 +10,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/output"
 )
 
-func TestTextsCannotControlATerminal(t *testing.T) {
+func TestHarmless_ControlCharacters_AreReplaced(t *testing.T) {
 	t.Parallel()
 	text := "a\x1b]0;x\a\u009b31m\u202eb\r\tc\nd"
 	assert.Equal(t, "a\ufffd]0;x\ufffd\ufffd31m\ufffdb\ufffd\tc\nd", output.Harmless(text))
@@ -21,7 +21,7 @@ func TestTextsCannotControlATerminal(t *testing.T) {
 	assert.Equal(t, "a b c d", output.Cell("a\vb\u0085c\u2028d"))
 }
 
-func TestJSONIsHarmlessAndLosesNothing(t *testing.T) {
+func TestJSON_ControlCharacters_AreEscaped(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	text := "a\x1b]0;x\a\u009b31m\u202e\u2028b\x7f"
@@ -32,14 +32,14 @@ func TestJSONIsHarmlessAndLosesNothing(t *testing.T) {
 	assert.Equal(t, text, back)
 }
 
-func TestTableInAPipeKeepsItsColumns(t *testing.T) {
+func TestTable_Pipe_KeepsColumns(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	require.NoError(t, (&output.IO{Out: &out}).Table([]string{"A", "B"}, [][]string{{"x\ty", "two\nlines"}}))
 	assert.Equal(t, "x y\ttwo lines\n", out.String())
 }
 
-func TestTableFitsTheTerminal(t *testing.T) {
+func TestTable_Terminal_FitsTheWidth(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	io := &output.IO{Out: &out, OutTTY: true, Width: 20}
@@ -47,7 +47,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	assert.Equal(t, "ID  NAME\n1   患者患者患者患…\n12  b\n", out.String())
 }
 
-func TestFilterKeepsNumbersWholeAndQuotesNothingOfTheValue(t *testing.T) {
+func TestFilter_LargeNumbers_StayExact(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	io := &output.IO{Out: &out}

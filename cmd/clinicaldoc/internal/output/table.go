@@ -7,8 +7,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// Table writes rows: with a heading and aligned on a terminal, with tabs and without a heading in a pipe. Cells are made
-// harmless.
+// Table writes rows: with a heading and aligned on a terminal, with tabs and without a heading in a pipe. Cells are
+// made harmless.
 func (s *IO) Table(heading []string, rows [][]string) error {
 	var text strings.Builder
 	if !s.OutTTY || s.Plain {

@@ -32,7 +32,8 @@ func controls(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }
 
-// harmlessJSON escapes what could control a terminal, and nothing is lost by that: such characters stand in texts alone.
+// harmlessJSON escapes what could control a terminal, and nothing is lost by that: such characters stand in texts
+// alone.
 func harmlessJSON(text string) string {
 	var safe strings.Builder
 	for _, r := range text {
@@ -47,7 +48,9 @@ func harmlessJSON(text string) string {
 
 // Marked is a text of several lines, each with a mark before it: none of them can pose as a line of this program.
 func Marked(text string) string {
-	return "  | " + strings.ReplaceAll(strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n", "\n  | ") + "\n"
+	return "  | " + strings.ReplaceAll(
+		strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n"), "\n", "\n  | ",
+	) + "\n"
 }
 
 // Cell is a text that stays in its cell.

@@ -187,7 +187,10 @@ func (r *Row) text(width int) string {
 	bar := Bytes(r.sent)
 	if r.size > 0 {
 		full := int(min(r.sent, r.size) * barWidth / r.size)
-		bar = fmt.Sprintf("[%s%s] %3d %%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), min(r.sent, r.size)*100/r.size)
+		bar = fmt.Sprintf(
+			"[%s%s] %3d %%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full),
+			min(r.sent, r.size)*100/r.size,
+		)
 	}
 	name := runewidth.Truncate(r.name, max(10, width-barWidth-12), "…")
 	return runewidth.FillRight(name, max(10, min(36, width-barWidth-12))) + " " + bar

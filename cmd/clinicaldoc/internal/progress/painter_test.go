@@ -63,7 +63,7 @@ func (w *window) resize(width int) {
 }
 
 // A window that is resized while nothing moves shows the rows whole again, once each, and leaves the lines above them alone.
-func TestRowsAreWholeAfterTheWindowIsResized(t *testing.T) {
+func TestPainter_WindowResized_RowsStayComplete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &window{width: 100, lines: []string{""}}

@@ -174,12 +174,17 @@ func (r Run) Steps() []Step {
 	add(byOperator, again)
 	for _, g := range groups {
 		if g.Status == Refused && g.Do != again {
-			add(byOperator, output.Count(g.Count, "recording was refused: ", "recordings were refused: for each, ")+g.Do)
+			add(
+				byOperator,
+				output.Count(g.Count, "recording was refused: ", "recordings were refused: for each, ")+g.Do,
+			)
 		}
 	}
 	if n := count(Failed); n > 0 {
 		these := output.Count(n, "failed recording is", "failed recordings are")
-		add(byReader, fmt.Sprintf("decide whether the %s sent again, as described below", strings.TrimPrefix(these, "1 ")))
+		add(byReader, fmt.Sprintf(
+			"decide whether the %s sent again, as described below", strings.TrimPrefix(these, "1 "),
+		))
 	}
 	if n := count(Unresolved); n > 0 {
 		what := output.Count(n, "recording that is unresolved, if the next upload does not find its note",

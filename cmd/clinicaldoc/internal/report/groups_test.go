@@ -39,7 +39,7 @@ func aNight() report.Run {
 }
 
 // Recordings that need the same step for the same reason are one group, and what needs a person most stands first.
-func TestGroups_EqualRecordingsAreListedTogether(t *testing.T) {
+func TestGroups_EqualRecordings_AreListedTogether(t *testing.T) {
 	t.Parallel()
 	groups := aNight().Groups()
 	var titles []string
@@ -62,7 +62,7 @@ func TestGroups_EqualRecordingsAreListedTogether(t *testing.T) {
 }
 
 // Notes to compare differ for each recording, and stand with it.
-func TestGroups_NotesToCompareDoNotDivideThem(t *testing.T) {
+func TestGroups_OtherCandidates_StayTogether(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"", ` and decide: "clinicaldoc upload resolve"`} {
 		why := "it is not known (clinicaldoc: GET /v1/x: 403 Forbidden); " +
@@ -78,7 +78,7 @@ func TestGroups_NotesToCompareDoNotDivideThem(t *testing.T) {
 }
 
 // The time from which on a recording can be decided is shown until then.
-func TestRecording_CanBeDecidedLater(t *testing.T) {
+func TestRecording_BeforeUntil_CanBeDecidedLater(t *testing.T) {
 	t.Parallel()
 	until := time.Now().Add(time.Hour)
 	assert.Equal(t, "can be decided from "+report.Clock(until)+" on", report.Recording{Until: until}.TooEarly())
@@ -87,7 +87,7 @@ func TestRecording_CanBeDecidedLater(t *testing.T) {
 }
 
 // A group of one names its own key.
-func TestGroups_OneRecordingKeepsItsKey(t *testing.T) {
+func TestGroups_OneRecording_KeepsItsKey(t *testing.T) {
 	t.Parallel()
 	run := report.Run{Recordings: []report.Recording{{Key: "0a1b", Status: report.Failed, Do: `"resolve 0a1b"`}}}
 	assert.Equal(t, `"resolve 0a1b"`, run.Groups()[0].Do)
@@ -95,7 +95,7 @@ func TestGroups_OneRecordingKeepsItsKey(t *testing.T) {
 }
 
 // What the service said divides groups, as it is what a person acts on.
-func TestGroups_WhatTheServiceSaysDividesThem(t *testing.T) {
+func TestGroups_OtherWordsOfTheService_DivideThem(t *testing.T) {
 	t.Parallel()
 	run := report.Run{Recordings: []report.Recording{
 		{Key: "a", Status: report.Failed, Words: "no speech"}, {Key: "b", Status: report.Failed, Words: "too noisy"},
@@ -107,7 +107,7 @@ func TestGroups_WhatTheServiceSaysDividesThem(t *testing.T) {
 	assert.Len(t, run.Hidden().Groups(), 1)
 }
 
-func TestText_IsReadInAMinute(t *testing.T) {
+func TestText_ManyRecordings_IsReadInAMinute(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	report.Text(&text, aNight().Hidden(), false)
@@ -126,7 +126,7 @@ func TestText_IsReadInAMinute(t *testing.T) {
 }
 
 // A program gets the same summary, with all keys, and all recordings.
-func TestSummary_JSONKeepsAll(t *testing.T) {
+func TestSummary_JSON_KeepsAll(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(aNight().Hidden().Summarized())
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestSummary_JSONKeepsAll(t *testing.T) {
 	assert.Nil(t, processing.Unwanted)
 }
 
-func TestSteps_SayWhoDoesWhat(t *testing.T) {
+func TestSteps_EachOutcome_SaysWhoDoesWhat(t *testing.T) {
 	t.Parallel()
 	ended := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	for name, one := range map[string]struct {
@@ -203,7 +203,7 @@ func TestSteps_SayWhoDoesWhat(t *testing.T) {
 }
 
 // What was refused for the reason that ended the upload is not a second thing to do.
-func TestSteps_OneCauseIsOneStep(t *testing.T) {
+func TestSteps_OneCause_IsOneStep(t *testing.T) {
 	t.Parallel()
 	run := report.Run{
 		Ended: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), Code: 1, Total: 2, Counts: report.Counts{report.Refused: 1},
@@ -214,7 +214,7 @@ func TestSteps_OneCauseIsOneStep(t *testing.T) {
 }
 
 // A record of a later version may have a status that this one does not know, and texts begin with any letter.
-func TestText_UnknownStatusAndLetters(t *testing.T) {
+func TestText_UnknownStatus_IsShownSafely(t *testing.T) {
 	t.Parallel()
 	run := report.Run{Recordings: []report.Recording{{Key: "a", Status: "archived"}}}
 	assert.Equal(t, "1 recording: archived", run.Groups()[0].Title())

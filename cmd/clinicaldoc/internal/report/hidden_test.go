@@ -25,7 +25,7 @@ func full() Run {
 	}
 }
 
-func TestHidden_NamesNoPatientAndChangesNothing(t *testing.T) {
+func TestHidden_Run_NamesNoPatient(t *testing.T) {
 	t.Parallel()
 	run := full()
 	hidden, err := json.Marshal(run.Hidden())
@@ -35,7 +35,7 @@ func TestHidden_NamesNoPatientAndChangesNothing(t *testing.T) {
 	assert.Equal(t, full(), run, "the report itself stays as it was")
 }
 
-func TestWriter_LineAfterATornOneIsRead(t *testing.T) {
+func TestWriter_LineAfterATornOne_IsRead(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	w := Begin(folder, "v1")
@@ -52,7 +52,7 @@ func TestWriter_LineAfterATornOneIsRead(t *testing.T) {
 }
 
 // A recording that came to an end which could not be written is not one that was never begun.
-func TestRead_RecordingsThatCouldNotBeWritten(t *testing.T) {
+func TestRead_RecordingsNotWritten_AreCounted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "20260101T000000.000Z-a.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join([]string{
@@ -66,7 +66,7 @@ func TestRead_RecordingsThatCouldNotBeWritten(t *testing.T) {
 	assert.Empty(t, run.Unfinished)
 }
 
-func TestList_PassesOverWhatIsNotAFile(t *testing.T) {
+func TestList_NotAFile_IsPassedOver(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	require.NoError(t, Begin(folder, "v1").Close())
@@ -76,7 +76,7 @@ func TestList_PassesOverWhatIsNotAFile(t *testing.T) {
 	assert.Len(t, runs, 1)
 }
 
-func TestRun_ProcessingIsNotDone(t *testing.T) {
+func TestRun_Processing_IsNotDone(t *testing.T) {
 	t.Parallel()
 	for status, done := range map[string]bool{
 		Created: true, AlreadyThere: true, Complete: true, Processing: false, Failed: false, Refused: false, Unresolved: false,
@@ -87,7 +87,7 @@ func TestRun_ProcessingIsNotDone(t *testing.T) {
 	}
 }
 
-func TestRun_CutOffIsNotGood(t *testing.T) {
+func TestRun_CutOff_IsNotGood(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, classGood, Run{Ended: time.Now()}.Class())
 	assert.NotEqual(t, classGood, Run{}.Class(), "it never said how it ended")

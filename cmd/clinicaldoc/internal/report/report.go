@@ -212,7 +212,9 @@ const (
 // Begin begins a record in the folder, for this user alone, and removes the oldest ones.
 func Begin(folder, version string) *Writer {
 	now := time.Now().UTC()
-	w := &Writer{counts: Counts{}, Run: Run{ID: now.Format(stamp) + "-" + strings.ToLower(rand.Text()[:4]), Began: now, Version: version}}
+	w := &Writer{counts: Counts{}, Run: Run{
+		ID: now.Format(stamp) + "-" + strings.ToLower(rand.Text()[:4]), Began: now, Version: version,
+	}}
 	old, err := names(folder)
 	for len(old) >= maxRuns {
 		_ = os.Remove(filepath.Join(folder, old[0]))
@@ -320,7 +322,8 @@ func List(folder, which string) ([]Run, error) {
 	var runs []Run
 	for _, name := range list {
 		began, err := time.Parse(stamp, strings.SplitN(name, "-", 2)[0])
-		if err != nil || which != "" && which != "all" && began.Local().Format(time.DateOnly) != which && !strings.HasPrefix(name, which) {
+		if err != nil || which != "" && which != "all" && began.Local().Format(time.DateOnly) != which &&
+			!strings.HasPrefix(name, which) {
 			continue
 		}
 		run, err := Read(filepath.Join(folder, name))
@@ -379,7 +382,8 @@ func Read(path string) (Run, error) {
 	return run, nil
 }
 
-// tally counts what became of the recordings, where the end does not tell, and finds what was planned and came to no end.
+// tally counts what became of the recordings, where the end does not tell, and finds what was planned and came to no
+// end.
 func (r *Run) tally(planned []Recording) {
 	counts, ended := Counts{}, map[string]bool{}
 	for i := range r.Recordings {

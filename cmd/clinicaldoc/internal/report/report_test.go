@@ -15,7 +15,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
 )
 
-func TestARecordOfARunThatWasCutOffIsRead(t *testing.T) {
+func TestRead_RunCutOff_IsRead(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	w := report.Begin(folder, "v1")
@@ -46,7 +46,7 @@ func TestARecordOfARunThatWasCutOffIsRead(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-func TestTheNumberOfRecordsIsBounded(t *testing.T) {
+func TestBegin_ManyReports_AreBounded(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for range 205 {
@@ -57,14 +57,14 @@ func TestTheNumberOfRecordsIsBounded(t *testing.T) {
 	assert.Len(t, runs, 200)
 }
 
-func TestARecordThatCannotBeKeptIsToldAtTheEnd(t *testing.T) {
+func TestClose_ReportNotWritten_IsAnError(t *testing.T) {
 	t.Parallel()
 	w := report.Begin(filepath.Join(t.TempDir(), "nowhere"), "v1")
 	w.Add(report.Recording{Key: "a"})
 	assert.Error(t, w.Close())
 }
 
-func TestThePageIsOneFileAndRunsNothing(t *testing.T) {
+func TestHTML_HostileTexts_RunNothing(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
 	require.NoError(t, report.HTML(&page, []report.Run{{ID: "x", Total: 1, Code: 5, Counts: report.Counts{report.Refused: 1}, Error: "<script>alert(1)</script>", Recordings: []report.Recording{{Key: "a", Status: report.Refused, Error: "<b>", File: "f\"><img src=x>"}}}}))
@@ -74,7 +74,7 @@ func TestThePageIsOneFileAndRunsNothing(t *testing.T) {
 	assert.Contains(t, page.String(), "default-src 'none'")
 }
 
-func TestCandidate_IsNamedByIDAndTime(t *testing.T) {
+func TestCandidate_Hidden_IsNamedByIDAndTime(t *testing.T) {
 	t.Parallel()
 	created := time.Date(2026, 11, 15, 3, 4, 5, 0, time.UTC)
 	candidates := []report.Candidate{{NoteID: 17, CreatedAt: created, Name: "Synthetic name"}, {NoteID: 18}}
@@ -98,28 +98,65 @@ func beginReport(reports string) *report.Writer {
 	return report.Begin(reports, "v1")
 }
 
-// upload keeps the record of a run with recordings in a folder: each file's status, "" for one that was not come to.
-func upload(t *testing.T, reports string, code int, statuses map[string]string) {
+// files are the status of each file of an upload; "" is a file that the upload did not reach.
+type files map[string]string
+
+// earlier keeps the report of an upload. SHARE in the name of a file is the folder of recordings.
+type earlier func(t *testing.T, reports, share string)
+
+// uploaded is an upload that ended with an exit code.
+func uploaded(code int, statuses files) earlier {
+	return func(t *testing.T, reports, share string) {
+		t.Helper()
+		w := beginReport(reports)
+		w.Run.Total = len(statuses)
+		w.Run.Code = code
+		for file, status := range statuses {
+			file = strings.Replace(file, "SHARE", share, 1)
+			w.Plan(report.Recording{File: file})
+			if status != "" {
+				w.Add(report.Recording{Key: "0123", Status: status, File: file})
+			}
+		}
+		require.NoError(t, w.Close())
+	}
+}
+
+// leftOut is an upload that could not read a folder.
+func leftOut(folder string) earlier {
+	return func(t *testing.T, reports, share string) {
+		t.Helper()
+		w := beginReport(reports)
+		w.Run.Code = 2
+		w.AddLeftOut(report.LeftOut{Reason: "it cannot be read", File: strings.Replace(folder, "SHARE", share, 1)})
+		require.NoError(t, w.Close())
+	}
+}
+
+// followedAFailure is an upload that found an earlier recording failed.
+func followedAFailure(t *testing.T, reports, _ string) {
 	t.Helper()
 	w := beginReport(reports)
-	w.Run.Total = len(statuses)
-	w.Run.Code = code
-	for file, status := range statuses {
-		w.Plan(report.Recording{File: file})
-		if status != "" {
-			w.Add(report.Recording{Key: "0123", Status: status, File: file})
-		}
-	}
+	w.Run.Code = 9
+	w.AddFollowed(report.Recording{Key: "4567", Status: report.Failed})
 	require.NoError(t, w.Close())
 }
 
-// uploadWithGap keeps the record of a run whose results could not be written.
-func uploadWithGap(t *testing.T, reports string, files ...string) {
+// emptyReport is an upload whose report could not be written.
+func emptyReport(t *testing.T, reports, _ string) {
 	t.Helper()
 	w := beginReport(reports)
-	w.Run.Total = len(files)
+	require.NoError(t, w.Close())
+	require.NoError(t, os.Truncate(filepath.Join(reports, w.Run.ID+".jsonl"), 0))
+}
+
+// reportWithGap is an upload of a.wav and b.wav whose results could not be written.
+func reportWithGap(t *testing.T, reports, share string) {
+	t.Helper()
+	w := beginReport(reports)
+	w.Run.Total = 2
 	w.Run.Code = 1
-	for _, file := range files {
+	for _, file := range []string{share + "/a.wav", share + "/b.wav"} {
 		w.Plan(report.Recording{File: file})
 		w.Add(report.Recording{Key: "0123", Status: report.Processing, File: file})
 	}
@@ -134,7 +171,7 @@ func uploadWithGap(t *testing.T, reports string, files ...string) {
 }
 
 // The headline is for people: how many have a note and what became of the others, without codes.
-func TestOutcome_CountsForPeople(t *testing.T) {
+func TestOutcome_EachRun_CountsForPeople(t *testing.T) {
 	t.Parallel()
 	ended := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	followed := []report.Recording{
@@ -179,112 +216,69 @@ func TestOutcome_CountsForPeople(t *testing.T) {
 }
 
 // Earlier runs are named for as long as they need somebody.
-func TestEarlier_HoldsWhatNeedsSomebody(t *testing.T) {
+func TestEarlier_OpenRecordings_AreKept(t *testing.T) {
 	t.Parallel()
+	other := files{"/elsewhere/c.wav": report.Created}
+	refused := uploaded(5, files{"SHARE/a.wav": report.Refused})
 	for name, one := range map[string]struct {
-		before func(t *testing.T, reports, share string)
-		last   map[string]string
+		before []earlier
+		last   files
 		want   int
 	}{
-		"a recording that was refused": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			upload(t, reports, 9, map[string]string{share + "/a.wav": report.Refused, share + "/b.wav": report.Created})
-		}, map[string]string{"/elsewhere/c.wav": report.Created}, 1},
-		"done since": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			upload(t, reports, 5, map[string]string{share + "/a.wav": report.Refused})
-			upload(t, reports, 0, map[string]string{share + "/a.wav": report.Created})
-		}, map[string]string{"/elsewhere/c.wav": report.Created}, 0},
-		"in the last report itself": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			upload(t, reports, 5, map[string]string{share + "/a.wav": report.Refused})
-		}, map[string]string{"SHARE/a.wav": report.Refused}, 0},
-		"named once, by the newest report that has it": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			upload(t, reports, 5, map[string]string{share + "/a.wav": report.Refused})
-			upload(t, reports, 5, map[string]string{share + "/a.wav": report.Refused})
-		}, map[string]string{"/elsewhere/c.wav": report.Created}, 1},
-		"a file that was removed since": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			upload(t, reports, 5, map[string]string{share + "/gone.wav": report.Refused})
-		}, nil, 0},
-		"a removed file that is unresolved may have a note": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			upload(t, reports, 7, map[string]string{share + "/gone.wav": report.Unresolved})
-		}, nil, 1},
-		"files of a share that is not mounted are not removed": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			upload(t, reports, 6, map[string]string{share + "-away/a.wav": ""})
-			require.NoError(t, os.Mkdir(share+"-empty", 0o700))
-			upload(t, reports, 6, map[string]string{share + "-empty/a.wav": ""})
-		}, nil, 2},
-		"a mistyped command": {func(t *testing.T, reports, _ string) {
-			t.Helper()
-			upload(t, reports, 2, nil)
-		}, nil, 0},
-		"a folder that could not be read": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			w := beginReport(reports)
-			w.Run.Code = 2
-			w.AddLeftOut(report.LeftOut{Reason: "it cannot be read", File: share + "-away"})
-			require.NoError(t, w.Close())
-		}, nil, 1},
-		"a folder that was uploaded since": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			w := beginReport(reports)
-			w.Run.Code = 2
-			w.AddLeftOut(report.LeftOut{Reason: "it cannot be read", File: share})
-			require.NoError(t, w.Close())
-		}, map[string]string{"SHARE/a.wav": report.Refused}, 0},
-		"a report with a gap, whose files a later one names": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			uploadWithGap(t, reports, share+"/a.wav", share+"/b.wav")
-		}, map[string]string{"SHARE/a.wav": report.Created, "SHARE/b.wav": report.Refused}, 0},
-		"a report with a gap, of which a later one names a part": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			uploadWithGap(t, reports, share+"/a.wav", share+"/b.wav")
-		}, map[string]string{"SHARE/a.wav": report.Created}, 1},
-		"a recording of an earlier upload that failed": {func(t *testing.T, reports, _ string) {
-			t.Helper()
-			w := beginReport(reports)
-			w.Run.Code = 9
-			w.AddFollowed(report.Recording{Key: "4567", Status: report.Failed})
-			require.NoError(t, w.Close())
-		}, nil, 1},
-		"no report at all, and a later upload that came to its end": {func(t *testing.T, reports, _ string) {
-			t.Helper()
-			w := beginReport(reports)
-			require.NoError(t, w.Close())
-			require.NoError(t, os.Truncate(filepath.Join(reports, w.Run.ID+".jsonl"), 0))
-		}, map[string]string{"SHARE/a.wav": report.Created, "SHARE/b.wav": report.Refused}, 0},
-		"no report at all, and a later upload that did not": {func(t *testing.T, reports, _ string) {
-			t.Helper()
-			w := beginReport(reports)
-			require.NoError(t, w.Close())
-			require.NoError(t, os.Truncate(filepath.Join(reports, w.Run.ID+".jsonl"), 0))
-		}, map[string]string{"SHARE/a.wav": report.Created, "SHARE/b.wav": ""}, 1},
-		"a token that was refused": {func(t *testing.T, reports, share string) {
-			t.Helper()
-			upload(t, reports, 4, map[string]string{share + "/a.wav": ""})
-		}, nil, 1},
+		"a recording that was refused": {
+			[]earlier{uploaded(9, files{"SHARE/a.wav": report.Refused, "SHARE/b.wav": report.Created})}, other, 1,
+		},
+		"done since":                {[]earlier{refused, uploaded(0, files{"SHARE/a.wav": report.Created})}, other, 0},
+		"in the last report itself": {[]earlier{refused}, files{"SHARE/a.wav": report.Refused}, 0},
+		"named once, by the newest report that has it": {[]earlier{refused, refused}, other, 1},
+		"a file that was removed since": {
+			[]earlier{uploaded(5, files{"SHARE/gone.wav": report.Refused})}, nil, 0,
+		},
+		"a removed file that is unresolved may have a note": {
+			[]earlier{uploaded(7, files{"SHARE/gone.wav": report.Unresolved})}, nil, 1,
+		},
+		"files of a share that is not mounted are not removed": {
+			[]earlier{uploaded(6, files{"SHARE-away/a.wav": ""}), uploaded(6, files{"SHARE-empty/a.wav": ""})}, nil, 2,
+		},
+		"a mistyped command":              {[]earlier{uploaded(2, nil)}, nil, 0},
+		"a folder that could not be read": {[]earlier{leftOut("SHARE-away")}, nil, 1},
+		"a folder that was uploaded since": {
+			[]earlier{leftOut("SHARE")}, files{"SHARE/a.wav": report.Refused}, 0,
+		},
+		"a report with a gap, whose files a later one names": {
+			[]earlier{reportWithGap}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": report.Refused}, 0,
+		},
+		"a report with a gap, of which a later one names a part": {
+			[]earlier{reportWithGap}, files{"SHARE/a.wav": report.Created}, 1,
+		},
+		"a recording of an earlier upload that failed": {[]earlier{followedAFailure}, nil, 1},
+		"no report at all, and a later upload that came to its end": {
+			[]earlier{emptyReport}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": report.Refused}, 0,
+		},
+		"no report at all, and a later upload that did not": {
+			[]earlier{emptyReport}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": ""}, 1,
+		},
+		"a token that was refused": {[]earlier{uploaded(4, files{"SHARE/a.wav": ""})}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reports, share := t.TempDir(), filepath.Join(t.TempDir(), "share")
+			reports := t.TempDir()
+			share := filepath.Join(t.TempDir(), "share")
 			require.NoError(t, os.Mkdir(share, 0o700))
+			require.NoError(t, os.Mkdir(share+"-empty", 0o700))
 			for _, file := range []string{"a.wav", "b.wav"} {
 				require.NoError(t, os.WriteFile(filepath.Join(share, file), []byte("RIFF"), 0o600))
 			}
-			one.before(t, reports, share)
-			last := map[string]string{}
+			for _, upload := range one.before {
+				upload(t, reports, share)
+			}
 			code := 0
-			for file, status := range one.last {
-				last[strings.Replace(file, "SHARE", share, 1)] = status
+			for _, status := range one.last {
 				if status != report.Created {
 					code = 5
 				}
 			}
-			upload(t, reports, code, last)
+			uploaded(code, one.last)(t, reports, share)
 			runs, err := report.List(reports, "")
 			require.NoError(t, err)
 			assert.Len(t, runs[0].Earlier, one.want, "%+v", runs[0].Earlier)
@@ -293,7 +287,7 @@ func TestEarlier_HoldsWhatNeedsSomebody(t *testing.T) {
 }
 
 // Words of narrow columns are not broken: only files and reasons, which may be long, break anywhere.
-func TestThePage_BreaksOnlyLongColumns(t *testing.T) {
+func TestHTML_LongColumns_Break(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
 	require.NoError(t, report.HTML(&page, nil))

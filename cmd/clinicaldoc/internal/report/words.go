@@ -68,7 +68,9 @@ func (r Run) counted() string {
 		text = "This upload sent none of its " + encounters
 		own = nil
 	}
-	return text + listed("; ", own) + listed("; of earlier uploads, ", r.earlierParts()) + listed("; ", r.leftOutParts())
+	return text + listed("; ", own) + listed(
+		"; of earlier uploads, ", r.earlierParts(),
+	) + listed("; ", r.leftOutParts())
 }
 
 // parts are those of the upload's own encounters that are not complete.
