@@ -12,16 +12,16 @@ import (
 
 // comparison compares the recordings of notes with one that may be among them.
 type comparison struct {
-	run   *run
-	size  int64
-	sum   string
-	reads int
-	err   error // why the latest recording could not be read
+	run       *run
+	size      int64
+	sha256    string
+	readCount int
+	readErr   error // why the latest recording could not be read
 }
 
-// searchNamed compares the notes that have the recording's name. Each of them must be decided. A note whose
-// recording cannot be read may be its own. So may one with other bytes, unless the service stores recordings
-// unchanged. A person may have decided so before.
+// searchNamed compares the notes that have the recording's name. One with equal bytes is the recording's. A note that
+// cannot be read may be its own, and so may one with other bytes, unless the service stores recordings unchanged. A
+// person can rule out both. It reports false if no note may be the recording's.
 func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decided bool) {
 	unchanged := c.run.uploader.Client.Assumptions().RecordingsUnchanged
 	var mayBeIts []noteRow
@@ -29,7 +29,7 @@ func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decid
 	var cause error
 	for _, row := range named {
 		if unchanged && row.size > 0 && row.size != c.size {
-			continue
+			continue // it differs without being read
 		}
 		match := c.compare(row)
 		isOther := t.isExcluded(row) || match == creates.Differs && unchanged
@@ -42,13 +42,13 @@ func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decid
 		default:
 			mayBeIts = append(mayBeIts, row)
 			reason = "the recording of a note with its name cannot be read"
-			cause = c.err
+			cause = c.readErr
 		}
 	}
 	if len(mayBeIts) == 0 {
 		return sighting{}, false
 	}
-	return undecided(reason, mayBeIts, cause), true
+	return undecidedBecause(reason, mayBeIts, cause), true
 }
 
 // searchOthers compares the notes with other names. One that differs, or that cannot be read, is not the recording's.
@@ -59,8 +59,8 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 		}
 		for i := range entries {
 			e := &entries[i]
-			if e.Key != t.own.Key && e.State == StateInDoubt && e.mayHaveContent(c.size, c.sum) {
-				return sighting{rival: e} // it looks for a note with the same content, perhaps of this name
+			if e.Key != t.own.Key && e.State == StateInDoubt && e.mayHaveContent(c.size, c.sha256) {
+				return sighting{rival: e} // the note with this content may be that one's
 			}
 		}
 		return sighting{found: &row}
@@ -69,24 +69,24 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 }
 
 // compare compares the recording of a note, which it reads once in a run. If that cannot be read, it returns
-// [creates.Unread] and c.err is why.
+// [creates.Unread] and sets c.readErr.
 func (c *comparison) compare(row noteRow) creates.Match {
 	ref := creates.NewRef(row.id, row.created, "")
-	match := c.run.noteRecordings.Get(ref).Compare(c.size, c.sum)
+	match := c.run.noteRecordings.Get(ref).Compare(c.size, c.sha256)
 	if match != creates.Unread {
 		return match
 	}
-	if c.reads >= maxReads {
-		c.err = errTooMany
+	if c.readCount >= maxReads {
+		c.readErr = errTooMany
 		return creates.Unread
 	}
-	c.reads++
-	got, err := c.run.readRecording(row.id, c.size, c.sum)
-	c.err = err
+	c.readCount++
+	got, err := c.run.readRecording(row.id, c.size, c.sha256)
+	c.readErr = err
 	if err == nil && !row.created.IsZero() { // without a time, its id may be another note's by now
 		c.run.noteRecordings.Put(ref, got)
 	}
-	return got.Compare(c.size, c.sum)
+	return got.Compare(c.size, c.sha256)
 }
 
 var (
@@ -118,7 +118,7 @@ func (r *run) readRecording(id, size int64, sum string) (creates.Recording, erro
 	switch {
 	case err == nil:
 		got.SHA256 = hex.EncodeToString(hash.Sum(nil))
-	case got.Compare(size, sum) == creates.Differs:
+	case got.Compare(size, sum) == creates.Differs: // onProgress has stopped the download
 		err = nil
 	}
 	return got, err

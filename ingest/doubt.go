@@ -24,13 +24,13 @@ const (
 	firstPause    = 2 * time.Second  // after it was asked about in vain; doubled each time
 )
 
-// lost makes a recording unresolved: it was sent, and the response is missing or did not show its note.
-func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
+// outcomeUnknown makes a recording unresolved: it was sent, and the response is missing or did not show its note.
+func (r *run) outcomeUnknown(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 	lostAt := time.Now()
-	var took time.Duration
+	var uploadTook time.Duration
 	if !unknown.LostAt.IsZero() {
 		lostAt = unknown.LostAt
-		took = max(lostAt.Sub(unknown.SentAt), 0)
+		uploadTook = max(lostAt.Sub(unknown.SentAt), 0)
 		t.entry.SentAt = unknown.SentAt
 	}
 	if unknown.AudioSize != 0 { // the size of a stream is known only after it was read
@@ -38,12 +38,12 @@ func (r *run) lost(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 	}
 	t.entry.Loss = lossOf(unknown, map[string]any{"audio_sha256": t.entry.SHA256})
 	t.entry.NoteID = namedNote(t.entry.Loss)
-	r.enterDoubt(t, lostAt.Add(max(r.settle(), took)), redact.Opaque(unknown).Error())
+	r.saveUnresolved(t, lostAt.Add(max(r.settle(), uploadTook)), redact.Opaque(unknown).Error())
 }
 
-// recover makes a recording unresolved that an earlier process or run had committed. Nobody knows when that one ended,
-// so the time until it can be decided begins now.
-func (r *run) recover(t *task, known Entry) {
+// resumeCommitted makes a recording unresolved that an earlier process or run had committed. Nobody knows when that one
+// ended, so the time until it can be decided begins now.
+func (r *run) resumeCommitted(t *task, known Entry) {
 	t.entry = known
 	if r.resumeUnsaved(t) {
 		return
@@ -55,21 +55,21 @@ func (r *run) recover(t *task, known Entry) {
 		more["user_id"] = r.owner.UserID
 	}
 	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, more)
-	r.enterDoubt(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
+	r.saveUnresolved(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
 }
 
-// ofUnknownUser is the Loss of a recording that is committed by a run which does not know its user. The journal may get
-// an owner later, who did not send the recording and may not see its note.
+// ofUnknownUser is the Loss of a recording that was committed by a run which did not know its user. The user that the
+// journal gets later may be another one, and may not see the recording's note.
 var ofUnknownUser = json.RawMessage(`{"user_unknown":true}`)
 
 func (e Entry) isOfUnknownUser() bool {
 	return e.State == StateCommitting && bytes.Equal(e.Loss, ofUnknownUser)
 }
 
-// explain adds to FindCreated's error what a person can do if the journal does not know who sent the recording. An
-// older version did not keep that.
-func (t *task) explain(err error) error {
-	if t.unknown().Service != "" {
+// withAdvice returns FindCreated's error. If the journal does not know who sent the recording, because an older version
+// did not keep that, it adds what a person can do.
+func (t *task) withAdvice(err error) error {
+	if t.lostCreate().Service != "" {
 		return err
 	}
 	const why = "the journal does not know which user sent it; compare it with the patient's notes and decide " +
@@ -85,7 +85,7 @@ func (t *task) keepLearned(err error) bool {
 		return false
 	}
 	before := t.entry.Loss
-	t.entry.Loss = lossOf(unknown, map[string]any{"took": int64(t.took())})
+	t.entry.Loss = lossOf(unknown, map[string]any{"took": int64(t.uploadTook())})
 	return !bytes.Equal(before, t.entry.Loss)
 }
 
@@ -124,45 +124,45 @@ func namedNote(loss json.RawMessage) int64 {
 
 func (r *run) settle() time.Duration { return cmp.Or(r.uploader.Find.Settle, defaultSettle) }
 
-// enterDoubt saves that the recording is unresolved, and from when on it can be said that there is no note. That time
-// is saved once, so that no restart postpones it.
-func (r *run) enterDoubt(t *task, until time.Time, why string) {
+// saveUnresolved saves that the recording is unresolved, and from when on it can be said that there is no note. Then it
+// leaves the recording to a resolver. That time is saved once, so that no restart postpones it.
+func (r *run) saveUnresolved(t *task, until time.Time, why string) {
 	e := t.entry
 	e.State = StateInDoubt
 	e.At = time.Now()
 	e.Until = until
 	e.Why = why
 	if err := r.saveDoubt(t, e); err != nil {
-		r.done(t, t.inDoubt(), err)
+		r.endTaskWithJournal(t, t.unresolvedResult(), err)
 		return
 	}
-	r.doubt(t)
+	r.leaveToResolver(t)
 }
 
-// doubt leaves an unresolved recording to a resolver, so that the worker can go on. If too many are unresolved, it
-// leaves the recording to the next run.
-func (r *run) doubt(t *task) {
-	if t.entry.SHA256 != "" {
+// leaveToResolver leaves an unresolved recording to a resolver, so that the worker can go on. If too many are
+// unresolved, it leaves the recording to the next run.
+func (r *run) leaveToResolver(t *task) {
+	if t.entry.SHA256 != "" { // no other recording with this content is sent until this one is resolved
 		r.reserve(t, t.entry.SHA256)
 	}
 	r.mu.Lock()
-	isNew := !t.doubted
-	isFull := isNew && r.doubts >= maxDoubts
+	isNew := !t.wasUnresolved
+	isFull := isNew && r.unresolvedCount >= maxDoubts
 	if isNew && !isFull {
-		t.doubted = true
-		r.doubts++
+		t.wasUnresolved = true
+		r.unresolvedCount++
 	}
-	if t.entry.Until.After(r.decidedBy) {
-		r.decidedBy = t.entry.Until
+	if t.entry.Until.After(r.allDecidedBy) {
+		r.allDecidedBy = t.entry.Until
 	}
 	r.mu.Unlock()
 	if isFull {
 		const why = "too many recordings are unresolved; the next run searches for this one"
-		t.err = cmp.Or(t.err, fail(why, clinicaldoc.ErrOutcomeUnknown))
-		r.done(t, t.inDoubt(), nil)
+		t.latestErr = cmp.Or(t.latestErr, fail(why, clinicaldoc.ErrOutcomeUnknown))
+		r.endTask(t, t.unresolvedResult())
 		return
 	}
-	r.event(Event{Recording: t.recording, JournalKey: t.own.Key, State: StateInDoubt, Until: t.entry.Until})
+	r.sendEvent(Event{Recording: t.recording, JournalKey: t.own.Key, State: StateInDoubt, Until: t.entry.Until})
 	r.resolve(t)
 }
 
@@ -171,9 +171,9 @@ func (r *run) resolve(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pending = append(r.pending, t)
-	if r.resolvers < maxResolvers {
-		r.resolvers++
-		r.workers.Go(r.resolveAll)
+	if r.resolverCount < maxResolvers {
+		r.resolverCount++
+		r.goroutines.Go(r.resolveAll)
 	}
 }
 
@@ -181,12 +181,12 @@ func (r *run) resolve(t *task) {
 func (r *run) resolveAll() {
 	returned := false
 	defer func() {
-		if !returned { // the caller's own code ended the goroutine
-			r.workers.Go(r.resolveAll)
+		if !returned { // the caller's own code ended the goroutine, and another one takes its place
+			r.goroutines.Go(r.resolveAll)
 		}
 	}()
 	for t := r.nextPending(); t != nil; t = r.nextPending() {
-		r.guard(t, r.ask)
+		r.guardTask(t, r.ask)
 	}
 	returned = true
 }
@@ -196,7 +196,7 @@ func (r *run) nextPending() *task {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.pending) == 0 {
-		r.resolvers--
+		r.resolverCount--
 		return nil
 	}
 	t := r.pending[0]
@@ -204,23 +204,23 @@ func (r *run) nextPending() *task {
 	return t
 }
 
-// ask waits for FindCreated's verdict on an unresolved recording. If there is none, it asks again as long as the
-// journal knows more of the patient's notes than before.
+// ask waits for FindCreated's verdict on an unresolved recording. If there is none, it asks again, as long as the
+// journal has meanwhile explained more of the patient's notes.
 func (r *run) ask(t *task) {
-	knownBefore := math.MinInt
+	explainedBefore := math.MinInt
 	for {
-		related, err := r.related(t)
+		related, err := r.relatedEntries(t)
 		if err != nil {
 			r.journalFailed(t, err)
 			return
 		}
 		params := r.findParams(t, related)
-		known := len(params.Exclude) - len(params.Unresolved)
-		if known <= knownBefore {
-			r.undecided(t)
+		explained := len(params.Exclude) - len(params.Unresolved) // grows when another recording gets its note
+		if explained <= explainedBefore {
+			r.askAgainLater(t)
 			return
 		}
-		knownBefore = known
+		explainedBefore = explained
 		if r.askOnce(t, params) {
 			return
 		}
@@ -230,26 +230,26 @@ func (r *run) ask(t *task) {
 // askOnce asks FindCreated once. It reports true if the task is over or goes on elsewhere, and false if there was no
 // verdict.
 func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool) {
-	before := t.err
+	errBefore := t.latestErr
 	note, err := r.findCreated(t, params)
 	switch {
 	case err == nil:
-		return r.found(t, note)
+		return r.takeFoundNote(t, note)
 	case errors.Is(err, clinicaldoc.ErrNotCreated):
 		r.notCreated(t, err)
 		return true
 	}
-	t.err = t.explain(err)
+	t.latestErr = t.withAdvice(err)
 	learned := t.keepLearned(err)
-	if r.resolving.Err() == nil {
-		return false
+	if r.resolveCtx.Err() == nil {
+		return false // it may be asked again
 	}
-	t.err = cmp.Or(before, err) // the end of the run is not why the recording is unresolved
-	var broken error
+	t.latestErr = cmp.Or(errBefore, err) // the end of the run is not why the recording is unresolved
+	var journalErr error
 	if learned {
-		broken = r.save(t, t.entry)
+		journalErr = r.save(t, t.entry)
 	}
-	r.done(t, t.inDoubt(), broken)
+	r.endTaskWithJournal(t, t.unresolvedResult(), journalErr)
 	return true
 }
 
@@ -258,45 +258,46 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 // names: then the content of the notes has to decide.
 func (r *run) findCreated(t *task, params clinicaldoc.FindCreatedParams) (*clinicaldoc.ProgressNote, error) {
 	notes := r.uploader.Client.Notes
-	note, err := notes.FindCreated(r.resolving, t.unknown(), params)
+	note, err := notes.FindCreated(r.resolveCtx, t.lostCreate(), params)
 	namesUnchanged := r.uploader.Find.UniqueName || r.uploader.Client.Assumptions().NamesUnchanged
 	if !params.UniqueName || namesUnchanged || !errors.Is(err, clinicaldoc.ErrNotCreated) {
 		return note, err
 	}
 	params.UniqueName = false
-	return notes.FindCreated(r.resolving, t.unknown(), params)
+	return notes.FindCreated(r.resolveCtx, t.lostCreate(), params)
 }
 
-// related returns what the journal knows of the patient from about the time of the upload; if a name identifies the
-// note, from any time.
-func (r *run) related(t *task) ([]Entry, error) {
+// relatedEntries returns what the journal knows of the patient from about the time of the upload. If a name identifies
+// the note, it returns the entries of any time.
+func (r *run) relatedEntries(t *task) ([]Entry, error) {
 	since := t.entry.SentAt.Add(-relatedWindow)
 	if r.isNameUnique(t) {
-		since = time.Time{}
+		since = anyTime
 	}
-	return r.uploader.Journal.EntriesForPatient(r.resolving, t.own.Patient, since)
+	return r.uploader.Journal.EntriesForPatient(r.resolveCtx, t.own.Patient, since)
 }
 
 // journalFailed ends an unresolved task because the journal cannot be read. That also ends the run, unless only one
 // record is damaged.
 func (r *run) journalFailed(t *task, err error) {
-	if r.resolving.Err() != nil { // it is the run that ended
-		r.done(t, t.inDoubt(), nil)
+	if r.resolveCtx.Err() != nil { // it is the run that ended
+		r.endTask(t, t.unresolvedResult())
 		return
 	}
-	t.err = err
+	t.latestErr = err
 	if errors.Is(err, ErrJournalDamaged) {
 		err = nil
 	}
-	r.done(t, t.inDoubt(), err)
+	r.endTaskWithJournal(t, t.unresolvedResult(), err)
 }
 
-// found takes the note that FindCreated returned, unless another recording of the journal has it or may have made it
-// since the search began. One at a time, so that no two take the same. It reports false if it has to be asked again.
-func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (over bool) {
-	r.finding <- struct{}{}
-	defer func() { <-r.finding }()
-	related, err := r.related(t)
+// takeFoundNote saves the note that FindCreated returned, unless another recording of the journal has it or may have
+// made it since the search began. Then it reports false: FindCreated has to be asked again. It runs for one recording
+// at a time, so that no two take the same note.
+func (r *run) takeFoundNote(t *task, note *clinicaldoc.ProgressNote) (over bool) {
+	r.takeLock <- struct{}{}
+	defer func() { <-r.takeLock }()
+	related, err := r.relatedEntries(t)
 	if err != nil {
 		r.journalFailed(t, err)
 		return true
@@ -304,23 +305,25 @@ func (r *run) found(t *task, note *clinicaldoc.ProgressNote) (over bool) {
 	for _, e := range related {
 		if e.Key != t.own.Key && r.mayClaim(e, t, note) {
 			const why = "a note was found, but it is or may be that of another recording"
-			t.err = fail(why, clinicaldoc.ErrOutcomeUnknown)
+			t.latestErr = fail(why, clinicaldoc.ErrOutcomeUnknown)
 			return false
 		}
 	}
-	e := r.createdEntry(t, note, true)
+	e := r.createdEntry(t, note)
+	e.Found = true
 	result := Result{Status: Created, NoteID: note.ID, Note: note, Stage: note.Stage(), Replaced: e.replacedIDs()}
-	r.done(t, result, r.save(t, e))
+	r.endTaskWithJournal(t, result, r.save(t, e))
 	return true
 }
 
-// mayClaim reports whether another recording of the journal has the note, or may have made it.
+// mayClaim reports whether the recording of e, another one of the journal, has the note that was found for the task, or
+// may have made it.
 func (r *run) mayClaim(e Entry, t *task, note *clinicaldoc.ProgressNote) bool {
-	named := note.ID == t.entry.NoteID // by the response
+	isNamedByResponse := note.ID == t.entry.NoteID
 	switch {
-	case e.claims(note.ID, note.CreatedAt):
+	case e.ownsNote(note.ID, note.CreatedAt):
 		return true
-	case named || !e.isOpen():
+	case isNamedByResponse || !e.mayHaveUnknownNote():
 		return false
 	case r.isNameUnique(t):
 		return e.Name == t.own.Name
@@ -328,39 +331,40 @@ func (r *run) mayClaim(e Entry, t *task, note *clinicaldoc.ProgressNote) bool {
 	return e.mayHaveContent(t.entry.Size, t.entry.SHA256)
 }
 
-// undecided saves why FindCreated cannot decide, and lets it be asked again after a pause: meanwhile the journal may
-// learn of other notes of the patient. After some tries the recording is left to the next run.
-func (r *run) undecided(t *task) {
+// askAgainLater saves why FindCreated cannot decide, and lets it be asked again after a pause: meanwhile the journal
+// may learn of other notes of the patient. After some tries the recording is left to the next run.
+func (r *run) askAgainLater(t *task) {
 	e := t.entry
 	e.At = time.Now()
-	e.Why = redact.Opaque(t.err).Error()
+	e.Why = redact.Opaque(t.latestErr).Error()
 	err := r.save(t, e)
-	t.asks++
-	if t.asks == 1 {
-		t.askUntil = time.Now().Add(maxAskTime)
+	t.vainAsks++
+	if t.vainAsks == 1 {
+		t.stopAskingAt = time.Now().Add(maxAskTime)
 	}
-	isEnough := t.asks >= maxAsks || time.Now().After(t.askUntil)
+	isEnough := t.vainAsks >= maxAsks || time.Now().After(t.stopAskingAt)
 	if err != nil || isEnough {
-		r.done(t, t.inDoubt(), err)
+		r.endTaskWithJournal(t, t.unresolvedResult(), err)
 		return
 	}
-	t.due = time.Now().Add(firstPause << (t.asks - 1))
+	t.nextAsk = time.Now().Add(firstPause << (t.vainAsks - 1))
 	r.send(askLater{t})
 }
 
-// notCreated uploads a recording once more that certainly has no note. After maxUploads the recording is refused.
+// notCreated uploads a recording once more that has no note by FindCreated's verdict, unless an earlier run knows its
+// note. After maxUploads the recording is refused.
 func (r *run) notCreated(t *task, verdict error) {
-	if r.unsaved(t) != nil { // another run of this process knows better
+	if r.unsavedNote(t) != nil { // an earlier run had the note in a response, and could not save it
 		r.saveAgain(t)
 		return
 	}
 	if t.uploads >= maxUploads {
-		cause := redact.Opaque(cmp.Or(t.err, verdict)).Error()
+		cause := redact.Opaque(cmp.Or(t.latestErr, verdict)).Error() // how the upload failed says more than the verdict
 		why := "the service accepted it several times without creating a note: " + cause
-		r.refused(t, fail(why, clinicaldoc.ErrNotCreated, t.err))
+		r.refused(t, fail(why, clinicaldoc.ErrNotCreated, t.latestErr))
 		return
 	}
-	t.err = verdict
+	t.latestErr = verdict
 	r.send(uploadAgain{t})
 }
 
@@ -370,10 +374,10 @@ func (r *run) findParams(t *task, related []Entry) clinicaldoc.FindCreatedParams
 	params := r.uploader.Find
 	params.OnProgress = nil // several searches at once would call it
 	params.UniqueName = r.hasUniqueName(t, related)
-	params.Settle = max(r.settle(), t.took())
+	params.Settle = max(r.settle(), t.uploadTook())
 	if len(t.entry.Loss) == 0 {
 		// An entry of an earlier version has no Loss, so its Settle counts from SentAt.
-		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1)
+		params.Settle = max(t.entry.Until.Sub(t.entry.SentAt), 1) // 0 would be the default
 	}
 	params.Exclude = slices.Clone(params.Exclude)
 	params.Unresolved = slices.Clone(params.Unresolved)
@@ -386,22 +390,22 @@ func (r *run) findParams(t *task, related []Entry) clinicaldoc.FindCreatedParams
 			params.Exclude = append(params.Exclude, note)
 		}
 		switch {
-		case e.Key == t.own.Key:
+		case e.Key == t.own.Key: // it is the one that is asked about
 		case e.State == StateCreated:
 			params.Exclude = append(params.Exclude, e.note())
-		case e.isOpen():
-			params.Unresolved = append(params.Unresolved, t.unresolved(e))
+		case e.mayHaveUnknownNote():
+			params.Unresolved = append(params.Unresolved, t.lostCreateOf(e))
 		}
 	}
 	return params
 }
 
-// unresolved describes the lost create of another recording of the patient. Its name is not known, unless it is the
-// same.
-func (t *task) unresolved(e Entry) *clinicaldoc.OutcomeUnknownError {
+// lostCreateOf describes the lost create of another recording of the patient, for FindCreatedParams.Unresolved. The
+// journal does not know its name, unless that is the same as the task's.
+func (t *task) lostCreateOf(e Entry) *clinicaldoc.OutcomeUnknownError {
 	other := &clinicaldoc.OutcomeUnknownError{}
 	if len(e.Loss) > 0 {
-		_ = json.Unmarshal(e.Loss, other) // for its ID
+		_ = json.Unmarshal(e.Loss, other) // for its ID; without it, the other fields have to do
 	}
 	other.Params = clinicaldoc.CreateNoteParams{PatientID: t.recording.Params.PatientID}
 	if e.Name == t.own.Name {
@@ -413,8 +417,8 @@ func (t *task) unresolved(e Entry) *clinicaldoc.OutcomeUnknownError {
 	return other
 }
 
-// took returns how long an upload took whose process ended before the response came. It is 0 for other uploads.
-func (t *task) took() time.Duration {
+// uploadTook returns how long an upload took whose process ended before the response came. It is 0 for other uploads.
+func (t *task) uploadTook() time.Duration {
 	var loss struct {
 		Took time.Duration `json:"took"`
 	}
@@ -422,28 +426,30 @@ func (t *task) took() time.Duration {
 	return loss.Took
 }
 
-// unknown is the error that FindCreated is asked with.
-func (t *task) unknown() *clinicaldoc.OutcomeUnknownError {
+// lostCreate returns the error that FindCreated is asked with.
+func (t *task) lostCreate() *clinicaldoc.OutcomeUnknownError {
 	unknown := &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, LostAt: t.entry.SentAt, AudioSize: t.entry.Size}
-	if len(t.entry.Loss) > 0 {
+	if len(t.entry.Loss) > 0 { // an earlier version kept none
 		_ = json.Unmarshal(t.entry.Loss, unknown)
 	}
 	unknown.Params = t.recording.Params
 	unknown.NoteID = t.entry.NoteID
-	unknown.Err = t.err
+	unknown.Err = t.latestErr
 	return unknown
 }
 
-// inDoubt returns the result of a recording that is unresolved, with the latest error and the notes to compare.
-func (t *task) inDoubt() Result {
-	err := t.err
+// unresolvedResult returns the result of a recording that is unresolved, with the latest error and the notes to
+// compare.
+func (t *task) unresolvedResult() Result {
+	err := t.latestErr
 	if err == nil {
 		err = fail("it is not known yet whether its note was created", clinicaldoc.ErrOutcomeUnknown)
 	}
 	result := Result{
 		Status: InDoubt, NoteID: t.entry.NoteID, Until: t.entry.Until, Candidates: t.entry.Candidates(), Err: err,
 	}
-	if unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err); ok && len(unknown.Candidates) > 0 {
+	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
+	if ok && len(unknown.Candidates) > 0 { // they are newer than the entry's
 		result.Candidates = slices.Clone(unknown.Candidates)
 	}
 	return result

@@ -34,16 +34,16 @@ func WriteJournal(to io.Writer, service string, entries iter.Seq[Entry]) error {
 }
 
 // CompactAbove makes a journal drop outdated lines as soon as they are more than so many, and the most of it.
-func CompactAbove(j *FileJournal, lines uint32) { j.slack = lines }
+func CompactAbove(j *FileJournal, lines uint32) { j.outdatedAllowed = lines }
 
 // TogetherWait is how long a line waits for others.
 const TogetherWait = togetherWait
 
 // Entries are those of a journal's file by key, each key's latest.
 func Entries(content []byte) (map[Key]Entry, error) {
-	j := &FileJournal{index: newFileIndex(), all: map[Key]Entry{}}
+	j := &FileJournal{index: newFileIndex(), allEntries: map[Key]Entry{}}
 	_, err := j.readAll(context.Background(), bytes.NewReader(content))
-	return j.all, err
+	return j.allEntries, err
 }
 
 // ContainsKey reports whether a name contains a key.

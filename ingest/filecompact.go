@@ -11,13 +11,14 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// compacted returns the path of the new file of a compaction.
-func (j *FileJournal) compacted() string { return j.path + ".new" }
+// compactedPath returns the path of the new file of a compaction.
+func (j *FileJournal) compactedPath() string { return j.path + ".new" }
 
 // tryCompact drops outdated lines if it can. If it cannot, it leaves a warning and the journal as it was. It returns an
 // error only if the journal can no longer be used.
 func (j *FileJournal) tryCompact() error {
-	err := j.compact(nil)
+	var noneForgotten map[uint32]bool
+	err := j.compact(noneForgotten)
 	if err == nil || j.file == nil {
 		return err
 	}
@@ -40,23 +41,23 @@ func (j *FileJournal) compact(forgotten map[uint32]bool) error {
 	if err := j.file.IsAt(j.path); err != nil {
 		return err
 	}
-	_ = j.fs.Remove(j.compacted())
-	to, err := j.fs.Create(j.compacted(), j.unlocked)
+	_ = j.fs.Remove(j.compactedPath())
+	to, err := j.fs.Create(j.compactedPath(), j.withoutLock)
 	if err != nil {
 		return err
 	}
 	c := compaction{journal: j, to: bufio.NewWriterSize(to, 64<<10), forgotten: forgotten}
 	if err := c.write(to); err != nil {
-		return errors.Join(err, to.Close(), j.fs.Remove(j.compacted()))
+		return errors.Join(err, to.Close(), j.fs.Remove(j.compactedPath()))
 	}
-	if j.file, err = j.fs.Replace(to, j.compacted(), j.file, j.path); err != nil {
-		_ = j.fs.Remove(j.compacted())
+	if j.file, err = j.fs.Replace(to, j.compactedPath(), j.file, j.path); err != nil {
+		_ = j.fs.Remove(j.compactedPath())
 		if j.file == nil {
 			return cannot("opened after its outdated lines were removed", err)
 		}
 		return err
 	}
-	c.done()
+	c.install()
 	if err := j.fs.SyncDir(filepath.Dir(j.path)); err != nil { // it could be synced a moment ago
 		_ = j.file.Close()
 		j.file = nil
@@ -67,16 +68,16 @@ func (j *FileJournal) compact(forgotten map[uint32]bool) error {
 
 // compaction is the copy of a journal without its outdated lines.
 type compaction struct {
-	journal   *FileJournal
-	to        *bufio.Writer
-	line      []byte
-	sum       uint32
-	size      int64
-	lines     uint32
-	ownerLine uint32
-	gapLine   uint32
-	moved     []int64         // where the line of each record starts now; 0: nowhere
-	forgotten map[uint32]bool // records that are left out
+	journal    *FileJournal
+	to         *bufio.Writer
+	lineBuffer []byte
+	sum        uint32
+	size       int64
+	lines      uint32
+	ownerLine  uint32
+	gapLine    uint32
+	newStarts  []int64         // where the line of each record starts now; 0: nowhere
+	forgotten  map[uint32]bool // records that are left out
 }
 
 // write copies the lines and syncs the new file.
@@ -93,69 +94,69 @@ func (c *compaction) write(to disk.File) error {
 // copy copies the lines that are not outdated.
 func (c *compaction) copy() error {
 	from := newLineReader(c.journal.file)
-	c.moved = make([]int64, len(c.journal.index.records))
+	c.newStarts = make([]int64, len(c.journal.index.records))
 	for {
 		text, err := from.next(context.Background())
 		if err != nil || text == nil {
 			return err
 		}
-		if err := c.take(text, from); err != nil {
+		if err := c.copyIfCurrent(text, from); err != nil {
 			return err
 		}
 	}
 }
 
-// take copies a line unless it is outdated. Current are the first line, each key's latest, and the latest notice of
-// each kind.
-func (c *compaction) take(text []byte, from *lineReader) error {
+// copyIfCurrent copies the line that a reader has read last, unless it is outdated. Current are the first line, each
+// key's latest, and the latest notice of each kind.
+func (c *compaction) copyIfCurrent(text []byte, from *lineReader) error {
 	j := c.journal
 	switch from.lines {
 	case 1:
 		h := from.header
 		h.Version = fileVersion
-		return c.put([]byte(h.String()))
+		return c.writeLine([]byte(h.String()))
 	case j.ownerLine:
 		c.ownerLine = c.lines + 1
-		return c.put(text)
+		return c.writeLine(text)
 	case j.gapLine:
 		c.gapLine = c.lines + 1
-		return c.put(text)
+		return c.writeLine(text)
 	}
 	e, _ := parseEntry(text)
 	j.mu.Lock()
 	n := j.index.byKey[e.Key]
-	current := n != 0 && j.index.records[n].line == from.start && !c.forgotten[n]
+	isCurrent := n != 0 && j.index.records[n].lineStart == from.lastStart && !c.forgotten[n]
 	j.mu.Unlock()
-	if !current {
+	if !isCurrent {
 		return nil
 	}
-	c.moved[n] = c.size
-	return c.put(text)
+	c.newStarts[n] = c.size
+	return c.writeLine(text)
 }
 
-// put writes a line with this text.
-func (c *compaction) put(text []byte) error {
-	c.line, c.sum = appendLine(c.line[:0], c.sum, text)
-	c.size += int64(len(c.line))
+// writeLine writes a line with this text to the new file.
+func (c *compaction) writeLine(text []byte) error {
+	c.lineBuffer, c.sum = appendLine(c.lineBuffer[:0], c.sum, text)
+	c.size += int64(len(c.lineBuffer))
 	c.lines++
-	_, err := c.to.Write(c.line)
+	_, err := c.to.Write(c.lineBuffer)
 	return err
 }
 
-// done makes the new file the journal's: it updates where lines start, and forgets what was left out.
-func (c *compaction) done() {
+// install makes the new file the journal's: it updates where lines start, and forgets what was left out.
+func (c *compaction) install() {
 	j := c.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for n, line := range c.moved {
+	for n, line := range c.newStarts {
 		if line != 0 {
-			j.index.records[n].line = line
+			j.index.records[n].lineStart = line
 		}
 	}
 	for n := range c.forgotten {
 		j.index.forget(j.index.records[n].key)
 	}
-	j.sum = c.sum
+	j.lastSum = c.sum
 	j.size = c.size
 	j.lines = c.lines
 	j.ownerLine = c.ownerLine
@@ -163,28 +164,28 @@ func (c *compaction) done() {
 	j.warning = nil
 }
 
-// upgrade converts a journal of the previous version. A program of that version then reports that it cannot read
-// the journal, instead of misreading what is written from now on. Version 1 locked a file beside the journal, which
-// is held meanwhile.
+// upgrade converts a journal of an earlier version. A program of that version then reports that it cannot read the
+// journal, instead of misreading what is written from now on. Programs of version 1 lock a file beside the journal, so
+// that is locked meanwhile.
 func (j *FileJournal) upgrade(_ context.Context, from int) (err error) {
 	if from > 1 {
 		return j.tryCompact() //nolint:contextcheck // a file is written whole or not at all
 	}
-	j.older, err = j.fs.Lock(j.path + ".lock")
+	j.version1Lock, err = j.fs.Lock(j.path + ".lock")
 	switch {
 	case errors.Is(err, disk.ErrHeld):
 		const why = "a program of an earlier version has the journal open; end it, then open the journal again"
 		return fail(why, ErrJournalInUse)
 	case err != nil:
-		j.older = nil
+		j.version1Lock = nil
 		return cannot("locked", err)
 	}
 	if err := j.tryCompact(); err != nil { //nolint:contextcheck // a file is written whole or not at all
 		return err
 	}
-	if j.warning == nil {
-		older := j.older
-		j.older = nil
+	if j.warning == nil { // the file has the new version
+		older := j.version1Lock
+		j.version1Lock = nil
 		return older.Close()
 	}
 	// The file could not be replaced. Version 1 cannot read a journal with an owner line either.

@@ -7,19 +7,19 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// record is an Entry in little memory. What only a doubt needs is in fileIndex.details.
+// record is an Entry in little memory. What few entries need is in fileIndex.details.
 type record struct {
-	key              Key
-	note, size, sent int64
-	until            int64 // committing: when that was written; created: when the note was created; else Entry.Until
-	latest           int64 // the latest time of this and of all earlier records of the patient
-	line             int64 // where its latest line begins
-	patient, name    uint32
-	earlier          uint32 // the patient's record before this one; 0: there is none
-	state            State
-	stage            int8 // of the note; the values of clinicaldoc.Stage fit
-	found            bool
-	seen             bool // it was claimed or written since the journal was opened
+	key                  Key
+	noteID, size, sentAt int64
+	stateTime            int64 // committing: when that was written; created: when the note was created; else Entry.Until
+	latestUpToHere       int64 // the latest time of this and of all earlier records of the patient
+	lineStart            int64 // where its latest line begins
+	patient, name        uint32
+	earlierRecord        uint32 // the patient's record before this one; 0: there is none
+	state                State
+	stage                int8 // of the note; the values of clinicaldoc.Stage fit
+	found                bool
+	usedSinceOpen        bool // it was claimed or written since the journal was opened
 }
 
 // details is what is known beyond its record of a recording that is unresolved, that a person decided about, or whose
@@ -32,9 +32,9 @@ type details struct {
 	excluded []int64
 }
 
-// detailsOf returns what has to be kept of an entry beyond its record, and reports whether there is something. It is
-// needed if a person decided about the entry, or if the entry may still change. Otherwise the file has it.
-func detailsOf(e Entry) (kept details, needed bool) {
+// detailsOf returns what an entry has beyond its record, and reports whether that has to be kept in memory: if a person
+// decided about the entry, or if the entry may still change. Otherwise it is enough that the file has it.
+func detailsOf(e Entry) (kept details, areNeeded bool) {
 	d := details{sha256: e.SHA256, by: e.By, loss: e.Loss, replaced: e.Replaced, excluded: e.Excluded}
 	isDecided := e.By != "" || len(e.Replaced)+len(e.Excluded) > 0
 	if isDecided {
@@ -42,25 +42,25 @@ func detailsOf(e Entry) (kept details, needed bool) {
 	}
 	isOpen := e.State == StateCommitting || e.State == StateInDoubt
 	isUnfinished := e.Stage != 0 && !e.Stage.AtLeast(clinicaldoc.StageComplete)
-	mayChange := isOpen || e.Found || isUnfinished // a note that was found may be another's
+	mayChange := isOpen || e.Found || isUnfinished // a note that was found may turn out to be another's
 	hasDetails := e.SHA256 != "" || e.Loss != nil
 	return d, mayChange && hasDetails
 }
 
 // fileIndex finds entries by their key and by their patient. Record 0 is none.
 type fileIndex struct {
-	records  []record
-	byKey    map[Key]uint32
-	patients map[uint32]uint32 // the latest record of each
-	details  map[Key]details
+	records         []record
+	byKey           map[Key]uint32
+	latestOfPatient map[uint32]uint32 // the latest record of each
+	details         map[Key]details
 	// processing are those whose notes were not complete when they were last read.
-	processing map[Key]bool
-	live       uint32 // records that are of use
+	processing  map[Key]bool
+	liveRecords uint32 // records that are of use
 }
 
 func newFileIndex() fileIndex {
 	return fileIndex{
-		records: make([]record, 1), byKey: map[Key]uint32{}, patients: map[uint32]uint32{},
+		records: make([]record, 1), byKey: map[Key]uint32{}, latestOfPatient: map[uint32]uint32{},
 		details: map[Key]details{}, processing: map[Key]bool{},
 	}
 }
@@ -77,22 +77,22 @@ func (x *fileIndex) get(key Key) *record {
 func (x *fileIndex) entry(r *record) Entry {
 	d := x.details[r.key]
 	e := Entry{
-		Key: r.key, State: r.state, Patient: r.patient, Name: r.name, Size: r.size, SentAt: fromNano(r.sent),
-		NoteID: r.note, Found: r.found, Stage: clinicaldoc.Stage(r.stage),
+		Key: r.key, State: r.state, Patient: r.patient, Name: r.name, Size: r.size, SentAt: fromNano(r.sentAt),
+		NoteID: r.noteID, Found: r.found, Stage: clinicaldoc.Stage(r.stage),
 		SHA256: d.sha256, Loss: d.loss, By: d.by, Replaced: d.replaced, Excluded: d.excluded,
 	}
 	switch r.state {
 	case StateCommitting:
-		e.At = fromNano(r.until)
+		e.At = fromNano(r.stateTime)
 	case StateCreated:
-		e.NoteCreatedAt = fromNano(r.until)
+		e.NoteCreatedAt = fromNano(r.stateTime)
 	default:
-		e.Until = fromNano(r.until)
+		e.Until = fromNano(r.stateTime)
 	}
 	return e
 }
 
-// put remembers an entry, and where its line begins. Each time that a recording is sent, its record becomes the last
+// put remembers an entry, and where its line begins. Each time that a recording is sent, it gets a new record, the last
 // one of its patient, so that a patient's records are in the order of time.
 func (x *fileIndex) put(e Entry, line int64) {
 	isSent := e.State == StateCommitting
@@ -100,16 +100,18 @@ func (x *fileIndex) put(e Entry, line int64) {
 		x.forget(e.Key)
 	}
 	n := x.byKey[e.Key]
-	if n == 0 { // there is none
+	if n == 0 { // it has no record
 		n = uint32(len(x.records)) //nolint:gosec // there are fewer records than lines, which are bounded
-		earlier := x.patients[e.Patient]
-		x.records = append(x.records, record{key: e.Key, earlier: earlier, latest: x.records[earlier].latest})
+		earlier := x.latestOfPatient[e.Patient]
+		x.records = append(x.records, record{
+			key: e.Key, earlierRecord: earlier, latestUpToHere: x.records[earlier].latestUpToHere,
+		})
 		x.byKey[e.Key] = n
-		x.patients[e.Patient] = n
+		x.latestOfPatient[e.Patient] = n
 	}
 	r := &x.records[n]
-	if r.state == 0 {
-		x.live++
+	if r.state == 0 { // it is new
+		x.liveRecords++
 	}
 	stateTime := e.Until // a record has room for one time, which depends on the state
 	switch e.State {
@@ -123,14 +125,14 @@ func (x *fileIndex) put(e Entry, line int64) {
 	r.patient = e.Patient
 	r.name = e.Name
 	r.size = e.Size
-	r.sent = toNano(e.SentAt)
-	r.until = toNano(stateTime)
-	r.note = e.NoteID
+	r.sentAt = toNano(e.SentAt)
+	r.stateTime = toNano(stateTime)
+	r.noteID = e.NoteID
 	r.found = e.Found
-	r.line = line
+	r.lineStart = line
 	r.stage = int8(e.Stage) //nolint:gosec // from -10 to 60
-	x.raise(n, latestOf(e))
-	x.keep(e)
+	x.raiseLatest(n, latestOf(e))
+	x.keepDetails(e)
 }
 
 // latestOf returns the latest time of an entry, in nanoseconds since 1970.
@@ -142,24 +144,25 @@ func latestOf(e Entry) int64 {
 	return at
 }
 
-// raise raises the latest time of record n, and of all later records of its patient, to this time at least.
-func (x *fileIndex) raise(n uint32, to int64) {
-	if to <= x.records[n].latest { // then it is so for the later ones, too
+// raiseLatest raises latestUpToHere of record n, and of all later records of its patient, to this time at least.
+func (x *fileIndex) raiseLatest(n uint32, to int64) {
+	if to <= x.records[n].latestUpToHere { // then the later ones have it, too
 		return
 	}
-	for later := x.patients[x.records[n].patient]; later != 0; later = x.records[later].earlier {
+	for later := x.latestOfPatient[x.records[n].patient]; later != 0; later = x.records[later].earlierRecord {
 		r := &x.records[later]
-		r.latest = max(r.latest, to)
+		r.latestUpToHere = max(r.latestUpToHere, to)
 		if later == n {
 			return
 		}
 	}
 }
 
-// keep remembers what an entry has beyond its record.
-func (x *fileIndex) keep(e Entry) {
+// keepDetails remembers what an entry has beyond its record, and whether its note is in processing.
+func (x *fileIndex) keepDetails(e Entry) {
 	delete(x.details, e.Key)
-	if kept, needed := detailsOf(e); needed {
+	kept, areNeeded := detailsOf(e)
+	if areNeeded {
 		x.details[e.Key] = kept
 	}
 	delete(x.processing, e.Key)
@@ -168,25 +171,27 @@ func (x *fileIndex) keep(e Entry) {
 	}
 }
 
-// forget makes a key unknown. Its record stays in the patient's chain, with state 0.
+// forget makes a key unknown. Its record stays among those of the patient, with state 0.
 func (x *fileIndex) forget(key Key) {
 	if r := x.get(key); r != nil {
 		r.state = 0
-		x.live--
+		x.liveRecords--
 		delete(x.byKey, key)
 		delete(x.details, key)
 		delete(x.processing, key)
 	}
 }
 
-// ofPatient returns the patient's entries that were sent, or whose notes were created, at or after a time.
+// ofPatient returns the patient's entries that were sent, or one of whose notes was created, at or after a time. It
+// walks from the latest record to earlier ones.
 func (x *fileIndex) ofPatient(patient uint32, since time.Time) []Entry {
 	var entries []Entry
 	from := since.UnixNano()
-	if since.Before(time.Unix(0, 0)) {
+	if since.Before(time.Unix(0, 0)) { // anyTime, for example, has no nanoseconds since 1970
 		from = 0
 	}
-	for n := x.patients[patient]; n != 0 && x.records[n].latest >= from; n = x.records[n].earlier {
+	// No record before one with an earlier latestUpToHere can be in time, so the walk ends there.
+	for n := x.latestOfPatient[patient]; n != 0 && x.records[n].latestUpToHere >= from; n = x.records[n].earlierRecord {
 		if r := &x.records[n]; x.isSince(r, from) {
 			entries = append(entries, x.entry(r))
 		}
@@ -201,11 +206,11 @@ func (x *fileIndex) isSince(r *record, from int64) bool {
 		return false
 	}
 	replaced := x.details[r.key].replaced
-	isNoteSince := r.state == StateCreated && r.until >= from
+	isNoteSince := r.state == StateCreated && r.stateTime >= from
 	switch {
-	case !r.state.sent() && len(replaced) == 0:
+	case !r.state.mayHaveNote() && len(replaced) == 0:
 		return false
-	case r.sent >= from || isNoteSince:
+	case r.sentAt >= from || isNoteSince:
 		return true
 	}
 	return slices.ContainsFunc(replaced, func(note NoteRef) bool { return toNano(note.CreatedAt) >= from })

@@ -16,7 +16,7 @@ func ReadJournal(ctx context.Context, path string) (Owner, []Entry, error) {
 	if err != nil {
 		return Owner{}, nil, err
 	}
-	return j.owner, slices.Collect(maps.Values(j.all)), nil
+	return j.owner, slices.Collect(maps.Values(j.allEntries)), nil
 }
 
 // inspect reads a journal's file into a journal that cannot be used.
@@ -26,7 +26,7 @@ func inspect(ctx context.Context, path string) (*FileJournal, error) {
 		return nil, cannot("opened", err)
 	}
 	defer func() { _ = file.Close() }()
-	j := &FileJournal{index: newFileIndex(), all: map[Key]Entry{}}
+	j := &FileJournal{index: newFileIndex(), allEntries: map[Key]Entry{}}
 	if _, err := j.readAll(ctx, file); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (r *ReadOnlyJournal) EntriesForPatient(_ context.Context, patient uint32, s
 
 // entries implements entryLister.
 func (r *ReadOnlyJournal) entries(context.Context) ([]Entry, error) { //nolint:unparam // entryLister returns one
-	return slices.Collect(maps.Values(r.journal.all)), nil
+	return slices.Collect(maps.Values(r.journal.allEntries)), nil
 }
 
 // entries implements entryLister. Details that the index does not keep are in the file.
@@ -73,9 +73,9 @@ func (j *FileJournal) entries(ctx context.Context) ([]Entry, error) {
 		return nil, err
 	}
 	defer func() { go j.flush() }()
-	read := &FileJournal{index: newFileIndex(), all: map[Key]Entry{}}
+	read := &FileJournal{index: newFileIndex(), allEntries: map[Key]Entry{}}
 	if _, err := read.readAll(ctx, j.file); err != nil {
 		return nil, err
 	}
-	return slices.Collect(maps.Values(read.all)), nil
+	return slices.Collect(maps.Values(read.allEntries)), nil
 }

@@ -25,33 +25,33 @@ import (
 // leads to the file. After an error of the disk, or if the file was moved, every later call fails: close the journal,
 // repair the cause and open it again.
 type FileJournal struct {
-	fs       durable.FS
-	path     string    // of the file itself
-	older    io.Closer // the lock of the version before; nil: not needed
-	unlocked bool
+	fs           durable.FS
+	path         string    // of the file itself
+	version1Lock io.Closer // the lock that programs of version 1 take; nil: not needed
+	withoutLock  bool      // see WithoutLock
 
-	mu      sync.Mutex // never held while the disk works
-	index   fileIndex
-	held    map[Key]bool
-	uploads int // claims with an upload under way
-	bound   bool
-	next    *batch        // what is to be written
-	busy    chan struct{} // closed when the disk has done with what it does; nil: it rests
-	broken  error
-	warning error
-	slack   uint32 // outdated lines that are no reason to compact
+	mu              sync.Mutex // never held while the disk works
+	index           fileIndex
+	claimedKeys     map[Key]bool
+	uploadsUnderWay int // claims with an upload under way
+	isBound         bool
+	nextBatch       *batch        // what is to be written
+	diskBusy        chan struct{} // closed when whoever uses the file has done; nil: nobody does
+	broken          error         // what every later call fails with; nil: the journal works
+	warning         error
+	outdatedAllowed uint32 // outdated lines that are no reason to compact
 
-	// Of whoever made it busy.
-	file               disk.File // nil: it is lost
+	// Of whoever made the disk busy.
+	file               disk.File // nil: it was lost when it was replaced
 	origin             string    // the service that keys are hashed with
 	owner              Owner
 	gaps               bool
 	ownerLine, gapLine uint32 // 0: there is none
-	sum                uint32 // of the last line
+	lastSum            uint32 // of the last line
 	size               int64
 	lines              uint32
 
-	all map[Key]Entry // when it is only read: all entries whole; else nil
+	allEntries map[Key]Entry // of a journal that is only read: all entries, complete; otherwise nil
 
 	lineBuffer, textBuffer []byte
 	startBuffer            []int64 // where the lines of a batch start
@@ -59,12 +59,12 @@ type FileJournal struct {
 
 // batch is what goes to the disk at once.
 type batch struct {
-	entries []Entry
-	uploads int           // how many of them hold back the last bytes of one
-	wanted  bool          // it waits for no more
-	late    *time.Timer   // until it waits for no more; nil: it does not wait
-	done    chan struct{} // closed after err is set
-	err     error
+	entries        []Entry
+	waitingUploads int           // uploads that wait for it before they send their last bytes
+	isDue          bool          // it waits for no more lines
+	timer          *time.Timer   // until it is due; nil: nobody waits for its lines yet, or it is due
+	done           chan struct{} // closed after err is set
+	err            error
 }
 
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
@@ -79,13 +79,13 @@ type JournalOption func(*FileJournal)
 
 // WithoutLock opens a journal even if the file system does not support locks. The caller must then make sure that only
 // one process at a time uses it.
-func WithoutLock() JournalOption { return func(j *FileJournal) { j.unlocked = true } }
+func WithoutLock() JournalOption { return func(j *FileJournal) { j.withoutLock = true } }
 
 // newJournal returns a journal without a file.
 func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
 	j := &FileJournal{
-		fs: durable.From(ctx), index: newFileIndex(), held: map[Key]bool{}, next: newBatch(),
-		slack: durable.Slack(ctx, defaultSlack),
+		fs: durable.From(ctx), index: newFileIndex(), claimedKeys: map[Key]bool{}, nextBatch: newBatch(),
+		outdatedAllowed: durable.Slack(ctx, defaultSlack),
 	}
 	for _, opt := range opts {
 		opt(j)
@@ -105,13 +105,13 @@ func OpenJournal(ctx context.Context, path string, opts ...JournalOption) (*File
 	j := newJournal(ctx, opts)
 	var err error
 	if j.path, err = j.fs.Resolve(path); err == nil {
-		j.file, err = j.fs.Open(j.path, j.unlocked)
+		j.file, err = j.fs.Open(j.path, j.withoutLock)
 	}
 	if err != nil {
 		return nil, cannotOpen(err)
 	}
-	if err := j.open(ctx); err != nil {
-		_ = j.letGo()
+	if err := j.load(ctx); err != nil {
+		_ = j.closeFiles()
 		return nil, err
 	}
 	return j, nil
@@ -139,9 +139,9 @@ func cannot(do string, err error) error {
 	return fail("the journal cannot be "+do+": "+redact.Cause(err), err)
 }
 
-// open reads the file. It drops a last line that a crash cut off, and completes one that lacks only its newline. A
-// journal of an earlier version is upgraded.
-func (j *FileJournal) open(ctx context.Context) error {
+// load reads the file of a journal that was opened. It drops a last line that a crash cut off, and completes one that
+// lacks only its newline. It upgrades a journal of an earlier version.
+func (j *FileJournal) load(ctx context.Context) error {
 	read, err := j.readAll(ctx, j.file)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (j *FileJournal) open(ctx context.Context) error {
 		return cannot("written", err)
 	}
 	if read.lacksNewline {
-		if err := j.put([]byte("\n")); err != nil {
+		if err := j.writeLines([]byte("\n")); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (j *FileJournal) open(ctx context.Context) error {
 		return cannot("written", err)
 	}
 	_ = j.fs.SyncDir(filepath.Dir(j.path)) // where that cannot be done, the name is as durable as it gets
-	_ = j.fs.Remove(j.compacted())         // of a process that was killed
+	_ = j.fs.Remove(j.compactedPath())     // which a process left that was killed
 	if read.header.Version < fileVersion {
 		return j.upgrade(ctx, read.header.Version)
 	}
@@ -178,7 +178,7 @@ func BeginJournal(ctx context.Context, path string, owner Owner, opts ...Journal
 	folder, err := j.fs.Resolve(filepath.Dir(path))
 	if err == nil {
 		j.path = filepath.Join(folder, filepath.Base(path))
-		j.file, err = j.fs.Create(j.path, j.unlocked)
+		j.file, err = j.fs.Create(j.path, j.withoutLock)
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -188,12 +188,13 @@ func BeginJournal(ctx context.Context, path string, owner Owner, opts ...Journal
 	case err != nil:
 		return nil, cannot("begun", err)
 	}
-	line, sum := appendLine(nil, 0, []byte(headerOf(owner).String()))
-	if err := j.put(line); err != nil {
-		_ = j.letGo()
+	const noLineBefore = 0
+	line, sum := appendLine(nil, noLineBefore, []byte(headerOf(owner).String()))
+	if err := j.writeLines(line); err != nil {
+		_ = j.closeFiles()
 		return nil, err
 	}
-	j.sum = sum
+	j.lastSum = sum
 	j.lines = 1
 	j.origin = owner.Service
 	j.owner = owner
@@ -215,36 +216,36 @@ func ownerOf(h fileheader.Header) Owner {
 // Close writes pending lines and closes the file. After an error of the disk it only closes the file.
 func (j *FileJournal) Close() error {
 	err := j.exclusive(j.writeAndClose)
-	isClosed := errors.Is(j.brokenBy(), fs.ErrClosed)
+	isClosed := errors.Is(j.brokenBy(), fs.ErrClosed) // by writeAndClose now, or by an earlier Close
 	if isClosed {
 		return err
 	}
-	j.breakWith(errClosed)
-	return j.letGo()
+	j.breakWith(errClosed) // an error of the disk kept writeAndClose from running
+	return j.closeFiles()
 }
 
 // writeAndClose writes the last batch and closes the file. Later calls fail with errClosed.
 func (j *FileJournal) writeAndClose() error {
 	j.mu.Lock()
-	last := j.next
-	j.next = newBatch()
+	last := j.nextBatch
+	j.nextBatch = newBatch()
 	j.broken = errClosed
 	j.mu.Unlock()
-	last.err = j.append(last)
+	last.err = j.writeBatch(last)
 	close(last.done)
 	j.breakWith(errClosed) // also if append broke it with another error
-	return errors.Join(last.err, j.letGo())
+	return errors.Join(last.err, j.closeFiles())
 }
 
 var errClosed = fail("the journal is closed", fs.ErrClosed)
 
-// letGo closes what is open.
-func (j *FileJournal) letGo() (err error) {
+// closeFiles closes the file, and the lock of version 1 if there is one.
+func (j *FileJournal) closeFiles() (err error) {
 	if j.file != nil {
 		err = j.file.Close()
 	}
-	if j.older != nil {
-		err = errors.Join(err, j.older.Close())
+	if j.version1Lock != nil {
+		err = errors.Join(err, j.version1Lock.Close())
 	}
 	return err
 }
@@ -271,7 +272,7 @@ func (j *FileJournal) Warning() error {
 	return j.warning
 }
 
-// Bind implements [Journal]. It drops outdated lines when they are the most of the file.
+// Bind implements [Journal]. It drops outdated lines if most of the file's lines are outdated.
 func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err error) {
 	err = j.exclusive(func() error { //nolint:contextcheck // a file is written whole or not at all
 		if err := j.checkOwner(owner); err != nil {
@@ -287,12 +288,12 @@ func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err
 		}
 		j.mu.Lock()
 		binding = Binding{Origin: j.origin, Gaps: j.gaps}
-		j.bound = true
-		current := j.index.live + 3 // the header and two notices
+		j.isBound = true
+		current := j.index.liveRecords + 3 // the header and two notices
 		outdated := j.lines - min(j.lines, current)
 		j.mu.Unlock()
-		areMost := outdated > j.lines/2
-		if areMost && outdated > j.slack {
+		areMostOutdated := outdated > j.lines/2
+		if areMostOutdated && outdated > j.outdatedAllowed {
 			return j.tryCompact()
 		}
 		return nil
@@ -300,7 +301,7 @@ func (j *FileJournal) Bind(_ context.Context, owner Owner) (binding Binding, err
 	return binding, err
 }
 
-// checkOwner refuses what belongs to others.
+// checkOwner returns an error if the journal belongs to another owner.
 func (j *FileJournal) checkOwner(owner Owner) error {
 	err := headerOf(j.owner).Check(headerOf(owner))
 	switch {
@@ -315,34 +316,34 @@ func (j *FileJournal) checkOwner(owner Owner) error {
 
 // putNotice writes a line about the journal itself.
 func (j *FileJournal) putNotice(n notice) error {
-	line, sum := appendLine(nil, j.sum, appendNotice(nil, n))
-	if err := j.put(line); err != nil {
+	line, sum := appendLine(nil, j.lastSum, appendNotice(nil, n))
+	if err := j.writeLines(line); err != nil {
 		return err
 	}
-	j.sum = sum
+	j.lastSum = sum
 	j.lines++
 	j.takeNotice(n, j.lines)
 	return nil
 }
 
-// Claim implements [Journal].
+// Claim implements [Journal]. A recording that was not sent gets a new entry, which keeps a manual decision.
 func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
 	case j.broken != nil:
 		return nil, j.broken
-	case !j.bound:
+	case !j.isBound:
 		return nil, fail("the journal is not bound to a service")
-	case j.held[key]:
+	case j.claimedKeys[key]:
 		return nil, fail("another upload of this process has the recording", ErrTaken)
 	}
-	j.held[key] = true
+	j.claimedKeys[key] = true
 	claim := &fileClaim{journal: j, entry: Entry{Key: key, State: StateClaimed, At: time.Now()}}
 	r := j.index.get(key)
 	if r != nil {
-		r.seen = true
-		if r.state.sent() {
+		r.usedSinceOpen = true // Forget keeps it
+		if r.state.mayHaveNote() {
 			claim.entry = j.index.entry(r)
 			return claim, nil
 		}
@@ -351,12 +352,12 @@ func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	claim.entry.By = decided.by
 	claim.entry.Replaced = decided.replaced
 	claim.entry.Excluded = decided.excluded
-	claim.uploads = true
-	j.uploads++
+	claim.isCountedUpload = true // a batch waits for its line
+	j.uploadsUnderWay++
 	// The line of a claim is for people who read the file, so nobody waits for it. It must not replace a manual
 	// decision. If many wait to be written, it is left out.
-	if !isDecided && len(j.next.entries) < maxClaims {
-		j.next.entries = append(j.next.entries, claim.entry)
+	if !isDecided && len(j.nextBatch.entries) < maxClaims {
+		j.nextBatch.entries = append(j.nextBatch.entries, claim.entry)
 	}
 	return claim, nil
 }
@@ -387,9 +388,9 @@ func (j *FileJournal) Processing(context.Context) ([]Entry, error) {
 
 // fileClaim is used by one goroutine at a time.
 type fileClaim struct {
-	journal *FileJournal
-	entry   Entry
-	uploads bool // it is counted so
+	journal         *FileJournal
+	entry           Entry
+	isCountedUpload bool // it is counted in journal.uploadsUnderWay
 }
 
 func (c *fileClaim) Entry() Entry { return c.entry }
@@ -410,13 +411,13 @@ func (c *fileClaim) Save(_ context.Context, e Entry) error {
 	return nil
 }
 
-// endUpload no longer counts the claim as an upload for which a batch waits.
+// endUpload no longer counts the claim among the uploads whose lines a batch waits for.
 func (c *fileClaim) endUpload() {
-	if c.uploads {
-		c.uploads = false
+	if c.isCountedUpload {
+		c.isCountedUpload = false
 		c.journal.mu.Lock()
 		defer c.journal.mu.Unlock()
-		c.journal.uploads--
+		c.journal.uploadsUnderWay--
 	}
 }
 
@@ -427,6 +428,6 @@ func (c *fileClaim) Release() {
 		c.journal = nil
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		delete(j.held, c.entry.Key)
+		delete(j.claimedKeys, c.entry.Key)
 	}
 }

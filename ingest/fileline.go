@@ -36,7 +36,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendLine appends a line with this text and returns the checksum that the next one goes on from.
+// appendLine appends a line with this text, which follows one with checksum sum. It returns the new line's checksum.
 func appendLine(to []byte, sum uint32, text []byte) ([]byte, uint32) {
 	sum = crc32.Update(sum, castagnoli, text)
 	to = appendHex32(to, sum)
@@ -126,11 +126,14 @@ func appendReplaced(to []byte, notes []NoteRef) []byte {
 // parseReplaced reads what appendReplaced wrote.
 func parseReplaced(text string) (notes []NoteRef, ok bool) {
 	for part := range strings.SplitSeq(text, ",") {
-		id, at, dated := strings.Cut(part, "@")
+		id, createdAt, isDated := strings.Cut(part, "@")
 		var note NoteRef
 		var err error
 		note.ID, err = strconv.ParseInt(id, 10, 64)
-		if err != nil || dated && !parseTime([]byte(at), &note.CreatedAt) {
+		if err != nil {
+			return nil, false
+		}
+		if isDated && !parseTime([]byte(createdAt), &note.CreatedAt) {
 			return nil, false
 		}
 		notes = append(notes, note)
@@ -170,7 +173,7 @@ func withoutSpaces(text json.RawMessage) []byte {
 	return bytes.ReplaceAll(compact.Bytes(), []byte{' '}, []byte(`\u0020`))
 }
 
-// oneLine keeps what may stand in a line.
+// oneLine shortens a text to maxWhy bytes and replaces control characters, which must not stand in a line.
 func oneLine(why string) string {
 	why = strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
 	return strings.Map(func(r rune) rune {
@@ -195,7 +198,7 @@ func parseEntry(text []byte) (e Entry, ok bool) {
 	ok = err == nil && parseTime(at, &e.At)
 	for ok && len(rest) > 0 {
 		name, value, found := bytes.Cut(rest, []byte{'='})
-		if string(name) == "why" {
+		if string(name) == "why" { // it is the last one, and may have spaces
 			e.Why = string(value)
 			break
 		}
@@ -260,7 +263,7 @@ func (e *Entry) timeField(name string) *time.Time {
 type notice struct {
 	at    time.Time
 	owner Owner
-	gap   bool
+	isGap bool
 }
 
 const (
@@ -271,7 +274,7 @@ const (
 // appendNotice appends the text of a notice's line.
 func appendNotice(to []byte, n notice) []byte {
 	to = n.at.UTC().AppendFormat(to, time.RFC3339Nano)
-	if n.gap {
+	if n.isGap {
 		return append(to, " "+gapWord...)
 	}
 	to = append(to, " "+ownerWord+" "+n.owner.Service+" user="+strconv.FormatInt(n.owner.UserID, 10)...)
@@ -285,7 +288,7 @@ func appendNotice(to []byte, n notice) []byte {
 func parseNotice(text []byte) (n notice, ok bool) {
 	at, rest, _ := bytes.Cut(text, []byte{' '})
 	if string(rest) == gapWord {
-		n.gap = true
+		n.isGap = true
 		return n, parseTime(at, &n.at)
 	}
 	owner, isOwner := bytes.CutPrefix(rest, []byte(ownerWord+" "))

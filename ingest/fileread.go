@@ -15,69 +15,71 @@ import (
 
 // lineReader reads a journal's file line by line and takes no line that is not as it was written.
 type lineReader struct {
-	from   *bufio.Reader
-	header fileheader.Header
-	sum    uint32 // of the last line
-	start  int64  // of the last line in the file
-	size   int64  // where the last complete line ends
-	lines  uint32
+	from      *bufio.Reader
+	header    fileheader.Header
+	lastSum   uint32 // of the last line
+	lastStart int64  // of the last line in the file
+	size      int64  // where the last complete line ends
+	lines     uint32
 
 	lacksNewline bool // the last line is complete except for its newline
 }
 
 func newLineReader(from io.ReaderAt) *lineReader {
-	const whole = 1 << 62
-	return &lineReader{from: bufio.NewReaderSize(io.NewSectionReader(from, 0, whole), maxLine)}
+	const toTheEnd = 1 << 62
+	return &lineReader{from: bufio.NewReaderSize(io.NewSectionReader(from, 0, toTheEnd), maxLine)}
 }
 
 // next returns the text of the next line, nil after the last one. The text is valid until the next call. A crash may
 // have left the beginning of a line, or zeros, after the last line: next ignores them.
 func (l *lineReader) next(ctx context.Context) (text []byte, err error) {
-	if l.lines%10_000 == 9_999 && ctx.Err() != nil {
+	isTimeToCheck := l.lines%10_000 == 9_999
+	if isTimeToCheck && ctx.Err() != nil {
 		return nil, fail("the journal was not read: "+redact.Cause(ctx.Err()), ctx.Err(), context.Cause(ctx))
 	}
 	line, err := l.from.ReadSlice('\n')
 	switch {
 	case errors.Is(err, io.EOF):
-		return l.last(line)
+		return l.readLast(line)
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, l.checkZeros(line)
 	case err != nil:
 		return nil, cannot("read", err)
 	}
-	return l.take(line[:len(line)-1], len(line))
+	return l.checkLine(line[:len(line)-1], len(line))
 }
 
-// take checks a line and returns its text. The length is that of the line in the file.
-func (l *lineReader) take(line []byte, length int) ([]byte, error) {
-	text, sum, ok := readLine(line, l.sum)
+// checkLine returns the text of the next line, and an error if the line is not as it was written. The first line has to
+// be a header. The length is that of the line in the file.
+func (l *lineReader) checkLine(line []byte, length int) ([]byte, error) {
+	text, sum, isWhole := readLine(line, l.lastSum)
 	if l.lines == 0 {
-		if err := l.readHeader(line, text, ok); err != nil {
+		if err := l.readHeader(line, text, isWhole); err != nil {
 			return nil, err
 		}
 	}
-	if !ok {
+	if !isWhole {
 		return nil, l.damaged()
 	}
-	l.start = l.size
+	l.lastStart = l.size
 	l.size += int64(length)
 	l.lines++
-	l.sum = sum
+	l.lastSum = sum
 	return text, nil
 }
 
-// damaged returns the error for the line after the last one.
+// damaged returns the error for the line after those that were read.
 func (l *lineReader) damaged() error {
 	const why = "line %d of the journal is damaged; nothing is uploaded. SalvageJournal keeps every complete " +
 		"line, and later runs search the service for the other recordings"
 	return fail(fmt.Sprintf(why, l.lines+1), ErrJournalDamaged)
 }
 
-// readHeader reads the first line. isWhole reports whether its checksum is right.
+// readHeader reads the first line. The text is what follows its checksum; isWhole reports whether that is right.
 func (l *lineReader) readHeader(line, text []byte, isWhole bool) error {
 	h, err := fileheader.Parse(journalKind, string(text))
 	switch {
-	case !bytes.Contains(line, []byte(journalKind)):
+	case !bytes.Contains(line, []byte(journalKind)): // a file of another kind is not a damaged journal
 		return errNotAJournal
 	case !isWhole || err != nil:
 		return l.damaged()
@@ -92,18 +94,18 @@ func (l *lineReader) readHeader(line, text []byte, isWhole bool) error {
 
 var errNotAJournal = fail("the file is not a journal", ErrJournalVersion)
 
-// last returns the text of what follows the last newline if that is a line which lacks only its newline. Otherwise it
-// returns nil: there is nothing, or the beginning of a line. A crash may have left zeros behind either.
-func (l *lineReader) last(rest []byte) ([]byte, error) {
+// readLast returns the text of what follows the last newline if that is a line which lacks only its newline. It returns
+// nil if there is nothing, or only the beginning of a line. A crash may have left zeros behind any of these.
+func (l *lineReader) readLast(rest []byte) ([]byte, error) {
 	if len(rest) == 0 {
 		return nil, nil
 	}
 	begun := bytes.TrimRight(rest, "\x00")
-	if _, _, ok := readLine(begun, l.sum); ok {
+	if _, _, isWhole := readLine(begun, l.lastSum); isWhole {
 		l.lacksNewline = true
-		return l.take(begun, len(begun))
+		return l.checkLine(begun, len(begun))
 	}
-	if _, _, ok := readLine(rest[:len(rest)-1], l.sum); ok {
+	if _, _, isWhole := readLine(rest[:len(rest)-1], l.lastSum); isWhole {
 		return nil, l.damaged() // it was whole, and its newline is another byte now
 	}
 	if l.lines == 0 && !beginsHeader(begun) {
@@ -144,7 +146,7 @@ func (l *lineReader) checkZeros(begun []byte) error {
 	}
 }
 
-// readAll reads every line into the journal.
+// readAll reads every line into the journal. It returns the reader, which knows the header.
 func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReader, error) {
 	l := newLineReader(from)
 	for {
@@ -155,7 +157,7 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 		case text == nil && l.lines == 0:
 			return nil, errNotBegun
 		case text == nil:
-			j.sum = l.sum
+			j.lastSum = l.lastSum
 			j.size = l.size
 			j.lines = l.lines
 			return l, nil
@@ -163,8 +165,9 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 			j.origin = l.header.Service
 			j.owner = ownerOf(l.header)
 		default:
-			if !j.takeLine(text, l) {
-				l.lines--
+			isKnown := j.takeLine(text, l)
+			if !isKnown {
+				l.lines-- // so that damaged names this line
 				return nil, l.damaged()
 			}
 		}
@@ -183,14 +186,14 @@ func (j *FileJournal) takeLine(text []byte, l *lineReader) bool {
 	}
 	e, ok := parseEntry(text)
 	if ok {
-		j.takeEntry(e, l.start)
+		j.takeEntry(e, l.lastStart)
 	}
 	return ok
 }
 
 // takeNotice puts a notice and the number of its line into the journal.
 func (j *FileJournal) takeNotice(n notice, number uint32) {
-	if n.gap {
+	if n.isGap {
 		j.gaps = true
 		j.gapLine = number
 		return
@@ -207,7 +210,7 @@ func (j *FileJournal) takeEntry(e Entry, line int64) {
 	} else {
 		j.index.put(e, line)
 	}
-	if j.all != nil {
-		j.all[e.Key] = e
+	if j.allEntries != nil {
+		j.allEntries[e.Key] = e
 	}
 }

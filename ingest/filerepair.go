@@ -29,14 +29,14 @@ func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...Journ
 	}
 	j := newJournal(ctx, opts)
 	if j.path, err = j.fs.Resolve(path); err == nil {
-		j.file, err = j.fs.Open(j.path, j.unlocked)
+		j.file, err = j.fs.Open(j.path, j.withoutLock)
 	}
 	if err != nil {
 		return 0, cannotOpen(err)
 	}
-	defer func() { err = errors.Join(err, j.letGo()) }()
+	defer func() { err = errors.Join(err, j.closeFiles()) }()
 	if _, err := j.readAll(ctx, j.file); !errors.Is(err, ErrJournalDamaged) {
-		return 0, err
+		return 0, err // nil: there is nothing to salvage
 	}
 	texts, lost, err := wholeLines(j.file, owner)
 	if err != nil {
@@ -45,7 +45,7 @@ func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...Journ
 	if err := j.keepCopy(); err != nil {
 		return 0, cannot("salvaged", err)
 	}
-	if err := j.rewrite(append(texts, appendNotice(nil, notice{at: time.Now(), gap: true}))); err != nil {
+	if err := j.rewrite(append(texts, appendNotice(nil, notice{at: time.Now(), isGap: true}))); err != nil {
 		return 0, cannot("salvaged", err)
 	}
 	return lost, nil
@@ -54,9 +54,9 @@ func SalvageJournal(ctx context.Context, path string, owner Owner, opts ...Journ
 // wholeLines returns the texts of all lines that are as they were written, and the number of the other lines. It
 // returns an error if the journal has another owner.
 func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err error) {
-	const whole = 1 << 62
-	lines := bufio.NewReader(io.NewSectionReader(file, 0, whole))
-	s := salvage{header: headerOf(owner), isSumKnown: true}
+	const toTheEnd = 1 << 62
+	lines := bufio.NewReader(io.NewSectionReader(file, 0, toTheEnd))
+	s := salvage{header: headerOf(owner), isSumKnown: true} // until the file's own header is read
 	s.texts = [][]byte{[]byte(s.header.String())}
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -66,7 +66,7 @@ func wholeLines(file io.ReaderAt, owner Owner) (texts [][]byte, lost int, err er
 		if len(line) == 0 {
 			break
 		}
-		s.take(bytes.TrimSuffix(line, []byte{'\n'}))
+		s.takeLine(bytes.TrimSuffix(line, []byte{'\n'}))
 	}
 	if err := s.header.Check(headerOf(owner)); err != nil {
 		return nil, 0, fail("the journal: "+redact.Opaque(err).Error(), err)
@@ -85,8 +85,8 @@ type salvage struct {
 	isSumKnown bool
 }
 
-// take keeps the text of a line, or counts the line as lost.
-func (s *salvage) take(line []byte) {
+// takeLine keeps the text of a line, or counts the line as lost.
+func (s *salvage) takeLine(line []byte) {
 	s.lines++
 	text, _, isRight := readLine(line, s.sum)
 	isWhole := isRight && s.isSumKnown
@@ -97,7 +97,8 @@ func (s *salvage) take(line []byte) {
 	}
 }
 
-// keep keeps a text and reports whether it is one of a journal. The first line may be a header.
+// keep keeps a text, and reports whether it is that of a journal's line. Only the first line may be a header; if that
+// is lost, it is an ordinary line.
 func (s *salvage) keep(text []byte) bool {
 	if s.lines == 1 {
 		return s.keepHeader(text) || s.keepText(text)
@@ -133,31 +134,33 @@ func (s *salvage) keepText(text []byte) bool {
 
 // keepCopy copies the damaged file to one beside it.
 func (j *FileJournal) keepCopy() error {
-	to, err := j.fs.Create(j.path+".damaged-"+time.Now().UTC().Format("20060102T150405Z-")+rand.Text()[:8], true)
+	const withoutLock = true // nobody else knows the copy
+	now := time.Now().UTC().Format("20060102T150405Z-")
+	to, err := j.fs.Create(j.path+".damaged-"+now+rand.Text()[:8], withoutLock)
 	if err != nil {
 		return err
 	}
-	const whole = 1 << 62
-	_, err = io.Copy(to, io.NewSectionReader(j.file, 0, whole))
+	const toTheEnd = 1 << 62
+	_, err = io.Copy(to, io.NewSectionReader(j.file, 0, toTheEnd))
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
 // rewrite puts a file with these lines in the journal's place.
 func (j *FileJournal) rewrite(texts [][]byte) error {
-	_ = j.fs.Remove(j.compacted())
-	to, err := j.fs.Create(j.compacted(), j.unlocked)
+	_ = j.fs.Remove(j.compactedPath())
+	to, err := j.fs.Create(j.compactedPath(), j.withoutLock)
 	if err != nil {
 		return err
 	}
 	c := compaction{journal: j, to: bufio.NewWriterSize(to, 64<<10)}
 	for _, text := range texts {
-		err = errors.Join(err, c.put(text))
+		err = errors.Join(err, c.writeLine(text))
 	}
 	if err := errors.Join(err, c.to.Flush(), to.Sync()); err != nil {
-		return errors.Join(err, to.Close(), j.fs.Remove(j.compacted()))
+		return errors.Join(err, to.Close(), j.fs.Remove(j.compactedPath()))
 	}
-	if j.file, err = j.fs.Replace(to, j.compacted(), j.file, j.path); err != nil {
-		_ = j.fs.Remove(j.compacted())
+	if j.file, err = j.fs.Replace(to, j.compactedPath(), j.file, j.path); err != nil {
+		_ = j.fs.Remove(j.compactedPath())
 		return err
 	}
 	_ = j.fs.SyncDir(filepath.Dir(j.path))
@@ -190,9 +193,9 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 // checkNotesAt returns an error unless the journal's newest notes exist at the client's service.
 func (j *FileJournal) checkNotesAt(ctx context.Context, client *clinicaldoc.Client) error {
 	newest, origin := j.newestNotes()
-	anyExists := len(newest) == 0 // then nothing speaks against it
+	anyExists := len(newest) == 0 // a journal without notes has nothing to compare
 	for _, r := range newest {
-		note, err := client.Notes.Get(ctx, r.note)
+		note, err := client.Notes.Get(ctx, r.noteID)
 		switch {
 		case errors.Is(err, clinicaldoc.ErrNotFound):
 			continue
@@ -221,7 +224,7 @@ func (j *FileJournal) newestNotes() (newest []record, origin string) {
 		}
 	}
 	j.mu.Unlock()
-	slices.SortFunc(newest, func(a, b record) int { return cmp.Compare(b.line, a.line) })
+	slices.SortFunc(newest, func(a, b record) int { return cmp.Compare(b.lineStart, a.lineStart) })
 	return newest[:min(len(newest), renameChecks)], origin
 }
 
@@ -231,13 +234,13 @@ func (j *FileJournal) newestNotes() (newest []record, origin string) {
 // even if Uploader.AllNew is set.
 func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, err error) {
 	forgotten := map[uint32]bool{}
-	isKept := false                  // the file cannot be shortened, so the journal keeps them
+	isKept := false                  // the file could not be shortened, so the journal keeps the entries
 	err = j.exclusive(func() error { //nolint:contextcheck // a file is written whole or not at all
 		j.mu.Lock()
 		for n := range j.index.records {
 			r := &j.index.records[n]
-			isOld := r.latest < before.UnixNano()
-			if r.state == StateCreated && isOld && !r.seen {
+			isOld := r.latestUpToHere < before.UnixNano()
+			if r.state == StateCreated && isOld && !r.usedSinceOpen {
 				forgotten[uint32(n)] = true
 			}
 		}
@@ -245,8 +248,9 @@ func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, er
 		if len(forgotten) == 0 {
 			return nil
 		}
+		// The notice comes first: a crash after the compaction must not hide that entries are gone.
 		if !j.gaps {
-			if err := j.putNotice(notice{at: time.Now(), gap: true}); err != nil {
+			if err := j.putNotice(notice{at: time.Now(), isGap: true}); err != nil {
 				return err
 			}
 		}

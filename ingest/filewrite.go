@@ -12,8 +12,8 @@ import (
 // togetherWait is how long a line waits for those of others, to share a sync with them.
 const togetherWait = 2 * time.Millisecond
 
-// save puts an entry into the next batch and waits until the batch is on the disk. A batch is written when all uploads
-// wait for it, or togetherWait after its first line. The goroutine that finds this, while the disk is idle, writes it.
+// save puts an entry into the next batch and waits until the batch is on the disk. A batch is due when all uploads
+// wait for it, or togetherWait after its first line. The goroutine that makes it due writes it, if the disk is idle.
 // Later lines form the next batch. Nobody waits for the line of a claim: losing it loses nothing.
 func (j *FileJournal) save(e Entry) error {
 	j.mu.Lock()
@@ -21,91 +21,103 @@ func (j *FileJournal) save(e Entry) error {
 		defer j.mu.Unlock()
 		return j.broken
 	}
-	b := j.next
+	b := j.nextBatch
 	b.entries = append(b.entries, e)
 	if e.State == StateClaimed {
 		j.mu.Unlock()
 		return nil
 	}
 	if e.State == StateCommitting {
-		b.uploads++
+		b.waitingUploads++
 	}
 	mustWrite := false
 	switch {
-	case b.uploads >= j.uploads:
-		mustWrite = j.want(b)
-	case b.late == nil && !b.wanted:
-		b.late = time.AfterFunc(togetherWait, func() { j.flushLate(b) })
+	case b.waitingUploads >= j.uploadsUnderWay: // no other upload can add a line
+		mustWrite = j.endWait(b)
+	case b.timer == nil && !b.isDue:
+		b.timer = time.AfterFunc(togetherWait, func() { j.flushLate(b) })
 	}
 	j.mu.Unlock()
-	if mustWrite && j.flushOne() {
-		go j.flush()
+	if mustWrite {
+		j.flushFirst()
 	}
 	<-b.done
 	return b.err
 }
 
-// want ends the batch's wait for more lines. If the disk is idle, it makes the disk busy and reports true: the caller
-// must write the batch. The caller holds j.mu.
-func (j *FileJournal) want(b *batch) (mustWrite bool) {
-	b.wanted = true
-	if j.busy != nil {
+// flushFirst writes the next batch. If the one after it is due by then, another goroutine goes on.
+func (j *FileJournal) flushFirst() {
+	isMoreDue := j.flushOne()
+	if isMoreDue {
+		go j.flush()
+	}
+}
+
+// endWait makes a batch due: it waits for no more lines. If the disk is idle, endWait makes it busy and reports true:
+// the caller must write the batch. Otherwise whoever uses the disk writes it next. The caller holds j.mu.
+func (j *FileJournal) endWait(b *batch) (mustWrite bool) {
+	b.isDue = true
+	if j.diskBusy != nil {
 		return false
 	}
-	j.busy = make(chan struct{})
+	j.diskBusy = make(chan struct{})
 	return true
 }
 
-// flushLate writes a batch that has waited for togetherWait, unless another goroutine does.
+// flushLate makes a batch due that has waited for togetherWait, and writes it if the disk is idle. It does nothing if
+// the batch is due or written already.
 func (j *FileJournal) flushLate(b *batch) {
 	j.mu.Lock()
-	isWaiting := j.next == b && !b.wanted
-	mustWrite := isWaiting && j.want(b)
+	mustWrite := false
+	isWaiting := j.nextBatch == b && !b.isDue
+	if isWaiting {
+		mustWrite = j.endWait(b)
+	}
 	j.mu.Unlock()
 	if mustWrite {
 		j.flush()
 	}
 }
 
-// flush writes batch after batch until nobody waits.
+// flush writes batch after batch until none is due.
 func (j *FileJournal) flush() {
 	for j.flushOne() {
 	}
 }
 
-// flushOne writes the next batch if it is wanted. It reports whether the batch after that is wanted, too; otherwise the
-// disk is idle from now on.
-func (j *FileJournal) flushOne() bool {
+// flushOne writes the next batch if it is due. It reports whether the batch after that is due, too; otherwise the disk
+// is idle from now on.
+func (j *FileJournal) flushOne() (isMoreDue bool) {
 	j.mu.Lock()
-	b := j.next
-	if !b.wanted {
+	b := j.nextBatch
+	if !b.isDue {
 		j.makeIdle()
 		j.mu.Unlock()
 		return false
 	}
-	j.next = newBatch()
+	j.nextBatch = newBatch()
 	b.err = j.broken
-	if b.late != nil {
-		b.late.Stop()
+	if b.timer != nil {
+		b.timer.Stop()
 	}
 	j.mu.Unlock()
 	if b.err == nil {
-		b.err = j.append(b)
+		b.err = j.writeBatch(b)
 	}
 	close(b.done)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !j.next.wanted {
+	if !j.nextBatch.isDue {
 		j.makeIdle()
 		return false
 	}
 	return true
 }
 
-// makeIdle lets others make the disk busy. The caller holds j.mu.
+// makeIdle ends the use of the disk, so that others can make it busy. The caller holds j.mu.
 func (j *FileJournal) makeIdle() {
-	close(j.busy)
-	j.busy = nil
+	close(j.diskBusy)
+	j.diskBusy = nil
 }
 
 // exclusive calls work while nobody else uses the file. After an error of work every later call of the journal fails,
@@ -121,7 +133,7 @@ func (j *FileJournal) exclusive(work func() error) error {
 		j.broken = err
 	}
 	j.mu.Unlock()
-	go j.flush()
+	go j.flush() // which also makes the disk idle
 	return err
 }
 
@@ -130,23 +142,23 @@ func (j *FileJournal) exclusive(work func() error) error {
 func (j *FileJournal) makeBusy() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for j.broken == nil && j.busy != nil {
-		busy := j.busy
+	for j.broken == nil && j.diskBusy != nil {
+		busy := j.diskBusy
 		j.mu.Unlock()
 		<-busy
 		j.mu.Lock()
 	}
 	if j.broken == nil {
-		j.busy = make(chan struct{})
+		j.diskBusy = make(chan struct{})
 	}
 	return j.broken
 }
 
-// append writes a batch and puts its entries into the index once they are on the disk. After an error every later call
-// of the journal fails.
-func (j *FileJournal) append(b *batch) error {
+// writeBatch writes a batch and puts its entries into the index once they are on the disk. After an error every later
+// call of the journal fails.
+func (j *FileJournal) writeBatch(b *batch) error {
 	lines := j.lineBuffer[:0]
-	sum := j.sum
+	sum := j.lastSum
 	starts := j.startBuffer[:0]
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -157,26 +169,26 @@ func (j *FileJournal) append(b *batch) error {
 	}
 	j.lineBuffer = lines
 	j.startBuffer = starts
-	err := j.put(lines)
+	err := j.writeLines(lines)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err != nil {
 		j.broken = err
 		return err
 	}
-	j.sum = sum
+	j.lastSum = sum
 	for i, e := range b.entries {
 		j.lines++
 		j.takeEntry(e, starts[i])
 		if r := j.index.get(e.Key); r != nil {
-			r.seen = true
+			r.usedSinceOpen = true
 		}
 	}
 	return nil
 }
 
-// addHash adds the SHA-256 to an entry that replaces one with a note, by another stage of the note or by a manual
-// decision. The index does not keep it, but the file does.
+// addHash adds the SHA-256 to an entry without one that replaces an entry with a note: by another stage of the note, or
+// by a manual decision. The index does not keep the hash, so it is read from the file.
 func (j *FileJournal) addHash(e *Entry) {
 	mayReplace := e.State == StateCreated || e.State == StateRefused
 	if !mayReplace || e.SHA256 != "" {
@@ -187,7 +199,7 @@ func (j *FileJournal) addHash(e *Entry) {
 	hasNote := r != nil && r.state == StateCreated
 	var start int64
 	if hasNote {
-		start = r.line
+		start = r.lineStart
 	}
 	j.mu.Unlock()
 	if !hasNote {
@@ -207,13 +219,13 @@ func (j *FileJournal) readEntry(start int64) (Entry, bool) {
 	return parseEntry(line[sumDigits+1 : len(line)-1])
 }
 
-// put writes complete lines and syncs them. Before that it checks that the name still leads to the file, because nobody
-// would open the lines otherwise, and that no other program has written to the file: two mounts of one folder may not
-// share their locks.
+// writeLines writes complete lines and syncs them. Before that it checks that the name still leads to the file, because
+// nobody would open the lines otherwise, and that no other program has written to the file: two mounts of one folder
+// may not share their locks.
 //
 // If the lines cannot be written or synced, they are cut off again. Nobody has acted on them, and the next who opens
 // the file finds it complete. A failed sync is not tried again: the system may have dropped what it could not write.
-func (j *FileJournal) put(lines []byte) error {
+func (j *FileJournal) writeLines(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -224,7 +236,8 @@ func (j *FileJournal) put(lines []byte) error {
 	case err != nil:
 		return cannot("written", err)
 	}
-	if n, _ := j.file.ReadAt(make([]byte, 1), j.size); n > 0 {
+	bytesAfterEnd, _ := j.file.ReadAt(make([]byte, 1), j.size)
+	if bytesAfterEnd > 0 {
 		return fail("another program wrote to the journal's file without a lock; end that program, then open the "+
 			"journal again", ErrJournalInUse)
 	}

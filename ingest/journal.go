@@ -86,7 +86,7 @@ type Entry struct {
 	SentAt  time.Time // when the upload began
 	Until   time.Time // unresolved: from then on FindCreated can say that no note was created
 	NoteID  int64     // of the note; unresolved: what the response held, else 0
-	Found   bool      // created: FindCreated found the note, no response named it
+	Found   bool      // created: no response named the note; a search or a person found it
 	Why     string    // refused, unresolved: the reason, safe to print; a journal may forget it
 	SHA256  string    `json:",omitempty"` // of what was sent, in hexadecimal digits; empty: not known
 	// Loss is what else is known of an unresolved recording: an OutcomeUnknownError in JSON without its params, which
@@ -150,8 +150,8 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// sent reports whether a note may exist.
-func (s State) sent() bool {
+// mayHaveNote reports whether a note may exist.
+func (s State) mayHaveNote() bool {
 	return s == StateCommitting || s == StateCreated || s == StateInDoubt
 }
 
@@ -173,7 +173,7 @@ func (k *Key) UnmarshalText(text []byte) error {
 	return err
 }
 
-// hashOf makes one value of several, none of which can be taken for a part of its neighbour.
+// hashOf returns the hash of several texts. Each is hashed with its length, so that ("ab", "c") and ("a", "bc") differ.
 func hashOf(parts ...string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, part := range parts {
@@ -210,9 +210,10 @@ func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 	}
 }
 
-// differs reports whether the key was used before for a recording of another patient or of another size.
-func (e Entry) differs(now Entry) bool {
-	if !e.State.sent() {
+// isOtherRecording reports whether the key was used before, in this entry, for a recording of another patient or of
+// another size. A recording that was never sent does not count.
+func (e Entry) isOtherRecording(now Entry) bool {
+	if !e.State.mayHaveNote() {
 		return false
 	}
 	areSizesKnown := e.Size >= 0 && now.Size >= 0
@@ -220,8 +221,8 @@ func (e Entry) differs(now Entry) bool {
 	return isOtherSize || e.Patient != now.Patient
 }
 
-// maxNamed is how many notes an entry names for a person to compare.
-const maxNamed = 100
+// maxCandidates is how many notes an entry names for a person to compare.
+const maxCandidates = 100
 
 // candidateIDs is the member of a loss that names the notes which may be it.
 type candidateIDs struct {
@@ -243,8 +244,8 @@ func (e Entry) note() *clinicaldoc.ProgressNote {
 	return &clinicaldoc.ProgressNote{ID: e.NoteID, CreatedAt: e.NoteCreatedAt}
 }
 
-// has reports whether this recording has that note, as far as is known.
-func (e Entry) has(id int64, created time.Time) bool {
+// hasNote reports whether this recording has that note, as far as is known.
+func (e Entry) hasNote(id int64, created time.Time) bool {
 	return e.State == StateCreated && creates.NewRef(e.NoteID, e.NoteCreatedAt, "").Is(creates.NewRef(id, created, ""))
 }
 
@@ -259,11 +260,14 @@ func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
 	case ctx.Err() != nil || errors.Is(err, clinicaldoc.ErrUnauthorized) || clinicaldoc.Retryable(err):
 		return Owner{}, err
 	}
-	return owner, nil
+	return owner, nil // after another error, without its user: the service may not have this endpoint
 }
 
 // ServiceName returns the canonical name of the service at a base URL: it is the same for localhost, LOCALHOST:80/ and
 // 127.0.0.1. Use it to name what belongs to a service, such as a journal's file.
 func ServiceName(baseURL string) string { return exchange.Service(baseURL) }
+
+// anyTime is for [Journal].EntriesForPatient: it returns the entries of all times.
+var anyTime time.Time
 
 var errNoClaim = errors.New("ingest: the claim was released")

@@ -26,10 +26,10 @@ const (
 
 // patientNotes is what a list of a patient's notes showed.
 type patientNotes struct {
-	ready chan struct{} // closed when it is known
-	until time.Time     // it is fresh
-	rows  []noteRow
-	err   error
+	ready      chan struct{} // closed when it is known
+	freshUntil time.Time     // it is fresh
+	rows       []noteRow
+	err        error
 }
 
 type noteRow struct {
@@ -64,21 +64,20 @@ func (r *run) notesOf(ctx context.Context, patient int64) ([]noteRow, error) {
 	r.mu.Unlock()
 	begun := time.Now()
 	n.rows, n.err = r.list(ctx, patient)
-	n.until = time.Now().Add(max(freshFor, 100*time.Since(begun)))
+	n.freshUntil = time.Now().Add(max(freshFor, 100*time.Since(begun)))
 	close(n.ready)
 	return n.rows, n.err
 }
 
-// isOutdated reports whether the notes have to be listed again: the list is old, or it failed in a way that may pass. A
-// list that is on its way is not outdated.
+// isOutdated reports whether the notes have to be listed again: the list is old, or it failed in a way that may pass.
 func (n *patientNotes) isOutdated() bool {
 	select {
 	case <-n.ready:
 	default:
-		return false
+		return false // it is on its way
 	}
-	mayPass := n.err != nil && !lasting(n.err)
-	return mayPass || time.Now().After(n.until)
+	mayPass := n.err != nil && !isLasting(n.err)
+	return mayPass || time.Now().After(n.freshUntil)
 }
 
 // list returns all notes of the patient.
@@ -89,7 +88,7 @@ func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err erro
 			return nil, err
 		}
 		if of, named := note.PatientID(); named && of != patient {
-			continue // only where no patient was asked for
+			continue // a recording without a patient gets the list of all patients
 		}
 		row := noteRow{id: note.ID, created: note.CreatedAt, name: note.Name, stage: note.Stage()}
 		if note.Audio != nil {
@@ -100,15 +99,15 @@ func (r *run) list(ctx context.Context, patient int64) (rows []noteRow, err erro
 	return rows, nil
 }
 
-// uploadUnlessThere searches the patient's notes for the recording and uploads it if it has none. The notes are listed
+// searchThenUpload searches the patient's notes for the recording and uploads it if it has none. The notes are listed
 // before the journal is read: a recording of this journal that made one of them is at least committing by then.
-func (r *run) uploadUnlessThere(t *task) {
+func (r *run) searchThenUpload(t *task) {
 	rows, err := r.notesOf(r.ctx, t.recording.Params.PatientID)
 	if err != nil {
 		r.listFailed(t, err)
 		return
 	}
-	entries, err := r.entriesOf(t)
+	entries, err := r.patientEntries(t)
 	if err != nil {
 		r.entriesFailed(t, err)
 		return
@@ -118,25 +117,26 @@ func (r *run) uploadUnlessThere(t *task) {
 	case r.ctx.Err() != nil:
 		r.drop(t)
 	case seen.rival != nil:
-		r.waitFor(t, *seen.rival)
+		r.waitForRival(t, *seen.rival)
 	case seen.found != nil:
-		r.foundThere(t, *seen.found)
-	case seen.why != nil:
-		r.saveUndecided(t, seen.why, seen.candidates)
+		r.takeExistingNote(t, *seen.found)
+	case seen.undecidedWhy != nil:
+		r.saveUndecided(t, seen.undecidedWhy, seen.candidates)
 	default:
 		r.upload(t)
 	}
 }
 
-// uploadNew uploads a recording that certainly has no note yet.
+// uploadNew uploads a recording that certainly has no note yet. If another one with the same content is unresolved, the
+// recording waits for that first: only a unique name could tell their notes apart.
 func (r *run) uploadNew(t *task, _ Entry) {
-	entries, err := r.entriesOf(t)
+	entries, err := r.patientEntries(t)
 	if err != nil {
 		r.entriesFailed(t, err)
 		return
 	}
 	if rival := t.rival(entries); rival != nil && !r.hasUniqueName(t, entries) {
-		r.waitFor(t, *rival)
+		r.waitForRival(t, *rival)
 		return
 	}
 	r.upload(t)
@@ -158,20 +158,21 @@ func (r *run) listFailed(t *task, err error) {
 		r.refused(t, err)
 		return
 	}
-	r.send(shown)
-	if t.decided {
+	r.send(shown) // the other cases report it themselves
+	if t.personDecided {
 		r.upload(t)
 		return
 	}
 	const why = "the patient's notes cannot be listed, so it is not known whether it has a note already" +
 		"; AllNew uploads without this check: "
-	r.saveUndecided(t, fail(why+redact.Opaque(err).Error(), err), nil)
+	var noCandidates []noteRow
+	r.saveUndecided(t, fail(why+redact.Opaque(err).Error(), err), noCandidates)
 }
 
-// entriesOf returns what the journal knows of the patient. A damaged record does not count: recordings tell notes
-// apart.
-func (r *run) entriesOf(t *task) ([]Entry, error) {
-	entries, err := r.uploader.Journal.EntriesForPatient(r.ctx, t.own.Patient, time.Time{})
+// patientEntries returns what the journal knows of the task's patient. It ignores damaged records, because notes are
+// told apart by their recordings.
+func (r *run) patientEntries(t *task) ([]Entry, error) {
+	entries, err := r.uploader.Journal.EntriesForPatient(r.ctx, t.own.Patient, anyTime)
 	if errors.Is(err, ErrJournalDamaged) {
 		return entries, nil
 	}
@@ -184,15 +185,15 @@ func (r *run) entriesFailed(t *task, err error) {
 		r.drop(t)
 		return
 	}
-	r.done(t, Result{Status: Refused, Err: err}, err)
+	r.endTaskWithJournal(t, Result{Status: Refused, Err: err}, err)
 }
 
 // sighting is what the patient's notes show of a recording. The zero value shows that it has no note.
 type sighting struct {
-	found      *noteRow
-	rival      *Entry    // another recording with this content, which has to be resolved first
-	why        error     // it cannot be decided
-	candidates []noteRow // then, the notes that a person should compare
+	found        *noteRow
+	rival        *Entry    // another recording with this content, which has to be resolved first
+	undecidedWhy error     // why it cannot be decided; nil: it can
+	candidates   []noteRow // then, the notes that a person should compare
 }
 
 // search looks for the recording among the patient's notes. Only equal bytes, or a unique name, prove that a note is
@@ -201,7 +202,7 @@ func (r *run) search(t *task, rows []noteRow, entries []Entry) sighting {
 	rows = unexplained(t, rows, entries)
 	if r.hasUniqueName(t, entries) {
 		seen, decided := r.searchName(t, rows)
-		if decided || r.uploader.Find.UniqueName {
+		if decided || r.uploader.Find.UniqueName { // then a note with another name cannot be its own
 			return seen
 		}
 	}
@@ -214,39 +215,39 @@ func (r *run) search(t *task, rows []noteRow, entries []Entry) sighting {
 	}
 	sum, err := t.hash()
 	if err != nil {
-		return unreadable(slices.DeleteFunc(named, t.isExcluded), err)
+		return undecidedUnread(slices.DeleteFunc(named, t.isExcluded), err)
 	}
-	c := comparison{run: r, size: t.own.Size, sum: sum}
+	c := comparison{run: r, size: t.own.Size, sha256: sum}
 	if seen, decided := c.searchNamed(t, named); decided {
 		return seen
 	}
 	return c.searchOthers(t, others, entries)
 }
 
-// unexplained returns the notes that no other recording of the journal has, as far as is known, and that this one does
-// not replace.
+// unexplained returns the notes that may be the recording's, as far as the journal knows: no other recording has or had
+// them, and this one did not have them before it was sent again.
 func unexplained(t *task, rows []noteRow, entries []Entry) []noteRow {
-	others := map[int64][]*Entry{} // by their notes, because a patient may have thousands
+	byNote := map[int64][]*Entry{} // other recordings by their notes; a patient may have thousands of both
 	for i := range entries {
 		e := &entries[i]
 		if e.Key == t.own.Key {
 			continue
 		}
 		for _, id := range append(e.replacedIDs(), e.NoteID) {
-			others[id] = append(others[id], e)
+			byNote[id] = append(byNote[id], e)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(rows), func(row noteRow) bool {
-		isOthers := func(e *Entry) bool { return e.claims(row.id, row.created) }
-		return t.own.hasReplaced(row.id, row.created) || slices.ContainsFunc(others[row.id], isOthers)
+		isOthers := func(e *Entry) bool { return e.ownsNote(row.id, row.created) }
+		return t.own.hasReplacedNote(row.id, row.created) || slices.ContainsFunc(byNote[row.id], isOthers)
 	})
 }
 
-// searchName looks for a note with the unique name of the recording. It reports false if no note may have that name.
+// searchName looks for a note with the unique name of the recording. It reports false if no name of a note is like it.
 func (r *run) searchName(t *task, rows []noteRow) (seen sighting, decided bool) {
 	var equal, similar []noteRow
 	for _, row := range rows {
-		if t.isExcluded(row) && !r.hasSameContent(t, row) {
+		if t.isExcluded(row) && !r.hasSameContent(t, row) { // equal content overrides the decision
 			continue
 		}
 		switch creates.CompareNames(t.recording.Params.Name, row.name) {
@@ -262,14 +263,14 @@ func (r *run) searchName(t *task, rows []noteRow) (seen sighting, decided bool) 
 	case len(all) == 0:
 		return sighting{}, false
 	case len(all) > 1 || len(equal) == 0:
-		return undecided("several notes may have its unique name", all, nil), true
+		return undecided("several notes may have its unique name", all), true
 	case r.hasOtherRecording(t, equal[0]):
-		return undecided("a note has its unique name, but another recording", equal, nil), true
+		return undecided("a note has its unique name, but another recording", equal), true
 	}
 	return sighting{found: &equal[0]}, true
 }
 
-// isExcluded reports whether a person decided that the note is not the recording's. That never overrides equal content.
+// isExcluded reports whether a person decided that the note is not the recording's. Equal content overrides that.
 func (t *task) isExcluded(row noteRow) bool { return slices.Contains(t.own.Excluded, row.id) }
 
 // hasSameContent reports whether the note is known to have the recording.
@@ -278,7 +279,7 @@ func (r *run) hasSameContent(t *task, row noteRow) bool {
 	if err != nil {
 		return false
 	}
-	c := comparison{run: r, size: t.own.Size, sum: sum}
+	c := comparison{run: r, size: t.own.Size, sha256: sum}
 	return c.compare(row) == creates.Equal
 }
 
@@ -292,12 +293,12 @@ func (r *run) hasOtherRecording(t *task, row noteRow) bool {
 	if err != nil {
 		return false
 	}
-	c := comparison{run: r, size: t.own.Size, sum: sum}
+	c := comparison{run: r, size: t.own.Size, sha256: sum}
 	return c.compare(row) == creates.Differs
 }
 
-// candidates returns the notes that may be the recording's: those with its name, and others that have its size, or
-// none. The name does not count before its recording was read: a person may have changed it.
+// candidates returns the notes that may be the recording's, the likeliest first: those with its name, and others whose
+// size is the same or not reported. A note with another name counts, because a person may have changed the name.
 func (t *task) candidates(rows []noteRow) (named, others []noteRow) {
 	for _, row := range rows {
 		switch {
@@ -315,7 +316,8 @@ func (t *task) candidates(rows []noteRow) (named, others []noteRow) {
 	return named, others
 }
 
-// unlikeliness puts notes that the service could not process last: the recording may have been sent again.
+// unlikeliness ranks a note among the candidates: 0 is the likeliest. Notes that the service could not process come
+// last, because their recordings may have been sent again.
 func (t *task) unlikeliness(row noteRow) int {
 	unlikely := 0
 	if row.size != t.own.Size {
@@ -338,16 +340,23 @@ func isNamed(sent, got string) bool {
 
 func plainName(name string) string { return strings.ToLower(strings.Join(strings.Fields(name), " ")) }
 
-// unreadable is what can be said of a recording that can be read only once.
-func unreadable(named []noteRow, err error) sighting {
+// undecidedUnread returns what is known of a recording that can be read only once, so that it cannot be compared: it
+// may have one of the notes with its name. If there are none, it has no note.
+func undecidedUnread(named []noteRow, err error) sighting {
 	if len(named) == 0 {
 		return sighting{}
 	}
-	return undecided("a note has its name, and the recording cannot be read before it is sent", named, err)
+	return undecidedBecause("a note has its name, and the recording cannot be read before it is sent", named, err)
 }
 
-// undecided asks a person to compare these notes. The cause is added to the reason if there is one.
-func undecided(reason string, rows []noteRow, cause error) sighting {
+// undecided returns a sighting that asks a person to compare these notes.
+func undecided(reason string, rows []noteRow) sighting {
+	var noCause error
+	return undecidedBecause(reason, rows, noCause)
+}
+
+// undecidedBecause is undecided with an error as the cause of the reason, unless that is nil.
+func undecidedBecause(reason string, rows []noteRow, cause error) sighting {
 	why := "cannot determine whether the recording already has a note: " + reason
 	causes := []error{clinicaldoc.ErrOutcomeUnknown}
 	if cause != nil {
@@ -356,7 +365,7 @@ func undecided(reason string, rows []noteRow, cause error) sighting {
 	}
 	why += "; compare it with " + describe(rows) +
 		" and decide which note is its own, or that none is (Uploader.Resolve)"
-	return sighting{why: fail(why, causes...), candidates: rows}
+	return sighting{undecidedWhy: fail(why, causes...), candidates: rows}
 }
 
 // describe names a few notes by their id and when they were created.
@@ -376,42 +385,43 @@ func describe(rows []noteRow) string {
 	return strings.Join(names, ", ")
 }
 
-// foundThere saves that the recording has a note already. One at a time, so that no two recordings take the same note.
-func (r *run) foundThere(t *task, found noteRow) {
-	r.finding <- struct{}{}
-	defer func() { <-r.finding }()
-	entries, err := r.entriesOf(t)
+// takeExistingNote saves that the recording has a note already. It runs for one recording at a time, so that no two
+// take the same note. If another one has taken it, this one waits for that.
+func (r *run) takeExistingNote(t *task, found noteRow) {
+	r.takeLock <- struct{}{}
+	defer func() { <-r.takeLock }()
+	entries, err := r.patientEntries(t)
 	if err != nil {
 		r.entriesFailed(t, err)
 		return
 	}
-	taken := func(e Entry) bool { return e.Key != t.own.Key && e.claims(found.id, found.created) }
-	if i := slices.IndexFunc(entries, taken); i >= 0 {
-		r.waitFor(t, entries[i])
+	isTaker := func(e Entry) bool { return e.Key != t.own.Key && e.ownsNote(found.id, found.created) }
+	if i := slices.IndexFunc(entries, isTaker); i >= 0 {
+		r.waitForRival(t, entries[i])
 		return
 	}
 	e := t.own
 	e.State = StateCreated
 	e.At = time.Now()
-	e.SentAt = e.At
+	e.SentAt = e.At // the upload is not known; EntriesForPatient has to find the entry also if the note has no time
 	e.NoteID = found.id
 	e.NoteCreatedAt = found.created
 	e.Found = true
 	e.SHA256 = t.sha256
 	e.Excluded = nil
 	result := Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}
-	if r.follows.wanted() {
+	if r.follower.isNeeded() {
 		e.Stage = found.stage
 		result.Stage = found.stage
 	}
-	r.doneWith(t, result, taskEnded{contact: answered, journalErr: r.save(t, e)})
+	r.endTaskWith(t, result, taskEnded{health: serviceAnswered, journalErr: r.save(t, e)})
 }
 
 // saveUndecided saves that the recording may have a note already, and the notes that a person should compare. It was
 // not sent: the next run searches again.
 func (r *run) saveUndecided(t *task, why error, candidates []noteRow) {
-	ids := make([]int64, 0, maxNamed)
-	for _, row := range candidates[:min(len(candidates), maxNamed)] {
+	ids := make([]int64, 0, maxCandidates)
+	for _, row := range candidates[:min(len(candidates), maxCandidates)] {
 		ids = append(ids, row.id)
 	}
 	e := t.own
@@ -423,7 +433,7 @@ func (r *run) saveUndecided(t *task, why error, candidates []noteRow) {
 		e.Loss, _ = json.Marshal(candidateIDs{ids})
 	}
 	err := r.save(t, e)
-	r.done(t, Result{Status: InDoubt, Candidates: e.Candidates(), Err: why}, err)
+	r.endTaskWithJournal(t, Result{Status: InDoubt, Candidates: e.Candidates(), Err: why}, err)
 }
 
 // hash returns the recording's SHA-256, which it computes once.

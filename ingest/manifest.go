@@ -139,13 +139,13 @@ type fileForm struct{ size, modified int64 }
 
 var columns = []string{"key", "patient", "prompt", "name", "path"}
 
-// wrong records a mistake.
-func (m *manifest) wrong(line int, what string) {
+// addProblem records a mistake in a line.
+func (m *manifest) addProblem(line int, what string) {
 	m.problems = append(m.problems, ManifestProblem{line, what})
 }
 
-// full reports whether there are so many problems that the rest does not matter.
-func (m *manifest) full() bool { return len(m.problems) >= maxProblems }
+// hasTooManyProblems reports whether there are so many problems that the rest does not matter.
+func (m *manifest) hasTooManyProblems() bool { return len(m.problems) >= maxProblems }
 
 // read reads a manifest of either format.
 func (m *manifest) read(from *bufio.Reader) error {
@@ -155,7 +155,7 @@ func (m *manifest) read(from *bufio.Reader) error {
 	first, err := from.Peek(1)
 	switch {
 	case errors.Is(err, io.EOF):
-		m.wrong(1, "the manifest is empty")
+		m.addProblem(1, "the manifest is empty")
 		return nil
 	case err != nil:
 		return err
@@ -167,13 +167,13 @@ func (m *manifest) read(from *bufio.Reader) error {
 
 // readJSON reads a manifest with a JSON object in each line.
 func (m *manifest) readJSON(from *bufio.Reader) error {
-	for line := 1; !m.full(); line++ {
+	for line := 1; !m.hasTooManyProblems(); line++ {
 		text, err := from.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
-			m.takeJSON(line, text)
+			m.readObject(line, text)
 		}
 		if err != nil {
 			return nil //nolint:nilerr // the file's end
@@ -182,11 +182,12 @@ func (m *manifest) readJSON(from *bufio.Reader) error {
 	return nil
 }
 
-// takeJSON reads the object of one line.
-func (m *manifest) takeJSON(line int, text []byte) {
+// readObject adds the recording of a line with a JSON object, or records what is wrong with it.
+func (m *manifest) readObject(line int, text []byte) {
 	members := json.NewDecoder(bytes.NewReader(text))
-	if first, _ := members.Token(); first != json.Delim('{') || !json.Valid(text) {
-		m.wrong(line, "it is not a JSON object")
+	first, _ := members.Token()
+	if first != json.Delim('{') || !json.Valid(text) {
+		m.addProblem(line, "it is not a JSON object")
 		return
 	}
 	values := map[string]string{}
@@ -196,72 +197,72 @@ func (m *manifest) takeJSON(line int, text []byte) {
 		var raw json.RawMessage
 		_ = members.Decode(&raw) // it is valid
 		if _, twice := values[name]; twice {
-			m.wrong(line, "it names a member twice")
+			m.addProblem(line, "it names a member twice")
 			return
 		}
 		if !slices.Contains(columns, name) {
-			m.wrong(line, "it has a member other than "+strings.Join(columns, ", "))
+			m.addProblem(line, "it has a member other than "+strings.Join(columns, ", "))
 			return
 		}
 		var text string
 		if json.Unmarshal(raw, &text) != nil {
 			text = string(raw) // a number
 		}
-		if bytes.ContainsAny(raw[:1], "{[tf") {
-			m.wrong(line, name+" is neither a text nor a number")
+		if bytes.ContainsAny(raw[:1], "{[tf") { // an object, an array, true or false
+			m.addProblem(line, name+" is neither a text nor a number")
 		}
 		if replacesLetters(raw, text) {
-			m.wrong(line, name+" is not UTF-8")
+			m.addProblem(line, name+" is not UTF-8")
 		}
 		values[name] = strings.TrimSpace(text)
 	}
-	m.take(line, values)
+	m.addRecording(line, values)
 }
 
 // replacesLetters reports whether a JSON value holds something that encoding/json silently replaces by U+FFFD: bytes
 // that are not UTF-8, or half of a surrogate pair.
 func replacesLetters(raw []byte, text string) bool {
-	isWritten := bytes.Contains(raw, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`))
-	isReplaced := strings.ContainsRune(text, utf8.RuneError) && !isWritten
+	isInTheFile := bytes.Contains(raw, []byte("\ufffd")) || bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`))
+	isReplaced := strings.ContainsRune(text, utf8.RuneError) && !isInTheFile
 	return isReplaced || !utf8.Valid(raw)
 }
 
 // readCSV reads a manifest in CSV. It returns an error only if the file cannot be read; mistakes are recorded.
 func (m *manifest) readCSV(from io.Reader) error {
 	rows := csv.NewReader(from)
-	rows.FieldsPerRecord = -1
+	rows.FieldsPerRecord = -1 // it is checked below, for a better message
 	rows.TrimLeadingSpace = true
 	head, err := rows.Read()
 	if err != nil {
-		m.wrong(1, "it is not CSV")
+		m.addProblem(1, "it is not CSV")
 		return nil //nolint:nilerr // it is listed
 	}
 	if !normalizeColumns(head) {
-		m.wrong(1, "the first line must name the columns, each once: "+strings.Join(columns, ", "))
+		m.addProblem(1, "the first line must name the columns, each once: "+strings.Join(columns, ", "))
 		return nil
 	}
-	for !m.full() {
+	for !m.hasTooManyProblems() {
 		row, err := rows.Read()
-		parse, bad := errors.AsType[*csv.ParseError](err)
+		parse, isBadLine := errors.AsType[*csv.ParseError](err)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case bad:
-			m.wrong(parse.Line, "it is not CSV")
+		case isBadLine: // what follows cannot be told apart
+			m.addProblem(parse.Line, "it is not CSV")
 			return nil
 		case err != nil:
 			return err
 		}
 		line, _ := rows.FieldPos(0)
 		if len(row) != len(head) {
-			m.wrong(line, fmt.Sprintf("it has %d columns, and the first line %d", len(row), len(head)))
+			m.addProblem(line, fmt.Sprintf("it has %d columns, and the first line %d", len(row), len(head)))
 			continue
 		}
 		values := map[string]string{}
 		for i, value := range row {
 			values[head[i]] = strings.TrimSpace(value)
 		}
-		m.take(line, values)
+		m.addRecording(line, values)
 	}
 	return nil
 }
@@ -279,61 +280,63 @@ func normalizeColumns(head []string) bool {
 	return true
 }
 
-// take checks a line and makes a recording of it.
-func (m *manifest) take(line int, values map[string]string) {
+// addRecording makes a recording of the values of a line, and records what is wrong with them.
+func (m *manifest) addRecording(line int, values map[string]string) {
 	r := Recording{Key: values["key"], File: filepath.FromSlash(values["path"])}
 	r.Params.Name = values["name"]
-	r.Params.PatientID = m.id(line, "patient", values["patient"], m.defaultPatient, true)
-	r.Params.PromptID = m.id(line, "prompt", values["prompt"], m.defaultPrompt, m.needsPrompt)
+	const needsPatient = true
+	r.Params.PatientID = m.parseID(line, "patient", values["patient"], m.defaultPatient, needsPatient)
+	r.Params.PromptID = m.parseID(line, "prompt", values["prompt"], m.defaultPrompt, m.needsPrompt)
 	if !utf8.ValidString(r.Params.Name) || len(r.Key) > maxKey {
-		m.wrong(line, "the name is not UTF-8, or the key too long")
+		m.addProblem(line, "the name is not UTF-8, or the key too long")
 	}
 	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line's patient
-		m.wrong(line, "a value continues on the next line; check its quotes")
+		m.addProblem(line, "a value continues on the next line; check its quotes")
 	}
 	switch key := creates.Compose(r.Key); {
-	case key == "":
+	case key == "": // FileKey makes one
 	case m.keys[key] != 0:
 		m.duplicate(line, "key", m.keys[key])
 	default:
 		m.keys[key] = line
 	}
-	m.takeFile(line, &r)
+	m.checkFile(line, &r)
 	m.recordings = append(m.recordings, r)
 }
 
 // duplicate records that an earlier line has the same key or file.
 func (m *manifest) duplicate(line int, name string, first int) {
-	m.wrong(line, fmt.Sprintf("line %d has the same %s", first, name))
+	m.addProblem(line, fmt.Sprintf("line %d has the same %s", first, name))
 }
 
-// id returns the id of a patient or a prompt. An empty text is the default. It is a mistake if the id is required and
-// there is no default.
-func (m *manifest) id(line int, name, text string, byDefault int64, required bool) int64 {
+// parseID returns the id of a patient or a prompt. If the text is empty, it returns the default. It is a mistake if the
+// id is required and there is no default.
+func (m *manifest) parseID(line int, name, text string, byDefault int64, required bool) int64 {
 	mayBeEmpty := byDefault > 0 || !required
 	if text == "" && mayBeEmpty {
 		return byDefault
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
-		m.wrong(line, name+" is not an id")
+		m.addProblem(line, name+" is not an id")
 	}
 	return id
 }
 
-// takeFile checks the recording's file. A relative path begins at the manifest's folder.
-func (m *manifest) takeFile(line int, r *Recording) {
+// checkFile joins a relative path of the recording's file to the manifest's folder, and records what is wrong with the
+// file.
+func (m *manifest) checkFile(line int, r *Recording) {
 	if r.File == "" {
-		m.wrong(line, "path is empty")
+		m.addProblem(line, "path is empty")
 		return
 	}
 	if !filepath.IsAbs(r.File) {
 		r.File = filepath.Join(m.folder, r.File)
 	}
 	_, err := clinicaldoc.AudioFile(r.File)
-	info, gone := os.Stat(r.File)
-	if err != nil || gone != nil {
-		m.wrong(line, "the file cannot be uploaded: "+whyNot(r.File))
+	info, statErr := os.Stat(r.File)
+	if err != nil || statErr != nil {
+		m.addProblem(line, "the file cannot be uploaded: "+whyNot(r.File))
 		return
 	}
 	form := fileForm{info.Size(), info.ModTime().UnixNano()}

@@ -8,17 +8,18 @@ type message interface {
 	apply(r *run) []Result
 }
 
-// send hands a message to the goroutine that ranges over the results. If that one has gone, the message is dropped. A
-// task in it is ended, because nobody would release its claim as long as the process lives.
+// send hands a message to the goroutine that ranges over the results. If nobody receives messages any more, the message
+// is dropped. A task in it is ended, because nobody else would release its claim while the process lives.
 func (r *run) send(m message) {
 	select {
 	case r.messages <- m:
-	case <-r.gone:
+	case <-r.nobodyReceives:
+		var noResult Result
 		switch m := m.(type) {
 		case askLater:
-			r.finish(m.task, Result{})
+			r.finish(m.task, noResult)
 		case uploadAgain:
-			r.finish(m.task, Result{})
+			r.finish(m.task, noResult)
 		}
 	}
 }
@@ -27,33 +28,33 @@ func (r *run) send(m message) {
 type workerFree struct{}
 
 func (workerFree) apply(r *run) []Result {
-	r.busy--
-	r.trouble.freed(r.busy)
+	r.busyWorkers--
+	r.trouble.workerFreed(r.busyWorkers)
 	return nil
 }
 
 // taskEnded reports the results of a task.
 type taskEnded struct {
 	results     []Result
-	contact     contact
+	health      serviceHealth
 	journalErr  error   // ends the run
-	askAgainFor *uint32 // a patient, because the results may explain notes; nil: they do not
+	askAgainFor *uint32 // a patient whose recordings are asked about again, because the results may explain notes; or nil
 }
 
-// apply counts the results. It returns those whose notes the run does not wait for.
+// apply counts the results and begins what has waited for them. It returns those whose notes the run does not wait for.
 func (m taskEnded) apply(r *run) []Result {
 	r.endIfBroken(m.journalErr)
-	r.takeContact(m.contact)
+	r.takeHealth(m.health)
 	r.unfinished -= len(m.results)
 	var ready []Result
 	for _, result := range m.results {
 		r.progress.count(result)
 		r.unblock(result.JournalKey)
-		if held := r.hold(&result); !held {
+		if isHeld := r.holdBack(&result); !isHeld {
 			ready = append(ready, r.emitResult(result))
 		}
 	}
-	if m.askAgainFor != nil && !r.ended {
+	if m.askAgainFor != nil && !r.isEnding {
 		r.askAgain(func(t *task) bool { return t.own.Patient == *m.askAgainFor })
 	}
 	return ready
@@ -65,16 +66,17 @@ type putBack struct {
 	failure error
 }
 
-// apply puts the recordings into the backlog. A try counts only if others succeeded since the last one.
+// apply puts the recordings into the backlog. A try counts only if the service has worked for others since the last
+// one: otherwise nothing is wrong with the recording itself.
 func (m putBack) apply(r *run) []Result {
-	r.takeContact(failing(m.failure))
+	r.takeHealth(serviceFailing(m.failure))
 	r.unfinished -= len(m.jobs)
 	for _, j := range m.jobs {
-		if j.successes != r.progress.successes {
-			j.tries++
-			j.successes = r.progress.successes
+		if j.successesAtFailure != r.progress.successes {
+			j.countedTries++
+			j.successesAtFailure = r.progress.successes
 		}
-		j.due = time.Now().Add(firstPause << min(j.tries, maxTries))
+		j.due = time.Now().Add(firstPause << min(j.countedTries, maxTries)) // doubled with each try
 		r.backlog = append(r.backlog, j)
 	}
 	return nil
@@ -84,10 +86,12 @@ func (m putBack) apply(r *run) []Result {
 // pause.
 type blocked struct{ jobs []job }
 
+// apply puts the recordings into the backlog, due after a pause that is doubled each time. unblock makes them due
+// earlier.
 func (m blocked) apply(r *run) []Result {
 	r.unfinished -= len(m.jobs)
 	for _, j := range m.jobs {
-		j.due = time.Now().Add(firstPause << min(j.waits, maxTries))
+		j.due = time.Now().Add(firstPause << min(j.rivalWaits, maxTries))
 		r.backlog = append(r.backlog, j)
 	}
 	return nil
@@ -105,7 +109,7 @@ func (m dropped) apply(r *run) []Result {
 type askLater struct{ task *task }
 
 func (m askLater) apply(r *run) []Result {
-	r.toAsk = append(r.toAsk, m.task)
+	r.toAskAgain = append(r.toAskAgain, m.task)
 	return nil
 }
 
@@ -113,14 +117,14 @@ func (m askLater) apply(r *run) []Result {
 type uploadAgain struct{ task *task }
 
 func (m uploadAgain) apply(r *run) []Result {
-	r.toUpload = append(r.toUpload, m.task)
-	r.takeContact(answered)
+	r.toUploadAgain = append(r.toUploadAgain, m.task)
+	r.takeHealth(serviceAnswered)
 	return nil
 }
 
 // apply takes in what a request showed of the service while its task goes on.
-func (c contact) apply(r *run) []Result {
-	r.takeContact(c)
+func (c serviceHealth) apply(r *run) []Result {
+	r.takeHealth(c)
 	return nil
 }
 
@@ -145,6 +149,8 @@ type bound struct {
 	binding Binding
 }
 
+// apply takes over what the probe showed: whether the service answers and, in the first probe, whose recordings these
+// are.
 func (m probed) apply(r *run) []Result {
 	r.endIfBroken(m.journalErr)
 	if m.bound != nil {
@@ -152,7 +158,7 @@ func (m probed) apply(r *run) []Result {
 		r.service = m.bound.binding.Origin
 		r.journalHasGaps = m.bound.binding.Gaps
 	}
-	r.takeProbe(m.failure)
+	r.probeEnded(m.failure)
 	return nil
 }
 
@@ -160,7 +166,7 @@ func (m probed) apply(r *run) []Result {
 type happened struct{ event Event }
 
 func (m happened) apply(r *run) []Result {
-	r.emit(m.event)
+	r.callOnEvent(m.event)
 	return nil
 }
 
@@ -169,19 +175,19 @@ type roundEnded struct{ journalErr error }
 
 func (m roundEnded) apply(r *run) []Result {
 	r.endIfBroken(m.journalErr)
-	r.follows.endRound()
+	r.follower.endRound()
 	return nil
 }
 
 // noteFollowed reports what became of a note that is followed.
 type noteFollowed struct {
-	staged
+	noteOutcome
 	journalErr error
 }
 
 func (m noteFollowed) apply(r *run) []Result {
 	r.endIfBroken(m.journalErr)
-	return r.takeStage(m.staged)
+	return r.releaseHeld(m.noteOutcome)
 }
 
 // panicked reports a panic of the caller's own code, which goes on in the caller's goroutine.

@@ -94,58 +94,58 @@ const (
 
 // progress counts.
 type progress struct {
-	total, seen int
-	begun       time.Time
-	ended       [InDoubt + 1]int  // by status
-	latest      [paceOf]time.Time // when results came, in turns
-	results     int
-	successes   int // times that the service was seen to work
-	complete    int
-	processing  int
-	failed      int
-	sentAgain   int
+	total, begunCount int
+	begun             time.Time
+	endedByStatus     [InDoubt + 1]int  // by status
+	resultTimes       [paceOf]time.Time // when results came, in turns
+	results           int
+	successes         int // times that the service was seen to work
+	complete          int
+	processing        int
+	failed            int
+	sentAgain         int
 }
 
 func newProgress(total int) progress { return progress{total: max(total, 0), begun: time.Now()} }
 
 // count counts a recording that has its result, or waits only for its note.
 func (p *progress) count(result Result) {
-	p.ended[result.Status]++
+	p.endedByStatus[result.Status]++
 	if len(result.Replaced) > 0 && result.NoteID != 0 {
 		p.sentAgain++
 	}
-	p.latest[p.results%paceOf] = time.Now()
+	p.resultTimes[p.results%paceOf] = time.Now()
 	p.results++
 }
 
-// sum returns the counts for the caller.
-func (p *progress) sum(now time.Time) Progress {
+// summary returns the counts for the caller.
+func (p *progress) summary(now time.Time) Progress {
 	s := Progress{
-		Total: p.total, Created: p.ended[Created], AlreadyThere: p.ended[AlreadyThere],
-		Refused: p.ended[Refused], InDoubt: p.ended[InDoubt],
+		Total: p.total, Created: p.endedByStatus[Created], AlreadyThere: p.endedByStatus[AlreadyThere],
+		Refused: p.endedByStatus[Refused], InDoubt: p.endedByStatus[InDoubt],
 		Complete: p.complete, Processing: p.processing, Failed: p.failed, SentAgain: p.sentAgain,
-		Active: p.seen - p.results, Elapsed: now.Sub(p.begun),
+		Active: p.begunCount - p.results, Elapsed: now.Sub(p.begun),
 	}
-	s.Left = p.left(now)
+	s.Left = p.timeLeft(now)
 	return s
 }
 
-// left estimates the remaining time from the latest results: those that were there already come fast and say little of
-// what follows. It is 0 if the total is not known, or too few have ended.
-func (p *progress) left(now time.Time) time.Duration {
+// timeLeft estimates the remaining time from the pace of the latest results. Those that were there already come fast,
+// and say little of what follows. It is 0 if the total is not known, or too few have ended.
+func (p *progress) timeLeft(now time.Time) time.Duration {
 	if p.total <= p.results || p.results < minPace {
 		return 0
 	}
 	counted := min(p.results, paceOf)
-	oldest := p.latest[p.results%paceOf] // which the next one replaces
-	if p.results == counted {
+	oldest := p.resultTimes[p.results%paceOf] // the times are a ring: the next one replaces the oldest
+	if p.results == counted {                 // all results count, so the pace is that since the beginning
 		oldest = p.begun
 	}
 	return now.Sub(oldest) / time.Duration(counted) * time.Duration(p.total-p.results)
 }
 
-// emit completes an event and calls OnEvent with it. Only the goroutine that ranges over the results calls it.
-func (r *run) emit(e Event) {
+// callOnEvent completes an event and calls OnEvent with it. Only the goroutine that ranges over the results calls it.
+func (r *run) callOnEvent(e Event) {
 	if r.uploader.OnEvent == nil {
 		return
 	}
@@ -154,35 +154,35 @@ func (r *run) emit(e Event) {
 		e.JournalKey = e.Result.JournalKey
 	}
 	now := time.Now()
-	e.Progress = r.progress.sum(now)
+	e.Progress = r.progress.summary(now)
 	r.mu.Lock()
-	e.Progress.Doubts = r.doubts
-	if r.doubts > 0 && e.Progress.Left > 0 {
-		e.Progress.Left = max(e.Progress.Left, r.decidedBy.Sub(now))
+	e.Progress.Doubts = r.unresolvedCount
+	if r.unresolvedCount > 0 && e.Progress.Left > 0 { // 0: it cannot be said
+		e.Progress.Left = max(e.Progress.Left, r.allDecidedBy.Sub(now))
 	}
 	r.mu.Unlock()
 	r.uploader.OnEvent(e)
 }
 
-// event makes the goroutine that ranges over the results call OnEvent.
-func (r *run) event(e Event) {
+// sendEvent makes the goroutine that ranges over the results call OnEvent.
+func (r *run) sendEvent(e Event) {
 	if r.uploader.OnEvent != nil {
 		r.send(happened{e})
 	}
 }
 
-// limited reports an event that the client waits for a rate limit of the service. It reports one wait once, although
-// the service refuses several requests.
-func (r *run) limited(wait time.Duration) {
+// reportRateLimit sends an event that the client waits for a rate limit of the service. It sends one for each wait,
+// although the service refuses several requests.
+func (r *run) reportRateLimit(wait time.Duration) {
 	ends := time.Now().Add(wait)
 	r.mu.Lock()
-	known := ends.Before(r.limitEnds.Add(time.Second))
-	if !known {
-		r.limitEnds = ends
+	isReported := ends.Before(r.rateLimitEnds.Add(time.Second)) // several requests learn of one limit, not quite at once
+	if !isReported {
+		r.rateLimitEnds = ends
 	}
 	r.mu.Unlock()
-	if !known {
-		r.event(Event{RateLimitWait: wait})
+	if !isReported {
+		r.sendEvent(Event{RateLimitWait: wait})
 	}
 }
 
@@ -192,17 +192,17 @@ const progressPause = 200 * time.Millisecond
 // few times a second. It drops the event if the results are not being received.
 func (r *run) onProgress(t *task) func(sent, size int64) {
 	var reported time.Time
-	own := t.recording.Params.OnProgress
+	callersOwn := t.recording.Params.OnProgress
 	return func(sent, size int64) {
-		if own != nil {
-			own(sent, size)
+		if callersOwn != nil {
+			callersOwn(sent, size)
 		}
 		if now := time.Now(); now.Sub(reported) >= progressPause {
 			reported = now
 			event := Event{Recording: t.recording, JournalKey: t.own.Key, Sent: sent, Size: size}
 			select {
 			case r.messages <- happened{event}:
-			default:
+			default: // nobody receives at the moment, and the upload must not wait
 			}
 		}
 	}

@@ -76,11 +76,12 @@ func (r Recording) WithKey() (Recording, error) {
 		return r, r.checkKey()
 	}
 	prepared, err := r.prepare()
-	prepared.Params.Audio = r.Params.Audio
+	prepared.Params.Audio = r.Params.Audio // without the file that prepare opened
 	return prepared, err
 }
 
-// sumOf reads the recording and returns its SHA-256. What this machine cannot read now may be read later.
+// sumOf reads the recording and returns its SHA-256. If the recording cannot be read, the error matches
+// [clinicaldoc.ErrInvalidArgument], unless reading it later may help.
 func sumOf(audio *clinicaldoc.AudioSource) (string, error) {
 	sum, err := audio.SHA256()
 	if err == nil || clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrInvalidArgument) {
@@ -143,7 +144,8 @@ func (r Recording) prepare() (Recording, error) {
 	if r.SHA256 != "" && r.SHA256 != sum {
 		return r, errChanged
 	}
-	r.Key, r.SHA256 = contentKey(sum, r.File, r.Params), sum
+	r.Key = contentKey(sum, r.File, r.Params)
+	r.SHA256 = sum
 	return r, nil
 }
 

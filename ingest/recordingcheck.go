@@ -52,8 +52,8 @@ func refusal(err error) error {
 	return err
 }
 
-// checkRecording returns why the recording must not be sent, if its bytes show that. What cannot be read is found out
-// when it is sent.
+// checkRecording returns why the recording must not be sent, if its bytes show that. It ignores errors of reading: they
+// are found when the recording is sent.
 func (r *run) checkRecording(recording Recording) error {
 	if r.uploader.SkipRecordingCheck {
 		return nil

@@ -31,7 +31,7 @@ type Report struct {
 // says otherwise. It holds all results: use [Uploader.Run] for more than memory has room for.
 func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, error]) *Report {
 	report := &Report{Began: time.Now()}
-	listening := *u
+	listening := *u // the caller's uploader stays as it is
 	listening.Until = cmp.Or(u.Until, clinicaldoc.StageComplete)
 	listening.OnEvent = func(e Event) {
 		if e.Pause != nil {
@@ -114,7 +114,7 @@ const (
 // all draws the recordings of a run. If the run ends early, it draws the others too, for the report.
 func (d *drawing) all(yield func(Recording, error) bool) {
 	var drawUntil time.Time // zero: the run goes on
-	left := 0
+	drawnAfter := 0
 	for recording, err := range d.from {
 		if err == nil {
 			d.mu.Lock()
@@ -127,8 +127,8 @@ func (d *drawing) all(yield func(Recording, error) bool) {
 		if drawUntil.IsZero() {
 			continue
 		}
-		left++
-		isEnough := left > maxLeft || time.Now().After(drawUntil)
+		drawnAfter++
+		isEnough := drawnAfter > maxLeft || time.Now().After(drawUntil)
 		if err != nil || isEnough {
 			return
 		}
@@ -137,7 +137,7 @@ func (d *drawing) all(yield func(Recording, error) bool) {
 
 // without returns the drawn recordings that have no result.
 func (d *drawing) without(results []Result) []Recording {
-	ended := map[string]int{}
+	ended := map[string]int{} // how many, because equal recordings have a result each
 	for _, result := range results {
 		ended[nameOf(result.Recording)]++
 	}

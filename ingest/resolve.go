@@ -95,12 +95,12 @@ func (d Resolution) isSaved(e Entry) bool {
 	return e.State == StateCreated && d.NoteID == e.NoteID
 }
 
-// decide returns the entry of a recording after a decision.
+// decide returns the entry of a recording after a decision. It returns an error if the entry does not allow it.
 func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision Resolution) (Entry, error) {
 	isOpen := e.State == StateInDoubt || e.State == StateCommitting
-	wantsNote := decision.SendAgain || decision.NoteID != 0
+	wantsOtherNote := decision.SendAgain || decision.NoteID != 0
 	switch {
-	case e.State == StateCreated && wantsNote:
+	case e.State == StateCreated && wantsOtherNote:
 		if err := u.checkUnusable(ctx, e); err != nil {
 			return e, err
 		}
@@ -124,7 +124,7 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 	if decision.NoteID != 0 {
 		return u.takeNote(ctx, e, origin, decision.NoteID)
 	}
-	e.State = StateRefused
+	e.State = StateRefused // the next run uploads it
 	e.NoteID = 0
 	e.NoteCreatedAt = time.Time{}
 	e.Found = false
@@ -132,7 +132,7 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 	return e, nil
 }
 
-// checkTime refuses the decision that there is no note before that can be known.
+// checkTime returns an error if it is too early to decide that there is no note.
 func (e Entry) checkTime(decision Resolution) error {
 	const early = "it is too early to decide that there is no note; the service may still be processing the " +
 		"upload, and sending the recording again would make a second note"
@@ -147,7 +147,7 @@ func (e Entry) checkTime(decision Resolution) error {
 	return nil
 }
 
-// ruledOut returns the notes that are not the recording's if a person decides that it has none.
+// ruledOut returns the ids of all notes that might be the recording's, for a decision that it has none.
 func (e Entry) ruledOut() []int64 {
 	ids := slices.Concat(e.Excluded, e.Candidates())
 	if e.NoteID != 0 {
@@ -157,7 +157,7 @@ func (e Entry) ruledOut() []int64 {
 	return slices.Compact(ids)
 }
 
-// checkUnusable refuses to replace a note that the service has processed, or may still process.
+// checkUnusable returns an error if the note must not be replaced: the service has processed it, or may still do so.
 func (u *Uploader) checkUnusable(ctx context.Context, e Entry) error {
 	note, err := u.Client.Notes.Get(ctx, e.NoteID)
 	name := "note " + strconv.FormatInt(e.NoteID, 10)
@@ -166,7 +166,7 @@ func (u *Uploader) checkUnusable(ctx context.Context, e Entry) error {
 		return nil
 	case err != nil:
 		return fail(name+" cannot be read: "+redact.Opaque(err).Error(), err)
-	case note.Stage() == clinicaldoc.StageFailed || !e.has(note.ID, note.CreatedAt):
+	case note.Stage() == clinicaldoc.StageFailed || !e.hasNote(note.ID, note.CreatedAt):
 		return nil
 	}
 	return fail(name+" of the recording is "+note.Stage().String()+
@@ -174,7 +174,8 @@ func (u *Uploader) checkUnusable(ctx context.Context, e Entry) error {
 		clinicaldoc.ErrInvalidArgument)
 }
 
-// takeNote returns the entry of a recording that has this note.
+// takeNote returns the entry after a decision that the recording's note is the one with this id. It returns an error if
+// the note cannot be the recording's.
 func (u *Uploader) takeNote(ctx context.Context, e Entry, origin string, id int64) (Entry, error) {
 	note, err := u.checkNote(ctx, e, origin, id)
 	if err != nil {
@@ -184,18 +185,18 @@ func (u *Uploader) takeNote(ctx context.Context, e Entry, origin string, id int6
 	e.NoteID = note.ID
 	e.NoteCreatedAt = note.CreatedAt
 	e.Found = true
-	e.Stage = 0
+	e.Stage = 0 // which a run keeps that waits only for the note to exist
 	if u.Until != clinicaldoc.StageUploaded {
 		e.Stage = note.Stage()
 	}
 	e.Excluded = nil
-	if e.SentAt.IsZero() {
+	if e.SentAt.IsZero() { // it was not sent; EntriesForPatient has to find the entry also if the note has no time
 		e.SentAt = e.At
 	}
 	return e, nil
 }
 
-// checkNote reads a note and refuses one that cannot be the entry's.
+// checkNote reads a note. It returns an error if the note is another patient's or another recording's.
 func (u *Uploader) checkNote(ctx context.Context, e Entry, origin string, id int64) (*clinicaldoc.ProgressNote, error) {
 	note, err := u.Client.Notes.Get(ctx, id)
 	if err != nil {
@@ -204,12 +205,12 @@ func (u *Uploader) checkNote(ctx context.Context, e Entry, origin string, id int
 	if patient, _ := note.PatientID(); patientHash(origin, patient) != e.Patient {
 		return nil, fail("the note belongs to another patient, or names none", clinicaldoc.ErrPatientMismatch)
 	}
-	entries, err := u.Journal.EntriesForPatient(ctx, e.Patient, time.Time{})
+	entries, err := u.Journal.EntriesForPatient(ctx, e.Patient, anyTime)
 	if err != nil && !errors.Is(err, ErrJournalDamaged) {
 		return nil, err
 	}
 	isOthers := func(other Entry) bool {
-		hasIt := other.has(id, note.CreatedAt) || other.hasReplaced(id, note.CreatedAt)
+		hasIt := other.hasNote(id, note.CreatedAt) || other.hasReplacedNote(id, note.CreatedAt)
 		return hasIt && other.Key != e.Key
 	}
 	if slices.ContainsFunc(entries, isOthers) {

@@ -154,9 +154,9 @@ func (q *Retention) Check(ctx context.Context, recordings []Recording) ([]Retent
 		if ctx.Err() != nil {
 			return nil, contextFailure(ctx)
 		}
-		c.files = append(c.files, c.read(recording))
+		c.files = append(c.files, c.readFile(recording))
 	}
-	entries, err := c.list(ctx)
+	entries, err := c.listEntries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -167,45 +167,46 @@ func (q *Retention) Check(ctx context.Context, recordings []Recording) ([]Retent
 		}
 	}
 	statuses := make([]RetentionStatus, len(c.files))
-	wanted := c.wanted()
+	keepers := c.keptForOwnNotes()
 	for i, f := range c.files {
-		statuses[i] = c.status(f, wanted)
+		statuses[i] = c.status(f, keepers)
 	}
 	return statuses, nil
 }
 
 // retentionCheck is one Check.
 type retentionCheck struct {
-	query   *Retention
-	origin  string // that keys are hashed with
-	files   []*localFile
-	byKey   map[Key]Entry
-	bySum   map[string][]Entry // by SHA-256
-	unclear []Entry            // of unknown content
-	notes   map[int64]*noteRead
+	query          *Retention
+	origin         string // that keys are hashed with
+	files          []*localFile
+	byKey          map[Key]Entry
+	bySum          map[string][]Entry // by SHA-256
+	unknownContent []Entry            // of unknown content
+	notes          map[int64]*noteRead
 }
 
 // localFile is a recording on this machine.
 type localFile struct {
-	recording   Recording
-	own         Entry  // its key and what it is described by
-	sum         string // SHA-256 of its bytes; empty: they cannot be read
-	fromBytes   bool   // the key was made of these bytes
-	noteID      int64
-	keptBecause error // why it has to be kept for its own note; nil: it has not
-	others      error // the same for other notes that the journal knows
+	recording     Recording
+	own           Entry  // its key and what describes it
+	sum           string // SHA-256 of its bytes; empty: they cannot be read
+	keyFromBytes  bool   // the key was made of these bytes
+	noteID        int64
+	keptBecause   error // why it has to be kept for its own note; nil: it does not
+	keptForOthers error // the same for other notes that the journal knows
 }
 
 // noteRead is a note as the service has it now.
 type noteRead struct {
-	note *clinicaldoc.ProgressNote
-	at   time.Time // by the service's clock or by ours, whichever is later
-	err  error
+	note   *clinicaldoc.ProgressNote
+	readAt time.Time // by the service's clock or by ours, whichever is later
+	err    error
 }
 
-// read reads the recording's bytes.
-func (c *retentionCheck) read(recording Recording) *localFile {
-	prepared, err := recording.prepare()
+// readFile reads the recording's bytes and computes its key and its hash. If it cannot, the file has to be kept, and
+// keptBecause is why.
+func (c *retentionCheck) readFile(recording Recording) *localFile {
+	prepared, err := recording.prepare() // also if it fails, prepared has what is known
 	f := &localFile{recording: recording}
 	f.recording.Key = prepared.Key
 	if prepared.Key != "" {
@@ -224,24 +225,25 @@ func (c *retentionCheck) read(recording Recording) *localFile {
 		f.keptBecause = errOtherBytes
 	}
 	f.recording.SHA256 = f.sum
-	f.fromBytes = prepared.Key == contentKey(f.sum, recording.File, recording.Params)
+	f.keyFromBytes = prepared.Key == contentKey(f.sum, recording.File, recording.Params)
 	return f
 }
 
-// list returns the entries of the journal: all, or those of the recordings' patients.
-func (c *retentionCheck) list(ctx context.Context) ([]Entry, error) {
+// listEntries returns the entries of the journal: all if the journal can list them, otherwise those of the recordings'
+// patients.
+func (c *retentionCheck) listEntries(ctx context.Context) ([]Entry, error) {
 	if lister, ok := c.query.Journal.(entryLister); ok {
 		return lister.entries(ctx)
 	}
 	var entries []Entry
-	seen := map[uint32]bool{}
+	listed := map[uint32]bool{}
 	for _, f := range c.files {
 		patient := f.own.Patient
-		if seen[patient] {
+		if listed[patient] {
 			continue
 		}
-		seen[patient] = true
-		more, err := c.query.Journal.EntriesForPatient(ctx, patient, time.Time{})
+		listed[patient] = true
+		more, err := c.query.Journal.EntriesForPatient(ctx, patient, anyTime)
 		if err != nil {
 			return nil, err
 		}
@@ -255,38 +257,38 @@ func (c *retentionCheck) index(entries []Entry) {
 	for _, e := range entries {
 		c.byKey[e.Key] = e
 		if e.SHA256 == "" {
-			c.unclear = append(c.unclear, e)
+			c.unknownContent = append(c.unknownContent, e)
 			continue
 		}
 		c.bySum[e.SHA256] = append(c.bySum[e.SHA256], e)
 	}
 }
 
-// findReasons finds out why a recording has to be kept: for its own note, or for other notes that the journal knows. It
+// findReasons sets why a recording has to be kept: for its own note, or for other notes that the journal knows. It
 // returns an error that ends the check.
 func (c *retentionCheck) findReasons(ctx context.Context, f *localFile) error {
-	own := errNotKnown
-	if e, known := c.byKey[f.own.Key]; known {
-		why, end := c.unfinished(ctx, e)
+	keptForOwn := errNotKnown
+	if e, isKnown := c.byKey[f.own.Key]; isKnown {
+		why, end := c.whyNeeded(ctx, e)
 		if end != nil {
 			return end
 		}
-		own = cmp.Or(f.mismatch(e), why)
+		keptForOwn = cmp.Or(f.whyMismatch(e), why)
 		if e.State == StateCreated {
 			f.noteID = e.NoteID
 		}
 	}
-	f.keptBecause = cmp.Or(f.keptBecause, own)
-	for _, e := range slices.Concat(c.bySum[f.sum], c.unclear) {
+	f.keptBecause = cmp.Or(f.keptBecause, keptForOwn) // that it cannot be read comes first
+	for _, e := range slices.Concat(c.bySum[f.sum], c.unknownContent) {
 		if e.Key == f.own.Key || !e.mayNeed(f) {
 			continue
 		}
-		why, end := c.unfinished(ctx, e)
+		why, end := c.whyNeeded(ctx, e)
 		if end != nil {
 			return end
 		}
 		if why != nil {
-			f.others = needed(e.Key, why)
+			f.keptForOthers = neededFor(e.Key, why)
 		}
 	}
 	return nil
@@ -311,14 +313,15 @@ func (e Entry) mayNeed(f *localFile) bool {
 	}
 }
 
-// mismatch returns why the recording cannot be shown to be what the entry was made of; nil: it is.
-func (f *localFile) mismatch(e Entry) error {
+// whyMismatch returns why the recording cannot be shown to be what was uploaded for the entry, or nil if it is that, or
+// if nothing was uploaded.
+func (f *localFile) whyMismatch(e Entry) error {
 	switch {
-	case !e.State.sent():
+	case !e.State.mayHaveNote():
 		return nil
-	case e.differs(f.own):
+	case e.isOtherRecording(f.own):
 		return fail("the key was used for another patient's recording, or one of another size", ErrKeyReused)
-	case e.SHA256 == f.sum && f.sum != "", e.SHA256 == "" && f.fromBytes:
+	case e.SHA256 == f.sum && f.sum != "", e.SHA256 == "" && f.keyFromBytes:
 		return nil
 	case e.SHA256 == "":
 		return fail("the journal does not know the content that was uploaded under the key")
@@ -333,14 +336,14 @@ var (
 	errUnresolved = fail("it is not known whether the recording has a note", clinicaldoc.ErrOutcomeUnknown)
 )
 
-// needed is why a recording is kept for the note of another key.
-func needed(key Key, why error) error {
+// neededFor returns the error of a recording that is kept for the note of another key.
+func neededFor(key Key, why error) error {
 	return fail("another note of the same recording is missing or not complete, that of recording "+key.String(), why)
 }
 
-// unfinished reads the note of an entry. It returns why the recording is still needed, or nil if the note is complete.
-// The second error ends the check.
-func (c *retentionCheck) unfinished(ctx context.Context, e Entry) (why, end error) {
+// whyNeeded reads the note of an entry, once in a check. It returns why the recording is still needed, or nil if the
+// note is complete. The second error ends the check: no other note could be read either.
+func (c *retentionCheck) whyNeeded(ctx context.Context, e Entry) (why, end error) {
 	switch {
 	case e.State == StateCommitting || e.State == StateInDoubt:
 		return errUnresolved, nil
@@ -352,15 +355,15 @@ func (c *retentionCheck) unfinished(ctx context.Context, e Entry) (why, end erro
 		read = c.readNote(ctx, e.NoteID)
 		c.notes[e.NoteID] = read
 	}
-	passes := ctx.Err() != nil || clinicaldoc.Retryable(read.err)
-	refused := errors.Is(read.err, clinicaldoc.ErrUnauthorized) || errors.Is(read.err, clinicaldoc.ErrNotAudited)
-	if passes || refused {
+	isPassing := ctx.Err() != nil || clinicaldoc.Retryable(read.err)
+	isRefused := errors.Is(read.err, clinicaldoc.ErrUnauthorized) || errors.Is(read.err, clinicaldoc.ErrNotAudited)
+	if isPassing || isRefused {
 		return nil, cmp.Or(read.err, ctx.Err())
 	}
-	return c.incomplete(e, read), nil
+	return c.whyIncomplete(e, read), nil
 }
 
-// readNote reads a note and the time at which that was.
+// readNote reads a note, and when that was: by the service's clock or by ours, whichever is later.
 func (c *retentionCheck) readNote(ctx context.Context, id int64) *noteRead {
 	var response clinicaldoc.Response
 	note, err := c.query.Client.Notes.Get(ctx, id, clinicaldoc.WithResponse(&response))
@@ -369,11 +372,12 @@ func (c *retentionCheck) readNote(ctx context.Context, id int64) *noteRead {
 	if byService.After(now) {
 		now = byService
 	}
-	return &noteRead{note: note, at: now, err: err}
+	return &noteRead{note: note, readAt: now, err: err}
 }
 
-// incomplete returns why the note does not show that its recording is needed no more; nil: it does.
-func (c *retentionCheck) incomplete(e Entry, read *noteRead) error {
+// whyIncomplete returns why the note, as it was read, does not show that the recording is no longer needed. It returns
+// nil if the note shows it.
+func (c *retentionCheck) whyIncomplete(e Entry, read *noteRead) error {
 	name := "note " + strconv.FormatInt(e.NoteID, 10)
 	switch {
 	case errors.Is(read.err, clinicaldoc.ErrNotFound):
@@ -387,7 +391,7 @@ func (c *retentionCheck) incomplete(e Entry, read *noteRead) error {
 	switch {
 	case e.NoteCreatedAt.IsZero() || note.CreatedAt.IsZero():
 		return fail(name + " cannot be distinguished from a later one with the same ID")
-	case !e.has(note.ID, note.CreatedAt):
+	case !e.hasNote(note.ID, note.CreatedAt):
 		return fail(name+" of the recording no longer exists: another note has its ID", clinicaldoc.ErrNotFound)
 	case patientHash(c.origin, patient) != e.Patient:
 		return fail(name+" belongs to another patient, or names none", clinicaldoc.ErrPatientMismatch)
@@ -400,20 +404,20 @@ func (c *retentionCheck) incomplete(e Entry, read *noteRead) error {
 	return nil
 }
 
-// status puts together what is known of a recording. The wanted ones are those that have to be kept for their own
-// notes.
-func (c *retentionCheck) status(f *localFile, wanted map[string][]*localFile) RetentionStatus {
+// status puts together what is known of a recording. The keepers are those of keptForOwnNotes: if they have the same
+// content or file, this recording has to be kept too.
+func (c *retentionCheck) status(f *localFile, keepers map[string][]*localFile) RetentionStatus {
 	s := RetentionStatus{Recording: f.recording, JournalKey: f.own.Key, NoteID: f.noteID}
-	s.Err = cmp.Or(f.keptBecause, f.others)
-	for _, other := range slices.Concat(wanted[f.sum], wanted[f.recording.File]) {
+	s.Err = cmp.Or(f.keptBecause, f.keptForOthers)
+	for _, other := range slices.Concat(keepers[f.sum], keepers[f.recording.File]) {
 		if other.own.Key != f.own.Key {
-			s.Err = cmp.Or(s.Err, needed(other.own.Key, other.keptBecause))
+			s.Err = cmp.Or(s.Err, neededFor(other.own.Key, other.keptBecause))
 		}
 	}
 	s.Deletable = s.Err == nil
 	if read := c.notes[f.noteID]; read != nil && read.note != nil {
 		s.Stage = read.note.Stage()
-		s.Expiry = ExpiryOf(read.note.Audio, read.at, c.query.Within)
+		s.Expiry = ExpiryOf(read.note.Audio, read.readAt, c.query.Within)
 		if s.Expiry != ExpiryUnknown {
 			s.ExpiresAt = read.note.Audio.ExpiresAt
 		}
@@ -421,15 +425,15 @@ func (c *retentionCheck) status(f *localFile, wanted map[string][]*localFile) Re
 	return s
 }
 
-// wanted returns the recordings that have to be kept for their own notes, by their content and by their file.
-func (c *retentionCheck) wanted() map[string][]*localFile {
-	wanted := map[string][]*localFile{}
+// keptForOwnNotes returns the recordings that have to be kept for their own notes, by their content and by their file.
+func (c *retentionCheck) keptForOwnNotes() map[string][]*localFile {
+	kept := map[string][]*localFile{}
 	for _, f := range c.files {
 		if f.keptBecause != nil {
-			wanted[f.sum] = append(wanted[f.sum], f)
-			wanted[f.recording.File] = append(wanted[f.recording.File], f)
+			kept[f.sum] = append(kept[f.sum], f)
+			kept[f.recording.File] = append(kept[f.recording.File], f)
 		}
 	}
-	delete(wanted, "") // of what has no file, or cannot be read
-	return wanted
+	delete(kept, "") // those without a file, or that cannot be read
+	return kept
 }

@@ -21,27 +21,27 @@ type content struct {
 	sha256  string
 }
 
-// reserve makes the task the only one of this run that may have an unresolved note with this content. It returns the
-// key of the task that is.
+// reserve makes the task the only one of this run that may have an unresolved note with this content, if no other task
+// is that already. It returns the key of the task that is.
 func (r *run) reserve(t *task, sum string) (first Key) {
 	wanted := content{t.own.Patient, sum}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first, found := r.sending[wanted]
+	first, found := r.reservedBy[wanted]
 	if found {
 		return first
 	}
-	r.sending[wanted] = t.own.Key
-	t.reserved = append(t.reserved, wanted)
+	r.reservedBy[wanted] = t.own.Key
+	t.reservedContents = append(t.reservedContents, wanted)
 	return t.own.Key
 }
 
-// free ends what the task has reserved. The caller holds r.mu.
-func (r *run) free(t *task) {
-	for _, c := range t.reserved {
-		delete(r.sending, c)
+// freeReserved lets other tasks reserve the contents of this one. The caller holds r.mu.
+func (r *run) freeReserved(t *task) {
+	for _, c := range t.reservedContents {
+		delete(r.reservedBy, c)
 	}
-	t.reserved = nil
+	t.reservedContents = nil
 }
 
 // rival returns another recording of the patient with the same content that may have been sent, and whose outcome is
@@ -49,7 +49,8 @@ func (r *run) free(t *task) {
 func (t *task) rival(entries []Entry) *Entry {
 	for i := range entries {
 		e := &entries[i]
-		if e.Key == t.own.Key || !e.isOpen() || !e.mayHaveContent(t.own.Size, "") {
+		const anySum = "" // the recording is read only if another one has its size
+		if e.Key == t.own.Key || !e.mayHaveUnknownNote() || !e.mayHaveContent(t.own.Size, anySum) {
 			continue
 		}
 		sum, err := t.hash()
@@ -60,13 +61,14 @@ func (t *task) rival(entries []Entry) *Entry {
 	return nil
 }
 
-// isOpen reports whether the recording may have made a note that is not known yet.
-func (e Entry) isOpen() bool {
-	return e.State == StateCommitting || e.State == StateInDoubt && !e.SentAt.IsZero()
+// mayHaveUnknownNote reports whether the recording may have made a note that is not known yet.
+func (e Entry) mayHaveUnknownNote() bool {
+	wasSent := !e.SentAt.IsZero() // it may be unresolved because of a note that was there before
+	return e.State == StateCommitting || e.State == StateInDoubt && wasSent
 }
 
-// mayHaveContent reports whether the recording may have this size and SHA-256. An empty sum or a negative size is not
-// known.
+// mayHaveContent reports whether the recording may have this size and SHA-256. An empty sum and a negative size are not
+// known, so they fit. If both sums are known, the size does not count.
 func (e Entry) mayHaveContent(size int64, sum string) bool {
 	if e.SHA256 != "" && sum != "" {
 		return e.SHA256 == sum
@@ -75,15 +77,15 @@ func (e Entry) mayHaveContent(size int64, sum string) bool {
 	return sizeUnknown || e.Size == size
 }
 
-// claims reports whether the note is this recording's: it is known to be or to have been, or the response to its upload
-// contained the id.
-func (e Entry) claims(id int64, created time.Time) bool {
-	isNamed := e.isOpen() && e.NoteID == id
-	return e.has(id, created) || isNamed || e.hasReplaced(id, created)
+// ownsNote reports whether the note is this recording's: it is known to be or to have been, or the response to the
+// upload contained its id.
+func (e Entry) ownsNote(id int64, created time.Time) bool {
+	isNamedByResponse := e.mayHaveUnknownNote() && e.NoteID == id
+	return e.hasNote(id, created) || isNamedByResponse || e.hasReplacedNote(id, created)
 }
 
-// hasReplaced reports whether the note was the recording's before that was sent again.
-func (e Entry) hasReplaced(id int64, created time.Time) bool {
+// hasReplacedNote reports whether the note was the recording's before the recording was sent again.
+func (e Entry) hasReplacedNote(id int64, created time.Time) bool {
 	is := creates.NewRef(id, created, "").Is
 	return slices.ContainsFunc(e.Replaced, func(note NoteRef) bool {
 		return is(creates.NewRef(note.ID, note.CreatedAt, ""))
@@ -110,26 +112,27 @@ func (e *rivalError) Unwrap() []error {
 	return []error{clinicaldoc.ErrOutcomeUnknown, ErrTaken}
 }
 
-// waitFor begins the recording again when another one with the same content was resolved. If this run does not have
-// that one, it waits about a minute.
-func (r *run) waitFor(t *task, rival Entry) {
+// waitForRival begins the recording again after another one with the same content was resolved. If this run does not
+// have that one, it waits about a minute at most. Then the recording is unresolved.
+func (r *run) waitForRival(t *task, rival Entry) {
 	r.mu.Lock()
-	isInThisRun := rival.isOpen() && r.active[rival.Key] != nil
+	isInThisRun := rival.mayHaveUnknownNote() && r.activeTasks[rival.Key] != nil
 	r.mu.Unlock()
-	isShort := isInThisRun || t.job.waits < maxAsks
-	mayWait := r.uploader.MaxPause >= 0 && isShort
+	isWorthIt := isInThisRun || t.job.rivalWaits < maxAsks
+	mayWait := r.uploader.MaxPause >= 0 && isWorthIt
 	why := &rivalError{rival}
 	switch {
 	case mayWait:
 		if !isInThisRun {
-			t.job.waits++
+			t.job.rivalWaits++
 		}
 		t.job.waitsFor = rival.Key
 		r.send(blocked{r.jobsOf(t, Result{})})
 	case rival.State == StateInDoubt:
-		r.saveUndecided(t, why, nil)
+		var noCandidates []noteRow
+		r.saveUndecided(t, why, noCandidates)
 	default:
-		r.done(t, Result{Status: InDoubt, Until: rival.Until, Err: why}, nil)
+		r.endTask(t, Result{Status: InDoubt, Until: rival.Until, Err: why})
 	}
 }
 
@@ -142,8 +145,8 @@ func (r *run) unblock(key Key) {
 	}
 }
 
-// hasUniqueName reports whether no other note of the patient has the recording's name: because the caller states it, or
-// because the name contains the key. It does not if the journal has another recording of that name.
+// hasUniqueName reports whether the recording's name identifies its note, as isNameUnique has it, and no other
+// recording of the journal has that name.
 func (r *run) hasUniqueName(t *task, entries []Entry) bool {
 	if !r.isNameUnique(t) {
 		return false

@@ -18,12 +18,12 @@ import (
 // run is one Run. The goroutine that ranges over the results decides what is begun. Other goroutines upload recordings
 // and search for notes; they report to it by messages.
 type run struct {
-	uploader *Uploader
-	parent   context.Context // the caller's
-	ctx      context.Context // ends with the caller's, with a break, or when the run gives up
-	cancel   context.CancelFunc
+	uploader  *Uploader
+	callerCtx context.Context // as it was passed to Run
+	ctx       context.Context // ends with callerCtx, with a break, or when the run gives up
+	cancel    context.CancelFunc
 
-	resolving     context.Context // ends also when the journal fails
+	resolveCtx    context.Context // ends with ctx, and when the journal fails
 	stopResolving context.CancelFunc
 
 	// Set before the first recording is begun.
@@ -31,45 +31,45 @@ type run struct {
 	service        string // that keys are hashed with; empty: the journal is not bound yet
 	journalHasGaps bool
 
-	drawn     chan Recording // from the caller's iterator; closed after the last one
-	feedPanic any            // of the caller's iterator; to be read once drawn is closed
-	feedErr   error          // likewise
-	halt      chan struct{}  // closed when no more recordings are wanted
+	drawn        chan Recording // from the caller's iterator; closed after the last one
+	feedPanic    any            // of the caller's iterator; to be read once drawn is closed
+	feedErr      error          // likewise
+	noMoreWanted chan struct{}  // closed when no more recordings are wanted
 
 	messages       chan message
-	gone           chan struct{}                                // closed when nobody receives messages any more
+	nobodyReceives chan struct{}                                // closed when nobody receives messages any more
 	noteRecordings creates.Memo[creates.Ref, creates.Recording] // of notes, as far as they were read
 
-	namesUser atomic.Bool // a note of this run has named the journal's user
+	hasNamedUser atomic.Bool // a note of this run has named the journal's user
 
-	saving  chan struct{} // holds one for each note that is being written down
-	finding chan struct{} // holds one while a note that was found is being taken
-	workers sync.WaitGroup
+	saveSlots  chan struct{} // holds one for each note that is being saved
+	takeLock   chan struct{} // holds one while a recording takes a note that was found
+	goroutines sync.WaitGroup
 
-	mu        sync.Mutex
-	active    map[Key]*task
-	pending   []*task   // unresolved, and no resolver is free
-	doubts    int       // unresolved, pending or being resolved
-	decidedBy time.Time // when all of them can be decided
-	limitEnds time.Time // of the service's rate limit, as far as it was reported
-	resolvers int
-	notes     notesCache
-	sending   map[content]Key // what has to be resolved before the next recording with this content is sent
+	mu              sync.Mutex
+	activeTasks     map[Key]*task
+	pending         []*task   // unresolved, and no resolver is free
+	unresolvedCount int       // of recordings
+	allDecidedBy    time.Time // when all unresolved recordings can be decided
+	rateLimitEnds   time.Time // of the service's rate limit, as far as it was reported
+	resolverCount   int
+	notes           notesCache
+	reservedBy      map[content]Key // the recording that is resolved before another one with this content is sent
 
 	// Of the goroutine that ranges over the results.
-	progress    progress
-	busy        int     // workers
-	unfinished  int     // recordings that were begun and have no result
-	toAsk       []*task // unresolved, and to be asked about once more when they are due
-	toUpload    []*task // certainly without a note, to be uploaded once more
-	backlog     []job   // to be begun once more when they are due
-	exhausted   bool    // there are no more recordings
-	ended       bool    // nothing new is begun
-	deadline    time.Time
-	trouble     trouble
-	broken      error // why the journal cannot be used
-	feedFailure error // why there are no more recordings
-	follows     follows
+	progress      progress
+	busyWorkers   int     // that have a task
+	unfinished    int     // recordings that were begun and have no result
+	toAskAgain    []*task // unresolved, and to be asked about once more when they are due
+	toUploadAgain []*task // certainly without a note, to be uploaded once more
+	backlog       []job   // to be begun once more when they are due
+	exhausted     bool    // there are no more recordings
+	isEnding      bool    // nothing new is begun; see startEnding
+	endDeadline   time.Time
+	trouble       trouble
+	journalErr    error // why the journal cannot be used
+	feedFailure   error // why there are no more recordings
+	follower      noteFollower
 }
 
 const (
@@ -80,58 +80,59 @@ const (
 
 // job is a recording to be begun.
 type job struct {
-	recording Recording
-	counted   bool      // it is in the progress already
-	tries     int       // that failed while others succeeded
-	successes int       // progress.successes at the last failure
-	due       time.Time // when it may be begun
-	result    Result    // of the last failure; zero: there was none
-	waits     int       // for a recording that this run does not have
-	waitsFor  Key       // the recording that has to be resolved first
+	recording          Recording
+	isCounted          bool      // it has its position in the run
+	countedTries       int       // tries that failed while others succeeded; see putBack
+	successesAtFailure int       // progress.successes at the last failure
+	due                time.Time // when it may be begun
+	lastFailure        Result    // zero: there was none
+	rivalWaits         int       // how often it waited for a recording that this run does not have
+	waitsFor           Key       // the recording that has to be resolved first
 }
 
 // newRun returns a run that has not begun anything.
 func (u *Uploader) newRun(ctx context.Context) *run {
 	r := &run{
-		uploader: u, parent: ctx, active: map[Key]*task{}, notes: notesCache{}, sending: map[content]Key{},
-		drawn: make(chan Recording), halt: make(chan struct{}),
-		messages: make(chan message), gone: make(chan struct{}), finding: make(chan struct{}, 1),
-		saving: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
-		follows: newFollows(ctx, u.Until),
+		uploader: u, callerCtx: ctx, activeTasks: map[Key]*task{}, notes: notesCache{}, reservedBy: map[content]Key{},
+		drawn: make(chan Recording), noMoreWanted: make(chan struct{}),
+		messages: make(chan message), nobodyReceives: make(chan struct{}), takeLock: make(chan struct{}, 1),
+		saveSlots: make(chan struct{}, u.workers()), progress: newProgress(u.Total),
+		follower: newNoteFollower(ctx, u.Until),
 	}
 	if u.OnEvent != nil {
-		ctx = exchange.WithLimitReport(ctx, r.limited)
+		ctx = exchange.WithLimitReport(ctx, r.reportRateLimit)
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	r.resolving, r.stopResolving = context.WithCancel(r.ctx)
+	r.resolveCtx, r.stopResolving = context.WithCancel(r.ctx)
 	return r
 }
 
-// stop ends what is left of a run and waits for it, until the run's deadline at most.
+// stop ends what is left of a run. It waits until all goroutines have ended, but not longer than until the deadline
+// that startEnding sets.
 func (r *run) stop() {
 	r.cancel()
-	r.end()
-	close(r.halt)
-	close(r.gone)
-	for _, t := range slices.Concat(r.toAsk, r.toUpload) {
-		r.abandon(t, Result{})
+	r.startEnding()
+	close(r.noMoreWanted)
+	close(r.nobodyReceives)
+	for _, t := range slices.Concat(r.toAskAgain, r.toUploadAgain) {
+		r.abandon(t, Result{}) // nobody takes its results, but its key has to be released
 	}
-	over := make(chan struct{})
+	allEnded := make(chan struct{})
 	go func() {
-		r.workers.Wait()
-		close(over)
+		r.goroutines.Wait()
+		close(allEnded)
 	}()
 	select {
-	case <-over:
-	case <-time.After(time.Until(r.deadline)):
+	case <-allEnded:
+	case <-time.After(time.Until(r.endDeadline)):
 	}
 }
 
-// end lets nothing new begin. What is under way has until the deadline.
-func (r *run) end() {
-	if !r.ended {
-		r.ended = true
-		r.deadline = time.Now().Add(stopTimeout)
+// startEnding makes the run begin nothing new. What is under way has until the deadline, stopTimeout from now.
+func (r *run) startEnding() {
+	if !r.isEnding {
+		r.isEnding = true
+		r.endDeadline = time.Now().Add(stopTimeout)
 	}
 }
 
@@ -140,8 +141,8 @@ func (r *run) endIfBroken(err error) {
 	if err == nil {
 		return
 	}
-	r.broken = cmp.Or(r.broken, err)
-	r.end()
+	r.journalErr = cmp.Or(r.journalErr, err)
+	r.startEnding()
 	r.stopResolving()
 }
 
@@ -172,7 +173,7 @@ func (r *run) drawAll(recordings iter.Seq2[Recording, error]) error {
 		}
 		select {
 		case r.drawn <- recording:
-		case <-r.halt:
+		case <-r.noMoreWanted:
 			return nil
 		}
 	}
@@ -189,12 +190,12 @@ func (r *run) loop(yield func(Result, error) bool) bool {
 		if r.finished() {
 			return r.yieldRest(yield)
 		}
-		timer, stop := r.nextTimer()
+		timer, stopTimer := r.nextTimer()
 		var results []Result
 		select {
 		case <-timer:
-		case recording, more := <-r.wanted():
-			if more {
+		case recording, isMore := <-r.drawnIfWanted():
+			if isMore {
 				r.begin(job{recording: recording})
 			} else {
 				r.takeExhausted()
@@ -202,23 +203,24 @@ func (r *run) loop(yield func(Result, error) bool) bool {
 		case m := <-r.messages:
 			results = m.apply(r)
 		case <-done:
-			done = nil
-			r.end()
+			done = nil // a nil channel is never ready, so this happens once
+			r.startEnding()
 		}
-		stop()
+		stopTimer()
 		for _, result := range results {
 			if !yield(result, nil) {
 				return false
 			}
 		}
-		if !r.ended {
-			r.wake(time.Now())
+		if !r.isEnding {
+			r.doWhatIsDue(time.Now())
 		}
 	}
 }
 
-// wanted returns the channel of recordings if another one may be begun now, else nil, which never receives.
-func (r *run) wanted() <-chan Recording {
+// drawnIfWanted returns the channel of recordings if another one may be begun now. Otherwise it returns nil, from which
+// nothing is ever received.
+func (r *run) drawnIfWanted() <-chan Recording {
 	if r.exhausted || !r.mayBegin() {
 		return nil
 	}
@@ -227,31 +229,31 @@ func (r *run) wanted() <-chan Recording {
 
 // finished reports whether there is nothing to wait for.
 func (r *run) finished() bool {
-	if !r.ended {
-		return r.isIdle() && r.follows.isOver()
+	if !r.isEnding {
+		return r.isIdle() && r.follower.isOver()
 	}
-	isLate := !time.Now().Before(r.deadline)
-	return isLate || r.unfinished == r.waitingRecordings()
+	isLate := !time.Now().Before(r.endDeadline)
+	return isLate || r.unfinished == r.waitingRecordings() // nobody works on those that wait, and nobody will
 }
 
 // isIdle reports whether every recording was uploaded, refused, or left unresolved.
 func (r *run) isIdle() bool {
-	isMoreToDo := !r.exhausted || len(r.backlog)+len(r.toAsk) > 0
+	isMoreToDo := !r.exhausted || len(r.backlog)+len(r.toAskAgain) > 0
 	return !isMoreToDo && r.unfinished == r.waitingRecordings()
 }
 
 // waitingRecordings counts the recordings that have no result and that no goroutine works on. Those to be uploaded once
-// more are among them only after the run was ended.
+// more count only while the run is ending: before that, the next free worker takes them.
 func (r *run) waitingRecordings() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	waiting := r.toAsk
-	if r.ended {
-		waiting = slices.Concat(r.toAsk, r.toUpload)
+	waiting := r.toAskAgain
+	if r.isEnding {
+		waiting = slices.Concat(r.toAskAgain, r.toUploadAgain)
 	}
 	count := 0
 	for _, t := range waiting {
-		count += 1 + len(t.equals)
+		count += len(t.equalRecordings) + 1 // with the task's own recording
 	}
 	return count
 }
@@ -269,14 +271,14 @@ func (r *run) nextTimer() (expired <-chan time.Time, stop func()) {
 
 // nextDue returns the earliest time at which something has to be done, or zero if there is none.
 func (r *run) nextDue() time.Time {
-	if r.ended {
-		return r.deadline
+	if r.isEnding {
+		return r.endDeadline
 	}
-	due := earlier(r.trouble.due(r.uploader.MaxPause), r.follows.nextRound())
-	for _, t := range r.toAsk {
-		due = earlier(due, t.due)
+	due := earlier(r.trouble.nextCheck(r.uploader.MaxPause), r.follower.nextRound())
+	for _, t := range r.toAskAgain {
+		due = earlier(due, t.nextAsk)
 	}
-	if r.mayBegin() {
+	if r.mayBegin() { // otherwise the backlog waits for a free worker, not for a time
 		for _, j := range r.backlog {
 			due = earlier(due, j.due)
 		}
@@ -295,29 +297,31 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// wake asks about the unresolved recordings that are due, and probes the service if that is due.
-func (r *run) wake(now time.Time) {
-	r.askAgain(func(t *task) bool { return !now.Before(t.due) })
-	r.probe(now)
+// doWhatIsDue asks about the unresolved recordings that are due, and probes the service if that is due.
+func (r *run) doWhatIsDue(now time.Time) {
+	r.askAgain(func(t *task) bool { return !now.Before(t.nextAsk) })
+	r.probeIfDue(now)
 }
 
 // mayBegin reports whether another recording may be begun now.
 func (r *run) mayBegin() bool {
-	if r.ended || r.ctx.Err() != nil {
+	if r.isEnding || r.ctx.Err() != nil {
 		return false
 	}
-	isBound := r.service != ""
-	isWorkerFree := r.busy < r.uploader.workers()
-	return isBound && isWorkerFree && !r.trouble.holdsBack()
+	isWorkerFree := r.busyWorkers < r.uploader.workers()
+	return r.isBound() && isWorkerFree && !r.trouble.holdsBack()
 }
 
-// beginMore begins recordings that were begun before, as far as workers are free: those without a note first, then
+// isBound reports whether the journal is bound, so that keys can be hashed.
+func (r *run) isBound() bool { return r.service != "" }
+
+// beginMore begins recordings once more, as far as workers are free. Those that certainly have no note come first, then
 // those of the backlog that are due.
 func (r *run) beginMore() {
 	for now := time.Now(); r.mayBegin(); {
-		if len(r.toUpload) > 0 {
-			t := r.toUpload[0]
-			r.toUpload = r.toUpload[1:]
+		if len(r.toUploadAgain) > 0 {
+			t := r.toUploadAgain[0]
+			r.toUploadAgain = r.toUploadAgain[1:]
 			r.start(t, r.upload)
 			continue
 		}
@@ -334,37 +338,38 @@ func (r *run) beginMore() {
 // begin gives a recording to a worker. A new recording gets its position in the run.
 func (r *run) begin(j job) {
 	r.unfinished++
-	if !j.counted {
-		j.counted = true
-		r.progress.seen++
-		j.recording.position = r.progress.seen
+	if !j.isCounted {
+		j.isCounted = true
+		r.progress.begunCount++
+		j.recording.position = r.progress.begunCount
 	}
 	r.start(&task{job: j, recording: j.recording, begun: time.Now()}, r.decide)
 }
 
 // start gives a task to a worker.
 func (r *run) start(t *task, do func(*task)) {
-	r.busy++
-	r.trouble.begun()
-	r.workers.Go(func() {
+	r.busyWorkers++
+	r.trouble.recordingBegun()
+	r.goroutines.Go(func() {
 		defer r.send(workerFree{})
-		r.guard(t, do)
+		r.guardTask(t, do)
 	})
 }
 
-// guard works on a task. If the caller's own code, such as its audio source, panics or ends the goroutine, the task is
-// unresolved.
-func (r *run) guard(t *task, do func(*task)) {
-	r.guarded(func() { do(t) }, func() message {
-		t.err = fail("a callback or the recording's source ended its goroutine", clinicaldoc.ErrOutcomeUnknown)
-		return taskEnded{results: r.finish(t, t.inDoubt())}
-	})
+// guardTask calls do with a task. If the caller's own code, such as its audio source, panics or ends the goroutine, the
+// task ends as unresolved.
+func (r *run) guardTask(t *task, do func(*task)) {
+	exited := func() message {
+		t.latestErr = fail("a callback or the recording's source ended its goroutine", clinicaldoc.ErrOutcomeUnknown)
+		return taskEnded{results: r.finish(t, t.unresolvedResult())}
+	}
+	r.callGuarded(func() { do(t) }, exited)
 }
 
-// guarded calls do. If do does not return, the caller's own code panicked or ended the goroutine. A panic goes on in
-// the goroutine that ranges over the results. If there is none, that goroutine gets the message of exited, which is
-// called in both cases.
-func (r *run) guarded(do func(), exited func() message) {
+// callGuarded calls do. If do does not return, the caller's own code panicked or ended the goroutine. A panic goes on
+// in the goroutine that ranges over the results. Without a panic, that goroutine gets the message that exited returns.
+// In both cases exited is called, to end what do has begun.
+func (r *run) callGuarded(do func(), exited func() message) {
 	returned := false
 	defer func() {
 		if returned {
@@ -388,20 +393,20 @@ func (r *run) takeExhausted() {
 		panic(r.feedPanic)
 	}
 	r.exhausted = true
-	r.progress.total = r.progress.seen
+	r.progress.total = r.progress.begunCount // whatever Uploader.Total has promised
 	if r.feedErr != nil {
 		r.feedFailure = fail("the recordings ended early: "+redact.Cause(r.feedErr), r.feedErr)
 	}
 }
 
-// askAgain asks once more about some of the recordings that were asked about in vain.
-func (r *run) askAgain(which func(*task) bool) {
-	r.toAsk = slices.DeleteFunc(r.toAsk, func(t *task) bool {
-		again := which(t)
-		if again {
+// askAgain asks once more about those of the recordings that were asked about in vain for which isWanted is true.
+func (r *run) askAgain(isWanted func(*task) bool) {
+	r.toAskAgain = slices.DeleteFunc(r.toAskAgain, func(t *task) bool {
+		isAsked := isWanted(t)
+		if isAsked {
 			r.resolve(t)
 		}
-		return again
+		return isAsked
 	})
 }
 
@@ -422,20 +427,20 @@ func (r *run) yieldRest(yield func(Result, error) bool) bool {
 	return true
 }
 
-// abandonAll returns the results of the recordings that are unresolved, that were not uploaded once more, and that
-// failed and were not begun once more.
+// abandonAll ends all tasks that wait. It returns the results of recordings that are unresolved, that were not uploaded
+// once more, or that failed and were not begun once more.
 func (r *run) abandonAll() (results []Result) {
-	for _, t := range r.toAsk {
-		results = append(results, r.abandon(t, t.inDoubt())...)
+	for _, t := range r.toAskAgain {
+		results = append(results, r.abandon(t, t.unresolvedResult())...)
 	}
-	for _, t := range r.toUpload {
-		results = append(results, r.abandon(t, Result{Status: Refused, Err: t.err})...)
+	for _, t := range r.toUploadAgain {
+		results = append(results, r.abandon(t, Result{Status: Refused, Err: t.latestErr})...)
 	}
-	r.toAsk = nil
-	r.toUpload = nil
+	r.toAskAgain = nil
+	r.toUploadAgain = nil
 	for _, j := range r.backlog {
-		if j.result.Err != nil { // one that waited for another recording was never begun
-			results = append(results, j.result)
+		if j.lastFailure.Err != nil { // one that only waited for another recording has no result
+			results = append(results, j.lastFailure)
 		}
 	}
 	return results
@@ -443,26 +448,26 @@ func (r *run) abandonAll() (results []Result) {
 
 // emitResult calls OnEvent with a result that is about to be yielded, and returns it.
 func (r *run) emitResult(result Result) Result {
-	r.emit(Event{Recording: result.Recording, Result: &result})
+	r.callOnEvent(Event{Recording: result.Recording, Result: &result})
 	return result
 }
 
 // abandon ends a task that nobody works on and returns its results. Another goroutine releases the key, because that
 // may take a while.
 func (r *run) abandon(t *task, result Result) []Result {
-	r.workers.Go(t.claim.Release)
+	r.goroutines.Go(t.claim.Release)
 	return r.resultsOf(t, result)
 }
 
 // failure returns why the run ended early, or nil if it did not.
 func (r *run) failure() error {
 	switch {
-	case r.broken != nil:
-		return r.broken
-	case r.trouble.ended != nil:
-		return r.trouble.ended
-	case r.parent.Err() != nil:
-		return contextFailure(r.parent)
+	case r.journalErr != nil:
+		return r.journalErr
+	case r.trouble.gaveUp != nil:
+		return r.trouble.gaveUp
+	case r.callerCtx.Err() != nil:
+		return contextFailure(r.callerCtx)
 	}
 	return r.feedFailure
 }

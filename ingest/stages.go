@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -32,40 +33,42 @@ var untilStages = []clinicaldoc.Stage{
 	clinicaldoc.StageAnalysing, clinicaldoc.StageComplete, clinicaldoc.StageSigned,
 }
 
-// follows is what a run knows of the notes that it follows. All but until belongs to the goroutine that ranges over the
-// results.
-type follows struct {
-	until clinicaldoc.Stage  // never changes
-	held  map[int64][]Result // by note
-	due   time.Time          // of the next round, while recordings are uploaded
-	stop  context.CancelFunc // of the round under way; nil: there is none
-	last  bool               // the round under way is the last one
-	over  bool               // the last round has ended
-	left  bool               // to the caller, who waits for the notes; never changes
+// noteFollower is what a run knows of the notes that it follows. All but until and callerWaits belongs to the goroutine
+// that ranges over the results.
+type noteFollower struct {
+	until          clinicaldoc.Stage  // never changes
+	heldResults    map[int64][]Result // by the ids of their notes
+	roundDue       time.Time          // when the next round begins, while recordings are uploaded
+	stopRound      context.CancelFunc // ends the round under way; nil: there is none
+	isLastRound    bool               // the round under way is the last one
+	lastRoundEnded bool
+	callerWaits    bool // the caller waits for the notes, and the run does not; never changes
 }
 
-func newFollows(ctx context.Context, until clinicaldoc.Stage) follows {
-	return follows{
-		until: cmp.Or(until, clinicaldoc.StageUploaded), held: map[int64][]Result{}, left: poll.LeavesWaits(ctx),
+func newNoteFollower(ctx context.Context, until clinicaldoc.Stage) noteFollower {
+	return noteFollower{
+		until:       cmp.Or(until, clinicaldoc.StageUploaded),
+		heldResults: map[int64][]Result{},
+		callerWaits: poll.LeavesWaits(ctx),
 	}
 }
 
-// wanted reports whether a recording is done only when its note has reached a stage.
-func (f *follows) wanted() bool { return f.until > clinicaldoc.StageUploaded }
+// isNeeded reports whether a recording is done only when its note has reached a stage.
+func (f *noteFollower) isNeeded() bool { return f.until > clinicaldoc.StageUploaded }
 
 // isOver reports whether there is nothing more to follow.
-func (f *follows) isOver() bool { return !f.wanted() || f.left || f.over }
+func (f *noteFollower) isOver() bool { return !f.isNeeded() || f.callerWaits || f.lastRoundEnded }
 
-// nextRound is when the next round is due; zero: there is nothing to wait for.
-func (f *follows) nextRound() time.Time {
-	if f.stop != nil || len(f.held) == 0 {
+// nextRound returns when the next round is due. It is zero while a round is under way, and if no result is held.
+func (f *noteFollower) nextRound() time.Time {
+	if f.stopRound != nil || len(f.heldResults) == 0 {
 		return time.Time{}
 	}
-	return f.due
+	return f.roundDue
 }
 
-// staged is what became of a note that is followed.
-type staged struct {
+// noteOutcome is what became of a note that is followed.
+type noteOutcome struct {
 	id     int64
 	key    Key
 	status Status
@@ -74,67 +77,68 @@ type staged struct {
 	err    error
 }
 
-// hold holds back a result until its note has reached Uploader.Until, and reports whether it does. Otherwise it changes
-// the status of a result that has a note to Complete, or to Processing if the caller waits for the notes.
-func (r *run) hold(result *Result) (held bool) {
-	f := &r.follows
+// holdBack keeps a result until its note has reached Uploader.Until, and reports whether it does. A result that it does
+// not keep, but that has a note, becomes Complete, or Processing if the caller waits for the notes.
+func (r *run) holdBack(result *Result) (isHeld bool) {
+	f := &r.follower
 	hasNote := result.Status == Created || result.Status == AlreadyThere
 	switch {
-	case !f.wanted() || !hasNote:
+	case !f.isNeeded() || !hasNote:
 		return false
 	case result.Stage.AtLeast(f.until):
 		result.Status = Complete
 		r.progress.complete++
 		return false
-	case f.left:
+	case f.callerWaits:
 		result.Status = Processing
 		r.progress.processing++
 		return false
-	case len(f.held) == 0:
-		f.due = time.Now().Add(roundPause)
+	}
+	if len(f.heldResults) == 0 { // no round was due before
+		f.roundDue = time.Now().Add(roundPause)
 	}
 	r.progress.processing++
-	f.held[result.NoteID] = append(f.held[result.NoteID], *result)
-	r.emit(Event{Recording: result.Recording, JournalKey: result.JournalKey, State: StateCreated})
+	f.heldResults[result.NoteID] = append(f.heldResults[result.NoteID], *result)
+	r.callOnEvent(Event{Recording: result.Recording, JournalKey: result.JournalKey, State: StateCreated})
 	return true
 }
 
 // endRound records that the round under way has ended.
-func (f *follows) endRound() {
-	f.stop()
-	f.stop = nil
-	f.due = time.Now().Add(roundPause)
-	f.over = f.last
+func (f *noteFollower) endRound() {
+	f.stopRound()
+	f.stopRound = nil
+	f.roundDue = time.Now().Add(roundPause)
+	f.lastRoundEnded = f.isLastRound // otherwise another one follows
 }
 
-// takeStage ends the results that were held back for a note. If there are none, an earlier run left the note in
-// processing, and its result is new.
-func (r *run) takeStage(s staged) (ready []Result) {
-	held := r.follows.held[s.id]
-	delete(r.follows.held, s.id)
+// releaseHeld returns the results that were held back for a note, completed by what became of the note. If there are
+// none, an earlier run left the note in processing, and its result is new.
+func (r *run) releaseHeld(o noteOutcome) (ready []Result) {
+	held := r.follower.heldResults[o.id]
+	delete(r.follower.heldResults, o.id)
 	for i, result := range held {
 		r.progress.processing--
-		r.progress.countStage(s.status)
-		ended := s.end(result)
-		if i > 0 && s.note != nil { // equal recordings share no object
-			note := *s.note
+		r.progress.countStage(o.status)
+		ended := o.applyTo(result)
+		if i > 0 && o.note != nil { // no two results share an object
+			note := *o.note
 			ended.Note = &note
 		}
 		ready = append(ready, r.emitResult(ended))
 	}
 	if len(held) == 0 {
-		ready = append(ready, r.emitResult(s.end(Result{JournalKey: s.key, NoteID: s.id, Earlier: true})))
+		ready = append(ready, r.emitResult(o.applyTo(Result{JournalKey: o.key, NoteID: o.id, Earlier: true})))
 	}
-	r.unblock(s.key)
+	r.unblock(o.key)
 	return ready
 }
 
-// end completes the result of a recording.
-func (s staged) end(result Result) Result {
-	result.Status = s.status
-	result.Stage = s.stage
-	result.Note = s.note
-	result.Err = s.err
+// applyTo returns the result of a recording, completed by what became of its note.
+func (o noteOutcome) applyTo(result Result) Result {
+	result.Status = o.status
+	result.Stage = o.stage
+	result.Note = o.note
+	result.Err = o.err
 	return result
 }
 
@@ -154,33 +158,34 @@ func (p *progress) countStage(status Status) {
 func (r *run) stillHeld() (results []Result) {
 	const why = "the run ended before it was known whether the service has processed the recording; " +
 		"the next run reads its note"
-	for _, id := range slices.Sorted(maps.Keys(r.follows.held)) {
-		for _, result := range r.follows.held[id] {
+	for _, id := range slices.Sorted(maps.Keys(r.follower.heldResults)) {
+		for _, result := range r.follower.heldResults[id] {
 			result.Status = Processing
 			result.Err = fail(why, context.Canceled)
 			results = append(results, result)
 		}
 	}
-	clear(r.follows.held)
+	clear(r.follower.heldResults)
 	return results
 }
 
 // followMore begins a round of following notes if one is due. Once nothing is left to upload, the last round begins. A
 // shorter round that is under way then is stopped first.
 func (r *run) followMore(now time.Time) {
-	f := &r.follows
-	if f.isOver() || r.ended || r.service == "" {
+	f := &r.follower
+	if f.isOver() || r.isEnding || !r.isBound() {
 		return
 	}
 	isIdle := r.isIdle()
 	switch {
-	case f.stop != nil && isIdle && !f.last:
-		f.stop()
-	case f.stop != nil:
+	case f.stopRound != nil && isIdle && !f.isLastRound:
+		f.stopRound() // the last round begins when this one has ended
+	case f.stopRound != nil: // it goes on
 	case isIdle:
-		f.last = true
-		r.startRound(r.uploader.maxWait(), 0)
-	case len(f.held) > 0 && !now.Before(f.due) && !r.trouble.holdsBack():
+		f.isLastRound = true
+		const defaultInterval = 0
+		r.startRound(r.uploader.maxWait(), defaultInterval)
+	case len(f.heldResults) > 0 && !now.Before(f.roundDue) && !r.trouble.holdsBack():
 		r.startRound(roundTime, roundInterval)
 	}
 }
@@ -192,57 +197,57 @@ func (u *Uploader) maxWait() time.Duration {
 	return cmp.Or(u.MaxWait, defaultMaxWait)
 }
 
-// startRound begins to follow the notes of the results that are held, until the limit at most. The interval is the time
-// between two looks at a note; zero: the default.
+// startRound begins to follow the notes of the results that are held, for at most the limit. The interval is the time
+// between two looks at a note. If it is zero, it is WaitAll's default.
 func (r *run) startRound(limit, interval time.Duration) {
-	f := &r.follows
+	f := &r.follower
 	ctx, stop := context.WithTimeout(r.ctx, limit)
-	f.stop = stop
-	round := round{run: r, last: f.last, keys: map[int64]Key{}}
-	round.params = clinicaldoc.WaitParams{Until: f.until, Interval: interval}
-	for id, results := range f.held {
-		round.keys[id] = results[0].JournalKey
+	f.stopRound = stop
+	round := round{run: r, isLast: f.isLastRound, keyByNote: map[int64]Key{}}
+	round.waitParams = clinicaldoc.WaitParams{Until: f.until, Interval: interval}
+	for id, results := range f.heldResults {
+		round.keyByNote[id] = results[0].JournalKey
 	}
-	r.workers.Go(func() {
-		r.guarded(func() { r.send(roundEnded{round.follow(ctx)}) }, func() message {
-			return roundEnded{fail("a callback or the journal ended its goroutine")}
-		})
+	exited := func() message { return roundEnded{fail("a callback or the journal ended its goroutine")} }
+	r.goroutines.Go(func() {
+		r.callGuarded(func() { r.send(roundEnded{round.follow(ctx)}) }, exited)
 	})
 }
 
 // round follows notes for a while.
 type round struct {
-	run    *run
-	last   bool
-	keys   map[int64]Key // of the recordings, by note
-	params clinicaldoc.WaitParams
+	run        *run
+	isLast     bool
+	keyByNote  map[int64]Key // of the recordings, by note
+	waitParams clinicaldoc.WaitParams
 }
 
-// follow waits for the notes. It saves and reports the stage of each that has ended, and in the last round also of each
-// that is still in processing. It returns an error if the journal cannot be read.
+// follow waits for the notes until the round's context ends. It saves and reports the stage of each note that is
+// complete or has failed, and in the last round also of each that is still in processing. It returns an error if the
+// journal cannot be read.
 func (f *round) follow(ctx context.Context) error {
 	r := f.run
-	if f.last {
+	if f.isLast {
 		if err := f.addEarlier(ctx); err != nil {
 			return err
 		}
 	}
-	if len(f.keys) == 0 {
+	if len(f.keyByNote) == 0 {
 		return nil
 	}
 	var saves sync.WaitGroup
 	defer saves.Wait()
-	for seen := range f.stages(ctx) { //nolint:contextcheck // what is known is saved also after the context has ended
-		isForLater := seen.status == Processing && !f.last
-		if r.ctx.Err() != nil || isForLater {
+	for outcome := range f.outcomes(ctx) { //nolint:contextcheck // what is known is saved also after the round's end
+		isForLater := outcome.status == Processing && !f.isLast
+		hasRunEnded := r.ctx.Err() != nil // not only the round
+		if hasRunEnded || isForLater {
 			continue
 		}
-		r.saving <- struct{}{}
+		exited := func() message { return noteFollowed{outcome, fail("the journal ended its goroutine")} }
+		r.saveSlots <- struct{}{}
 		saves.Go(func() {
-			defer func() { <-r.saving }()
-			r.guarded(func() { r.send(noteFollowed{seen, r.saveStage(seen)}) }, func() message {
-				return noteFollowed{seen, fail("the journal ended its goroutine")}
-			})
+			defer func() { <-r.saveSlots }()
+			r.callGuarded(func() { r.send(noteFollowed{outcome, r.saveStage(outcome)}) }, exited)
 		})
 	}
 	return nil
@@ -258,32 +263,34 @@ func (f *round) addEarlier(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrJournalDamaged) {
 		return err
 	}
-	for _, e := range entries {
-		_, isKnown := f.keys[e.NoteID]
-		isOpen := e.NoteID > 0 && !e.Stage.AtLeast(f.params.Until)
-		if isOpen && !isKnown {
-			f.keys[e.NoteID] = e.Key
+	for _, e := range entries { // without damaged ones
+		_, isFollowed := f.keyByNote[e.NoteID]
+		isUnfinished := e.NoteID > 0 && !e.Stage.AtLeast(f.waitParams.Until)
+		if isUnfinished && !isFollowed {
+			f.keyByNote[e.NoteID] = e.Key
 		}
 	}
 	return nil
 }
 
-// stages waits for the notes and yields what becomes of each. If MaxWait is negative, it stops once each note was read.
-func (f *round) stages(ctx context.Context) func(yield func(staged) bool) {
-	return func(yield func(staged) bool) {
+// outcomes waits for the notes and yields what becomes of each. If MaxWait is negative, it stops once each note was
+// read.
+func (f *round) outcomes(ctx context.Context) iter.Seq[noteOutcome] {
+	return func(yield func(noteOutcome) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		if f.run.uploader.MaxWait < 0 {
-			unseen := maps.Clone(f.keys)
-			f.params.OnUpdate = func(note *clinicaldoc.ProgressNote) {
-				delete(unseen, note.ID)
-				if len(unseen) == 0 {
+			unread := maps.Clone(f.keyByNote)
+			f.waitParams.OnUpdate = func(note *clinicaldoc.ProgressNote) {
+				delete(unread, note.ID)
+				if len(unread) == 0 {
 					stop()
 				}
 			}
 		}
-		for note, err := range f.run.uploader.Client.Notes.WaitAll(ctx, slices.Sorted(maps.Keys(f.keys)), f.params) {
-			if seen, ok := f.classify(note, err); ok && !yield(seen) {
+		for note, err := range f.run.uploader.Client.Notes.WaitAll(ctx, slices.Sorted(maps.Keys(f.keyByNote)), f.waitParams) {
+			outcome, isFollowed := f.classify(note, err)
+			if isFollowed && !yield(outcome) {
 				return
 			}
 		}
@@ -292,66 +299,69 @@ func (f *round) stages(ctx context.Context) func(yield func(staged) bool) {
 
 // classify returns what WaitAll's result for a note means for its recording. It reports false for a note that is not
 // followed.
-func (f *round) classify(note *clinicaldoc.ProgressNote, err error) (seen staged, ok bool) {
-	seen.note = note
+func (f *round) classify(note *clinicaldoc.ProgressNote, err error) (outcome noteOutcome, isFollowed bool) {
+	outcome.note = note
 	if note != nil {
-		seen.id = note.ID
-		seen.stage = note.Stage()
+		outcome.id = note.ID
+		outcome.stage = note.Stage()
 	}
-	if ended, isWait := errors.AsType[*clinicaldoc.WaitError](err); isWait {
-		seen.id = ended.ID
+	if failed, isWaitError := errors.AsType[*clinicaldoc.WaitError](err); isWaitError {
+		outcome.id = failed.ID // there may be no note
 	}
-	seen.key, ok = f.keys[seen.id]
+	outcome.key, isFollowed = f.keyByNote[outcome.id]
 	switch {
 	case err == nil:
-		seen.status = Complete
+		outcome.status = Complete
 	case errors.Is(err, clinicaldoc.ErrProcessingFailed):
-		seen.status = Failed
-		seen.err = fail("the service could not process the recording; its note contains the error state. "+
+		outcome.status = Failed
+		outcome.err = fail("the service could not process the recording; its note contains the error state. "+
 			"Send the recording again, or name another note (Uploader.Resolve)", err)
 	case errors.Is(err, clinicaldoc.ErrNotFound):
-		seen.status = Failed
-		seen.stage = clinicaldoc.StageFailed
-		seen.err = fail("the note of the recording no longer exists at the service. "+
+		outcome.status = Failed
+		outcome.stage = clinicaldoc.StageFailed
+		outcome.err = fail("the note of the recording no longer exists at the service. "+
 			"Send the recording again, or name another note (Uploader.Resolve)", err)
 	default:
-		seen.status = Processing
+		outcome.status = Processing
 		why := "the service has not processed the recording yet; the next run reads its note again"
-		if isOver := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled); !isOver {
+		isRoundOver := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+		if !isRoundOver {
 			why += ": " + redact.Opaque(err).Error()
 		}
-		seen.err = fail(why, err)
+		outcome.err = fail(why, err)
 	}
-	return seen, ok
+	return outcome, isFollowed
 }
 
-// saveStage saves how far the service has come with a note. It returns the journal's error.
-func (r *run) saveStage(seen staged) error {
-	t := &task{own: Entry{Key: seen.key}, isStage: true}
-	if !r.occupy(t) {
-		return nil // the recording came again; that one is held too
+// saveStage saves how far the service has come with a note. It returns the journal's error, but none if only this entry
+// cannot be saved now: the next run reads the note again.
+func (r *run) saveStage(outcome noteOutcome) error {
+	t := &task{own: Entry{Key: outcome.key}, onlySavesStage: true}
+	isOnly := r.occupy(t)
+	if !isOnly {
+		return nil // the recording came again, and its result waits for the note too
 	}
 	defer r.vacate(t)
-	claim, err := r.uploader.Journal.Claim(r.ctx, seen.key)
+	claim, err := r.uploader.Journal.Claim(r.ctx, outcome.key)
 	switch {
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrJournalDamaged), err != nil && r.ctx.Err() != nil:
-		return nil // the next run reads the note again
+		return nil
 	case err != nil:
 		return err
 	}
 	t.claim = claim
 	defer claim.Release()
 	e := claim.Entry()
-	isOther := e.State != StateCreated || e.NoteID != seen.id
-	isUnchanged := seen.stage == 0 || e.Stage == seen.stage
-	if isOther || isUnchanged {
+	isOtherNote := e.State != StateCreated || e.NoteID != outcome.id
+	isUnchanged := outcome.stage == 0 || e.Stage == outcome.stage
+	if isOtherNote || isUnchanged {
 		return nil
 	}
-	e.Stage = seen.stage
+	e.Stage = outcome.stage
 	e.At = time.Now()
 	e.Why = ""
-	if seen.status == Failed {
-		e.Why = redact.Opaque(seen.err).Error()
+	if outcome.status == Failed {
+		e.Why = redact.Opaque(outcome.err).Error()
 	}
 	return r.save(t, e)
 }
@@ -360,10 +370,10 @@ func (r *run) saveStage(seen staged) error {
 func (r *run) occupy(t *task) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.active[t.own.Key] != nil {
+	if r.activeTasks[t.own.Key] != nil {
 		return false
 	}
-	r.active[t.own.Key] = t
+	r.activeTasks[t.own.Key] = t
 	return true
 }
 
@@ -371,7 +381,7 @@ func (r *run) occupy(t *task) bool {
 func (r *run) vacate(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.active, t.own.Key)
+	delete(r.activeTasks, t.own.Key)
 }
 
 // replacedIDs returns the ids of the recording's earlier notes.

@@ -14,25 +14,25 @@ import (
 
 // task is a recording in work. One goroutine at a time has it.
 type task struct {
-	job       job
-	recording Recording
-	sha256    string // of the recording; empty: not known yet
-	unusable  error  // why it cannot be sent: its file may be put away, and the journal knows its note all the same
-	own       Entry  // its key and what it is described by; never changes
-	entry     Entry  // as it was saved last, or is to be saved
-	claim     Claim
-	begun     time.Time
-	uploads   int       // in this run
-	doubted   bool      // it is or was unresolved in this run, and counted so
-	asks      int       // in vain, in this run
-	askUntil  time.Time // when it is not asked about again
-	due       time.Time // when it is asked about once more
-	err       error     // the latest
-	reserved  []content // see run.reserve; guarded by run.mu
-	isStage   bool      // it only saves the stage of a note
-	decided   bool      // a person decided that it has no note, or that it is to be sent again
+	job              job
+	recording        Recording
+	sha256           string // of the recording; empty: not known yet
+	unusable         error  // why it cannot be sent; the journal may know its note, and its file may be gone since
+	own              Entry  // its key and what describes it, without what became of it; fixed once decide has it
+	entry            Entry  // as it was saved last, or is to be saved
+	claim            Claim
+	begun            time.Time
+	uploads          int       // in this run
+	wasUnresolved    bool      // it is or was in run.unresolvedCount
+	vainAsks         int       // how often FindCreated could not decide in this run
+	stopAskingAt     time.Time // from when on it is not asked about again
+	nextAsk          time.Time // when it is asked about once more
+	latestErr        error     // of Create, FindCreated or the journal; nil: there was none
+	reservedContents []content // see run.reserve; guarded by run.mu
+	onlySavesStage   bool      // see saveStage
+	personDecided    bool      // a person decided that it has no note, or that it is to be sent again
 
-	equals []Recording // with the same key, that came meanwhile; guarded by run.mu
+	equalRecordings []Recording // that came meanwhile and have the same key; guarded by run.mu
 }
 
 const (
@@ -40,38 +40,51 @@ const (
 	maxEquals  = 10_000 // waiting for one recording
 )
 
-// decide decides from the journal what is to be done with a recording. Of the rows the first one that applies counts.
+// decide claims a recording, and does what follows from what the journal knows of it. Of the rows only the first one
+// that applies counts.
 func (r *run) decide(t *task) {
-	mayBegin := r.describe(t) && r.enter(t) && r.claimKey(t)
-	if !mayBegin {
+	isClaimed := r.claimTask(t)
+	if !isClaimed {
 		return
 	}
 	known := t.claim.Entry()
 	t.own.Replaced = known.Replaced
 	t.own.Excluded = known.Excluded
 	t.entry = t.own
-	t.decided = known.By != ""
-	isNew := r.uploader.AllNew && !r.journalHasGaps && !t.decided
+	t.personDecided = known.By != ""
+	isNew := r.uploader.AllNew && !r.journalHasGaps && !t.personDecided
 	for _, row := range []struct {
 		applies bool
 		do      func(t *task, known Entry)
 	}{
-		{known.differs(t.own), r.keyReused},
+		{known.isOtherRecording(t.own), r.keyReused},
 		{known.State == StateCreated, r.alreadyThere}, // the name of a note that exists may change
-		{known.State.sent() && known.Name != t.own.Name, r.otherName},
-		{known.State.sent() && r.unsaved(t) != nil, r.saveKnown},
-		{t.unusable != nil && !known.State.sent(), func(t *task, _ Entry) { r.cannotSend(t, Refused) }},
-		{known.State == StateCommitting, r.recover},
-		{known.isOpen(), r.doubtKnown},
-		{t.unusable != nil, func(t *task, _ Entry) { r.cannotSend(t, InDoubt) }},
+		{known.State.mayHaveNote() && known.Name != t.own.Name, r.otherName},
+		{known.State.mayHaveNote() && r.unsavedNote(t) != nil, r.saveKnown},
+		{t.unusable != nil && !known.State.mayHaveNote(), func(t *task, _ Entry) { r.cannotSend(t, Refused) }},
+		{known.State == StateCommitting, r.resumeCommitted},
+		{known.mayHaveUnknownNote(), r.resumeUnresolved},
+		{t.unusable != nil, func(t *task, _ Entry) { r.cannotSend(t, InDoubt) }}, // it was unresolved before it was sent
 		{isNew, r.uploadNew},
-		{true, func(t *task, _ Entry) { r.uploadUnlessThere(t) }},
+		{true, func(t *task, _ Entry) { r.searchThenUpload(t) }},
 	} {
 		if row.applies {
 			row.do(t, known)
 			return
 		}
 	}
+}
+
+// claimTask describes a recording and takes its key, in this run and in the journal. It ends the task and reports false
+// if it cannot.
+func (r *run) claimTask(t *task) bool {
+	if isDescribed := r.describe(t); !isDescribed {
+		return false
+	}
+	if isOnly := r.enter(t); !isOnly {
+		return false
+	}
+	return r.claimKey(t)
 }
 
 // describe fills in what the journal knows the recording by. It ends the task and reports false if there is no key.
@@ -85,7 +98,7 @@ func (r *run) describe(t *task) bool {
 	t.own = Entry{Key: keyOf(r.service, t.recording.Key), State: StateClaimed}
 	t.own.describe(r.service, t.recording.Params)
 	if t.unusable != nil {
-		t.own.Size = -1
+		t.own.Size = -1 // not known
 	} else {
 		t.unusable = r.checkRecording(t.recording)
 	}
@@ -98,11 +111,11 @@ func (r *run) claimKey(t *task) bool {
 	claim, err := r.uploader.Journal.Claim(r.ctx, t.own.Key)
 	switch {
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrJournalDamaged): // which is of this recording alone
-		r.done(t, Result{Status: InDoubt, Err: err}, nil)
+		r.endTask(t, Result{Status: InDoubt, Err: err})
 	case err != nil && r.ctx.Err() != nil: // it is the run that ended
 		r.drop(t)
 	case err != nil:
-		r.done(t, Result{Status: Refused, Err: err}, err)
+		r.endTaskWithJournal(t, Result{Status: Refused, Err: err}, err)
 	default:
 		t.claim = claim
 	}
@@ -112,22 +125,22 @@ func (r *run) claimKey(t *task) bool {
 func (r *run) keyReused(t *task, _ Entry) {
 	const why = "the key was used for another patient's recording, or one of another size; " +
 		"give each recording its own key"
-	r.done(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)}, nil)
+	r.endTask(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)})
 }
 
 func (r *run) alreadyThere(t *task, known Entry) {
 	result := Result{Status: AlreadyThere, NoteID: known.NoteID, Stage: known.Stage, Replaced: known.replacedIDs()}
-	r.done(t, result, nil)
+	r.endTask(t, result)
 }
 
 // otherName ends a task whose recording is unresolved under another name.
 func (r *run) otherName(t *task, known Entry) {
 	const why = "the recording is unresolved under another name; give it that name again, or decide which note " +
 		"is its own (Uploader.Resolve)"
-	r.done(t, Result{
+	r.endTask(t, Result{
 		Status: InDoubt, NoteID: known.NoteID, Until: known.Until, Candidates: known.Candidates(),
 		Err: fail(why, ErrKeyReused),
-	}, nil)
+	})
 }
 
 // saveKnown writes down the note that an earlier run could not.
@@ -136,10 +149,10 @@ func (r *run) saveKnown(t *task, known Entry) {
 	r.saveAgain(t)
 }
 
-// doubtKnown goes on with a recording that an earlier run left unresolved.
-func (r *run) doubtKnown(t *task, known Entry) {
+// resumeUnresolved goes on with a recording that an earlier run left unresolved.
+func (r *run) resumeUnresolved(t *task, known Entry) {
 	t.entry = known
-	r.doubt(t)
+	r.leaveToResolver(t)
 }
 
 // cannotSend ends a task whose recording cannot be sent. If that may pass, the recording is begun once more later.
@@ -150,7 +163,7 @@ func (r *run) cannotSend(t *task, status Status) {
 		r.putBack(t, result)
 		return
 	}
-	r.doneWith(t, result, taskEnded{contact: shown})
+	r.endTaskWith(t, result, taskEnded{health: shown})
 }
 
 // enter makes the task the only one of its key in this run, and reports whether it is. Otherwise the task is over: its
@@ -160,15 +173,16 @@ func (r *run) enter(t *task) bool {
 	switch {
 	case first == t:
 		return true
-	case joined:
-	case first.isStage: // which takes a moment
+	case joined: // it gets the first one's result
+	case first.onlySavesStage: // which takes a moment
 		t.job.waitsFor = t.own.Key
 		r.send(blocked{r.jobsOf(t, Result{})})
-	case !first.sameAs(t):
+	case !first.mayBeSameRecording(t):
 		const why = "two recordings of this run have the same key; give each its own key"
-		r.done(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)}, nil)
+		r.endTask(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)})
 	default:
-		r.done(t, Result{Status: InDoubt, Err: fail("too many equal recordings wait for the first one", ErrTaken)}, nil)
+		const why = "too many equal recordings wait for the first one"
+		r.endTask(t, Result{Status: InDoubt, Err: fail(why, ErrTaken)})
 	}
 	return false
 }
@@ -178,21 +192,21 @@ func (r *run) enter(t *task) bool {
 func (r *run) enterOrJoin(t *task) (first *task, joined bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first = r.active[t.own.Key]
+	first = r.activeTasks[t.own.Key]
 	if first == nil {
-		r.active[t.own.Key] = t
+		r.activeTasks[t.own.Key] = t
 		return t, false
 	}
-	isFull := len(first.equals) >= maxEquals
-	joined = !first.isStage && first.sameAs(t) && !isFull
+	isFull := len(first.equalRecordings) >= maxEquals
+	joined = !first.onlySavesStage && first.mayBeSameRecording(t) && !isFull
 	if joined {
-		first.equals = append(first.equals, t.recording)
+		first.equalRecordings = append(first.equalRecordings, t.recording)
 	}
 	return first, joined
 }
 
-// sameAs reports whether two tasks of one key can be of the same recording.
-func (t *task) sameAs(other *task) bool {
+// mayBeSameRecording reports whether two tasks of one key can be of the same recording.
+func (t *task) mayBeSameRecording(other *task) bool {
 	return t.own.Patient == other.own.Patient && t.own.Size == other.own.Size
 }
 
@@ -206,15 +220,15 @@ func (r *run) upload(t *task) {
 	t.entry = t.own
 	t.entry.SentAt = time.Now()
 	t.entry.SHA256 = t.sha256
-	r.event(Event{Recording: t.recording, JournalKey: t.own.Key, State: StateClaimed})
+	r.sendEvent(Event{Recording: t.recording, JournalKey: t.own.Key, State: StateClaimed})
 	note, err := r.create(t)
 	if errors.Is(err, errChanged) {
-		err = errChanged
+		err = errChanged // without what Create has put around it
 	}
-	t.err = err
+	t.latestErr = err
 	unknown, lost := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
 	if lost {
-		unknown.Params = t.recording.Params // without what belongs to this upload
+		unknown.Params = t.recording.Params // as the caller passed them, without what create added for this upload
 	}
 	noteID, isCreated := createdAnyway(err)
 	journal, isOfJournal := errors.AsType[*journalError](err)
@@ -223,12 +237,12 @@ func (r *run) upload(t *task) {
 	case err == nil:
 		r.created(t, note)
 	case lost:
-		r.send(failing(err))
-		r.lost(t, unknown)
+		r.send(serviceFailing(err))
+		r.outcomeUnknown(t, unknown)
 	case isCreated:
-		r.lost(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: noteID, Err: err})
+		r.outcomeUnknown(t, &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, NoteID: noteID, Err: err})
 	case isBlocked:
-		r.waitFor(t, rival.rival)
+		r.waitForRival(t, rival.rival)
 	case isOfJournal:
 		r.notJournaled(t, journal.err)
 	default:
@@ -255,11 +269,11 @@ func (r *run) notJournaled(t *task, err error) {
 	ended := r.ctx.Err()
 	switch {
 	case errors.Is(err, ErrTaken): // another worker took it over and makes its note
-		r.done(t, Result{Status: InDoubt, Err: err}, nil)
+		r.endTask(t, Result{Status: InDoubt, Err: err})
 	case ended != nil && errors.Is(err, ended): // the run has ended
 		r.drop(t)
 	default:
-		r.done(t, Result{Status: Refused, Err: err}, err)
+		r.endTaskWithJournal(t, Result{Status: Refused, Err: err}, err)
 	}
 }
 
@@ -267,17 +281,17 @@ func (r *run) notJournaled(t *task, err error) {
 // recording may have left, the call has responseGrace more: its response is better than an unknown outcome.
 func (r *run) create(t *task) (*clinicaldoc.ProgressNote, error) {
 	params := t.recording.Params
-	var sum string // of what was sent
+	var sum string // the SHA-256 of what is sent; Create sets it before it calls BeforeCommit
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(r.ctx), creates.WantedSum{}, &sum))
 	defer cancel(nil)
 	var committed atomic.Bool
 	stop := context.AfterFunc(r.ctx, func() {
-		end := func() { cancel(context.Cause(r.ctx)) }
+		endCall := func() { cancel(context.Cause(r.ctx)) }
 		if committed.Load() {
-			time.AfterFunc(responseGrace, end)
+			time.AfterFunc(responseGrace, endCall)
 			return
 		}
-		end()
+		endCall()
 	})
 	defer stop()
 	params.BeforeCommit = func(attempt context.Context) error {
@@ -334,19 +348,20 @@ type journalError struct{ err error }
 func (e *journalError) Error() string { return redact.Opaque(e.err).Error() }
 func (e *journalError) Unwrap() error { return e.err }
 
-// created saves the note in another goroutine, so that the worker goes on: the line can share a sync of the disk with
-// the next upload's. The recording is Created even if its note cannot be saved.
+// created ends a task whose note the service has created. Another goroutine saves the note, so that the worker goes on:
+// the line can share a sync of the disk with the next upload's. The recording is Created even if its note cannot be
+// saved.
 func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 	if err := r.checkUser(note); err != nil {
-		r.send(journalBroken{err}) // before this worker begins another recording
+		r.send(journalBroken{err}) // which ends the run before this worker begins another recording
 	}
-	e := r.createdEntry(t, note, false)
+	e := r.createdEntry(t, note)
 	result := Result{Status: Created, NoteID: note.ID, Note: note, Stage: note.Stage(), Replaced: e.replacedIDs()}
-	r.saving <- struct{}{}
-	r.workers.Go(func() {
-		defer func() { <-r.saving }()
-		r.guard(t, func(t *task) {
-			r.doneWith(t, result, taskEnded{contact: answered, journalErr: r.saveCreated(t, e)})
+	r.saveSlots <- struct{}{}
+	r.goroutines.Go(func() {
+		defer func() { <-r.saveSlots }()
+		r.guardTask(t, func(t *task) {
+			r.endTaskWith(t, result, taskEnded{health: serviceAnswered, journalErr: r.saveCreated(t, e)})
 		})
 	})
 }
@@ -360,35 +375,35 @@ func (r *run) checkUser(note *clinicaldoc.ProgressNote) error {
 	case !known:
 		return nil
 	case note.UserID == r.owner.UserID:
-		r.namesUser.Store(true)
+		r.hasNamedUser.Store(true)
 		return nil
-	case !r.namesUser.Load():
+	case !r.hasNamedUser.Load():
 		return nil
 	}
 	return fail("the client's user changed during the run: the service created a note for another user than the "+
 		"journal's. Nothing more is uploaded; use a token of the journal's user", ErrOtherUser)
 }
 
-// createdEntry returns the entry of a recording that has this note. Found says that no response named the note.
-func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote, found bool) Entry {
+// createdEntry returns the entry of a recording whose note was named by a response.
+func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote) Entry {
 	e := t.entry
 	e.State = StateCreated
 	e.At = time.Now()
 	e.NoteID = note.ID
 	e.NoteCreatedAt = note.CreatedAt
-	e.Found = found
+	e.Found = false
 	e.Until = time.Time{}
 	e.Why = ""
 	e.Loss = nil
 	e.Excluded = nil
-	if r.follows.wanted() {
+	if r.follower.isNeeded() {
 		e.Stage = note.Stage()
 	}
 	return e
 }
 
 // refused ends a task whose recording certainly has no note. If the cause may pass, the recording is begun once more
-// later. If the run ended before the recording was sent, it has no result.
+// later. If the run ended before the service answered, the recording has no result.
 func (r *run) refused(t *task, cause error) {
 	shown, mayTryLater := r.failureOf(t, cause)
 	tryLater := mayTryLater && r.mayTryAgain(t)
@@ -396,12 +411,12 @@ func (r *run) refused(t *task, cause error) {
 	isCommitted := t.entry.State == StateCommitting
 	isFinal := !tryLater && !runEnded
 	var journalErr error
-	if isCommitted || isFinal {
+	if isCommitted || isFinal { // otherwise the journal knows of no upload anyway
 		journalErr = r.saveRefused(t, cause)
 	}
 	switch {
 	case journalErr != nil || isFinal:
-		r.doneWith(t, Result{Status: Refused, Err: cause}, taskEnded{contact: shown, journalErr: journalErr})
+		r.endTaskWith(t, Result{Status: Refused, Err: cause}, taskEnded{health: shown, journalErr: journalErr})
 	case runEnded:
 		r.drop(t)
 	default:
@@ -409,8 +424,8 @@ func (r *run) refused(t *task, cause error) {
 	}
 }
 
-// notAnswered reports whether an upload failed without an answer, or was canceled while it waited for a rate limit
-// after one.
+// notAnswered reports whether an upload failed without an answer of the service, or was canceled while it waited for a
+// rate limit.
 func notAnswered(cause error) bool {
 	_, isResponse := errors.AsType[*clinicaldoc.Error](cause)
 	return !isResponse || errors.Is(cause, context.Canceled)
@@ -440,7 +455,7 @@ func unlessTaken(err error) error {
 	return err
 }
 
-// write saves an entry like save. If another worker took the recording over, the error matches ErrTaken.
+// write saves an entry like save, but returns an error matching ErrTaken if another worker took the recording over.
 func (r *run) write(t *task, e Entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), saveTimeout)
 	defer cancel()
@@ -448,41 +463,46 @@ func (r *run) write(t *task, e Entry) error {
 	return t.claim.Save(ctx, e)
 }
 
-// done ends a task with the result of its recording and of those that are equal to it. An error of the journal ends the
-// run.
-func (r *run) done(t *task, result Result, journalErr error) {
-	r.doneWith(t, result, taskEnded{journalErr: journalErr})
+// endTask ends a task. Its result is that of its recording and of those that are equal to it.
+func (r *run) endTask(t *task, result Result) { r.endTaskWith(t, result, taskEnded{}) }
+
+// endTaskWithJournal ends a task like endTask. An error of the journal ends the run; it may be nil.
+func (r *run) endTaskWithJournal(t *task, result Result, journalErr error) {
+	r.endTaskWith(t, result, taskEnded{journalErr: journalErr})
 }
 
-// doneWith ends a task like done, and reports what its end shows of the service. If the recording was unresolved,
-// others of the patient are asked about again: its note may have been in their way.
-func (r *run) doneWith(t *task, result Result, end taskEnded) {
+// endTaskWith ends a task like endTask, and also reports what else is known at its end. If the recording was
+// unresolved, others of the patient are asked about again: its note may have been in their way.
+func (r *run) endTaskWith(t *task, result Result, end taskEnded) {
 	end.results = r.finish(t, result)
-	if t.doubted {
+	if t.wasUnresolved {
 		end.askAgainFor = &t.own.Patient
 	}
 	r.send(end)
 }
 
 // mayTryAgain reports whether a recording that failed may be begun once more.
-func (r *run) mayTryAgain(t *task) bool { return r.uploader.MaxPause >= 0 && t.job.tries < maxTries }
+func (r *run) mayTryAgain(t *task) bool {
+	return r.uploader.MaxPause >= 0 && t.job.countedTries < maxTries
+}
 
-// putBack ends a task whose recording is begun once more later. It has this result if the run ends before that.
+// putBack ends a task whose recording is begun once more later. The recording has this result if the run ends first.
 func (r *run) putBack(t *task, result Result) {
 	r.send(putBack{jobs: r.jobsOf(t, result), failure: result.Err})
 }
 
-// drop ends a task that has no result, because the run ended before it began.
+// drop ends a task that has no result, because the run ended before the recording was sent.
 func (r *run) drop(t *task) { r.send(dropped(len(r.jobsOf(t, Result{})))) }
 
-// jobsOf ends a task and returns its recordings as jobs, to be begun once more. They have this result until then.
+// jobsOf ends a task and returns its recordings as jobs, to be begun once more. A result with an error becomes their
+// lastFailure.
 func (r *run) jobsOf(t *task, result Result) []job {
 	var jobs []job
 	for _, result := range r.finish(t, result) {
 		j := t.job
 		j.recording = result.Recording
 		if result.Err != nil {
-			j.result = result
+			j.lastFailure = result
 		}
 		jobs = append(jobs, j)
 	}
@@ -492,24 +512,24 @@ func (r *run) jobsOf(t *task, result Result) []job {
 // finish ends a task: it releases the key and returns the results of the recording and of those that are equal to it.
 func (r *run) finish(t *task, result Result) []Result {
 	if claim := t.claim; claim != nil {
-		t.claim = nil // also if it panics
+		t.claim = nil // first, so that it is not released again if Release panics
 		claim.Release()
 	}
 	return r.resultsOf(t, result)
 }
 
 // resultsOf ends a task whose key is released elsewhere. It returns the results of the recording and of those that are
-// equal to it. Only the first one has the note, so that no two share an object.
+// equal to it, for which the note is already there. Only the first result has the note, so that no two share an object.
 func (r *run) resultsOf(t *task, result Result) []Result {
 	r.mu.Lock()
-	if r.active[t.own.Key] == t {
-		delete(r.active, t.own.Key)
+	if r.activeTasks[t.own.Key] == t { // a task that was refused because of its key is not the active one
+		delete(r.activeTasks, t.own.Key)
 	}
-	r.free(t)
-	if t.doubted {
-		r.doubts--
+	r.freeReserved(t)
+	if t.wasUnresolved {
+		r.unresolvedCount--
 	}
-	equals := slices.Clip(t.equals)
+	equals := slices.Clip(t.equalRecordings)
 	r.mu.Unlock()
 	result.Recording = t.recording
 	result.JournalKey = t.own.Key

@@ -17,15 +17,15 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// contact is what the end of an upload, or of a request, shows of the service. The zero contact shows nothing.
-type contact struct {
+// serviceHealth is what the end of an upload, or of a request, shows of the service. The zero value shows nothing.
+type serviceHealth struct {
 	answered bool  // the service answered, whatever it said
 	failure  error // the service, or this machine, fails in a way that other recordings would meet too
 }
 
-var answered = contact{answered: true}
+var serviceAnswered = serviceHealth{answered: true}
 
-func failing(err error) contact { return contact{failure: err} }
+func serviceFailing(err error) serviceHealth { return serviceHealth{failure: err} }
 
 const (
 	troubleAfter    = 3 // failures of one kind in a row
@@ -37,21 +37,21 @@ const (
 // trouble counts failures of one kind in a row. After a few of them the run pauses: nothing more is begun. From time to
 // time it tests whether the trouble has passed, first by a probe, which is a harmless request, then by one recording.
 type trouble struct {
-	kind     string
-	why      error // the first failure of this kind
-	failures int   // of this kind, in a row
+	kind         string
+	firstFailure error // the first failure of this kind
+	failures     int   // of this kind, in a row
 
-	paused    bool
-	since     time.Time // when the pause began, plus the time in which it waited for a recording
-	probeWait time.Duration
-	nextProbe time.Time
-	probing   bool // a probe is under way
+	paused      bool
+	pausedSince time.Time // when the pause began; later by the time in which the run waited for a recording
+	probeWait   time.Duration
+	nextProbe   time.Time
+	probing     bool // a probe is under way
 
 	mayTryOne   bool      // the probe was answered: one recording may be begun
-	mayTrySince time.Time // since when
-	trying      bool      // that recording is under way
+	mayTrySince time.Time // when mayTryOne was set
+	tryingOne   bool      // that recording is under way
 
-	ended error // why the run was given up; nil: it was not
+	gaveUp error // why the run was given up; nil: it was not
 }
 
 // Pause is why nothing more is begun for the moment.
@@ -75,54 +75,61 @@ func (p Pause) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Pause", p)
 // holdsBack reports whether nothing may be begun.
 func (t *trouble) holdsBack() bool { return t.paused && !t.mayTryOne }
 
-// begun records that a recording is begun. In a pause it is the one that is tried.
-func (t *trouble) begun() {
+// recordingBegun records that a recording is begun. In a pause it is the one that is tried.
+func (t *trouble) recordingBegun() {
 	if t.paused {
-		t.allowOne(false)
-		t.trying = true
+		t.allowOne(noMore)
+		t.tryingOne = true
 	}
 }
 
-// allowOne sets whether one recording may be begun. Until one comes, the run waits for the caller and not for the
-// service, so that time does not count as a pause.
+// Arguments of allowOne.
+const (
+	oneMore = true
+	noMore  = false
+)
+
+// allowOne sets whether one recording may be begun in a pause. Until one comes, the run waits for the caller and not
+// for the service, so that time does not count as a pause.
 func (t *trouble) allowOne(may bool) {
 	now := time.Now()
 	if t.mayTryOne {
-		t.since = t.since.Add(now.Sub(t.mayTrySince))
+		t.pausedSince = t.pausedSince.Add(now.Sub(t.mayTrySince))
 	}
 	t.mayTryOne = may
 	t.mayTrySince = now
 }
 
-// freed records that a worker is free. If the recording that was tried showed nothing of the service, the next one is
-// tried.
-func (t *trouble) freed(busyWorkers int) {
-	if t.paused && t.trying && busyWorkers == 0 {
-		t.allowOne(true)
+// workerFreed records that a worker is free. If the recording that was tried showed nothing of the service, the next
+// one is tried.
+func (t *trouble) workerFreed(busyWorkers int) {
+	if t.paused && t.tryingOne && busyWorkers == 0 { // an answer would have ended the pause, a failure the try
+		t.allowOne(oneMore)
 	}
 }
 
-// due returns when the next probe is due, or when the run gives up if that is earlier. It is zero if there is neither.
-func (t *trouble) due(maxPause time.Duration) time.Time {
+// nextCheck returns when the next probe is due, or when the run gives up if that is earlier. It is zero if nothing is
+// held back.
+func (t *trouble) nextCheck(maxPause time.Duration) time.Time {
 	if !t.holdsBack() {
 		return time.Time{}
 	}
-	giveUp := t.since.Add(limit(maxPause))
-	if t.isTested() || giveUp.Before(t.nextProbe) {
+	giveUp := t.pausedSince.Add(pauseLimit(maxPause))
+	if t.isTested() || giveUp.Before(t.nextProbe) { // no probe begins during another one
 		return giveUp
 	}
 	return t.nextProbe
 }
 
 // isTested reports whether a probe or a recording is under way that shows whether the trouble has passed.
-func (t *trouble) isTested() bool { return t.probing || t.trying }
+func (t *trouble) isTested() bool { return t.probing || t.tryingOne }
 
 // count counts a failure. The first one of a kind is the reason, because later ones may be its consequences.
 func (t *trouble) count(failure error) {
 	kind := troubleKind(failure)
 	if kind != t.kind {
 		t.kind = kind
-		t.why = failure
+		t.firstFailure = failure
 		t.failures = 0
 	}
 	t.failures++
@@ -134,94 +141,102 @@ func (t *trouble) postponeProbe() {
 	t.nextProbe = time.Now().Add(t.probeWait)
 }
 
-// limit is how long a run may pause.
-func limit(maxPause time.Duration) time.Duration {
+// pauseLimit returns how long a run may pause: Uploader.MaxPause, or its default.
+func pauseLimit(maxPause time.Duration) time.Duration {
 	if maxPause == 0 {
 		return defaultMaxPause
 	}
 	return maxPause
 }
 
-// takeContact records what a recording showed of the service. An answer ends a pause and the row of failures.
-func (r *run) takeContact(c contact) {
+// takeHealth records what a recording showed of the service. An answer ends a pause and the row of failures.
+func (r *run) takeHealth(shown serviceHealth) {
 	switch {
-	case c.answered:
+	case shown.answered:
 		r.progress.successes++
 		if r.trouble.paused {
-			r.emit(Event{Pause: &Pause{}})
+			r.callOnEvent(Event{Pause: &Pause{}}) // the run goes on
 		}
-		r.trouble = trouble{ended: r.trouble.ended}
-	case c.failure != nil:
-		r.takeFailure(c.failure, false)
+		r.trouble = trouble{gaveUp: r.trouble.gaveUp}
+	case shown.failure != nil:
+		r.takeFailure(shown.failure, fromRecording)
 	}
 }
 
-// takeProbe records how a probe ended: with a failure, or with an answer if that is nil. After an answer one recording
-// has to show whether the service takes recordings.
-func (r *run) takeProbe(failure error) {
+// probeEnded records how a probe ended: with a failure or, if that is nil, with an answer. After an answer one
+// recording has to show whether the service takes recordings.
+func (r *run) probeEnded(failure error) {
 	r.trouble.probing = false
 	if failure == nil {
-		r.trouble.allowOne(true)
+		r.trouble.allowOne(oneMore)
 		return
 	}
-	r.takeFailure(failure, true)
+	r.takeFailure(failure, fromProbe)
 }
 
+// failureSource is what met a failure.
+type failureSource int
+
+const (
+	fromRecording failureSource = iota
+	fromProbe
+)
+
 // takeFailure begins a pause after a few failures of one kind, or after a probe that failed. During a pause it
-// postpones the next probe, but not for uploads that were begun before the pause and fail now.
-func (r *run) takeFailure(failure error, ofProbe bool) {
+// postpones the next probe, except for uploads that were begun before the pause and fail now.
+func (r *run) takeFailure(failure error, source failureSource) {
 	t := &r.trouble
-	isAfterProbe := ofProbe || t.mayTryOne || t.trying
-	t.allowOne(false)
-	t.trying = false
+	isAfterProbe := source == fromProbe || t.mayTryOne || t.tryingOne
+	t.allowOne(noMore)
+	t.tryingOne = false
 	t.count(failure)
 	switch {
-	case r.ended:
+	case r.isEnding:
 	case t.paused && isAfterProbe:
 		t.postponeProbe()
-	case t.paused:
-	case ofProbe, t.failures >= troubleAfter:
+	case t.paused: // the upload was begun before the pause
+	case source == fromProbe, t.failures >= troubleAfter:
 		r.pause()
 	}
 }
 
-// pause begins a pause, and reports it unless the run is to end at once.
+// pause begins a pause. It calls OnEvent, unless a negative MaxPause ends the run immediately.
 func (r *run) pause() {
 	t := &r.trouble
 	t.paused = true
-	t.since = time.Now()
+	t.pausedSince = time.Now()
 	t.probeWait = firstPause
-	t.nextProbe = t.since.Add(t.probeWait)
+	t.nextProbe = t.pausedSince.Add(t.probeWait)
 	if r.uploader.MaxPause >= 0 {
-		r.emit(Event{Pause: &Pause{Why: t.why, Next: t.nextProbe}})
+		r.callOnEvent(Event{Pause: &Pause{Why: t.firstFailure, Next: t.nextProbe}})
 	}
 }
 
-// probe begins a probe if one is due. If the pause has lasted too long, it ends the run.
-func (r *run) probe(now time.Time) {
+// probeIfDue begins a probe if one is due. If the pause has lasted too long, it ends the run.
+func (r *run) probeIfDue(now time.Time) {
 	t := &r.trouble
 	switch {
 	case !t.holdsBack():
-	case now.Sub(t.since) >= limit(r.uploader.MaxPause):
+	case now.Sub(t.pausedSince) >= pauseLimit(r.uploader.MaxPause):
 		const why = "the run ended, because everything fails in the same way: "
-		t.ended = fail(why+redact.Opaque(t.why).Error(), t.why)
+		t.gaveUp = fail(why+redact.Opaque(t.firstFailure).Error(), t.firstFailure)
 		r.cancel()
 	case !t.isTested() && !now.Before(t.nextProbe):
 		t.probing = true
-		r.workers.Go(r.identify)
+		r.goroutines.Go(r.probeService)
 	}
 }
 
-// identify asks the service whose token this is, and reports the answer. The first answer also binds the journal.
-func (r *run) identify() {
-	r.guarded(func() { r.send(r.identity()) }, func() message {
-		return probed{journalErr: fail("a callback or the journal ended its goroutine")}
-	})
+// probeService asks the service whose token this is, and reports the answer to the run. The first answer also binds the
+// journal.
+func (r *run) probeService() {
+	exited := func() message { return probed{journalErr: fail("a callback or the journal ended its goroutine")} }
+	r.callGuarded(func() { r.send(r.askOwner()) }, exited)
 }
 
-// identity asks the service for the user. Before the first recording is begun, it also binds the journal. If the
-// Uploader has an Owner, the service is asked only in later probes.
-func (r *run) identity() probed {
+// askOwner asks the service for the user. The first time, before any recording is begun, it also binds the journal, and
+// asks only if the Uploader has no Owner.
+func (r *run) askOwner() probed {
 	isFirst := r.owner.Service == ""
 	owner := r.uploader.Owner
 	if owner.Service == "" || !isFirst {
@@ -239,30 +254,30 @@ func (r *run) identity() probed {
 	switch {
 	case err == nil:
 		return probed{bound: &bound{owner, binding}}
-	case r.ctx.Err() != nil: // it is the run that ended
+	case r.ctx.Err() != nil: // the end of the run is not an error of the journal
 		return probed{}
 	}
 	return probed{journalErr: err}
 }
 
-// failureOf returns what the error of a recording shows of the service, and whether trying the recording later may
-// help.
-func (r *run) failureOf(t *task, err error) (shown contact, mayTryLater bool) {
+// failureOf returns what the error of a recording shows of the service, and whether it may help to try the recording
+// again later.
+func (r *run) failureOf(t *task, err error) (shown serviceHealth, mayTryLater bool) {
 	switch troubleKind(err) {
 	case "":
 		_, isResponse := errors.AsType[*clinicaldoc.Error](err)
-		return contact{answered: isResponse}, false
+		return serviceHealth{answered: isResponse}, false
 	case kindFiles:
-		if !folderGone(t.recording.File) { // only this file is missing
-			return contact{}, false
+		if !isFolderGone(t.recording.File) { // only this file is missing
+			return serviceHealth{}, false
 		}
-		return failing(err), true
+		return serviceFailing(err), true
 	case kindMachine:
-		return failing(err), true
+		return serviceFailing(err), true
 	}
 	mayPass := clinicaldoc.Retryable(err) || errors.Is(err, clinicaldoc.ErrUnauthorized)
-	canBeReadAgain := t.recording.Params.Audio.Size() >= 0
-	return failing(err), mayPass && canBeReadAgain
+	canBeReadAgain := t.recording.Params.Audio.Size() >= 0 // a stream of unknown size can be read once
+	return serviceFailing(err), mayPass && canBeReadAgain
 }
 
 const (
@@ -280,24 +295,24 @@ func troubleKind(err error) string {
 		return ""
 	}
 	switch {
-	case disk.Limited(err):
+	case disk.Limited(err): // such as too many open files
 		return kindMachine
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument) && errors.Is(err, fs.ErrNotExist):
 		return kindFiles
-	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, errBeforeCommit), lasting(err):
+	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, errBeforeCommit), isLasting(err):
 		return ""
 	}
 	return "no response"
 }
 
-// lasting reports whether a list failed because of how the service lists notes, so that waiting would change nothing.
-func lasting(err error) bool {
+// isLasting reports whether a list failed because of how the service lists notes, so that waiting would change nothing.
+func isLasting(err error) bool {
 	isOfList := errors.Is(err, clinicaldoc.ErrIncompleteList) || errors.Is(err, clinicaldoc.ErrPatientMismatch)
 	return isOfList && !clinicaldoc.Retryable(err)
 }
 
-// folderGone reports whether the folder of a file cannot be read, or holds nothing: a share that is not mounted.
-func folderGone(file string) bool {
+// isFolderGone reports whether the folder of a file cannot be read or is empty, as if a share is not mounted.
+func isFolderGone(file string) bool {
 	if file == "" {
 		return false
 	}

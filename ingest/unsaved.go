@@ -8,10 +8,10 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// unsaved are notes that Create returned and the journal could not save. The client knows that such a note belongs to
-// this create, so FindCreated would report that a lost create of the recording has none. Later runs of the process find
-// it here.
-var unsaved sync.Map // of unsavedKey to *clinicaldoc.ProgressNote
+// unsavedNotes are notes that Create returned and the journal could not save. The client knows that such a note belongs
+// to this create, so FindCreated would report that a lost create of the recording has none. Later runs of the process
+// find it here.
+var unsavedNotes sync.Map // of unsavedKey to *clinicaldoc.ProgressNote
 
 // unsavedDoubts are lost creates that the journal could not save. The client knows them. If the next run constructed
 // the error again from the journal, the client would take that for a second lost create, and a note could belong to
@@ -19,8 +19,8 @@ var unsaved sync.Map // of unsavedKey to *clinicaldoc.ProgressNote
 var unsavedDoubts sync.Map // of unsavedKey to unsavedDoubt
 
 type unsavedDoubt struct {
-	committed time.Time // as the journal knows it
-	entry     Entry
+	committedAt time.Time // Entry.At of the upload's last entry in the journal
+	entry       Entry
 }
 
 type unsavedKey struct {
@@ -32,29 +32,30 @@ func (r *run) unsavedKey(t *task) unsavedKey {
 	return unsavedKey{weak.Make(r.uploader.Client), t.own.Key}
 }
 
-// unsaved returns a recording's note that an earlier run could not write down, by its id and time; nil: there is none.
-func (r *run) unsaved(t *task) *clinicaldoc.ProgressNote {
-	value, _ := unsaved.Load(r.unsavedKey(t))
+// unsavedNote returns the note of a recording that an earlier run of this process could not save, with only its ID and
+// CreatedAt. It returns nil if there is none.
+func (r *run) unsavedNote(t *task) *clinicaldoc.ProgressNote {
+	value, _ := unsavedNotes.Load(r.unsavedKey(t))
 	note, _ := value.(*clinicaldoc.ProgressNote)
 	return note
 }
 
-// saveCreated saves a note that a response named. If the journal does not take it, not even because another worker took
-// the recording over, later runs of this process know the note from unsaved.
+// saveCreated saves a note that a response named. If the journal does not save it, for example because another worker
+// took the recording over, later runs of this process know the note from unsavedNotes.
 func (r *run) saveCreated(t *task, e Entry) error {
 	err := r.write(t, e)
 	if err != nil {
-		unsaved.Store(r.unsavedKey(t), e.note())
+		unsavedNotes.Store(r.unsavedKey(t), e.note())
 	} else {
-		unsaved.Delete(r.unsavedKey(t))
+		unsavedNotes.Delete(r.unsavedKey(t))
 	}
 	return unlessTaken(err)
 }
 
-// saveAgain writes down what an earlier run could not.
+// saveAgain saves the note that an earlier run could not save, and ends the task.
 func (r *run) saveAgain(t *task) {
-	e := r.createdEntry(t, r.unsaved(t), false)
-	r.done(t, Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}, r.saveCreated(t, e))
+	e := r.createdEntry(t, r.unsavedNote(t))
+	r.endTaskWithJournal(t, Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}, r.saveCreated(t, e))
 }
 
 // saveDoubt saves that the recording is unresolved. If it cannot, later runs of this process know that from
@@ -75,12 +76,11 @@ func (r *run) saveDoubt(t *task, e Entry) error {
 func (r *run) resumeUnsaved(t *task) bool {
 	kept, _ := unsavedDoubts.Load(r.unsavedKey(t))
 	lost, ok := kept.(unsavedDoubt)
-	if !ok || !lost.committed.Equal(t.entry.At) {
+	if !ok || !lost.committedAt.Equal(t.entry.At) { // there is none, or it is of another upload
 		return false
 	}
-	until, why := lost.entry.Until, lost.entry.Why
-	lost.entry.At = lost.committed
 	t.entry = lost.entry
-	r.enterDoubt(t, until, why)
+	t.entry.At = lost.committedAt // by which the next run finds it here if it cannot be saved again
+	r.saveUnresolved(t, lost.entry.Until, lost.entry.Why)
 	return true
 }

@@ -83,8 +83,8 @@ func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, erro
 			return
 		}
 		r := u.newRun(ctx)
-		r.workers.Go(func() { r.feed(recordings) })
-		r.workers.Go(r.identify)
+		r.goroutines.Go(func() { r.feed(recordings) })
+		r.goroutines.Go(r.probeService)
 		defer r.stop()
 		if r.loop(yield) { //nolint:contextcheck // the run has one of its own, which outlives it
 			if err := r.failure(); err != nil {
