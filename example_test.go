@@ -17,12 +17,14 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// The examples run against the service in a box, whose notes are complete as soon as they are asked for.
+// The examples run against the fake server, whose notes are complete as soon as they are read.
 var ctx = context.Background()
 
-// The way of a note: upload, wait, review, sign. The response to the upload is lost here, and the note is found.
+// Upload a recording, wait for its note, review and sign it. The response to the upload is lost here, and the note is
+// found.
 func Example() {
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{})) // a program has clinicaldoc.NewClientFromEnv instead
+	// A program calls clinicaldoc.NewClientFromEnv instead.
+	srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 	defer srv.Close()
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 	client := srv.Client()
@@ -110,7 +112,7 @@ func ExampleNotesService_CreateOnce() {
 func ExampleNotesService_FindCreated() {
 	srv := clinicaldoctest.NewServer()
 	defer srv.Close()
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit()) // created, but the answer is lost
+	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit()) // created, but the response is lost
 	client := srv.Client()
 	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
 		Name: "Visit", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("visit.wav", []byte("synthetic audio")),
@@ -147,7 +149,8 @@ func ExampleNotesService_All() {
 	for range 3 {
 		srv.AddNote(clinicaldoctest.Note{PatientID: 7})
 	}
-	for note, err := range srv.Client().Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: 7, Sort: clinicaldoc.SortOldest}) {
+	params := clinicaldoc.ListNotesParams{PatientID: 7, Sort: clinicaldoc.SortOldest}
+	for note, err := range srv.Client().Notes.All(ctx, params) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -229,7 +232,7 @@ func ExampleNotesService_AudioURL() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(address.ExpiresAt.After(time.Now())) // whoever has address.URL can listen: it does not print
+	fmt.Println(address.ExpiresAt.After(time.Now())) // anybody with address.URL can listen, so address does not print it
 	// Output: true
 }
 
@@ -286,8 +289,9 @@ func ExampleNotesService_DownloadAudioFile() {
 		return
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	// Nothing half-written ever stands under this name; a download that was cut is continued by the next call.
-	size, err := srv.Client().Notes.DownloadAudioFile(ctx, id, filepath.Join(folder, "visit.wav"), clinicaldoc.DownloadParams{})
+	// The file gets its name when it is complete. The next call continues a download that was interrupted.
+	path := filepath.Join(folder, "visit.wav")
+	size, err := srv.Client().Notes.DownloadAudioFile(ctx, id, path, clinicaldoc.DownloadParams{})
 	fmt.Println(size, err)
 	// Output: 15 <nil>
 }
@@ -368,7 +372,8 @@ func ExampleUsersService_Me() {
 func ExampleError() {
 	srv := clinicaldoctest.NewServer()
 	defer srv.Close()
-	_, err := srv.Client().Notes.Create(ctx, clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte("synthetic"))})
+	audio := clinicaldoc.AudioBytes("visit.wav", []byte("synthetic audio"))
+	_, err := srv.Client().Notes.Create(ctx, clinicaldoc.CreateNoteParams{PatientID: 7, PromptID: 1, Audio: audio})
 	if answered, ok := errors.AsType[*clinicaldoc.Error](err); ok && errors.Is(err, clinicaldoc.ErrValidation) {
 		fmt.Println(answered.StatusCode, answered.Fields["name"])
 	}
@@ -405,12 +410,13 @@ func ExampleWithLogger() {
 	srv := clinicaldoctest.NewServer()
 	defer srv.Close()
 	id := srv.AddNote(clinicaldoctest.Note{Name: "Visit"})
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{} // differs from run to run
 		}
 		return a
-	}}))
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	note, err := srv.Client(clinicaldoc.WithLogger(logger)).Notes.Get(ctx, id) // successes are logged at debug level
 	logger.Info("read", "note", note, "error", err)
 	// Output: level=INFO msg=read note.id=1 note.stage=complete note.transcription=true note.content=true note.signed=false error=<nil>

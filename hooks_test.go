@@ -216,6 +216,7 @@ func TestHooks_Downloads_AreReported(t *testing.T) {
 		if attempt.Route == "storage" {
 			assert.Empty(t, attempt.ServerAddress)
 			assert.Zero(t, attempt.ServerPort)
+			assert.Equal(t, attempt.ErrorType != "", attempt.Err != nil)
 			received += attempt.BytesReceived
 		}
 	}
