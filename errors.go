@@ -402,8 +402,8 @@ func (e *Error) adviceForNotFound() string {
 	return kinds[http.StatusNotFound].advice
 }
 
-// namesNoRecord reports whether the request reads something other than a single record, such as a list. Its route has no
-// placeholder then. An error without a route does not tell.
+// namesNoRecord reports whether the request reads something other than a single record, such as a list. Its route has
+// no placeholder then. It returns false for an error without a route.
 func (e *Error) namesNoRecord() bool {
 	return e.Method == http.MethodGet && e.Route != "" && !strings.Contains(e.Route, "{")
 }

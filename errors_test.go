@@ -66,7 +66,7 @@ func TestError_Status_MatchesItsSentinel(t *testing.T) {
 			Route: "/v1/progress-notes/{id}",
 		}, answered)
 		for _, candidate := range sentinels {
-			assert.Equal(t, candidate == sentinel, errors.Is(answered, candidate), "%d %v", status, candidate)
+			assert.Equal(t, errors.Is(candidate, sentinel), errors.Is(answered, candidate), "%d %v", status, candidate)
 		}
 		assert.Contains(t, answered.Error(),
 			fmt.Sprintf("clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): %d", status))
@@ -597,6 +597,7 @@ func TestExplain_UnusableArgument(t *testing.T) {
 	t.Parallel()
 	const (
 		address  = "pass the service's address, such as https://"
+		scheme   = "Bearer "
 		noScheme = `begins with "Bearer", which the client adds; pass only the token`
 		noQuotes = "is in quotes; pass only the token"
 	)
@@ -616,9 +617,9 @@ func TestExplain_UnusableArgument(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 	}
 	for token, advice := range map[string]string{
-		"Bearer " + friendlyToken: noScheme,
+		scheme + friendlyToken:    noScheme,
 		"bearer " + friendlyToken: noScheme,
-		"Bearer ":                 noScheme,
+		scheme:                    noScheme,
 		"Bearer":                  noScheme,
 		`"` + friendlyToken + `"`: noQuotes, // files of variables keep quotes that a shell would remove
 		"'" + friendlyToken + "'": noQuotes,
