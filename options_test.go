@@ -830,8 +830,8 @@ func (s *sentHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	where := r.Method + " " + r.URL.Host + r.URL.Path
 	s.sent[where] = append(s.sent[where], r.Header.Clone())
-	if s.changes {
-		r.Header["X-Tenant"][0] = "changed"
+	if tenant := r.Header["X-Tenant"]; s.changes && tenant != nil {
+		tenant[0] = "changed"
 	}
 	switch {
 	case r.URL.Host == "storage.clinic.test":
@@ -851,7 +851,7 @@ func (s *sentHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestWithHeaders_SentToTheServiceAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		transport := &sentHeaders{}
+		transport := &sentHeaders{changes: true}
 		const asGiven = "x-tenant" // a caller's map need not be canonical
 		given := http.Header{asGiven: {"north"}, "X-Many": {"one", "two"}}
 		client := timedClient(t, transport.RoundTrip, clinicaldoc.WithHeaders(given))

@@ -157,7 +157,7 @@ func (c *call) header(own http.Header) http.Header {
 		header["Cache-Control"] = values[cacheControl:]
 	}
 	for key, list := range own {
-		header[key] = slices.Clip(list) // one that is added to does not grow into the next attempt's
+		header[key] = slices.Clone(list) // what a transport changes must not be in the next attempt
 	}
 	for i, key := range keys {
 		if values[i] != "" {
