@@ -30,7 +30,7 @@ lint: ## formatting and lint, tools pinned in internal/dev/tools/go.mod
 
 faults: ## every fault by every operation, as a table, and 50,000 calls that must not see each other
 	CLINICALDOC_FAULTS_ALL=1 go test ./internal/dev/faultmatrix -run TestFaultMatrix -count=1 -v
-	CLINICALDOC_ISOLATION_CALLS=50000 go test -race ./internal/dev/faultmatrix -run TestNothingOfACall -count=1 -v
+	CLINICALDOC_ISOLATION_CALLS=50000 go test -race ./internal/dev/faultmatrix -run TestIsolation -count=1 -v
 
 crashes: ## ingest: 1000 kills at every transition, stops, a million keys; fleets in virtual time, and one of processes
 	CLINICALDOC_INGEST_KILLS=1000 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|ProcessStopped|ManyKeys' -count=1 -v

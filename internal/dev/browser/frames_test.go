@@ -61,7 +61,7 @@ func TestInspector_TwentyThousandRequests_MakesOnlyVisibleRows(t *testing.T) {
 
 // A frame takes as many requests as it has time for, however many there are: here a clock that goes on by a millisecond
 // whenever somebody looks.
-func TestAFrameTakesWhatItHasTimeFor(t *testing.T) {
+func TestInspector_ManyRequests_AFrameTakesWhatItHasTimeFor(t *testing.T) {
 	t.Parallel()
 	box := start(t)
 	for range 60 {
@@ -86,7 +86,7 @@ func TestAFrameTakesWhatItHasTimeFor(t *testing.T) {
 }
 
 // A request that comes or ends is looked at alone, not with all that are kept, whatever they are filtered by.
-func TestARequestThatComesIsLookedAtAlone(t *testing.T) {
+func TestInspector_NewRequest_IsFilteredAlone(t *testing.T) {
 	t.Parallel()
 	page := start(t).open()
 	const kept, come = 5000, 50

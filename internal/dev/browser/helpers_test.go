@@ -2,7 +2,9 @@ package browser_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"io"
@@ -283,4 +285,18 @@ func (p *page) picture(name string) {
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	require.NoError(p.t, err)
 	require.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, p.t.Name()+"-"+name+".png"), png, 0o600))
+}
+
+// silence is a WAV file of so many seconds: 8,000 samples a second of one byte.
+func silence(seconds int) []byte {
+	const rate = 8000
+	var wav bytes.Buffer
+	for _, part := range []any{
+		[]byte("RIFF"), uint32(36 + seconds*rate), []byte("WAVEfmt "), uint32(16), uint16(1), uint16(1),
+		uint32(rate), uint32(rate), uint16(1), uint16(8),
+		[]byte("data"), uint32(seconds * rate), bytes.Repeat([]byte{128}, seconds*rate),
+	} {
+		_ = binary.Write(&wav, binary.LittleEndian, part)
+	}
+	return wav.Bytes()
 }

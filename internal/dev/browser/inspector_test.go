@@ -2,7 +2,6 @@ package browser_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,24 +55,10 @@ func (p *page) typeInto(selector, text string) {
 	eval[bool](p, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event("input", { bubbles: true })); return true; })()`, selector, text))
 }
 
-// wav is a second of a tone's beginning: enough for a player.
-func wav() []byte {
-	const samples = 8000
-	little := binary.LittleEndian
-	text := little.AppendUint32([]byte("RIFF"), 36+samples)
-	text = append(text, "WAVEfmt "...)
-	text = little.AppendUint32(text, 16)
-	text = little.AppendUint32(text, 1|1<<16)
-	text = little.AppendUint32(text, samples)
-	text = little.AppendUint32(text, samples)
-	text = little.AppendUint32(text, 1|8<<16)
-	text = little.AppendUint32(append(text, "data"...), samples)
-	return append(text, bytes.Repeat([]byte{128}, samples)...)
-}
-
 func (p *proxy) create(name string) {
 	p.t.Helper()
-	_, err := p.client().Notes.Create(p.t.Context(), clinicaldoc.CreateNoteParams{Name: name, PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("visit.wav", wav())})
+	audio := clinicaldoc.AudioBytes("visit.wav", silence(1))
+	_, err := p.client().Notes.Create(p.t.Context(), clinicaldoc.CreateNoteParams{Name: name, PatientID: 7, PromptID: 1, Audio: audio})
 	require.NoError(p.t, err)
 }
 
@@ -95,7 +80,7 @@ func (p *proxy) send(method, path, contentType string, body io.Reader) int {
 	return resp.StatusCode
 }
 
-func TestANoteMovesThroughItsStagesWithoutReload(t *testing.T) {
+func TestInspector_NoteInProgress_ChangesWithoutReload(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-transcription", "1h", "-analysis", "1h")
 	page := box.open()
@@ -124,7 +109,7 @@ func TestANoteMovesThroughItsStagesWithoutReload(t *testing.T) {
 }
 
 // The parts of a form are shown one by one, a recording can be heard, and a body is there as it was.
-func TestARequestIsSeenAsItWas(t *testing.T) {
+func TestInspector_Request_IsShownAsItWasSent(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "2")
 	page := box.open()
@@ -164,7 +149,7 @@ func TestARequestIsSeenAsItWas(t *testing.T) {
 	page.wait(detail + `.querySelector("audio")?.duration === 1`)
 }
 
-func TestRequestsAreFound(t *testing.T) {
+func TestInspector_Filter_FindsRequestsAndHasAnAddress(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "12", "-fault", "GET /v1/progress-notes/{id}:status=503:after=1")
 	page := box.open()
@@ -216,7 +201,7 @@ func TestRequestsAreFound(t *testing.T) {
 }
 
 // What comes is found as what was there is, also by a response that is late.
-func TestWhatComesIsFoundToo(t *testing.T) {
+func TestInspector_Filter_FindsRequestsThatComeLater(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "2", "-fault", "GET /v1/progress-notes/{id}:delay=1s")
 	page := box.open()
@@ -227,7 +212,7 @@ func TestWhatComesIsFoundToo(t *testing.T) {
 	page.shows("#2 200, #1 200")
 }
 
-func TestRequestsAreSentAgainEditedAndCompared(t *testing.T) {
+func TestInspector_Request_IsSentAgainEditedAndCompared(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "2")
 	page := box.open()
@@ -270,7 +255,7 @@ func TestRequestsAreSentAgainEditedAndCompared(t *testing.T) {
 }
 
 // What was not touched is sent as it was: a field of a page knows one end of lines alone.
-func TestAnEditLeavesTheRestAsItWas(t *testing.T) {
+func TestInspector_Edit_LeavesTheRestAsItWas(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "2")
 	page := box.open()
@@ -287,7 +272,7 @@ func TestAnEditLeavesTheRestAsItWas(t *testing.T) {
 }
 
 // An answer that comes while somebody edits leaves the form alone.
-func TestAnEditOutlivesALateAnswer(t *testing.T) {
+func TestInspector_Edit_OutlivesALateResponse(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "2")
 	page := box.open()
@@ -312,7 +297,7 @@ func TestAnEditOutlivesALateAnswer(t *testing.T) {
 }
 
 // A session is saved as an HTTP archive, which any viewer of such files opens, and loaded by another inspector.
-func TestASessionIsSavedAndLoaded(t *testing.T) {
+func TestInspector_Session_IsSavedAndLoaded(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "2", "-fault", "GET /user:status=503")
 	page := box.open()
@@ -344,7 +329,7 @@ func TestASessionIsSavedAndLoaded(t *testing.T) {
 	loaded.shows("#3 201, #2 503, #1 201")
 }
 
-func TestAFaultSetByAClickIsRetried(t *testing.T) {
+func TestInspector_FaultSetByAClick_IsRetried(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "3")
 	page := box.open()
@@ -391,7 +376,7 @@ func labelOf(id int) string {
 }
 
 // Every state is usable on a desk, on a small screen and on a phone, in light and in dark.
-func TestEverySize(t *testing.T) {
+func TestInspector_EverySize_CutsOffNothing(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "12", "-fault", "GET /v1/progress-notes/{id}:status=503:after=1")
 	page := box.open()
@@ -492,7 +477,7 @@ func TestInspector_SaysWhatTheSDKMakesOfAnError(t *testing.T) {
 }
 
 // A page that can be used with a mouse alone keeps people out.
-func TestTheKeyboardAloneWorks(t *testing.T) {
+func TestInspector_KeyboardAlone_ReachesEverything(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "3")
 	page := box.open()
@@ -565,7 +550,7 @@ func TestTheKeyboardAloneWorks(t *testing.T) {
 }
 
 // Of a real service the page shows paths, types and departures.
-func TestNoValueOfARealServiceReachesThePage(t *testing.T) {
+func TestInspector_RealService_ShowsNoValue(t *testing.T) {
 	t.Parallel()
 	const canary = "CANARY"
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -607,7 +592,7 @@ func TestNoValueOfARealServiceReachesThePage(t *testing.T) {
 }
 
 // Whatever a program sends, it is text and nothing else.
-func TestHostileTextsStayTexts(t *testing.T) {
+func TestInspector_HostileTexts_StayTexts(t *testing.T) {
 	t.Parallel()
 	box := start(t)
 	page := box.open()
@@ -669,7 +654,7 @@ func TestHostileTextsStayTexts(t *testing.T) {
 }
 
 // A page of another origin that is open in the same browser sees nothing and changes nothing.
-func TestForeignOriginsAreRefused(t *testing.T) {
+func TestInspector_ForeignOrigin_SeesAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "3")
 	box.send(http.MethodGet, "/user", "", nil)
@@ -699,7 +684,7 @@ func TestForeignOriginsAreRefused(t *testing.T) {
 }
 
 // A page that starts over fetches what there is; what it is told meanwhile is newer and stays.
-func TestWhatComesWhileThePageStartsOverStays(t *testing.T) {
+func TestInspector_RequestDuringClear_Stays(t *testing.T) {
 	t.Parallel()
 	box := start(t, "-seed", "3")
 	page := box.open()
@@ -732,7 +717,7 @@ func TestWhatComesWhileThePageStartsOverStays(t *testing.T) {
 }
 
 // A request that ends when the page has forgotten it stands where it belongs, not among the newest.
-func TestALateAnswerComesInItsPlace(t *testing.T) {
+func TestInspector_LateResponse_ComesInItsPlace(t *testing.T) {
 	t.Parallel()
 	box := start(t)
 	page := box.open()
@@ -747,7 +732,7 @@ func TestALateAnswerComesInItsPlace(t *testing.T) {
 }
 
 // A body of twenty megabytes is shown a piece at a time.
-func TestABodyOfTwentyMegabytes(t *testing.T) {
+func TestInspector_BodyOfTwentyMegabytes_IsShownInPieces(t *testing.T) {
 	t.Parallel()
 	box := start(t)
 	long := strings.Repeat("Synthetic words. ", 12_500)

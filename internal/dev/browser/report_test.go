@@ -35,7 +35,7 @@ func reportPage(t *testing.T) string {
 	require.NoError(t, os.Mkdir(share, 0o700))
 	record := func(names ...string) {
 		for _, name := range names {
-			require.NoError(t, os.WriteFile(filepath.Join(share, name+".wav"), append(wav(), name...), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(share, name+".wav"), append(silence(1), name...), 0o600))
 		}
 	}
 	run := func(args ...string) string {
@@ -58,7 +58,7 @@ func reportPage(t *testing.T) string {
 	refusal := `{"message":"The given data was invalid","errors":{"file":["The recording is in a format that is not accepted."]}}`
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, refusal).Times(12))
 	const long = "a-very-long-name-of-a-synthetic-recording-without-any-blank-in-it"
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: long, Audio: wav()})
+	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: long, Audio: silence(1)})
 	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "").Always())
 	record(long)
 	for i := range 26 {

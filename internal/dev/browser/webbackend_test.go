@@ -2,9 +2,7 @@ package browser_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -46,23 +44,10 @@ func webbackend(t *testing.T, baseURL string) string {
 	return strings.TrimPrefix(lines.Text(), "open ")
 }
 
-// silence is a WAV file of so many seconds: 8,000 samples a second of one byte.
-func silence(seconds int) []byte {
-	const rate = 8000
-	var wav bytes.Buffer
-	for _, part := range []any{
-		[]byte("RIFF"), uint32(36 + seconds*rate), []byte("WAVEfmt "), uint32(16), uint16(1), uint16(1), uint32(rate), uint32(rate), uint16(1), uint16(8),
-		[]byte("data"), uint32(seconds * rate), bytes.Repeat([]byte{128}, seconds*rate),
-	} {
-		_ = binary.Write(&wav, binary.LittleEndian, part)
-	}
-	return wav.Bytes()
-}
-
 // asksBeforeLeaving tells whether the browser would ask before it leaves the page.
 const asksBeforeLeaving = `!dispatchEvent(new Event("beforeunload", {cancelable: true}))`
 
-func TestAClinicianWorksWithTheWebBackend(t *testing.T) {
+func TestWebBackend_Clinician_ListensEditsAndSigns(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)

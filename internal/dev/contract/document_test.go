@@ -30,7 +30,7 @@ func endpoints(doc *openapi3.T) (found []string) {
 	return found
 }
 
-func TestEveryOperationIsComplete(t *testing.T) {
+func TestDocument_EveryOperation_IsComplete(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)
 	require.Len(t, c.operations, len(endpoints(c.doc)), "operation ids must differ")
@@ -45,7 +45,7 @@ func TestEveryOperationIsComplete(t *testing.T) {
 	}
 }
 
-func TestRequiredMembersAreTheDescribedOnes(t *testing.T) {
+func TestDocument_RequiredMembers_AreTheDescribedOnes(t *testing.T) {
 	t.Parallel()
 	doc := loaded(t).doc
 	described := map[string][]string{
@@ -62,7 +62,7 @@ func TestRequiredMembersAreTheDescribedOnes(t *testing.T) {
 	}
 }
 
-func TestAssumedNamesAreMarked(t *testing.T) {
+func TestDocument_AssumedNames_AreMarked(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)
 	var names []string

@@ -30,7 +30,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// isolationVariable holds how many calls TestNothingOfACallIsSeenByAnother makes; a change makes few.
+// isolationVariable holds how many calls TestIsolation_ConcurrentCalls_ShareNothing makes; a change makes few.
 const isolationVariable = "CLINICALDOC_ISOLATION_CALLS"
 
 // A mark names a call: service, tenant, user and a number. Everything that a service sends for the call is made of it.
@@ -356,7 +356,7 @@ func (w *isolation) client(t *testing.T, service int, transport http.RoundTrippe
 // pool. Meanwhile calls are cancelled, retried, redirected, compressed, refused and cut. Nothing of one call is in
 // another's request, result, response, error, hook or log line, neither when it returns nor when all others have
 // come after it.
-func TestNothingOfACallIsSeenByAnother(t *testing.T) {
+func TestIsolation_ConcurrentCalls_ShareNothing(t *testing.T) {
 	t.Parallel()
 	calls := 1200
 	if wanted := os.Getenv(isolationVariable); wanted != "" {

@@ -39,7 +39,7 @@ func (s *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A connection that a refused upload had is not used again. Whoever gets it from the pool all the same takes another one,
 // which is no retry.
-func TestRefusedUploadsDisturbNobody(t *testing.T) {
+func TestCreate_BesideRefusedUploads_Succeeds(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		protocol  string

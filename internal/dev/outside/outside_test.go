@@ -9,7 +9,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 )
 
-func TestBuildTellsWhatDoesNotCompile(t *testing.T) {
+func TestBuild_WrongProgram_ReturnsTheCompilersText(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
 	program := `package user; import _ "github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"`
@@ -18,7 +18,7 @@ func TestBuildTellsWhatDoesNotCompile(t *testing.T) {
 	require.ErrorContains(t, outside.Build(t.Context(), t.TempDir(), nil), "go.mod")
 }
 
-func TestTestRunsTheTests(t *testing.T) {
+func TestTest_FailingTest_IsAnError(t *testing.T) {
 	t.Parallel()
 	failing := map[string]string{"user_test.go": "package user\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Fatal(\"as it must\") }\n"}
 	require.NoError(t, outside.Compile(t.Context(), "../../..", failing))
@@ -26,7 +26,7 @@ func TestTestRunsTheTests(t *testing.T) {
 }
 
 // Tests are compiled too. Of mistakes that compile, go test notices some.
-func TestCompileLooksAtTheTests(t *testing.T) {
+func TestCompile_Tests_AreCompiledToo(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
 	const opening = "package user\n\nimport \"testing\"\n\n"
@@ -37,7 +37,7 @@ func TestCompileLooksAtTheTests(t *testing.T) {
 	require.ErrorContains(t, outside.Test(t.Context(), root, misprint), "wrong type")
 }
 
-func TestProgramsAreMadeOfAPagesBlocks(t *testing.T) {
+func TestPrograms_BlocksOfAPage_BecomeFiles(t *testing.T) {
 	t.Parallel()
 	page := "```go\nfmt.Println(ids)\n```\r\ntext\n```sh\nls\n```\n\n```go\npackage whole\n```\n```go\ntype T struct{ At time.Time }\n```\n" +
 		"```go\npackage whole_test\n\nfunc TestIt() {}\n```\n"

@@ -59,7 +59,7 @@ func inBox(t *testing.T) *clinicaldoctest.Server {
 	return srv
 }
 
-func TestTheLimiterIsSharedByGoroutines(t *testing.T) {
+func TestLimiter_Goroutines_ShareIt(t *testing.T) {
 	srv := inBox(t)
 	t.Setenv(clinicaldoc.EnvBaseURL, srv.URL)
 	t.Setenv(clinicaldoc.EnvToken, srv.Token)
@@ -78,7 +78,7 @@ func TestTheLimiterIsSharedByGoroutines(t *testing.T) {
 	assert.Len(t, srv.Requests(), 15)
 }
 
-func TestCallsAreCounted(t *testing.T) {
+func TestCountCalls_CountsOutcomes(t *testing.T) {
 	t.Parallel()
 	srv := inBox(t)
 	registry := prometheus.NewRegistry()
@@ -109,7 +109,7 @@ func visit(ctx context.Context, client *clinicaldoc.Client) (*clinicaldoc.Progre
 	return client.Notes.Wait(ctx, note.ID, clinicaldoc.WaitParams{})
 }
 
-func TestWhatIsOnTapeIsReplayedWithoutAService(t *testing.T) {
+func TestOnTape_ReplaysWithoutAService(t *testing.T) {
 	t.Parallel()
 	tape := filepath.Join(t.TempDir(), "visit")
 	srv := clinicaldoctest.NewServer(clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
@@ -135,7 +135,7 @@ func TestWhatIsOnTapeIsReplayedWithoutAService(t *testing.T) {
 	require.Error(t, err, "what is not on the tape is not made up")
 }
 
-func TestEveryNoteIsARow(t *testing.T) {
+func TestWriteParquet_EveryNote_IsARow(t *testing.T) {
 	t.Parallel()
 	srv := inBox(t)
 	for range 120 {
@@ -157,7 +157,7 @@ func TestEveryNoteIsARow(t *testing.T) {
 	require.Error(t, err, "half an export cannot be read")
 }
 
-func TestOverdueNeedsNoServer(t *testing.T) {
+func TestOverdue_Fake_NeedsNoServer(t *testing.T) {
 	t.Parallel()
 	deadline := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 	complete := clinicaldoc.Completion{Transcription: true, Content: true}
@@ -171,7 +171,7 @@ func TestOverdueNeedsNoServer(t *testing.T) {
 	var _ lister = (*clinicaldoc.NotesService)(nil)
 }
 
-func TestTheSumIsOfWhatWasWritten(t *testing.T) {
+func TestDownload_Sum_IsOfWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	srv := inBox(t)
 	recording := bytes.Repeat([]byte("synthetic audio "), 20_000)

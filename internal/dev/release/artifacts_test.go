@@ -16,7 +16,7 @@ import (
 
 var packed = []packedFile{{"program", 0o755, []byte("synthetic program")}, {"LICENSE", 0o644, []byte("synthetic")}}
 
-func TestTarballHoldsNoTimeAndNoOwner(t *testing.T) {
+func TestTarball_HasNoTimeAndNoOwner(t *testing.T) {
 	t.Parallel()
 	first := tarball(packed)
 	assert.Equal(t, first, tarball(packed), "the same bytes each time")
@@ -30,7 +30,7 @@ func TestTarballHoldsNoTimeAndNoOwner(t *testing.T) {
 	assert.Empty(t, header.Uname)
 }
 
-func TestZippedHoldsNoTime(t *testing.T) {
+func TestZipped_HasNoTime(t *testing.T) {
 	t.Parallel()
 	first := zipped(packed)
 	assert.Equal(t, first, zipped(packed), "the same bytes each time")
@@ -40,7 +40,7 @@ func TestZippedHoldsNoTime(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o755), archive.File[0].Mode())
 }
 
-func TestSumsNameEveryFile(t *testing.T) {
+func TestWriteSums_NamesEveryFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.txt"), []byte("abc"), 0o600))
@@ -51,7 +51,7 @@ func TestSumsNameEveryFile(t *testing.T) {
 	assert.Equal(t, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.txt\n", string(sums))
 }
 
-func TestBillOfMaterialsListsWhatTheBinaryHolds(t *testing.T) {
+func TestBillOfMaterials_ListsLinkedModules(t *testing.T) {
 	t.Parallel()
 	r, _ := newRepository(t, small)
 	_, err := r.with("GOFLAGS=-buildvcs=false").in("cmd/tool").goCommand(t.Context(), "build", "-o", "tool.exe", ".")
@@ -69,7 +69,7 @@ func TestBillOfMaterialsListsWhatTheBinaryHolds(t *testing.T) {
 	assert.Equal(t, []string{"std", "github.com/clinicaldoc/rehearsal", "github.com/clinicaldoc/rehearsal/below"}, names)
 }
 
-func TestManPagesAreTheSameEachTime(t *testing.T) {
+func TestManPages_AreTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	r := repository{dir: "../../..", out: &bytes.Buffer{}, env: []string{"GOFLAGS=-buildvcs=false"}}
 	pages, err := r.manPages(t.Context(), filepath.Join(t.TempDir(), "man"))

@@ -25,7 +25,7 @@ func TestSection(t *testing.T) {
 }
 
 // Every version that the changelog of this repository names has a date and says something.
-func TestTheChangelogOfThisRepository(t *testing.T) {
+func TestSection_ThisRepository_EveryVersionHasOne(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../CHANGELOG.md")
 	require.NoError(t, err)

@@ -80,7 +80,7 @@ func commit(t *testing.T, r repository, files map[string]string) {
 }
 
 // What is released works for whoever uses it: a program, both commands, the module below, all from empty module caches.
-func TestRehearse(t *testing.T) {
+func TestRehearse_ReleaseWorksFromOutside(t *testing.T) {
 	t.Parallel()
 	r, out := newRepository(t, small)
 	require.NoError(t, r.rehearse(t.Context(), version{0, 2, 0}, smallImporter))
@@ -117,7 +117,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func TestPrepareAndTheNextRelease(t *testing.T) {
+func TestPrepare_ThenTheNextRelease(t *testing.T) {
 	t.Parallel()
 	own, err := os.Executable()
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestPrepareAndTheNextRelease(t *testing.T) {
 	require.NoError(t, r.with(asAPIDiff+"=").check(t.Context(), version{0, 2, 1}))
 }
 
-func TestWhatCannotBeReleased(t *testing.T) {
+func TestCheck_MissingParts_AreRejected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		files map[string]string
@@ -184,7 +184,7 @@ func TestWhatCannotBeReleased(t *testing.T) {
 }
 
 // The modules of this repository can be released: each has what a release asks of it. Which they are is not listed anywhere.
-func TestThisRepository(t *testing.T) {
+func TestModules_ThisRepository_CanBeReleased(t *testing.T) {
 	t.Parallel()
 	r := repository{dir: "../../..", out: &bytes.Buffer{}}
 	if _, err := os.Stat(filepath.Join(r.dir, ".git")); err != nil {
@@ -202,7 +202,7 @@ func TestThisRepository(t *testing.T) {
 	assert.Contains(t, dirs, commandDir)
 }
 
-func TestRunRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestRun_UnknownArguments_AreRejected(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"check"}, {"check", "0.2.0"}, {"push", "v0.2.0"}, {"build", "v0.2.0"}} {
 		require.Error(t, run(t.Context(), args, &bytes.Buffer{}), strings.Join(args, " "))

@@ -7,7 +7,7 @@ import (
 )
 
 // A seed is worth nothing if it does not bring the same world back. The sum is the same on all releases of Go.
-func TestASeedBringsItsWorldBack(t *testing.T) {
+func TestWorld_SameSeed_HasTheSameHistory(t *testing.T) {
 	t.Parallel()
 	sum := uint64(0)
 	for seed := *from; seed < *from+max(*seeds/5, 1); seed++ {

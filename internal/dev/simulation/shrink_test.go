@@ -77,7 +77,7 @@ func relive(t *testing.T, seed uint64, events ...string) {
 
 // A defect that is known: the program takes what is undecided for not created. What is left of such a world is a create, the
 // fault that loses its response, and nothing else.
-func TestAFailingWorldShrinks(t *testing.T) {
+func TestShrink_FailingWorld_KeepsFewEvents(t *testing.T) {
 	t.Parallel()
 	w := hasty(t)
 	events := len(slices.Compact(slices.Sorted(slices.Values(w.events))))

@@ -132,7 +132,7 @@ func (a *authority) gateway(t *testing.T, srv *clinicaldoctest.Server) string {
 	return gateway.URL
 }
 
-func TestClientCertificates(t *testing.T) {
+func TestClientCertificate_UnknownOrRemoved_IsRefused(t *testing.T) {
 	t.Parallel()
 	hospital, stranger := newAuthority(t), newAuthority(t)
 	hospital.machine(t, "ward")
@@ -172,7 +172,7 @@ func TestClientCertificates(t *testing.T) {
 // fipsChild says that the test is the one that runs in a mode of its own.
 const fipsChild = "CLINICALDOC_TEST_FIPS"
 
-func TestFIPS(t *testing.T) {
+func TestFIPS_EveryMode_Works(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(fipsChild) != "" {
 		t.Skip("this is the child")
@@ -191,7 +191,7 @@ func TestInFIPSMode(t *testing.T) {
 	t.Parallel()
 	mode := os.Getenv(fipsChild)
 	if mode == "" {
-		t.Skip("TestFIPS starts it")
+		t.Skip("TestFIPS_EveryMode_Works starts it")
 	}
 	require.True(t, fips140.Enabled())
 	srv := clinicaldoctest.NewServer(clinicaldoctest.WithTLS())

@@ -99,7 +99,7 @@ func zipped(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-func TestTransportsThatWrapOthers(t *testing.T) {
+func TestNoteLife_WrappedTransport_Succeeds(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{
 		"httputil.DumpRequestOut": dumped,
@@ -129,7 +129,7 @@ func (s oauth2Source) Token(context.Context) (string, error) {
 	return token.AccessToken, nil
 }
 
-func TestOAuth2(t *testing.T) {
+func TestOAuth2_Token_IsNotSentToStorage(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
