@@ -2,7 +2,7 @@
 //
 // Each cell is one call over real sockets. Between the SDK and the service in a box stands a front that breaks
 // connections and answers byte by byte. Afterwards the box's state, the errors and everything that went over the wire are
-// held against the promise. This prints the table:
+// held against the promise. This prints the table; make faults also runs the cells that take long:
 //
 //	go test ./internal/dev/faultmatrix -v -run TestFaultMatrix
 //
