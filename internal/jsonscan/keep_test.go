@@ -36,6 +36,21 @@ func TestIntern_TextsAreStoredAtFlush(t *testing.T) {
 	assert.Equal(t, "changed", texts[0], "it is stored once")
 }
 
+// A decoder's texts wait in memory of its own, also while another decoder is at work in the same goroutine.
+func TestIntern_SecondDecoder_SharesNoMemory(t *testing.T) {
+	t.Parallel()
+	first := jsonscan.New([]byte(`"first"`))
+	second := jsonscan.New([]byte(`"second"`))
+	var firstText, secondText string
+	first.Intern(&firstText, first.TextBytes())
+	second.Intern(&secondText, second.TextBytes())
+	require.NoError(t, first.End())
+	assert.Equal(t, "first", firstText)
+	assert.Empty(t, secondText, "it waits for the end of its own decoder")
+	require.NoError(t, second.End())
+	assert.Equal(t, "second", secondText)
+}
+
 func TestIntern_SameTargetTwice_KeepsTheLater(t *testing.T) {
 	t.Parallel()
 	texts, err := keepTexts(`["a","b","",""]`, 2)

@@ -1,6 +1,6 @@
-// Package plant makes one program of many mistakes, of which the environment chooses one. Each lies in a copy of its function,
-// to which the function itself leads when it is chosen. The sources stay as they are: the go command takes others in their
-// place (-overlay), and compiles once for all mistakes.
+// Package plant compiles many seeded faults into one program, of which the environment chooses one. Each fault is in a copy of
+// its function, which the function itself calls if the fault is chosen. The sources stay as they are: the go command replaces
+// them (-overlay), and compiles once for all faults. The tests of package simulation use it, as make defects does.
 package plant
 
 import (
