@@ -82,7 +82,8 @@ func chance(n int, words ...any) int {
 	return int(h.Sum32()>>7) % n
 }
 
-// ServeHTTP checks whose request it is, and responds with its mark, at first sometimes with an error or half a response.
+// ServeHTTP checks whose request it is and responds with its mark. The first two attempts may get an error or half a
+// response.
 func (w *isolation) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	number, _ := strconv.Atoi(r.Header.Get("X-Call"))
 	mark := markOf(number)
@@ -139,7 +140,8 @@ func isolatedDocument(mark string, r *http.Request, body []byte) string {
 		return note(id, sent.Name)
 	case id == r.URL.Path:
 		page := cmp.Or(r.URL.Query().Get("page"), "1")
-		return fmt.Sprintf(`{"data":[%s],"meta":{"current_page":%s,"last_page":2,"per_page":1,"total":2}}`, note(page, mark), page)
+		return fmt.Sprintf(`{"data":[%s],"meta":{"current_page":%s,"last_page":2,"per_page":1,"total":2}}`,
+			note(page, mark), page)
 	}
 	return note(id, mark)
 }
@@ -205,9 +207,9 @@ func (l isolationLog) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// Users of several tenants are served concurrently by one client. Meanwhile calls are canceled, retried, refused and cut.
-// Nothing of one call is in another's request, result, response, error or log line, neither when it returns nor after all
-// others.
+// One client makes concurrent calls for users of several tenants. Some calls are canceled, retried, refused or cut.
+// Nothing of one call is in another's request, result, response, error or log line, neither when it returns nor after
+// all others.
 func TestIsolation_ConcurrentCalls_ShareNothing(t *testing.T) {
 	t.Parallel()
 	calls := 1200

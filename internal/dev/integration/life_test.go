@@ -86,7 +86,8 @@ func testIncompleteSign(t *testing.T, tg *target) {
 	require.ErrorIs(t, err, clinicaldoc.ErrNoteIncomplete)
 }
 
-// testSign checks the note that the gap report has signed: one signed note is enough, because a service may keep it for ever.
+// testSign checks the note that the gap report has signed. One signed note is enough, because a service may keep it for
+// ever.
 func testSign(t *testing.T, tg *target, signed *clinicaldoc.ProgressNote) {
 	t.Helper()
 	if tg.skipSign {

@@ -45,8 +45,8 @@ func testList(t *testing.T, tg *target) {
 	}
 }
 
-// testAll ranges over the patient's notes and finds each of the created ones once, in order. Rows of the same second may
-// come in any order.
+// testAll ranges over the patient's notes and finds each of the created ones once, in order. Rows of the same second
+// may come in any order.
 func testAll(t *testing.T, tg *target, created []int64, params clinicaldoc.ListNotesParams) {
 	t.Helper()
 	params.PatientID = tg.patientID

@@ -24,8 +24,8 @@ func TestIntegration(t *testing.T) {
 	tg.runSuite(t, publishedReport(t, tg))
 }
 
-// The suite passes on every way in which a service may fill the description's gaps, although it is told only an address and
-// a token. It leaves nothing behind and changes nothing of others.
+// The suite passes on every way in which a service may fill the description's gaps, although it is passed only an
+// address and a token. It leaves nothing behind and changes nothing of others.
 func TestSuite_EveryVariant_PassesAndCleansUp(t *testing.T) {
 	t.Parallel()
 	for _, variant := range clinicaldoctest.Variants() {
@@ -107,10 +107,11 @@ func tokensOf(t *testing.T, tg *target) []int64 {
 	return ids
 }
 
-// assertCleanedUp finds the notes of others as they were, and of the suite's own at most two signed ones, where the service
-// keeps them.
+// assertCleanedUp finds the notes of others as they were. Of the suite's own there are at most two signed ones, if the
+// service keeps them.
 func assertCleanedUp(
-	t *testing.T, srv *clinicaldoctest.Server, variant clinicaldoctest.Variant, before []clinicaldoctest.Note, others []int64,
+	t *testing.T, srv *clinicaldoctest.Server, variant clinicaldoctest.Variant,
+	before []clinicaldoctest.Note, others []int64,
 ) {
 	t.Helper()
 	var kept []clinicaldoctest.Note

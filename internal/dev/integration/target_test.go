@@ -20,8 +20,8 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// target is the service that the suite runs against. Nothing may be taken for granted there, and nothing changed but the
-// suite's own notes, one thing at a time.
+// target is the service that the suite runs against. Nothing may be taken for granted there, and nothing changed but
+// the suite's own notes, one thing at a time.
 type target struct {
 	client         *clinicaldoc.Client // with the query names that the report has found; see learn
 	baseURL, token string
