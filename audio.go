@@ -71,7 +71,7 @@ func urlExpiry(query url.Values) time.Time {
 		n, _ := strconv.ParseInt(query.Get(name), 10, 64)
 		return n
 	}
-	expires := max(number("expires"), number("Expires"))
+	expires := max(number("expires"), number("Expires")) // a Unix time
 	for _, prefix := range []string{"X-Amz-", "X-Goog-"} {
 		signed, err := time.Parse("20060102T150405Z", query.Get(prefix+"Date"))
 		if lifetime := number(prefix + "Expires"); err == nil && lifetime > 0 {
@@ -227,7 +227,8 @@ func (a *AudioStream) ReadAt(p []byte, off int64) (int, error) {
 
 // fetch reads the recording into p, from the offset off, in a call of the operation. It returns how many bytes it read.
 func (a *AudioStream) fetch(ctx context.Context, call *scope, op *operation, p []byte, off int64) (int, error) {
-	source := a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, nil)
+	var noSize *Response // the size is ignored
+	source := a.service.audioSource(a.id, DownloadParams{IgnoreSize: true}, &call.options, noSize)
 	piece := a.stored.Piece(source, p, off)
 	err := a.service.fetch(ctx, call, op, piece)
 	return int(piece.Received() - off), op.downloadError(err)
@@ -250,7 +251,7 @@ func (a *AudioStream) Read(p []byte) (int, error) {
 		a.readAhead(continues) // from a.offset; sets aheadErr if no byte follows
 	}
 	n := copy(p, a.ahead[a.offset-a.aheadOffset:])
-	if n == 0 {
+	if n == 0 { // readAhead got nothing
 		err := a.aheadErr
 		a.aheadErr = nil // the next Read tries again
 		return 0, err
@@ -331,7 +332,7 @@ func (s *NotesService) DownloadAudioFile(
 		case errors.Is(err, disk.ErrHeld):
 			const detail = "another download to this path is in progress; wait for it, or use another path"
 			return 0, &callError{
-				op: downloadAudio, detail: detail, causes: []error{ErrInUse}, kind: "in_use", transient: true,
+				op: downloadAudio, detail: detail, causes: []error{ErrInUse}, errorType: "in_use", transient: true,
 			}
 		case err != nil:
 			return 0, downloadAudio.downloadError(err)
@@ -383,7 +384,7 @@ func (s *NotesService) download(
 	if err := checkID(call.name, id); err != nil {
 		return 0, err
 	}
-	var sized Response // with the size, which is requested concurrently; zero if that is ignored
+	var sized Response // to the request for the size, which is sent concurrently; zero if the size is ignored
 	source := s.audioSource(id, params, &call.options, &sized)
 	source.BeforeWrite = call.recordingDisclosure(ctx, id)
 	d := download.New(source, to)
@@ -392,7 +393,8 @@ func (s *NotesService) download(
 		return d.Received(), downloadAudio.downloadError(err)
 	}
 	err := d.CheckSize(ctx) // waits for the response with the size
-	if response := call.options.response; response != nil && sized.Attempts > 0 {
+	wasSized := sized.Attempts > 0
+	if response := call.options.response; response != nil && wasSized {
 		*response = sized
 	}
 	if err == nil {
@@ -412,7 +414,8 @@ func (s *NotesService) fetch(ctx context.Context, call *scope, op *operation, po
 	if !result.Stopped {
 		return err
 	}
-	if errors.Is(ctx.Err(), err) { // otherwise it is the error of the call for an address
+	contextEnded := errors.Is(ctx.Err(), err)
+	if contextEnded { // otherwise err is that of the call for an address
 		return call.explainStop(ctx, result, err)
 	}
 	rejected, ok := err.(*download.Error) //nolint:errorlint // an error that wraps one is not a failure of storage

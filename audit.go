@@ -167,16 +167,16 @@ type trail struct {
 	closed  bool             // everything was reported
 	inAudit bool             // the audit function has not returned, or has panicked
 
-	mu         sync.Mutex        // requests of a call may be under way at the same time
-	unreported map[record]string // what was read and not reported, with its request ID
-	reported   map[record]bool
-	addresses  map[int64]string // request IDs of the responses with addresses of recordings, by note
+	mu                sync.Mutex        // requests of a call may be under way at the same time
+	unreported        map[record]string // what was read and not reported, with its request ID
+	reported          map[record]bool
+	addressRequestIDs map[int64]string // request IDs of the responses with addresses of recordings, by note
 }
 
 func newTrail(operation string, audit func(context.Context, Access) error) *trail {
 	return &trail{
 		operation: operation, audit: audit,
-		unreported: map[record]string{}, reported: map[record]bool{}, addresses: map[int64]string{},
+		unreported: map[record]string{}, reported: map[record]bool{}, addressRequestIDs: map[int64]string{},
 	}
 }
 
@@ -203,7 +203,7 @@ func (t *trail) addNote(n *ProgressNote, requestID string) {
 func (t *trail) addAddress(id int64, requestID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.addresses[id] = requestID
+	t.addressRequestIDs[id] = requestID
 }
 
 // recording returns the record of the note's recording, with the patient if the call has read it.
@@ -244,7 +244,7 @@ func (t *trail) accessesTo(records []record, outcome string) []Access {
 		}
 		requestID := t.unreported[r]
 		if r.recording {
-			requestID = cmp.Or(requestID, t.addresses[r.note])
+			requestID = cmp.Or(requestID, t.addressRequestIDs[r.note])
 		}
 		delete(t.unreported, r)
 		t.reported[r] = true
@@ -286,10 +286,10 @@ func (t *trail) disclose(ctx context.Context, records ...record) *NotAuditedErro
 }
 
 // closeTrail reports everything that the call has read, disclosed and changed, and that was not reported before. The
-// call ends with err, and hands these records out. closeTrail returns why the caller must not get them, or nil. It does
-// nothing the second time, nor if the audit function has panicked.
+// call ends with err, and hands out the records in handedOut. closeTrail returns why the caller must not get them, or
+// nil. It does nothing the second time, nor if the audit function has panicked.
 func (s *scope) closeTrail(ctx context.Context, handedOut []record, err error) *NotAuditedError {
-	t := s.trail
+	t := s.ownTrail
 	if t.closed || t.inAudit {
 		return t.failure
 	}
@@ -306,7 +306,7 @@ func (s *scope) closeTrail(ctx context.Context, handedOut []record, err error) *
 	t.report(ctx, t.accessesTo(t.pending(), withheld)...) // first: if that fails, nothing is disclosed
 	t.report(ctx, disclosed...)
 	if t.failure != nil && changed {
-		t.failure.NoteID = disclosed[0].NoteID
+		t.failure.NoteID = disclosed[0].NoteID // where addChange has put the change
 		t.failure.Changed = true
 		t.failure.OutcomeUnknown = change.OutcomeUnknown
 	}
@@ -317,7 +317,7 @@ func (s *scope) closeTrail(ctx context.Context, handedOut []record, err error) *
 // both are one access.
 func (t *trail) addChange(disclosed []Access, change Access) []Access {
 	for i, a := range disclosed {
-		if a.NoteID == change.NoteID || change.NoteID == 0 { // what a create discloses is the note
+		if a.NoteID == change.NoteID || change.NoteID == 0 { // 0: a create, which discloses only its note
 			a.Changed = true
 			a.OutcomeUnknown = change.OutcomeUnknown
 			return slices.Insert(slices.Delete(disclosed, i, i+1), 0, a)
@@ -343,12 +343,12 @@ func (s *scope) change(err error) (Access, bool) {
 		return Access{}, false
 	}
 	unknown := s.mayHaveActed(err)
-	mayHaveChanged := err == nil || unknown || s.wrote
+	mayHaveChanged := err == nil || unknown || s.hasWritten
 	if !mayHaveChanged {
 		return Access{}, false
 	}
-	id := noteIDInPath(s.sent.Path)
-	isCreate := isListPath(s.sent.Path)
+	id := noteIDInPath(s.request.Path)
+	isCreate := isListPath(s.request.Path)
 	if isCreate {
 		id = provenNoteID(err)
 	}
@@ -357,7 +357,7 @@ func (s *scope) change(err error) (Access, bool) {
 		return Access{}, false
 	}
 	return Access{
-		NoteID: id, PatientID: s.patient, Changed: true, OutcomeUnknown: unknown, RequestID: s.requestID,
+		NoteID: id, PatientID: s.requestedPatient, Changed: true, OutcomeUnknown: unknown, RequestID: s.requestID,
 	}, true
 }
 
@@ -423,7 +423,7 @@ func rangeAudited[T any](
 	defer func() { _ = call.closeTrail(ctx, nil, errUnfinished) }() // after a panic; else it was done
 	stopped := false
 	err := body(ctx, call, func(row *T, err error) bool {
-		if failure := call.trail.disclose(ctx, call.handedOut(row, err)...); failure != nil {
+		if failure := call.ownTrail.disclose(ctx, call.handedOut(row, err)...); failure != nil {
 			stopped = true
 			yield(nil, call.keepFirst(failure.withCallErr(err)))
 			return false
@@ -431,7 +431,8 @@ func rangeAudited[T any](
 		stopped = !yield(row, err)
 		return !stopped
 	})
-	if failure := call.closeTrail(ctx, nil, err); failure != nil {
+	var handedOut []record // none are left: each row was disclosed before it was yielded
+	if failure := call.closeTrail(ctx, handedOut, err); failure != nil {
 		err = failure.withCallErr(err)
 	}
 	if err != nil && !stopped {
@@ -452,11 +453,11 @@ func (s *scope) handedOut(value any, err error) (records []record) {
 		}
 	case *AudioURL:
 		if v != nil {
-			records = append(records, s.trail.recording(noteIDInPath(s.sent.Path)))
+			records = append(records, s.ownTrail.recording(noteIDInPath(s.request.Path)))
 		}
 	case *AudioStream:
 		if v != nil {
-			records = append(records, s.trail.recording(v.id))
+			records = append(records, s.ownTrail.recording(v.id))
 		}
 	}
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
@@ -478,7 +479,7 @@ func appendNote(records []record, note *ProgressNote) []record {
 
 // withCallErr returns the failure with err as its CallErr. It removes the records from err.
 func (e *NotAuditedError) withCallErr(err error) error {
-	if itself, ok := errors.AsType[*NotAuditedError](err); ok && itself == e {
+	if itself, ok := errors.AsType[*NotAuditedError](err); ok && itself == e { // err is the failure, as Do returns it
 		return e
 	}
 	if conflict, ok := errors.AsType[*ConflictError](err); ok {
@@ -507,12 +508,12 @@ func (s *scope) withholdBody(failure *NotAuditedError, err error) {
 // auditResponse reports the records in a response to Do, before any of it is decoded for the caller. They count as
 // disclosed if the caller gets the response, and otherwise as read. Without an audit, auditResponse does nothing.
 func (s *scope) auditResponse(ctx context.Context, response []byte, callerGetsIt bool) error {
-	if s.trail == nil {
+	if s.ownTrail == nil {
 		return nil
 	}
 	records := s.recordsIn(response)
 	for _, r := range records {
-		s.trail.addRecord(r, s.requestID)
+		s.ownTrail.addRecord(r, s.requestID)
 	}
 	var disclosed []record
 	if callerGetsIt {
@@ -527,16 +528,17 @@ func (s *scope) recordsIn(response []byte) []record {
 	if len(response) == 0 {
 		return nil
 	}
-	if id := noteIDInPath(s.sent.Path); id != 0 {
+	if id := noteIDInPath(s.request.Path); id != 0 {
 		return s.recordsOf(id, response)
 	}
-	if !strings.Contains(s.sent.Path, notesName) {
+	if !strings.Contains(s.request.Path, notesName) {
 		return nil
 	}
 	if note, _, err := s.decodeNote(anyID)(response); err == nil {
 		return []record{note.record()}
 	}
-	page, _, err := decodePage(response, "data", QueryNames{}, 0, (*ProgressNote).fill, (*ProgressNote).id)
+	const unknownSize = 0
+	page, _, err := decodePage(response, "data", QueryNames{}, unknownSize, (*ProgressNote).fill, (*ProgressNote).id)
 	if err != nil {
 		return nil
 	}
@@ -546,7 +548,7 @@ func (s *scope) recordsIn(response []byte) []record {
 // recordsOf returns the records in a response to Do with a path that names the note. A path that continues after
 // the note's ID may name a part of the note, such as a version with its own ID. The access is then to both.
 func (s *scope) recordsOf(id int64, response []byte) []record {
-	if strings.HasSuffix(s.sent.Path, "/audio-url") {
+	if strings.HasSuffix(s.request.Path, "/audio-url") {
 		return []record{{note: id, recording: true}}
 	}
 	note, _, err := s.decodeNote(anyID)(response)
@@ -556,7 +558,7 @@ func (s *scope) recordsOf(id int64, response []byte) []record {
 	if err != nil {
 		return []record{{note: id}}
 	}
-	isNotePath := path.Base(s.sent.Path) == strconv.FormatInt(id, 10)
+	isNotePath := path.Base(s.request.Path) == strconv.FormatInt(id, 10)
 	if note.ID == id || isNotePath {
 		return []record{note.record()}
 	}
@@ -567,32 +569,32 @@ func (s *scope) recordsOf(id int64, response []byte) []record {
 func (s *scope) recordResponse(result *exchange.Result, err error) {
 	s.requestID = requestID(result.Last.Header)
 	if err == nil && s.op.effect != exchange.Reads {
-		s.wrote = true
+		s.hasWritten = true
 	}
-	isInner := s.trail == nil
+	isInner := s.ownTrail == nil
 	if isInner && s.options.response != nil {
 		s.options.response.Body = nil // the caller does not get all records in it
 	}
 	if s.op == audioURL {
-		s.options.trail.addAddress(noteIDInPath(s.sent.Path), s.requestID)
+		s.options.trail.addAddress(noteIDInPath(s.request.Path), s.requestID)
 	}
 }
 
 // auditedUpdate returns a callback for a wait that reports each note to the audit before it calls onUpdate. It does not
 // call onUpdate once the audit function has failed.
 func (s *scope) auditedUpdate(ctx context.Context, onUpdate func(*ProgressNote)) func(*ProgressNote) {
-	if s.trail == nil || onUpdate == nil {
+	if s.ownTrail == nil || onUpdate == nil {
 		return onUpdate
 	}
 	return func(note *ProgressNote) {
-		if s.trail.disclose(ctx, note.record()) == nil {
+		if s.ownTrail.disclose(ctx, note.record()) == nil {
 			onUpdate(note)
 		}
 	}
 }
 
 // auditFailed reports whether the audit function has failed, so the caller gets no more records.
-func (s *scope) auditFailed() bool { return s.trail != nil && s.trail.failure != nil }
+func (s *scope) auditFailed() bool { return s.ownTrail != nil && s.ownTrail.failure != nil }
 
 // recordingDisclosure returns a function that reports the note's recording to the audit when it is called for the first
 // time. It returns nil without an audit.
@@ -601,7 +603,7 @@ func (s *scope) recordingDisclosure(ctx context.Context, id int64) func() error 
 	if t == nil {
 		return nil
 	}
-	isInner := s.trail == nil
+	isInner := s.ownTrail == nil
 	reported := false
 	return func() error {
 		if reported {
@@ -609,7 +611,8 @@ func (s *scope) recordingDisclosure(ctx context.Context, id int64) func() error 
 		}
 		reported = true
 		if isInner { // the caller of the outer call does not get the recording
-			t.addRecord(t.recording(id), "")
+			const requestID = "" // accessesTo takes that of its address
+			t.addRecord(t.recording(id), requestID)
 			return nil
 		}
 		return asError(t.disclose(ctx, t.recording(id)))
@@ -622,10 +625,11 @@ func (s *scope) auditDownload(ctx context.Context, disclose func() error) error 
 	if disclose == nil {
 		return nil
 	}
-	if err := disclose(); err != nil || s.trail == nil {
+	if err := disclose(); err != nil || s.ownTrail == nil {
 		return err
 	}
-	return asError(s.closeTrail(ctx, nil, nil))
+	var handedOut []record // none are left: the recording was disclosed above
+	return asError(s.closeTrail(ctx, handedOut, nil))
 }
 
 // asError returns the failure as an error, or nil if there is none.

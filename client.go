@@ -123,7 +123,7 @@ func (c *Client) setToken(name, token string) error {
 	if wrong := checkToken(token); wrong != "" {
 		return invalid(name, "%s", wrong)
 	}
-	c.token = bearer(token)
+	c.token = bearerAuthorization(token)
 	return nil
 }
 
@@ -199,7 +199,8 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 		if err != nil {
 			return nil, err
 		}
-		if call.sent.Body, err = newBody(body, call.options.contentType); err != nil {
+		call.request.Body, err = newBody(body, call.options.contentType)
+		if err != nil {
 			return nil, err
 		}
 		if err := checkOut(out); err != nil {
@@ -216,14 +217,16 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any, opt
 // nil, the caller gets the response only by WithResponse.
 func (s *scope) storeResponse(ctx context.Context, response []byte, out any) error {
 	if out == nil {
-		return s.auditResponse(ctx, response, s.options.response != nil)
+		callerGetsIt := s.options.response != nil
+		return s.auditResponse(ctx, response, callerGetsIt)
 	}
-	if json.Valid(response) { // otherwise the caller gets nothing of it
-		if err := s.auditResponse(ctx, response, true); err != nil {
+	if json.Valid(response) { // otherwise Unmarshal fails, and withholdBody empties the caller's WithResponse too
+		const callerGetsIt = true
+		if err := s.auditResponse(ctx, response, callerGetsIt); err != nil {
 			return err
 		}
 	}
-	return json.Unmarshal(bytes.Clone(response), out) // out may keep it
+	return json.Unmarshal(bytes.Clone(response), out) // a copy, because out may keep parts of it
 }
 
 // checkOut rejects a value of the caller's that cannot hold a response.
@@ -235,7 +238,7 @@ func checkOut(out any) error {
 	switch {
 	case target.Kind() != reflect.Pointer, target.IsNil():
 		return invalid("Do: out", "must be nil or a non-nil pointer")
-	case !fillable(target.Elem(), map[reflect.Type]bool{}):
+	case !fillable(target.Elem(), map[reflect.Type]bool{}): // no type is being checked yet
 		return invalid("Do: out", "points to a type that JSON cannot be decoded into")
 	}
 	return nil
@@ -252,14 +255,14 @@ func unmarshalsItself(t reflect.Type) bool {
 	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
 }
 
-// fillable reports whether json.Unmarshal can store something in the value. Types in seen are being checked already.
-// Fields of a struct do not count, because the response may lack them.
-func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
+// fillable reports whether json.Unmarshal can store something in the value. A type that is being checked already, as in
+// a recursive type, counts as fillable. The fields of a struct are not checked, because the response may lack them.
+func fillable(v reflect.Value, beingChecked map[reflect.Type]bool) bool {
 	t := v.Type()
-	if seen[t] || unmarshalsItself(t) {
+	if beingChecked[t] || unmarshalsItself(t) {
 		return true
 	}
-	seen[t] = true
+	beingChecked[t] = true
 	switch t.Kind() {
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		return false
@@ -270,9 +273,9 @@ func fillable(v reflect.Value, seen map[reflect.Type]bool) bool {
 		held := v.Elem() // json.Unmarshal stores where it points to
 		return held.Kind() == reflect.Pointer && !held.IsNil()
 	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return fillable(reflect.New(t.Elem()).Elem(), seen)
+		return fillable(reflect.New(t.Elem()).Elem(), beingChecked)
 	case reflect.Map:
-		return fillableKey(t.Key()) && fillable(reflect.New(t.Elem()).Elem(), seen)
+		return fillableKey(t.Key()) && fillable(reflect.New(t.Elem()).Elem(), beingChecked)
 	default:
 		return true
 	}
@@ -302,7 +305,8 @@ func newOperation(method, path, route string) (*operation, error) {
 	case strings.ContainsAny(path, `%\`), hasDotSegment(path), hasControl(path):
 		return nil, invalid("Do: path", "must not contain escapes, dot segments or control characters")
 	}
-	op := &operation{name: doName, method: method, route: cmp.Or(route, maskedRoute(path)), effect: exchange.Creates}
+	op := &operation{name: doName, method: method, route: cmp.Or(route, maskedRoute(path))}
+	op.effect = exchange.Creates // of an unknown method, the most harmful
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		op.effect = exchange.Reads
@@ -325,21 +329,21 @@ func matchesTemplate(path, template string) bool {
 // newBody returns the body that the caller passed to Do, or nil if there is none. The content type is that of
 // WithHeader, or empty.
 func newBody(body any, contentType string) (*exchange.Body, error) {
-	unencoded := cmp.Or(contentType, "application/octet-stream")
+	typeOfBytes := cmp.Or(contentType, "application/octet-stream") // of a body that is not encoded here
 	switch b := body.(type) {
 	case []byte:
-		return &exchange.Body{ContentType: unencoded, Bytes: b}, nil
+		return &exchange.Body{ContentType: typeOfBytes, Bytes: b}, nil
 	case interface {
 		io.Reader
 		Len() int
-	}:
+	}: // it is in memory, so a copy can be sent again
 		content, err := io.ReadAll(b)
 		if err != nil {
 			return nil, invalidBecause("Do: the body cannot be read", err)
 		}
-		return &exchange.Body{ContentType: unencoded, Bytes: content}, nil
+		return &exchange.Body{ContentType: typeOfBytes, Bytes: content}, nil
 	case io.Reader:
-		return exchange.Stream(unencoded, b), nil
+		return exchange.Stream(typeOfBytes, b), nil
 	}
 	if contentType != "" {
 		return nil, invalid("WithHeader",
@@ -418,13 +422,14 @@ type renewal = func(ctx context.Context, refused string) string
 
 const bearerScheme = "Bearer "
 
-func bearer(token string) authorization {
+func bearerAuthorization(token string) authorization {
 	header := bearerScheme + token
 	return func(context.Context) (string, error) { return header, nil }
 }
 
-// sourced returns the authorization that calls the source each time, and rejects a token that cannot be sent.
-func sourced(source TokenSource) authorization {
+// sourceAuthorization returns the authorization that calls the source each time, and rejects a token that cannot be
+// sent.
+func sourceAuthorization(source TokenSource) authorization {
 	return func(ctx context.Context) (string, error) {
 		token, err := source.Token(ctx)
 		if err != nil {
@@ -445,9 +450,9 @@ type invalidator interface{ Invalidate(token string) }
 
 // refusedTokens passes refused tokens to the source's Invalidate method, one call at a time.
 type refusedTokens struct {
-	source invalidator
-	lock   chan struct{}   // full while Invalidate runs
-	passed map[string]bool // to Invalidate
+	source      invalidator
+	lock        chan struct{}   // full while Invalidate runs
+	invalidated map[string]bool // the tokens that were passed to Invalidate
 }
 
 // invalidate passes the token to Invalidate unless that was done before, or again is set. It reports whether it did. It
@@ -459,27 +464,28 @@ func (r *refusedTokens) invalidate(ctx context.Context, token string, again bool
 	case <-ctx.Done():
 		return false
 	}
-	if r.passed[token] && !again {
+	if r.invalidated[token] && !again {
 		return false
 	}
-	if len(r.passed) >= maxRefused {
-		clear(r.passed)
+	if len(r.invalidated) >= maxRefused {
+		clear(r.invalidated)
 	}
-	r.passed[token] = true
+	r.invalidated[token] = true
 	r.source.Invalidate(token)
 	return true
 }
 
-// renewed returns the renewal of a source with an Invalidate method, or nil if it has none. The renewal invalidates the
-// refused token once, and calls the source for another one. If another call has invalidated the token already and the
-// source still returns it, the renewal invalidates it again: the source may have been asked for another one too early.
-func renewed(source TokenSource, header authorization) renewal {
+// newRenewal returns the renewal of a source with an Invalidate method, or nil if it has none. The renewal invalidates
+// the refused token once, and calls the source for another one. If another call has invalidated the token already and
+// the source still returns it, the renewal invalidates it again: the source may not have had another one at that time.
+func newRenewal(source TokenSource, header authorization) renewal {
 	renewable, ok := source.(invalidator)
 	if !ok {
 		return nil
 	}
-	tokens := &refusedTokens{source: renewable, lock: make(chan struct{}, 1), passed: map[string]bool{}}
+	tokens := &refusedTokens{source: renewable, lock: make(chan struct{}, 1), invalidated: map[string]bool{}}
 	return func(ctx context.Context, refused string) string {
+		// At most two rounds: in the second one the token is invalidated, unless the context has ended.
 		for again := false; ; again = true {
 			invalidated := tokens.invalidate(ctx, strings.TrimPrefix(refused, bearerScheme), again)
 			if ctx.Err() != nil {

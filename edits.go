@@ -104,7 +104,7 @@ type edit struct {
 	beforeResponse *Response        // the response with that note
 	params         UpdateNoteParams // of an Update
 	body           exchange.Body    // of an Update
-	done           *ProgressNote    // the note as an earlier attempt left it
+	earlierResult  *ProgressNote    // the note as an earlier attempt left it; nil if none was carried out
 }
 
 // runEdit is run for an Update, Sign or Delete. If the call has a condition, it reads the note first, and calls act
@@ -123,13 +123,14 @@ func runEdit[T any](
 		}
 		e := &edit{scope: call, id: id, began: time.Now(), params: params}
 		if op == updateNote {
-			if e.body.Bytes, err = e.params.encode(); err != nil {
+			e.body.Bytes, err = e.params.encode()
+			if err != nil {
 				return nil, err
 			}
-			call.sent.Body = &e.body
+			call.request.Body = &e.body
 		}
 		call.op = op
-		call.sent.Path = path
+		call.request.Path = path
 		call.edit = e
 		if call.options.version == "" {
 			return act(ctx, e)
@@ -146,7 +147,10 @@ func runEdit[T any](
 	})
 }
 
-// isAppliedTo reports whether the note is as the edit would leave it.
+// hasCondition reports whether the note was read and compared before the edit; see IfUnchanged.
+func (e *edit) hasCondition() bool { return e.before != nil }
+
+// isAppliedTo reports whether the note is as the edit would leave it. It is false for a Delete.
 func (e *edit) isAppliedTo(note *ProgressNote) bool {
 	switch e.op {
 	case updateNote:
@@ -162,10 +166,9 @@ func (e *edit) isAppliedTo(note *ProgressNote) bool {
 // errAlreadyDone if the lost attempt was carried out, and otherwise why the call ends. Without a condition, the note is
 // not read if sending the request again does no harm.
 func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
-	hasCondition := e.before != nil
 	mayHaveActed := lost.Unknown()
 	mayRepeat := !mayHaveActed || e.op == deleteNote
-	if !hasCondition && mayRepeat {
+	if !e.hasCondition() && mayRepeat {
 		return nil
 	}
 	var response Response
@@ -178,7 +181,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 		return &callError{op: e.op, detail: detail, causes: []error{lost.Err, err}}
 	}
 	if mayHaveActed && e.isAppliedTo(current) {
-		e.done = current
+		e.earlierResult = current
 		e.zoneless = response.zoneless
 		return errAlreadyDone
 	}
@@ -192,9 +195,9 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 }
 
 // isChanged reports whether the note may have been changed since then, by others than this client. With a condition, it
-// compares the versions.
+// compares the versions. Without one, it compares the times, by the response with the note.
 func (e *edit) isChanged(current *ProgressNote, then time.Time, response *Response) bool {
-	if e.before != nil {
+	if e.hasCondition() {
 		return current.Version() != e.options.version
 	}
 	if e.isOfEarlierEdit(current) {
@@ -203,19 +206,21 @@ func (e *edit) isChanged(current *ProgressNote, then time.Time, response *Respon
 	return changedSince(current.UpdatedAt, then, response)
 }
 
-// isDeleted reports whether the error of a read shows that the note is deleted. A replica may lack a note that was
-// created just before. The call has a condition: without one, a delete is repeated without a read.
+// isDeleted reports whether the error of a read shows that the note is deleted. It is false for a note that was created
+// just before, because a replica may lack it. The call has a condition, so the note was read before: a delete without
+// one is repeated without a read.
 func (e *edit) isDeleted(err error) bool {
 	if e.op != deleteNote || !errors.Is(err, ErrNotFound) {
 		return false
 	}
 	justBefore := e.began.Add(-time.Minute)
-	return !changedSince(e.before.CreatedAt, justBefore, e.beforeResponse)
+	isNew := changedSince(e.before.CreatedAt, justBefore, e.beforeResponse)
+	return !isNew
 }
 
-// changedSince reports whether a note that was updated at this time may have been changed since then. The response with
-// the note has the service's time. Our clock and the service's may differ, so a change by either of them counts. A zero
-// time shows nothing, so it counts as a change.
+// changedSince reports whether the time updated, as the service sent it, may be then or later. Our clock and the
+// service's may differ, so either of them counts; the response with the note has the service's time. A zero time shows
+// nothing, so it counts as a change.
 func changedSince(updated, then time.Time, response *Response) bool {
 	if updated.IsZero() {
 		return true
@@ -229,16 +234,18 @@ func changedSince(updated, then time.Time, response *Response) bool {
 	return !latest.Before(byOurs) || !latest.Before(byService)
 }
 
-// result returns the note and the error of the edit. The arguments are what the last attempt returned.
-func (e *edit) result(note *ProgressNote, err error) (*ProgressNote, error) {
+// checkWritten returns the note and the error of the edit. The arguments are what the last attempt returned. If an
+// earlier attempt was carried out, the note is what that one left. With a condition, checkWritten compares the note
+// with what the edit should have made of it. It remembers the note as this client's own edit.
+func (e *edit) checkWritten(note *ProgressNote, err error) (*ProgressNote, error) {
 	switch {
 	case errors.Is(err, errAlreadyDone):
-		note = e.done
-		e.wrote = true // as the read before the retry has shown
+		note = e.earlierResult
+		e.hasWritten = true // as the read before the retry has shown
 	case err != nil:
 		return nil, err
 	}
-	if e.before != nil {
+	if e.hasCondition() {
 		if err := e.compareWritten(note); err != nil {
 			return nil, err
 		}
@@ -254,19 +261,19 @@ func (e *edit) compareWritten(note *ProgressNote) error {
 	if e.op == signNote {
 		want.Has.Signed = true
 	}
-	changed := func(what redact.Text, cause error) error {
+	changedByOthers := func(what redact.Text, cause error) error {
 		const before, after = "the change was made, but the returned note ", ": the service or somebody changed it"
 		return e.conflict(note, before+what+after, cause)
 	}
 	switch {
 	case !samePatient(&want, note):
-		return changed("names another patient", ErrPatientMismatch)
+		return changedByOthers("names another patient", ErrPatientMismatch)
 	case !sameTexts(&want, note):
-		return changed("contains different texts", nil)
+		return changedByOthers("contains different texts", nil)
 	case !sameFlags(&want, note):
-		return changed("has different flags", nil)
+		return changedByOthers("has different flags", nil)
 	case e.isOlder(note):
-		return changed("is older than the one that was read", nil)
+		return changedByOthers("is older than the one that was read", nil)
 	}
 	return nil
 }
@@ -274,14 +281,14 @@ func (e *edit) compareWritten(note *ProgressNote) error {
 // isOlder reports whether a written note was changed before the one that was read. The clocks of a service's machines
 // may differ a little. A time without a zone may be hours off, so it is not compared.
 func (e *edit) isOlder(written *ProgressNote) bool {
-	const clocksDiffer = time.Minute
+	const tolerance = time.Minute
 	if e.zoneless || e.beforeResponse.zoneless {
 		return false
 	}
 	if written.UpdatedAt.IsZero() {
 		return false
 	}
-	return written.UpdatedAt.Before(e.before.UpdatedAt.Add(-clocksDiffer))
+	return written.UpdatedAt.Before(e.before.UpdatedAt.Add(-tolerance))
 }
 
 // samePatient compares the patient of a written note with the expected one. A response may omit it.
@@ -403,7 +410,7 @@ func incompleteError(refusal error) error {
 	const detail = "transcription and analysis are not both complete; wait for the note, then sign"
 	err := &callError{op: signNote, detail: detail, causes: []error{ErrNoteIncomplete, refusal}}
 	if errors.Is(refusal, ErrOutcomeUnknown) {
-		return maybeDone(err)
+		return withUnknownOutcome(err)
 	}
 	return err
 }
@@ -436,7 +443,7 @@ func (e *edit) explainSign(ctx context.Context, failure error) (*ProgressNote, e
 		return nil, failure
 	}
 	if note.Has.Signed && errors.Is(failure, ErrOutcomeUnknown) {
-		e.wrote = true
+		e.hasWritten = true
 		return note, nil
 	}
 	if !note.Stage().AtLeast(StageComplete) {

@@ -227,9 +227,9 @@ func (e OutcomeUnknownError) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the error's text for every verb.
 func (e OutcomeUnknownError) Format(s fmt.State, _ rune) { printError(s, &e) }
 
-// maybeDone returns the error of a failed call of which an attempt may have been carried out. It matches
+// withUnknownOutcome returns the error of a failed call of which an attempt may have been carried out. It matches
 // ErrOutcomeUnknown and err.
-func maybeDone(err error) error {
+func withUnknownOutcome(err error) error {
 	const advice = "; an earlier attempt may have succeeded: read the record before trying again"
 	return redact.Fail(text(err)+advice, ErrOutcomeUnknown, err)
 }
@@ -241,7 +241,7 @@ type callError struct {
 	requestID string
 	detail    string  // safe to print
 	causes    []error // for errors.Is and errors.As; not printed
-	kind      string  // the error type that hooks report; empty: derived from the causes
+	errorType string  // the error type that hooks report; empty: derived from the causes
 	transient bool    // the failure may pass; an error around this one marks that the service may have acted
 }
 
@@ -438,7 +438,7 @@ func (e *Error) adviceByClass() string {
 // had a body.
 func (e *Error) explain(header http.Header, body []byte, base *url.URL, sentBody bool) {
 	target := exchange.Redirect(e.StatusCode, e.Method, header.Get("Location"), base, base)
-	gaveUpFollowing := target != nil && !sentBody
+	gaveUpFollowing := target != nil && !sentBody // such a redirect is followed, but not without end
 	if gaveUpFollowing {
 		e.advice = "the service, or a proxy before it, redirects in a circle, or too often to be followed"
 	}

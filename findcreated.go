@@ -1050,7 +1050,7 @@ func (e *OutcomeUnknownError) audioSum() (sum string, isCertain bool) {
 		return strings.ToLower(e.AudioSHA256), true
 	}
 	sum, err := e.Params.Audio.sum()
-	isCertain = err == nil && e.fromThisProcess && e.Params.Audio.fixed
+	isCertain = err == nil && e.fromThisProcess && e.Params.Audio.immutable
 	return sum, isCertain
 }
 

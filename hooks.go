@@ -187,23 +187,24 @@ func WithHooks(hooks Hooks) Option {
 
 // scope is one call of a public method: its options and its report.
 type scope struct {
-	client        *Client
-	options       callOptions
-	name          string // of the method
-	started       time.Time
-	attempts      int32 // requests that were sent
-	revokesItself bool  // the token that is sent begins with the id of the one to revoke, as those of many services do
-	firstError    error // of those that an iterator has yielded; finish reports it
-	zoneless      bool  // a time of the latest note came without a zone
+	client          *Client
+	options         callOptions
+	name            string // of the method
+	started         time.Time
+	attempts        int32 // requests that were sent
+	revokesOwnToken bool  // the token that is sent begins with the ID of the one to revoke, as many services' do
+	firstError      error // of those that an iterator has yielded; finish reports it
+	zoneless        bool  // a time of the latest note came without a zone
 
-	trail     *trail // nil: there is no audit, or the call that this one is a part of reports to it
-	wrote     bool   // it is certain that the call has changed something
-	requestID string // of the latest response, if there is a trail
-	patient   int64  // of the note to create
+	// ownTrail is nil if there is no audit, or if another call contains this one and reports for it.
+	ownTrail         *trail
+	hasWritten       bool   // it is certain that the call has changed something
+	requestID        string // of the latest response, if there is a trail
+	requestedPatient int64  // of the note to create
 
-	op   *operation       // of the latest request
-	edit *edit            // called before a retry of what may have been carried out; may be nil
-	sent exchange.Request // the latest one to the service
+	op      *operation       // of the latest request
+	edit    *edit            // called before a retry of what may have been carried out; may be nil
+	request exchange.Request // the latest one to the service
 }
 
 // usesStorage reports whether the attempts go to storage, and not to the service.
@@ -222,7 +223,7 @@ func run[T any](
 	}
 	err = errUnfinished // until the method returns
 	defer func() { call.finish(ctx, err) }()
-	if call.trail != nil {
+	if call.ownTrail != nil {
 		return runAudited(ctx, call, method)
 	}
 	return method(ctx, call)
@@ -259,7 +260,7 @@ func ranged[T any](
 			return
 		}
 		defer func() { call.finish(ctx, call.firstError) }()
-		isAudited := call.trail != nil
+		isAudited := call.ownTrail != nil
 		if isAudited {
 			rangeAudited(ctx, call, yield, body)
 			return
@@ -283,8 +284,8 @@ func (c *Client) begin(ctx context.Context, name string, opts []CallOption) (con
 		call.options.header = withDefaults(call.options.header, c.header())
 	}
 	if c.audit != nil && call.options.trail == nil {
-		call.trail = newTrail(cmp.Or(call.options.operation, name), c.audit)
-		call.options.trail = call.trail
+		call.ownTrail = newTrail(cmp.Or(call.options.auditName, name), c.audit)
+		call.options.trail = call.ownTrail
 	}
 	call.started = time.Now()
 	return ctx, call, nil
@@ -305,8 +306,8 @@ func (s *scope) finish(ctx context.Context, err error) {
 	})
 }
 
-// keepFirst keeps the first error that an iterator yields, and returns err. Wrapping yield instead would move it to the
-// heap.
+// keepFirst keeps the first error that an iterator yields, for the end of the call, and returns err. Wrapping yield
+// instead would move yield to the heap.
 func (s *scope) keepFirst(err error) error {
 	if s.firstError == nil {
 		s.firstError = err
@@ -314,14 +315,15 @@ func (s *scope) keepFirst(err error) error {
 	return err
 }
 
-// Begin implements [exchange.Caller]. It reports the start of an attempt, and adds the headers of the hook's trace.
+// Begin implements [exchange.Caller]. It reports the start of an attempt, and adds the headers of the hook's trace. It
+// also records the token: who sends the request, and whether the request revokes its own token.
 func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Header) context.Context {
 	s.attempts++
 	if !s.usesStorage() {
 		authorization := header.Get("Authorization")
 		s.options.requester.recordRequest(authorization)
-		tokenToRevoke := bearerScheme + path.Base(s.sent.Path) + "|"
-		s.revokesItself = s.op.route == revokeToken.route && strings.HasPrefix(authorization, tokenToRevoke)
+		tokenToRevoke := bearerScheme + path.Base(s.request.Path) + "|"
+		s.revokesOwnToken = s.op.route == revokeToken.route && strings.HasPrefix(authorization, tokenToRevoke)
 	}
 	if s.client.hooks.AttemptStart == nil {
 		return ctx
@@ -344,7 +346,7 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	if !s.hasObserver() {
 		return
 	}
-	if !a.Begun {
+	if !a.ReachedSending { // Begin did not report it
 		s.reportNotSent(ctx, a.Err)
 		return
 	}
@@ -364,7 +366,7 @@ func (s *scope) End(ctx context.Context, a *exchange.Attempt) {
 	report.OutcomeUnknown = report.Err != nil && mayHaveActed
 	if !s.usesStorage() {
 		report.RateLimitRemaining = rateLimitRemaining(a.Header)
-		report.RateLimitWait = a.Limited
+		report.RateLimitWait = a.LimitedFor
 	}
 	s.reportEnd(ctx, report)
 }
@@ -415,7 +417,7 @@ func (s *scope) reportEnd(ctx context.Context, report Attempt) {
 // newAttempt returns a report with the fields that all attempts of the current request share.
 func (s *scope) newAttempt() Attempt {
 	report := Attempt{Operation: s.name, Method: s.op.method, Route: s.op.route, RateLimitRemaining: -1}
-	if !s.usesStorage() {
+	if !s.usesStorage() { // the host of storage is not reported
 		server := s.client.baseURL
 		report.ServerAddress = server.Hostname()
 		report.ServerPort, _ = strconv.Atoi(exchange.Port(server))
@@ -487,14 +489,15 @@ func errorType(ctx context.Context, err error) string {
 	if _, conflict := errors.AsType[*ConflictError](err); conflict {
 		return "conflict"
 	}
-	own, _ := errors.AsType[*callError](err)
-	if own != nil && own.kind != "" {
-		return own.kind
+	own, isOwn := errors.AsType[*callError](err)
+	if isOwn && own.errorType != "" {
+		return own.errorType
 	}
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return strconv.Itoa(refused.StatusCode)
 	}
-	return failureType(err, own != nil && own.transient)
+	isTransient := isOwn && own.transient
+	return failureType(err, isTransient)
 }
 
 // failureType returns the value of Call.ErrorType for an error without a status. A transient error of this package

@@ -41,12 +41,12 @@ type AudioSource struct {
 
 // audioState is what the copies of an AudioSource share.
 type audioState struct {
-	name   string
-	length int64                       // -1: not known
-	openAt func() (io.ReaderAt, error) // nil for a stream
-	stream io.Reader                   // nil for a recording that can be read at any offset
-	begun  atomic.Bool                 // a reader of the stream exists; there must not be a second one
-	fixed  bool                        // a second read returns the same bytes, or an error
+	name      string
+	length    int64                       // -1: not known
+	openAt    func() (io.ReaderAt, error) // nil for a stream
+	stream    io.Reader                   // nil for a recording that can be read at any offset
+	begun     atomic.Bool                 // a reader of the stream exists; there must not be a second one
+	immutable bool                        // a second read returns the same bytes, or an error
 }
 
 // AudioFile returns the recording in a file. The file is opened when it is sent. The error matches [ErrInvalidArgument]
@@ -60,8 +60,9 @@ func AudioFile(path string) (*AudioSource, error) {
 	if !info.Mode().IsRegular() {
 		return nil, invalid("AudioFile", "is not a regular file")
 	}
-	os.SameFile(info, info) // Windows identifies the file only when it is compared
-	a := &AudioSource{audioState: &audioState{name: baseName(filepath.Base(path)), length: info.Size(), fixed: true}}
+	os.SameFile(info, info) // makes Windows read the file's identity now, not when changed compares it
+	name := baseName(filepath.Base(path))
+	a := &AudioSource{audioState: &audioState{name: name, length: info.Size(), immutable: true}}
 	a.openAt = func() (io.ReaderAt, error) {
 		file, err := os.Open(path)
 		if err != nil {
@@ -74,7 +75,7 @@ func AudioFile(path string) (*AudioSource, error) {
 		}
 		return audio, nil
 	}
-	if _, err := a.check(); err != nil {
+	if _, err := a.check(); err != nil { // its name and its size
 		return nil, err
 	}
 	return a, nil
@@ -87,7 +88,7 @@ func fileError(name string, err error) error {
 	if disk.Limited(err) {
 		now := detail + " now: " + redact.Cause(err)
 		op := &operation{name: name}
-		return &callError{op: op, detail: now, causes: []error{err}, kind: "file", transient: true}
+		return &callError{op: op, detail: now, causes: []error{err}, errorType: "file", transient: true}
 	}
 	return invalidBecause(name+": "+detail, err)
 }
@@ -112,7 +113,7 @@ func (f audioFile) changed() bool {
 // its outcome is unknown, they must not change before FindCreated returns, because it compares them.
 func AudioBytes(name string, b []byte) *AudioSource {
 	a := AudioReaderAt(name, bytes.NewReader(b), int64(len(b)))
-	a.fixed = true
+	a.immutable = true
 	return a
 }
 
@@ -158,9 +159,9 @@ func (a *AudioSource) sum() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	u := &upload{audio: a, at: at, wantsHash: true}
+	u := &upload{audio: a, opened: at, wantsHash: true} // which hashes what it sends
 	defer u.close()
-	head, _ := u.open() // only the audio, because the rest of the body is empty
+	head, _ := u.open() // only the audio, because the other parts were not encoded
 	_, err = io.Copy(io.Discard, head)
 	return u.sentSum(), err
 }
@@ -226,15 +227,15 @@ func (a AudioSource) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc
 // upload is the multipart body of one Create: the audio, the fields, the closing delimiter. The audio is first, so an
 // upload that is cut short lacks the fields that the service needs to act.
 type upload struct {
-	contentType string
-	before      []byte       // what precedes the audio
-	after       []byte       // what follows the audio
-	ending      []byte       // the closing delimiter
-	audio       *AudioSource // may be nil
-	at          io.ReaderAt  // nil for a stream
-	unusable    error        // why the audio is probably unusable; nil if it is not known to be
-	wantsHash   bool         // hash the audio while it is sent, for example because a stream cannot be read again
-	latest      atomic.Pointer[audioReader]
+	contentType  string
+	beforeAudio  []byte       // what precedes the audio
+	afterAudio   []byte       // what follows the audio
+	ending       []byte       // the closing delimiter
+	audio        *AudioSource // may be nil
+	opened       io.ReaderAt  // nil for a stream
+	whyUnusable  error        // why the audio is probably unusable; nil if it is not known to be
+	wantsHash    bool         // hash the audio while it is sent, for example because a stream cannot be read again
+	latestReader atomic.Pointer[audioReader]
 }
 
 // newUpload checks the parameters, opens the audio and encodes the rest of the body.
@@ -252,7 +253,7 @@ func newUpload(p CreateNoteParams) (*upload, error) {
 		return nil, err
 	}
 	u := &upload{audio: p.Audio}
-	u.latest.Store(new(audioReader))
+	u.latestReader.Store(new(audioReader))
 	mediaType, err := u.openAudio()
 	if err != nil {
 		return nil, err
@@ -288,8 +289,8 @@ func (u *upload) encodeParts(p CreateNoteParams, extraNames []string, mediaType 
 	}
 	endingOffset := envelope.Len()
 	_ = w.Close()
-	u.before = envelope.Bytes()[:audioOffset]
-	u.after = envelope.Bytes()[audioOffset:endingOffset]
+	u.beforeAudio = envelope.Bytes()[:audioOffset]
+	u.afterAudio = envelope.Bytes()[audioOffset:endingOffset]
 	u.ending = envelope.Bytes()[endingOffset:]
 }
 
@@ -298,27 +299,29 @@ func (u *upload) openAudio() (mediaType string, err error) {
 	if u.audio == nil {
 		return "", nil
 	}
-	if mediaType, err = u.audio.check(); err != nil {
+	mediaType, err = u.audio.check()
+	if err != nil {
 		return "", err
 	}
 	u.wantsHash = u.audio.stream != nil
 	if u.audio.openAt != nil {
-		if u.at, err = u.audio.openAt(); err != nil {
+		u.opened, err = u.audio.openAt()
+		if err != nil {
 			return "", err
 		}
 	}
 	return cmp.Or(mediaType, media.TypeOf(u.recognize(), u.audio.name)), nil
 }
 
-// recognize returns the kind of the audio by its bytes, and records why it may be unusable. It reads only files and
-// bytes in memory, because a caller's reader may block, and a call cannot be canceled before it sends.
+// recognize returns the kind of the audio by its bytes, and records why the audio may be unusable. It reads only files
+// and bytes in memory. A caller's reader may block, and a call cannot be canceled before it sends.
 func (u *upload) recognize() media.Kind {
-	if !u.audio.fixed {
+	if !u.audio.immutable {
 		return ""
 	}
-	kind, err := media.Check(u.at, u.audio.length)
+	kind, err := media.Check(u.opened, u.audio.length)
 	if isUnusable(err) {
-		u.unusable = err
+		u.whyUnusable = err
 	}
 	return kind
 }
@@ -333,7 +336,7 @@ func init() {
 	media.CheckSource = func(source any) error {
 		audio, _ := source.(*AudioSource)
 		open := audio.opener()
-		if open == nil {
+		if open == nil { // a stream cannot be checked
 			return nil
 		}
 		at, err := open()
@@ -376,7 +379,7 @@ func formField(name string) string {
 	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_").Replace(name))
 }
 
-func (u *upload) close() { closeAudio(u.at) }
+func (u *upload) close() { closeAudio(u.opened) }
 
 func closeAudio(at io.ReaderAt) {
 	if file, ok := at.(audioFile); ok {
@@ -386,7 +389,7 @@ func closeAudio(at io.ReaderAt) {
 
 // body returns the body of the request. A stream can be read once.
 func (u *upload) body() *exchange.Body {
-	envelope := int64(len(u.before) + len(u.after) + len(u.ending))
+	envelope := int64(len(u.beforeAudio) + len(u.afterAudio) + len(u.ending))
 	b := &exchange.Body{ContentType: u.contentType, Open: u.open, Size: envelope}
 	switch {
 	case u.audio == nil:
@@ -401,20 +404,20 @@ func (u *upload) body() *exchange.Body {
 
 // open returns a reader of the body without the closing delimiter, and that delimiter.
 func (u *upload) open() (head io.Reader, tail []byte) {
-	if u.audio == nil {
-		return bytes.NewReader(u.after), u.ending
+	if u.audio == nil { // then nothing precedes the fields
+		return bytes.NewReader(u.afterAudio), u.ending
 	}
 	r := &audioReader{upload: u}
-	if u.at != nil {
-		r.from = io.NewSectionReader(u.at, 0, u.audio.length)
+	if u.opened != nil {
+		r.from = io.NewSectionReader(u.opened, 0, u.audio.length)
 	} else {
 		r.from = &exchange.OnceReader{From: u.audio.stream, Begun: &u.audio.begun, Otherwise: errBegunAudio}
 	}
 	if u.wantsHash {
 		r.hash = sha256.New()
 	}
-	u.latest.Store(r)
-	return io.MultiReader(bytes.NewReader(u.before), r, bytes.NewReader(u.after)), u.ending
+	u.latestReader.Store(r)
+	return io.MultiReader(bytes.NewReader(u.beforeAudio), r, bytes.NewReader(u.afterAudio)), u.ending
 }
 
 // audioSize returns the size of the recording that was sent, 0 if there is none. The size of a stream is known only at
@@ -423,30 +426,30 @@ func (u *upload) audioSize() int64 {
 	switch {
 	case u.audio == nil:
 		return 0
-	case u.audio.length < 0 && u.sentSum() != "":
-		return u.latest.Load().read.Load()
+	case u.audio.length < 0 && u.sentSum() != "": // a stream that was read to its end
+		return u.latestReader.Load().bytesRead.Load()
 	}
 	return u.audio.length
 }
 
 // sentSum returns the SHA-256 of a recording that was hashed while it was sent, and read to its end; otherwise "".
 func (u *upload) sentSum() string {
-	if sum := u.latest.Load().sum.Load(); sum != nil {
+	if sum := u.latestReader.Load().sum.Load(); sum != nil {
 		return *sum
 	}
 	return ""
 }
 
-// progress returns a function for the number of body bytes sent, which reports how many of them are audio, if that
-// number has changed. It returns nil if there is nothing to report.
+// progress returns a function that receives the number of body bytes sent, and reports how many of them are audio. The
+// function reports only a number that has changed. progress returns nil if there is nothing to report.
 func (u *upload) progress(report func(sent, total int64)) func(int64) {
 	if report == nil || u.audio == nil {
 		return nil
 	}
-	reported := int64(-1)
+	reported := int64(-1) // nothing yet
 	return func(sent int64) {
-		afterHeader := max(sent-int64(len(u.before)), 0)
-		audioSent := min(afterHeader, u.latest.Load().read.Load())
+		afterHeader := max(sent-int64(len(u.beforeAudio)), 0)
+		audioSent := min(afterHeader, u.latestReader.Load().bytesRead.Load())
 		if audioSent != reported {
 			reported = audioSent
 			report(audioSent, u.audio.length)
@@ -464,18 +467,18 @@ var (
 
 // audioReader reads the audio from its start for one attempt. The reader of an earlier attempt may read on for a while.
 type audioReader struct {
-	upload *upload
-	from   io.Reader
-	hash   hash.Hash // nil: the hash is not wanted
-	read   atomic.Int64
-	sum    atomic.Pointer[string] // SHA-256 of what was read to its end; nil: not known
+	upload    *upload
+	from      io.Reader
+	hash      hash.Hash // nil: the hash is not wanted
+	bytesRead atomic.Int64
+	sum       atomic.Pointer[string] // SHA-256 of what was read to its end; nil: not known
 }
 
 // Read implements [io.Reader]. At the end it returns an error instead of io.EOF if the audio is empty, shorter than
 // announced, or a file that has changed.
 func (r *audioReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
-	r.read.Add(int64(n))
+	r.bytesRead.Add(int64(n))
 	if r.hash != nil {
 		_, _ = r.hash.Write(p[:n])
 	}
@@ -493,8 +496,8 @@ func (r *audioReader) Read(p []byte) (int, error) {
 
 // checkEnd returns why what was read to its end is not the audio that was announced, or nil if it is.
 func (r *audioReader) checkEnd() error {
-	read := r.read.Load()
-	file, isFile := r.upload.at.(audioFile)
+	read := r.bytesRead.Load()
+	file, isFile := r.upload.opened.(audioFile)
 	switch {
 	case read == 0:
 		return errEmptyAudio

@@ -43,7 +43,7 @@ type ProgressNote struct {
 	UpdatedAt                time.Time  `json:"updated_at,omitzero"`
 	Extra                    Object     `json:"-"` // members that are not described; part of the JSON; zero if none
 
-	sent flagSet // the flags that the service sent, where Has does not show it
+	flagsSent flagSet // the flags that the service sent, where Has does not show it
 }
 
 // Template is the template of a note.
@@ -112,9 +112,9 @@ func (s flagSet) normalized(n *ProgressNote) flagSet {
 	hasUnreadable := s&unreadableFlag != 0
 	hasAll := s&allFlags == allFlags
 	switch {
-	case hasUnreadable && n.hasOnlyTexts():
+	case hasUnreadable && n.hasOnlyTexts(): // without a flag it would count as complete
 		return allFlags
-	case hasAll && n.Has.any():
+	case hasAll && n.Has.any(): // a usual case, for which sentFlags returns all flags
 		return 0
 	}
 	return s & allFlags
@@ -143,10 +143,10 @@ func (n *ProgressNote) deniesSigned() bool {
 
 // sentFlags returns the flags that the service sent, also in the usual cases, in which the field is empty.
 func (n *ProgressNote) sentFlags() flagSet {
-	if n.sent == 0 && n.Has.any() {
+	if n.flagsSent == 0 && n.Has.any() {
 		return allFlags
 	}
-	return n.sent
+	return n.flagsSent
 }
 
 // patientID is a member that is not described. A service may use it instead of a patient object.
@@ -277,12 +277,12 @@ func (n *ProgressNote) fill(d *jsonscan.Decoder) {
 			if string(key) == patientID {
 				namesPatient = true
 			}
-			others = append(append(others, ','), d.RawMember()...)
+			others = append(append(others, ','), d.RawMember()...) // KeepMembers expects the commas
 		}
 	})
 	tolerant.KeepMembers(d, &n.Extra.raw, others)
-	d.Flush()
-	n.sent = n.sent.normalized(n)
+	d.Flush() // stores the texts, which are used below
+	n.flagsSent = n.flagsSent.normalized(n)
 	if namesPatient {
 		n.Patient.raw = tolerant.Naming(n.Patient.raw, patientID, tolerant.ReferenceBy(patientID, n.Extra.raw))
 	}
@@ -326,9 +326,9 @@ func recordingSent(fields tolerant.Fields[Completion]) tolerant.Fields[ProgressN
 			switch {
 			case isNull:
 			case len(d.Warnings) > warningsBefore:
-				n.sent |= unreadableFlag
+				n.flagsSent |= unreadableFlag
 			default:
-				n.sent |= 1 << i
+				n.flagsSent |= 1 << i
 			}
 		}
 	}
@@ -346,7 +346,7 @@ func (n *ProgressNote) fillHas(d *jsonscan.Decoder) {
 	})
 }
 
-// errorState reads the text of an error. A value that is not a string is kept as JSON.
+// errorState reads the text of an error. A value that is not a string is kept as JSON, or is nil if it is empty.
 func errorState(d *jsonscan.Decoder) *string {
 	if d.Kind() == jsonscan.String {
 		return new(d.Text())
@@ -465,7 +465,7 @@ func (n ProgressNote) Stage() Stage {
 		return StageFailed
 	case n.Has.Signed:
 		return StageSigned
-	case transcribed && analysed, n.sent == 0 && n.hasOnlyTexts():
+	case transcribed && analysed, n.flagsSent == 0 && n.hasOnlyTexts():
 		return StageComplete
 	case transcribed:
 		if n.AnalysisStartedAt.IsZero() {

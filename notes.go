@@ -75,16 +75,16 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			return nil, err
 		}
 		defer upload.close()
-		s.client.warnUnusable(ctx, upload.unusable)
-		underWay := &OutcomeUnknownError{Params: params}
+		s.client.warnUnusable(ctx, upload.whyUnusable)
+		underWay := &OutcomeUnknownError{Params: params} // registered in the same way as a lost create
 		end := s.client.creates.Begin(underWay.asCreate())
 		defer end()
 		by := &requester{tenant: call.options.tenant()} // its token and time are set when the request is sent
 		call.options.requester = by
-		call.patient = params.PatientID
-		call.sent.Body = upload.body()
-		call.sent.Progress = upload.progress(params.OnProgress)
-		call.sent.BeforeCommit = upload.beforeCommit(ctx, params.BeforeCommit)
+		call.requestedPatient = params.PatientID
+		call.request.Body = upload.body()
+		call.request.Progress = upload.progress(params.OnProgress)
+		call.request.BeforeCommit = upload.beforeCommit(ctx, params.BeforeCommit)
 		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(anyID))
 		if note != nil {
 			made = note
@@ -94,7 +94,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			const detail = "the note was created, but for another patient than requested"
 			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: detail}
 		}
-		if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
+		if unknown, isLost := errors.AsType[*OutcomeUnknownError](err); isLost { // so FindCreated can search for it
 			unknown.Params = params
 			s.client.identify(unknown, upload, by)
 			s.client.creates.AddLost(unknown.asCreate())
@@ -145,11 +145,11 @@ const maxCreates = 3
 func (s *NotesService) CreateOnce(
 	ctx context.Context, params CreateNoteParams, find FindCreatedParams, opts ...CallOption,
 ) (*ProgressNote, error) {
-	opts = append(slices.Clip(opts), option(func(o *callOptions) { o.operation = "Notes.CreateOnce" }))
+	opts = append(slices.Clip(opts), option(func(o *callOptions) { o.auditName = "Notes.CreateOnce" }))
 	for uploads := 1; ; uploads++ {
 		note, err := s.Create(ctx, params, opts...)
-		lost, unknown := errors.AsType[*OutcomeUnknownError](err)
-		if !unknown || errors.Is(err, ErrNotAudited) {
+		lost, isLost := errors.AsType[*OutcomeUnknownError](err)
+		if !isLost || errors.Is(err, ErrNotAudited) { // after a failed audit, nothing more may be read
 			return note, err
 		}
 		note, err = s.FindCreated(ctx, lost, find, opts...)
@@ -219,14 +219,14 @@ func (s *NotesService) All(
 // list is the list of notes that params select.
 func (s *NotesService) list(params ListNotesParams) *listing[ProgressNote] {
 	notes := &listing[ProgressNote]{
-		client: s.client, op: listNotes, all: "Notes.All", fill: (*scope).fillNote, id: (*ProgressNote).id,
+		client: s.client, op: listNotes, allName: "Notes.All", fill: (*scope).fillNote, id: (*ProgressNote).id,
 		asked: listQuery{
 			PatientID: params.PatientID, PerPage: params.PerPage, Sort: params.Sort, Page: params.Page,
 			Cursor: params.Cursor, Prefetch: params.Prefetch, Verify: params.Verify,
 		},
 	}
 	if params.PatientID != 0 {
-		notes.check = params.checkPatient
+		notes.checkRows = params.checkPatient
 	}
 	return notes
 }
@@ -283,8 +283,8 @@ func (s *NotesService) Update(
 	ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption,
 ) (*ProgressNote, error) {
 	update := func(ctx context.Context, e *edit) (*ProgressNote, error) {
-		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
-		return e.result(note, err)
+		note, err := do(ctx, e.scope, e.op, e.request.Path, e.decodeNote(id)) // retries after e.beforeRetry
+		return e.checkWritten(note, err)
 	}
 	return runEdit(ctx, s.client, updateNote, id, params, opts, update)
 }
@@ -303,7 +303,7 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 	}
 	described, err := json.Marshal(p)
 	if err != nil || len(p.Extra) == 0 {
-		return described, err // texts alone: it cannot fail
+		return described, err // err is nil, because texts can always be encoded
 	}
 	if err := p.checkExtra(); err != nil {
 		return nil, err
@@ -312,7 +312,7 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 	if err != nil {
 		return nil, invalidBecause("Notes.Update: Extra: a value cannot be encoded as JSON", err)
 	}
-	if !isUTF8(p.Extra) { // it would not end for a value that contains itself, which cannot be encoded
+	if !isUTF8(p.Extra) { // after Marshal, which rejects a value that contains itself: isUTF8 would not end
 		return nil, invalid("Notes.Update: Extra", "a name or a text is not valid UTF-8")
 	}
 	return tolerant.Join(described, string(extra)), nil
@@ -386,7 +386,7 @@ func sameJSON(a, b []byte) bool {
 func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption) (*Confirmation, error) {
 	remove := func(ctx context.Context, e *edit) (*Confirmation, error) {
 		s.client.creates.SetDeleted(id) // from now on, a 404 is not a sign of a lagging replica
-		return do(ctx, e.scope, e.op, e.sent.Path, decodeConfirmation)
+		return do(ctx, e.scope, e.op, e.request.Path, decodeConfirmation)
 	}
 	return runEdit(ctx, s.client, deleteNote, id, UpdateNoteParams{}, opts, remove)
 }
@@ -401,15 +401,15 @@ func (s *NotesService) Delete(ctx context.Context, id int64, opts ...CallOption)
 // and after.
 func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	sign := func(ctx context.Context, e *edit) (*ProgressNote, error) {
-		note, err := do(ctx, e.scope, e.op, e.sent.Path, e.decodeNote(id))
+		note, err := do(ctx, e.scope, e.op, e.request.Path, e.decodeNote(id))
 		if err == nil && note.deniesSigned() {
 			const detail = "the service accepted the request, but reports the note as not signed"
-			err = maybeDone(&callError{op: signNote, detail: detail, causes: []error{ErrUnexpectedResponse}})
+			err = withUnknownOutcome(&callError{op: signNote, detail: detail, causes: []error{ErrUnexpectedResponse}})
 		}
 		if noteMayExplain(err) {
 			note, err = e.explainSign(ctx, err)
 		}
-		return e.result(note, err)
+		return e.checkWritten(note, err)
 	}
 	return runEdit(ctx, s.client, signNote, id, UpdateNoteParams{}, opts, sign)
 }

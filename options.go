@@ -113,8 +113,8 @@ type TokenSource interface {
 // WithTokenSource sets the source of the token for every attempt. The token passed to [NewClient] must then be empty.
 func WithTokenSource(source TokenSource) Option {
 	return optionIf(source != nil, "WithTokenSource", "the source is nil", func(c *config) {
-		c.token = sourced(source)
-		c.renew = renewed(source, c.token)
+		c.token = sourceAuthorization(source)
+		c.renew = newRenewal(source, c.token)
 	})
 }
 
@@ -305,12 +305,12 @@ type callOptions struct {
 	version       string        // of the note that the caller read; empty: no condition
 	versionOf     int64         // ID of that note; 0: not known
 	authorization authorization // nil: the client's
-	once          bool          // sent once, after the end of a limit of the service
+	sendOnce      bool          // sent once, after the end of a limit of the service
 	requester     *requester    // records who sends the requests; may be nil
 	route         string        // of Do's path; empty: not set
 	contentType   string        // of Do's body; empty: not set
 	trail         *trail        // of the call that contains this one; nil: no audit
-	operation     string        // name in the audit; empty: the call's own name
+	auditName     string        // name in the audit; empty: the call's own name
 }
 
 // apply applies all options of a call of the named method. It returns the error of the first one that is rejected, but
@@ -321,7 +321,8 @@ func (o *callOptions) apply(name string, opts []CallOption) error {
 		if opt == nil {
 			opt = func(*callOptions) error { return invalid("call option", "is nil") }
 		}
-		if err := opt(o); rejected == nil {
+		err := opt(o)
+		if rejected == nil {
 			rejected = err
 		}
 	}
@@ -457,9 +458,9 @@ func WithoutRetry() CallOption {
 	return option(func(o *callOptions) { o.noRetry = true })
 }
 
-// once sends the request once, after the end of a limit of the service.
-func once(o *callOptions) error {
-	o.once = true
+// sendOnce sends the request once, after the end of a limit of the service.
+func sendOnce(o *callOptions) error {
+	o.sendOnce = true
 	return nil
 }
 
@@ -470,5 +471,5 @@ func once(o *callOptions) error {
 func WithToken(token string) CallOption {
 	wrong := checkToken(token)
 	return optionIf(wrong == "", "WithToken", "the token "+wrong,
-		func(o *callOptions) { o.authorization = bearer(token) })
+		func(o *callOptions) { o.authorization = bearerAuthorization(token) })
 }

@@ -23,9 +23,9 @@ type Page[T any] struct {
 	Items []T      // nil when the page is empty
 	Meta  PageMeta // what the service reports about the page
 
-	nextURL    string // as the service sent it; never followed
-	saysIfMore bool   // the service reports whether a page follows
-	more       bool   // a page follows, or may follow
+	nextURL     string // as the service sent it; never followed
+	saysIfMore  bool   // the service reports whether a page follows
+	mayHaveNext bool   // a page follows, or may follow
 }
 
 // PageMeta is what the service reports about a page. A field is zero if the service does not report it.
@@ -47,7 +47,7 @@ type PageMeta struct {
 
 // HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, otherwise the one with
 // the next number. If the service does not report it, HasNext is false only for an empty page.
-func (p *Page[T]) HasNext() bool { return p.more }
+func (p *Page[T]) HasNext() bool { return p.mayHaveNext }
 
 const (
 	maxPerPage  = list.MaxSize
@@ -57,13 +57,13 @@ const (
 // listing is a list endpoint with rows of type T, and what a call asks of it. The methods List and All of a service are
 // its page and rows.
 type listing[T any] struct {
-	client *Client
-	op     *operation // requests one page
-	all    string     // the name of the method that ranges over the rows of all pages
-	asked  listQuery
-	fill   func(*scope, *T, *jsonscan.Decoder)
-	id     func(*T) int64
-	check  func(rows []T) error // compares them with what was asked for; nil if they are not checked
+	client    *Client
+	op        *operation // requests one page
+	allName   string     // the name of the method that ranges over the rows of all pages
+	asked     listQuery
+	fill      func(*scope, *T, *jsonscan.Decoder)
+	id        func(*T) int64
+	checkRows func(rows []T) error // compares them with what was asked for; nil if they are not checked
 }
 
 // listQuery are the parameters of lists. The tags are the default names; see QueryNames.
@@ -127,9 +127,9 @@ func (l *listing[T]) validate() error {
 	case asked.Page > 0 && asked.Cursor != "":
 		return invalid(name+": Page", "cannot be combined with Cursor")
 	case asked.Prefetch != 0:
-		return invalid(name+": Prefetch", forAll, l.all)
+		return invalid(name+": Prefetch", forAll, l.allName)
 	case asked.Verify:
-		return invalid(name+": Verify", forAll, l.all)
+		return invalid(name+": Verify", forAll, l.allName)
 	}
 	return nil
 }
@@ -172,15 +172,15 @@ func (l *listing[T]) checkPage(page *Page[T]) error {
 	otherSize := page.Meta.PerPage > 0 && page.Meta.PerPage != asked.PerPage
 	tooMany := len(page.Items) > asked.PerPage
 	page.Meta.PerPageIgnored = asked.PerPage > 0 && (otherSize || tooMany)
-	if l.check == nil {
+	if l.checkRows == nil {
 		return nil
 	}
-	return l.check(page.Items)
+	return l.checkRows(page.Items)
 }
 
 // decodePage reads a list in any form of a Laravel service. It may be a bare array, or rows in "data" or in the named
-// member. Links and meta may be absent, or the meta fields may be next to the rows. It makes room for as many rows as
-// size says.
+// member. Links and meta may be absent, or the meta fields may be next to the rows. It makes room for size rows, if
+// size is not 0. The texts that it returns are the members that could not be read.
 func decodePage[T any](
 	response []byte, rowsMember string, names QueryNames, size int,
 	fill func(*T, *jsonscan.Decoder), id func(*T) int64,
@@ -217,11 +217,13 @@ func (p *Page[T]) read(d *jsonscan.Decoder, rowsMember string, readRows func(*js
 		case name == metaMember, name == linksMember:
 			others = p.readGroup(others, name, d)
 		default:
-			others = p.readMember(others, "", name, d)
+			others = p.readMember(others, noGroup, name, d)
 		}
 	}
 	tolerant.KeepMembers(d, &p.Meta.Extra.raw, others)
 }
+
+const noGroup = "" // for members next to the rows
 
 // readGroup reads the members of meta or links, and appends those without a field to the others. If the group is not an
 // object, it is a member like any other.
@@ -235,11 +237,11 @@ func (p *Page[T]) readGroup(others []byte, name string, d *jsonscan.Decoder) []b
 	if tolerant.Empty(d) {
 		return others
 	}
-	return p.readMember(others, "", name, d)
+	return p.readMember(others, noGroup, name, d)
 }
 
-// readMember reads a member of a group (empty: next to the rows). It appends the member to the others if the fields of
-// Meta do not hold all of it.
+// readMember reads a member of a group: metaMember, linksMember or noGroup. It appends the member to the others if the
+// fields of Meta do not hold all of it.
 func (p *Page[T]) readMember(others []byte, group, key string, d *jsonscan.Decoder) []byte {
 	if p.fillMeta(group, key, d) {
 		return others
@@ -292,7 +294,7 @@ func (p *Page[T]) fillMeta(group, key string, d *jsonscan.Decoder) (described bo
 		p.saysIfMore = true
 		isNull := d.Kind() == jsonscan.Null
 		fillText(&p.nextURL, d)
-		return isNull // HasNext then reports all that the member says
+		return isNull // HasNext then tells all of it; an address goes to Extra too
 	}
 	return false
 }
@@ -321,11 +323,11 @@ func (p *Page[T]) findNext(names QueryNames) {
 	}
 	hasCursor := p.Meta.NextCursor != ""
 	mayHaveMore := !p.saysIfMore && len(p.Items) > 0
-	p.more = hasCursor || p.nextURL != "" || mayHaveMore
+	p.mayHaveNext = hasCursor || p.nextURL != "" || mayHaveMore
 	isNumbered := p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0
 	if isNumbered && !hasCursor {
 		p.saysIfMore = true
-		p.more = p.Meta.CurrentPage < p.Meta.LastPage
+		p.mayHaveNext = p.Meta.CurrentPage < p.Meta.LastPage
 	}
 }
 
@@ -372,26 +374,27 @@ type pageSource[T any] struct {
 
 // rows ranges over the rows of all pages.
 func (l *listing[T]) rows(ctx context.Context, opts []CallOption) iter.Seq2[*T, error] {
-	return ranged(ctx, l.client, l.all, opts, func(ctx context.Context, call *scope, yield yieldFunc[T]) error {
+	return ranged(ctx, l.client, l.allName, opts, func(ctx context.Context, call *scope, yield yieldFunc[T]) error {
 		p := pageSource[T]{list: l, opts: []CallOption{call.options.inherited()}, response: call.options.response}
-		return p.all(ctx, yield)
+		return p.yieldAll(ctx, yield)
 	})
 }
 
-// all yields the rows of all pages, none twice.
-func (p pageSource[T]) all(ctx context.Context, yield yieldFunc[T]) error {
+// yieldAll yields the rows of all pages, none twice. It stores the response of each page for the caller, also of one
+// that failed.
+func (p pageSource[T]) yieldAll(ctx context.Context, yield yieldFunc[T]) error {
 	asked := &p.list.asked
 	if asked.Prefetch < 0 || asked.Prefetch > maxPrefetch {
-		return invalid(p.list.all+": Prefetch", "%d is outside 0 to %d", asked.Prefetch, maxPrefetch)
+		return invalid(p.list.allName+": Prefetch", "%d is outside 0 to %d", asked.Prefetch, maxPrefetch)
 	}
 	walk := list.List[fetchedPage[T]]{
 		Fetch: p.fetch,
 		Start: list.Position{Number: asked.Page, Cursor: asked.Cursor},
 		Ahead: asked.Prefetch,
-		Rule:  list.Complete,
+		Rule:  list.Complete, // ends when the list is shown to be complete
 	}
 	if asked.Verify {
-		walk.Rule = list.Verified
+		walk.Rule = list.Verified // reads it again until nothing new appears
 	}
 	for visit, err := range list.Through(ctx, walk) {
 		if p.response != nil {
@@ -400,7 +403,7 @@ func (p pageSource[T]) all(ctx context.Context, yield yieldFunc[T]) error {
 		if err != nil {
 			return p.list.explain(err)
 		}
-		for _, i := range visit.New {
+		for _, i := range visit.New { // the rows that no page before had
 			if !yield(&visit.Value.Items[i], nil) {
 				return nil
 			}
@@ -415,23 +418,23 @@ func (p pageSource[T]) fetch(ctx context.Context, at list.Position) (about list.
 	if p.response != nil {
 		opts = append(slices.Clip(opts), WithResponse(&got.response))
 	}
-	one := *p.list
-	one.asked = one.asked.at(at)
-	got.Page, err = one.page(ctx, opts)
+	onePage := *p.list
+	onePage.asked = onePage.asked.at(at)
+	got.Page, err = onePage.page(ctx, opts)
 	if err != nil {
 		return about, got, err
 	}
 	rows := make([]int64, len(got.Items))
 	for i := range rows {
-		rows[i] = one.id(&got.Items[i])
+		rows[i] = onePage.id(&got.Items[i])
 	}
 	return list.Page{
-		Rows: rows, SaysIfMore: got.saysIfMore, More: got.more, Cursor: got.Meta.NextCursor,
+		Rows: rows, SaysIfMore: got.saysIfMore, More: got.mayHaveNext, Cursor: got.Meta.NextCursor,
 		Total: got.Meta.Total, Last: got.Meta.LastPage, Size: got.Meta.PerPage,
 	}, got, nil
 }
 
-// at returns the parameters of the page at a position.
+// at returns the parameters of the page at a position. A position with a size is a probe, which needs an order.
 func (q listQuery) at(at list.Position) listQuery {
 	q.Page = at.Number
 	q.Cursor = at.Cursor

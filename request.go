@@ -22,7 +22,7 @@ func do[T any](
 	ctx context.Context, s *scope, op *operation, path string, decode func(response []byte) (*T, []string, error),
 ) (*T, error) {
 	s.op = op
-	s.sent.Path = path
+	s.request.Path = path
 	if ended := redact.ContextErr(ctx); ended != nil {
 		err := &callError{op: op, detail: "not sent: " + redact.Cause(ended), causes: []error{ended}}
 		s.reportNotSent(ctx, err)
@@ -34,7 +34,7 @@ func do[T any](
 	if s.options.trail != nil {
 		s.recordResponse(result, err)
 	}
-	if op.effect == exchange.Creates || op.route == getUser.route { // to compare clocks when a response is lost
+	if op.effect == exchange.Creates || op.route == getUser.route { // a lost create needs how the clocks compare
 		s.client.creates.SawClock(result.Last.Header, time.Now())
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func checkID(name string, id int64) error {
 func (s *scope) newCall() *exchange.Request {
 	c := s.client
 	options := &s.options
-	call := &s.sent
+	call := &s.request
 	call.Peer = c.peer
 	call.Caller = s
 	call.Method = s.op.method
@@ -95,10 +95,10 @@ func (s *scope) newCall() *exchange.Request {
 		call.Authorization = c.token
 		call.Renew = c.renew
 	}
-	if !options.noRetry && !options.once {
+	if !options.noRetry && !options.sendOnce {
 		call.MaxRetries = c.maxRetries
 	}
-	call.Impatient = options.noRetry || c.maxRetries == 0
+	call.Impatient = options.noRetry || c.maxRetries == 0 // without retries it does not wait for a limit either
 	return call
 }
 
@@ -110,8 +110,8 @@ func (s *scope) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 	return s.edit.beforeRetry(ctx, lost)
 }
 
-// Explain implements [exchange.Caller]. It returns the error of a failed attempt. If an attempt was not sent, its error
-// also matches that of the attempt before.
+// Explain implements [exchange.Caller]. It returns the error of a failed attempt. If the attempt was not sent, its
+// error also matches the error of the attempt before, which is the reason for this one.
 func (s *scope) Explain(a, before *exchange.Attempt) error {
 	if s.usesStorage() {
 		return download.Explain(a)
@@ -124,7 +124,7 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 		return s.unexpected(a, a.Cause)
 	case exchange.Held:
 		detail := "not sent: the call ended while waiting for the service's rate limit: " + redact.Cause(a.Cause)
-		return &callError{op: s.op, detail: detail, kind: "rate_limit", causes: []error{before.Err, a.Cause}}
+		return &callError{op: s.op, detail: detail, errorType: "rate_limit", causes: []error{before.Err, a.Cause}}
 	case exchange.Limit:
 		detail := "the limiter refused"
 		if isContextEnd(a.Cause) {
@@ -141,10 +141,10 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 		return s.noResponse("the "+what+" could not be read: "+redact.Cause(a.Cause), what+"_source", a)
 	case exchange.Commit:
 		detail := "canceled by BeforeCommit before the request was complete" + reason(a.Cause)
-		return &callError{op: s.op, detail: detail, kind: "before_commit", causes: []error{a.Cause, a.Ended}}
+		return &callError{op: s.op, detail: detail, errorType: "before_commit", causes: []error{a.Cause, a.ContextErr}}
 	case exchange.Context:
 		return s.noResponse(redact.Cause(a.Cause), "", a)
-	case exchange.None, exchange.Network: // below; in the first, nothing has failed
+	case exchange.None, exchange.Network: // None does not occur, because the attempt has failed
 	}
 	return s.noResponse(s.explainTransport(a), "", a)
 }
@@ -155,7 +155,7 @@ func (s *scope) explainTransport(a *exchange.Attempt) string {
 	detail := redact.Cause(a.Cause)
 	standard, isStandard := s.client.peer.Transport.(*http.Transport)
 	switch {
-	case redact.Known(a.Cause):
+	case redact.Known(a.Cause): // its text can be printed
 	case !isStandard:
 		detail = "the transport passed to WithHTTPClient failed: it " + detail + ", which errors.As finds"
 	case standard.Proxy != nil && a.Sent == exchange.Never:
@@ -175,13 +175,13 @@ func (s *scope) explainTransport(a *exchange.Attempt) string {
 // notSent returns the error of an attempt that failed before its request was sent.
 func (s *scope) notSent(detail, kind string, a, before *exchange.Attempt) error {
 	detail = "not sent: " + detail + reason(a.Cause)
-	return &callError{op: s.op, detail: detail, kind: kind, causes: []error{a.Cause, before.Err}}
+	return &callError{op: s.op, detail: detail, errorType: kind, causes: []error{a.Cause, before.Err}}
 }
 
 // noResponse returns the error of an attempt that got no response.
 func (s *scope) noResponse(detail, kind string, a *exchange.Attempt) error {
 	return &callError{
-		op: s.op, detail: "no response: " + detail, kind: kind, causes: []error{a.Cause},
+		op: s.op, detail: "no response: " + detail, errorType: kind, causes: []error{a.Cause},
 		transient: !a.Permanent || disk.Limited(a.Cause),
 	}
 }
@@ -210,7 +210,7 @@ func (s *scope) statusError(a *exchange.Attempt) error {
 		Route:      s.op.route,
 	}
 	decodeErrorBody(a.Body, e)
-	e.explain(a.Header, a.Body, s.client.baseURL, s.sent.Body != nil)
+	e.explain(a.Header, a.Body, s.client.baseURL, s.request.Body != nil)
 	return e
 }
 
@@ -254,7 +254,7 @@ func (s *scope) alreadyDeleted(result *exchange.Result, err error) bool {
 	case http.StatusNotFound, http.StatusGone:
 		return true
 	case http.StatusUnauthorized:
-		return s.revokesItself
+		return s.revokesOwnToken
 	}
 	return false
 }
@@ -274,7 +274,7 @@ func (s *scope) wrapUnknown(result *exchange.Result, err error) error {
 		}
 		return unknown
 	}
-	return maybeDone(err)
+	return withUnknownOutcome(err)
 }
 
 // requestID returns the ID that the service or a proxy gave the request, if it is safe to log; otherwise "".

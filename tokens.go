@@ -33,8 +33,11 @@ var (
 
 // List returns the user's access tokens; the result is never nil without an error.
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
-	page, err := runOne(ctx, s.client, listTokens, 0, opts, func(response []byte) (*Page[Token], []string, error) {
-		return decodePage(response, "tokens", QueryNames{}, 0, (*Token).fill, func(t *Token) int64 { return t.ID })
+	const noID = 0
+	page, err := runOne(ctx, s.client, listTokens, noID, opts, func(response []byte) (*Page[Token], []string, error) {
+		const unknownSize = 0
+		id := func(t *Token) int64 { return t.ID }
+		return decodePage(response, "tokens", QueryNames{}, unknownSize, (*Token).fill, id)
 	})
 	if err != nil {
 		return nil, err

@@ -40,8 +40,9 @@ func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error
 		user, err := do(ctx, call, getUser, getUser.route, func(response []byte) (*User, []string, error) {
 			return tolerant.Record(response, (*User).fill, func(u *User) int64 { return u.ID })
 		})
-		if err == nil {
-			s.client.creates.Users.Put(call.options.requester.token, creates.NewUser(user.ID, user.Email, user.CreatedAt))
+		if err == nil { // FindCreated asks which user a token is of
+			known := creates.NewUser(user.ID, user.Email, user.CreatedAt)
+			s.client.creates.Users.Put(call.options.requester.token, known)
 		}
 		return user, err
 	})

@@ -129,7 +129,7 @@ func (e WaitError) stage() string {
 func (s *NotesService) Wait(
 	ctx context.Context, id int64, params WaitParams, opts ...CallOption,
 ) (*ProgressNote, error) {
-	ends, err := Collect(s.wait(ctx, "Notes.Wait", false, []int64{id}, params, opts))
+	ends, err := Collect(s.wait(ctx, "Notes.Wait", onlyFinal, []int64{id}, params, opts))
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +145,14 @@ func (s *NotesService) Wait(
 func (s *NotesService) Watch(
 	ctx context.Context, id int64, params WaitParams, opts ...CallOption,
 ) iter.Seq2[*ProgressNote, error] {
-	return s.wait(ctx, "Notes.Watch", true, []int64{id}, params, opts)
+	return s.wait(ctx, "Notes.Watch", allChanges, []int64{id}, params, opts)
 }
+
+// What a wait yields.
+const (
+	onlyFinal  = false
+	allChanges = true
+)
 
 // wait iterates over the notes until each has ended. It yields either all changes or only the final notes.
 func (s *NotesService) wait(
@@ -154,31 +160,31 @@ func (s *NotesService) wait(
 ) iter.Seq2[*ProgressNote, error] {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	run := func(ctx context.Context, call *scope, yield yieldFunc[ProgressNote]) error {
-		return (&waiter{call: call, params: params, yield: yield, changes: changes}).run(ctx, ids)
+		return (&waiter{call: call, params: params, yield: yield, yieldsChanges: changes}).run(ctx, ids)
 	}
 	return ranged(ctx, s.client, name, opts, run)
 }
 
 // waiter is one Wait, Watch or WaitAll. It makes the requests and schedules them.
 type waiter struct {
-	call     *scope
-	params   WaitParams
-	schedule poll.Schedule
-	opts     []CallOption // of each request, which is sent once: the next poll is the retry
-	latest   *Response    // of the latest request
-	sent     time.Time    // when the latest read of a note was sent
+	call           *scope
+	params         WaitParams
+	schedule       poll.Schedule
+	opts           []CallOption // of each request, which is sent once: the next poll is the retry
+	latestResponse *Response    // of the latest request
+	lastReadSent   time.Time    // when the latest read of a note was sent
 
-	yield   yieldFunc[ProgressNote]
-	changes bool // yield changes, not only final notes
-	stopped bool // no more requests, and nothing more is yielded
-	pending []*awaited
-	ticks   int
-	reads   int  // of single notes
-	shuffle bool // read in random order, because no read of the previous tick succeeded
+	yield         yieldFunc[ProgressNote]
+	yieldsChanges bool // yield changes, not only final notes
+	stopped       bool // no more requests, and nothing more is yielded
+	pending       []*awaited
+	ticks         int
+	reads         int  // of single notes
+	shuffleNext   bool // read in random order, because no read of the previous tick succeeded
 
-	listFailures int  // in a row; at maxListFailures the list is no longer requested
-	listProved   bool // a row of the list has shown the end of a note
-	notesFirst   bool // the list used the last request that the service allows, so the next one is for a note
+	listFailures  int  // in a row; at maxListFailures the list is no longer requested
+	listShowsEnds bool // a row of the list has shown the end of a note
+	notesFirst    bool // the list used the last request that the service allows, so the next one is for a note
 }
 
 // run waits until every note has ended.
@@ -189,7 +195,8 @@ func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
 		}
 		s.pending = append(s.pending, &awaited{id: id})
 	}
-	if s.params, err = s.params.check(s.call.name); err != nil {
+	s.params, err = s.params.check(s.call.name)
+	if err != nil {
 		return err
 	}
 	if _, limited := ctx.Deadline(); !limited {
@@ -199,8 +206,8 @@ func (s *waiter) run(ctx context.Context, ids []int64) (err error) {
 	}
 	s.params.OnUpdate = s.call.auditedUpdate(ctx, s.params.OnUpdate)
 	s.schedule = poll.Schedule{Interval: s.params.Interval, MaxInterval: s.params.MaxInterval, Began: time.Now()}
-	s.latest = cmp.Or(s.call.options.response, new(Response))
-	s.opts = []CallOption{s.call.options.inherited(), WithResponse(s.latest), once}
+	s.latestResponse = cmp.Or(s.call.options.response, new(Response))
+	s.opts = []CallOption{s.call.options.inherited(), WithResponse(s.latestResponse), sendOnce}
 	for s.tick(ctx); s.continues(); s.tick(ctx) {
 		if err := s.schedule.Sleep(ctx); err != nil {
 			s.endAll(withCause(ctx, err))
@@ -231,10 +238,10 @@ func withCause(ctx context.Context, err error) error {
 // reset.
 func (s *waiter) honorLimits() {
 	now := time.Now()
-	header := s.latest.Header
+	header := s.latestResponse.Header
 	s.schedule.Respect(exchange.RetryAfter(header, now))
 	exhausted := rateLimitRemaining(header) == 0
-	if reset := s.latest.RateLimit.Reset; exhausted && !reset.IsZero() {
+	if reset := s.latestResponse.RateLimit.Reset; exhausted && !reset.IsZero() {
 		s.schedule.Respect(untilReset(reset, exchange.ServerTime(header, now), now))
 	}
 }
@@ -263,21 +270,21 @@ func mayPass(err error) bool {
 
 // awaited is one note of a wait.
 type awaited struct {
-	id       int64
-	note     *ProgressNote // as last seen; nil before. The caller has it too, and may change it
-	stage    Stage         // of the note when it was seen
-	updated  time.Time     // of the note when it was seen
-	polls    int
-	failures int   // in a row
-	failure  error // the latest of them
+	id        int64
+	note      *ProgressNote // as last seen; nil before. The caller has it too, and may change it
+	stage     Stage         // of the note when it was seen
+	updatedAt time.Time     // of the note when it was seen
+	polls     int
+	failures  int   // in a row
+	failure   error // the latest of them
 
-	state    awaitedState
-	polledIn int // number of the tick that last polled it, by the list or separately
-	lastRead int // number of its latest read, among the reads of all notes; 0 before; or readNext
+	state        awaitedState
+	polledInTick int // number of the tick that last polled it, by the list or separately
+	lastRead     int // number of its latest read, among the reads of all notes; 0 before; or readNext
 
-	unlisted   bool  // the list does not show it, or shows it wrongly
-	rowStage   Stage // of its latest row; 0 before
-	rowUpdated time.Time
+	readSeparately bool  // the list does not show it, or shows it wrongly
+	rowStage       Stage // of its latest row; 0 before
+	rowUpdatedAt   time.Time
 }
 
 // readNext as the number of a note's latest read gives it precedence over the others, which have positive numbers or 0.
@@ -296,18 +303,19 @@ const (
 // pollSucceeded records that a poll, by the list or by a read, has found the note.
 func (w *awaited) pollSucceeded(tick int) {
 	w.state = waiting
-	w.polledIn = tick
+	w.polledInTick = tick
 	w.failures = 0
 	w.failure = nil
 	w.polls++
 }
 
-// see records the note that a poll returned, and calls onUpdate if the note has changed.
-func (w *awaited) see(note *ProgressNote, onUpdate func(*ProgressNote)) (changed bool) {
+// recordSeen records the note that a poll returned, and calls onUpdate if the note has changed. It reports whether it
+// has.
+func (w *awaited) recordSeen(note *ProgressNote, onUpdate func(*ProgressNote)) (changed bool) {
 	changed = w.differs(note)
 	w.note = note
 	w.stage = note.Stage()
-	w.updated = note.UpdatedAt
+	w.updatedAt = note.UpdatedAt
 	if changed && onUpdate != nil {
 		onUpdate(note)
 	}
@@ -320,10 +328,10 @@ func (w *awaited) differs(note *ProgressNote) bool {
 	switch {
 	case w.note == nil, w.stage != note.Stage():
 		return true
-	case w.updated.IsZero():
+	case w.updatedAt.IsZero():
 		return false
 	}
-	return !w.updated.Equal(note.UpdatedAt)
+	return !w.updatedAt.Equal(note.UpdatedAt)
 }
 
 var errErrorState = redact.Fail("the service reports an error state for it; see Note.ErrorState", ErrProcessingFailed)
@@ -349,7 +357,7 @@ const (
 func (s *NotesService) WaitAll(
 	ctx context.Context, ids []int64, params WaitParams, opts ...CallOption,
 ) iter.Seq2[*ProgressNote, error] {
-	return s.wait(ctx, "Notes.WaitAll", false, ids, params, opts)
+	return s.wait(ctx, "Notes.WaitAll", onlyFinal, ids, params, opts)
 }
 
 // isDue reports whether the note has to be read in this tick: for the first time, or for the last.
@@ -360,17 +368,18 @@ func (s *waiter) isOver(stage Stage) bool {
 	return stage == StageFailed || stage.AtLeast(s.params.Until)
 }
 
-// tick polls every pending note that the limits allow: first by the list, then separately.
+// tick polls every pending note that the limits allow: first by the list, then separately. If the list used up what the
+// service allows, the next call of tick skips the list and continues with the notes.
 func (s *waiter) tick(ctx context.Context) {
 	listed := false
 	if !s.notesFirst {
 		s.ticks++
 		listed = s.readList(ctx)
 	}
-	listFailures := s.listFailures
+	failuresBefore := s.listFailures
 	s.notesFirst = listed && s.schedule.PauseRequested()
 	succeeded := s.readNotes(ctx)
-	listIsWrong := s.listFailures != listFailures // as a read has shown
+	listIsWrong := s.listFailures != failuresBefore // a read has called abandonList
 	if listIsWrong {
 		more := s.readNotes(ctx) // also those that were seen only in the list
 		succeeded = succeeded || more
@@ -381,7 +390,7 @@ func (s *waiter) tick(ctx context.Context) {
 	}
 	s.pending = slices.DeleteFunc(s.pending, func(w *awaited) bool { return w.state == yielded })
 	if s.schedule.PauseRequested() && slices.ContainsFunc(s.pending, (*awaited).isDue) {
-		s.schedule.Began = time.Now() // the service decides how fast they can be read
+		s.schedule.Began = time.Now() // the pauses do not grow while the service's limit holds up these reads
 	}
 }
 
@@ -411,12 +420,12 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 		if s.schedule.PauseRequested() {
 			return true
 		}
-		if pages >= len(expected) || pages == maxListPages {
+		if pages >= len(expected) || pages == maxListPages { // reading the rest separately costs no more
 			break
 		}
 	}
 	for _, w := range expected { // those that were not found
-		w.unlisted = true
+		w.readSeparately = true
 	}
 	return true
 }
@@ -425,7 +434,7 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 func (s *waiter) expectedRows() map[int64]*awaited {
 	expected := map[int64]*awaited{}
 	for _, w := range s.pending {
-		if !w.unlisted && w.state != endedByList {
+		if !w.readSeparately && w.state != endedByList {
 			expected[w.id] = w
 		}
 	}
@@ -435,7 +444,7 @@ func (s *waiter) expectedRows() map[int64]*awaited {
 // mayList reports whether a list that may show this many notes saves requests.
 func (s *waiter) mayList(expected int) bool {
 	saved := expected
-	if !s.listProved {
+	if !s.listShowsEnds {
 		saved-- // one of the listed notes is also read
 	}
 	return saved >= 2 && s.listFailures < maxListFailures
@@ -452,21 +461,21 @@ func (s *waiter) seeRows(rows []ProgressNote, expected map[int64]*awaited) {
 		delete(expected, w.id)
 		row := rows[i] // a copy, so the note does not keep its page in memory
 		w.rowStage = row.Stage()
-		w.rowUpdated = row.UpdatedAt
+		w.rowUpdatedAt = row.UpdatedAt
 		if s.isOver(w.rowStage) {
 			w.state = endedByList
-			s.listProved = true
+			s.listShowsEnds = true
 			continue
 		}
 		w.pollSucceeded(s.ticks)
 		if w.note != nil {
-			isNewer := row.UpdatedAt.After(w.updated) || !w.stage.AtLeast(w.rowStage)
+			isNewer := row.UpdatedAt.After(w.updatedAt) || !w.stage.AtLeast(w.rowStage)
 			if !isNewer {
 				continue // the note that was read has more than its row
 			}
-			w.lastRead = readNext
+			w.lastRead = readNext // it has changed, so it is read soon
 		}
-		w.see(&row, s.params.OnUpdate)
+		w.recordSeen(&row, s.params.OnUpdate)
 	}
 }
 
@@ -491,7 +500,8 @@ func (s *waiter) listFailed(err error, expected map[int64]*awaited) {
 }
 
 // readNotes reads notes one by one, and reports whether the service responded to one. It stops if the service requests
-// a pause or seems to be in trouble. If it could not read a single note, that counts as a failure of all.
+// a pause, or after several failures in a row, because the service seems to be in trouble. If it could not read a
+// single note, that counts as a failure of all.
 func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 	failures := 0 // in a row
 	for _, w := range s.toRead(ctx) {
@@ -502,7 +512,7 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 			return succeeded
 		}
 		err := s.readNote(ctx, w)
-		if err == nil || !mayPass(err) {
+		if err == nil || !mayPass(err) { // an error that cannot pass is a response about this note
 			succeeded = true
 			failures = 0
 			continue
@@ -514,7 +524,7 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 		if !succeeded {
 			s.allPollsFailed(err)
 		}
-		s.shuffle = !succeeded
+		s.shuffleNext = !succeeded
 		return succeeded
 	}
 	return succeeded
@@ -523,20 +533,21 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 // allPollsFailed records a failed poll of every note that this tick has not polled.
 func (s *waiter) allPollsFailed(err error) {
 	for _, w := range s.pending {
-		if w.state != yielded && w.polledIn < s.ticks {
+		if w.state != yielded && w.polledInTick < s.ticks {
 			s.pollFailed(w, err)
 		}
 	}
 }
 
-// toRead returns the notes to read in this tick: all that are due, and as many of the others as the pause before
-// allows. Those that waited longest come first.
+// toRead returns the notes to read in this tick: all that are due, then as many of the others as the pause before
+// allows, and then perhaps one that the list has just shown (see probe). Of the others, those that waited longest come
+// first.
 func (s *waiter) toRead(ctx context.Context) []*awaited {
 	var due, others, listed []*awaited
 	for _, w := range s.pending {
 		switch {
 		case w.state == yielded:
-		case w.polledIn == s.ticks:
+		case w.polledInTick == s.ticks:
 			listed = append(listed, w)
 		case w.isDue():
 			due = append(due, w)
@@ -544,18 +555,19 @@ func (s *waiter) toRead(ctx context.Context) []*awaited {
 			others = append(others, w)
 		}
 	}
-	slices.SortStableFunc(others, byRead)
+	slices.SortStableFunc(others, byLatestRead)
 	allowed := max(minReads, int(readsPerSecond*s.schedule.LastPause.Seconds()))
 	notes := slices.Concat(due, others[:min(len(others), allowed)], s.probe(listed))
-	if s.shuffle { // a few notes that cannot be read must not stand for all of them
+	if s.shuffleNext { // the few notes that could not be read must not always come first
 		shuffle(ctx, notes)
 	}
-	s.shuffle = false
+	s.shuffleNext = false
 	return notes
 }
 
-// byRead orders notes by their latest read: first those that are to be read next, then those that were never read.
-func byRead(a, b *awaited) int { return cmp.Compare(a.lastRead, b.lastRead) }
+// byLatestRead orders notes by their latest read: first those that are to be read next, then those that were never
+// read.
+func byLatestRead(a, b *awaited) int { return cmp.Compare(a.lastRead, b.lastRead) }
 
 // shuffle puts the notes into a random order.
 func shuffle(ctx context.Context, notes []*awaited) {
@@ -565,25 +577,26 @@ func shuffle(ctx context.Context, notes []*awaited) {
 	}
 }
 
-// probe returns one of the listed notes, to be read anyway, until a row has shown an end. Rows without flags and times
-// would look like notes in an early stage.
+// probe returns one of the listed notes, to be read anyway, until a row has shown an end. The read shows whether rows
+// are useful: those without flags and times would always look like notes in an early stage.
 func (s *waiter) probe(listed []*awaited) []*awaited {
-	if s.listProved {
+	if s.listShowsEnds {
 		return nil
 	}
 	listed = slices.DeleteFunc(listed, func(w *awaited) bool {
-		return w.unlisted || w.rowStage == 0 || w.failure != nil
+		return w.readSeparately || w.rowStage == 0 || w.failure != nil
 	})
 	if len(listed) == 0 {
 		return nil
 	}
-	return []*awaited{slices.MinFunc(listed, byRead)}
+	return []*awaited{slices.MinFunc(listed, byLatestRead)}
 }
 
-// readNote reads one note, and yields it if it has ended, or if the wait yields changes.
+// readNote reads one note. It yields the note if its wait has ended, or if it has changed and the wait yields changes.
+// It also checks by the note whether the list can be relied on.
 func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	endedByRow := w.state == endedByList
-	isListed := w.polledIn == s.ticks // in this tick
+	isListed := w.polledInTick == s.ticks // in this tick
 	note, err := s.get(ctx, w)
 	if err != nil {
 		s.pollFailed(w, err)
@@ -593,11 +606,11 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 		return err
 	}
 	w.pollSucceeded(s.ticks)
-	changed := w.see(note, s.params.OnUpdate)
+	changed := w.recordSeen(note, s.params.OnUpdate)
 	stage := w.stage
 	over := s.isOver(stage)
 	if endedByRow && !over {
-		w.unlisted = true // the list shows this note wrongly
+		w.readSeparately = true // the list shows this note wrongly
 	}
 	if isListed && s.hidesStage(w) {
 		s.abandonList()
@@ -607,7 +620,7 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 		s.end(w, errErrorState)
 	case over:
 		s.end(w, nil)
-	case changed && s.changes:
+	case changed && s.yieldsChanges:
 		s.stopped = !s.yield(note, nil)
 	}
 	return nil
@@ -615,7 +628,7 @@ func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 
 // get sends the request for one note. A 429 does not count as a read: the note keeps its turn.
 func (s *waiter) get(ctx context.Context, w *awaited) (*ProgressNote, error) {
-	s.sent = time.Now()
+	s.lastReadSent = time.Now()
 	note, err := s.call.client.Notes.Get(ctx, w.id, s.opts...)
 	s.honorLimits()
 	if errors.Is(err, ErrRateLimited) {
@@ -631,7 +644,7 @@ func (s *waiter) get(ctx context.Context, w *awaited) (*ProgressNote, error) {
 
 // hidesStage reports whether the note's row is of the version that was read, but does not show its stage.
 func (s *waiter) hidesStage(w *awaited) bool {
-	sameVersion := w.rowUpdated.IsZero() || w.rowUpdated.Equal(w.updated)
+	sameVersion := w.rowUpdatedAt.IsZero() || w.rowUpdatedAt.Equal(w.updatedAt)
 	if !sameVersion || w.rowStage == w.stage {
 		return false
 	}
@@ -642,9 +655,9 @@ func (s *waiter) hidesStage(w *awaited) bool {
 func (s *waiter) abandonList() {
 	s.listFailures = maxListFailures
 	for _, w := range s.pending {
-		if w.state == waiting && w.lastRead == 0 {
+		if w.state == waiting && w.lastRead == 0 { // never read
 			w.state = unseen
-			w.polledIn = 0
+			w.polledInTick = 0
 		}
 	}
 }
@@ -652,20 +665,20 @@ func (s *waiter) abandonList() {
 // pollFailed records a failed poll of the note, and ends the wait for the note if no later poll can succeed. A 404 does
 // not count if this client has just created the note, because a replica may not have it yet.
 func (s *waiter) pollFailed(w *awaited, err error) {
-	w.polledIn = s.ticks
+	w.polledInTick = s.ticks
 	w.failure = err
 	w.polls++
-	created, own := s.call.client.creates.ReturnedAt(w.id)
-	replicaLags := own && errors.Is(err, ErrNotFound) && s.sent.Sub(created) < maxReplicaLag
+	created, isOwn := s.call.client.creates.ReturnedAt(w.id)
+	replicaLags := isOwn && errors.Is(err, ErrNotFound) && s.lastReadSent.Sub(created) < maxReplicaLag
 	if replicaLags {
 		return
 	}
 	w.failures++
-	exists := own || w.note != nil
+	exists := isOwn || w.note != nil
 	switch {
 	case !mayPass(err), w.failures > s.params.MaxFailures:
 		s.end(w, err)
-	case !exists && isMisconfigured(err):
+	case !exists && isMisconfigured(err): // nothing shows that the configuration has ever worked
 		s.end(w, err)
 	}
 }

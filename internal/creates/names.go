@@ -17,6 +17,7 @@ const (
 )
 
 // CompareNames compares names exactly, except for white space at their ends and for how accented letters are composed.
+// The result is NameUnclear if no name was sent.
 func CompareNames(sent, got string) Name {
 	sent = Compose(strings.TrimSpace(sent))
 	got = Compose(strings.TrimSpace(got))

@@ -172,7 +172,7 @@ func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	case failed.Then == Renew && d.mayRenew():
 		d.renewed = true
 		d.address = nil
-		return exchange.Next{Retry: true, AtOnce: true}
+		return exchange.Next{Retry: true, WithoutPause: true}
 	case failed.Then != Retry, d.failures >= d.source.MaxRetries:
 		return exchange.Next{}
 	}

@@ -43,7 +43,7 @@ func TestNext_NewByte_ResetsTheFailures(t *testing.T) {
 func TestNext_AddressRefused_AsksForOneFreshAddressPerNewByte(t *testing.T) {
 	t.Parallel()
 	refusal := &Error{Status: 403, Then: Renew}
-	freshAtOnce, giveUp := exchange.Next{Retry: true, AtOnce: true}, exchange.Next{}
+	freshAtOnce, giveUp := exchange.Next{Retry: true, WithoutPause: true}, exchange.Next{}
 	d := newTest(io.Discard)
 	addresses := 0
 	d.source.Address = func(context.Context) (*Address, error) {

@@ -15,7 +15,7 @@ import (
 )
 
 // RoundTrip implements [http.RoundTripper]. It makes one attempt and stores it in Last. The response has been read and
-// closed.
+// closed. If there is none, RoundTrip returns the attempt as the error.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	before := c.Last
@@ -27,11 +27,11 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	}()
 	defer c.leaveGate(ctx, a)
 	resp := c.attempt(ctx, req, a)
-	a.Limited = c.limitedFor(a)
+	a.LimitedFor = c.limitedFor(a)
 	if a.Step != None {
 		a.Err = c.Caller.Explain(a, before)
 	}
-	if a.Step == Held { // nothing was attempted: the last attempt is still the one before
+	if a.Step == Held { // nothing was attempted, so Last is still the attempt before
 		c.gateErr = a.Err
 		return nil, a
 	}
@@ -39,25 +39,26 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.Step == None {
 		c.Peer.Budget.Succeeded()
 	}
-	if !c.OutcomeUnknown {
+	if !c.OutcomeUnknown { // otherwise an earlier attempt is what a retry is for
 		c.OutcomeUnknown = a.Unknown()
-		c.retried = a
+		c.retriedFor = a
 	}
-	if a.Status == 0 {
+	noResponse := a.Status == 0
+	if noResponse {
 		return nil, a
 	}
 	resp.Body = http.NoBody
 	return resp, nil
 }
 
-// leaveGate reports to the Gate that an attempt which passed it has ended, also after a panic.
+// leaveGate tells the Gate that an attempt which passed it has ended. It is deferred, so also after a panic.
 func (c *call) leaveGate(ctx context.Context, a *Attempt) {
 	if !a.passedGate {
 		return
 	}
-	c.Peer.Gate.Leave(a.Started, a.Header, a.Limited)
-	if a.Limited > 0 {
-		reportLimit(ctx, a.Limited)
+	c.Peer.Gate.Leave(a.Started, a.Header, a.LimitedFor)
+	if a.LimitedFor > 0 {
+		reportLimit(ctx, a.LimitedFor)
 	}
 }
 
@@ -71,14 +72,14 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	out := new(outgoing)
 	state := &out.state
 	header := c.header(req.Header)
-	traced := c.Caller.Begin(ctx, a, header)
-	a.ctx = traced
-	a.Begun = true
-	timed, cancel := WithTimeout(traced, c.Peer.Timeout)
+	callerCtx := c.Caller.Begin(ctx, a, header)
+	a.ctx = callerCtx
+	a.ReachedSending = true
+	timed, cancel := WithTimeout(callerCtx, c.Peer.Timeout)
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()
-	state.Once = c.Effect == Creates
+	state.SendOnce = c.Effect == Creates
 	state.BeforeCommit = c.BeforeCommit
 	state.Multiplexed = c.Peer.speaksHTTP2.Load()
 	state.SpeaksHTTP1 = &c.Peer.speaksHTTP1
@@ -91,11 +92,11 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 		err = c.receive(ctx, resp, a, state)
 		a.Sent = Wholly // a server that responds has what it needs
 	}
-	if resp == nil || a.Status == http.StatusRequestTimeout { // a 408 may mean that it did not wait for all
+	if resp == nil || a.Status == http.StatusRequestTimeout { // before a 408, the server may not have waited for all
 		a.Sent = state.Conclude(err)
 	}
 	a.BytesSent = state.BytesSent()
-	a.Permanent = false
+	a.Permanent = false // classify decides it for a failure
 	if err != nil {
 		a.classify(ctx, watched, state, err)
 	}
@@ -118,8 +119,8 @@ func (c *call) newRequest(request *http.Request, out *outgoing) *http.Request {
 	return request
 }
 
-// admit waits for the limiter and at the Gate. Then it gets the token, which must not age in a queue, unless it was
-// just renewed. It returns the step that failed, or None.
+// admit waits for the limiter and at the Gate. Then it gets the token, unless that was just renewed. The token comes
+// last, because it must not expire during a wait. admit returns the step that failed, or None.
 func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	if c.Peer.Limit != nil {
 		if err := c.Peer.Limit(ctx); err != nil {
@@ -127,12 +128,13 @@ func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 		}
 	}
 	if c.Peer.Gate != nil {
-		if err := c.Peer.Gate.Enter(ctx, !c.Impatient); err != nil {
+		mayWait := !c.Impatient
+		if err := c.Peer.Gate.Enter(ctx, mayWait); err != nil {
 			return Held, err
 		}
 		a.passedGate = true
 	}
-	justRenewed := c.renewed && c.next.AtOnce
+	justRenewed := c.tokenRenewed && c.next.WithoutPause
 	if c.Authorization != nil && !justRenewed {
 		c.authorization, err = c.Authorization(ctx)
 		if err != nil {
@@ -161,7 +163,7 @@ func (c *call) header(own http.Header) http.Header {
 	}
 	for i, key := range keys {
 		if values[i] != "" {
-			header[key] = values[i : i+1 : i+1]
+			header[key] = values[i : i+1 : i+1] // with a capacity of 1, for the same reason
 		}
 	}
 	return header
@@ -169,10 +171,11 @@ func (c *call) header(own http.Header) http.Header {
 
 const maxRedirects = 5 // on the own origin
 
-// send delivers the request: a streamed body from a goroutine of its own.
+// send attaches the body and delivers the request. A streamed body is sent from its own goroutine.
 func (c *call) send(out *http.Request, state *SendState) (*http.Response, error) {
-	state.Attach(out, c.Body, !c.Peer.ignoresExpect.Load())
-	if c.Body == nil || c.Body.Open == nil {
+	mayAnnounce := !c.Peer.ignoresExpect.Load()
+	state.Attach(out, c.Body, mayAnnounce)
+	if c.Body == nil || c.Body.Open == nil { // not a stream
 		return c.deliver(out, state)
 	}
 	deliver := func() (*http.Response, error) { return c.deliver(out, state) }
@@ -189,7 +192,8 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 				return nil, err
 			}
 			out = out.Clone(out.Context())
-			state.Attach(out, c.Body, out.Header.Get("Expect") != "")
+			wasAnnounced := out.Header.Get("Expect") != ""
+			state.Attach(out, c.Body, wasAnnounced)
 			continue
 		}
 		target := Redirect(resp.StatusCode, out.Method, resp.Header.Get("Location"), out.URL, c.Peer.Origin)
@@ -198,7 +202,8 @@ func (c *call) deliver(out *http.Request, state *SendState) (*http.Response, err
 			out = closeAndCopy(out, resp)
 			c.Peer.ignoresExpect.Store(true)
 			out.Header.Del("Expect")
-			state.Attach(out, c.Body, false)
+			const mayAnnounce = false
+			state.Attach(out, c.Body, mayAnnounce)
 		case target != nil && c.Body == nil && redirects < maxRedirects:
 			out = closeAndCopy(out, resp)
 			out.URL = target
@@ -228,7 +233,7 @@ func (c *call) roundTrip(out *http.Request) (*http.Response, error) {
 		resp = resp.Request.Response
 		resp.Body = http.NoBody
 	}
-	if resp.StatusCode < 200 { // its body is the connection itself, on which nothing more need come
+	if resp.StatusCode < 200 { // such as 101, whose body is the connection itself, on which nothing more need come
 		_ = resp.Body.Close()
 		resp.Body = http.NoBody
 	}
@@ -258,8 +263,9 @@ func closeAndCopy(out *http.Request, resp *http.Response) *http.Request {
 	return out.Clone(out.Context())
 }
 
-// receive passes the response to the policy, closes it and stops sending. It stores the response in the attempt if it
-// is complete. The connection of a refused request with a body is not used again, except by HTTP/2 and later.
+// receive passes the response to the policy, closes it and stops sending. It stores the response in the attempt if the
+// response is complete. After a refused request with a body, its connection is not used again, except in HTTP/2 and
+// later.
 func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, state *SendState) error {
 	defer func() { _ = resp.Body.Close() }()
 	switch {
@@ -268,7 +274,8 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 	case resp.ProtoMajor == 1:
 		c.Peer.speaksHTTP1.Store(true)
 	}
-	if resp.StatusCode/100 != 2 && c.Body != nil && resp.ProtoMajor < 2 {
+	isRefused := resp.StatusCode/100 != 2
+	if isRefused && c.Body != nil && resp.ProtoMajor < 2 {
 		state.Retire()
 	}
 	var err error
@@ -277,7 +284,7 @@ func (c *call) receive(ctx context.Context, resp *http.Response, a *Attempt, sta
 	if err == nil && state.IgnoredExpect() {
 		c.Peer.ignoresExpect.Store(true)
 	}
-	if err == nil || errors.Is(err, ErrUnusable) {
+	if err == nil || errors.Is(err, ErrUnusable) { // it is complete
 		a.Status = resp.StatusCode
 		a.Header = resp.Header
 		if c.buffer != nil {

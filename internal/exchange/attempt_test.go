@@ -252,8 +252,8 @@ func TestAdmit_EachAttempt_AsksForTheToken(t *testing.T) {
 	asked := 0
 	source := func(context.Context) (string, error) { asked++; return "asked", nil }
 	c := &call{
-		Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", Result: Result{renewed: true},
-		next: Next{AtOnce: true},
+		Request: &Request{Peer: &Peer{}, Authorization: source}, authorization: "renewed", Result: Result{tokenRenewed: true},
+		next: Next{WithoutPause: true},
 	}
 	_, err := c.admit(t.Context(), new(Attempt))
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ func Stream(contentType string, r io.Reader) *Body {
 
 // replayable reports whether the body, if any, can be sent again.
 func (b *Body) replayable() bool {
-	if b == nil || b.Begun == nil {
+	if b == nil || b.Begun == nil { // there is none, or Open can return it again
 		return true
 	}
 	return !b.Begun.Load()
@@ -58,15 +58,15 @@ type OnceReader struct {
 	From      io.Reader
 	Begun     *atomic.Bool // shared by all OnceReaders of the stream; set by the first one that reads
 	Otherwise error
-	mine      bool // this is the first one
+	isFirst   bool // this is the first one
 }
 
 // Read implements [io.Reader].
 func (r *OnceReader) Read(p []byte) (int, error) {
-	if !r.mine {
-		r.mine = r.Begun.CompareAndSwap(false, true)
+	if !r.isFirst {
+		r.isFirst = r.Begun.CompareAndSwap(false, true)
 	}
-	if !r.mine {
+	if !r.isFirst {
 		return 0, r.Otherwise
 	}
 	return r.From.Read(p)
@@ -78,8 +78,8 @@ const (
 	ExpectSize = 1 << 20  // above it, bodies are announced, so a refusal can arrive before they are sent
 )
 
-// Attach sets the body of the request. It announces a large body by Expect: 100-continue if mayAnnounce is set and the
-// request must not be sent twice. Only a body that may be sent twice gets a GetBody, with which net/http repeats
+// Attach sets the body of the request. If mayAnnounce is set, it announces the large body of a request that must not be
+// sent twice by Expect: 100-continue. Only a body that may be sent twice gets a GetBody, with which net/http repeats
 // requests itself.
 func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 	if body == nil {
@@ -90,20 +90,20 @@ func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 		size = body.Size
 	}
 	out.ContentLength = size
-	isOneWrite := body.Open == nil && !s.Once && size <= SmallSize
+	isOneWrite := body.Open == nil && !s.SendOnce && size <= SmallSize
 	if isOneWrite {
-		s.unfollowed = size
+		s.unfollowedSize = size
 		out.Body = body.reader()
 		out.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
 		return
 	}
 	isLarge := size < 0 || size > ExpectSize
-	announced := isLarge && s.Once && mayAnnounce
+	announced := isLarge && s.SendOnce && mayAnnounce
 	if announced {
 		out.Header["Expect"] = []string{"100-continue"}
 	}
 	out.Body = s.Follow(body, announced)
-	if !s.Once {
+	if !s.SendOnce {
 		out.GetBody = func() (io.ReadCloser, error) { return s.followAgain(body), nil }
 	}
 }
@@ -111,19 +111,21 @@ func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 // followAgain returns another copy of a body that may be sent twice. A copy of Bytes is not followed.
 func (s *SendState) followAgain(body *Body) io.ReadCloser {
 	if body.Open != nil {
-		return s.Follow(body, false)
+		const announced = false
+		return s.Follow(body, announced)
 	}
 	s.body.Load().mayBeComplete.Store(true) // the copy may be sent, though a transport may only want to inspect it
 	return body.reader()
 }
 
-// Follow opens the body for net/http to read. It stops the body that it opened before in the same attempt.
+// Follow opens the body for net/http to read, and follows how much of it is read. It stops the body that it opened
+// before in the same attempt. An announced body was announced by Expect: 100-continue.
 func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
-	b := &followedBody{state: s, announced: announced, reading: make(chan struct{}, 1), quit: make(chan struct{})}
-	isFirstStream := body.Open != nil && s.commits == nil
-	if isFirstStream { // SendStreamed listens on these channels
+	b := &followedBody{state: s, announced: announced, readLock: make(chan struct{}, 1), quit: make(chan struct{})}
+	isFirstStream := body.Open != nil && s.commitRequests == nil
+	if isFirstStream { // SendStreamed listens on these channels, also for a later body
 		s.progress = make(chan struct{}, 1)
-		s.commits = make(chan chan error)
+		s.commitRequests = make(chan chan error)
 	}
 	b.head, b.tail = body.open()
 	if earlier := s.body.Swap(b); earlier != nil {
@@ -150,8 +152,8 @@ var (
 )
 
 const (
-	maxErrorBody = 64 << 10 // of a response that is not a success; the rest is cut off
-	maxReadTime  = 10       // stall timeouts that reading a response may take
+	maxErrorBody    = 64 << 10 // of a response that is not a success; the rest is cut off
+	maxReadTimeouts = 10       // stall timeouts that reading a response may take
 )
 
 // buffers are reused for reading responses, because the buffer of a page would have to grow each time. It is not a
@@ -172,7 +174,7 @@ func (r *Result) Release() {
 		}
 	}
 	r.buffer = nil
-	if r.Last != &noAttempt { // all calls share none
+	if r.Last != &noAttempt { // which all calls share
 		r.Last.Body = nil
 	}
 }
@@ -192,7 +194,7 @@ func (r *Result) read(resp *http.Response, watch Watch, limit int64) (int64, err
 		}
 	}
 	r.buffer.Reset()
-	watch.Bound(maxReadTime)
+	watch.Bound(maxReadTimeouts)
 	// One byte more than allowed shows that a response is too long; max prevents an overflow.
 	r.reader = WatchedReader{Reader: resp.Body, Watch: watch, Left: max(limit, limit+1)}
 	read, err := r.buffer.ReadFrom(&r.reader)

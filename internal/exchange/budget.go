@@ -15,9 +15,9 @@ const (
 // Budget bounds the retries of all calls of a client, so they do not multiply the load of a failing server. A retry
 // takes from it, and successes and time give back. The zero value is full. It is safe for concurrent use.
 type Budget struct {
-	mu    sync.Mutex
-	spent float64   // retries that were taken and not given back; never negative
-	since time.Time // until when time has given back
+	mu            sync.Mutex
+	spent         float64   // retries that were taken and not given back; never negative
+	refilledUntil time.Time // until when time has given back
 }
 
 // Take reports whether a retry may be made, and counts it.
@@ -25,8 +25,8 @@ func (b *Budget) Take() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	b.giveBack(now.Sub(b.since).Seconds() * retriesPerSecond)
-	b.since = now
+	b.giveBack(now.Sub(b.refilledUntil).Seconds() * retriesPerSecond)
+	b.refilledUntil = now
 	if b.spent+1 > maxRetryBudget {
 		return false
 	}

@@ -74,9 +74,9 @@ type Request struct {
 type Result struct {
 	Last           *Attempt // its Number is how many were made
 	OutcomeUnknown bool     // an attempt may have had its effect
-	Stopped        bool     // its context, or the policy's Prepare, ended it between two attempts
-	renewed        bool     // the authorization was
-	cutBefore      bool     // an earlier attempt ended within the body
+	Stopped        bool     // its context, or the policy's Prepare, ended the call between two attempts
+	tokenRenewed   bool     // Renew has returned another authorization
+	wasCutBefore   bool     // an earlier attempt ended within the body
 
 	buffer *bytes.Buffer // holds the response's body; nil: none was kept
 	reader WatchedReader
@@ -111,9 +111,9 @@ type Policy interface {
 
 // Next is what may follow a failed attempt.
 type Next struct {
-	Retry    bool // another attempt may be made
-	AtOnce   bool // without a pause
-	Failures int  // in a row, for the length of the pause
+	Retry        bool // another attempt may be made
+	WithoutPause bool // without a pause
+	Failures     int  // in a row, for the length of the pause
 }
 
 // call is one call under way. As a transport it has no CloseIdleConnections: a failure leaves the caller's pool alone.
@@ -121,21 +121,21 @@ type call struct {
 	*Request
 	Result
 
-	policy  Policy   // the request's own, or the default
-	retried *Attempt // what a retry is for: the first attempt whose outcome is unknown, or else the last attempt
-	next    Next     // what the policy decided after the last attempt
-	spread  float64  // a random number from 0 to 1, which spreads the pauses of several calls
+	policy     Policy   // the request's own, or the default
+	retriedFor *Attempt // what a retry is for: the first attempt whose outcome is unknown, or else the last attempt
+	next       Next     // what the policy decided after the last attempt
+	jitter     float64  // a random number from 0 to 1, which spreads the pauses of several calls
 
-	failures int   // attempts that failed, other than by a limit of the server
-	refusals int   // by a limit, in a row
-	gateErr  error // why the call ended at the Gate; nil: it did not
+	failures      int   // attempts that failed, other than by a limit of the server
+	limitRefusals int   // attempts in a row that the server refused because of a limit
+	gateErr       error // why the call ended at the Gate; nil: it did not
 
 	authorization string // of the last attempt, or of the next if it was renewed
 
-	loop    retryablehttp.Client
-	driven  retryablehttp.Request
-	client  http.Client
-	request http.Request
+	loop      retryablehttp.Client
+	retryable retryablehttp.Request
+	client    http.Client
+	request   http.Request
 }
 
 var noAttempt Attempt // stands before the first attempt of every call; nothing is written to it
@@ -144,7 +144,7 @@ var noAttempt Attempt // stands before the first attempt of every call; nothing 
 // nil for a success. If the call is stopped between two attempts, it returns the reason. The result is never nil, and
 // must be released.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
-	c := &call{Request: r, Result: Result{Last: &noAttempt}, spread: Jitter(ctx)}
+	c := &call{Request: r, Result: Result{Last: &noAttempt}, jitter: Jitter(ctx)}
 	request := &http.Request{
 		Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
@@ -152,7 +152,7 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	if r.Header == nil {
 		c.request.Header = http.Header{} // without it net/http would copy the request
 	}
-	c.driven.Request = &c.request
+	c.retryable.Request = &c.request
 	c.policy = cmp.Or(r.Policy, Policy((*defaultPolicy)(c)))
 	if err := c.policy.Prepare(&c.request); err != nil {
 		c.Stopped = true
@@ -169,11 +169,13 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 		CheckRetry:   c.checkRetry,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	_, err := c.loop.Do(&c.driven) //nolint:bodyclose // the attempt has read and closed it
+	_, err := c.loop.Do(&c.retryable) //nolint:bodyclose // the attempt has read and closed it
 	if c.gateErr != nil {
 		return &c.Result, c.gateErr
 	}
-	if _, attempted := err.(*url.Error); err == nil || attempted { //nolint:errorlint // BeforeRetry's may wrap one
+	// net/http wraps the error of an attempt. BeforeRetry's error may wrap such an error of another call.
+	_, attempted := err.(*url.Error) //nolint:errorlint // see above
+	if err == nil || attempted {
 		return &c.Result, c.Last.Err
 	}
 	c.Stopped = true
@@ -182,17 +184,20 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 
 // checkRetry reports whether another attempt follows the one that returned the response or the error. The wait before
 // it must be short enough for the policy and the context. It returns an error if only the context prevents a retry.
+// An immediate attempt takes nothing from the budget for retries.
 func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	failed := c.failedAttempt(resp, err)
 	if failed == nil {
 		return false, nil
 	}
-	c.loop.Backoff = c.backoff // set here, because a success does not need them
+	c.loop.Backoff = c.backoff // set only now, because a success needs neither
 	c.loop.PrepareRetry = c.policy.Prepare
-	unauthorized := resp != nil && resp.StatusCode == http.StatusUnauthorized
-	if unauthorized && c.renew(ctx) {
-		c.next = Next{Retry: true, AtOnce: true}
-		return true, nil
+	if resp != nil && resp.StatusCode == http.StatusUnauthorized {
+		isRenewed := c.renew(ctx)
+		if isRenewed {
+			c.next = Next{Retry: true, WithoutPause: true}
+			return true, nil
+		}
 	}
 	c.next = c.policy.Next(failed)
 	if !c.next.Retry {
@@ -201,11 +206,11 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	if !c.fits(ctx, failed) {
+	if !c.waitFits(ctx, failed) {
 		return false, nil
 	}
 	if c.startsImmediately(failed) {
-		return true, nil // it is not a retry that the budget counts
+		return true, nil
 	}
 	return c.Peer.Budget.Take(), nil
 }
@@ -214,7 +219,7 @@ func (c *call) checkRetry(ctx context.Context, resp *http.Response, err error) (
 // and for a Location that net/http cannot read.
 func (c *call) failedAttempt(resp *http.Response, err error) *Attempt {
 	if resp == nil {
-		failed, _ := errors.AsType[*Attempt](err)
+		failed, _ := errors.AsType[*Attempt](err) // RoundTrip returns the attempt itself as its error
 		return failed
 	}
 	if c.Last.Err == nil {
@@ -223,34 +228,36 @@ func (c *call) failedAttempt(resp *http.Response, err error) *Attempt {
 	return c.Last
 }
 
-// fits reports whether the wait before the next attempt is short enough for the policy and the context.
-func (c *call) fits(ctx context.Context, failed *Attempt) bool {
-	if !c.next.AtOnce && RetryAfter(failed.Header, time.Now()) > c.Peer.MaxRetryAfter {
+// waitFits reports whether the wait before the next attempt is short enough for the policy and the context.
+func (c *call) waitFits(ctx context.Context, failed *Attempt) bool {
+	if !c.next.WithoutPause && RetryAfter(failed.Header, time.Now()) > c.Peer.MaxRetryAfter {
 		return false
 	}
-	wait := max(failed.Limited, c.pause(failed))
+	wait := max(failed.LimitedFor, c.pause(failed))
 	deadline, hasDeadline := ctx.Deadline()
 	return !hasDeadline || time.Until(deadline) > wait
 }
 
-// backoff returns the pause before the next attempt. It has the signature that the retry loop needs.
+// backoff returns the pause before the next attempt. It has the signature that retryablehttp needs.
 func (c *call) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration {
 	return c.pause(c.Last)
 }
 
-// pause returns how long to wait after the failed attempt. It grows with the failures in a row, which are not the same
-// as the attempts.
+// pause returns how long to wait after the failed attempt. The wait grows with the failures that the policy counts, not
+// with the number of attempts.
 func (c *call) pause(failed *Attempt) time.Duration {
 	if c.startsImmediately(failed) {
 		return 0
 	}
 	asked := RetryAfter(failed.Header, time.Now())
-	return Backoff(c.next.Failures-1, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
+	return Backoff(c.next.Failures-1, c.Peer.MinWait, c.Peer.MaxWait, asked, c.jitter)
 }
 
-// startsImmediately reports whether the next attempt begins without a pause: the policy wants it immediately, or it
-// waits at the Gate, because the server refused the failed one by a limit.
-func (c *call) startsImmediately(failed *Attempt) bool { return c.next.AtOnce || failed.Limited > 0 }
+// startsImmediately reports whether the next attempt begins without a pause: the policy wants none, or the attempt
+// waits at the Gate instead, because the server refused the failed one by a limit.
+func (c *call) startsImmediately(failed *Attempt) bool {
+	return c.next.WithoutPause || failed.LimitedFor > 0
+}
 
 // limitedFor returns how long no request is sent after the attempt. It is zero if the server did not refuse the attempt
 // because of a limit, or asks for more than is allowed. A 503 is a limit only with Retry-After.
@@ -264,21 +271,21 @@ func (c *call) limitedFor(a *Attempt) time.Duration {
 	if asked > c.Peer.MaxRetryAfter {
 		return 0
 	}
-	if unavailable && asked == 0 {
+	if unavailable && asked == 0 { // a 503 without Retry-After
 		return 0
 	}
-	wait := Backoff(c.refusals, c.Peer.MinWait, c.Peer.MaxWait, asked, c.spread)
+	wait := Backoff(c.limitRefusals, c.Peer.MinWait, c.Peer.MaxWait, asked, c.jitter)
 	_, reportsRemaining := rateLimitRemaining(a.Header)
 	if reportsRemaining && asked > 0 {
-		wait += time.Second // such a server sends whole seconds, rounded down
+		wait += time.Second // a server that counts requests rounds Retry-After down to whole seconds
 	}
 	return wait
 }
 
-// renew gets another token for the one that was refused, once per call. It reports whether the request can be sent with
-// it. That does not count as a retry, because a server that rejects the token has not acted.
+// renew gets another token for the one that was refused, once per call. It reports whether the request can be sent
+// again with it. That does not count as a retry, because a server that rejects the token has not acted.
 func (c *call) renew(ctx context.Context) bool {
-	if c.Renew == nil || c.renewed {
+	if c.Renew == nil || c.tokenRenewed {
 		return false
 	}
 	if ctx.Err() != nil {
@@ -292,7 +299,7 @@ func (c *call) renew(ctx context.Context) bool {
 		return false
 	}
 	c.authorization = fresh
-	c.renewed = true
+	c.tokenRenewed = true
 	return true
 }
 
@@ -305,7 +312,7 @@ func (c *defaultPolicy) Prepare(req *http.Request) error {
 	if c.Last == &noAttempt {
 		return nil
 	}
-	return c.Caller.BeforeRetry(req.Context(), c.retried)
+	return c.Caller.BeforeRetry(req.Context(), c.retriedFor)
 }
 
 // Receive reads the response into memory.
@@ -316,19 +323,19 @@ func (c *defaultPolicy) Receive(_ context.Context, resp *http.Response, watch Wa
 // Next allows MaxRetries retries. Refusals by a limit are counted separately, and start again with any other failure.
 func (c *defaultPolicy) Next(a *Attempt) Next {
 	var next Next
-	if a.Limited > 0 {
-		c.refusals++
-		next.Failures = c.refusals
+	if a.LimitedFor > 0 {
+		c.limitRefusals++
+		next.Failures = c.limitRefusals
 	} else {
-		c.refusals = 0
+		c.limitRefusals = 0
 		c.failures++
 		next.Failures = c.failures
 	}
 	next.Retry = next.Failures <= c.MaxRetries && c.Effect.MayRetry(a.Outcome) && c.Body.replayable()
 	isCutUpload := c.Effect == Creates && a.Sent == Partly
 	if next.Retry && isCutUpload {
-		next.Retry = !c.cutBefore // a server that cuts an upload often means to refuse it, so it is retried once
-		c.cutBefore = true
+		next.Retry = !c.wasCutBefore // a server that cuts an upload often means to refuse it, so it is retried once
+		c.wasCutBefore = true
 	}
 	return next
 }

@@ -137,7 +137,7 @@ func TestHeader_PeerHeaders_ReplaceTheRequests(t *testing.T) {
 func sent(t *testing.T, r *Request, serve transport) (*http.Response, error) {
 	t.Helper()
 	r.Peer.Transport = serve
-	state := &SendState{Once: r.Effect == Creates}
+	state := &SendState{SendOnce: r.Effect == Creates}
 	ctx := state.Watchdog.Guard(t.Context(), time.Minute)
 	t.Cleanup(state.Watchdog.Stop)
 	out := (&http.Request{Method: r.Method, URL: r.URL, Header: http.Header{}}).WithContext(ctx)
@@ -366,7 +366,7 @@ func begun(r *Request) *call {
 func after(r *Request, a *Attempt) *call {
 	a.Err = errors.New("synthetic")
 	c := begun(r)
-	a.Number, c.Last, c.spread = 1, a, 0.5
+	a.Number, c.Last, c.jitter = 1, a, 0.5
 	return c
 }
 
@@ -388,13 +388,13 @@ func TestBackoff(t *testing.T) {
 	}
 	assert.Equal(t, 1250*time.Millisecond, pause(1, new(Attempt)))
 	assert.Equal(t, 5*time.Second, pause(3, new(Attempt)))
-	c.spread = 1
+	c.jitter = 1
 	assert.Equal(t, 6*time.Second, pause(3, new(Attempt)), "not all come back at once")
 	asked := &Attempt{Header: http.Header{"Retry-After": {"40"}}}
 	assert.Equal(t, 40*time.Second, pause(3, asked))
-	asked.Limited = 40 * time.Second
+	asked.LimitedFor = 40 * time.Second
 	assert.Zero(t, pause(3, asked), "the next attempt waits at the gate")
-	c.next = Next{AtOnce: true}
+	c.next = Next{WithoutPause: true}
 	assert.Zero(t, c.backoff(0, 0, 0, nil))
 }
 

@@ -23,16 +23,18 @@ var errOpensLate = redact.Fail("the limit lasts longer than the context's deadli
 // bounds how many are sent at a time; without that header, all of them are sent.
 type Gate struct {
 	mu       sync.Mutex
-	opens    time.Time     // no request passes before
+	opensAt  time.Time     // no request passes before
 	underWay int           // requests that passed and have not returned
 	lastPass time.Time     // when the latest request passed
 	changed  chan struct{} // closed when waiting calls may try again; nil if none waits
 
-	limited   bool      // no more than remaining requests may be under way, but always one
-	remaining int       // how many further requests the server allows
-	reported  bool      // an accepted request reported remaining, rather than a refusal
-	learned   time.Time // when remaining was learned
-	miscounts bool      // the server accepted a request beyond its own count, which is not used until the next refusal
+	isLimited           bool      // no more than remaining requests may be under way, but always one
+	remaining           int       // how many further requests the server allows
+	remainingIsReported bool      // an accepted request reported remaining, rather than a refusal
+	learnedAt           time.Time // when remaining was learned
+	// serverMiscounts is set if the server accepted a request beyond its own count, which is then not used until the
+	// next refusal.
+	serverMiscounts bool
 }
 
 // hold is why a request does not pass now.
@@ -43,12 +45,12 @@ type hold struct {
 }
 
 // Enter waits until a request may be sent. It returns an error if the context ends before, or if its deadline is
-// earlier than the end of the limit. If wait is false, the request passes immediately. Call Leave once for each Enter
-// that returns nil.
-func (g *Gate) Enter(ctx context.Context, wait bool) error {
+// earlier than the end of the limit. If mayWait is false, the request passes immediately. Call Leave once for each
+// Enter that returns nil.
+func (g *Gate) Enter(ctx context.Context, mayWait bool) error {
 	for {
 		now := time.Now()
-		held, passed := g.tryPass(now, wait)
+		held, passed := g.tryPass(now, mayWait)
 		if passed {
 			return nil
 		}
@@ -69,15 +71,16 @@ func (g *Gate) Enter(ctx context.Context, wait bool) error {
 	}
 }
 
-// tryPass counts the request and reports that it passed, if it may be sent now. Otherwise it returns why not.
-func (g *Gate) tryPass(now time.Time, wait bool) (held hold, passed bool) {
+// tryPass counts the request and reports that it passed, if it may be sent now. Otherwise it returns why not. A request
+// that may not wait always passes.
+func (g *Gate) tryPass(now time.Time, mayWait bool) (held hold, passed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	isClosed := now.Before(g.opens)
+	isClosed := now.Before(g.opensAt)
 	nextByPace := g.lastPass.Add(gatePace)
 	isFull := g.isFull() && now.Before(nextByPace)
 	mustWait := isClosed || isFull
-	if !wait || !mustWait {
+	if !mayWait || !mustWait {
 		g.underWay++
 		g.lastPass = now
 		return hold{}, true
@@ -86,7 +89,7 @@ func (g *Gate) tryPass(now time.Time, wait bool) (held hold, passed bool) {
 		g.changed = make(chan struct{})
 	}
 	if isClosed {
-		return hold{until: g.opens, isClosed: true, changed: g.changed}, false
+		return hold{until: g.opensAt, isClosed: true, changed: g.changed}, false
 	}
 	return hold{until: nextByPace, changed: g.changed}, false
 }
@@ -94,22 +97,22 @@ func (g *Gate) tryPass(now time.Time, wait bool) (held hold, passed bool) {
 // isFull reports whether as many requests are under way as the server allows. One is always allowed. The caller holds
 // the lock.
 func (g *Gate) isFull() bool {
-	if !g.limited || g.underWay == 0 {
+	if !g.isLimited || g.underWay == 0 {
 		return false
 	}
 	return g.underWay >= g.remaining
 }
 
 // Leave reports that a request returned: when it was sent, and the header of its response, nil if there was none. If
-// the server refused it because of a limit, no further request passes for the time refused.
-func (g *Gate) Leave(sent time.Time, header http.Header, refused time.Duration) {
+// the server refused it because of a limit, refusedFor is positive, and no further request passes for that time.
+func (g *Gate) Leave(sent time.Time, header http.Header, refusedFor time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	g.underWay--
 	switch {
-	case refused > 0:
-		g.close(now, refused)
+	case refusedFor > 0:
+		g.close(now, refusedFor)
 	case header != nil:
 		g.learn(now, sent, header)
 	}
@@ -119,40 +122,40 @@ func (g *Gate) Leave(sent time.Time, header http.Header, refused time.Duration) 
 	}
 }
 
-// close lets no request pass for the time refused, and one at a time after that until one is accepted.
-func (g *Gate) close(now time.Time, refused time.Duration) {
-	if opens := now.Add(refused); opens.After(g.opens) {
-		g.opens = opens
+// close lets no request pass for that time, and one at a time after that until one is accepted.
+func (g *Gate) close(now time.Time, refusedFor time.Duration) {
+	if opens := now.Add(refusedFor); opens.After(g.opensAt) {
+		g.opensAt = opens
 	}
-	g.limited = true
+	g.isLimited = true
 	g.remaining = 0
-	g.reported = false
-	g.learned = now
-	g.miscounts = false
+	g.remainingIsReported = false
+	g.learnedAt = now
+	g.serverMiscounts = false
 }
 
 // learn records how many requests remain after one that was accepted. Responses may overtake each other, so a higher
 // count is used only if its request was sent after the lower one was learned.
 func (g *Gate) learn(now, sent time.Time, header http.Header) {
-	if g.miscounts {
+	if g.serverMiscounts {
 		return
 	}
 	remaining, isReported := rateLimitRemaining(header)
-	isNewer := sent.After(g.learned)
-	wasUsedUp := g.limited && g.reported && g.remaining == 0
+	isNewer := sent.After(g.learnedAt)
+	wasUsedUp := g.isLimited && g.remainingIsReported && g.remaining == 0
 	switch {
 	case !isReported:
 		if isNewer {
-			g.limited = false
+			g.isLimited = false
 		}
-	case isNewer && wasUsedUp && remaining == 0: // and yet this one was accepted
-		g.limited = false
-		g.miscounts = true
-	case isNewer, !g.limited, remaining < g.remaining:
-		g.limited = true
+	case isNewer && wasUsedUp && remaining == 0: // none was left before this one, and yet it was accepted
+		g.isLimited = false
+		g.serverMiscounts = true
+	case isNewer, !g.isLimited, remaining < g.remaining:
+		g.isLimited = true
 		g.remaining = remaining
-		g.reported = true
-		g.learned = now
+		g.remainingIsReported = true
+		g.learnedAt = now
 	}
 }
 

@@ -36,7 +36,7 @@ func TestGate_Refusal_IsReported(t *testing.T) {
 		request.Peer.Gate = new(exchange.Gate)
 		request.Peer.MaxRetryAfter = time.Minute
 		var limited []time.Duration
-		request.Caller = ended{end: func(a *exchange.Attempt) { limited = append(limited, a.Limited) }}
+		request.Caller = ended{end: func(a *exchange.Attempt) { limited = append(limited, a.LimitedFor) }}
 		start := time.Now()
 		_, err := request.Do(t.Context())
 		require.NoError(t, err)

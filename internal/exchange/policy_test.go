@@ -127,7 +127,7 @@ func TestPolicy_Failures_SetTheWait(t *testing.T) {
 		least, most time.Duration
 		fails       bool
 	}{
-		"at once":       {next: exchange.Next{Retry: true, AtOnce: true}},
+		"at once":       {next: exchange.Next{Retry: true, WithoutPause: true}},
 		"first failure": {next: exchange.Next{Retry: true, Failures: 1}, least: time.Second, most: time.Second * 3 / 2},
 		"third failure": {next: exchange.Next{Retry: true, Failures: 3}, least: 4 * time.Second, most: 6 * time.Second},
 		"asked for": {
@@ -157,7 +157,7 @@ func TestDo_PrepareFails_EndsTheCall(t *testing.T) {
 	for name, attempts := range map[string]int{"before the first attempt": 0, "before the second attempt": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &scripted{takes: []error{errJudged}, next: exchange.Next{Retry: true, AtOnce: true}}
+			s := &scripted{takes: []error{errJudged}, next: exchange.Next{Retry: true, WithoutPause: true}}
 			s.prepare = func(taken int) error {
 				if taken == attempts {
 					return noAddress

@@ -68,7 +68,7 @@ func (e Effect) MayRetry(o Outcome) bool {
 	case o.Status == http.StatusTooManyRequests:
 		return true
 	case e == Creates:
-		return o.Status == 0 && !o.Unknown()
+		return o.Status == 0 && !o.Unknown() // of the responses, only a 429 allows it
 	case o.Status == 0, o.Status == http.StatusRequestTimeout, o.Status == http.StatusTooEarly:
 		return true
 	case o.Status == http.StatusNotImplemented, o.Status == http.StatusHTTPVersionNotSupported:
@@ -78,9 +78,9 @@ func (e Effect) MayRetry(o Outcome) bool {
 }
 
 // Backoff returns the pause before retry n, counted from 0. It grows exponentially from least to most. Up to a
-// third of it depends on spread, a random number from 0 to 1. It is never shorter than least, or than the server's
+// third of it depends on jitter, a random number from 0 to 1. It is never shorter than least, or than the server's
 // Retry-After.
-func Backoff(n int, least, most, retryAfter time.Duration, spread float64) time.Duration {
+func Backoff(n int, least, most, retryAfter time.Duration, jitter float64) time.Duration {
 	longest := most
 	isBelowMost := n < 62 && least <= most>>n // least << n would wrap for a larger n
 	if isBelowMost {
@@ -88,7 +88,8 @@ func Backoff(n int, least, most, retryAfter time.Duration, spread float64) time.
 		longest += min(longest/2, most-longest)
 	}
 	shortest := max(longest-longest/3, min(least, most))
-	return max(shortest+time.Duration(spread*float64(longest-shortest)), retryAfter)
+	pause := shortest + time.Duration(jitter*float64(longest-shortest))
+	return max(pause, retryAfter)
 }
 
 // RetryAfter reads a Retry-After header: seconds, or a date by the server's clock. It returns 0 if the header is
@@ -121,7 +122,8 @@ func ServerTime(h http.Header, now time.Time) time.Time {
 // So the longer of both durations has passed.
 func ServerTimeThen(h http.Header, then, now time.Time) time.Time {
 	ahead := ServerTime(h, now).Sub(now).Round(time.Second)
-	passed := max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+	byWallClock := now.Round(0).Sub(then.Round(0)) // Round(0) removes the monotonic reading
+	passed := max(now.Sub(then), byWallClock)
 	return now.Add(ahead - passed)
 }
 
@@ -149,19 +151,19 @@ type Attempt struct { //nolint:errname // it is an error only for the retry loop
 	BytesSent     int64         // of the body
 	BytesReceived int64         // of the body
 
-	Outcome // what the retry decision goes by
-	Header  http.Header
-	Body    []byte // valid until the result is released
-	Step    Step   // that failed; None for a success
-	Begun   bool   // only sending remained
+	Outcome        // what the retry decision goes by
+	Header         http.Header
+	Body           []byte // valid until the result is released
+	Step           Step   // that failed; None for a success
+	ReachedSending bool   // Caller.Begin was called, so only sending remained
 
-	// Limited is how long the calls of the client send nothing since the server refused the attempt because of a limit.
-	// It is known to Caller.End. Zero: it was not refused so.
-	Limited time.Duration
+	// LimitedFor is how long the calls of the client send nothing because the server refused the attempt by a limit. It
+	// is zero if that was not so. It is known to Caller.End.
+	LimitedFor time.Duration
 
-	Cause error // why it failed
-	Ended error // of the caller's context, if that was over too
-	Err   error // as Explain put it; nil for a success
+	Cause      error // why it failed
+	ContextErr error // of the caller's context, if that was over too
+	Err        error // as Explain put it; nil for a success
 
 	passedGate bool // so the Gate has to learn of its end
 
@@ -193,26 +195,26 @@ func (a *Attempt) Unfinished() bool { return a.Status == 0 && a.Err == nil }
 // classify sets the step and the cause of a failed attempt. What BeforeCommit, the source of the body or the caller's
 // context reported takes precedence over the transport's error, which only follows from it.
 func (a *Attempt) classify(ctx, watched context.Context, state *SendState, err error) {
-	a.Ended = redact.ContextErr(ctx)
-	refused := state.refused.Load()
-	failed := state.failed.Load()
+	a.ContextErr = redact.ContextErr(ctx)
+	commitRefusal := state.commitRefusal.Load()
+	sourceErr := state.sourceErr.Load()
 	switch {
 	case errors.Is(err, ErrUnusable):
 		a.Step = Content
 		a.Cause = err
-	case refused != nil:
+	case commitRefusal != nil:
 		a.Step = Commit
-		a.Cause = *refused
+		a.Cause = *commitRefusal
 		a.Sent = Partly
 		a.Permanent = true
-	case failed != nil:
+	case sourceErr != nil:
 		a.Step = Source
-		a.Cause = *failed
+		a.Cause = *sourceErr
 		a.Sent = Partly
 		a.Permanent = true
-	case a.Ended != nil:
+	case a.ContextErr != nil:
 		a.Step = Context
-		a.Cause = a.Ended
+		a.Cause = a.ContextErr
 		a.Permanent = true
 	default:
 		a.Step = Network

@@ -42,7 +42,7 @@ type SendState struct {
 	Watchdog Watchdog
 	// BeforeCommit, if not nil, is called before the last bytes of a streamed body are sent.
 	BeforeCommit func(context.Context) error
-	Once         bool // the request must not reach the server twice
+	SendOnce     bool // the request must not reach the server twice
 	Multiplexed  bool // the server speaks HTTP/2 or later
 	// SpeaksHTTP1 is set once the server was seen to speak HTTP/1, also while this attempt waits for a connection.
 	SpeaksHTTP1 *atomic.Bool
@@ -58,9 +58,9 @@ type SendState struct {
 	connKind     atomic.Int32             // gotConn, Follow: what the connection is good for; trace, the body
 	skips        int32                    // connections that were skipped
 
-	trace      httptrace.ClientTrace
-	unfollowed int64                        // size of a body that leaves with the headers
-	body       atomic.Pointer[followedBody] // the latest; nil: none is followed
+	trace          httptrace.ClientTrace
+	unfollowedSize int64                        // size of a body that leaves with the headers
+	body           atomic.Pointer[followedBody] // the latest; nil: none is followed
 
 	// Of a body that is followed, or a request that must not be sent twice.
 	awaitsContinue atomic.Bool   // trace: the body is sent after 100 Continue; awaitContinue, IgnoredExpect
@@ -68,11 +68,11 @@ type SendState struct {
 	bodyWanted     chan struct{} // trace: closed by the first interim response, which asks for it; awaitContinue
 	interim        atomic.Int32  // trace: interim responses that have come; IgnoredExpect
 
-	progress chan struct{}           // net/http has read on
-	commits  chan chan error         // asks Do's goroutine to run BeforeCommit
-	refused  atomic.Pointer[error]   // Do: the error that it returned; SendStreamed, classify
-	failed   atomic.Pointer[error]   // body: the error of the source; classify
-	exited   atomic.Pointer[Guarded] // body: reading the source panicked or ended its goroutine; SendStreamed
+	progress       chan struct{}           // net/http has read on
+	commitRequests chan chan error         // asks Do's goroutine to run BeforeCommit
+	commitRefusal  atomic.Pointer[error]   // Do: the error that it returned; SendStreamed, classify
+	sourceErr      atomic.Pointer[error]   // body: the error of the source; classify
+	sourceExit     atomic.Pointer[Guarded] // body: reading the source panicked or ended its goroutine; SendStreamed
 }
 
 // Trace returns the hooks by which the transport reports its steps. Requests for which no step matters get fewer hooks.
@@ -80,7 +80,7 @@ func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 	trace := &s.trace
 	trace.GetConn = s.getConn
 	trace.WroteHeaders = func() { s.setIfUsable(&s.wroteHeaders) }
-	if s.Once || hasBody {
+	if s.SendOnce || hasBody {
 		trace.GotConn = s.gotConn
 		trace.WroteRequest = func(httptrace.WroteRequestInfo) {
 			s.setIfUsable(&s.wroteRequest)
@@ -92,7 +92,7 @@ func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 			}
 		}
 	}
-	if s.Once {
+	if s.SendOnce {
 		s.bodyWanted = make(chan struct{})
 		trace.GotFirstResponseByte = func() { s.setIfUsable(&s.responded) }
 		trace.Wait100Continue = func() { s.setIfUsable(&s.awaitsContinue) }
@@ -102,15 +102,15 @@ func (s *SendState) Trace(hasBody bool) *httptrace.ClientTrace {
 	return trace
 }
 
-// setIfUsable sets a latch, unless the connection is one by which nothing is sent.
+// setIfUsable sets a latch, unless nothing is sent by the current connection.
 func (s *SendState) setIfUsable(latch *atomic.Bool) {
 	if s.connKind.Load() == usable {
 		latch.Store(true)
 	}
 }
 
-// gotInterim counts an interim response. The first one asks for the body. It returns an error after too many, which
-// net/http does not limit if it reports them.
+// gotInterim counts an interim response. The first one asks for the body. It returns an error after too many of them,
+// because net/http leaves that limit to the function that it reports them to.
 func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
 	if s.connKind.Load() != usable {
 		return nil
@@ -130,8 +130,8 @@ func (s *SendState) IgnoredExpect() bool {
 }
 
 // getConn is called when the transport wants a connection. It ends the attempt if net/http, or a caller's transport
-// that retries, wants too many: some HTTP/2 failures repeat without pause or end. It also ends the attempt if a create
-// would be repeated after any of it was sent.
+// that retries, wants too many of them: some HTTP/2 failures repeat without pause or end. It also ends the attempt if a
+// create would be repeated after any of it was sent.
 func (s *SendState) getConn(string) {
 	s.traced.Store(true)
 	s.connKind.Store(usable)
@@ -139,7 +139,7 @@ func (s *SendState) getConn(string) {
 		s.Watchdog.cancel(errManyTries)
 	}
 	wasSent := s.wroteHeaders.Load() && s.body.Load().wasRead()
-	if s.Once && s.connections.Load() > 1 && wasSent {
+	if s.SendOnce && s.connections.Load() > 1 && wasSent {
 		s.repeated.Store(true)
 		s.Watchdog.cancel(errSecondTime)
 	}
@@ -155,11 +155,11 @@ const (
 // gotConn is called when the transport has a connection. It closes one that a create must not use; the transport then
 // requests another.
 func (s *SendState) gotConn(info httptrace.GotConnInfo) {
-	if info.Conn.RemoteAddr() == nil {
+	if info.Conn.RemoteAddr() == nil { // as for httputil.DumpRequestOut
 		s.ignoreConn(pretended)
 		return
 	}
-	maySkip := s.Once && info.Reused && s.skips < maxSkips
+	maySkip := s.SendOnce && info.Reused && s.skips < maxSkips
 	if maySkip && s.mayBeDead(info) {
 		s.skips++
 		s.ignoreConn(skipped)
@@ -184,17 +184,17 @@ func (s *SendState) mayBeDead(info httptrace.GotConnInfo) bool {
 // ignoreConn notes that nothing is sent by the connection, which is pretended or skipped.
 func (s *SendState) ignoreConn(kind int32) {
 	s.connKind.Store(kind)
-	s.connections.Add(-1)
+	s.connections.Add(-1) // getConn counted it
 }
 
 // Skipped reports whether an attempt to send failed because its connection cannot be used, so the server did not
-// receive the complete request. No write follows one that failed. The request can be sent on another connection if
-// its body can be read from the start.
+// receive the complete request. net/http writes nothing more after a write that failed. The request can be sent on
+// another connection if its body can be read from the start.
 func (s *SendState) Skipped(err error) bool {
 	if s.connKind.Load() == skipped {
 		return true
 	}
-	return s.Once && !s.repeated.Load() && errors.Is(err, errRetired)
+	return s.SendOnce && !s.repeated.Load() && errors.Is(err, errRetired)
 }
 
 // Retire keeps the HTTP/1.1 connection of a refused request with a body from serving another request: some servers take
@@ -238,12 +238,13 @@ func (s *SendState) hangUp() {
 // forbidWrites makes further writes on the connection fail, unless it serves other requests too.
 func (s *SendState) forbidWrites() {
 	if conn := s.conn.Load(); conn != nil && !s.mayBeShared(*conn) {
-		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
+		longAgo := time.Unix(1, 0)
+		_ = (*conn).SetWriteDeadline(longAgo)
 	}
 }
 
-// mayBeShared reports whether the connection may serve several requests at a time. Of one without TLS, the responses
-// before show it.
+// mayBeShared reports whether the connection may serve several requests at a time. TLS shows it. Without TLS, earlier
+// responses have shown it.
 func (s *SendState) mayBeShared(conn net.Conn) bool {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.ConnectionState().NegotiatedProtocol == "h2"
@@ -251,8 +252,8 @@ func (s *SendState) mayBeShared(conn net.Conn) bool {
 	return s.Multiplexed || isDatagram(conn)
 }
 
-// isExclusive reports whether the connection is known to serve one request at a time. Of one without TLS, a response
-// must have shown that.
+// isExclusive reports whether the connection is known to serve one request at a time. Without TLS, a response must have
+// shown that.
 func (s *SendState) isExclusive(conn net.Conn) bool {
 	if _, secured := conn.(*tls.Conn); secured {
 		return !s.mayBeShared(conn)
@@ -300,12 +301,12 @@ func (s *SendState) Conclude(err error) Sent {
 // BytesSent returns how many bytes of the body were sent.
 func (s *SendState) BytesSent() int64 {
 	if body := s.body.Load(); body != nil {
-		return body.taken.Load()
+		return body.bytesTaken.Load()
 	}
 	if s.wroteNothing() {
 		return 0
 	}
-	return s.unfollowed
+	return s.unfollowedSize
 }
 
 // wroteNothing reports whether the transport shows its steps, and has not written the headers.

@@ -33,7 +33,7 @@ func streamed(head io.Reader, tail string) *exchange.Body {
 
 func newState(t *testing.T) (context.Context, *exchange.SendState) {
 	t.Helper()
-	state := &exchange.SendState{Once: true}
+	state := &exchange.SendState{SendOnce: true}
 	ctx := state.Watchdog.Guard(t.Context(), time.Minute)
 	t.Cleanup(state.Watchdog.Stop)
 	t.Cleanup(state.Stop)
@@ -144,7 +144,7 @@ func TestGetConn_SecondSendingOfACreate_IsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, state := newState(t)
-			state.Once = tt.once
+			state.SendOnce = tt.once
 			state.Multiplexed = tt.multiplexed
 			trace := state.Trace(true)
 			body := state.Follow(streamed(strings.NewReader("head"), "end"), false)

@@ -22,14 +22,14 @@ type followedBody struct {
 	state     *SendState
 	announced bool // by Expect: 100-continue
 
-	reading chan struct{} // full while the source is read
-	head    io.Reader     // nil when it has been read
-	tail    []byte        // not yet read
-	begun   time.Time     // when the first byte was read, moved by the time that BeforeCommit took
-	stopped atomic.Bool   // Do: the attempt is over, and every read fails
-	quit    chan struct{} // closed by stop
-	taken   atomic.Int64  // bytes that net/http has read
-	written atomic.Int64  // those of the reads before the latest: net/http reads on when it has written them
+	readLock      chan struct{} // full while the source is read
+	head          io.Reader     // nil when it has been read
+	tail          []byte        // not yet read
+	beganAt       time.Time     // when the first byte was read, moved by the time that BeforeCommit took
+	stopped       atomic.Bool   // Do: the attempt is over, and every read fails
+	quit          chan struct{} // closed by stop
+	bytesTaken    atomic.Int64  // bytes that net/http has read
+	surelyWritten atomic.Int64  // those of the reads before the latest: net/http reads on when it has written them
 
 	mayBeComplete atomic.Bool // set before the last bytes can be sent; Conclude, getConn
 }
@@ -39,13 +39,14 @@ func (b *followedBody) Close() error { return nil }
 
 // Read implements [io.Reader]. It fails once the attempt is over, and on a connection that was skipped.
 func (b *followedBody) Read(p []byte) (int, error) {
-	b.reading <- struct{}{}
-	defer func() { <-b.reading }()
-	if b.begun.IsZero() && b.state.connKind.Load() == usable {
+	b.readLock <- struct{}{}
+	defer func() { <-b.readLock }()
+	isFirstRead := b.beganAt.IsZero()
+	if isFirstRead && b.state.connKind.Load() == usable {
 		if err := b.awaitContinue(); err != nil {
 			return 0, err
 		}
-		b.begun = time.Now()
+		b.beganAt = time.Now()
 	}
 	switch {
 	case b.stopped.Load():
@@ -53,13 +54,13 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	case b.state.connKind.Load() == skipped:
 		return 0, errSkipped
 	}
-	b.written.Store(b.taken.Load())
+	b.surelyWritten.Store(b.bytesTaken.Load())
 	select {
 	case b.state.progress <- struct{}{}:
-	default:
+	default: // SendStreamed has not seen the progress before yet
 	}
 	n, err := b.next(p)
-	taken := b.taken.Add(int64(n))
+	taken := b.bytesTaken.Add(int64(n))
 	if n > 0 {
 		b.progressed(taken)
 	}
@@ -69,15 +70,15 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// progressed reports to the watchdog that so many bytes were read. After the last ones it allows the time that the
-// bytes on their way need, because nothing more is read until the server responds.
+// progressed reports to the watchdog that so many bytes were read. After the last ones it allows more time: as long as
+// the body took so far, and what the bytes on their way need. Nothing more is read until the server responds.
 func (b *followedBody) progressed(taken int64) {
 	if len(b.tail) > 0 {
 		b.state.Watchdog.Progress()
 		return
 	}
 	onItsWay := time.Duration(min(taken, kernelBuffers)) * time.Second / leastRate
-	b.state.Watchdog.Allow(time.Since(b.begun) + onItsWay)
+	b.state.Watchdog.Allow(time.Since(b.beganAt) + onItsWay)
 }
 
 // wasRead reports whether bytes of the body may have been sent. A nil body is not followed: it is sent with the
@@ -86,7 +87,7 @@ func (b *followedBody) wasRead() bool {
 	if b == nil {
 		return true
 	}
-	return b.taken.Load() > 0 || b.mayBeComplete.Load()
+	return b.bytesTaken.Load() > 0 || b.mayBeComplete.Load()
 }
 
 // awaitContinue holds back an announced body if the response came before the server asked for the body: net/http would
@@ -111,9 +112,9 @@ func (b *followedBody) awaitContinue() error {
 // bytesWritten returns how many bytes were written to the connection, as far as is known.
 func (b *followedBody) bytesWritten() int64 {
 	if b.mayBeComplete.Load() {
-		return b.taken.Load()
+		return b.bytesTaken.Load()
 	}
-	return b.written.Load()
+	return b.surelyWritten.Load()
 }
 
 // next reads from the head, and after its end from the tail. Before the first read from the tail it waits for
@@ -126,13 +127,14 @@ func (b *followedBody) next(p []byte) (int, error) {
 			return n, err
 		}
 	}
-	if !b.mayBeComplete.Load() {
+	isCommitted := b.mayBeComplete.Load()
+	if !isCommitted {
 		asked := time.Now()
 		if err := b.state.commit(b.quit); err != nil {
 			return 0, err
 		}
 		b.mayBeComplete.Store(true)
-		b.begun = b.begun.Add(time.Since(asked))
+		b.beganAt = b.beganAt.Add(time.Since(asked)) // the time of BeforeCommit is not the upload's
 	}
 	if len(b.tail) == 0 {
 		return 0, io.EOF
@@ -151,13 +153,13 @@ func (b *followedBody) nextOfHead(p []byte) (int, error) {
 		return n, nil
 	}
 	if err != nil {
-		b.state.fail(err)
+		b.state.keepSourceErr(err)
 	}
 	return n, err
 }
 
-// fail keeps the source's error. It is a separate function, because otherwise every read would allocate.
-func (s *SendState) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
+// keepSourceErr keeps the source's error. It is a separate function, because otherwise every read would allocate.
+func (s *SendState) keepSourceErr(err error) { s.sourceErr.CompareAndSwap(nil, &err) }
 
 // readHead reads from the caller's reader. If that panics or calls runtime.Goexit, readHead ends the attempt and keeps
 // what happened: SendStreamed repeats it in the caller's goroutine. Nobody could recover a panic in net/http's.
@@ -167,7 +169,7 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 		if work.returned {
 			return
 		}
-		b.state.exited.Store(new(work))
+		b.state.sourceExit.Store(new(work)) // a copy
 		calledGoexit := work.panicked == nil
 		if calledGoexit {
 			b.state.hangUp() // net/http's goroutine ends here, and nobody else would end the request
@@ -189,8 +191,8 @@ func (b *followedBody) stop() (isFree bool) {
 		close(b.quit)
 	}
 	select {
-	case b.reading <- struct{}{}: // no read is under way
-		<-b.reading
+	case b.readLock <- struct{}{}: // no read is under way
+		<-b.readLock
 		return true
 	default:
 	}
@@ -198,8 +200,8 @@ func (b *followedBody) stop() (isFree bool) {
 		return false
 	}
 	select {
-	case b.reading <- struct{}{}:
-		<-b.reading
+	case b.readLock <- struct{}{}:
+		<-b.readLock
 		return true
 	case <-time.After(stopTimeout):
 		return false
@@ -225,17 +227,17 @@ func (s *SendState) SendStreamed(
 		}
 	}()
 	delivered := s.untilDelivered(ctx, progress, work.Done())
-	if source := s.exited.Load(); source != nil {
-		source.Wait()
+	if source := s.sourceExit.Load(); source != nil {
+		source.Wait() // panics, or ends this goroutine, as the source did
 	}
 	if !delivered {
 		return nil, context.Cause(ctx)
 	}
 	work.Wait()
-	refused := s.refused.Load()
+	commitRefusal := s.commitRefusal.Load()
 	isRejected := err == nil && resp.StatusCode/100 != 2
-	if refused != nil && isRejected {
-		return nil, *refused // the server only responded to a part of the request
+	if commitRefusal != nil && isRejected {
+		return nil, *commitRefusal // the server only responded to a part of the request
 	}
 	isHandedOver = true
 	return resp, err
@@ -253,7 +255,7 @@ func (s *SendState) abandon(work *Guarded, resp **http.Response) {
 }
 
 // untilDelivered runs the caller's callbacks until the request is delivered. It returns false if the context ended
-// before that.
+// before that. After the end of the context it waits a little for a delivery that is not blocked by the source.
 func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64), delivered <-chan struct{}) bool {
 	progress(0) // even if bytes have been sent by now
 	for {
@@ -263,10 +265,11 @@ func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64
 			return true
 		case <-s.progress:
 			progress(s.body.Load().bytesWritten())
-		case reply := <-s.commits:
+		case reply := <-s.commitRequests:
 			s.runCommit(ctx, reply)
 		case <-ctx.Done():
-			if !s.body.Load().stop() {
+			isSourceFree := s.body.Load().stop()
+			if !isSourceFree {
 				return false
 			}
 			select {
@@ -287,7 +290,7 @@ func (s *SendState) commit(quit <-chan struct{}) error {
 	}
 	reply := make(chan error, 1)
 	select {
-	case s.commits <- reply:
+	case s.commitRequests <- reply:
 		return <-reply
 	case <-quit:
 		return errCallOver
@@ -299,7 +302,7 @@ func (s *SendState) commit(quit <-chan struct{}) error {
 func (s *SendState) runCommit(ctx context.Context, reply chan<- error) {
 	err := error(errCallOver) // also if it panics
 	defer func() { reply <- err }()
-	if ctx.Err() != nil || s.refused.Load() != nil {
+	if ctx.Err() != nil || s.commitRefusal.Load() != nil {
 		return
 	}
 	s.Watchdog.Pause()
@@ -307,7 +310,7 @@ func (s *SendState) runCommit(ctx context.Context, reply chan<- error) {
 	s.Watchdog.Progress()
 	switch {
 	case refusal != nil:
-		s.refused.Store(&refusal)
+		s.commitRefusal.Store(&refusal)
 	case ctx.Err() == nil:
 		err = nil
 	}

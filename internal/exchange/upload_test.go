@@ -69,7 +69,7 @@ func TestRunCommit_RefusedBefore_IsNotCalledAgain(t *testing.T) {
 		require.ErrorIs(t, s.runCommitNow(t.Context()), errCallOver)
 	}
 	assert.Equal(t, 1, asked)
-	assert.ErrorIs(t, *s.refused.Load(), refusal)
+	assert.ErrorIs(t, *s.commitRefusal.Load(), refusal)
 }
 
 // An error of the reader that provides the body is recorded as a failure of the body, and not as a refusal by
@@ -82,8 +82,8 @@ func TestSendState_ErrorOfTheSource_IsNotARefusal(t *testing.T) {
 	body := s.Follow(&Body{Size: -1, Open: func() (io.Reader, []byte) { return source, []byte("end") }}, false)
 	_, err := io.ReadAll(body)
 	require.ErrorIs(t, err, failure)
-	assert.Equal(t, failure, *s.failed.Load())
-	assert.Nil(t, s.refused.Load())
+	assert.Equal(t, failure, *s.sourceErr.Load())
+	assert.Nil(t, s.commitRefusal.Load())
 }
 
 type closing struct {
@@ -116,7 +116,7 @@ func TestUntilDelivered_Progress_BeginsAtZero(t *testing.T) {
 	t.Parallel()
 	s := new(SendState)
 	body := &followedBody{}
-	body.written.Store(7)
+	body.surelyWritten.Store(7)
 	s.body.Store(body)
 	delivered := make(chan struct{})
 	close(delivered)

@@ -12,12 +12,13 @@ import (
 
 // Watchdog cancels its context when Progress has not been called for a while. Guard starts it.
 type Watchdog struct {
-	ctx     context.Context //nolint:containedctx // the one it cancels
-	after   time.Duration
-	timer   *time.Timer
-	cancel  context.CancelCauseFunc
-	stopped atomic.Bool
-	until   atomic.Int64 // when the work must be over even if data is transferred, in Unix nanoseconds; 0: never
+	ctx          context.Context //nolint:containedctx // the one it cancels
+	stallTimeout time.Duration
+	timer        *time.Timer
+	cancel       context.CancelCauseFunc
+	stopped      atomic.Bool
+	// overallDeadline is when the work must be over even if data is transferred, in Unix nanoseconds; 0: never.
+	overallDeadline atomic.Int64
 }
 
 // Watch is how the reader of a response reports to a Watchdog.
@@ -30,12 +31,12 @@ type Watch interface {
 
 // Guard starts the watchdog. It returns a context that is cancelled with [ErrStalled] once Progress has not been called
 // for that time. Call Stop to release it.
-func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Context {
-	w.after = after
+func (w *Watchdog) Guard(ctx context.Context, stallTimeout time.Duration) context.Context {
+	w.stallTimeout = stallTimeout
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	cancel := w.cancel // the timer must not hold w, which may be part of something large: it is kept even if stopped
-	w.timer = time.AfterFunc(after, func() {
-		cancel(timeoutError{redact.Text("no data was transferred for " + after.String()), ErrStalled})
+	w.timer = time.AfterFunc(stallTimeout, func() {
+		cancel(timeoutError{redact.Text("no data was transferred for " + stallTimeout.String()), ErrStalled})
 	})
 	return w.ctx
 }
@@ -43,24 +44,26 @@ func (w *Watchdog) Guard(ctx context.Context, after time.Duration) context.Conte
 // Progress reports that data was transferred. It cancels the context if the time of Bound has passed. It may be called
 // from any goroutine, also after Stop.
 func (w *Watchdog) Progress() {
-	until := w.until.Load()
-	if until != 0 && time.Now().UnixNano() > until {
+	deadline := w.overallDeadline.Load()
+	if deadline != 0 && time.Now().UnixNano() > deadline {
 		w.cancel(errTooSlow)
 	}
-	w.Allow(0)
+	const longer = 0
+	w.Allow(longer)
 }
 
 // Allow restarts the time without progress, and makes it longer than usual by that much until the next Progress.
 func (w *Watchdog) Allow(longer time.Duration) {
 	if !w.stopped.Load() {
-		w.timer.Reset(max(w.after, w.after+longer)) // max, because the sum may wrap
+		w.timer.Reset(max(w.stallTimeout, w.stallTimeout+longer)) // max, because the sum may wrap
 	}
 }
 
 // Bound limits the total time from now on to so many stall timeouts, against a server that sends a byte now and then.
 func (w *Watchdog) Bound(times int) {
-	stallTimeout := min(w.after, math.MaxInt64/1000) // more would wrap
-	w.until.Store(time.Now().Add(time.Duration(times) * stallTimeout).UnixNano())
+	stallTimeout := min(w.stallTimeout, math.MaxInt64/1000) // more would wrap
+	longest := time.Duration(times) * stallTimeout
+	w.overallDeadline.Store(time.Now().Add(longest).UnixNano())
 }
 
 // WatchedReader reads up to a limit and reports progress for what it reads. It returns the Watch's error once the work
