@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 	text := os.Getenv(processVariable)
 	if text == "" {
 		flag.Parse()
+		debug.SetGCPercent(400)            // the heap is small, so that the collector would run without end
 		_ = flag.Set("test.parallel", "4") // tests mostly wait, for servers and for other processes
 		os.Exit(m.Run())
 	}

@@ -108,10 +108,14 @@ func (s *season) take(w *world) {
 	}
 }
 
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the heap is small, so that the collector would run without end
+	m.Run()
+}
+
 // TestWorlds breaks no promise. A world that does is run twice more and reduced.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the heap is small, and the collector would run without end
 	var s season
 	began := time.Now()
 	s.live(t, *from, *seeds)
