@@ -15,7 +15,7 @@ import (
 )
 
 // One binary is all that a newcomer needs: the box in one terminal, everything else in another.
-func TestBoxServesTheOtherCommands(t *testing.T) {
+func TestBox_OtherCommands_CanUseIt(t *testing.T) {
 	t.Parallel()
 	box := exec.CommandContext(t.Context(), "clinicaldoc", "box", "-addr", "127.0.0.1:0", "-seed", "3", "-quiet")
 	out, err := box.StdoutPipe()

@@ -2,11 +2,9 @@ package main
 
 import (
 	"encoding/pem"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,21 +19,14 @@ import (
 // doctorSays runs the checks and returns the report and the exit code.
 func doctorSays(t *testing.T, srv *clinicaldoctest.Server, env ...string) (string, int) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "clinicaldoc", "doctor")
-	command.Env = append(append(os.Environ(), environment(t, srv)...), env...)
-	said, err := command.CombinedOutput()
-	assert.NotContains(t, string(said), srv.Token)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return string(said), exit.ExitCode()
-	}
-	require.NoError(t, err)
-	return string(said), 0
+	said, code := newCLI(t, srv, env...).run("doctor")
+	assert.NotContains(t, said, srv.Token)
+	return said, code
 }
 
-func TestDoctorFindsTheBasePath(t *testing.T) {
+func TestDoctor_OtherBasePath_IsFound(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(clinicaldoctest.Variant{BasePath: "/api"}))
-	defer srv.Close()
+	srv := newServer(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{BasePath: "/api"}))
 	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL="+strings.TrimSuffix(srv.URL, "/api"))
 	assert.Equal(t, 1, code)
 	assert.Regexp(t, `(?m)^bad +base-path `, said)
@@ -46,11 +37,9 @@ func TestDoctorFindsTheBasePath(t *testing.T) {
 	}
 }
 
-func TestDoctorTellsACertificateThatIsNotTrusted(t *testing.T) {
+func TestDoctor_UntrustedCertificate_IsBad(t *testing.T) {
 	t.Parallel()
-	srv, err := clinicaldoctest.Start(clinicaldoctest.WithTLS())
-	require.NoError(t, err)
-	defer srv.Close()
+	srv := newServer(t, clinicaldoctest.WithTLS())
 	said, code := doctorSays(t, srv)
 	assert.Equal(t, 1, code)
 	assert.Regexp(t, `(?m)^good +tcp `, said)
@@ -69,8 +58,7 @@ func TestDoctorTellsACertificateThatIsNotTrusted(t *testing.T) {
 
 func TestDoctor_NothingListens_SaysWhatToCheck(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL=http://127.0.0.1:1")
 	assert.Equal(t, 1, code)
 	assert.Regexp(t, `(?m)^bad +tcp +no connection to 127\.0\.0\.1:1$`, said)
@@ -80,10 +68,9 @@ func TestDoctor_NothingListens_SaysWhatToCheck(t *testing.T) {
 	assert.Regexp(t, `(?m)^good +tcp `, said)
 }
 
-func TestDoctorGoesByTheProxy(t *testing.T) {
+func TestDoctor_Proxy_IsUsed(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL=https://service.invalid", "HTTPS_PROXY=http://u:canaryPassword@127.0.0.1:1", "NO_PROXY=", "no_proxy=")
 	assert.Equal(t, 1, code)
 	assert.Regexp(t, `(?m)^good +proxy +through 127\.0\.0\.1:1$`, said)
@@ -92,7 +79,7 @@ func TestDoctorGoesByTheProxy(t *testing.T) {
 	assert.NotContains(t, said, "canaryPassword")
 }
 
-func TestDoctorTellsAClockThatIsOff(t *testing.T) {
+func TestDoctor_ClockIsOff_IsDoubtful(t *testing.T) {
 	t.Parallel()
 	for offset, want := range map[time.Duration]string{0: "good", 5 * time.Minute: "doubtful"} {
 		srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(clinicaldoctest.Variant{ClockOffset: offset}))
@@ -104,10 +91,9 @@ func TestDoctorTellsAClockThatIsOff(t *testing.T) {
 }
 
 // What is not the service is told apart, and each has a remedy of its own.
-func TestDoctorTellsWhatRespondsInstead(t *testing.T) {
+func TestDoctor_SomethingElseResponds_SaysWhat(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	for name, one := range map[string]struct {
 		handler http.HandlerFunc
 		want    string
@@ -134,11 +120,9 @@ func TestDoctorTellsWhatRespondsInstead(t *testing.T) {
 	assert.Regexp(t, `(?m)^bad +proxy +the proxy's URL cannot be read\n +do: correct HTTPS_PROXY`, said)
 }
 
-func TestDoctorFindsTLSBehindHTTP(t *testing.T) {
+func TestDoctor_TLSBehindHTTP_IsFound(t *testing.T) {
 	t.Parallel()
-	srv, err := clinicaldoctest.Start(clinicaldoctest.WithTLS())
-	require.NoError(t, err)
-	defer srv.Close()
+	srv := newServer(t, clinicaldoctest.WithTLS())
 	said, code := doctorSays(t, srv, "CLINICALDOC_BASE_URL=http"+srv.URL[5:])
 	assert.Equal(t, 1, code)
 	assert.Regexp(t, `(?m)^bad +base-path +the server speaks TLS, but`, said)

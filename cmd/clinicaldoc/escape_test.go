@@ -49,10 +49,9 @@ var printsNothing = map[string]string{
 }
 
 // No command lets through what the service sends to control a terminal, on one or in a pipe that may lead to one.
-func TestNoCommandLetsEscapesThrough(t *testing.T) {
+func TestCommands_HostileTexts_PrintNoEscapes(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	srv.SetDelays(clinicaldoctest.Delays{})
 	user := srv.AddUser(clinicaldoctest.User{Name: hostile, Email: hostile})
 	srv.AddToken(user.ID, hostile)

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -39,27 +38,43 @@ func natsServer(t *testing.T) string {
 	return "nats://u:canaryPassword@" + queue.Addr().String()
 }
 
+// jetStream is a connection to the streams of a server.
+func jetStream(t *testing.T, url string) jetstream.JetStream {
+	t.Helper()
+	conn, err := natsclient.Connect(url)
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	return js
+}
+
+// publish puts a message into the fleet's stream of this name, as another machine would.
+func publish(t *testing.T, url, stream, subject, message string) {
+	t.Helper()
+	js := jetStream(t, url)
+	for info := range js.ListStreams(t.Context()).Info() {
+		if strings.HasSuffix(info.Config.Name, stream) {
+			_, err := js.Publish(t.Context(), strings.Replace(info.Config.Subjects[0], "*", subject, 1), []byte(message))
+			require.NoError(t, err)
+		}
+	}
+}
+
 // Two machines share a folder and a journal: each recording becomes one note, whichever of them sends it.
-func TestFleetCreatesEachNoteOnce(t *testing.T) {
+func TestFleet_TwoMachines_CreateEachNoteOnce(t *testing.T) {
 	t.Parallel()
 	queue := natsServer(t)
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	folder, recordings := visits(t, 20)
-	machine := func(args ...string) (*exec.Cmd, *bytes.Buffer) {
-		command := exec.CommandContext(t.Context(), "clinicaldoc", append([]string{"upload", "--patient", "7", "--prompt", "1", folder}, args...)...)
-		command.Env = append(append(os.Environ(), environment(t, srv)...), "CLINICALDOC_NATS="+queue)
-		said := &bytes.Buffer{}
-		command.Stdout, command.Stderr = said, said
-		return command, said
-	}
+	machine := func() cli { return newCLI(t, srv, "CLINICALDOC_NATS="+queue) } // each with its own folders
+	upload := []string{"upload", "--patient", "7", "--prompt", "1", folder}
 	// do: if there was one, have it restored; if nothing was uploaded yet, add --begin, once
-	nobody, said := machine()
-	require.Error(t, nobody.Run())
-	assert.Contains(t, said.String(), "do: if there was one, have it restored; if nothing was uploaded yet, add --begin, once", "a journal that is not there is not begun in silence")
+	said := machine().exits(5, upload...)
+	assert.Contains(t, said, "do: if there was one, have it restored; if nothing was uploaded yet, add --begin, once")
 	assert.Empty(t, srv.Notes())
-	first, firstSaid := machine("--begin")
-	second, secondSaid := machine("--begin")
+	first, firstSaid := machine().command(append(upload, "--begin")...)
+	second, secondSaid := machine().command(append(upload, "--begin")...)
 	require.NoError(t, first.Start())
 	require.NoError(t, second.Start())
 	for command, said := range map[*exec.Cmd]*bytes.Buffer{first: firstSaid, second: secondSaid} {
@@ -67,93 +82,53 @@ func TestFleetCreatesEachNoteOnce(t *testing.T) {
 		assert.NotContains(t, said.String(), "canaryPassword")
 	}
 	require.NoError(t, srv.CreatedOnce(recordings...))
-	third, said := machine()
-	require.NoError(t, third.Run(), said)
-	assert.Contains(t, said.String(), "20 with a note, 0 refused, 0 unresolved; notes: 20 complete, 0 processing, 0 failed")
+	said = machine().exits(0, upload...)
+	assert.Contains(t, said, "20 with a note, 0 refused, 0 unresolved; notes: 20 complete, 0 processing, 0 failed")
 	require.NoError(t, srv.CreatedOnce(recordings...))
 
 	// What is refused for good is a dead letter, which any machine sees and sends again.
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "visit-20.wav"), []byte("RIFF the last of all recordings"), 0o600))
-	refused, said := machine()
-	exit, ok := errors.AsType[*exec.ExitError](refused.Run())
-	require.True(t, ok, said)
-	assert.Equal(t, 9, exit.ExitCode(), said)
-	run := func(args ...string) string {
-		command, said := machine()
-		command.Args = append([]string{"clinicaldoc"}, args...)
-		require.NoError(t, command.Run(), said)
-		assert.NotContains(t, said.String(), "visit-")
-		return said.String()
-	}
-	assert.Contains(t, run("fleet", "status"), "dead letters\t1\t")
-	assert.Equal(t, strings.Repeat("array\n", 3), run("fleet", "status", "--jq", ".workers, .doubts, .dead_letters | type"))
-	assert.Equal(t, "1\n", run("fleet", "status", "--jq", ".dead_letters | length"))
+	machine().exits(9, upload...)
+	status := machine().exits(0, "fleet", "status")
+	assert.Contains(t, status, "dead letters\t1\t")
+	assert.NotContains(t, status, "visit-")
+	kinds := machine().exits(0, "fleet", "status", "--jq", ".workers, .doubts, .dead_letters | type")
+	assert.Equal(t, "array\narray\narray\n", kinds)
+	assert.Equal(t, "1\n", machine().exits(0, "fleet", "status", "--jq", ".dead_letters | length"))
 	// do: start a worker: run the same upload with --nats again, on any machine that reaches the files
-	retried, said := machine()
-	retried.Args = []string{"clinicaldoc", "upload", "retry"}
-	exit, ok = errors.AsType[*exec.ExitError](retried.Run())
-	require.True(t, ok, said)
-	assert.Equal(t, 8, exit.ExitCode(), said)
-	assert.Contains(t, said.String(), "1 recording is in the queue again\n")
-	assert.Contains(t, said.String(), "no worker is running: nothing is uploaded until one is")
-	last, said := machine()
-	require.NoError(t, last.Run(), said)
+	said = machine().exits(8, "upload", "retry")
+	assert.Contains(t, said, "1 recording is in the queue again\n")
+	assert.Contains(t, said, "no worker is running: nothing is uploaded until one is")
+	machine().exits(0, upload...)
 	assert.NoError(t, srv.CreatedOnce(append(recordings, []byte("RIFF the last of all recordings"))...))
-	assert.Contains(t, run("fleet", "status"), "dead letters\t0\t")
+	assert.Contains(t, machine().exits(0, "fleet", "status"), "dead letters\t0\t")
 
 	// One that cannot be read holds up no other.
-	conn, err := natsclient.Connect(queue)
-	require.NoError(t, err)
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
-	for info := range js.ListStreams(t.Context()).Info() {
-		if strings.HasSuffix(info.Config.Name, "-dead") {
-			_, err := js.Publish(t.Context(), strings.Replace(info.Config.Subjects[0], "*", "damaged", 1), []byte("{"))
-			require.NoError(t, err)
-		}
-	}
+	publish(t, queue, "-dead", "damaged", "{")
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "visit-21.wav"), []byte("RIFF one more recording"), 0o600))
-	refused, said = machine()
-	require.Error(t, refused.Run(), said)
-	retry, said := machine()
-	retry.Args = []string{"clinicaldoc", "upload", "retry"}
-	exit, ok = errors.AsType[*exec.ExitError](retry.Run())
-	require.True(t, ok, said)
-	assert.Equal(t, 9, exit.ExitCode(), said)
-	assert.Contains(t, said.String(), "1 recording is in the queue again\n")
-	assert.Contains(t, said.String(), "the dead letter cannot be read: publish its recording again, then discard it")
+	machine().exits(9, upload...)
+	said = machine().exits(9, "upload", "retry")
+	assert.Contains(t, said, "1 recording is in the queue again\n")
+	assert.Contains(t, said, "the dead letter cannot be read: publish its recording again, then discard it")
 }
 
 // A recording under whose key another patient's waits is refused, and holds up no other.
-func TestAFleetGoesOnAfterAKeyThatIsTaken(t *testing.T) {
+func TestFleet_KeyIsTaken_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	queue := natsServer(t)
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	folder, recordings := visits(t, 4)
-	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+queue))
-	said, code := run("upload", "--begin", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-00.wav"))
-	require.Equal(t, 0, code, said)
-	conn, err := natsclient.Connect(queue)
-	require.NoError(t, err)
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
+	run := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
+	run.exits(0, "upload", "--begin", "--patient", "7", "--prompt", "1", filepath.Join(folder, "visit-00.wav"))
 	key := sha256.Sum256([]byte("E1"))
-	for info := range js.ListStreams(t.Context()).Info() {
-		if strings.HasSuffix(info.Config.Name, "-queue") { // another machine has put it there
-			waits := fmt.Sprintf(`{"key":"E1","file":%q,"name":"Visit","patient_id":7,"prompt_id":1}`, filepath.Join(folder, "visit-01.wav"))
-			_, err := js.Publish(t.Context(), strings.Replace(info.Config.Subjects[0], "*", hex.EncodeToString(key[:]), 1), []byte(waits))
-			require.NoError(t, err)
-		}
-	}
+	file := filepath.Join(folder, "visit-01.wav")
+	publish(t, queue, "-queue", hex.EncodeToString(key[:]),
+		fmt.Sprintf(`{"key":"E1","file":%q,"name":"Visit","patient_id":7,"prompt_id":1}`, file))
 	list := filepath.Join(folder, "list.csv")
 	require.NoError(t, os.WriteFile(list, []byte("path,key,patient\nvisit-02.wav,E1,8\nvisit-03.wav,E2,7\n"), 0o600))
-	said, code = run("upload", "--prompt", "1", "--manifest", list)
-	assert.Equal(t, 9, code, said)
+	said := run.exits(9, "upload", "--prompt", "1", "--manifest", list)
 	assert.Contains(t, said, "1 recording was put into the queue; this machine handled 3 of the fleet's recordings: 2 with a note, 1 refused, 0 unresolved")
 	assert.Contains(t, said, "give each recording its own key")
 	require.NoError(t, srv.CreatedOnce(recordings[0], recordings[1], recordings[3]))
@@ -161,19 +136,14 @@ func TestAFleetGoesOnAfterAKeyThatIsTaken(t *testing.T) {
 }
 
 // What a fleet's store can have, and what is said to be done about it.
-func TestAFleetsRemediesAreDone(t *testing.T) {
+func TestFleet_EachRemedy_Works(t *testing.T) {
 	t.Parallel()
 	queue := natsServer(t)
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	folder, recordings := visits(t, 20)
-	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+queue))
+	run := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
 	upload := []string{"upload", "--patient", "7", "--prompt", "1", folder}
-	conn, err := natsclient.Connect(queue)
-	require.NoError(t, err)
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
+	js := jetStream(t, queue)
 	change := func(change func(*jetstream.StreamConfig)) {
 		for info := range js.ListStreams(t.Context()).Info() {
 			if strings.HasSuffix(info.Config.Name, "-queue") {
@@ -185,28 +155,23 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 	}
 
 	// do: check the URL, and the file of --nats-creds
-	said, code := runner(t, append(environment(t, srv), "CLINICALDOC_NATS=nats://127.0.0.1:1"))(append(upload, "--begin")...)
-	assert.Equal(t, 6, code, said)
+	said := newCLI(t, srv, "CLINICALDOC_NATS=nats://127.0.0.1:1").exits(6, append(upload, "--begin")...)
 	assert.Contains(t, said, "do: check the URL, and the file of --nats-creds")
-	said, code = run(append(upload[:len(upload)-1:len(upload)-1], filepath.Join(folder, "visit-00.wav"), "--begin")...)
-	require.Equal(t, 0, code, said)
+	run.exits(0, append(upload[:len(upload)-1:len(upload)-1], filepath.Join(folder, "visit-00.wav"), "--begin")...)
 
 	// do: ask whoever runs the NATS server to raise the limit of the queue's stream; then run the same command again
 	change(func(c *jetstream.StreamConfig) { c.MaxBytes = 1 })
-	said, code = run(upload...)
-	assert.Equal(t, 5, code, said)
+	said = run.exits(5, upload...)
 	assert.Contains(t, said, "do: ask whoever runs the NATS server to raise the limit of the queue's stream; then run the same command again")
 	assert.Len(t, srv.Notes(), 1)
 	change(func(c *jetstream.StreamConfig) { c.MaxBytes, c.MaxMsgs = -1, 3 }) // less than there are recordings
-	said, code = run(upload...)
-	assert.Equal(t, 0, code, said)
+	run.exits(0, upload...)
 	require.NoError(t, srv.CreatedOnce(recordings...))
 
 	// A file that nobody can send is told at once, and does not wait in the queue.
 	bad := filepath.Join(folder, "visit-bad.wav")
 	require.NoError(t, os.WriteFile(bad, nil, 0o600))
-	said, code = run(upload...)
-	assert.Equal(t, 9, code, said)
+	said = run.exits(9, upload...)
 	assert.Contains(t, said, "the recording is empty")
 	require.NoError(t, os.Remove(bad))
 
@@ -216,19 +181,16 @@ func TestAFleetsRemediesAreDone(t *testing.T) {
 			require.NoError(t, js.DeleteStream(t.Context(), name))
 		}
 	}
-	said, code = run(upload...)
-	assert.Equal(t, 5, code, said)
+	said = run.exits(5, upload...)
 	assert.Contains(t, said, `do: ask whoever runs the NATS server to restore the fleet's streams; if that is not possible, end all workers and run "clinicaldoc fleet repair"`)
-	said, code = run("fleet", "repair")
-	assert.Equal(t, 0, code, said)
-	said, code = run(upload...)
-	assert.Equal(t, 0, code, said)
+	run.exits(0, "fleet", "repair")
+	said = run.exits(0, upload...)
 	assert.Contains(t, said, "20 with a note, 0 refused, 0 unresolved; notes: 20 complete, 0 processing, 0 failed")
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
 // A machine's verdict is about its own recordings, also about those that another machine uploaded.
-func TestFleet_VerdictIsAboutWhatTheMachinePublished(t *testing.T) {
+func TestFleet_TwoMachines_ReportTheirOwnRecordings(t *testing.T) {
 	t.Parallel()
 	queue := natsServer(t)
 	begun, release := make(chan struct{}), make(chan struct{})
@@ -256,109 +218,82 @@ func TestFleet_VerdictIsAboutWhatTheMachinePublished(t *testing.T) {
 	folder, _ := visits(t, 3)
 	own := filepath.Join(t.TempDir(), "own.wav")
 	require.NoError(t, os.WriteFile(own, []byte("RIFF of the second machine"), 0o600))
-	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+queue))
-	type end struct {
-		said string
-		code int
-	}
-	first := make(chan end)
-	go func() {
-		said, code := run("upload", "--begin", "--workers", "1", "--patient", "7", "--prompt", "1", folder)
-		first <- end{said, code}
-	}()
+	run := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
+	upload := []string{"upload", "--begin", "--workers", "1", "--patient", "7", "--prompt", "1"}
+	first, firstSaid := run.command(append(upload, folder)...)
+	require.NoError(t, first.Start())
 	<-begun
-	second := make(chan end)
-	go func() {
-		said, code := run("upload", "--workers", "1", "--patient", "7", "--prompt", "1", own)
-		second <- end{said, code}
-	}()
+	second, secondSaid := run.command(append(upload, own)...)
+	require.NoError(t, second.Start())
 	require.Eventually(t, func() bool { return len(srv.Notes()) == 2 }, time.Minute, 10*time.Millisecond)
-	said, code := run("fleet", "status")
-	assert.Equal(t, 0, code, said)
+	said := run.exits(0, "fleet", "status")
 	assert.Contains(t, said, "dead letters\t1\t")
 	close(release)
-	other := <-second
-	assert.Equal(t, 0, other.code, other.said)
-	mine := <-first
-	assert.Equal(t, 9, mine.code, mine.said)
-	assert.Contains(t, mine.said, "2 recordings ended on other machines; all recordings of this command: 2 with a note, 1 refused, 0 unresolved")
-	assert.Contains(t, mine.said, "1 of 3 recordings was refused, such as: the recording is a dead letter")
+	assert.Equal(t, 0, exitCode(t, second.Wait()), secondSaid)
+	assert.Equal(t, 9, exitCode(t, first.Wait()), firstSaid)
+	assert.Contains(t, firstSaid.String(), "2 recordings ended on other machines; all recordings of this command: 2 with a note, 1 refused, 0 unresolved")
+	assert.Contains(t, firstSaid.String(), "1 of 3 recordings was refused, such as: the recording is a dead letter")
 	// do: correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again
-	assert.Contains(t, mine.said, `do: correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again`)
+	assert.Contains(t, firstSaid.String(), `do: correct what the reason names; "clinicaldoc upload retry" with the same --nats sends it again`)
 
-	said, code = run("upload", "retry")
-	assert.Equal(t, 8, code, said)
+	run.exits(8, "upload", "retry")
 	// do: run the same command again to see the result
-	said, code = run("upload", "--patient", "7", "--prompt", "1", folder)
-	assert.Equal(t, 0, code, said)
+	run.exits(0, "upload", "--patient", "7", "--prompt", "1", folder)
 	assert.Len(t, srv.Notes(), 4)
-	said, code = run("fleet", "status")
-	assert.Equal(t, 0, code, said)
+	said = run.exits(0, "fleet", "status")
 	assert.Contains(t, said, "dead letters\t0\t")
 }
 
 // A recording that the service could not process is a dead letter, and no file of it may be deleted. A person lets it be sent
 // again, which makes one more note.
-func TestFleet_FailedProcessingIsReportedAndSentAgain(t *testing.T) {
+func TestFleet_ProcessingFails_IsReportedAndSentAgain(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	folder, _ := visits(t, 3)
-	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+natsServer(t)))
+	run := newCLI(t, srv, "CLINICALDOC_NATS="+natsServer(t))
 	upload := []string{"upload", "--begin", "--patient", "7", "--prompt", "1", folder}
 	srv.ScriptNext(clinicaldoctest.Script{TranscriptionError: "synthetic error state"})
 	for range 2 {
-		said, code := run(upload...)
-		assert.Equal(t, 9, code, said)
+		said := run.exits(9, upload...)
 		assert.Contains(t, said, "3 with a note, 0 refused, 0 unresolved; notes: 2 complete, 0 processing, 1 failed")
 		assert.Contains(t, said, "1 recording could not be processed by the service")
 		assert.NotContains(t, said, "synthetic error state")
 	}
 	assert.Len(t, srv.Created(), 3)
-	said, code := run("fleet", "status", "--jq", ".dead_letters[].reason")
-	assert.Equal(t, 0, code, said)
+	said := run.exits(0, "fleet", "status", "--jq", ".dead_letters[].reason")
 	assert.Contains(t, said, "the service could not process the recording")
 
-	said, code = run(upload...)
-	assert.Equal(t, 9, code, said)
+	said = run.exits(9, upload...)
 	key := regexp.MustCompile(`(?m)^failed: ([0-9a-f]{12})$`).FindStringSubmatch(said)
 	require.Len(t, key, 2, said)
-	said, code = run("upload", "resolve", key[1], "--send-again")
-	require.Equal(t, 0, code, said)
-	said, code = run("upload", "retry")
-	assert.Equal(t, 8, code, said)
+	run.exits(0, "upload", "resolve", key[1], "--send-again")
+	said = run.exits(8, "upload", "retry")
 	assert.Contains(t, said, "1 recording is in the queue again")
-	said, code = run(upload...)
-	assert.Equal(t, 0, code, said)
+	said = run.exits(0, upload...)
 	assert.Contains(t, said, "notes: 3 complete, 0 processing, 0 failed")
 	assert.Len(t, srv.Created(), 4)
-	said, code = run("fleet", "status", "--jq", ".dead_letters | length")
-	assert.Equal(t, 0, code, said)
+	said = run.exits(0, "fleet", "status", "--jq", ".dead_letters | length")
 	assert.Equal(t, "0\n", said)
 }
 
 // Notes that the service has not finished are not waited for without bound, and the next upload reads them again.
-func TestFleet_NotesInProcessingArePending(t *testing.T) {
+func TestFleet_NotesInProcessing_ArePending(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	srv.SetDelays(clinicaldoctest.Delays{Transcribing: time.Hour})
 	folder, recordings := visits(t, 2)
-	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+natsServer(t)))
+	run := newCLI(t, srv, "CLINICALDOC_NATS="+natsServer(t))
 	upload := []string{"upload", "--begin", "--max-wait", "0", "--patient", "7", "--prompt", "1", folder}
-	said, code := run(upload...)
-	assert.Equal(t, 8, code, said)
+	said := run.exits(8, upload...)
 	assert.Contains(t, said, "2 recordings are still being processed by the service")
-	said, code = run("fleet", "status", "--jq", ".processing")
-	assert.Equal(t, 0, code, said)
+	said = run.exits(0, "fleet", "status", "--jq", ".processing")
 	assert.Equal(t, "2\n", said)
 	srv.SetDelays(clinicaldoctest.Delays{})
-	said, code = run("upload", "--patient", "7", "--prompt", "1", folder)
-	assert.Equal(t, 0, code, said)
+	run.exits(0, "upload", "--patient", "7", "--prompt", "1", folder)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
-func TestFleet_RetrySaysThatAWorkerRuns(t *testing.T) {
+func TestFleet_RetryBesideAWorker_SaysThatItRuns(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
 	var block atomic.Bool
@@ -373,24 +308,19 @@ func TestFleet_RetrySaysThatAWorkerRuns(t *testing.T) {
 	}))
 	defer srv.Close()
 	folder, recordings := visits(t, 2)
-	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+natsServer(t)))
+	run := newCLI(t, srv, "CLINICALDOC_NATS="+natsServer(t))
 	upload := []string{"upload", "--begin", "--patient", "7", "--prompt", "1"}
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"no"}`))
-	said, code := run(append(upload, filepath.Join(folder, "visit-00.wav"))...)
-	require.Equal(t, 5, code, said)
+	run.exits(5, append(upload, filepath.Join(folder, "visit-00.wav"))...)
 	block.Store(true)
-	worker := make(chan int)
-	go func() {
-		_, code := run(append(upload, filepath.Join(folder, "visit-01.wav"))...)
-		worker <- code
-	}()
+	worker, workerSaid := run.command(append(upload, filepath.Join(folder, "visit-01.wav"))...)
+	require.NoError(t, worker.Start())
 	<-begun
-	said, code = run("upload", "retry")
-	assert.Equal(t, 0, code, said)
+	said := run.exits(0, "upload", "retry")
 	assert.Contains(t, said, "1 recording is in the queue again\n")
 	assert.Contains(t, said, "A worker uploads them; 1 is running now.")
 	close(release)
-	assert.Equal(t, 0, <-worker)
+	require.NoError(t, worker.Wait(), workerSaid)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
@@ -420,17 +350,15 @@ func oldNATS(t *testing.T) string {
 	return "nats://" + listener.Addr().String()
 }
 
-func TestFleet_OldNATSServerIsRejected(t *testing.T) {
+func TestFleet_OldNATSServer_IsRejected(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	folder, _ := visits(t, 1)
-	run := runner(t, append(environment(t, srv), "CLINICALDOC_NATS="+oldNATS(t)))
+	run := newCLI(t, srv, "CLINICALDOC_NATS="+oldNATS(t))
 	for _, args := range [][]string{
 		{"upload", "--begin", "--patient", "7", "--prompt", "1", folder}, {"upload", "retry"}, {"fleet", "status"}, {"fleet", "repair"},
 	} {
-		said, code := run(args...)
-		assert.Equal(t, 5, code, said)
+		said := run.exits(5, args...)
 		assert.Contains(t, said, "has version 2.9.10, but a fleet needs 2.11 or later")
 		assert.Contains(t, said, "do: ask whoever runs the NATS server to update it; then run the same command again")
 	}

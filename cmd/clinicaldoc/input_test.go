@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -24,9 +23,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
-
-// patience is for a busy machine: nothing here takes as long.
-const patience = 2 * time.Minute
 
 // input is a place that a command reads from. FIFO in its arguments is the path of a FIFO.
 type input struct {
@@ -91,18 +87,6 @@ func (in input) start(t *testing.T, srv *clinicaldoctest.Server) *started {
 	return p
 }
 
-// code waits for the command's end.
-func (p *started) code(t *testing.T) int {
-	t.Helper()
-	err := p.Wait()
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok {
-		require.NoError(t, err)
-		return 0
-	}
-	return exit.ExitCode()
-}
-
 // awaitReader waits until the command has read what was written, so that it waits for more.
 func (p *started) awaitReader(t *testing.T) {
 	t.Helper()
@@ -143,10 +127,9 @@ func (table *inputTable) String() string {
 }
 
 // Every read of an input ends at the first signal, although the input goes on. With -v the test prints a table.
-func TestInput_EndsAtTheFirstSignal(t *testing.T) {
+func TestInput_FirstSignal_EndsEveryRead(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
+	srv := newServer(t)
 	var table inputTable
 	t.Cleanup(func() { t.Logf("\n%s", &table) })
 	for name, in := range inputs(srv) {
@@ -157,7 +140,7 @@ func TestInput_EndsAtTheFirstSignal(t *testing.T) {
 				p.awaitReader(t)
 				sent := time.Now()
 				require.NoError(t, p.Process.Signal(signal))
-				got := p.code(t)
+				got := exitCode(t, p.Wait())
 				table.set(name, signal, fmt.Sprintf("exit %d after %v", got, time.Since(sent).Round(time.Millisecond)))
 				assert.Equal(t, code, got, p.said.String())
 				assert.Contains(t, p.said.String(), "interrupted")
@@ -167,10 +150,9 @@ func TestInput_EndsAtTheFirstSignal(t *testing.T) {
 }
 
 // A FIFO that nobody writes to blocks already when it is opened.
-func TestInput_FIFOWithoutWriterEndsAtTheFirstSignal(t *testing.T) {
+func TestInput_FIFOWithoutWriter_EndsAtFirstSignal(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
+	srv := newServer(t)
 	for name, in := range inputs(srv) {
 		if in.stdin {
 			continue
@@ -183,16 +165,11 @@ func TestInput_FIFOWithoutWriterEndsAtTheFirstSignal(t *testing.T) {
 			for _, arg := range in.args {
 				args = append(args, strings.ReplaceAll(arg, fifoArg, fifo))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			said := &strings.Builder{}
-			p := &started{Cmd: exec.CommandContext(ctx, "clinicaldoc", append(args, "--debug")...), said: said}
-			p.Env = append(append(os.Environ(), environment(t, srv)...), in.env...)
-			p.Stdout, p.Stderr = said, said
+			p, said := newCLI(t, srv, in.env...).command(append(args, "--debug")...)
 			require.NoError(t, p.Start())
 			awaitOpen(t, p.Process.Pid)
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-			assert.Equal(t, 143, p.code(t), said.String())
+			assert.Equal(t, 143, exitCode(t, p.Wait()), said)
 		})
 	}
 }
@@ -218,10 +195,9 @@ func awaitOpen(t *testing.T, pid int) {
 }
 
 // An input without an end is read up to its bound, and no further.
-func TestInput_EndlessIsReadUpToItsBound(t *testing.T) {
+func TestInput_Endless_IsReadUpToItsBound(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
+	srv := newServer(t)
 	for name, in := range inputs(srv) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,7 +207,7 @@ func TestInput_EndlessIsReadUpToItsBound(t *testing.T) {
 			}
 			p := in.start(t, srv)
 			fed := feedEndless(p.feed)
-			assert.Equal(t, 2, p.code(t), p.said.String())
+			assert.Equal(t, 2, exitCode(t, p.Wait()), p.said.String())
 			assert.Contains(t, p.said.String(), "longer than 64 ")
 			assert.LessOrEqual(t, fed, limit+(2<<20), "bytes were read or are in the pipe")
 			assert.Less(t, len(p.said.String()), 4096)
@@ -254,38 +230,28 @@ func feedEndless(to *os.File) (fed int) {
 }
 
 // A file in the place of a token or of the settings that is no file is rejected, and not read.
-func TestInput_SettingsThatAreNoFile(t *testing.T) {
+func TestInput_SettingsAreAFIFO_AreRejected(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
+	srv := newServer(t)
 	for _, name := range []string{"config.json", "tokens/ward.json"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env := append(environment(t, srv), "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN=")
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			login := exec.CommandContext(ctx, "clinicaldoc", "login", srv.URL, "--context", "ward")
-			login.Env = append(os.Environ(), env...)
-			login.Stdin = strings.NewReader(srv.Token)
-			require.NoError(t, login.Run())
-			path := filepath.Join(configDir(env), filepath.FromSlash(name))
+			run := newCLI(t, srv, "CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN=")
+			run.login(srv, "ward")
+			path := filepath.Join(configDir(run.env), filepath.FromSlash(name))
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, unix.Mkfifo(path, 0o600))
-			whoami := exec.CommandContext(ctx, "clinicaldoc", "whoami")
-			whoami.Env = append(os.Environ(), env...)
-			said, err := whoami.CombinedOutput()
-			require.Error(t, err)
-			require.NoError(t, ctx.Err(), "it reads the FIFO")
-			assert.Contains(t, string(said), "is not a regular file")
+			said, code := run.run("whoami") // it would wait for the FIFO's writer for ever
+			assert.NotZero(t, code)
+			assert.Contains(t, said, "is not a regular file")
 		})
 	}
 }
 
 // A FIFO is rejected where only a file makes sense: nothing waits for it.
-func TestInput_FIFOInPlaceOfAFile(t *testing.T) {
+func TestInput_FIFOInPlaceOfAFile_IsRejected(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
+	srv := newServer(t)
 	upload := []string{"upload", "--begin", "--patient", "7", "--prompt", "1"}
 	for name, args := range map[string][]string{
 		"recording":             slices.Concat(upload, []string{fifoArg}),
@@ -304,14 +270,9 @@ func TestInput_FIFOInPlaceOfAFile(t *testing.T) {
 			require.NoError(t, unix.Mkfifo(fifo, 0o600))
 			args := slices.Clone(args)
 			args[slices.Index(args, fifoArg)] = fifo
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			command := exec.CommandContext(ctx, "clinicaldoc", args...)
-			command.Env = append(os.Environ(), environment(t, srv)...)
-			said, err := command.CombinedOutput()
-			require.Error(t, err)
-			require.NoError(t, ctx.Err(), "it waits")
-			assert.Contains(t, string(said), "clinicaldoc: ")
+			said, code := newCLI(t, srv).run(args...) // it would wait for the FIFO's writer for ever
+			assert.Positive(t, code, said)
+			assert.Contains(t, said, "clinicaldoc: ")
 			assert.Empty(t, srv.Notes())
 		})
 	}

@@ -4,8 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -20,13 +18,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// uploadCommand is an upload of a folder as a process of its own.
-func uploadCommand(ctx context.Context, env []string, folder string) (*exec.Cmd, *bytes.Buffer) {
-	command := exec.CommandContext(ctx, "clinicaldoc", "upload", "--begin", "--patient", "7", "--prompt", "1", "--unique-names", "--settle", "1s", "--workers", "8", folder)
-	command.Env = append(os.Environ(), env...)
-	said := &bytes.Buffer{}
-	command.Stdout, command.Stderr = said, said
-	return command, said
+// uploadArgs are an upload of a folder.
+func uploadArgs(folder string) []string {
+	return []string{
+		"upload", "--begin", "--patient", "7", "--prompt", "1", "--unique-names", "--settle", "1s", "--workers", "8", folder,
+	}
 }
 
 // gate holds uploads back from a certain number on, so that what is to happen meanwhile does.
@@ -95,12 +91,11 @@ func (g *gate) awaitCalm() {
 	}
 }
 
-func TestUploadKilledTwiceCreatesEachNoteOnce(t *testing.T) {
+func TestUpload_KilledTwice_CreatesEachNoteOnce(t *testing.T) {
 	t.Parallel()
 	const count = 200
 	g := newGate(3, 60, 130)
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithSeed(7), clinicaldoctest.WithMiddleware(g.before))
-	defer srv.Close()
+	srv := newServer(t, clinicaldoctest.WithSeed(7), clinicaldoctest.WithMiddleware(g.before))
 	// One in twenty: the note is made or not, and the response never comes.
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Rate(0.02))
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Rate(0.02))
@@ -112,18 +107,16 @@ func TestUploadKilledTwiceCreatesEachNoteOnce(t *testing.T) {
 		recordings = append(recordings, recording)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("visit-%03d.wav", i)), recording, 0o600))
 	}
-	env := environment(t, srv)
+	run := newCLI(t, srv)
+	upload := uploadArgs(folder)
 
-	first, _ := uploadCommand(t.Context(), env, folder)
+	first, _ := run.command(upload...)
 	require.NoError(t, first.Start())
 	<-g.holds[0].reached
-	second, said := uploadCommand(t.Context(), env, folder)
-	exit, ok := errors.AsType[*exec.ExitError](second.Run())
 	// do: wait for the other upload to end, or end it; only one upload at a time can use a journal
-	require.True(t, ok, "the second is refused while the first one runs: %s", said)
-	assert.Equal(t, 5, exit.ExitCode(), said)
-	assert.Contains(t, said.String(), "the journal is already open")
-	assert.Contains(t, said.String(), "do: wait for the other upload to end, or end it; only one upload at a time can use a journal")
+	said := run.exits(5, upload...)
+	assert.Contains(t, said, "the journal is already open")
+	assert.Contains(t, said, "do: wait for the other upload to end, or end it; only one upload at a time can use a journal")
 	close(g.holds[0].release)
 
 	kill := func(command *exec.Cmd, h *hold) {
@@ -134,13 +127,11 @@ func TestUploadKilledTwiceCreatesEachNoteOnce(t *testing.T) {
 		g.awaitCalm()    // and within --settle, however busy this machine is
 	}
 	kill(first, g.holds[1])
-	third, _ := uploadCommand(t.Context(), env, folder)
+	third, _ := run.command(upload...)
 	require.NoError(t, third.Start())
 	kill(third, g.holds[2])
-	last, said := uploadCommand(t.Context(), env, folder)
-	require.NoError(t, last.Run(), said)
+	said = run.exits(0, upload...)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
-	t.Logf("%d requests for %d notes", g.seen, count)
-	assert.NotContains(t, said.String(), "visit-")
+	assert.NotContains(t, said, "visit-")
 }

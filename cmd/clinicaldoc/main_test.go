@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,7 +41,7 @@ const (
 var start = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
 // Every script runs against the service as its description is filled in several ways.
-func TestScripts(t *testing.T) {
+func TestScripts_EachVariant_Pass(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "framework", "cursor", "flat", "drifting"} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +54,7 @@ func TestScripts(t *testing.T) {
 }
 
 // What does not depend on the service's ways runs once.
-func TestScriptsOnce(t *testing.T) {
+func TestScripts_OneService_Pass(t *testing.T) {
 	t.Parallel()
 	runScripts(t, "testdata/once", clinicaldoctest.Variant{})
 }
@@ -255,20 +257,74 @@ func environment(t *testing.T, srv *clinicaldoctest.Server) []string {
 	}
 }
 
-// runner runs command lines with one environment.
-func runner(t *testing.T, env []string) func(args ...string) (string, int) {
+// cli runs commands with one environment.
+type cli struct {
+	t   *testing.T
+	env []string
+}
+
+// patience is how long a command may take on a busy machine.
+const patience = 2 * time.Minute
+
+func newCLI(t *testing.T, srv *clinicaldoctest.Server, env ...string) cli {
 	t.Helper()
-	return func(args ...string) (string, int) {
-		t.Helper()
-		command := exec.CommandContext(t.Context(), "clinicaldoc", args...)
-		command.Env = append(os.Environ(), env...)
-		said, err := command.CombinedOutput()
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return string(said), exit.ExitCode()
-		}
-		require.NoError(t, err, string(said))
-		return string(said), 0
+	return cli{t, append(environment(t, srv), env...)}
+}
+
+// with returns a copy with more variables.
+func (c cli) with(env ...string) cli { return cli{c.t, slices.Concat(c.env, env)} }
+
+// command is one that was not started yet, and what it prints.
+func (c cli) command(args ...string) (*exec.Cmd, *bytes.Buffer) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	c.t.Cleanup(cancel)
+	command := exec.CommandContext(ctx, "clinicaldoc", args...)
+	command.Env = append(os.Environ(), c.env...)
+	said := &bytes.Buffer{}
+	command.Stdout = said
+	command.Stderr = said
+	return command, said
+}
+
+// run returns what a command printed, and its exit code.
+func (c cli) run(args ...string) (string, int) {
+	c.t.Helper()
+	command, said := c.command(args...)
+	code := exitCode(c.t, command.Run())
+	return said.String(), code
+}
+
+// exits runs a command that must end with this code, and returns what it printed.
+func (c cli) exits(code int, args ...string) string {
+	c.t.Helper()
+	said, got := c.run(args...)
+	require.Equal(c.t, code, got, "%v: %s", args, said)
+	return said
+}
+
+// login logs in to a server, with a name for the context.
+func (c cli) login(srv *clinicaldoctest.Server, context string) {
+	c.t.Helper()
+	command, said := c.command("login", srv.URL, "--context", context)
+	command.Stdin = strings.NewReader(srv.Token)
+	require.NoError(c.t, command.Run(), said)
+}
+
+// exitCode is the exit code of a command that ended with this error.
+func exitCode(t *testing.T, err error) int {
+	t.Helper()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
 	}
+	require.NoError(t, err)
+	return 0
+}
+
+func newServer(t *testing.T, options ...clinicaldoctest.Option) *clinicaldoctest.Server {
+	t.Helper()
+	srv := clinicaldoctest.NewServer(options...)
+	t.Cleanup(srv.Close)
+	return srv
 }
 
 // visits writes recordings into a new folder.

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -44,11 +43,15 @@ func (c *cron) runs(line string, env ...string) (string, int) {
 	command.Dir = c.home
 	command.Env = append(append([]string{}, c.env...), env...)
 	said, err := command.CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return string(said), exit.ExitCode()
-	}
-	require.NoError(c.t, err, string(said))
-	return string(said), 0
+	return string(said), exitCode(c.t, err)
+}
+
+// exits runs a command line that must end with this code, and returns what it said.
+func (c *cron) exits(code int, line string, env ...string) string {
+	c.t.Helper()
+	said, got := c.runs(line, env...)
+	require.Equal(c.t, code, got, "%s: %s", line, said)
+	return said
 }
 
 // process is a command line that runs.
@@ -72,8 +75,7 @@ func (c *cron) starts(line string) *process {
 // morning is what somebody who was not there reads.
 func (c *cron) morning(wants ...string) string {
 	c.t.Helper()
-	said, code := c.runs("clinicaldoc upload report")
-	require.Equal(c.t, 0, code, said)
+	said := c.exits(0, "clinicaldoc upload report")
 	for _, want := range wants {
 		assert.Regexp(c.t, "(?m)"+want, said)
 	}
@@ -112,12 +114,11 @@ func (n *night) before(api http.Handler) http.Handler {
 
 // Two nights from cron, in which whatever can go wrong does: each recording becomes one note, and each morning's report says what
 // happened and what is to be done.
-func TestTwoNightsFromCron(t *testing.T) {
+func TestCron_TwoBadNights_EachRecordingIsOneNote(t *testing.T) {
 	t.Parallel()
 	const count = 1000
 	n := &night{gate: newGate(count / 3)}
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(n.before))
-	defer srv.Close()
+	srv := newServer(t, clinicaldoctest.WithMiddleware(n.before))
 	srv.AddPatient(clinicaldoctest.Patient{ID: 7})
 	c := newCron(t)
 	share := filepath.Join(c.home, "share")
@@ -132,13 +133,11 @@ func TestTwoNightsFromCron(t *testing.T) {
 	tonight := upload + "share"
 
 	// Nobody has logged in where cron runs, and there is no keyring: what is printed to be done is done.
-	said, code := c.runs(tonight)
-	assert.Equal(t, 4, code, said)
+	c.exits(4, tonight)
 	c.morning(`^This upload sent none of its 1001 encounters\.$`, `^Nobody has logged in to the service`,
 		`^  Whoever runs the uploads: run "clinicaldoc login URL", then run the same upload again\.$`)
 	login := func() {
-		said, code := c.runs("printf '%s' \"$T\" | CLINICALDOC_KEYRING=off clinicaldoc login "+srv.URL, "T="+srv.Token)
-		require.Equal(t, 0, code, said)
+		c.exits(0, "printf '%s' \"$T\" | CLINICALDOC_KEYRING=off clinicaldoc login "+srv.URL, "T="+srv.Token)
 	}
 	login()
 
@@ -146,7 +145,7 @@ func TestTwoNightsFromCron(t *testing.T) {
 	// do: run the same upload again, or "clinicaldoc upload retry": what is done is not sent twice
 	killed := c.starts(tonight)
 	<-n.holds[0].reached
-	said, _ = c.runs("clinicaldoc upload report")
+	said, _ := c.runs("clinicaldoc upload report")
 	assert.Contains(t, said, "The upload is still running")
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
@@ -154,19 +153,17 @@ func TestTwoNightsFromCron(t *testing.T) {
 	n.awaitCalm()
 	c.morning(`^The upload was killed, or the machine stopped, before it ended\. 1001 encounters have no result\.$`,
 		`^  Whoever runs the uploads: run the same upload again, or "clinicaldoc upload retry"`)
-	said, code = c.runs("clinicaldoc upload report --reveal")
-	assert.Equal(t, 0, code)
+	said = c.exits(0, "clinicaldoc upload report --reveal")
 	assert.Regexp(t, `(?m)^  command +clinicaldoc upload --begin --patient 7 .* share\n  folder +`+c.home, said)
 	assert.Regexp(t, `(?m)^1001 recordings have no result\n +`+share+`/visit-0000.wav$`, said)
 	assert.Contains(t, said, "    and 991 more; --json lists all\n")
-	said, code = c.runs("clinicaldoc upload report --reveal --json unfinished")
-	assert.Equal(t, 0, code)
+	said = c.exits(0, "clinicaldoc upload report --reveal --json unfinished")
 	assert.Contains(t, said, share+"/visit-0999.wav")
 
 	// do: make room on the disk, and run the same command again
 	// do: make room on the disk, and run the same upload again: what is done is not sent twice
 	// The disk is full after a few more: a limit on the size of files is as good.
-	said, code = c.runs("ulimit -f $(( $(cat .local/state/clinicaldoc/journals/*.journal | wc -c) / 512 + 30 )); " + tonight)
+	said, code := c.runs("ulimit -f $(( $(cat .local/state/clinicaldoc/journals/*.journal | wc -c) / 512 + 30 )); " + tonight)
 	assert.Contains(t, []int{1, 7}, code, said) // what was under way may be unresolved
 	n.awaitCalm()
 	assert.Contains(t, said, "the report is incomplete, because it could not be written: file too large")
@@ -184,36 +181,31 @@ func TestTwoNightsFromCron(t *testing.T) {
 	good, err := os.ReadFile(place)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(place))
-	said, code = c.runs(tonight)
-	assert.Equal(t, 4, code, said)
+	c.exits(4, tonight)
 	c.morning(`^This upload sent none of its 1001 encounters\.$`, `^The token is in the system's keyring, which cannot be used`,
 		`^  Whoever runs the uploads: .*CLINICALDOC_KEYRING=off clinicaldoc login URL`)
 	login()
 	require.NoError(t, os.WriteFile(place, bytes.Replace(good, []byte(srv.Token), []byte("revoked"), 1), 0o600))
-	said, code = c.runs(tonight)
-	assert.Equal(t, 4, code, said)
+	c.exits(4, tonight)
 	c.morning(`^The service did not accept the token`, `^  Whoever runs the uploads: run "clinicaldoc login URL", then`)
 	login()
 
 	// The share is not there.
 	// do: check the path, and whether its share is mounted; then run the same command again
-	said, code = c.runs(upload + "/nowhere/share")
-	assert.Equal(t, 2, code, said)
+	c.exits(2, upload+"/nowhere/share")
 	c.morning(`^Nothing was sent; 1 file or folder was left out\.$`, `^A file or folder in the arguments cannot be read: no such file`,
 		`^  Whoever runs the uploads: check the path, and whether its share is mounted`, `^  1 file or folder: it cannot be read`)
 
 	// The second night: the service goes down in the middle, for longer than a run waits.
 	n.downFrom.Store(n.uploads.Load() + 100)
-	said, code = c.runs(upload + "--max-pause 1ms share")
-	assert.Equal(t, 7, code, said)
+	c.exits(7, upload+"--max-pause 1ms share")
 	n.awaitCalm()
 	c.morning(`^\d+ of 1001 encounters are complete; .* are unresolved, \d+ were not sent\.$`,
 		`^The service, or a proxy before it, was failing\.$`, `^  Whoever runs the uploads: run the command again later; `,
 		`^  Somebody who may read the patients' notes: decide about the \d+ recordings that are unresolved`,
 		`^\d+ recordings are processing: their notes are not complete yet\.$`, `^    and \d+ more; --json lists all`,
 		`^  20.*  paused, because every upload failed in the same way: 503`)
-	said, code = c.runs(tonight)
-	assert.Equal(t, 6, code, said)
+	said = c.exits(6, tonight)
 	c.morning(`^This upload sent none of its 1001 encounters\.$`, `^The service, or a proxy before it, was failing\.$`,
 		`^  Whoever runs the uploads: run the command again later`, `^  20.*  \d+ of 1001 encounters are complete; .* was failing\.`,
 		`^  20.*  Nothing was sent; 1 file or folder was left out: a file`)
@@ -227,77 +219,60 @@ func TestTwoNightsFromCron(t *testing.T) {
 			n.down.Store(false)
 		}
 	}
-	exit, ok := errors.AsType[*exec.ExitError](paused.Wait())
-	require.True(t, ok)
-	assert.Equal(t, 9, exit.ExitCode())
+	assert.Equal(t, 9, exitCode(t, paused.Wait()))
 	report := c.morning(`^1000 of 1001 encounters are complete; 1 was refused\.$`, `^1 recording was refused: it has no note\.$`,
 		`^    file-[0-9a-f]{8}  recording 1001  20`, `^  why +.*empty`, `^  do +check the file, and run the same command again`,
 		`^  20.*  paused, .*503`, `^  20.*  went on$`)
 	assert.NotContains(t, report, "could not be written", "what a later upload came to the end of needs nobody")
-	t.Logf("the morning after the second night:\n%s", report)
 	require.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
 
 	// do: check the file, and run the same command again
 	recordings = append(recordings, []byte("RIFF what was meant"))
 	require.NoError(t, os.WriteFile(filepath.Join(share, "visit-bad.wav"), recordings[count], 0o600))
-	said, code = c.runs("clinicaldoc upload retry --unique-names")
-	assert.Equal(t, 0, code, said)
+	c.exits(0, "clinicaldoc upload retry --unique-names")
 	assert.NotContains(t, c.morning(`^All done: 1 encounter is complete\.$`, `^There is nothing to do about this upload\.$`), "refused", "what was done since is not told again")
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
 // A share that goes away while a run reads it: the run pauses and ends, with a code that does not say that nothing was sent.
-func TestAShareThatGoesAway(t *testing.T) {
+func TestCron_ShareGoesAway_RetrySendsTheRest(t *testing.T) {
 	t.Parallel()
 	g := newGate(4)
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithMiddleware(g.before))
-	defer srv.Close()
+	srv := newServer(t, clinicaldoctest.WithMiddleware(g.before))
 	c := newCron(t)
 	c.env = append(c.env, "CLINICALDOC_BASE_URL="+srv.URL, "CLINICALDOC_TOKEN="+srv.Token)
+	folder, recordings := visits(t, 12)
 	share := filepath.Join(c.home, "share")
-	require.NoError(t, os.Mkdir(share, 0o700))
-	var recordings [][]byte
-	for i := range 12 {
-		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d", i))
-		require.NoError(t, os.WriteFile(filepath.Join(share, fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
-	}
+	require.NoError(t, os.Rename(folder, share))
 	p := c.starts("clinicaldoc upload --begin --patient 7 --prompt 1 --workers 1 --max-pause 1ms share")
 	<-g.holds[0].reached
 	require.NoError(t, os.Rename(share, share+"-away"))
 	close(g.holds[0].release)
 	said, err := io.ReadAll(p.said)
 	require.NoError(t, err)
-	exit, ok := errors.AsType[*exec.ExitError](p.Wait())
-	require.True(t, ok, string(said))
-	assert.Equal(t, 6, exit.ExitCode(), string(said))
+	assert.Equal(t, 6, exitCode(t, p.Wait()), string(said))
 	c.morning(`^\d of 12 encounters (is|are) complete; .*not sent\.$`, `^The recordings could no longer be read\.$`,
 		`^  Whoever runs the uploads: check whether the file's share is mounted, then run the same command again\.$`)
 
 	// do: check whether the file's share is mounted, then run the same command again
 	// It is mounted again, and what the run left over is sent by its report alone.
 	require.NoError(t, os.Rename(share+"-away", share))
-	out, code := c.runs("clinicaldoc upload retry")
-	assert.Equal(t, 0, code, out)
+	c.exits(0, "clinicaldoc upload retry")
 	c.morning(`^All done`)
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
 // A disk that is really full, where this system lets anybody mount one of their own.
-func TestAFullDisk(t *testing.T) {
+func TestCron_DiskIsFull_RunSaysSoAndGoesOn(t *testing.T) {
 	t.Parallel()
 	if err := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt").Run(); err != nil {
 		t.Skip("no disk can be mounted here: ", err)
 	}
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	c := newCron(t)
-	require.NoError(t, os.Mkdir(filepath.Join(c.home, "share"), 0o700))
-	var recordings [][]byte
-	for i := range 100 {
-		recordings = append(recordings, fmt.Appendf(nil, "RIFF recording %d", i))
-		require.NoError(t, os.WriteFile(filepath.Join(c.home, "share", fmt.Sprintf("visit-%02d.wav", i)), recordings[i], 0o600))
-	}
+	folder, recordings := visits(t, 100)
+	require.NoError(t, os.Rename(folder, filepath.Join(c.home, "share")))
 	require.NoError(t, os.Mkdir(filepath.Join(c.home, "disk"), 0o700))
 	c.env = append(c.env, "CLINICALDOC_BASE_URL="+srv.URL, "CLINICALDOC_TOKEN="+srv.Token, "CLINICALDOC_STATE_DIR="+filepath.Join(c.home, "disk"))
 	require.NoError(t, os.WriteFile(filepath.Join(c.home, "night.sh"), []byte(`
@@ -310,8 +285,7 @@ echo "second"; upload
 rm disk/other disk/more
 echo "third"; upload
 `), 0o600))
-	said, code := c.runs("unshare -rm sh night.sh")
-	require.Equal(t, 0, code, said)
+	said := c.exits(0, "unshare -rm sh night.sh")
 	first, rest, ok := strings.Cut(said, "\nsecond\n")
 	require.True(t, ok, said)
 	second, third, ok := strings.Cut(rest, "\nthird\n")

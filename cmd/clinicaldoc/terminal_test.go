@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -111,18 +110,12 @@ func (x *terminal) press(keys string) {
 func (x *terminal) ends() int {
 	x.t.Helper()
 	<-x.over
-	err := x.command.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit.ExitCode()
-	}
-	require.NoError(x.t, err)
-	return 0
+	return exitCode(x.t, x.command.Wait())
 }
 
-func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
+func TestTerminal_Upload_ShowsProgressUntilCtrlC(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(time.Hour).Always())
 	folder := t.TempDir()
 	for _, name := range []string{"visit-a.wav", "visit-b.wav", "visit-c.wav"} {
@@ -159,11 +152,10 @@ func TestTerminalShowsProgressAndCtrlCEndsIt(t *testing.T) {
 }
 
 // A person at a terminal sees that nothing moves because of the service's limit. A pipe gets no such line.
-func TestTerminal_SaysThatItWaitsForALimit(t *testing.T) {
+func TestTerminal_ServiceLimit_SaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	limited := func() *clinicaldoctest.Server {
-		srv := clinicaldoctest.NewServer()
-		t.Cleanup(srv.Close)
+		srv := newServer(t)
 		srv.AddNote(clinicaldoctest.Note{})
 		return srv
 	}
@@ -194,10 +186,9 @@ func TestTerminal_SaysThatItWaitsForALimit(t *testing.T) {
 	}
 }
 
-func TestTerminalAsksBeforeItSigns(t *testing.T) {
+func TestTerminal_SignAndDelete_AskFirst(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	id := srv.AddNote(clinicaldoctest.Note{Name: "Follow-up", Analysis: "All is \x1b[31mwell\x1b]0;title\a"})
 	require.EqualValues(t, 1, id)
 	env := environment(t, srv)
@@ -239,10 +230,9 @@ func TestTerminalAsksBeforeItSigns(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-func TestTerminalGetsNoRecording(t *testing.T) {
+func TestTerminal_Recording_IsNotPrinted(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	srv.AddNote(clinicaldoctest.Note{Audio: []byte("RIFF\x1b]0;title\a")})
 	x := onTerminal(t, environment(t, srv), "audio", "download", "1", "-")
 	assert.Equal(t, 2, x.ends())
@@ -252,10 +242,9 @@ func TestTerminalGetsNoRecording(t *testing.T) {
 	assert.Contains(t, x.raw.String(), "RIFF")
 }
 
-func TestTerminalShowsTablesAndHidesTheToken(t *testing.T) {
+func TestTerminal_TablesAndLogin_FitAndHideTheToken(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	srv.AddNote(clinicaldoctest.Note{Name: strings.Repeat("患者", 40)})
 	env := environment(t, srv)
 
@@ -282,10 +271,9 @@ func TestTerminalShowsTablesAndHidesTheToken(t *testing.T) {
 	assert.Contains(t, x.seen(), "logged in to")
 }
 
-func TestTerminalShowsThePager(t *testing.T) {
+func TestTerminal_Pager_ShowsTheOutput(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	srv.AddNote(clinicaldoctest.Note{Name: "Follow-up"})
 	x := onTerminal(t, append(environment(t, srv), "PAGER=sed 's/^/paged \"$CLINICALDOC_TOKEN\" /'"), "notes", "list")
 	assert.Equal(t, 0, x.ends())
@@ -299,10 +287,9 @@ func TestTerminalShowsThePager(t *testing.T) {
 }
 
 // The first upload on a terminal asks whether to begin a journal.
-func TestTerminalAsksBeforeItBeginsAJournal(t *testing.T) {
+func TestTerminal_FirstUpload_AsksForTheJournal(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	recording := filepath.Join(t.TempDir(), "visit-a.wav")
 	require.NoError(t, os.WriteFile(recording, []byte("RIFF"), 0o600))
 	env := environment(t, srv)
@@ -318,10 +305,9 @@ func TestTerminalAsksBeforeItBeginsAJournal(t *testing.T) {
 	}
 }
 
-func TestTerminalLeavesCtrlCToTheEditor(t *testing.T) {
+func TestTerminal_CtrlCInEditor_IsTheEditors(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
+	srv := newServer(t)
 	srv.AddNote(clinicaldoctest.Note{Name: "Follow-up"})
 	editor := filepath.Join(t.TempDir(), "editor")
 	require.NoError(t, os.WriteFile(editor, []byte("#!/bin/sh\ntrap 'echo caught; echo written > \"$1\"; exit 0' INT\necho editing\nwhile :; do read line; done\n"), 0o700))
@@ -334,10 +320,9 @@ func TestTerminalLeavesCtrlCToTheEditor(t *testing.T) {
 }
 
 // What waits at the terminal ends at the first signal, too: a question, a token, an editor and a pager.
-func TestTerminal_EndsAtTheFirstSignal(t *testing.T) {
+func TestTerminal_FirstSignal_EndsEveryWait(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
+	srv := newServer(t)
 	srv.AddNote(clinicaldoctest.Note{Name: "Follow-up", Analysis: "as it was"})
 	noAccount := []string{"CLINICALDOC_BASE_URL=", "CLINICALDOC_TOKEN="}
 	waits := filepath.Join(t.TempDir(), "waits")
@@ -372,10 +357,9 @@ func TestTerminal_EndsAtTheFirstSignal(t *testing.T) {
 }
 
 // An empty CLINICALDOC_PAGER means none, whatever PAGER is.
-func TestTerminal_EmptyPagerIsNone(t *testing.T) {
+func TestTerminal_EmptyPager_MeansNone(t *testing.T) {
 	t.Parallel()
-	srv := clinicaldoctest.NewServer()
-	t.Cleanup(srv.Close)
+	srv := newServer(t)
 	srv.AddNote(clinicaldoctest.Note{Name: "Follow-up"})
 	x := onTerminal(t, append(environment(t, srv), "PAGER=sed s/^/paged/", "CLINICALDOC_PAGER="), "notes", "list")
 	assert.Equal(t, 0, x.ends())
