@@ -28,7 +28,7 @@ const (
 func (r *run) outcomeUnknown(t *task, unknown *clinicaldoc.OutcomeUnknownError) {
 	lostAt := time.Now()
 	var uploadTook time.Duration
-	if !unknown.LostAt.IsZero() {
+	if !unknown.LostAt.IsZero() { // it is zero if Create did not lose the response, but failed after it
 		lostAt = unknown.LostAt
 		uploadTook = max(lostAt.Sub(unknown.SentAt), 0)
 		t.entry.SentAt = unknown.SentAt
@@ -45,7 +45,8 @@ func (r *run) outcomeUnknown(t *task, unknown *clinicaldoc.OutcomeUnknownError) 
 // ended, so the time until it can be decided begins now.
 func (r *run) resumeCommitted(t *task, known Entry) {
 	t.entry = known
-	if r.resumeUnsaved(t) {
+	isResumed := r.resumeUnsaved(t)
+	if isResumed {
 		return
 	}
 	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
@@ -221,7 +222,8 @@ func (r *run) ask(t *task) {
 			return
 		}
 		explainedBefore = explained
-		if r.askOnce(t, params) {
+		isOver := r.askOnce(t, params)
+		if isOver {
 			return
 		}
 	}
@@ -286,7 +288,7 @@ func (r *run) journalFailed(t *task, err error) {
 	}
 	t.latestErr = err
 	if errors.Is(err, ErrJournalDamaged) {
-		err = nil
+		err = nil // other patients' recordings go on
 	}
 	r.endTaskWithJournal(t, t.unresolvedResult(), err)
 }
@@ -323,7 +325,7 @@ func (r *run) mayClaim(e Entry, t *task, note *clinicaldoc.ProgressNote) bool {
 	switch {
 	case e.ownsNote(note.ID, note.CreatedAt):
 		return true
-	case isNamedByResponse || !e.mayHaveUnknownNote():
+	case isNamedByResponse || !e.mayHaveUnknownNote(): // the response to the task's own upload is proof
 		return false
 	case r.isNameUnique(t):
 		return e.Name == t.own.Name

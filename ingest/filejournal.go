@@ -233,7 +233,7 @@ func (j *FileJournal) writeAndClose() error {
 	j.mu.Unlock()
 	last.err = j.writeBatch(last)
 	close(last.done)
-	j.breakWith(errClosed) // also if append broke it with another error
+	j.breakWith(errClosed) // also if writeBatch broke it with another error
 	return errors.Join(last.err, j.closeFiles())
 }
 

@@ -41,7 +41,7 @@ func (l *lineReader) next(ctx context.Context) (text []byte, err error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		return l.readLast(line)
-	case errors.Is(err, bufio.ErrBufferFull):
+	case errors.Is(err, bufio.ErrBufferFull): // it is longer than any line
 		return nil, l.checkZeros(line)
 	case err != nil:
 		return nil, cannot("read", err)

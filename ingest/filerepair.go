@@ -90,8 +90,11 @@ func (s *salvage) takeLine(line []byte) {
 	s.lines++
 	text, _, isRight := readLine(line, s.sum)
 	isWhole := isRight && s.isSumKnown
-	s.sum, s.isSumKnown = parseHex32(line[:min(len(line), sumDigits)])
-	isKept := isWhole && s.keep(text)
+	s.sum, s.isSumKnown = parseHex32(line[:min(len(line), sumDigits)]) // which the next line continues
+	isKept := false
+	if isWhole {
+		isKept = s.keep(text)
+	}
 	if !isKept {
 		s.lost++
 	}
@@ -239,7 +242,7 @@ func (j *FileJournal) Forget(_ context.Context, before time.Time) (count int, er
 		j.mu.Lock()
 		for n := range j.index.records {
 			r := &j.index.records[n]
-			isOld := r.latestUpToHere < before.UnixNano()
+			isOld := r.latestUpToHere < before.UnixNano() // it and all earlier records of the patient
 			if r.state == StateCreated && isOld && !r.usedSinceOpen {
 				forgotten[uint32(n)] = true
 			}

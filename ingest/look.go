@@ -154,7 +154,7 @@ func (r *run) listFailed(t *task, err error) {
 	case mayTryLater && r.mayTryAgain(t):
 		r.putBack(t, Result{Status: Refused, Err: err})
 		return
-	case mayTryLater || errors.Is(err, clinicaldoc.ErrInvalidArgument):
+	case mayTryLater || errors.Is(err, clinicaldoc.ErrInvalidArgument): // it was tried often enough, or cannot be sent
 		r.refused(t, err)
 		return
 	}
@@ -202,7 +202,7 @@ func (r *run) search(t *task, rows []noteRow, entries []Entry) sighting {
 	rows = unexplained(t, rows, entries)
 	if r.hasUniqueName(t, entries) {
 		seen, decided := r.searchName(t, rows)
-		if decided || r.uploader.Find.UniqueName { // then a note with another name cannot be its own
+		if decided || r.uploader.Find.UniqueName { // with UniqueName, no note with another name can be its own
 			return seen
 		}
 	}

@@ -88,7 +88,8 @@ func (r Report) LogValue() slog.Value {
 		slog.Int("failed", r.Count(Failed)), slog.Int("created", r.Count(Created)),
 		slog.Int("already_there", r.Count(AlreadyThere)), slog.Int("refused", r.Count(Refused)),
 		slog.Int("in_doubt", r.Count(InDoubt)), slog.Int("left", len(r.Left)), slog.Int("earlier", len(r.Earlier)),
-		slog.Int("pauses", (len(r.Pauses)+1)/2), slog.Duration("took", r.Took),
+		slog.Int("pauses", (len(r.Pauses)+1)/2), // each is reported when it begins and when it ends
+		slog.Duration("took", r.Took),
 	}
 	if r.Err != nil {
 		attrs = append(attrs, slog.String("error", redact.Opaque(r.Err).Error()))

@@ -23,13 +23,13 @@ type content struct {
 
 // reserve makes the task the only one of this run that may have an unresolved note with this content, if no other task
 // is that already. It returns the key of the task that is.
-func (r *run) reserve(t *task, sum string) (first Key) {
+func (r *run) reserve(t *task, sum string) (holder Key) {
 	wanted := content{t.own.Patient, sum}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	first, found := r.reservedBy[wanted]
-	if found {
-		return first
+	holder, isReserved := r.reservedBy[wanted]
+	if isReserved {
+		return holder
 	}
 	r.reservedBy[wanted] = t.own.Key
 	t.reservedContents = append(t.reservedContents, wanted)
@@ -126,8 +126,7 @@ func (r *run) waitForRival(t *task, rival Entry) {
 		if !isInThisRun {
 			t.job.rivalWaits++
 		}
-		t.job.waitsFor = rival.Key
-		r.send(blocked{r.jobsOf(t, Result{})})
+		r.block(t, rival.Key)
 	case rival.State == StateInDoubt:
 		var noCandidates []noteRow
 		r.saveUndecided(t, why, noCandidates)
@@ -186,7 +185,7 @@ func containsKey(name, key string) bool {
 		if !isWord(last) && !isWord(next) {
 			return true
 		}
-		searched = start + firstWidth
+		searched = start + firstWidth // the next one may overlap this one
 	}
 }
 

@@ -175,8 +175,7 @@ func (r *run) enter(t *task) bool {
 		return true
 	case joined: // it gets the first one's result
 	case first.onlySavesStage: // which takes a moment
-		t.job.waitsFor = t.own.Key
-		r.send(blocked{r.jobsOf(t, Result{})})
+		r.block(t, t.own.Key)
 	case !first.mayBeSameRecording(t):
 		const why = "two recordings of this run have the same key; give each its own key"
 		r.endTask(t, Result{Status: Refused, Err: fail(why, ErrKeyReused)})
@@ -266,11 +265,11 @@ func createdAnyway(err error) (noteID int64, exists bool) {
 
 // notJournaled ends an upload that was not committed, because its entry could not be written to the journal.
 func (r *run) notJournaled(t *task, err error) {
-	ended := r.ctx.Err()
+	runErr := r.ctx.Err()
 	switch {
 	case errors.Is(err, ErrTaken): // another worker took it over and makes its note
 		r.endTask(t, Result{Status: InDoubt, Err: err})
-	case ended != nil && errors.Is(err, ended): // the run has ended
+	case runErr != nil && errors.Is(err, runErr): // the end of the run is why
 		r.drop(t)
 	default:
 		r.endTaskWithJournal(t, Result{Status: Refused, Err: err}, err)
@@ -318,9 +317,9 @@ func (r *run) commit(attempt context.Context, t *task, sum string) error {
 	if t.sha256 != "" && sum != t.sha256 {
 		return errChanged
 	}
-	first := r.reserve(t, sum)
-	if first != t.own.Key && !r.isNameUnique(t) {
-		return &rivalError{Entry{Key: first, State: StateCommitting}}
+	holder := r.reserve(t, sum)
+	if holder != t.own.Key && !r.isNameUnique(t) {
+		return &rivalError{Entry{Key: holder, State: StateCommitting}}
 	}
 	e := t.entry
 	e.State = StateCommitting
@@ -370,9 +369,9 @@ func (r *run) created(t *task, note *clinicaldoc.ProgressNote) {
 // user may not see that user's notes, so a search after a crash could miss one. Some services name the owner of a team
 // in each note: a note counts only after another one of this run has named the journal's user.
 func (r *run) checkUser(note *clinicaldoc.ProgressNote) error {
-	known := r.owner.UserID != 0 && note.UserID != 0
+	areKnown := r.owner.UserID != 0 && note.UserID != 0
 	switch {
-	case !known:
+	case !areKnown:
 		return nil
 	case note.UserID == r.owner.UserID:
 		r.hasNamedUser.Store(true)
@@ -491,6 +490,13 @@ func (r *run) putBack(t *task, result Result) {
 	r.send(putBack{jobs: r.jobsOf(t, result), failure: result.Err})
 }
 
+// block ends a task whose recording has no result yet. It is begun again when the recording with that key has its own.
+func (r *run) block(t *task, waitsFor Key) {
+	t.job.waitsFor = waitsFor
+	var noResult Result
+	r.send(blocked{r.jobsOf(t, noResult)})
+}
+
 // drop ends a task that has no result, because the run ended before the recording was sent.
 func (r *run) drop(t *task) { r.send(dropped(len(r.jobsOf(t, Result{})))) }
 
@@ -519,7 +525,8 @@ func (r *run) finish(t *task, result Result) []Result {
 }
 
 // resultsOf ends a task whose key is released elsewhere. It returns the results of the recording and of those that are
-// equal to it, for which the note is already there. Only the first result has the note, so that no two share an object.
+// equal to it, for which a created note is already there. Only the first result has the note, so that no two share an
+// object.
 func (r *run) resultsOf(t *task, result Result) []Result {
 	r.mu.Lock()
 	if r.activeTasks[t.own.Key] == t { // a task that was refused because of its key is not the active one

@@ -191,7 +191,7 @@ func (r *run) takeFailure(failure error, source failureSource) {
 	t.tryingOne = false
 	t.count(failure)
 	switch {
-	case r.isEnding:
+	case r.isEnding: // nothing more is begun anyway
 	case t.paused && isAfterProbe:
 		t.postponeProbe()
 	case t.paused: // the upload was begun before the pause
@@ -216,7 +216,7 @@ func (r *run) pause() {
 func (r *run) probeIfDue(now time.Time) {
 	t := &r.trouble
 	switch {
-	case !t.holdsBack():
+	case !t.holdsBack(): // there is nothing to test
 	case now.Sub(t.pausedSince) >= pauseLimit(r.uploader.MaxPause):
 		const why = "the run ended, because everything fails in the same way: "
 		t.gaveUp = fail(why+redact.Opaque(t.firstFailure).Error(), t.firstFailure)

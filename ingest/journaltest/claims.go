@@ -61,7 +61,7 @@ func (k *kit) checkNewKey() error {
 
 // checkTaken checks that a second claim is refused once the first one has committed.
 func (k *kit) checkTaken() error {
-	return k.with(k.key(0), func(first ingest.Claim) error {
+	return k.withClaim(k.key(0), func(first ingest.Claim) error {
 		if err := first.Save(k.ctx, k.entry(0, ingest.StateCommitting)); err != nil {
 			return err
 		}
@@ -104,11 +104,11 @@ func (k *kit) checkRefused() error {
 		return err
 	}
 	e.State = ingest.StateRefused
-	e.By = "a person = 100% & certain"
+	e.By = "a person = 100% & certain" // characters that a journal may have to escape
 	if err := k.save(e); err != nil {
 		return err
 	}
-	for range 2 {
+	for range 2 { // before and after the process ends
 		got, err := k.load(e.Key)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (k *kit) checkOwnKey() error {
 	for n, state := range []ingest.State{ingest.StateCommitting, ingest.StateCreated} {
 		e := k.entry(n, state)
 		e.Key = k.key(9)
-		err := k.with(k.key(n), func(claim ingest.Claim) error { return claim.Save(k.ctx, e) })
+		err := k.withClaim(k.key(n), func(claim ingest.Claim) error { return claim.Save(k.ctx, e) })
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (k *kit) checkFields() error {
 		got.At = want.At
 		got.Why = want.Why
 		got.Until = want.Until
-		for _, t := range []*time.Time{&got.SentAt, &got.NoteCreatedAt} {
+		for _, t := range []*time.Time{&got.SentAt, &got.NoteCreatedAt} { // a journal may use any time zone
 			*t = t.UTC()
 		}
 		for i := range got.Replaced {
@@ -247,7 +247,7 @@ func (k *kit) checkFirstNote() error {
 // withTwo claims a key twice and calls do with both claims. A journal that refuses the second claim with ErrTaken is
 // right, too; then do is not called.
 func (k *kit) withTwo(key ingest.Key, do func(first, second ingest.Claim) error) error {
-	return k.with(key, func(first ingest.Claim) error {
+	return k.withClaim(key, func(first ingest.Claim) error {
 		second, err := k.journal.Claim(k.ctx, key)
 		if errors.Is(err, ingest.ErrTaken) {
 			return nil

@@ -81,12 +81,12 @@ func check(ctx context.Context, open func() ingest.Journal) []outcome {
 	return outcomes
 }
 
-// kit is a journal that is tested.
+// kit is a journal that is tested, and the part of the contract that it is tested for.
 type kit struct {
 	ctx     context.Context //nolint:containedctx // of the one test
 	open    func() ingest.Journal
 	journal ingest.Journal
-	part    byte // of the contract
+	part    byte // its number in contract
 }
 
 // reopen opens the journal as the next process does.
@@ -107,12 +107,12 @@ func (k *kit) close() {
 	k.journal = nil
 }
 
-// key returns a key of this part of the kit.
+// key returns the key of recording n of this part of the contract. No other part uses it.
 func (k *kit) key(n int) ingest.Key {
 	return ingest.Key{k.part, byte(n), byte(n >> 8), 0xff} //nolint:gosec // below 65,536
 }
 
-// patient returns a patient of this part of the kit.
+// patient returns patient n of this part of the contract. No other part uses it.
 func (k *kit) patient(n int) uint32 {
 	return uint32(k.part)<<16 + uint32(n) //nolint:gosec // below 65,536
 }
@@ -125,8 +125,8 @@ func isState(e ingest.Entry, s ingest.State) error {
 	return nil
 }
 
-// with claims a key, does something, and releases the key.
-func (k *kit) with(key ingest.Key, do func(ingest.Claim) error) error {
+// withClaim claims a key, calls do with the claim, and releases the key.
+func (k *kit) withClaim(key ingest.Key, do func(ingest.Claim) error) error {
 	claim, err := k.journal.Claim(k.ctx, key)
 	if err != nil {
 		return errorf("Claim: %w", err)
@@ -135,9 +135,9 @@ func (k *kit) with(key ingest.Key, do func(ingest.Claim) error) error {
 	return do(claim)
 }
 
-// save writes an entry as a worker does that has nothing else.
+// save claims the key of an entry, saves the entry and releases the key.
 func (k *kit) save(e ingest.Entry) error {
-	return k.with(e.Key, func(claim ingest.Claim) error {
+	return k.withClaim(e.Key, func(claim ingest.Claim) error {
 		if err := claim.Save(k.ctx, e); err != nil {
 			return errorf("Save of a recording that is %s: %w", e.State, err)
 		}
@@ -145,10 +145,10 @@ func (k *kit) save(e ingest.Entry) error {
 	})
 }
 
-// load returns what the journal knows of a key.
+// load claims a key, and returns what the journal knows of it.
 func (k *kit) load(key ingest.Key) (ingest.Entry, error) {
 	var entry ingest.Entry
-	err := k.with(key, func(claim ingest.Claim) error {
+	err := k.withClaim(key, func(claim ingest.Claim) error {
 		entry = claim.Entry()
 		return nil
 	})

@@ -18,7 +18,7 @@ func (k *kit) lists(patient uint32, since time.Time, want states) error {
 	}
 	got := states{}
 	for _, e := range entries {
-		n := int(e.Key[1]) + int(e.Key[2])<<8
+		n := int(e.Key[1]) + int(e.Key[2])<<8 // as key has put it there
 		if _, twice := got[n]; twice {
 			return errorf("EntriesForPatient returned recording %d twice", n)
 		}
@@ -71,13 +71,13 @@ func (k *kit) checkTimes() error {
 			return err
 		}
 	}
-	behind := k.entry(4, ingest.StateCreated)
-	behind.NoteCreatedAt = began.Add(200 * time.Hour)
-	if err := k.save(behind); err != nil {
+	sentByLateClock := k.entry(4, ingest.StateCreated) // its note was created 200 hours after it was sent
+	sentByLateClock.NoteCreatedAt = began.Add(200 * time.Hour)
+	if err := k.save(sentByLateClock); err != nil {
 		return err
 	}
 	const committing = ingest.StateCommitting
-	for hours, want := range map[int]states{
+	for hours, want := range map[int]states{ // by the time since which entries are asked for
 		0:   {0: committing, 1: committing, 2: committing, 3: committing, 4: ingest.StateCreated},
 		1:   {1: committing, 2: committing, 3: committing, 4: ingest.StateCreated},
 		50:  {1: committing, 3: committing, 4: ingest.StateCreated},
@@ -94,7 +94,7 @@ func (k *kit) checkTimes() error {
 
 // checkChanges checks that an entry is listed as it is now: sent again later, refused, or another patient's.
 func (k *kit) checkChanges() error {
-	saved := func(n int, patient uint32, state ingest.State, sent time.Duration) error {
+	save := func(n int, patient uint32, state ingest.State, sent time.Duration) error {
 		e := k.entry(n, state)
 		e.Patient = patient
 		e.SentAt = began.Add(sent)
@@ -117,7 +117,7 @@ func (k *kit) checkChanges() error {
 		{4, first, ingest.StateCommitting, 99 * time.Hour},
 		{4, second, ingest.StateCommitting, 99 * time.Hour},
 	} {
-		if err := saved(c.n, c.patient, c.state, c.sent); err != nil {
+		if err := save(c.n, c.patient, c.state, c.sent); err != nil {
 			return err
 		}
 	}

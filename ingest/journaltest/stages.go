@@ -64,7 +64,7 @@ func (k *kit) checkSentAgain() error {
 			return err
 		}
 	}
-	for range 3 {
+	for range 3 { // in three processes, each of which claims the recording and does nothing
 		got, err := k.load(failed.Key)
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func (k *kit) saveAndFind(e ingest.Entry) error {
 	if err := k.save(e); err != nil {
 		return err
 	}
-	for range 2 {
+	for range 2 { // before and after the process ends
 		got, err := k.load(e.Key)
 		if err != nil {
 			return err
@@ -150,9 +150,9 @@ func (k *kit) checkLateStage() error {
 		return err
 	}
 	decided := toSendAgain(failed)
-	both := false
+	couldBothClaim := false
 	err := k.withTwo(failed.Key, func(person, worker ingest.Claim) error {
-		both = true
+		couldBothClaim = true
 		if err := person.Save(k.ctx, decided); err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (k *kit) checkLateStage() error {
 		}
 		return nil
 	})
-	if err != nil || !both {
+	if err != nil || !couldBothClaim {
 		return err
 	}
 	got, err := k.load(failed.Key)
@@ -193,7 +193,7 @@ func (k *kit) checkProcessing() error {
 	if err := k.save(k.entry(7, ingest.StateInDoubt)); err != nil {
 		return err
 	}
-	if err := k.listsProcessing(1, 2, 3); err != nil {
+	if err := k.listsProcessing(1, 2, 3); err != nil { // uploaded, transcribing, analysing
 		return err
 	}
 	done := k.entry(2, ingest.StateCreated)
@@ -206,7 +206,7 @@ func (k *kit) checkProcessing() error {
 
 // listsProcessing checks which recordings of this part Processing returns, in this process and in the next one.
 func (k *kit) listsProcessing(want ...int) error {
-	for range 2 {
+	for range 2 { // before and after the process ends
 		journal, _ := k.journal.(ingest.ProcessingJournal)
 		entries, err := journal.Processing(k.ctx)
 		if err != nil {
@@ -214,7 +214,7 @@ func (k *kit) listsProcessing(want ...int) error {
 		}
 		var got []int
 		for _, e := range entries {
-			if e.Key[0] == k.part {
+			if e.Key[0] == k.part { // see key
 				got = append(got, int(e.Key[1]))
 			}
 		}
@@ -243,7 +243,7 @@ func (k *kit) checkReplaced() error {
 	if err := k.listsReplaced(decided); err != nil {
 		return err
 	}
-	err := k.with(failed.Key, func(ingest.Claim) error { return k.listsReplaced(decided) })
+	err := k.withClaim(failed.Key, func(ingest.Claim) error { return k.listsReplaced(decided) })
 	if err != nil {
 		return err
 	}
