@@ -11,25 +11,27 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// claim is a lease on one key. Renewals and saves take turns: a renewal of its own would otherwise beat its commit.
+// claim is a lease on one key. Renewals and saves take turns: otherwise a save could fail because of the claim's own
+// renewal.
 type claim struct {
 	journal *Journal
 	key     ingest.Key
 	owner   string // empty: the recording has its note, and there is nothing to hold
 	hasNote bool   // it had when it was claimed
 
-	turn     turn
-	record   record
-	revision uint64
-	lost     bool
-	ahead    time.Duration // by which Until is later here than in the record; see untilAhead
+	turn       turn
+	record     record
+	revision   uint64
+	isLost     bool
+	untilShift time.Duration // by which Until is later here than in the record; see Journal.untilShift
 
-	stop context.CancelFunc // of the renewals; nil: there are none
-	done chan struct{}
+	stopRenewals  context.CancelFunc // of the renewals; nil: there are none
+	renewalsEnded chan struct{}
 }
 
-// swap is the one write of this package: a compare-and-set on the revision that was seen last.
-func (c *claim) swap(ctx context.Context, r record) error {
+// compareAndSet writes the record if its revision in the bucket is still the one that was seen last. Otherwise the
+// error is a conflict.
+func (c *claim) compareAndSet(ctx context.Context, r record) error {
 	value, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -50,21 +52,22 @@ func (c *claim) swap(ctx context.Context, r record) error {
 	})
 }
 
-// write swaps the entry, and repeats that while the cluster elects a leader. A swap that failed may still be carried
-// out. The next one is for the same revision, so only one of the two succeeds. A conflict with an earlier swap of this
-// write is a success. After a late renewal of this claim, the swap is repeated on the renewal's revision. Any other
-// conflict is ErrTaken.
-func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
+// writeRepeatedly writes an entry by compareAndSet, and repeats that while the cluster elects a leader. A try that
+// failed may still be carried out later. The next one is for the same revision, so only one of the two succeeds.
+//
+// A conflict with an earlier try of this write is a success. After a late renewal of this claim, the write is repeated
+// on the renewal's revision. After any other conflict the error is ErrTaken.
+func (c *claim) writeRepeatedly(ctx context.Context, entry ingest.Entry) error {
 	entry.Key = c.key
-	var beats []string // of the swaps
-	due, err := c.due(ctx, entry)
+	var tries []string // their write IDs
+	untilByEngine, err := c.untilByEngine(ctx, entry)
 	if err != nil {
 		return err
 	}
 	for begun := time.Now(); ; {
-		r := record{Owner: c.owner, Beat: rand.Text(), Due: due, Entry: entry}
-		beats = append(beats, r.Beat)
-		err := c.swap(ctx, r)
+		r := record{Owner: c.owner, WriteID: rand.Text(), UntilByEngine: untilByEngine, Entry: entry}
+		tries = append(tries, r.WriteID)
+		err := c.compareAndSet(ctx, r)
 		if err == nil {
 			return nil
 		}
@@ -78,7 +81,7 @@ func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 		if err != nil {
 			return err
 		}
-		isThisWrite := slices.Contains(beats, found.Beat)
+		isThisWrite := slices.Contains(tries, found.WriteID)
 		isThisClaim := found.Owner == c.owner && !c.hasNote // a recording with a note has no owner to compare
 		if !isThisWrite && !isThisClaim {
 			return ingest.ErrTaken
@@ -90,14 +93,14 @@ func (c *claim) write(ctx context.Context, entry ingest.Entry) error {
 	}
 }
 
-// due returns the entry's Until by the engine's clock: as the record has it if Until is unchanged, else as far from now
-// as it is by this machine's clock. It is zero if the recording is not unresolved.
-func (c *claim) due(ctx context.Context, entry ingest.Entry) (time.Time, error) {
+// untilByEngine returns the entry's Until by the engine's clock. If Until is unchanged, that is what the record has;
+// otherwise it is as far from now as it is by this machine's clock. It is zero if the recording is not unresolved.
+func (c *claim) untilByEngine(ctx context.Context, entry ingest.Entry) (time.Time, error) {
 	switch {
 	case entry.State != ingest.StateInDoubt || entry.Until.IsZero():
 		return time.Time{}, nil
-	case entry.Until.Equal(c.record.Entry.Until) && !c.record.Due.IsZero():
-		return c.record.Due, nil
+	case entry.Until.Equal(c.record.Entry.Until) && !c.record.UntilByEngine.IsZero():
+		return c.record.UntilByEngine, nil
 	}
 	now, err := c.journal.engineTime(ctx, c.journal.records(c.key))
 	return now.Add(time.Until(entry.Until)), err
@@ -110,7 +113,7 @@ func (c *claim) Entry() ingest.Entry {
 	}
 	entry := c.record.Entry
 	if entry.State == ingest.StateInDoubt {
-		entry.Until = entry.Until.Add(c.ahead)
+		entry.Until = entry.Until.Add(c.untilShift)
 	}
 	return entry
 }
@@ -128,7 +131,7 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 		}
 	}
 	if c.needsMark(entry) {
-		if err := c.mark(ctx, entry.Patient); err != nil {
+		if err := c.markPatient(ctx, entry.Patient); err != nil {
 			return err
 		}
 	}
@@ -137,7 +140,7 @@ func (c *claim) Save(ctx context.Context, entry ingest.Entry) error {
 		return c.saveKnown(ctx, entry)
 	case entry.State == ingest.StateCreated:
 		return c.saveCreated(ctx, entry)
-	case c.lost || c.owner == "":
+	case c.isLost || c.owner == "":
 		return errTaken
 	}
 	return c.saveOwn(ctx, entry, begun)
@@ -151,7 +154,7 @@ func (c *claim) saveOwn(ctx context.Context, entry ingest.Entry, begun time.Time
 	if err != nil || entry.State != ingest.StateCommitting {
 		return err
 	}
-	if err := c.yield(ctx, entry, decidedBy); err != nil {
+	if err := c.yieldToRival(ctx, entry, decidedBy); err != nil {
 		return err
 	}
 	if time.Since(begun) > c.journal.lease/2 {
@@ -162,20 +165,21 @@ func (c *claim) saveOwn(ctx context.Context, entry ingest.Entry, begun time.Time
 
 // writeOwn writes an entry while the claim is this worker's.
 func (c *claim) writeOwn(ctx context.Context, entry ingest.Entry) error {
-	err := c.write(ctx, entry)
+	err := c.writeRepeatedly(ctx, entry)
 	if errors.Is(err, ingest.ErrTaken) {
-		c.lost = true
+		c.isLost = true
 		return errTaken
 	}
 	return err
 }
 
-// yield takes back a commit if another recording of the patient with the same content is committing or unresolved.
-// It returns errRival then. If both outcomes became unknown, nobody could tell which note is whose. Each worker commits
-// first and reads the others' entries then, so of two that commit at the same time at least one sees the other. By is
-// who decided about the recording before the commit.
-func (c *claim) yield(ctx context.Context, entry ingest.Entry, by string) error {
-	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, time.Time{})
+// yieldToRival takes back a commit if another recording of the patient with the same content is committing or
+// unresolved, and returns errRival. If both outcomes became unknown, nobody could tell which note is whose. Each worker
+// commits first and reads the others' entries then, so of two that commit at the same time at least one sees the other.
+// The entry gets back decidedBy, which the commit has removed: who decided about the recording before.
+func (c *claim) yieldToRival(ctx context.Context, entry ingest.Entry, decidedBy string) error {
+	var anyTime time.Time
+	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, anyTime)
 	if errors.Is(err, ingest.ErrJournalDamaged) { // a damaged record holds up its own recording alone
 		return nil
 	}
@@ -192,7 +196,7 @@ func (c *claim) yield(ctx context.Context, entry ingest.Entry, by string) error 
 	entry.State = ingest.StateRefused
 	entry.Why = "another recording with the same content was being sent"
 	entry.Loss = nil
-	entry.By = by
+	entry.By = decidedBy
 	if err := c.writeOwn(ctx, entry); err != nil {
 		return err
 	}
@@ -213,18 +217,18 @@ func (c *claim) needsMark(entry ingest.Entry) bool {
 // withUntil returns the entry with the Until of the record, if the caller did not change what Entry returned. Entry
 // adds the difference of the clocks, which must not be written.
 func (c *claim) withUntil(entry ingest.Entry) ingest.Entry {
-	unchanged := entry.Until.Equal(c.record.Entry.Until.Add(c.ahead))
+	unchanged := entry.Until.Equal(c.record.Entry.Until.Add(c.untilShift))
 	if entry.State == ingest.StateInDoubt && unchanged {
 		entry.Until = c.record.Entry.Until
 		return entry
 	}
-	c.ahead = 0
+	c.untilShift = 0
 	return entry
 }
 
-// mark writes the mark that leads from the patient to the recording. A mark that exists already, or leads to a
+// markPatient writes the mark that leads from the patient to the recording. A mark that exists already, or leads to a
 // recording that was never committed, does no harm.
-func (c *claim) mark(ctx context.Context, patient uint32) error {
+func (c *claim) markPatient(ctx context.Context, patient uint32) error {
 	j := c.journal
 	err := patiently(ctx, j.lease/2, func(ctx context.Context) error {
 		_, err := j.patients(patient).Put(ctx, patientKey(patient, c.key.String()), nil)
@@ -241,7 +245,7 @@ func (c *claim) mark(ctx context.Context, patient uint32) error {
 func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 	entry.Key = c.key
 	for begun := time.Now(); ; {
-		err := c.swap(ctx, record{Beat: rand.Text(), Entry: entry})
+		err := c.compareAndSet(ctx, record{WriteID: rand.Text(), Entry: entry})
 		if err == nil {
 			return nil
 		}
@@ -256,8 +260,8 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 			return err
 		}
 		c.record, c.revision = found, revision
-		if found.Owner != c.owner { // if the entry is not written in the end, the recording is the other worker's
-			c.lost = true
+		if found.Owner != c.owner { // if this entry is not written in the end, the recording is the other worker's
+			c.isLost = true
 		}
 		if found.Entry.State == ingest.StateCreated {
 			return nil
@@ -266,13 +270,13 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 }
 
 // saveKnown replaces the entry of a recording that has a note: by another stage of the note, or by a manual decision.
-// Nobody holds such a recording. If another changed it since it was read, nothing is written, and the caller has to
-// read it again.
+// Nobody holds such a recording. If another worker changed the entry since it was read, saveKnown writes nothing and
+// returns errTaken.
 func (c *claim) saveKnown(ctx context.Context, entry ingest.Entry) error {
 	if !mayReplace(c.record.Entry, entry) {
 		return errTaken
 	}
-	err := c.write(ctx, entry)
+	err := c.writeRepeatedly(ctx, entry)
 	if errors.Is(err, ingest.ErrTaken) {
 		return errTaken
 	}
@@ -289,14 +293,14 @@ func mayReplace(known, entry ingest.Entry) bool {
 	return decided && slices.ContainsFunc(entry.Replaced, isKnown)
 }
 
-// keep starts a goroutine that writes the lease after the first duration, and renews it every third of a lease until
-// the claim is released. It does so also after the context ended.
-func (c *claim) keep(ctx context.Context, first time.Duration) {
+// startRenewals starts a goroutine that writes the lease after the first duration. It then renews the lease every third
+// of a lease until the claim is released, also after the context ended.
+func (c *claim) startRenewals(ctx context.Context, first time.Duration) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.stop = cancel
-	c.done = make(chan struct{})
+	c.stopRenewals = cancel
+	c.renewalsEnded = make(chan struct{})
 	go func() {
-		defer close(c.done)
+		defer close(c.renewalsEnded)
 		tick := time.NewTicker(first)
 		defer tick.Stop()
 		for {
@@ -316,34 +320,34 @@ func (c *claim) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.journal.lease/3)
 	defer cancel()
 	if c.turn.take(ctx) != nil {
-		return // a save does as well
+		return // a save has the turn, which renews the lease as well
 	}
 	defer c.turn.leave()
-	if c.lost || c.record.Entry.State == ingest.StateCreated {
+	if c.isLost || c.record.Entry.State == ingest.StateCreated {
 		return
 	}
-	c.lost = errors.Is(c.write(ctx, c.record.Entry), ingest.ErrTaken)
+	c.isLost = errors.Is(c.writeRepeatedly(ctx, c.record.Entry), ingest.ErrTaken)
 }
 
 // Release implements [ingest.Claim].
 func (c *claim) Release() {
-	if c.stop == nil {
+	if c.stopRenewals == nil {
 		return
 	}
-	c.stop()
-	<-c.done
-	c.stop = nil
+	c.stopRenewals()
+	<-c.renewalsEnded
+	c.stopRenewals = nil
 	ctx, cancel := context.WithTimeout(context.Background(), c.journal.lease/3)
 	defer cancel()
 	if c.turn.take(ctx) != nil {
 		return
 	}
 	defer c.turn.leave()
-	lost := c.lost
-	c.lost = true // what is saved from now on would be another's
-	if lost || c.revision == 0 || c.record.Entry.State == ingest.StateCreated {
+	wasLost := c.isLost
+	c.isLost = true // what is saved from now on would be another's
+	if wasLost || c.revision == 0 || c.record.Entry.State == ingest.StateCreated {
 		return
 	}
 	// Without an owner nobody has to wait for the lease to run out.
-	_ = c.swap(ctx, record{Beat: rand.Text(), Due: c.record.Due, Entry: c.record.Entry})
+	_ = c.compareAndSet(ctx, record{WriteID: rand.Text(), UntilByEngine: c.record.UntilByEngine, Entry: c.record.Entry})
 }

@@ -83,12 +83,12 @@ func TestRenewal_LeaseTakenByAnother_IsNoticed(t *testing.T) {
 		j := e.fleet(defaultLease).Journal()
 		c := leased(t, j, 1)
 		c.stopRenewing()
-		value, err := json.Marshal(record{Owner: "another", Beat: "another", Entry: c.record.Entry})
+		value, err := json.Marshal(record{Owner: "another", WriteID: "another", Entry: c.record.Entry})
 		require.NoError(t, err)
 		_, err = j.records(key(1)).Put(t.Context(), recordKey(key(1)), value)
 		require.NoError(t, err)
 		c.renew(t.Context())
-		assert.True(t, c.lost)
+		assert.True(t, c.isLost)
 		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateRefused)), ingest.ErrTaken)
 	})
 }
@@ -110,7 +110,7 @@ func TestSave_NoteCannotBeWritten_LeavesTheClaimToAnother(t *testing.T) {
 		j := e.fleet(defaultLease).Journal()
 		c := leased(t, j, 1)
 		defer c.Release()
-		value, err := json.Marshal(record{Owner: "another", Beat: "another", Entry: entry(1, ingest.StateInDoubt)})
+		value, err := json.Marshal(record{Owner: "another", WriteID: "another", Entry: entry(1, ingest.StateInDoubt)})
 		require.NoError(t, err)
 		_, err = j.records(key(1)).Put(t.Context(), recordKey(key(1)), value)
 		require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestUnresolved_WrongWorkerClock_EndsByTheServersClock(t *testing.T) {
 		doubt := entry(1, ingest.StateInDoubt)
 		doubt.Until = time.Now().Add(10 * time.Minute)
 		require.NoError(t, c.Save(t.Context(), doubt))
-		assert.True(t, c.record.Due.Equal(time.Now().Add(time.Hour+10*time.Minute)), c.record.Due)
+		assert.True(t, c.record.UntilByEngine.Equal(time.Now().Add(time.Hour+10*time.Minute)), c.record.UntilByEngine)
 		c.Release()
 		e.ahead = 2 * time.Hour // of a new leader
 		c = claimed(t, j, 1)
@@ -198,16 +198,16 @@ func TestUnresolved_RenewedByOtherClocks_KeepsItsEnd(t *testing.T) {
 		doubt := entry(1, ingest.StateInDoubt)
 		doubt.Until = time.Now().Add(10 * time.Minute)
 		require.NoError(t, c.Save(t.Context(), doubt))
-		due := c.record.Due
+		due := c.record.UntilByEngine
 		e.ahead = time.Hour
 		c.renew(t.Context())
-		assert.True(t, due.Equal(c.record.Due), c.record.Due.Sub(due))
+		assert.True(t, due.Equal(c.record.UntilByEngine), c.record.UntilByEngine.Sub(due))
 
-		c.ahead = time.Minute // as of a worker whose clock is behind
+		c.untilShift = time.Minute // as of a worker whose clock is behind
 		doubt.Until = time.Now().Add(20 * time.Minute)
 		require.NoError(t, c.Save(t.Context(), doubt))
 		assert.True(t, doubt.Until.Equal(c.Entry().Until), c.Entry().Until.Sub(doubt.Until))
-		assert.Equal(t, 20*time.Minute, c.record.Due.Sub(e.now()))
+		assert.Equal(t, 20*time.Minute, c.record.UntilByEngine.Sub(e.now()))
 	})
 }
 

@@ -78,13 +78,14 @@ func Embed(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(fail(err.Error(), err), disk.Close(lock))
 	}
+	// The server logs no debug lines, no traces and no system traces.
 	s.SetLoggerV2(log, false, false, false)
 	s.Start()
-	ready := 10 * time.Second
+	readyWithin := 10 * time.Second
 	if deadline, ok := ctx.Deadline(); ok {
-		ready = min(ready, time.Until(deadline))
+		readyWithin = min(readyWithin, time.Until(deadline))
 	}
-	if !s.ReadyForConnections(ready) {
+	if !s.ReadyForConnections(readyWithin) {
 		s.Shutdown()
 		return nil, errors.Join(fail("the server did not start: "+log.first()), disk.Close(lock))
 	}

@@ -19,12 +19,12 @@ import (
 func (j *Journal) Entries(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for _, b := range j.buckets {
-			more, err := b.entries(ctx, yield)
+			isMoreWanted, err := b.entries(ctx, yield)
 			if err != nil {
 				yield(ingest.Entry{}, unreachable(err))
 				return
 			}
-			if !more {
+			if !isMoreWanted {
 				return
 			}
 		}
@@ -62,8 +62,8 @@ func isProcessing(e ingest.Entry) bool {
 	return e.State == ingest.StateCreated && e.Stage > 0 && e.Stage < clinicaldoc.StageComplete
 }
 
-// entries lists what the bucket holds, and reports whether more is wanted.
-func (b *bucket) entries(ctx context.Context, yield func(ingest.Entry, error) bool) (more bool, err error) {
+// entries yields what the bucket holds, and reports whether the caller wants more.
+func (b *bucket) entries(ctx context.Context, yield func(ingest.Entry, error) bool) (isMoreWanted bool, err error) {
 	watcher, err := b.Watch(ctx, "r.>", jetstream.IgnoreDeletes())
 	if err != nil {
 		return false, err
@@ -73,22 +73,22 @@ func (b *bucket) entries(ctx context.Context, yield func(ingest.Entry, error) bo
 	defer silence.Stop()
 	for {
 		var value jetstream.KeyValueEntry
-		var open bool
+		var isOpen bool
 		select {
-		case value, open = <-watcher.Updates():
+		case value, isOpen = <-watcher.Updates():
 		case <-silence.C: // a watcher is not told when its server is gone
 			return false, nats.ErrTimeout
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
 		switch {
-		case !open:
+		case !isOpen:
 			return false, nats.ErrConnectionClosed
-		case value == nil: // that was all
+		case value == nil: // the watcher marks so that this was all
 			return true, nil
 		}
 		var r record
-		if err := json.Unmarshal(value.Value(), &r); err != nil {
+		if err := json.Unmarshal(value.Value(), &r); err != nil { // it is damaged
 			r.Entry = ingest.Entry{State: ingest.StateInDoubt}
 			_ = r.Entry.Key.UnmarshalText([]byte(strings.TrimPrefix(value.Key(), "r.")))
 		}

@@ -25,45 +25,45 @@ const (
 
 // follower waits for the notes of a worker's recordings, in rounds.
 type follower struct {
-	work  *work
-	until clinicaldoc.Stage
-	limit time.Duration // for which a note is waited for; negative: it is read once
-	fresh chan struct{} // holds one if recordings came since the last round began
+	work          *work
+	untilStage    clinicaldoc.Stage
+	maxWait       time.Duration // how long a note is waited for; negative: it is read once
+	newRecordings chan struct{} // holds one if recordings were added since the last round began
 
-	mu     sync.Mutex
-	held   map[ingest.Key]*followed
-	active time.Time // when this worker made a note last
+	mu         sync.Mutex
+	held       map[ingest.Key]*followed
+	lastUpload time.Time // when the service created a note for this worker last; at first, when it started
 }
 
 // followed is a recording whose note is in processing.
 type followed struct {
-	delivery *delivery
-	stop     context.CancelFunc // ends the signs of life
-	result   ingest.Result
-	since    time.Time
+	delivery      *delivery
+	stopKeepAlive context.CancelFunc // see delivery.keepAlive
+	result        ingest.Result
+	heldSince     time.Time
 }
 
 func newFollower(w *work) *follower {
 	return &follower{
-		work: w, until: cmp.Or(w.uploader.Until, clinicaldoc.StageComplete),
-		limit: cmp.Or(w.uploader.MaxWait, defaultMaxWait),
-		fresh: make(chan struct{}, 1), held: map[ingest.Key]*followed{}, active: w.since,
+		work: w, untilStage: cmp.Or(w.uploader.Until, clinicaldoc.StageComplete),
+		maxWait:       cmp.Or(w.uploader.MaxWait, defaultMaxWait),
+		newRecordings: make(chan struct{}, 1), held: map[ingest.Key]*followed{}, lastUpload: w.since,
 	}
 }
 
 // isNeeded reports whether a recording is done only when its note has reached a stage.
-func (f *follower) isNeeded() bool { return f.until > clinicaldoc.StageUploaded }
+func (f *follower) isNeeded() bool { return f.untilStage > clinicaldoc.StageUploaded }
 
-// count is how many recordings wait for their notes here.
+// count returns how many recordings wait for their notes here.
 func (f *follower) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.held)
 }
 
-// hold takes over a recording whose note is in processing. It reports false, and does not call stop later, if there is
-// no room or the recording is held already.
-func (f *follower) hold(d *delivery, result ingest.Result, stop context.CancelFunc) bool {
+// hold takes over a recording whose note is in processing, and calls stopKeepAlive when it is done with it. It reports
+// false, and takes over nothing, if there is no room or the recording is held already.
+func (f *follower) hold(d *delivery, result ingest.Result, stopKeepAlive context.CancelFunc) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, isHeld := f.held[result.JournalKey] // it waits in both lanes
@@ -71,13 +71,15 @@ func (f *follower) hold(d *delivery, result ingest.Result, stop context.CancelFu
 		return false
 	}
 	now := time.Now()
-	if result.Note != nil { // it was made now
-		f.active = now
+	if result.Note != nil { // the service has just created it
+		f.lastUpload = now
 	}
-	f.held[result.JournalKey] = &followed{delivery: d, stop: stop, result: result, since: now}
+	f.held[result.JournalKey] = &followed{
+		delivery: d, stopKeepAlive: stopKeepAlive, result: result, heldSince: now,
+	}
 	select {
-	case f.fresh <- struct{}{}:
-	default:
+	case f.newRecordings <- struct{}{}:
+	default: // it holds one already
 	}
 	return true
 }
@@ -91,30 +93,31 @@ func (f *follower) drop(key ingest.Key) *followed {
 	return held
 }
 
-// waitEnds returns when a note that was waited for since then is given up. If the queue is drained, the time counts
-// from the last upload.
+// waitEnds returns when a note is given up that has been waited for since then. For Drain, the time counts from the
+// last upload, if that is later.
 func (f *follower) waitEnds(since time.Time) time.Time {
-	if f.work.drain && since.Before(f.active) {
-		since = f.active
+	if f.work.endsWhenDrained && since.Before(f.lastUpload) {
+		since = f.lastUpload
 	}
-	return since.Add(max(f.limit, 0))
+	return since.Add(max(f.maxWait, 0))
 }
 
-// isOver reports whether this worker has waited for the notes of all its recordings for as long as it should.
+// isOver reports whether this worker waits for no note, and would have given up one by now that it got with its last
+// upload.
 func (f *follower) isOver(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.held) == 0 && !now.Before(f.waitEnds(f.active))
+	return len(f.held) == 0 && !now.Before(f.waitEnds(f.lastUpload))
 }
 
 // run follows notes until the context ends.
 func (f *follower) run(ctx context.Context) {
-	defer f.work.catch(func() {})
+	defer f.work.catch(func() {}) // there is nothing to undo: work.run puts the recordings back
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.fresh:
+		case <-f.newRecordings:
 		}
 		for f.count() > 0 && ctx.Err() == nil {
 			began := time.Now()
@@ -132,7 +135,7 @@ func (f *follower) putBack() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, held := range f.held {
-		held.stop()
+		held.stopKeepAlive()
 		_ = held.delivery.putBack(shortDelay)
 		delete(f.held, key)
 	}
@@ -150,68 +153,69 @@ func (j following) Processing(context.Context) ([]ingest.Entry, error) { return 
 
 // round waits for the notes that are held now, until new recordings come or the time of one of them is over.
 func (f *follower) round(ctx context.Context) {
-	round, cancel := context.WithCancel(ctx)
-	defer cancel()
+	roundCtx, endRound := context.WithCancel(ctx)
+	defer endRound()
 	u, err := f.uploader(ctx)
 	if err != nil {
 		return
 	}
-	go f.endRound(round, cancel)
-	for result, failed := range u.Run(round, ingest.Recordings()) {
-		if failed == nil {
+	go f.endRoundEarly(roundCtx, endRound)
+	noRecordings := ingest.Recordings()
+	for result, err := range u.Run(roundCtx, noRecordings) {
+		if err == nil {
 			f.take(ctx, result)
 			continue
 		}
-		if isFatal(failed) {
-			f.work.fail(failed)
+		if isFatal(err) {
+			f.work.fail(err)
 		}
 	}
-	if round.Err() == nil {
+	if roundCtx.Err() == nil { // the round was not ended early, so the time of a note may be over
 		f.giveUp(ctx)
 	}
 }
 
-// endRound ends a round early when there are new recordings.
-func (f *follower) endRound(ctx context.Context, cancel context.CancelFunc) {
-	if !pause(ctx, roundTime) {
+// endRoundEarly ends a round after roundTime if there are new recordings, or as soon as some come.
+func (f *follower) endRoundEarly(roundCtx context.Context, endRound context.CancelFunc) {
+	if !pause(roundCtx, roundTime) {
 		return
 	}
 	select {
-	case <-ctx.Done():
-	case <-f.fresh:
-		cancel()
+	case <-roundCtx.Done():
+	case <-f.newRecordings:
+		endRound()
 	}
 }
 
-// uploader is one that waits for the notes that are held now.
+// uploader returns an uploader that waits for the notes that are held now, until the first of them is given up.
 func (f *follower) uploader(ctx context.Context) (*ingest.Uploader, error) {
-	owner, err := f.work.whose(ctx)
+	owner, err := f.work.recordingsOwner(ctx)
 	if err != nil {
 		return nil, err
 	}
 	u := *f.work.uploader
 	u.Owner = owner
-	u.Until = f.until
-	u.MaxPause = -1
+	u.Until = f.untilStage
+	u.MaxPause = -1 // the next round tries again
 	u.OnEvent = nil
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	journal := following{Journal: f.work.fleet.journal}
 	now := time.Now()
-	u.MaxWait = f.limit
+	u.MaxWait = f.maxWait
 	for key, held := range f.held {
 		journal.entries = append(journal.entries, ingest.Entry{
 			Key: key, State: ingest.StateCreated, NoteID: held.result.NoteID, Stage: clinicaldoc.StageUploaded,
 		})
-		left := f.waitEnds(held.since).Sub(now)
+		left := f.waitEnds(held.heldSince).Sub(now)
 		u.MaxWait = min(u.MaxWait, max(left, time.Millisecond))
 	}
 	u.Journal = journal
 	return &u, nil
 }
 
-// take updates a held recording by what a round saw of its note. It ends a recording whose note was waited for to the
-// end, if the journal has the same stage: otherwise the stage was not saved, and the note is read again.
+// take updates a held recording by what a round saw of its note. If the note is not in processing any more, it ends the
+// recording, but only if the journal has the same stage: otherwise the stage was not saved, and the note is read again.
 func (f *follower) take(ctx context.Context, seen ingest.Result) {
 	held := f.update(seen)
 	if held == nil || seen.Status == ingest.Processing {
@@ -224,7 +228,7 @@ func (f *follower) take(ctx context.Context, seen ingest.Result) {
 	isSameNote := known.Entry.State == ingest.StateCreated && known.Entry.NoteID == seen.NoteID
 	if !isSameNote { // a person decided
 		f.drop(seen.JournalKey)
-		held.stop()
+		held.stopKeepAlive()
 		_ = held.delivery.putBack(shortDelay)
 		return
 	}
@@ -254,7 +258,7 @@ func (f *follower) giveUp(ctx context.Context) {
 	var over []*followed
 	now := time.Now()
 	for key, held := range f.held {
-		if !now.Before(f.waitEnds(held.since)) {
+		if !now.Before(f.waitEnds(held.heldSince)) {
 			over = append(over, held)
 			delete(f.held, key)
 		}
@@ -273,13 +277,14 @@ var errProcessing = fail("the service has not processed the recording yet; its n
 
 // end does what the outcome of a recording asks for, and reports it. The recording is not held any more.
 func (f *follower) end(ctx context.Context, held *followed) {
-	defer held.stop()
+	defer held.stopKeepAlive()
 	w := f.work
-	held.result.Took += time.Since(held.since)
-	outcome := judge(held.result, nil, held.delivery.tries, random(), held.delivery.queue.ackWait)
-	if held.result.Status == ingest.Processing {
+	held.result.Took += time.Since(held.heldSince)
+	var noErr error
+	outcome := judge(held.result, noErr, held.delivery.tries, random(), held.delivery.queue.ackWait)
+	if held.result.Status == ingest.Processing { // it was waited for long enough
 		outcome.Rest = maxDelay
-		outcome.tried = true
+		outcome.isResult = true
 		held.delivery.tries-- // it did not fail
 	}
 	w.end(context.WithoutCancel(ctx), held.delivery, &outcome)

@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,14 +29,14 @@ const (
 // Journal is an [ingest.Journal] in key-value buckets, for any number of concurrent processes. It belongs to a
 // [Fleet].
 type Journal struct {
-	store    *store
-	buckets  []*bucket // each has a part of the keys
-	lease    time.Duration
-	quick    time.Duration // an upload that ends within it is not leased
-	patience time.Duration // how long a cluster may be without a leader
+	store       *store
+	buckets     []*bucket // each has a part of the keys
+	lease       time.Duration
+	quickUpload time.Duration // an upload that ends within it is not leased
+	patience    time.Duration // how long a cluster may be without a leader
 
-	turn  turn
-	bound map[ingest.Owner]ingest.Binding
+	bindTurn turn
+	bindings map[ingest.Owner]ingest.Binding
 }
 
 // bucket is a part of the journal. Subjects of its stream begin with its prefix.
@@ -49,8 +48,8 @@ type bucket struct {
 
 func newJournal(ctx context.Context, s *store, lease time.Duration) (*Journal, error) {
 	j := &Journal{
-		store: s, lease: lease, quick: min(defaultQuick, lease/3), patience: defaultPatience,
-		turn: newTurn(), bound: map[ingest.Owner]ingest.Binding{},
+		store: s, lease: lease, quickUpload: min(defaultQuick, lease/3), patience: defaultPatience,
+		bindTurn: newTurn(), bindings: map[ingest.Owner]ingest.Binding{},
 	}
 	for n := range s.header.Buckets {
 		name := s.bucketName(n)
@@ -69,10 +68,10 @@ func newJournal(ctx context.Context, s *store, lease time.Duration) (*Journal, e
 
 // record is what a bucket holds of a key.
 type record struct {
-	Owner string       `json:"owner,omitempty"` // who has the claim; empty: nobody
-	Beat  string       `json:"beat,omitempty"`  // of this write alone, so that its writer knows it
-	Due   time.Time    `json:"due,omitzero"`    // unresolved: Entry.Until by the engine's clock
-	Entry ingest.Entry `json:"entry"`
+	Owner         string       `json:"owner,omitempty"` // who has the claim; empty: nobody
+	WriteID       string       `json:"beat,omitempty"`  // of this write alone, by which its writer recognizes it
+	UntilByEngine time.Time    `json:"due,omitzero"`    // unresolved: Entry.Until by the engine's clock
+	Entry         ingest.Entry `json:"entry"`
 }
 
 // A recording's record, and a mark that leads from its patient to it, which holds nothing.
@@ -82,21 +81,20 @@ func patientKey(patient uint32, key string) string { return fmt.Sprintf("p.%08x.
 func (j *Journal) records(key ingest.Key) *bucket { return j.buckets[int(key[0])%len(j.buckets)] }
 
 func (j *Journal) patients(patient uint32) *bucket {
-	var digits [4]byte
-	binary.BigEndian.PutUint32(digits[:], patient)
-	return j.buckets[int(digits[3])%len(j.buckets)]
+	lowest := patient & 0xff
+	return j.buckets[int(lowest)%len(j.buckets)]
 }
 
 // Bind implements [ingest.Journal].
 func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
-	if err := j.turn.take(ctx); err != nil {
+	if err := j.bindTurn.take(ctx); err != nil {
 		return ingest.Binding{}, err
 	}
-	defer j.turn.leave()
+	defer j.bindTurn.leave()
 	if err := j.store.check(ctx); err != nil {
 		return ingest.Binding{}, err
 	}
-	if binding, ok := j.bound[owner]; ok {
+	if binding, ok := j.bindings[owner]; ok {
 		return binding, nil
 	}
 	var binding ingest.Binding
@@ -107,7 +105,7 @@ func (j *Journal) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding,
 	if err != nil {
 		return ingest.Binding{}, err
 	}
-	j.bound[owner] = binding
+	j.bindings[owner] = binding
 	return binding, nil
 }
 
@@ -124,7 +122,7 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 			return nil, err
 		}
 		c := &claim{journal: j, key: key, record: r, revision: revision, turn: newTurn()}
-		if r.Entry.State == ingest.StateCreated {
+		if r.Entry.State == ingest.StateCreated { // nobody has to hold it
 			c.hasNote = true
 			return c, nil
 		}
@@ -132,11 +130,11 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 		if !mayHaveNote(r.Entry.State) {
 			c.record.Entry = claimedEntry(key, r.Entry)
 		}
-		if c.ahead, err = j.untilAhead(ctx, r); err != nil {
+		if c.untilShift, err = j.untilShift(ctx, r); err != nil {
 			return nil, err
 		}
-		if revision == 0 {
-			c.keep(ctx, j.quick)
+		if revision == 0 { // a quick upload needs no lease: its first write is the commit
+			c.startRenewals(ctx, j.quickUpload)
 			return c, nil
 		}
 		if r.Owner != "" {
@@ -144,14 +142,14 @@ func (j *Journal) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, erro
 				return nil, err
 			}
 		}
-		err = c.write(ctx, c.record.Entry)
+		err = c.writeRepeatedly(ctx, c.record.Entry)
 		switch {
 		case err == nil:
-			c.keep(ctx, j.lease/3)
+			c.startRenewals(ctx, j.lease/3)
 			return c, nil
 		case !errors.Is(err, ingest.ErrTaken):
 			return nil, err
-		}
+		} // another worker was faster: read its record
 	}
 }
 
@@ -180,7 +178,7 @@ func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since t
 		return nil, unreachable(err)
 	}
 	var entries []ingest.Entry
-	for subject := range marks {
+	for subject := range marks { // each ends with the key of a recording
 		var key ingest.Key
 		if err := key.UnmarshalText([]byte(subject[strings.LastIndexByte(subject, '.')+1:])); err != nil {
 			return nil, errDamaged
@@ -214,14 +212,14 @@ func mayHaveNote(state ingest.State) bool {
 	return state == ingest.StateCommitting || state == ingest.StateCreated || state == ingest.StateInDoubt
 }
 
-// untilAhead returns by how much the Until of an unresolved recording is later on this machine's clock than in its
-// record, where another machine wrote it. It is zero if it is not later.
-func (j *Journal) untilAhead(ctx context.Context, r record) (time.Duration, error) {
-	if r.Entry.State != ingest.StateInDoubt || r.Due.IsZero() {
+// untilShift returns by how much the Until of an unresolved recording is later on this machine's clock than in its
+// record, which another machine may have written. It is zero if it is not later.
+func (j *Journal) untilShift(ctx context.Context, r record) (time.Duration, error) {
+	if r.Entry.State != ingest.StateInDoubt || r.UntilByEngine.IsZero() {
 		return 0, nil
 	}
 	now, err := j.engineTime(ctx, j.records(r.Entry.Key))
-	untilHere := time.Now().Add(r.Due.Sub(now))
+	untilHere := time.Now().Add(r.UntilByEngine.Sub(now))
 	return max(untilHere.Sub(r.Entry.Until), 0), err
 }
 
@@ -262,17 +260,17 @@ func mayRepeat(ctx context.Context, begun time.Time, patience time.Duration) boo
 
 // untilAnswered is patiently, except that every error that does not match errEngine is a response.
 func untilAnswered(ctx context.Context, patience time.Duration, request func(ctx context.Context) error) error {
-	var refused error
+	var answer error
 	err := patiently(ctx, patience, func(ctx context.Context) error {
 		err := request(ctx)
 		if err != nil && !errors.Is(err, errEngine) {
-			refused = err
-			return nil
+			answer = err
+			return nil // so patiently does not repeat the request
 		}
 		return err
 	})
-	if refused != nil {
-		return refused
+	if answer != nil {
+		return answer
 	}
 	return err
 }
@@ -284,7 +282,7 @@ func within(ctx context.Context, request func(ctx context.Context) error) error 
 	return request(ctx)
 }
 
-// turn is a mutex. A goroutine waits for it only until its context ends.
+// turn is a mutex. A goroutine that takes it waits only until its context ends.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
@@ -332,8 +330,8 @@ func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, err
 	return r, entry.Revision(), nil
 }
 
-// awaitSilence waits until the owner of a recording has written nothing for a lease, by this machine's clock alone, or
-// lets the recording go. It returns errTaken if the owner, or another one, still writes.
+// awaitSilence waits until the owner of a recording has written nothing for the time of a lease, or has released the
+// recording. It returns errTaken if the owner, or another one, still writes. Only this machine's clock counts.
 func (j *Journal) awaitSilence(ctx context.Context, key ingest.Key, revision uint64) error {
 	timer := time.NewTimer(j.lease)
 	defer timer.Stop()

@@ -153,8 +153,8 @@ func TestLease_LivingWorker_KeepsItsRecording(t *testing.T) {
 
 // fallSilent keeps a worker from renewing its lease, as a stop of its process does.
 func fallSilent(c *claim) {
-	c.stop()
-	<-c.done
+	c.stopRenewals()
+	<-c.renewalsEnded
 }
 
 func TestCommit_WorkerPausedBeyondItsLease_Fails(t *testing.T) {
@@ -204,7 +204,7 @@ func TestJournal_QuickUpload_WritesThreeTimes(t *testing.T) {
 	srv, s := clinicaldoctest.NewServer(), startServer(t)
 	t.Cleanup(srv.Close)
 	j := openFleet(t, connect(t, s), Params{}).Journal()
-	j.quick = time.Hour
+	j.quickUpload = time.Hour
 	u := &ingest.Uploader{Client: srv.Client(), Journal: j, Workers: 8}
 	for result, err := range u.Run(t.Context(), recordings(40)) {
 		require.NoError(t, err)

@@ -18,13 +18,13 @@ import (
 // A message of a stream records the latest place that was taken. A worker takes the next one, when it is due, by a
 // compare-and-set.
 type Limiter struct {
-	store    *store
-	interval time.Duration // between two requests
-	places   int64         // that are taken together: more than one where requests are very close
+	store        *store
+	interval     time.Duration // between two requests
+	placesAtOnce int64         // how many are taken at once: more than one if the interval is short
 
-	turn turn      // lets one waiter at a time take places
-	left int64     // places that were taken and not used yet
-	next time.Time // when the next of them is due, by this process's clock
+	waitTurn   turn      // lets one waiter at a time take places
+	placesLeft int64     // places that were taken and not used yet
+	nextPlace  time.Time // when the next of them is due, by this process's clock
 }
 
 const (
@@ -44,53 +44,53 @@ func newLimiter(s *store, perSecond float64) (*Limiter, error) {
 		return nil, fail("the requests per second must be positive", clinicaldoc.ErrInvalidArgument)
 	}
 	interval := max(time.Duration(float64(time.Second)/perSecond), 1)
-	return &Limiter{store: s, interval: interval, places: max(int64(together/interval), 1), turn: newTurn()}, nil
+	return &Limiter{store: s, interval: interval, placesAtOnce: max(int64(together/interval), 1), waitTurn: newTurn()}, nil
 }
 
 // Wait returns when the next request may go. If the server does not respond, no request goes, and Wait returns an
 // error after some seconds.
 func (l *Limiter) Wait(ctx context.Context) error {
-	if err := l.turn.take(ctx); err != nil {
+	if err := l.waitTurn.take(ctx); err != nil {
 		return err
 	}
-	defer l.turn.leave()
-	isLate := time.Since(l.next) > together // all places of the past would go at once
-	if l.left == 0 || isLate {
+	defer l.waitTurn.leave()
+	isLate := time.Since(l.nextPlace) > together // the places left are of the past, and would all be used at once
+	if l.placesLeft == 0 || isLate {
 		if err := l.take(ctx); err != nil {
 			return err
 		}
 	}
-	if !pause(ctx, time.Until(l.next)) {
+	if !pause(ctx, time.Until(l.nextPlace)) {
 		return ctx.Err()
 	}
-	l.left--
-	l.next = l.next.Add(l.interval)
+	l.placesLeft--
+	l.nextPlace = l.nextPlace.Add(l.interval)
 	return nil
 }
 
 // take waits until the next places are due, and takes them.
 func (l *Limiter) take(ctx context.Context) error {
 	for begun := time.Now(); ; {
-		due, err := l.try(ctx)
+		wait, err := l.tryTake(ctx)
 		switch {
-		case err == nil && due == 0:
-			l.left = l.places
-			l.next = time.Now()
+		case err == nil && wait == 0:
+			l.placesLeft = l.placesAtOnce
+			l.nextPlace = time.Now()
 			return nil
 		case err == nil:
-			if !pause(ctx, due+time.Duration(random()*spread*float64(l.interval))) {
+			if !pause(ctx, wait+time.Duration(random()*spread*float64(l.interval))) {
 				return ctx.Err()
 			}
-			begun = time.Now()
+			begun = time.Now() // the server responds
 		case !mayRepeat(ctx, begun, defaultPatience):
 			return unreachable(err)
 		}
 	}
 }
 
-// try takes the next places if they are due, and returns 0. Otherwise it returns in what time to try again: when they
-// are due, or after an interval if another worker was faster.
-func (l *Limiter) try(ctx context.Context) (due time.Duration, err error) {
+// tryTake takes the next places if they are due, and returns 0. Otherwise it returns how long to wait before the next
+// try: until they are due, or for an interval if another worker was faster.
+func (l *Limiter) tryTake(ctx context.Context) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limitTimeout)
 	defer cancel()
 	stream, err := l.store.js.Stream(ctx, l.store.limitName())
@@ -115,9 +115,9 @@ func (l *Limiter) try(ctx context.Context) (due time.Duration, err error) {
 		}
 		latest = placeOf(message.Data)
 	}
-	place, due := l.place(latest, info.TimeStamp)
-	if due > 0 {
-		return due, nil
+	place, wait := l.place(latest, info.TimeStamp)
+	if wait > 0 {
+		return wait, nil
 	}
 	value := binary.BigEndian.AppendUint64(nil, uint64(place.UnixNano()))
 	_, err = l.store.js.Publish(ctx, l.store.subject("limit")+"place", value, jetstream.WithExpectLastSequence(last))
@@ -136,20 +136,20 @@ func placeOf(data []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(data))) //nolint:gosec // as it was written
 }
 
-// place returns the last of the places that follow the latest one, if they are due now. Otherwise it returns in what
-// time they are due. A worker that takes its place up to an interval late does not make the others late.
-func (l *Limiter) place(latest, now time.Time) (place time.Time, due time.Duration) {
-	together := time.Duration(l.places) * l.interval
+// place returns the last of the places that follow the latest one, if they are due now. Otherwise it returns how long
+// to wait for them. A worker that takes its place up to an interval late does not make the others late.
+func (l *Limiter) place(latest, now time.Time) (place time.Time, wait time.Duration) {
+	length := time.Duration(l.placesAtOnce) * l.interval
 	next := latest.Add(l.interval)
-	if next.Sub(now) > together+horizon {
+	if next.Sub(now) > length+horizon {
 		next = now // the clock was set back
 	}
 	if next.After(now) {
 		return time.Time{}, next.Sub(now)
 	}
 	earliest := now.Add(-l.interval)
-	if next.Before(earliest) {
+	if next.Before(earliest) { // nobody took places for a while, and those are lost
 		next = earliest
 	}
-	return next.Add(together - l.interval), 0
+	return next.Add(length - l.interval), 0
 }

@@ -160,7 +160,7 @@ func TestLimiter_LateOrCanceledWaiter_MovesNoPlaces(t *testing.T) {
 			require.NoError(t, l.Wait(t.Context()))
 			assert.Equal(t, at, time.Since(begun))
 		}
-		assert.Zero(t, l.left)
+		assert.Zero(t, l.placesLeft)
 	})
 }
 
@@ -244,7 +244,7 @@ func TestLimiter_ServerRestarted_GoesOn(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, jetstream.MemoryStorage, stream.CachedInfo().Config.Storage)
 	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.limitName()))
-	l.left = 0
+	l.placesLeft = 0
 	require.NoError(t, l.Wait(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

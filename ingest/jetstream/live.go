@@ -28,17 +28,17 @@ const (
 // liveWorker is what a worker writes of itself.
 type liveWorker struct {
 	Worker
-	Kind string `json:"kind,omitempty"` // of the failure for which it pauses; empty if it does not
-	at   time.Time
+	Kind      string `json:"kind,omitempty"` // of the failure for which it pauses; empty if it does not
+	writtenAt time.Time
 }
 
 // livePause is the latest pause of the fleet.
 type livePause struct {
 	Pause
-	Kind string `json:"kind"` // of the failure
-	By   string `json:"by"`   // the ID of the worker that leads it
-	Step int    `json:"step"` // how many probes there were, with the next one
-	Over bool   `json:"over"` // its leader ended it
+	Kind           string `json:"kind"` // of the failure
+	By             string `json:"by"`   // the ID of the worker that leads it
+	ProbesWithNext int    `json:"step"` // the number of probes, with the next one
+	Over           bool   `json:"over"` // its leader ended it
 }
 
 // lasts reports whether the fleet pauses: the leader has not ended the pause, and is not late with its probe, as it is
@@ -85,8 +85,8 @@ func (l live) beat(ctx context.Context, id string, w liveWorker) error {
 	return err
 }
 
-// gone removes a worker that has ended.
-func (l live) gone(ctx context.Context, id string) {
+// removeWorker removes a worker that has ended.
+func (l live) removeWorker(ctx context.Context, id string) {
 	_ = within(ctx, func(ctx context.Context) error { return l.kv.Purge(ctx, "w."+id) })
 }
 
@@ -109,8 +109,9 @@ func (l live) workers(ctx context.Context) (map[string]liveWorker, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := liveWorker{at: entry.Created()}
-		if json.Unmarshal(entry.Value(), &w) == nil && info.TimeStamp.Sub(w.at) < aliveFor {
+		w := liveWorker{writtenAt: entry.Created()}
+		isAlive := info.TimeStamp.Sub(w.writtenAt) < aliveFor // by the server's clock, both
+		if json.Unmarshal(entry.Value(), &w) == nil && isAlive {
 			workers[id] = w
 		}
 	}

@@ -98,7 +98,7 @@ func (e *engine) fleet(lease time.Duration) *Fleet {
 	q := &queue{store: s, journal: j, ackWait: lease}
 	q.stream, _ = e.Stream(context.Background(), s.queueName())
 	q.dead, _ = e.Stream(context.Background(), s.deadName())
-	_ = q.consumers(context.Background())
+	_ = q.openConsumers(context.Background())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.infos = nil

@@ -28,7 +28,7 @@ func (f *Fleet) Outcome(ctx context.Context, recording ingest.Recording) (Result
 		return Result{}, err
 	}
 	for range 2 { // a recording that moves from one place to the next meanwhile is found the second time
-		result, err := f.find(ctx, binding, recording)
+		result, err := f.findOutcome(ctx, binding, recording)
 		if err != nil || result.Ending != 0 {
 			return result, err
 		}
@@ -36,8 +36,9 @@ func (f *Fleet) Outcome(ctx context.Context, recording ingest.Recording) (Result
 	return Result{Result: ingest.Result{Recording: recording, JournalKey: binding.Key(recording.Key)}}, nil
 }
 
-// find searches for a recording in the journal, among the dead letters and in the queue.
-func (f *Fleet) find(ctx context.Context, binding ingest.Binding, recording ingest.Recording) (Result, error) {
+// findOutcome searches for a recording in the journal, among the dead letters and in the queue. The result has no
+// Ending if it is in none of them.
+func (f *Fleet) findOutcome(ctx context.Context, binding ingest.Binding, recording ingest.Recording) (Result, error) {
 	result := Result{Result: ingest.Result{Recording: recording, JournalKey: binding.Key(recording.Key)}}
 	known, _, err := f.journal.read(ctx, result.JournalKey)
 	if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
@@ -49,7 +50,7 @@ func (f *Fleet) find(ctx context.Context, binding ingest.Binding, recording inge
 	}
 	own := binding.Describe(recording)
 	if letter != nil {
-		own.Size = sizeOf(letter.Size, own)
+		own.Size = letterSizeOr(letter.Size, own)
 	}
 	if hasNote(known.Entry, own) && known.Entry.Stage != clinicaldoc.StageFailed {
 		return notedResult(result, known.Entry), nil
@@ -57,14 +58,14 @@ func (f *Fleet) find(ctx context.Context, binding ingest.Binding, recording inge
 	if letter != nil {
 		return deadResult(result, known.Entry, letter.Reason), nil
 	}
-	waits, err := f.queue.waits(ctx, recording.Key)
+	waits, err := f.queue.isQueued(ctx, recording.Key)
 	if waits {
 		result.Ending = Later
 	}
 	return result, err
 }
 
-// notedResult is the result of a recording whose note exists, by the note's stage.
+// notedResult completes the result of a recording whose note exists, by the note's stage.
 func notedResult(result Result, known ingest.Entry) Result {
 	result.NoteID = known.NoteID
 	result.Stage = known.Stage
@@ -84,8 +85,8 @@ func notedResult(result Result, known ingest.Entry) Result {
 	return result
 }
 
-// deadResult is the result of a dead letter, which may be one because nobody can find out whether it has a note, or
-// because the service could not process it.
+// deadResult completes the result of a dead letter. It may be one because the recording was refused, because nobody can
+// find out whether it has a note, or because the service could not process it.
 func deadResult(result Result, known ingest.Entry, reason string) Result {
 	result.Ending = Dead
 	result.Err = fail("the recording is a dead letter: "+reason, ErrDeadLetter)
@@ -104,23 +105,24 @@ func deadResult(result Result, known ingest.Entry, reason string) Result {
 	return result
 }
 
-// hasNote reports whether the entry says that the recording has a note. An entry of another recording with the
-// same key does not.
+// hasNote reports whether the entry shows that the recording has a note. An entry of another recording with the same
+// key does not.
 func hasNote(entry, recording ingest.Entry) bool {
 	sameRecording := entry.Key == recording.Key && entry.Patient == recording.Patient
 	otherSize := entry.Size >= 0 && recording.Size >= 0 && entry.Size != recording.Size
 	return entry.State == ingest.StateCreated && sameRecording && !otherSize
 }
 
-// sizeOf is the size that a recording had when it became a dead letter, if that is known. The file may be gone since.
-func sizeOf(letter int64, recording ingest.Entry) int64 {
-	if letter > 0 {
-		return letter
+// letterSizeOr returns the size that a recording had when it became a dead letter. If that is not known, it returns the
+// size that the recording has now.
+func letterSizeOr(letterSize int64, now ingest.Entry) int64 {
+	if letterSize > 0 {
+		return letterSize
 	}
-	return recording.Size
+	return now.Size
 }
 
-// binding is the journal's, as far as any worker has bound it.
+// binding returns the journal's binding. It is zero if no worker has bound the journal yet.
 func (j *Journal) binding(ctx context.Context) (ingest.Binding, error) {
 	h, err := j.store.readHeader(ctx)
 	if err != nil || h.Owner == "" {
@@ -133,9 +135,9 @@ func (j *Journal) binding(ctx context.Context) (ingest.Binding, error) {
 	return ingest.Binding{Origin: owner.Service, Gaps: h.Gaps}, nil
 }
 
-// letterOf returns the dead letter of a recording; nil: it has none.
-func (q *queue) letterOf(ctx context.Context, recording ingest.Recording) (*waiting, error) {
-	key, err := newWaiting(recording).letterKey()
+// letterOf returns the dead letter of a recording, or nil if it has none.
+func (q *queue) letterOf(ctx context.Context, recording ingest.Recording) (*queuedRecording, error) {
+	key, err := newQueuedRecording(recording).letterKey()
 	if err != nil {
 		return nil, err
 	}
@@ -143,15 +145,15 @@ func (q *queue) letterOf(ctx context.Context, recording ingest.Recording) (*wait
 	if message == nil || err != nil {
 		return nil, err
 	}
-	var letter waiting
+	var letter queuedRecording
 	if err := json.Unmarshal(message.Data, &letter); err != nil {
-		letter = waiting{Reason: unreadableLetter}
+		letter = queuedRecording{Reason: unreadableLetter}
 	}
 	return &letter, nil
 }
 
-// waits reports whether a recording with that key is in the queue, or in a worker's hands.
-func (q *queue) waits(ctx context.Context, key string) (bool, error) {
+// isQueued reports whether a recording with that key is in the queue, or in a worker's hands.
+func (q *queue) isQueued(ctx context.Context, key string) (bool, error) {
 	for _, l := range []lane{freshLane, againLane} {
 		message, err := lastMessage(ctx, q.stream, q.store.subject(string(l))+subjectOf(key))
 		if message != nil || err != nil {
@@ -161,7 +163,7 @@ func (q *queue) waits(ctx context.Context, key string) (bool, error) {
 	return false, nil
 }
 
-// allWaiting reports whether the entries of all recordings in the queue fulfil a condition.
+// allWaiting reports whether the journal's entries of all recordings in the queue fulfil a condition.
 func (f *Fleet) allWaiting(ctx context.Context, condition func(ingest.Entry) bool) (bool, error) {
 	binding, err := f.journal.binding(ctx)
 	if err != nil {
@@ -179,7 +181,7 @@ func (f *Fleet) allWaiting(ctx context.Context, condition func(ingest.Entry) boo
 		case message == nil: // it has ended since
 			continue
 		}
-		var left waiting
+		var left queuedRecording
 		if json.Unmarshal(message.Data, &left) != nil {
 			return false, nil //nolint:nilerr // it will become a dead letter
 		}
@@ -191,7 +193,7 @@ func (f *Fleet) allWaiting(ctx context.Context, condition func(ingest.Entry) boo
 	return true, nil
 }
 
-// lastMessage returns the message of a subject; nil: there is none.
+// lastMessage returns the message of a subject, or nil if there is none.
 func lastMessage(ctx context.Context, stream jetstream.Stream, subject string) (*jetstream.RawStreamMsg, error) {
 	var message *jetstream.RawStreamMsg
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
@@ -216,7 +218,7 @@ func (q *queue) sweep(ctx context.Context, binding ingest.Binding, letter DeadLe
 		return false
 	}
 	own := binding.Describe(letter.Recording)
-	own.Size = sizeOf(letter.size, own)
+	own.Size = letterSizeOr(letter.size, own)
 	known, _, err := q.journal.read(ctx, own.Key)
 	isFailed := known.Entry.Stage == clinicaldoc.StageFailed
 	if err != nil || isFailed || !hasNote(known.Entry, own) {

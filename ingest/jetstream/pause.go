@@ -70,21 +70,21 @@ type failure struct {
 
 // pauser pauses a worker, and the fleet, while everything fails the same way.
 type pauser struct {
-	fleet *Fleet
-	id    string // of this worker
-	probe func(ctx context.Context, f failure) error
-	beat  func(ctx context.Context) // reports to the fleet how this worker fails
-	event func(ingest.Event)        // OnEvent of the caller; may be nil
-	catch func(then func())         // see work
+	fleet   *Fleet
+	id      string // of this worker
+	probe   func(ctx context.Context, f failure) error
+	beat    func(ctx context.Context) // reports to the fleet how this worker fails
+	onEvent func(ingest.Event)        // OnEvent of the caller; may be nil
+	catch   func(then func())         // see work
 
-	resting sync.WaitGroup
+	pauses sync.WaitGroup
 
-	mu        sync.Mutex
-	failing   failure       // the first one of the row
-	count     int           // of the failures in the row
-	probes    int           // since the last success; the next one waits the longer
-	announced bool          // the reason was logged since the last success
-	gate      chan struct{} // closed when the pause ends; nil while there is none
+	mu                 sync.Mutex
+	firstFailure       failure       // of the row
+	failuresInRow      int           // of one kind
+	probesSinceSuccess int           // the more there were, the longer the next one waits
+	isAnnounced        bool          // since the last success the reason was logged
+	pauseEnded         chan struct{} // closed when the pause ends; nil while there is none
 }
 
 // report counts how a recording ended; err is nil if it has its note. The fifth failure of one kind in a row begins a
@@ -95,16 +95,16 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 		return
 	}
 	f := failure{kind: kindOf(err), cause: err, file: file, reason: redact.Opaque(err).Error()}
-	begun := p.failed(f)
+	begun := p.countFailure(f)
 	if begun == nil {
 		return
 	}
-	p.resting.Go(func() {
-		defer p.catch(func() {})
+	p.pauses.Go(func() {
+		defer p.catch(func() {}) // rest calls the caller's own code; there is nothing to undo
 		p.rest(ctx, *begun)
 	})
-	if begun.isFirst && p.event != nil {
-		p.event(ingest.Event{Pause: &ingest.Pause{Why: begun.cause, Next: begun.nextProbe}})
+	if begun.isFirst && p.onEvent != nil {
+		p.onEvent(ingest.Event{Pause: &ingest.Pause{Why: begun.cause, Next: begun.nextProbe}})
 	}
 }
 
@@ -115,39 +115,39 @@ type begunPause struct {
 	nextProbe time.Time
 }
 
-// failed counts a failure. It returns the pause that begins with it, or nil if none does. The pause is for the first
-// failure of the row: those that follow may be its consequences.
-func (p *pauser) failed(f failure) *begunPause {
+// countFailure counts a failure. It returns the pause that begins with it, or nil if none does. The pause is for the
+// first failure of the row: those that follow may be its consequences.
+func (p *pauser) countFailure(f failure) *begunPause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.kind != p.failing.kind {
-		p.count = 0
+	if f.kind != p.firstFailure.kind {
+		p.failuresInRow = 0
 	}
-	if p.count == 0 {
-		p.failing = f
+	if p.failuresInRow == 0 {
+		p.firstFailure = f
 	}
-	p.count++
-	isPaused := p.gate != nil
-	if p.count < sameFailures || isPaused || f.kind == kindEngine {
+	p.failuresInRow++
+	isPaused := p.pauseEnded != nil
+	if p.failuresInRow < sameFailures || isPaused || f.kind == kindEngine { // without the engine, nothing is handed out
 		return nil
 	}
-	p.gate = make(chan struct{})
+	p.pauseEnded = make(chan struct{})
 	begun := &begunPause{
-		failure: p.failing, isFirst: !p.announced, nextProbe: time.Now().Add(probeAfter(p.probes)),
+		failure: p.firstFailure, isFirst: !p.isAnnounced, nextProbe: time.Now().Add(probeAfter(p.probesSinceSuccess)),
 	}
-	p.announced = true
+	p.isAnnounced = true
 	return begun
 }
 
 // succeeded ends the row of failures: a recording has its note. The next pause is a short one again, also of the fleet.
 func (p *pauser) succeeded(ctx context.Context) {
 	p.mu.Lock()
-	hasPaused := p.probes > 0
-	wasAnnounced := p.announced
-	p.failing = failure{}
-	p.count = 0
-	p.probes = 0
-	p.announced = false
+	hasPaused := p.probesSinceSuccess > 0
+	wasAnnounced := p.isAnnounced
+	p.firstFailure = failure{}
+	p.failuresInRow = 0
+	p.probesSinceSuccess = 0
+	p.isAnnounced = false
 	p.mu.Unlock()
 	if wasAnnounced {
 		p.announceEnd(ctx)
@@ -157,17 +157,18 @@ func (p *pauser) succeeded(ctx context.Context) {
 	}
 }
 
-// shortenNext lets the next pause of the fleet begin with the shortest time. A pause that is not over stays as it is.
+// shortenNext makes the next pause of the fleet begin with the shortest time until a probe. A pause that is not over
+// stays as it is.
 func (p *pauser) shortenNext(ctx context.Context) {
 	_ = within(ctx, func(ctx context.Context) error {
 		latest, revision, err := p.fleet.live.pause(ctx)
 		if err != nil || latest == nil {
 			return err
 		}
-		if !latest.Over || latest.Step == 0 {
+		if !latest.Over || latest.ProbesWithNext == 0 {
 			return nil
 		}
-		latest.Step = 0
+		latest.ProbesWithNext = 0
 		return p.fleet.live.setPause(ctx, *latest, revision)
 	})
 }
@@ -175,7 +176,7 @@ func (p *pauser) shortenNext(ctx context.Context) {
 // announce logs why uploads pause, and which worker checks when they can continue.
 func (p *pauser) announce(ctx context.Context, f failure, r role) {
 	then := "this worker checks when uploads can continue"
-	if r == follows {
+	if r == followsLeader {
 		then = "another worker checks when the fleet can continue"
 	}
 	p.fleet.logger.WarnContext(ctx, "all uploads fail the same way",
@@ -185,8 +186,8 @@ func (p *pauser) announce(ctx context.Context, f failure, r role) {
 // announceEnd reports that the reason of an announced pause is gone.
 func (p *pauser) announceEnd(ctx context.Context) {
 	p.fleet.logger.InfoContext(ctx, "uploads succeed again")
-	if p.event != nil {
-		p.event(ingest.Event{Pause: &ingest.Pause{}})
+	if p.onEvent != nil {
+		p.onEvent(ingest.Event{Pause: &ingest.Pause{}})
 	}
 }
 
@@ -194,22 +195,22 @@ func (p *pauser) announceEnd(ctx context.Context) {
 func (p *pauser) pausedFor() failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gate == nil {
+	if p.pauseEnded == nil {
 		return failure{}
 	}
-	return p.failing
+	return p.firstFailure
 }
 
 // wait returns when there is no pause. It reports false when the context ended.
 func (p *pauser) wait(ctx context.Context) bool {
 	p.mu.Lock()
-	gate := p.gate
+	pauseEnded := p.pauseEnded
 	p.mu.Unlock()
-	if gate == nil {
+	if pauseEnded == nil { // there is no pause
 		return ctx.Err() == nil
 	}
 	select {
-	case <-gate:
+	case <-pauseEnded:
 		return true
 	case <-ctx.Done():
 		return false
@@ -230,9 +231,9 @@ func (p *pauser) rest(ctx context.Context, begun begunPause) {
 func (p *pauser) endPause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	close(p.gate)
-	p.gate = nil
-	p.count = 0
+	close(p.pauseEnded)
+	p.pauseEnded = nil
+	p.failuresInRow = 0
 }
 
 // probeUntilWell waits and probes, in rounds that grow longer, until a probe succeeds or the context ends. If another
@@ -246,7 +247,7 @@ func (p *pauser) probeUntilWell(ctx context.Context, begun begunPause) (hasPause
 			p.announce(ctx, begun.failure, r)
 			toAnnounce = false
 		}
-		if r == follows {
+		if r == followsLeader {
 			p.follow(ctx)
 			return hasPausedFleet
 		}
@@ -271,9 +272,9 @@ func (p *pauser) isWell(ctx context.Context, f failure) bool {
 type role int
 
 const (
-	isAlone role = iota // it pauses and probes only for itself
-	leads               // it paused the fleet, and probes for all workers
-	follows             // another worker paused the fleet, and probes
+	isAlone       role = iota // it pauses and probes only for itself
+	leads                     // it paused the fleet, and probes for all workers
+	followsLeader             // another worker paused the fleet, and probes
 )
 
 // beginRound begins the next round of a pause, for the fleet if all workers fail this way. It returns this worker's
@@ -287,26 +288,26 @@ func (p *pauser) beginRound(ctx context.Context, f failure) (role, time.Duration
 	return r, probeAfter(probes)
 }
 
-// countProbe counts a probe, and returns how many there were before it.
+// countProbe counts a probe, and returns how many there were before it since the last success.
 func (p *pauser) countProbe() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.probes++
-	return p.probes - 1
+	p.probesSinceSuccess++
+	return p.probesSinceSuccess - 1
 }
 
-// countOthers adds the probes of other workers to this worker's, if they made more. It returns how many there were
-// before the next one.
+// countOthers raises the number of this worker's probes to that of the fleet's pause, with the next one. It returns how
+// many there were before the next one.
 func (p *pauser) countOthers(others int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.probes = max(p.probes, others+1)
-	return p.probes - 1
+	p.probesSinceSuccess = max(p.probesSinceSuccess, others+1)
+	return p.probesSinceSuccess - 1
 }
 
-// pauseFleet pauses the fleet if all workers fail this way. Otherwise, and if the engine does not respond, this worker
-// pauses alone. A pause of the same kind goes on with its length, whoever led it: pauseFleet returns how many probes
-// there were.
+// pauseFleet pauses the fleet if all workers fail this way, and no other worker leads a pause. Otherwise, and if the
+// engine does not respond, it returns another role. A pause of the same kind goes on with its length, whoever led it,
+// so pauseFleet also returns how many probes there were.
 func (p *pauser) pauseFleet(ctx context.Context, f failure, probes int) (role, int) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -322,14 +323,14 @@ func (p *pauser) pauseFleet(ctx context.Context, f failure, probes int) (role, i
 		return isAlone, probes
 	}
 	if latest.lasts(now) && latest.By != p.id {
-		return follows, probes
+		return followsLeader, probes
 	}
 	if latest != nil && latest.Kind == string(f.kind) {
-		probes = p.countOthers(latest.Step)
+		probes = p.countOthers(latest.ProbesWithNext)
 	}
 	next := livePause{
 		Pause: Pause{Reason: f.reason, Until: now.Add(probeAfter(probes))},
-		Kind:  string(f.kind), By: p.id, Step: probes + 1,
+		Kind:  string(f.kind), By: p.id, ProbesWithNext: probes + 1,
 	}
 	return p.lead(ctx, next, revision), probes
 }
@@ -361,7 +362,7 @@ func (p *pauser) lead(ctx context.Context, next livePause, revision uint64) role
 	return leads
 }
 
-// follow waits until the pause that another worker leads is over, or that worker is dead.
+// follow waits until the pause that another worker leads is over, or that worker is late with its probe, as if it died.
 func (p *pauser) follow(ctx context.Context) {
 	for pause(ctx, followEvery) {
 		if p.isFleetPauseOver(ctx) {
@@ -382,8 +383,8 @@ func (p *pauser) isFleetPauseOver(ctx context.Context) bool {
 	return err == nil && !latest.lasts(now)
 }
 
-// resume ends the pause of the fleet, unless another worker leads it by now. Its length is remembered: if nothing
-// succeeds, the next one is longer.
+// resume ends the pause of the fleet, unless another worker leads it by now. The pause stays in the bucket with its
+// length: if nothing succeeds, the next one is longer.
 func (p *pauser) resume(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -112,7 +112,7 @@ func TestPause_FiveFailuresInARow_ProbesAfterGrowingTimes(t *testing.T) {
 		e := newEngine()
 		r := newResting(e, "a")
 		var told []ingest.Pause
-		r.event = func(event ingest.Event) { told = append(told, *event.Pause) }
+		r.onEvent = func(event ingest.Event) { told = append(told, *event.Pause) }
 		r.failTimes(ctx, 4)
 		r.report(ctx, nil, "")
 		r.failTimes(ctx, 4)
@@ -325,7 +325,7 @@ func TestPause_NextLeader_ProbesWhenThePauseEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := newEngine()
 		b := newResting(e, "b")
-		before := livePause{Kind: string(kindService), By: "a", Step: 3, Over: true}
+		before := livePause{Kind: string(kindService), By: "a", ProbesWithNext: 3, Over: true}
 		require.NoError(t, b.fleet.live.setPause(ctx, before, 0))
 		b.failTimes(ctx, sameFailures)
 		shared, _, err := b.fleet.live.pause(ctx)
@@ -375,7 +375,7 @@ func TestPause_AfterASuccess_IsShortAgain(t *testing.T) {
 		synctest.Wait()
 		require.False(t, a.pausedNow())
 		a.report(ctx, nil, "")
-		a.fleet.live.gone(ctx, "a")
+		a.fleet.live.removeWorker(ctx, "a")
 		b := newResting(e, "b")
 		b.failTimes(ctx, 5)
 		time.Sleep(10 * time.Second)
@@ -394,7 +394,7 @@ func TestPause_LeaderDied_EndsFiveSecondsLate(t *testing.T) {
 		defer cancel()
 		e := newEngine()
 		b := newResting(e, "b")
-		dead := livePause{Pause: Pause{Reason: "synthetic", Until: time.Now().Add(3300 * time.Millisecond)}, Kind: string(kindService), By: "dead", Step: 3}
+		dead := livePause{Pause: Pause{Reason: "synthetic", Until: time.Now().Add(3300 * time.Millisecond)}, Kind: string(kindService), By: "dead", ProbesWithNext: 3}
 		require.NoError(t, b.fleet.live.setPause(ctx, dead, 0))
 		b.failTimes(ctx, 5)
 		assert.Empty(t, e.paused(), "another leads")
@@ -424,7 +424,7 @@ func TestPause_LeaderDied_EndsFiveSecondsLate(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			e := newEngine()
 			b := newResting(e, "b")
-			other := livePause{Pause: Pause{Until: time.Now().Add(c.left)}, Kind: string(kindService), By: "other", Step: 1, Over: c.over}
+			other := livePause{Pause: Pause{Until: time.Now().Add(c.left)}, Kind: string(kindService), By: "other", ProbesWithNext: 1, Over: c.over}
 			require.NoError(t, b.fleet.live.setPause(ctx, other, 0))
 			b.failTimes(ctx, 5)
 			assert.Equal(t, c.leads, len(e.paused()) > 0, name)
@@ -432,14 +432,14 @@ func TestPause_LeaderDied_EndsFiveSecondsLate(t *testing.T) {
 			// What another leads since is that one's to end, or to shorten.
 			_, revision, err := b.fleet.live.pause(ctx)
 			require.NoError(t, err)
-			other.Over, other.Step = false, 5
+			other.Over, other.ProbesWithNext = false, 5
 			require.NoError(t, b.fleet.live.setPause(ctx, other, revision))
 			b.report(ctx, nil, "")
 			cancel()
 			synctest.Wait()
 			now, _, err := b.fleet.live.pause(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, []any{false, 5}, []any{now.Over, now.Step}, name)
+			assert.Equal(t, []any{false, 5}, []any{now.Over, now.ProbesWithNext}, name)
 		})
 	}
 }
@@ -453,7 +453,7 @@ func TestLive_BesideAPause_ListsAllWorkers(t *testing.T) {
 		for n := range 10 {
 			require.NoError(t, l.beat(t.Context(), fmt.Sprint(n), liveWorker{}))
 		}
-		l.gone(t.Context(), "9")
+		l.removeWorker(t.Context(), "9")
 		for range 10 { // in any order
 			workers, err := l.workers(t.Context())
 			require.NoError(t, err)
@@ -472,7 +472,7 @@ func TestLive_Worker_BeatsEvery10Seconds(t *testing.T) {
 		w := withFollower(&work{fleet: f, id: "a", since: time.Now(), pauser: &pauser{}, uploader: &ingest.Uploader{}})
 		e.ahead = -3 * time.Minute
 		done := make(chan struct{})
-		go func() { w.beats(ctx); close(done) }()
+		go func() { w.keepBeating(ctx); close(done) }()
 		alive := func() int {
 			workers, err := f.live.workers(t.Context())
 			require.NoError(t, err)
@@ -623,7 +623,7 @@ func TestPause_KeepsTheFirstReasonOfARow(t *testing.T) {
 		defer cancel()
 		r := newResting(newEngine(), "a")
 		var told []ingest.Pause
-		r.event = func(event ingest.Event) { told = append(told, *event.Pause) }
+		r.onEvent = func(event ingest.Event) { told = append(told, *event.Pause) }
 		r.report(ctx, fail("first synthetic failure", clinicaldoc.ErrServer), "")
 		for range sameFailures {
 			r.report(ctx, fail("later synthetic failure", clinicaldoc.ErrServer), "")

@@ -57,10 +57,12 @@ const (
 	maxTries   = 10               // of what is refused in a way that may be a mistake of the service's
 )
 
-// delay is how long a recording rests after its tries failed: twice as long each time, and spread, so that what
+// delay returns how long a recording rests after its tries failed: twice as long each time, and spread, so that what
 // failed together does not come back together. The random number is from 0 to 1.
 func delay(tries int, random float64) time.Duration {
-	rest := min(firstDelay<<min(max(tries-1, 0), 20), maxDelay)
+	const maxDoublings = 20 // far more than lead to maxDelay
+	doublings := min(max(tries-1, 0), maxDoublings)
+	rest := min(firstDelay<<doublings, maxDelay)
 	return time.Duration(float64(rest) * (0.5 + random))
 }
 
@@ -72,7 +74,7 @@ func newQueue(ctx context.Context, j *Journal) (*queue, error) {
 		q.dead, err = s.js.Stream(ctx, s.deadName())
 	}
 	if err == nil {
-		err = q.consumers(ctx)
+		err = q.openConsumers(ctx)
 	}
 	switch {
 	case errors.Is(err, ErrStore):
@@ -80,13 +82,13 @@ func newQueue(ctx context.Context, j *Journal) (*queue, error) {
 	case err != nil:
 		return nil, unreachable(err)
 	}
-	q.ackWait = q.fresh.CachedInfo().Config.AckWait
+	q.ackWait = q.fresh.CachedInfo().Config.AckWait // of the worker that made the consumer
 	return q, nil
 }
 
-// consumers opens the consumers of both lanes, and makes those that are not there. One that is made anew forgets
-// how long recordings should rest: they come early, and the journal says that it is too early.
-func (q *queue) consumers(ctx context.Context) error {
+// openConsumers opens the consumers of both lanes, and makes those that do not exist. A new one does not know how long
+// recordings should rest: they come early, and the journal says that it is too early.
+func (q *queue) openConsumers(ctx context.Context) error {
 	for _, l := range []struct {
 		name     string
 		lane     lane
@@ -125,8 +127,8 @@ func (q *queue) consumer(l lane) jetstream.Consumer {
 	return q.again
 }
 
-// waiting is a recording in the queue, or a dead letter.
-type waiting struct {
+// queuedRecording is a recording in the queue, or a dead letter, as JSON in a message.
+type queuedRecording struct {
 	Key       string `json:"key"`
 	File      string `json:"file"`
 	Name      string `json:"name,omitempty"`
@@ -134,7 +136,7 @@ type waiting struct {
 	PromptID  int64  `json:"prompt_id,omitempty"`
 	SHA256    string `json:"sha256,omitempty"` // that the key was made of; empty: it was not
 
-	Rest time.Duration `json:"rest,omitempty"` // when it first came into the lane of those that failed
+	FirstRest time.Duration `json:"rest,omitempty"` // how long it rests when it comes into the lane of those that failed
 
 	Reason string `json:"reason,omitempty"` // of a dead letter
 	Tries  int    `json:"tries,omitempty"`
@@ -142,22 +144,22 @@ type waiting struct {
 	Raw    []byte `json:"raw,omitempty"`  // what could not be read
 }
 
-func newWaiting(r ingest.Recording) waiting {
+func newQueuedRecording(r ingest.Recording) queuedRecording {
 	p := r.Params
-	return waiting{
+	return queuedRecording{
 		Key: r.Key, SHA256: r.SHA256, File: r.File, Name: p.Name, PatientID: p.PatientID, PromptID: p.PromptID,
 	}
 }
 
-// letterKey is the last part of the subject of the recording's dead letter. Recordings that share a key by mistake
-// have a letter each.
-func (w waiting) letterKey() (string, error) {
-	w.Rest = 0
+// letterKey returns the last part of the subject of the recording's dead letter. It is the same each time that the
+// recording dies. Recordings that share a key by mistake have a letter each.
+func (w queuedRecording) letterKey() (string, error) {
+	w.FirstRest = 0
 	whole, err := json.Marshal(w)
 	return subjectOf(string(whole)), err
 }
 
-func (w waiting) recording() ingest.Recording {
+func (w queuedRecording) recording() ingest.Recording {
 	params := clinicaldoc.CreateNoteParams{Name: w.Name, PatientID: w.PatientID, PromptID: w.PromptID}
 	return ingest.Recording{Key: w.Key, SHA256: w.SHA256, File: w.File, Params: params}
 }
@@ -177,7 +179,7 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	if err != nil {
 		return err
 	}
-	w := newWaiting(recording)
+	w := newQueuedRecording(recording)
 	payload, err := json.Marshal(w)
 	if err != nil {
 		return err
@@ -201,15 +203,16 @@ func checkRecording(recording ingest.Recording) error {
 	return nil
 }
 
-// put stores a message, unless one with its subject waits already, which must be of the same recording. A request
+// put stores a message, unless one with its subject waits already. That one must be of the same recording. A request
 // without a response may have been carried out. It is repeated, and then finds its own message waiting.
 func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) error {
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
 		subject := q.store.subject(string(l)) + key
+		// 0: no message with this subject waits.
 		_, err := q.store.js.Publish(ctx, subject, payload, jetstream.WithExpectLastSequencePerSubject(0))
-		return answered(err)
+		return asRefusal(err)
 	})
-	var refused *answer
+	var refused *engineRefusal
 	switch {
 	case err == nil:
 		return nil
@@ -217,23 +220,23 @@ func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) err
 		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err)
 	case refused.code == jetstream.JSErrCodeStreamWrongLastSequence,
 		refused.code == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-		return q.checkWaiting(ctx, l, key, payload)
+		return q.checkQueued(ctx, l, key, payload)
 	case refused.code == codeFull || refused.code == codeNoResources:
 		return fail("the recording was not stored: "+refused.Error(), ErrQueueFull, refused.err)
 	}
 	return fail("the recording was not stored: "+refused.Error(), refused.err)
 }
 
-// checkWaiting returns an error matching ErrKeyReused if another recording waits under the same key: the new one would
+// checkQueued returns an error matching ErrKeyReused if another recording waits under the same key: the new one would
 // be forgotten. If nothing waits any more, it puts the message once more.
-func (q *queue) checkWaiting(ctx context.Context, l lane, key string, payload []byte) error {
+func (q *queue) checkQueued(ctx context.Context, l lane, key string, payload []byte) error {
 	var message *jetstream.RawStreamMsg
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) (err error) {
 		message, err = q.stream.GetLastMsgForSubject(ctx, q.store.subject(string(l))+key)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil
 		}
-		return answered(err)
+		return asRefusal(err)
 	})
 	if err != nil {
 		return fail("it is not known whether the recording was stored; publish it again: "+err.Error(), err)
@@ -250,7 +253,7 @@ func (q *queue) checkWaiting(ctx context.Context, l lane, key string, payload []
 
 // isSameRecording reports whether two messages with one key are of the same patient, and of files of the same size.
 func isSameRecording(a, b []byte) bool {
-	var one, other waiting
+	var one, other queuedRecording
 	if json.Unmarshal(a, &one) != nil || json.Unmarshal(b, &other) != nil {
 		return false
 	}
@@ -272,42 +275,42 @@ const (
 	codeNoResources = 10023 // of the server or the account
 )
 
-// answer is a refusal by the engine. The same request would be refused again.
-type answer struct {
+// engineRefusal is a response of the engine that refuses a request. It would refuse the same request again.
+type engineRefusal struct {
 	err  error
 	code jetstream.ErrorCode
 }
 
-func (a *answer) Error() string { return a.err.Error() }
+func (r *engineRefusal) Error() string { return r.err.Error() }
 
-// answered returns err as an answer if the engine refused the request. Other errors, such as a timeout, are returned as
-// they are: the request may be repeated.
-func answered(err error) error {
+// asRefusal returns err as an engineRefusal if the engine refused the request. Other errors, such as a timeout, are
+// returned as they are: the request may be repeated.
+func asRefusal(err error) error {
 	var refused *jetstream.APIError
 	switch {
 	case errors.As(err, &refused):
-		return &answer{err: err, code: refused.ErrorCode}
+		return &engineRefusal{err: err, code: refused.ErrorCode}
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &answer{err: err}
+		return &engineRefusal{err: err}
 	}
 	return err
 }
 
-// Is reports that an answer matches ErrKeyExists, so patiently does not repeat the request.
-func (a *answer) Is(target error) bool { return target == jetstream.ErrKeyExists }
+// Is makes a refusal match ErrKeyExists, so that patiently takes it for a response and does not repeat the request.
+func (*engineRefusal) Is(target error) bool { return target == jetstream.ErrKeyExists }
 
 // delivery is a recording that was handed to this process.
 type delivery struct {
-	queue   *queue
-	lane    lane
-	message jetstream.Msg
-	waiting waiting
-	damaged bool // it cannot be read
-	tries   int  // this one included
+	queue     *queue
+	lane      lane
+	message   jetstream.Msg
+	queued    queuedRecording
+	isDamaged bool // it cannot be read
+	tries     int  // this one included
 }
 
 // next waits for a recording of a lane. It returns nil without an error if there is none, or if the recording has to
-// rest first: a message that is published comes at once.
+// rest first: a message that is published is delivered immediately, so its first delivery only begins the rest.
 func (q *queue) next(ctx context.Context, l lane, wait time.Duration) (*delivery, error) {
 	message, err := q.consumer(l).Next(jetstream.FetchMaxWait(wait))
 	switch {
@@ -317,20 +320,23 @@ func (q *queue) next(ctx context.Context, l lane, wait time.Duration) (*delivery
 		return nil, err
 	}
 	d := &delivery{queue: q, lane: l, message: message, tries: 1}
-	d.damaged = json.Unmarshal(message.Data(), &d.waiting) != nil || d.waiting.Key == ""
-	if l == freshLane || d.damaged {
+	err = json.Unmarshal(message.Data(), &d.queued)
+	d.isDamaged = err != nil || d.queued.Key == ""
+	if l == freshLane || d.isDamaged {
 		return d, nil
 	}
-	if delivered, err := message.Metadata(); err == nil && delivered.NumDelivered == 1 {
-		return nil, message.NakWithDelay(d.waiting.Rest)
+	delivered, err := message.Metadata()
+	isFirstDelivery := err == nil && delivered.NumDelivered == 1
+	if isFirstDelivery {
+		return nil, message.NakWithDelay(d.queued.FirstRest)
 	}
-	d.tries += q.tries(ctx, d.waiting.Key)
+	d.tries += q.failedTries(ctx, d.queued.Key)
 	return d, nil
 }
 
-// tries returns how often a recording failed, or 0 if that cannot be read. The number of deliveries is another one: it
-// also counts workers that stopped.
-func (q *queue) tries(ctx context.Context, key string) (tries int) {
+// failedTries returns how often a recording failed, or 0 if that cannot be read. The number of deliveries is another
+// one: it also counts workers that stopped.
+func (q *queue) failedTries(ctx context.Context, key string) (tries int) {
 	_ = within(ctx, func(ctx context.Context) error {
 		entry, err := q.triesBucket(key).Get(ctx, triesKey(key))
 		if err == nil {
@@ -355,8 +361,8 @@ func (q *queue) triesBucket(key string) *bucket {
 	return q.journal.buckets[int(subjectOf(key)[0])%len(q.journal.buckets)]
 }
 
-// keep shows the engine that this worker is alive, until the context ends, so no other worker gets the recording.
-func (d *delivery) keep(ctx context.Context) {
+// keepAlive shows the engine that this worker is alive, until the context ends, so no other worker gets the recording.
+func (d *delivery) keepAlive(ctx context.Context) {
 	tick := time.NewTicker(d.queue.ackWait / 3)
 	defer tick.Stop()
 	for {
@@ -364,13 +370,14 @@ func (d *delivery) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = d.message.InProgress()
+			_ = d.message.InProgress() // if it fails, the next one comes in time
 		}
 	}
 }
 
-// done takes the recording out of the queue: there is a note, or a dead letter.
-func (d *delivery) done(ctx context.Context) error {
+// remove takes the recording out of the queue, because there is a note or a dead letter. It waits for the engine's
+// response.
+func (d *delivery) remove(ctx context.Context) error {
 	return within(ctx, d.message.DoubleAck)
 }
 
@@ -379,12 +386,12 @@ func (d *delivery) putBack(rest time.Duration) error { return d.message.NakWithD
 
 // later lets the recording rest in the lane of those that failed. It is put there first, and then leaves its own lane.
 func (d *delivery) later(ctx context.Context, rest time.Duration) error {
-	d.queue.setTries(ctx, d.waiting.Key, d.tries)
-	if d.lane == againLane {
+	d.queue.setTries(ctx, d.queued.Key, d.tries)
+	if d.lane == againLane { // it is there already
 		return d.message.NakWithDelay(rest)
 	}
-	w := d.waiting
-	w.Rest = rest
+	w := d.queued
+	w.FirstRest = rest
 	payload, err := json.Marshal(w)
 	if err != nil {
 		return err
@@ -392,20 +399,20 @@ func (d *delivery) later(ctx context.Context, rest time.Duration) error {
 	if err := d.queue.put(ctx, againLane, subjectOf(w.Key), payload); err != nil {
 		return errors.Join(err, d.message.NakWithDelay(rest)) // a full queue keeps it where it is
 	}
-	return d.done(ctx)
+	return d.remove(ctx)
 }
 
 // bury makes a dead letter of the recording: first the letter, then it leaves the queue.
 func (d *delivery) bury(ctx context.Context, reason string) error {
-	letter := d.waiting
-	if d.damaged {
-		letter = waiting{Raw: d.message.Data()}
+	letter := d.queued
+	if d.isDamaged {
+		letter = queuedRecording{Raw: d.message.Data()}
 	}
 	key, err := letter.letterKey()
 	if err != nil {
 		return err
 	}
-	letter.Rest = 0
+	letter.FirstRest = 0
 	letter.Reason = reason
 	letter.Tries = d.tries
 	info, err := os.Stat(letter.File)
@@ -418,12 +425,12 @@ func (d *delivery) bury(ctx context.Context, reason string) error {
 	}
 	err = patiently(ctx, defaultPatience, func(ctx context.Context) error {
 		_, err := d.queue.store.js.Publish(ctx, d.queue.store.subject("dead")+key, payload)
-		return answered(err)
+		return asRefusal(err)
 	})
 	if err != nil {
 		return errors.Join(err, d.putBack(maxDelay)) // there is no room for it
 	}
-	return d.done(ctx)
+	return d.remove(ctx)
 }
 
 // DeadLetter is a recording that no worker tries any more, with the reason: the refusal is permanent, or it cannot
@@ -450,7 +457,7 @@ func (d DeadLetter) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.De
 // letters lists the dead letters that exist now. It removes those whose recordings have notes; see sweep.
 func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		var last uint64 // the caller may send letters again, which may come back as new ones
+		var last uint64 // later letters do not count: the caller may send letters again, and they may come back
 		err := patiently(ctx, defaultPatience, func(ctx context.Context) error {
 			info, err := q.dead.Info(ctx)
 			if err == nil {
@@ -477,7 +484,8 @@ func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 			if isEnd {
 				return
 			}
-			if !q.sweep(ctx, binding, letter) && !yield(letter, nil) {
+			isSwept := q.sweep(ctx, binding, letter)
+			if !isSwept && !yield(letter, nil) {
 				return
 			}
 			sequence = letter.sequence + 1
@@ -487,13 +495,14 @@ func (q *queue) letters(ctx context.Context) iter.Seq2[DeadLetter, error] {
 
 const unreadableLetter = "the dead letter cannot be read"
 
-// letter reads the first dead letter from a sequence on; the zero letter: there is none.
+// letter reads the first dead letter from a sequence on. It returns the zero letter if there is none.
 func (q *queue) letter(ctx context.Context, sequence uint64) (DeadLetter, error) {
 	var raw *jetstream.RawStreamMsg
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) (err error) {
 		raw, err = q.dead.GetMsg(ctx, sequence, jetstream.WithGetMsgSubject(q.store.subject("dead")+"*"))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			raw, err = nil, nil
+			raw = nil
+			return nil
 		}
 		return err
 	})
@@ -503,9 +512,9 @@ func (q *queue) letter(ctx context.Context, sequence uint64) (DeadLetter, error)
 	case raw == nil:
 		return DeadLetter{}, nil
 	}
-	var w waiting
+	var w queuedRecording
 	if err := json.Unmarshal(raw.Data, &w); err != nil {
-		w = waiting{Reason: unreadableLetter}
+		w = queuedRecording{Reason: unreadableLetter}
 	}
 	return DeadLetter{
 		Recording: w.recording(), Reason: w.Reason, Tries: w.Tries, At: raw.Time,

@@ -281,7 +281,7 @@ func TestJudge_EachResult_CountsForAPauseOrNot(t *testing.T) {
 		{ingest.Result{}, errDamaged, 1, false, true},
 	} {
 		got := judge(c.result, c.err, c.tries, 0.5, defaultLease)
-		assert.Equal(t, []bool{c.counts, c.tried}, []bool{got.counts, got.tried}, c.result)
+		assert.Equal(t, []bool{c.counts, c.tried}, []bool{got.isForPauser, got.isResult}, c.result)
 		if c.err != nil && c.tried && c.result.NoteID == 0 && got.Ending == Later {
 			assert.Equal(t, []any{ingest.Refused, c.err}, []any{got.Status, got.Err}, "who asks is told why")
 		}
@@ -468,14 +468,14 @@ func TestDeadLetter_RecordingBuriedTwice_HasOne(t *testing.T) {
 	e := newEngine()
 	q := e.fleet(defaultLease).queue
 	for n, reason := range []string{"the first", "the second"} {
-		w := waiting{Key: "encounter", File: "/synthetic", PatientID: 7, Rest: time.Duration(n) * time.Minute}
-		d := &delivery{queue: q, message: &memoryMessage{engine: e, sequence: uint64(90 + n)}, waiting: w, tries: n + 1}
+		w := queuedRecording{Key: "encounter", File: "/synthetic", PatientID: 7, FirstRest: time.Duration(n) * time.Minute}
+		d := &delivery{queue: q, message: &memoryMessage{engine: e, sequence: uint64(90 + n)}, queued: w, tries: n + 1}
 		require.NoError(t, d.bury(t.Context(), reason))
 	}
 	require.Equal(t, 1, e.count("dead"))
-	var letter waiting
+	var letter queuedRecording
 	require.NoError(t, json.Unmarshal(e.waiting[0].data, &letter))
-	assert.Equal(t, waiting{Key: "encounter", File: "/synthetic", PatientID: 7, Reason: "the second", Tries: 2}, letter)
+	assert.Equal(t, queuedRecording{Key: "encounter", File: "/synthetic", PatientID: 7, Reason: "the second", Tries: 2}, letter)
 }
 
 // What cannot be read, in the queue or in the journal, is put aside. The others go on.
@@ -572,7 +572,7 @@ func TestWork_ThousandsUnresolved_HoldUpNothing(t *testing.T) {
 		d, err := f.queue.next(t.Context(), freshLane, 5*time.Second)
 		require.NoError(t, err)
 		require.NotNil(t, d)
-		require.NoError(t, d.done(t.Context()))
+		require.NoError(t, d.remove(t.Context()))
 	}
 	status, err := f.Status(t.Context())
 	require.NoError(t, err)
@@ -702,7 +702,7 @@ func TestPublish_WaitsAlready_KeepsWhatWaits(t *testing.T) {
 	again := r
 	again.Params.Name = "Another"
 	require.NoError(t, f.Publish(t.Context(), again))
-	assert.Equal(t, r.Params.Name, nextOf(t, f, freshLane).waiting.Name)
+	assert.Equal(t, r.Params.Name, nextOf(t, f, freshLane).queued.Name)
 }
 
 // What waits already is answered at once, and not asked about again and again.

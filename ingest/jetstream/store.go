@@ -66,7 +66,7 @@ type store struct {
 	verified    time.Time
 	reconnects  uint64
 	sequences   map[string]uint64 // the last one of each stream, as it was seen
-	refused     error             // why the store cannot be trusted any more
+	rejectedWhy error             // why the store cannot be trusted any more
 }
 
 func newStore(conn *nats.Conn, params Params) (*store, error) {
@@ -105,13 +105,14 @@ func (s *store) bucketName(n int) string {
 	return fmt.Sprintf("%s-%d%s", s.prefix(), n, s.header.Renamed[n])
 }
 
-// streams are those that have to be as they were made.
+// streams returns the configurations of the streams with records, which verify compares. The bucket of live workers and
+// the stream of the rate limit are not among them: they are made again if they are missing.
 func (s *store) streams() []jetstream.StreamConfig {
 	list := []jetstream.StreamConfig{s.rootConfig()}
 	for n := range s.header.Buckets {
 		list = append(list, s.bucketConfig(s.bucketName(n)))
 	}
-	queue := s.config(s.queueName(), s.subject("q")+"*", s.subject("r")+"*")
+	queue := s.config(s.queueName(), s.subject(string(freshLane))+"*", s.subject(string(againLane))+"*")
 	queue.Retention = jetstream.WorkQueuePolicy
 	queue.Metadata[idLabel] = s.queueLabel(s.header.Format)
 	return append(list, queue, s.config(s.deadName(), s.subject("dead")+"*"))
@@ -125,8 +126,8 @@ func (s *store) config(name string, subjects ...string) jetstream.StreamConfig {
 	}
 }
 
-// bucketConfig is of a bucket out of which nothing can be taken, and which its leader alone reads: other replicas
-// lag behind.
+// bucketConfig returns the configuration of a bucket from which nothing can be deleted. Only its leader answers reads,
+// because other replicas lag behind.
 func (s *store) bucketConfig(name string) jetstream.StreamConfig {
 	config := s.config("KV_"+name, "$KV."+name+".>")
 	config.DenyDelete = true
@@ -134,7 +135,8 @@ func (s *store) bucketConfig(name string) jetstream.StreamConfig {
 	return config
 }
 
-// rootConfig has no id: it is made before there is one.
+// rootConfig returns the configuration of the bucket with the header. It has no id, because it is made before there is
+// one.
 func (s *store) rootConfig() jetstream.StreamConfig {
 	config := s.bucketConfig(s.name)
 	config.Metadata = map[string]string{nameLabel: s.name}
@@ -151,7 +153,7 @@ func (s *store) begin(ctx context.Context, replicas int) error {
 	s.header = storeHeader{
 		Format: format, ID: hex.EncodeToString(id[:]), Replicas: max(replicas, 1), Buckets: singleBuckets,
 	}
-	if replicas > 1 {
+	if replicas > 1 { // a cluster does not sync each write, so more buckets would not be faster
 		s.header.Buckets = 1
 	}
 	for _, config := range s.streams() {
@@ -163,6 +165,7 @@ func (s *store) begin(ctx context.Context, replicas int) error {
 	if err != nil {
 		return unreachable(err)
 	}
+	// The value keeps programs of an earlier format out.
 	if _, err := root.Put(ctx, blockKey, []byte(blockValue)); err != nil {
 		return unreachable(err)
 	}
@@ -172,8 +175,8 @@ func (s *store) begin(ctx context.Context, replicas int) error {
 	}
 	_, err = root.Create(ctx, headerKey, value)
 	switch {
-	case isConflict(err): // another was faster; what was made here is empty, and its name is nobody else's
-		for _, config := range s.streams()[1:] {
+	case isConflict(err): // another was faster; what was made here is empty, and its names are nobody else's
+		for _, config := range s.streams()[1:] { // without the root, which both share
 			_ = s.js.DeleteStream(ctx, config.Name)
 		}
 		return errExists(s.name)
@@ -193,7 +196,7 @@ func (s *store) mustBeNew(ctx context.Context) error {
 	for info := range list.Info() {
 		name := info.Config.Name
 		switch {
-		case info.State.Msgs == 0:
+		case info.State.Msgs == 0: // an earlier Begin may have been cut off
 			continue
 		case name == "KV_"+s.name:
 			_, err := s.readHeader(ctx)
@@ -252,17 +255,17 @@ func (s *store) readHeader(ctx context.Context) (h storeHeader, err error) {
 		entry, err = root.Get(ctx, headerKey)
 	}
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		status, failure := root.Status(ctx)
+		status, statusErr := root.Status(ctx)
 		switch {
-		case failure != nil:
-			return h, unreachable(failure)
+		case statusErr != nil:
+			return h, unreachable(statusErr)
 		case status.Values() == 0, status.Values() == 1 && hasBlockKey(ctx, root):
 			return h, fail("the fleet "+s.name+" was begun only in part: use Begin", ErrNoFleet)
 		}
 		entry, err = root.Get(ctx, headerKey) // another program may have begun it in between
 	}
 	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
+	case errors.Is(err, jetstream.ErrKeyNotFound): // the bucket has other values, which another version wrote
 		return h, errFormat
 	case err != nil:
 		return h, unreachable(err)
@@ -291,8 +294,8 @@ func (s *store) check(ctx context.Context) error {
 		return err
 	}
 	defer s.turn.leave()
-	if s.refused != nil {
-		return s.refused
+	if s.rejectedWhy != nil {
+		return s.rejectedWhy
 	}
 	now := time.Now()
 	reconnects := s.reconnected()
@@ -303,15 +306,15 @@ func (s *store) check(ctx context.Context) error {
 	err := patiently(ctx, s.patience, func(ctx context.Context) error {
 		err := s.verifyInTurn(ctx, now)
 		if errors.Is(err, ErrStore) {
-			s.refused = err
-			return nil
+			s.rejectedWhy = err
+			return nil // an answer, so patiently does not repeat the request
 		}
 		return err
 	})
-	if err == nil && s.refused == nil {
+	if err == nil && s.rejectedWhy == nil {
 		s.reconnects = reconnects
 	}
-	return cmp.Or(s.refused, err)
+	return cmp.Or(s.rejectedWhy, err)
 }
 
 // reconnected returns how often the connection was made again.
@@ -407,8 +410,8 @@ func firstDifference(is, want jetstream.StreamConfig) string {
 	return ""
 }
 
-// repair makes missing streams again and corrects the settings of others. It first writes into the header that records
-// were lost. A complete store is not changed.
+// repair makes missing streams again and corrects the settings of others. Before that it writes into the header that
+// records may be lost. A complete store is not changed.
 func (s *store) repair(ctx context.Context) error {
 	h, err := s.readHeader(ctx)
 	if err != nil {
@@ -429,7 +432,8 @@ func (s *store) repair(ctx context.Context) error {
 	return s.restoreStreams(ctx)
 }
 
-// renameMissing gives new names to buckets that are gone, and reports whether there were any.
+// renameMissing gives new names to buckets that are gone, and reports whether there were any. A worker that opened the
+// old bucket cannot write to the new one.
 func (s *store) renameMissing(ctx context.Context) (bool, error) {
 	renamed := false
 	for n := range s.header.Buckets {
@@ -500,7 +504,7 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 	if err != nil {
 		return ingest.Binding{}, unreachable(err)
 	}
-	for {
+	for { // until no other program changes the header between the read and the write
 		entry, err := root.Get(ctx, headerKey)
 		if err != nil {
 			return ingest.Binding{}, unreachable(err)
@@ -520,7 +524,7 @@ func (s *store) bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, e
 			if !own.Completes(bound) {
 				return ingest.Binding{Origin: bound.Service, Gaps: h.Gaps}, nil
 			}
-			own.Service = bound.Service // now its user or its headers are known too
+			own.Service = bound.Service // with it keys are hashed; only the user or the headers are new
 			own.UserID = cmp.Or(bound.UserID, own.UserID)
 			own.Headers = cmp.Or(bound.Headers, own.Headers)
 		}

@@ -544,9 +544,9 @@ func TestConsumers_Limited_AreRejected(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	q := e.fleet(defaultLease).queue
-	require.NoError(t, q.consumers(t.Context()))
+	require.NoError(t, q.openConsumers(t.Context()))
 	e.mostPending = 1000
-	require.ErrorIs(t, q.consumers(t.Context()), ErrStore)
+	require.ErrorIs(t, q.openConsumers(t.Context()), ErrStore)
 }
 
 // Keys are hashed with the name under which the fleet was begun, also when its user becomes known under another.

@@ -44,7 +44,7 @@ func TestLease_WithoutASignOfLife_Lasts30Seconds(t *testing.T) {
 		assert.Equal(t, 30*time.Second, time.Since(asked))
 		other.Release()
 		require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)), ingest.ErrTaken)
-		assert.True(t, c.lost, "it asks no more")
+		assert.True(t, c.isLost, "it asks no more")
 	})
 }
 
@@ -120,7 +120,7 @@ func TestClaim_SilentServer_WaitsOnlyAPartOfTheLease(t *testing.T) {
 			want  time.Duration
 		}{
 			"mark": {12 * time.Second, func(c *claim) {
-				err := c.mark(t.Context(), 7)
+				err := c.markPatient(t.Context(), 7)
 				require.ErrorIs(t, err, errEngine)
 				require.ErrorIs(t, err, context.DeadlineExceeded, "by which a run knows its own end")
 			}, 10100 * time.Millisecond}, // the second request begins after 5.1 s
@@ -296,8 +296,8 @@ func TestCommit_LongerThan15Seconds_Fails(t *testing.T) {
 }
 
 func (c *claim) stopRenewing() {
-	c.stop()
-	<-c.done
+	c.stopRenewals()
+	<-c.renewalsEnded
 }
 
 // An engine that fails is asked for 20 seconds, ten times a second, and one that is silent for five seconds a request.
@@ -396,7 +396,7 @@ func TestDelivery_InHand_ShowsASignOfLifeEvery10Seconds(t *testing.T) {
 		m := &message{}
 		d := &delivery{queue: newEngine().fleet(defaultLease).queue, message: m}
 		ctx, cancel := context.WithCancel(t.Context())
-		go d.keep(ctx)
+		go d.keepAlive(ctx)
 		time.Sleep(35 * time.Second)
 		assert.Equal(t, int64(3), m.progress.Load())
 		cancel()

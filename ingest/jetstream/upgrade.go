@@ -44,7 +44,8 @@ func (s *store) isUpgradedBeyond(is jetstream.StreamConfig) bool {
 	return strings.HasPrefix(label, s.formatPrefix()) && !isKnown
 }
 
-// differenceOf is firstDifference, except that the upgrade of a store of the format before may have begun.
+// differenceOf is firstDifference, but accepts the label that an upgrade of a store of the format before has written
+// before it was cut off.
 func (s *store) differenceOf(is, want jetstream.StreamConfig) string {
 	if s.header.Format == formatBefore && is.Metadata[idLabel] == s.queueLabel(format) {
 		want.Metadata = map[string]string{idLabel: s.queueLabel(format), nameLabel: s.name}
@@ -55,23 +56,23 @@ func (s *store) differenceOf(is, want jetstream.StreamConfig) string {
 // upgrade makes a store of the format before one of this format. It returns an error matching ErrOlderWorkers while
 // workers of that format run.
 func (s *store) upgrade(ctx context.Context) error {
-	needed := false
+	isNeeded := false
 	err := untilAnswered(ctx, s.patience, func(ctx context.Context) (err error) {
-		needed, err = s.beginUpgrade(ctx)
+		isNeeded, err = s.beginUpgrade(ctx)
 		return err
 	})
-	if err != nil || !needed {
+	if err != nil || !isNeeded {
 		return err
 	}
-	if !pause(ctx, s.upgradeWait) {
+	if !pause(ctx, s.upgradeWait) { // programs of the format before end meanwhile
 		return fail("the upgrade of the fleet's store was ended; join again", ctx.Err())
 	}
 	return untilAnswered(ctx, s.patience, s.endUpgrade)
 }
 
-// beginUpgrade keeps programs of the format before out of the store. It reports whether an upgrade is needed: not if
-// the store has this format.
-func (s *store) beginUpgrade(ctx context.Context) (needed bool, err error) {
+// beginUpgrade keeps programs of the format before out of the store. It reports false, and changes nothing, if the
+// store has this format already.
+func (s *store) beginUpgrade(ctx context.Context) (isNeeded bool, err error) {
 	h, err := s.readHeader(ctx)
 	if err != nil || h.Format == format {
 		return false, err

@@ -80,18 +80,20 @@ func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.Result
 // error. An error is yielded once, last: the fleet's store cannot be trusted, or belongs to another service or
 // user.
 func (f *Fleet) Work(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
-	return f.work(ctx, uploader, false)
+	const endsWhenDrained = false
+	return f.work(ctx, uploader, endsWhenDrained)
 }
 
 // Drain is [Fleet.Work] that ends when the queue is empty: each recording is done, or is a dead letter. It also
 // ends if all recordings that are left have complete notes, or if MaxWait has passed since its last upload and
 // their notes are in processing.
 func (f *Fleet) Drain(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
-	return f.work(ctx, uploader, true)
+	const endsWhenDrained = true
+	return f.work(ctx, uploader, endsWhenDrained)
 }
 
-// work is Work or, if drain is set, Drain.
-func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool) iter.Seq2[Result, error] {
+// work is Work or, if endsWhenDrained is set, Drain.
+func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, endsWhenDrained bool) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if err := checkUploader(uploader); err != nil {
 			yield(Result{}, err)
@@ -99,12 +101,12 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		w := &work{
-			fleet: f, uploader: uploader, drain: drain,
+			fleet: f, uploader: uploader, endsWhenDrained: endsWhenDrained,
 			id: rand.Text(), since: time.Now(), results: make(chan Result), cancel: cancel,
 		}
 		w.follower = newFollower(w)
 		w.pauser = &pauser{
-			fleet: f, id: w.id, probe: newProbe(uploader.Client), beat: w.beat, event: uploader.OnEvent, catch: w.catch,
+			fleet: f, id: w.id, probe: newProbe(uploader.Client), beat: w.beat, onEvent: uploader.OnEvent, catch: w.catch,
 		}
 		go w.run(ctx)
 		defer func() { // also when the loop's body panics: what is under way has to be put back
@@ -112,17 +114,17 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, drain bool)
 			for range w.results {
 			}
 		}()
-		wanted := true                  // by the caller's loop
+		isListening := true             // the caller's loop wants more
 		for result := range w.results { // until run has put back what was under way
-			if wanted && !yield(result, nil) {
-				wanted = false
+			if isListening && !yield(result, nil) {
+				isListening = false
 				cancel()
 			}
 		}
 		if w.panicked != nil {
 			panic(w.panicked)
 		}
-		if err := w.failed.Load(); err != nil && wanted {
+		if err := w.failure.Load(); err != nil && isListening {
 			yield(Result{}, *err)
 		}
 	}
@@ -141,26 +143,26 @@ func checkUploader(u *ingest.Uploader) error {
 
 // work is one Work.
 type work struct {
-	fleet    *Fleet
-	uploader *ingest.Uploader
-	drain    bool
-	id       string
-	since    time.Time
-	pauser   *pauser
-	follower *follower
-	results  chan Result
-	cancel   context.CancelFunc
+	fleet           *Fleet
+	uploader        *ingest.Uploader
+	endsWhenDrained bool
+	id              string
+	since           time.Time
+	pauser          *pauser
+	follower        *follower
+	results         chan Result
+	cancel          context.CancelFunc
 
-	panicking sync.Once
-	panicked  any // to be read once results is closed
-	failed    atomic.Pointer[error]
-	uploading atomic.Int64
-	owner     atomic.Pointer[ingest.Owner]
-	done      atomic.Int64
-	namesUser atomic.Bool // a note has named the fleet's user
+	panicking      sync.Once
+	panicked       any // to be read once results is closed
+	failure        atomic.Pointer[error]
+	uploadingCount atomic.Int64
+	knownOwner     atomic.Pointer[ingest.Owner]
+	doneCount      atomic.Int64
+	hasNamedUser   atomic.Bool // a note has named the fleet's user
 
-	draining  sync.Mutex // lets one goroutine at a time read all that is left in the queue
-	drainRead time.Time  // when one did; guarded by draining
+	drainLock   sync.Mutex // lets one goroutine at a time read all that is left in the queue
+	drainReadAt time.Time  // when one did; guarded by draining
 }
 
 const (
@@ -171,19 +173,19 @@ const (
 	drainReadEvery = 2 * time.Second        // all that is left in the queue is read, to see whether it is drained
 )
 
-// run works until the context ends or, with drain, until the queue is drained. The worker is shown as living to the
-// end, also while it puts back the recordings whose notes it waits for.
+// run works until the context ends or, for Drain, until the queue is drained. The worker is shown as alive to the end,
+// also while it puts back the recordings whose notes it waits for.
 func (w *work) run(ctx context.Context) {
 	defer close(w.results)
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx))
 	watching, stopWatching := context.WithCancel(ctx)
-	var beats, watches, uploads sync.WaitGroup
+	var heartbeat, watches, uploads sync.WaitGroup
 	w.beat(ctx)
-	beats.Go(func() { w.beats(beating) })
+	heartbeat.Go(func() { w.keepBeating(beating) })
 	watches.Go(func() { w.follower.run(watching) })
 	watches.Go(func() { w.watchStore(watching) })
 	workers := cmp.Or(w.uploader.Workers, defaultWorkers)
-	alternate := workers == 1 // no other worker asks the second lane first
+	alternate := workers == 1 // a single worker serves both lanes in turn
 	for n := range workers {
 		uploads.Go(func() { w.serve(ctx, lanesOf(n, workers), alternate) })
 	}
@@ -191,10 +193,10 @@ func (w *work) run(ctx context.Context) {
 	stopWatching()
 	watches.Wait()
 	w.follower.putBack()
-	w.pauser.resting.Wait()
+	w.pauser.pauses.Wait() // a pause under way ends with ctx
 	stopBeating()
-	beats.Wait()
-	w.fleet.live.gone(context.WithoutCancel(ctx), w.id)
+	heartbeat.Wait()
+	w.fleet.live.removeWorker(context.WithoutCancel(ctx), w.id)
 }
 
 // lanesOf returns the lanes of worker n in the order in which it asks them. A quarter of the workers, and at least one,
@@ -206,8 +208,8 @@ func lanesOf(n, workers int) [2]lane {
 	return [2]lane{freshLane, againLane}
 }
 
-// watchStore ends the work if the store cannot be trusted any more. Recordings verify the store too, but an upload may
-// take long.
+// watchStore ends the work if the store cannot be trusted any more. Uploads verify the store too, but one may take
+// long. Other errors may pass.
 func (w *work) watchStore(ctx context.Context) {
 	for pause(ctx, verifyEvery) {
 		err := w.fleet.store.check(ctx)
@@ -226,7 +228,7 @@ func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 		case errors.Is(err, ErrStore):
 			w.fail(err)
 			return
-		case err != nil:
+		case err != nil: // the engine does not respond, or a consumer is gone
 			if err := w.reopen(ctx); err != nil {
 				w.fail(err)
 				return
@@ -234,7 +236,7 @@ func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 			_ = pause(ctx, shortDelay)
 		case d != nil:
 			w.handle(ctx, d)
-		case w.drain && w.isDrained(ctx):
+		case w.endsWhenDrained && w.isDrained(ctx):
 			return
 		}
 		if alternate {
@@ -261,7 +263,7 @@ func (w *work) reopen(ctx context.Context) error {
 	defer cancel()
 	err := w.fleet.store.verify(ctx, time.Now())
 	if err == nil {
-		err = w.fleet.queue.consumers(ctx)
+		err = w.fleet.queue.openConsumers(ctx)
 	}
 	if errors.Is(err, ErrStore) {
 		return err
@@ -269,8 +271,8 @@ func (w *work) reopen(ctx context.Context) error {
 	return nil
 }
 
-// isDrained reports whether the queue is empty, or all recordings in it have notes that are done or that were waited
-// for long enough.
+// isDrained reports whether the queue is empty, or all recordings in it have notes that are done or that this worker
+// has waited for long enough. It reads the complete queue, so it does that only from time to time.
 func (w *work) isDrained(ctx context.Context) bool {
 	info, err := w.fleet.queue.stream.Info(ctx)
 	if err != nil {
@@ -279,31 +281,31 @@ func (w *work) isDrained(ctx context.Context) bool {
 	if info.State.Msgs == 0 {
 		return true
 	}
-	if !w.follower.isNeeded() || w.follower.count() > 0 {
+	if !w.follower.isNeeded() || w.follower.count() > 0 { // what is left is being worked on
 		return false
 	}
-	w.draining.Lock()
-	defer w.draining.Unlock()
-	if time.Since(w.drainRead) < drainReadEvery {
+	w.drainLock.Lock()
+	defer w.drainLock.Unlock()
+	if time.Since(w.drainReadAt) < drainReadEvery {
 		return false
 	}
-	isOver := w.follower.isOver(time.Now())
+	hasWaited := w.follower.isOver(time.Now())
 	allEnded, err := w.fleet.allWaiting(ctx, func(e ingest.Entry) bool {
-		isDone := e.Stage.AtLeast(w.follower.until) // it also waits in the other lane
-		return e.State == ingest.StateCreated && (isDone || isOver)
+		isDone := e.Stage.AtLeast(w.follower.untilStage) // then it only waits in the other lane, too
+		return e.State == ingest.StateCreated && (isDone || hasWaited)
 	})
-	w.drainRead = time.Now()
+	w.drainReadAt = time.Now()
 	return err == nil && allEnded
 }
 
-// fail ends the work.
+// fail ends the work. The first error is yielded.
 func (w *work) fail(err error) {
-	w.failed.CompareAndSwap(nil, &err)
+	w.failure.CompareAndSwap(nil, &err)
 	w.cancel()
 }
 
-// catch is deferred where code of the caller's own runs, such as a callback or a token source: a panic there ends
-// the work.
+// catch is deferred where code of the caller's own runs, such as a callback or a token source. A panic there ends the
+// work, and goes on in the caller's goroutine. Then catch also calls then.
 func (w *work) catch(then func()) {
 	if cause := recover(); cause != nil {
 		w.panicking.Do(func() { w.panicked = cause })
@@ -313,39 +315,39 @@ func (w *work) catch(then func()) {
 }
 
 // handle uploads a recording, and does what its outcome asks for. A recording whose note is in processing is left to
-// the follower, if that has room.
+// the follower, if that has room for it.
 func (w *work) handle(ctx context.Context, d *delivery) {
-	w.uploading.Add(1)
-	defer w.uploading.Add(-1)
-	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	w.uploadingCount.Add(1)
+	defer w.uploadingCount.Add(-1)
+	keepAliveCtx, stopKeepAlive := context.WithCancel(context.WithoutCancel(ctx))
 	isFollowed := false
 	defer func() {
-		if !isFollowed {
-			stopKeeping()
+		if !isFollowed { // otherwise the follower stops it
+			stopKeepAlive()
 		}
 	}()
-	go d.keep(keeping)
+	go d.keepAlive(keepAliveCtx)
 	defer w.catch(func() { _ = d.putBack(shortDelay) })
 	result, err := w.try(ctx, d)
 	if err == nil && result.Status == ingest.Processing {
-		isFollowed = w.follower.hold(d, result, stopKeeping)
+		isFollowed = w.follower.hold(d, result, stopKeepAlive)
 	}
-	outcome := judge(result, err, d.tries, random(), d.queue.ackWait)
+	outcome := judge(result, err, d.tries, random(), d.queue.ackWait) // of a followed recording only for the pauser
 	if !isFollowed {
 		w.end(context.WithoutCancel(ctx), d, &outcome)
 	}
-	if outcome.counts {
-		w.pauser.report(ctx, outcome.cause, d.waiting.File)
+	if outcome.isForPauser {
+		w.pauser.report(ctx, outcome.cause, d.queued.File)
 	}
 	w.finish(outcome)
 }
 
 // try uploads a recording. It returns errStopped if the work ended before the recording was tried to the end.
 func (w *work) try(ctx context.Context, d *delivery) (ingest.Result, error) {
-	if d.damaged {
+	if d.isDamaged {
 		return ingest.Result{}, fail("the message cannot be read", ingest.ErrJournalDamaged)
 	}
-	result, err := w.upload(ctx, d.waiting.recording())
+	result, err := w.upload(ctx, d.queued.recording())
 	isRefused := result.Status == 0 || result.Status == ingest.Refused
 	if isRefused && ctx.Err() != nil {
 		return ingest.Result{}, errStopped // the end of the work may be why
@@ -357,12 +359,12 @@ func (w *work) try(ctx context.Context, d *delivery) (ingest.Result, error) {
 	return result, err
 }
 
-// finish counts a recording that is done, and yields the result of one that was tried.
+// finish counts a recording that is done, and yields the outcome if it is a result.
 func (w *work) finish(o outcome) {
 	if o.Ending == Done {
-		w.done.Add(1)
+		w.doneCount.Add(1)
 	}
-	if o.tried {
+	if o.isResult {
 		w.results <- o.Result
 	}
 }
@@ -377,9 +379,9 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	u.Workers = 1
 	u.Total = 1
 	u.MaxPause = -1 // the queue tries again
-	u.Until = w.follower.until
+	u.Until = w.follower.untilStage
 	ctx = poll.LeaveWaits(ctx) // the follower waits
-	if u.Owner, err = w.whose(ctx); err != nil {
+	if u.Owner, err = w.recordingsOwner(ctx); err != nil {
 		return ingest.Result{Recording: recording}, err
 	}
 	search := &searchTimer{timer: time.AfterFunc(searchTime, cancel), next: w.uploader.OnEvent}
@@ -388,10 +390,10 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	u.OnEvent = search.event
 	result, err = lastResult(u.Run(ctx, ingest.Recordings(recording)))
 	isUnresolved := !search.until.IsZero()
-	isUnsaved := result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err())
+	isUnsaved := result.NoteID != 0 && err != nil && !errors.Is(err, ctx.Err()) // the journal does not know the note
 	switch {
 	case isUnsaved:
-		return result, err // the journal does not know the note
+		return result, err
 	case result.Note != nil && !isUnresolved:
 		return result, w.checkUser(u.Owner, result.Note)
 	case result.Status != 0:
@@ -408,7 +410,7 @@ func lastResult(run iter.Seq2[ingest.Result, error]) (result ingest.Result, err 
 		err = failed
 		if failed == nil {
 			result = r
-			result.Position = 0
+			result.Position = 0 // see withoutPosition
 		}
 	}
 	return result, err
@@ -417,7 +419,7 @@ func lastResult(run iter.Seq2[ingest.Result, error]) (result ingest.Result, err 
 // searchTimer ends the search for an unresolved recording after searchTime. Only the goroutine of the run uses it.
 type searchTimer struct {
 	timer *time.Timer
-	until time.Time          // when an unresolved recording can be decided; zero if the recording is not unresolved
+	until time.Time          // when the recording can be decided; zero if it is not unresolved
 	next  func(ingest.Event) // OnEvent of the caller; may be nil
 }
 
@@ -440,8 +442,8 @@ func (s *searchTimer) event(e ingest.Event) {
 	}
 }
 
-// checkUser returns an error matching ErrOtherUser if the service created the note for another user than the
-// fleet's, which may not see it in its list. A run of one recording cannot notice that. A service may name the
+// checkUser returns an error matching ErrOtherUser if the service created the note for another user than the fleet's.
+// The fleet's user may not see such a note in a list. A run of one recording cannot notice that. A service may name the
 // owner of a team in every note, so a note counts only after another one has named the fleet's user.
 func (w *work) checkUser(owner ingest.Owner, note *clinicaldoc.ProgressNote) error {
 	isKnown := owner.UserID != 0 && note.UserID != 0
@@ -449,10 +451,10 @@ func (w *work) checkUser(owner ingest.Owner, note *clinicaldoc.ProgressNote) err
 		return nil
 	}
 	if note.UserID == owner.UserID {
-		w.namesUser.Store(true)
+		w.hasNamedUser.Store(true)
 		return nil
 	}
-	if !w.namesUser.Load() {
+	if !w.hasNamedUser.Load() {
 		return nil
 	}
 	return fail("the client's user changed: the service created a note for another user than the fleet's. "+
@@ -468,18 +470,18 @@ func withoutPosition(e ingest.Event) ingest.Event {
 	return e
 }
 
-// whose returns the owner of the recordings: the uploader's if it has one, else that of its client, which is read from
-// the service once.
-func (w *work) whose(ctx context.Context) (ingest.Owner, error) {
+// recordingsOwner returns the owner of the recordings: the uploader's if it has one, otherwise that of its client,
+// which is read from the service once.
+func (w *work) recordingsOwner(ctx context.Context) (ingest.Owner, error) {
 	if w.uploader.Owner.Service != "" {
 		return w.uploader.Owner, nil
 	}
-	if owner := w.owner.Load(); owner != nil {
+	if owner := w.knownOwner.Load(); owner != nil {
 		return *owner, nil
 	}
 	owner, err := ingest.OwnerOf(ctx, w.uploader.Client)
 	if err == nil {
-		w.owner.Store(&owner)
+		w.knownOwner.Store(&owner)
 	}
 	return owner, err
 }
@@ -489,17 +491,18 @@ var errStopped = fail("the worker stopped")
 // outcome is what is done with a recording after a try.
 type outcome struct {
 	Result
-	cause  error // why it failed; nil if it did not
-	counts bool  // it is reported to the pauser, as a success or a failure of the service
-	tried  bool  // it is a result; otherwise this worker puts it back as if it had not had it
+	cause       error // why it failed; nil if it did not
+	isForPauser bool  // it shows whether the service works, so the pauser counts it
+	isResult    bool  // it is yielded; otherwise this worker puts the recording back as if it had not had it
 }
 
-// judge decides what is done with a recording. An err is of the journal or of the worker, and not of the recording; the
-// result then has at most a note. The lease is how long another worker may have the recording.
+// judge decides what is done with a recording after a try. By default it is tried again later. An err is of the journal
+// or of the worker, and not of the recording; the result then has at most a note. The random number, from 0 to 1,
+// spreads the rest. The lease is how long another worker may have the recording.
 func judge(result ingest.Result, err error, tries int, random float64, lease time.Duration) outcome {
 	o := outcome{
 		Result: Result{Result: result, Ending: Later, Rest: delay(tries, random)},
-		cause:  cmp.Or(err, result.Err), counts: true, tried: true,
+		cause:  cmp.Or(err, result.Err), isForPauser: true, isResult: true,
 	}
 	isDone := slices.Contains([]ingest.Status{ingest.Created, ingest.AlreadyThere, ingest.Complete}, result.Status)
 	switch {
@@ -507,8 +510,8 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 		o.putBack(shortDelay)
 	case o.isDamaged(), errors.Is(o.cause, ingest.ErrKeyReused):
 		o.bury()
-	case err != nil && result.NoteID != 0: // whoever gets the recording next writes its note down
-		o.counts = false
+	case err != nil && result.NoteID != 0: // whoever gets the recording next saves its note
+		o.isForPauser = false
 	case err != nil:
 		o.Status = ingest.Refused
 		o.Err = err
@@ -517,7 +520,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 		o.cause = nil
 	case result.Status == ingest.Processing:
 		o.putBack(followedRest)
-		o.counts = result.Note != nil // the service made it now
+		o.isForPauser = result.Note != nil // then the service has just created it
 		o.cause = nil
 		o.Err = cmp.Or(o.Err, errProcessing)
 	case result.Status == ingest.Failed:
@@ -525,7 +528,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 	case errors.Is(result.Err, ingest.ErrTaken):
 		o.putBack(lease)
 	case result.Status == ingest.InDoubt:
-		o.judgeDoubt(tries)
+		o.judgeUnresolved(tries)
 	case isPermanent(result.Err, tries):
 		o.bury()
 	}
@@ -540,36 +543,36 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 
 var errNotDone = fail("the outcome of the recording is not known yet; it is tried again later")
 
-// isDamaged reports whether the recording's own record is damaged. One with a time to wait for is unresolved because of
-// another's.
+// isDamaged reports whether the recording's own record is damaged. If the result has Until, a record of another
+// recording is: this one is only unresolved.
 func (o *outcome) isDamaged() bool {
 	return errors.Is(o.cause, ingest.ErrJournalDamaged) && o.Until.IsZero()
 }
 
-// putBack leaves the recording to others, as if this worker had not had it.
+// putBack makes the outcome one that leaves the recording to others, as if this worker had not had it.
 func (o *outcome) putBack(rest time.Duration) {
 	o.Rest = rest
-	o.counts = false
-	o.tried = false
+	o.isForPauser = false
+	o.isResult = false
 }
 
-// bury makes a dead letter of the recording.
+// bury makes the outcome one that makes a dead letter of the recording.
 func (o *outcome) bury() {
 	o.Ending = Dead
-	o.counts = false
+	o.isForPauser = false
 }
 
-// judgeDoubt lets an unresolved recording rest until it can be decided. Another worker's clock may be right: it may
-// ask before this one's says so. One that stays unresolved long after that becomes a dead letter: earlier tries may
-// have been an outage's.
-func (o *outcome) judgeDoubt(tries int) {
+// judgeUnresolved lets an unresolved recording rest until it can be decided, but not longer than maxDelay: another
+// worker, whose clock is right, may decide it earlier. A recording that stays unresolved long after that time becomes a
+// dead letter. Many tries are not enough for that, because they may have failed during an outage.
+func (o *outcome) judgeUnresolved(tries int) {
 	left := time.Until(o.Until)
 	if left > 0 {
 		o.Rest = min(max(left, firstDelay), maxDelay)
 	} else if tries >= maxTries && left < -maxDelay {
 		o.Ending = Dead
 	}
-	o.counts = tries == 1 // later ones are asked about and not uploaded
+	o.isForPauser = tries == 1 // later tries only ask, and do not upload
 }
 
 // isPermanent reports whether a refusal will not change if the recording is tried again. A refusal that may be a
@@ -596,22 +599,22 @@ func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 	var err error
 	switch {
 	case o.Ending == Done:
-		err = d.done(ctx)
+		err = d.remove(ctx)
 	case o.Ending == Dead:
 		err = d.bury(ctx, redact.Opaque(cmp.Or(o.cause, o.Err)).Error())
-	case o.tried:
+	case o.isResult:
 		err = d.later(ctx, o.Rest)
 	default:
 		err = d.putBack(o.Rest)
 	}
-	if err != nil && o.Ending == Dead {
+	if err != nil && o.Ending == Dead { // there was no room for the letter, and bury has put the recording back
 		o.Ending = Later
 		o.Rest = maxDelay
 	}
 }
 
-// beats shows every ten seconds that this worker lives.
-func (w *work) beats(ctx context.Context) {
+// keepBeating shows every ten seconds that this worker is alive, until the context ends.
+func (w *work) keepBeating(ctx context.Context) {
 	for pause(ctx, beatEvery) {
 		w.beat(ctx)
 	}
@@ -625,7 +628,7 @@ func (w *work) beat(ctx context.Context) {
 	failing := w.pauser.pausedFor()
 	me := liveWorker{Kind: string(failing.kind), Worker: Worker{
 		Host: host, Process: os.Getpid(), Since: w.since, Failing: failing.reason,
-		Uploading: int(w.uploading.Load()), Done: int(w.done.Load()), Processing: w.follower.count(),
+		Uploading: int(w.uploadingCount.Load()), Done: int(w.doneCount.Load()), Processing: w.follower.count(),
 	}}
 	if now, err := w.fleet.live.now(ctx); err == nil {
 		me.Ahead = time.Since(now).Round(time.Millisecond)

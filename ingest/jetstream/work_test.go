@@ -270,7 +270,7 @@ func TestWork_DecidedAndEndedInTheUpload_HasNoResult(t *testing.T) {
 		}
 		require.Error(t, ctx.Err())
 		assert.Equal(t, []ingest.Status{ingest.InDoubt}, statuses)
-		assert.Equal(t, 1, f.queue.tries(t.Context(), recording.Key))
+		assert.Equal(t, 1, f.queue.failedTries(t.Context(), recording.Key))
 		assert.Empty(t, srv.Notes())
 	})
 }
@@ -892,10 +892,10 @@ func TestWork_ConsumersDeleted_AreMadeAgain(t *testing.T) {
 func TestDeadLetter_DamagedMessage_KeepsItsContent(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
-	d := &delivery{queue: e.fleet(defaultLease).queue, message: &memoryMessage{engine: e, data: []byte("synthetic"), sequence: 99}, damaged: true, tries: 1}
+	d := &delivery{queue: e.fleet(defaultLease).queue, message: &memoryMessage{engine: e, data: []byte("synthetic"), sequence: 99}, isDamaged: true, tries: 1}
 	require.NoError(t, d.bury(t.Context(), "it cannot be read"))
 	require.Equal(t, 1, e.count("dead"))
-	var letter waiting
+	var letter queuedRecording
 	require.NoError(t, json.Unmarshal(e.waiting[0].data, &letter))
 	assert.Equal(t, "synthetic", string(letter.Raw))
 }

@@ -323,7 +323,7 @@ func (w *world) judge(ctx context.Context) {
 func (w *world) letters(context.Context) func(func(DeadLetter, error) bool) {
 	return func(yield func(DeadLetter, error) bool) {
 		for _, m := range w.engine.waiting {
-			var letter waiting
+			var letter queuedRecording
 			if strings.HasPrefix(m.subject, w.engine.store.subject("dead")) {
 				err := json.Unmarshal(m.data, &letter)
 				if !yield(DeadLetter{Recording: letter.recording(), Reason: letter.Reason}, err) {
