@@ -11,7 +11,7 @@ import (
 type record struct {
 	key                  Key
 	noteID, size, sentAt int64
-	stateTime            int64 // committing: when that was written; created: when the note was created; else Entry.Until
+	stateTime            int64 // committing: when that was saved; created: when the note was created; else Entry.Until
 	latestUpToHere       int64 // the latest time of this and of all earlier records of the patient
 	lineStart            int64 // where its latest line begins
 	patient, name        uint32

@@ -38,7 +38,7 @@ type taskEnded struct {
 	results     []Result
 	health      serviceHealth
 	journalErr  error   // ends the run
-	askAgainFor *uint32 // a patient whose recordings are asked about again, because the results may explain notes; or nil
+	askAgainFor *uint32 // a patient whose other recordings are asked about again; nil: none
 }
 
 // apply counts the results and begins what has waited for them. It returns those whose notes the run does not wait for.

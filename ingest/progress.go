@@ -176,7 +176,7 @@ func (r *run) sendEvent(e Event) {
 func (r *run) reportRateLimit(wait time.Duration) {
 	ends := time.Now().Add(wait)
 	r.mu.Lock()
-	isReported := ends.Before(r.rateLimitEnds.Add(time.Second)) // several requests learn of one limit, not quite at once
+	isReported := ends.Before(r.rateLimitEnds.Add(time.Second)) // several requests meet one limit
 	if !isReported {
 		r.rateLimitEnds = ends
 	}

@@ -288,7 +288,8 @@ func (f *round) outcomes(ctx context.Context) iter.Seq[noteOutcome] {
 				}
 			}
 		}
-		for note, err := range f.run.uploader.Client.Notes.WaitAll(ctx, slices.Sorted(maps.Keys(f.keyByNote)), f.waitParams) {
+		ids := slices.Sorted(maps.Keys(f.keyByNote))
+		for note, err := range f.run.uploader.Client.Notes.WaitAll(ctx, ids, f.waitParams) {
 			outcome, isFollowed := f.classify(note, err)
 			if isFollowed && !yield(outcome) {
 				return

@@ -64,7 +64,7 @@ func (r *run) decide(t *task) {
 		{t.unusable != nil && !known.State.mayHaveNote(), func(t *task, _ Entry) { r.cannotSend(t, Refused) }},
 		{known.State == StateCommitting, r.resumeCommitted},
 		{known.mayHaveUnknownNote(), r.resumeUnresolved},
-		{t.unusable != nil, func(t *task, _ Entry) { r.cannotSend(t, InDoubt) }}, // it was unresolved before it was sent
+		{t.unusable != nil, func(t *task, _ Entry) { r.cannotSend(t, InDoubt) }}, // unresolved, but never sent
 		{isNew, r.uploadNew},
 		{true, func(t *task, _ Entry) { r.searchThenUpload(t) }},
 	} {

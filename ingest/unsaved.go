@@ -55,7 +55,8 @@ func (r *run) saveCreated(t *task, e Entry) error {
 // saveAgain saves the note that an earlier run could not save, and ends the task.
 func (r *run) saveAgain(t *task) {
 	e := r.createdEntry(t, r.unsavedNote(t))
-	r.endTaskWithJournal(t, Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}, r.saveCreated(t, e))
+	result := Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}
+	r.endTaskWithJournal(t, result, r.saveCreated(t, e))
 }
 
 // saveDoubt saves that the recording is unresolved. If it cannot, later runs of this process know that from

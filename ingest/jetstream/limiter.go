@@ -44,7 +44,8 @@ func newLimiter(s *store, perSecond float64) (*Limiter, error) {
 		return nil, fail("the requests per second must be positive", clinicaldoc.ErrInvalidArgument)
 	}
 	interval := max(time.Duration(float64(time.Second)/perSecond), 1)
-	return &Limiter{store: s, interval: interval, placesAtOnce: max(int64(together/interval), 1), waitTurn: newTurn()}, nil
+	placesAtOnce := max(int64(together/interval), 1)
+	return &Limiter{store: s, interval: interval, placesAtOnce: placesAtOnce, waitTurn: newTurn()}, nil
 }
 
 // Wait returns when the next request may go. If the server does not respond, no request goes, and Wait returns an

@@ -136,7 +136,7 @@ type queuedRecording struct {
 	PromptID  int64  `json:"prompt_id,omitempty"`
 	SHA256    string `json:"sha256,omitempty"` // that the key was made of; empty: it was not
 
-	FirstRest time.Duration `json:"rest,omitempty"` // how long it rests when it comes into the lane of those that failed
+	FirstRest time.Duration `json:"rest,omitempty"` // how long it rests when it comes into againLane
 
 	Reason string `json:"reason,omitempty"` // of a dead letter
 	Tries  int    `json:"tries,omitempty"`

@@ -106,7 +106,8 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, endsWhenDra
 		}
 		w.follower = newFollower(w)
 		w.pauser = &pauser{
-			fleet: f, id: w.id, probe: newProbe(uploader.Client), beat: w.beat, onEvent: uploader.OnEvent, catch: w.catch,
+			fleet: f, id: w.id, probe: newProbe(uploader.Client),
+			beat: w.beat, onEvent: uploader.OnEvent, catch: w.catch,
 		}
 		go w.run(ctx)
 		defer func() { // also when the loop's body panics: what is under way has to be put back
