@@ -19,14 +19,12 @@ func TestBinding_DescribesARecordingAsARunDoes(t *testing.T) {
 	recording := ingest.Recording{Key: "synthetic encounter", Params: clinicaldoc.CreateNoteParams{
 		Name: "Encounter", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", []byte("RIFF synthetic")),
 	}}
-	results, err := collect(t.Context(), u, ingest.Recordings(recording))
-	require.NoError(t, err)
-	require.Len(t, results, 1)
+	result := uploadOne(t, u, recording)
 	owner, err := ingest.OwnerOf(t.Context(), u.Client)
 	require.NoError(t, err)
 	binding, err := journal.Bind(t.Context(), owner)
 	require.NoError(t, err)
-	assert.Equal(t, results[0].JournalKey, binding.Key(recording.Key))
+	assert.Equal(t, result.JournalKey, binding.Key(recording.Key))
 
 	claim, err := journal.Claim(t.Context(), binding.Key(recording.Key))
 	require.NoError(t, err)

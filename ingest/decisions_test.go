@@ -275,7 +275,7 @@ func TestResolve_NoneIsRejectedForWhatWasKilled(t *testing.T) {
 	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 		var saved ingest.Entry
 		u := &ingest.Uploader{Client: srv.Client(quick()), AllNew: true}
-		u.Journal = dying{watched{journal, func(e ingest.Entry) { saved = e }}}
+		u.Journal = dying{watched(journal, func(e ingest.Entry) { saved = e })}
 		_, err := collect(t.Context(), u, ingest.Recordings(onePatient(2)))
 		require.Error(t, err)
 		u.Journal = journal
@@ -290,9 +290,7 @@ func TestResolve_NoneIsRejectedForWhatWasKilled(t *testing.T) {
 func decisions() map[string]func(t *testing.T, n *night) (notes int) {
 	inDoubt := func(t *testing.T, n *night) ingest.Result {
 		t.Helper()
-		n.srv.AddNote(clinicaldoctest.Note{
-			PatientID: 1, Name: recording(0).Params.Name, Audio: sound(5), CreatedAt: time.Now(),
-		})
+		addNote(n.srv, recording(0), sound(5))
 		doubt := n.one(0)
 		require.Equal(t, ingest.InDoubt, doubt.Status)
 		require.NotEmpty(t, doubt.Candidates)

@@ -7,12 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -30,20 +27,13 @@ type runProgram func(context.Context, ...ingest.Recording) []ingest.Result
 // inBubble runs a test with a fake server in virtual time.
 func inBubble(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, program runProgram)) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "journal")
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-		defer srv.Close()
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		test(t, srv, func(ctx context.Context, recordings ...ingest.Recording) []ingest.Result {
 			journal, err := openOrBegin(context.WithoutCancel(ctx), srv.URL, path)
 			require.NoError(t, err)
 			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
 			results, err := collect(ctx, u, ingest.Recordings(recordings...))
-			if ctx.Err() != nil {
-				require.ErrorIs(t, err, ctx.Err())
-			} else {
-				require.NoError(t, err)
-			}
+			require.ErrorIs(t, err, ctx.Err())
 			require.NoError(t, journal.Close())
 			checkEntries(t, path) //nolint:contextcheck // with the test's own
 			return results
@@ -59,11 +49,9 @@ func onePatient(n int) ingest.Recording {
 
 func TestRun_UnresolvedRecording_HoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(503, "synthetic"))
-		journal, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		u.Workers = 1
 		start := time.Now()
 		var order []string
 		for result, err := range u.Run(t.Context(), recordings(0, 20)) {
@@ -76,7 +64,6 @@ func TestRun_UnresolvedRecording_HoldsUpNoOther(t *testing.T) {
 		assert.Equal(t, "recording 0", order[19])
 		assert.Less(t, time.Since(start), 11*time.Minute)
 		assert.Len(t, srv.Notes(), 20)
-		require.NoError(t, journal.Close())
 	})
 }
 
@@ -85,17 +72,13 @@ func TestRun_Restarted_DecidesAtTheSameTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		start := time.Now()
-		for range 3 { // three programs of three minutes each
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			results := program(ctx, recording(0))
-			cancel()
-			require.Len(t, results, 1)
-			assert.Equal(t, ingest.InDoubt, results[0].Status)
+		for range 3 {
+			results := program(within(t, 3*time.Minute), recording(0))
+			require.Equal(t, counts{ingest.InDoubt: 1}, statuses(results))
 			require.ErrorIs(t, results[0].Err, clinicaldoc.ErrOutcomeUnknown)
 			assert.WithinDuration(t, start.Add(10*time.Minute), results[0].Until, time.Second)
 		}
-		results := program(t.Context(), recording(0))
-		assert.Equal(t, ingest.Created, results[0].Status)
+		assert.Equal(t, counts{ingest.Created: 1}, statuses(program(t.Context(), recording(0))))
 		assert.Less(t, time.Since(start), 11*time.Minute)
 		assert.Len(t, srv.Notes(), 1)
 	})
@@ -130,36 +113,28 @@ func TestRun_AfterAKilledProcess_DecidesTenMinutesLater(t *testing.T) {
 	for name, c := range map[string]struct {
 		restarts     int
 		upload, want time.Duration
-	}{"at once": {0, 0, 10 * time.Minute}, "after restarts": {3, 0, 10 * time.Minute}, "after an upload that was slow": {2, time.Hour, time.Hour}} {
+	}{
+		"immediately":         {0, 0, 10 * time.Minute},
+		"after restarts":      {3, 0, 10 * time.Minute},
+		"after a slow upload": {2, time.Hour, time.Hour},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
-				program := func(ctx context.Context, dies bool) []ingest.Result {
-					file, err := openOrBegin(context.WithoutCancel(ctx), srv.URL, path)
-					require.NoError(t, err)
-					defer func() { assert.NoError(t, file.Close()) }()
-					u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file}
-					r := recording(0)
-					if dies {
-						u.Journal = dying{file}
-						r.Params.BeforeCommit = func(context.Context) error { time.Sleep(c.upload); return nil }
-					}
-					results, _ := collect(ctx, u, ingest.Recordings(r))
-					checkEntries(t, path) //nolint:contextcheck // with the test's own
-					return results
-				}
-				program(t.Context(), true)
+			withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+				slow := recording(0)
+				slow.Params.BeforeCommit = func(context.Context) error { time.Sleep(c.upload); return nil }
+				killed(t, u, slow)
 				require.Empty(t, srv.Notes())
 				time.Sleep(24 * time.Hour)
 				start := time.Now()
 				for range c.restarts {
-					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-					results := program(ctx, false)
-					cancel()
-					assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results))
+					u.Client = srv.Client(quick())
+					results, _ := collect(within(t, 3*time.Minute), u, recordings(0, 1))
+					require.Equal(t, counts{ingest.InDoubt: 1}, statuses(results))
 					assert.WithinDuration(t, start.Add(c.want), results[0].Until, time.Second)
 				}
-				assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(program(t.Context(), false)))
+				u.Client = srv.Client(quick())
+				assert.Equal(t, ingest.Created, uploadOne(t, u, recording(0)).Status)
 				assert.GreaterOrEqual(t, time.Since(start), c.want)
 				assert.Less(t, time.Since(start), c.want+time.Minute)
 				assert.Len(t, srv.Notes(), 1)
@@ -176,10 +151,8 @@ func TestRun_SlowUpload_IsUnresolvedForAsLong(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		r := recording(0)
 		r.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Hour); return nil }
-		ctx, cancel := context.WithTimeout(t.Context(), 61*time.Minute)
-		defer cancel()
 		start := time.Now()
-		results := program(ctx, r)
+		results := program(within(t, 61*time.Minute), r)
 		require.Len(t, results, 1)
 		assert.WithinDuration(t, start.Add(2*time.Hour), results[0].Until, time.Second)
 	})
@@ -190,17 +163,16 @@ func TestRun_NoteOfAnEarlierProgram_IsNotTaken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := within(t, time.Minute)
 		results := program(ctx, onePatient(0), onePatient(1), onePatient(2), onePatient(3))
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 3, ingest.InDoubt: 1}, statuses(results))
+		assert.Equal(t, counts{ingest.Created: 3, ingest.InDoubt: 1}, statuses(results))
 		results = program(t.Context(), onePatient(0), onePatient(1))
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1}, statuses(results), results)
+		assert.Equal(t, counts{ingest.Created: 1, ingest.AlreadyThere: 1}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 4)
 		time.Sleep(20 * time.Hour) // FindCreated looks at the notes of a day
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		results = program(t.Context(), onePatient(7)) // of the same size as an earlier one
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
+		assert.Equal(t, counts{ingest.Created: 1}, statuses(results), results)
 	})
 }
 
@@ -210,13 +182,12 @@ func TestRun_NoteFoundForOne_DecidesTheOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(2))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
+		ctx := within(t, time.Millisecond)
 		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "synthetic").Times(8))
 		all := []ingest.Recording{onePatient(0), onePatient(1), onePatient(2), onePatient(3)}
 		require.NotEmpty(t, program(ctx, all...))
 		results := program(t.Context(), all...)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 4}, statuses(results), results)
+		assert.Equal(t, counts{ingest.Created: 4}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 4)
 	})
 }
@@ -224,11 +195,8 @@ func TestRun_NoteFoundForOne_DecidesTheOthers(t *testing.T) {
 // The note of an unresolved recording is known by its content, so it does not hold up another recording of the patient.
 func TestResolve_NoteOfAnotherRecordingInDoubt_HoldsUpNothing(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
-		journal, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
 		var ends []time.Time
 		u.OnEvent = func(e ingest.Event) {
 			if e.Result != nil {
@@ -236,33 +204,23 @@ func TestResolve_NoteOfAnotherRecordingInDoubt_HoldsUpNothing(t *testing.T) {
 			}
 		}
 		// the second's note, late, and just before the first's time has come
-		time.AfterFunc(10*time.Minute-time.Millisecond, func() {
-			srv.AddNote(clinicaldoctest.Note{
-				PatientID: 7, Name: "Encounter #1.", Audio: sound(1), CreatedAt: time.Now(),
-			})
-		})
-		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
-			if yield(onePatient(0), nil) {
-				time.Sleep(5 * time.Minute)
-				yield(onePatient(1), nil)
-			}
-		})
-		require.NoError(t, err)
+		time.AfterFunc(10*time.Minute-time.Millisecond, func() { addNote(srv, onePatient(1), sound(1)) })
+		results := upload(t, u, generated(2, func(n int) ingest.Recording {
+			time.Sleep(time.Duration(n) * 5 * time.Minute)
+			return onePatient(n)
+		}))
 		require.Len(t, ends, 2)
 		assert.Less(t, ends[1].Sub(ends[0]), 2*time.Minute, "soon, and not when its own time has come")
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+		assert.Equal(t, counts{ingest.Created: 2}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 2)
-		require.NoError(t, journal.Close())
 	})
 }
 
 // An iterator that never ends, such as a queue, does not keep unresolved recordings from being reported and decided.
 func TestRun_EndlessIterator_DecidesUnresolvedRecordings(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
-		journal, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
 		// Somebody else makes notes of both patients: nothing explains them, and their recordings cannot be read. The
 		// second's is deleted in time.
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
@@ -270,8 +228,6 @@ func TestRun_EndlessIterator_DecidesUnresolvedRecordings(t *testing.T) {
 		id := srv.AddNote(clinicaldoctest.Note{PatientID: 2, Name: "Encounter #1", CreatedAt: time.Now()})
 		time.AfterFunc(10*time.Minute+time.Second, func() { _, _ = srv.Client().Notes.Delete(t.Context(), id) })
 		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
 		results := map[string]ingest.Status{}
 		for result, err := range u.Run(ctx, func(yield func(ingest.Recording, error) bool) {
 			_ = yield(recording(0), nil) && yield(recording(1), nil)
@@ -286,7 +242,6 @@ func TestRun_EndlessIterator_DecidesUnresolvedRecordings(t *testing.T) {
 			}
 		}
 		assert.Equal(t, map[string]ingest.Status{"recording 0": ingest.InDoubt, "recording 1": ingest.Created}, results)
-		require.NoError(t, journal.Close())
 	})
 }
 
@@ -310,10 +265,10 @@ func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 				results := program(t.Context(), twin(0), twin(1))
-				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
+				assert.Equal(t, counts{ingest.InDoubt: 2}, statuses(results), results)
 				begun := time.Now()
 				results = program(t.Context(), next...)
-				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(next)}, statuses(results), results)
+				assert.Equal(t, counts{ingest.InDoubt: len(next)}, statuses(results), results)
 				assert.Less(t, time.Since(begun), 20*time.Minute,
 					"as long as FindCreated tries to read recordings, twice")
 				assert.Len(t, srv.Notes(), 1)
@@ -330,11 +285,9 @@ func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		program(t.Context(), twin(0), twin(1))
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // between two of its questions
-		defer cancel()
 		begun := time.Now()
-		results := program(ctx, twin(1), twin(1), twin(1))
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 3}, statuses(results), results)
+		results := program(within(t, 20*time.Second), twin(1), twin(1), twin(1)) // between two of its questions
+		assert.Equal(t, counts{ingest.InDoubt: 3}, statuses(results), results)
 		assert.Less(t, time.Since(begun), 21*time.Second)
 	})
 }
@@ -342,13 +295,11 @@ func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 // After a break, a recording that was to be asked about again later is free for the next run.
 func TestRun_BreakWhileUndecided_ReleasesTheRecording(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-		_, err := collect(t.Context(), u, ingest.Recordings(twin(0), twin(1)))
-		require.NoError(t, err)
+		upload(t, u, ingest.Recordings(twin(0), twin(1)))
 		slow := recording(2)
 		slow.Params.BeforeCommit = func(context.Context) error {
 			time.Sleep(20 * time.Second)
@@ -359,53 +310,47 @@ func TestRun_BreakWhileUndecided_ReleasesTheRecording(t *testing.T) {
 			assert.Equal(t, slow.Key, result.Recording.Key)
 			break
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		results, _ := collect(ctx, u, ingest.Recordings(twin(1)))
 		require.Len(t, results, 1)
 		require.NotErrorIs(t, results[0].Err, ingest.ErrTaken)
 	})
 }
 
-// asking is a journal that takes its time to tell of a patient's entries, until the run has ended.
-type asking struct {
-	ingest.Journal
-	keys chan<- time.Time // sent at which the recording is, by whom it is asked
-
-	doubtsAlone bool // only unresolved recordings are asked about so
-}
-
-func (j asking) EntriesForPatient(ctx context.Context, _ uint32, since time.Time) ([]ingest.Entry, error) {
-	if since.IsZero() && j.doubtsAlone {
-		return nil, nil
-	}
-	j.keys <- since
-	<-ctx.Done()
-	return nil, errors.New("synthetic")
+// neverSearched is a journal in which the search for an unresolved recording waits until the run has ended. It
+// counts the searches, and passes on when each recording was sent.
+func neverSearched(j ingest.Journal, sent chan<- time.Time) hooked {
+	return hooked{Journal: j, entries: func(ctx context.Context, _ uint32, since time.Time) ([]ingest.Entry, error) {
+		if since.IsZero() {
+			return nil, nil
+		}
+		sent <- since
+		<-ctx.Done()
+		return nil, errors.New("synthetic")
+	}}
 }
 
 // At most 32 unresolved recordings are searched for at a time, the first ones first. The end of the run meanwhile is
 // not a failure of the journal.
 func TestRun_ManyUnresolved_SearchesForThirtyTwoAtATime(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Every(2))
 		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		keys := make(chan time.Time, 100)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: asking{file, keys, true}, Workers: 1, AllNew: true}
-		asked := 0
-		time.AfterFunc(time.Hour, func() { asked = len(keys); cancel() })
-		results, err := collect(ctx, u, func(yield func(ingest.Recording, error) bool) {
-			for n := 0; n < 70 && yield(recording(n), nil); n++ {
-				time.Sleep(time.Second)
-			}
-		})
+		sent := make(chan time.Time, 100)
+		u.Journal = neverSearched(u.Journal, sent)
+		u.Workers = 1
+		searches := 0
+		time.AfterFunc(time.Hour, func() { searches = len(sent); cancel() })
+		results, err := collect(ctx, u, generated(70, func(n int) ingest.Recording {
+			time.Sleep(time.Second)
+			return recording(n)
+		}))
 		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 35, ingest.InDoubt: 35}, statuses(results))
-		assert.Equal(t, 32, asked)
-		for before := (time.Time{}); len(keys) > 0; {
-			next := <-keys
+		assert.Equal(t, counts{ingest.Created: 35, ingest.InDoubt: 35}, statuses(results))
+		assert.Equal(t, 32, searches)
+		for before := (time.Time{}); len(sent) > 0; {
+			next := <-sent
 			assert.True(t, next.After(before))
 			before = next
 		}
@@ -415,22 +360,20 @@ func TestRun_ManyUnresolved_SearchesForThirtyTwoAtATime(t *testing.T) {
 // A recording that becomes unresolved after many others were resolved is searched for, too.
 func TestRun_UnresolvedAfterManyOthers_IsDecided(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: file, Workers: 1, AllNew: true}
-		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
-			for n := 0; n < 66 && yield(recording(n), nil); n++ {
-				time.Sleep(time.Hour)
-			}
-		})
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 66}, statuses(results))
+		u.Workers = 1
+		results := upload(t, u, generated(66, func(n int) ingest.Recording {
+			time.Sleep(time.Hour)
+			return recording(n)
+		}))
+		assert.Equal(t, counts{ingest.Created: 66}, statuses(results))
 	})
 }
 
 // doubting is a journal of which every recording is unresolved, as the one that it knows is.
 type doubting struct {
-	asking
+	ingest.Journal
 	entry ingest.Entry
 }
 
@@ -448,29 +391,18 @@ func (doubtingClaim) Release()                                 {}
 // A run searches for ten thousand unresolved recordings. Later ones are left to the next run.
 func TestRun_TooManyUnresolved_LeavesTheRestToTheNextRun(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		journal := doubting{asking: asking{file, make(chan time.Time, 10_000), true}}
-		u := &ingest.Uploader{
-			Client: srv.Client(quick()), Journal: watched{file, func(e ingest.Entry) { journal.entry = e }},
-			AllNew: true,
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := collect(ctx, u, recordings(0, 1))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		journal := doubting{Journal: neverSearched(u.Journal, make(chan time.Time, 10_000))}
+		u.Journal = watched(u.Journal, func(e ingest.Entry) { journal.entry = e })
+		uploadUntilUnresolved(t, u, recording(0))
 		u.Journal = journal
 		begun, left := time.Now(), 0
-		for result := range u.Run(ctx, func(yield func(ingest.Recording, error) bool) {
+		for result := range u.Run(within(t, time.Minute), generated(10_002, func(n int) ingest.Recording {
 			r := recording(0)
-			for n := range 10_002 {
-				if r.Key = fmt.Sprint(n); !yield(r, nil) {
-					return
-				}
-			}
-		}) {
+			r.Key = fmt.Sprint(n)
+			return r
+		})) {
 			if time.Since(begun) < time.Minute {
 				left++
 				require.ErrorContains(t, result.Err, "too many recordings are unresolved")
@@ -485,82 +417,53 @@ func TestRun_EndedBeforeAnotherUpload_DoesNotWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(2))
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
-		defer cancel()
 		busy := recording(1) // keeps the only worker
 		busy.Params.BeforeCommit = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		begun := time.Now()
-		results := program(ctx, recording(0), recording(0), recording(2), busy)
-		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 3}, statuses(results), results)
+		results := program(within(t, 15*time.Minute), recording(0), recording(0), recording(2), busy)
+		assert.Equal(t, counts{ingest.Refused: 3}, statuses(results), results)
 		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrNotCreated)
 		assert.Less(t, time.Since(begun), 16*time.Minute-50*time.Second)
 	})
 }
 
 // A stream that a killed process had sent has no size in the journal: it may have made a note of any size. So may every
-// recording where the service does not tell a note's size.
+// recording if the service does not report sizes.
 func TestRun_RivalOfUnknownSize_TakesNoNote(t *testing.T) {
 	t.Parallel()
 	stream, longer := twin(0), twin(0)
 	stream.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader([]byte("RIFF")))
 	longer.Params.Audio = clinicaldoc.AudioBytes("a.wav", []byte("RIFF"))
-	for member, killed := range map[string]ingest.Recording{`"audio":`: stream, `"unknown":`: longer} {
-		path := journalPath(t)
-		synctest.Test(t, func(t *testing.T) {
-			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithMiddleware(func(next http.Handler) http.Handler {
-				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	for name, c := range map[string]struct {
+		rival  ingest.Recording
+		member string // of the service's notes, instead of "audio"
+	}{
+		"a stream":           {stream, `"audio":`},
+		"no sizes in a note": {longer, `"unknown":`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			renamesAudio := handledBy(func(w http.ResponseWriter, r *http.Request, service http.Handler) {
+				replaced(w, r, service, func(body []byte) []byte {
 					if r.Method != http.MethodGet {
-						next.ServeHTTP(w, r)
-						return
+						return body
 					}
-					answer := httptest.NewRecorder()
-					next.ServeHTTP(answer, r)
-					w.Header().Set("Content-Type", "application/json")
-					w.Header().Set("Date", answer.Header().Get("Date"))
-					w.WriteHeader(answer.Code)
-					_, _ = w.Write(bytes.ReplaceAll(answer.Body.Bytes(), []byte(`"audio":`), []byte(member)))
+					return bytes.ReplaceAll(body, []byte(`"audio":`), []byte(c.member))
 				})
-			}))
-			defer srv.Close()
-			srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
-			journal, err := openOrBegin(t.Context(), srv.URL, path)
-			require.NoError(t, err)
-			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, AllNew: true}
-			_, err = collect(t.Context(), u, ingest.Recordings(killed))
-			require.Error(t, err)
-			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-			u.Client, u.Journal = srv.Client(quick()), journal
-			results, err := collect(t.Context(), u, ingest.Recordings(twin(1)))
-			require.NoError(t, err)
-			require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
-			assert.Equal(t, []int64{srv.Notes()[0].ID}, results[0].Candidates)
-			assert.Len(t, srv.Notes(), 1)
-			require.NoError(t, journal.Close())
+			})
+			withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+				srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
+				killed(t, u, c.rival)
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+				u.Client = srv.Client(quick())
+				u.AllNew = true
+				result := uploadOne(t, u, twin(1))
+				require.Equal(t, ingest.InDoubt, result.Status, result)
+				assert.Equal(t, []int64{srv.Notes()[0].ID}, result.Candidates)
+				assert.Len(t, srv.Notes(), 1)
+			}, renamesAudio)
 		})
 	}
-}
-
-// forgetful is a journal as earlier versions wrote it, without the hash of what was sent.
-type forgetful struct {
-	ingest.Journal
-	but string // this one, which it keeps
-}
-
-type forgetfulClaim struct {
-	ingest.Claim
-	but string
-}
-
-func (j forgetful) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
-	claim, err := j.Journal.Claim(ctx, key)
-	return forgetfulClaim{claim, j.but}, err
-}
-
-func (c forgetfulClaim) Save(ctx context.Context, e ingest.Entry) error {
-	if e.SHA256 != c.but {
-		e.SHA256 = ""
-	}
-	return c.Claim.Save(ctx, e)
 }
 
 // That nothing is known of either recording, or of one of them, does not make them the same, nor the note the other's.
@@ -572,12 +475,15 @@ func TestRun_RivalOfUnknownContent_TakesNoNote(t *testing.T) {
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 			for _, list := range [][]ingest.Recording{{twin(0), twin(1)}, {twin(0)}, {twin(1)}} {
-				u := &ingest.Uploader{
-					Client: srv.Client(quick()), Journal: forgetful{journal, known}, Workers: 1, AllNew: true,
-				}
-				results, err := collect(t.Context(), u, ingest.Recordings(list...))
-				require.NoError(t, err)
-				assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: len(list)}, statuses(results), results)
+				forgetful := hooked{Journal: journal, save: func(_ context.Context, e *ingest.Entry) error {
+					if e.SHA256 != known { // as earlier versions, which did not keep the hash
+						e.SHA256 = ""
+					}
+					return nil
+				}}
+				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: forgetful, Workers: 1, AllNew: true}
+				results := upload(t, u, ingest.Recordings(list...))
+				assert.Equal(t, counts{ingest.InDoubt: len(list)}, statuses(results), results)
 			}
 			assert.Len(t, srv.Notes(), 1)
 		})
@@ -593,34 +499,28 @@ func TestRun_TwoLostOfOnePatient_FindTheirNotesByContent(t *testing.T) {
 	}
 	for first, firstFault := range lost {
 		for second, secondFault := range lost {
-			for asked, order := range map[string][]int{
-				"both": {0, 1}, "turned round": {1, 0}, "one by one": {0, -1, 1}, "the other first": {1, -1, 0},
+			for asked, programs := range map[string][][]ingest.Recording{
+				"both": {{twin(0), twin(1)}}, "turned round": {{twin(1), twin(0)}},
+				"one by one": {{twin(0)}, {twin(1)}}, "the other first": {{twin(1)}, {twin(0)}},
 			} {
 				t.Run(first+", "+second+", "+asked, func(t *testing.T) {
 					t.Parallel()
 					inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 						srv.Inject(clinicaldoctest.RouteCreateNote, firstFault)
 						srv.Inject(clinicaldoctest.RouteCreateNote, secondFault)
-						// nothing is found out for now
+						// no search succeeds in the first program
 						srv.Inject(clinicaldoctest.RouteListNotes,
 							clinicaldoctest.Answer(503, "synthetic").After(1).Times(100))
-						ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-						defer cancel()
-						program(ctx, twin(0), twin(1))
+						program(within(t, 2*time.Second), twin(0), twin(1))
 						srv.ClearFaults()
-						var batch []ingest.Recording
-						for _, n := range append(order, -1) {
-							if n >= 0 {
-								batch = append(batch, twin(n))
-								continue
-							}
-							for _, result := range program(t.Context(), batch...) {
-								require.Contains(t, []ingest.Status{ingest.Created, ingest.AlreadyThere}, result.Status,
-									result)
+						for _, list := range programs {
+							results := program(t.Context(), list...)
+							of := statuses(results)
+							assert.Equal(t, len(list), of[ingest.Created]+of[ingest.AlreadyThere], results)
+							for _, result := range results {
 								assert.Equal(t, sumOf(result.Recording), noteOf(srv, result.NoteID).AudioSHA256,
 									"another recording's note")
 							}
-							batch = nil
 						}
 						assert.Len(t, srv.Notes(), 2)
 					})
@@ -633,21 +533,15 @@ func TestRun_TwoLostOfOnePatient_FindTheirNotesByContent(t *testing.T) {
 // Two recordings of the same size are lost in one run. The note of the first one is found before the second one comes.
 func TestRun_SecondLostAfterFirstWasFound_FindsItsOwnNote(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		journal, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}
-		results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
-			_ = yield(twin(0), nil)
+		results := upload(t, u, generated(2, func(n int) ingest.Recording {
 			time.Sleep(time.Minute)
-			_ = yield(twin(1), nil)
-		})
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+			return twin(n)
+		}))
+		assert.Equal(t, counts{ingest.Created: 2}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 2)
-		require.NoError(t, journal.Close())
 	})
 }
 
@@ -672,17 +566,14 @@ func TestRun_ServiceNeverCreatesANote_RefusesAfterThreeUploads(t *testing.T) {
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, OnEvent: func(e ingest.Event) {
 			assert.LessOrEqual(t, e.Progress.Doubts, 1, "however often it is in doubt")
 		}}
-		results, err := collect(t.Context(), u, recordings(0, 1))
-		require.NoError(t, err)
-		require.Len(t, results, 1)
-		assert.Equal(t, ingest.Refused, results[0].Status)
-		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrNotCreated)
-		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrServer)
+		result := uploadOne(t, u, recording(0))
+		assert.Equal(t, ingest.Refused, result.Status)
+		require.ErrorIs(t, result.Err, clinicaldoc.ErrNotCreated)
+		require.ErrorIs(t, result.Err, clinicaldoc.ErrServer)
 		assert.Equal(t, 3, attempts(srv))
 		srv.ClearFaults()
-		results, err = collect(t.Context(), u, recordings(0, 1))
-		require.NoError(t, err)
-		assert.Equal(t, ingest.Created, results[0].Status)
+		result = uploadOne(t, u, recording(0))
+		assert.Equal(t, ingest.Created, result.Status)
 	})
 }
 
@@ -690,108 +581,80 @@ func TestRun_EqualRecordingsUnresolved_ShareTheResult(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		results := program(ctx, recording(0), recording(0), recording(0))
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 3}, statuses(results))
+		results := program(within(t, time.Minute), recording(0), recording(0), recording(0))
+		assert.Equal(t, counts{ingest.InDoubt: 3}, statuses(results))
 		results = program(t.Context(), recording(0), recording(0), recording(0))
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 2}, statuses(results))
+		assert.Equal(t, counts{ingest.Created: 1, ingest.AlreadyThere: 2}, statuses(results))
 	})
 }
 
 // A run that is cancelled waits for the responses to complete uploads: a response is better than an unknown outcome.
 func TestRun_CancelledAfterTheUpload_WaitsForTheResponse(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
-		journal, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
-		r := recording(0)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-		time.AfterFunc(time.Second, cancel)
-		results, err := collect(ctx, u, ingest.Recordings(r))
-		require.ErrorIs(t, err, context.Canceled)
-		require.Len(t, results, 1)
-		assert.Equal(t, ingest.Created, results[0].Status, results[0])
-
-		// Also when the run ends while it is being written down that all is about to leave.
-		ctx, cancel = context.WithCancel(t.Context())
-		defer cancel()
-		u.Journal = failing{journal, func(_ context.Context, e ingest.Entry) error {
-			if e.State == ingest.StateCommitting {
-				cancel()
-				time.Sleep(time.Second)
-			}
-			return nil
-		}}
-		results, err = collect(ctx, u, recordings(1, 2))
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
-		require.NoError(t, journal.Close())
+	t.Run("during the response", func(t *testing.T) {
+		t.Parallel()
+		withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.SlowBody(1, 10*time.Millisecond))
+			results, err := collect(within(t, time.Second), u, recordings(0, 1))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, counts{ingest.Created: 1}, statuses(results), results)
+		})
+	})
+	t.Run("while the commit is saved", func(t *testing.T) {
+		t.Parallel()
+		withUploader(t, func(t *testing.T, _ *clinicaldoctest.Server, u *ingest.Uploader) {
+			ctx, cancel := context.WithCancel(t.Context())
+			u.Journal = watched(u.Journal, func(e ingest.Entry) {
+				if e.State == ingest.StateCommitting {
+					cancel()
+					time.Sleep(time.Second)
+				}
+			})
+			results, err := collect(ctx, u, recordings(1, 2))
+			require.ErrorIs(t, err, context.Canceled)
+			assert.Equal(t, counts{ingest.Created: 1}, statuses(results), results)
+		})
 	})
 }
 
 // A service may answer with the id of a job, which may also be that of another recording's note.
 func TestRun_ResponseNamesAJob_TakesNoOtherNote(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
-		journal := openJournal(t, srv.URL, path)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(0)))
-		require.NoError(t, err)
-		other := results[0].NoteID
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		other := uploadOne(t, u, onePatient(0)).NoteID
 		job := fmt.Sprintf(`{"id":%d,"status":"queued"}`, other)
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusAccepted, job))
+		unresolved := uploadUntilUnresolved(t, u, onePatient(1))
+		assert.Zero(t, unresolved.NoteID, "nothing shows that it is a note")
 
-		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		results, err = collect(soon, u, ingest.Recordings(onePatient(1)))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Len(t, results, 1)
-		assert.Equal(t, ingest.InDoubt, results[0].Status)
-		assert.Zero(t, results[0].NoteID, "nothing shows that it is a note")
-
-		results, err = collect(t.Context(), u, ingest.Recordings(onePatient(1)))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
-		assert.NotEqual(t, other, results[0].NoteID)
+		result := uploadOne(t, u, onePatient(1))
+		assert.Equal(t, ingest.Created, result.Status, result)
+		assert.NotEqual(t, other, result.NoteID)
 		assert.Len(t, srv.Notes(), 2)
-		require.NoError(t, journal.Close())
 	})
 }
 
 // The journal keeps all that the client knew of a lost create. The error that the caller gets is not changed.
 func TestRun_LostCreate_KeepsWhatTheErrorKnows(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(5*time.Second))
 		srv.Inject(clinicaldoctest.RouteCreateNote,
 			clinicaldoctest.Answer(201, `{"id":4711,"name":"Encounter","created_at":`))
-		file, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
-		var doubt ingest.Entry
-		journal := watched{file, func(e ingest.Entry) {
-			if e.State == ingest.StateInDoubt && doubt.State == 0 {
-				doubt = e
-			}
-		}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		var saved ingest.Entry
+		u.Journal = watched(u.Journal, func(e ingest.Entry) { saved = e })
+		retry := clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: time.Second, MaxWait: 10 * time.Second}
+		u.Client = srv.Client(clinicaldoc.WithRetry(retry))
+		u.AllNew = true
 		r, start := recording(0), time.Now()
-		client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: time.Second, MaxWait: 10 * time.Second}))
-		results, err := collect(ctx, &ingest.Uploader{Client: client, Journal: journal, AllNew: true},
-			ingest.Recordings(r))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Len(t, results, 1)
-		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](results[0].Err)
-		require.True(t, ok, results[0])
+		lost := uploadUntilUnresolved(t, u, r)
+		unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](lost.Err)
+		require.True(t, ok, lost)
 		assert.Equal(t, r.Params.Name, unknown.Params.Name, "what goes into the journal is taken out of a copy")
-		assert.Equal(t, int64(4711), results[0].NoteID)
-		assert.Equal(t, int64(4711), doubt.NoteID)
-		assert.Equal(t, start.Add(6*time.Second), doubt.SentAt, "of the attempt that was lost")
-		require.NoError(t, file.Close())
+		assert.Nil(t, unknown.Params.BeforeCommit, "the caller's own params, with which the note may be created again")
+		assert.Equal(t, int64(4711), lost.NoteID)
+		assert.Equal(t, int64(4711), saved.NoteID)
+		assert.Equal(t, start.Add(6*time.Second), saved.SentAt, "of the attempt that was lost")
 	})
 }
 
@@ -823,43 +686,21 @@ func TestRun_LostStream_KeepsItsSize(t *testing.T) {
 	})
 }
 
-// The caller's list of notes that explain themselves is read, never written to, however much room it has.
+// The caller's list of excluded notes is read, never written to, however much room it has.
 func TestRun_CallersExclude_IsNotChanged(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
-		file, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		notes := make([]*clinicaldoc.ProgressNote, 1, 10)
 		notes[0] = &clinicaldoc.ProgressNote{ID: 4711}
-		u := &ingest.Uploader{
-			Client: srv.Client(quick()), Journal: file, Workers: 1, AllNew: true,
-			Find: clinicaldoc.FindCreatedParams{Exclude: notes},
-		}
-		_, err = collect(t.Context(), u, ingest.Recordings(onePatient(0), onePatient(1)))
-		require.NoError(t, err)
+		u.Find.Exclude = notes
+		upload(t, u, ingest.Recordings(onePatient(0), onePatient(1)))
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		u.Find.OnProgress = func(string, time.Time) { t.Error("several searches at once would call it") }
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(2)))
-		require.NoError(t, err)
-		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+		result := uploadOne(t, u, onePatient(2))
+		assert.Equal(t, ingest.Created, result.Status, result)
 		assert.Equal(t, append([]*clinicaldoc.ProgressNote{{ID: 4711}}, make([]*clinicaldoc.ProgressNote, 9)...),
 			notes[:10])
-		require.NoError(t, file.Close())
 	})
-}
-
-// statusAfter is what one recording's status is after a run of a new process that has so long.
-func statusAfter(t *testing.T, srv *clinicaldoctest.Server, path string, limit time.Duration) ingest.Status {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	file, err := openOrBegin(t.Context(), srv.URL, path)
-	require.NoError(t, err)
-	results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: file},
-		ingest.Recordings(recording(0)))
-	require.NoError(t, file.Close())
-	require.Len(t, results, 1)
-	return results[0].Status
 }
 
 // An earlier version saved nothing of a lost create. Its recording stays unresolved, because nobody knows whose token
@@ -868,17 +709,11 @@ func TestRun_UnresolvedEntryOfAnEarlierVersion_StaysUnresolved(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		run := func(path string, limit time.Duration) ingest.Status { return statusAfter(t, srv, path, limit) }
-		require.Equal(t, ingest.InDoubt, run(path, time.Minute))
-		_, entries, err := ingest.ReadJournal(t.Context(), path)
-		require.NoError(t, err)
-		require.Len(t, entries, 1)
-		entries[0].Loss = nil
-		var earlier bytes.Buffer
-		require.NoError(t, ingest.WriteJournal(&earlier, ingest.ServiceName(srv.URL), slices.Values(entries)))
-		require.NoError(t, os.WriteFile(path+".earlier", earlier.Bytes(), 0o600))
-		assert.Equal(t, ingest.InDoubt, run(path+".earlier", time.Minute), "the run ends while it is asked about")
-		assert.Equal(t, ingest.InDoubt, run(path+".earlier", time.Hour))
+		require.Equal(t, ingest.InDoubt, runProcess(t, srv, path, time.Minute, recording(0)).Status)
+		rewriteEntries(t, srv, path, func(e *ingest.Entry) { e.Loss = nil })
+		for _, limit := range []time.Duration{time.Minute, time.Hour} { // it ends during the search, or after it
+			assert.Equal(t, ingest.InDoubt, runProcess(t, srv, path, limit, recording(0)).Status)
+		}
 		assert.Empty(t, srv.Notes())
 	})
 }
@@ -929,30 +764,23 @@ func TestRun_ClockSetForward_DecidesNoEarlier(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		start := time.Now()
-		run := func(path string, limit time.Duration) ingest.Status { return statusAfter(t, srv, path, limit) }
-		require.Equal(t, ingest.InDoubt, run(path, time.Minute))
-		_, entries, err := ingest.ReadJournal(t.Context(), path)
-		require.NoError(t, err)
-		require.Len(t, entries, 1)
-		e := &entries[0]
-		set := func(at *time.Time) { *at = at.Add(-time.Hour) }
-		set(&e.At)
-		set(&e.SentAt)
-		set(&e.Until)
-		var loss map[string]any
-		require.NoError(t, json.Unmarshal(e.Loss, &loss))
-		for _, key := range []string{"sent_at", "lost_at", "clock_read_at"} {
-			at, err := time.Parse(time.RFC3339Nano, loss[key].(string))
+		require.Equal(t, ingest.InDoubt, runProcess(t, srv, path, time.Minute, recording(0)).Status)
+		rewriteEntries(t, srv, path, func(e *ingest.Entry) {
+			for _, at := range []*time.Time{&e.At, &e.SentAt, &e.Until} {
+				*at = at.Add(-time.Hour)
+			}
+			var loss map[string]any
+			require.NoError(t, json.Unmarshal(e.Loss, &loss))
+			for _, key := range []string{"sent_at", "lost_at", "clock_read_at"} {
+				at, err := time.Parse(time.RFC3339Nano, loss[key].(string))
+				require.NoError(t, err)
+				loss[key] = at.Add(-time.Hour).Format(time.RFC3339Nano)
+			}
+			var err error
+			e.Loss, err = json.Marshal(loss)
 			require.NoError(t, err)
-			set(&at)
-			loss[key] = at.Format(time.RFC3339Nano)
-		}
-		e.Loss, err = json.Marshal(loss)
-		require.NoError(t, err)
-		var before bytes.Buffer
-		require.NoError(t, ingest.WriteJournal(&before, ingest.ServiceName(srv.URL), slices.Values(entries)))
-		require.NoError(t, os.WriteFile(path+".set", before.Bytes(), 0o600))
-		assert.Equal(t, ingest.Created, run(path+".set", time.Hour))
+		})
+		assert.Equal(t, ingest.Created, runProcess(t, srv, path, time.Hour, recording(0)).Status)
 		assert.GreaterOrEqual(t, time.Since(start), 10*time.Minute)
 		assert.Len(t, srv.Notes(), 1)
 	})
@@ -965,34 +793,17 @@ func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		program := func(path string, limit time.Duration, r ingest.Recording) ingest.Result {
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			journal, err := openOrBegin(t.Context(), srv.URL, path)
-			require.NoError(t, err)
-			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true},
-				ingest.Recordings(r))
-			require.NoError(t, journal.Close())
-			require.Len(t, results, 1)
-			return results[0]
-		}
-		lost := program(path, time.Second, twin(0))
-		require.Equal(t, ingest.InDoubt, lost.Status)
-		made := program(path, time.Second, twin(1))
-		require.Equal(t, ingest.Created, made.Status)
-		_, entries, err := ingest.ReadJournal(t.Context(), path)
-		require.NoError(t, err)
-		slices.SortFunc(entries, func(a, b ingest.Entry) int { return a.At.Compare(b.At) })
-		for i := range entries {
-			if e := &entries[i]; e.Key == made.JournalKey {
-				e.At, e.SentAt = e.At.Add(-48*time.Hour), e.SentAt.Add(-48*time.Hour)
+		require.Equal(t, ingest.InDoubt, runProcess(t, srv, path, time.Second, twin(0)).Status)
+		created := runProcess(t, srv, path, time.Second, twin(1))
+		require.Equal(t, ingest.Created, created.Status)
+		rewriteEntries(t, srv, path, func(e *ingest.Entry) {
+			if e.Key == created.JournalKey {
+				e.At = e.At.Add(-48 * time.Hour)
+				e.SentAt = e.SentAt.Add(-48 * time.Hour)
 			}
-		}
-		var content bytes.Buffer
-		require.NoError(t, ingest.WriteJournal(&content, ingest.ServiceName(srv.URL), slices.Values(entries)))
-		require.NoError(t, os.WriteFile(path+".behind", content.Bytes(), 0o600))
-		result := program(path+".behind", time.Hour, twin(0))
-		assert.NotEqual(t, made.NoteID, result.NoteID, result)
+		})
+		result := runProcess(t, srv, path, time.Hour, twin(0))
+		assert.NotEqual(t, created.NoteID, result.NoteID, result)
 		assert.Len(t, srv.Notes(), 2)
 	})
 }
@@ -1000,18 +811,13 @@ func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 // A damaged record keeps the patient's recordings unresolved, and their errors say so.
 func TestRun_DamagedRecord_LeavesThePatientsRecordingsUnresolved(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		never := func(context.Context, ingest.Entry) error { return nil }
-		u := &ingest.Uploader{
-			Client: srv.Client(quick()), Journal: refusing{failing{file, never}, nil, ingest.ErrJournalDamaged},
-			AllNew: true,
-		}
-		results, err := collect(t.Context(), u, recordings(0, 1))
-		require.NoError(t, err)
-		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results))
-		require.ErrorIs(t, results[0].Err, ingest.ErrJournalDamaged)
-		assert.False(t, results[0].Until.IsZero())
+		u.Journal = unreadable(u.Journal, ingest.ErrJournalDamaged)
+		result := uploadOne(t, u, recording(0))
+		require.Equal(t, ingest.InDoubt, result.Status)
+		require.ErrorIs(t, result.Err, ingest.ErrJournalDamaged)
+		assert.False(t, result.Until.IsZero())
 	})
 }
 
@@ -1094,4 +900,42 @@ func TestRun_SentByAnUnknownUser_IsNotSentAgainByAnother(t *testing.T) {
 			})
 		})
 	}
+}
+
+// killed runs the uploader as a process that is killed right after the journal has saved that the recording is
+// committed. The uploader has a new client afterwards, as a new process does.
+func killed(t *testing.T, u *ingest.Uploader, r ingest.Recording) {
+	t.Helper()
+	dead := *u
+	dead.Journal = dying{u.Journal}
+	_, err := collect(t.Context(), &dead, ingest.Recordings(r))
+	require.Error(t, err)
+}
+
+// rewriteEntries writes a journal anew with other entries, as an earlier process would have left it.
+func rewriteEntries(t *testing.T, srv *clinicaldoctest.Server, path string, change func(e *ingest.Entry)) {
+	t.Helper()
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	slices.SortFunc(entries, func(a, b ingest.Entry) int { return a.At.Compare(b.At) })
+	for i := range entries {
+		change(&entries[i])
+	}
+	var content bytes.Buffer
+	require.NoError(t, ingest.WriteJournal(&content, ingest.ServiceName(srv.URL), slices.Values(entries)))
+	require.NoError(t, os.WriteFile(path, content.Bytes(), 0o600))
+}
+
+// runProcess uploads one recording as a process does that has so long.
+func runProcess(
+	t *testing.T, srv *clinicaldoctest.Server, path string, limit time.Duration, r ingest.Recording,
+) ingest.Result {
+	t.Helper()
+	journal, err := openOrBegin(t.Context(), srv.URL, path)
+	require.NoError(t, err)
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+	results, _ := collect(within(t, limit), u, ingest.Recordings(r))
+	require.NoError(t, journal.Close())
+	require.Len(t, results, 1)
+	return results[0]
 }

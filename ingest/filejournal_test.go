@@ -146,8 +146,7 @@ func TestFileJournal_File_IsTextWithoutNames(t *testing.T) {
 	require.NoError(t, err)
 	r := recording(0)
 	r.Key, r.Params.Name = "Synthetic Name.wav", "Visit of Synthetic Name"
-	_, err = collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, ingest.Recordings(r))
-	require.NoError(t, err)
+	upload(t, &ingest.Uploader{Client: srv.Client(), Journal: journal}, ingest.Recordings(r))
 	require.NoError(t, journal.Close())
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -393,8 +392,7 @@ func TestFileJournal_DiskFull_LosesNothing(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = journal.Close() }()
 			u.Journal = journal
-			results, err := collect(t.Context(), u, recordings(0, 100))
-			require.NoError(t, err)
+			results := upload(t, u, recordings(0, 100))
 			assert.Len(t, results, 100)
 			assert.Zero(t, statuses(results)[ingest.InDoubt]+statuses(results)[ingest.Refused], results)
 			assert.Equal(t, 100, len(srv.Notes())) //nolint:testifylint // the notes need not be printed
@@ -584,18 +582,23 @@ func TestOpenJournal_ManyLines_KeepsEachLoss(t *testing.T) {
 	assert.JSONEq(t, `{"id":"synthetic"}`, string(load(t, j, 1).Loss))
 }
 
-// Whose recordings they are is not known where the service does not say it; who is refused, or cannot ask now, is not
-// nobody.
+// The user is unknown if the service does not show it. A refused token, or a service that cannot be asked now, is an
+// error.
 func TestOwnerOf_ServiceWithoutUser_ReturnsNoUser(t *testing.T) {
 	t.Parallel()
+	srv := newBox(t)
 	for status, want := range map[int]error{
 		403: nil, 404: nil, 401: clinicaldoc.ErrUnauthorized, 503: clinicaldoc.ErrServer,
 	} {
-		srv := newBox(t)
+		srv.ClearFaults()
 		srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(status, "synthetic").Always())
 		owner, err := ingest.OwnerOf(t.Context(), srv.Client(quick()))
 		require.ErrorIs(t, err, want, status)
 		assert.Equal(t, err == nil, owner.Service != "")
 		assert.Zero(t, owner.UserID)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := ingest.OwnerOf(ctx, srv.Client(quick()))
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -194,9 +194,8 @@ func TestFileJournal_AnotherWriter_SavesNothing(t *testing.T) {
 	srv, path := newBox(t), journalPath(t)
 	journal := openJournal(t, srv.URL, path)
 	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-	results, err := collect(t.Context(), u, recordings(0, 3))
-	require.NoError(t, err)
-	require.Equal(t, map[ingest.Status]int{ingest.Created: 3}, statuses(results))
+	results := upload(t, u, recordings(0, 3))
+	require.Equal(t, counts{ingest.Created: 3}, statuses(results))
 	other, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = other.WriteString("0")
@@ -622,9 +621,8 @@ func TestForget_NotesOfThisProcess_AreKept(t *testing.T) {
 	srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
 	journal := openJournal(t, srv.URL, journalPath(t))
 	for _, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} {
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 3))
-		require.NoError(t, err)
-		require.Equal(t, map[ingest.Status]int{want: 3}, statuses(results), results)
+		results := upload(t, &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 3))
+		require.Equal(t, counts{want: 3}, statuses(results), results)
 		forgotten, err := journal.Forget(t.Context(), time.Now().Add(time.Hour))
 		require.NoError(t, err)
 		assert.Zero(t, forgotten)

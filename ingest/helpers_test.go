@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -47,6 +50,19 @@ func quick() clinicaldoc.Option {
 	return clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: 1, MaxWait: 1})
 }
 
+// newUploader returns an uploader with a new journal, and its fake server.
+func newUploader(t *testing.T, opts ...clinicaldoctest.Option) (*clinicaldoctest.Server, *ingest.Uploader) {
+	t.Helper()
+	srv := newBox(t, opts...)
+	return srv, uploaderOn(t, srv)
+}
+
+// uploaderOn returns an uploader with a new journal.
+func uploaderOn(t *testing.T, srv *clinicaldoctest.Server) *ingest.Uploader {
+	t.Helper()
+	return &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
+}
+
 // openJournal opens the service's journal and begins it if there is none.
 func openJournal(t *testing.T, baseURL, path string) *ingest.FileJournal {
 	t.Helper()
@@ -65,11 +81,13 @@ func openOrBegin(ctx context.Context, baseURL, path string) (*ingest.FileJournal
 }
 
 // inVirtualTime runs a test in virtual time, with a fake server and the path of a journal that does not exist yet.
-func inVirtualTime(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, path string)) {
+func inVirtualTime(
+	t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, path string), opts ...clinicaldoctest.Option,
+) {
 	t.Helper()
 	path := journalPath(t)
 	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+		srv := clinicaldoctest.NewServer(append(opts, clinicaldoctest.InProcess())...)
 		defer srv.Close()
 		test(t, srv, path)
 	})
@@ -77,7 +95,10 @@ func inVirtualTime(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Se
 
 // withJournal runs a test in virtual time, with a fake server and a new journal. It checks the entries of the journal
 // afterwards.
-func withJournal(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal)) {
+func withJournal(
+	t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal),
+	opts ...clinicaldoctest.Option,
+) {
 	t.Helper()
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		journal, err := openOrBegin(t.Context(), srv.URL, path)
@@ -85,7 +106,36 @@ func withJournal(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Serv
 		test(t, srv, journal)
 		require.NoError(t, journal.Close())
 		checkEntries(t, path)
+	}, opts...)
+}
+
+// withUploader runs a test in virtual time, with a fake server and an uploader whose journal is new. It checks the
+// entries of the journal afterwards.
+func withUploader(
+	t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader),
+	opts ...clinicaldoctest.Option,
+) {
+	t.Helper()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		test(t, srv, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal})
+	}, opts...)
+}
+
+// handledBy lets a function handle each request. The function may pass it on to the service.
+func handledBy(handle func(w http.ResponseWriter, r *http.Request, service http.Handler)) clinicaldoctest.Option {
+	return clinicaldoctest.WithMiddleware(func(service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(w, r, service) })
 	})
+}
+
+// replaced lets the service respond, and changes the body of the response.
+func replaced(w http.ResponseWriter, r *http.Request, service http.Handler, change func(body []byte) []byte) {
+	recorder := httptest.NewRecorder()
+	service.ServeHTTP(recorder, r)
+	maps.Copy(w.Header(), recorder.Header())
+	w.Header().Del("Content-Length")
+	w.WriteHeader(recorder.Code)
+	_, _ = w.Write(change(recorder.Body.Bytes()))
 }
 
 // checkEntries looks whether what a journal says of each recording fits together: nothing is left of the states before.
@@ -169,9 +219,14 @@ func sound(n int) []byte {
 
 // recordings are synthetic ones in memory, from the first number to before the last.
 func recordings(first, last int) iter.Seq2[ingest.Recording, error] {
+	return generated(last-first, func(n int) ingest.Recording { return recording(first + n) })
+}
+
+// generated yields that many recordings. Each one is made when it is asked for.
+func generated(count int, make func(n int) ingest.Recording) iter.Seq2[ingest.Recording, error] {
 	return func(yield func(ingest.Recording, error) bool) {
-		for n := first; n < last; n++ {
-			if !yield(recording(n), nil) {
+		for n := range count {
+			if !yield(make(n), nil) {
 				return
 			}
 		}
@@ -204,8 +259,10 @@ func paramsOf(path string) clinicaldoc.CreateNoteParams {
 	return clinicaldoc.CreateNoteParams{Name: filepath.Base(path), PatientID: 7, PromptID: 1}
 }
 
-// collect runs the uploader to its end and returns the results by key.
-func collect(ctx context.Context, u *ingest.Uploader, recordings iter.Seq2[ingest.Recording, error]) (results []ingest.Result, failure error) {
+// collect runs the uploader to its end. It returns all results, and the error of the run.
+func collect(
+	ctx context.Context, u *ingest.Uploader, recordings iter.Seq2[ingest.Recording, error],
+) (results []ingest.Result, failure error) {
 	for result, err := range u.Run(ctx, recordings) {
 		if err != nil {
 			return results, err
@@ -215,12 +272,66 @@ func collect(ctx context.Context, u *ingest.Uploader, recordings iter.Seq2[inges
 	return results, nil
 }
 
-func statuses(results []ingest.Result) map[ingest.Status]int {
-	counts := map[ingest.Status]int{}
-	for _, r := range results {
-		counts[r.Status]++
+// upload runs the uploader to its end, which must succeed.
+func upload(t *testing.T, u *ingest.Uploader, recordings iter.Seq2[ingest.Recording, error]) []ingest.Result {
+	t.Helper()
+	results, err := collect(t.Context(), u, recordings)
+	require.NoError(t, err)
+	return results
+}
+
+func uploadOne(t *testing.T, u *ingest.Uploader, r ingest.Recording) ingest.Result {
+	t.Helper()
+	results := upload(t, u, ingest.Recordings(r))
+	require.Len(t, results, 1)
+	return results[0]
+}
+
+// uploadUntilUnresolved ends the run as soon as a recording is unresolved.
+func uploadUntilUnresolved(t *testing.T, u *ingest.Uploader, r ingest.Recording) ingest.Result {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	u.OnEvent = func(e ingest.Event) {
+		if e.State == ingest.StateInDoubt {
+			cancel()
+		}
 	}
-	return counts
+	results, err := collect(ctx, u, ingest.Recordings(r))
+	u.OnEvent = nil
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, results, 1)
+	require.Equal(t, ingest.InDoubt, results[0].Status)
+	return results[0]
+}
+
+// within returns a context that ends after a while, or with the test.
+func within(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// counts is how many results have each status.
+type counts = map[ingest.Status]int
+
+func statuses(results []ingest.Result) counts {
+	of := counts{}
+	for _, r := range results {
+		of[r.Status]++
+	}
+	return of
+}
+
+// requestsTo counts the requests to a route.
+func requestsTo(srv *clinicaldoctest.Server, route string) (count int) {
+	for _, r := range srv.Requests() {
+		if r.Route == route {
+			count++
+		}
+	}
+	return count
 }
 
 func noteNames(srv *clinicaldoctest.Server) []string {
@@ -230,4 +341,91 @@ func noteNames(srv *clinicaldoctest.Server) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// addNote adds a note with the recording's patient and name, and with this audio.
+func addNote(srv *clinicaldoctest.Server, r ingest.Recording, audio []byte) int64 {
+	return srv.AddNote(clinicaldoctest.Note{PatientID: r.Params.PatientID, Name: r.Params.Name, Audio: audio})
+}
+
+// hooked is a journal with hooks of a test. Nil hooks are skipped. An error of a hook replaces the journal's answer.
+type hooked struct {
+	ingest.Journal
+	bind    func() error
+	claim   func(context.Context, ingest.Key) error
+	claimed func(ingest.Key)                                                                   // after Claim
+	entries func(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) // in its place
+	save    func(context.Context, *ingest.Entry) error
+	release func(ingest.Key)
+}
+
+type hookedClaim struct {
+	ingest.Claim
+	journal hooked
+	key     ingest.Key
+}
+
+func (j hooked) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
+	if j.bind != nil {
+		if err := j.bind(); err != nil {
+			return ingest.Binding{}, err
+		}
+	}
+	return j.Journal.Bind(ctx, owner)
+}
+
+func (j hooked) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
+	if j.claim != nil {
+		if err := j.claim(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	claim, err := j.Journal.Claim(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if j.claimed != nil {
+		j.claimed(key)
+	}
+	return hookedClaim{claim, j, key}, nil
+}
+
+func (j hooked) EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
+	if j.entries != nil {
+		return j.entries(ctx, patient, since)
+	}
+	return j.Journal.EntriesForPatient(ctx, patient, since)
+}
+
+func (c hookedClaim) Save(ctx context.Context, e ingest.Entry) error {
+	if c.journal.save != nil {
+		if err := c.journal.save(ctx, &e); err != nil {
+			return err
+		}
+	}
+	return c.Claim.Save(ctx, e)
+}
+
+func (c hookedClaim) Release() {
+	if c.journal.release != nil {
+		c.journal.release(c.key)
+	}
+	c.Claim.Release()
+}
+
+// failing is a journal that does not save an entry if the function returns an error.
+func failing(j ingest.Journal, fails func(context.Context, ingest.Entry) error) ingest.Journal {
+	return hooked{Journal: j, save: func(ctx context.Context, e *ingest.Entry) error { return fails(ctx, *e) }}
+}
+
+// watched is a journal that passes each entry to the function before it is saved.
+func watched(j ingest.Journal, saves func(ingest.Entry)) ingest.Journal {
+	return failing(j, func(_ context.Context, e ingest.Entry) error { saves(e); return nil })
+}
+
+// unreadable is a journal that cannot return the entries of a patient.
+func unreadable(j ingest.Journal, err error) ingest.Journal {
+	return hooked{Journal: j, entries: func(context.Context, uint32, time.Time) ([]ingest.Entry, error) {
+		return nil, err
+	}}
 }

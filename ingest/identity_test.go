@@ -2,7 +2,6 @@ package ingest_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -59,8 +58,7 @@ func TestRun_ResultsAndEventsNameTheRecordingAlike(t *testing.T) {
 			assert.Equal(t, identity, line.Value)
 		},
 	}
-	results, err := collect(t.Context(), uploader, ingest.Recordings(list...))
-	require.NoError(t, err)
+	results := upload(t, uploader, ingest.Recordings(list...))
 	require.Len(t, results, len(list))
 	yielded := map[identified]bool{}
 	for _, result := range results {
@@ -76,56 +74,13 @@ func TestRun_ResultsAndEventsNameTheRecordingAlike(t *testing.T) {
 	assert.Equal(t, wanted, told)
 }
 
-// Equal recordings that come at the same time have a result each, at their own places.
-func TestRun_EqualRecordingsKeepTheirPositions(t *testing.T) {
-	t.Parallel()
-	srv := newBox(t)
-	uploader := &ingest.Uploader{
-		Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2,
-	}
-	// One of the two is held before it is complete. The third one is drawn when a worker is free again: then the other
-	// one waits for the result of the first.
-	bothCame := make(chan struct{})
-	hold := func(ctx context.Context) error {
-		select {
-		case <-bothCame:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	list := func(yield func(ingest.Recording, error) bool) {
-		defer close(bothCame)
-		for _, number := range []int{1, 1, 2} {
-			r := recording(number)
-			if number == 1 {
-				r.Params.BeforeCommit = hold
-			}
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-	results, err := collect(t.Context(), uploader, list)
-	require.NoError(t, err)
-	require.Equal(t, map[ingest.Status]int{ingest.Created: 2, ingest.AlreadyThere: 1}, statuses(results))
-	places := map[int]string{}
-	for _, result := range results {
-		places[result.Position] = result.Recording.Key
-	}
-	assert.Equal(t, map[int]string{1: "recording 1", 2: "recording 1", 3: "recording 2"}, places)
-}
-
 // A recording that is tried once more, or was refused before it had a key, keeps its place.
 func TestRun_PositionIsThatInTheRun(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	_, uploader := newUploader(t)
 	list := []ingest.Recording{recording(1), {File: "/nowhere/visit.wav"}, recording(3)}
-	uploader := &ingest.Uploader{
-		Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), MaxPause: -1,
-	}
-	results, err := collect(t.Context(), uploader, ingest.Recordings(list...))
-	require.NoError(t, err)
+	uploader.MaxPause = -1
+	results := upload(t, uploader, ingest.Recordings(list...))
 	require.Len(t, results, len(list))
 	for _, result := range results {
 		assert.Equal(t, list[result.Position-1].File, result.Recording.File)

@@ -283,7 +283,7 @@ func TestRunAll_Report_HasPausesTimesAndError(t *testing.T) {
 			_ = yield(recording(0), nil) && yield(recording(1), nil) && yield(recording(2), nil) && yield(ingest.Recording{}, os.ErrClosed)
 		})
 		require.ErrorIs(t, report.Err, os.ErrClosed)
-		assert.Equal(t, map[ingest.Status]int{ingest.Complete: 3}, statuses(report.Results))
+		assert.Equal(t, counts{ingest.Complete: 3}, statuses(report.Results))
 		assert.Empty(t, report.Left)
 		require.Len(t, report.Pauses, 2)
 		require.ErrorIs(t, report.Pauses[0].Why, clinicaldoc.ErrUnauthorized)
@@ -292,8 +292,7 @@ func TestRunAll_Report_HasPausesTimesAndError(t *testing.T) {
 		assert.Equal(t, time.Since(report.Began), report.Took)
 
 		over := make(chan struct{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		report = u.RunAll(ctx, func(func(ingest.Recording, error) bool) { <-over }) // it knows nothing of the context
 		require.ErrorIs(t, report.Err, context.DeadlineExceeded)
 		close(over)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -38,17 +37,15 @@ func checkOwnNotes(t *testing.T, srv *clinicaldoctest.Server, results []ingest.R
 
 func TestRun_RecordingWantedTwice_MakesBothNotes(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 8}
-	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
-		for n := range 30 {
-			if !yield(onePatient(n), nil) || !yield(letterOf(onePatient(n)), nil) {
-				return
-			}
+	srv, u := newUploader(t)
+	u.Workers = 8
+	results := upload(t, u, generated(60, func(n int) ingest.Recording {
+		if n%2 == 1 {
+			return letterOf(onePatient(n / 2))
 		}
-	})
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 60}, statuses(results))
+		return onePatient(n / 2)
+	}))
+	assert.Equal(t, counts{ingest.Created: 60}, statuses(results))
 	assert.Len(t, srv.Notes(), 60)
 	checkOwnNotes(t, srv, results)
 }
@@ -61,11 +58,9 @@ func TestLook_RecordingWantedTwice_FindsEachByItsOwnName(t *testing.T) {
 	for _, order := range [][]ingest.Recording{{note, letter}, {letter, note}} {
 		srv := newBox(t)
 		for range 2 {
-			u := &ingest.Uploader{
-				Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1,
-			}
-			results, err := collect(t.Context(), u, ingest.Recordings(order...))
-			require.NoError(t, err)
+			u := uploaderOn(t, srv)
+			u.Workers = 1
+			results := upload(t, u, ingest.Recordings(order...))
 			require.Len(t, results, 2)
 			checkOwnNotes(t, srv, results)
 		}
@@ -84,14 +79,13 @@ func TestRun_RecordingWantedTwiceAndLost_MakesBothNotes(t *testing.T) {
 			for _, allNew := range []bool{false, true} {
 				t.Run(fmt.Sprint(first, ", ", second, ", all new: ", allNew), func(t *testing.T) {
 					t.Parallel()
-					withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+					withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 						srv.Inject(clinicaldoctest.RouteCreateNote, firstFault)
 						srv.Inject(clinicaldoctest.RouteCreateNote, secondFault)
-						u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: allNew}
+						u.AllNew = allNew
 						list := ingest.Recordings(onePatient(1), letterOf(onePatient(1)))
-						results, err := collect(t.Context(), u, list)
-						require.NoError(t, err)
-						assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+						results := upload(t, u, list)
+						assert.Equal(t, counts{ingest.Created: 2}, statuses(results), results)
 						assert.Len(t, srv.Notes(), 2)
 						checkOwnNotes(t, srv, results)
 					})
@@ -111,32 +105,24 @@ func TestRun_KilledBetweenTwoNotesOfARecording_MakesBoth(t *testing.T) {
 		for _, order := range [][]ingest.Recording{{note, letter}, {letter, note}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
-					journal, err := openOrBegin(t.Context(), srv.URL, path)
-					require.NoError(t, err)
-					u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, Workers: 1}
-					_, err = collect(t.Context(), u, ingest.Recordings(note))
-					require.Error(t, err)
+				withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+					killed(t, u, note)
 					if made {
-						srv.AddNote(clinicaldoctest.Note{
-							PatientID: 7, Name: note.Params.Name, Audio: sound(1), CreatedAt: time.Now(),
-						})
+						addNote(srv, note, sound(1))
 					}
 
-					u = &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+					u.Client = srv.Client(quick())
+					u.Workers = 1
 					before := len(srv.Notes())
-					results, err := collect(t.Context(), u, ingest.Recordings(letter))
-					require.NoError(t, err)
-					require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
-					require.ErrorIs(t, results[0].Err, ingest.ErrTaken)
+					waits := uploadOne(t, u, letter)
+					require.Equal(t, ingest.InDoubt, waits.Status, waits)
+					require.ErrorIs(t, waits.Err, ingest.ErrTaken)
 					assert.Len(t, srv.Notes(), before, "nothing is sent meanwhile")
 
-					results, err = collect(t.Context(), u, ingest.Recordings(order...))
-					require.NoError(t, err)
-					assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+					results := upload(t, u, ingest.Recordings(order...))
+					assert.Equal(t, counts{ingest.Created: 2}, statuses(results), results)
 					assert.Len(t, srv.Notes(), 2)
 					checkOwnNotes(t, srv, results)
-					require.NoError(t, journal.Close())
 				})
 			})
 		}
@@ -147,15 +133,14 @@ func TestRun_KilledBetweenTwoNotesOfARecording_MakesBoth(t *testing.T) {
 // has. The second one is not sent until a person has decided which note is the first one's.
 func TestRun_FirstOfTwoNotesUnresolved_SecondWaitsForADecision(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		u.Workers = 1
 		note := onePatient(1)
 		letter := letterOf(note)
-		results, err := collect(t.Context(), u, ingest.Recordings(note, letter))
-		require.NoError(t, err)
-		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
+		results := upload(t, u, ingest.Recordings(note, letter))
+		require.Equal(t, counts{ingest.InDoubt: 2}, statuses(results), results)
 		require.Len(t, srv.Notes(), 1, "the letter was not sent")
 		ofNote, ofLetter := results[0], results[1]
 		assert.Equal(t, []int64{srv.Notes()[0].ID}, ofNote.Candidates)
@@ -163,71 +148,61 @@ func TestRun_FirstOfTwoNotesUnresolved_SecondWaitsForADecision(t *testing.T) {
 
 		decision := ingest.Resolution{NoteID: ofNote.Candidates[0], By: "a person"}
 		require.NoError(t, u.Resolve(t.Context(), ofNote.JournalKey, decision))
-		results, err = collect(t.Context(), u, ingest.Recordings(letter))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results), results)
+		result := uploadOne(t, u, letter)
+		assert.Equal(t, ingest.Created, result.Status, result)
 		assert.Len(t, srv.Notes(), 2)
 	})
-}
-
-// lookCase is a note of the patient that the journal does not know.
-type lookCase struct {
-	name       string // of the note
-	audio      []byte
-	unreadable bool
-	assume     clinicaldoc.Assumptions
-	want       ingest.Status
 }
 
 // What a note shows of a recording that the journal does not know.
 func TestLook_DecidesByProofAlone(t *testing.T) {
 	t.Parallel()
 	const own, other = "Encounter #9.", "Somebody's"
-	unchanged := clinicaldoc.Assumptions{RecordingsUnchanged: true}
 	longer := append(sound(9), "longer"...)
-	for name, c := range map[string]lookCase{
-		"equal": {
-			own, sound(9), false, clinicaldoc.Assumptions{}, ingest.AlreadyThere,
-		},
-		"equal, other name": {
-			other, sound(9), false, clinicaldoc.Assumptions{}, ingest.AlreadyThere,
-		},
-		"equal, other name, unchanged": {other, sound(9), false, unchanged, ingest.AlreadyThere},
-		"other bytes":                  {own, sound(2), false, clinicaldoc.Assumptions{}, ingest.InDoubt},
-		"other size":                   {own, longer, false, clinicaldoc.Assumptions{}, ingest.InDoubt},
-		"other bytes, unchanged":       {own, sound(2), false, unchanged, ingest.Created},
-		"other size, unchanged":        {own, longer, false, unchanged, ingest.Created},
-		"other bytes, name in another spelling": {
-			" encounter  #9. ", sound(2), false, clinicaldoc.Assumptions{}, ingest.InDoubt,
-		},
-		"unreadable":                        {own, sound(9), true, clinicaldoc.Assumptions{}, ingest.InDoubt},
-		"unreadable, unchanged":             {own, sound(9), true, unchanged, ingest.InDoubt},
-		"unreadable, other size, unchanged": {own, longer, true, unchanged, ingest.Created},
-		"other bytes, other name":           {other, sound(2), false, clinicaldoc.Assumptions{}, ingest.Created},
-		"unreadable, other name":            {other, sound(9), true, clinicaldoc.Assumptions{}, ingest.Created},
-		"other bytes, names are said to be kept": {
-			own, sound(2), false, clinicaldoc.Assumptions{NamesUnchanged: true}, ingest.InDoubt,
-		},
+	type note struct {
+		name       string
+		audio      []byte
+		unreadable bool
+	}
+	equal, bytesDiffer, sizeDiffers := note{own, sound(9), false}, note{own, sound(2), false}, note{own, longer, false}
+	unchanged := clinicaldoc.Assumptions{RecordingsUnchanged: true}
+	for name, c := range map[string]struct {
+		note   note
+		assume clinicaldoc.Assumptions
+		want   ingest.Status
+	}{
+		"equal":                                 {equal, clinicaldoc.Assumptions{}, ingest.AlreadyThere},
+		"equal, other name":                     {note{other, sound(9), false}, clinicaldoc.Assumptions{}, ingest.AlreadyThere},
+		"equal, other name, unchanged":          {note{other, sound(9), false}, unchanged, ingest.AlreadyThere},
+		"other bytes":                           {bytesDiffer, clinicaldoc.Assumptions{}, ingest.InDoubt},
+		"other bytes, names unchanged":          {bytesDiffer, clinicaldoc.Assumptions{NamesUnchanged: true}, ingest.InDoubt},
+		"other bytes, unchanged":                {bytesDiffer, unchanged, ingest.Created},
+		"other bytes, other name":               {note{other, sound(2), false}, clinicaldoc.Assumptions{}, ingest.Created},
+		"other bytes, name in another spelling": {note{" encounter  #9. ", sound(2), false}, clinicaldoc.Assumptions{}, ingest.InDoubt},
+		"other size":                            {sizeDiffers, clinicaldoc.Assumptions{}, ingest.InDoubt},
+		"other size, unchanged":                 {sizeDiffers, unchanged, ingest.Created},
+		"unreadable":                            {note{own, sound(9), true}, clinicaldoc.Assumptions{}, ingest.InDoubt},
+		"unreadable, unchanged":                 {note{own, sound(9), true}, unchanged, ingest.InDoubt},
+		"unreadable, other size, unchanged":     {note{own, longer, true}, unchanged, ingest.Created},
+		"unreadable, other name":                {note{other, sound(9), true}, clinicaldoc.Assumptions{}, ingest.Created},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-				id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: c.name, Audio: c.audio})
-				if c.unreadable {
+			withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+				id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: c.note.name, Audio: c.note.audio})
+				if c.note.unreadable {
 					srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
 				}
-				client := srv.Client(quick(), clinicaldoc.WithAssumptions(c.assume))
-				u := &ingest.Uploader{Client: client, Journal: journal}
-				results, err := collect(t.Context(), u, ingest.Recordings(onePatient(9)))
-				require.NoError(t, err)
-				require.Equal(t, map[ingest.Status]int{c.want: 1}, statuses(results), results)
+				u.Client = srv.Client(quick(), clinicaldoc.WithAssumptions(c.assume))
+				result := uploadOne(t, u, onePatient(9))
+				require.Equal(t, c.want, result.Status, result)
 				switch c.want {
 				case ingest.InDoubt:
-					assert.Equal(t, []int64{id}, results[0].Candidates)
-					require.ErrorContains(t, results[0].Err,
+					assert.Equal(t, []int64{id}, result.Candidates)
+					require.ErrorContains(t, result.Err,
 						fmt.Sprintf("compare it with note %d of 2000-01-01T00:00:00Z", id))
 				case ingest.AlreadyThere:
-					assert.Equal(t, id, results[0].NoteID)
+					assert.Equal(t, id, result.NoteID)
 				default:
 					assert.Len(t, srv.Notes(), 2)
 				}
@@ -239,15 +214,16 @@ func TestLook_DecidesByProofAlone(t *testing.T) {
 // One recording that comes back as it was sent says nothing about another one.
 func TestLook_ServiceThatChangesSomeRecordings_DoublesNothing(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	got, _ := afresh(t, ingest.Uploader{}, srv, 1)
-	require.Equal(t, map[ingest.Status]int{ingest.Created: 1}, got)
+	srv, first := newUploader(t)
+	upload(t, first, recordings(0, 1))
 	srv.SetVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded})
-	got, _ = afresh(t, ingest.Uploader{}, srv, 7)
-	require.Equal(t, 6, got[ingest.Created], got)
+	upload(t, uploaderOn(t, srv), recordings(0, 7))
+	require.Len(t, srv.Notes(), 7)
 	for range 2 {
-		got, results := afresh(t, ingest.Uploader{Workers: 1}, srv, 7)
-		assert.Zero(t, got[ingest.Created], results)
+		u := uploaderOn(t, srv)
+		u.Workers = 1
+		results := upload(t, u, recordings(0, 7))
+		assert.Zero(t, statuses(results)[ingest.Created], results)
 		assert.Len(t, srv.Notes(), 7)
 	}
 }
@@ -255,13 +231,11 @@ func TestLook_ServiceThatChangesSomeRecordings_DoublesNothing(t *testing.T) {
 // Two recordings take one note each, also if both are looked for at the same moment.
 func TestLook_TwoRecordingsOfOneNote_TakeItOnce(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Renamed", Audio: sound(1)})
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Delay(time.Second).Always())
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1), letterOf(onePatient(1))))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 1, ingest.Created: 1}, statuses(results), results)
+		results := upload(t, u, ingest.Recordings(onePatient(1), letterOf(onePatient(1))))
+		assert.Equal(t, counts{ingest.AlreadyThere: 1, ingest.Created: 1}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 2)
 	})
 }
@@ -281,30 +255,24 @@ func TestRun_NameContainsKey_IsResolvedWithoutRecordings(t *testing.T) {
 		"re-encoded": func(srv *clinicaldoctest.Server) {
 			srv.SetVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded})
 		},
-		"unreadable": func(srv *clinicaldoctest.Server) {
-			srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
-		},
+		"unreadable": always(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			paths := []string{journalPath(t), journalPath(t)}
-			synctest.Test(t, func(t *testing.T) {
-				srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
-				defer srv.Close()
+			emptyJournal := journalPath(t)
+			withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 				prepare(srv)
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-				// the second journal is empty
+				second := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, emptyJournal)}
 				for i, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere} {
-					journal, err := openOrBegin(t.Context(), srv.URL, paths[i])
-					require.NoError(t, err)
-					u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-					results, err := collect(t.Context(), u, ingest.Recordings(keyed(1), keyed(2), keyed(3)))
-					require.NoError(t, err)
-					assert.Equal(t, map[ingest.Status]int{want: 3}, statuses(results), results)
-					checkOwnNames(t, srv, results)
-					require.NoError(t, journal.Close())
+					u := []*ingest.Uploader{u, second}[i]
+					results := upload(t, u, ingest.Recordings(keyed(1), keyed(2), keyed(3)))
+					assert.Equal(t, counts{want: 3}, statuses(results), results)
+					for _, result := range results {
+						assert.Equal(t, result.Recording.Params.Name, noteOf(srv, result.NoteID).Name, result)
+					}
 				}
 				assert.Len(t, srv.Notes(), 3)
 			})
@@ -312,37 +280,22 @@ func TestRun_NameContainsKey_IsResolvedWithoutRecordings(t *testing.T) {
 	}
 }
 
-func checkOwnNames(t *testing.T, srv *clinicaldoctest.Server, results []ingest.Result) {
-	t.Helper()
-	for _, result := range results {
-		assert.Equal(t, result.Recording.Params.Name, noteOf(srv, result.NoteID).Name, result)
-	}
-}
-
 // That no note has the name is not enough: somebody may have changed it. Nothing is sent again while a note may be it.
 func TestRun_NameContainsKeyAndNoteIsRenamed_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
-	for name, readable := range map[string]bool{"readable": true, "re-encoded": false} {
-		t.Run(name, func(t *testing.T) {
+	for stored, want := range map[clinicaldoctest.StoredAudio]ingest.Status{
+		clinicaldoctest.AudioAsSent: ingest.Created, clinicaldoctest.AudioReencoded: ingest.InDoubt,
+	} {
+		t.Run(fmt.Sprint(stored), func(t *testing.T) {
 			t.Parallel()
-			withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-				if !readable {
-					srv.SetVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded})
-				}
+			withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+				srv.SetVariant(clinicaldoctest.Variant{Audio: stored})
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 				time.AfterFunc(time.Minute, func() {
-					srv.AddNote(clinicaldoctest.Note{
-						PatientID: 7, Name: "Renamed", Audio: sound(1), CreatedAt: time.Now(),
-					})
+					srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Renamed", Audio: sound(1)})
 				})
-				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-				results, err := collect(t.Context(), u, ingest.Recordings(keyed(1)))
-				require.NoError(t, err)
-				want := ingest.InDoubt
-				if readable {
-					want = ingest.Created
-				}
-				assert.Equal(t, map[ingest.Status]int{want: 1}, statuses(results), results)
+				result := uploadOne(t, u, keyed(1))
+				assert.Equal(t, want, result.Status, result)
 				assert.Len(t, srv.Notes(), 1)
 			})
 		})
@@ -352,34 +305,28 @@ func TestRun_NameContainsKeyAndNoteIsRenamed_MakesNoSecondNote(t *testing.T) {
 // A key that is a part of another one, or of its name, does not make the other's note its own.
 func TestRun_KeyIsPartOfAnother_NotesAreNotMixedUp(t *testing.T) {
 	t.Parallel()
+	withKey := func(key, name string) ingest.Recording {
+		r := onePatient(2)
+		r.Key = key
+		r.Params.Name = name
+		return r
+	}
 	short := keyed(1)
-	longer := keyed(1)
-	longer.Key = short.Key + "0"
-	longer.Params.Name = "Visit (" + longer.Key + ")"
-	addition := keyed(1)
-	addition.Key = short.Key + "-2"
-	addition.Params.Name = "Visit (" + addition.Key + ")"
-	sameName := short
-	sameName.Key = "Visit (" + short.Key + ")"
 	for name, other := range map[string]ingest.Recording{
-		"longer": longer, "addition": addition, "same name": sameName,
+		"longer":    withKey(short.Key+"0", "Visit ("+short.Key+"0)"),
+		"addition":  withKey(short.Key+"-2", "Visit ("+short.Key+"-2)"),
+		"same name": withKey(short.Params.Name, short.Params.Name),
 	} {
-		other.Params.Audio = clinicaldoc.AudioBytes("a.wav", sound(2))
 		for _, pair := range [][]ingest.Recording{{short, other}, {other, short}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+				withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 					srv.SetVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded})
-					u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-					results, err := collect(t.Context(), u, ingest.Recordings(pair[0]))
-					require.NoError(t, err)
-					first := results[0].NoteID
+					first := uploadOne(t, u, pair[0])
 					srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-					results, err = collect(t.Context(), u, ingest.Recordings(pair[1]))
-					require.NoError(t, err)
-					require.Len(t, results, 1)
-					assert.Equal(t, ingest.Created, results[0].Status, results[0])
-					assert.NotEqual(t, first, results[0].NoteID)
+					second := uploadOne(t, u, pair[1])
+					assert.Equal(t, ingest.Created, second.Status, second)
+					assert.NotEqual(t, first.NoteID, second.NoteID)
 					assert.Len(t, srv.Notes(), 2)
 				})
 			})
@@ -416,24 +363,22 @@ func TestContainsKey_PartOfAWord_DoesNotCount(t *testing.T) {
 // With a unique name another recording is a reason to wonder, if the service is said to keep recordings.
 func TestLook_UniqueNameWithAnotherRecording_IsUnresolved(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		unchanged := clinicaldoc.WithAssumptions(clinicaldoc.Assumptions{RecordingsUnchanged: true})
-		u := &ingest.Uploader{Client: srv.Client(quick(), unchanged), Journal: journal, Workers: 1}
-		u.Find.UniqueName = true
-		for n, audio := range map[int][]byte{2: sound(9), 3: append(sound(3), "longer"...)} {
-			id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(n).Params.Name, Audio: audio})
-			results, err := collect(t.Context(), u, ingest.Recordings(onePatient(n)))
-			require.NoError(t, err)
-			require.Equal(t, ingest.InDoubt, results[0].Status, results[0])
-			assert.Equal(t, []int64{id}, results[0].Candidates)
-		}
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(4).Params.Name, Audio: sound(4)})
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(4).Params.Name, Audio: sound(5)})
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(4)))
-		require.NoError(t, err)
-		require.Equal(t, ingest.InDoubt, results[0].Status, "two notes have it")
-		assert.Len(t, results[0].Candidates, 2)
-	})
+	for name, audios := range map[string][][]byte{
+		"other bytes": {sound(9)}, "another size": {append(sound(2), "longer"...)}, "two notes": {sound(2), sound(5)},
+	} {
+		withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+			unchanged := clinicaldoc.WithAssumptions(clinicaldoc.Assumptions{RecordingsUnchanged: true})
+			u.Client = srv.Client(quick(), unchanged)
+			u.Find.UniqueName = true
+			var candidates []int64
+			for _, audio := range audios {
+				candidates = append(candidates, addNote(srv, onePatient(2), audio))
+			}
+			result := uploadOne(t, u, onePatient(2))
+			require.Equal(t, ingest.InDoubt, result.Status, name)
+			assert.ElementsMatch(t, candidates, result.Candidates, name)
+		})
+	}
 }
 
 // A person finds the candidates in the journal, in another process too.
@@ -441,28 +386,23 @@ func TestJournal_UnresolvedEntry_KeepsCandidates(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		earlier := srv.AddNote(clinicaldoctest.Note{
 			PatientID: 7, Name: onePatient(1).Params.Name, CreatedAt: time.Now().Add(-48 * time.Hour),
 		})
-		journal, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1), onePatient(2)))
-		require.NoError(t, err)
-		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 2}, statuses(results), results)
-		require.NoError(t, journal.Close())
+		for n := 1; n <= 2; n++ {
+			require.Equal(t, ingest.InDoubt, runProcess(t, srv, path, time.Hour, onePatient(n)).Status)
+		}
 		_, entries, err := ingest.ReadJournal(t.Context(), path)
 		require.NoError(t, err)
 		require.Len(t, entries, 2)
 		for _, e := range entries {
 			assert.NotEmpty(t, e.Why)
-			switch e.SentAt.IsZero() {
-			case true:
-				assert.Equal(t, []int64{earlier}, e.Candidates(), "it was not sent")
-			case false:
-				assert.Equal(t, []int64{earlier + 1}, e.Candidates(), "it was sent")
+			want := earlier + 1
+			if e.SentAt.IsZero() { // because of the earlier note
+				want = earlier
 			}
+			assert.Equal(t, []int64{want}, e.Candidates())
 		}
 		assert.Nil(t, ingest.Entry{State: ingest.StateCreated}.Candidates())
 		checkEntries(t, path)
@@ -472,32 +412,27 @@ func TestJournal_UnresolvedEntry_KeepsCandidates(t *testing.T) {
 // Where recordings must not be read, nothing but a unique name decides.
 func TestRun_WithoutAudio_ReadsNoRecording(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		u.Workers = 1
 		u.Find.WithoutAudio = true
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(9).Params.Name, Audio: sound(9)})
+		addNote(srv, onePatient(9), sound(9))
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(2))
-		results, err := collect(t.Context(), u, ingest.Recordings(keyed(5), onePatient(1), onePatient(9)))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.InDoubt: 2}, statuses(results), results)
-		for _, r := range srv.Requests() {
-			assert.NotEqual(t, clinicaldoctest.RouteAudioURL, r.Route)
-		}
+		results := upload(t, u, ingest.Recordings(keyed(5), onePatient(1), onePatient(9)))
+		assert.Equal(t, counts{ingest.Created: 1, ingest.InDoubt: 2}, statuses(results), results)
+		assert.Zero(t, requestsTo(srv, clinicaldoctest.RouteAudioURL))
 	})
 }
 
 // A recording that only one reader can read is not sent while a note has its name.
 func TestLook_StreamWithANamesake_IsUnresolved(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		stream := onePatient(1)
 		stream.Params.Audio = clinicaldoc.AudioReader("a.wav", nil)
-		id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: stream.Params.Name, Audio: sound(1)})
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-		results, err := collect(t.Context(), u, ingest.Recordings(stream))
-		require.NoError(t, err)
-		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
-		assert.Equal(t, []int64{id}, results[0].Candidates)
+		id := addNote(srv, stream, sound(1))
+		result := uploadOne(t, u, stream)
+		require.Equal(t, ingest.InDoubt, result.Status, result)
+		assert.Equal(t, []int64{id}, result.Candidates)
 	})
 }
 
@@ -505,18 +440,15 @@ func TestLook_StreamWithANamesake_IsUnresolved(t *testing.T) {
 // content.
 func TestRun_AllNew_WaitsForUnresolvedRecordingOfItsContent(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		u.AllNew = true
 		note := onePatient(1)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, AllNew: true}
-		_, err := collect(t.Context(), u, ingest.Recordings(note))
-		require.Error(t, err)
-		u = &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true}
-		results, err := collect(t.Context(), u, ingest.Recordings(letterOf(note)))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), results)
-		results, err = collect(t.Context(), u, ingest.Recordings(letterOf(note), note))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), results)
+		killed(t, u, note)
+		u.Client = srv.Client(quick())
+		waits := uploadOne(t, u, letterOf(note))
+		assert.Equal(t, ingest.InDoubt, waits.Status, waits)
+		results := upload(t, u, ingest.Recordings(letterOf(note), note))
+		assert.Equal(t, counts{ingest.Created: 2}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 2)
 	})
 }
@@ -524,15 +456,14 @@ func TestRun_AllNew_WaitsForUnresolvedRecordingOfItsContent(t *testing.T) {
 // Recordings of one patient share a list of notes, from which none of them takes anything away.
 func TestLook_SharedList_StaysWhole(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		for n := range 4 {
-			srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(n).Params.Name, Audio: sound(n)})
+			addNote(srv, onePatient(n), sound(n))
 		}
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
+		u.Workers = 1
 		list := ingest.Recordings(onePatient(0), onePatient(1), onePatient(2), onePatient(3))
-		results, err := collect(t.Context(), u, list)
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 4}, statuses(results), results)
+		results := upload(t, u, list)
+		assert.Equal(t, counts{ingest.AlreadyThere: 4}, statuses(results), results)
 		checkOwnNotes(t, srv, results)
 	})
 }
@@ -540,68 +471,48 @@ func TestLook_SharedList_StaysWhole(t *testing.T) {
 // Two recordings whose names are equal, and contain both keys, are not identified by their name.
 func TestRun_NameOfTwoRecordings_IsNotUnique(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		first := keyed(1)
 		second := keyed(1)
 		second.Key = first.Params.Name
 		second.Params.Audio = clinicaldoc.AudioBytes("a.wav", sound(2))
 		srv.SetVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded})
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: dying{journal}, Workers: 1}
-		_, err := collect(t.Context(), u, ingest.Recordings(first))
-		require.Error(t, err)
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: first.Params.Name, Audio: sound(1), CreatedAt: time.Now()})
-		u = &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-		results, err := collect(t.Context(), u, ingest.Recordings(second))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1}, statuses(results), "the note is the first one's")
+		killed(t, u, first)
+		addNote(srv, first, sound(1))
+		u.Client = srv.Client(quick())
+		assert.Equal(t, ingest.InDoubt, uploadOne(t, u, second).Status, "the note is the first one's")
 		assert.Len(t, srv.Notes(), 1)
 	})
 }
 
-// growing is a journal in which another process begins to send the same recording while this one is asked about.
-type growing struct {
-	ingest.Journal
-	rival func(ingest.Entry) ingest.Entry
-	calls *int
-}
-
-func (j growing) EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
-	entries, err := j.Journal.EntriesForPatient(ctx, patient, since)
-	if since.IsZero() || len(entries) == 0 {
-		return entries, err
-	}
-	*j.calls++
-	if *j.calls > 1 {
-		entries = append(entries, j.rival(entries[0]))
-	}
-	return entries, err
-}
-
+// Another process begins to send the same recording while this one is searched for.
 func TestResolve_RivalAppearsDuringSearch_TakesNothing(t *testing.T) {
 	t.Parallel()
-	for name, sameContent := range map[string]bool{"same content": true, "other content": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, file *ingest.FileJournal) {
-				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-				rival := func(e ingest.Entry) ingest.Entry {
-					e.Key[0]++
-					e.State = ingest.StateCommitting
-					e.Loss = nil
-					if !sameContent {
-						e.SHA256 = sumOf(onePatient(8))
-					}
-					return e
+	for content, want := range map[string]ingest.Status{
+		sumOf(onePatient(1)): ingest.InDoubt, sumOf(onePatient(8)): ingest.Created,
+	} {
+		withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+			journal, searches := u.Journal, 0
+			withRival := func(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
+				entries, err := journal.EntriesForPatient(ctx, patient, since)
+				if since.IsZero() || len(entries) == 0 {
+					return entries, err
 				}
-				u := &ingest.Uploader{Client: srv.Client(quick()), Journal: growing{file, rival, new(int)}}
-				results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1)))
-				require.NoError(t, err)
-				want := ingest.Created
-				if sameContent {
-					want = ingest.InDoubt
+				searches++
+				if searches > 1 {
+					rival := entries[0]
+					rival.Key[0]++
+					rival.State = ingest.StateCommitting
+					rival.Loss = nil
+					rival.SHA256 = content
+					entries = append(entries, rival)
 				}
-				assert.Equal(t, map[ingest.Status]int{want: 1}, statuses(results), results)
-			})
+				return entries, err
+			}
+			u.Journal = hooked{Journal: journal, entries: withRival}
+			result := uploadOne(t, u, onePatient(1))
+			assert.Equal(t, want, result.Status, result)
 		})
 	}
 }

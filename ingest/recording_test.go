@@ -43,8 +43,7 @@ func TestRun_FilesOfAllSizes_ArriveUnchanged(t *testing.T) {
 		paths = append(paths, file)
 	}
 	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, path), Workers: 2}
-	results, err := collect(t.Context(), u, ingest.Files(paths, paramsOf))
-	require.NoError(t, err)
+	results := upload(t, u, ingest.Files(paths, paramsOf))
 	require.Len(t, results, len(paths))
 	_, entries, err := ingest.ReadJournal(t.Context(), path)
 	require.NoError(t, err)
@@ -64,27 +63,6 @@ func TestRun_FilesOfAllSizes_ArriveUnchanged(t *testing.T) {
 	}
 }
 
-// watched is a journal that tells what is saved.
-type watched struct {
-	ingest.Journal
-	saved func(ingest.Entry)
-}
-
-type watchedClaim struct {
-	ingest.Claim
-	saved func(ingest.Entry)
-}
-
-func (w watched) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
-	claim, err := w.Journal.Claim(ctx, key)
-	return watchedClaim{claim, w.saved}, err
-}
-
-func (c watchedClaim) Save(ctx context.Context, e ingest.Entry) error {
-	c.saved(e)
-	return c.Claim.Save(ctx, e)
-}
-
 func TestFileKey_DependsOnContentAndName(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]
@@ -102,6 +80,7 @@ func TestFileKey_DependsOnContentAndName(t *testing.T) {
 	assert.NotEqual(t, key(path, "Visit"), key(path, "Another visit"))
 	assert.Equal(t, key(path, ""), key(moved, ""))
 	assert.NotEqual(t, key(path, ""), key(renamed, ""))
+	assert.Equal(t, key(path, "Visite \u00e0 domicile"), key(path, "Visite a\u0300 domicile"), "one name in two spellings")
 	first, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: "23", PatientID: 1})
 	require.NoError(t, err)
 	second, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: "3", PatientID: 12})
@@ -162,16 +141,15 @@ func TestRun_Commit_SavesTheHashFirst(t *testing.T) {
 			srv := newBox(t)
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0)) // what can be sent twice is
 			var sums []string
-			journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) {
+			journal := watched(openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) {
 				if e.State == ingest.StateCommitting {
 					assert.Empty(t, srv.Notes())
 					sums = append(sums, e.SHA256)
 				}
-			}}
+			})
 			r.Params.PatientID, r.Params.Name, r.Params.PromptID = 7, "Encounter", 1
 			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, MaxPause: -1}
-			_, err := collect(t.Context(), u, ingest.Recordings(r))
-			require.NoError(t, err)
+			upload(t, u, ingest.Recordings(r))
 			want := sha256.Sum256(sent)
 			require.NotEmpty(t, sums)
 			for _, sum := range sums {
@@ -196,12 +174,10 @@ func TestRun_FileChangedAfterItsKey_IsRefused(t *testing.T) {
 			assert.NoError(t, os.Chtimes(path, time.Time{}, info.ModTime()))
 		}).option())
 		u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t))}
-		results, err := collect(t.Context(), u, ingest.Files([]string{path}, paramsOf))
-		require.NoError(t, err)
+		results := upload(t, u, ingest.Files([]string{path}, paramsOf))
 		require.Equal(t, ingest.Refused, results[0].Status, results[0])
 		require.ErrorContains(t, results[0].Err, "changed")
-		results, err = collect(t.Context(), u, ingest.Files([]string{path}, paramsOf))
-		require.NoError(t, err)
+		results = upload(t, u, ingest.Files([]string{path}, paramsOf))
 		require.Equal(t, ingest.Created, results[0].Status, results[0])
 		assert.True(t, bytes.Equal(other, uploaded(t, srv, results[0].NoteID)))
 		assert.Len(t, srv.Notes(), 1)
@@ -223,8 +199,7 @@ func TestRun_FileWithContentType_SendsIt(t *testing.T) {
 	r := ingest.Recording{File: files(t, 1)[0], Params: paramsOf("Visit")}
 	r.Params.Audio = &clinicaldoc.AudioSource{ContentType: "audio/x-synthetic"}
 	u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
-	_, err := collect(t.Context(), u, ingest.Recordings(r))
-	require.NoError(t, err)
+	upload(t, u, ingest.Recordings(r))
 	assert.Contains(t, string(sent), "Content-Type: audio/x-synthetic")
 }
 
@@ -246,11 +221,10 @@ func TestRun_FileGone_ReportsWhatTheJournalKnows(t *testing.T) {
 		{lookAlike, nil, ingest.InDoubt, 1},
 	} {
 		path := files(t, 2)[0] // another one is beside it: the share is there
-		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, uploader *ingest.Uploader) {
 			recording := ingest.Recording{Key: "encounter 1", File: path, Params: paramsOf(path)}
-			uploader := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
 			if test.before == lookAlike {
-				srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: recording.Params.Name, Audio: sound(9)})
+				addNote(srv, recording, sound(9))
 			}
 			if test.before != "nothing" {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -267,14 +241,12 @@ func TestRun_FileGone_ReportsWhatTheJournalKnows(t *testing.T) {
 			}
 			require.NoError(t, os.Remove(path))
 			uploader.OnEvent = nil
-			results, err := collect(t.Context(), uploader, ingest.Recordings(recording))
-			require.NoError(t, err)
-			require.Len(t, results, 1)
-			assert.Equal(t, test.want, results[0].Status, test.before)
+			result := uploadOne(t, uploader, recording)
+			assert.Equal(t, test.want, result.Status, test.before)
 			if test.want == ingest.Refused || test.want == ingest.InDoubt {
-				require.ErrorIs(t, results[0].Err, fs.ErrNotExist, test.before)
+				require.ErrorIs(t, result.Err, fs.ErrNotExist, test.before)
 			} else {
-				assert.Positive(t, results[0].NoteID)
+				assert.Positive(t, result.NoteID)
 			}
 			assert.Len(t, srv.Notes(), test.notes)
 		})
@@ -296,8 +268,7 @@ func TestRun_FileReplaced_IsNotUploadedUnderItsOldKey(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(time.Minute).Times(2))
 		u := &ingest.Uploader{Client: client, Journal: journal}
 		run := func(recordings iter.Seq2[ingest.Recording, error], want ingest.Status) ingest.Result {
-			results, err := collect(t.Context(), u, recordings)
-			require.NoError(t, err)
+			results := upload(t, u, recordings)
 			require.Equal(t, want, results[0].Status, results[0])
 			return results[0]
 		}

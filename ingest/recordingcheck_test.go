@@ -59,7 +59,7 @@ func TestCheckRecording(t *testing.T) {
 
 func TestRun_UnusableRecording_IsRefusedAndOthersGoOn(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	srv, uploader := newUploader(t)
 	dir := t.TempDir()
 	paths := []string{filepath.Join(dir, "cut.wav"), filepath.Join(dir, "letter.wav"), filepath.Join(dir, "good.wav")}
 	for i, content := range [][]byte{wav(1000)[:600], pdf, wav(1000)} {
@@ -72,14 +72,12 @@ func TestRun_UnusableRecording_IsRefusedAndOthersGoOn(t *testing.T) {
 	readAt.Params.Audio = clinicaldoc.AudioReaderAt("reader.wav", bytes.NewReader(half), int64(len(half)))
 	stream := recording(3)
 	stream.Params.Audio = clinicaldoc.AudioReader("stream.wav", bytes.NewReader(wav(4000)[:600]))
-	uploader := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
 	list := []ingest.Recording{inMemory, readAt, stream}
 	for _, path := range paths {
 		list = append(list, ingest.Recording{File: path, Params: paramsOf(path)})
 	}
-	results, err := collect(t.Context(), uploader, ingest.Recordings(list...))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 2, ingest.Refused: 4}, statuses(results))
+	results := upload(t, uploader, ingest.Recordings(list...))
+	assert.Equal(t, counts{ingest.Created: 2, ingest.Refused: 4}, statuses(results))
 	for _, result := range results {
 		assert.NotZero(t, result.JournalKey)
 		if result.Status == ingest.Created {
@@ -98,40 +96,33 @@ func TestRun_UnusableRecording_IsRefusedAndOthersGoOn(t *testing.T) {
 // The file is still being copied in the first run, and complete in the second one.
 func TestRun_RecordingThatWasCutShort_IsUploadedOnceItIsComplete(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	srv, uploader := newUploader(t)
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	whole := wav(1000)
-	uploader := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t))}
 	own := ingest.Recording{Key: "encounter 17", File: path, Params: paramsOf(path)}
 	for _, tc := range []struct {
 		content []byte
 		want    ingest.Status
 	}{{whole[:700], ingest.Refused}, {whole, ingest.Created}, {whole, ingest.AlreadyThere}} {
 		require.NoError(t, os.WriteFile(path, tc.content, 0o600))
-		results, err := collect(t.Context(), uploader, ingest.Recordings(own))
-		require.NoError(t, err)
-		require.Len(t, results, 1)
-		assert.Equal(t, tc.want, results[0].Status, "%v", results[0].Err)
+		result := uploadOne(t, uploader, own)
+		assert.Equal(t, tc.want, result.Status, "%v", result.Err)
 	}
 	require.NoError(t, srv.CreatedOnce(whole))
 }
 
 func TestRun_SkipRecordingCheck_UploadsAnything(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	uploader := &ingest.Uploader{
-		Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), SkipRecordingCheck: true,
-	}
+	srv, uploader := newUploader(t)
+	uploader.SkipRecordingCheck = true
 	cut := recording(1)
 	half := wav(1000)[:600]
 	cut.Params.Audio = clinicaldoc.AudioBytes("cut.wav", half)
-	results, err := collect(t.Context(), uploader, ingest.Recordings(cut))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results))
+	result := uploadOne(t, uploader, cut)
+	assert.Equal(t, ingest.Created, result.Status)
 	require.NoError(t, srv.CreatedOnce(half))
 	// The note exists, so the check has nothing to prevent.
 	uploader.SkipRecordingCheck = false
-	results, err = collect(t.Context(), uploader, ingest.Recordings(cut))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 1}, statuses(results))
+	result = uploadOne(t, uploader, cut)
+	assert.Equal(t, ingest.AlreadyThere, result.Status)
 }

@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,80 +15,37 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// doubtful is a recording whose response was lost, with another note of the same patient, on a service that changes
-// recordings. No run can decide it.
-func doubtful(t *testing.T, test func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error)) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "journal")
-	synctest.Test(t, func(t *testing.T) {
-		srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(),
-			clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
-		defer srv.Close()
-		uploader := func() (*ingest.Uploader, func()) {
-			journal, err := openOrBegin(t.Context(), srv.URL, path)
-			require.NoError(t, err)
-			return &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}, func() {
-				require.NoError(t, journal.Close())
-			}
-		}
-		run := func() ingest.Result {
-			u, closeJournal := uploader()
-			defer closeJournal()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
-			defer cancel()
-			results, _ := collect(ctx, u, ingest.Recordings(onePatient(1)))
-			require.Len(t, results, 1)
-			return results[0]
-		}
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		time.AfterFunc(time.Millisecond, func() {
-			srv.AddNote(clinicaldoctest.Note{
-				PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(1), CreatedAt: time.Now(),
-			})
-		})
-		test(t, srv, run, func(key ingest.Key, word ingest.Resolution) error {
-			u, closeJournal := uploader()
-			defer checkEntries(t, path)
-			defer closeJournal()
-			return u.Resolve(t.Context(), key, word)
-		})
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
-		assert.Contains(t, string(content), " by=a+person")
-	})
-}
-
 func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 	t.Parallel()
-	doubtful(t, func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error) {
-		first := run()
+	unresolvable(t, func(t *testing.T, n *night) {
+		first := n.one(1)
 		require.Equal(t, ingest.InDoubt, first.Status, first)
-		require.Equal(t, ingest.InDoubt, run().Status, "and so it would be for ever")
-		other := srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Somebody's", Audio: sound(3)})
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: other, By: "a person"}),
-			clinicaldoc.ErrPatientMismatch)
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 4711, By: "a person"}),
-			clinicaldoc.ErrNotFound)
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{NoteID: 1, By: " "}),
-			clinicaldoc.ErrInvalidArgument, "nobody says so")
-		require.ErrorContains(t, resolve(first.JournalKey, ingest.Resolution{NoteID: -1, By: "a person"}),
-			"must not be negative")
-		require.ErrorIs(t, resolve(ingest.Key{1}, ingest.Resolution{NoteID: 1, By: "a person"}),
-			clinicaldoc.ErrInvalidArgument)
-		word := ingest.Resolution{By: "a person"}
-		for _, note := range srv.Notes() {
-			if note.PatientID == 7 {
-				word.NoteID = note.ID
-			}
+		require.Equal(t, ingest.InDoubt, n.one(1).Status, "and so it would be for ever")
+		right := n.srv.Notes()[0].ID
+		others := n.srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Somebody's", Audio: sound(3)})
+		for name, c := range map[string]struct {
+			key      ingest.Key
+			decision ingest.Resolution
+			want     error
+		}{
+			"another patient's note": {
+				first.JournalKey, ingest.Resolution{NoteID: others, By: person}, clinicaldoc.ErrPatientMismatch,
+			},
+			"no such note":      {first.JournalKey, ingest.Resolution{NoteID: 4711, By: person}, clinicaldoc.ErrNotFound},
+			"nobody decided":    {first.JournalKey, ingest.Resolution{NoteID: 1, By: " "}, clinicaldoc.ErrInvalidArgument},
+			"a negative id":     {first.JournalKey, ingest.Resolution{NoteID: -1, By: person}, clinicaldoc.ErrInvalidArgument},
+			"no such recording": {ingest.Key{1}, ingest.Resolution{NoteID: 1, By: person}, clinicaldoc.ErrInvalidArgument},
+		} {
+			require.ErrorIs(t, n.resolve(c.key, c.decision), c.want, name)
 		}
-		require.NoError(t, resolve(first.JournalKey, word))
-		require.NoError(t, resolve(first.JournalKey, word), "saying it twice changes nothing")
-		require.ErrorIs(t, resolve(first.JournalKey, ingest.Resolution{By: "a person"}), clinicaldoc.ErrInvalidArgument,
-			"it is decided")
-		again := run()
-		assert.Equal(t, ingest.AlreadyThere, again.Status)
-		assert.Equal(t, word.NoteID, again.NoteID)
-		assert.Len(t, srv.Notes(), 3)
+		decision := ingest.Resolution{NoteID: right, By: person}
+		require.NoError(t, n.resolve(first.JournalKey, decision))
+		require.NoError(t, n.resolve(first.JournalKey, decision), "saying it twice changes nothing")
+		require.ErrorIs(t, n.resolve(first.JournalKey, none()), clinicaldoc.ErrInvalidArgument, "it is decided")
+		again := n.one(1)
+		assert.Equal(t, ingest.Complete, again.Status)
+		assert.Equal(t, right, again.NoteID)
+		assert.Len(t, n.srv.Notes(), 3)
 	})
 }
 
@@ -99,38 +53,32 @@ func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 // stored with a time, by which others find it.
 func TestResolve_NeverSentOrKilled_SavesTheNote(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		var saved ingest.Entry
-		note := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
-		u := &ingest.Uploader{
-			Client: srv.Client(quick()), Journal: watched{journal, func(e ingest.Entry) { saved = e }},
-		}
-		results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1)))
-		require.NoError(t, err)
-		require.Equal(t, ingest.InDoubt, results[0].Status)
-		require.NoError(t,
-			u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: note, By: "a person"}))
+		u.Journal = watched(u.Journal, func(e ingest.Entry) { saved = e })
+		note := addNote(srv, onePatient(1), sound(5))
+		unresolved := uploadOne(t, u, onePatient(1))
+		require.Equal(t, ingest.InDoubt, unresolved.Status)
+		require.NoError(t, u.Resolve(t.Context(), unresolved.JournalKey, ingest.Resolution{NoteID: note, By: person}))
 		assert.Equal(t, ingest.StateCreated, saved.State)
 		assert.Equal(t, time.Now().Unix(), saved.SentAt.Unix())
 
-		u.Journal, u.AllNew = dying{watched{journal, func(e ingest.Entry) { saved = e }}}, true
-		_, err = collect(t.Context(), u, ingest.Recordings(onePatient(2)))
-		require.Error(t, err)
+		killed(t, u, onePatient(2))
 		require.Equal(t, ingest.StateCommitting, saved.State)
-		u.Journal = journal
-		require.NoError(t, u.Resolve(t.Context(), saved.Key, ingest.Resolution{By: "a person", Force: true}))
+		require.NoError(t, u.Resolve(t.Context(), saved.Key, ingest.Resolution{By: person, Force: true}))
 	})
 }
 
 func TestResolve_NoNote_NextRunUploads(t *testing.T) {
 	t.Parallel()
-	doubtful(t, func(t *testing.T, srv *clinicaldoctest.Server, run func() ingest.Result, resolve func(ingest.Key, ingest.Resolution) error) {
-		first := run()
+	unresolvable(t, func(t *testing.T, n *night) {
+		first := n.one(1)
 		require.Equal(t, ingest.InDoubt, first.Status, first)
-		require.NoError(t, resolve(first.JournalKey, ingest.Resolution{By: "a person"}))
-		assert.Equal(t, ingest.Created, run().Status)
-		assert.Equal(t, ingest.AlreadyThere, run().Status)
-		assert.Len(t, srv.Notes(), 3)
+		require.NoError(t, n.resolve(first.JournalKey, none()))
+		created := n.one(1)
+		assert.Equal(t, ingest.Complete, created.Status)
+		assert.Equal(t, created.NoteID, n.one(1).NoteID)
+		assert.Len(t, n.srv.Notes(), 3)
 	})
 }
 
@@ -139,55 +87,45 @@ func TestResolve_NoNote_NextRunUploads(t *testing.T) {
 func TestResolve_CrashBeforeTheUpload_KeepsTheDecision(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
-	srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path)}
-	results, err := collect(t.Context(), u, ingest.Recordings(onePatient(1)))
-	require.NoError(t, err)
-	require.Equal(t, ingest.InDoubt, results[0].Status)
-	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person"}))
+	addNote(srv, onePatient(1), sound(5))
+	journal := openJournal(t, srv.URL, path)
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+	unresolved := uploadOne(t, u, onePatient(1))
+	require.Equal(t, ingest.InDoubt, unresolved.Status)
+	require.NoError(t, u.Resolve(t.Context(), unresolved.JournalKey, none()))
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := onePatient(1)
 	stopped.Params.BeforeCommit = func(context.Context) error { cancel(); return ctx.Err() }
-	_, err = collect(ctx, u, ingest.Recordings(stopped))
+	_, err := collect(ctx, u, ingest.Recordings(stopped))
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, u.Journal.(*ingest.FileJournal).Close())
+	require.NoError(t, journal.Close())
 	u.Journal = openJournal(t, srv.URL, path)
-	results, err = collect(t.Context(), u, ingest.Recordings(onePatient(1)))
-	require.NoError(t, err)
-	assert.Equal(t, ingest.Created, results[0].Status)
+	assert.Equal(t, ingest.Created, uploadOne(t, u, onePatient(1)).Status)
 }
 
 func TestResolve_NoteOfAnotherRecording_IsRejected(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.SetVariant(clinicaldoctest.Variant{ReuseIDs: true})
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(1).Params.Name, Audio: sound(5)})
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-		run := func(r ingest.Recording) ingest.Result {
-			report := u.RunAll(t.Context(), ingest.Recordings(r))
-			require.NoError(t, report.Err)
-			return report.Results[0]
-		}
-		doubt, other := run(onePatient(1)), run(onePatient(2))
-		require.Equal(t, ingest.InDoubt, doubt.Status)
-		require.Equal(t, ingest.Complete, other.Status)
-		word := ingest.Resolution{NoteID: other.NoteID, By: "a person"}
-		require.ErrorIs(t, u.Resolve(t.Context(), doubt.JournalKey, word), ingest.ErrKeyReused)
+		addNote(srv, onePatient(1), sound(5))
+		unresolved := uploadOne(t, u, onePatient(1))
+		require.Equal(t, ingest.InDoubt, unresolved.Status)
+		other := uploadOne(t, u, onePatient(2))
+		require.Equal(t, ingest.Created, other.Status)
+		decision := ingest.Resolution{NoteID: other.NoteID, By: person}
+		require.ErrorIs(t, u.Resolve(t.Context(), unresolved.JournalKey, decision), ingest.ErrKeyReused)
 		time.Sleep(time.Minute)
 		_, err := u.Client.Notes.Delete(t.Context(), other.NoteID)
 		require.NoError(t, err)
 		next, err := u.Client.Notes.Create(t.Context(), onePatient(3).Params)
 		require.NoError(t, err)
 		require.Equal(t, other.NoteID, next.ID)
-		u.Journal = refusing{
-			failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, io.ErrClosedPipe,
-		}
-		require.ErrorIs(t, u.Resolve(t.Context(), doubt.JournalKey, word), io.ErrClosedPipe,
+		journal := u.Journal
+		u.Journal = unreadable(journal, io.ErrClosedPipe)
+		require.ErrorIs(t, u.Resolve(t.Context(), unresolved.JournalKey, decision), io.ErrClosedPipe,
 			"whose it is cannot be told")
-		u.Journal = refusing{
-			failing{journal, func(context.Context, ingest.Entry) error { return nil }}, nil, ingest.ErrJournalDamaged,
-		}
-		require.NoError(t, u.Resolve(t.Context(), doubt.JournalKey, word),
+		u.Journal = unreadable(journal, ingest.ErrJournalDamaged)
+		require.NoError(t, u.Resolve(t.Context(), unresolved.JournalKey, decision),
 			"the id was given to another note; and a record that is damaged stops nobody")
 	})
 }
@@ -195,41 +133,37 @@ func TestResolve_NoteOfAnotherRecording_IsRejected(t *testing.T) {
 // The note that the response named is the recording's own, not another's.
 func TestResolve_NoteThatTheResponseNamed_IsSaved(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
-	named := func() { // and nothing is found out before the run is ended
-		srv.Inject(clinicaldoctest.RouteCreateNote,
-			clinicaldoctest.Answer(201, fmt.Sprintf(`{"id":%d,"name":"Encounter","created_at":`, id)))
-		srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
-		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(503, "synthetic").Always())
+	for name, namesIt := range map[string]bool{"it is the note": true, "there is none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+				id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
+				response := fmt.Sprintf(`{"id":%d,"name":"Encounter","created_at":`, id)
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, response))
+				srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
+				u.AllNew = true
+				lost := uploadUntilUnresolved(t, u, onePatient(1))
+				require.Equal(t, id, lost.NoteID)
+				srv.ClearFaults()
+				decision := ingest.Resolution{By: person, Force: true}
+				if namesIt {
+					decision = ingest.Resolution{NoteID: id, By: person}
+				}
+				require.NoError(t, u.Resolve(t.Context(), lost.JournalKey, decision))
+			})
+		})
 	}
-	named()
-	ctx, cancel := context.WithCancel(t.Context())
-	path := journalPath(t)
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path), AllNew: true}
-	u.OnEvent = func(e ingest.Event) {
-		if e.State == ingest.StateInDoubt {
-			cancel()
-		}
-	}
-	results, err := collect(ctx, u, ingest.Recordings(onePatient(1)))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, ingest.InDoubt, results[0].Status)
-	require.Equal(t, id, results[0].NoteID)
-	srv.ClearFaults()
-	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person", Force: true}),
-		"or says that it is none")
-	checkEntries(t, path)
-	named()
-	for _, fault := range srv.Faults() {
-		if fault.Route == clinicaldoctest.RouteListNotes { // which is looked at before the upload
-			srv.RemoveFault(fault.ID)
-		}
-	}
-	ctx, cancel = context.WithCancel(t.Context())
-	defer cancel()
-	results, err = collect(ctx, u, ingest.Recordings(onePatient(1)))
-	require.ErrorIs(t, err, context.Canceled)
-	srv.ClearFaults()
-	require.NoError(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{NoteID: id, By: "a person"}))
+}
+
+// unresolvable is a recording whose response was lost, with another note of the same patient, on a service that
+// changes recordings. No run can decide it.
+func unresolvable(t *testing.T, test func(t *testing.T, n *night)) {
+	t.Helper()
+	nights(t, func(t *testing.T, n *night) {
+		n.srv.SetVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded})
+		n.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		time.AfterFunc(time.Millisecond, func() { addNote(n.srv, recording(1), sound(1)) })
+		test(t, n)
+		assert.Contains(t, string(n.content()), " by=a+person")
+	})
 }

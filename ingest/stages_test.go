@@ -179,11 +179,11 @@ func TestRunAll_FollowsNotesOfEarlierRuns(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		third := n.run(4, 4)
 		require.Len(t, third.Earlier, 4)
-		statuses := map[ingest.Status]int{}
+		statuses := counts{}
 		for _, result := range third.Earlier {
 			statuses[result.Status]++
 		}
-		assert.Equal(t, map[ingest.Status]int{ingest.Complete: 3, ingest.Failed: 1}, statuses)
+		assert.Equal(t, counts{ingest.Complete: 3, ingest.Failed: 1}, statuses)
 		assert.False(t, third.OK(), "one of them failed")
 		assert.Empty(t, n.run(4, 4).Earlier, "the ends are reported once; the journal keeps them")
 		_, entries, err := ingest.ReadJournal(t.Context(), n.path)
@@ -241,9 +241,8 @@ func TestRun_ZeroUntilEndsWhenTheNoteExists(t *testing.T) {
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(time.Hour))
 		n.uploader(func(u *ingest.Uploader) {
-			results, err := collect(t.Context(), u, recordings(0, 3))
-			require.NoError(t, err)
-			assert.Equal(t, map[ingest.Status]int{ingest.Created: 3}, statuses(results))
+			results := upload(t, u, recordings(0, 3))
+			assert.Equal(t, counts{ingest.Created: 3}, statuses(results))
 			u.Until = clinicaldoc.StageUploaded
 			report := u.RunAll(t.Context(), recordings(0, 3))
 			assert.Equal(t, 3, report.Count(ingest.AlreadyThere))
@@ -277,8 +276,7 @@ func TestRunAll_CanceledWhileNotesAreProcessed(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(10 * time.Hour))
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
+		ctx := within(t, 2*time.Minute)
 		n.uploader(func(u *ingest.Uploader) {
 			report := u.RunAll(ctx, recordings(0, 3))
 			require.ErrorIs(t, report.Err, context.DeadlineExceeded)
@@ -360,7 +358,11 @@ func TestRun_EqualRecordingsComeWhileStagesAreSaved(t *testing.T) {
 		n.srv.SetDelays(transcribingFor(time.Second))
 		n.uploader(func(u *ingest.Uploader) {
 			u.Until = clinicaldoc.StageComplete
-			u.Journal = lingering{u.Journal}
+			u.Journal = watched(u.Journal, func(e ingest.Entry) {
+				if e.Stage == clinicaldoc.StageComplete {
+					time.Sleep(5 * time.Second)
+				}
+			})
 			drawn := func(yield func(ingest.Recording, error) bool) {
 				for range 100 {
 					if !yield(recording(0), nil) {
@@ -369,32 +371,11 @@ func TestRun_EqualRecordingsComeWhileStagesAreSaved(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 			}
-			results, err := collect(t.Context(), u, drawn)
-			require.NoError(t, err)
-			assert.Equal(t, map[ingest.Status]int{ingest.Complete: 100}, statuses(results))
+			results := upload(t, u, drawn)
+			assert.Equal(t, counts{ingest.Complete: 100}, statuses(results))
 		})
 		assert.Equal(t, 1, n.creates())
 	})
-}
-
-// lingering is a journal that takes a while to save stages.
-type lingering struct{ ingest.Journal }
-
-type lingeringClaim struct{ ingest.Claim }
-
-func (j lingering) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
-	claim, err := j.Journal.Claim(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return lingeringClaim{claim}, nil
-}
-
-func (c lingeringClaim) Save(ctx context.Context, e ingest.Entry) error {
-	if e.Stage == clinicaldoc.StageComplete {
-		time.Sleep(5 * time.Second)
-	}
-	return c.Claim.Save(ctx, e)
 }
 
 // A journal that fails while stages are saved ends the run, and the results are reported.
@@ -404,12 +385,12 @@ func TestRunAll_JournalFailsWhileStagesAreSaved(t *testing.T) {
 		broken := errors.New("synthetic failure of the disk")
 		n.uploader(func(u *ingest.Uploader) {
 			file := u.Journal
-			u.Journal = failing{file, func(_ context.Context, e ingest.Entry) error {
+			u.Journal = failing(file, func(_ context.Context, e ingest.Entry) error {
 				if e.Stage == clinicaldoc.StageComplete {
 					return broken
 				}
 				return nil
-			}}
+			})
 			report := u.RunAll(t.Context(), recordings(0, 1))
 			require.ErrorIs(t, report.Err, broken)
 			assert.Len(t, report.Results, 1)

@@ -104,15 +104,13 @@ func TestRun_NoteNotSaved_IsKnownToOtherRuns(t *testing.T) {
 				close(word)
 				runs.Wait()
 			}
-			results, err := collect(t.Context(), second, recordings(0, 1))
-			require.NoError(t, err)
+			result := uploadOne(t, second, recording(0))
 			runs.Wait()
-			require.Len(t, results, 1)
-			assert.Equal(t, ingest.AlreadyThere, results[0].Status, results[0])
+			assert.Equal(t, ingest.AlreadyThere, result.Status, result)
 			assert.Len(t, srv.Notes(), 1)
-			saved := journal.entries[results[0].JournalKey]
+			saved := journal.entries[result.JournalKey]
 			assert.Equal(t, ingest.StateCreated, saved.State)
-			assert.Equal(t, results[0].NoteID, saved.NoteID)
+			assert.Equal(t, result.NoteID, saved.NoteID)
 			assert.False(t, saved.Found, "a response named it")
 		})
 	}
@@ -126,7 +124,7 @@ func TestRun_LostCreateNotSaved_IsTheSameInTheNextRun(t *testing.T) {
 		client := srv.Client(quick())
 		var committed, doubt ingest.Entry
 		fails := true
-		journal := failing{file, func(_ context.Context, e ingest.Entry) error {
+		journal := failing(file, func(_ context.Context, e ingest.Entry) error {
 			switch e.State {
 			case ingest.StateCommitting:
 				committed = e
@@ -141,7 +139,7 @@ func TestRun_LostCreateNotSaved_IsTheSameInTheNextRun(t *testing.T) {
 			default:
 			}
 			return nil
-		}}
+		})
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		u := &ingest.Uploader{Client: client, Journal: journal, AllNew: true}
 		for range 2 { // the second time it is the doubt of the first
@@ -153,16 +151,14 @@ func TestRun_LostCreateNotSaved_IsTheSameInTheNextRun(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		fails = false
-		results, err := collect(t.Context(), u, recordings(0, 1))
-		require.NoError(t, err)
-		require.Len(t, results, 1)
-		assert.Equal(t, ingest.Created, results[0].Status, results[0])
+		result := uploadOne(t, u, recording(0))
+		assert.Equal(t, ingest.Created, result.Status, result)
 		assert.Len(t, srv.Notes(), 1)
 		assert.NotZero(t, committed)
 
 		fails = true
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		results, err = collect(t.Context(), u, recordings(1, 2))
+		results, err := collect(t.Context(), u, recordings(1, 2))
 		require.Error(t, err)
 		u.Journal = dying{file}
 		require.Error(t, u.Resolve(t.Context(), results[0].JournalKey, ingest.Resolution{By: "a person", Force: true}),
@@ -171,8 +167,7 @@ func TestRun_LostCreateNotSaved_IsTheSameInTheNextRun(t *testing.T) {
 		_, err = collect(t.Context(), u, recordings(1, 2)) // is sent once more
 		require.Error(t, err)
 		u.Journal = file
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		until := time.Now().Add(10 * time.Minute)
 		results, err = collect(ctx, u, recordings(1, 2))
 		require.ErrorIs(t, err, context.DeadlineExceeded)

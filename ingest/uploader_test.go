@@ -27,14 +27,12 @@ func TestRun_Repeated_MakesOneNoteEach(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
 	for run, want := range []ingest.Status{ingest.Created, ingest.AlreadyThere, ingest.AlreadyThere} {
-		journal, err := openOrBegin(t.Context(), srv.URL, path)
-		require.NoError(t, err)
-		u, begun := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 8}, time.Now()
-		results, err := collect(t.Context(), u, recordings(0, 50))
-		require.NoError(t, err)
-		require.NoError(t, journal.Close())
+		journal := openJournal(t, srv.URL, path)
+		begun := time.Now()
+		results := upload(t, &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 8}, recordings(0, 50))
 		took := time.Since(begun)
-		assert.Equal(t, map[ingest.Status]int{want: 50}, statuses(results), "run %d", run)
+		require.NoError(t, journal.Close())
+		assert.Equal(t, counts{want: 50}, statuses(results), "run %d", run)
 		for _, r := range results {
 			assert.Positive(t, r.NoteID)
 			assert.Equal(t, want == ingest.Created, r.Note != nil)
@@ -48,110 +46,86 @@ func TestRun_Repeated_MakesOneNoteEach(t *testing.T) {
 
 func TestRun_FilesWithoutKeys_AreKnownByContentNameAndPatient(t *testing.T) {
 	t.Parallel()
-	srv, path := newBox(t), journalPath(t)
+	srv, u := newUploader(t)
 	paths := files(t, 3)
-	paths = append(paths, paths[0], paths[0]+"-copy.wav", paths[0]+"-missing.wav")
-	require.NoError(t, os.WriteFile(paths[4], sound(0), 0o600))
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, path), Workers: 2}
-	results, err := collect(t.Context(), u, ingest.Files(paths, paramsOf))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 4, ingest.AlreadyThere: 1, ingest.Refused: 1},
-		statuses(results))
+	theCopy := paths[0] + "-copy.wav"
+	require.NoError(t, os.WriteFile(theCopy, sound(0), 0o600))
+	results := upload(t, u, ingest.Files(append(paths, paths[0], theCopy, paths[0]+"-missing.wav"), paramsOf))
+	assert.Equal(t, counts{ingest.Created: 4, ingest.AlreadyThere: 1, ingest.Refused: 1}, statuses(results))
 	assert.Len(t, srv.Notes(), 4, "another name is another recording, the same file is not")
 
-	// Systems spell the same name in different ways.
-	composed, err := ingest.FileKey(paths[0], clinicaldoc.CreateNoteParams{Name: "Visite \u00e0 domicile"})
-	require.NoError(t, err)
-	decomposed, err := ingest.FileKey(paths[0], clinicaldoc.CreateNoteParams{Name: "Visite a\u0300 domicile"})
-	require.NoError(t, err)
-	assert.Equal(t, composed, decomposed)
-
-	// The same content and name for another patient is another recording.
-	results, err = collect(t.Context(), u, ingest.Files(paths[:1], func(path string) clinicaldoc.CreateNoteParams {
+	results = upload(t, u, ingest.Files(paths[:1], func(path string) clinicaldoc.CreateNoteParams {
 		params := paramsOf(path)
 		params.PatientID = 8
 		return params
 	}))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 1}, statuses(results))
+	assert.Equal(t, counts{ingest.Created: 1}, statuses(results), "another patient's is another recording")
 }
 
 func TestRun_LostResponse_UploadsOnce(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	srv, u := newUploader(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
-	path := journalPath(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // not even one waits for Settle
-	defer cancel()
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path), Workers: 1}
-	results, err := collect(ctx, u, recordings(0, 80))
+	found := 0
+	u.Journal = watched(u.Journal, func(e ingest.Entry) {
+		if e.Found {
+			found++
+		}
+	})
+	u.Workers = 1
+	results, err := collect(within(t, 5*time.Minute), u, recordings(0, 80)) // not even one waits for Settle
 	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 80}, statuses(results))
+	assert.Equal(t, counts{ingest.Created: 80}, statuses(results))
 	assert.Len(t, srv.Notes(), 80)
 	for _, r := range results {
 		require.NotNil(t, r.Note)
 		assert.Equal(t, r.NoteID, r.Note.ID)
 	}
-	_, entries, err := ingest.ReadJournal(t.Context(), path)
-	require.NoError(t, err)
-	assert.Len(t, slices.DeleteFunc(entries, func(e ingest.Entry) bool { return !e.Found }), 40,
-		"no response named these")
+	assert.Equal(t, 40, found, "notes that no response named")
 }
 
 func TestRun_ServiceDropsTheUpload_UploadsAgain(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	srv, u := newUploader(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest().Times(3))
-	journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) {
+	u.Journal = watched(u.Journal, func(e ingest.Entry) {
 		if e.State == ingest.StateCommitting {
 			assert.Equal(t, ingest.Entry{}, ingest.Entry{Until: e.Until, NoteID: e.NoteID, Why: e.Why, Loss: e.Loss},
 				"nothing is left of the upload before")
 		}
-	}}
-	u := &ingest.Uploader{
-		Client: srv.Client(quick()), Journal: journal,
-		Find: clinicaldoc.FindCreatedParams{Settle: 100 * time.Millisecond},
-	}
-	results, err := collect(t.Context(), u, recordings(0, 9))
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 9}, statuses(results))
+	})
+	u.Find.Settle = 100 * time.Millisecond
+	results := upload(t, u, recordings(0, 9))
+	assert.Equal(t, counts{ingest.Created: 9}, statuses(results))
 	assert.Len(t, srv.Notes(), 9)
 }
 
 func TestRun_BadRecording_OthersGoOn(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	srv, u := newUploader(t)
 	dir := t.TempDir()
 	empty := dir + "/empty.wav"
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	audio := clinicaldoc.AudioBytes("a.wav", sound(1))
+	good := clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: clinicaldoc.AudioBytes("a.wav", sound(1))}
+	withoutAudio, negative, unnamed := good, good, good
+	withoutAudio.Audio = nil
+	negative.PatientID = -1
+	unnamed.Name = ""
 	bad := []ingest.Recording{
 		{File: dir + "/missing.wav", Params: paramsOf("a")},
 		{File: empty, Params: paramsOf("a")},
 		{File: dir, Params: paramsOf("a")},
-		{Params: clinicaldoc.CreateNoteParams{Name: "without a key", PatientID: 1, Audio: audio}},
-		{Key: "without audio", Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1}},
-		{Key: strings.Repeat("k", 1025), Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: audio}},
-		{Key: "negative", Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: -1, Audio: audio}},
-		{Key: "unnamed", Params: clinicaldoc.CreateNoteParams{PatientID: 1, Audio: audio}},
-		{
-			Key: "no hash", SHA256: strings.Repeat("A", 64),
-			Params: clinicaldoc.CreateNoteParams{Name: "a", PatientID: 1, Audio: audio},
-		},
+		{Params: good}, // has no key
+		{Key: "without audio", Params: withoutAudio},
+		{Key: strings.Repeat("k", 1025), Params: good},
+		{Key: "negative", Params: negative},
+		{Key: "unnamed", Params: unnamed},
+		{Key: "no hash", SHA256: strings.Repeat("A", 64), Params: good},
 	}
 	longest := recording(3)
 	longest.Key = strings.Repeat("k", 1024)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
-	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
-		for _, r := range bad {
-			if !yield(r, nil) {
-				return
-			}
-		}
-		_ = yield(recording(0), nil) && yield(recording(1), nil) && yield(longest, nil)
-	})
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 3, ingest.Refused: len(bad)}, statuses(results))
+	results := upload(t, u, ingest.Recordings(append(bad, recording(0), recording(1), longest)...))
+	assert.Equal(t, counts{ingest.Created: 3, ingest.Refused: len(bad)}, statuses(results))
 	for _, r := range results {
 		if r.Status != ingest.Refused {
 			continue
@@ -172,38 +146,27 @@ func TestRun_BadRecording_OthersGoOn(t *testing.T) {
 
 func TestRun_Refused_IsTriedInTheNextRun(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	srv, u := newUploader(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`))
 	why := ""
-	journal := watched{openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) { why = e.Why }}
-	u := &ingest.Uploader{Client: srv.Client(), Journal: journal}
-	results, err := collect(t.Context(), u, recordings(0, 1))
-	require.NoError(t, err)
-	require.ErrorIs(t, results[0].Err, clinicaldoc.ErrValidation)
-	assert.Equal(t, results[0].Err.Error(), why, "the journal says it too")
-	results, err = collect(t.Context(), u, recordings(0, 1))
-	require.NoError(t, err)
-	assert.Equal(t, ingest.Created, results[0].Status)
+	u.Journal = watched(u.Journal, func(e ingest.Entry) { why = e.Why })
+	refused := uploadOne(t, u, recording(0))
+	require.ErrorIs(t, refused.Err, clinicaldoc.ErrValidation)
+	assert.Equal(t, refused.Err.Error(), why, "the journal says it too")
+	assert.Equal(t, ingest.Created, uploadOne(t, u, recording(0)).Status)
 }
 
+// A key of the caller's own does not change with the file.
 func TestRun_FileChanges_IsRefused(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	srv, u := newUploader(t)
 	path := files(t, 1)[0]
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
-	params := paramsOf(path)
-	params.BeforeCommit = func(context.Context) error { return nil }
-	keyed := ingest.Recording{Key: "one", File: path, Params: params}
-	results, err := collect(t.Context(), u, ingest.Recordings(keyed))
-	require.NoError(t, err)
-	require.Equal(t, ingest.Created, results[0].Status)
-
-	// A key of the caller's own does not change with the file.
+	keyed := ingest.Recording{Key: "one", File: path, Params: paramsOf(path)}
+	require.Equal(t, ingest.Created, uploadOne(t, u, keyed).Status)
 	require.NoError(t, os.WriteFile(path, sound(6), 0o600))
-	results, err = collect(t.Context(), u, ingest.Recordings(keyed))
-	require.NoError(t, err)
-	assert.Equal(t, ingest.Refused, results[0].Status)
-	require.ErrorIs(t, results[0].Err, ingest.ErrKeyReused)
+	changed := uploadOne(t, u, keyed)
+	assert.Equal(t, ingest.Refused, changed.Status)
+	require.ErrorIs(t, changed.Err, ingest.ErrKeyReused)
 	assert.Len(t, srv.Notes(), 1)
 }
 
@@ -224,20 +187,17 @@ func (b beforeUploads) option() clinicaldoc.Option {
 // A recorder may still be writing: what is uploaded is what the key was made of, or nothing is.
 func TestRun_FileGrows_IsRefused(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	srv, u := newUploader(t)
 	path := files(t, 1)[0]
 	var grow sync.Once
-	client := srv.Client(beforeUploads(func() {
+	u.Client = srv.Client(beforeUploads(func() {
 		grow.Do(func() { assert.NoError(t, os.WriteFile(path, sound(100), 0o600)) })
 	}).option())
-	u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t))}
 	for _, want := range []ingest.Status{ingest.Refused, ingest.Created, ingest.AlreadyThere} {
-		results, err := collect(t.Context(), u, ingest.Files([]string{path}, paramsOf))
-		require.NoError(t, err)
-		require.Len(t, results, 1)
-		require.Equal(t, want, results[0].Status, results[0])
+		results := upload(t, u, ingest.Files([]string{path}, paramsOf))
+		require.Equal(t, counts{want: 1}, statuses(results), results)
 		if want == ingest.Refused {
-			assert.Contains(t, results[0].Err.Error(), "changed")
+			require.ErrorContains(t, results[0].Err, "changed")
 		}
 	}
 	assert.Len(t, srv.Notes(), 1)
@@ -247,39 +207,34 @@ func TestRun_KeyReused_IsRefused(t *testing.T) {
 	t.Parallel()
 	other := recording(0)
 	other.Params.PatientID = 99
-	for _, inOneRun := range []bool{true, false} {
-		srv := newBox(t)
-		// which begins them in turn
-		u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 1}
-		list := []ingest.Recording{recording(0), other}
-		var results []ingest.Result
-		for len(list) > 0 {
-			n := 1
-			if inOneRun {
-				n = len(list)
+	for name, runs := range map[string][][]ingest.Recording{
+		"in one run": {{recording(0), other}}, "in the next run": {{recording(0)}, {other}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, u := newUploader(t)
+			u.Workers = 1 // which begins them in turn
+			var results []ingest.Result
+			for _, list := range runs {
+				results = append(results, upload(t, u, ingest.Recordings(list...))...)
 			}
-			some, err := collect(t.Context(), u, ingest.Recordings(list[:n]...))
-			require.NoError(t, err)
-			results, list = append(results, some...), list[n:]
-		}
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.Refused: 1}, statuses(results))
-		for _, r := range results {
-			assert.Equal(t, r.Status == ingest.Refused, errors.Is(r.Err, ingest.ErrKeyReused))
-			assert.Equal(t, r.Status == ingest.Refused, r.Recording.Params.PatientID == 99)
-		}
+			assert.Equal(t, counts{ingest.Created: 1, ingest.Refused: 1}, statuses(results))
+			for _, r := range results {
+				isOther := r.Recording.Params.PatientID == 99
+				assert.Equal(t, isOther, errors.Is(r.Err, ingest.ErrKeyReused), r)
+			}
+		})
 	}
 }
 
 // Two systems may write the letters of one key in two ways, composed and decomposed.
 func TestRun_KeyComposedAndDecomposed_IsOneRecording(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+	srv, u := newUploader(t)
 	for _, letter := range []string{"\u00fc", "u\u0308"} {
 		r := recording(0)
 		r.Key = "Z" + letter + "rich 1"
-		_, err := collect(t.Context(), u, ingest.Recordings(r))
-		require.NoError(t, err)
+		uploadOne(t, u, r)
 	}
 	assert.Len(t, srv.Notes(), 1)
 }
@@ -287,30 +242,22 @@ func TestRun_KeyComposedAndDecomposed_IsOneRecording(t *testing.T) {
 // A note that is there may have got another name since; the name identifies an unresolved one.
 func TestRun_NameChanged_MattersOnlyWhileUnresolved(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
-	run := func(ctx context.Context, n int, name string) ingest.Result {
-		r := recording(n)
-		r.Params.Name = name
-		results, _ := collect(ctx, u, ingest.Recordings(r))
-		require.Len(t, results, 1)
-		return results[0]
-	}
-	require.Equal(t, ingest.Created, run(t.Context(), 0, "Visit").Status)
-	assert.Equal(t, ingest.AlreadyThere, run(t.Context(), 0, "Another visit").Status)
+	srv, u := newUploader(t)
+	u.AllNew = true
+	created, renamed := recording(0), recording(0)
+	renamed.Params.Name = "Another visit"
+	require.Equal(t, ingest.Created, uploadOne(t, u, created).Status)
+	assert.Equal(t, ingest.AlreadyThere, uploadOne(t, u, renamed).Status)
+
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, `{"id":77,"name":"Visit","created_at":`))
-	ctx, cancel := context.WithCancel(t.Context())
-	u.OnEvent = func(e ingest.Event) {
-		if e.State == ingest.StateInDoubt {
-			cancel()
-		}
-	}
-	require.Equal(t, ingest.InDoubt, run(ctx, 1, "Visit").Status)
-	renamed := run(t.Context(), 1, "Another visit")
-	require.ErrorIs(t, renamed.Err, ingest.ErrKeyReused)
-	assert.Equal(t, ingest.InDoubt, renamed.Status, "it may have a note")
-	assert.False(t, renamed.Until.IsZero())
-	assert.Equal(t, int64(77), renamed.NoteID, "which the response named")
+	uploadUntilUnresolved(t, u, recording(1))
+	renamed = recording(1)
+	renamed.Params.Name = "Another visit"
+	unresolved := uploadOne(t, u, renamed)
+	require.ErrorIs(t, unresolved.Err, ingest.ErrKeyReused)
+	assert.Equal(t, ingest.InDoubt, unresolved.Status, "it may have a note")
+	assert.False(t, unresolved.Until.IsZero())
+	assert.Equal(t, int64(77), unresolved.NoteID, "which the response named")
 }
 
 // Two recordings with the same key come at the same time. The second one is refused, and does not get the first one's
@@ -320,50 +267,42 @@ func TestRun_KeyReusedAtTheSameTime_IsRefused(t *testing.T) {
 	patient, size := recording(0), recording(0)
 	patient.Params.PatientID = 99
 	size.Params.Audio = clinicaldoc.AudioBytes("a.wav", append(sound(0), "more"...))
-	for _, other := range []ingest.Recording{patient, size} {
-		srv := newBox(t)
-		u := &ingest.Uploader{
-			Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 2, AllNew: true,
-		}
-		first, begun, second := recording(0), make(chan struct{}), make(chan struct{})
-		first.Params.BeforeCommit = func(context.Context) error { close(begun); <-second; return nil }
-		var results []ingest.Result
-		reused := 0
-		for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording, error) bool) {
-			if yield(first, nil) {
-				<-begun
-				_ = yield(other, nil) && yield(recording(0), nil) && yield(ingest.Recording{Key: "next"}, nil)
+	for name, other := range map[string]ingest.Recording{"another patient": patient, "another size": size} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, u := newUploader(t)
+			u.Workers = 2
+			begun, othersCame := make(chan struct{}), make(chan struct{})
+			first := recording(0)
+			first.Params.BeforeCommit = func(context.Context) error { close(begun); <-othersCame; return nil }
+			withoutAudio := ingest.Recording{Key: "nothing"}
+			var results []ingest.Result
+			for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording, error) bool) {
+				if yield(first, nil) {
+					<-begun
+					_ = yield(other, nil) && yield(recording(0), nil) && yield(withoutAudio, nil)
+				}
+			}) {
+				require.NoError(t, err)
+				results = append(results, result)
+				if result.Recording.Key == withoutAudio.Key { // those before it have had their turn
+					close(othersCame)
+				}
 			}
-		}) {
-			require.NoError(t, err)
-			if result.Recording.Key == "next" { // the turn of those before is over
-				close(second)
-			}
-			results = append(results, result)
-			if errors.Is(result.Err, ingest.ErrKeyReused) {
-				reused++
-			}
-		}
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1, ingest.Refused: 2},
-			statuses(results), results)
-		assert.Equal(t, 1, reused)
-		assert.Len(t, srv.Notes(), 1)
+			assert.Equal(t, counts{ingest.Created: 1, ingest.AlreadyThere: 1, ingest.Refused: 2}, statuses(results))
+			isReused := func(r ingest.Result) bool { return errors.Is(r.Err, ingest.ErrKeyReused) }
+			assert.True(t, slices.ContainsFunc(results, isReused))
+			assert.Len(t, srv.Notes(), 1)
+		})
 	}
 }
 
 func TestRun_EqualRecordings_ShareANote(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 8}
-	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
-		for range 40 {
-			if !yield(recording(1), nil) {
-				return
-			}
-		}
-	})
-	require.NoError(t, err)
-	assert.Equal(t, map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 39}, statuses(results))
+	srv, u := newUploader(t)
+	u.Workers = 8
+	results := upload(t, u, generated(40, func(int) ingest.Recording { return recording(1) }))
+	assert.Equal(t, counts{ingest.Created: 1, ingest.AlreadyThere: 39}, statuses(results))
 	for _, r := range results {
 		assert.Equal(t, srv.Notes()[0].ID, r.NoteID)
 	}
@@ -373,48 +312,38 @@ func TestRun_EqualRecordings_ShareANote(t *testing.T) {
 // At most ten thousand equal recordings wait for the first one. Later ones are unresolved.
 func TestRun_TooManyEqualRecordings_AreUnresolved(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, _ *clinicaldoctest.Server, u *ingest.Uploader) {
 		first := recording(1)
 		first.Params.BeforeCommit = func(context.Context) error { time.Sleep(time.Minute); return nil }
-		results, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 2, AllNew: true}, func(yield func(ingest.Recording, error) bool) {
-			for range 10_002 {
-				if !yield(first, nil) {
-					return
-				}
-			}
-		})
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 1, ingest.AlreadyThere: 10_000},
-			statuses(results))
+		u.Workers = 2
+		results := upload(t, u, generated(10_002, func(int) ingest.Recording { return first }))
+		assert.Equal(t, counts{ingest.InDoubt: 1, ingest.Created: 1, ingest.AlreadyThere: 10_000}, statuses(results))
 		require.ErrorIs(t, results[0].Err, ingest.ErrTaken)
 	})
 }
 
 func TestRun_JournalOfAnotherService_IsRejected(t *testing.T) {
 	t.Parallel()
-	first, second, path := newBox(t), newBox(t), journalPath(t)
-	journal := openJournal(t, first.URL, path)
-	_, err := collect(t.Context(), &ingest.Uploader{Client: first.Client(), Journal: journal}, recordings(0, 2))
-	require.NoError(t, err)
-	_, err = collect(t.Context(), &ingest.Uploader{Client: second.Client(), Journal: journal}, recordings(0, 2))
+	first, u := newUploader(t)
+	second := newBox(t)
+	upload(t, u, recordings(0, 2))
+	_, err := collect(t.Context(), &ingest.Uploader{Client: second.Client(), Journal: u.Journal}, recordings(0, 2))
 	require.ErrorIs(t, err, ingest.ErrOtherService)
-	assert.Contains(t, err.Error(), ingest.ServiceName(first.URL))
-	results, err := collect(t.Context(), &ingest.Uploader{Client: first.Client(), Journal: journal}, recordings(0, 2))
-	require.NoError(t, err, "a refusal changes nothing")
-	assert.Equal(t, map[ingest.Status]int{ingest.AlreadyThere: 2}, statuses(results))
+	require.ErrorContains(t, err, ingest.ServiceName(first.URL))
+	assert.Equal(t, counts{ingest.AlreadyThere: 2}, statuses(upload(t, u, recordings(0, 2))), "nothing has changed")
 	assert.Empty(t, second.Notes())
 }
 
 func TestRun_InvalidUploader_IsRejected(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	journal := openJournal(t, srv.URL, journalPath(t))
+	srv, valid := newUploader(t)
+	client, journal := valid.Client, valid.Journal
 	for name, u := range map[string]*ingest.Uploader{
 		"no client":       {Journal: journal},
-		"no journal":      {Client: srv.Client()},
-		"workers":         {Client: srv.Client(), Journal: journal, Workers: -1},
-		"many workers":    {Client: srv.Client(), Journal: journal, Workers: 1025},
-		"negative settle": {Client: srv.Client(), Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: -1}},
+		"no journal":      {Client: client},
+		"workers":         {Client: client, Journal: journal, Workers: -1},
+		"many workers":    {Client: client, Journal: journal, Workers: 1025},
+		"negative settle": {Client: client, Journal: journal, Find: clinicaldoc.FindCreatedParams{Settle: -1}},
 		"another service": {
 			Client: newBox(t).Client(), Journal: journal, Owner: ingest.Owner{Service: ingest.ServiceName(srv.URL)},
 		},
@@ -423,22 +352,20 @@ func TestRun_InvalidUploader_IsRejected(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
 	}
 	assert.Empty(t, srv.Notes())
-	_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 1024},
-		recordings(0, 1))
-	require.NoError(t, err)
+	valid.Workers = 1024
+	upload(t, valid, recordings(0, 1))
 }
 
 func TestRun_Break_Ends(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 4}
+	srv, u := newUploader(t)
+	u.Workers = 4
 	for range u.Run(t.Context(), recordings(0, 1_000_000)) {
 		break
 	}
 	made := len(srv.Notes())
 	assert.LessOrEqual(t, made, 10)
-	results, err := collect(t.Context(), u, recordings(0, 20))
-	require.NoError(t, err)
+	results := upload(t, u, recordings(0, 20))
 	assert.Len(t, results, 20)
 	assert.Len(t, srv.Notes(), 20)
 }
@@ -446,8 +373,7 @@ func TestRun_Break_Ends(t *testing.T) {
 // A break ends the uploads under way, and does not wait for them.
 func TestRun_Break_EndsUploads(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 2, AllNew: true}
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		slow, begun := recording(1), time.Now()
 		slow.Params.BeforeCommit = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		for result := range u.Run(t.Context(), ingest.Recordings(slow, recording(0))) {
@@ -461,8 +387,8 @@ func TestRun_Break_EndsUploads(t *testing.T) {
 
 func TestRun_Cancelled_ReturnsTheContextsError(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), Workers: 4}
+	_, u := newUploader(t)
+	u.Workers = 4
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	cause := errors.New("enough")
@@ -489,8 +415,7 @@ func (panicking) ReadAt([]byte, int64) (int, error) { panic("synthetic") }
 
 func TestRun_SourcePanics_PanicsInTheCaller(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+	_, u := newUploader(t)
 	begun := time.Now()
 	assert.PanicsWithValue(t, "synthetic", func() {
 		_, _ = collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
@@ -505,9 +430,8 @@ func TestRun_SourcePanics_PanicsInTheCaller(t *testing.T) {
 		_, _ = collect(t.Context(), u, func(func(ingest.Recording, error) bool) { panic("synthetic") })
 	})
 	assert.Less(t, time.Since(begun), 15*time.Second, "nothing is waited for")
-	results, err := collect(t.Context(), u, recordings(0, 1))
-	require.NoError(t, err)
-	assert.Equal(t, ingest.Created, results[0].Status)
+	result := uploadOne(t, u, recording(0))
+	assert.Equal(t, ingest.Created, result.Status)
 }
 
 // ending is an audio source that ends the goroutine that reads it, as a failed test does.
@@ -518,56 +442,17 @@ func (ending) ReadAt([]byte, int64) (int, error) { runtime.Goexit(); return 0, n
 // A recording whose source ends its goroutine is unresolved. The others are not affected.
 func TestRun_SourceEndsItsGoroutine_OthersGoOn(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		// so that it is read to be compared
-		srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: onePatient(0).Params.Name, Audio: sound(8)})
+		addNote(srv, onePatient(0), sound(8))
 		bad := onePatient(0)
 		bad.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", ending{}, 10)
-		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, Workers: 1}
-		results, err := collect(t.Context(), u, ingest.Recordings(bad, recording(1), recording(2)))
-		require.NoError(t, err)
-		require.Equal(t, map[ingest.Status]int{ingest.InDoubt: 1, ingest.Created: 2}, statuses(results))
+		u.Workers = 1
+		results := upload(t, u, ingest.Recordings(bad, recording(1), recording(2)))
+		require.Equal(t, counts{ingest.InDoubt: 1, ingest.Created: 2}, statuses(results))
 		require.ErrorIs(t, results[0].Err, clinicaldoc.ErrOutcomeUnknown)
 		require.ErrorContains(t, results[0].Err, "ended its goroutine")
 	})
-}
-
-// unruly is a journal of the caller's whose own mistake strikes at one place.
-type unruly struct {
-	ingest.Journal
-	at     string
-	strike func()
-}
-
-func (j unruly) strikeAt(place string) {
-	if j.at == place {
-		j.strike()
-	}
-}
-
-func (j unruly) Bind(ctx context.Context, owner ingest.Owner) (ingest.Binding, error) {
-	j.strikeAt("bind")
-	return j.Journal.Bind(ctx, owner)
-}
-
-func (j unruly) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
-	claim, err := j.Journal.Claim(ctx, key)
-	return unrulyClaim{claim, j}, err
-}
-
-type unrulyClaim struct {
-	ingest.Claim
-	journal unruly
-}
-
-func (c unrulyClaim) Save(ctx context.Context, e ingest.Entry) error {
-	c.journal.strikeAt(e.State.String())
-	return c.Claim.Save(ctx, e)
-}
-
-func (c unrulyClaim) Release() {
-	c.journal.strikeAt("release")
-	c.Claim.Release()
 }
 
 // token is a source of tokens.
@@ -589,7 +474,17 @@ func TestRun_CallbackPanicsAnywhere_PanicsInTheCaller(t *testing.T) {
 					clinicaldoc.WithTokenSource(token(func() string { strike(); return "" })))
 				require.NoError(t, err)
 			}
-			journal := unruly{openJournal(t, srv.URL, journalPath(t)), place, strike}
+			strikeAt := func(reached string) {
+				if reached == place {
+					strike()
+				}
+			}
+			journal := hooked{
+				Journal: openJournal(t, srv.URL, journalPath(t)),
+				bind:    func() error { strikeAt("bind"); return nil },
+				save:    func(_ context.Context, e *ingest.Entry) error { strikeAt(e.State.String()); return nil },
+				release: func(ingest.Key) { strikeAt("release") },
+			}
 			results, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal}, recordings(0, 1))
 			for _, r := range results {
 				err = errors.Join(err, r.Err)
@@ -608,18 +503,11 @@ func TestRun_NoteOfAnotherPatient_IsUnresolved(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote,
 			clinicaldoctest.Answer(201, `{"data":{"id":4711,"name":"Encounter #1.","patient_id":99}}`))
 		settled := time.Now().Add(10 * time.Minute)
-		for range 2 { // of two processes
-			journal, err := openOrBegin(t.Context(), srv.URL, path)
-			require.NoError(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
-			results, _ := collect(ctx, &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, AllNew: true},
-				ingest.Recordings(recording(1)))
-			cancel()
-			require.NoError(t, journal.Close())
-			require.Len(t, results, 1)
-			assert.Equal(t, ingest.InDoubt, results[0].Status, results[0])
-			assert.Equal(t, int64(4711), results[0].NoteID)
-			assert.WithinDuration(t, settled, results[0].Until, time.Minute)
+		for range 2 {
+			result := runProcess(t, srv, path, 3*time.Hour, recording(1))
+			assert.Equal(t, ingest.InDoubt, result.Status, result)
+			assert.Equal(t, int64(4711), result.NoteID)
+			assert.WithinDuration(t, settled, result.Until, time.Minute)
 			_, entries, err := ingest.ReadJournal(t.Context(), path)
 			require.NoError(t, err)
 			var loss map[string]any
@@ -633,14 +521,12 @@ func TestRun_NoteOfAnotherPatient_IsUnresolved(t *testing.T) {
 
 func TestRun_BeforeCommitFails_CreatesNoNote(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+	srv, u := newUploader(t)
 	r := recording(0)
 	r.Params.BeforeCommit = func(context.Context) error { return io.ErrClosedPipe }
-	results, err := collect(t.Context(), u, ingest.Recordings(r))
-	require.NoError(t, err)
-	assert.Equal(t, ingest.Refused, results[0].Status)
-	require.ErrorIs(t, results[0].Err, io.ErrClosedPipe)
+	result := uploadOne(t, u, r)
+	assert.Equal(t, ingest.Refused, result.Status)
+	require.ErrorIs(t, result.Err, io.ErrClosedPipe)
 	assert.Empty(t, srv.Notes())
 }
 
@@ -658,25 +544,22 @@ func TestRun_BeforeCommit_HasTheAttemptsContext(t *testing.T) {
 		},
 	}))
 	seen := map[string]any{}
-	journal := failing{openJournal(t, srv.URL, journalPath(t)), func(ctx context.Context, e ingest.Entry) error {
+	journal := failing(openJournal(t, srv.URL, journalPath(t)), func(ctx context.Context, e ingest.Entry) error {
 		if e.State == ingest.StateCommitting {
 			seen["the journal"] = ctx.Value(attemptKey{})
 		}
 		return nil
-	}}
+	})
 	r := recording(0)
 	r.Params.BeforeCommit = func(ctx context.Context) error { seen["the caller"] = ctx.Value(attemptKey{}); return nil }
-	_, err := collect(t.Context(), &ingest.Uploader{Client: client, Journal: journal, AllNew: true},
-		ingest.Recordings(r))
-	require.NoError(t, err)
+	upload(t, &ingest.Uploader{Client: client, Journal: journal, AllNew: true}, ingest.Recordings(r))
 	assert.Equal(t, map[string]any{"the caller": "Notes.Create", "the journal": "Notes.Create"}, seen)
 }
 
 // An iterator may wait for what comes next, as for files that appear in a folder.
 func TestRun_IteratorWaits_YieldsResults(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+	_, u := newUploader(t)
 	ended := make(chan struct{})
 	taken := 0
 	for result, err := range u.Run(t.Context(), func(yield func(ingest.Recording, error) bool) {
@@ -706,8 +589,7 @@ func TestRun_IteratorFails_ReturnsItsError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := newBox(t)
-			u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t))}
+			_, u := newUploader(t)
 			results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
 				_ = yield(recording(0), nil) && yield(recording(1), nil)
 				end(yield)
@@ -715,70 +597,65 @@ func TestRun_IteratorFails_ReturnsItsError(t *testing.T) {
 			require.ErrorContains(t, err, "the recordings ended early")
 			assert.NotContains(t, err.Error(), "synthetic")
 			assert.Equal(t, name == "an error", errors.Is(err, errShare))
-			assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results), "what was begun is finished")
+			assert.Equal(t, counts{ingest.Created: 2}, statuses(results), "what was begun is finished")
 		})
 	}
 }
 
 func TestRun_TemporaryFailure_IsTriedAgain(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		srv.Inject(clinicaldoctest.RouteCreateNote,
 			clinicaldoctest.Answer(401, `{"message":"Unauthenticated."}`).After(1).Times(6))
 		var last ingest.Progress
-		u := &ingest.Uploader{
-			Client: srv.Client(), Journal: journal, Workers: 1, OnEvent: func(e ingest.Event) { last = e.Progress },
-		}
-		results, err := collect(t.Context(), u, recordings(0, 2))
-		require.NoError(t, err)
-		assert.Equal(t, map[ingest.Status]int{ingest.Created: 2}, statuses(results),
+		u.OnEvent = func(e ingest.Event) { last = e.Progress }
+		u.Workers = 1
+		results := upload(t, u, recordings(0, 2))
+		assert.Equal(t, counts{ingest.Created: 2}, statuses(results),
 			"what fails while nothing succeeds is not given up")
 		assert.Equal(t, ingest.Progress{Total: 2, Created: 2, Elapsed: last.Elapsed}, last,
 			"it is one recording, however often it is tried")
 	})
 }
 
-// A recording that comes again while the first one is uploaded gets its result from that one, but not the same *Note.
+// Two equal recordings come at the same time. The second one gets its result from the first one's upload, at its own
+// position, but not the same *Note.
 func TestRun_EqualRecordings_OnlyOneResultHasTheNote(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
-	journal := openJournal(t, srv.URL, journalPath(t))
-	u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 2, AllNew: true}
+	_, u := newUploader(t)
+	u.Workers = 2
+	u.AllNew = true
 	secondWaits := make(chan struct{})
 	first := recording(1)
 	first.Params.BeforeCommit = func(context.Context) error { <-secondWaits; return nil }
-	second := recording(1)
 	withoutAudio := ingest.Recording{Key: "nothing"}
-	results, err := collect(t.Context(), u, func(yield func(ingest.Recording, error) bool) {
-		for _, r := range []ingest.Recording{first, second, withoutAudio} {
-			if !yield(r, nil) {
-				return
-			}
-		}
+	results := upload(t, u, func(yield func(ingest.Recording, error) bool) {
+		_ = yield(first, nil) && yield(recording(1), nil) && yield(withoutAudio, nil)
 		close(secondWaits) // the third one was drawn, so the worker of the second one is free
 	})
-	require.NoError(t, err)
-	count := map[ingest.Status]int{ingest.Created: 1, ingest.AlreadyThere: 1, ingest.Refused: 1}
-	require.Equal(t, count, statuses(results), results)
+	require.Equal(t, counts{ingest.Created: 1, ingest.AlreadyThere: 1, ingest.Refused: 1}, statuses(results), results)
+	positions := map[int]string{}
 	for _, r := range results {
 		assert.Equal(t, r.Status == ingest.Created, r.Note != nil, r)
+		positions[r.Position] = r.Recording.Key
 	}
+	assert.Equal(t, map[int]string{1: first.Key, 2: first.Key, 3: withoutAudio.Key}, positions)
 }
 
 func TestRunAll_Uploader_IsNotChanged(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
+	_, u := newUploader(t)
 	events := 0
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, journalPath(t)), OnEvent: func(e ingest.Event) {
+	u.OnEvent = func(e ingest.Event) {
 		if e.Result != nil {
 			events++
 		}
-	}}
+	}
 	var report *ingest.Report
 	for n := range 3 {
 		report = u.RunAll(t.Context(), recordings(0, 1))
 		require.True(t, report.OK())
-		assert.Equal(t, n+1, events, "each is told once, however often it is run")
+		assert.Equal(t, n+1, events, "one event for each result")
 	}
 	u.OnEvent(ingest.Event{Pause: &ingest.Pause{Why: io.ErrClosedPipe}})
 	assert.Empty(t, report.Pauses, "nothing of an earlier report listens any more")
