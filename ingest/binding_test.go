@@ -11,7 +11,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-func TestBinding_DescribesARecordingAsARunDoes(t *testing.T) {
+func TestBinding_Describe_IsWhatARunSaves(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	journal := openJournal(t, srv.URL, journalPath(t))

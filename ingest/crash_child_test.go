@@ -28,7 +28,7 @@ type life struct {
 	URL, Token, Journal string
 	Link                bool // the journal is opened by a link to it
 	Recordings          int
-	Twins               bool // two recordings that only their content tells apart
+	Lookalikes          bool // two recordings that only their content tells apart
 	Letters             bool // every second recording is the one before, wanted as a second note
 	Until               bool // a recording is done when its note is complete
 	SendAgain           bool // before the upload, what the service could not process is decided to be sent again
@@ -153,7 +153,7 @@ func (l life) recording(n int) ingest.Recording {
 	named := n
 	name := "Encounter"
 	switch {
-	case l.Twins && n == 1:
+	case l.Lookalikes && n == 1:
 		named = 0
 	case l.Letters && n%2 == 1:
 		named = n - 1

@@ -147,10 +147,10 @@ func newWorld(t *testing.T, seed uint64, tell func(string, ...any)) *world {
 	w.gate = newGate(t, w.box, seed)
 	w.life = life{
 		URL: w.gate.URL, Token: w.box.Token, Journal: filepath.Join(t.TempDir(), "journal"), Settle: crashSettle,
-		Recordings: 6 + w.rand.IntN(10), Twins: w.rand.IntN(8) == 0, UniqueName: w.rand.IntN(4) == 0,
+		Recordings: 6 + w.rand.IntN(10), Lookalikes: w.rand.IntN(8) == 0, UniqueName: w.rand.IntN(4) == 0,
 	}
-	w.life.UniqueName = w.life.UniqueName && !w.life.Twins
-	w.life.Letters = w.rand.IntN(3) == 0 && !w.life.Twins
+	w.life.UniqueName = w.life.UniqueName && !w.life.Lookalikes
+	w.life.Letters = w.rand.IntN(3) == 0 && !w.life.Lookalikes
 	w.life.Until = w.rand.IntN(2) == 0
 	if w.life.Until {
 		w.box.SetDelays(clinicaldoctest.Delays{Uploaded: time.Duration(w.rand.IntN(300)) * time.Millisecond})

@@ -2,7 +2,6 @@ package ingest_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -34,8 +33,7 @@ func (n *night) one(number int) ingest.Result {
 // content returns the journal as it is now, to be restored later.
 func (n *night) content() []byte {
 	n.t.Helper()
-	content, err := os.ReadFile(n.path)
-	require.NoError(n.t, err)
+	content := read(n.t, n.path)
 	return content
 }
 
@@ -68,13 +66,11 @@ func (n *night) rename() {
 	})
 }
 
-func TestResolve_SendAgainUploadsOnce(t *testing.T) {
+func TestResolve_SendAgain_UploadsOnce(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{false, true} {
 		nights(t, func(t *testing.T, n *night) {
-			n.srv.ScriptNext(failure())
-			failed := n.one(0)
-			require.Equal(t, ingest.Failed, failed.Status)
+			failed := n.failed()
 			if deleted {
 				_, err := n.srv.Client().Notes.Delete(t.Context(), failed.NoteID)
 				require.NoError(t, err)
@@ -82,12 +78,10 @@ func TestResolve_SendAgainUploadsOnce(t *testing.T) {
 			require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
 			require.NoError(t, n.resolve(failed.JournalKey, sendAgain()), "saying it twice changes nothing")
 			var progress ingest.Progress
-			n.uploader(func(u *ingest.Uploader) {
+			again := n.runWith(func(u *ingest.Uploader) {
 				u.OnEvent = func(e ingest.Event) { progress = e.Progress }
-				again := u.RunAll(t.Context(), recordings(0, 2))
-				require.NoError(t, again.Err)
-				assert.Equal(t, 2, again.Count(ingest.Complete), again)
-			})
+			}, recordings(0, 2))
+			assert.Equal(t, 2, again.Count(ingest.Complete), again)
 			assert.Equal(t, 1, progress.SentAgain, "it is counted apart")
 			done := n.one(0)
 			assert.Equal(t, ingest.Complete, done.Status)
@@ -102,17 +96,10 @@ func TestResolve_SendAgainUploadsOnce(t *testing.T) {
 	}
 }
 
-func TestResolve_SendAgainTwiceKeepsBothNotes(t *testing.T) {
+func TestResolve_SendAgainTwice_KeepsBothNotes(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
-		n.srv.ScriptNext(failure(), failure())
-		var old []int64
-		for range 2 {
-			failed := n.one(0)
-			require.Equal(t, ingest.Failed, failed.Status)
-			old = append(old, failed.NoteID)
-			require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
-		}
+		old := []int64{n.sentAgain().NoteID, n.sentAgain().NoteID}
 		done := n.one(0)
 		assert.Equal(t, ingest.Complete, done.Status)
 		assert.Equal(t, old, done.Replaced)
@@ -122,12 +109,10 @@ func TestResolve_SendAgainTwiceKeepsBothNotes(t *testing.T) {
 
 // The service refuses the second upload: what was decided is not forgotten, and the failed note is not taken for the
 // new one.
-func TestResolve_SendAgainOutlivesARefusal(t *testing.T) {
+func TestResolve_SendAgainAndRefused_StaysDecided(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
-		n.srv.ScriptNext(failure())
-		failed := n.one(0)
-		require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
+		failed := n.sentAgain()
 		n.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`).Times(2))
 		assert.Equal(t, ingest.Refused, n.one(0).Status)
 		assert.Equal(t, ingest.Refused, n.one(0).Status)
@@ -139,7 +124,7 @@ func TestResolve_SendAgainOutlivesARefusal(t *testing.T) {
 }
 
 // The response to the second upload is lost: it is found, and the failed note with the same recording is not.
-func TestResolve_SendAgainWithALostResponse(t *testing.T) {
+func TestResolve_SendAgainAndLost_FindsTheNewNote(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]clinicaldoctest.Fault{
 		"committed": clinicaldoctest.ResetAfterCommit(), "not committed": clinicaldoctest.ResetAfterRequest(),
@@ -147,9 +132,7 @@ func TestResolve_SendAgainWithALostResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nights(t, func(t *testing.T, n *night) {
-				n.srv.ScriptNext(failure())
-				failed := n.one(0)
-				require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
+				failed := n.sentAgain()
 				n.srv.Inject(clinicaldoctest.RouteCreateNote, fault)
 				done := n.one(0)
 				assert.Equal(t, ingest.Complete, done.Status, done.Err)
@@ -161,29 +144,21 @@ func TestResolve_SendAgainWithALostResponse(t *testing.T) {
 }
 
 // A letter of the same recording never takes the failed note of the progress note.
-func TestResolve_SendAgainLeavesTheOldNoteToItsRecording(t *testing.T) {
+func TestResolve_SendAgain_OldNoteIsNotTakenByAnother(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
-		n.srv.ScriptNext(failure())
-		failed := n.one(0)
-		require.NoError(t, n.resolve(failed.JournalKey, sendAgain()))
-		letter := recording(0)
-		letter.Key, letter.Params.Name = "letter 0", "Letter"
-		n.uploader(func(u *ingest.Uploader) {
-			report := u.RunAll(t.Context(), ingest.Recordings(letter))
-			require.NoError(t, report.Err)
-			assert.Equal(t, 1, report.Count(ingest.Complete), report)
-		})
+		n.sentAgain()
+		report := n.runWith(nil, ingest.Recordings(letterOf(recording(0))))
+		assert.Equal(t, 1, report.Count(ingest.Complete), report)
 		assert.Equal(t, ingest.Complete, n.one(0).Status)
 		assert.Equal(t, 3, n.creates())
 	})
 }
 
-func TestResolve_NamesAnotherNoteForAFailedOne(t *testing.T) {
+func TestResolve_NoteInsteadOfAFailedOne_IsSaved(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
-		n.srv.ScriptNext(failure())
-		failed := n.one(0)
+		failed := n.failed()
 		note := n.srv.AddNote(clinicaldoctest.Note{
 			PatientID: 1, Name: "Written by hand", Stage: clinicaldoctest.StageComplete,
 		})
@@ -198,7 +173,7 @@ func TestResolve_NamesAnotherNoteForAFailedOne(t *testing.T) {
 	})
 }
 
-func TestResolve_RejectsWhatCannotBeDecided(t *testing.T) {
+func TestResolve_NoteInProcessing_IsRejected(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(10 * time.Hour))
@@ -221,27 +196,15 @@ func TestResolve_RejectsWhatCannotBeDecided(t *testing.T) {
 }
 
 // lose runs until the response of the recording's upload is lost, and ends the run then.
-func (n *night) lose(number int, fault clinicaldoctest.Fault) ingest.Result {
+func (n *night) lose(number int, fault clinicaldoctest.Fault) (lost ingest.Result) {
 	n.t.Helper()
 	n.srv.Inject(clinicaldoctest.RouteCreateNote, fault)
-	ctx, cancel := context.WithCancel(n.t.Context())
-	defer cancel()
-	var results []ingest.Result
-	n.uploader(func(u *ingest.Uploader) {
-		u.OnEvent = func(e ingest.Event) {
-			if e.State == ingest.StateInDoubt {
-				cancel()
-			}
-		}
-		results, _ = collect(ctx, u, recordings(number, number+1))
-	})
-	require.Len(n.t, results, 1)
-	require.Equal(n.t, ingest.InDoubt, results[0].Status)
-	return results[0]
+	n.uploader(func(u *ingest.Uploader) { lost = uploadUntilUnresolved(n.t, u, recording(number)) })
+	return lost
 }
 
 // The service commits late. Whoever decides seconds after the loss that there is no note would make a second one.
-func TestResolve_NoneIsRejectedBeforeItCanBeKnown(t *testing.T) {
+func TestResolve_NoneTooEarly_IsRejected(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		lost := n.lose(0, clinicaldoctest.ResetAfterRequest().CommitAfter(2*time.Minute))
@@ -256,7 +219,7 @@ func TestResolve_NoneIsRejectedBeforeItCanBeKnown(t *testing.T) {
 	})
 }
 
-func TestResolve_NoneCanBeForced(t *testing.T) {
+func TestResolve_NoneForced_Uploads(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		lost := n.lose(0, clinicaldoctest.ResetAfterRequest())
@@ -270,16 +233,13 @@ func TestResolve_NoneCanBeForced(t *testing.T) {
 
 // A process that was killed has recorded only that its last bytes may have been sent. The time from which it can be
 // decided is unknown until a run has found the entry.
-func TestResolve_NoneIsRejectedForWhatWasKilled(t *testing.T) {
+func TestResolve_NoneAfterAKilledProcess_IsRejected(t *testing.T) {
 	t.Parallel()
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+	withUploader(t, func(t *testing.T, _ *clinicaldoctest.Server, u *ingest.Uploader) {
 		var saved ingest.Entry
-		u := &ingest.Uploader{Client: srv.Client(quick()), AllNew: true}
-		u.Journal = dying{watched(journal, func(e ingest.Entry) { saved = e })}
-		_, err := collect(t.Context(), u, ingest.Recordings(onePatient(2)))
-		require.Error(t, err)
-		u.Journal = journal
-		err = u.Resolve(t.Context(), saved.Key, none())
+		u.Journal = watched(u.Journal, func(e ingest.Entry) { saved = e })
+		killed(t, u, onePatient(2))
+		err := u.Resolve(t.Context(), saved.Key, none())
 		require.ErrorIs(t, err, ingest.ErrTooEarly)
 		require.ErrorContains(t, err, "Run the upload again first")
 	})
@@ -319,7 +279,7 @@ func decisions() map[string]func(t *testing.T, n *night) (notes int) {
 
 // After each decision, and the run that follows it, the journal is salvaged, restored or renamed, as the runbook says.
 // Nothing of it makes another note, whatever the service does with recordings.
-func TestResolve_DecisionsNeverDouble(t *testing.T) {
+func TestResolve_JournalRepairedAfterADecision_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	repairs := map[string]func(n *night, decided []byte){
 		"nothing":  func(*night, []byte) {},
@@ -355,4 +315,21 @@ func TestResolve_DecisionsNeverDouble(t *testing.T) {
 			}
 		}
 	}
+}
+
+// failed is a run over the first recording, which the service cannot process.
+func (n *night) failed() ingest.Result {
+	n.t.Helper()
+	n.srv.ScriptNext(failure())
+	failed := n.one(0)
+	require.Equal(n.t, ingest.Failed, failed.Status)
+	return failed
+}
+
+// sentAgain is a recording that the service could not process. A person has decided to send it again.
+func (n *night) sentAgain() ingest.Result {
+	n.t.Helper()
+	failed := n.failed()
+	require.NoError(n.t, n.resolve(failed.JournalKey, sendAgain()))
+	return failed
 }

@@ -245,8 +245,8 @@ func TestRun_EndlessIterator_DecidesUnresolvedRecordings(t *testing.T) {
 	})
 }
 
-// twin is one of two recordings that nothing tells apart but their content.
-func twin(n int) ingest.Recording {
+// lookalike is one of two recordings that only their content distinguishes.
+func lookalike(n int) ingest.Recording {
 	r := onePatient(n)
 	r.Params.Name, r.Params.Audio = "Encounter", clinicaldoc.AudioBytes("a.wav", []byte{'R', byte(n)})
 	return r
@@ -256,7 +256,7 @@ func twin(n int) ingest.Recording {
 func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string][]ingest.Recording{
-		"both": {twin(0), twin(1)}, "one": {twin(1)}, "the other": {twin(0)},
+		"both": {lookalike(0), lookalike(1)}, "one": {lookalike(1)}, "the other": {lookalike(0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -264,7 +264,7 @@ func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 				srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(403, "synthetic").Always())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-				results := program(t.Context(), twin(0), twin(1))
+				results := program(t.Context(), lookalike(0), lookalike(1))
 				assert.Equal(t, counts{ingest.InDoubt: 2}, statuses(results), results)
 				begun := time.Now()
 				results = program(t.Context(), next...)
@@ -284,9 +284,9 @@ func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		program(t.Context(), twin(0), twin(1))
+		program(t.Context(), lookalike(0), lookalike(1))
 		begun := time.Now()
-		results := program(within(t, 20*time.Second), twin(1), twin(1), twin(1)) // between two of its questions
+		results := program(within(t, 20*time.Second), lookalike(1), lookalike(1), lookalike(1)) // between two of its questions
 		assert.Equal(t, counts{ingest.InDoubt: 3}, statuses(results), results)
 		assert.Less(t, time.Since(begun), 21*time.Second)
 	})
@@ -299,26 +299,26 @@ func TestRun_BreakWhileUndecided_ReleasesTheRecording(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		upload(t, u, ingest.Recordings(twin(0), twin(1)))
+		upload(t, u, ingest.Recordings(lookalike(0), lookalike(1)))
 		slow := recording(2)
 		slow.Params.BeforeCommit = func(context.Context) error {
 			time.Sleep(20 * time.Second)
 			return errors.New("synthetic")
 		}
 		u.Client = srv.Client(quick())
-		for result := range u.Run(t.Context(), ingest.Recordings(twin(1), slow)) {
+		for result := range u.Run(t.Context(), ingest.Recordings(lookalike(1), slow)) {
 			assert.Equal(t, slow.Key, result.Recording.Key)
 			break
 		}
 		ctx := within(t, time.Second)
-		results, _ := collect(ctx, u, ingest.Recordings(twin(1)))
+		results, _ := collect(ctx, u, ingest.Recordings(lookalike(1)))
 		require.Len(t, results, 1)
 		require.NotErrorIs(t, results[0].Err, ingest.ErrTaken)
 	})
 }
 
-// neverSearched is a journal in which the search for an unresolved recording waits until the run has ended. It
-// counts the searches, and passes on when each recording was sent.
+// neverSearched is a journal in which the search for an unresolved recording waits until the run has ended. For each
+// search it sends the time when the recording was sent.
 func neverSearched(j ingest.Journal, sent chan<- time.Time) hooked {
 	return hooked{Journal: j, entries: func(ctx context.Context, _ uint32, since time.Time) ([]ingest.Entry, error) {
 		if since.IsZero() {
@@ -431,7 +431,7 @@ func TestRun_EndedBeforeAnotherUpload_DoesNotWait(t *testing.T) {
 // recording if the service does not report sizes.
 func TestRun_RivalOfUnknownSize_TakesNoNote(t *testing.T) {
 	t.Parallel()
-	stream, longer := twin(0), twin(0)
+	stream, longer := lookalike(0), lookalike(0)
 	stream.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader([]byte("RIFF")))
 	longer.Params.Audio = clinicaldoc.AudioBytes("a.wav", []byte("RIFF"))
 	for name, c := range map[string]struct {
@@ -457,7 +457,7 @@ func TestRun_RivalOfUnknownSize_TakesNoNote(t *testing.T) {
 				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 				u.Client = srv.Client(quick())
 				u.AllNew = true
-				result := uploadOne(t, u, twin(1))
+				result := uploadOne(t, u, lookalike(1))
 				require.Equal(t, ingest.InDoubt, result.Status, result)
 				assert.Equal(t, []int64{srv.Notes()[0].ID}, result.Candidates)
 				assert.Len(t, srv.Notes(), 1)
@@ -469,12 +469,12 @@ func TestRun_RivalOfUnknownSize_TakesNoNote(t *testing.T) {
 // That nothing is known of either recording, or of one of them, does not make them the same, nor the note the other's.
 func TestRun_RivalOfUnknownContent_TakesNoNote(t *testing.T) {
 	t.Parallel()
-	for _, known := range []string{"", sumOf(twin(0)), sumOf(twin(1))} {
+	for _, known := range []string{"", sumOf(lookalike(0)), sumOf(lookalike(1))} {
 		withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
 			srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-			for _, list := range [][]ingest.Recording{{twin(0), twin(1)}, {twin(0)}, {twin(1)}} {
+			for _, list := range [][]ingest.Recording{{lookalike(0), lookalike(1)}, {lookalike(0)}, {lookalike(1)}} {
 				forgetful := hooked{Journal: journal, save: func(_ context.Context, e *ingest.Entry) error {
 					if e.SHA256 != known { // as earlier versions, which did not keep the hash
 						e.SHA256 = ""
@@ -500,8 +500,8 @@ func TestRun_TwoLostOfOnePatient_FindTheirNotesByContent(t *testing.T) {
 	for first, firstFault := range lost {
 		for second, secondFault := range lost {
 			for asked, programs := range map[string][][]ingest.Recording{
-				"both": {{twin(0), twin(1)}}, "turned round": {{twin(1), twin(0)}},
-				"one by one": {{twin(0)}, {twin(1)}}, "the other first": {{twin(1)}, {twin(0)}},
+				"both": {{lookalike(0), lookalike(1)}}, "turned round": {{lookalike(1), lookalike(0)}},
+				"one by one": {{lookalike(0)}, {lookalike(1)}}, "the other first": {{lookalike(1)}, {lookalike(0)}},
 			} {
 				t.Run(first+", "+second+", "+asked, func(t *testing.T) {
 					t.Parallel()
@@ -511,7 +511,7 @@ func TestRun_TwoLostOfOnePatient_FindTheirNotesByContent(t *testing.T) {
 						// no search succeeds in the first program
 						srv.Inject(clinicaldoctest.RouteListNotes,
 							clinicaldoctest.Answer(503, "synthetic").After(1).Times(100))
-						program(within(t, 2*time.Second), twin(0), twin(1))
+						program(within(t, 2*time.Second), lookalike(0), lookalike(1))
 						srv.ClearFaults()
 						for _, list := range programs {
 							results := program(t.Context(), list...)
@@ -538,7 +538,7 @@ func TestRun_SecondLostAfterFirstWasFound_FindsItsOwnNote(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		results := upload(t, u, generated(2, func(n int) ingest.Recording {
 			time.Sleep(time.Minute)
-			return twin(n)
+			return lookalike(n)
 		}))
 		assert.Equal(t, counts{ingest.Created: 2}, statuses(results), results)
 		assert.Len(t, srv.Notes(), 2)
@@ -793,8 +793,8 @@ func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
 		srv.Inject(clinicaldoctest.RouteAudioURL, clinicaldoctest.Answer(503, "synthetic").Always())
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		require.Equal(t, ingest.InDoubt, runProcess(t, srv, path, time.Second, twin(0)).Status)
-		created := runProcess(t, srv, path, time.Second, twin(1))
+		require.Equal(t, ingest.InDoubt, runProcess(t, srv, path, time.Second, lookalike(0)).Status)
+		created := runProcess(t, srv, path, time.Second, lookalike(1))
 		require.Equal(t, ingest.Created, created.Status)
 		rewriteEntries(t, srv, path, func(e *ingest.Entry) {
 			if e.Key == created.JournalKey {
@@ -802,7 +802,7 @@ func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 				e.SentAt = e.SentAt.Add(-48 * time.Hour)
 			}
 		})
-		result := runProcess(t, srv, path, time.Hour, twin(0))
+		result := runProcess(t, srv, path, time.Hour, lookalike(0))
 		assert.NotEqual(t, created.NoteID, result.NoteID, result)
 		assert.Len(t, srv.Notes(), 2)
 	})
@@ -903,7 +903,7 @@ func TestRun_SentByAnUnknownUser_IsNotSentAgainByAnother(t *testing.T) {
 }
 
 // killed runs the uploader as a process that is killed right after the journal has saved that the recording is
-// committed. The uploader has a new client afterwards, as a new process does.
+// committed. A test that goes on as the next process sets a new client.
 func killed(t *testing.T, u *ingest.Uploader, r ingest.Recording) {
 	t.Helper()
 	dead := *u
@@ -915,8 +915,7 @@ func killed(t *testing.T, u *ingest.Uploader, r ingest.Recording) {
 // rewriteEntries writes a journal anew with other entries, as an earlier process would have left it.
 func rewriteEntries(t *testing.T, srv *clinicaldoctest.Server, path string, change func(e *ingest.Entry)) {
 	t.Helper()
-	_, entries, err := ingest.ReadJournal(t.Context(), path)
-	require.NoError(t, err)
+	entries := readEntries(t, path)
 	slices.SortFunc(entries, func(a, b ingest.Entry) int { return a.At.Compare(b.At) })
 	for i := range entries {
 		change(&entries[i])

@@ -14,72 +14,89 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
-// slow is a disk in memory that can be held up, and counts what is done to it.
-type slow struct {
-	*memory
-	done map[string]int
-	once bool   // what fails does so once
-	held string // what is held up, once
-	at   chan struct{}
-	goOn chan struct{}
+// memory is a disk in memory. It counts operations, can be full, and can hold up one operation.
+type memory struct {
+	*disktest.Disk
+	durable.FS
+	mu      sync.Mutex
+	done    map[string]int // operations, by their kind
+	failing string         // the kind that fails
+	once    bool           // it fails once
+	held    string         // the kind that is held up, once
+	at      chan struct{}
+	goOn    chan struct{}
 }
 
-func newSlow() *slow {
-	s := &slow{memory: newMemory(), done: map[string]int{}}
-	s.FS = s.Mount(func(op string) error {
-		s.mu.Lock()
-		s.done[op]++
-		held := s.held == op
-		if held {
-			s.held = ""
+func newMemory() *memory {
+	m := &memory{Disk: disktest.New(), done: map[string]int{}}
+	m.FS = m.Mount(func(op string) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.done[op]++
+		if m.held == op {
+			m.held = ""
+			close(m.at)
+			m.mu.Unlock()
+			<-m.goOn
+			m.mu.Lock()
 		}
-		s.mu.Unlock()
-		if held {
-			close(s.at)
-			<-s.goOn
+		if op != m.failing {
+			return nil
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if op == s.failing {
-			if s.once {
-				s.failing = ""
-			}
-			return &fs.PathError{Op: op, Path: "journal", Err: syscall.ENOSPC}
+		if m.once {
+			m.failing = ""
 		}
-		return nil
+		return &fs.PathError{Op: op, Path: "journal", Err: syscall.ENOSPC}
 	})
-	return s
+	return m
+}
+
+// fail lets all operations of a kind fail from now on.
+func (m *memory) fail(op string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failing = op
 }
 
 // failOnce lets the next operation of a kind fail.
-func (s *slow) failOnce(op string) {
-	s.fail(op)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.once = true
+func (m *memory) failOnce(op string) {
+	m.fail(op)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.once = true
 }
 
 // hold holds up the next operation of a kind, until goOn is closed.
-func (s *slow) hold(op string) (at, goOn chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held, s.at, s.goOn = op, make(chan struct{}), make(chan struct{})
-	return s.at, s.goOn
+func (m *memory) hold(op string) (at, goOn chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held, m.at, m.goOn = op, make(chan struct{}), make(chan struct{})
+	return m.at, m.goOn
 }
 
 // times returns how often something was done.
-func (s *slow) times(op string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.done[op]
+func (m *memory) times(op string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.done[op]
+}
+
+// size is that of a file, or -1 if there is none.
+func (m *memory) size(name string) int {
+	content, there := m.Content(name)
+	if !there {
+		return -1
+	}
+	return len(content)
 }
 
 // opened is a bound journal on the disk.
-func (s *slow) opened(t *testing.T) *ingest.FileJournal {
+func (m *memory) opened(t *testing.T) *ingest.FileJournal {
 	t.Helper()
-	j, err := openOrBegin(disk.With(t.Context(), s), service, "journal")
+	j, err := openOrBegin(disk.With(t.Context(), m), service, "journal")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = j.Close() })
 	bind(t, j, service)
@@ -89,7 +106,7 @@ func (s *slow) opened(t *testing.T) *ingest.FileJournal {
 // The journal's notices and each key's latest line survive one compaction after the other.
 func TestCompaction_Repeated_KeepsNotices(t *testing.T) {
 	t.Parallel()
-	d := newSlow()
+	d := newMemory()
 	j := d.opened(t)
 	owner := ingest.Owner{Service: service, UserID: 17}
 	for range 3 { // lines that will be gone
@@ -128,7 +145,7 @@ func TestCompaction_Repeated_KeepsNotices(t *testing.T) {
 // A journal that cannot be shortened has a warning until it can. Forget then reports that nothing is forgotten.
 func TestCompaction_Fails_WarnsUntilItSucceeds(t *testing.T) {
 	t.Parallel()
-	d := newSlow()
+	d := newMemory()
 	j := d.opened(t)
 	fill(t, j)
 	d.fail(disktest.SyncDir)
@@ -152,7 +169,7 @@ func TestCompaction_Fails_WarnsUntilItSucceeds(t *testing.T) {
 func TestCompaction_LinesBeingWritten_Waits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newSlow()
+		d := newMemory()
 		j := d.opened(t)
 		fill(t, j)
 		writing, goOn := d.hold(disktest.Write)

@@ -43,15 +43,13 @@ func TestReadJournal_AnyFile_ChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	bind(t, journal, "https://service.example")
 	require.NoError(t, journal.Close())
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	whole := read(t, path)
 	torn := append(bytes.Clone(whole), "0123"...)
 	require.NoError(t, os.WriteFile(path, torn, 0o600))
 	_, entries, err := ingest.ReadJournal(t.Context(), path)
 	require.NoError(t, err, "a line that is being written is no damage")
 	assert.Empty(t, entries)
-	after, err := os.ReadFile(path)
-	require.NoError(t, err)
+	after := read(t, path)
 	assert.Equal(t, torn, after)
 
 	whole[len(whole)/2] ^= 1

@@ -103,15 +103,13 @@ func writeKeys(t *testing.T, service string, keys int, states []ingest.State) st
 func TestFileJournal_ClaimsWithoutSave_TakeNoMemory(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	for n := range 5000 {
 		load(t, j, n)
 	}
 	put(t, j, 5000, ingest.StateCreated)
 	require.NoError(t, j.Close())
 	assert.LessOrEqual(t, lines(t, path), 1002, "the header, the note and a thousand claims")
-	j = openJournal(t, service, path)
-	bind(t, j, service)
+	j = openBound(t, path)
 	assert.Equal(t, ingest.StateCreated, load(t, j, 5000).State)
 }

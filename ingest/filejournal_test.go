@@ -22,7 +22,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/durable"
 )
 
 const service = "https://service.example.test"
@@ -71,8 +70,7 @@ func load(t *testing.T, j ingest.Journal, n int) ingest.Entry {
 func written(t *testing.T) []byte {
 	t.Helper()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	for n, state := range []ingest.State{
 		ingest.StateCommitting, ingest.StateCreated, ingest.StateRefused, ingest.StateInDoubt,
 	} {
@@ -80,8 +78,7 @@ func written(t *testing.T) []byte {
 	}
 	put(t, j, 0, ingest.StateCreated)
 	require.NoError(t, j.Close())
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
+	content := read(t, path)
 	return content
 }
 
@@ -89,8 +86,7 @@ func TestFileJournal_Reopened_ReturnsWhatWasSaved(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	require.NoError(t, os.WriteFile(path, written(t), 0o644))
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	for n, state := range []ingest.State{
 		ingest.StateCreated, ingest.StateCreated, ingest.StateClaimed, ingest.StateInDoubt,
 	} {
@@ -111,8 +107,7 @@ func TestFileJournal_Reopened_ReturnsWhatWasSaved(t *testing.T) {
 	}
 	_, err := j.Bind(t.Context(), ingest.Owner{Service: "https://other.example.test"})
 	require.ErrorIs(t, err, ingest.ErrOtherService)
-	_, entries, err := ingest.ReadJournal(t.Context(), path)
-	require.NoError(t, err)
+	entries := readEntries(t, path)
 	var reasons []string
 	for _, e := range entries {
 		reasons = append(reasons, e.Why)
@@ -124,15 +119,13 @@ func TestFileJournal_Reopened_ReturnsWhatWasSaved(t *testing.T) {
 func TestFileJournal_RefusedAfterUnresolved_IsReadAsRefused(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	for _, state := range []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateClaimed} {
 		put(t, j, 0, state)
 	}
 	put(t, j, 1, ingest.StateCreated)
 	require.NoError(t, j.Close())
-	j = openJournal(t, service, path)
-	bind(t, j, service)
+	j = openBound(t, path)
 	assert.Equal(t, ingest.StateClaimed, load(t, j, 0).State)
 	assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
 }
@@ -146,12 +139,11 @@ func TestFileJournal_File_IsTextWithoutNames(t *testing.T) {
 	require.NoError(t, err)
 	r := recording(0)
 	r.Key, r.Params.Name = "Synthetic Name.wav", "Visit of Synthetic Name"
-	upload(t, &ingest.Uploader{Client: srv.Client(), Journal: journal}, ingest.Recordings(r))
+	uploadOne(t, &ingest.Uploader{Client: srv.Client(), Journal: journal}, r)
 	require.NoError(t, journal.Close())
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.NotContains(t, string(content), "Synthetic")
-	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+	content := string(read(t, path))
+	assert.NotContains(t, content, "Synthetic")
+	lines := strings.Split(strings.TrimSpace(content), "\n")
 	require.Len(t, lines, 4)
 	assert.Contains(t, lines[0], "clinicaldoc-ingest 3 "+ingest.ServiceName(srv.URL))
 	for i, state := range []string{"claimed", "committing", "created"} {
@@ -356,8 +348,8 @@ func many(t *testing.T, count int) []byte {
 
 func TestFileJournal_DiskFull_LosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, failing := range []string{disktest.Write, disktest.Sync} {
-		t.Run(failing, func(t *testing.T) {
+	for _, operation := range []string{disktest.Write, disktest.Sync} {
+		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
 			srv := newBox(t)
 			m := newMemory()
@@ -365,24 +357,22 @@ func TestFileJournal_DiskFull_LosesNothing(t *testing.T) {
 			journal, err := openOrBegin(ctx, srv.URL, "journal")
 			require.NoError(t, err)
 			// The same client goes on later: it takes the notes that it has seen for explained.
-			u := &ingest.Uploader{
-				Client: srv.Client(), Journal: journal, Workers: 4,
-				Find: clinicaldoc.FindCreatedParams{Settle: time.Second},
-			}
-			taken := 0
+			u := &ingest.Uploader{Client: srv.Client(), Journal: journal, Workers: 4}
+			u.Find.Settle = time.Second
+			results := 0
 			for result, err := range u.Run(t.Context(), recordings(0, 100)) {
 				if err != nil {
 					require.ErrorIs(t, err, syscall.ENOSPC)
 					continue
 				}
-				if taken++; taken == 10 {
-					m.fail(failing)
+				if results++; results == 10 {
+					m.fail(operation)
 				}
 				if result.Status == ingest.Refused {
 					require.ErrorIs(t, result.Err, syscall.ENOSPC)
 				}
 			}
-			assert.Less(t, taken, 30)
+			assert.Less(t, results, 30)
 			_, err = collect(t.Context(), u, recordings(0, 1))
 			require.Error(t, err, "it stays so until it is opened anew")
 			_ = journal.Close()
@@ -392,9 +382,8 @@ func TestFileJournal_DiskFull_LosesNothing(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { _ = journal.Close() }()
 			u.Journal = journal
-			results := upload(t, u, recordings(0, 100))
-			assert.Len(t, results, 100)
-			assert.Zero(t, statuses(results)[ingest.InDoubt]+statuses(results)[ingest.Refused], results)
+			got := statuses(upload(t, u, recordings(0, 100)))
+			assert.Equal(t, 100, got[ingest.Created]+got[ingest.AlreadyThere], got)
 			assert.Equal(t, 100, len(srv.Notes())) //nolint:testifylint // the notes need not be printed
 		})
 	}
@@ -403,10 +392,7 @@ func TestFileJournal_DiskFull_LosesNothing(t *testing.T) {
 func TestCompaction_OutdatedLines_AreDropped(t *testing.T) {
 	t.Parallel()
 	m := newMemory()
-	ctx := disk.With(t.Context(), m)
-	j, err := openOrBegin(ctx, service, "journal")
-	require.NoError(t, err)
-	bind(t, j, service)
+	j := m.opened(t)
 	states := []ingest.State{ingest.StateCommitting, ingest.StateInDoubt, ingest.StateRefused, ingest.StateCreated}
 	const keys = 600
 	for n := range keys {
@@ -438,19 +424,15 @@ func TestCompaction_OutdatedLines_AreDropped(t *testing.T) {
 			}
 		}
 		require.NoError(t, j.Close())
-		j, err = openOrBegin(ctx, service, "journal")
-		require.NoError(t, err)
-		bind(t, j, service)
+		j = m.opened(t)
 	}
-	require.NoError(t, j.Close())
 }
 
 // Bind compacts if more than half of the lines are outdated, and more than the journal's minimum of outdated lines.
 func TestFileJournal_Bind_CompactsWhenMostLinesAreOutdated(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	ingest.CompactAbove(j, 0)
 	for n := range 20 {
 		put(t, j, n, ingest.StateCreated)
@@ -483,8 +465,7 @@ func TestOpenJournal_LastNewlineMissing_AddsIt(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, bytes.TrimSuffix(content, []byte("\n")), 0o600))
 	require.NoError(t, os.WriteFile(path+".new", []byte("half of it"), 0o600))
 	require.NoError(t, openJournal(t, service, path).Close())
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
+	got := read(t, path)
 	assert.Equal(t, content, got)
 	assert.NoFileExists(t, path+".new")
 }
@@ -492,8 +473,7 @@ func TestOpenJournal_LastNewlineMissing_AddsIt(t *testing.T) {
 func TestFileJournal_ConcurrentSaves_AreAllKept(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
@@ -508,78 +488,27 @@ func TestFileJournal_ConcurrentSaves_AreAllKept(t *testing.T) {
 	}
 	all.Wait()
 	require.NoError(t, j.Close())
-	j = openJournal(t, service, path)
-	bind(t, j, service)
+	j = openBound(t, path)
 	for n := range 400 {
 		require.Equal(t, ingest.StateCreated, load(t, j, n).State)
 	}
-}
-
-// memory is a disk in memory that counts its syncs and can be full.
-type memory struct {
-	*disktest.Disk
-	durable.FS
-	mu      sync.Mutex
-	failing string
-	syncs   int
-}
-
-func newMemory() *memory {
-	m := &memory{Disk: disktest.New()}
-	m.FS = m.Mount(func(op string) error {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if op == disktest.Sync {
-			m.syncs++
-		}
-		if op == m.failing {
-			return &fs.PathError{Op: op, Path: "journal", Err: syscall.ENOSPC}
-		}
-		return nil
-	})
-	return m
-}
-
-func (m *memory) fail(what string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.failing = what
-}
-
-func (m *memory) size(name string) int {
-	content, there := m.Content(name)
-	if !there {
-		return -1
-	}
-	return len(content)
 }
 
 // What was read from a line does not change when the next lines are read.
 func TestOpenJournal_ManyLines_KeepsEachLoss(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
-	e := entry(1, ingest.StateInDoubt)
-	e.Loss = []byte(`{"id":"synthetic"}`)
-	claim, err := j.Claim(t.Context(), key(1))
-	require.NoError(t, err)
-	require.NoError(t, claim.Save(t.Context(), e))
-	claim.Release()
-	require.NoError(t, j.Close())
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	sum := string(content[bytes.LastIndexByte(content[:len(content)-1], '\n')+1:][:8])
-	var more strings.Builder
-	for n := range 2000 { // more than a reader holds at a time
-		line := ingest.Line(sum, fmt.Sprintf("2026-01-02T03:04:05Z claimed %s", key(n+10)))
-		sum = line[:8]
-		more.WriteString(line)
-	}
-	require.NoError(t, os.WriteFile(path, append(content, more.String()...), 0o600))
-	j = openJournal(t, service, path)
-	bind(t, j, service)
-	assert.JSONEq(t, `{"id":"synthetic"}`, string(load(t, j, 1).Loss))
+	var content bytes.Buffer
+	require.NoError(t, ingest.WriteJournal(&content, service, func(yield func(ingest.Entry) bool) {
+		lost := entry(1, ingest.StateInDoubt)
+		lost.Loss = []byte(`{"id":"synthetic"}`)
+		yield(lost)
+		for n := range 2000 { // more than a reader holds at a time
+			yield(ingest.Entry{Key: key(n + 10), State: ingest.StateClaimed, At: lost.At})
+		}
+	}))
+	require.NoError(t, os.WriteFile(path, content.Bytes(), 0o600))
+	assert.JSONEq(t, `{"id":"synthetic"}`, string(load(t, openBound(t, path), 1).Loss))
 }
 
 // The user is unknown if the service does not show it. A refused token, or a service that cannot be asked now, is an

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -36,16 +37,7 @@ func fill(t *testing.T, j *ingest.FileJournal) {
 
 func lines(t *testing.T, path string) int {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return bytes.Count(content, []byte("\n"))
-}
-
-func entriesOf(t *testing.T, path string) int {
-	t.Helper()
-	_, entries, err := ingest.ReadJournal(t.Context(), path)
-	require.NoError(t, err)
-	return len(entries)
+	return bytes.Count(read(t, path), []byte("\n"))
 }
 
 // needLink makes a link, or skips the test where that needs rights.
@@ -88,7 +80,7 @@ func TestFileJournal_BehindALink_IsLockedUnderEveryName(t *testing.T) {
 	needLink(t, dir, folder)
 	put(t, j, 1, ingest.StateCreated)
 	require.NoError(t, j.Close())
-	assert.Equal(t, 1, entriesOf(t, filepath.Join(dir, "data", "second.journal")))
+	assert.Len(t, readEntries(t, filepath.Join(dir, "data", "second.journal")), 1)
 }
 
 func TestCompaction_BehindALink_ReplacesTheFile(t *testing.T) {
@@ -108,7 +100,7 @@ func TestCompaction_BehindALink_ReplacesTheFile(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotZero(t, info.Mode()&fs.ModeSymlink, "the link is a link")
 	put(t, j, 11, ingest.StateCreated)
-	assert.Equal(t, 11, entriesOf(t, path))
+	assert.Len(t, readEntries(t, path), 11)
 	require.NoError(t, j.Close())
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
@@ -118,8 +110,7 @@ func TestCompaction_BehindALink_ReplacesTheFile(t *testing.T) {
 func TestOpenJournal_HardLink_IsRejected(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	require.NoError(t, os.Link(path, path+"-2"))
 	claim, err := j.Claim(t.Context(), key(1))
 	require.NoError(t, err)
@@ -138,32 +129,20 @@ func TestFileJournal_FileMoved_SavesNothing(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open journal cannot be moved there")
 	}
-	for _, also := range []string{"", "another"} {
+	for _, inItsPlace := range []string{"nothing", "another file"} {
 		path := journalPath(t)
-		j := openJournal(t, service, path)
-		bind(t, j, service)
+		j := openBound(t, path)
 		claim, err := j.Claim(t.Context(), key(1))
 		require.NoError(t, err)
 		require.NoError(t, os.Rename(path, path+".moved"))
-		if also != "" {
+		if inItsPlace == "another file" {
 			require.NoError(t, os.WriteFile(path, nil, 0o600))
 		}
 		err = claim.Save(t.Context(), entry(1, ingest.StateCommitting))
 		require.ErrorIs(t, err, ingest.ErrJournalMoved)
 		_ = j.Close()
-		assert.Zero(t, entriesOf(t, path+".moved"))
+		assert.Empty(t, readEntries(t, path+".moved"))
 	}
-	// Nor are its outdated lines dropped, which would put it in the place of what is there now.
-	path := journalPath(t)
-	j := openJournal(t, service, path)
-	fill(t, j)
-	require.NoError(t, os.Rename(path, path+".moved"))
-	require.NoError(t, os.WriteFile(path, []byte("another's"), 0o600))
-	bind(t, j, service)
-	require.Error(t, j.Warning())
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, "another's", string(content))
 }
 
 // Lines that cannot be read any more are not dropped with the outdated ones.
@@ -192,10 +171,8 @@ func TestFileJournal_AnotherWriter_SavesNothing(t *testing.T) {
 		t.Skip("nobody else can write to an open journal there")
 	}
 	srv, path := newBox(t), journalPath(t)
-	journal := openJournal(t, srv.URL, path)
-	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
-	results := upload(t, u, recordings(0, 3))
-	require.Equal(t, counts{ingest.Created: 3}, statuses(results))
+	u := &ingest.Uploader{Client: srv.Client(quick()), Journal: openJournal(t, srv.URL, path)}
+	upload(t, u, recordings(0, 3))
 	other, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = other.WriteString("0")
@@ -230,19 +207,7 @@ func TestBeginJournal_OnlyMissingFile_IsBegun(t *testing.T) {
 	require.NoError(t, os.WriteFile(path+"-2", nil, 0o600))
 	_, err = ingest.BeginJournal(t.Context(), path+"-2", owner)
 	require.ErrorIs(t, err, fs.ErrExist, "what is empty may have been emptied")
-	assert.Equal(t, 1, entriesOf(t, path))
-
-	// One that could not be begun is nobody's, and can be repaired at once.
-	full := &stubborn{durable.From(t.Context()), func(done string) error {
-		if done == "write" {
-			return syscall.ENOSPC
-		}
-		return nil
-	}}
-	_, err = ingest.BeginJournal(disk.With(t.Context(), full), path+"-3", owner)
-	require.ErrorIs(t, err, syscall.ENOSPC)
-	_, err = ingest.SalvageJournal(t.Context(), path+"-3", owner)
-	require.NoError(t, err)
+	assert.Len(t, readEntries(t, path), 1)
 }
 
 func TestFileJournal_OtherUser_IsRejected(t *testing.T) {
@@ -319,22 +284,15 @@ func (f *stubbornFile) Write(p []byte) (int, error) {
 // Dropping outdated lines and syncing a folder are never needed: where they cannot be done, the journal goes on.
 func TestCompaction_Impossible_JournalContinues(t *testing.T) {
 	t.Parallel()
-	for what, err := range map[string]error{
+	for operation, err := range map[string]error{
 		"rename": syscall.EBUSY, // a file that is mounted by itself
 		"folder": syscall.EINVAL, "create": syscall.EMFILE, "write": syscall.ENOSPC,
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(operation, func(t *testing.T) {
 			t.Parallel()
 			path := journalPath(t)
 			require.NoError(t, openJournal(t, service, path).Close())
-			failing := &stubborn{durable.From(t.Context()), func(done string) error {
-				if done == what {
-					return &fs.PathError{Op: done, Path: path, Err: err}
-				}
-				return nil
-			}}
-			ctx := disk.With(t.Context(), failing)
-			j, err := ingest.OpenJournal(ctx, path)
+			j, err := ingest.OpenJournal(onDiskWhere(t, operation, err), path)
 			require.NoError(t, err)
 			fill(t, j)
 			before := lines(t, path)
@@ -348,8 +306,7 @@ func TestCompaction_Impossible_JournalContinues(t *testing.T) {
 			names, err := filepath.Glob(path + "*")
 			require.NoError(t, err)
 			assert.Equal(t, []string{path}, names, "nothing is left behind")
-			j = openJournal(t, service, path)
-			bind(t, j, service)
+			j = openBound(t, path)
 			assert.Equal(t, ingest.StateCreated, load(t, j, 20).State)
 			assert.NoError(t, j.Warning())
 		})
@@ -360,13 +317,7 @@ func TestCompaction_FileLost_IsAnError(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	require.NoError(t, openJournal(t, service, path).Close())
-	failing := &stubborn{durable.From(t.Context()), func(done string) error {
-		if done == "lost" {
-			return syscall.EMFILE
-		}
-		return nil
-	}}
-	j, err := ingest.OpenJournal(disk.With(t.Context(), failing), path)
+	j, err := ingest.OpenJournal(onDiskWhere(t, "lost", syscall.EMFILE), path)
 	require.NoError(t, err)
 	fill(t, j)
 	_, err = j.Bind(t.Context(), ingest.Owner{Service: service})
@@ -382,70 +333,30 @@ func TestOpenJournal_NoLocks_IsRejectedUnlessAllowed(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	require.NoError(t, openJournal(t, service, path).Close())
-	for _, c := range []struct {
-		err     error
-		allowed bool
-	}{{disk.ErrNoLocks, true}, {syscall.ENOLCK, false}} {
-		ctx := disk.With(t.Context(), &stubborn{durable.From(t.Context()), func(done string) error {
-			if done == "open" {
-				return c.err
-			}
-			return nil
-		}})
+	for failure, withoutLock := range map[error]error{
+		disk.ErrNoLocks: nil,
+		syscall.ENOLCK:  syscall.ENOLCK, // others may have a lock
+	} {
+		ctx := onDiskWhere(t, "open", failure)
 		_, err := ingest.OpenJournal(ctx, path)
-		require.ErrorIs(t, err, c.err)
+		require.ErrorIs(t, err, failure)
 		j, err := ingest.OpenJournal(ctx, path, ingest.WithoutLock())
-		if !c.allowed {
-			require.ErrorIs(t, err, c.err, "others may have a lock")
-			continue
+		require.ErrorIs(t, err, withoutLock)
+		if err == nil {
+			require.NoError(t, j.Close())
 		}
-		require.NoError(t, err)
-		require.NoError(t, j.Close())
 	}
-
-	// Whatever is done with it there needs none then.
-	ctx, owner := disk.With(t.Context(), &stubborn{durable.From(t.Context()), func(done string) error {
-		if done == "open" || done == "create" {
-			return disk.ErrNoLocks
-		}
-		return nil
-	}}), ingest.Owner{Service: service}
-	path = journalPath(t)
-	_, err := ingest.BeginJournal(ctx, path, owner)
-	require.ErrorIs(t, err, disk.ErrNoLocks)
-	j, err := ingest.BeginJournal(ctx, path, owner, ingest.WithoutLock())
-	require.NoError(t, err)
-	fill(t, j)
-	bind(t, j, service)
-	require.NoError(t, j.Warning(), "its outdated lines are dropped")
-	require.NoError(t, j.Close())
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	content[len(content)/2] ^= 1
-	require.NoError(t, os.WriteFile(path, content, 0o600))
-	_, err = ingest.OpenJournal(ctx, path, ingest.WithoutLock())
-	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
-	lost, err := ingest.SalvageJournal(ctx, path, owner, ingest.WithoutLock())
-	require.NoError(t, err)
-	assert.Positive(t, lost)
 }
 
 // version1 is a journal as the version before wrote it.
 func version1() string {
-	var b strings.Builder
-	sum := ""
-	for _, text := range []string{
-		"clinicaldoc-ingest 1 http://127.0.0.1:8790",
-		"2026-01-02T03:04:05Z claimed " + key(1).String(),
-		"2026-01-02T03:04:05Z committing " + key(1).String() + " patient=00000001 name=00000001 size=1 sent=2026-01-02T03:04:04Z",
-		"2026-01-02T03:04:06Z created " + key(1).String() + " patient=00000001 name=00000001 size=1 sent=2026-01-02T03:04:04Z note=2",
-		"2026-01-02T03:04:07Z in-doubt " + key(2).String() + " patient=00000001 name=00000002 size=-1 sent=2026-01-02T03:04:04Z until=2026-01-02T03:14:04Z why=nobody knows",
-	} {
-		line := ingest.Line(sum, text)
-		sum = line[:8]
-		b.WriteString(line)
-	}
-	return b.String()
+	const common = " patient=00000001 name=00000001 size=1 sent=2026-01-02T03:04:04Z"
+	return string(seal([]byte("clinicaldoc-ingest 1 http://127.0.0.1:8790\n" +
+		"2026-01-02T03:04:05Z claimed " + key(1).String() + "\n" +
+		"2026-01-02T03:04:05Z committing " + key(1).String() + common + "\n" +
+		"2026-01-02T03:04:06Z created " + key(1).String() + common + " note=2\n" +
+		"2026-01-02T03:04:07Z in-doubt " + key(2).String() + common +
+		" until=2026-01-02T03:14:04Z why=nobody knows\n")))
 }
 
 func TestOpenJournal_EarlierVersion_IsUpgraded(t *testing.T) {
@@ -453,12 +364,10 @@ func TestOpenJournal_EarlierVersion_IsUpgraded(t *testing.T) {
 	for _, replaceable := range []bool{true, false} {
 		path := journalPath(t)
 		require.NoError(t, os.WriteFile(path, []byte(version1()), 0o600))
-		ctx := disk.With(t.Context(), &stubborn{durable.From(t.Context()), func(done string) error {
-			if done == "rename" && !replaceable {
-				return syscall.EBUSY
-			}
-			return nil
-		}})
+		ctx := t.Context()
+		if !replaceable {
+			ctx = onDiskWhere(t, "rename", syscall.EBUSY)
+		}
 		// A process of that version is at work: it locks a file beside the journal.
 		older, err := disk.Take(path + ".lock")
 		require.NoError(t, err)
@@ -472,16 +381,15 @@ func TestOpenJournal_EarlierVersion_IsUpgraded(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "http://127.0.0.1:8790", binding.Origin, "keys are hashed with the name it had")
 		assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
-		doubt := load(t, j, 2)
-		assert.Equal(t, ingest.StateInDoubt, doubt.State)
-		assert.Equal(t, time.Date(2026, 1, 2, 3, 14, 4, 0, time.UTC), doubt.Until.UTC())
-		content, err := os.ReadFile(path)
-		require.NoError(t, err)
+		unresolved := load(t, j, 2)
+		assert.Equal(t, ingest.StateInDoubt, unresolved.State)
+		assert.Equal(t, time.Date(2026, 1, 2, 3, 14, 4, 0, time.UTC), unresolved.Until.UTC())
+		content := string(read(t, path))
 		if replaceable {
-			assert.Contains(t, string(content), "clinicaldoc-ingest 3 ", "that version says that it is too old")
+			assert.Contains(t, content, "clinicaldoc-ingest 3 ", "that version says that it is too old")
 			assert.NoFileExists(t, path+".lock")
 		} else {
-			assert.Regexp(t, `(?m)^[0-9a-f]{8} \S+ owner `, string(content), "that version cannot read this line")
+			assert.Regexp(t, `(?m)^[0-9a-f]{8} \S+ owner `, content, "that version cannot read this line")
 			assert.FileExists(t, path+".lock")
 		}
 		require.NoError(t, j.Close())
@@ -492,77 +400,37 @@ func TestOpenJournal_EarlierVersion_IsUpgraded(t *testing.T) {
 
 func TestSalvageJournal_Damage_KeepsCompleteLines(t *testing.T) {
 	t.Parallel()
-	content := written(t)
-	owner := ingest.Owner{Service: service}
-	all := bytes.SplitAfter(bytes.TrimSuffix(content, []byte("\n")), []byte("\n"))
-	whole := len(all)
-	for at := range content {
-		if at%5 != 0 {
-			continue
-		}
-		damaged := bytes.Clone(content)
-		damaged[at] ^= 1
+	content, owner := written(t), ingest.Owner{Service: service}
+	complete := bytes.Count(content, []byte("\n"))
+	for at := 0; at < len(content); at += 5 {
 		path := journalPath(t)
-		require.NoError(t, os.WriteFile(path, damaged, 0o600))
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		damage(t, path, at)
+		damaged := read(t, path)
 		if _, err := ingest.OpenJournal(t.Context(), path); errors.Is(err, ingest.ErrJournalVersion) {
 			continue // its first line says nothing of the kind
 		}
-		lost, err := ingest.SalvageJournal(t.Context(), path, owner)
-		require.NoError(t, err, at)
+		lost := salvageGaps(t, path, owner)
 		assert.LessOrEqual(t, lost, 3, "what is damaged, and the line behind it")
 		assert.Positive(t, lost)
-		j := openJournal(t, service, path)
-		binding, err := j.Bind(t.Context(), owner)
-		require.NoError(t, err)
-		assert.Equal(t, ingest.Binding{Origin: service, Gaps: true}, binding)
-		assert.GreaterOrEqual(t, lines(t, path), whole-2)
+		assert.GreaterOrEqual(t, lines(t, path), complete-2)
 		kept, err := filepath.Glob(path + ".damaged-*")
 		require.NoError(t, err)
 		require.Len(t, kept, 1)
-		copied, err := os.ReadFile(kept[0])
-		require.NoError(t, err)
-		assert.Equal(t, damaged, copied, "nothing is thrown away")
+		assert.Equal(t, damaged, read(t, kept[0]), "nothing is thrown away")
 	}
-	path := journalPath(t)
-	require.NoError(t, os.WriteFile(path, content, 0o600))
-	lost, err := ingest.SalvageJournal(t.Context(), path, owner)
-	require.NoError(t, err)
-	assert.Zero(t, lost)
-	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{})
-	require.Error(t, err)
-	content[len(content)-3] ^= 1
-	require.NoError(t, os.WriteFile(path, content, 0o600))
-	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{Service: "https://other.example.test"})
-	require.ErrorIs(t, err, ingest.ErrOtherService)
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	_, err = ingest.SalvageJournal(t.Context(), path, owner)
-	require.NoError(t, err, "emptied")
-	j := openJournal(t, service, path)
-	binding, err := j.Bind(t.Context(), owner)
-	require.NoError(t, err)
-	assert.True(t, binding.Gaps)
-
-	d := newSlow()
-	d.Put("journal", content)
-	d.failOnce(disktest.Write)
-	_, err = ingest.SalvageJournal(disk.With(t.Context(), d), "journal", owner)
-	require.ErrorIs(t, err, syscall.ENOSPC, "without a copy nothing is thrown away")
-	_, err = ingest.OpenJournal(disk.With(t.Context(), d), "journal")
-	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
 }
 
 func TestForget_OldNotes_AreDroppedUnlessSeen(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	for n := range 4 {
 		put(t, j, n, ingest.StateCreated)
 	}
 	put(t, j, 4, ingest.StateInDoubt)
 	require.NoError(t, j.Close())
-	j = openJournal(t, service, path)
-	bind(t, j, service)
+	j = openBound(t, path)
 	load(t, j, 1) // it is still there
 	forgotten, err := j.Forget(t.Context(), entry(2, ingest.StateCreated).At)
 	require.NoError(t, err)
@@ -571,7 +439,7 @@ func TestForget_OldNotes_AreDroppedUnlessSeen(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 2, forgotten)
 	require.NoError(t, j.Close())
-	assert.Equal(t, 2, entriesOf(t, path))
+	assert.Len(t, readEntries(t, path), 2)
 	j = openJournal(t, service, path)
 	binding, err := j.Bind(t.Context(), ingest.Owner{Service: service})
 	require.NoError(t, err)
@@ -595,10 +463,7 @@ func TestSalvageJournal_Renamed_BelongsToTheLatestOwner(t *testing.T) {
 	put(t, j, 1, ingest.StateCreated)
 	put(t, j, 2, ingest.StateCreated)
 	require.NoError(t, j.Close())
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	content[len(content)-3] ^= 1
-	require.NoError(t, os.WriteFile(path, content, 0o600))
+	damage(t, path, len(read(t, path))-3)
 	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{Service: owner.Service, UserID: owner.UserID + 1})
 	require.ErrorIs(t, err, ingest.ErrOtherUser)
 	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{Service: service})
@@ -644,8 +509,7 @@ func saveEntry(t *testing.T, j *ingest.FileJournal, e ingest.Entry) {
 func TestFileJournal_LossAndDecision_AreKept(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	lost := entry(1, ingest.StateInDoubt)
 	lost.SHA256 = strings.Repeat("ab", 32)
 	lost.Loss = []byte(`{"id": "a b", "clock":{"difference":-3}}`)
@@ -661,11 +525,9 @@ func TestFileJournal_LossAndDecision_AreKept(t *testing.T) {
 		assert.Equal(t, ingest.StateClaimed, got.State)
 		assert.Equal(t, decided.By, got.By, "a claim does not take its place")
 		require.NoError(t, j.Close())
-		j = openJournal(t, service, path)
-		bind(t, j, service)
+		j = openBound(t, path)
 	}
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
+	content := read(t, path)
 	assert.Equal(t, 1, strings.Count(string(content), ` loss={"id":"a\u0020b"`))
 }
 
@@ -673,8 +535,7 @@ func TestFileJournal_LossAndDecision_AreKept(t *testing.T) {
 func TestFileJournal_LongTexts_AreCut(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	long := entry(3, ingest.StateInDoubt)
 	long.Why = "x" + strings.Repeat("\x7fé", 150)
 	long.Loss = []byte(`"` + strings.Repeat("x", 4000) + `"`)
@@ -682,10 +543,116 @@ func TestFileJournal_LongTexts_AreCut(t *testing.T) {
 	saveEntry(t, j, long)
 	assert.Equal(t, long.By, load(t, j, 3).By, "this process has all of it")
 	require.NoError(t, j.Close())
-	_, entries, err := ingest.ReadJournal(t.Context(), path)
-	require.NoError(t, err)
+	entries := readEntries(t, path)
 	require.Len(t, entries, 1)
 	assert.Equal(t, "x"+strings.Repeat(" é", 99)+" ", entries[0].Why)
 	assert.Equal(t, long.By[:200], entries[0].By)
 	assert.Empty(t, entries[0].Loss)
+}
+
+// damage changes a bit of a file.
+func damage(t *testing.T, path string, at int) {
+	t.Helper()
+	content := read(t, path)
+	content[at] ^= 1
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+}
+
+// onDiskWhere returns a context with a disk on which one kind of operation fails.
+func onDiskWhere(t *testing.T, operation string, err error) context.Context {
+	t.Helper()
+	return disk.With(t.Context(), &stubborn{durable.From(t.Context()), func(done string) error {
+		if done == operation {
+			return err
+		}
+		return nil
+	}})
+}
+
+// A compaction would put the journal in the place of the other file.
+func TestCompaction_FileMoved_KeepsTheOtherFile(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("an open journal cannot be moved there")
+	}
+	path := journalPath(t)
+	j := openJournal(t, service, path)
+	fill(t, j)
+	require.NoError(t, os.Rename(path, path+".moved"))
+	require.NoError(t, os.WriteFile(path, []byte("another's"), 0o600))
+	bind(t, j, service)
+	require.Error(t, j.Warning())
+	assert.Equal(t, "another's", string(read(t, path)))
+}
+
+// A journal that could not be begun is nobody's, and can be repaired immediately.
+func TestBeginJournal_DiskFull_CanBeSalvaged(t *testing.T) {
+	t.Parallel()
+	path, owner := journalPath(t), ingest.Owner{Service: service, UserID: 17}
+	_, err := ingest.BeginJournal(onDiskWhere(t, "write", syscall.ENOSPC), path, owner)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	_, err = ingest.SalvageJournal(t.Context(), path, owner)
+	require.NoError(t, err)
+}
+
+// On a disk without locks, WithoutLock allows to begin, compact, open and salvage a journal.
+func TestJournal_WithoutLock_NeedsNone(t *testing.T) {
+	t.Parallel()
+	ctx := disk.With(t.Context(), &stubborn{durable.From(t.Context()), func(done string) error {
+		if done == "open" || done == "create" {
+			return disk.ErrNoLocks
+		}
+		return nil
+	}})
+	path, owner := journalPath(t), ingest.Owner{Service: service}
+	_, err := ingest.BeginJournal(ctx, path, owner)
+	require.ErrorIs(t, err, disk.ErrNoLocks)
+	j, err := ingest.BeginJournal(ctx, path, owner, ingest.WithoutLock())
+	require.NoError(t, err)
+	fill(t, j)
+	bind(t, j, service)
+	require.NoError(t, j.Warning(), "its outdated lines are dropped")
+	require.NoError(t, j.Close())
+	damage(t, path, len(read(t, path))/2)
+	_, err = ingest.OpenJournal(ctx, path, ingest.WithoutLock())
+	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+	lost, err := ingest.SalvageJournal(ctx, path, owner, ingest.WithoutLock())
+	require.NoError(t, err)
+	assert.Positive(t, lost)
+}
+
+// salvageGaps salvages a journal, and checks that it is known to have gaps from then on.
+func salvageGaps(t *testing.T, path string, owner ingest.Owner) (lost int) {
+	t.Helper()
+	lost, err := ingest.SalvageJournal(t.Context(), path, owner)
+	require.NoError(t, err)
+	binding, err := openJournal(t, service, path).Bind(t.Context(), owner)
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Binding{Origin: service, Gaps: true}, binding)
+	return lost
+}
+
+func TestSalvageJournal_UndamagedEmptiedOrAnothers_IsTreatedSo(t *testing.T) {
+	t.Parallel()
+	content, owner, path := written(t), ingest.Owner{Service: service}, journalPath(t)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	lost, err := ingest.SalvageJournal(t.Context(), path, owner)
+	require.NoError(t, err)
+	assert.Zero(t, lost, "it is not damaged")
+	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{})
+	require.Error(t, err)
+	damage(t, path, len(content)-3)
+	_, err = ingest.SalvageJournal(t.Context(), path, ingest.Owner{Service: "https://other.example.test"})
+	require.ErrorIs(t, err, ingest.ErrOtherService)
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	salvageGaps(t, path, owner)
+
+	d := newMemory()
+	content[len(content)-3] ^= 1
+	d.Put("journal", content)
+	d.failOnce(disktest.Write)
+	_, err = ingest.SalvageJournal(disk.With(t.Context(), d), "journal", owner)
+	require.ErrorIs(t, err, syscall.ENOSPC, "without a copy nothing is thrown away")
+	_, err = ingest.OpenJournal(disk.With(t.Context(), d), "journal")
+	require.ErrorIs(t, err, ingest.ErrJournalDamaged)
 }

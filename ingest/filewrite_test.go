@@ -10,25 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/disk"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/disk/disktest"
 )
 
 // desk is a bound journal on a disk that counts, and some claims.
 func desk(t *testing.T, claims int) (*ingest.FileJournal, *memory, []ingest.Claim) {
 	t.Helper()
-	m := newMemory()
-	j, err := openOrBegin(disk.With(t.Context(), m), service, "journal")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = j.Close() })
-	bind(t, j, service)
+	d := newMemory()
+	j := d.opened(t)
 	held := make([]ingest.Claim, claims)
 	for n := range held {
-		held[n], err = j.Claim(t.Context(), key(n))
+		claim, err := j.Claim(t.Context(), key(n))
 		require.NoError(t, err)
+		held[n] = claim
 	}
-	m.syncs = 0
-	return j, m, held
+	clear(d.done)
+	return j, d, held
 }
 
 func saveAll(t *testing.T, claims []ingest.Claim, state ingest.State) {
@@ -46,9 +43,9 @@ func TestFileJournal_ConcurrentUploads_ShareASync(t *testing.T) {
 		_, m, claims := desk(t, 8)
 		begun := time.Now()
 		saveAll(t, claims, ingest.StateCommitting)
-		assert.Equal(t, 1, m.syncs)
+		assert.Equal(t, 1, m.times(disktest.Sync))
 		saveAll(t, claims, ingest.StateCreated)
-		assert.Equal(t, 2, m.syncs)
+		assert.Equal(t, 2, m.times(disktest.Sync))
 		assert.Zero(t, time.Since(begun), "who waits for nobody is written at once")
 	})
 }
@@ -59,24 +56,24 @@ func TestFileJournal_LineAlone_WaitsBriefly(t *testing.T) {
 		_, m, claims := desk(t, 4)
 		begun := time.Now()
 		saveAll(t, claims[:1], ingest.StateCommitting) // three are still to come
-		assert.Equal(t, 1, m.syncs)
+		assert.Equal(t, 1, m.times(disktest.Sync))
 		assert.Equal(t, ingest.TogetherWait, time.Since(begun))
 
 		// A note's line goes with the next upload's.
 		var all sync.WaitGroup
 		all.Go(func() { assert.NoError(t, claims[0].Save(t.Context(), entry(0, ingest.StateCreated))) })
 		synctest.Wait()
-		assert.Equal(t, 1, m.syncs)
+		assert.Equal(t, 1, m.times(disktest.Sync))
 		saveAll(t, claims[1:], ingest.StateCommitting)
 		all.Wait()
-		assert.Equal(t, 2, m.syncs)
+		assert.Equal(t, 2, m.times(disktest.Sync))
 
 		// One that ends without a line is not waited for.
 		begun = time.Now()
 		claims[1].Release()
 		claims[2].Release()
 		saveAll(t, claims[3:], ingest.StateRefused)
-		assert.Equal(t, 3, m.syncs)
+		assert.Equal(t, 3, m.times(disktest.Sync))
 		assert.Zero(t, time.Since(begun))
 	})
 }
@@ -88,10 +85,10 @@ func TestClose_WaitingLine_IsWritten(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { assert.NoError(t, claims[0].Save(t.Context(), entry(0, ingest.StateCommitting))) })
 		synctest.Wait()
-		assert.Zero(t, m.syncs)
+		assert.Zero(t, m.times(disktest.Sync))
 		require.NoError(t, j.Close())
 		all.Wait()
-		assert.Equal(t, 1, m.syncs)
+		assert.Equal(t, 1, m.times(disktest.Sync))
 		require.Error(t, claims[1].Save(t.Context(), entry(1, ingest.StateCommitting)))
 	})
 }
@@ -114,7 +111,7 @@ func TestClose_WaitingLineFails_ReturnsTheError(t *testing.T) {
 func TestFileJournal_LineAfterAFailure_IsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newSlow()
+		d := newMemory()
 		j := d.opened(t)
 		var claims []ingest.Claim
 		for n := range 2 {
@@ -144,7 +141,7 @@ func TestFileJournal_LineAfterAFailure_IsRefused(t *testing.T) {
 func TestFileJournal_WriteFails_SavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newSlow()
+		d := newMemory()
 		j := d.opened(t)
 		claim, err := j.Claim(t.Context(), key(1))
 		require.NoError(t, err)

@@ -141,9 +141,7 @@ func replaced(w http.ResponseWriter, r *http.Request, service http.Handler, chan
 // checkEntries looks whether what a journal says of each recording fits together: nothing is left of the states before.
 func checkEntries(t *testing.T, path string) {
 	t.Helper()
-	_, entries, err := ingest.ReadJournal(t.Context(), path)
-	require.NoError(t, err)
-	for _, e := range entries {
+	for _, e := range readEntries(t, path) {
 		assert.WithinRange(t, e.At, e.SentAt, time.Now(), e)
 		if e.State == ingest.StateCommitting && len(e.Loss) > 0 {
 			assert.JSONEq(t, `{"user_unknown":true}`, string(e.Loss), e)
@@ -201,6 +199,29 @@ func lossOf(t *testing.T, e ingest.Entry) (members map[string]any) {
 	return members
 }
 
+// openBound opens a journal, or begins it if there is none, and binds it to the synthetic service.
+func openBound(t *testing.T, path string) *ingest.FileJournal {
+	t.Helper()
+	j := openJournal(t, service, path)
+	bind(t, j, service)
+	return j
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return content
+}
+
+// readEntries returns the latest entry of each recording in a journal's file.
+func readEntries(t *testing.T, path string) []ingest.Entry {
+	t.Helper()
+	_, entries, err := ingest.ReadJournal(t.Context(), path)
+	require.NoError(t, err)
+	return entries
+}
+
 func bind(t *testing.T, j *ingest.FileJournal, service string) {
 	t.Helper()
 	_, err := j.Bind(t.Context(), ingest.Owner{Service: service})
@@ -223,10 +244,10 @@ func recordings(first, last int) iter.Seq2[ingest.Recording, error] {
 }
 
 // generated yields that many recordings. Each one is made when it is asked for.
-func generated(count int, make func(n int) ingest.Recording) iter.Seq2[ingest.Recording, error] {
+func generated(count int, recording func(n int) ingest.Recording) iter.Seq2[ingest.Recording, error] {
 	return func(yield func(ingest.Recording, error) bool) {
 		for n := range count {
-			if !yield(make(n), nil) {
+			if !yield(recording(n), nil) {
 				return
 			}
 		}

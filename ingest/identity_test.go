@@ -32,7 +32,7 @@ func logged(t *testing.T, value any) []byte {
 }
 
 // Results, events and entries of the journal name a recording by the same key, and by its place in the run.
-func TestRun_ResultsAndEventsNameTheRecordingAlike(t *testing.T) {
+func TestRun_ResultsAndEvents_HaveTheSameKeyAndPosition(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusUnprocessableEntity, "{}"))
@@ -75,7 +75,7 @@ func TestRun_ResultsAndEventsNameTheRecordingAlike(t *testing.T) {
 }
 
 // A recording that is tried once more, or was refused before it had a key, keeps its place.
-func TestRun_PositionIsThatInTheRun(t *testing.T) {
+func TestRun_SomeRefused_KeepTheirPositions(t *testing.T) {
 	t.Parallel()
 	_, uploader := newUploader(t)
 	list := []ingest.Recording{recording(1), {File: "/nowhere/visit.wav"}, recording(3)}

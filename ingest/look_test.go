@@ -51,8 +51,7 @@ func TestRun_OlderJournal_MakesNoSecondNote(t *testing.T) {
 	require.Equal(t, counts{ingest.Created: 4}, run(4))
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, "synthetic").Times(2))
 	require.Equal(t, 2, run(6)[ingest.Refused])
-	backup, err := os.ReadFile(path)
-	require.NoError(t, err)
+	backup := read(t, path)
 	require.Equal(t, 6, run(10)[ingest.Created])
 	require.NoError(t, os.WriteFile(path, backup, 0o600))
 	assert.Equal(t, counts{ingest.AlreadyThere: 10}, run(10))
@@ -350,12 +349,10 @@ func TestRun_EachRemedy_MakesNoSecondNote(t *testing.T) {
 		_, err = ingest.SalvageJournal(t.Context(), path, owner)
 		require.NoError(t, err)
 	}
-	for name, remedy := range map[string]func(t *testing.T, srv *clinicaldoctest.Server, path string, owner ingest.Owner){
+	type remedyFunc func(t *testing.T, srv *clinicaldoctest.Server, path string, owner ingest.Owner)
+	for name, remedy := range map[string]remedyFunc{
 		"damaged: SalvageJournal": func(t *testing.T, _ *clinicaldoctest.Server, path string, owner ingest.Owner) {
-			content, err := os.ReadFile(path)
-			require.NoError(t, err)
-			content[len(content)/2] ^= 1
-			require.NoError(t, os.WriteFile(path, content, 0o600))
+			damage(t, path, len(read(t, path))/2)
 			salvage(t, path, owner)
 		},
 		"emptied: SalvageJournal": func(t *testing.T, _ *clinicaldoctest.Server, path string, owner ingest.Owner) {
@@ -370,7 +367,7 @@ func TestRun_EachRemedy_MakesNoSecondNote(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, journal.Close())
 		},
-		"another name of the service: Rename": func(t *testing.T, srv *clinicaldoctest.Server, path string, _ ingest.Owner) {
+		"other address: Rename": func(t *testing.T, srv *clinicaldoctest.Server, path string, _ ingest.Owner) {
 			journal := openJournal(t, srv.URL, path)
 			require.NoError(t, journal.Rename(t.Context(), srv.Client()))
 			require.NoError(t, journal.Close())
@@ -492,7 +489,7 @@ func tenants(servers map[string]*clinicaldoctest.Server) func(t *testing.T, tena
 }
 
 // Two tenants of one service, each with its own user 1, get each their own notes: a journal belongs to one of them.
-func TestJournal_TenantsByHeader(t *testing.T) {
+func TestFileJournal_OtherTenantsHeaders_AreRejected(t *testing.T) {
 	t.Parallel()
 	servers, client := threeTenants(t)
 	for tenant := range servers {
@@ -557,7 +554,7 @@ func TestJournal_HeadersUnknown_BindsOnFirstUse(t *testing.T) {
 
 // Headers that change without another tenant lock nobody out: Rename checks the journal's notes and takes the new
 // headers.
-func TestRename_TakesOtherHeaders(t *testing.T) {
+func TestRename_OtherHeaders_AreTaken(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 	defer srv.Close()

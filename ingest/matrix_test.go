@@ -114,8 +114,7 @@ func downgrade(t *testing.T, path string) {
 // rewrite changes the text of each line of a journal.
 func rewrite(t *testing.T, path string, change func(text string) string) {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
+	content := read(t, path)
 	sum := ""
 	var written strings.Builder
 	for line := range strings.Lines(string(content)) {
@@ -171,8 +170,7 @@ func (m *matrixCell) firstNight(t *testing.T, service matrixService) {
 		}
 		m.run(t, m.path, ingest.Recordings(r))
 		if n == matrixKnown-1 {
-			backup, err := os.ReadFile(m.path)
-			require.NoError(t, err)
+			backup := read(t, m.path)
 			m.backup = backup
 		}
 	}

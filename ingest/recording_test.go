@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"io"
 	"io/fs"
-	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,33 +32,23 @@ func uploaded(t *testing.T, srv *clinicaldoctest.Server, id int64) []byte {
 
 func TestRun_FilesOfAllSizes_ArriveUnchanged(t *testing.T) {
 	t.Parallel()
-	srv, dir, path := newBox(t), t.TempDir(), journalPath(t)
-	var paths []string
-	contents := map[string][]byte{}
-	for _, size := range []int{1, 2, 3, 100 << 10, 3 << 20} {
-		file := filepath.Join(dir, strconv.Itoa(size)+".wav")
-		contents[file] = bytes.Repeat([]byte{byte(size)}, size)
-		require.NoError(t, os.WriteFile(file, contents[file], 0o600))
-		paths = append(paths, file)
-	}
-	u := &ingest.Uploader{Client: srv.Client(), Journal: openJournal(t, srv.URL, path), Workers: 2}
-	results := upload(t, u, ingest.Files(paths, paramsOf))
-	require.Len(t, results, len(paths))
-	_, entries, err := ingest.ReadJournal(t.Context(), path)
-	require.NoError(t, err)
+	srv, u := newUploader(t)
+	dir := t.TempDir()
 	sums := map[ingest.Key]string{}
-	for _, e := range entries {
-		sums[e.Key] = e.SHA256
-	}
-	for _, r := range results {
-		require.Equal(t, ingest.Created, r.Status, r)
-		content := contents[r.Recording.File]
-		assert.True(t, bytes.Equal(content, uploaded(t, srv, r.NoteID)), len(content))
+	u.Journal = watched(u.Journal, func(e ingest.Entry) { sums[e.Key] = e.SHA256 })
+	u.Workers = 1
+	for _, size := range []int{1, 2, 3, 100 << 10, 3 << 20} {
+		path := filepath.Join(dir, strconv.Itoa(size)+".wav")
+		content := bytes.Repeat([]byte{byte(size)}, size)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		result := uploadOne(t, u, ingest.Recording{File: path, Params: paramsOf(path)})
+		require.Equal(t, ingest.Created, result.Status, result)
+		assert.True(t, bytes.Equal(content, uploaded(t, srv, result.NoteID)), size)
 		sum := sha256.Sum256(content)
-		assert.Equal(t, hex.EncodeToString(sum[:]), sums[r.JournalKey])
-		key, err := ingest.FileKey(r.Recording.File, paramsOf(r.Recording.File))
+		assert.Equal(t, hex.EncodeToString(sum[:]), sums[result.JournalKey])
+		key, err := ingest.FileKey(path, paramsOf(path))
 		require.NoError(t, err)
-		assert.Equal(t, key, r.Recording.Key)
+		assert.Equal(t, key, result.Recording.Key)
 	}
 }
 
@@ -71,21 +60,17 @@ func TestFileKey_DependsOnContentAndName(t *testing.T) {
 	for _, to := range []string{moved, renamed} {
 		require.NoError(t, os.WriteFile(to, sound(0), 0o600))
 	}
-	key := func(path, name string) string {
-		key, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: name, PatientID: 7})
+	key := func(path, name string, patient int64) string {
+		key, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: name, PatientID: patient})
 		require.NoError(t, err)
 		return key
 	}
-	assert.Equal(t, key(path, "Visit"), key(renamed, "Visit"))
-	assert.NotEqual(t, key(path, "Visit"), key(path, "Another visit"))
-	assert.Equal(t, key(path, ""), key(moved, ""))
-	assert.NotEqual(t, key(path, ""), key(renamed, ""))
-	assert.Equal(t, key(path, "Visite \u00e0 domicile"), key(path, "Visite a\u0300 domicile"), "one name in two spellings")
-	first, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: "23", PatientID: 1})
-	require.NoError(t, err)
-	second, err := ingest.FileKey(path, clinicaldoc.CreateNoteParams{Name: "3", PatientID: 12})
-	require.NoError(t, err)
-	assert.NotEqual(t, first, second, "none of its parts can be taken for another's")
+	assert.Equal(t, key(path, "Visit", 7), key(renamed, "Visit", 7))
+	assert.NotEqual(t, key(path, "Visit", 7), key(path, "Another visit", 7))
+	assert.Equal(t, key(path, "", 7), key(moved, "", 7))
+	assert.NotEqual(t, key(path, "", 7), key(renamed, "", 7))
+	assert.NotEqual(t, key(path, "23", 1), key(path, "3", 12), "none of its parts can be taken for another's")
+	assert.Equal(t, key(path, "Visite \u00e0", 7), key(path, "Visite a\u0300", 7), "one name in two spellings")
 }
 
 // A recording that got its key is as it was otherwise: its file is opened when its turn comes.
@@ -118,38 +103,34 @@ func TestRun_Commit_SavesTheHashFirst(t *testing.T) {
 	path, sent := files(t, 1)[0], sound(0)
 	file, err := clinicaldoc.AudioFile(path)
 	require.NoError(t, err)
-	for name, r := range map[string]ingest.Recording{
-		"a file":            {File: path},
-		"a file with a key": {File: path, Key: "encounter 1"},
-		"a file's audio":    {Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: file}},
-		"bytes": {
-			Key: "encounter 1", Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", sent)},
-		},
+	for name, c := range map[string]struct {
+		path, key string
+		audio     *clinicaldoc.AudioSource
+	}{
+		"a file":            {path, "", nil},
+		"a file with a key": {path, "encounter 1", nil},
+		"a file's audio":    {"", "encounter 1", file},
+		"bytes":             {"", "encounter 1", clinicaldoc.AudioBytes("a.wav", sent)},
 		"any place": {
-			Key: "encounter 1",
-			Params: clinicaldoc.CreateNoteParams{
-				Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader(sent), int64(len(sent))),
-			},
+			"", "encounter 1", clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader(sent), int64(len(sent))),
 		},
-		"a stream": {
-			Key:    "encounter 1",
-			Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioReader("a.wav", bytes.NewReader(sent))},
-		},
+		"a stream": {"", "encounter 1", clinicaldoc.AudioReader("a.wav", bytes.NewReader(sent))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := newBox(t)
+			srv, u := newUploader(t)
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(0)) // what can be sent twice is
 			var sums []string
-			journal := watched(openJournal(t, srv.URL, journalPath(t)), func(e ingest.Entry) {
+			u.Journal = watched(u.Journal, func(e ingest.Entry) {
 				if e.State == ingest.StateCommitting {
 					assert.Empty(t, srv.Notes())
 					sums = append(sums, e.SHA256)
 				}
 			})
-			r.Params.PatientID, r.Params.Name, r.Params.PromptID = 7, "Encounter", 1
-			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal, MaxPause: -1}
-			upload(t, u, ingest.Recordings(r))
+			u.MaxPause = -1
+			r := ingest.Recording{File: c.path, Key: c.key, Params: paramsOf("Encounter")}
+			r.Params.Audio = c.audio
+			uploadOne(t, u, r)
 			want := sha256.Sum256(sent)
 			require.NotEmpty(t, sums)
 			for _, sum := range sums {
@@ -163,23 +144,23 @@ func TestRun_Commit_SavesTheHashFirst(t *testing.T) {
 func TestRun_FileChangedAfterItsKey_IsRefused(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{100, 1 << 20} {
-		srv := newBox(t)
+		srv, u := newUploader(t)
 		path := files(t, 1)[0]
 		require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte{'a'}, size), 0o600))
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		other := bytes.Repeat([]byte{'x'}, size)
-		client := srv.Client(beforeUploads(func() {
+		u.Client = srv.Client(beforeUploads(func() {
 			assert.NoError(t, os.WriteFile(path, other, 0o600))
 			assert.NoError(t, os.Chtimes(path, time.Time{}, info.ModTime()))
 		}).option())
-		u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t))}
-		results := upload(t, u, ingest.Files([]string{path}, paramsOf))
-		require.Equal(t, ingest.Refused, results[0].Status, results[0])
-		require.ErrorContains(t, results[0].Err, "changed")
-		results = upload(t, u, ingest.Files([]string{path}, paramsOf))
-		require.Equal(t, ingest.Created, results[0].Status, results[0])
-		assert.True(t, bytes.Equal(other, uploaded(t, srv, results[0].NoteID)))
+		r := ingest.Recording{File: path, Params: paramsOf(path)}
+		refused := uploadOne(t, u, r)
+		require.Equal(t, ingest.Refused, refused.Status, refused)
+		require.ErrorContains(t, refused.Err, "changed")
+		created := uploadOne(t, u, r)
+		require.Equal(t, ingest.Created, created.Status, created)
+		assert.True(t, bytes.Equal(other, uploaded(t, srv, created.NoteID)))
 		assert.Len(t, srv.Notes(), 1)
 	}
 }
@@ -187,19 +168,17 @@ func TestRun_FileChangedAfterItsKey_IsRefused(t *testing.T) {
 // A file is sent as what the caller says that it is.
 func TestRun_FileWithContentType_SendsIt(t *testing.T) {
 	t.Parallel()
-	srv := newBox(t)
 	var sent []byte
-	client := srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+	_, u := newUploader(t, handledBy(func(w http.ResponseWriter, r *http.Request, service http.Handler) {
 		if r.Method == http.MethodPost {
 			sent, _ = io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(sent))
 		}
-		return http.DefaultTransport.RoundTrip(r)
-	})}))
+		service.ServeHTTP(w, r)
+	}))
 	r := ingest.Recording{File: files(t, 1)[0], Params: paramsOf("Visit")}
 	r.Params.Audio = &clinicaldoc.AudioSource{ContentType: "audio/x-synthetic"}
-	u := &ingest.Uploader{Client: client, Journal: openJournal(t, srv.URL, journalPath(t)), AllNew: true}
-	upload(t, u, ingest.Recordings(r))
+	uploadOne(t, u, r)
 	assert.Contains(t, string(sent), "Content-Type: audio/x-synthetic")
 }
 
@@ -207,48 +186,45 @@ func TestRun_FileWithContentType_SendsIt(t *testing.T) {
 // on that. To say that there is no note would be wrong.
 func TestRun_FileGone_ReportsWhatTheJournalKnows(t *testing.T) {
 	t.Parallel()
-	const lookAlike = "a note that looks like it"
-	for _, test := range []struct {
-		before string
-		faults []clinicaldoctest.Fault
+	type runs func(*testing.T, *clinicaldoctest.Server, *ingest.Uploader, ingest.Recording)
+	lose := func(fault clinicaldoctest.Fault) runs {
+		return func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader, r ingest.Recording) {
+			t.Helper()
+			srv.Inject(clinicaldoctest.RouteCreateNote, fault)
+			uploadUntilUnresolved(t, u, r)
+		}
+	}
+	for name, c := range map[string]struct {
+		before runs // nil: nothing
 		want   ingest.Status
 		notes  int
 	}{
-		{"nothing", nil, ingest.Refused, 0},
-		{"created", nil, ingest.AlreadyThere, 1},
-		{"lost", []clinicaldoctest.Fault{clinicaldoctest.ResetAfterCommit()}, ingest.Created, 1},
-		{"lost, and there is no note", []clinicaldoctest.Fault{clinicaldoctest.ResetAfterRequest()}, ingest.Refused, 0},
-		{lookAlike, nil, ingest.InDoubt, 1},
+		"nothing": {nil, ingest.Refused, 0},
+		"created": {func(t *testing.T, _ *clinicaldoctest.Server, u *ingest.Uploader, r ingest.Recording) {
+			uploadOne(t, u, r)
+		}, ingest.AlreadyThere, 1},
+		"lost":                       {lose(clinicaldoctest.ResetAfterCommit()), ingest.Created, 1},
+		"lost, and there is no note": {lose(clinicaldoctest.ResetAfterRequest()), ingest.Refused, 0},
+		"a namesake": {func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader, r ingest.Recording) {
+			addNote(srv, r, sound(9))
+			uploadOne(t, u, r)
+		}, ingest.InDoubt, 1},
 	} {
 		path := files(t, 2)[0] // another one is beside it: the share is there
-		withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, uploader *ingest.Uploader) {
-			recording := ingest.Recording{Key: "encounter 1", File: path, Params: paramsOf(path)}
-			if test.before == lookAlike {
-				addNote(srv, recording, sound(9))
-			}
-			if test.before != "nothing" {
-				ctx, cancel := context.WithCancel(t.Context())
-				for _, fault := range test.faults {
-					srv.Inject(clinicaldoctest.RouteCreateNote, fault)
-					uploader.OnEvent = func(e ingest.Event) {
-						if e.State == ingest.StateInDoubt {
-							cancel()
-						}
-					}
-				}
-				_, _ = collect(ctx, uploader, ingest.Recordings(recording))
-				cancel()
+		withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+			r := ingest.Recording{Key: "encounter 1", File: path, Params: paramsOf(path)}
+			if c.before != nil {
+				c.before(t, srv, u, r)
 			}
 			require.NoError(t, os.Remove(path))
-			uploader.OnEvent = nil
-			result := uploadOne(t, uploader, recording)
-			assert.Equal(t, test.want, result.Status, test.before)
-			if test.want == ingest.Refused || test.want == ingest.InDoubt {
-				require.ErrorIs(t, result.Err, fs.ErrNotExist, test.before)
+			result := uploadOne(t, u, r)
+			assert.Equal(t, c.want, result.Status, name)
+			if c.want == ingest.Refused || c.want == ingest.InDoubt {
+				require.ErrorIs(t, result.Err, fs.ErrNotExist, name)
 			} else {
 				assert.Positive(t, result.NoteID)
 			}
-			assert.Len(t, srv.Notes(), test.notes)
+			assert.Len(t, srv.Notes(), c.notes)
 		})
 	}
 }
@@ -258,25 +234,23 @@ func TestRun_FileGone_ReportsWhatTheJournalKnows(t *testing.T) {
 func TestRun_FileReplaced_IsNotUploadedUnderItsOldKey(t *testing.T) {
 	t.Parallel()
 	path := files(t, 1)[0]
-	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
-		client := srv.Client(quick(), clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: func(_ context.Context, r clinicaldoc.Attempt) {
-			if r.StatusCode == http.StatusTooManyRequests {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		replace := func(_ context.Context, attempt clinicaldoc.Attempt) {
+			if attempt.StatusCode == http.StatusTooManyRequests {
 				assert.NoError(t, os.WriteFile(path+".new", sound(7), 0o600)) // of the same size
 				assert.NoError(t, os.Rename(path+".new", path))
 			}
-		}}))
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(time.Minute).Times(2))
-		u := &ingest.Uploader{Client: client, Journal: journal}
-		run := func(recordings iter.Seq2[ingest.Recording, error], want ingest.Status) ingest.Result {
-			results := upload(t, u, recordings)
-			require.Equal(t, want, results[0].Status, results[0])
-			return results[0]
 		}
-		refused := run(ingest.Files([]string{path}, paramsOf), ingest.Refused)
-		require.ErrorContains(t, refused.Err, "changed")
-		refused = run(ingest.Recordings(refused.Recording), ingest.Refused)
-		require.ErrorContains(t, refused.Err, "changed")
-		run(ingest.Files([]string{path}, paramsOf), ingest.Created)
+		u.Client = srv.Client(quick(), clinicaldoc.WithHooks(clinicaldoc.Hooks{AttemptEnd: replace}))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.TooManyRequests(time.Minute).Times(2))
+		unkeyed := ingest.Recording{File: path, Params: paramsOf(path)}
+		first := uploadOne(t, u, unkeyed)
+		second := uploadOne(t, u, first.Recording) // which has the key of the first content
+		for _, refused := range []ingest.Result{first, second} {
+			require.Equal(t, ingest.Refused, refused.Status, refused)
+			require.ErrorContains(t, refused.Err, "changed")
+		}
+		assert.Equal(t, ingest.Created, uploadOne(t, u, unkeyed).Status)
 		assert.Len(t, srv.Notes(), 1)
 	})
 }

@@ -24,20 +24,19 @@ func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 		right := n.srv.Notes()[0].ID
 		others := n.srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Somebody's", Audio: sound(3)})
 		for name, c := range map[string]struct {
-			key      ingest.Key
-			decision ingest.Resolution
-			want     error
+			note int64
+			by   string
+			want error
 		}{
-			"another patient's note": {
-				first.JournalKey, ingest.Resolution{NoteID: others, By: person}, clinicaldoc.ErrPatientMismatch,
-			},
-			"no such note":      {first.JournalKey, ingest.Resolution{NoteID: 4711, By: person}, clinicaldoc.ErrNotFound},
-			"nobody decided":    {first.JournalKey, ingest.Resolution{NoteID: 1, By: " "}, clinicaldoc.ErrInvalidArgument},
-			"a negative id":     {first.JournalKey, ingest.Resolution{NoteID: -1, By: person}, clinicaldoc.ErrInvalidArgument},
-			"no such recording": {ingest.Key{1}, ingest.Resolution{NoteID: 1, By: person}, clinicaldoc.ErrInvalidArgument},
+			"another patient's note": {others, person, clinicaldoc.ErrPatientMismatch},
+			"no such note":           {4711, person, clinicaldoc.ErrNotFound},
+			"nobody decided":         {1, " ", clinicaldoc.ErrInvalidArgument},
+			"a negative id":          {-1, person, clinicaldoc.ErrInvalidArgument},
 		} {
-			require.ErrorIs(t, n.resolve(c.key, c.decision), c.want, name)
+			require.ErrorIs(t, n.resolve(first.JournalKey, ingest.Resolution{NoteID: c.note, By: c.by}), c.want, name)
 		}
+		unknown := ingest.Key{1}
+		require.ErrorIs(t, n.resolve(unknown, ingest.Resolution{NoteID: 1, By: person}), clinicaldoc.ErrInvalidArgument)
 		decision := ingest.Resolution{NoteID: right, By: person}
 		require.NoError(t, n.resolve(first.JournalKey, decision))
 		require.NoError(t, n.resolve(first.JournalKey, decision), "saying it twice changes nothing")
@@ -130,29 +129,22 @@ func TestResolve_NoteOfAnotherRecording_IsRejected(t *testing.T) {
 	})
 }
 
-// The note that the response named is the recording's own, not another's.
+// The note that a response named is the recording's own: a person may name it, after having said that there is none.
 func TestResolve_NoteThatTheResponseNamed_IsSaved(t *testing.T) {
 	t.Parallel()
-	for name, namesIt := range map[string]bool{"it is the note": true, "there is none": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
-				id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
-				response := fmt.Sprintf(`{"id":%d,"name":"Encounter","created_at":`, id)
-				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, response))
-				srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
-				u.AllNew = true
-				lost := uploadUntilUnresolved(t, u, onePatient(1))
-				require.Equal(t, id, lost.NoteID)
-				srv.ClearFaults()
-				decision := ingest.Resolution{By: person, Force: true}
-				if namesIt {
-					decision = ingest.Resolution{NoteID: id, By: person}
-				}
-				require.NoError(t, u.Resolve(t.Context(), lost.JournalKey, decision))
-			})
-		})
-	}
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		id := srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: "Visit"})
+		response := fmt.Sprintf(`{"id":%d,"name":"Encounter","created_at":`, id)
+		u.AllNew = true
+		for _, decision := range []ingest.Resolution{{By: person, Force: true}, {NoteID: id, By: person}} {
+			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(201, response))
+			srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(503, "synthetic").Always())
+			lost := uploadUntilUnresolved(t, u, onePatient(1))
+			require.Equal(t, id, lost.NoteID)
+			srv.ClearFaults()
+			require.NoError(t, u.Resolve(t.Context(), lost.JournalKey, decision))
+		}
+	})
 }
 
 // unresolvable is a recording whose response was lost, with another note of the same patient, on a service that

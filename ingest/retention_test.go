@@ -175,8 +175,7 @@ func TestRetention_CompleteNote_IsDeletable(t *testing.T) {
 			s.srv.ScriptNext(failure())
 			s.upload(s.recording)
 			s.withJournal(func(journal *ingest.FileJournal, _ ingest.Binding) {
-				_, entries, err := ingest.ReadJournal(s.t.Context(), s.path)
-				require.NoError(s.t, err)
+				entries := readEntries(s.t, s.path)
 				uploader := &ingest.Uploader{Client: s.client, Journal: journal}
 				decision := ingest.Resolution{SendAgain: true, By: "a test"}
 				require.NoError(s.t, uploader.Resolve(s.t.Context(), entries[0].Key, decision))
@@ -403,15 +402,13 @@ func TestRetention_ReadOnlyJournal_DoesNotNeedTheLock(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	s.upload(s.recording)
-	before, err := os.ReadFile(s.path)
-	require.NoError(t, err)
+	before := read(t, s.path)
 	s.withJournal(func(*ingest.FileJournal, ingest.Binding) {
 		statuses, err := s.check(s.client)
 		require.NoError(t, err)
 		assert.True(t, statuses[0].Deletable)
 	})
-	after, err := os.ReadFile(s.path)
-	require.NoError(t, err)
+	after := read(t, s.path)
 	assert.Equal(t, before, after)
 }
 

@@ -36,14 +36,16 @@ func slowFleet(j hooked, over <-chan struct{}) hooked {
 			return ingest.ErrTaken
 		case 1:
 			<-ctx.Done()
+			return ctx.Err()
 		}
-		return ctx.Err()
+		return nil
 	}
 	j.save = func(ctx context.Context, e *ingest.Entry) error {
 		if e.Key[1]%32 == 0 {
 			<-ctx.Done()
+			return ctx.Err()
 		}
-		return ctx.Err()
+		return nil
 	}
 	released := j.release
 	j.release = func(key ingest.Key) {
@@ -75,8 +77,9 @@ func endOnce(t *testing.T, seed uint64, path string) {
 	defer srv.Close()
 	srv.SetSeed(seed)
 	for _, fault := range []clinicaldoctest.Fault{
-		clinicaldoctest.ResetAfterRequest(), clinicaldoctest.ResetAfterCommit(), clinicaldoctest.Silent(), clinicaldoctest.Answer(503, "synthetic"),
-		clinicaldoctest.TooManyRequests(time.Minute), clinicaldoctest.Answer(401, "synthetic"), clinicaldoctest.ResetAfterCommit().CommitAfter(time.Minute),
+		clinicaldoctest.ResetAfterRequest(), clinicaldoctest.ResetAfterCommit(), clinicaldoctest.Silent(),
+		clinicaldoctest.Answer(503, "synthetic"), clinicaldoctest.TooManyRequests(time.Minute),
+		clinicaldoctest.Answer(401, "synthetic"), clinicaldoctest.ResetAfterCommit().CommitAfter(time.Minute),
 	} {
 		if d.IntN(2) == 0 {
 			srv.Inject(clinicaldoctest.RouteCreateNote, fault.Rate(0.3))
@@ -102,8 +105,8 @@ func endOnce(t *testing.T, seed uint64, path string) {
 		release: func(key ingest.Key) { count(key, -1) },
 	}
 	u := &ingest.Uploader{
-		Client: srv.Client(quick(), clinicaldoc.WithStallTimeout(time.Hour)), Journal: journal, Workers: 1 + d.IntN(6), AllNew: d.IntN(2) == 0,
-		Find: clinicaldoc.FindCreatedParams{Settle: time.Minute},
+		Client: srv.Client(quick(), clinicaldoc.WithStallTimeout(time.Hour)), Journal: journal,
+		Workers: 1 + d.IntN(6), AllNew: d.IntN(2) == 0, Find: clinicaldoc.FindCreatedParams{Settle: time.Minute},
 	}
 	if d.IntN(2) == 0 {
 		u.Journal = slowFleet(journal, over)
@@ -133,14 +136,14 @@ func endOnce(t *testing.T, seed uint64, path string) {
 	}
 	stop := time.AfterFunc(after, func() { end(); cancel() })
 	defer stop.Stop()
-	told, taken, wanted := 0, 0, true
+	reported, taken, wanted := 0, 0, true
 	if seed%2 == 0 {
 		u.OnEvent = func(e ingest.Event) {
 			assert.True(t, wanted, "nobody wants to know any more")
 			assert.LessOrEqual(t, e.Progress.Doubts, e.Progress.Active)
 			if e.Result != nil {
-				told++
-				assert.Equal(t, told, e.Progress.Done())
+				reported++
+				assert.Equal(t, reported, e.Progress.Done())
 			}
 		}
 	}
@@ -164,7 +167,7 @@ func endOnce(t *testing.T, seed uint64, path string) {
 		}
 	}()
 	if u.OnEvent != nil && wanted {
-		assert.Equal(t, taken, told)
+		assert.Equal(t, taken, reported)
 	}
 	if at := ended.Load(); at != nil {
 		assert.LessOrEqual(t, time.Since(*at), 20*time.Second)
@@ -456,7 +459,8 @@ func TestRun_EverythingFails_Pauses(t *testing.T) {
 func TestRun_TroublePasses_GoesOn(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]clinicaldoctest.Fault{
-		"401": clinicaldoctest.Answer(401, "synthetic"), "reset": clinicaldoctest.Reset(), "429": clinicaldoctest.TooManyRequests(0), "503": clinicaldoctest.Answer(503, "synthetic"),
+		"401": clinicaldoctest.Answer(401, "synthetic"), "reset": clinicaldoctest.Reset(),
+		"429": clinicaldoctest.TooManyRequests(0), "503": clinicaldoctest.Answer(503, "synthetic"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -514,7 +518,7 @@ func (s *switching) Token(context.Context) (string, error) {
 }
 
 // The next process searches in the list of the journal's user, where a note of another user may not be.
-func TestRun_EndsWhenItsUserChanges(t *testing.T) {
+func TestRun_UserChanges_Ends(t *testing.T) {
 	t.Parallel()
 	srv, u := newUploader(t)
 	other := srv.AddUser(clinicaldoctest.User{Name: "Synthetic Colleague"})
@@ -536,7 +540,7 @@ func TestRun_EndsWhenItsUserChanges(t *testing.T) {
 }
 
 // Later failures of the same kind may be consequences of the first one.
-func TestRun_PauseReportsTheFirstFailure(t *testing.T) {
+func TestPause_SeveralFailures_ReportsTheFirst(t *testing.T) {
 	t.Parallel()
 	got := inTrouble(t, &ingest.Uploader{Workers: 1, MaxPause: time.Second}, 20, func(srv *clinicaldoctest.Server) {
 		srv.Inject(clinicaldoctest.RouteCreateNote,
@@ -1129,7 +1133,7 @@ func TestPause_FailuresOfOneRecording_DoesNotBegin(t *testing.T) {
 			30, []clinicaldoctest.Fault{clinicaldoctest.TooManyRequests(0).Every(4)}, counts{ingest.Created: 30},
 		},
 		"each third recording": {
-			12, []clinicaldoctest.Fault{clinicaldoctest.TooManyRequests(time.Hour).Every(3)}, counts{ingest.Created: 12},
+			9, []clinicaldoctest.Fault{clinicaldoctest.TooManyRequests(time.Hour).Every(3)}, counts{ingest.Created: 9},
 		},
 		"each recording for a reason of its own": {
 			30, []clinicaldoctest.Fault{clinicaldoctest.Answer(422, "synthetic").Always()}, counts{ingest.Refused: 30},

@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -60,10 +60,7 @@ func (n *night) uploader(do func(u *ingest.Uploader)) {
 // run is one run over the recordings with these numbers.
 func (n *night) run(first, last int) *ingest.Report {
 	n.t.Helper()
-	var report *ingest.Report
-	n.uploader(func(u *ingest.Uploader) { report = u.RunAll(n.t.Context(), recordings(first, last)) })
-	require.NoError(n.t, report.Err)
-	return report
+	return n.runWith(nil, recordings(first, last))
 }
 
 func (n *night) resolve(key ingest.Key, word ingest.Resolution) (err error) {
@@ -75,7 +72,7 @@ func (n *night) resolve(key ingest.Key, word ingest.Resolution) (err error) {
 // creates is how often a note was created.
 func (n *night) creates() int { return len(n.srv.Created()) }
 
-func TestRunAll_WaitsUntilNotesAreComplete(t *testing.T) {
+func TestRunAll_NotesInProcessing_WaitsUntilComplete(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(3 * time.Minute))
@@ -97,7 +94,7 @@ func TestRunAll_WaitsUntilNotesAreComplete(t *testing.T) {
 }
 
 // Three of ten cannot be processed: each run says so, until a person decides.
-func TestRunAll_FailedProcessingIsReportedInEveryRun(t *testing.T) {
+func TestRunAll_ProcessingFailed_IsReportedInEveryRun(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.ScriptNext(failure(), failure(), failure())
@@ -123,26 +120,18 @@ func TestRunAll_FailedProcessingIsReportedInEveryRun(t *testing.T) {
 	})
 }
 
-func TestRunAll_ReportsProcessingAfterMaxWait(t *testing.T) {
+func TestRunAll_MaxWaitPasses_ReportsProcessing(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name            string
-		maxWait, atMost time.Duration
-	}{
-		{"the default", 0, 16 * time.Minute},
-		{"an hour", time.Hour, 62 * time.Minute},
-		{"one look", -1, 10 * time.Second},
+	for name, c := range map[string]struct{ maxWait, atMost time.Duration }{
+		"the default": {0, 16 * time.Minute},
+		"an hour":     {time.Hour, 62 * time.Minute},
+		"one look":    {-1, 10 * time.Second},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nights(t, func(t *testing.T, n *night) {
 				n.srv.SetDelays(transcribingFor(10 * time.Hour))
-				var report *ingest.Report
-				n.uploader(func(u *ingest.Uploader) {
-					u.MaxWait = c.maxWait
-					report = u.RunAll(t.Context(), recordings(0, 3))
-				})
-				require.NoError(t, report.Err)
+				report := n.runWith(func(u *ingest.Uploader) { u.MaxWait = c.maxWait }, recordings(0, 3))
 				assert.Equal(t, 3, report.Count(ingest.Processing), report)
 				assert.False(t, report.OK())
 				assert.Less(t, report.Took, c.atMost)
@@ -153,8 +142,7 @@ func TestRunAll_ReportsProcessingAfterMaxWait(t *testing.T) {
 					assert.Positive(t, result.NoteID)
 				}
 				n.srv.SetDelays(clinicaldoctest.Delays{})
-				again := n.run(0, 3)
-				assert.Equal(t, 3, again.Count(ingest.Complete), again)
+				assert.Equal(t, 3, n.run(0, 3).Count(ingest.Complete))
 				assert.Equal(t, 3, n.creates(), "what is in processing is not uploaded again")
 			})
 		})
@@ -162,34 +150,26 @@ func TestRunAll_ReportsProcessingAfterMaxWait(t *testing.T) {
 }
 
 // The next night has other recordings: what the first one left in processing is not forgotten.
-func TestRunAll_FollowsNotesOfEarlierRuns(t *testing.T) {
+func TestRunAll_NotesOfEarlierRuns_AreFollowed(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(10 * time.Hour))
 		n.srv.ScriptNext(clinicaldoctest.Script{}, failure())
 		assert.Equal(t, 3, n.run(0, 3).Count(ingest.Processing))
 		second := n.run(3, 4)
-		require.Len(t, second.Earlier, 3, second)
+		assert.Equal(t, counts{ingest.Processing: 3}, statuses(second.Earlier), second)
 		for _, result := range second.Earlier {
-			assert.Equal(t, ingest.Processing, result.Status)
 			assert.True(t, result.Earlier)
 			assert.Zero(t, result.Recording)
 			assert.NotZero(t, result.JournalKey)
 		}
 		time.Sleep(24 * time.Hour)
 		third := n.run(4, 4)
-		require.Len(t, third.Earlier, 4)
-		statuses := counts{}
-		for _, result := range third.Earlier {
-			statuses[result.Status]++
-		}
-		assert.Equal(t, counts{ingest.Complete: 3, ingest.Failed: 1}, statuses)
+		assert.Equal(t, counts{ingest.Complete: 3, ingest.Failed: 1}, statuses(third.Earlier))
 		assert.False(t, third.OK(), "one of them failed")
 		assert.Empty(t, n.run(4, 4).Earlier, "the ends are reported once; the journal keeps them")
-		_, entries, err := ingest.ReadJournal(t.Context(), n.path)
-		require.NoError(t, err)
 		stages := map[clinicaldoc.Stage]int{}
-		for _, e := range entries {
+		for _, e := range readEntries(t, n.path) {
 			stages[e.Stage]++
 			assert.Equal(t, e.Stage == clinicaldoc.StageFailed, e.Why != "", e)
 			assert.NotEmpty(t, e.SHA256, "what was known stays")
@@ -199,7 +179,7 @@ func TestRunAll_FollowsNotesOfEarlierRuns(t *testing.T) {
 }
 
 // A recording that is among tonight's is not also one of an earlier run.
-func TestRunAll_CountsEarlierRecordingsOnce(t *testing.T) {
+func TestRunAll_RecordingOfAnEarlierRun_IsCountedOnce(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(10 * time.Hour))
@@ -210,106 +190,90 @@ func TestRunAll_CountsEarlierRecordingsOnce(t *testing.T) {
 	})
 }
 
-func TestRun_YieldsResultsWhileOthersAreUploaded(t *testing.T) {
+func TestRun_IteratorGoesOn_YieldsResults(t *testing.T) {
 	t.Parallel()
-	nights(t, func(t *testing.T, n *night) {
-		n.srv.SetDelays(transcribingFor(time.Minute))
-		n.uploader(func(u *ingest.Uploader) {
-			u.Until = clinicaldoc.StageComplete
-			begun := time.Now()
-			drawn := func(yield func(ingest.Recording, error) bool) {
-				for i := range 4 {
-					if !yield(recording(i), nil) {
-						return
-					}
-					time.Sleep(10 * time.Minute)
-				}
-			}
-			var at []time.Duration
-			for result, err := range u.Run(t.Context(), drawn) {
-				require.NoError(t, err)
-				require.Equal(t, ingest.Complete, result.Status, result)
-				at = append(at, time.Since(begun).Truncate(10*time.Minute))
-			}
-			assert.Equal(t, []time.Duration{0, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}, at)
-		})
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		srv.SetDelays(transcribingFor(time.Minute))
+		u.Until = clinicaldoc.StageComplete
+		begun := time.Now()
+		var at []time.Duration
+		for result, err := range u.Run(t.Context(), generated(4, func(n int) ingest.Recording {
+			time.Sleep(10 * time.Minute)
+			return recording(n)
+		})) {
+			require.NoError(t, err)
+			require.Equal(t, ingest.Complete, result.Status, result)
+			at = append(at, time.Since(begun).Truncate(10*time.Minute))
+		}
+		assert.Equal(t, []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute}, at)
 	})
 }
 
-func TestRun_ZeroUntilEndsWhenTheNoteExists(t *testing.T) {
+func TestRun_UntilZero_EndsWhenTheNoteExists(t *testing.T) {
 	t.Parallel()
-	nights(t, func(t *testing.T, n *night) {
-		n.srv.SetDelays(transcribingFor(time.Hour))
-		n.uploader(func(u *ingest.Uploader) {
-			results := upload(t, u, recordings(0, 3))
-			assert.Equal(t, counts{ingest.Created: 3}, statuses(results))
-			u.Until = clinicaldoc.StageUploaded
-			report := u.RunAll(t.Context(), recordings(0, 3))
-			assert.Equal(t, 3, report.Count(ingest.AlreadyThere))
-			assert.True(t, report.OK())
-		})
-		n.srv.SetDelays(clinicaldoctest.Delays{})
-		assert.Equal(t, 3, n.run(0, 3).Count(ingest.Complete), "notes whose stage nobody knows are read")
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		srv.SetDelays(transcribingFor(time.Hour))
+		assert.Equal(t, counts{ingest.Created: 3}, statuses(upload(t, u, recordings(0, 3))))
+		u.Until = clinicaldoc.StageUploaded
+		report := u.RunAll(t.Context(), recordings(0, 3))
+		assert.Equal(t, 3, report.Count(ingest.AlreadyThere))
+		assert.True(t, report.OK())
+		srv.SetDelays(clinicaldoctest.Delays{})
+		u.Until = 0
+		report = u.RunAll(t.Context(), recordings(0, 3))
+		assert.Equal(t, 3, report.Count(ingest.Complete), "notes whose stage nobody knows are read")
 	})
 }
 
-func TestRun_UntilAnotherStage(t *testing.T) {
+func TestRun_UntilTranscribed_EndsThere(t *testing.T) {
 	t.Parallel()
-	nights(t, func(t *testing.T, n *night) {
-		n.srv.SetDelays(clinicaldoctest.Delays{Transcribing: time.Minute, Analysing: 10 * time.Hour})
-		n.uploader(func(u *ingest.Uploader) {
-			u.Until = clinicaldoc.StageTranscribed
-			report := u.RunAll(t.Context(), recordings(0, 2))
-			assert.Equal(t, 2, report.Count(ingest.Complete), report)
-			for _, until := range []clinicaldoc.Stage{clinicaldoc.StageFailed, 55, -1} {
-				u.Until = until
-				require.ErrorIs(t, u.RunAll(t.Context(), recordings(0, 2)).Err, clinicaldoc.ErrInvalidArgument)
-			}
-		})
-		n.srv.SetDelays(clinicaldoctest.Delays{})
-		assert.Len(t, n.run(2, 2).Earlier, 2, "for who wants more they are in processing")
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		srv.SetDelays(clinicaldoctest.Delays{Transcribing: time.Minute, Analysing: 10 * time.Hour})
+		u.Until = clinicaldoc.StageTranscribed
+		report := u.RunAll(t.Context(), recordings(0, 2))
+		assert.Equal(t, 2, report.Count(ingest.Complete), report)
+		for _, until := range []clinicaldoc.Stage{clinicaldoc.StageFailed, 55, -1} {
+			u.Until = until
+			require.ErrorIs(t, u.RunAll(t.Context(), recordings(0, 2)).Err, clinicaldoc.ErrInvalidArgument)
+		}
+		srv.SetDelays(clinicaldoctest.Delays{})
+		u.Until = 0
+		assert.Len(t, u.RunAll(t.Context(), recordings(2, 2)).Earlier, 2, "for who wants more they are in processing")
 	})
 }
 
 // A canceled run says of what it has uploaded that it is in processing.
-func TestRunAll_CanceledWhileNotesAreProcessed(t *testing.T) {
+func TestRunAll_CanceledDuringProcessing_ReportsProcessing(t *testing.T) {
 	t.Parallel()
-	nights(t, func(t *testing.T, n *night) {
-		n.srv.SetDelays(transcribingFor(10 * time.Hour))
-		ctx := within(t, 2*time.Minute)
-		n.uploader(func(u *ingest.Uploader) {
-			report := u.RunAll(ctx, recordings(0, 3))
-			require.ErrorIs(t, report.Err, context.DeadlineExceeded)
-			assert.Equal(t, 3, report.Count(ingest.Processing), report)
-			assert.Empty(t, report.Left)
-			for _, result := range report.Results {
-				assert.Positive(t, result.NoteID)
-				require.Error(t, result.Err)
-			}
-		})
-		n.srv.SetDelays(clinicaldoctest.Delays{})
-		assert.Equal(t, 3, n.run(0, 3).Count(ingest.Complete))
-		assert.Equal(t, 3, n.creates())
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		srv.SetDelays(transcribingFor(10 * time.Hour))
+		report := u.RunAll(within(t, 2*time.Minute), recordings(0, 3))
+		require.ErrorIs(t, report.Err, context.DeadlineExceeded)
+		assert.Equal(t, 3, report.Count(ingest.Processing), report)
+		assert.Empty(t, report.Left)
+		for _, result := range report.Results {
+			assert.Positive(t, result.NoteID)
+			require.Error(t, result.Err)
+		}
+		srv.SetDelays(clinicaldoctest.Delays{})
+		assert.Equal(t, 3, u.RunAll(t.Context(), recordings(0, 3)).Count(ingest.Complete))
+		assert.Len(t, srv.Created(), 3)
 	})
 }
 
 // Notes that cannot be read are not complete, and not failed either.
-func TestRunAll_NotesThatCannotBeReadAreProcessing(t *testing.T) {
+func TestRunAll_NotesUnreadable_ReportsProcessing(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{403, 500, 503} {
 		nights(t, func(t *testing.T, n *night) {
 			for _, route := range []string{clinicaldoctest.RouteGetNote, clinicaldoctest.RouteListNotes} {
 				n.srv.Inject(route, clinicaldoctest.Answer(status, "synthetic").Always())
 			}
-			n.uploader(func(u *ingest.Uploader) {
-				u.AllNew = true
-				report := u.RunAll(t.Context(), recordings(0, 2))
-				require.NoError(t, report.Err)
-				assert.Equal(t, 2, report.Count(ingest.Processing), report)
-				for _, result := range report.Results {
-					require.Error(t, result.Err)
-				}
-			})
+			report := n.runWith(func(u *ingest.Uploader) { u.AllNew = true }, recordings(0, 2))
+			assert.Equal(t, 2, report.Count(ingest.Processing), report)
+			for _, result := range report.Results {
+				require.Error(t, result.Err)
+			}
 			n.srv.ClearFaults()
 			assert.Equal(t, 2, n.run(0, 2).Count(ingest.Complete))
 		})
@@ -317,7 +281,7 @@ func TestRunAll_NotesThatCannotBeReadAreProcessing(t *testing.T) {
 }
 
 // A note that was deleted at the service is not "already there".
-func TestRunAll_DeletedNoteIsFailed(t *testing.T) {
+func TestRunAll_NoteDeleted_ReportsFailed(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.ScriptNext(failure())
@@ -334,85 +298,71 @@ func TestRunAll_DeletedNoteIsFailed(t *testing.T) {
 }
 
 // Equal recordings share the note and its end.
-func TestRunAll_EqualRecordingsHaveTheSameEnd(t *testing.T) {
+func TestRunAll_EqualRecordings_HaveTheSameEnd(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(time.Minute))
 		n.srv.ScriptNext(failure())
-		n.uploader(func(u *ingest.Uploader) {
-			u.Workers = 1
-			equal := recording(0)
-			report := u.RunAll(t.Context(), ingest.Recordings(equal, equal, recording(1), equal))
-			require.NoError(t, report.Err)
-			assert.Equal(t, 3, report.Count(ingest.Failed), report)
-			assert.Equal(t, 1, report.Count(ingest.Complete), report)
-		})
+		equal := recording(0)
+		report := n.runWith(func(u *ingest.Uploader) { u.Workers = 1 },
+			ingest.Recordings(equal, equal, recording(1), equal))
+		assert.Equal(t, counts{ingest.Failed: 3, ingest.Complete: 1}, statuses(report.Results), report)
 		assert.Equal(t, 2, n.creates())
 	})
 }
 
 // Equal recordings can come while the stage of the first one is being saved.
-func TestRun_EqualRecordingsComeWhileStagesAreSaved(t *testing.T) {
+func TestRun_EqualRecordingsDuringASave_ShareTheNote(t *testing.T) {
 	t.Parallel()
-	nights(t, func(t *testing.T, n *night) {
-		n.srv.SetDelays(transcribingFor(time.Second))
-		n.uploader(func(u *ingest.Uploader) {
-			u.Until = clinicaldoc.StageComplete
-			u.Journal = watched(u.Journal, func(e ingest.Entry) {
-				if e.Stage == clinicaldoc.StageComplete {
-					time.Sleep(5 * time.Second)
-				}
-			})
-			drawn := func(yield func(ingest.Recording, error) bool) {
-				for range 100 {
-					if !yield(recording(0), nil) {
-						return
-					}
-					time.Sleep(time.Second)
-				}
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		srv.SetDelays(transcribingFor(time.Second))
+		u.Until = clinicaldoc.StageComplete
+		u.Journal = watched(u.Journal, func(e ingest.Entry) {
+			if e.Stage == clinicaldoc.StageComplete {
+				time.Sleep(5 * time.Second)
 			}
-			results := upload(t, u, drawn)
-			assert.Equal(t, counts{ingest.Complete: 100}, statuses(results))
 		})
-		assert.Equal(t, 1, n.creates())
+		results := upload(t, u, generated(100, func(int) ingest.Recording {
+			time.Sleep(time.Second)
+			return recording(0)
+		}))
+		assert.Equal(t, counts{ingest.Complete: 100}, statuses(results))
+		assert.Len(t, srv.Created(), 1)
 	})
 }
 
 // A journal that fails while stages are saved ends the run, and the results are reported.
-func TestRunAll_JournalFailsWhileStagesAreSaved(t *testing.T) {
+func TestRunAll_SavingAStageFails_EndsTheRun(t *testing.T) {
 	t.Parallel()
-	nights(t, func(t *testing.T, n *night) {
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 		broken := errors.New("synthetic failure of the disk")
-		n.uploader(func(u *ingest.Uploader) {
-			file := u.Journal
-			u.Journal = failing(file, func(_ context.Context, e ingest.Entry) error {
-				if e.Stage == clinicaldoc.StageComplete {
-					return broken
-				}
-				return nil
-			})
-			report := u.RunAll(t.Context(), recordings(0, 1))
-			require.ErrorIs(t, report.Err, broken)
-			assert.Len(t, report.Results, 1)
+		journal := u.Journal
+		u.Journal = failing(journal, func(_ context.Context, e ingest.Entry) error {
+			if e.Stage == clinicaldoc.StageComplete {
+				return broken
+			}
+			return nil
 		})
-		assert.Equal(t, 1, n.run(0, 1).Count(ingest.Complete))
-		assert.Equal(t, 1, n.creates())
+		report := u.RunAll(t.Context(), recordings(0, 1))
+		require.ErrorIs(t, report.Err, broken)
+		assert.Len(t, report.Results, 1)
+		u.Journal = journal
+		assert.Equal(t, 1, u.RunAll(t.Context(), recordings(0, 1)).Count(ingest.Complete))
+		assert.Len(t, srv.Created(), 1)
 	})
 }
 
 // Events and progress tell how many notes are complete, in processing, and failed.
-func TestRunAll_ProgressCountsStages(t *testing.T) {
+func TestRunAll_Progress_CountsStages(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(time.Minute))
 		n.srv.ScriptNext(failure())
-		n.uploader(func(u *ingest.Uploader) {
-			var events []ingest.Event
-			u.OnEvent = func(e ingest.Event) { events = append(events, e) }
-			report := u.RunAll(t.Context(), recordings(0, 3))
-			require.NoError(t, report.Err)
-			most, created := 0, 0
-			for _, e := range events {
+		var last ingest.Progress
+		most, created := 0, 0
+		n.runWith(func(u *ingest.Uploader) {
+			u.OnEvent = func(e ingest.Event) {
+				last = e.Progress
 				most = max(most, e.Progress.Processing)
 				if e.State == ingest.StateCreated {
 					created++
@@ -420,61 +370,47 @@ func TestRunAll_ProgressCountsStages(t *testing.T) {
 					assert.NotZero(t, e.Recording)
 				}
 			}
-			assert.Equal(t, 3, most)
-			assert.Equal(t, 3, created)
-			last := events[len(events)-1].Progress
-			assert.Equal(t, []int{3, 2, 0, 1}, []int{last.Done(), last.Complete, last.Processing, last.Failed})
-		})
+		}, recordings(0, 3))
+		assert.Equal(t, 3, most)
+		assert.Equal(t, 3, created)
+		assert.Equal(t, []int{3, 2, 0, 1}, []int{last.Done(), last.Complete, last.Processing, last.Failed})
 	})
 }
 
-// version2 is a journal of the format before stages.
-func version2(service, name string, id int64, key ingest.Key, patient uint32) string {
-	header := fmt.Sprintf("clinicaldoc-ingest 2 %s user=1 headers=none", service)
-	line := ingest.Line("", header)
-	text := fmt.Sprintf("2026-01-02T03:04:06Z created %s patient=%08x name=%s size=30 sent=2026-01-02T03:04:04Z note=%d "+
-		"made=2026-01-02T03:04:05Z sha=%064x", key, patient, name, id, 17)
-	return line + ingest.Line(line[:8], text)
-}
-
-func TestJournal_WithoutStagesIsReadAndUpgraded(t *testing.T) {
+func TestOpenJournal_WithoutStages_IsUpgraded(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	require.NoError(t, os.WriteFile(path, []byte(version2(service, "00000001", 4, key(1), 7)), 0o600))
-	j, err := ingest.OpenJournal(t.Context(), path)
-	require.NoError(t, err)
-	bind(t, j, service)
+	content := seal(fmt.Appendf(nil, "clinicaldoc-ingest 2 %s user=1 headers=none\n"+
+		"2026-01-02T03:04:06Z created %s patient=00000007 name=00000001 size=30 sent=2026-01-02T03:04:04Z note=4 "+
+		"made=2026-01-02T03:04:05Z sha=%064x\n", service, key(1), 17))
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	j := openBound(t, path)
 	assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
 	assert.Zero(t, load(t, j, 1).Stage)
 	require.NoError(t, j.Close())
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Contains(t, string(content), "clinicaldoc-ingest 3 ", "a program of that version says that it is too old")
-	assert.Contains(t, string(content), fmt.Sprintf(" sha=%064x", 17))
+	upgraded := string(read(t, path))
+	assert.Contains(t, upgraded, "clinicaldoc-ingest 3 ", "a program of that version says that it is too old")
+	assert.Contains(t, upgraded, fmt.Sprintf(" sha=%064x", 17))
 	assert.NoFileExists(t, path+".lock")
-	assert.NoFileExists(t, filepath.Join(filepath.Dir(path), "uploads.journal.new"))
+	assert.NoFileExists(t, path+".new")
 }
 
-func TestJournal_KeepsStagesReplacedAndExcludedNotes(t *testing.T) {
+func TestFileJournal_StagesReplacedAndExcluded_AreKept(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	wanted := ingest.Entry{
-		Key: key(1), State: ingest.StateCreated, At: at, Patient: 7, Name: 8, Size: 9, SentAt: at, NoteID: 10, NoteCreatedAt: at,
-		SHA256: fmt.Sprintf("%064x", 1), By: "a person", Stage: clinicaldoc.StageTranscribing,
+		Key: key(1), State: ingest.StateCreated, At: at, Patient: 7, Name: 8, Size: 9, SentAt: at, NoteID: 10,
+		NoteCreatedAt: at, SHA256: fmt.Sprintf("%064x", 1), By: "a person", Stage: clinicaldoc.StageTranscribing,
 		Replaced: []ingest.NoteRef{{ID: 4, CreatedAt: at}, {ID: 5}}, Excluded: []int64{1, 2},
 	}
 	for round := range 3 { // written, read, compacted
-		j := openJournal(t, service, path)
+		j := openBound(t, path)
 		ingest.CompactAbove(j, 0)
-		bind(t, j, service)
-		if round == 0 {
-			claim, err := j.Claim(t.Context(), key(1))
-			require.NoError(t, err)
-			for range 5 {
-				require.NoError(t, claim.Save(t.Context(), wanted))
+		for range 5 {
+			if round == 0 {
+				saveEntry(t, j, wanted)
 			}
-			claim.Release()
 		}
 		got := load(t, j, 1)
 		assert.Equal(t, wanted.Stage, got.Stage)
@@ -497,31 +433,21 @@ func TestJournal_KeepsStagesReplacedAndExcludedNotes(t *testing.T) {
 // clock was stepped.
 func TestEntriesForPatient_NoteAfterTheTime_IsReturned(t *testing.T) {
 	t.Parallel()
-	j := openJournal(t, service, journalPath(t))
-	bind(t, j, service)
+	j := openBound(t, journalPath(t))
 	sent := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	save := func(number int, e ingest.Entry) {
-		claim, err := j.Claim(t.Context(), key(number))
-		require.NoError(t, err)
-		defer claim.Release()
-		e.Patient, e.SentAt, e.At = 7, sent, sent
-		require.NoError(t, claim.Save(t.Context(), e))
+	committing := ingest.Entry{Key: key(1), State: ingest.StateCommitting, Patient: 7, SentAt: sent, At: sent}
+	other, created := committing, committing
+	other.Key = key(2)
+	created.State = ingest.StateCreated
+	created.NoteID = 1
+	created.NoteCreatedAt = sent.Add(72 * time.Hour)
+	for _, e := range []ingest.Entry{committing, other, created} {
+		saveEntry(t, j, e)
 	}
-	save(1, ingest.Entry{State: ingest.StateCommitting})
-	save(2, ingest.Entry{State: ingest.StateCommitting})
-	save(1, ingest.Entry{State: ingest.StateCreated, NoteID: 1, NoteCreatedAt: sent.Add(72 * time.Hour)})
 	entries, err := j.EntriesForPatient(t.Context(), 7, sent.Add(48*time.Hour))
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
 	assert.Equal(t, key(1), entries[0].Key)
-}
-
-// entries reads what the journal's file knows.
-func (n *night) entries() []ingest.Entry {
-	n.t.Helper()
-	_, entries, err := ingest.ReadJournal(n.t.Context(), n.path)
-	require.NoError(n.t, err)
-	return entries
 }
 
 // The journal does not keep the hash of a finished upload in memory. Whoever saves its entry again finds it in the
@@ -529,20 +455,17 @@ func (n *night) entries() []ingest.Entry {
 func TestRunAll_AfterARunThatDidNotWait_KeepsTheHash(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
-		n.uploader(func(u *ingest.Uploader) {
-			u.Until = clinicaldoc.StageUploaded
-			report := u.RunAll(t.Context(), recordings(0, 3))
-			require.Equal(t, 3, report.Count(ingest.Created), report)
-		})
+		report := n.runWith(func(u *ingest.Uploader) { u.Until = clinicaldoc.StageUploaded }, recordings(0, 3))
+		require.Equal(t, 3, report.Count(ingest.Created), report)
 		sums := map[ingest.Key]string{}
-		for _, e := range n.entries() {
+		for _, e := range readEntries(t, n.path) {
 			require.Len(t, e.SHA256, 64)
 			sums[e.Key] = e.SHA256
 		}
 		require.Len(t, sums, 3)
 
 		require.Equal(t, 3, n.run(0, 3).Count(ingest.Complete))
-		for _, e := range n.entries() {
+		for _, e := range readEntries(t, n.path) {
 			assert.Equal(t, clinicaldoc.StageComplete, e.Stage)
 			assert.Equal(t, sums[e.Key], e.SHA256, "after a run that waits")
 		}
@@ -551,9 +474,9 @@ func TestRunAll_AfterARunThatDidNotWait_KeepsTheHash(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for key := range sums {
-			require.NoError(t, n.resolve(key, ingest.Resolution{SendAgain: true, By: "a person"}))
+			require.NoError(t, n.resolve(key, sendAgain()))
 		}
-		for _, e := range n.entries() {
+		for _, e := range readEntries(t, n.path) {
 			assert.Equal(t, ingest.StateRefused, e.State)
 			assert.Equal(t, sums[e.Key], e.SHA256, "after a manual decision")
 		}
@@ -565,8 +488,7 @@ func TestRunAll_AfterARunThatDidNotWait_KeepsTheHash(t *testing.T) {
 func TestFileJournal_StageSavedAfterCompaction_KeepsTheHash(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
-	j := openJournal(t, service, path)
-	bind(t, j, service)
+	j := openBound(t, path)
 	save := func(n byte, change func(e *ingest.Entry)) {
 		claim, err := j.Claim(t.Context(), ingest.Key{n})
 		require.NoError(t, err)
@@ -606,11 +528,25 @@ func TestFileJournal_StageSavedAfterCompaction_KeepsTheHash(t *testing.T) {
 			})
 		}
 	}
-	_, entries, err := ingest.ReadJournal(t.Context(), path)
-	require.NoError(t, err)
+	entries := readEntries(t, path)
 	require.Len(t, entries, keys)
 	for _, e := range entries {
 		assert.Equal(t, clinicaldoc.StageSigned, e.Stage)
 		assert.Equal(t, hash(e.Key[0]), e.SHA256)
 	}
+}
+
+// runWith is one run, with an uploader that the function prepares.
+func (n *night) runWith(
+	prepare func(u *ingest.Uploader), recordings iter.Seq2[ingest.Recording, error],
+) (report *ingest.Report) {
+	n.t.Helper()
+	n.uploader(func(u *ingest.Uploader) {
+		if prepare != nil {
+			prepare(u)
+		}
+		report = u.RunAll(n.t.Context(), recordings)
+	})
+	require.NoError(n.t, report.Err)
+	return report
 }

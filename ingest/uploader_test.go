@@ -508,8 +508,7 @@ func TestRun_NoteOfAnotherPatient_IsUnresolved(t *testing.T) {
 			assert.Equal(t, ingest.InDoubt, result.Status, result)
 			assert.Equal(t, int64(4711), result.NoteID)
 			assert.WithinDuration(t, settled, result.Until, time.Minute)
-			_, entries, err := ingest.ReadJournal(t.Context(), path)
-			require.NoError(t, err)
+			entries := readEntries(t, path)
 			var loss map[string]any
 			require.NoError(t, json.Unmarshal(entries[0].Loss, &loss))
 			assert.Equal(t, entries[0].SHA256, loss["audio_sha256"])
