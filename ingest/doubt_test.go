@@ -228,6 +228,7 @@ func TestRun_EndlessIterator_DecidesUnresolvedRecordings(t *testing.T) {
 		id := srv.AddNote(clinicaldoctest.Note{PatientID: 2, Name: "Encounter #1", CreatedAt: time.Now()})
 		time.AfterFunc(10*time.Minute+time.Second, func() { _, _ = srv.Client().Notes.Delete(t.Context(), id) })
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		results := map[string]ingest.Status{}
 		for result, err := range u.Run(ctx, func(yield func(ingest.Recording, error) bool) {
 			_ = yield(recording(0), nil) && yield(recording(1), nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,7 +193,8 @@ func TestRun_TaskAfterTheEnd_ReleasesItsClaim(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, _ string) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
 		ctx, cancel := context.WithCancel(t.Context())
-		unresolved, released := false, 0
+		unresolved := false
+		var released atomic.Int32
 		journal := hooked{Journal: &lapsing{entries: map[ingest.Key]ingest.Entry{}}}
 		journal.save = func(_ context.Context, e *ingest.Entry) error {
 			if unresolved { // what is learned since is saved for longer than the end of a run may take
@@ -202,7 +204,7 @@ func TestRun_TaskAfterTheEnd_ReleasesItsClaim(t *testing.T) {
 			unresolved = e.State == ingest.StateInDoubt
 			return nil
 		}
-		journal.release = func(ingest.Key) { released++ }
+		journal.release = func(ingest.Key) { released.Add(1) }
 		u := &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
 		u.Find.Settle = time.Second
 		u.OnEvent = func(e ingest.Event) {
@@ -217,6 +219,6 @@ func TestRun_TaskAfterTheEnd_ReleasesItsClaim(t *testing.T) {
 		assert.Less(t, time.Since(begun), 50*time.Second)
 		time.Sleep(2 * time.Minute)
 		require.Error(t, ctx.Err(), "it hung")
-		assert.Equal(t, 1, released)
+		assert.EqualValues(t, 1, released.Load())
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,10 +67,10 @@ func TestRun_LostResponse_UploadsOnce(t *testing.T) {
 	t.Parallel()
 	srv, u := newUploader(t)
 	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Every(2))
-	found := 0
+	var found atomic.Int32
 	u.Journal = watched(u.Journal, func(e ingest.Entry) {
 		if e.Found {
-			found++
+			found.Add(1)
 		}
 	})
 	u.Workers = 1
@@ -81,7 +82,7 @@ func TestRun_LostResponse_UploadsOnce(t *testing.T) {
 		require.NotNil(t, r.Note)
 		assert.Equal(t, r.NoteID, r.Note.ID)
 	}
-	assert.Equal(t, 40, found, "notes that no response named")
+	assert.EqualValues(t, 40, found.Load(), "notes that no response named")
 }
 
 func TestRun_ServiceDropsTheUpload_UploadsAgain(t *testing.T) {
