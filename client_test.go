@@ -7,14 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -322,31 +318,15 @@ func TestDo_WithRoute_ShowsTheRoute(t *testing.T) {
 	}
 }
 
-// A connection that was idle for long is not taken, and nothing of the body is read for it.
+// A connection that was idle for long is not used, and nothing of the body is read for it.
 func TestDo_ReaderOnADeadConnection_IsSentByAnother(t *testing.T) {
 	t.Parallel()
-	ours, theirs := net.Pipe()
-	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
-	idle := []time.Duration{time.Hour, 0}
-	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodGet { // shows that the server speaks HTTP/1
-			return madeResponse(r, http.StatusOK, `{}`), nil
-		}
-		trace := httptrace.ContextClientTrace(r.Context())
-		trace.GetConn("")
-		trace.GotConn(httptrace.GotConnInfo{Conn: ours, Reused: idle[0] > 0, IdleTime: idle[0]})
-		idle = idle[1:]
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		assert.Equal(t, "a synthetic stream", string(body))
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
-	}))
+	var sent []byte
+	client := clientOver(t, idleThenFresh(t, &sent))
 	require.NoError(t, client.Do(t.Context(), http.MethodGet, "/v1/imports", nil, nil))
 	require.NoError(t, client.Do(t.Context(), http.MethodPost, "/v1/imports",
 		iotest.HalfReader(strings.NewReader("a synthetic stream")), nil))
-	assert.Empty(t, idle)
+	assert.Equal(t, "a synthetic stream", string(sent))
 }
 
 // Only what has the same end when it is sent twice is sent again after a failure that may have had its effect.
@@ -443,15 +423,6 @@ type oneByte struct{}
 
 func (oneByte) Len() int { return 1 }
 
-func TestDo_OutThatCannotBeFilled_IsRejected(t *testing.T) {
-	t.Parallel()
-	for _, out := range []any{struct{}{}, 7, (*struct{})(nil), map[string]any{}, []int{}} {
-		err := serve(t).Do(t.Context(), http.MethodPost, "/v1/teams", nil, out)
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, "%T", out)
-		require.ErrorContains(t, err, "out", "%T", out)
-	}
-}
-
 // An endpoint that is no note's has nothing to do with FindCreated.
 func TestDo_Errors_DoNotMentionNotes(t *testing.T) {
 	t.Parallel()
@@ -482,69 +453,16 @@ func TestDo_RawBytes_MayBeKept(t *testing.T) {
 	assert.JSONEq(t, `{"name":"other"}`, string(second))
 }
 
-func TestClient_ManyGoroutinesOnSockets_ShareIt(t *testing.T) {
-	t.Parallel()
-	var notes atomic.Int64
-	srv := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
-		switch r.Method {
-		case http.MethodPost:
-			form, err := readForm(r)
-			assert.NoError(t, err)
-			assert.Len(t, form.file, 50<<10)
-			socketStatus(http.StatusCreated, socketNote(notes.Add(1)))(w, r)
-		case http.MethodDelete:
-			w.WriteHeader(http.StatusNoContent)
-		default:
-			var id int64
-			_, _ = fmt.Sscanf(r.URL.Path, "/v1/progress-notes/%d", &id)
-			if id%5 == 0 && r.Header.Get("X-Synthetic") == "" {
-				socketReset(t, w)
-				return
-			}
-			socketStatus(http.StatusOK, socketNote(id))(w, r)
-		}
-	})
-	c := socketClient(t, srv.URL)
-	ctx := socketContext(t)
-	shared := clinicaldoc.AudioBytes("folder/synthetic.wav", syntheticAudio(50<<10).bytes())
-	failures := make(chan error, 64)
-	for i := range 64 {
-		go func() {
-			failures <- func() error {
-				id := int64(i + 1)
-				if _, err := c.Notes.Create(ctx, createParams{Name: "Synthetic", Audio: shared}); err != nil {
-					return err
-				}
-				if note, err := c.Notes.Get(ctx, id, clinicaldoc.WithHeader("X-Synthetic", "1")); err != nil ||
-					note.ID != id {
-					return fmt.Errorf("note %d: %w", id, err)
-				}
-				if _, err := c.Notes.Get(ctx, 5); err == nil {
-					return errors.New("a connection that always breaks gave a note")
-				}
-				_, err := c.Notes.Delete(ctx, id)
-				return err
-			}()
-		}()
-	}
-	for range 64 {
-		require.NoError(t, <-failures)
-	}
-	assert.EqualValues(t, 64, notes.Load())
-}
-
-// A response that nothing can be done with is no reason to send a request that must not be sent twice.
-func TestDo_RejectsOutThatCannotBeFilled(t *testing.T) {
+func TestDo_OutThatCannotBeFilled_IsRejected(t *testing.T) {
 	t.Parallel()
 	type circle []circle
 	var stringer fmt.Stringer
 	for name, out := range map[string]any{
 		"chan": new(chan int), "func": new(func()), "complex": new(complex128), "unsafe pointer": new(unsafe.Pointer),
-		"interface":       &stringer,
-		"pointer to chan": new(*chan int), "list of funcs": new([]func()), "array of chans": new([2]chan int),
-		"map of chans": new(map[string]chan int),
+		"interface": &stringer, "pointer to chan": new(*chan int), "list of funcs": new([]func()),
+		"array of chans": new([2]chan int), "map of chans": new(map[string]chan int),
 		"map by chans": new(map[chan int]string), "map by structs": new(map[struct{ A int }]string),
-		"no pointer": struct{}{}, "nil": (*struct{})(nil),
+		"struct": struct{}{}, "number": 7, "map": map[string]any{}, "list": []int{}, "nil": (*struct{})(nil),
 	} {
 		err := serve(t).Do(t.Context(), http.MethodPost, "/v1/teams", nil, out)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
@@ -557,8 +475,7 @@ func TestDo_RejectsOutThatCannotBeFilled(t *testing.T) {
 		"any": &anything, "struct": new(struct{ Rest chan int }), "map": new(map[string]any),
 		"map by numbers": new(map[int]string), "map by texts": new(map[clinicaldoc.Stage]int),
 		"raw": new(json.RawMessage), "own method": new(filled), "interface with a pointer": &holder,
-		"circle": new(circle),
-		"note":   new(clinicaldoc.ProgressNote),
+		"circle": new(circle), "note": new(clinicaldoc.ProgressNote),
 	} {
 		answer := `{}`
 		if name == "circle" {

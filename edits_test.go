@@ -1,22 +1,18 @@
 package clinicaldoc_test
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,105 +25,98 @@ import (
 
 func TestUpdate_LostResponse_OverwritesNobodysEdit(t *testing.T) {
 	t.Parallel()
-	lost := func(d *noteServer, acts bool, then func(*servedNote)) {
-		d.faults = []writeFault{{acts: acts, then: then}}
-	}
+	const clinicians = "the clinician's words"
+	conflict := []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}
+	unread := []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}
+	lost := writeFault{}
+	actedThenLost := writeFault{acts: true}
+	badGateway := writeFault{acts: true, status: http.StatusBadGateway}
+	limited := writeFault{status: http.StatusTooManyRequests}
 	type test struct {
-		set    func(*noteServer)
+		faults []writeFault
+		edited bool          // a clinician edits the note after the last of them
+		clock  time.Duration // how far the service's clock is ahead
+		reads  []int
 		puts   int
 		text   string // the analysis in the end
 		errors []error
 	}
 	subtests(t, map[string]test{
-		"it was carried out": {func(d *noteServer) { lost(d, true, nil) }, 1, "ours", nil},
-		"it was carried out, and trimmed": {func(d *noteServer) {
-			lost(d, true,
-				func(n *servedNote) { n.Analysis = "  ours\n" })
-		}, 1, "  ours\n", nil},
-		"it was not carried out": {func(d *noteServer) { lost(d, false, nil) }, 2, "ours", nil},
-		"carried out, then edited": {func(d *noteServer) { lost(d, true, d.byClinician) }, 1,
-			"the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"not carried out, but edited": {func(d *noteServer) { lost(d, false, d.byClinician) }, 1,
-			"the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"edited, the service's clock an hour late": {func(d *noteServer) {
-			d.clock = -time.Hour
-			lost(d, true,
-				d.byClinician)
-		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
-		"edited, the service's clock an hour fast": {func(d *noteServer) {
-			d.clock = time.Hour
-			lost(d, true,
-				d.byClinician)
-		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict}},
-		"no updated_at to go by": {func(d *noteServer) {
-			d.note.UpdatedAt = time.Time{}
-			lost(d, false, nil)
-		}, 1, "first thoughts", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"the read fails": {func(d *noteServer) {
-			d.reads = []int{http.StatusForbidden}
-			lost(d, true, d.byClinician)
-		}, 1, "the clinician's words", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
-		"a 502, and the read fails": {func(d *noteServer) {
-			d.reads = []int{http.StatusForbidden}
-			d.faults = []writeFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
-		}, 1, "the clinician's words",
-			[]error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
-		"a 502 that was carried out, then edited": {func(d *noteServer) {
-			d.faults = []writeFault{{acts: true, status: http.StatusBadGateway, then: d.byClinician}}
-		}, 1, "the clinician's words",
-			[]error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown, clinicaldoc.ErrServer}},
-		"a 429 needs no look": {func(d *noteServer) {
-			d.faults = []writeFault{{status: http.StatusTooManyRequests, then: d.byClinician}}
-		}, 2, "ours", nil},
-		"an earlier attempt may have acted, then 403": {func(d *noteServer) {
-			d.faults = []writeFault{{}, {status: http.StatusForbidden}}
-		}, 2, "first thoughts", []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
-		"an earlier attempt may have acted, then 404": {func(d *noteServer) {
-			d.faults = []writeFault{{}, {status: http.StatusNotFound}}
-		}, 2, "first thoughts", []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
-		"an earlier attempt may have acted, then 429 and edited": {func(d *noteServer) {
-			d.faults = []writeFault{{}, {status: http.StatusTooManyRequests, then: d.byClinician}}
-		}, 2, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"edited within the second, by our clock": {func(d *noteServer) {
-			d.clock = time.Hour
-			lost(d, false, func(n *servedNote) {
-				n.Analysis, n.UpdatedAt = "the clinician's words", time.Now().Truncate(time.Second).UTC()
-			})
-		}, 1, "the clinician's words", []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"it need not be complete": {func(d *noteServer) {
-			d.note.Has.Content, d.note.Has.Transcription, d.note.Transcription = false, false, ""
-			lost(d, false, nil)
-		}, 2, "ours", nil},
-	}, func(t *testing.T, tc test) {
+		"carried out":     {faults: []writeFault{actedThenLost}, puts: 1, text: "ours"},
+		"not carried out": {faults: []writeFault{lost}, puts: 2, text: "ours"},
+		"carried out, and trimmed": {faults: []writeFault{{acts: true,
+			then: func(n *servedNote) { n.Analysis = "  ours\n" }}}, puts: 1, text: "  ours\n"},
+		"carried out, then edited": {faults: []writeFault{actedThenLost}, edited: true, puts: 1, text: clinicians,
+			errors: conflict},
+		"not carried out, but edited": {faults: []writeFault{lost}, edited: true, puts: 1, text: clinicians,
+			errors: conflict},
+		"edited, the service's clock an hour late": {faults: []writeFault{actedThenLost}, edited: true,
+			clock: -time.Hour, puts: 1, text: clinicians, errors: conflict},
+		"edited, the service's clock an hour fast": {faults: []writeFault{actedThenLost}, edited: true,
+			clock: time.Hour, puts: 1, text: clinicians, errors: conflict},
+		"edited within the second, by our clock": {faults: []writeFault{{then: func(n *servedNote) {
+			n.Analysis = clinicians
+			n.UpdatedAt = time.Now().Truncate(time.Second).UTC()
+		}}}, clock: time.Hour, puts: 1, text: clinicians, errors: conflict},
+		"no updated_at to go by": {faults: []writeFault{{then: func(n *servedNote) { n.UpdatedAt = time.Time{} }}},
+			puts: 1, text: "first thoughts", errors: conflict},
+		"the read fails": {faults: []writeFault{actedThenLost}, edited: true, reads: []int{http.StatusForbidden},
+			puts: 1, text: clinicians, errors: unread},
+		"a 502, and the read fails": {faults: []writeFault{badGateway}, edited: true,
+			reads: []int{http.StatusForbidden}, puts: 1, text: clinicians, errors: append(unread, clinicaldoc.ErrServer)},
+		"a 502 that was carried out, then edited": {faults: []writeFault{badGateway}, edited: true, puts: 1,
+			text: clinicians, errors: append(conflict, clinicaldoc.ErrServer)},
+		"a 429 needs no read": {faults: []writeFault{limited}, edited: true, puts: 2, text: "ours"},
+		"lost, then 403": {faults: []writeFault{lost, {status: http.StatusForbidden}}, puts: 2,
+			text: "first thoughts", errors: unread},
+		"lost, then 404": {faults: []writeFault{lost, {status: http.StatusNotFound}}, puts: 2,
+			text: "first thoughts", errors: []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
+		"lost, then 429 and edited": {faults: []writeFault{lost, limited}, edited: true, puts: 2, text: clinicians,
+			errors: conflict},
+		"an incomplete note": {faults: []writeFault{{then: func(n *servedNote) {
+			n.Has.Content, n.Has.Transcription, n.Transcription = false, false, ""
+		}}}, puts: 2, text: "ours"},
+	}, func(t *testing.T, tt test) {
 		d := newNoteServer()
-		tc.set(d)
+		d.clock = tt.clock
+		d.reads = tt.reads
+		d.faults = slices.Clone(tt.faults)
+		if tt.edited {
+			d.faults[len(d.faults)-1].then = d.byClinician
+		}
 		note, err := d.client(t).Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")})
-		if len(tc.errors) == 0 {
+		if len(tt.errors) == 0 {
 			require.NoError(t, err)
 			assert.Equal(t, "ours", strings.TrimSpace(note.Analysis))
 		}
-		for _, want := range tc.errors {
-			require.ErrorIs(t, err, want)
-		}
+		requireAll(t, err, tt.errors)
 		if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
-			assert.Equal(t, tc.text, conflict.Current.Analysis)
+			assert.Equal(t, tt.text, conflict.Current.Analysis)
 			assert.NotContains(t, err.Error(), "words")
 		}
-		assert.Len(t, d.written, tc.puts)
-		assert.Equal(t, tc.text, d.note.Analysis, "nobody's edit is overwritten")
+		assert.Len(t, d.written, tt.puts)
+		assert.Equal(t, tt.text, d.note.Analysis, "nobody's edit is overwritten")
 	})
 }
 
-// A change from before the attempt that was lost, but since the call, was nothing that its caller can have known of.
+// requireAll demands that an error matches all of these.
+func requireAll(t *testing.T, err error, wanted []error) {
+	t.Helper()
+	for _, want := range wanted {
+		require.ErrorIs(t, err, want)
+	}
+}
+
+// A change since the call began, though before the attempt that was lost, is one that the caller cannot have read.
 func TestEdits_ChangeSinceTheFirstAttempt_IsAConflict(t *testing.T) {
 	t.Parallel()
-	timedSubtests(t, named("update", "sign"), func(t *testing.T, path string) {
+	const note = `{"id":9,"name":"n","analysis":"the clinician's words",
+		"has":{"content":true,"transcription":true},"updated_at":%q}`
+	timedSubtests(t, named("update", "sign"), func(t *testing.T, edit string) {
 		edited, writes := time.Time{}, 0
-		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodGet {
-				return madeResponse(r, http.StatusOK,
-					fmt.Sprintf(
-						`{"id":9,"name":"n","analysis":"the clinician's words","has":{"content":true,"transcription":true},"updated_at":%q}`, edited.Format(time.RFC3339))), nil
+				return madeResponse(r, http.StatusOK, fmt.Sprintf(note, edited.Format(time.RFC3339))), nil
 			}
 			if writes++; writes == 1 {
 				edited = time.Now().UTC()
@@ -135,12 +124,7 @@ func TestEdits_ChangeSinceTheFirstAttempt_IsAConflict(t *testing.T) {
 			}
 			return madeResponse(r, http.StatusBadGateway, `{}`), nil
 		})
-		var err error
-		if path == "sign" {
-			_, err = c.Notes.Sign(t.Context(), 9)
-		} else {
-			_, err = c.Notes.Update(t.Context(), 9, updateParams{Analysis: new("ours")})
-		}
+		err := edits()[edit](t.Context(), client)
 		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 		require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 		assert.Equal(t, 2, writes)
@@ -150,30 +134,30 @@ func TestEdits_ChangeSinceTheFirstAttempt_IsAConflict(t *testing.T) {
 // A time without a zone may be that of any place: five hours ago there may be now.
 func TestUpdate_TimeWithoutAZone_MayBeAChange(t *testing.T) {
 	t.Parallel()
-	for text, conflict := range map[string]bool{
+	const note = `{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q,
+		"created_at":"1999-12-30T00:00:00Z"}}`
+	for updated, conflict := range map[string]bool{
 		"1999-12-31 19:00:02": true, "1999-12-31T19:00:02.000000": true,
 		"1999-12-31T19:00:02Z": false, "1999-12-31T19:00:02+02:00": false, "1999-12-31 19:00:02-03:00": false,
 		"1999-12-30 20:00:00": false,
 	} {
-		timedSubtest(t, text, func(t *testing.T) { // at midnight of the year 2000
+		timedSubtest(t, updated, func(t *testing.T) { // at midnight of the year 2000
 			writes := 0
-			c := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			client := timedClient(t, func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodGet {
-					return madeResponse(r, http.StatusOK,
-						fmt.Sprintf(
-							`{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q,"created_at":"1999-12-30T00:00:00Z"}}`, text)), nil
+					return madeResponse(r, http.StatusOK, fmt.Sprintf(note, updated)), nil
 				}
 				writes++
 				return madeResponse(r, http.StatusBadGateway, `{}`), nil
 			})
-			_, err := c.Notes.Update(t.Context(), 9, updateParams{Analysis: new("ours")})
+			_, err := client.Notes.Update(t.Context(), 9, updateParams{Analysis: new("ours")})
 			assert.Equal(t, conflict, errors.Is(err, clinicaldoc.ErrConflict), err)
 			assert.Equal(t, conflict, writes == 1)
 		})
 	}
 }
 
-// Each text is looked for, an emptied one too, before an update counts as carried out.
+// An update counts as carried out only if the note has each text that was sent, an emptied one too.
 func TestUpdate_NotCarriedOut_IsRetried(t *testing.T) {
 	t.Parallel()
 	subtests(t, map[string]updateParams{
@@ -183,8 +167,7 @@ func TestUpdate_NotCarriedOut_IsRetried(t *testing.T) {
 		"emptied analysis": {Analysis: new("")},
 	}, func(t *testing.T, params updateParams) {
 		d := newNoteServer()
-		client := d.client(t)
-		read := must(client.Notes.Get(socketContext(t), 9))(t)
+		client, read := d.clientAndNote(t)
 		d.faults = []writeFault{{}}
 		must(client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read)))(t)
 		assert.Len(t, d.written, 2)
@@ -193,57 +176,63 @@ func TestUpdate_NotCarriedOut_IsRetried(t *testing.T) {
 
 func TestSign_LostResponse_SignsNothingElse(t *testing.T) {
 	t.Parallel()
+	unavailable := writeFault{status: http.StatusServiceUnavailable}
+	unknown := clinicaldoc.ErrOutcomeUnknown
+	noRetry := []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}
 	type test struct {
-		set    func(*noteServer)
+		faults []writeFault
+		edited bool // a clinician edits the note after the last of them
+		reads  []int
+		opts   []clinicaldoc.CallOption
 		puts   int
-		signed bool
-		errors []error
+		errors []error // none: the note is signed
 	}
 	subtests(t, map[string]test{
-		"it was signed":     {func(d *noteServer) { d.faults = []writeFault{{acts: true}} }, 1, true, nil},
-		"it was not signed": {func(d *noteServer) { d.faults = []writeFault{{}} }, 2, true, nil},
-		"the text changed": {func(d *noteServer) { d.faults = []writeFault{{status: 503, then: d.byClinician}} },
-			1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"the note cannot be read": {func(d *noteServer) {
-			d.faults = []writeFault{{status: 503}}
-			d.reads = []int{403, 403}
-		}, 1, false, []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}},
-		"the note is gone": {func(d *noteServer) {
-			d.faults = []writeFault{{status: 503}}
-			d.reads = []int{404, 404}
-		}, 1, false, []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
-		"the note is not complete": {func(d *noteServer) {
-			d.faults = []writeFault{{status: 503, then: func(n *servedNote) { n.Has.Content = false }}}
-		}, 1, false, []error{clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrServer, clinicaldoc.ErrOutcomeUnknown}},
-		"no updated_at to go by": {func(d *noteServer) { d.note.UpdatedAt = time.Time{}; d.faults = []writeFault{{}} }, 1, false, []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}},
-		"signed, and then edited": {func(d *noteServer) {
-			d.faults = []writeFault{{acts: true,
-				then: d.byClinician}}
-		}, 1, true, nil},
-		"rate limited and then not": {func(d *noteServer) { d.faults = []writeFault{{status: 429}} }, 2, true, nil},
-	}, func(t *testing.T, tc test) {
+		"signed":                  {faults: []writeFault{{acts: true}}, puts: 1},
+		"signed, without retries": {faults: []writeFault{{acts: true}}, opts: noRetry, puts: 1},
+		"signed, then edited":     {faults: []writeFault{{acts: true}}, edited: true, puts: 1},
+		"signed, then a 502":      {faults: []writeFault{{acts: true, status: http.StatusBadGateway}}, puts: 1},
+		"signed, then a redirect": {faults: []writeFault{{acts: true, status: http.StatusFound}}, puts: 1},
+		"signed, then a page": {
+			faults: []writeFault{{acts: true, status: http.StatusOK, body: "<html></html>"}}, puts: 1,
+		},
+		"not signed":             {faults: []writeFault{{}}, puts: 2},
+		"rate limited, then not": {faults: []writeFault{{status: http.StatusTooManyRequests}}, puts: 2},
+		"failing to the end": {faults: slices.Repeat([]writeFault{unavailable}, 4), puts: 4,
+			errors: []error{clinicaldoc.ErrServer, unknown}},
+		"the text changed": {faults: []writeFault{unavailable}, edited: true, puts: 1,
+			errors: []error{clinicaldoc.ErrConflict, unknown}},
+		"the note cannot be read": {faults: []writeFault{unavailable}, reads: []int{403, 403}, puts: 1,
+			errors: []error{clinicaldoc.ErrForbidden, unknown}},
+		"the note is gone": {faults: []writeFault{unavailable}, reads: []int{404, 404}, puts: 1,
+			errors: []error{clinicaldoc.ErrNotFound, unknown}},
+		"the note is not complete": {
+			faults: []writeFault{{status: 503, then: func(n *servedNote) { n.Has.Content = false }}}, puts: 1,
+			errors: []error{clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrServer, unknown},
+		},
+		"no updated_at to go by": {
+			faults: []writeFault{{then: func(n *servedNote) { n.UpdatedAt = time.Time{} }}}, puts: 1,
+			errors: []error{clinicaldoc.ErrConflict, unknown},
+		},
+	}, func(t *testing.T, tt test) {
 		d := newNoteServer()
-		tc.set(d)
-		note, err := d.client(t).Notes.Sign(socketContext(t), 9)
-		requireSigned(t, note, err, tc.errors)
-		assert.Len(t, d.written, tc.puts)
-		assert.Equal(t, tc.signed, d.note.Has.Signed)
+		d.reads = tt.reads
+		d.faults = slices.Clone(tt.faults)
+		if tt.edited {
+			d.faults[len(d.faults)-1].then = d.byClinician
+		}
+		note, err := d.client(t).Notes.Sign(socketContext(t), 9, tt.opts...)
+		requireAll(t, err, tt.errors)
+		if len(tt.errors) == 0 {
+			require.NoError(t, err)
+			assert.True(t, note.Has.Signed)
+		}
+		assert.Len(t, d.written, tt.puts)
+		assert.Equal(t, len(tt.errors) == 0, d.note.Has.Signed)
 	})
 }
 
-// requireSigned checks that a Sign returned the signed note or, if errors are wanted, one that matches all of them.
-func requireSigned(t *testing.T, note *clinicaldoc.ProgressNote, err error, wanted []error) {
-	t.Helper()
-	for _, want := range wanted {
-		require.ErrorIs(t, err, want)
-	}
-	if len(wanted) == 0 {
-		require.NoError(t, err)
-		assert.True(t, note.Has.Signed)
-	}
-}
-
-// Also a success is a refusal, "whatever status", if the note in it is not signed and stays so.
+// A success is also an error if the note in the response is not signed, and is not signed when it is read.
 func TestSign_SuccessThatTheNoteDenies_IsAnError(t *testing.T) {
 	t.Parallel()
 	for stage, want := range map[clinicaldoc.Stage][]error{
@@ -255,9 +244,7 @@ func TestSign_SuccessThatTheNoteDenies_IsAnError(t *testing.T) {
 			call{method: http.MethodPut, url: notesPath + "/9/sign", response: noteIn(9, min(stage, stageComplete))},
 			call{url: notesPath + "/9", response: noteIn(9, stage)})
 		note, err := client.Notes.Sign(t.Context(), 9)
-		for _, is := range want {
-			require.ErrorIs(t, err, is, stage)
-		}
+		requireAll(t, err, want)
 		if want == nil {
 			require.NoError(t, err)
 			assert.True(t, note.Has.Signed)
@@ -366,8 +353,7 @@ func TestIfUnchanged_ChangedNote_IsAConflict(t *testing.T) {
 				t.Parallel()
 				d := newNoteServer()
 				d.note.PatientID = 4711
-				client := d.client(t)
-				read := must(client.Notes.Get(socketContext(t), 9))(t)
+				client, read := d.clientAndNote(t)
 				if change == nil {
 					require.NoError(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)))
 					assert.Len(t, d.written, 1)
@@ -383,43 +369,6 @@ func TestIfUnchanged_ChangedNote_IsAConflict(t *testing.T) {
 				assert.Empty(t, d.written, "nothing is sent")
 			})
 		}
-	}
-}
-
-// A note that named nobody when it was read, and names a patient now, is another one to sign.
-func TestIfUnchanged_PatientNamedSince_IsAConflict(t *testing.T) {
-	t.Parallel()
-	for name, call := range edits() {
-		d := newNoteServer()
-		client := d.client(t)
-		read := must(client.Notes.Get(socketContext(t), 9))(t)
-		d.note.PatientID = 8
-		require.ErrorIs(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)), clinicaldoc.ErrConflict, name)
-		assert.Empty(t, d.written, name)
-	}
-}
-
-// A cache, in a transport or in between, may have the note as the caller read it.
-func TestIfUnchanged_Read_IsNotCached(t *testing.T) {
-	t.Parallel()
-	for name, call := range edits() {
-		d := newNoteServer()
-		var kept []byte
-		client := d.client(t, clinicaldoc.WithHTTPClient(
-			&http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-				if r.Method == http.MethodGet && kept != nil && r.Header.Get("Cache-Control") != "no-cache" {
-					return http.ReadResponse(bufio.NewReader(bytes.NewReader(kept)), r)
-				}
-				resp, err := noteServerTransport{d, socketTransport(t)}.RoundTrip(r)
-				if err == nil && kept == nil {
-					kept, err = httputil.DumpResponse(resp, true)
-				}
-				return resp, err
-			})}))
-		read := must(client.Notes.Get(socketContext(t), 9))(t)
-		d.note.Analysis = "somebody's own"
-		require.ErrorIs(t, call(socketContext(t), client, clinicaldoc.IfUnchanged(read)), clinicaldoc.ErrConflict, name)
-		assert.Empty(t, d.written, name)
 	}
 }
 
@@ -570,18 +519,62 @@ func TestIfUnchanged_ManyEditors_LoseNoEdit(t *testing.T) {
 
 func TestIfUnchanged_Retries_ReadTheNoteBefore(t *testing.T) {
 	t.Parallel()
+	limited := http.StatusTooManyRequests
+	type test struct {
+		edit    string
+		fault   writeFault
+		age     time.Duration // of the note; 0: two hours
+		clock   time.Duration // how far the service's clock is ahead
+		reads   []int
+		want    error
+		written int
+	}
+	subtests(t, map[string]test{
+		"an update that was not carried out":  {edit: "update", written: 2},
+		"a deletion that was carried out":     {edit: "delete", fault: writeFault{acts: true}, written: 1},
+		"it cannot be read before it is sent": {edit: "update", reads: []int{403}, want: clinicaldoc.ErrForbidden},
+		"a deletion of what cannot be read": {edit: "delete", reads: []int{0, 403}, want: clinicaldoc.ErrForbidden,
+			written: 1},
+		"a deletion that never arrived, then a replica without the new note": {edit: "delete",
+			age: 40 * time.Second, reads: []int{0, 404}, want: clinicaldoc.ErrOutcomeUnknown, written: 1},
+		"the same, the service's clock an hour behind": {edit: "delete", age: time.Hour + 40*time.Second,
+			clock: -time.Hour, reads: []int{0, 404}, want: clinicaldoc.ErrOutcomeUnknown, written: 1},
+		"somebody else deleted it": {edit: "delete", fault: writeFault{status: limited}, reads: []int{0, 404},
+			want: clinicaldoc.ErrNotFound, written: 1},
+		"somebody else wrote the same": {edit: "update", fault: writeFault{status: limited,
+			then: func(n *servedNote) { n.Analysis = "ours" }}, want: clinicaldoc.ErrConflict, written: 1},
+		"an update that was carried out, and another text changed": {edit: "update", fault: writeFault{acts: true,
+			then: func(n *servedNote) { n.Transcription = "other words" }}, want: clinicaldoc.ErrConflict, written: 1},
+	}, func(t *testing.T, tt test) {
+		d := newNoteServer()
+		d.clock = tt.clock
+		d.age = cmp.Or(tt.age, d.age)
+		client, read := d.clientAndNote(t)
+		d.faults = []writeFault{tt.fault}
+		d.reads = tt.reads
+		err := edits()[tt.edit](socketContext(t), client, clinicaldoc.IfUnchanged(read))
+		require.ErrorIs(t, err, tt.want)
+		assert.Len(t, d.written, tt.written)
+		if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok {
+			assert.Equal(t, d.note.Transcription, conflict.Current.Transcription)
+			assert.Equal(t, tt.fault.acts, strings.Contains(err.Error(), "the change was made"), err)
+		}
+	})
+}
+
+func TestIfUnchanged_EditedBeforeARetry_IsAConflict(t *testing.T) {
+	t.Parallel()
 	for name, call := range edits() {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
 				t.Parallel()
 				d := newNoteServer()
-				client := d.client(t)
-				read := must(client.Notes.Get(socketContext(t), 9))(t)
+				client, read := d.clientAndNote(t)
 				d.faults = []writeFault{{status: status, then: d.byClinician}}
 				d.reads = []int{0, 0, http.StatusForbidden}
 				err := call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
 				require.ErrorIs(t, err, clinicaldoc.ErrConflict)
-				assert.Len(t, d.reads, 1, "a conflict says enough, and is not looked into")
+				assert.Len(t, d.reads, 1, "the note is read before each attempt, and not after the conflict")
 				assert.Equal(t, status == http.StatusServiceUnavailable, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
 				assert.Equal(t, status == http.StatusTooManyRequests, errors.Is(err, clinicaldoc.ErrRateLimited))
 				assert.Len(t, d.written, 1)
@@ -589,148 +582,10 @@ func TestIfUnchanged_Retries_ReadTheNoteBefore(t *testing.T) {
 			})
 		}
 	}
-	t.Run("a deletion that was carried out", func(t *testing.T) {
-		t.Parallel()
-		d := newNoteServer()
-		client := d.client(t)
-		read := must(client.Notes.Get(socketContext(t), 9))(t)
-		d.faults = []writeFault{{acts: true}}
-		must(client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read)))(t)
-		assert.Len(t, d.written, 1)
-	})
-	for _, clock := range []time.Duration{0, -time.Hour} { // of the service, by which the note is as old
-		t.Run("a deletion that never arrived, then a replica without the note, "+clock.String(), func(t *testing.T) {
-			t.Parallel()
-			d := newNoteServer()
-			d.age, d.clock = 40*time.Second-clock, clock
-			client := d.client(t)
-			read := must(client.Notes.Get(socketContext(t), 9))(t)
-			d.faults, d.reads = []writeFault{{}}, []int{0, http.StatusNotFound}
-			_, err := client.Notes.Delete(socketContext(t), 9, clinicaldoc.IfUnchanged(read))
-			require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "the note is there")
-			assert.Len(t, d.written, 1)
-		})
-	}
-	type test struct {
-		edit  string
-		fault writeFault
-		reads []int
-		want  error
-	}
-	subtests(t, map[string]test{
-		"a deletion of what cannot be read": {"delete", writeFault{}, []int{0, http.StatusForbidden},
-			clinicaldoc.ErrForbidden},
-		"somebody else deleted it": {"delete", writeFault{status: http.StatusTooManyRequests},
-			[]int{0, http.StatusNotFound}, clinicaldoc.ErrNotFound},
-		"somebody else wrote the same": {"update", writeFault{status: http.StatusTooManyRequests,
-			then: func(n *servedNote) { n.Analysis = "ours" }}, nil, clinicaldoc.ErrConflict},
-		"it cannot be read before it is sent": {"update", writeFault{}, []int{http.StatusForbidden},
-			clinicaldoc.ErrForbidden},
-	}, func(t *testing.T, tc test) {
-		d := newNoteServer()
-		client := d.client(t)
-		read := must(client.Notes.Get(socketContext(t), 9))(t)
-		d.faults, d.reads = []writeFault{tc.fault}, tc.reads
-		err := edits()[tc.edit](socketContext(t), client, clinicaldoc.IfUnchanged(read))
-		require.ErrorIs(t, err, tc.want)
-		assert.LessOrEqual(t, len(d.written), 1)
-	})
-	t.Run("an update that was carried out, and another text changed", func(t *testing.T) {
-		t.Parallel()
-		d := newNoteServer()
-		client := d.client(t)
-		read := must(client.Notes.Get(socketContext(t), 9))(t)
-		d.faults = []writeFault{{acts: true, then: func(n *servedNote) { n.Transcription = "the clinician's words" }}}
-		_, err := client.Notes.Update(socketContext(t), 9, updateParams{Analysis: new("ours")},
-			clinicaldoc.IfUnchanged(read))
-		conflict := requireAs[*clinicaldoc.ConflictError](t, err)
-		assert.Equal(t, "the clinician's words", conflict.Current.Transcription)
-		require.ErrorContains(t, err, "the change was made")
-		assert.Len(t, d.written, 1)
-	})
-	t.Run("an update that was not", func(t *testing.T) {
-		t.Parallel()
-		d := newNoteServer()
-		client := d.client(t)
-		read := must(client.Notes.Get(socketContext(t), 9))(t)
-		d.faults = []writeFault{{}}
-		note, err := client.Notes.Update(socketContext(t), 9, updateParams{Name: new("New")},
-			clinicaldoc.IfUnchanged(read))
-		require.NoError(t, err)
-		assert.Equal(t, "New", note.Name)
-		assert.Len(t, d.written, 2)
-	})
-}
-
-func TestIfUnchanged_Response_IsCompared(t *testing.T) {
-	t.Parallel()
-	for name, call := range edits() {
-		if name == "delete" {
-			continue
-		}
-		for _, short := range []bool{false, true} {
-			d := newNoteServer()
-			client := d.client(t)
-			read := must(client.Notes.Get(socketContext(t), 9))(t)
-			// Somebody writes between the read and the write, so that the service's response shows another text.
-			d.short = short
-			d.faults = []writeFault{{acts: true, status: http.StatusOK}}
-			read.UpdatedAt = d.note.UpdatedAt
-			sneaky := sneakingTransport{noteServerTransport{d, socketTransport(t)}}
-			client = d.client(t, over(sneaky))
-			err := call(socketContext(t), client, clinicaldoc.IfUnchanged(read))
-			if short {
-				require.NoError(t, err, "a response without texts is accepted")
-				continue
-			}
-			conflict := requireAs[*clinicaldoc.ConflictError](t, err)
-			require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, "it was carried out")
-			assert.Equal(t, "sneaked in", conflict.Current.Transcription)
-			assert.Contains(t, err.Error(), "the change was made")
-			assert.Contains(t, err.Error(), "the service or somebody")
-		}
-	}
-}
-
-// Every text counts but for white space at its ends; what the response leaves out does not.
-func TestIfUnchanged_EveryText_IsCompared(t *testing.T) {
-	t.Parallel()
-	type test struct {
-		response string
-		ok       bool
-	}
-	subtests(t, map[string]test{
-		"the same": {`"name":"Visit","transcription":" first words\n","analysis":"first thoughts"`,
-			true},
-		"no name":  {`"transcription":"first words","analysis":"first thoughts"`, true},
-		"no texts": {`"name":"Visit"`, true},
-		"another name": {`"name":"Other","transcription":"first words","analysis":"first thoughts"`,
-			false},
-		"another transcription":        {`"name":"Visit","transcription":"other","analysis":"first thoughts"`, false},
-		"another analysis":             {`"name":"Visit","transcription":"first words","analysis":"other"`, false},
-		"the transcription is emptied": {`"name":"Visit","transcription":"","analysis":"first thoughts"`, false},
-		"the analysis is emptied":      {`"name":"Visit","transcription":"first words","analysis":""`, false},
-	}, func(t *testing.T, tc test) {
-		const stored = `{"id":9,"name":"Visit","transcription":"first words","analysis":"first thoughts","updated_at":"2024-05-01T10:11:12Z"}`
-		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodGet {
-				return madeResponse(r, http.StatusOK, stored), nil
-			}
-			return madeResponse(r, http.StatusOK, `{"id":9,"created_at":"2024-05-01T10:11:12Z",`+tc.response+`}`), nil
-		}))
-		read := must(client.Notes.Get(t.Context(), 9))(t)
-		read.UpdatedAt = read.UpdatedAt.In(time.FixedZone("", 3600)) // the same moment, as a database may give it back
-		_, err := client.Notes.Sign(t.Context(), 9, clinicaldoc.IfUnchanged(read))
-		if tc.ok {
-			require.NoError(t, err)
-			return
-		}
-		require.ErrorIs(t, err, clinicaldoc.ErrConflict)
-	})
 }
 
 // The response to a conditional write is compared in all that IfUnchanged compares. What it leaves out is not.
-func TestIfUnchanged_ComparesTheWrittenNote(t *testing.T) {
+func TestIfUnchanged_WrittenNote_IsCompared(t *testing.T) {
 	t.Parallel()
 	const (
 		texts = `"name":"Visit","transcription":"first words","analysis":"first thoughts"`
@@ -746,8 +601,16 @@ func TestIfUnchanged_ComparesTheWrittenNote(t *testing.T) {
 			`,"patient":{"id":7},"updated_at":"2024-05-01T10:11:13Z"`},
 		"as expected of Update": {false, true, texts + `,` + flags +
 			`,"patient":{"id":7},"updated_at":"2024-05-01T10:11:13Z"`},
-		"nothing but texts":              {true, true, texts},
-		"no texts":                       {true, true, `"name":"Visit"`},
+		"nothing but texts": {true, true, texts},
+		"no texts":          {true, true, `"name":"Visit"`},
+		"no name": {true, true,
+			`"transcription":"first words","analysis":"first thoughts","created_at":"2024-05-01T10:11:12Z"`},
+		"space at a text's ends":         {true, true, strings.Replace(texts, "first words", ` first words\n`, 1)},
+		"another name":                   {false, false, strings.Replace(texts, "Visit", "Other", 1)},
+		"another transcription":          {false, false, strings.Replace(texts, "first words", "other", 1)},
+		"an emptied transcription":       {false, false, strings.Replace(texts, "first words", "", 1)},
+		"another analysis":               {false, false, strings.Replace(texts, "first thoughts", "other", 1)},
+		"an emptied analysis":            {false, false, strings.Replace(texts, "first thoughts", "", 1)},
 		"another patient":                {false, false, texts + `,"patient":{"id":8}`},
 		"another patient by number":      {false, false, texts + `,"patient_id":8`},
 		"two patients":                   {false, false, texts + `,"patient":{"id":7},"patient_id":8`},
@@ -798,11 +661,12 @@ func assertWritten(t *testing.T, fine bool, err error, what string) {
 	}
 	assert.EqualValues(t, 9, conflict.Current.ID)
 	assert.Contains(t, err.Error(), "the change was made", what)
+	assert.Contains(t, err.Error(), "the service or somebody", what)
 	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, what)
 }
 
 // A note that gets a patient between the read and the write is about somebody whom the caller has not seen.
-func TestIfUnchanged_NoticesANewPatient(t *testing.T) {
+func TestIfUnchanged_PatientOfTheWrittenNote_IsCompared(t *testing.T) {
 	t.Parallel()
 	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		patient := `null`
@@ -817,7 +681,7 @@ func TestIfUnchanged_NoticesANewPatient(t *testing.T) {
 	assertWritten(t, false, err, "a new patient")
 }
 
-func TestConditions_OneAtATime(t *testing.T) {
+func TestConditions_Two_AreRejected(t *testing.T) {
 	t.Parallel()
 	note := &clinicaldoc.ProgressNote{ID: 9, Name: "Visit"}
 	unchanged := clinicaldoc.IfUnchanged(note)
@@ -851,7 +715,7 @@ var notCompared = map[string]string{
 }
 
 // A field that is added to ProgressNote is compared, or named above: nobody's change may go unnoticed by oversight.
-func TestVersion_CoversEveryFieldOrNamesIt(t *testing.T) {
+func TestVersion_EveryField_IsCoveredOrNamed(t *testing.T) {
 	t.Parallel()
 	note := clinicaldoc.ProgressNote{ID: 7, Name: "Visit", UpdatedAt: moment(1, 0)}
 	for field := range reflect.TypeFor[clinicaldoc.ProgressNote]().Fields() {
@@ -926,18 +790,6 @@ func TestUpdateNoteParams_HaveEveryTextOfANote(t *testing.T) {
 	}
 }
 
-// sneakingTransport lets somebody change the transcription just before a write.
-type sneakingTransport struct{ noteServerTransport }
-
-func (s sneakingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet {
-		s.server.mu.Lock()
-		s.server.note.Transcription = "sneaked in"
-		s.server.mu.Unlock()
-	}
-	return s.noteServerTransport.RoundTrip(r)
-}
-
 func TestIfUnchanged_InvalidNote_IsRejected(t *testing.T) {
 	t.Parallel()
 	client := serve(t)
@@ -1005,151 +857,38 @@ func TestDelete_LostResponse_IsRetried(t *testing.T) {
 	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
-func TestDelete_NeverSent_MissingIsAnError(t *testing.T) {
-	t.Parallel()
-	var dials atomic.Int32
-	script := newSocketSteps(socketStatus(http.StatusNotFound, `{"message":"Resource not found"}`))
-	srv := socketHandler(t, script.ServeHTTP)
-	tr := socketTransport(t)
-	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if dials.Add(1) == 1 {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-		}
-		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-	_, err := socketClient(t, srv.URL, over(tr)).Notes.Delete(socketContext(t), 9)
-	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
-}
-
-// signable is a service with one note. The n-th PUT is answered by the n-th step; a GET tells the note's state.
-type signable struct {
-	mu               sync.Mutex
-	complete, signed bool
-	missing          bool // GET fails
-	busy             bool // GET is asked to wait
-	log              []string
-	puts             int
-	steps            []signStep
-}
-
-// signStep answers a PUT.
-type signStep = func(s *signable, w http.ResponseWriter, r *http.Request)
-
-func newSignable(steps ...signStep) *signable { return &signable{steps: steps} }
-
-func (s *signable) client(t *testing.T, opts ...clinicaldoc.Option) *clinicaldoc.Client {
-	t.Helper()
-	return socketClient(t, socketHandler(t, s.ServeHTTP).URL, opts...)
-}
-
-func (s *signable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.log = append(s.log, r.Method)
-	if r.Method == http.MethodPut {
-		step := s.steps[min(s.puts, len(s.steps)-1)]
-		s.puts++
-		step(s, w, r)
-		return
-	}
-	if s.busy {
-		socketStatus(http.StatusTooManyRequests, `{}`)(w, r)
-		return
-	}
-	if s.missing {
-		socketStatus(http.StatusForbidden, `{"message":"synthetic"}`)(w, r)
-		return
-	}
-	socketStatus(http.StatusOK, s.note())(w, r)
-}
-
-func (s *signable) note() string {
-	return fmt.Sprintf(
-		`{"id":9,"name":"Synthetic note","team_id":1,"user_id":1,"updated_at":"2026-01-02T03:04:05Z","has":{"content":%t,"transcription":%t,"signed":%t}}`, s.complete, s.complete, s.signed)
-}
-
-func answered(code int, message string) signStep {
-	return func(_ *signable, w http.ResponseWriter, r *http.Request) {
-		socketStatus(code, fmt.Sprintf(`{"message":%q}`, message))(w, r)
-	}
-}
-
-// signLost breaks the connection, having signed the note before or not.
-// signedBut signs the note and answers with something else.
-func signedBut(code int, body string, header ...string) signStep {
-	return func(s *signable, w http.ResponseWriter, r *http.Request) {
-		s.signed = true
-		socketStatus(code, body, header...)(w, r)
-	}
-}
-
-func signLost(t *testing.T, sign bool) signStep {
-	t.Helper()
-	return func(s *signable, w http.ResponseWriter, _ *http.Request) {
-		s.signed = s.signed || sign
-		socketReset(t, w)
-	}
-}
-
-func TestSign_LostResponse_IsFoundOrRetried(t *testing.T) {
-	t.Parallel()
-	type test struct {
-		incomplete bool
-		steps      []signStep
-		opts       []clinicaldoc.CallOption
-		puts       int
-		want       []error // none: signed
-	}
-	subtests(t, map[string]test{
-		"signed all the same, without retries": {steps: []signStep{signLost(t, true)},
-			opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}, puts: 1},
-		"signed, and a bad gateway answers": {steps: []signStep{signedBut(http.StatusBadGateway, "")}, puts: 1},
-		"signed, and no note answers":       {steps: []signStep{signedBut(http.StatusOK, "<html></html>")}, puts: 1},
-		"signed, and a redirect answers": {
-			steps: []signStep{signedBut(http.StatusFound, "", "Location", "/home")}, puts: 1,
-		},
-		"not complete": {incomplete: true, steps: []signStep{signLost(t, false)}, puts: 1,
-			want: []error{clinicaldoc.ErrNoteIncomplete}},
-		"failing to the end": {steps: []signStep{answered(http.StatusBadGateway, "")}, puts: 4,
-			want: []error{clinicaldoc.ErrServer}},
-	}, func(t *testing.T, tc test) {
-		service := &signable{complete: !tc.incomplete, steps: tc.steps}
-		note, err := service.client(t).Notes.Sign(socketContext(t), 9, tc.opts...)
-		requireSigned(t, note, err, tc.want)
-		assert.Equal(t, tc.puts, service.puts)
-	})
-}
-
 // After a refusal Sign reads the note. What it reads decides whether the error matches ErrNoteIncomplete; the status
 // and the message of the refusal do not. If the note cannot be read, the refusal is returned as it is.
 func TestSign_Refused_NoteDecidesWhetherItIsIncomplete(t *testing.T) {
 	t.Parallel()
 	const saysIncomplete = "A note without complete transcription and analysis cannot be signed."
 	type test struct {
-		message              string
-		complete, unreadable bool // the note
-		wantIncomplete       bool
+		message        string
+		complete       bool
+		reads          []int
+		wantIncomplete bool
 	}
 	subtests(t, map[string]test{
 		"says incomplete, note is incomplete":     {message: saysIncomplete, wantIncomplete: true},
 		"says incomplete, note is complete":       {message: saysIncomplete, complete: true},
-		"says incomplete, note cannot be read":    {message: saysIncomplete, unreadable: true},
+		"says incomplete, note cannot be read":    {message: saysIncomplete, reads: []int{403, 403}},
 		"says another thing, note is incomplete":  {message: "synthetic", wantIncomplete: true},
 		"says another thing, note is complete":    {message: "synthetic", complete: true},
-		"says another thing, note cannot be read": {message: "synthetic", unreadable: true},
+		"says another thing, note cannot be read": {message: "synthetic", reads: []int{403, 403}},
 	}, func(t *testing.T, tt test) {
 		for _, code := range []int{400, 403, 409, 422, 423, 500} {
 			for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
-				service := newSignable(answered(code, tt.message))
-				service.complete = tt.complete
-				service.missing = tt.unreadable
-				_, err := service.client(t).Notes.Sign(socketContext(t), 9, opts...)
+				d := newNoteServer()
+				d.note.Has.Content = tt.complete
+				d.reads = tt.reads
+				d.faults = slices.Repeat([]writeFault{{status: code, body: `{"message":"` + tt.message + `"}`}}, 4)
+				_, err := d.client(t).Notes.Sign(socketContext(t), 9, opts...)
 				refusal := requireAs[*clinicaldoc.Error](t, err)
 				assert.Equal(t, code, refusal.StatusCode)
 				assert.Equal(t, tt.message, refusal.Message)
 				assert.Equal(t, tt.wantIncomplete, errors.Is(err, clinicaldoc.ErrNoteIncomplete), code)
 				if code < 500 { // a PUT that failed with 500 may be repeated
-					assert.Equal(t, []string{"PUT", "GET"}, service.log, code)
+					assert.Equal(t, []string{"PUT", "GET"}, d.requests, code)
 				}
 			}
 		}
@@ -1159,98 +898,82 @@ func TestSign_Refused_NoteDecidesWhetherItIsIncomplete(t *testing.T) {
 // Sign reads the note only if that can tell more than the response did.
 func TestSign_NothingToLearn_ReadsNothing(t *testing.T) {
 	t.Parallel()
-	const limited = http.StatusTooManyRequests
+	limited := writeFault{status: http.StatusTooManyRequests}
 	type test struct {
-		steps          []signStep
-		complete, busy bool // the note; a GET is asked to wait
-		opts           []clinicaldoc.CallOption
-		want           []error
-		log            []string
+		faults   []writeFault
+		reads    []int
+		opts     []clinicaldoc.CallOption
+		want     []error
+		requests []string
 	}
 	subtests(t, map[string]test{
-		"unauthorized": {
-			steps: []signStep{answered(401, "")}, want: []error{clinicaldoc.ErrUnauthorized}, log: []string{"PUT"},
-		},
-		"not found": {
-			steps: []signStep{answered(404, "")}, want: []error{clinicaldoc.ErrNotFound}, log: []string{"PUT"},
-		},
-		"redirected": {
-			steps: []signStep{answered(307, "")}, want: []error{clinicaldoc.ErrUnexpectedResponse},
-			log: []string{"PUT"},
-		},
-		"asked to wait": {
-			steps: []signStep{answered(limited, "")}, want: []error{clinicaldoc.ErrRateLimited},
-			log: []string{"PUT", "PUT"},
-		},
+		"unauthorized": {faults: []writeFault{{status: 401}}, want: []error{clinicaldoc.ErrUnauthorized},
+			requests: []string{"PUT"}},
+		"not found": {faults: []writeFault{{status: 404}}, want: []error{clinicaldoc.ErrNotFound},
+			requests: []string{"PUT"}},
+		"redirected": {faults: []writeFault{{status: 307}}, want: []error{clinicaldoc.ErrUnexpectedResponse},
+			requests: []string{"PUT"}},
+		"asked to wait": {faults: []writeFault{limited, limited}, want: []error{clinicaldoc.ErrRateLimited},
+			requests: []string{"PUT", "PUT"}},
 		"lost, then asked to wait, which is not a retry": {
-			steps: []signStep{signLost(t, false), answered(limited, ""), answered(limited, "")}, complete: true,
-			want: []error{clinicaldoc.ErrRateLimited, clinicaldoc.ErrOutcomeUnknown},
-			log:  []string{"PUT", "GET", "PUT", "GET", "PUT"},
+			faults:   []writeFault{{}, limited, limited},
+			want:     []error{clinicaldoc.ErrRateLimited, clinicaldoc.ErrOutcomeUnknown},
+			requests: []string{"PUT", "GET", "PUT", "GET", "PUT"},
 		},
 		"lost, and the read asked to wait": {
-			steps: []signStep{answered(502, "")}, complete: true, busy: true,
-			want: []error{clinicaldoc.ErrOutcomeUnknown}, log: []string{"PUT", "GET", "GET"},
+			faults: []writeFault{{status: 502}}, reads: []int{429, 429}, want: []error{clinicaldoc.ErrOutcomeUnknown},
+			requests: []string{"PUT", "GET", "GET"},
 		},
 		"refused, and the read asked to wait, without retries": {
-			steps: []signStep{answered(403, "")}, busy: true,
-			opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()},
-			want: []error{clinicaldoc.ErrForbidden}, log: []string{"PUT", "GET"},
+			faults: []writeFault{{status: 403}}, reads: []int{429},
+			opts: []clinicaldoc.CallOption{clinicaldoc.WithoutRetry()}, want: []error{clinicaldoc.ErrForbidden},
+			requests: []string{"PUT", "GET"},
 		},
 		"an argument is invalid": {
 			opts: []clinicaldoc.CallOption{clinicaldoc.WithHeader("Authorization", "synthetic")},
 			want: []error{clinicaldoc.ErrInvalidArgument},
 		},
 	}, func(t *testing.T, tt test) {
-		service := newSignable(tt.steps...)
-		service.complete = tt.complete
-		service.busy = tt.busy
+		d := newNoteServer()
+		d.faults = tt.faults
+		d.reads = tt.reads
 		once := clinicaldoc.RetryPolicy{MaxRetries: 1, MinWait: socketPolicy.MinWait, MaxWait: socketPolicy.MaxWait}
-		_, err := service.client(t, clinicaldoc.WithRetry(once)).Notes.Sign(socketContext(t), 9, tt.opts...)
-		for _, want := range tt.want {
-			require.ErrorIs(t, err, want)
-		}
-		assert.Equal(t, tt.log, service.log)
+		_, err := d.client(t, clinicaldoc.WithRetry(once)).Notes.Sign(socketContext(t), 9, tt.opts...)
+		requireAll(t, err, tt.want)
+		assert.Equal(t, tt.requests, d.requests)
 	})
 }
 
 func TestVersion_AnyChange_ChangesIt(t *testing.T) {
 	t.Parallel()
-	var note clinicaldoc.ProgressNote
-	require.NoError(t, json.Unmarshal([]byte(`{"id":5,"name":"a","transcription":"b\r\nc","analysis":"d","patient":{"id":7},
-		"has":{"content":true,"transcription":true},"team_id":1,"user_id":1,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05.123456Z"}`), &note))
+	var note, again clinicaldoc.ProgressNote
+	require.NoError(t, json.Unmarshal([]byte(`{"id":5,"name":"a","transcription":"b\r\nc","analysis":"d",
+		"patient":{"id":7},"has":{"content":true,"transcription":true},"team_id":1,"user_id":1,
+		"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05.123456Z"}`), &note))
 	version := note.Version()
 	assert.Len(t, version, 20)
 	encoded := must(json.Marshal(note))(t)
-	var again clinicaldoc.ProgressNote
 	require.NoError(t, json.Unmarshal(encoded, &again))
 	assert.Equal(t, version, again.Version())
 
-	same := func(change func(*clinicaldoc.ProgressNote)) bool {
+	type change = func(*clinicaldoc.ProgressNote)
+	same := func(change change) bool {
 		changed := note
 		change(&changed)
 		return changed.Version() == version
 	}
 	assert.True(t, same(func(n *clinicaldoc.ProgressNote) { n.Transcription = "b\nc" }), "line ends are alike")
 	assert.True(t, same(func(n *clinicaldoc.ProgressNote) { n.UpdatedAt = n.UpdatedAt.In(time.FixedZone("", 3600)) }))
-	for what, change := range map[string]func(*clinicaldoc.ProgressNote){
-		"id":            func(n *clinicaldoc.ProgressNote) { n.ID++ },
-		"name":          func(n *clinicaldoc.ProgressNote) { n.Name = "a " },
-		"transcription": func(n *clinicaldoc.ProgressNote) { n.Transcription = "" },
-		"analysis":      func(n *clinicaldoc.ProgressNote) { n.Analysis = "D" },
+	for what, change := range map[string]change{
+		"a space":       func(n *clinicaldoc.ProgressNote) { n.Name = "a " },
+		"an empty text": func(n *clinicaldoc.ProgressNote) { n.Transcription = "" },
+		"upper case":    func(n *clinicaldoc.ProgressNote) { n.Analysis = "D" },
 		"a text's end":  func(n *clinicaldoc.ProgressNote) { n.Name, n.Transcription = "ab", "\r\nc" },
-		"texts moved": func(n *clinicaldoc.ProgressNote) {
-			n.Transcription, n.Analysis = n.Analysis,
-				n.Transcription
-		},
-		"content":     func(n *clinicaldoc.ProgressNote) { n.Has.Content = false },
-		"transcribed": func(n *clinicaldoc.ProgressNote) { n.Has.Transcription = false },
-		"signed":      func(n *clinicaldoc.ProgressNote) { n.Has.Signed = true },
-		"patient": func(n *clinicaldoc.ProgressNote) {
-			require.NoError(t,
-				json.Unmarshal([]byte(`{"id":8}`), &n.Patient))
-		},
-		"no patient": func(n *clinicaldoc.ProgressNote) { n.Patient = clinicaldoc.Object{} },
-		"updated_at": func(n *clinicaldoc.ProgressNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Microsecond) },
+		"texts swapped": func(n *clinicaldoc.ProgressNote) { n.Transcription, n.Analysis = n.Analysis, n.Transcription },
+		"not complete":  func(n *clinicaldoc.ProgressNote) { n.Has.Content = false },
+		"patient":       func(n *clinicaldoc.ProgressNote) { n.Patient = object(t, `{"id":8}`) },
+		"no patient":    func(n *clinicaldoc.ProgressNote) { n.Patient = clinicaldoc.Object{} },
+		"a microsecond": func(n *clinicaldoc.ProgressNote) { n.UpdatedAt = n.UpdatedAt.Add(time.Microsecond) },
 	} {
 		assert.False(t, same(change), what)
 	}
@@ -1313,7 +1036,7 @@ func TestIfVersion_OtherVersion_IsAConflict(t *testing.T) {
 }
 
 // Whether members that are not described were written can be told only by the note's own.
-func TestUpdate_LostResponseWithExtra(t *testing.T) {
+func TestUpdate_LostResponseWithExtra_IsFoundOrRetried(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		echoed string // by the read after the lost response

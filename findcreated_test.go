@@ -110,6 +110,13 @@ func findWith(
 	return verdict{t, note, err}
 }
 
+// findFor asks about a lost create, with a context that ends after that time.
+func findFor(t *testing.T, d time.Duration, client *clinicaldoc.Client, lost *lostCreate) verdict {
+	t.Helper()
+	note, err := client.Notes.FindCreated(endsAfter(t, d), lost, findParams{})
+	return verdict{t, note, err}
+}
+
 // isNote demands that the note with that id was found.
 func (v verdict) isNote(id int64) {
 	v.t.Helper()
@@ -134,40 +141,33 @@ func (v verdict) undecided(reason string) *lostCreate {
 	return requireUndecided(v.t, v.note, v.err, reason)
 }
 
-// isNotCreatedIf demands that no note was created if so, and otherwise that nothing was decided for that reason.
-func (v verdict) isNotCreatedIf(so bool, reason string) {
-	v.t.Helper()
-	if so {
-		v.isNotCreated()
-	} else {
-		v.isUndecided(reason)
-	}
-}
+// The verdicts of FindCreated that are not a reason why nothing was decided.
+const (
+	found      = "found"
+	notCreated = "not created"
+)
 
-// isNoteIf demands that the note with that id was found if so, and otherwise that nothing was decided for that reason.
-func (v verdict) isNoteIf(so bool, id int64, reason string) {
-	v.t.Helper()
-	if so {
-		v.isNote(id)
-	} else {
-		v.isUndecided(reason)
-	}
-}
+// mayBeIt is a reason why nothing was decided.
+const mayBeIt = "at least one note may be it"
 
-// notCreated is the verdict that no note was made.
-const notCreated = "not created"
-
-// is demands a verdict: "" is the note with that id, notCreated its absence, anything else a reason.
+// is demands a verdict: found is the note with that id, notCreated that there is none, anything else a reason.
 func (v verdict) is(want string, id int64) {
 	v.t.Helper()
 	switch want {
-	case "":
+	case found:
 		v.isNote(id)
 	case notCreated:
 		v.isNotCreated()
 	default:
 		v.isUndecided(want)
 	}
+}
+
+// visitOf is visit with another recording.
+func visitOf(recording string) createParams {
+	params := visit()
+	params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
+	return params
 }
 
 // committing keeps every note that is sent, and gives its response.
@@ -209,7 +209,7 @@ func twoVisits(s *fakeService) (other, own int64) {
 func earlier() fakeNote { return visited().named("Earlier").of(remade).by(5) }
 
 // A create can make a note and still return an error. The caller then resolves it with the note's id.
-func TestFindCreated_NoteThatCreateDidNotReturn(t *testing.T) {
+func TestFindCreated_NoteOfAFailedCreate_IsFoundByItsID(t *testing.T) {
 	t.Parallel()
 	mixUp := func(s *fakeService) {
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
@@ -251,7 +251,7 @@ func TestFindCreated_NoteThatCreateDidNotReturn(t *testing.T) {
 }
 
 // The recording proves the note, whatever else the service or a person has changed.
-func TestFindCreated_ByRecording(t *testing.T) {
+func TestFindCreated_SameRecording_IsFound(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]func(*fakeService) int64{
 		"as it was sent": func(s *fakeService) int64 { return s.keep(visited()) },
@@ -290,7 +290,7 @@ func TestFindCreated_ByRecording(t *testing.T) {
 }
 
 // Another process has only the JSON, or what somebody constructed.
-func TestFindCreated_ByRecording_InAnotherProcess(t *testing.T) {
+func TestFindCreated_SameRecordingInAnotherProcess_IsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -307,7 +307,7 @@ func TestFindCreated_ByRecording_InAnotherProcess(t *testing.T) {
 }
 
 // A stream cannot be read again, so it is hashed while it is sent.
-func TestFindCreated_ByRecordingOfAStream(t *testing.T) {
+func TestFindCreated_RecordingOfAStream_IsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -323,7 +323,7 @@ func TestFindCreated_ByRecordingOfAStream(t *testing.T) {
 }
 
 // A file that was replaced since is not what was sent, whatever its size and time.
-func TestFindCreated_ChangedFileIsNotCompared(t *testing.T) {
+func TestFindCreated_FileReplaced_IsNotCompared(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.wav")
 	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
@@ -343,7 +343,7 @@ func TestFindCreated_ChangedFileIsNotCompared(t *testing.T) {
 }
 
 // Settle has to pass before the absence of a note means anything.
-func TestFindCreated_NotCreated(t *testing.T) {
+func TestFindCreated_NoNoteAfterSettle_IsNotCreated(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		params findParams
@@ -387,7 +387,7 @@ func TestFindCreated_NotCreated(t *testing.T) {
 }
 
 // A note made since that nothing explains may be it, changed by the service or by a person.
-func TestFindCreated_UnexplainedNote(t *testing.T) {
+func TestFindCreated_UnexplainedNote_IsUndecided(t *testing.T) {
 	t.Parallel()
 	none := func(*fakeService) {}
 	type test struct {
@@ -431,8 +431,9 @@ func TestFindCreated_UnexplainedNote(t *testing.T) {
 
 // Other bytes rule a note out only if the caller states that the service keeps recordings as they were sent. That one
 // recording was read back unchanged proves nothing about another one.
-func TestFindCreated_OtherBytes(t *testing.T) {
+func TestFindCreated_OtherBytes_RuleANoteOutOnlyIfStated(t *testing.T) {
 	t.Parallel()
+	type options = []clinicaldoc.Option
 	assembled := func(e *lostCreate) { // by a caller who may have another recording
 		*e = *constructed()
 		e.AudioSHA256 = ""
@@ -441,25 +442,22 @@ func TestFindCreated_OtherBytes(t *testing.T) {
 	readAnywhere := func(e *lostCreate) {
 		e.Params.Audio = clinicaldoc.AudioReaderAt("a.wav", strings.NewReader("other"), 5)
 	}
+	stated := func(e *lostCreate) { *e = *constructed() }
 	type test struct {
-		options    []clinicaldoc.Option
-		rival      fakeNote
-		change     func(*lostCreate)
-		notCreated bool
+		options options
+		rival   fakeNote
+		change  func(*lostCreate)
+		want    string
 	}
 	timedSubtests(t, map[string]test{
-		"nothing is known":  {nil, visited().of(remade), nil, false},
-		"another length":    {nil, visited().of("longer than that").sized(3), nil, false},
-		"names are kept":    {[]clinicaldoc.Option{namesUnchanged}, visited().of(remade), nil, false},
-		"kept, other bytes": {[]clinicaldoc.Option{recordingsUnchanged}, visited().of(remade), nil, true},
-		"kept, another length": {[]clinicaldoc.Option{recordingsUnchanged}, visited().of("longer").sized(5), nil,
-			true},
-		"kept, another's recording": {[]clinicaldoc.Option{recordingsUnchanged}, visited(), assembled, false},
-		"kept, a hash of something": {[]clinicaldoc.Option{recordingsUnchanged}, visited(), readAnywhere, false},
-		"kept, and stated by hand": {[]clinicaldoc.Option{recordingsUnchanged}, visited().of(remade),
-			func(e *lostCreate) {
-				*e = *constructed()
-			}, true},
+		"nothing is known":          {nil, visited().of(remade), nil, mayBeIt},
+		"another length":            {nil, visited().of("longer than that").sized(3), nil, mayBeIt},
+		"names are kept":            {options{namesUnchanged}, visited().of(remade), nil, mayBeIt},
+		"kept, other bytes":         {options{recordingsUnchanged}, visited().of(remade), nil, notCreated},
+		"kept, another length":      {options{recordingsUnchanged}, visited().of("longer").sized(5), nil, notCreated},
+		"kept, another's recording": {options{recordingsUnchanged}, visited(), assembled, mayBeIt},
+		"kept, a hash of something": {options{recordingsUnchanged}, visited(), readAnywhere, mayBeIt},
+		"kept, hash by the caller":  {options{recordingsUnchanged}, visited().of(remade), stated, notCreated},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client(tt.options...)
@@ -477,41 +475,39 @@ func TestFindCreated_OtherBytes(t *testing.T) {
 		tt.rival.made = time.Now()
 		s.keep(tt.rival)
 		params := findParams{Exclude: []*clinicaldoc.ProgressNote{seen}}
-		findWith(t, client, lost, params).isNotCreatedIf(tt.notCreated, "may be it")
+		findWith(t, client, lost, params).is(tt.want, 0)
 	})
 }
 
-// Another name rules a note out only if the caller states that names are kept.
-func TestFindCreated_OtherNames(t *testing.T) {
+func TestFindCreated_OtherName_RulesANoteOutOnlyIfStated(t *testing.T) {
 	t.Parallel()
 	type test struct {
-		option     clinicaldoc.Option
-		made       string
-		notCreated bool
+		option clinicaldoc.Option
+		made   string // the name of the note
+		want   string
 	}
 	timedSubtests(t, map[string]test{
-		"nothing is known":        {clinicaldoc.WithAssumptions(clinicaldoc.Assumptions{}), "Other", false},
-		"recordings are kept":     {recordingsUnchanged, "Other", false},
-		"names are kept":          {namesUnchanged, "Other", true},
-		"another case":            {namesUnchanged, "VISIT", true},
-		"longer":                  {namesUnchanged, "Visit 2", true},
-		"the same":                {namesUnchanged, "Visit", false},
-		"the same, without space": {namesUnchanged, " Visit ", false},
+		"nothing is known":        {clinicaldoc.WithAssumptions(clinicaldoc.Assumptions{}), "Other", mayBeIt},
+		"recordings are kept":     {recordingsUnchanged, "Other", mayBeIt},
+		"names are kept":          {namesUnchanged, "Other", notCreated},
+		"another case":            {namesUnchanged, "VISIT", notCreated},
+		"longer":                  {namesUnchanged, "Visit 2", notCreated},
+		"the same":                {namesUnchanged, "Visit", mayBeIt},
+		"the same, without space": {namesUnchanged, " Visit ", mayBeIt},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client(tt.option)
 		lost := lose(t, client, visit())
 		s.keep(visited().named(tt.made).of(remade))
 		s.audio = fails(1, http.StatusGone) //nolint:bodyclose // it is the server's
-		find(t, client, lost).isNotCreatedIf(tt.notCreated, "may be it")
+		find(t, client, lost).is(tt.want, 0)
 	})
 }
 
 // Two machines upload other recordings of one patient under one name, at the same time. Only the second arrives.
-func TestFindCreated_NeverReturnsAnotherUploadsNote(t *testing.T) {
+func TestFindCreated_NoteOfAnotherUpload_IsNotReturned(t *testing.T) {
 	t.Parallel()
-	other := visit()
-	other.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
+	other := visitOf(remade)
 	timedSubtest(t, "which succeeded", func(t *testing.T) {
 		s, client, lost := loseVisit(t)
 		s.post = s.committing
@@ -533,8 +529,7 @@ func TestFindCreated_NeverReturnsAnotherUploadsNote(t *testing.T) {
 	})
 }
 
-// The recording alone is not always proof.
-func TestFindCreated_AmbiguousRecording(t *testing.T) {
+func TestFindCreated_AmbiguousRecording_IsUndecided(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		made   func(*fakeService)
@@ -588,13 +583,12 @@ func compressed(_ int64, r *http.Request) *http.Response {
 	return resp
 }
 
-// Two lost creates of one patient in one process.
-func TestFindCreated_TwoLostCreates(t *testing.T) {
+func TestFindCreated_TwoLostCreates_ShareNoNote(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		second string            // its recording
 		made   []string          // recordings of the notes
-		want   map[string]string // reason by recording; "": found; notCreated
+		want   map[string]string // verdict by recording
 	}
 	timedSubtests(t, map[string]test{
 		"one recording, no note":   {"sound", nil, map[string]string{"sound": notCreated}},
@@ -602,22 +596,21 @@ func TestFindCreated_TwoLostCreates(t *testing.T) {
 		"one recording, two notes": {"sound", []string{"sound", "sound"}, map[string]string{"sound": "another create"}},
 		"two recordings, no note":  {remade, nil, map[string]string{"sound": notCreated, remade: notCreated}},
 		"two recordings, the first note": {
-			remade, []string{"sound"}, map[string]string{"sound": "", remade: notCreated},
+			remade, []string{"sound"}, map[string]string{"sound": found, remade: notCreated},
 		},
 		"two recordings, the second note": {
-			remade, []string{remade}, map[string]string{"sound": notCreated, remade: ""},
+			remade, []string{remade}, map[string]string{"sound": notCreated, remade: found},
 		},
-		"two recordings, both notes": {remade, []string{"sound", remade}, map[string]string{"sound": "", remade: ""}},
+		"two recordings, both notes": {remade, []string{"sound", remade}, map[string]string{"sound": found, remade: found}},
 		"two sizes, both notes": {"longer", []string{"sound", "longer"},
-			map[string]string{"sound": "", "longer": ""}},
+			map[string]string{"sound": found, "longer": found}},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client()
 		lost := map[string][]*lostCreate{}
 		var all []*lostCreate
 		for _, recording := range []string{"sound", tt.second} {
-			params := visit()
-			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(recording))
+			params := visitOf(recording)
 			all = append(all, lose(t, client, params))
 			lost[recording] = append(lost[recording], all[len(all)-1])
 		}
@@ -636,7 +629,7 @@ func TestFindCreated_TwoLostCreates(t *testing.T) {
 }
 
 // Lost creates of another process count if the caller passes them.
-func TestFindCreated_Unresolved(t *testing.T) {
+func TestFindCreated_UnresolvedCreate_MayHaveMadeTheNote(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
 	unknown := func(e *lostCreate, size int64) {
@@ -654,22 +647,22 @@ func TestFindCreated_Unresolved(t *testing.T) {
 		other  func(*lostCreate)
 		params findParams
 		made   string // its recording
-		want   string // reason; "": found; notCreated
+		want   string
 	}
 	timedSubtests(t, map[string]test{
 		"the same recording": {func(*lostCreate) {}, findParams{}, "sound", "another create"},
 		"the same recording, other name": {
 			func(e *lostCreate) { e.Params.Name = "Other" }, findParams{}, "sound", "another create",
 		},
-		"another recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "sound", ""},
+		"another recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "sound", found},
 		"an unknown recording of the same size": {
 			func(e *lostCreate) { unknown(e, 5) }, findParams{}, "sound", "another create",
 		},
 		"an unknown recording of another size": {
-			func(e *lostCreate) { unknown(e, 6) }, findParams{}, "sound", "",
+			func(e *lostCreate) { unknown(e, 6) }, findParams{}, "sound", found,
 		},
-		"another patient": {func(e *lostCreate) { e.Params.PatientID = 5 }, findParams{}, "sound", ""},
-		"of another day":  {func(e *lostCreate) { ago(e, 27*time.Hour) }, findParams{}, "sound", ""},
+		"another patient": {func(e *lostCreate) { e.Params.PatientID = 5 }, findParams{}, "sound", found},
+		"of another day":  {func(e *lostCreate) { ago(e, 27*time.Hour) }, findParams{}, "sound", found},
 		"its very recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, remade,
 			notCreated},
 		"neither's recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "third",
@@ -679,13 +672,13 @@ func TestFindCreated_Unresolved(t *testing.T) {
 			"another create",
 		},
 		"another unique name": {
-			func(e *lostCreate) { e.Params.Name = "Other" }, findParams{UniqueName: true}, "sound", "",
+			func(e *lostCreate) { e.Params.Name = "Other" }, findParams{UniqueName: true}, "sound", found,
 		},
 		"itself": {
-			func(e *lostCreate) { e.SentAt = e.SentAt.Add(-time.Millisecond) }, findParams{}, "sound", "",
+			func(e *lostCreate) { e.SentAt = e.SentAt.Add(-time.Millisecond) }, findParams{}, "sound", found,
 		},
 		"itself, in whole seconds": {
-			func(e *lostCreate) { e.SentAt = e.SentAt.Truncate(second) }, findParams{}, "sound", "",
+			func(e *lostCreate) { e.SentAt = e.SentAt.Truncate(second) }, findParams{}, "sound", found,
 		},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
@@ -699,8 +692,7 @@ func TestFindCreated_Unresolved(t *testing.T) {
 
 func sumOf(recording string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(recording))) }
 
-// A create that the caller constructs with SentAt in whole seconds is the one that this process lost.
-func TestFindCreated_SentAtInWholeSeconds(t *testing.T) {
+func TestFindCreated_SentAtInWholeSeconds_IsTheSameCreate(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]func(*lostCreate) *lostCreate{
 		"without its id": func(e *lostCreate) *lostCreate {
@@ -725,7 +717,7 @@ func TestFindCreated_SentAtInWholeSeconds(t *testing.T) {
 }
 
 // One note is never given to two creates, also if this process has not sent them.
-func TestFindCreated_OneNoteForOneCreate(t *testing.T) {
+func TestFindCreated_FoundNote_IsGivenToOneCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -745,16 +737,14 @@ func TestFindCreated_OneNoteForOneCreate(t *testing.T) {
 		third := constructed()
 		fourth := constructed()
 		fourth.SentAt = fourth.SentAt.Add(time.Millisecond)
-		ctx := endsAfter(t, time.Second)
-		note, err := client.Notes.FindCreated(ctx, third, findParams{})
-		requireUndecided(t, note, err, "may still be processing")
+		findFor(t, time.Second, client, third).isUndecided("may still be processing")
 		s.keep(visited())
 		find(t, client, fourth).isUndecided("another create whose outcome is unknown may have made it")
 	})
 }
 
 // Each create was resolved before the next was sent, so each gets its own note.
-func TestFindCreated_OneAfterTheOther(t *testing.T) {
+func TestFindCreated_CreatesOneAfterTheOther_GetTheirNotes(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string][]clinicaldoc.CallOption{
 		"no tenant": nil, "a tenant": {clinicaldoc.WithHeader("X-Team", "one")},
@@ -763,8 +753,7 @@ func TestFindCreated_OneAfterTheOther(t *testing.T) {
 		client := s.client()
 		s.post = s.losing
 		for want := range int64(3) {
-			_, err := client.Notes.Create(t.Context(), visit(), opts...)
-			lost := requireAs[*lostCreate](t, err)
+			lost := lose(t, client, visit(), opts...)
 			findWith(t, client, lost, findParams{}, opts...).isNote(want + 1)
 			time.Sleep(3 * time.Second)
 		}
@@ -772,7 +761,7 @@ func TestFindCreated_OneAfterTheOther(t *testing.T) {
 }
 
 // A create that was not carried out does not stand in the way of the next one, also while somebody still asks about it.
-func TestFindCreated_NotCreatedIsForgotten(t *testing.T) {
+func TestFindCreated_CreateWithoutANote_IsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -793,7 +782,7 @@ func TestFindCreated_NotCreatedIsForgotten(t *testing.T) {
 }
 
 // Notes that this client's Create returned come from elsewhere. Another process has to exclude them.
-func TestFindCreated_ReturnedNotesAreExplained(t *testing.T) {
+func TestFindCreated_NoteThatCreateReturned_IsRuledOut(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]int64{"its patient": fakePatient, "another patient, as it was sent": 5},
 		func(t *testing.T, patient int64) {
@@ -824,7 +813,7 @@ func TestFindCreated_ReturnedNotesAreExplained(t *testing.T) {
 // FindCreated does not return an excluded note, and finds the create's own note in addition to it. That also applies
 // if an earlier FindCreated has returned the excluded note. Exclude means the note with that ID and time of creation:
 // a service may have used the ID before.
-func TestFindCreated_Exclude(t *testing.T) {
+func TestFindCreated_ExcludedNote_IsNotReturned(t *testing.T) {
 	t.Parallel()
 	unchanged := func(*clinicaldoc.ProgressNote) {}
 	untimed := func(n *clinicaldoc.ProgressNote) { n.CreatedAt = time.Time{} }
@@ -839,11 +828,11 @@ func TestFindCreated_Exclude(t *testing.T) {
 	}
 	subtests(t, map[string]test{
 		"the note":                     {unchanged, false, notCreated, 0},
-		"the note, beside the own":     {unchanged, true, "", 2},
+		"the note, beside the own":     {unchanged, true, found, 2},
 		"its id":                       {untimed, false, notCreated, 0},
-		"its id, beside the own":       {untimed, true, "", 2},
-		"a rounded time":               {younger(time.Second), true, "", 2},
-		"an earlier note with that id": {younger(-time.Minute), false, "", 1},
+		"its id, beside the own":       {untimed, true, found, 2},
+		"a rounded time":               {younger(time.Second), true, found, 2},
+		"an earlier note with that id": {younger(-time.Minute), false, found, 1},
 	}, func(t *testing.T, tt test) {
 		for _, foundBefore := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -865,7 +854,7 @@ func TestFindCreated_Exclude(t *testing.T) {
 }
 
 // A service may give the id of a deleted note to another one.
-func TestFindCreated_IDUsedAgain(t *testing.T) {
+func TestFindCreated_IDUsedAgain_IsAnotherNote(t *testing.T) {
 	t.Parallel()
 	again := func(s *fakeService, id int64, n fakeNote) {
 		s.change(id, func(old *fakeNote) { n.id = id; *old = n })
@@ -874,12 +863,12 @@ func TestFindCreated_IDUsedAgain(t *testing.T) {
 		after   time.Duration // the earlier note was returned, the create is sent
 		younger time.Duration // the note in the list is younger than the earlier one
 		made    fakeNote
-		want    string // "": found; notCreated; or a reason
+		want    string
 	}
 	timedSubtests(t, map[string]test{
-		"much later":                        {time.Minute, time.Minute, visited(), ""},
+		"much later":                        {time.Minute, time.Minute, visited(), found},
 		"much later, another recording":     {time.Minute, time.Minute, visited().of(remade), "may be it"},
-		"right after, a second younger":     {time.Millisecond, time.Second, visited(), ""},
+		"right after, a second younger":     {time.Millisecond, time.Second, visited(), found},
 		"right after, of the same second":   {time.Millisecond, 0, visited(), notCreated},
 		"two seconds after, and rounded":    {2 * time.Second, time.Second, visited(), notCreated},
 		"sent before the note was returned": {0, time.Second, visited(), notCreated},
@@ -904,15 +893,14 @@ func TestFindCreated_IDUsedAgain(t *testing.T) {
 }
 
 // A note that this client deleted, or tried to, explains nothing, because its id may be another's.
-func TestFindCreated_DeletedNoteExplainsNothing(t *testing.T) {
+func TestFindCreated_DeletedNote_ExplainsNothing(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway,
 		http.StatusNoContent} {
 		timedSubtest(t, http.StatusText(status), func(t *testing.T) {
 			s, client, lost := loseVisit(t)
 			s.post = s.committing
-			params := visit()
-			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
+			params := visitOf(remade)
 			other := must(client.Notes.Create(t.Context(), params))(t)
 			s.deleting = status
 			_, err := client.Notes.Delete(t.Context(), other.ID)
@@ -926,13 +914,14 @@ func TestFindCreated_DeletedNoteExplainsNothing(t *testing.T) {
 
 // A client remembers 4096 lost creates, and forgets the oldest if there are more. FindCreated then returns no note,
 // because a forgotten create may have made it.
-func TestFindCreated_MoreLostCreatesThanRemembered(t *testing.T) {
+func TestFindCreated_MoreLostCreatesThanRemembered_IsUndecided(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		others int
-		found  bool
+		want   string
 	}
-	timedSubtests(t, map[string]test{"as many as it remembers": {4095, true}, "one more": {4096, false}},
+	const forgotten = "another create whose outcome is unknown may have made it"
+	timedSubtests(t, map[string]test{"as many as it remembers": {4095, found}, "one more": {4096, forgotten}},
 		func(t *testing.T, tt test) {
 			s, client, lost := loseVisit(t)
 			// FindCreated remembers a create before it sends any request, so an ended context is enough.
@@ -944,24 +933,24 @@ func TestFindCreated_MoreLostCreatesThanRemembered(t *testing.T) {
 				require.ErrorIs(t, err, context.Canceled)
 			}
 			id := s.keep(visited())
-			find(t, client, lost).isNoteIf(tt.found, id, "another create whose outcome is unknown may have made it")
+			find(t, client, lost).is(tt.want, id)
 		})
 }
 
 // The note of a create that is under way is in the list before Create returns its id.
-func TestFindCreated_CreateUnderWay(t *testing.T) {
+func TestFindCreated_CreateUnderWay_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		also    bool   // the lost create made a note too
 		other   string // recording of the one under way
 		refused bool   // it is refused, and the note is deleted meanwhile
-		want    string // "": found; notCreated; or a reason
+		want    string
 	}
 	timedSubtests(t, map[string]test{
 		"same recording, one note":            {false, "sound", false, notCreated},
-		"same recording, both notes":          {true, "sound", false, ""},
+		"same recording, both notes":          {true, "sound", false, found},
 		"other recording, one note":           {false, remade, false, notCreated},
-		"other recording, both notes":         {true, remade, false, ""},
+		"other recording, both notes":         {true, remade, false, found},
 		"same recording, deleted and refused": {true, "sound", true, "may be it"},
 	}, func(t *testing.T, tt test) {
 		s, client, lost := loseVisit(t)
@@ -980,29 +969,27 @@ func TestFindCreated_CreateUnderWay(t *testing.T) {
 		}
 		var workers sync.WaitGroup
 		workers.Go(func() {
-			params := visit()
-			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(tt.other))
+			params := visitOf(tt.other)
 			_, err := client.Notes.Create(t.Context(), params)
 			assert.Equal(t, tt.refused, err != nil)
 		})
 		synctest.Wait()
-		found := find(t, client, lost)
+		verdict := find(t, client, lost)
 		workers.Wait()
-		found.is(tt.want, 1)
+		verdict.is(tt.want, 1)
 	})
 }
 
-func TestFindCreated_ByUniqueName(t *testing.T) {
+func TestFindCreated_UniqueName_Decides(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		sent string // the name; "": Visit
 		made func(*fakeService)
-		want string // "": found; notCreated; or a reason
+		want string // empty: found
 	}
 	timedSubtests(t, map[string]test{
 		"whatever else differs": {made: func(s *fakeService) {
-			s.keep(
-				visited().of(remade).by(5).ago(100 * time.Hour))
+			s.keep(visited().of(remade).by(5).ago(100 * time.Hour))
 		}},
 		"no user":             {made: func(s *fakeService) { s.keep(visited().by(-1)); s.noUser = true }},
 		"no Date":             {made: func(s *fakeService) { s.keep(visited()); s.noDate = true }},
@@ -1027,13 +1014,13 @@ func TestFindCreated_ByUniqueName(t *testing.T) {
 		params.Name = cmp.Or(tt.sent, params.Name)
 		lost := lose(t, client, params)
 		tt.made(s)
-		findWith(t, client, lost, findParams{UniqueName: true}).is(tt.want, 1)
+		findWith(t, client, lost, findParams{UniqueName: true}).is(cmp.Or(tt.want, found), 1)
 		assert.Zero(t, s.urls, "the name decides")
 	})
 }
 
 // The id in a response is proof only if nothing that is known of the note differs.
-func TestFindCreated_ByIDInTheResponse(t *testing.T) {
+func TestFindCreated_IDInTheResponse_IsCheckedAgainstTheNote(t *testing.T) {
 	t.Parallel()
 	const otherNote = "the ID of a note that does not match what was sent"
 	renamed := func(n *fakeNote) { n.name = "Other" }
@@ -1042,16 +1029,16 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 	type test struct {
 		change func(*fakeNote) // nil: the note is gone
 		params findParams
-		sentTo int64  // patient
-		want   string // "": found; or a reason
+		sentTo int64 // patient
+		want   string
 	}
 	timedSubtests(t, map[string]test{
-		"as it was sent":       {func(*fakeNote) {}, findParams{}, fakePatient, ""},
-		"without its patient":  {patient(0), findParams{}, fakePatient, ""},
-		"without its size":     {func(n *fakeNote) { n.size = 0 }, findParams{}, fakePatient, ""},
-		"without its user":     {func(n *fakeNote) { n.user = -1 }, findParams{}, fakePatient, ""},
-		"without its time":     {func(n *fakeNote) { n.made = time.Time{} }, findParams{}, fakePatient, ""},
-		"recordings unread":    {func(*fakeNote) {}, findParams{WithoutAudio: true}, fakePatient, ""},
+		"as it was sent":       {func(*fakeNote) {}, findParams{}, fakePatient, found},
+		"without its patient":  {patient(0), findParams{}, fakePatient, found},
+		"without its size":     {func(n *fakeNote) { n.size = 0 }, findParams{}, fakePatient, found},
+		"without its user":     {func(n *fakeNote) { n.user = -1 }, findParams{}, fakePatient, found},
+		"without its time":     {func(n *fakeNote) { n.made = time.Time{} }, findParams{}, fakePatient, found},
+		"recordings unread":    {func(*fakeNote) {}, findParams{WithoutAudio: true}, fakePatient, found},
 		"another patient":      {func(*fakeNote) {}, findParams{WithoutAudio: true}, 5, otherNote},
 		"a patient, none sent": {func(*fakeNote) {}, findParams{WithoutAudio: true}, 0, otherNote},
 		"somebody, none sent":  {patient(-1), findParams{WithoutAudio: true}, 0, otherNote},
@@ -1065,7 +1052,7 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 			otherNote},
 		"gone":                  {nil, findParams{}, fakePatient, "the ID of a note that does not exist"},
 		"another unique name":   {renamed, findParams{UniqueName: true}, fakePatient, otherNote},
-		"renamed, its very own": {renamed, findParams{}, fakePatient, ""},
+		"renamed, its very own": {renamed, findParams{}, fakePatient, found},
 		"excluded": {
 			func(*fakeNote) {}, findParams{Exclude: []*clinicaldoc.ProgressNote{{ID: 1}}}, fakePatient, otherNote,
 		},
@@ -1087,7 +1074,7 @@ func TestFindCreated_ByIDInTheResponse(t *testing.T) {
 }
 
 // By the service's clock, the note was made since. A replica may not have it yet.
-func TestFindCreated_ByIDInTheResponse_LateAndAhead(t *testing.T) {
+func TestFindCreated_IDOfALateNote_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -1100,7 +1087,7 @@ func TestFindCreated_ByIDInTheResponse_LateAndAhead(t *testing.T) {
 }
 
 // A create without a patient made a note without one.
-func TestFindCreated_WithoutAPatient(t *testing.T) {
+func TestFindCreated_WithoutAPatient_FindsOnlyNotesWithout(t *testing.T) {
 	t.Parallel()
 	for patient, found := range map[string]bool{
 		`"x":1`: true, `"patient":null`: true, `"patient":[]`: true, `"patient":{}`: true,
@@ -1126,18 +1113,19 @@ func TestFindCreated_WithoutAPatient(t *testing.T) {
 	}
 }
 
-func TestFindCreated_RowsOfOtherPatients(t *testing.T) {
+func TestFindCreated_RowOfAnotherPatient_IsRejected(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		patient int64
 		trust   bool
-		found   bool
+		want    string
 	}
+	const mismatch = "the patient's notes could not be read: the service returned a"
 	timedSubtests(t, map[string]test{
-		"another patient":           {5, false, false},
-		"another patient, trusting": {5, true, false},
-		"no patient":                {0, false, false},
-		"no patient, trusting":      {0, true, true},
+		"another patient":           {5, false, mismatch},
+		"another patient, trusting": {5, true, mismatch},
+		"no patient":                {0, false, mismatch},
+		"no patient, trusting":      {0, true, found},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		unknown := clinicaldoc.QueryNames{PatientID: "filter"} // which the service ignores
@@ -1146,14 +1134,14 @@ func TestFindCreated_RowsOfOtherPatients(t *testing.T) {
 		n := visited()
 		n.patient = tt.patient
 		id := s.keep(n)
-		found := findWith(t, client, lost, findParams{TrustPatientFilter: tt.trust})
-		found.isNoteIf(tt.found, id, "the patient's notes could not be read: the service returned a")
-		assert.Equal(t, !tt.found, errors.Is(found.err, clinicaldoc.ErrPatientMismatch))
+		verdict := findWith(t, client, lost, findParams{TrustPatientFilter: tt.trust})
+		verdict.is(tt.want, id)
+		assert.Equal(t, tt.want == mismatch, errors.Is(verdict.err, clinicaldoc.ErrPatientMismatch))
 		assert.Equal(t, 1, s.lists, "waiting cannot help")
 	})
 }
 
-func TestFindCreated_ContextEnds(t *testing.T) {
+func TestFindCreated_ContextEnds_IsUndecided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -1181,8 +1169,8 @@ func TestFindCreated_ContextEnds(t *testing.T) {
 	})
 }
 
-// The reason is that of the look before, and not that the list broke off.
-func TestFindCreated_ContextEndsWithinALook(t *testing.T) {
+// The reason is that of the search before, and not that the list broke off.
+func TestFindCreated_ContextEndsDuringAList_KeepsTheReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -1202,9 +1190,7 @@ func TestFindCreated_ContextEndsWithinALook(t *testing.T) {
 	})
 }
 
-// FindCreated rejects invalid arguments without a request. The error names the argument, and does not say that the
-// outcome of the create is unknown.
-func TestFindCreated_InvalidArguments(t *testing.T) {
+func TestFindCreated_InvalidArguments_AreRejected(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	client := s.client()
@@ -1251,7 +1237,7 @@ func TestFindCreated_InvalidArguments(t *testing.T) {
 	assert.Zero(t, s.lists, "no request")
 }
 
-func TestFindCreated_FillsTheCallersResponse(t *testing.T) {
+func TestFindCreated_WithResponse_IsFilled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -1263,7 +1249,7 @@ func TestFindCreated_FillsTheCallersResponse(t *testing.T) {
 	})
 }
 
-func TestFindCreated_ReportsProgress(t *testing.T) {
+func TestFindCreated_OnProgress_ReceivesEachReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -1285,8 +1271,18 @@ func TestFindCreated_ReportsProgress(t *testing.T) {
 	})
 }
 
+// byToken returns the user of testToken, and of any other token.
+func byToken(own, other string) func(token string) string {
+	return func(token string) string {
+		if token == testToken {
+			return own
+		}
+		return other
+	}
+}
+
 // Absence is reported only to whoever sent the create: somebody else's list may not show the note.
-func TestFindCreated_AnotherSender(t *testing.T) {
+func TestFindCreated_AnotherSender_IsUndecided(t *testing.T) {
 	t.Parallel()
 	const otherSender = "it was sent by another user or with another token"
 	known := func(s *fakeService, client *clinicaldoc.Client) { // /user has named the sender
@@ -1303,32 +1299,22 @@ func TestFindCreated_AnotherSender(t *testing.T) {
 		before func(*fakeService, *clinicaldoc.Client)
 		user   func(token string) string // what GET /user returns for a token; nil: the same user for all
 		token  string                    // who asks; "": who sent it
-		want   string                    // "": not created
+		want   string
 	}
 	timedSubtests(t, map[string]test{
-		"the same token":                {unknown, nil, "", ""},
+		"the same token":                {unknown, nil, "", notCreated},
 		"another token, unknown sender": {unknown, nil, otherToken, otherSender},
-		"another token, same user":      {known, nil, otherToken, ""},
-		"another user": {known, func(token string) string {
-			return map[bool]string{true: `{"id":2}`, false: `{"id":3}`}[token == testToken]
-		}, otherToken, otherSender},
+		"another token, same user":      {known, nil, otherToken, notCreated},
+		"another user":                  {known, byToken(`{"id":2}`, `{"id":3}`), otherToken, otherSender},
 		// Each tenant, which the token selects, has a user of this number.
-		"a user of the same number": {both, func(token string) string {
-			return map[bool]string{
-				true:  `{"id":2,"email":"one@clinic.test","created_at":"2026-01-02T03:04:05Z"}`,
-				false: `{"id":2,"email":"two@clinic.test","created_at":"2026-01-02T03:04:05Z"}`,
-			}[token == testToken]
-		}, otherToken, otherSender},
-		"a user of the same number, created later": {both, func(token string) string {
-			return map[bool]string{
-				true:  `{"id":2,"created_at":"2026-01-02T03:04:05Z"}`,
-				false: `{"id":2,"created_at":"2026-01-02T03:04:06Z"}`,
-			}[token == testToken]
-		}, otherToken, otherSender},
+		"a user of the same number": {both, byToken(
+			`{"id":2,"email":"one@clinic.test","created_at":"2026-01-02T03:04:05Z"}`,
+			`{"id":2,"email":"two@clinic.test","created_at":"2026-01-02T03:04:05Z"}`), otherToken, otherSender},
+		"a user of the same number, created later": {both, byToken(
+			`{"id":2,"created_at":"2026-01-02T03:04:05Z"}`,
+			`{"id":2,"created_at":"2026-01-02T03:04:06Z"}`), otherToken, otherSender},
 		// The service attributes all notes to the team's owner, whose token asks.
-		"the user of earlier notes": {attributed, func(token string) string {
-			return map[bool]string{true: `{"id":9}`, false: `{"id":2}`}[token == testToken]
-		}, otherToken, otherSender},
+		"the user of earlier notes": {attributed, byToken(`{"id":9}`, `{"id":2}`), otherToken, otherSender},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		s.whoami = tt.user
@@ -1341,13 +1327,13 @@ func TestFindCreated_AnotherSender(t *testing.T) {
 			opts = append(opts, clinicaldoc.WithToken(tt.token))
 		}
 		for _, asker := range []*clinicaldoc.Client{client, s.client()} {
-			findWith(t, asker, restored(t, lost, nil), findParams{}, opts...).isNotCreatedIf(tt.want == "", tt.want)
+			findWith(t, asker, restored(t, lost, nil), findParams{}, opts...).is(tt.want, 0)
 		}
 	})
 }
 
 // Whose create it was is learned while it is searched for, and kept for another token of that user.
-func TestFindCreated_KeepsTheSender(t *testing.T) {
+func TestFindCreated_SenderLearned_IsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -1355,19 +1341,17 @@ func TestFindCreated_KeepsTheSender(t *testing.T) {
 		s.post = s.timingOut
 		lost := lose(t, client, visit())
 		require.Zero(t, lost.UserID)
-		ctx := endsAfter(t, time.Minute)
-		note, err := client.Notes.FindCreated(ctx, lost, findParams{})
-		lost = requireUndecided(t, note, err, "may still be processing")
+		lost = findFor(t, time.Minute, client, lost).undecided("may still be processing")
 		assert.EqualValues(t, fakeUser, lost.UserID)
 		token := clinicaldoc.WithToken(otherToken)
 		findWith(t, s.client(), restored(t, lost, nil), findParams{}, token).isNotCreated()
 	})
 }
 
-// A failing /user is asked again, as a failing list is.
-func TestFindCreated_WaitsForTheUser(t *testing.T) {
+func TestFindCreated_UserFails_IsAskedAgain(t *testing.T) {
 	t.Parallel()
-	for busy, decided := range map[int]bool{1: true, 5: true, 400: false} {
+	const unread = "the patient's notes could not be read"
+	for busy, want := range map[int]string{1: notCreated, 5: notCreated, 400: unread} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newFakeService(t)
 			s.busy = busy
@@ -1375,93 +1359,69 @@ func TestFindCreated_WaitsForTheUser(t *testing.T) {
 			ago(lost, time.Hour)
 			lost.LostAt = lost.SentAt
 			begin := time.Now()
-			find(t, s.client(), lost).isNotCreatedIf(decided, "the patient's notes could not be read")
+			find(t, s.client(), lost).is(want, 0)
 			assert.Less(t, time.Since(begin), time.Hour)
 		})
 	}
 }
 
-// A token source may change its user while FindCreated waits. The next user's list proves nothing.
-func TestFindCreated_TokenChanges(t *testing.T) {
+// A token source may change its user while FindCreated waits, and then the next user's list proves nothing. It may also
+// renew the token of the same user.
+func TestFindCreated_TokenOfAnotherUser_ProvesNothing(t *testing.T) {
 	t.Parallel()
+	const late = 5 * time.Minute
 	type test struct {
-		next func(page int) string // the token after the request for a page
-		want string                // "": found
+		oneUser bool
+		notes   int           // from long ago; a page has 100
+		made    time.Duration // when the note is made, after the create was lost; 0: never
+		// next returns the token after a request for a page, so long after the create was lost. list counts them.
+		next func(after time.Duration, list, page int) string
+		want string
 	}
 	timedSubtests(t, map[string]test{
-		"between two looks": {func(int) string { return otherToken }, "another user"},
-		"within every look": {func(page int) string {
-			return map[bool]string{true: otherToken, false: testToken}[page == 1]
-		}, "the token changed from one request to the next"},
+		"to another user, between two looks": {notes: 150, want: "another user",
+			next: func(after time.Duration, _, _ int) string {
+				if after > late {
+					return otherToken
+				}
+				return testToken
+			}},
+		"to another user, within every look": {notes: 150, want: "the token changed from one request to the next",
+			next: func(after time.Duration, _, page int) string {
+				if after > late && page == 1 {
+					return otherToken
+				}
+				return testToken
+			}},
+		"of one user, within the first look": {oneUser: true, notes: 150, made: time.Second, want: found,
+			next: func(time.Duration, int, int) string { return otherToken }},
+		"of one user, between all looks": {oneUser: true, made: 3 * time.Minute, want: found,
+			next: func(_ time.Duration, list, _ int) string { return fmt.Sprint("synthetic-", list) }},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
-		s.whoami = func(token string) string {
-			return map[bool]string{true: `{"id":2}`, false: `{"id":3}`}[token == testToken]
+		if !tt.oneUser {
+			s.whoami = byToken(`{"id":2}`, `{"id":3}`)
 		}
 		token := testToken
-		client := clientWithTokens(t, s, &token)
-		keepMany(s, 150) // two pages
+		source := tokenFunc(func(context.Context) (string, error) { return token, nil })
+		client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
+			clinicaldoc.WithTokenSource(source)))(t)
+		tryTimes(t, client)
+		keepMany(s, tt.notes)
 		lost := lose(t, client, visit())
-		s.instead = func(_ int, r *http.Request) *http.Response {
-			if time.Since(lost.LostAt) > 5*time.Minute {
-				token = tt.next(max(pageOf(r), 1))
-			}
+		if tt.made != 0 {
+			time.AfterFunc(tt.made, func() { s.keep(visited()) })
+		}
+		s.instead = func(list int, r *http.Request) *http.Response {
+			token = tt.next(time.Since(lost.LostAt), list, max(pageOf(r), 1))
 			return nil
 		}
-		find(t, client, lost).isUndecided(tt.want)
-	})
-}
-
-// clientWithTokens returns a client that sends the token of the moment.
-func clientWithTokens(t *testing.T, s *fakeService, token *string) *clinicaldoc.Client {
-	t.Helper()
-	source := tokenFunc(func(context.Context) (string, error) { return *token, nil })
-	client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
-		clinicaldoc.WithTokenSource(source)))(t)
-	tryTimes(t, client)
-	return client
-}
-
-// A token that is renewed between two pages spoils one look, not those after it.
-func TestFindCreated_TokenIsRenewed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		token := testToken
-		client := clientWithTokens(t, s, &token)
-		keepMany(s, 150)
-		lost := lose(t, client, visit())
-		id := s.keep(visited())
-		s.instead = func(list int, _ *http.Request) *http.Response {
-			if list == 1 {
-				token = otherToken
-			}
-			return nil
-		}
-		find(t, client, lost).isNote(id)
-	})
-}
-
-// A source of tokens that live for a minute renews them between all looks, which spoils none.
-func TestFindCreated_TokenIsRenewedBetweenLooks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		token := testToken
-		client := clientWithTokens(t, s, &token)
-		lost := lose(t, client, visit())
-		s.instead = func(list int, _ *http.Request) *http.Response {
-			token = fmt.Sprintf("synthetic-%d", list)
-			return nil
-		}
-		late := make(chan int64, 1)
-		time.AfterFunc(3*time.Minute, func() { late <- s.keep(visited()) })
-		find(t, client, lost).isNote(<-late)
+		find(t, client, lost).is(tt.want, int64(tt.notes+1))
 	})
 }
 
 // A header or the query may select a tenant. Headers that only name the request do not.
-func TestFindCreated_AnotherTenant(t *testing.T) {
+func TestFindCreated_AnotherTenant_IsUndecided(t *testing.T) {
 	t.Parallel()
 	type options = []clinicaldoc.CallOption
 	team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
@@ -1473,28 +1433,27 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 	}
 	type test struct {
 		sent, asked options
-		notCreated  bool
+		want        string
 	}
+	const otherTenant = "pass the same ones as in Create"
 	timedSubtests(t, map[string]test{
-		"same header":                  {options{team("B")}, options{team("B")}, true},
-		"other header":                 {options{team("B")}, options{team("A")}, false},
-		"no header":                    {options{team("B")}, nil, false},
-		"a header where there was not": {nil, options{team("B")}, false},
-		"same query":                   {options{region}, options{region}, true},
-		"no query":                     {options{region}, nil, false},
-		"other query":                  {options{region}, options{clinicaldoc.WithQuery("region", "one")}, false},
-		"a filter":                     {nil, options{clinicaldoc.WithQuery("signed", "1")}, false},
+		"same header":                  {options{team("B")}, options{team("B")}, notCreated},
+		"other header":                 {options{team("B")}, options{team("A")}, otherTenant},
+		"no header":                    {options{team("B")}, nil, otherTenant},
+		"a header where there was not": {nil, options{team("B")}, otherTenant},
+		"same query":                   {options{region}, options{region}, notCreated},
+		"no query":                     {options{region}, nil, otherTenant},
+		"other query":                  {options{region}, options{clinicaldoc.WithQuery("region", "one")}, otherTenant},
+		"a filter":                     {nil, options{clinicaldoc.WithQuery("signed", "1")}, otherTenant},
 		"names of requests": {named, options{clinicaldoc.WithHeader("X-Correlation-ID", "synthetic-2")},
-			true},
-		"conditions": {options{clinicaldoc.WithHeader("If-Match", "*")}, nil, true},
+			notCreated},
+		"conditions": {options{clinicaldoc.WithHeader("If-Match", "*")}, nil, notCreated},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client()
-		_, err := client.Notes.Create(t.Context(), visit(), tt.sent...)
-		lost := requireAs[*lostCreate](t, err)
+		lost := lose(t, client, visit(), tt.sent...)
 		for _, asker := range []*clinicaldoc.Client{client, s.client()} {
-			findWith(t, asker, restored(t, lost, nil), findParams{}, tt.asked...).isNotCreatedIf(tt.notCreated,
-				"pass the same ones as in Create")
+			findWith(t, asker, restored(t, lost, nil), findParams{}, tt.asked...).is(tt.want, 0)
 		}
 	})
 }
@@ -1504,21 +1463,20 @@ func TestFindCreated_AnotherTenant(t *testing.T) {
 func TestFindCreated_OwnNotes_AreRuledOutForTheirTenantOnly(t *testing.T) {
 	t.Parallel()
 	team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
-	timedSubtests(t, map[string]string{"same tenant": "one", "another tenant": "two"},
-		func(t *testing.T, other string) {
+	type test struct{ other, want string }
+	timedSubtests(t, map[string]test{"same tenant": {"one", notCreated}, "another tenant": {"two", mayBeIt}},
+		func(t *testing.T, tt test) {
 			s := newFakeService(t)
 			client := s.client()
-			_, err := client.Notes.Create(t.Context(), visit(), team("one"))
-			lost := requireAs[*lostCreate](t, err)
+			lost := lose(t, client, visit(), team("one"))
 			s.post = s.committing
-			params := visit()
-			params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
-			must(client.Notes.Create(t.Context(), params, team(other)))(t)
-			findWith(t, client, lost, findParams{}, team("one")).isNotCreatedIf(other == "one", "may be it")
+			params := visitOf(remade)
+			must(client.Notes.Create(t.Context(), params, team(tt.other)))(t)
+			findWith(t, client, lost, findParams{}, team("one")).is(tt.want, 0)
 		})
 }
 
-func TestFindCreated_AnotherService(t *testing.T) {
+func TestFindCreated_AnotherService_IsUndecided(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	lost := lose(t, s.client(), visit())
@@ -1536,18 +1494,19 @@ func TestFindCreated_AnotherService(t *testing.T) {
 }
 
 // The JSON of version 0.1 identifies neither the service nor the user.
-func TestFindCreated_LostCreateWithoutIdentity(t *testing.T) {
+func TestFindCreated_WithoutServiceOrUser_IsUndecided(t *testing.T) {
 	t.Parallel()
 	type test struct {
-		fill       func(*lostCreate)
-		notCreated bool
+		fill func(*lostCreate)
+		want string
 	}
+	const otherUser = "another user"
 	timedSubtests(t, map[string]test{
-		"as it is":         {func(*lostCreate) {}, false},
-		"only a service":   {func(e *lostCreate) { e.Service = testBase }, false},
-		"only a user":      {func(e *lostCreate) { e.UserID = fakeUser }, false},
-		"another user":     {func(e *lostCreate) { e.Service, e.UserID = testBase, 77 }, false},
-		"service and user": {func(e *lostCreate) { e.Service, e.UserID = testBase, fakeUser }, true},
+		"as it is":         {func(*lostCreate) {}, otherUser},
+		"only a service":   {func(e *lostCreate) { e.Service = testBase }, otherUser},
+		"only a user":      {func(e *lostCreate) { e.UserID = fakeUser }, otherUser},
+		"another user":     {func(e *lostCreate) { e.Service, e.UserID = testBase, 77 }, otherUser},
+		"service and user": {func(e *lostCreate) { e.Service, e.UserID = testBase, fakeUser }, notCreated},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		oldest := []string{"params", "sent_at", "lost_at", "audio_size", "note_id", "error"}
@@ -1559,12 +1518,11 @@ func TestFindCreated_LostCreateWithoutIdentity(t *testing.T) {
 			}
 		})
 		tt.fill(old)
-		find(t, s.client(), old).isNotCreatedIf(tt.notCreated, "another user")
+		find(t, s.client(), old).is(tt.want, 0)
 	})
 }
 
-// All requests of the search are made in the name of the call.
-func TestFindCreated_UsesTheCallsToken(t *testing.T) {
+func TestFindCreated_WithToken_AppliesToEachRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -1577,8 +1535,7 @@ func TestFindCreated_UsesTheCallsToken(t *testing.T) {
 			return service.RoundTrip(r)
 		}))
 		token := clinicaldoc.WithToken(otherToken)
-		_, err := client.Notes.Create(t.Context(), visit(), token)
-		lost := requireAs[*lostCreate](t, err)
+		lost := lose(t, client, visit(), token)
 		_, own := twoVisits(s)
 		findWith(t, client, lost, findParams{}, token).isNote(own)
 		require.GreaterOrEqual(t, len(tokens), 4, "the create, the list and two recordings")
@@ -1642,7 +1599,7 @@ func stubborn(rows []string, _ *http.Request) string {
 }
 
 // Absence needs a list that was read to its end, or past the window in an order that the service was seen to follow.
-func TestFindCreated_ListIsComplete(t *testing.T) {
+func TestFindCreated_OnlyACompleteList_ProvesAbsence(t *testing.T) {
 	t.Parallel()
 	hourly := func(n int) func(*fakeService) {
 		return func(s *fakeService) {
@@ -1659,36 +1616,36 @@ func TestFindCreated_ListIsComplete(t *testing.T) {
 	together := func(s *fakeService) { keepMany(s, 250) } // all in one second, so that no order shows
 	const incomplete = "the service does not show that its list is complete"
 	type test struct {
-		list   func([]string, *http.Request) string
-		fill   func(*fakeService)
-		order  func(a, b fakeNote) int // nil: as asked for
-		pages  int                     // of one look
-		reason string                  // "": proven
+		list  func([]string, *http.Request) string
+		fill  func(*fakeService)
+		order func(a, b fakeNote) int // nil: as asked for
+		pages int                     // of one look
+		want  string
 	}
 	timedSubtests(t, map[string]test{
-		"numbered, one page":                 {nil, hourly(20), nil, 1, ""},
-		"numbered, empty":                    {nil, hourly(0), nil, 1, ""},
-		"numbered, past the window":          {nil, hourly(250), nil, 2, ""},
-		"numbered, past it on page 2":        {nil, often, nil, 5, ""},
-		"numbered, whose order is its own":   {nil, hourly(250), newestFirst, 7, ""},
-		"numbered, oldest first":             {nil, hourly(250), oldestFirst, 6, ""},
-		"numbered, no order":                 {nil, together, nil, 6, ""},
-		"simple":                             {simple, together, nil, 6, ""},
-		"cursors":                            {cursors, together, nil, 6, ""},
-		"bare, empty":                        {bare(100, 1), hourly(0), nil, 1, ""},
-		"bare, one page":                     {bare(100, 1), hourly(20), nil, 6, ""},
-		"bare, small pages":                  {bare(15, 1), hourly(20), nil, 8, ""},
-		"bare, past the window":              {bare(100, 1), hourly(50), nil, 2, ""},
-		"bare, whose order is its own":       {bare(100, 1), hourly(50), newestFirst, 7, ""},
-		"bare, counted from 0":               {bare(15, 0), hourly(20), nil, 6, ""},
-		"everything at once":                 {deaf(1000), hourly(20), nil, 8, ""},
+		"numbered, one page":                 {nil, hourly(20), nil, 1, notCreated},
+		"numbered, empty":                    {nil, hourly(0), nil, 1, notCreated},
+		"numbered, past the window":          {nil, hourly(250), nil, 2, notCreated},
+		"numbered, past it on page 2":        {nil, often, nil, 5, notCreated},
+		"numbered, whose order is its own":   {nil, hourly(250), newestFirst, 7, notCreated},
+		"numbered, oldest first":             {nil, hourly(250), oldestFirst, 6, notCreated},
+		"numbered, no order":                 {nil, together, nil, 6, notCreated},
+		"simple":                             {simple, together, nil, 6, notCreated},
+		"cursors":                            {cursors, together, nil, 6, notCreated},
+		"bare, empty":                        {bare(100, 1), hourly(0), nil, 1, notCreated},
+		"bare, one page":                     {bare(100, 1), hourly(20), nil, 6, notCreated},
+		"bare, small pages":                  {bare(15, 1), hourly(20), nil, 8, notCreated},
+		"bare, past the window":              {bare(100, 1), hourly(50), nil, 2, notCreated},
+		"bare, whose order is its own":       {bare(100, 1), hourly(50), newestFirst, 7, notCreated},
+		"bare, counted from 0":               {bare(15, 0), hourly(20), nil, 6, notCreated},
+		"everything at once":                 {deaf(1000), hourly(20), nil, 8, notCreated},
 		"everything, in an order of its own": {deaf(1000), hourly(20), newestFirst, 5, incomplete},
-		"everything, past the window":        {deaf(1000), hourly(50), nil, 2, ""},
+		"everything, past the window":        {deaf(1000), hourly(50), nil, 2, notCreated},
 		"the first rows only":                {deaf(15), hourly(20), nil, 4, incomplete},
 		"the first rows, oldest first":       {deaf(15), hourly(50), oldestFirst, 5, incomplete},
 		"the first rows, newest first":       {deaf(15), hourly(50), newestFirst, 5, incomplete},
 		"deleted rows in the total":          {short, hourly(20), nil, 2, incomplete},
-		"deleted rows, past the window":      {short, hourly(50), nil, 3, ""},
+		"deleted rows, past the window":      {short, hourly(50), nil, 3, notCreated},
 		"deleted rows, order is its own":     {short, hourly(50), newestFirst, 3, incomplete},
 		"too many, oldest first":             {nil, hourly(5100), oldestFirst, 51, "too many notes to search"},
 		"pages that bring nothing new":       {stuck, hourly(20), nil, 4, incomplete},
@@ -1702,7 +1659,7 @@ func TestFindCreated_ListIsComplete(t *testing.T) {
 		lost := lose(t, client, visit())
 		ago(lost, defaultSettle)
 		begin := time.Now()
-		find(t, client, lost).isNotCreatedIf(tt.reason == "", tt.reason)
+		find(t, client, lost).is(tt.want, 0)
 		assert.Equal(t, tt.pages, s.lists, "pages")
 		assert.Zero(t, time.Since(begin), "waiting cannot help")
 	})
@@ -1710,7 +1667,7 @@ func TestFindCreated_ListIsComplete(t *testing.T) {
 
 // The list is sorted by id, whatever order is asked for. 120 old notes were imported, the newest first, so the first
 // page happens to end before the window. The note is on the second page.
-func TestFindCreated_ListSortedByAccident(t *testing.T) {
+func TestFindCreated_ListSortedByAccident_IsReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]bool{"created": true, notCreated: false}, func(t *testing.T, made bool) {
 		s := newFakeService(t)
@@ -1734,37 +1691,8 @@ func TestFindCreated_ListSortedByAccident(t *testing.T) {
 	})
 }
 
-// A service that wants a pause when the other order is requested gets it, before the search reads on.
-func TestFindCreated_PausesWhenTheOtherOrderIsRefused(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		client := s.client()
-		for i := range 120 {
-			s.keep(earlier().ago(time.Duration(120-i) * 24 * time.Hour))
-		}
-		lost := lose(t, client, visit())
-		ago(lost, defaultSettle)
-		var last time.Time
-		s.onList = func() {
-			if s.fail(s.lists) != 0 {
-				assert.GreaterOrEqual(t, time.Since(last), fakeRetryAfter, "after list %d", s.lists)
-			}
-			last = time.Now()
-		}
-		s.fail = func(list int) int {
-			if list > 1 && list < 6 {
-				return http.StatusTooManyRequests
-			}
-			return 0
-		}
-		find(t, client, lost).isNotCreated()
-		assert.Equal(t, 7, s.lists, "the other order four times, and both in the next look")
-	})
-}
-
 // A request for the other order that fails is made again by the next look, and no more once it succeeded.
-func TestFindCreated_RequestsTheOtherOrderUntilItSucceeds(t *testing.T) {
+func TestFindCreated_OtherOrderFails_IsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -1790,8 +1718,7 @@ func TestFindCreated_RequestsTheOtherOrderUntilItSucceeds(t *testing.T) {
 	})
 }
 
-// Rows that come and go while the list is read do not hide the note.
-func TestFindCreated_ListChangesWhileItIsRead(t *testing.T) {
+func TestFindCreated_ListChangesMeanwhile_HidesNoNote(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "a deletion moves the note to the page before", func(t *testing.T) {
 		s := newFakeService(t)
@@ -1833,59 +1760,19 @@ func TestFindCreated_ListChangesWhileItIsRead(t *testing.T) {
 	})
 }
 
-func TestFindCreated_ListFails(t *testing.T) {
-	t.Parallel()
-	type test struct {
-		status, times int
-		want          error // nil: found
-		lists         int
-	}
-	timedSubtests(t, map[string]test{
-		"for a while":       {http.StatusBadGateway, 5, nil, 6},
-		"too many requests": {http.StatusTooManyRequests, 2, nil, 3},
-		"for good":          {http.StatusBadGateway, 1000, clinicaldoc.ErrServer, 10},
-		"not allowed":       {http.StatusForbidden, 1000, clinicaldoc.ErrForbidden, 1},
-		"token revoked":     {http.StatusUnauthorized, 1000, clinicaldoc.ErrUnauthorized, 1},
-	}, func(t *testing.T, tt test) {
-		s := newFakeService(t)
-		s.fail = func(list int) int {
-			if list <= tt.times {
-				return tt.status
-			}
-			return 0
-		}
-		client := s.client()
-		lost := lose(t, client, visit())
-		id := s.keep(visited())
-		note, err := client.Notes.FindCreated(t.Context(), lost, findParams{})
-		assert.Equal(t, tt.lists, s.lists)
-		if tt.status == http.StatusTooManyRequests {
-			assert.GreaterOrEqual(t, time.Since(lost.LostAt), 2*fakeRetryAfter)
-		}
-		if tt.want == nil {
-			require.NoError(t, err)
-			assert.Equal(t, id, note.ID)
-			return
-		}
-		requireUndecided(t, note, err, "the patient's notes could not be read")
-		require.ErrorIs(t, err, tt.want)
-		assert.NotContains(t, err.Error(), "Canary")
-	})
-}
-
 // Ten failures in a row end the search, however many there are in all.
-func TestFindCreated_ListFailsNowAndThen(t *testing.T) {
+func TestFindCreated_ListFailsNowAndThen_GoesOn(t *testing.T) {
 	t.Parallel()
 	for _, every := range []int{3, 10} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newFakeService(t)
 			failures := 0
-			s.fail = func(list int) int {
+			s.instead = func(list int, r *http.Request) *http.Response {
 				if list%every == 0 {
-					return 0
+					return nil
 				}
 				failures++
-				return http.StatusBadGateway
+				return s.respond(r, http.StatusBadGateway, "")
 			}
 			client := s.client()
 			params := findParams{Settle: 30 * time.Minute}
@@ -1895,7 +1782,7 @@ func TestFindCreated_ListFailsNowAndThen(t *testing.T) {
 	}
 }
 
-func TestFindCreated_ListCanNeverBeRead(t *testing.T) {
+func TestFindCreated_ListCanNeverBeRead_Ends(t *testing.T) {
 	t.Parallel()
 	lists := 0
 	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -1909,41 +1796,7 @@ func TestFindCreated_ListCanNeverBeRead(t *testing.T) {
 	assert.Equal(t, 1, lists)
 }
 
-// A proxy that asks people to log in responds in the service's place for a while.
-func TestFindCreated_LoginPage(t *testing.T) {
-	t.Parallel()
-	page := func(s *fakeService, r *http.Request) *http.Response {
-		resp := s.respond(r, http.StatusOK, "<html>")
-		resp.Header.Set("Content-Type", "text/html")
-		return resp
-	}
-	elsewhere := func(s *fakeService, r *http.Request) *http.Response {
-		resp := s.respond(r, http.StatusFound, "")
-		resp.Header.Set("Location", "https://login.example")
-		return resp
-	}
-	type response = func(*fakeService, *http.Request) *http.Response
-	for name, login := range map[string]response{"page": page, "redirect": elsewhere} {
-		for looks, found := range map[int]bool{1: true, 9: true, 10: false} {
-			timedSubtest(t, fmt.Sprint(name, looks), func(t *testing.T) {
-				s := newFakeService(t)
-				s.instead = func(list int, r *http.Request) *http.Response {
-					if list > looks {
-						return nil
-					}
-					return login(s, r)
-				}
-				client := s.client()
-				lost := lose(t, client, visit())
-				s.keep(visited())
-				find(t, client, lost).isNoteIf(found, 1, "the patient's notes could not be read")
-			})
-		}
-	}
-}
-
-// The pauses begin with two seconds and double from there.
-func TestFindCreated_PausesGrow(t *testing.T) {
+func TestFindCreated_Pauses_Grow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -1964,25 +1817,97 @@ func TestFindCreated_PausesGrow(t *testing.T) {
 	})
 }
 
-// The service's own pause counts, up to two minutes.
-func TestFindCreated_HonorsRetryAfter(t *testing.T) {
+// A service or storage that wants a pause gets it, up to two minutes, before the search sends another request.
+func TestFindCreated_RetryAfter_IsHonored(t *testing.T) {
 	t.Parallel()
-	for asked, want := range map[string]time.Duration{"40": 40 * time.Second, "3600": 2 * time.Minute} {
-		timedSubtest(t, asked, func(t *testing.T) {
-			s, client, lost := loseVisit(t)
-			id := s.keep(visited())
-			s.instead = func(list int, r *http.Request) *http.Response {
-				if list > 1 {
-					return nil
-				}
-				refusal := s.respond(r, http.StatusTooManyRequests, `{}`)
-				refusal.Header.Set("Retry-After", asked)
-				return refusal
-			}
-			find(t, client, lost).isNote(id)
-			assert.Equal(t, want, time.Since(lost.LostAt))
-		})
+	list := func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == notesPath }
+	otherOrder := func(r *http.Request) bool { return r.URL.Query().Get("sort") == string(clinicaldoc.SortOldest) }
+	user := func(r *http.Request) bool { return r.URL.Path == "/user" }
+	storage := func(r *http.Request) bool { return "https://"+r.URL.Host == fakeStorage }
+	type test struct {
+		refused    func(*http.Request) bool // the first of these requests is refused
+		retryAfter string
+		pause      time.Duration
+		want       string
 	}
+	timedSubtests(t, map[string]test{
+		"of the list":              {list, "40", 40 * time.Second, found},
+		"of the list, for an hour": {list, "3600", 2 * time.Minute, found},
+		"of storage":               {storage, "25", 25 * time.Second, found},
+		"of the other order":       {otherOrder, "30", 30 * time.Second, notCreated},
+		"of the user":              {user, "90", 90 * time.Second, notCreated},
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		service := s.httpClient().Transport
+		var refused time.Time
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if refused.IsZero() && tt.refused(r) {
+				refused = time.Now()
+				return madeResponse(r, http.StatusTooManyRequests, "", "Retry-After", tt.retryAfter), nil
+			}
+			if !refused.IsZero() {
+				assert.GreaterOrEqual(t, time.Since(refused), tt.pause, r.URL.Path)
+			}
+			return service.RoundTrip(r)
+		}))
+		tryTimes(t, client)
+		for i := range 120 { // two pages, so that the other order is requested
+			s.keep(earlier().ago(time.Duration(120-i) * 24 * time.Hour))
+		}
+		lost := lose(t, client, visit())
+		if tt.want == found {
+			s.keep(visited())
+		}
+		find(t, client, lost).is(tt.want, 121)
+		assert.False(t, refused.IsZero(), "a request was refused")
+	})
+}
+
+func TestFindCreated_ListFails_IsReadAgain(t *testing.T) {
+	t.Parallel()
+	status := func(code int, header ...string) func(*http.Request) *http.Response {
+		return func(r *http.Request) *http.Response { return madeResponse(r, code, `{"message":"Canary"}`, header...) }
+	}
+	badGateway := status(http.StatusBadGateway)
+	// A proxy that asks people to log in responds in the service's place for a while.
+	login := status(http.StatusFound, "Location", "https://login.example")
+	loginPage := func(r *http.Request) *http.Response {
+		return madeResponse(r, http.StatusOK, "<html>", "Content-Type", "text/html")
+	}
+	type test struct {
+		response func(*http.Request) *http.Response
+		times    int
+		want     error // nil: found
+		lists    int   // that were requested
+	}
+	timedSubtests(t, map[string]test{
+		"for a while":        {badGateway, 5, nil, 6},
+		"for good":           {badGateway, 1000, clinicaldoc.ErrServer, 10},
+		"not allowed":        {status(http.StatusForbidden), 1000, clinicaldoc.ErrForbidden, 1},
+		"token revoked":      {status(http.StatusUnauthorized), 1000, clinicaldoc.ErrUnauthorized, 1},
+		"login for a while":  {login, 9, nil, 10},
+		"login for good":     {login, 10, clinicaldoc.ErrUnexpectedResponse, 10},
+		"a page for a while": {loginPage, 9, nil, 10},
+		"a page for good":    {loginPage, 10, clinicaldoc.ErrUnexpectedResponse, 10},
+	}, func(t *testing.T, tt test) {
+		s, client, lost := loseVisit(t)
+		s.instead = func(list int, r *http.Request) *http.Response {
+			if list > tt.times {
+				return nil
+			}
+			return tt.response(r)
+		}
+		id := s.keep(visited())
+		verdict := find(t, client, lost)
+		assert.Equal(t, tt.lists, s.lists)
+		if tt.want == nil {
+			verdict.isNote(id)
+			return
+		}
+		verdict.isUndecided("the patient's notes could not be read")
+		require.ErrorIs(t, verdict.err, tt.want)
+		assert.NotContains(t, verdict.err.Error(), "Canary")
+	})
 }
 
 // Whatever the service's clock shows, a search ends in time and makes at most 250 requests.
@@ -2047,7 +1972,7 @@ func keepMany(s *fakeService, n int) {
 }
 
 // The recordings nearest in time are read first, each once, and storage that fails is not flooded.
-func TestFindCreated_ReadsRecordingsWithinBounds(t *testing.T) {
+func TestFindCreated_Recordings_AreReadWithinBounds(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int][]int64{
 		http.StatusNotFound:            {1, 2, 3, 4, 2, 3, 4}, // three failures a look
@@ -2078,29 +2003,8 @@ func TestFindCreated_ReadsRecordingsWithinBounds(t *testing.T) {
 	}
 }
 
-func TestFindCreated_HonorsRetryAfterOfStorage(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, client, lost := loseVisit(t)
-		_, own := twoVisits(s)
-		var asked []time.Duration
-		begin := time.Now()
-		s.audio = func(int64, *http.Request) *http.Response {
-			asked = append(asked, time.Since(begin))
-			if len(asked) > 1 {
-				return nil
-			}
-			resp := httpmock.NewStringResponse(http.StatusTooManyRequests, "")
-			resp.Header.Set("Retry-After", "25")
-			return resp
-		}
-		find(t, client, lost).isNote(own)
-		assert.Equal(t, []time.Duration{0, 25 * time.Second, 25 * time.Second}, asked)
-	})
-}
-
 // Storage that lags returns 404 for minutes.
-func TestFindCreated_RecordingIsStoredLate(t *testing.T) {
+func TestFindCreated_RecordingStoredLate_IsRead(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, named(5*time.Minute, defaultSettle+5*time.Minute), func(t *testing.T, late time.Duration) {
 		s, client, lost := loseVisit(t)
@@ -2115,8 +2019,7 @@ func TestFindCreated_RecordingIsStoredLate(t *testing.T) {
 	})
 }
 
-// Waiting does not help if a recording can never be read.
-func TestFindCreated_DoesNotWaitForUnreadableRecordings(t *testing.T) {
+func TestFindCreated_UnreadableRecording_IsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]string{
 		"plain http": "http://storage.clinic.test/1?signature=synthetic",
@@ -2135,7 +2038,7 @@ func TestFindCreated_DoesNotWaitForUnreadableRecordings(t *testing.T) {
 }
 
 // Storage that sends no length and no end is left at the first byte too many.
-func TestFindCreated_RecordingWithoutAnEnd(t *testing.T) {
+func TestFindCreated_EndlessRecording_IsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -2158,7 +2061,7 @@ func TestFindCreated_RecordingWithoutAnEnd(t *testing.T) {
 }
 
 // A list in a cache shows how things were.
-func TestFindCreated_CachedList(t *testing.T) {
+func TestFindCreated_CachedList_ProlongsSettle(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		prepare func(*fakeService)
@@ -2167,7 +2070,12 @@ func TestFindCreated_CachedList(t *testing.T) {
 	timedSubtests(t, map[string]test{
 		"always two minutes old": {func(s *fakeService) { s.age = 2 * time.Minute }, 2 * time.Minute},
 		"old once": {func(s *fakeService) {
-			s.onList = func() { s.age = map[bool]time.Duration{true: time.Hour}[s.lists == 0] }
+			s.age = time.Hour
+			s.onList = func() {
+				if s.lists > 0 {
+					s.age = 0
+				}
+			}
 		}, 0},
 		"the first page is old": {func(s *fakeService) {
 			keepMany(s, 101)
@@ -2190,7 +2098,7 @@ func TestFindCreated_CachedList(t *testing.T) {
 }
 
 // A cache keeps an old Date and reports no Age: what it shows at the end is what it showed at first.
-func TestFindCreated_CacheWithoutAge(t *testing.T) {
+func TestFindCreated_CacheWithoutAge_IsNoticedByItsDate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -2209,7 +2117,7 @@ func TestFindCreated_CacheWithoutAge(t *testing.T) {
 }
 
 // A cached list may be older than the note, whatever the caller allows.
-func TestFindCreated_RequestsNothingFromACache(t *testing.T) {
+func TestFindCreated_Requests_BypassCaches(t *testing.T) {
 	t.Parallel()
 	for allowed, want := range map[string][]string{"": {"no-cache"}, "max-stale=3600": {"max-stale=3600", "no-cache"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -2235,7 +2143,7 @@ func TestFindCreated_RequestsNothingFromACache(t *testing.T) {
 }
 
 // The process that lost the response is gone, and the clock of the next one may be another.
-func TestFindCreated_SettleCountsByBothClocks(t *testing.T) {
+func TestFindCreated_Settle_CountsByBothClocks(t *testing.T) {
 	t.Parallel()
 	type test struct {
 		step   time.Duration // how far the next clock is ahead
@@ -2268,16 +2176,14 @@ func TestFindCreated_SettleCountsByBothClocks(t *testing.T) {
 }
 
 // The clocks that a look showed are kept: a third process does not begin anew.
-func TestFindCreated_KeepsTheClocks(t *testing.T) {
+func TestFindCreated_Clocks_AreKept(t *testing.T) {
 	t.Parallel()
 	for _, later := range []time.Duration{0, 5 * time.Minute} { // until then nobody knows whether our clock was set
 		synctest.Test(t, func(t *testing.T) {
 			s := newFakeService(t)
 			lost := restored(t, lose(t, s.client(), visit()), nil)
 			time.Sleep(later)
-			ctx := endsAfter(t, 4*time.Minute)
-			note, err := s.client().Notes.FindCreated(ctx, lost, findParams{})
-			lost = restored(t, requireUndecided(t, note, err, "may still be processing"), nil)
+			lost = restored(t, findFor(t, 4*time.Minute, s.client(), lost).undecided("may still be processing"), nil)
 			begin := time.Now()
 			find(t, s.client(), lost).isNotCreated()
 			assert.InDelta(t, 360, time.Since(begin).Seconds(), 2)
@@ -2285,8 +2191,7 @@ func TestFindCreated_KeepsTheClocks(t *testing.T) {
 	}
 }
 
-// The time of a note is compared with when the create was sent, by the service's clock.
-func TestFindCreated_TimeOfTheNote(t *testing.T) {
+func TestFindCreated_TimeOfTheNote_IsByTheServicesClock(t *testing.T) {
 	t.Parallel()
 	const before = "a note has this recording, but was created before"
 	type test struct {
@@ -2294,7 +2199,7 @@ func TestFindCreated_TimeOfTheNote(t *testing.T) {
 		machine  time.Duration // how far the clock was ahead of the machine that sent it
 		returned bool          // a Create before has shown the service's times
 		made     time.Duration // before it was sent
-		want     string        // "": found
+		want     string        // empty: found
 	}
 	timedSubtests(t, map[string]test{
 		"a zone that was shown":         {zone: -5 * time.Hour, returned: true},
@@ -2322,16 +2227,16 @@ func TestFindCreated_TimeOfTheNote(t *testing.T) {
 			askers[client] = lost
 		}
 		for client, lost := range askers {
-			find(t, client, lost).is(tt.want, own)
+			find(t, client, lost).is(cmp.Or(tt.want, found), own)
 		}
 	})
 }
 
 // A time without a zone may be of any place, so a note of hours before may be it.
-func TestFindCreated_TimesWithoutAZone(t *testing.T) {
+func TestFindCreated_TimeWithoutAZone_RulesNothingOut(t *testing.T) {
 	t.Parallel()
-	for format, notCreated := range map[string]bool{
-		"2006-01-02 15:04:05": false, "2006-01-02T15:04:05.000000": false, "2006-01-02T15:04:05Z": true,
+	for format, want := range map[string]string{
+		"2006-01-02 15:04:05": mayBeIt, "2006-01-02T15:04:05.000000": mayBeIt, "2006-01-02T15:04:05Z": notCreated,
 	} {
 		timedSubtest(t, format, func(t *testing.T) {
 			s, client, lost := loseVisit(t)
@@ -2340,13 +2245,13 @@ func TestFindCreated_TimesWithoutAZone(t *testing.T) {
 				return numbered(
 					[]string{fmt.Sprintf(`{"id":5,"name":"n","patient":{"id":4711},"created_at":%q}`, made)}, r)
 			}
-			findWith(t, client, lost, findParams{WithoutAudio: true}).isNotCreatedIf(notCreated, "may be it")
+			findWith(t, client, lost, findParams{WithoutAudio: true}).is(want, 0)
 		})
 	}
 }
 
 // If the sender's clock was never compared with the service's, it may have been wrong by hours.
-func TestFindCreated_ClockNeverCompared(t *testing.T) {
+func TestFindCreated_ClockNeverCompared_RulesNothingOut(t *testing.T) {
 	t.Parallel()
 	for name, compared := range map[string]bool{
 		"never compared": false, "constructed": false, "constructed, no Date": false, "compared": true,
@@ -2374,7 +2279,7 @@ func TestFindCreated_ClockNeverCompared(t *testing.T) {
 }
 
 // Candidates are the notes that a person has to compare, the nearest in time first.
-func TestFindCreated_Candidates(t *testing.T) {
+func TestFindCreated_Candidates_AreNearestFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -2412,7 +2317,7 @@ func TestFindCreated_Candidates(t *testing.T) {
 	})
 }
 
-func TestFindCreated_CandidatesAreBounded(t *testing.T) {
+func TestFindCreated_Candidates_AreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -2431,14 +2336,11 @@ func TestFindCreated_CandidatesAreBounded(t *testing.T) {
 		// Those of a search before do not stay.
 		s.notes = nil
 		undecided.LostAt = time.Time{}
-		ctx := endsAfter(t, time.Second)
-		note, err := s.client().Notes.FindCreated(ctx, undecided, params)
-		assert.Empty(t, requireUndecided(t, note, err, "no note yet").Candidates)
+		assert.Empty(t, findFor(t, time.Second, s.client(), undecided).undecided("no note yet").Candidates)
 	})
 }
 
-// A lost create that nobody has asked about counts too.
-func TestFindCreated_RemembersLostCreates(t *testing.T) {
+func TestFindCreated_LostCreateNobodyAskedAbout_Counts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -2453,7 +2355,7 @@ func TestFindCreated_RemembersLostCreates(t *testing.T) {
 
 // The list of a replica may not show the note whose id the response contained. A person renamed it, so its recording
 // decides.
-func TestFindCreated_ByIDInTheResponse_NotListed(t *testing.T) {
+func TestFindCreated_IDOfANoteNotListed_IsRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -2465,7 +2367,7 @@ func TestFindCreated_ByIDInTheResponse_NotListed(t *testing.T) {
 }
 
 // A token may belong to another user at another tenant.
-func TestFindCreated_UserOfAnotherTenant(t *testing.T) {
+func TestFindCreated_UserOfAnotherTenant_IsNotTheSender(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -2473,41 +2375,14 @@ func TestFindCreated_UserOfAnotherTenant(t *testing.T) {
 		_, err := client.Users.Me(t.Context(), clinicaldoc.WithHeader("X-Team", "one"))
 		require.NoError(t, err)
 		for team, user := range map[string]int64{"one": fakeUser, "two": 0} {
-			_, err = client.Notes.Create(t.Context(), visit(), clinicaldoc.WithHeader("X-Team", team))
-			lost := requireAs[*lostCreate](t, err)
+			lost := lose(t, client, visit(), clinicaldoc.WithHeader("X-Team", team))
 			assert.Equal(t, user, lost.UserID, team)
 		}
 	})
 }
 
-func TestFindCreated_HonorsRetryAfterOfTheUser(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newFakeService(t)
-		service := s.httpClient().Transport
-		var refused time.Time
-		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.URL.Path == "/user" && refused.IsZero() {
-				refused = time.Now()
-				resp := httpmock.NewStringResponse(http.StatusServiceUnavailable, "")
-				resp.Request = r
-				resp.Header.Set("Retry-After", "90")
-				return resp, nil
-			}
-			if !refused.IsZero() {
-				assert.GreaterOrEqual(t, time.Since(refused), 90*time.Second, r.URL.Path)
-			}
-			return service.RoundTrip(r)
-		}))
-		tryTimes(t, client)
-		lost := lose(t, client, visit())
-		find(t, client, lost).isNotCreated()
-		assert.False(t, refused.IsZero())
-	})
-}
-
 // How late the service's times of creation are may become known only after the response was lost.
-func TestFindCreated_LaterCreateShowsTheTimes(t *testing.T) {
+func TestFindCreated_LaterCreate_ShowsTheTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -2519,7 +2394,7 @@ func TestFindCreated_LaterCreateShowsTheTimes(t *testing.T) {
 }
 
 // The clocks are compared when the response arrives. The service may have made the note when the request began.
-func TestFindCreated_ClocksOfALongUpload(t *testing.T) {
+func TestFindCreated_LongUpload_NoteMayBeOlder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const took = 10 * time.Minute
@@ -2536,22 +2411,22 @@ func TestFindCreated_ClocksOfALongUpload(t *testing.T) {
 
 // A service may give local times as if they were UTC. Until a create has shown how its times compare, hours prove
 // nothing.
-func TestFindCreated_TimesNeverShown(t *testing.T) {
+func TestFindCreated_TimesNeverShown_ProveNothing(t *testing.T) {
 	t.Parallel()
-	timedSubtests(t, map[string]bool{"never shown": false, "shown": true}, func(t *testing.T, shown bool) {
+	timedSubtests(t, map[string]string{"never shown": mayBeIt, "shown": notCreated}, func(t *testing.T, want string) {
 		s := newFakeService(t)
 		client := clientOn(t, s.httpClient())
-		if shown {
+		if want == notCreated {
 			tryTimes(t, client)
 		}
 		lost := lose(t, client, visit())
 		s.keep(visited().of(remade).ago(2 * time.Hour))
-		find(t, client, lost).isNotCreatedIf(shown, "may be it")
+		find(t, client, lost).is(want, 0)
 	})
 }
 
 // Nobody can compare a note that was deleted meanwhile.
-func TestFindCreated_CandidatesAreNotGone(t *testing.T) {
+func TestFindCreated_Candidates_Exist(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
@@ -2567,7 +2442,7 @@ func TestFindCreated_CandidatesAreNotGone(t *testing.T) {
 }
 
 // The service's clock is ahead, so by ours the earlier note would be the nearest.
-func TestFindCreated_NearestByTheServicesClock(t *testing.T) {
+func TestFindCreated_Candidates_AreSortedByTheServicesClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -2580,7 +2455,7 @@ func TestFindCreated_NearestByTheServicesClock(t *testing.T) {
 	})
 }
 
-func TestOutcomeUnknownError_JSON(t *testing.T) {
+func TestOutcomeUnknownError_JSON_RoundTrips(t *testing.T) {
 	t.Parallel()
 	_, _, lost := loseVisit(t)
 	assert.EqualValues(t, 5, lost.AudioSize)
@@ -2613,8 +2488,7 @@ func TestOutcomeUnknownError_JSON(t *testing.T) {
 	}
 }
 
-// What the version before stored is still read, and its note is found.
-func TestOutcomeUnknownError_JSONOfTheVersionBefore(t *testing.T) {
+func TestOutcomeUnknownError_JSONOfTheVersionBefore_IsRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -2635,7 +2509,7 @@ func TestOutcomeUnknownError_JSONOfTheVersionBefore(t *testing.T) {
 	})
 }
 
-func TestOutcomeUnknownError_JSONHasOnlySafeTexts(t *testing.T) {
+func TestOutcomeUnknownError_JSON_HasOnlySafeTexts(t *testing.T) {
 	t.Parallel()
 	stored := must(json.Marshal(lostCreate{SentAt: time.Now(), Err: errors.New("Canary")}))(t)
 	assert.NotContains(t, string(stored), "Canary")
@@ -2651,7 +2525,7 @@ func TestOutcomeUnknownError_JSONHasOnlySafeTexts(t *testing.T) {
 }
 
 // An id in the body of a failure is not a note's.
-func TestOutcomeUnknownError_TakesNoIDFromAFailure(t *testing.T) {
+func TestOutcomeUnknownError_Failure_HasNoNoteID(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
@@ -2664,7 +2538,7 @@ func TestOutcomeUnknownError_TakesNoIDFromAFailure(t *testing.T) {
 	assert.Zero(t, lose(t, s.client(), params).AudioSize)
 }
 
-func TestOutcomeUnknownError_GivesOneAdvice(t *testing.T) {
+func TestOutcomeUnknownError_Text_GivesOneAdvice(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
@@ -2684,7 +2558,6 @@ func TestOutcomeUnknownError_GivesOneAdvice(t *testing.T) {
 		"it may or may not have been carried out: check before sending it again")
 }
 
-// On the fake server, in all its variants.
 func TestFindCreated_OnEveryVariant(t *testing.T) {
 	t.Parallel()
 	for _, variant := range clinicaldoctest.Variants() {

@@ -259,7 +259,8 @@ type endpoint struct {
 	call      func(ctx context.Context, c *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (any, error)
 }
 
-const smallNote = `{"id":7,"name":"Visit","team_id":1,"user_id":2,"created_at":"2024-05-01T10:11:12Z","updated_at":"2024-05-01T10:11:12Z"}`
+const smallNote = `{"id":7,"name":"Visit","team_id":1,"user_id":2,` +
+	`"created_at":"2024-05-01T10:11:12Z","updated_at":"2024-05-01T10:11:12Z"}`
 
 func endpoints() []endpoint {
 	type (
@@ -442,12 +443,14 @@ const (
 	describedNote = "{" + describedMembers + "}"
 	richNote      = "{" + describedMembers + `,"undescribed":[1,{}]}`
 
-	describedMembers = `"id":7,"name":"Synthetic note","transcription":"Line one\nline two of a caf\u00e9 on 1\/2","analysis":"\"Quoted\" and invented",` +
+	describedMembers = `"id":7,"name":"Synthetic note","transcription":"Line one\nline two of a caf\u00e9 on 1\/2",` +
+		`"analysis":"\"Quoted\" and invented",` +
 		`"template":{"id":3,"name":"Example","description":"History\/plan"},"patient":{"id":7,"reference":"synthetic"},` +
 		`"audio":{"duration":12.5,"bitrate":128000,"size":200000,"uploaded_at":"2024-05-01T10:11:12.000000Z",` +
 		`"expires_at":"2024-05-31T10:11:12.000000Z","file_url":"https:\/\/storage.example.invalid\/7.wav"},` +
 		`"has":{"content":true,"transcription":true,"signed":false},"team_id":1,"user_id":2,"user":{"id":2},` +
-		`"transcription_started_at":"2024-05-01T10:11:13.000000Z","transcription_completed_at":"2024-05-01T10:11:20.000000Z",` +
+		`"transcription_started_at":"2024-05-01T10:11:13.000000Z",` +
+		`"transcription_completed_at":"2024-05-01T10:11:20.000000Z",` +
 		`"analysis_started_at":"2024-05-01T10:11:21.000000Z","analysis_completed_at":"2024-05-01T10:11:30.000000Z",` +
 		`"error_state":null,"created_at":"2024-05-01T10:11:12.000000Z","updated_at":"2024-05-01T10:11:30.000000Z"`
 )
@@ -784,13 +787,19 @@ func assertRoundTrip[T any](t *testing.T, value T) {
 // decodingErrors is all that an error of an answer that does not decode may say: constant words, described keys,
 // numbers.
 var decodingErrors = regexp.MustCompile(
-	`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): the response is 200 OK with (no body|application/json), but not what the service describes: (` +
+	`^clinicaldoc: [A-Z][a-z]+\.[A-Za-z]+ \([A-Z]+ /[a-z0-9/{}-]+\): ` +
+		`the response is 200 OK with (no body|application/json), but not what the service describes: (` +
 		`invalid JSON at byte \d+: (unexpected character or end|invalid escape sequence|nested too deeply)` +
-		`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|signed|team_id|user_id|email|url|message|data|tokens|` +
-		`(uploaded|expires|transcription_started|transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
-		`want (an? (object|whole number|number|boolean|date-time|record with an id and its other required members)|the end of the list, of at most 100000 rows|boolean|number|string|array|object), got (null|boolean|number|string|array|object)` +
-		`|it contains no (id|list|usable url)|it is (not the requested record|empty)|it has an id, but neither a name nor a created_at, so it is not a note)` +
-		`(; the note may or may not exist: call Notes\.FindCreated before creating it again|; an earlier attempt may have succeeded: read the record before trying again)?$`)
+		`|((\.?(id|name|transcription|analysis|template|description|audio|duration|bitrate|size|file_url|has|content|` +
+		`signed|team_id|user_id|email|url|message|data|tokens|(uploaded|expires|transcription_started|` +
+		`transcription_completed|analysis_started|analysis_completed|created|updated|last_used)_at)|\[\d+\])+: )?` +
+		`want (an? (object|whole number|number|boolean|date-time|record with an id and its other required members)|` +
+		`the end of the list, of at most 100000 rows|boolean|number|string|array|object), ` +
+		`got (null|boolean|number|string|array|object)` +
+		`|it contains no (id|list|usable url)|it is (not the requested record|empty)` +
+		`|it has an id, but neither a name nor a created_at, so it is not a note)` +
+		`(; the note may or may not exist: call Notes\.FindCreated before creating it again` +
+		`|; an earlier attempt may have succeeded: read the record before trying again)?$`)
 
 // checkDecoding expects either a value or an error whose text holds nothing of the answer.
 func checkDecoding(t *testing.T, value any, err error) {
@@ -863,22 +872,23 @@ type servedNote struct {
 
 // noteServer is the service: it holds note 9, and each write meets the next fault, if there is one.
 type noteServer struct {
-	mu      sync.Mutex
-	note    servedNote
-	gone    bool
-	written []string // methods of the writes that came
-	tokens  map[string]bool
-	// fault says how a write goes: whether it is carried out, and its status, 0 for a response that is lost.
-	faults []writeFault
-	reads  []int // statuses of the next reads; 0: as it should
-	clock  time.Duration
-	age    time.Duration // of the note
-	short  bool          // responses to writes leave texts out
+	mu       sync.Mutex
+	note     servedNote
+	gone     bool
+	requests []string // methods of all requests
+	written  []string // methods of the writes
+	tokens   map[string]bool
+	faults   []writeFault  // of the next writes; after them, writes succeed
+	reads    []int         // statuses of the next reads; 0: success
+	clock    time.Duration // how far the service's clock is ahead
+	age      time.Duration // of the note
 }
 
+// writeFault is what happens to a write.
 type writeFault struct {
-	acts   bool
-	status int
+	acts   bool              // it is carried out
+	status int               // of the response; 0: the response is lost
+	body   string            // of the response; empty: the note, after a success
 	then   func(*servedNote) // what somebody else does before the program comes back
 }
 
@@ -905,6 +915,7 @@ func (d *noteServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tokens[r.Header.Get("Authorization")] = true
+	d.requests = append(d.requests, r.Method)
 	if r.Method == http.MethodGet {
 		status := 0
 		if len(d.reads) > 0 {
@@ -935,14 +946,11 @@ func (d *noteServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case fault.status == 0:
 		panic(http.ErrAbortHandler)
-	case fault.status != http.StatusOK:
-		w.WriteHeader(fault.status)
+	case fault.status != http.StatusOK, fault.body != "":
+		socketStatus(fault.status, fault.body)(w, r)
 	case r.Method == http.MethodDelete:
 		_, _ = io.WriteString(w, `{"message":"deleted"}`)
 	default:
-		if d.short {
-			written.Transcription, written.Analysis = "", ""
-		}
 		d.render(w, http.StatusOK, written)
 	}
 }
@@ -973,6 +981,13 @@ func (d *noteServer) client(t *testing.T, opts ...clinicaldoc.Option) *clinicald
 	srv := socketHandler(t, d.ServeHTTP)
 	inStep := over(noteServerTransport{d, socketTransport(t)})
 	return socketClient(t, srv.URL, append([]clinicaldoc.Option{inStep}, opts...)...)
+}
+
+// clientAndNote returns a client, and the note that it has read.
+func (d *noteServer) clientAndNote(t *testing.T) (*clinicaldoc.Client, *clinicaldoc.ProgressNote) {
+	t.Helper()
+	client := d.client(t)
+	return client, must(client.Notes.Get(socketContext(t), 9))(t)
 }
 
 // noteServerTransport keeps the test in step with the service, whose handler may still be at work when its connection
@@ -1131,6 +1146,13 @@ func h2Server(t *testing.T, h http.HandlerFunc) *httptest.Server {
 		tr.ExpectContinueTimeout = 10 * time.Second
 	}
 	return srv
+}
+
+// h2Client is a client of an h2Server.
+func h2Client(t *testing.T, h http.HandlerFunc, opts ...clinicaldoc.Option) *clinicaldoc.Client {
+	t.Helper()
+	srv := h2Server(t, h)
+	return socketClient(t, srv.URL, append([]clinicaldoc.Option{clinicaldoc.WithHTTPClient(srv.Client())}, opts...)...)
 }
 
 // The frames of HTTP/2 that a test needs to misbehave. Requests are told apart by their stream alone, so that their
@@ -1304,15 +1326,24 @@ const (
 	stageFailed       = clinicaldoc.StageFailed
 )
 
-// stageFields are the fields of a note in each stage; %s stands for updated_at.
+// stageFields are the fields of a note in each stage.
 var stageFields = map[clinicaldoc.Stage]string{
-	stageUploaded:     `"has":{"transcription":false,"content":false,"signed":false}`,
-	stageTranscribing: `"has":{"transcription":false,"content":false,"signed":false},"transcription_started_at":"2026-01-02T03:04:06Z"`,
-	stageTranscribed:  `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words."`,
-	stageAnalysing:    `"has":{"transcription":true,"content":false,"signed":false},"transcription":"Synthetic words.","analysis_started_at":"2026-01-02T03:04:08Z"`,
-	stageComplete:     `"has":{"transcription":true,"content":true,"signed":false},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
-	stageSigned:       `"has":{"transcription":true,"content":true,"signed":true},"transcription":"Synthetic words.","analysis":"Synthetic analysis."`,
+	stageUploaded:     hasFlags(false, false, false),
+	stageTranscribing: hasFlags(false, false, false) + `,"transcription_started_at":"2026-01-02T03:04:06Z"`,
+	stageTranscribed:  hasFlags(true, false, false) + stageTranscription,
+	stageAnalysing:    hasFlags(true, false, false) + stageTranscription + `,"analysis_started_at":"2026-01-02T03:04:08Z"`,
+	stageComplete:     hasFlags(true, true, false) + stageTranscription + stageAnalysis,
+	stageSigned:       hasFlags(true, true, true) + stageTranscription + stageAnalysis,
 	stageFailed:       `"has":{},"error_state":"synthetic secret of a patient"`,
+}
+
+const (
+	stageTranscription = `,"transcription":"Synthetic words."`
+	stageAnalysis      = `,"analysis":"Synthetic analysis."`
+)
+
+func hasFlags(transcription, content, signed bool) string {
+	return fmt.Sprintf(`"has":{"transcription":%t,"content":%t,"signed":%t}`, transcription, content, signed)
 }
 
 // noteIn is a note's JSON in the given stage, with a time of its own for each stage.
@@ -1407,39 +1438,32 @@ var stagesInOrder = []clinicaldoc.Stage{
 	stageAnalysing, stageComplete, stageSigned,
 }
 
-// fakeService is a service that keeps notes and, if told so, loses the responses of creates. Its lists are numbered,
-// newest first.
+// fakeService is a service that keeps notes, and loses the responses of creates unless post says otherwise. Its lists
+// are numbered pages, the newest note first.
 type fakeService struct {
 	t     *testing.T
 	mu    sync.Mutex
 	notes []fakeNote // in the order of their making
-	lists int        // pages that were asked for
-	users int        // how often the user was
 
-	post   func(r *http.Request, sent fakeNote) (*http.Response, error) // nil: the response is lost, nothing is kept
-	list   func(rows []string, r *http.Request) string                  // nil: numbered pages
-	onList func()                                                       // before each page
-	// status of the list of that number; 0: it succeeds
-	fail func(list int) int
-	// of the list of that number; nil: it is given
-	instead func(list int, r *http.Request) *http.Response
-	// of its lists, whatever is asked for; nil: as asked for, by time
-	order func(a, b fakeNote) int
-	ahead time.Duration // of its clock
-	// its times are local, given as if they were UTC
-	zone   time.Duration
-	age    time.Duration // in a cache, of every list
-	noDate bool
-	noUser bool // GET /user fails
-	urls   int  // of recordings that were asked for
-	reads  int  // of recordings
-	// instead of a recording; nil, or what gives nil: it is given
-	audio func(id int64, r *http.Request) *http.Response
-	// so often GET /user fails before it succeeds, in a way that passes
-	busy     int
-	whoami   func(token string) string // what GET /user returns; nil: fakeUser
-	address  string                    // of all recordings; empty: each has its own
-	deleting int                       // the status of its response to a DELETE
+	// How many requests came: for pages, for the user, for the addresses of recordings and for recordings.
+	lists, users, urls, reads int
+
+	post    func(r *http.Request, sent fakeNote) (*http.Response, error) // nil: the note and the response are lost
+	onList  func()                                                       // called before each page
+	instead func(list int, r *http.Request) *http.Response               // instead of that page, unless it returns nil
+	list    func(rows []string, r *http.Request) string                  // a page with these rows; nil: numbered
+	order   func(a, b fakeNote) int                                      // of lists; nil: by time, as requested
+	audio   func(id int64, r *http.Request) *http.Response               // instead of a recording, unless it returns nil
+	whoami  func(token string) string                                    // the user; nil: fakeUser
+
+	ahead    time.Duration // how far its clock is ahead
+	zone     time.Duration // its times are local, given as if they were UTC
+	age      time.Duration // of every list, in a cache
+	noDate   bool          // its responses have no Date
+	noUser   bool          // GET /user fails
+	busy     int           // so often GET /user fails before it succeeds
+	address  string        // of all recordings; empty: each has its own
+	deleting int           // the status of its response to a DELETE
 }
 
 // fakeNote is a note of the fake service; what is zero is not told, but for the user, who is the client's.
@@ -1455,8 +1479,6 @@ type fakeNote struct {
 const (
 	fakeUser    = 2
 	fakePatient = 4711
-
-	fakeRetryAfter = 30 * time.Second
 )
 
 func newFakeService(t *testing.T) *fakeService {
@@ -1556,8 +1578,8 @@ func (s *fakeService) httpClient() *http.Client {
 			return s.respond(r, http.StatusForbidden, `{"message":"This action is unauthorized."}`), nil
 		}
 		if s.whoami != nil {
-			return s.respond(r, http.StatusOK, s.whoami(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))),
-				nil
+			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+			return s.respond(r, http.StatusOK, s.whoami(token)), nil
 		}
 		return s.respond(r, http.StatusOK, fmt.Sprintf(`{"id":%d}`, fakeUser)), nil
 	})
@@ -1695,13 +1717,6 @@ func (s *fakeService) page(r *http.Request) (*http.Response, error) {
 			return resp, nil
 		}
 	}
-	if s.fail != nil {
-		if status := s.fail(s.lists); status != 0 {
-			resp := s.respond(r, status, `{"message":"Canary"}`)
-			resp.Header.Set("Retry-After", strconv.Itoa(int(fakeRetryAfter.Seconds())))
-			return resp, nil
-		}
-	}
 	notes := slices.Clone(s.notes)
 	if patient := r.URL.Query().Get("patient_id"); patient != "" {
 		notes = slices.DeleteFunc(notes,
@@ -1747,12 +1762,13 @@ func numbered(rows []string, r *http.Request) string {
 }
 
 // lose makes a create whose response is lost.
-func lose(t *testing.T, client *clinicaldoc.Client, params createParams) *lostCreate {
+func lose(
+	t *testing.T, client *clinicaldoc.Client, params createParams, opts ...clinicaldoc.CallOption,
+) *lostCreate {
 	t.Helper()
-	note, err := client.Notes.Create(t.Context(), params)
+	note, err := client.Notes.Create(t.Context(), params, opts...)
 	require.Nil(t, note)
-	lost := requireAs[*lostCreate](t, err)
-	return lost
+	return requireAs[*lostCreate](t, err)
 }
 
 // requireUndecided demands that nothing was decided, for that reason, and returns what can be asked again.
@@ -1787,7 +1803,8 @@ var socketPolicy = clinicaldoc.RetryPolicy{MaxRetries: 3, MinWait: time.Millisec
 // socketNote is a note as the service gives it.
 func socketNote(id int64) string {
 	return fmt.Sprintf(
-		`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"patient":{"id":7},"has":{"content":false,"transcription":false,"signed":false},`+
+		`{"id":%d,"name":"Synthetic note","team_id":1,"user_id":1,"patient":{"id":7},`+
+			`"has":{"content":false,"transcription":false,"signed":false},`+
 			`"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`, id)
 }
 
@@ -1976,14 +1993,28 @@ func (c *rawConn) head() *http.Request {
 	return r
 }
 
-// request reads a whole request and returns it with its body.
-func (c *rawConn) request() (*http.Request, []byte) {
+// receive lets a request begin, and reads so many bytes of its body.
+func (c *rawConn) receive(n int64) *http.Request {
 	r := c.head()
 	if r.Header.Get("Expect") != "" {
 		c.send("HTTP/1.1 100 Continue\r\n\r\n")
 	}
+	_, _ = io.CopyN(io.Discard, r.Body, n)
+	return r
+}
+
+// request reads a complete request and returns it with its body.
+func (c *rawConn) request() (*http.Request, []byte) {
+	r := c.receive(0)
 	body, _ := io.ReadAll(r.Body)
 	return r, body
+}
+
+// form reads a complete multipart request.
+func (c *rawConn) form() sentForm {
+	form, err := readForm(c.receive(0))
+	assert.NoError(c.t, err) //nolint:testifylint // in the server's goroutine
+	return form
 }
 
 func (c *rawConn) send(text string) { _, _ = io.WriteString(c.Conn, text) }

@@ -2,6 +2,7 @@ package clinicaldoc_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jarcoal/httpmock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -71,33 +71,30 @@ func assertFullNote(t *testing.T, note *clinicaldoc.ProgressNote) {
 
 func TestGet_ReadsTheNote(t *testing.T) {
 	t.Parallel()
-	client := serve(t, call{method: "GET", url: "/v1/progress-notes/7", response: fullNote})
-	note := must(client.Notes.Get(t.Context(), 7))(t)
-	assertFullNote(t, note)
-}
-
-func TestGet_LargestID_IsRead(t *testing.T) {
-	t.Parallel()
 	client := serve(t,
+		call{url: "/v1/progress-notes/7", response: fullNote},
 		call{url: "/v1/progress-notes/9223372036854775807", response: `{"id":9223372036854775807,"name":"n"}`})
-	note := must(client.Notes.Get(t.Context(), math.MaxInt64))(t)
-	assert.Equal(t, int64(math.MaxInt64), note.ID)
+	assertFullNote(t, must(client.Notes.Get(t.Context(), 7))(t))
+	largest := must(client.Notes.Get(t.Context(), math.MaxInt64))(t)
+	assert.Equal(t, int64(math.MaxInt64), largest.ID)
 }
 
 func TestList_ReadsAPage(t *testing.T) {
 	t.Parallel()
+	const (
+		links = `"first":"x","last":"x","prev":null,"next":"x"`
+		more  = `"from":2,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","to":2`
+	)
 	client := serve(t, call{
-		method: "GET", url: "/v1/progress-notes?page=2&patient_id=4711&per_page=1&sort=oldest",
-		response: `{"data":[` + fullNote +
-			`],"links":{"first":"x","last":"x","prev":null,"next":"x"},"meta":{"current_page":2,"from":2,"last_page":3,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","per_page":1,"to":2,"total":3}}`,
+		url: "/v1/progress-notes?page=2&patient_id=4711&per_page=1&sort=oldest",
+		response: `{"data":[` + fullNote + `],"links":{` + links + `},
+			"meta":{"current_page":2,"last_page":3,"per_page":1,"total":3,` + more + `}}`,
 	})
-	page, err := client.Notes.List(t.Context(),
-		listParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest, Page: 2})
-	require.NoError(t, err)
+	params := listParams{PatientID: 4711, PerPage: 1, Sort: clinicaldoc.SortOldest, Page: 2}
+	page := must(client.Notes.List(t.Context(), params))(t)
 	require.Len(t, page.Items, 1)
 	assertFullNote(t, &page.Items[0])
-	extra := object(t,
-		`{"first":"x","last":"x","prev":null,"next":"x","from":2,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"x","to":2}`)
+	extra := object(t, `{`+links+`,`+more+`}`)
 	assert.Equal(t, clinicaldoc.PageMeta{CurrentPage: 2, LastPage: 3, PerPage: 1, Total: 3, Extra: extra}, page.Meta)
 	assert.True(t, page.HasNext())
 }
@@ -142,26 +139,20 @@ func TestList_InvalidParams_AreRejected(t *testing.T) {
 		{"Page: must not be negative", listParams{Page: -1}},
 		{"Page: cannot be combined with Cursor", listParams{Page: 1, Cursor: "c"}},
 	} {
-		want := "clinicaldoc: Notes.List: " + tt.text + ": invalid argument"
 		client := serve(t)
 		page, err := client.Notes.List(t.Context(), tt.params)
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, tt.text)
-		require.EqualError(t, err, want)
+		notes, allErr := clinicaldoc.Collect(client.Notes.All(t.Context(), tt.params))
 		assert.Nil(t, page, tt.text)
-
-		yielded := 0
-		for note, err := range client.Notes.All(t.Context(), tt.params) {
-			yielded++
-			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, tt.text)
-			require.EqualError(t, err, want)
-			assert.Nil(t, note, tt.text)
+		assert.Empty(t, notes, tt.text)
+		for _, err := range []error{err, allErr} {
+			require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
+			require.EqualError(t, err, "clinicaldoc: Notes.List: "+tt.text+": invalid argument")
 		}
-		assert.Equal(t, 1, yielded, tt.text)
 	}
 }
 
 // Fields that have an effect on All alone are an error where List would ignore them.
-func TestNotesList_RejectsWhatIsForAll(t *testing.T) {
+func TestList_ParamsForAll_AreRejected(t *testing.T) {
 	t.Parallel()
 	for text, params := range map[string]listParams{
 		"Prefetch: is for Notes.All; List requests one page": {Prefetch: 1},
@@ -187,17 +178,15 @@ func TestNotesList_RejectsWhatIsForAll(t *testing.T) {
 func TestUpdate_SendsWhatIsSet(t *testing.T) {
 	t.Parallel()
 	text := "line\n<b> & \"quoted\" \u00e9"
-	tests := map[string]updateParams{
+	for body, params := range map[string]updateParams{
 		`{}`:          {},
 		`{"name":""}`: {Name: new("")},
 		`{"name":"n","transcription":"t","analysis":"a"}`: {Name: new("n"), Transcription: new("t"),
 			Analysis: new("a")},
 		`{"analysis":"line\n\u003cb\u003e \u0026 \"quoted\" é"}`: {Analysis: &text},
-	}
-	for body, params := range tests {
+	} {
 		client := serve(t, call{method: "PUT", url: "/v1/progress-notes/7", body: body, response: fullNote})
-		note := must(client.Notes.Update(t.Context(), 7, params))(t)
-		assertFullNote(t, note)
+		assertFullNote(t, must(client.Notes.Update(t.Context(), 7, params))(t))
 	}
 }
 
@@ -239,14 +228,13 @@ func TestDelete_EmptyConfirmation_Succeeds(t *testing.T) {
 		{status: http.StatusNoContent}, {}, {response: " \n"}, {response: "null"}, {response: "[]"}, {response: "{}"},
 		{response: "true"}, {response: `"done"`}, {response: `{"message":null}`},
 	} {
-		del, revoke := answer, answer
-		del.method, del.url = "DELETE", "/v1/progress-notes/7"
-		revoke.method, revoke.url = "DELETE", "/v1/auth/tokens/7"
-		client := serve(t, del, revoke)
-		confirmation, err := client.Notes.Delete(t.Context(), 7)
+		answer.method = "DELETE"
+		answer.url = "/v1/progress-notes/7"
+		confirmation, err := serve(t, answer).Notes.Delete(t.Context(), 7)
 		require.NoError(t, err, "%q", answer.response)
 		assert.Equal(t, &clinicaldoc.Confirmation{}, confirmation)
-		confirmation, err = client.Tokens.Revoke(t.Context(), 7)
+		answer.url = "/v1/auth/tokens/7"
+		confirmation, err = serve(t, answer).Tokens.Revoke(t.Context(), 7)
 		require.NoError(t, err, "%q", answer.response)
 		assert.Equal(t, &clinicaldoc.Confirmation{}, confirmation)
 	}
@@ -260,93 +248,6 @@ func TestSign_ReadsTheNote(t *testing.T) {
 	assert.True(t, note.Has.Signed)
 	note.Has.Signed = false
 	assertFullNote(t, note)
-}
-
-func TestSign_Refusals_AreErrors(t *testing.T) {
-	t.Parallel()
-	const (
-		complete   = `{"id":7,"name":"n","has":{"content":true,"transcription":true}}`
-		incomplete = `{"id":7,"name":"n","has":{"content":false,"transcription":true}}`
-		signed     = `{"id":7,"name":"n","has":{"content":true,"transcription":true,"signed":true}}`
-		telling    = `{"message":"A note without complete transcription and analysis cannot be signed"}`
-		silent     = `{"message":"This action is unauthorized."}`
-	)
-	tests := map[string]struct {
-		status   int
-		answer   string
-		read     string // the note, when it is read to find out; empty: it is not
-		match    error
-		mismatch error
-	}{
-		"telling 400":              {400, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 403":              {403, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 422":              {422, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 423":              {423, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"telling 500":              {500, telling, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"silent 403, not complete": {403, silent, incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"silent 409, not complete": {409, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"silent 422, not complete": {422, `{"message":"The given data was invalid"}`, incomplete,
-			clinicaldoc.ErrNoteIncomplete, nil},
-		"silent 403, complete":        {403, silent, complete, clinicaldoc.ErrForbidden, clinicaldoc.ErrNoteIncomplete},
-		"silent 409, signed already":  {409, silent, signed, clinicaldoc.ErrConflict, clinicaldoc.ErrNoteIncomplete},
-		"silent 422, no longer there": {422, silent, "gone", clinicaldoc.ErrValidation, clinicaldoc.ErrNoteIncomplete},
-		"401": {401, `{"message":"Unauthorized"}`, "", clinicaldoc.ErrUnauthorized,
-			clinicaldoc.ErrNoteIncomplete},
-		"404": {404, `{"message":"Resource not found"}`, "", clinicaldoc.ErrNotFound,
-			clinicaldoc.ErrNoteIncomplete},
-		"429":               {429, "", "", clinicaldoc.ErrRateLimited, clinicaldoc.ErrNoteIncomplete},
-		"500, not complete": {500, "", incomplete, clinicaldoc.ErrNoteIncomplete, nil},
-		"500, complete":     {500, "", complete, clinicaldoc.ErrServer, clinicaldoc.ErrNoteIncomplete},
-		"302": {302, "", complete, clinicaldoc.ErrUnexpectedResponse,
-			clinicaldoc.ErrNoteIncomplete},
-	}
-	for name, tt := range tests {
-		for _, opts := range [][]clinicaldoc.CallOption{nil, {clinicaldoc.WithoutRetry()}} {
-			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
-				t.Parallel()
-				calls := []call{{method: "PUT", url: "/v1/progress-notes/7/sign", status: tt.status,
-					response: tt.answer}}
-				switch tt.read {
-				case "":
-				case "gone":
-					calls = append(calls, call{url: "/v1/progress-notes/7", status: http.StatusNotFound})
-				default:
-					calls = append(calls, call{url: "/v1/progress-notes/7", response: tt.read})
-				}
-				note, err := serve(t, calls...).Notes.Sign(t.Context(), 7, opts...)
-				require.ErrorIs(t, err, tt.match)
-				if tt.mismatch != nil {
-					require.NotErrorIs(t, err, tt.mismatch)
-				}
-				answered := requireAs[*clinicaldoc.Error](t, err)
-				assert.Equal(t, tt.status, answered.StatusCode)
-				assert.Nil(t, note)
-			})
-		}
-	}
-}
-
-func TestSign_AlreadySigned_Succeeds(t *testing.T) {
-	t.Parallel()
-	// The first response is lost, so the note is read: it is signed, that is the result, and nothing is signed twice.
-	const note = testBase + "/v1/progress-notes/7"
-	for _, retries := range []int{0, 3} {
-		for name, lost := range map[string]httpmock.Responder{
-			"bad gateway":      httpmock.NewStringResponder(http.StatusBadGateway, ""),
-			"connection reset": httpmock.NewErrorResponder(errors.New("connection reset")),
-		} {
-			transport := httpmock.NewMockTransport()
-			transport.RegisterResponder("PUT", note+"/sign", lost)
-			transport.RegisterResponder("GET", note, httpmock.NewStringResponder(http.StatusOK,
-				`{"id":7,"name":"n","has":{"content":true,"transcription":true,"signed":true}}`))
-			client := clientOver(t, transport,
-				clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: retries, MinWait: 1, MaxWait: 1}))
-			signed, err := client.Notes.Sign(t.Context(), 7)
-			require.NoError(t, err, name)
-			assert.True(t, signed.Has.Signed)
-			assert.Equal(t, 1, transport.GetCallCountInfo()["PUT "+note+"/sign"], "%s, %d retries", name, retries)
-		}
-	}
 }
 
 func TestCreate_NoteOfAnotherPatient_IsAConflict(t *testing.T) {
@@ -396,38 +297,22 @@ func TestCreate_SendsTheForm(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.mp3")
 	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
-	file := must(clinicaldoc.AudioFile(path))(t)
-	typed := clinicaldoc.AudioBytes("visit", []byte("sound"))
-	typed.ContentType = "audio/L16; rate=8000"
-	fields := []part{
-		{`form-data; name="name"`, "", "Visit é"},
-		{`form-data; name="patient_id"`, "", "4711"},
-		{`form-data; name="prompt_id"`, "", "12"},
-	}
-	type test struct {
-		audio *clinicaldoc.AudioSource
-		want  part
-	}
-	subtests(t, map[string]test{
-		"file": {file, part{`form-data; name="file"; filename="visit.mp3"`, "audio/mpeg", "sound"}},
-		"bytes": {clinicaldoc.AudioBytes("visit.WAV", []byte("sound")),
-			part{`form-data; name="file"; filename="visit.WAV"`, "audio/wav", "sound"}},
-		"reader at": {clinicaldoc.AudioReaderAt("visit.m4a", strings.NewReader("sound, and more"), 5),
-			part{`form-data; name="file"; filename="visit.m4a"`, "audio/mp4", "sound"}},
-		"unknown extension": {clinicaldoc.AudioBytes("visit.xyz", []byte("sound")),
-			part{`form-data; name="file"; filename="visit.xyz"`, "application/octet-stream", "sound"}},
-		"given content type": {typed,
-			part{`form-data; name="file"; filename="visit"`, "audio/l16; rate=8000", "sound"}},
-		"folders in a name": {clinicaldoc.AudioBytes(`C:\a/b\visit.ogg`, []byte("sound")),
-			part{`form-data; name="file"; filename="visit.ogg"`, "audio/ogg", "sound"}},
-		"quotes in a name": {clinicaldoc.AudioBytes(`a"b é.flac`, []byte("sound")),
-			part{`form-data; name="file"; filename="a\"b é.flac"`, "audio/flac", "sound"}},
-	}, func(t *testing.T, tt test) {
-		client := serve(t, call{method: "POST", url: "/v1/progress-notes", checkBody: checkParts(append([]part{tt.want},
-			fields...)...), status: http.StatusCreated, response: fullNote})
+	subtests(t, map[string]*clinicaldoc.AudioSource{
+		"file":      must(clinicaldoc.AudioFile(path))(t),
+		"bytes":     clinicaldoc.AudioBytes("visit.mp3", []byte("sound")),
+		"reader at": clinicaldoc.AudioReaderAt("visit.mp3", strings.NewReader("sound, and more"), 5),
+	}, func(t *testing.T, audio *clinicaldoc.AudioSource) {
+		client := serve(t, call{method: "POST", url: "/v1/progress-notes", status: http.StatusCreated,
+			response: fullNote,
+			checkBody: checkParts(
+				part{`form-data; name="file"; filename="visit.mp3"`, "audio/mpeg", "sound"},
+				part{`form-data; name="name"`, "", "Visit é"},
+				part{`form-data; name="patient_id"`, "", "4711"},
+				part{`form-data; name="prompt_id"`, "", "12"},
+			)})
 		var progress [][2]int64
 		note := must(client.Notes.Create(t.Context(), createParams{
-			Name: "Visit é", PatientID: 4711, PromptID: 12, Audio: tt.audio,
+			Name: "Visit é", PatientID: 4711, PromptID: 12, Audio: audio,
 			OnProgress: func(sent, total int64) { progress = append(progress, [2]int64{sent, total}) },
 		}))(t)
 		assertFullNote(t, note)
@@ -452,28 +337,34 @@ func TestCreate_ZeroParams_AreNotSent(t *testing.T) {
 
 func TestCreate_InvalidParams_AreRejected(t *testing.T) {
 	t.Parallel()
-	data := []byte("sound")
-	badType := clinicaldoc.AudioBytes("a.wav", data)
-	badType.ContentType = "sound"
-	twoLines := clinicaldoc.AudioBytes("a.wav", data)
-	twoLines.ContentType = "audio/wav\r\nX-Evil: 1"
+	audio := func(name string) createParams {
+		return createParams{Audio: clinicaldoc.AudioBytes(name, []byte("sound"))}
+	}
+	typed := func(contentType string) createParams {
+		params := audio("a.wav")
+		params.Audio.ContentType = contentType
+		return params
+	}
 	for name, params := range map[string]createParams{
-		"PatientID":           {PatientID: -1},
-		"PromptID":            {PromptID: -1},
-		"Name":                {Name: "a\xff"},
-		"Audio: made by hand": {Audio: &clinicaldoc.AudioSource{}},
-		"Audio: nil reader":   {Audio: clinicaldoc.AudioReader("a.wav", nil)},
-		"Audio: nil at":       {Audio: clinicaldoc.AudioReaderAt("a.wav", nil, 5)},
-		"Audio: empty":        {Audio: clinicaldoc.AudioBytes("a.wav", nil)},
-		"Audio: negative":     {Audio: clinicaldoc.AudioReaderAt("a.wav", bytes.NewReader(data), -1)},
-		"Audio: no name":      {Audio: clinicaldoc.AudioBytes("", data)},
-		"Audio: a folder":     {Audio: clinicaldoc.AudioBytes("a/", data)},
-		"Audio: dots":         {Audio: clinicaldoc.AudioBytes("a/..", data)},
-		"Audio: control":      {Audio: clinicaldoc.AudioBytes("a\nb.wav", data)},
-		"Audio: not UTF-8":    {Audio: clinicaldoc.AudioBytes("a\xff.wav", data)},
-		"Audio: long":         {Audio: clinicaldoc.AudioBytes(strings.Repeat("a", 256), data)},
-		"ContentType":         {Audio: badType},
-		"ContentType: lines":  {Audio: twoLines},
+		"PatientID":                 {PatientID: -1},
+		"PromptID":                  {PromptID: -1},
+		"Name":                      {Name: "a\xff"},
+		"Audio: zero":               {Audio: &clinicaldoc.AudioSource{}},
+		"Audio: nil reader":         {Audio: clinicaldoc.AudioReader("a.wav", nil)},
+		"Audio: nil reader at":      {Audio: clinicaldoc.AudioReaderAt("a.wav", nil, 5)},
+		"Audio: empty":              {Audio: clinicaldoc.AudioBytes("a.wav", nil)},
+		"Audio: negative size":      {Audio: clinicaldoc.AudioReaderAt("a.wav", syntheticAudio(1), -1)},
+		"Audio: no name":            audio(""),
+		"Audio: a folder":           audio("a/"),
+		"Audio: dots":               audio("a/.."),
+		"Audio: a line break":       audio("a\r\nX-Injected: 1.wav"),
+		"Audio: NUL":                audio("a\x00.wav"),
+		"Audio: delete":             audio("a\x7f.wav"),
+		"Audio: not UTF-8":          audio("a\xff.wav"),
+		"Audio: a long name":        audio(strings.Repeat("a", 256)),
+		"ContentType":               typed("sound"),
+		"ContentType: a line break": typed("audio/wav\r\nX-Injected: 1"),
+		"ContentType: parameters":   typed("audio/wav; rate"),
 	} {
 		field, _, _ := strings.Cut(name, ":")
 		note, err := serve(t).Notes.Create(t.Context(), params)
@@ -481,66 +372,6 @@ func TestCreate_InvalidParams_AreRejected(t *testing.T) {
 		require.ErrorContains(t, err, field, name)
 		assert.Nil(t, note, name)
 	}
-}
-
-func TestCreate_ChangedFile_IsAnError(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "secret.wav")
-	require.NoError(t, os.WriteFile(path, []byte("sound"), 0o600))
-	source := must(clinicaldoc.AudioFile(path))(t)
-	require.NoError(t, os.WriteFile(path, []byte("other sound"), 0o600))
-	_, err := serve(t).Notes.Create(t.Context(), createParams{Audio: source})
-	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-	require.ErrorContains(t, err, "changed")
-	require.NoError(t, os.Remove(path))
-	_, err = serve(t).Notes.Create(t.Context(), createParams{Audio: source})
-	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-	require.ErrorIs(t, err, os.ErrNotExist)
-	assert.NotContains(t, err.Error(), "secret")
-}
-
-func TestCreate_LostResponse_IsUnknown(t *testing.T) {
-	t.Parallel()
-	reset := errors.New("connection reset")
-	type test struct {
-		answer  call
-		match   error
-		unknown bool
-	}
-	subtests(t, map[string]test{
-		"lost answer": {call{fail: reset}, reset, true},
-		"500":         {call{status: 500}, clinicaldoc.ErrServer, true},
-		"503":         {call{status: 503}, clinicaldoc.ErrServer, true},
-		"no note":     {call{response: `{"status":"queued"}`}, clinicaldoc.ErrUnexpectedResponse, true},
-		"HTML":        {call{response: `<html>`}, clinicaldoc.ErrUnexpectedResponse, true},
-		"nothing":     {call{status: 204}, clinicaldoc.ErrUnexpectedResponse, true},
-		"302": {call{status: 302, answerHeader: map[string]string{"Location": "/login"}},
-			clinicaldoc.ErrUnexpectedResponse, true},
-		"308": {call{status: 308, answerHeader: map[string]string{"Location": "/v2"}},
-			clinicaldoc.ErrUnexpectedResponse, false},
-		"401": {call{status: 401}, clinicaldoc.ErrUnauthorized, false},
-		"413": {call{status: 413}, clinicaldoc.ErrTooLarge, false},
-		"422": {call{status: 422}, clinicaldoc.ErrValidation, false},
-	}, func(t *testing.T, tt test) {
-		request := tt.answer
-		request.method, request.url = "POST", "/v1/progress-notes"
-		request.checkBody = func(*testing.T, string, []byte) {}
-		params := createParams{Name: "Visit", PatientID: 4711, Audio: clinicaldoc.AudioBytes("a.wav", []byte("sound"))}
-		before := time.Now()
-		client := serveWith(t, []clinicaldoc.Option{clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 3})},
-			request)
-		note, err := client.Notes.Create(t.Context(), params)
-		assert.Nil(t, note)
-		require.ErrorIs(t, err, tt.match)
-		var unknown *clinicaldoc.OutcomeUnknownError
-		assert.Equal(t, tt.unknown, errors.As(err, &unknown))
-		assert.Equal(t, tt.unknown, errors.Is(err, clinicaldoc.ErrOutcomeUnknown))
-		if tt.unknown {
-			assert.Equal(t, params.Name, unknown.Params.Name)
-			assert.Same(t, params.Audio, unknown.Params.Audio)
-			assert.WithinRange(t, unknown.SentAt, before, time.Now())
-		}
-	})
 }
 
 // commitBodies are bodies of every kind that BeforeCommit has to hold up.
@@ -586,11 +417,10 @@ func commitServer(t *testing.T, http2 bool) (client *clinicaldoc.Client, bodies 
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, socketNote(31))
 	}
-	if !http2 {
-		return socketClient(t, socketHandler(t, handler).URL), received
+	if http2 {
+		return h2Client(t, handler), received
 	}
-	srv := h2Server(t, handler)
-	return socketClient(t, srv.URL, clinicaldoc.WithHTTPClient(srv.Client())), received
+	return socketClient(t, socketHandler(t, handler).URL), received
 }
 
 type commitBody struct {
@@ -660,9 +490,7 @@ func TestBeforeCommit_ReturnsAnError_SendsNoLastByte(t *testing.T) {
 		assert.NotContains(t, err.Error(), "synthetic patient")
 		assert.Contains(t, err.Error(), "BeforeCommit")
 		assert.Equal(t, 1, calls, "it is not retried")
-		if len(bodies) > 0 { // a small one may never have left
-			(<-bodies).lacksTheEnd(t)
-		}
+		assertLacksTheEnd(t, bodies)
 	})
 }
 
@@ -697,9 +525,7 @@ func TestBeforeCommit_ContextEnds_SendsNoLastByte(t *testing.T) {
 				assert.Equal(t, name == "and it refuses", errors.Is(err, refusal))
 				assert.NotContains(t, err.Error(), "the program ends")
 				assert.Equal(t, 1, calls)
-				if len(bodies) > 0 {
-					(<-bodies).lacksTheEnd(t)
-				}
+				assertLacksTheEnd(t, bodies)
 			})
 		})
 	}
@@ -707,27 +533,32 @@ func TestBeforeCommit_ContextEnds_SendsNoLastByte(t *testing.T) {
 
 func TestBeforeCommit_PanicsOrExits_SendsNoLastByte(t *testing.T) {
 	t.Parallel()
-	type test struct {
-		stop    func()
-		demands func(t *testing.T, create func())
-	}
-	subtests(t, map[string]test{
-		"panic": {func() { panic("synthetic") }, func(t *testing.T, create func()) {
-			assert.PanicsWithValue(t, "synthetic", create)
-		}},
-		"Goexit": {runtime.Goexit, func(t *testing.T, create func()) { assert.True(t, exits(create)) }},
-	}, func(t *testing.T, tt test) {
-		eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
-			t.Helper()
-			client, bodies := commitServer(t, http2)
-			params := createParams{Name: "Synthetic", PatientID: 7, Audio: audio}
-			params.BeforeCommit = func(context.Context) error { tt.stop(); return nil }
-			tt.demands(t, func() { _, _ = client.Notes.Create(socketContext(t), params) })
-			if len(bodies) > 0 { // a small one may never have left
-				(<-bodies).lacksTheEnd(t)
-			}
+	for name, stop := range map[string]func(){"panic": func() { panic("synthetic") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachCommit(t, func(t *testing.T, http2 bool, audio *clinicaldoc.AudioSource) {
+				t.Helper()
+				client, bodies := commitServer(t, http2)
+				params := createParams{Name: "Synthetic", PatientID: 7, Audio: audio}
+				params.BeforeCommit = func(context.Context) error { stop(); return nil }
+				create := func() { _, _ = client.Notes.Create(socketContext(t), params) }
+				if name == "panic" {
+					assert.PanicsWithValue(t, "synthetic", create)
+				} else {
+					assert.True(t, exits(create))
+				}
+				assertLacksTheEnd(t, bodies)
+			})
 		})
-	})
+	}
+}
+
+// assertLacksTheEnd checks what a server has received. A small request may never have left.
+func assertLacksTheEnd(t *testing.T, bodies <-chan commitBody) {
+	t.Helper()
+	if len(bodies) > 0 {
+		(<-bodies).lacksTheEnd(t)
+	}
 }
 
 // exits reports whether f ends its goroutine by runtime.Goexit.
@@ -750,10 +581,7 @@ func TestBeforeCommit_OnTheWire_HoldsTheDelimiterBack(t *testing.T) {
 			t.Parallel()
 			got := make(chan commitBody, 1)
 			srv := newRawServer(t, func(c *rawConn) {
-				r := c.head()
-				if r.Header.Get("Expect") != "" {
-					c.send("HTTP/1.1 100 Continue\r\n\r\n")
-				}
+				r := c.receive(0)
 				body, err := io.ReadAll(r.Body)
 				got <- commitBody{body, commitTail(t, r.Header.Get("Content-Type")), err}
 				assert.Zero(t, c.in.Buffered())
@@ -796,43 +624,35 @@ func TestBeforeCommit_OnTheWire_HoldsTheDelimiterBack(t *testing.T) {
 
 func TestBeforeCommit_Retries_AreAskedEachTime(t *testing.T) {
 	t.Parallel()
-	t.Run("retries", func(t *testing.T) {
-		t.Parallel()
-		limited := socketStatus(http.StatusTooManyRequests, "{}")
+	refusal := errors.New("synthetic")
+	limited := socketStatus(http.StatusTooManyRequests, "{}")
+	for refuseAt, want := range map[int]error{0: nil, 2: refusal} {
 		script := newSocketSteps(limited, limited, socketStatus(http.StatusCreated, socketNote(32)))
 		calls := 0
 		params := socketParams(2 << 20)
-		params.BeforeCommit = func(context.Context) error { calls++; return nil }
-		must(socketClient(t, socketHandler(t, script.ServeHTTP).URL).Notes.Create(socketContext(t), params))(t)
-		assert.Equal(t, 3, calls)
-	})
-	t.Run("refused at the second", func(t *testing.T) {
-		t.Parallel()
-		script := newSocketSteps(socketStatus(http.StatusTooManyRequests, "{}"))
-		calls, refusal := 0, errors.New("synthetic")
-		params := socketParams(2 << 20)
 		params.BeforeCommit = func(context.Context) error {
-			if calls++; calls == 2 {
+			if calls++; calls == refuseAt {
 				return refusal
 			}
 			return nil
 		}
-		_, err := socketClient(t, socketHandler(t, script.ServeHTTP).URL).Notes.Create(socketContext(t), params)
-		require.ErrorIs(t, err, refusal)
+		_, err := script.client(t).Notes.Create(socketContext(t), params)
+		require.ErrorIs(t, err, want)
 		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
-		assert.Equal(t, 2, calls)
-	})
-	t.Run("announcing is refused", func(t *testing.T) {
-		t.Parallel()
-		srv := newRawServer(t,
-			func(c *rawConn) { c.head(); c.answer(http.StatusExpectationFailed, ""); c.untilClosed() },
-			func(c *rawConn) { c.request(); c.answer(http.StatusCreated, socketNote(33)); c.untilClosed() })
-		calls := 0
-		params := socketParams(2 << 20)
-		params.BeforeCommit = func(context.Context) error { calls++; return nil }
-		must(socketClient(t, srv.URL).Notes.Create(socketContext(t), params))(t)
-		assert.Equal(t, 1, calls, "nothing was left to commit when it was refused")
-	})
+		assert.Equal(t, cmp.Or(refuseAt, 3), calls)
+	}
+}
+
+func TestBeforeCommit_AnnouncementRefused_IsAskedOnce(t *testing.T) {
+	t.Parallel()
+	srv := newRawServer(t,
+		func(c *rawConn) { c.head(); c.answer(http.StatusExpectationFailed, ""); c.untilClosed() },
+		func(c *rawConn) { c.request(); c.answer(http.StatusCreated, socketNote(33)); c.untilClosed() })
+	calls := 0
+	params := socketParams(2 << 20)
+	params.BeforeCommit = func(context.Context) error { calls++; return nil }
+	must(socketClient(t, srv.URL).Notes.Create(socketContext(t), params))(t)
+	assert.Equal(t, 1, calls, "the refused request had no body to commit")
 }
 
 func TestBeforeCommit_ServerRespondsEarly_Ends(t *testing.T) {
@@ -904,7 +724,7 @@ func TestBeforeCommit_Slow_DoesNotProlongTheStallTimeout(t *testing.T) {
 }
 
 // A job that was queued has an id too, and is not a note.
-func TestCreate_ResponseWithoutANote(t *testing.T) {
+func TestCreate_ResponseWithOnlyAnID_IsUnknown(t *testing.T) {
 	t.Parallel()
 	for body, id := range map[string]int64{
 		`{"id":55,"status":"queued"}`: 55, `{"id":55}`: 55, `{"data":{"id":55}}`: 55,
@@ -935,7 +755,7 @@ func TestCreate_ResponseWithoutANote(t *testing.T) {
 	}
 }
 
-func TestGet_ResponseWithoutANote(t *testing.T) {
+func TestGet_ResponseWithoutANote_IsRejected(t *testing.T) {
 	t.Parallel()
 	for body, isNote := range map[string]bool{
 		`{"id":55}`: false, `{"id":55,"status":"queued"}`: false, `{"id":55,"transcription":"words"}`: false,
@@ -957,7 +777,7 @@ func TestGet_ResponseWithoutANote(t *testing.T) {
 	}
 }
 
-func TestCreateOnce_ReturnsTheNoteOfCreate(t *testing.T) {
+func TestCreateOnce_NothingLost_SearchesNothing(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	s.post = s.committing
@@ -967,7 +787,7 @@ func TestCreateOnce_ReturnsTheNoteOfCreate(t *testing.T) {
 }
 
 // The response is lost and the note is found, also if it is created late. Nothing is sent twice.
-func TestCreateOnce_LostResponse(t *testing.T) {
+func TestCreateOnce_LostResponse_FindsTheNote(t *testing.T) {
 	t.Parallel()
 	gatewayTimeout := func(s *fakeService, r *http.Request) (*http.Response, error) {
 		time.Sleep(59 * time.Second)
@@ -1008,7 +828,7 @@ func TestCreateOnce_LostResponse(t *testing.T) {
 
 // A proxy may take as long to pass an upload on as the upload took. After an upload that takes longer than the default
 // of Settle, CreateOnce waits that long for the note, and finds it.
-func TestCreateOnce_LongUpload(t *testing.T) {
+func TestCreateOnce_LongUpload_IsWaitedForAsLong(t *testing.T) {
 	t.Parallel()
 	const (
 		uploadTakes   = 1000 * time.Second
@@ -1032,7 +852,7 @@ func TestCreateOnce_LongUpload(t *testing.T) {
 }
 
 // Only a note that was certainly not created is created again, at most three times in all.
-func TestCreateOnce_CreatesAgain(t *testing.T) {
+func TestCreateOnce_NotCreated_CreatesAgain(t *testing.T) {
 	t.Parallel()
 	stream := func() *clinicaldoc.AudioSource { return clinicaldoc.AudioReader("a.wav", strings.NewReader("sound")) }
 	type test struct {
@@ -1085,7 +905,7 @@ func TestCreateOnce_CreatesAgain(t *testing.T) {
 }
 
 // The second upload is a create of its own: its response is lost too, and its note is found.
-func TestCreateOnce_SecondUploadIsFound(t *testing.T) {
+func TestCreateOnce_SecondResponseLost_IsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -1102,7 +922,7 @@ func TestCreateOnce_SecondUploadIsFound(t *testing.T) {
 	})
 }
 
-func TestCreateOnce_ContextEnds(t *testing.T) {
+func TestCreateOnce_ContextEnds_IsUndecided(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]func(*http.Request, fakeNote) (*http.Response, error){
 		"while it searches": func(*http.Request, fakeNote) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
@@ -1127,7 +947,7 @@ func TestCreateOnce_ContextEnds(t *testing.T) {
 	})
 }
 
-func TestCreateOnce_ReportsProgress(t *testing.T) {
+func TestCreateOnce_OnProgress_IsCalled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
@@ -1146,7 +966,7 @@ func TestCreateOnce_ReportsProgress(t *testing.T) {
 }
 
 // An error of Create after which nothing is unknown is returned as it is.
-func TestCreateOnce_OtherErrors(t *testing.T) {
+func TestCreateOnce_OtherErrors_AreReturned(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	s.post = func(r *http.Request, _ fakeNote) (*http.Response, error) {
@@ -1168,7 +988,7 @@ func TestCreateOnce_OtherErrors(t *testing.T) {
 
 // Many dictations of one patient under one name, at once, over a line that loses every eighth response and every ninth
 // request. No note is given to two of them, and none is created twice.
-func TestCreateOnce_ManyAtOnce(t *testing.T) {
+func TestCreateOnce_ManyAtOnce_ShareNoNote(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]bool{"of one recording": true, "of different recordings": false},
 		func(t *testing.T, same bool) {
@@ -1223,7 +1043,7 @@ func TestCreateOnce_ManyAtOnce(t *testing.T) {
 		})
 }
 
-func TestUpdate_ExtraIsSentAsFurtherMembers(t *testing.T) {
+func TestUpdate_Extra_IsSentAsFurtherMembers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		params updateParams
@@ -1243,7 +1063,7 @@ func TestUpdate_ExtraIsSentAsFurtherMembers(t *testing.T) {
 	}
 }
 
-func TestUpdate_RejectsUnsendableExtra(t *testing.T) {
+func TestUpdate_UnsendableExtra_IsRejected(t *testing.T) {
 	t.Parallel()
 	circle := map[string]any{}
 	circle["again"] = circle

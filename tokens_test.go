@@ -14,7 +14,8 @@ import (
 func TestTokensList_ReadsTheTokens(t *testing.T) {
 	t.Parallel()
 	records := `[
-		{"id":1,"name":"ward-pc","abilities":["*"],"created_at":"2024-05-01T10:00:00.123456Z","last_used_at":"2024-05-02T11:00:00.654321Z"},
+		{"id":1,"name":"ward-pc","abilities":["*"],
+			"created_at":"2024-05-01T10:00:00.123456Z","last_used_at":"2024-05-02T11:00:00.654321Z"},
 		{"id":2,"name":"phone","created_at":"2024-05-01T10:00:01.000000Z","last_used_at":null}
 	]`
 	want := []clinicaldoc.Token{
@@ -34,7 +35,7 @@ func TestTokensList_ReadsTheTokens(t *testing.T) {
 	}
 }
 
-func TestTokensList_Empty(t *testing.T) {
+func TestTokensList_EmptyList_IsNotNil(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`{"tokens":[]}`, `{"tokens":null}`, `[]`, `{"data":[]}`, `{"data":{"tokens":[]}}`} {
 		client := serve(t, call{url: "/v1/auth/tokens", response: answer})

@@ -12,7 +12,8 @@ import (
 
 func TestUsersMe_ReadsTheUser(t *testing.T) {
 	t.Parallel()
-	record := `{"id":22,"name":"Test User","email":"user@clinic.test","roles":["x"],"created_at":"2024-05-01T10:00:01Z","updated_at":"2024-05-01T10:00:02Z"}`
+	record := `{"id":22,"name":"Test User","email":"user@clinic.test","roles":["x"],
+		"created_at":"2024-05-01T10:00:01Z","updated_at":"2024-05-01T10:00:02Z"}`
 	want := &clinicaldoc.User{
 		ID: 22, Name: "Test User", Email: "user@clinic.test", CreatedAt: moment(1, 0), UpdatedAt: moment(2, 0),
 		Extra: object(t, `{"roles":["x"]}`),
