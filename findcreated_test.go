@@ -1865,17 +1865,17 @@ func TestFindCreated_RetryAfter_IsHonored(t *testing.T) {
 
 func TestFindCreated_ListFails_IsReadAgain(t *testing.T) {
 	t.Parallel()
-	status := func(code int, header ...string) func(*http.Request) *http.Response {
-		return func(r *http.Request) *http.Response { return madeResponse(r, code, `{"message":"Canary"}`, header...) }
+	status := func(code int, header ...string) func(*http.Request) *reply {
+		return func(r *http.Request) *reply { return made(r, code, `{"message":"Canary"}`, header...) }
 	}
 	badGateway := status(http.StatusBadGateway)
 	// A proxy that asks people to log in responds in the service's place for a while.
 	login := status(http.StatusFound, "Location", "https://login.example")
-	loginPage := func(r *http.Request) *http.Response {
-		return madeResponse(r, http.StatusOK, "<html>", "Content-Type", "text/html")
+	loginPage := func(r *http.Request) *reply {
+		return made(r, http.StatusOK, "<html>", "Content-Type", "text/html")
 	}
 	type test struct {
-		response func(*http.Request) *http.Response
+		response func(*http.Request) *reply
 		times    int
 		want     error // nil: found
 		lists    int   // that were requested
@@ -1895,7 +1895,7 @@ func TestFindCreated_ListFails_IsReadAgain(t *testing.T) {
 			if list > tt.times {
 				return nil
 			}
-			return tt.response(r)
+			return tt.response(r).Response
 		}
 		id := s.keep(visited())
 		verdict := find(t, client, lost)

@@ -2013,7 +2013,7 @@ func (c *rawConn) request() (*http.Request, []byte) {
 // form reads a complete multipart request.
 func (c *rawConn) form() sentForm {
 	form, err := readForm(c.receive(0))
-	assert.NoError(c.t, err) //nolint:testifylint // in the server's goroutine
+	assert.NoError(c.t, err)
 	return form
 }
 
