@@ -65,10 +65,10 @@ func (f Fault) String() string {
 	if f.commits {
 		text += ":commit=" + f.commitAfter.String()
 	}
-	switch {
-	case f.times == usual:
+	switch f.times {
+	case usual:
 		return text
-	case f.times == everyTime:
+	case everyTime:
 		return text + ":always"
 	default:
 		return text + ":" + strconv.Itoa(f.times)

@@ -664,6 +664,7 @@ func TestRun_StreamFails_IsTriedOnce(t *testing.T) {
 	r := recording(0)
 	r.Params.Audio = clinicaldoc.AudioReader("a.wav", bytes.NewReader(sound(0)))
 	require.ErrorIs(t, uploadOne(t, u, r).Err, clinicaldoc.ErrUnauthorized)
+	assert.Equal(t, 1, requestsTo(srv, clinicaldoctest.RouteCreateNote), "a stream cannot be read again")
 }
 
 // A pause lasts as long as it may, and not until the next probe. What is being tried then is ended.
