@@ -131,7 +131,7 @@ func TestUpload_KilledTwice_CreatesEachNoteOnce(t *testing.T) {
 	require.NoError(t, third.Start())
 	kill(third, g.holds[2])
 	said = run.exits(0, upload...)
-	assert.NoError(t, srv.CreatedOnce(recordings...))
+	require.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
 	assert.NotContains(t, said, "visit-")
 }

@@ -205,7 +205,7 @@ func TestCron_TwoBadNights_EachRecordingIsOneNote(t *testing.T) {
 		`^  Somebody who may read the patients' notes: decide about the \d+ recordings that are unresolved`,
 		`^\d+ recordings are processing: their notes are not complete yet\.$`, `^    and \d+ more; --json lists all`,
 		`^  20.*  paused, because every upload failed in the same way: 503`)
-	said = c.exits(6, tonight)
+	c.exits(6, tonight)
 	c.morning(`^This upload sent none of its 1001 encounters\.$`, `^The service, or a proxy before it, was failing\.$`,
 		`^  Whoever runs the uploads: run the command again later`, `^  20.*  \d+ of 1001 encounters are complete; .* was failing\.`,
 		`^  20.*  Nothing was sent; 1 file or folder was left out: a file`)

@@ -25,9 +25,8 @@ func shell(ctx context.Context, line string, args ...string) *exec.Cmd {
 	ctx = context.WithoutCancel(ctx)
 	var run *exec.Cmd
 	if runtime.GOOS == "windows" {
-		run = exec.CommandContext(
-			ctx, "cmd", append([]string{"/C", line}, args...)...,
-		) //nolint:gosec // the user's own program
+		words := append([]string{"/C", line}, args...)
+		run = exec.CommandContext(ctx, "cmd", words...) //nolint:gosec // the user's own program
 	} else {
 		if len(args) > 0 { // after a compound command such as an if it would be a mistake of syntax
 			line += ` "$@"`
@@ -92,11 +91,8 @@ func shellWords(program string, args []string) string {
 func withoutAccount(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
-		return slices.ContainsFunc([]string{
-			clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken, envNATS,
-		}, func(ours string) bool {
-			return strings.EqualFold(name, ours)
-		})
+		ours := []string{clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken, envNATS}
+		return slices.ContainsFunc(ours, func(own string) bool { return strings.EqualFold(name, own) })
 	})
 }
 
