@@ -212,7 +212,7 @@ func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) err
 		_, err := q.store.js.Publish(ctx, subject, payload, jetstream.WithExpectLastSequencePerSubject(0))
 		return asRefusal(err)
 	})
-	var refused *engineRefusal
+	var refused *engineRefusalError
 	switch {
 	case err == nil:
 		return nil
@@ -275,29 +275,29 @@ const (
 	codeNoResources = 10023 // of the server or the account
 )
 
-// engineRefusal is a response of the engine that refuses a request. It would refuse the same request again.
-type engineRefusal struct {
+// engineRefusalError is a response of the engine that refuses a request. It would refuse the same request again.
+type engineRefusalError struct {
 	err  error
 	code jetstream.ErrorCode
 }
 
-func (r *engineRefusal) Error() string { return r.err.Error() }
+func (r *engineRefusalError) Error() string { return r.err.Error() }
 
-// asRefusal returns err as an engineRefusal if the engine refused the request. Other errors, such as a timeout, are
-// returned as they are: the request may be repeated.
+// asRefusal returns err as an engineRefusalError if the engine refused the request. Other errors, such as a
+// timeout, are returned as they are: the request may be repeated.
 func asRefusal(err error) error {
 	var refused *jetstream.APIError
 	switch {
 	case errors.As(err, &refused):
-		return &engineRefusal{err: err, code: refused.ErrorCode}
+		return &engineRefusalError{err: err, code: refused.ErrorCode}
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &engineRefusal{err: err}
+		return &engineRefusalError{err: err}
 	}
 	return err
 }
 
 // Is makes a refusal match ErrKeyExists, so that patiently takes it for a response and does not repeat the request.
-func (*engineRefusal) Is(target error) bool { return target == jetstream.ErrKeyExists }
+func (*engineRefusalError) Is(target error) bool { return target == jetstream.ErrKeyExists }
 
 // delivery is a recording that was handed to this process.
 type delivery struct {

@@ -210,6 +210,7 @@ func TestFind_AccountInVariables_NeedsNoSettings(t *testing.T) {
 	assert.Equal(t, token, found.Token)
 }
 
+//nolint:paralleltest // sets variables
 func TestStateFolder_NoHome_AsksForTheVariable(t *testing.T) {
 	for _, name := range []string{"HOME", "USERPROFILE", "XDG_STATE_HOME", "LOCALAPPDATA", account.EnvStateDir} {
 		t.Setenv(name, "")
