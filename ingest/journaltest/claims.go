@@ -27,6 +27,7 @@ func (k *kit) entry(n int, state ingest.State) ingest.Entry {
 }
 
 // checkBind checks that other services, headers and users are rejected, and other spellings of the service are not.
+// After each of them, its own owner can still bind.
 func (k *kit) checkBind() error {
 	for _, c := range []struct {
 		change func(*ingest.Owner)
@@ -42,9 +43,9 @@ func (k *kit) checkBind() error {
 		c.change(&other)
 		_, err := k.journal.Bind(k.ctx, other)
 		if !errors.Is(err, c.want) {
-			return errorf("Bind(%+v): %w, want %v", other, err, c.want)
+			return errorf("Bind(%+v): %v, want %v", other, err, c.want)
 		}
-		if err := k.reopen(); err != nil {
+		if err := k.reopenAndBind(); err != nil {
 			return errorf("Bind of its own owner: %w", err)
 		}
 	}
@@ -70,7 +71,7 @@ func (k *kit) checkTaken() error {
 			second.Release()
 		}
 		if !errors.Is(err, ingest.ErrTaken) {
-			return errorf("Claim of a key that another has: %w, want ErrTaken", err)
+			return errorf("Claim of a key that another has: %v, want ErrTaken", err)
 		}
 		return nil
 	})
@@ -119,7 +120,7 @@ func (k *kit) checkRefused() error {
 		if got.By != e.By {
 			return errorf("By is %q, want %q", got.By, e.By)
 		}
-		if err := k.reopen(); err != nil {
+		if err := k.reopenAndBind(); err != nil {
 			return err
 		}
 	}
@@ -168,7 +169,7 @@ func (k *kit) checkFields() error {
 			return err
 		}
 	}
-	if err := k.reopen(); err != nil {
+	if err := k.reopenAndBind(); err != nil {
 		return err
 	}
 	for _, want := range all {
@@ -277,7 +278,7 @@ func (k *kit) checkMany() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := k.reopen(); err != nil {
+	if err := k.reopenAndBind(); err != nil {
 		return err
 	}
 	for n := range workers * each {

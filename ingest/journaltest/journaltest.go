@@ -71,7 +71,7 @@ func check(ctx context.Context, open func() ingest.Journal) []outcome {
 	var outcomes []outcome
 	for n, part := range contract {
 		k.part = byte(n)
-		err := k.reopen()
+		err := k.reopenAndBind()
 		if err == nil {
 			err = part.check(k)
 		}
@@ -89,8 +89,8 @@ type kit struct {
 	part    byte // its number in contract
 }
 
-// reopen opens the journal as the next process does.
-func (k *kit) reopen() error {
+// reopenAndBind opens the journal as the next process does, and binds it to its owner.
+func (k *kit) reopenAndBind() error {
 	k.close()
 	k.journal = k.open()
 	binding, err := k.journal.Bind(k.ctx, owner)

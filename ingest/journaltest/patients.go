@@ -54,7 +54,7 @@ func (k *kit) checkStates() error {
 		if err := k.lists(k.patient(2), time.Time{}, states{}); err != nil {
 			return err
 		}
-		if err := k.reopen(); err != nil {
+		if err := k.reopenAndBind(); err != nil {
 			return err
 		}
 	}

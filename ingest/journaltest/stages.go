@@ -72,7 +72,7 @@ func (k *kit) checkSentAgain() error {
 		if err := hasDecision(got, decided); err != nil {
 			return err
 		}
-		if err := k.reopen(); err != nil {
+		if err := k.reopenAndBind(); err != nil {
 			return err
 		}
 	}
@@ -135,15 +135,15 @@ func (k *kit) saveAndFind(e ingest.Entry) error {
 			return errorf("the entry is note %d, %s, with %d earlier notes, want note %d, %s, with %d",
 				got.NoteID, got.Stage, len(got.Replaced), e.NoteID, e.Stage, len(e.Replaced))
 		}
-		if err := k.reopen(); err != nil {
+		if err := k.reopenAndBind(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkLateStage checks that a manual decision stays if another worker saves the stage of the old note after it, where
-// both could claim the recording.
+// checkLateStage checks that a manual decision stays if another worker saves the stage of the old note after it. It
+// checks nothing if the journal does not let both claim the recording.
 func (k *kit) checkLateStage() error {
 	failed := k.failed(0)
 	if err := k.save(failed); err != nil {
@@ -160,7 +160,7 @@ func (k *kit) checkLateStage() error {
 		late.Stage = clinicaldoc.StageComplete
 		err := worker.Save(k.ctx, late)
 		if !errors.Is(err, ingest.ErrTaken) {
-			return errorf("a stage that was saved after a decision: %w, want ErrTaken", err)
+			return errorf("a stage that was saved after a decision: %v, want ErrTaken", err)
 		}
 		return nil
 	})
@@ -222,7 +222,7 @@ func (k *kit) listsProcessing(want ...int) error {
 		if !slices.Equal(got, want) {
 			return errorf("Processing returned the recordings %v, want %v", got, want)
 		}
-		if err := k.reopen(); err != nil {
+		if err := k.reopenAndBind(); err != nil {
 			return err
 		}
 	}
@@ -247,7 +247,7 @@ func (k *kit) checkReplaced() error {
 	if err != nil {
 		return err
 	}
-	if err := k.reopen(); err != nil {
+	if err := k.reopenAndBind(); err != nil {
 		return err
 	}
 	if err := k.listsReplaced(decided); err != nil {
