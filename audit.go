@@ -565,15 +565,17 @@ func (s *scope) recordsOf(id int64, response []byte) []record {
 	return []record{{note: id}, note.record()}
 }
 
-// recordResponse records what the audit needs of a response.
+// recordResponse records what the audit needs of a response. It is called only in an audited call. If another call
+// contains this one, it also empties the body in the Response of WithResponse: that may hold records which the outer
+// call does not return, and so does not report as disclosed.
 func (s *scope) recordResponse(result *exchange.Result, err error) {
 	s.requestID = requestID(result.Last.Header)
 	if err == nil && s.op.effect != exchange.Reads {
 		s.hasWritten = true
 	}
-	isInner := s.ownTrail == nil
+	isInner := s.ownTrail == nil // the outer call has the trail
 	if isInner && s.options.response != nil {
-		s.options.response.Body = nil // the caller does not get all records in it
+		s.options.response.Body = nil
 	}
 	if s.op == audioURL {
 		s.options.trail.addAddress(noteIDInPath(s.request.Path), s.requestID)

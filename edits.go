@@ -56,7 +56,7 @@ func condition(name, wrong string, id int64, version string) CallOption {
 		case o.version != "":
 			return invalid(name, "a call takes one condition; pass IfUnchanged or IfVersion once")
 		}
-		o.versionOf = id
+		o.versionNoteID = id
 		o.version = version
 		return nil
 	}
@@ -107,8 +107,8 @@ type edit struct {
 	earlierResult  *ProgressNote    // the note as an earlier attempt left it; nil if none was carried out
 }
 
-// runEdit is run for an Update, Sign or Delete. If the call has a condition, it reads the note first, and calls act
-// only if the condition is met.
+// runEdit does what run does, for an Update, Sign or Delete. If the call has a condition, it reads the note first, and
+// calls act only if the condition is met.
 func runEdit[T any](
 	ctx context.Context, c *Client, op *operation, id int64, params UpdateNoteParams, opts []CallOption,
 	act func(context.Context, *edit) (*T, error),
@@ -118,7 +118,9 @@ func runEdit[T any](
 		if err != nil {
 			return nil, err
 		}
-		if readID := call.options.versionOf; readID != 0 && readID != id {
+		readID := call.options.versionNoteID
+		isOfAnotherNote := readID != 0 && readID != id
+		if isOfAnotherNote {
 			return nil, invalid(op.name+": IfUnchanged", "its ID is not that of the note to change")
 		}
 		e := &edit{scope: call, id: id, began: time.Now(), params: params}

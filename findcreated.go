@@ -643,13 +643,13 @@ func (l *search) compareNotes(observed *creates.Observation) {
 		if !gone {
 			l.candidates = append(l.candidates, row.ProgressNote)
 		}
-		observed.Unexplained++
+		observed.Unexplained++ // also if it differs or is gone: no other create explains it
 		switch l.match(row) {
 		case creates.Equal:
 			l.addMatch(observed, row, gone)
 		case creates.Unread:
 			observed.UnreadMayMatch = true
-		case creates.Differs:
+		case creates.Differs: // the service may have changed the recording, so the note remains unexplained
 		}
 	}
 }
@@ -657,11 +657,11 @@ func (l *search) compareNotes(observed *creates.Observation) {
 // isGone reports whether the latest poll did not show a row that an earlier one has shown.
 func (l *search) isGone(row row) bool { return row.lastPoll != l.polls }
 
-// addMatch adds to the observation a note that has the recording or the unique name.
+// addMatch adds to the observation a note that has the recording, or the name if that is unique.
 func (l *search) addMatch(observed *creates.Observation, row row, gone bool) {
 	switch {
 	case gone: // somebody deleted it, so it remains unexplained
-	case row.made == creates.MadeSince, l.params.UniqueName:
+	case row.made == creates.MadeSince, l.params.UniqueName: // a unique name proves it whenever the note was made
 		observed.Matching++
 		l.foundNote = row.ProgressNote
 	default:

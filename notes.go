@@ -79,8 +79,8 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		underWay := &OutcomeUnknownError{Params: params} // registered in the same way as a lost create
 		end := s.client.creates.Begin(underWay.asCreate())
 		defer end()
-		by := &requester{tenant: call.options.tenant()} // its token and time are set when the request is sent
-		call.options.requester = by
+		sender := &requester{tenant: call.options.tenant()} // its token and time are set when the request is sent
+		call.options.requester = sender
 		call.requestedPatient = params.PatientID
 		call.request.Body = upload.body()
 		call.request.Progress = upload.progress(params.OnProgress)
@@ -88,7 +88,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(anyID))
 		if note != nil {
 			made = note
-			s.client.creates.Returned(note.ref(by.tenant), by.sentAt, time.Now())
+			s.client.creates.Returned(note.ref(sender.tenant), sender.sentAt, time.Now())
 		}
 		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 			const detail = "the note was created, but for another patient than requested"
@@ -96,14 +96,15 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		if unknown, isLost := errors.AsType[*OutcomeUnknownError](err); isLost { // so FindCreated can search for it
 			unknown.Params = params
-			s.client.identify(unknown, upload, by)
+			s.client.identify(unknown, upload, sender)
 			s.client.creates.AddLost(unknown.asCreate())
 		}
 		return note, err
 	}
 	note, err := run(ctx, s.client, createNote.name, opts, create)
 	if err != nil && made != nil { // it names another patient, or the audit function failed
-		s.client.creates.Withhold(made.ID) // FindCreated for this create may still return it
+		// The caller does not get the note, so FindCreated may still return it, but only for this create.
+		s.client.creates.Withhold(made.ID)
 	}
 	return note, err
 }

@@ -303,7 +303,7 @@ type callOptions struct {
 	query         url.Values
 	noRetry       bool
 	version       string        // of the note that the caller read; empty: no condition
-	versionOf     int64         // ID of that note; 0: not known
+	versionNoteID int64         // ID of that note; 0: not known
 	authorization authorization // nil: the client's
 	sendOnce      bool          // sent once, after the end of a limit of the service
 	requester     *requester    // records who sends the requests; may be nil

@@ -111,7 +111,8 @@ func (s *scope) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 }
 
 // Explain implements [exchange.Caller]. It returns the error of a failed attempt. If the attempt was not sent, its
-// error also matches the error of the attempt before, which is the reason for this one.
+// error also matches the error of the attempt before, which is the reason for this one. Before is never nil; before the
+// first attempt, its error is.
 func (s *scope) Explain(a, before *exchange.Attempt) error {
 	if s.usesStorage() {
 		return download.Explain(a)
@@ -122,7 +123,7 @@ func (s *scope) Explain(a, before *exchange.Attempt) error {
 			return s.statusError(a)
 		}
 		return s.unexpected(a, a.Cause)
-	case exchange.Held:
+	case exchange.GateWait:
 		detail := "not sent: the call ended while waiting for the service's rate limit: " + redact.Cause(a.Cause)
 		return &callError{op: s.op, detail: detail, errorType: "rate_limit", causes: []error{before.Err, a.Cause}}
 	case exchange.Limit:

@@ -83,22 +83,23 @@ type faultList struct {
 // armedFault is an injected fault and what has come of it.
 type armedFault struct {
 	InjectedFault
-	seen    int // requests to its route that no fault before it struck
-	draw    *rand.Rand
-	limiter limiter // of a throttle
+	seen    int        // requests to its route that no fault before it struck
+	random  *rand.Rand // its own
+	limiter limiter    // of a throttle
 }
 
+// add arms the fault for the route. A fault that strikes 0 times is spent at once.
 func (l *faultList) add(route string, f Fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lastID++
 	l.injected = append(l.injected, &armedFault{
-		InjectedFault: InjectedFault{ID: l.lastID, Route: route, Fault: f, Spent: f.times == 0}, draw: l.stream(),
+		InjectedFault: InjectedFault{ID: l.lastID, Route: route, Fault: f, Spent: f.times == 0}, random: l.newRand(),
 	})
 }
 
-// stream is a fault's own randomness, so that no fault's rate hangs on another's.
-func (l *faultList) stream() *rand.Rand {
+// newRand returns a fault's own random numbers, so that no fault's rate depends on another's.
+func (l *faultList) newRand() *rand.Rand {
 	l.streams++
 	return rand.New(rand.NewPCG(l.seed, l.streams)) //nolint:gosec // chance that can be had again
 }
@@ -133,7 +134,7 @@ func (l *faultList) setSeed(seed uint64) {
 	l.seed = seed
 	l.streams = 0
 	for _, f := range l.injected {
-		f.draw = l.stream()
+		f.random = l.newRand()
 		if f.Fault.rate >= 0 {
 			f.seen = 0
 		}
@@ -165,5 +166,5 @@ func (f *armedFault) strikes() bool {
 	if f.Fault.every > 0 && number%f.Fault.every != 0 {
 		return false
 	}
-	return f.Fault.rate < 0 || f.draw.Float64() < f.Fault.rate
+	return f.Fault.rate < 0 || f.random.Float64() < f.Fault.rate
 }

@@ -50,12 +50,13 @@ func (r *run) resumeCommitted(t *task, known Entry) {
 		return
 	}
 	took := max(t.entry.At.Sub(t.entry.SentAt), 0)
-	more := map[string]any{"id": rand.Text(), "audio_sha256": t.entry.SHA256, "took": int64(took)}
+	overrides := map[string]any{"id": rand.Text(), "audio_sha256": t.entry.SHA256, "took": int64(took)}
 	if !t.entry.isOfUnknownUser() {
-		more["service"] = r.owner.Service
-		more["user_id"] = r.owner.UserID
+		overrides["service"] = r.owner.Service
+		overrides["user_id"] = r.owner.UserID
 	}
-	t.entry.Loss = lossOf(&clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}, more)
+	lost := &clinicaldoc.OutcomeUnknownError{SentAt: t.entry.SentAt, AudioSize: t.entry.Size}
+	t.entry.Loss = lossOf(lost, overrides)
 	r.saveUnresolved(t, time.Now().Add(max(r.settle(), took)), "the process ended before the response came")
 }
 
@@ -90,17 +91,18 @@ func (t *task) keepLearned(err error) bool {
 	return !bytes.Equal(before, t.entry.Loss)
 }
 
-// lossOf returns the JSON of a lost create for [Entry].Loss. It leaves out the params, which name a patient and which
-// the recording has. More members replace those of the same name, except zero values.
-func lossOf(unknown *clinicaldoc.OutcomeUnknownError, more map[string]any) json.RawMessage {
+// lossOf returns the JSON of a lost create for [Entry].Loss. It leaves out the error's text, and the params, which name
+// a patient and which the recording has. Members in overrides replace those of the same name; an empty string or 0 in
+// overrides does not.
+func lossOf(unknown *clinicaldoc.OutcomeUnknownError, overrides map[string]any) json.RawMessage {
 	loss := *unknown
-	loss.Params = clinicaldoc.CreateNoteParams{}
+	loss.Params = clinicaldoc.CreateNoteParams{} // otherwise MarshalJSON might read the recording for its hash
 	text, err := json.Marshal(loss)
 	members := map[string]json.RawMessage{}
 	if err != nil || json.Unmarshal(text, &members) != nil {
 		return nil
 	}
-	for name, value := range more {
+	for name, value := range overrides {
 		if value != "" && value != int64(0) {
 			members[name], _ = json.Marshal(value)
 		}

@@ -15,11 +15,11 @@ import (
 func (j *FileJournal) compactedPath() string { return j.path + ".new" }
 
 // tryCompact drops outdated lines if it can. If it cannot, it leaves a warning and the journal as it was. It returns an
-// error only if the journal can no longer be used.
+// error only if the journal can no longer be used. Nobody else may use the file meanwhile.
 func (j *FileJournal) tryCompact() error {
-	var noneForgotten map[uint32]bool
-	err := j.compact(noneForgotten)
-	if err == nil || j.file == nil {
+	err := j.compact(nil) // no record is forgotten
+	isUnusable := j.file == nil
+	if err == nil || isUnusable {
 		return err
 	}
 	j.mu.Lock()

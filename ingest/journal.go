@@ -186,7 +186,7 @@ func hashOf(parts ...string) [sha256.Size]byte {
 }
 
 func keyOf(service, key string) Key {
-	sum := hashOf("key", service, creates.Compose(key))
+	sum := hashOf("key", service, creates.ComposeLetters(key))
 	return Key(sum[:len(Key{})])
 }
 
@@ -199,11 +199,12 @@ func patientHash(service string, patient int64) uint32 {
 	return shortHash("patient", service, strconv.FormatInt(patient, 10))
 }
 
-// describe sets Patient, Name and Size of the entry.
+// describe sets the hashes of the patient and of the name, and the size. They identify the recording without naming the
+// patient.
 func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
-	patient := strconv.FormatInt(params.PatientID, 10)
 	e.Patient = patientHash(service, params.PatientID)
-	e.Name = shortHash("name", service, patient, creates.Compose(strings.TrimSpace(params.Name)))
+	patient := strconv.FormatInt(params.PatientID, 10)
+	e.Name = shortHash("name", service, patient, creates.ComposeLetters(strings.TrimSpace(params.Name)))
 	e.Size = 0
 	if params.Audio != nil {
 		e.Size = params.Audio.Size()

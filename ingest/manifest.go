@@ -293,7 +293,7 @@ func (m *manifest) addRecording(line int, values map[string]string) {
 	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line's patient
 		m.addProblem(line, "a value continues on the next line; check its quotes")
 	}
-	switch key := creates.Compose(r.Key); {
+	switch key := creates.ComposeLetters(r.Key); {
 	case key == "": // FileKey makes one
 	case m.keys[key] != 0:
 		m.duplicate(line, "key", m.keys[key])

@@ -86,18 +86,17 @@ func (p Progress) LogValue() slog.Value {
 // Format prints the counts for every verb.
 func (p Progress) Format(s fmt.State, _ rune) { redact.Format(s, "ingest.Progress", p) }
 
-// paceOf is how many of the latest results tell the pace.
 const (
-	paceOf  = 64
-	minPace = 8
+	paceResults    = 64 // so many of the latest results tell the pace
+	minPaceResults = 8  // fewer do not tell it
 )
 
 // progress counts.
 type progress struct {
 	total, begunCount int
 	begun             time.Time
-	endedByStatus     [InDoubt + 1]int  // by status
-	resultTimes       [paceOf]time.Time // when results came, in turns
+	endedByStatus     [InDoubt + 1]int       // by status
+	resultTimes       [paceResults]time.Time // when results came, in turns
 	results           int
 	successes         int // times that the service was seen to work
 	complete          int
@@ -114,7 +113,7 @@ func (p *progress) count(result Result) {
 	if len(result.Replaced) > 0 && result.NoteID != 0 {
 		p.sentAgain++
 	}
-	p.resultTimes[p.results%paceOf] = time.Now()
+	p.resultTimes[p.results%paceResults] = time.Now()
 	p.results++
 }
 
@@ -130,15 +129,15 @@ func (p *progress) summary(now time.Time) Progress {
 	return s
 }
 
-// timeLeft estimates the remaining time from the pace of the latest results. Those that were there already come fast,
-// and say little of what follows. It is 0 if the total is not known, or too few have ended.
+// timeLeft estimates the remaining time from the pace of the latest results. Only the latest count, because recordings
+// that had their notes already end fast. It is 0 if the total is not known, or if all or too few have ended.
 func (p *progress) timeLeft(now time.Time) time.Duration {
-	if p.total <= p.results || p.results < minPace {
+	if p.total <= p.results || p.results < minPaceResults {
 		return 0
 	}
-	counted := min(p.results, paceOf)
-	oldest := p.resultTimes[p.results%paceOf] // the times are a ring: the next one replaces the oldest
-	if p.results == counted {                 // all results count, so the pace is that since the beginning
+	counted := min(p.results, paceResults)
+	oldest := p.resultTimes[p.results%paceResults] // the times are a ring: the next one replaces the oldest
+	if p.results == counted {                      // all results count, so the pace is that since the beginning
 		oldest = p.begun
 	}
 	return now.Sub(oldest) / time.Duration(counted) * time.Duration(p.total-p.results)
@@ -157,7 +156,8 @@ func (r *run) callOnEvent(e Event) {
 	e.Progress = r.progress.summary(now)
 	r.mu.Lock()
 	e.Progress.Doubts = r.unresolvedCount
-	if r.unresolvedCount > 0 && e.Progress.Left > 0 { // 0: it cannot be said
+	isEstimated := e.Progress.Left > 0
+	if r.unresolvedCount > 0 && isEstimated { // its doubts may last until allDecidedBy
 		e.Progress.Left = max(e.Progress.Left, r.allDecidedBy.Sub(now))
 	}
 	r.mu.Unlock()

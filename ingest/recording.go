@@ -97,7 +97,7 @@ func contentKey(sum, path string, params clinicaldoc.CreateNoteParams) string {
 	if name == "" {
 		name = filepath.Base(path)
 	}
-	key := hashOf("file", string(content), strconv.FormatInt(params.PatientID, 10), creates.Compose(name))
+	key := hashOf("file", string(content), strconv.FormatInt(params.PatientID, 10), creates.ComposeLetters(name))
 	return hex.EncodeToString(key[:])
 }
 

@@ -192,7 +192,7 @@ type localFile struct {
 	sum           string // SHA-256 of its bytes; empty: they cannot be read
 	keyFromBytes  bool   // the key was made of these bytes
 	noteID        int64
-	keptBecause   error // why it has to be kept for its own note; nil: it does not
+	keptForOwn    error // why it has to be kept for its own note; nil: it does not
 	keptForOthers error // the same for other notes that the journal knows
 }
 
@@ -204,7 +204,7 @@ type noteRead struct {
 }
 
 // readFile reads the recording's bytes and computes its key and its hash. If it cannot, the file has to be kept, and
-// keptBecause is why.
+// keptForOwn is why.
 func (c *retentionCheck) readFile(recording Recording) *localFile {
 	prepared, err := recording.prepare() // also if it fails, prepared has what is known
 	f := &localFile{recording: recording}
@@ -218,11 +218,11 @@ func (c *retentionCheck) readFile(recording Recording) *localFile {
 	}
 	if err != nil {
 		f.own.Size = -1
-		f.keptBecause = fail("the recording cannot be read: "+redact.Opaque(err).Error(), err)
+		f.keptForOwn = fail("the recording cannot be read: "+redact.Opaque(err).Error(), err)
 		return f
 	}
 	if recording.SHA256 != "" && recording.SHA256 != f.sum {
-		f.keptBecause = errOtherBytes
+		f.keptForOwn = errOtherBytes
 	}
 	f.recording.SHA256 = f.sum
 	f.keyFromBytes = prepared.Key == contentKey(f.sum, recording.File, recording.Params)
@@ -267,18 +267,18 @@ func (c *retentionCheck) index(entries []Entry) {
 // findReasons sets why a recording has to be kept: for its own note, or for other notes that the journal knows. It
 // returns an error that ends the check.
 func (c *retentionCheck) findReasons(ctx context.Context, f *localFile) error {
-	keptForOwn := errNotKnown
+	reason := errNotKnown
 	if e, isKnown := c.byKey[f.own.Key]; isKnown {
 		why, end := c.whyNeeded(ctx, e)
 		if end != nil {
 			return end
 		}
-		keptForOwn = cmp.Or(f.whyMismatch(e), why)
+		reason = cmp.Or(f.whyMismatch(e), why)
 		if e.State == StateCreated {
 			f.noteID = e.NoteID
 		}
 	}
-	f.keptBecause = cmp.Or(f.keptBecause, keptForOwn) // that it cannot be read comes first
+	f.keptForOwn = cmp.Or(f.keptForOwn, reason) // that it cannot be read comes first
 	for _, e := range slices.Concat(c.bySum[f.sum], c.unknownContent) {
 		if e.Key == f.own.Key || !e.mayNeed(f) {
 			continue
@@ -404,14 +404,14 @@ func (c *retentionCheck) whyIncomplete(e Entry, read *noteRead) error {
 	return nil
 }
 
-// status puts together what is known of a recording. The keepers are those of keptForOwnNotes: if they have the same
-// content or file, this recording has to be kept too.
+// status puts together what is known of a recording. Keepers has, by content and by file name, the recordings that have
+// to be kept for their own notes. A recording with the same content or file has to be kept too.
 func (c *retentionCheck) status(f *localFile, keepers map[string][]*localFile) RetentionStatus {
 	s := RetentionStatus{Recording: f.recording, JournalKey: f.own.Key, NoteID: f.noteID}
-	s.Err = cmp.Or(f.keptBecause, f.keptForOthers)
+	s.Err = cmp.Or(f.keptForOwn, f.keptForOthers)
 	for _, other := range slices.Concat(keepers[f.sum], keepers[f.recording.File]) {
 		if other.own.Key != f.own.Key {
-			s.Err = cmp.Or(s.Err, neededFor(other.own.Key, other.keptBecause))
+			s.Err = cmp.Or(s.Err, neededFor(other.own.Key, other.keptForOwn))
 		}
 	}
 	s.Deletable = s.Err == nil
@@ -429,11 +429,11 @@ func (c *retentionCheck) status(f *localFile, keepers map[string][]*localFile) R
 func (c *retentionCheck) keptForOwnNotes() map[string][]*localFile {
 	kept := map[string][]*localFile{}
 	for _, f := range c.files {
-		if f.keptBecause != nil {
+		if f.keptForOwn != nil {
 			kept[f.sum] = append(kept[f.sum], f)
 			kept[f.recording.File] = append(kept[f.recording.File], f)
 		}
 	}
-	delete(kept, "") // those without a file, or that cannot be read
+	delete(kept, "") // those without a file, or that cannot be read, have nothing in common
 	return kept
 }

@@ -167,8 +167,8 @@ const minKeyInName = 8 // characters; a shorter key may stand in a name by accid
 
 // containsKey reports whether a name contains a key that is not a part of a longer word or number.
 func containsKey(name, key string) bool {
-	name = creates.Compose(name)
-	key = creates.Compose(key)
+	name = creates.ComposeLetters(name)
+	key = creates.ComposeLetters(key)
 	if utf8.RuneCountInString(key) < minKeyInName || !strings.ContainsFunc(key, isWord) {
 		return false
 	}

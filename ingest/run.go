@@ -399,14 +399,15 @@ func (r *run) takeExhausted() {
 	}
 }
 
-// askAgain asks once more about those of the recordings that were asked about in vain for which isWanted is true.
+// askAgain asks the service again about the recordings in toAskAgain for which isWanted is true, and takes them off
+// that list.
 func (r *run) askAgain(isWanted func(*task) bool) {
 	r.toAskAgain = slices.DeleteFunc(r.toAskAgain, func(t *task) bool {
-		isAsked := isWanted(t)
-		if isAsked {
+		wanted := isWanted(t)
+		if wanted {
 			r.resolve(t)
 		}
-		return isAsked
+		return wanted
 	})
 }
 

@@ -228,7 +228,7 @@ func (q *queue) put(ctx context.Context, l lane, key string, payload []byte) err
 }
 
 // checkQueued returns an error matching ErrKeyReused if another recording waits under the same key: the new one would
-// be forgotten. If nothing waits any more, it puts the message once more.
+// be forgotten. If nothing waits any more, it calls put again.
 func (q *queue) checkQueued(ctx context.Context, l lane, key string, payload []byte) error {
 	var message *jetstream.RawStreamMsg
 	err := patiently(ctx, defaultPatience, func(ctx context.Context) (err error) {

@@ -81,14 +81,21 @@ func Decide(o Observation) Verdict {
 		applies bool
 		verdict Verdict
 	}{
+		// The response named the note.
 		{o.Named == NamedFits, Verdict{Outcome: Found}},
+
+		// The notes cannot be compared.
 		{o.List == ListUnreadable, Verdict{Reason: NoList}},
 		{o.List == ListFailing, Verdict{Reason: NoList, Wait: true}},
+
+		// A note matches. Is it certainly this create's?
 		{match && o.Twin == TwinUnderWay, Verdict{Reason: CreateUnderWay, Wait: true}},
 		{match && o.Twin == TwinLost, Verdict{Reason: LostTwice, Wait: !o.Settled}},
 		{o.Matching > 1 || match && o.HasEarlierMatch, Verdict{Reason: Several}},
 		{match && o.UnreadMayMatch, Verdict{Reason: NotAllRead, Wait: o.ReadableLater}},
 		{match, Verdict{Outcome: Found}},
+
+		// No note matches. May it still come, or be one that cannot be recognized?
 		{o.SentInFuture, Verdict{Reason: SentInFuture, Wait: !o.Settled}},
 		{o.HasEarlierMatch, Verdict{Reason: EarlierNote, Wait: moreToCome}},
 		{o.Named == NamedDiffers, Verdict{Reason: OtherNote, Wait: moreToCome}},

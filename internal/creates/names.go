@@ -19,8 +19,8 @@ const (
 // CompareNames compares names exactly, except for white space at their ends and for how accented letters are composed.
 // The result is NameUnclear if no name was sent.
 func CompareNames(sent, got string) Name {
-	sent = Compose(strings.TrimSpace(sent))
-	got = Compose(strings.TrimSpace(got))
+	sent = ComposeLetters(strings.TrimSpace(sent))
+	got = ComposeLetters(strings.TrimSpace(got))
 	switch {
 	case sent == "":
 		return NameUnclear
@@ -32,8 +32,8 @@ func CompareNames(sent, got string) Name {
 	return NameOther
 }
 
-// mayBeSpellings reports whether two composed names may be spellings of the same characters, which Compose does not
-// know. Then one of them has such characters, and the rest of both is equal.
+// mayBeSpellings reports whether two composed names may be spellings of the same characters, which ComposeLetters does
+// not know. Then one of them has such characters, and the rest of both is equal.
 func mayBeSpellings(a, b string) bool {
 	return composition.MatchString(a+b) && plainLetters(a) == plainLetters(b)
 }
@@ -41,9 +41,9 @@ func mayBeSpellings(a, b string) bool {
 // plainLetters returns what is left of a name without characters that have several spellings.
 func plainLetters(name string) string { return notPlain.ReplaceAllString(name, "") }
 
-// Compose replaces Latin letters followed by a combining mark with the composed letter, as NFC does. It leaves other
-// scripts alone.
-var Compose = func() func(string) string {
+// ComposeLetters replaces Latin letters followed by a combining mark with the composed letter, as NFC does. It leaves
+// other scripts alone.
+var ComposeLetters = func() func(string) string {
 	var pairs []string
 	// By the mark, each letter before its composed form.
 	for mark, letters := range map[string]string{

@@ -46,7 +46,7 @@ func Hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 func NewCreate(patientID int64, name string, size int64, id string, sent time.Time, sha256 string) Create {
 	return Create{
 		patient: Hash(patientID),
-		name:    Hash(Compose(strings.TrimSpace(name))),
+		name:    Hash(ComposeLetters(strings.TrimSpace(name))),
 		size:    max(size, 0),
 		id:      id,
 		sent:    sent.UnixMilli(),

@@ -48,14 +48,14 @@ func openNamed(name string, flags int, lock func(*os.File) error) (*os.File, err
 		}
 		err = lock(file)
 		if err == nil {
-			err = isAt(file, name)
+			err = checkAt(file, name)
 		}
 		if err == nil {
 			return file, nil
 		}
 		_ = Close(file)
 		wasCreated := flags&os.O_EXCL != 0
-		if wasCreated && errors.Is(err, ErrNoLocks) {
+		if wasCreated && errors.Is(err, ErrNoLocks) { // nobody can have locked it; after other errors somebody may
 			_ = os.Remove(name)
 		}
 		if !errors.Is(err, ErrMoved) {
@@ -74,8 +74,8 @@ func tryLock(file *os.File) error {
 	return err
 }
 
-// isAt returns ErrMoved if the name does not lead to the open file.
-func isAt(file *os.File, name string) error {
+// checkAt returns ErrMoved if the name does not lead to the open file.
+func checkAt(file *os.File, name string) error {
 	named, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrMoved

@@ -66,7 +66,7 @@ func (f locked) CheckPrivate() error { return CheckPrivate(f.File) }
 
 // IsAt implements [File].
 func (f locked) IsAt(name string) error {
-	if err := isAt(f.File, name); err != nil {
+	if err := checkAt(f.File, name); err != nil {
 		return err
 	}
 	return checkLinks(f.File)

@@ -31,7 +31,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	if a.Step != None {
 		a.Err = c.Caller.Explain(a, before)
 	}
-	if a.Step == Held { // nothing was attempted, so Last is still the attempt before
+	if a.Step == GateWait { // nothing was attempted, so Last is still the attempt before
 		c.gateErr = a.Err
 		return nil, a
 	}
@@ -130,7 +130,7 @@ func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	if c.Peer.Gate != nil {
 		mayWait := !c.Impatient
 		if err := c.Peer.Gate.Enter(ctx, mayWait); err != nil {
-			return Held, err
+			return GateWait, err
 		}
 		a.passedGate = true
 	}

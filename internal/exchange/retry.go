@@ -183,7 +183,7 @@ const (
 	Context        // the caller's context ended
 	Network        // no response, or only a part of one
 	Content        // the response came, and cannot be used: its status, or what it holds
-	Held           // the context ended at the Gate; nothing was sent
+	GateWait       // the context ended at the Gate; nothing was sent
 )
 
 // Error implements error, so an attempt can be passed through the retry loop.

@@ -185,7 +185,7 @@ func (b *followedBody) readHead(p []byte) (n int, err error) {
 
 // stop makes further reads fail and reports whether no read of the source is under way. Then the source is not used any
 // more, and mayBeComplete does not change. The first call waits for a read that is under way, up to stopTimeout.
-func (b *followedBody) stop() (isFree bool) {
+func (b *followedBody) stop() (isSourceIdle bool) {
 	isFirst := b.stopped.CompareAndSwap(false, true)
 	if isFirst {
 		close(b.quit)
@@ -268,12 +268,12 @@ func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64
 		case reply := <-s.commitRequests:
 			s.runCommit(ctx, reply)
 		case <-ctx.Done():
-			isSourceFree := s.body.Load().stop()
-			if !isSourceFree {
+			isSourceIdle := s.body.Load().stop()
+			if !isSourceIdle {
 				return false
 			}
 			select {
-			case <-delivered:
+			case <-delivered: // progress is not called after the end of the context
 				return true
 			case <-time.After(stopTimeout):
 				return false

@@ -142,21 +142,23 @@ func (w *walker[V]) visit(visit Visit[V], yield func(Visit[V], error) bool) (ste
 func (w *walker[V]) confirm(repeated Page) (Step, error) {
 	seen := w.progress.seen
 	lastRow := repeated.Rows[len(repeated.Rows)-1]
-	probes := []Position{{Reversed: true, Size: min(seen.Len()+1, MaxSize)}, {Size: 1}}
-	for _, probe := range probes {
+	oneMoreFromTheEnd := Position{Reversed: true, Size: min(seen.Len()+1, MaxSize)}
+	couldShowOneMore := seen.Len() < MaxSize
+	oneRow := Position{Size: 1} // shows whether the service follows the size
+	for _, probe := range []Position{oneMoreFromTheEnd, oneRow} {
 		var err error
 		w.latest, err = w.pages.Get(probe)
 		if err != nil {
 			return NotKnown, err
 		}
 		page := w.latest.page
-		followsSize := probe.Size == 1 && len(page.Rows) == 1
+		followsSize := probe == oneRow && len(page.Rows) == 1
 		switch {
 		case !seen.HasAll(page.Rows):
 			return MoreExist, nil
 		case page.first() == 0, page.first() == lastRow: // the list is empty by now, or this is its other end
 			return Last, nil
-		case followsSize && seen.Len() < MaxSize:
+		case followsSize && couldShowOneMore: // so the page before had room for a new row, and had none
 			return Last, nil
 		}
 	}

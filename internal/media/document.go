@@ -94,6 +94,7 @@ func IsDocument(head []byte) bool {
 		return false
 	}
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	// A document that is longer than head is not valid JSON, so its first character is enough.
 	return bytes.IndexAny(text, "<{[") == 0 || json.Valid(text)
 }
 

@@ -96,14 +96,15 @@ func mp3Frame(header []byte) int64 {
 	return factor*bitrate/rate + padding
 }
 
-// mp3Length returns how many bytes of sound an MP3 file has. Most encoders write that into a tag, Xing or Info, within
-// the first frame, which begins at start. The ID3 tag is not added, because some encoders count it too.
+// mp3Length returns how many bytes an MP3 file should have at least. Most encoders write how many bytes of sound it has
+// into a tag, Xing or Info, within the first frame, which begins at start. The ID3 tag is not added, because some
+// encoders count it too.
 func mp3Length(s *source, start int64) measurement {
 	const hasFrameCount, hasByteCount = 1, 2
-	if start > s.size { // the file ends within the ID3 tag
+	if start > s.size { // the file ends within the ID3 tag, so it is too short
 		return measurement{length: start}
 	}
-	frame := s.read(start, 4+32+16)
+	frame := s.read(start, 4+32+16) // header, longest side information, tag up to its byte count
 	if frame == nil || mp3Frame(frame) == 0 {
 		return measurement{}
 	}

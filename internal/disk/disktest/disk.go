@@ -253,7 +253,7 @@ type mount struct {
 	process Process
 }
 
-// do calls the process, and then does the operation unless the process returned an error.
+// do calls the mount's Process function, and then does the operation unless that function returned an error.
 func (m *mount) do(op string, work func() error) error {
 	if err := m.process(op); err != nil {
 		return err
