@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -339,6 +342,16 @@ func TestRun_AllNew_ListsNothing(t *testing.T) {
 	assert.Zero(t, requestsTo(srv, clinicaldoctest.RouteListNotes))
 }
 
+// anotherAddress returns a new base URL that leads to the same service.
+func anotherAddress(t *testing.T, baseURL string) string {
+	t.Helper()
+	target, err := url.Parse(baseURL)
+	require.NoError(t, err)
+	proxy := httptest.NewServer(httputil.NewSingleHostReverseProxy(target))
+	t.Cleanup(proxy.Close)
+	return proxy.URL
+}
+
 // Each remedy that an error names is done, and notes are counted.
 func TestRun_EachRemedy_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
@@ -369,6 +382,9 @@ func TestRun_EachRemedy_MakesNoSecondNote(t *testing.T) {
 		},
 		"other address: Rename": func(t *testing.T, srv *clinicaldoctest.Server, path string, _ ingest.Owner) {
 			journal := openJournal(t, srv.URL, path)
+			srv.URL = anotherAddress(t, srv.URL)
+			_, err := collect(t.Context(), &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 10))
+			require.ErrorContains(t, err, "Rename")
 			require.NoError(t, journal.Rename(t.Context(), srv.Client()))
 			require.NoError(t, journal.Close())
 		},
@@ -389,6 +405,7 @@ func TestRun_EachRemedy_MakesNoSecondNote(t *testing.T) {
 				remedy(t, srv, path, owner)
 			}
 			got := run()
+			// Created is what FindCreated found.
 			assert.Equal(t, 10, got[ingest.AlreadyThere]+got[ingest.Created], "found, at the latest by FindCreated")
 			assert.Len(t, srv.Notes(), 10)
 		})
