@@ -984,7 +984,7 @@ func TestOpenAudio_ReadsAndSeeksAsAFile(t *testing.T) {
 	for _, size := range []int{1, 2, 300, 64 << 10, 64<<10 + 1, 300_000} {
 		a := newAudioServer(t, size)
 		stream := a.open(t)
-		if size < 1000 { // it reads every byte by itself
+		if size < 1000 { // TestReader also seeks, and reads every byte by itself
 			require.NoError(t, iotest.TestReader(stream, a.data), size)
 		} else {
 			got := must(io.ReadAll(stream))(t)

@@ -232,20 +232,23 @@ func TestSign_LostResponse_SignsNothingElse(t *testing.T) {
 	})
 }
 
-// A success is also an error if the note in the response is not signed, and is not signed when it is read.
+// A success whose note is not signed is an error, unless the note is signed when it is read again.
 func TestSign_SuccessThatTheNoteDenies_IsAnError(t *testing.T) {
 	t.Parallel()
-	for stage, want := range map[clinicaldoc.Stage][]error{
-		stageTranscribed: {clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrOutcomeUnknown},
-		stageComplete:    {clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrOutcomeUnknown},
-		stageSigned:      nil, // the response was of a moment before
+	for _, tt := range []struct {
+		answered, read clinicaldoc.Stage
+		want           []error
+	}{
+		{stageTranscribed, stageTranscribed, []error{clinicaldoc.ErrNoteIncomplete, clinicaldoc.ErrOutcomeUnknown}},
+		{stageComplete, stageComplete, []error{clinicaldoc.ErrUnexpectedResponse, clinicaldoc.ErrOutcomeUnknown}},
+		{stageComplete, stageSigned, nil}, // the response was of a moment before
 	} {
 		client := serve(t,
-			call{method: http.MethodPut, url: notesPath + "/9/sign", response: noteIn(9, min(stage, stageComplete))},
-			call{url: notesPath + "/9", response: noteIn(9, stage)})
+			call{method: http.MethodPut, url: notesPath + "/9/sign", response: noteIn(9, tt.answered)},
+			call{url: notesPath + "/9", response: noteIn(9, tt.read)})
 		note, err := client.Notes.Sign(t.Context(), 9)
-		requireAll(t, err, want)
-		if want == nil {
+		requireAll(t, err, tt.want)
+		if tt.want == nil {
 			require.NoError(t, err)
 			assert.True(t, note.Has.Signed)
 		}

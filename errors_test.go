@@ -705,7 +705,7 @@ func TestExplain_WrongProtocol(t *testing.T) {
 
 // A response that comes of a wrong base URL, a wrong token or a server in between says so, and nothing that would
 // mislead: a page of a firewall is not explained by the token, an empty response of type HTML is not a page.
-func TestExplain_Response(t *testing.T) {
+func TestExplain_Response_HasTheHintsAndNoMisleadingOnes(t *testing.T) {
 	t.Parallel()
 	const (
 		page, object = "text/html; charset=utf-8", "application/json"
@@ -723,19 +723,19 @@ func TestExplain_Response(t *testing.T) {
 	)
 	notTheToken := []string{"get a new one", "the token's user", noRecord}
 	type test struct {
-		path    string // of the base URL
-		status  int
-		kind    string // Content-Type
-		body    string
-		words   []string
-		without []string
-		is      error
+		path        string // of the base URL
+		status      int
+		contentType string
+		body        string
+		words       []string
+		without     []string
+		is          error
 	}
 	subtests(t, map[string]test{
-		"expired token": {status: 401, kind: object, body: friendlyAnswer,
+		"expired token": {status: 401, contentType: object, body: friendlyAnswer,
 			words: []string{"401 Unauthorized", newToken}, without: []string{theClient},
 			is: clinicaldoc.ErrUnauthorized},
-		"another server": {status: 200, kind: page, body: friendlyAnswer,
+		"another server": {status: 200, contentType: page, body: friendlyAnswer,
 			words: []string{"is a web page (200 OK with text/html), such as a login page", "check the base URL",
 				"proxies"},
 			is: clinicaldoc.ErrUnexpectedResponse, without: []string{theClient}},
@@ -743,46 +743,50 @@ func TestExplain_Response(t *testing.T) {
 			words: []string{"404 Not Found", checkPath}, is: clinicaldoc.ErrNotFound},
 		"redirect to a login": {status: 302, body: friendlyAnswer, words: []string{"302 Found", "check the base URL"}},
 
-		"/v1": {path: "/v1", status: 404, kind: object,
+		"/v1": {path: "/v1", status: 404, contentType: object,
 			words: []string{"404 Not Found", leaveV1Out}},
-		"/v1/":                {path: "/v1/", status: 404, kind: object, words: []string{leaveV1Out}},
-		"/v1 after a prefix":  {path: "/api/v1", status: 404, kind: object, words: []string{leaveV1Out}},
-		"a prefix":            {path: "/api", status: 404, kind: object, without: []string{theClient}},
-		"/v1 before a prefix": {path: "/v1/api", status: 404, kind: object, without: []string{theClient}},
-		"/xv1":                {path: "/xv1", status: 404, kind: object, without: []string{theClient}},
-		"a page for every unknown path": {path: "/v1", status: 200, kind: page, body: friendlyAnswer,
+		"/v1/":                {path: "/v1/", status: 404, contentType: object, words: []string{leaveV1Out}},
+		"/v1 after a prefix":  {path: "/api/v1", status: 404, contentType: object, words: []string{leaveV1Out}},
+		"a prefix":            {path: "/api", status: 404, contentType: object, without: []string{theClient}},
+		"/v1 before a prefix": {path: "/v1/api", status: 404, contentType: object, without: []string{theClient}},
+		"/xv1":                {path: "/xv1", status: 404, contentType: object, without: []string{theClient}},
+		"a page for every unknown path": {path: "/v1", status: 200, contentType: page, body: friendlyAnswer,
 			words: []string{leaveV1Out}},
-		"the token is looked at first": {path: "/v1", status: 401, kind: object,
+		// The server looks at the token before the path.
+		"/v1, 401": {path: "/v1", status: 401, contentType: object,
 			words: []string{"get a new one; " + perhapsV1}},
-		"a firewall knows the paths": {path: "/v1", status: 403, kind: page, body: friendlyAnswer,
+		// A firewall may know the paths.
+		"/v1, 403 of a firewall": {path: "/v1", status: 403, contentType: page, body: friendlyAnswer,
 			words: []string{perhapsV1}},
-		"the methods are looked at": {path: "/v1", status: 405, kind: object, words: []string{perhapsV1}},
-		"the list's path": {path: "/v1/progress-notes", status: 404, kind: object,
+		// The server may look at the method before the path.
+		"/v1, 405": {path: "/v1", status: 405, contentType: object, words: []string{perhapsV1}},
+		"the list's path": {path: "/v1/progress-notes", status: 404, contentType: object,
 			words: []string{"the base URL ends in /v1/progress-notes, which the client adds; leave it out"}},
-		"the user's path": {path: "/prefix/user/", status: 404, kind: object,
+		"the user's path": {path: "/prefix/user/", status: 404, contentType: object,
 			words: []string{"the base URL ends in /user, which the client adds; leave it out"}},
-		"a method of the web pages": {status: 405, kind: object, words: []string{checkPath},
+		// The path may be one of the web pages, which have other methods, and tokens of their own (419).
+		"405": {status: 405, contentType: object, words: []string{checkPath},
 			without: []string{theClient}},
-		"a token of the web pages": {status: 419, kind: object, words: []string{checkPath}},
+		"419": {status: 419, contentType: object, words: []string{checkPath}},
 
-		"403 of a firewall": {status: 403, kind: page, body: friendlyAnswer,
+		"403 of a firewall": {status: 403, contentType: page, body: friendlyAnswer,
 			words: []string{firewall, "check the base URL"}, without: append(notTheToken, theClient)},
-		"404 of a firewall": {status: 404, kind: page, body: friendlyAnswer,
+		"404 of a firewall": {status: 404, contentType: page, body: friendlyAnswer,
 			words: []string{firewall, "check the base URL"}, without: notTheToken},
-		"a portal's login": {status: 511, kind: "text/html", body: friendlyAnswer, without: []string{tryingLater},
+		"a portal's login": {status: 511, contentType: "text/html", body: friendlyAnswer, without: []string{tryingLater},
 			words: []string{"511 Network Authentication Required", "the network requires a login"}},
-		"401 with a page, the token first": {status: 401, kind: "text/html", body: friendlyAnswer,
+		"401 with a page, the token first": {status: 401, contentType: "text/html", body: friendlyAnswer,
 			words: []string{"401 Unauthorized: " + newToken, "; the response is a web page, so check the base URL"}},
-		"empty 401 of type HTML": {status: 401, kind: page, words: []string{newToken}, without: []string{webPage}},
-		"empty 403 of type HTML": {status: 403, kind: page, words: []string{mayNot}, without: []string{webPage}},
-		"empty 404 of type HTML": {status: 404, kind: page, words: []string{noRecord + "; " + checkPath},
+		"empty 401 of type HTML": {status: 401, contentType: page, words: []string{newToken}, without: []string{webPage}},
+		"empty 403 of type HTML": {status: 403, contentType: page, words: []string{mayNot}, without: []string{webPage}},
+		"empty 404 of type HTML": {status: 404, contentType: page, words: []string{noRecord + "; " + checkPath},
 			without: []string{webPage}},
-		"403 of the service": {status: 403, kind: object, body: `{"message":"CANARY"}`, without: []string{webPage}},
-		"404 of the service": {status: 404, kind: object, body: `{"message":"CANARY"}`,
+		"403 of the service": {status: 403, contentType: object, body: `{"message":"CANARY"}`, without: []string{webPage}},
+		"404 of the service": {status: 404, contentType: object, body: `{"message":"CANARY"}`,
 			without: []string{webPage, theClient}},
 	}, func(t *testing.T, tt test) {
 		srv := socketHandler(t, socketStatus(tt.status, tt.body,
-			"Content-Type", tt.kind, "Location", "https://login.test/?from=CANARY"))
+			"Content-Type", tt.contentType, "Location", "https://login.test/?from=CANARY"))
 		err := friendlyCall(t, srv.URL+tt.path, nil)
 		assertFriendly(t, err, tt.words...)
 		for _, misleading := range tt.without {

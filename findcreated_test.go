@@ -856,30 +856,32 @@ func TestFindCreated_ExcludedNote_IsNotReturned(t *testing.T) {
 // A service may give the id of a deleted note to another one.
 func TestFindCreated_IDUsedAgain_IsAnotherNote(t *testing.T) {
 	t.Parallel()
-	again := func(s *fakeService, id int64, n fakeNote) {
+	reuseID := func(s *fakeService, id int64, n fakeNote) {
 		s.change(id, func(old *fakeNote) { n.id = id; *old = n })
 	}
 	type test struct {
-		after   time.Duration // the earlier note was returned, the create is sent
-		younger time.Duration // the note in the list is younger than the earlier one
-		made    fakeNote
-		want    string
+		sentAfter time.Duration // from the return of the earlier note until the create is sent
+		youngerBy time.Duration // how much younger the note in the list is than the earlier one
+		made      fakeNote
+		want      string
 	}
+	// A note that is more than a second younger is another one with the same id. A second may also come of rounding: then
+	// it is another one only if the create was sent after the earlier note was returned, and within two seconds.
 	timedSubtests(t, map[string]test{
-		"much later":                        {time.Minute, time.Minute, visited(), found},
-		"much later, another recording":     {time.Minute, time.Minute, visited().of(remade), "may be it"},
-		"right after, a second younger":     {time.Millisecond, time.Second, visited(), found},
-		"right after, of the same second":   {time.Millisecond, 0, visited(), notCreated},
-		"two seconds after, and rounded":    {2 * time.Second, time.Second, visited(), notCreated},
-		"sent before the note was returned": {0, time.Second, visited(), notCreated},
+		"much later":                         {time.Minute, time.Minute, visited(), found},
+		"much later, another recording":      {time.Minute, time.Minute, visited().of(remade), "may be it"},
+		"right after, a second younger":      {time.Millisecond, time.Second, visited(), found},
+		"right after, of the same second":    {time.Millisecond, 0, visited(), notCreated},
+		"two seconds after, and rounded":     {2 * time.Second, time.Second, visited(), notCreated},
+		"sent at the moment it was returned": {0, time.Second, visited(), notCreated},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client()
 		returned := s.returned(client)
-		time.Sleep(tt.after)
+		time.Sleep(tt.sentAfter)
 		lost := lose(t, client, visit())
-		tt.made.made = returned.CreatedAt.Add(tt.younger)
-		again(s, returned.ID, tt.made)
+		tt.made.made = returned.CreatedAt.Add(tt.youngerBy)
+		reuseID(s, returned.ID, tt.made)
 		find(t, client, lost).is(tt.want, returned.ID)
 	})
 	timedSubtest(t, "of the note that was found", func(t *testing.T) {
@@ -887,7 +889,7 @@ func TestFindCreated_IDUsedAgain_IsAnotherNote(t *testing.T) {
 		id := s.keep(visited())
 		must(client.Notes.FindCreated(t.Context(), lost, findParams{}))(t)
 		time.Sleep(time.Minute)
-		again(s, id, visited().of(remade))
+		reuseID(s, id, visited().of(remade))
 		find(t, client, lost).isUndecided("does not match what was sent")
 	})
 }

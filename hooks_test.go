@@ -558,7 +558,7 @@ func assertSameAttempts(t *testing.T, attempts []clinicaldoc.Attempt, log string
 	}
 }
 
-// A limiter that panics, or a hook at the start, leaves an attempt that nobody learned of.
+// If the limiter panics, the call is reported, but no attempt: none has begun.
 func TestHooks_PanicBeforeSending_ReportsTheCall(t *testing.T) {
 	t.Parallel()
 	var reported hookLog
@@ -568,7 +568,7 @@ func TestHooks_PanicBeforeSending_ReportsTheCall(t *testing.T) {
 		clinicaldoc.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 	assert.PanicsWithValue(t, "of the limiter", func() { _, _ = client.Notes.Get(t.Context(), 7) })
 	assert.Equal(t, "\n\t\tNotes.Get (panic)\n", reported.String())
-	assert.Empty(t, log.String())
+	assert.Empty(t, log.String(), "an attempt is logged only if it began")
 }
 
 // An error of the caller's own code is reported by its type alone, and errors.Is still finds it.

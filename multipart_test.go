@@ -45,6 +45,7 @@ func formServer(t *testing.T) (*httptest.Server, <-chan sentForm) {
 	return srv, forms
 }
 
+// The body is sent only after the server has agreed (100-continue) if it is a stream, or longer than 1 MiB.
 func TestUpload_AnySize_ArrivesExactly(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{1, 4096, 1 << 20, 1<<20 + 1, 3<<20 + 17} {

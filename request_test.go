@@ -1989,14 +1989,15 @@ func TestStall_DrippingResponse_EndsTheAttempt(t *testing.T) {
 	})
 }
 
+// All has left as far as can be seen here, and lies in buffers that the server empties at its own pace.
 func TestStall_UploadInBuffers_HasMoreTime(t *testing.T) {
 	t.Parallel()
-	// All has left as far as can be seen here, and lies in buffers that the server empties at its own pace.
 	type test struct {
-		size  int64
-		after time.Duration
-		works bool
+		size          int64
+		respondsAfter time.Duration
+		works         bool
 	}
+	// The stall timeout is a minute. 4 MiB in buffers, at 64 KiB a second, add 64 seconds.
 	timedSubtests(t, map[string]test{
 		"much, within its time": {4 << 20, 110 * time.Second, true},
 		"much, and too late":    {4 << 20, 130 * time.Second, false},
@@ -2005,7 +2006,7 @@ func TestStall_UploadInBuffers_HasMoreTime(t *testing.T) {
 		c := timedClient(t, func(r *http.Request) (*http.Response, error) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			select {
-			case <-time.After(tc.after):
+			case <-time.After(tc.respondsAfter):
 				return madeResponse(r, http.StatusCreated, socketNote(47)), nil
 			case <-r.Context().Done():
 				return nil, r.Context().Err()

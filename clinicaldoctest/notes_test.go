@@ -3,6 +3,7 @@ package clinicaldoctest_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -90,26 +91,38 @@ func TestScriptNext_Scripts_DecideProcessing(t *testing.T) {
 
 func TestAddNote_EachStage_StartsThere(t *testing.T) {
 	t.Parallel()
-	stages := []clinicaldoctest.Stage{
-		clinicaldoctest.StageUploaded, clinicaldoctest.StageTranscribing, clinicaldoctest.StageTranscribed,
-		clinicaldoctest.StageAnalysing, clinicaldoctest.StageComplete, clinicaldoctest.StageFailed, clinicaldoctest.StageSigned,
+	const failedStage = clinicaldoctest.StageFailed
+	stages := map[clinicaldoctest.Stage]clinicaldoctest.Stage{ // and what each one is an hour later
+		clinicaldoctest.StageUploaded:     clinicaldoctest.StageComplete,
+		clinicaldoctest.StageTranscribing: clinicaldoctest.StageComplete,
+		clinicaldoctest.StageTranscribed:  clinicaldoctest.StageComplete,
+		clinicaldoctest.StageAnalysing:    clinicaldoctest.StageComplete,
+		clinicaldoctest.StageComplete:     clinicaldoctest.StageComplete,
+		failedStage:                       failedStage,
+		clinicaldoctest.StageSigned:       clinicaldoctest.StageSigned,
 	}
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
-	for _, stage := range stages {
-		c.srv.AddNote(clinicaldoctest.Note{Stage: stage, CreatedAt: noon.Add(-time.Hour)})
-		c.srv.AddNote(clinicaldoctest.Note{Stage: stage, Stuck: true})
+	started, stuck := map[clinicaldoctest.Stage]int64{}, map[clinicaldoctest.Stage]int64{}
+	for stage := range stages {
+		started[stage] = c.srv.AddNote(clinicaldoctest.Note{Stage: stage, CreatedAt: noon.Add(-time.Hour)})
+		stuck[stage] = c.srv.AddNote(clinicaldoctest.Note{Stage: stage, Stuck: true})
 	}
-	for i, stage := range stages {
-		assert.Equal(t, stage, c.srv.Notes()[2*i].Stage)
+	now := func() map[int64]clinicaldoctest.Stage {
+		byID := map[int64]clinicaldoctest.Stage{}
+		for _, note := range c.srv.Notes() {
+			byID[note.ID] = note.Stage
+		}
+		return byID
+	}
+	for stage, id := range started {
+		assert.Equal(t, stage, now()[id])
 	}
 	c.srv.Advance(time.Hour)
-	for i, stage := range stages {
-		assert.Equal(t, stage, c.srv.Notes()[2*i+1].Stage, "a stuck note stays")
-		if i < 5 {
-			assert.Equal(t, clinicaldoctest.StageComplete, c.srv.Notes()[2*i].Stage, "the others go on")
-		}
+	for stage, later := range stages {
+		assert.Equal(t, stage, now()[stuck[stage]], "a stuck note stays")
+		assert.Equal(t, later, now()[started[stage]], "the others go on")
 	}
-	failed := c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/11")
+	failed := c.expect(http.StatusOK, http.MethodGet, fmt.Sprintf("/v1/progress-notes/%d", started[failedStage]))
 	assert.Equal(t, "processing failed", failed["error_state"])
 }
 

@@ -77,6 +77,10 @@ func TestParseFault_String_IsTheSameFault(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestAnswer_InvalidStatus_Panics(t *testing.T) {
+	t.Parallel()
 	assert.Panics(t, func() { clinicaldoctest.Answer(99, "") })
 }
 

@@ -107,20 +107,26 @@ func TestStorage_AfterRetention_ForgetsAudio(t *testing.T) {
 
 func TestStorage_LocalDisk_KnowsNoRanges(t *testing.T) {
 	t.Parallel()
-	c, address := recorded(t, clinicaldoctest.Variant{LocalDisk: true, BasePath: "/api", AudioURLLifetime: time.Minute})
-	assert.True(t, strings.HasPrefix(address, c.srv.URL+"/"), "on the API's own origin")
-	assert.Regexp(t, `expires=\d+&signature=[0-9a-f]+$`, address)
-
+	c, address := recorded(t, clinicaldoctest.Variant{LocalDisk: true, BasePath: "/api"})
 	ranged := c.fetch(address, "Range", "bytes=4-")
 	assert.Equal(t, http.StatusOK, ranged.StatusCode)
 	assert.Equal(t, "0123456789", ranged.text)
 	assert.Empty(t, ranged.Header.Get("ETag"))
-	assert.Equal(t, http.StatusOK, c.fetch(address, "Authorization", "Bearer "+c.srv.Token).StatusCode)
-	assert.Equal(t, http.StatusNotFound, c.fetch(address+"0").StatusCode)
-	assert.Equal(t, http.StatusMethodNotAllowed, c.send(c.request(http.MethodPut, address, nil)).StatusCode)
-	assert.Empty(t, c.send(c.request(http.MethodHead, address, nil)).text)
+}
+
+func TestStorage_LocalDisk_ServesSignedURLsUntilTheyExpire(t *testing.T) {
+	t.Parallel()
+	c, address := recorded(t, clinicaldoctest.Variant{LocalDisk: true, BasePath: "/api", AudioURLLifetime: time.Minute})
+	assert.True(t, strings.HasPrefix(address, c.srv.URL+"/"), "on the API's own origin")
+	assert.Regexp(t, `expires=\d+&signature=[0-9a-f]+$`, address)
+	withToken := c.fetch(address, "Authorization", "Bearer "+c.srv.Token)
+	assert.Equal(t, http.StatusOK, withToken.StatusCode, "a token does no harm")
+	assert.Equal(t, http.StatusNotFound, c.fetch(address+"0").StatusCode, "another signature")
+	put := c.send(c.request(http.MethodPut, address, nil))
+	assert.Equal(t, http.StatusMethodNotAllowed, put.StatusCode, "it is only read")
+	assert.Empty(t, c.send(c.request(http.MethodHead, address, nil)).text, "HEAD has no body")
 	c.srv.Advance(time.Minute)
-	assert.Equal(t, http.StatusNotFound, c.fetch(address).StatusCode)
+	assert.Equal(t, http.StatusNotFound, c.fetch(address).StatusCode, "it has expired")
 
 	s3, _ := recorded(t, clinicaldoctest.Variant{})
 	assert.Equal(t, http.StatusNotFound, s3.fetch(s3.srv.URL+"/audio/x").StatusCode, "elsewhere the API serves no audio")

@@ -22,8 +22,8 @@ func sendAgain() ingest.Resolution { return ingest.Resolution{SendAgain: true, B
 
 func none() ingest.Resolution { return ingest.Resolution{By: person} }
 
-// one is a run over the recording with this number.
-func (n *night) one(number int) ingest.Result {
+// runOne is a run over the recording with this number.
+func (n *night) runOne(number int) ingest.Result {
 	n.t.Helper()
 	report := n.run(number, number+1)
 	require.Len(n.t, report.Results, 1)
@@ -70,7 +70,7 @@ func TestResolve_SendAgain_UploadsOnce(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{false, true} {
 		nights(t, func(t *testing.T, n *night) {
-			failed := n.failed()
+			failed := n.runFailing()
 			if deleted {
 				_, err := n.srv.Client().Notes.Delete(t.Context(), failed.NoteID)
 				require.NoError(t, err)
@@ -83,14 +83,14 @@ func TestResolve_SendAgain_UploadsOnce(t *testing.T) {
 			}, recordings(0, 2))
 			assert.Equal(t, 2, again.Count(ingest.Complete), again)
 			assert.Equal(t, 1, progress.SentAgain, "it is counted apart")
-			done := n.one(0)
+			done := n.runOne(0)
 			assert.Equal(t, ingest.Complete, done.Status)
 			assert.NotEqual(t, failed.NoteID, done.NoteID)
 			assert.Equal(t, []int64{failed.NoteID}, done.Replaced, "the old note's id is kept")
 			assert.Equal(t, 3, n.creates(), "two for the one that failed, and one for the other")
 			require.ErrorIs(t, n.resolve(done.JournalKey, sendAgain()), clinicaldoc.ErrInvalidArgument,
 				"its note is complete")
-			assert.Equal(t, ingest.Complete, n.one(0).Status)
+			assert.Equal(t, ingest.Complete, n.runOne(0).Status)
 			assert.Equal(t, 3, n.creates())
 		})
 	}
@@ -100,7 +100,7 @@ func TestResolve_SendAgainTwice_KeepsBothNotes(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		old := []int64{n.sentAgain().NoteID, n.sentAgain().NoteID}
-		done := n.one(0)
+		done := n.runOne(0)
 		assert.Equal(t, ingest.Complete, done.Status)
 		assert.Equal(t, old, done.Replaced)
 		assert.Equal(t, 3, n.creates())
@@ -114,9 +114,9 @@ func TestResolve_SendAgainAndRefused_StaysDecided(t *testing.T) {
 	nights(t, func(t *testing.T, n *night) {
 		failed := n.sentAgain()
 		n.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(422, `{"message":"synthetic"}`).Times(2))
-		assert.Equal(t, ingest.Refused, n.one(0).Status)
-		assert.Equal(t, ingest.Refused, n.one(0).Status)
-		done := n.one(0)
+		assert.Equal(t, ingest.Refused, n.runOne(0).Status)
+		assert.Equal(t, ingest.Refused, n.runOne(0).Status)
+		done := n.runOne(0)
 		assert.Equal(t, ingest.Complete, done.Status)
 		assert.Equal(t, []int64{failed.NoteID}, done.Replaced)
 		assert.Equal(t, 2, n.creates())
@@ -134,7 +134,7 @@ func TestResolve_SendAgainAndLost_FindsTheNewNote(t *testing.T) {
 			nights(t, func(t *testing.T, n *night) {
 				failed := n.sentAgain()
 				n.srv.Inject(clinicaldoctest.RouteCreateNote, fault)
-				done := n.one(0)
+				done := n.runOne(0)
 				assert.Equal(t, ingest.Complete, done.Status, done.Err)
 				assert.NotEqual(t, failed.NoteID, done.NoteID)
 				assert.Equal(t, 2, n.creates())
@@ -150,26 +150,27 @@ func TestResolve_SendAgain_OldNoteIsNotTakenByAnother(t *testing.T) {
 		n.sentAgain()
 		report := n.runWith(nil, ingest.Recordings(letterOf(recording(0))))
 		assert.Equal(t, 1, report.Count(ingest.Complete), report)
-		assert.Equal(t, ingest.Complete, n.one(0).Status)
+		assert.Equal(t, ingest.Complete, n.runOne(0).Status)
 		assert.Equal(t, 3, n.creates())
 	})
 }
 
+// A person may name another note for a recording whose note failed. The next run reports that one, and creates none.
 func TestResolve_NoteInsteadOfAFailedOne_IsSaved(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
-		failed := n.failed()
+		failed := n.runFailing()
 		note := n.srv.AddNote(clinicaldoctest.Note{
 			PatientID: 1, Name: "Written by hand", Stage: clinicaldoctest.StageComplete,
 		})
 		require.NoError(t, n.resolve(failed.JournalKey, ingest.Resolution{NoteID: note, By: person}))
-		done := n.one(0)
+		done := n.runOne(0)
 		assert.Equal(t, ingest.Complete, done.Status)
 		assert.Equal(t, note, done.NoteID)
 		assert.Equal(t, []int64{failed.NoteID}, done.Replaced)
 		assert.Equal(t, 1, n.creates())
 		require.ErrorIs(t, n.resolve(done.JournalKey, ingest.Resolution{NoteID: failed.NoteID, By: person}),
-			clinicaldoc.ErrInvalidArgument)
+			clinicaldoc.ErrInvalidArgument, "a replaced note is not taken back")
 	})
 }
 
@@ -177,7 +178,7 @@ func TestResolve_NoteInProcessing_IsRejected(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
 		n.srv.SetDelays(transcribingFor(10 * time.Hour))
-		working := n.one(0)
+		working := n.runOne(0)
 		require.Equal(t, ingest.Processing, working.Status)
 		err := n.resolve(working.JournalKey, sendAgain())
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
@@ -190,7 +191,7 @@ func TestResolve_NoteInProcessing_IsRejected(t *testing.T) {
 		require.ErrorIs(t, n.resolve(working.JournalKey, sendAgain()), clinicaldoc.ErrServer,
 			"whether it failed is not known")
 		n.srv.ClearFaults()
-		assert.Equal(t, ingest.Processing, n.one(0).Status)
+		assert.Equal(t, ingest.Processing, n.runOne(0).Status)
 		assert.Equal(t, 1, n.creates())
 	})
 }
@@ -214,7 +215,7 @@ func TestResolve_NoneTooEarly_IsRejected(t *testing.T) {
 		require.ErrorContains(t, err, lost.Until.UTC().Format(time.RFC3339), "the text names the time")
 		time.Sleep(time.Until(lost.Until))
 		require.NoError(t, n.resolve(lost.JournalKey, none()))
-		assert.Equal(t, ingest.Complete, n.one(0).Status)
+		assert.Equal(t, ingest.Complete, n.runOne(0).Status)
 		assert.Equal(t, 1, n.creates(), "equal content is not overridden")
 	})
 }
@@ -226,7 +227,7 @@ func TestResolve_NoneForced_Uploads(t *testing.T) {
 		decision := none()
 		decision.Force = true
 		require.NoError(t, n.resolve(lost.JournalKey, decision))
-		assert.Equal(t, ingest.Complete, n.one(0).Status)
+		assert.Equal(t, ingest.Complete, n.runOne(0).Status)
 		assert.Equal(t, 1, n.creates())
 	})
 }
@@ -251,7 +252,7 @@ func decisions() map[string]func(t *testing.T, n *night) (notes int) {
 	inDoubt := func(t *testing.T, n *night) ingest.Result {
 		t.Helper()
 		addNote(n.srv, recording(0), sound(5))
-		doubt := n.one(0)
+		doubt := n.runOne(0)
 		require.Equal(t, ingest.InDoubt, doubt.Status)
 		require.NotEmpty(t, doubt.Candidates)
 		return doubt
@@ -271,7 +272,7 @@ func decisions() map[string]func(t *testing.T, n *night) (notes int) {
 		"send again": func(t *testing.T, n *night) int {
 			t.Helper()
 			n.srv.ScriptNext(failure())
-			require.NoError(t, n.resolve(n.one(0).JournalKey, sendAgain()))
+			require.NoError(t, n.resolve(n.runOne(0).JournalKey, sendAgain()))
 			return 2
 		},
 	}
@@ -299,11 +300,11 @@ func TestResolve_JournalRepairedAfterADecision_MakesNoSecondNote(t *testing.T) {
 						n.srv.SetVariant(clinicaldoctest.Variant{Audio: audio})
 						notes := decide(t, n)
 						decided := n.content()
-						require.Equal(t, ingest.Complete, n.one(0).Status)
+						require.Equal(t, ingest.Complete, n.runOne(0).Status)
 						require.Len(t, n.srv.Notes(), notes)
 						do(n, decided)
 						for range 3 {
-							after := n.one(0)
+							after := n.runOne(0)
 							assert.Contains(t, []ingest.Status{ingest.Complete, ingest.InDoubt}, after.Status, after)
 							if audio == clinicaldoctest.AudioAsSent && name != "note" {
 								assert.Equal(t, ingest.Complete, after.Status, after.Err)
@@ -317,11 +318,11 @@ func TestResolve_JournalRepairedAfterADecision_MakesNoSecondNote(t *testing.T) {
 	}
 }
 
-// failed is a run over the first recording, which the service cannot process.
-func (n *night) failed() ingest.Result {
+// runFailing is a run over the first recording, which the service cannot process.
+func (n *night) runFailing() ingest.Result {
 	n.t.Helper()
 	n.srv.ScriptNext(failure())
-	failed := n.one(0)
+	failed := n.runOne(0)
 	require.Equal(n.t, ingest.Failed, failed.Status)
 	return failed
 }
@@ -329,7 +330,7 @@ func (n *night) failed() ingest.Result {
 // sentAgain is a recording that the service could not process. A person has decided to send it again.
 func (n *night) sentAgain() ingest.Result {
 	n.t.Helper()
-	failed := n.failed()
+	failed := n.runFailing()
 	require.NoError(n.t, n.resolve(failed.JournalKey, sendAgain()))
 	return failed
 }

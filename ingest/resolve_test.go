@@ -18,9 +18,9 @@ import (
 func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 	t.Parallel()
 	unresolvable(t, func(t *testing.T, n *night) {
-		first := n.one(1)
+		first := n.runOne(1)
 		require.Equal(t, ingest.InDoubt, first.Status, first)
-		require.Equal(t, ingest.InDoubt, n.one(1).Status, "and so it would be for ever")
+		require.Equal(t, ingest.InDoubt, n.runOne(1).Status, "and so it would be for ever")
 		right := n.srv.Notes()[0].ID
 		others := n.srv.AddNote(clinicaldoctest.Note{PatientID: 8, Name: "Somebody's", Audio: sound(3)})
 		for name, c := range map[string]struct {
@@ -41,7 +41,7 @@ func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 		require.NoError(t, n.resolve(first.JournalKey, decision))
 		require.NoError(t, n.resolve(first.JournalKey, decision), "saying it twice changes nothing")
 		require.ErrorIs(t, n.resolve(first.JournalKey, none()), clinicaldoc.ErrInvalidArgument, "it is decided")
-		again := n.one(1)
+		again := n.runOne(1)
 		assert.Equal(t, ingest.Complete, again.Status)
 		assert.Equal(t, right, again.NoteID)
 		assert.Len(t, n.srv.Notes(), 3)
@@ -71,12 +71,12 @@ func TestResolve_NeverSentOrKilled_SavesTheNote(t *testing.T) {
 func TestResolve_NoNote_NextRunUploads(t *testing.T) {
 	t.Parallel()
 	unresolvable(t, func(t *testing.T, n *night) {
-		first := n.one(1)
+		first := n.runOne(1)
 		require.Equal(t, ingest.InDoubt, first.Status, first)
 		require.NoError(t, n.resolve(first.JournalKey, none()))
-		created := n.one(1)
+		created := n.runOne(1)
 		assert.Equal(t, ingest.Complete, created.Status)
-		assert.Equal(t, created.NoteID, n.one(1).NoteID)
+		assert.Equal(t, created.NoteID, n.runOne(1).NoteID)
 		assert.Len(t, n.srv.Notes(), 3)
 	})
 }
@@ -102,17 +102,36 @@ func TestResolve_CrashBeforeTheUpload_KeepsTheDecision(t *testing.T) {
 	assert.Equal(t, ingest.Created, uploadOne(t, u, onePatient(1)).Status)
 }
 
+// unresolvedAndCreated uploads two recordings of a patient: the first is unresolved, the other has a note.
+func unresolvedAndCreated(
+	t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader,
+) (unresolved, created ingest.Result) {
+	t.Helper()
+	addNote(srv, onePatient(1), sound(5)) // the same name and another sound, so the upload is in doubt
+	unresolved = uploadOne(t, u, onePatient(1))
+	require.Equal(t, ingest.InDoubt, unresolved.Status)
+	created = uploadOne(t, u, onePatient(2))
+	require.Equal(t, ingest.Created, created.Status)
+	return unresolved, created
+}
+
+// A person cannot give a recording the note of another recording.
 func TestResolve_NoteOfAnotherRecording_IsRejected(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
-		srv.SetVariant(clinicaldoctest.Variant{ReuseIDs: true})
-		addNote(srv, onePatient(1), sound(5))
-		unresolved := uploadOne(t, u, onePatient(1))
-		require.Equal(t, ingest.InDoubt, unresolved.Status)
-		other := uploadOne(t, u, onePatient(2))
-		require.Equal(t, ingest.Created, other.Status)
+		unresolved, other := unresolvedAndCreated(t, srv, u)
 		decision := ingest.Resolution{NoteID: other.NoteID, By: person}
 		require.ErrorIs(t, u.Resolve(t.Context(), unresolved.JournalKey, decision), ingest.ErrKeyReused)
+	})
+}
+
+// If the note of another recording was deleted and its id used again, the id is of another note, and may be given.
+func TestResolve_IDUsedAgain_IsAnotherNote(t *testing.T) {
+	t.Parallel()
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		srv.SetVariant(clinicaldoctest.Variant{ReuseIDs: true})
+		unresolved, other := unresolvedAndCreated(t, srv, u)
+		decision := ingest.Resolution{NoteID: other.NoteID, By: person}
 		time.Sleep(time.Minute)
 		_, err := u.Client.Notes.Delete(t.Context(), other.NoteID)
 		require.NoError(t, err)
@@ -125,7 +144,7 @@ func TestResolve_NoteOfAnotherRecording_IsRejected(t *testing.T) {
 			"whose it is cannot be told")
 		u.Journal = unreadable(journal, ingest.ErrJournalDamaged)
 		require.NoError(t, u.Resolve(t.Context(), unresolved.JournalKey, decision),
-			"the id was given to another note; and a record that is damaged stops nobody")
+			"a record that is damaged stops nobody")
 	})
 }
 

@@ -38,6 +38,7 @@ type night struct {
 	older bool
 }
 
+// nights runs a test in virtual time, with a service of its own and one journal, over which it runs again and again.
 func nights(t *testing.T, test func(t *testing.T, n *night)) {
 	t.Helper()
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {

@@ -188,7 +188,7 @@ func TestUnresolved_WrongWorkerClock_EndsByTheServersClock(t *testing.T) {
 }
 
 // When a doubt ends is written once, by the engine's clock at that time: no renewal puts it off or brings it nearer,
-// whatever the clocks do since. And a new time is as it was given.
+// whatever the clocks do since.
 func TestUnresolved_RenewedByOtherClocks_KeepsItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -198,12 +198,25 @@ func TestUnresolved_RenewedByOtherClocks_KeepsItsEnd(t *testing.T) {
 		doubt := entry(1, ingest.StateInDoubt)
 		doubt.Until = time.Now().Add(10 * time.Minute)
 		require.NoError(t, c.Save(t.Context(), doubt))
-		due := c.record.UntilByEngine
-		e.ahead = time.Hour
+		before := c.record.UntilByEngine
+		e.ahead = time.Hour // the engine's clock jumps
 		c.renew(t.Context())
-		assert.True(t, due.Equal(c.record.UntilByEngine), c.record.UntilByEngine.Sub(due))
+		assert.True(t, before.Equal(c.record.UntilByEngine), c.record.UntilByEngine.Sub(before))
+	})
+}
 
-		c.untilShift = time.Minute // as of a worker whose clock is behind
+// A new end of a doubt is saved as it was given, also by a worker whose clock differs from the record's.
+func TestUnresolved_NewEnd_IsSavedAsGiven(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		c := claimed(t, e.fleet(defaultLease).Journal(), 1)
+		c.stopRenewing()
+		doubt := entry(1, ingest.StateInDoubt)
+		doubt.Until = time.Now().Add(10 * time.Minute)
+		require.NoError(t, c.Save(t.Context(), doubt))
+		e.ahead = time.Hour        // the engine's clock jumps
+		c.untilShift = time.Minute // Entry shows the end a minute later here than it is in the record
 		doubt.Until = time.Now().Add(20 * time.Minute)
 		require.NoError(t, c.Save(t.Context(), doubt))
 		assert.True(t, doubt.Until.Equal(c.Entry().Until), c.Entry().Until.Sub(doubt.Until))

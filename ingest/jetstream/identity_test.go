@@ -21,23 +21,23 @@ func TestWork_NamesRecordingsByTheirKeysAlone(t *testing.T) {
 		require.NoError(t, f.Publish(t.Context(), first))
 		keyed, err := first.WithKey()
 		require.NoError(t, err)
-		key := ingest.Binding{Origin: ingest.ServiceName(srv.URL)}.Key(keyed.Key)
+		want := ingest.Binding{Origin: ingest.ServiceName(srv.URL)}.Key(keyed.Key)
 		u := uploader(srv)
 		var mu sync.Mutex
 		events := 0
 		u.OnEvent = func(event ingest.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			if event.Recording.Key == "" {
-				return
+			if event.Pause != nil {
+				return // it is of no recording
 			}
 			events++
-			assert.Equal(t, key, event.JournalKey)
+			assert.Equal(t, want, event.JournalKey)
 			assert.Zero(t, event.Position)
 		}
 		for result, err := range f.Drain(t.Context(), u) {
 			require.NoError(t, err)
-			assert.Equal(t, key, result.JournalKey)
+			assert.Equal(t, want, result.JournalKey)
 			assert.Zero(t, result.Position)
 		}
 		assert.Positive(t, events)

@@ -65,15 +65,20 @@ func (r *resting) failTimes(ctx context.Context, count int) {
 	synctest.Wait()
 }
 
-// looks are when it looked, since it was asked last time that anew.
-func (r *resting) looks(anew bool) []time.Duration {
+func (r *resting) succeed(ctx context.Context) { r.report(ctx, nil, "") }
+
+// looks are when it looked, counted from its beginning or the last looksAnew.
+func (r *resting) looks() []time.Duration {
 	r.seen.Lock()
 	defer r.seen.Unlock()
-	looks := r.probes
-	if anew {
-		r.probes, r.begun = nil, time.Now()
-	}
-	return looks
+	return r.probes
+}
+
+// looksAnew forgets when it looked until now.
+func (r *resting) looksAnew() {
+	r.seen.Lock()
+	defer r.seen.Unlock()
+	r.probes, r.begun = nil, time.Now()
 }
 
 func (r *resting) pausedNow() bool { return r.pausedFor().kind != "" }
@@ -93,7 +98,7 @@ func TestPause_WrongWorkerClock_LastsAsLongAsAnyOther(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			e := newEngine()
 			e.clock = skew(ahead)
-			newResting(e, "a").failTimes(ctx, 5)
+			newResting(e, "a").failTimes(ctx, sameFailures)
 			until := time.Now().Add(6 * time.Second)
 			assert.Equal(t, map[string]time.Time{"fresh": until, "again": until}, e.paused())
 			cancel()
@@ -113,11 +118,11 @@ func TestPause_FiveFailuresInARow_ProbesAfterGrowingTimes(t *testing.T) {
 		r := newResting(e, "a")
 		var told []ingest.Pause
 		r.onEvent = func(event ingest.Event) { told = append(told, *event.Pause) }
-		r.failTimes(ctx, 4)
-		r.report(ctx, nil, "")
-		r.failTimes(ctx, 4)
+		r.failTimes(ctx, sameFailures-1)
+		r.succeed(ctx)
+		r.failTimes(ctx, sameFailures-1)
 		r.report(ctx, fail("synthetic", clinicaldoc.ErrForbidden), "")
-		r.failTimes(ctx, 4)
+		r.failTimes(ctx, sameFailures-1)
 		assert.False(t, r.pausedNow())
 		assert.Empty(t, e.paused())
 		r.failTimes(ctx, 1)
@@ -129,7 +134,7 @@ func TestPause_FiveFailuresInARow_ProbesAfterGrowingTimes(t *testing.T) {
 
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		assert.Equal(t, seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), r.looks(false))
+		assert.Equal(t, seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), r.looks())
 		assert.Equal(t, 1, strings.Count(r.log.String(), "synthetic failure"), r.log.String())
 		r.well.Store(true)
 		time.Sleep(time.Minute)
@@ -139,22 +144,22 @@ func TestPause_FiveFailuresInARow_ProbesAfterGrowingTimes(t *testing.T) {
 		assert.Empty(t, e.paused(), "the fleet goes on")
 
 		// Nothing succeeded since: the next pause is as long as the last, and not logged again. It takes five failures, too.
-		r.looks(true)
-		r.failTimes(ctx, 4)
+		r.looksAnew()
+		r.failTimes(ctx, sameFailures-1)
 		assert.False(t, r.pausedNow())
 		r.failTimes(ctx, 1)
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, seconds(60), r.looks(false))
+		assert.Equal(t, seconds(60), r.looks())
 		assert.Equal(t, 1, strings.Count(r.log.String(), "synthetic failure"))
-		r.report(ctx, nil, "")
+		r.succeed(ctx)
 		synctest.Wait()
 		assert.Contains(t, r.log.String(), "succeed again")
 		require.Len(t, told, 2, "it is told once, and when it is over")
 		require.NoError(t, told[1].Why)
 
-		r.looks(true)
-		r.failTimes(ctx, 5)
+		r.looksAnew()
+		r.failTimes(ctx, sameFailures)
 		assert.True(t, r.pausedNow())
 		assert.Equal(t, time.Second, time.Until(told[2].Next), "after a success it is a short one")
 		cancel()
@@ -188,12 +193,12 @@ func TestPause_AllWorkersFail_PausesTheFleet(t *testing.T) {
 		dying, kill := context.WithCancel(ctx)
 		e := newEngine()
 		a, b := newResting(e, "a"), newResting(e, "b")
-		a.failTimes(dying, 5)
+		a.failTimes(dying, sameFailures)
 		assert.True(t, a.pausedNow())
 		assert.Empty(t, e.paused(), "the other works")
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait()
-		b.failTimes(ctx, 5)
+		b.failTimes(ctx, sameFailures)
 		assert.NotEmpty(t, e.paused())
 		p, _, err := b.fleet.live.pause(ctx)
 		require.NoError(t, err)
@@ -203,8 +208,8 @@ func TestPause_AllWorkersFail_PausesTheFleet(t *testing.T) {
 
 		time.Sleep(5 * time.Second) // b looks after 1 and 3 seconds; a looked once, alone, and then saw that b does
 		synctest.Wait()
-		assert.Equal(t, seconds(1), a.looks(false))
-		assert.Len(t, b.looks(false), 2)
+		assert.Equal(t, seconds(1), a.looks())
+		assert.Len(t, b.looks(), 2)
 		b.well.Store(true)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -216,9 +221,9 @@ func TestPause_AllWorkersFail_PausesTheFleet(t *testing.T) {
 
 		// Whoever leads the next one goes on with its length: four looks were made.
 		b.well.Store(false)
-		b.looks(true)
-		a.failTimes(dying, 5)
-		b.failTimes(ctx, 5)
+		b.looksAnew()
+		a.failTimes(dying, sameFailures)
+		b.failTimes(ctx, sameFailures)
 		p, _, err = a.fleet.live.pause(ctx)
 		require.NoError(t, err)
 		leads := p.By
@@ -230,18 +235,26 @@ func TestPause_AllWorkersFail_PausesTheFleet(t *testing.T) {
 	})
 }
 
-// A success ends a row of failures, and who leads a pause decides the engine: of two only the first.
+// A success ends a row of failures.
 func TestPause_SuccessBetweenFailures_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		a := newResting(newEngine(), "a")
-		a.failTimes(ctx, 4)
-		a.report(ctx, nil, "")
-		a.failTimes(ctx, 4)
+		a.failTimes(ctx, sameFailures-1)
+		a.succeed(ctx)
+		a.failTimes(ctx, sameFailures-1)
 		assert.False(t, a.pausedNow())
-		live := a.fleet.live
+	})
+}
+
+// The engine decides who leads a pause: of two who saw the same revision, only the first.
+func TestSetPause_OldRevision_IsAnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		live := newEngine().fleet(defaultLease).live
 		require.NoError(t, live.setPause(ctx, livePause{By: "a"}, 0))
 		require.Error(t, live.setPause(ctx, livePause{By: "b"}, 0))
 		_, revision, err := live.pause(ctx)
@@ -333,7 +346,7 @@ func TestPause_NextLeader_ProbesWhenThePauseEnds(t *testing.T) {
 		assert.Equal(t, 8*time.Second, time.Until(shared.Until), "after 1, 2 and 4 seconds")
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, seconds(8, 24), b.looks(false))
+		assert.Equal(t, seconds(8, 24), b.looks())
 		cancel()
 		synctest.Wait()
 	})
@@ -352,7 +365,7 @@ func TestPause_LeaderCannotBeWritten_PausesAlone(t *testing.T) {
 			}
 			return nil
 		}
-		a.failTimes(ctx, 5)
+		a.failTimes(ctx, sameFailures)
 		assert.True(t, a.pausedNow())
 		assert.Empty(t, e.paused())
 		cancel()
@@ -368,19 +381,19 @@ func TestPause_AfterASuccess_IsShortAgain(t *testing.T) {
 		defer cancel()
 		e := newEngine()
 		a := newResting(e, "a")
-		a.failTimes(ctx, 5)
+		a.failTimes(ctx, sameFailures)
 		time.Sleep(time.Minute)
 		a.well.Store(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.False(t, a.pausedNow())
-		a.report(ctx, nil, "")
+		a.succeed(ctx)
 		a.fleet.live.removeWorker(ctx, "a")
 		b := newResting(e, "b")
-		b.failTimes(ctx, 5)
+		b.failTimes(ctx, sameFailures)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, seconds(1, 3, 7), b.looks(false))
+		assert.Equal(t, seconds(1, 3, 7), b.looks())
 		cancel()
 		synctest.Wait()
 	})
@@ -396,45 +409,78 @@ func TestPause_LeaderDied_EndsFiveSecondsLate(t *testing.T) {
 		b := newResting(e, "b")
 		dead := livePause{Pause: Pause{Reason: "synthetic", Until: time.Now().Add(3300 * time.Millisecond)}, Kind: string(kindService), By: "dead", ProbesWithNext: 3}
 		require.NoError(t, b.fleet.live.setPause(ctx, dead, 0))
-		b.failTimes(ctx, 5)
+		b.failTimes(ctx, sameFailures)
 		assert.Empty(t, e.paused(), "another leads")
+		// It is due at 3.3 s and over at 8.3 s. b asks every second, so it knows at 9 s.
 		time.Sleep(8900 * time.Millisecond)
 		synctest.Wait()
 		assert.True(t, b.pausedNow())
-		time.Sleep(101 * time.Millisecond) // it asks every second
+		time.Sleep(101 * time.Millisecond)
 		synctest.Wait()
 		assert.False(t, b.pausedNow())
-		assert.Empty(t, b.looks(false))
-		b.failTimes(ctx, 5)
+		assert.Empty(t, b.looks())
+		b.failTimes(ctx, sameFailures)
 		assert.NotEmpty(t, e.paused(), "now it leads")
 		cancel()
 		synctest.Wait()
 	})
-	for name, c := range map[string]struct {
-		left  time.Duration // until another should have looked
-		over  bool
-		leads bool
-	}{
+}
+
+// pauseOfAnother is a pause that another worker began.
+type pauseOfAnother struct {
+	left  time.Duration // until the other should look
+	over  bool
+	leads bool // a worker that fails then leads the next pause itself
+}
+
+func pausesOfAnother() map[string]pauseOfAnother {
+	return map[string]pauseOfAnother{
 		"the other looks":           {3 * time.Second, false, false},
 		"the other is a bit late":   {-4 * time.Second, false, false},
 		"the other is too late":     {-5 * time.Second, false, true},
 		"the other's pause is over": {3 * time.Second, true, true},
-	} {
+	}
+}
+
+// begin writes the pause, and has the worker b fail.
+func (c pauseOfAnother) begin(ctx context.Context, t *testing.T) (e *engine, b *resting, other livePause) {
+	t.Helper()
+	e = newEngine()
+	b = newResting(e, "b")
+	other = livePause{
+		Pause: Pause{Until: time.Now().Add(c.left)}, Kind: string(kindService), By: "other", ProbesWithNext: 1,
+		Over: c.over,
+	}
+	require.NoError(t, b.fleet.live.setPause(ctx, other, 0))
+	b.failTimes(ctx, sameFailures)
+	return e, b, other
+}
+
+func TestPause_LedByAnother_IsTakenOverWhenLate(t *testing.T) {
+	t.Parallel()
+	for name, c := range pausesOfAnother() {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			e := newEngine()
-			b := newResting(e, "b")
-			other := livePause{Pause: Pause{Until: time.Now().Add(c.left)}, Kind: string(kindService), By: "other", ProbesWithNext: 1, Over: c.over}
-			require.NoError(t, b.fleet.live.setPause(ctx, other, 0))
-			b.failTimes(ctx, 5)
+			e, _, _ := c.begin(ctx, t)
 			assert.Equal(t, c.leads, len(e.paused()) > 0, name)
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
 
-			// What another leads since is that one's to end, or to shorten.
+// A pause that another leads since is that one's to end, or to shorten.
+func TestPause_LedByAnotherSince_IsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range pausesOfAnother() {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, b, other := c.begin(ctx, t)
 			_, revision, err := b.fleet.live.pause(ctx)
 			require.NoError(t, err)
 			other.Over, other.ProbesWithNext = false, 5
 			require.NoError(t, b.fleet.live.setPause(ctx, other, revision))
-			b.report(ctx, nil, "")
+			b.succeed(ctx)
 			cancel()
 			synctest.Wait()
 			now, _, err := b.fleet.live.pause(t.Context())
@@ -512,10 +558,10 @@ func TestPause_SilentProbe_EndsAfter10Seconds(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		r.failTimes(ctx, 5)
+		r.failTimes(ctx, sameFailures)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, seconds(1, 13, 27), r.looks(false))
+		assert.Equal(t, seconds(1, 13, 27), r.looks())
 		cancel()
 		synctest.Wait()
 	})

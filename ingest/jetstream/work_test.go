@@ -764,8 +764,8 @@ func TestWork_InvalidNumberOfWorkers_IsRejected(t *testing.T) {
 	})
 }
 
-// A damaged record is its own recording's matter: another one of the patient's that is unresolved stays so, and is no
-// dead letter.
+// A damaged record is its own recording's matter. To resolve a recording, the records of the patient's others are read:
+// if one of them is damaged, an unresolved recording stays so, and is no dead letter.
 func TestWork_DamagedRecord_BuriesNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -775,7 +775,8 @@ func TestWork_DamagedRecord_BuriesNoOther(t *testing.T) {
 		require.NoError(t, f.Publish(t.Context(), filed(t, dir, 0)))
 		for result, err := range f.Drain(t.Context(), u) {
 			require.NoError(t, err)
-			_, err = f.journal.records(result.JournalKey).Put(t.Context(), recordKey(result.JournalKey), []byte("{"))
+			damaged := []byte("{")
+			_, err = f.journal.records(result.JournalKey).Put(t.Context(), recordKey(result.JournalKey), damaged)
 			require.NoError(t, err)
 		}
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())

@@ -29,8 +29,12 @@ func viewed(mine creates.Create, lost ...creates.Create) creates.View {
 	for _, other := range lost {
 		m.AddLost(other)
 	}
-	return m.View(mine, nil, false)
+	return viewOf(m, mine)
 }
+
+// viewOf returns what a registry knows of mine, whose note is identified by its recording. The caller knows of no other
+// lost creates.
+func viewOf(m *creates.Registry, mine creates.Create) creates.View { return m.View(mine, nil, false) }
 
 // A create is known by its id, or else by what was sent and when, as precisely as both times are known.
 func TestRegistry_SameCreate(t *testing.T) {
@@ -235,6 +239,7 @@ func TestRegistryFoundNote_CreateWithoutID_IsTheNoteItClaimed(t *testing.T) {
 	assert.Zero(t, m.FoundNote(constructed))
 }
 
+// A create that gives its note back is lost again, and another may claim the note.
 func TestRegistryUnclaim_FreesTheNote(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
@@ -246,7 +251,7 @@ func TestRegistryUnclaim_FreesTheNote(t *testing.T) {
 	assert.Zero(t, m.FoundNote(first))
 	assert.False(t, m.Explains(second, noon, note))
 	want := creates.View{Twin: creates.TwinLost, Recordings: []string{sumA}}
-	assert.Equal(t, want, m.View(second, nil, false), "it is unresolved again, and its recording is known")
+	assert.Equal(t, want, viewOf(m, second), "first is unresolved again, and its recording is known")
 	assert.True(t, m.Claim(second, note))
 }
 
@@ -328,6 +333,7 @@ func TestRegistryExplains_NoteFoundForAnotherCreate(t *testing.T) {
 }
 
 // Once this client has deleted a note, or tried to, the service may give its id to another note of the same second.
+// So it no longer explains a note as another create's.
 func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
@@ -353,8 +359,8 @@ func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
 	m.Returned(returned, noon, noon)
 	assert.True(t, m.Explains(second, noon, returned), "the next note with its id is this client's too")
 	again := creates.NewRef(5, noon.Add(time.Hour), "")
-	assert.True(t, m.Claim(first, again))
-	assert.True(t, m.Explains(second, noon, again))
+	assert.True(t, m.Claim(first, again), "the next note with its id can be found too")
+	assert.True(t, m.Explains(second, noon, again), "and then is known to be another create's")
 }
 
 func TestRegistryReturnedAt_IsWhenCreateReturned(t *testing.T) {

@@ -51,7 +51,7 @@ func TestBodyOpen_Bytes_LastByteIsTheTail(t *testing.T) {
 }
 
 // Two calls at once must not share a recording between two notes.
-func TestOnceReader_SecondReader_GetsOtherwise(t *testing.T) {
+func TestOnceReader_SecondReader_GetsTheError(t *testing.T) {
 	t.Parallel()
 	var begun atomic.Bool
 	from, other := bytes.NewReader([]byte("ab")), errors.New("another reads it")

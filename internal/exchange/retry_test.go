@@ -74,16 +74,18 @@ func TestMayRetry_CreateThatMayBeProcessed_IsNotRetried(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
+// The longest pause is one and a half times the least, doubled for each retry up to the most. Jitter takes away up to a
+// third.
+func TestBackoff_EachRetry_IsWithinItsRange(t *testing.T) {
 	t.Parallel()
 	const least, most = 500 * time.Millisecond, 30 * time.Second
-	for n, full := range []time.Duration{
+	for n, longest := range []time.Duration{
 		least * 3 / 2, 3 * least, 6 * least, 12 * least, 24 * least, 48 * least, most, most,
 	} {
 		for range 200 {
 			wait := exchange.Backoff(n, least, most, 0, exchange.Jitter(t.Context()))
-			assert.GreaterOrEqual(t, wait, full-full/3)
-			assert.LessOrEqual(t, wait, full)
+			assert.GreaterOrEqual(t, wait, longest-longest/3)
+			assert.LessOrEqual(t, wait, longest)
 		}
 	}
 	for _, n := range []int{61, 62, 63, 64, 1000, math.MaxInt} {
@@ -91,16 +93,19 @@ func TestBackoff(t *testing.T) {
 		assert.GreaterOrEqual(t, wait, most-most/3, "no overflow at %d", n)
 		assert.LessOrEqual(t, wait, most)
 	}
+}
+
+func TestBackoff_AnyBounds_AreKept(t *testing.T) {
+	t.Parallel()
+	const least, most = 500 * time.Millisecond, 30 * time.Second
 	assert.Equal(t, time.Minute, exchange.Backoff(0, least, most, time.Minute, 0.5), "never less than asked for")
-	assert.Zero(t, exchange.Backoff(3, 0, 0, 0, exchange.Jitter(t.Context())))
-	assert.EqualValues(t, 3, exchange.Backoff(0, 2, 5, 0, 1))
+	assert.Zero(t, exchange.Backoff(3, 0, 0, 0, exchange.Jitter(t.Context())), "no pause at all")
+	assert.EqualValues(t, 3, exchange.Backoff(0, 2, 5, 0, 1), "half more than the least, with full jitter")
 	assert.EqualValues(t, 5, exchange.Backoff(1, 2, 5, 0, 1), "doubled as long as that is not too much")
 	assert.Equal(t, least, exchange.Backoff(0, least, most, 0, 0), "never less than the least")
 	assert.Equal(t, most, exchange.Backoff(0, most+1, most, 0, 0.5), "never more than the most")
-	assert.Equal(t, time.Duration(1), exchange.Backoff(0, 1, 1, 0, exchange.Jitter(t.Context())))
-	assert.LessOrEqual(t,
-		exchange.Backoff(5, math.MaxInt64, math.MaxInt64, 0, exchange.Jitter(t.Context())), time.Duration(math.MaxInt64),
-	)
+	assert.EqualValues(t, 1, exchange.Backoff(0, 1, 1, 0, exchange.Jitter(t.Context())), "no rounding below the least")
+	assert.EqualValues(t, math.MaxInt64, exchange.Backoff(5, math.MaxInt64, math.MaxInt64, 0, 1), "no overflow")
 }
 
 func TestRetryAfter_Date_IsByTheServersClock(t *testing.T) {

@@ -61,7 +61,7 @@ func TestFFmpeg_CutRecordings(t *testing.T) {
 			kind, err := check(data)
 			require.NoError(t, err, "the complete recording")
 			assert.Equal(t, tc.kind, kind)
-			verdicts := cuts(data, tc.kind)
+			verdicts := checkCuts(data, tc.kind)
 			t.Logf("%-16s %7d bytes  %s", tc.file, len(data), verdicts)
 			assert.GreaterOrEqual(t, strings.Count(verdicts, "C"), tc.noticed)
 			assert.Zero(t, strings.Count(verdicts, "!"))

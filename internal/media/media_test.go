@@ -23,10 +23,10 @@ var recordings = []struct {
 	file      string
 	kind      media.Kind
 	mediaType string
-	// cuts has a letter for each twentieth of the file at which it was cut. C means that the cut is noticed, a dot
+	// verdicts has a letter for each twentieth of the file at which it was cut. C means that the cut is noticed, a dot
 	// that it is not, and a question mark that the rest is not recognized. These files are so short that a cut can
 	// be within their headers, or exactly between two parts of a stream.
-	cuts string
+	verdicts string
 }{
 	{"tone.wav", media.WAV, "audio/wav", allNoticed},
 	{"stream.wav", media.WAV, "audio/wav", noneNoticed},
@@ -73,8 +73,9 @@ func check(data []byte) (media.Kind, error) {
 	return media.Check(bytes.NewReader(data), int64(len(data)))
 }
 
-// cuts checks a recording that is cut at each twentieth of its length.
-func cuts(data []byte, kind media.Kind) string {
+// checkCuts checks a recording that is cut at each twentieth of its length. It returns a letter for each cut, as in
+// verdicts of recordings, and an exclamation mark for an error other than that it is cut.
+func checkCuts(data []byte, kind media.Kind) string {
 	var verdicts strings.Builder
 	for twentieth := 1; twentieth < 20; twentieth++ {
 		known, err := check(data[:len(data)*twentieth/20])
@@ -102,12 +103,14 @@ func TestCheck_CompleteRecording_IsAcceptedWithItsKind(t *testing.T) {
 	}
 }
 
+// Each recording is cut at every twentieth of its length. The verdicts have a letter for each cut: C if it is noticed,
+// a dot if not.
 func TestCheck_CutRecording_IsNoticedWhereItsHeadersTell(t *testing.T) {
 	t.Parallel()
 	for _, tc := range recordings {
-		verdicts := cuts(read(t, tc.file), tc.kind)
+		verdicts := checkCuts(read(t, tc.file), tc.kind)
 		t.Logf("%-20s %s", tc.file, verdicts)
-		assert.Equal(t, tc.cuts, verdicts, tc.file)
+		assert.Equal(t, tc.verdicts, verdicts, tc.file)
 	}
 }
 

@@ -31,9 +31,9 @@ func read[T any](t *testing.T, document string, reader func(*jsonscan.Decoder) T
 	return fmt.Sprint(value)
 }
 
-func TestScalars_EveryForm_IsRead(t *testing.T) {
-	t.Parallel()
-	for document, want := range map[string][3]string{ // as a whole number, as seconds, as a flag
+// scalars are documents, and what each one is as a whole number, as seconds and as a flag.
+func scalars() map[string][3]string {
+	return map[string][3]string{
 		`null`:                {"0", "0", "false"},
 		`""`:                  {"0", "0", "false"},
 		`" "`:                 {"0", "0", "false"},
@@ -72,20 +72,34 @@ func TestScalars_EveryForm_IsRead(t *testing.T) {
 		`"false"`:             {unreadable, unreadable, "false"},
 		`[]`:                  {unreadable, unreadable, unreadable},
 		`{"a":1}`:             {unreadable, unreadable, unreadable},
-	} {
+	}
+}
+
+func TestScalars_EveryForm_IsRead(t *testing.T) {
+	t.Parallel()
+	for document, want := range scalars() {
 		got := [3]string{
 			read(t, document, tolerant.Integer), read(t, document, tolerant.Seconds), read(t, document, tolerant.Bool),
 		}
 		assert.Equal(t, want, got, document)
-		number := want[0]
-		if number == unreadable {
-			number = "0"
+	}
+}
+
+// IntegerIn does not complain: what cannot be read is 0 and false.
+func TestIntegerIn_EveryForm_AgreesWithInteger(t *testing.T) {
+	t.Parallel()
+	for document, columns := range scalars() {
+		want, isNumber := columns[0], columns[0] != unreadable
+		if !isNumber {
+			want = "0"
 		}
-		assert.Equal(t, number, read(t, document, func(d *jsonscan.Decoder) int64 {
-			value, ok := tolerant.IntegerIn(d)
-			assert.Equal(t, want[0] != unreadable, ok, document)
+		var ok bool
+		value := read(t, document, func(d *jsonscan.Decoder) (value int64) {
+			value, ok = tolerant.IntegerIn(d)
 			return value
-		}), document)
+		})
+		assert.Equal(t, want, value, document)
+		assert.Equal(t, isNumber, ok, document)
 	}
 }
 
