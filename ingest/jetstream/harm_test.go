@@ -2,7 +2,9 @@ package jetstream
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -132,16 +134,32 @@ func TestWork_NoRoomForADeadLetter_KeepsTheRecording(t *testing.T) {
 	assert.Equal(t, 2, messages(t, f))
 }
 
+// lastingPort returns a free port on which a server can be started again. It is below those that systems choose
+// themselves, so no connection of another test gets it in between.
+func lastingPort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		port := 20_000 + rand.IntN(10_000)
+		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			require.NoError(t, listener.Close())
+			return port
+		}
+	}
+	t.Fatal("no free port was found")
+	return 0
+}
+
 // A server that is stopped and started again, and consumers that are deleted, are waited for.
 func TestDrain_ServerRestarted_GoesOn(t *testing.T) {
 	t.Parallel()
 	srv, dir, share := clinicaldoctest.NewServer(), t.TempDir(), t.TempDir()
 	t.Cleanup(srv.Close)
-	s := startServerIn(t, dir, 0)
+	port := lastingPort(t)
+	s := startServerWith(t, &server.Options{Port: port, StoreDir: dir})
 	f := openFleet(t, connect(t, s), Params{Lease: time.Second})
 	const count = 60
 	publish(t, f, share, count)
-	port := s.Addr().(*net.TCPAddr).Port
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	taken, joined := 0, make(chan error, 1)
