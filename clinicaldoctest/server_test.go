@@ -316,10 +316,10 @@ func TestCreate_LargeUpload_LeavesMemoryFlat(t *testing.T) {
 	assert.Less(t, highest-before, int64(size/4))
 }
 
-// TestServer_ManyClients_LeaveMemoryBounded: once the server remembers as many requests as it ever does, 200 clients that come
-// and go leave nothing behind.
+// TestServer_ManyClients_LeaveMemoryBounded: once the server remembers as many requests as it ever does, 200 clients
+// that come and go leave nothing behind.
 //
-//nolint:paralleltest // it measures the heap of the whole process
+// olint:paralleltest // it measures the heap of the whole process
 func TestServer_ManyClients_LeaveMemoryBounded(t *testing.T) {
 	c := start(t, clinicaldoctest.InProcess(), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 	handler := c.srv.Handler()

@@ -179,7 +179,8 @@ func TestUploadRetry_OtherService_IsRefused(t *testing.T) {
 // do: clinicaldoc notes delete ID
 func TestDoctor_OtherQueryNames_AreFoundAndSet(t *testing.T) {
 	t.Parallel()
-	srv := newServer(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Query: clinicaldoctest.QueryNames{PatientID: "filter[patient_id]", PerPage: "limit", Page: "p"}}))
+	names := clinicaldoctest.QueryNames{PatientID: "filter[patient_id]", PerPage: "limit", Page: "p"}
+	srv := newServer(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Query: names}))
 	srv.SetDelays(clinicaldoctest.Delays{})
 	for i := range 40 {
 		srv.AddNote(clinicaldoctest.Note{PatientID: int64(7 + i%2), Name: "Visit"})

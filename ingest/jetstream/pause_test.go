@@ -407,7 +407,10 @@ func TestPause_LeaderDied_EndsFiveSecondsLate(t *testing.T) {
 		defer cancel()
 		e := newEngine()
 		b := newResting(e, "b")
-		dead := livePause{Pause: Pause{Reason: "synthetic", Until: time.Now().Add(3300 * time.Millisecond)}, Kind: string(kindService), By: "dead", ProbesWithNext: 3}
+		dead := livePause{
+			Pause: Pause{Reason: "synthetic", Until: time.Now().Add(3300 * time.Millisecond)},
+			Kind:  string(kindService), By: "dead", ProbesWithNext: 3,
+		}
 		require.NoError(t, b.fleet.live.setPause(ctx, dead, 0))
 		b.failTimes(ctx, sameFailures)
 		assert.Empty(t, e.paused(), "another leads")

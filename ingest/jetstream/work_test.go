@@ -893,7 +893,8 @@ func TestWork_ConsumersDeleted_AreMadeAgain(t *testing.T) {
 func TestDeadLetter_DamagedMessage_KeepsItsContent(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
-	d := &delivery{queue: e.fleet(defaultLease).queue, message: &memoryMessage{engine: e, data: []byte("synthetic"), sequence: 99}, isDamaged: true, tries: 1}
+	message := &memoryMessage{engine: e, data: []byte("synthetic"), sequence: 99}
+	d := &delivery{queue: e.fleet(defaultLease).queue, message: message, isDamaged: true, tries: 1}
 	require.NoError(t, d.bury(t.Context(), "it cannot be read"))
 	require.Equal(t, 1, e.count("dead"))
 	var letter queuedRecording

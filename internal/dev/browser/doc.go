@@ -1,6 +1,6 @@
-// Package browser tests pages in a real Chromium: the developer proxy's inspector, examples/webbackend and the report of
-// uploads. It also renders the diagrams of the documentation. It is a module of its own; without Chromium its tests are
-// skipped:
+// Package browser tests pages in a real Chromium: the developer proxy's inspector, examples/webbackend and the report
+// of uploads. It also renders the diagrams of the documentation. It is a module of its own; without Chromium its tests
+// are skipped:
 //
 //	go test -C internal/dev/browser ./...
 //	go test -C internal/dev/browser . -run TestInspector -screenshots /tmp    pictures of every state as well

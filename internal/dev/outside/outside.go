@@ -1,5 +1,6 @@
-// Package outside builds programs of another module that use this one, as its users do. Tests use it to compile and run the
-// examples, and the Go blocks of the documentation. Nothing is fetched: the programs have the requirements of this module.
+// Package outside builds programs of another module that use this one, as its users do. Tests use it to compile and
+// run the examples, and the Go blocks of the documentation. Nothing is fetched: the programs have the requirements of
+// this module.
 package outside
 
 import (
@@ -26,8 +27,8 @@ func Build(ctx context.Context, root string, files map[string]string) error {
 	return run(ctx, root, files, []string{"build", "./..."})
 }
 
-// Compile is Build that also compiles the tests among the files, and links nothing. Of a go.mod among the files, only the
-// name and the place of this module are changed.
+// Compile is Build that also compiles the tests among the files, and links nothing. Of a go.mod among the files, only
+// the name and the place of this module are changed.
 func Compile(ctx context.Context, root string, files map[string]string) error {
 	return run(ctx, root, files, []string{"list", "-export", "-test", "./..."})
 }
@@ -65,8 +66,9 @@ func run(ctx context.Context, root string, files map[string]string, words []stri
 	return nil
 }
 
-// place makes the folder for the files, the same for the same ones: the go command then finds in its cache what it has compiled,
-// vetted and tested before. While another process is there, or after one that was killed, it is a new folder.
+// place makes the folder for the files, the same for the same ones: the go command then finds in its cache what it has
+// compiled, vetted and tested before. While another process is there, or after one that was killed, it is a new
+// folder.
 func place(files map[string]string) (string, error) {
 	hash := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {

@@ -1,6 +1,7 @@
-// Package plant compiles many seeded faults into one program, of which the environment chooses one. Each fault is in a copy of
-// its function, which the function itself calls if the fault is chosen. The sources stay as they are: the go command replaces
-// them (-overlay), and compiles once for all faults. The tests of package simulation use it, as make defects does.
+// Package plant compiles many seeded faults into one program, of which the environment chooses one. Each fault is in a
+// copy of its function, which the function itself calls if the fault is chosen. The sources stay as they are: the go
+// command replaces them (-overlay), and compiles once for all faults. The tests of package simulation use it, as make
+// defects does.
 package plant
 
 import (
@@ -20,7 +21,8 @@ import (
 // Variable names the mistake to make, by its number.
 const Variable = "PLANTED"
 
-// errApart says that a change cannot lie in a copy of a function: it is in none, or in one that a copy would not replace.
+// errApart says that a change cannot lie in a copy of a function: it is in none, or in one that a copy would not
+// replace.
 var errApart = errors.New("not within a function that can be copied")
 
 // Field collects mistakes.
@@ -37,8 +39,8 @@ type source struct {
 	copies  strings.Builder
 }
 
-// Plant adds a mistake: between the offsets the file's text is another one. Numbers are above zero; two changes of one number
-// are one mistake, if they are in different functions.
+// Plant adds a mistake: between the offsets the file's text is another one. Numbers are above zero; two changes of one
+// number are one mistake, if they are in different functions.
 func (f *Field) Plant(number int, path string, start, end int, with string) error {
 	s, err := f.open(path)
 	if err != nil {

@@ -24,7 +24,8 @@ func TestRecordings_Folder_TakesAudioFiles(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(name), 0o600))
 	}
-	o := &uploadOptions{paths: []string{folder, filepath.Join(folder, "a.wav"), filepath.Join(folder, "a.wav")}, patient: 7, prompt: 1, workers: 1}
+	file := filepath.Join(folder, "a.wav")
+	o := &uploadOptions{paths: []string{folder, file, file}, patient: 7, prompt: 1, workers: 1}
 	list, err := o.recordings(t.Context())
 	require.NoError(t, err)
 	var names []string
