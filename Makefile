@@ -62,7 +62,7 @@ rehearse: ## a release in a scratch clone, used from outside as others would (VE
 platforms: ## what can be shown here of Windows, macOS, 32 bits, ARM and a big-endian machine; wine, mingw and qemu have to be there
 	.ci/platforms
 
-check: ## what a change must pass; .ci/run modules has the rest, and the modules below the root
+check: ## most of what a change must pass; .ci/run modules and .ci/run fuzz 10s are the rest
 	.ci/run
 
 nightly: faults crashes simulate defects mutants fuzz rehearse ## what takes too long for every change

@@ -317,7 +317,8 @@ func (s *scope) closeTrail(ctx context.Context, handedOut []record, err error) *
 // both are one access.
 func (t *trail) addChange(disclosed []Access, change Access) []Access {
 	for i, a := range disclosed {
-		if a.NoteID == change.NoteID || change.NoteID == 0 { // 0: a create, which discloses only its note
+		// A change without an ID is a create. The first note that is disclosed counts as the created one.
+		if a.NoteID == change.NoteID || change.NoteID == 0 {
 			a.Changed = true
 			a.OutcomeUnknown = change.OutcomeUnknown
 			return slices.Insert(slices.Delete(disclosed, i, i+1), 0, a)
@@ -537,7 +538,6 @@ func (s *scope) recordsIn(response []byte) []record {
 	if note, _, err := s.decodeNote(anyID)(response); err == nil {
 		return []record{note.record()}
 	}
-	const unknownSize = 0
 	page, _, err := decodePage(response, "data", QueryNames{}, unknownSize, (*ProgressNote).fill, (*ProgressNote).id)
 	if err != nil {
 		return nil
@@ -613,8 +613,8 @@ func (s *scope) recordingDisclosure(ctx context.Context, id int64) func() error 
 		}
 		reported = true
 		if isInner { // the caller of the outer call does not get the recording
-			const requestID = "" // accessesTo takes that of its address
-			t.addRecord(t.recording(id), requestID)
+			const noRequestID = "" // accessesTo takes that of its address
+			t.addRecord(t.recording(id), noRequestID)
 			return nil
 		}
 		return asError(t.disclose(ctx, t.recording(id)))

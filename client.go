@@ -220,7 +220,9 @@ func (s *scope) storeResponse(ctx context.Context, response []byte, out any) err
 		callerGetsIt := s.options.response != nil
 		return s.auditResponse(ctx, response, callerGetsIt)
 	}
-	if json.Valid(response) { // otherwise Unmarshal fails, and withholdBody empties the caller's WithResponse too
+	// The caller does not get a response that is not valid: Unmarshal fails, and in an audited call, withholdBody
+	// empties the body of WithResponse.
+	if json.Valid(response) {
 		const callerGetsIt = true
 		if err := s.auditResponse(ctx, response, callerGetsIt); err != nil {
 			return err
@@ -306,7 +308,7 @@ func newOperation(method, path, route string) (*operation, error) {
 		return nil, invalid("Do: path", "must not contain escapes, dot segments or control characters")
 	}
 	op := &operation{name: doName, method: method, route: cmp.Or(route, maskedRoute(path))}
-	op.effect = exchange.Creates // of an unknown method, the most harmful
+	op.effect = exchange.Creates // of POST, PATCH and unknown methods: the effect that is retried least
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		op.effect = exchange.Reads
@@ -336,7 +338,7 @@ func newBody(body any, contentType string) (*exchange.Body, error) {
 	case interface {
 		io.Reader
 		Len() int
-	}: // it is in memory, so a copy can be sent again
+	}: // it is taken to be in memory, and is read completely, so it can be sent again
 		content, err := io.ReadAll(b)
 		if err != nil {
 			return nil, invalidBecause("Do: the body cannot be read", err)

@@ -197,7 +197,7 @@ func (e *edit) beforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 }
 
 // isChanged reports whether the note may have been changed since then, by others than this client. With a condition, it
-// compares the versions. Without one, it compares the times, by the response with the note.
+// compares the versions. Without one, it compares updated_at with then; the response shows the service's clock.
 func (e *edit) isChanged(current *ProgressNote, then time.Time, response *Response) bool {
 	if e.hasCondition() {
 		return current.Version() != e.options.version
@@ -221,8 +221,8 @@ func (e *edit) isDeleted(err error) bool {
 }
 
 // changedSince reports whether the time updated, as the service sent it, may be then or later. Our clock and the
-// service's may differ, so either of them counts; the response with the note has the service's time. A zero time shows
-// nothing, so it counts as a change.
+// service's may differ, so updated is compared with then by both clocks, and one of them is enough. The response with
+// the note has the service's time. A zero time shows nothing, so it counts as a change.
 func changedSince(updated, then time.Time, response *Response) bool {
 	if updated.IsZero() {
 		return true

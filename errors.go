@@ -391,20 +391,20 @@ func (e *Error) whatToDo() string {
 	return cmp.Or(kinds[e.StatusCode].advice, e.adviceByClass())
 }
 
-// adviceForNotFound returns the advice for a 404, which depends on whether the request named a record.
+// adviceForNotFound returns the advice for a 404, which depends on whether the route has a place for a record's ID.
 func (e *Error) adviceForNotFound() string {
 	switch {
-	case e.namesNoRecord():
-		return "the request named no record; check the base URL's path"
+	case e.readsFixedRoute():
+		return "nothing was found at this path; check the base URL's path"
 	case e.Operation == createNote.name:
 		return "check the base URL's path, and whether patient and prompt exist"
 	}
 	return kinds[http.StatusNotFound].advice
 }
 
-// namesNoRecord reports whether the request reads something other than a single record, such as a list. Its route has
-// no placeholder then. It returns false for an error without a route.
-func (e *Error) namesNoRecord() bool {
+// readsFixedRoute reports whether the request is a GET whose route has no placeholder, such as that of a list or of the
+// token's user. It is also true for a Do whose WithRoute contains an ID. It is false for an error without a route.
+func (e *Error) readsFixedRoute() bool {
 	return e.Method == http.MethodGet && e.Route != "" && !strings.Contains(e.Route, "{")
 }
 

@@ -715,13 +715,13 @@ func TestExplain_Response_HasTheHintsAndNoMisleadingOnes(t *testing.T) {
 		leaveV1Out  = "the base URL ends in /v1, which the client adds; leave it out"
 		perhapsV1   = "or leave out /v1 at the end of the base URL, which the client adds"
 		checkPath   = "check the base URL's path"
-		noRecord    = "the request named no record"
+		nothing     = "nothing was found at this path"
 		mayNot      = "the token's user may not do this"
 		theClient   = "which the client adds"
 		webPage     = "web page"
 		tryingLater = "try again later"
 	)
-	notTheToken := []string{"get a new one", "the token's user", noRecord}
+	notTheToken := []string{"get a new one", "the token's user", nothing}
 	type test struct {
 		path        string // of the base URL
 		status      int
@@ -779,7 +779,7 @@ func TestExplain_Response_HasTheHintsAndNoMisleadingOnes(t *testing.T) {
 			words: []string{"401 Unauthorized: " + newToken, "; the response is a web page, so check the base URL"}},
 		"empty 401 of type HTML": {status: 401, contentType: page, words: []string{newToken}, without: []string{webPage}},
 		"empty 403 of type HTML": {status: 403, contentType: page, words: []string{mayNot}, without: []string{webPage}},
-		"empty 404 of type HTML": {status: 404, contentType: page, words: []string{noRecord + "; " + checkPath},
+		"empty 404 of type HTML": {status: 404, contentType: page, words: []string{nothing + "; " + checkPath},
 			without: []string{webPage}},
 		"403 of the service": {status: 403, contentType: object, body: `{"message":"CANARY"}`, without: []string{webPage}},
 		"404 of the service": {status: 404, contentType: object, body: `{"message":"CANARY"}`,
@@ -942,7 +942,7 @@ func TestError_Text_SaysWhatToDo(t *testing.T) {
 func TestError_NotFound_AdviceFollowsFromTheRoute(t *testing.T) {
 	t.Parallel()
 	const (
-		list   = "the request named no record; check the base URL's path"
+		list   = "nothing was found at this path; check the base URL's path"
 		record = "it does not exist, or this token's user may not see it"
 	)
 	for request, advice := range map[string]string{

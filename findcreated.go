@@ -142,7 +142,7 @@ type search struct {
 	create       creates.Create
 	unresolved   []creates.Create
 	audioSum     string // SHA-256 of the recording; empty if nothing can be compared
-	sumIsCertain bool   // audioSum is certainly of what was sent: a file may have changed since
+	sumIsCertain bool   // false if what was sent may differ, for example because the file has changed since
 
 	window          creates.Window
 	settledAt       time.Time // when the service must be done with the create, by our clock
@@ -270,7 +270,7 @@ func (l *search) setTimes(now time.Time) {
 		settleFrom = details.ClocksReadAt
 	}
 	if details.clocksCompared() {
-		// If our clock was set since, it has another distance from the service's now.
+		// StaleFor then notices if our clock was set forward since.
 		l.clocksFurthestAhead = creates.Clocks{Known: true, ServiceAhead: details.ahead()}
 	}
 	l.window = creates.Window{Sent: l.lost.SentAt.Unix(), Settled: lostAt.Add(settle).Unix()}
@@ -339,8 +339,8 @@ func (l *search) undecidedFor(reason creates.Reason, failure error) error {
 
 const notCreated = "the note was not created; creating it again is safe"
 
-// pause waits until the next poll. It waits longer with each poll and after many requests, but not longer than until
-// the search can be decided, except if the service asks for that.
+// pause waits until the next poll. It waits longer with each poll and after many requests. Before settledAt it waits at
+// most until a list can be from after that time, unless the service asks for a longer pause.
 func (l *search) pause(ctx context.Context, settled bool, failure error) {
 	longest := min(maxPollPause*time.Duration(1+l.requester.requests/slowRequests), maxLatePause)
 	if settled {
@@ -438,8 +438,9 @@ func (l *search) startPoll(now time.Time) {
 	l.reading.Begin(now)
 }
 
-// observeSender adds to the observation whether the caller sent the create. That costs a request, so it asks only if
-// the note was not created unless the sender is another one. Otherwise it does not matter and counts as true.
+// observeSender adds to the observation whether the caller sent the create. isSender may cost a request, so it is
+// called only if everything else shows that the note was not created. Otherwise SameSender does not matter and is true.
+// While the search is undecided, learnUser may request the user, for a later search.
 func (l *search) observeSender(ctx context.Context, observed *creates.Observation) (err error) {
 	observed.SameSender = true
 	switch creates.Decide(*observed).Outcome {
@@ -809,7 +810,7 @@ func (l *search) readFailed(note creates.Ref, err error) {
 func (l *search) list(ctx context.Context) (creates.List, error) {
 	rule := list.Twice
 	if l.polls > 1 && time.Now().Before(l.settledAt) {
-		// The first poll has shown whether the list can be complete, and the last one will check that again.
+		// The search can end with NotCreated only by a poll after settledAt, which reads the list twice.
 		rule = list.AsGiven
 	}
 	var made []time.Time // when the notes of this walk were created
@@ -827,7 +828,7 @@ func (l *search) list(ctx context.Context) (creates.List, error) {
 			made = append(made, visit.Value.Items[i].CreatedAt)
 			l.addRow(&visit.Value.Items[i])
 		}
-		if visit.Enough == nil { // this walk cannot end early
+		if visit.Enough == nil { // the walk does not continue with a next page
 			continue
 		}
 		*visit.Enough, err = l.isPastWindow(ctx, made)

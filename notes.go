@@ -103,7 +103,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 	}
 	note, err := run(ctx, s.client, createNote.name, opts, create)
 	if err != nil && made != nil { // it names another patient, or the audit function failed
-		// The caller does not get the note, so FindCreated may still return it, but only for this create.
+		// Create returns an error instead of the note, so FindCreated may still return it, but only for this create.
 		s.client.creates.Withhold(made.ID)
 	}
 	return note, err

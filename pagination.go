@@ -178,9 +178,11 @@ func (l *listing[T]) checkPage(page *Page[T]) error {
 	return l.checkRows(page.Items)
 }
 
+const unknownSize = 0 // for decodePage
+
 // decodePage reads a list in any form of a Laravel service. It may be a bare array, or rows in "data" or in the named
-// member. Links and meta may be absent, or the meta fields may be next to the rows. It makes room for size rows, if
-// size is not 0. The texts that it returns are the members that could not be read.
+// member. Links and meta may be absent, or the meta fields may be next to the rows. It makes room for size rows,
+// unless that is unknownSize. The texts that it returns are the members that could not be read.
 func decodePage[T any](
 	response []byte, rowsMember string, names QueryNames, size int,
 	fill func(*T, *jsonscan.Decoder), id func(*T) int64,
@@ -394,7 +396,7 @@ func (p pageSource[T]) yieldAll(ctx context.Context, yield yieldFunc[T]) error {
 		Rule:  list.Complete, // ends when the list is shown to be complete
 	}
 	if asked.Verify {
-		walk.Rule = list.Verified // reads it again until nothing new appears
+		walk.Rule = list.Verified // reads it again until a walk finds nothing new and no fewer rows, up to a limit
 	}
 	for visit, err := range list.Through(ctx, walk) {
 		if p.response != nil {

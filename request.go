@@ -98,7 +98,8 @@ func (s *scope) newCall() *exchange.Request {
 	if !options.noRetry && !options.sendOnce {
 		call.MaxRetries = c.maxRetries
 	}
-	call.Impatient = options.noRetry || c.maxRetries == 0 // without retries it does not wait for a limit either
+	// WithoutRetry, or a client without retries, does not wait for a limit either.
+	call.Impatient = options.noRetry || c.maxRetries == 0
 	return call
 }
 
@@ -111,8 +112,8 @@ func (s *scope) BeforeRetry(ctx context.Context, lost *exchange.Attempt) error {
 }
 
 // Explain implements [exchange.Caller]. It returns the error of a failed attempt. If the attempt was not sent, its
-// error also matches the error of the attempt before, which is the reason for this one. Before is never nil; before the
-// first attempt, its error is.
+// error also matches the error of the attempt before, which is the reason for this one. The argument before is never
+// nil; its Err is nil for the first attempt.
 func (s *scope) Explain(a, before *exchange.Attempt) error {
 	if s.usesStorage() {
 		return download.Explain(a)
@@ -174,15 +175,15 @@ func (s *scope) explainTransport(a *exchange.Attempt) string {
 }
 
 // notSent returns the error of an attempt that failed before its request was sent.
-func (s *scope) notSent(detail, kind string, a, before *exchange.Attempt) error {
+func (s *scope) notSent(detail, errorType string, a, before *exchange.Attempt) error {
 	detail = "not sent: " + detail + reason(a.Cause)
-	return &callError{op: s.op, detail: detail, errorType: kind, causes: []error{a.Cause, before.Err}}
+	return &callError{op: s.op, detail: detail, errorType: errorType, causes: []error{a.Cause, before.Err}}
 }
 
 // noResponse returns the error of an attempt that got no response.
-func (s *scope) noResponse(detail, kind string, a *exchange.Attempt) error {
+func (s *scope) noResponse(detail, errorType string, a *exchange.Attempt) error {
 	return &callError{
-		op: s.op, detail: "no response: " + detail, errorType: kind, causes: []error{a.Cause},
+		op: s.op, detail: "no response: " + detail, errorType: errorType, causes: []error{a.Cause},
 		transient: !a.Permanent || disk.Limited(a.Cause),
 	}
 }

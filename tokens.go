@@ -35,7 +35,6 @@ var (
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
 	const noID = 0
 	page, err := runOne(ctx, s.client, listTokens, noID, opts, func(response []byte) (*Page[Token], []string, error) {
-		const unknownSize = 0
 		id := func(t *Token) int64 { return t.ID }
 		return decodePage(response, "tokens", QueryNames{}, unknownSize, (*Token).fill, id)
 	})

@@ -395,8 +395,8 @@ func (s *waiter) tick(ctx context.Context) {
 }
 
 // readList polls by listing the newest notes, and reports whether it received a page. It continues while it has read
-// fewer pages than there are notes to find. Notes that it does not find are read separately from then on. So the list
-// never costs more requests than it saves.
+// fewer pages than there are notes to find, up to maxListPages. Notes that it does not find are read separately from
+// then on.
 func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 	expected := s.expectedRows()
 	if !s.mayList(len(expected)) {
@@ -420,7 +420,9 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 		if s.schedule.PauseRequested() {
 			return true
 		}
-		if pages >= len(expected) || pages == maxListPages { // reading the rest separately costs no more
+		// Reading the rest separately costs no more requests than the list did.
+		enoughPages := pages >= len(expected)
+		if enoughPages || pages == maxListPages {
 			break
 		}
 	}
@@ -512,7 +514,7 @@ func (s *waiter) readNotes(ctx context.Context) (succeeded bool) {
 			return succeeded
 		}
 		err := s.readNote(ctx, w)
-		if err == nil || !mayPass(err) { // an error that cannot pass is a response about this note
+		if err == nil || !mayPass(err) { // an error that cannot pass does not show that the service is in trouble
 			succeeded = true
 			failures = 0
 			continue

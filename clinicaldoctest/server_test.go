@@ -319,7 +319,7 @@ func TestCreate_LargeUpload_LeavesMemoryFlat(t *testing.T) {
 // TestServer_ManyClients_LeaveMemoryBounded: once the server remembers as many requests as it ever does, 200 clients
 // that come and go leave nothing behind.
 //
-// olint:paralleltest // it measures the heap of the whole process
+//nolint:paralleltest // it measures the heap of the whole process
 func TestServer_ManyClients_LeaveMemoryBounded(t *testing.T) {
 	c := start(t, clinicaldoctest.InProcess(), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 	handler := c.srv.Handler()

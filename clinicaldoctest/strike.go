@@ -38,7 +38,7 @@ func (x strike) tooManyRequests() {
 	writeAnswer(x.w, tooManyAttempts())
 }
 
-// throttle serves as many requests as the fault's number in each time of its length, and rejects the others.
+// throttle serves a number of requests in each window of time, and rejects the others with 429.
 func (x strike) throttle() {
 	const everybody = 0 // one limit for all users
 	verdict := x.limiter.take(everybody, x.Fault.number, x.Fault.length, x.state.now())

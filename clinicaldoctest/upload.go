@@ -142,12 +142,16 @@ func (s *state) validate(sent upload) (patientID, promptID int64, problems map[s
 	v := s.variant()
 	form := validation{variant: v, sent: sent, problems: map[string][]string{}}
 	patientID = form.id("patient_id")
-	if _, seeded := s.patient(patientID); v.PatientsMustExist && patientID > 0 && !seeded {
-		form.doesNotExist("patient_id")
+	if patientID > 0 && v.PatientsMustExist {
+		if _, seeded := s.patient(patientID); !seeded {
+			form.doesNotExist("patient_id")
+		}
 	}
 	promptID = form.id("prompt_id")
-	if _, seeded := s.prompt(promptID); v.PromptsMustExist && promptID > 0 && !seeded {
-		form.doesNotExist("prompt_id")
+	if promptID > 0 && v.PromptsMustExist {
+		if _, seeded := s.prompt(promptID); !seeded {
+			form.doesNotExist("prompt_id")
+		}
 	}
 	form.checkName()
 	form.checkFile()
@@ -172,13 +176,14 @@ func (f *validation) missing(field string) {
 	}
 }
 
-// id reads an id. It complains and returns 0 if the id is missing or not valid.
+// id reads an id. It returns 0 if the id is missing or not valid, and complains unless it is missing and optional.
 func (f *validation) id(field string) int64 {
 	text := f.variant.trimmed(f.sent.fields.Get(field))
 	value, isInteger := parseInteger(text)
-	isMissing := text == "" && !isArray(f.sent.fields, field)
 	switch {
-	case isMissing:
+	case isArray(f.sent.fields, field):
+		f.complain(field, "must be an integer.")
+	case text == "":
 		f.missing(field)
 	case !isInteger:
 		f.complain(field, "must be an integer.")

@@ -18,3 +18,12 @@ func TestCreate_IDIsNotAnInteger_SaysSo(t *testing.T) {
 		assert.Equal(t, object{"patient_id": []any{"The patient id must be an integer."}}, problems, id)
 	}
 }
+
+func TestCreate_IDIsAlsoAnArray_IsNotAnInteger(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	form := validForm()
+	form.fields["patient_id[]"] = "9"
+	problems := c.create(form).object(t)["errors"]
+	assert.Equal(t, object{"patient_id": []any{"The patient id must be an integer."}}, problems)
+}

@@ -145,7 +145,9 @@ func (r *run) saveUnresolved(t *task, until time.Time, why string) {
 // leaveToResolver leaves an unresolved recording to a resolver, so that the worker can go on. If too many are
 // unresolved, it leaves the recording to the next run.
 func (r *run) leaveToResolver(t *task) {
-	if t.entry.SHA256 != "" { // no other recording with this content is sent until this one is resolved
+	// Until this one is resolved, another recording of the patient with this content is sent only if its name is
+	// unique.
+	if t.entry.SHA256 != "" {
 		r.reserve(t, t.entry.SHA256)
 	}
 	r.mu.Lock()

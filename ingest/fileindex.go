@@ -101,7 +101,7 @@ func (x *fileIndex) put(e Entry, line int64) {
 	}
 	n := x.byKey[e.Key]
 	if n == 0 { // it has no record
-		n = uint32(len(x.records)) //nolint:gosec // there are fewer records than lines, which are bounded
+		n = uint32(len(x.records)) //nolint:gosec // 2^32 records would need hundreds of gigabytes
 		earlier := x.latestOfPatient[e.Patient]
 		x.records = append(x.records, record{
 			key: e.Key, earlierRecord: earlier, latestUpToHere: x.records[earlier].latestUpToHere,
@@ -190,7 +190,7 @@ func (x *fileIndex) ofPatient(patient uint32, since time.Time) []Entry {
 	if since.Before(time.Unix(0, 0)) { // anyTime, for example, has no nanoseconds since 1970
 		from = 0
 	}
-	// No record before one with an earlier latestUpToHere can be in time, so the walk ends there.
+	// All earlier records are too old once latestUpToHere is, so the walk ends there.
 	for n := x.latestOfPatient[patient]; n != 0 && x.records[n].latestUpToHere >= from; n = x.records[n].earlierRecord {
 		if r := &x.records[n]; x.isSince(r, from) {
 			entries = append(entries, x.entry(r))

@@ -326,7 +326,7 @@ func (j *FileJournal) putNotice(n notice) error {
 	return nil
 }
 
-// Claim implements [Journal]. A recording that was not sent gets a new entry, which keeps a manual decision.
+// Claim implements [Journal]. A recording that cannot have a note gets a new entry, which keeps a manual decision.
 func (j *FileJournal) Claim(_ context.Context, key Key) (Claim, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

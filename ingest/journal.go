@@ -86,7 +86,7 @@ type Entry struct {
 	SentAt  time.Time // when the upload began
 	Until   time.Time // unresolved: from then on FindCreated can say that no note was created
 	NoteID  int64     // of the note; unresolved: what the response held, else 0
-	Found   bool      // created: no response named the note; a search or a person found it
+	Found   bool      // created: a search or a person found the note; Create did not return it
 	Why     string    // refused, unresolved: the reason, safe to print; a journal may forget it
 	SHA256  string    `json:",omitempty"` // of what was sent, in hexadecimal digits; empty: not known
 	// Loss is what else is known of an unresolved recording: an OutcomeUnknownError in JSON without its params, which
@@ -212,7 +212,7 @@ func (e *Entry) describe(service string, params clinicaldoc.CreateNoteParams) {
 }
 
 // isOtherRecording reports whether the key was used before, in this entry, for a recording of another patient or of
-// another size. A recording that was never sent does not count.
+// another size. A recording that cannot have a note does not count.
 func (e Entry) isOtherRecording(now Entry) bool {
 	if !e.State.mayHaveNote() {
 		return false

@@ -27,7 +27,7 @@ const (
 // patientNotes is what a list of a patient's notes showed.
 type patientNotes struct {
 	ready      chan struct{} // closed when it is known
-	freshUntil time.Time     // it is fresh
+	freshUntil time.Time
 	rows       []noteRow
 	err        error
 }
@@ -165,8 +165,7 @@ func (r *run) listFailed(t *task, err error) {
 	}
 	const why = "the patient's notes cannot be listed, so it is not known whether it has a note already" +
 		"; AllNew uploads without this check: "
-	var noCandidates []noteRow
-	r.saveUndecided(t, fail(why+redact.Opaque(err).Error(), err), noCandidates)
+	r.saveUndecided(t, fail(why+redact.Opaque(err).Error(), err), nil)
 }
 
 // patientEntries returns what the journal knows of the task's patient. It ignores damaged records, because notes are
@@ -263,9 +262,9 @@ func (r *run) searchName(t *task, rows []noteRow) (seen sighting, decided bool) 
 	case len(all) == 0:
 		return sighting{}, false
 	case len(all) > 1 || len(equal) == 0:
-		return undecided("several notes may have its unique name", all), true
+		return undecidedBecause("several notes may have its unique name", all, nil), true
 	case r.hasOtherRecording(t, equal[0]):
-		return undecided("a note has its unique name, but another recording", equal), true
+		return undecidedBecause("a note has its unique name, but another recording", equal, nil), true
 	}
 	return sighting{found: &equal[0]}, true
 }
@@ -349,13 +348,8 @@ func undecidedUnread(named []noteRow, err error) sighting {
 	return undecidedBecause("a note has its name, and the recording cannot be read before it is sent", named, err)
 }
 
-// undecided returns a sighting that asks a person to compare these notes.
-func undecided(reason string, rows []noteRow) sighting {
-	var noCause error
-	return undecidedBecause(reason, rows, noCause)
-}
-
-// undecidedBecause is undecided with an error as the cause of the reason, unless that is nil.
+// undecidedBecause returns a sighting that asks a person to compare these notes. The cause is added to the reason,
+// unless it is nil.
 func undecidedBecause(reason string, rows []noteRow, cause error) sighting {
 	why := "cannot determine whether the recording already has a note: " + reason
 	causes := []error{clinicaldoc.ErrOutcomeUnknown}

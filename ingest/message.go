@@ -41,7 +41,8 @@ type taskEnded struct {
 	askAgainFor *uint32 // a patient whose other recordings are asked about again; nil: none
 }
 
-// apply counts the results and begins what has waited for them. It returns those whose notes the run does not wait for.
+// apply counts the results and makes due what has waited for them. It returns those whose notes the run does not wait
+// for.
 func (m taskEnded) apply(r *run) []Result {
 	r.endIfBroken(m.journalErr)
 	r.takeHealth(m.health)
@@ -67,7 +68,7 @@ type putBack struct {
 }
 
 // apply puts the recordings into the backlog. A try counts only if the service has worked for others since the last
-// one: otherwise nothing is wrong with the recording itself.
+// one: otherwise the service may be the cause.
 func (m putBack) apply(r *run) []Result {
 	r.takeHealth(serviceFailing(m.failure))
 	r.unfinished -= len(m.jobs)

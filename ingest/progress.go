@@ -95,7 +95,7 @@ const (
 type progress struct {
 	total, begunCount int
 	begun             time.Time
-	endedByStatus     [InDoubt + 1]int       // by status
+	endedByStatus     [InDoubt + 1]int
 	resultTimes       [paceResults]time.Time // when results came, in turns
 	results           int
 	successes         int // times that the service was seen to work
@@ -157,7 +157,7 @@ func (r *run) callOnEvent(e Event) {
 	r.mu.Lock()
 	e.Progress.Doubts = r.unresolvedCount
 	isEstimated := e.Progress.Left > 0
-	if r.unresolvedCount > 0 && isEstimated { // its doubts may last until allDecidedBy
+	if r.unresolvedCount > 0 && isEstimated { // the last unresolved one may take until allDecidedBy
 		e.Progress.Left = max(e.Progress.Left, r.allDecidedBy.Sub(now))
 	}
 	r.mu.Unlock()

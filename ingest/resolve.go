@@ -124,7 +124,7 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 	if decision.NoteID != 0 {
 		return u.takeNote(ctx, e, origin, decision.NoteID)
 	}
-	e.State = StateRefused // the next run uploads it
+	e.State = StateRefused // the next run searches, and uploads it if no note has its content
 	e.NoteID = 0
 	e.NoteCreatedAt = time.Time{}
 	e.Found = false
@@ -185,7 +185,7 @@ func (u *Uploader) takeNote(ctx context.Context, e Entry, origin string, id int6
 	e.NoteID = note.ID
 	e.NoteCreatedAt = note.CreatedAt
 	e.Found = true
-	e.Stage = 0 // which a run keeps that waits only for the note to exist
+	e.Stage = 0 // a run that waits only until the note exists keeps no stage
 	if u.Until != clinicaldoc.StageUploaded {
 		e.Stage = note.Stage()
 	}

@@ -181,7 +181,7 @@ type retentionCheck struct {
 	files          []*localFile
 	byKey          map[Key]Entry
 	bySum          map[string][]Entry // by SHA-256
-	unknownContent []Entry            // of unknown content
+	unknownContent []Entry
 	notes          map[int64]*noteRead
 }
 
@@ -314,7 +314,7 @@ func (e Entry) mayNeed(f *localFile) bool {
 }
 
 // whyMismatch returns why the recording cannot be shown to be what was uploaded for the entry, or nil if it is that, or
-// if nothing was uploaded.
+// if the entry cannot have a note.
 func (f *localFile) whyMismatch(e Entry) error {
 	switch {
 	case !e.State.mayHaveNote():
@@ -342,7 +342,7 @@ func neededFor(key Key, why error) error {
 }
 
 // whyNeeded reads the note of an entry, once in a check. It returns why the recording is still needed, or nil if the
-// note is complete. The second error ends the check: no other note could be read either.
+// note is complete. The second error ends the check: reading other notes would probably fail too.
 func (c *retentionCheck) whyNeeded(ctx context.Context, e Entry) (why, end error) {
 	switch {
 	case e.State == StateCommitting || e.State == StateInDoubt:

@@ -128,8 +128,7 @@ func (r *run) waitForRival(t *task, rival Entry) {
 		}
 		r.block(t, rival.Key)
 	case rival.State == StateInDoubt:
-		var noCandidates []noteRow
-		r.saveUndecided(t, why, noCandidates)
+		r.saveUndecided(t, why, nil)
 	default:
 		r.endTask(t, Result{Status: InDoubt, Until: rival.Until, Err: why})
 	}

@@ -49,12 +49,14 @@ type run struct {
 	mu              sync.Mutex
 	activeTasks     map[Key]*task
 	pending         []*task   // unresolved, and no resolver is free
-	unresolvedCount int       // of recordings
+	unresolvedCount int       // tasks that are or were unresolved and have not ended
 	allDecidedBy    time.Time // when all unresolved recordings can be decided
 	rateLimitEnds   time.Time // of the service's rate limit, as far as it was reported
 	resolverCount   int
 	notes           notesCache
-	reservedBy      map[content]Key // the recording that is resolved before another one with this content is sent
+	// reservedBy has the recording that is resolved before another one of the patient with this content is sent. One
+	// with a unique name does not wait.
+	reservedBy map[content]Key
 
 	// Of the goroutine that ranges over the results.
 	progress      progress
@@ -278,7 +280,7 @@ func (r *run) nextDue() time.Time {
 	for _, t := range r.toAskAgain {
 		due = earlier(due, t.nextAsk)
 	}
-	if r.mayBegin() { // otherwise the backlog waits for a free worker, not for a time
+	if r.mayBegin() { // otherwise the backlog waits for a worker, for the journal or for the end of a pause
 		for _, j := range r.backlog {
 			due = earlier(due, j.due)
 		}

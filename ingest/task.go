@@ -383,7 +383,7 @@ func (r *run) checkUser(note *clinicaldoc.ProgressNote) error {
 		"journal's. Nothing more is uploaded; use a token of the journal's user", ErrOtherUser)
 }
 
-// createdEntry returns the entry of a recording whose note was named by a response.
+// createdEntry returns the entry of a recording that has this note. Its Found is false; the caller sets it.
 func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote) Entry {
 	e := t.entry
 	e.State = StateCreated
@@ -402,7 +402,7 @@ func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote) Entry {
 }
 
 // refused ends a task whose recording certainly has no note. If the cause may pass, the recording is begun once more
-// later. If the run ended before the service answered, the recording has no result.
+// later. If the run ended before the outcome was final, the recording has no result.
 func (r *run) refused(t *task, cause error) {
 	shown, mayTryLater := r.failureOf(t, cause)
 	tryLater := mayTryLater && r.mayTryAgain(t)
@@ -490,14 +490,15 @@ func (r *run) putBack(t *task, result Result) {
 	r.send(putBack{jobs: r.jobsOf(t, result), failure: result.Err})
 }
 
-// block ends a task whose recording has no result yet. It is begun again when the recording with that key has its own.
+// block ends a task whose recording has no result yet. It is begun again when the recording with that key has its own,
+// or after a pause.
 func (r *run) block(t *task, waitsFor Key) {
 	t.job.waitsFor = waitsFor
 	var noResult Result
 	r.send(blocked{r.jobsOf(t, noResult)})
 }
 
-// drop ends a task that has no result, because the run ended before the recording was sent.
+// drop ends a task that has no result, because the run ended before its outcome was final.
 func (r *run) drop(t *task) { r.send(dropped(len(r.jobsOf(t, Result{})))) }
 
 // jobsOf ends a task and returns its recordings as jobs, to be begun once more. A result with an error becomes their
@@ -529,7 +530,7 @@ func (r *run) finish(t *task, result Result) []Result {
 // object.
 func (r *run) resultsOf(t *task, result Result) []Result {
 	r.mu.Lock()
-	if r.activeTasks[t.own.Key] == t { // a task that was refused because of its key is not the active one
+	if r.activeTasks[t.own.Key] == t { // a task without a key, or that enter turned away, is not the active one
 		delete(r.activeTasks, t.own.Key)
 	}
 	r.freeReserved(t)

@@ -78,16 +78,10 @@ func (t *trouble) holdsBack() bool { return t.paused && !t.mayTryOne }
 // recordingBegun records that a recording is begun. In a pause it is the one that is tried.
 func (t *trouble) recordingBegun() {
 	if t.paused {
-		t.allowOne(noMore)
+		t.allowOne(false)
 		t.tryingOne = true
 	}
 }
-
-// Arguments of allowOne.
-const (
-	oneMore = true
-	noMore  = false
-)
 
 // allowOne sets whether one recording may be begun in a pause. Until one comes, the run waits for the caller and not
 // for the service, so that time does not count as a pause.
@@ -103,8 +97,9 @@ func (t *trouble) allowOne(may bool) {
 // workerFreed records that a worker is free. If the recording that was tried showed nothing of the service, the next
 // one is tried.
 func (t *trouble) workerFreed(busyWorkers int) {
-	if t.paused && t.tryingOne && busyWorkers == 0 { // an answer would have ended the pause, a failure the try
-		t.allowOne(oneMore)
+	// Usually an answer would have ended the pause, and a failure the try.
+	if t.paused && t.tryingOne && busyWorkers == 0 {
+		t.allowOne(true)
 	}
 }
 
@@ -168,7 +163,7 @@ func (r *run) takeHealth(shown serviceHealth) {
 func (r *run) probeEnded(failure error) {
 	r.trouble.probing = false
 	if failure == nil {
-		r.trouble.allowOne(oneMore)
+		r.trouble.allowOne(true)
 		return
 	}
 	r.takeFailure(failure, fromProbe)
@@ -187,7 +182,7 @@ const (
 func (r *run) takeFailure(failure error, source failureSource) {
 	t := &r.trouble
 	isAfterProbe := source == fromProbe || t.mayTryOne || t.tryingOne
-	t.allowOne(noMore)
+	t.allowOne(false)
 	t.tryingOne = false
 	t.count(failure)
 	switch {

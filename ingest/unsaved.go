@@ -81,7 +81,7 @@ func (r *run) resumeUnsaved(t *task) bool {
 		return false
 	}
 	t.entry = lost.entry
-	t.entry.At = lost.committedAt // by which the next run finds it here if it cannot be saved again
+	t.entry.At = lost.committedAt // if saving fails once more, the next run finds it by this time
 	r.saveUnresolved(t, lost.entry.Until, lost.entry.Why)
 	return true
 }

@@ -25,7 +25,7 @@ type claim struct {
 	isLost     bool
 	untilShift time.Duration // by which Until is later here than in the record; see Journal.untilShift
 
-	stopRenewals  context.CancelFunc // of the renewals; nil: there are none
+	stopRenewals  context.CancelFunc // nil: there are no renewals
 	renewalsEnded chan struct{}
 }
 
@@ -176,7 +176,8 @@ func (c *claim) writeOwn(ctx context.Context, entry ingest.Entry) error {
 // yieldToRival takes back a commit if another recording of the patient with the same content is committing or
 // unresolved, and returns errRival. If both outcomes became unknown, nobody could tell which note is whose. Each worker
 // commits first and reads the others' entries then, so of two that commit at the same time at least one sees the other.
-// The entry gets back decidedBy, which the commit has removed: who decided about the recording before.
+//
+// decidedBy is who decided about the recording before; the commit removed it, and the entry gets it back.
 func (c *claim) yieldToRival(ctx context.Context, entry ingest.Entry, decidedBy string) error {
 	var anyTime time.Time
 	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, anyTime)
@@ -320,7 +321,7 @@ func (c *claim) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.journal.lease/3)
 	defer cancel()
 	if c.turn.take(ctx) != nil {
-		return // a save has the turn, which renews the lease as well
+		return // a save has the turn, and its write renews the lease; or the claim is being released
 	}
 	defer c.turn.leave()
 	if c.isLost || c.record.Entry.State == ingest.StateCreated {

@@ -84,7 +84,7 @@ func (b *bucket) entries(ctx context.Context, yield func(ingest.Entry, error) bo
 		switch {
 		case !isOpen:
 			return false, nats.ErrConnectionClosed
-		case value == nil: // the watcher marks so that this was all
+		case value == nil: // nil marks the end of the existing values
 			return true, nil
 		}
 		var r record

@@ -32,7 +32,7 @@ type follower struct {
 
 	mu         sync.Mutex
 	held       map[ingest.Key]*followed
-	lastUpload time.Time // when the service created a note for this worker last; at first, when it started
+	lastUpload time.Time // when a note was last created or found for this worker; at first, when it started
 }
 
 // followed is a recording whose note is in processing.
@@ -71,7 +71,7 @@ func (f *follower) hold(d *delivery, result ingest.Result, stopKeepAlive context
 		return false
 	}
 	now := time.Now()
-	if result.Note != nil { // the service has just created it
+	if result.Note != nil { // it was created, or found, in this try
 		f.lastUpload = now
 	}
 	f.held[result.JournalKey] = &followed{
@@ -102,8 +102,7 @@ func (f *follower) waitEnds(since time.Time) time.Time {
 	return since.Add(max(f.maxWait, 0))
 }
 
-// isOver reports whether this worker waits for no note, and would have given up one by now that it got with its last
-// upload.
+// isOver reports whether this worker holds no recording, and MaxWait has passed since its last upload.
 func (f *follower) isOver(now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

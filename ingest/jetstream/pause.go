@@ -296,8 +296,8 @@ func (p *pauser) countProbe() int {
 	return p.probesSinceSuccess - 1
 }
 
-// countOthers raises the number of this worker's probes to that of the fleet's pause, with the next one. It returns how
-// many there were before the next one.
+// countOthers takes over the fleet's number of probes, plus the next probe, if that is higher than this worker's. It
+// returns how many there were before the next one.
 func (p *pauser) countOthers(others int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -80,16 +80,14 @@ func (r Result) Format(s fmt.State, _ rune) { redact.Format(s, "jetstream.Result
 // error. An error is yielded once, last: the fleet's store cannot be trusted, or belongs to another service or
 // user.
 func (f *Fleet) Work(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
-	const endsWhenDrained = false
-	return f.work(ctx, uploader, endsWhenDrained)
+	return f.work(ctx, uploader, false)
 }
 
 // Drain is [Fleet.Work] that ends when the queue is empty: each recording is done, or is a dead letter. It also
 // ends if all recordings that are left have complete notes, or if MaxWait has passed since its last upload and
 // their notes are in processing.
 func (f *Fleet) Drain(ctx context.Context, uploader *ingest.Uploader) iter.Seq2[Result, error] {
-	const endsWhenDrained = true
-	return f.work(ctx, uploader, endsWhenDrained)
+	return f.work(ctx, uploader, true)
 }
 
 // work is Work or, if endsWhenDrained is set, Drain.
@@ -163,7 +161,7 @@ type work struct {
 	hasNamedUser   atomic.Bool // a note has named the fleet's user
 
 	drainLock   sync.Mutex // lets one goroutine at a time read all that is left in the queue
-	drainReadAt time.Time  // when one did; guarded by draining
+	drainReadAt time.Time  // when one did; guarded by drainLock
 }
 
 const (
@@ -282,7 +280,7 @@ func (w *work) isDrained(ctx context.Context) bool {
 	if info.State.Msgs == 0 {
 		return true
 	}
-	if !w.follower.isNeeded() || w.follower.count() > 0 { // what is left is being worked on
+	if !w.follower.isNeeded() || w.follower.count() > 0 { // the recordings that are left still need work
 		return false
 	}
 	w.drainLock.Lock()
@@ -292,7 +290,8 @@ func (w *work) isDrained(ctx context.Context) bool {
 	}
 	hasWaited := w.follower.isOver(time.Now())
 	allEnded, err := w.fleet.allWaiting(ctx, func(e ingest.Entry) bool {
-		isDone := e.Stage.AtLeast(w.follower.untilStage) // then it only waits in the other lane, too
+		// If isDone is set, it is done in one lane, and a second message of it waits in the other.
+		isDone := e.Stage.AtLeast(w.follower.untilStage)
 		return e.State == ingest.StateCreated && (isDone || hasWaited)
 	})
 	w.drainReadAt = time.Now()
@@ -521,7 +520,7 @@ func judge(result ingest.Result, err error, tries int, random float64, lease tim
 		o.cause = nil
 	case result.Status == ingest.Processing:
 		o.putBack(followedRest)
-		o.isForPauser = result.Note != nil // then the service has just created it
+		o.isForPauser = result.Note != nil // then it was created, or found, in this try
 		o.cause = nil
 		o.Err = cmp.Or(o.Err, errProcessing)
 	case result.Status == ingest.Failed:
@@ -557,7 +556,7 @@ func (o *outcome) putBack(rest time.Duration) {
 	o.isResult = false
 }
 
-// bury makes the outcome one that makes a dead letter of the recording.
+// bury decides that the recording becomes a dead letter.
 func (o *outcome) bury() {
 	o.Ending = Dead
 	o.isForPauser = false
@@ -608,7 +607,7 @@ func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 	default:
 		err = d.putBack(o.Rest)
 	}
-	if err != nil && o.Ending == Dead { // there was no room for the letter, and bury has put the recording back
+	if err != nil && o.Ending == Dead { // the letter was not stored, or the recording may still be in the queue
 		o.Ending = Later
 		o.Rest = maxDelay
 	}

@@ -32,9 +32,11 @@ type Clocks struct {
 	Now   int64 // by our clock
 	Known bool  // the service reported its time
 
-	// ServiceAhead is how far the service's clock is ahead of ours at least, or behind if it is negative.
+	// ServiceAhead is how far the service's clock is ahead of ours, or behind if it is negative. Of the values that
+	// the response allows, it is the one closest to zero.
 	ServiceAhead int64
-	// AheadUncertainty is how much more the clocks may differ: Date has whole seconds, and a response takes time.
+	// AheadUncertainty is how much less far ahead, or further behind, the service's clock may be: Date has whole
+	// seconds, and a response takes time.
 	AheadUncertainty int64
 	// FurtherAheadWhenSent is how much further ahead the service's clock was when the create was sent.
 	FurtherAheadWhenSent int64

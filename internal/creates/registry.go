@@ -55,7 +55,8 @@ func NewCreate(patientID int64, name string, size int64, id string, sent time.Ti
 }
 
 // isSame reports whether both are the same create. Their ids decide if both have one. Otherwise it compares what was
-// sent and when. If one of the times has no fraction, it was stored in whole seconds, so these are compared.
+// sent and when. If one of the times has no fraction, it may have been stored in whole seconds, so only these are
+// compared.
 func (c *Create) isSame(other *Create) bool {
 	if c.id != "" && other.id != "" {
 		return c.id == other.id
@@ -305,8 +306,8 @@ func (m *Registry) isResolved(c Create) bool {
 	return slices.ContainsFunc(m.lost, func(l *loss) bool { return l.isSame(&c) && l.note.ID != 0 })
 }
 
-// addLost adds to the view of c what another lost create means for it: nothing if it is of another patient, or was sent
-// on another day. The other create is not a twin if its own note was found.
+// addLost adds to the view of c what another lost create means for it. That is nothing if the other create is of
+// another patient, or was sent 26 hours or more before or after c. It is not a twin if its own note was found.
 func (v *View) addLost(c, other Create, isFound, byName bool) {
 	tooFarApart := max(other.sent-c.sent, c.sent-other.sent) >= farApart
 	if other.patient != c.patient || tooFarApart {

@@ -163,7 +163,8 @@ func (c *call) header(own http.Header) http.Header {
 	}
 	for i, key := range keys {
 		if values[i] != "" {
-			header[key] = values[i : i+1 : i+1] // with a capacity of 1, for the same reason
+			// With a capacity of 1, so an append does not overwrite the value of the next header.
+			header[key] = values[i : i+1 : i+1]
 		}
 	}
 	return header

@@ -78,9 +78,9 @@ const (
 	ExpectSize = 1 << 20  // above it, bodies are announced, so a refusal can arrive before they are sent
 )
 
-// Attach sets the body of the request. If mayAnnounce is set, it announces the large body of a request that must not be
-// sent twice by Expect: 100-continue. Only a body that may be sent twice gets a GetBody, with which net/http repeats
-// requests itself.
+// Attach sets the body of the request. If mayAnnounce is set, a large body is announced by Expect: 100-continue, but
+// only in a request that must not be sent twice. Only a body that may be sent twice gets a GetBody, with which net/http
+// repeats requests itself.
 func (s *SendState) Attach(out *http.Request, body *Body, mayAnnounce bool) {
 	if body == nil {
 		return

@@ -155,7 +155,7 @@ type Attempt struct { //nolint:errname // it is an error only for the retry loop
 	Header         http.Header
 	Body           []byte // valid until the result is released
 	Step           Step   // that failed; None for a success
-	ReachedSending bool   // Caller.Begin was called, so only sending remained
+	ReachedSending bool   // Caller.Begin has returned, so only sending remained
 
 	// LimitedFor is how long the calls of the client send nothing because the server refused the attempt by a limit. It
 	// is zero if that was not so. It is known to Caller.End.

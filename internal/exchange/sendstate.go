@@ -244,7 +244,7 @@ func (s *SendState) forbidWrites() {
 }
 
 // mayBeShared reports whether the connection may serve several requests at a time. TLS shows it. Without TLS, earlier
-// responses have shown it.
+// responses or a UDP connection show it.
 func (s *SendState) mayBeShared(conn net.Conn) bool {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.ConnectionState().NegotiatedProtocol == "h2"

@@ -22,14 +22,14 @@ type followedBody struct {
 	state     *SendState
 	announced bool // by Expect: 100-continue
 
-	readLock      chan struct{} // full while the source is read
-	head          io.Reader     // nil when it has been read
-	tail          []byte        // not yet read
-	beganAt       time.Time     // when the first byte was read, moved by the time that BeforeCommit took
-	stopped       atomic.Bool   // Do: the attempt is over, and every read fails
-	quit          chan struct{} // closed by stop
-	bytesTaken    atomic.Int64  // bytes that net/http has read
-	surelyWritten atomic.Int64  // those of the reads before the latest: net/http reads on when it has written them
+	readLock    chan struct{} // full while the source is read
+	head        io.Reader     // nil when it has been read
+	tail        []byte        // not yet read
+	beganAt     time.Time     // when the first byte was read, moved by the time that BeforeCommit took
+	stopped     atomic.Bool   // Do: the attempt is over, and every read fails
+	quit        chan struct{} // closed by stop
+	bytesTaken  atomic.Int64  // bytes that net/http has read
+	takenBefore atomic.Int64  // those of the reads before the latest, which net/http has probably written by now
 
 	mayBeComplete atomic.Bool // set before the last bytes can be sent; Conclude, getConn
 }
@@ -54,7 +54,7 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	case b.state.connKind.Load() == skipped:
 		return 0, errSkipped
 	}
-	b.surelyWritten.Store(b.bytesTaken.Load())
+	b.takenBefore.Store(b.bytesTaken.Load())
 	select {
 	case b.state.progress <- struct{}{}:
 	default: // SendStreamed has not seen the progress before yet
@@ -114,7 +114,7 @@ func (b *followedBody) bytesWritten() int64 {
 	if b.mayBeComplete.Load() {
 		return b.bytesTaken.Load()
 	}
-	return b.surelyWritten.Load()
+	return b.takenBefore.Load()
 }
 
 // next reads from the head, and after its end from the tail. Before the first read from the tail it waits for
@@ -273,7 +273,7 @@ func (s *SendState) untilDelivered(ctx context.Context, progress func(sent int64
 				return false
 			}
 			select {
-			case <-delivered: // progress is not called after the end of the context
+			case <-delivered: // the context has ended, so there is no last call of progress
 				return true
 			case <-time.After(stopTimeout):
 				return false

@@ -116,7 +116,7 @@ func TestUntilDelivered_Progress_BeginsAtZero(t *testing.T) {
 	t.Parallel()
 	s := new(SendState)
 	body := &followedBody{}
-	body.surelyWritten.Store(7)
+	body.takenBefore.Store(7)
 	s.body.Store(body)
 	delivered := make(chan struct{})
 	close(delivered)

@@ -48,8 +48,7 @@ func (w *Watchdog) Progress() {
 	if deadline != 0 && time.Now().UnixNano() > deadline {
 		w.cancel(errTooSlow)
 	}
-	const longer = 0
-	w.Allow(longer)
+	w.Allow(0)
 }
 
 // Allow restarts the time without progress, and makes it longer than usual by that much until the next Progress.

@@ -28,7 +28,7 @@ type Observation struct {
 	MayMissRows bool // unseen rows may lie between this page and those before it
 	CanGoBack   bool // the page before it belongs to the walk
 	HasNewRow   bool // it has a row that this walk has not seen
-	LastChance  bool // if this page has no new row either, too many in a row had none
+	LastChance  bool // the walk ends without progress if this page has no new row
 }
 
 // Decide returns the next step after a page.

@@ -94,7 +94,7 @@ func IsDocument(head []byte) bool {
 		return false
 	}
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
-	// A document that is longer than head is not valid JSON, so its first character is enough.
+	// The head of a longer document is not valid JSON, so the first character must be enough.
 	return bytes.IndexAny(text, "<{[") == 0 || json.Valid(text)
 }
 

@@ -167,7 +167,8 @@ func stranger(r *http.Request) string {
 	return ""
 }
 
-// fromOtherSite reports whether a browser sent the request for a page of another site. A link to the inspector is fine.
+// fromOtherSite reports whether a browser sent the request on behalf of another site. Following a link to the
+// inspector's page does not count.
 func fromOtherSite(r *http.Request) bool {
 	from := r.Header.Get("Origin")
 	if from != "" && from != "http://"+r.Host {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -193,11 +194,16 @@ func (c goCall) make(route string, client *clinicaldoc.Client) (any, error) {
 	return fmt.Sprintf("%d bytes of JSON", len(out)), err
 }
 
-// update returns the texts of an update. Their names in JSON are those of the fields of UpdateNoteParams.
+// update returns the texts of an update. A member is a text of UpdateNoteParams only if it has exactly its name in
+// JSON.
 func (c goCall) update() (params clinicaldoc.UpdateNoteParams) {
-	texts, err := json.Marshal(c.fields)
-	if err == nil {
-		_ = json.Unmarshal(texts, &params) // every member is a text
+	value := reflect.ValueOf(&params).Elem()
+	for _, field := range reflect.VisibleFields(value.Type()) {
+		member, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		text, isSent := c.fields[member]
+		if isSent && field.Type == reflect.TypeFor[*string]() {
+			value.FieldByIndex(field.Index).Set(reflect.ValueOf(&text))
+		}
 	}
 	return params
 }

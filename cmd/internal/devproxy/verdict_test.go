@@ -85,6 +85,14 @@ func TestUpdate_EveryTextOfANote_IsCopiedAndSent(t *testing.T) {
 	}
 }
 
+// A service reads the names of members exactly, unlike encoding/json.
+func TestUpdate_OtherSpellingOfAText_IsNotCopied(t *testing.T) {
+	t.Parallel()
+	call := goCall{fields: map[string]string{"Analysis": "canary"}}
+	assert.Zero(t, call.update())
+	assert.Empty(t, call.updateParams())
+}
+
 // The words are those of docs/errors.md, which may be edited without a thought of this page.
 func TestAdvice_EverySentinel_IsOnTheErrorsPage(t *testing.T) {
 	t.Parallel()

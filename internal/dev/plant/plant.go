@@ -1,5 +1,5 @@
-// Package plant compiles many seeded faults into one program, of which the environment chooses one. Each fault is in a
-// copy of its function, which the function itself calls if the fault is chosen. The sources stay as they are: the go
+// Package plant compiles many seeded faults into one program; an environment variable chooses one of them. Each fault
+// is in a copy of its function, which the function itself calls if the fault is chosen. The sources stay as they are: the go
 // command replaces them (-overlay), and compiles once for all faults. The tests of package simulation use it, as make
 // defects does.
 package plant

@@ -18,7 +18,7 @@ func newEnvironment() *cobra.Command {
   CLINICALDOC_PAGER, PAGER  the pager of lists, notes and reports on a terminal; an empty CLINICALDOC_PAGER means none
   HTTPS_PROXY, HTTP_PROXY, NO_PROXY   proxies
 
-CLINICALDOC_BASE_URL, CLINICALDOC_TOKEN and CLINICALDOC_NATS are not passed to editors, pagers and programs of "watch
---exec".
+CLINICALDOC_BASE_URL, CLINICALDOC_TOKEN and CLINICALDOC_NATS are not passed to editors, pagers and programs of
+"watch --exec".
 `}
 }

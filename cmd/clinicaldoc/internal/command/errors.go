@@ -33,8 +33,8 @@ const exitCodesText = `Exit codes:
   2    wrong usage: nothing was sent
   3    there is no such note or token
   4    not logged in, or the token is refused
-  5    refused by the service (403, 409, 413, 422), by a check of this program, or by your answer; upload: all were
-refused
+  5    refused by the service (403, 409, 413, 422), by a check of this program, or by your answer;
+       upload: all were refused
   6    the service is unreachable, fails (5xx), or limits requests (429) for long: try again later
   7    unresolved: it may or may not have been done; check before you do it again
   8    not complete when the time to wait had passed; upload: notes are still being processed
@@ -101,9 +101,8 @@ func exitCode(ctx context.Context, err error) int {
 
 // tell prints an error and what to do about it.
 func (e *Env) tell(ctx context.Context, err error) {
-	if stopped, ok := errors.AsType[*signalError](context.Cause(ctx)); ok && !errors.Is(
-		err, clinicaldoc.ErrOutcomeUnknown,
-	) {
+	stopped, isStopped := errors.AsType[*signalError](context.Cause(ctx))
+	if isStopped && !errors.Is(err, clinicaldoc.ErrOutcomeUnknown) {
 		e.IO.Note("clinicaldoc: %s", stopped)
 		return
 	}

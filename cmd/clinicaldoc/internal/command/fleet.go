@@ -338,8 +338,8 @@ func newFleetStatus(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use: "status", Short: "Show queue, unresolved recordings, dead letters, workers and pauses", Args: noArgs,
 		Long: `Show a fleet: what waits, is being uploaded or is tried again later, what is unresolved, dead letters
-(recordings that no worker tries any more) with their reasons, the workers, and whether they pause. "upload resolve
---nats" decides about an unresolved recording, "upload retry --nats" sends dead letters again.`,
+(recordings that no worker tries any more) with their reasons, the workers, and whether they pause.
+"upload resolve --nats" decides about an unresolved recording, "upload retry --nats" sends dead letters again.`,
 		Example: "  clinicaldoc fleet status --nats nats://queue.example:4222\n" +
 			"  clinicaldoc fleet status --json waiting,later",
 		RunE: func(c *cobra.Command, _ []string) error {

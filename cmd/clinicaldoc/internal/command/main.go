@@ -100,8 +100,8 @@ func withSignals() (context.Context, func()) {
 
 // New returns the command with all its subcommands.
 func New(env *Env) *cobra.Command {
-	root := group("clinicaldoc", "Work with a clinical documentation service", `Work with a clinical documentation
-service: notes, recordings, tokens, uploads of folders, exports.
+	const short = "Work with a clinical documentation service"
+	root := group("clinicaldoc", short, short+`: notes, recordings, tokens, uploads of folders, exports.
 
   clinicaldoc box                          a service on this machine, to try things on
   clinicaldoc login https://service.example

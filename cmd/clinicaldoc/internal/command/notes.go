@@ -87,9 +87,8 @@ func withoutURLs(value any) any {
 			v[i] = withoutURLs(v[i])
 		}
 	case string:
-		if u, err := url.Parse(
-			strings.TrimSpace(v),
-		); err == nil && u.Host != "" && (u.RawQuery != "" || u.User != nil) {
+		u, err := url.Parse(strings.TrimSpace(v))
+		if err == nil && u.Host != "" && (u.RawQuery != "" || u.User != nil) {
 			return nil
 		}
 	}

@@ -24,14 +24,17 @@ type editOptions struct {
 	id     int64
 	field  string
 	signed bool
+	text   editableText // the one that field names
 }
 
-// noteTexts are the texts of a note that people read and edit.
-var noteTexts = []struct {
+// editableText is a text of a note that people edit.
+type editableText struct {
 	name  string
 	of    func(*clinicaldoc.ProgressNote) string
 	param func(*clinicaldoc.UpdateNoteParams) **string
-}{
+}
+
+var noteTexts = []editableText{
 	{
 		"analysis",
 		func(n *clinicaldoc.ProgressNote) string { return n.Analysis },
@@ -74,21 +77,18 @@ signed note is changed only after you confirm it. Without a terminal, pass --sig
 	return c
 }
 
-// text returns the edited field of a note.
-func (o *editOptions) text(note *clinicaldoc.ProgressNote) string {
-	return noteTexts[slices.Index(editable(), o.field)].of(note)
-}
-
 // params returns the parameters that change the edited field to text.
 func (o *editOptions) params(text string) (params clinicaldoc.UpdateNoteParams) {
-	*noteTexts[slices.Index(editable(), o.field)].param(&params) = &text
+	*o.text.param(&params) = &text
 	return params
 }
 
 func (o *editOptions) run(ctx context.Context) error {
-	if !slices.Contains(editable(), o.field) {
+	index := slices.Index(editable(), o.field)
+	if index < 0 {
 		return usagef("--field must be one of %s", strings.Join(editable(), ", "))
 	}
+	o.text = noteTexts[index]
 	client, err := o.client()
 	if err != nil {
 		return err
@@ -104,9 +104,9 @@ func (o *editOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := edit(ctx, filepath.Join(folder, "mine.txt"), o.text(note))
+	text, err := edit(ctx, filepath.Join(folder, "mine.txt"), o.text.of(note))
 	if err != nil {
-		return errors.Join(err, o.keepOrRemove(folder, text, o.text(note)))
+		return errors.Join(err, o.keepOrRemove(folder, text, o.text.of(note)))
 	}
 	return o.save(ctx, client, note, folder, text)
 }
@@ -116,13 +116,13 @@ func (o *editOptions) save(
 	ctx context.Context, client *clinicaldoc.Client, note *clinicaldoc.ProgressNote, folder, text string,
 ) error {
 	switch {
-	case sameText(text, o.text(note)):
+	case sameText(text, o.text.of(note)):
 		o.IO.Note("The text was not changed. Nothing is sent.")
 		return os.RemoveAll(folder)
 	case isBlank(text):
 		o.IO.Note("The text is empty, and an empty text is not sent. The note is unchanged.")
 		return os.RemoveAll(folder)
-	case o.field == "name" && strings.ContainsAny(text, "\r\n"):
+	case o.text.name == "name" && strings.ContainsAny(text, "\r\n"):
 		return o.keep(folder, text, refusedf("a name must be one line: nothing was sent"))
 	}
 	saved, err := client.Notes.Update(ctx, o.id, o.params(text), clinicaldoc.IfUnchanged(note))
@@ -157,7 +157,7 @@ func (o *editOptions) keep(folder, text string, err error) error {
 	// First: whoever reads the texts below may go away, and the process ends with that.
 	o.IO.Note("Your text is kept in %s; remove it when you are done.", filepath.Join(folder, "mine.txt"))
 	if conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err); ok && conflict.Current != nil {
-		theirs := o.text(conflict.Current)
+		theirs := o.text.of(conflict.Current)
 		if writeErr := os.WriteFile(filepath.Join(folder, "theirs.txt"), []byte(theirs), 0o600); writeErr != nil {
 			o.IO.Note(
 				"clinicaldoc: the service's text could not be stored next to yours; \"clinicaldoc notes show\" " +

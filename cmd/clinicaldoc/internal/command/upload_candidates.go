@@ -88,9 +88,8 @@ func (o *resolveOptions) showCandidates(
 	} else if err := o.IO.Table(titles, rows); err != nil {
 		return err
 	}
-	o.IO.Note("If one of them is the recording's note: \"clinicaldoc upload resolve %s --note ID\". If none is, and "+
-		"the time "+
-		"from which that can be decided has passed: \"clinicaldoc upload resolve %s --none\"; the next upload then "+
-		"sends it.", key, key)
+	o.IO.Note("If one of them is the recording's note: \"clinicaldoc upload resolve %s --note ID\". If none is, "+
+		"and the time from which that can be decided has passed: \"clinicaldoc upload resolve %s --none\"; "+
+		"the next upload then sends it.", key, key)
 	return nil
 }

@@ -63,9 +63,8 @@ func (p *journalPlace) checkFleet() error {
 // checkPlace takes the server's URL from the flag, which must not hold a password, or from the environment.
 func (p *journalPlace) checkPlace() error {
 	for server := range strings.SplitSeq(p.nats, ",") {
-		if u, err := url.Parse(
-			strings.TrimSpace(server),
-		); err != nil || u.User != nil || strings.Contains(server, "@") {
+		u, err := url.Parse(strings.TrimSpace(server))
+		if err != nil || u.User != nil || strings.Contains(server, "@") {
 			return usagef(
 				"--nats needs a URL without a password, because others could see it: use --nats-creds FILE, or put "+
 					"the URL into %s", envNATS,

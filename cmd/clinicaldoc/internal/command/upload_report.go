@@ -400,7 +400,7 @@ func (o *uploadOptions) leftOver(which string) ([]ingest.Recording, error) {
 // leftOver collects recordings to send again, each file once.
 type leftOver struct {
 	recordings []ingest.Recording
-	seen       map[string]bool // files that later uploads sent, or that are in the list
+	seen       map[string]bool // files that have a note by this upload or a later one, or were looked at
 	known      map[string]report.Recording
 }
 

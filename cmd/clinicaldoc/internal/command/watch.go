@@ -114,7 +114,8 @@ func (o *watchOptions) check() error {
 	return nil
 }
 
-// lookAndSave reads the list once. In a first look that ended early, only what was printed counts as seen.
+// lookAndSave reads the list once and saves what was seen. A first look that ended early is saved only if it printed
+// something.
 func (o *watchOptions) lookAndSave(ctx context.Context, seen *snapshot.Snapshot, left *int) error {
 	err := o.look(ctx, seen, left)
 	printed := *left != o.count
