@@ -485,6 +485,36 @@ func TestRun_NameOfTwoRecordings_IsNotUnique(t *testing.T) {
 	})
 }
 
+// Another process takes the note that was found, before this one does. The error does not say that anything is sent.
+func TestRun_FoundNoteTakenByAnother_IsUnresolved(t *testing.T) {
+	t.Parallel()
+	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+		addNote(srv, onePatient(1), sound(1))
+		note := srv.Notes()[0]
+		journal, reads := u.Journal, 0
+		withTaker := func(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
+			entries, err := journal.EntriesForPatient(ctx, patient, since)
+			reads++
+			if reads > 1 { // the first one is before the search
+				entries = append(entries, ingest.Entry{
+					Key: ingest.Key{1}, State: ingest.StateCreated, Patient: patient,
+					NoteID: note.ID, NoteCreatedAt: note.CreatedAt,
+				})
+			}
+			return entries, err
+		}
+		u.Journal = hooked{Journal: journal, entries: withTaker}
+		u.MaxPause = -1
+		result := uploadOne(t, u, onePatient(1))
+		require.Equal(t, ingest.InDoubt, result.Status, result)
+		require.ErrorIs(t, result.Err, ingest.ErrTaken)
+		require.ErrorContains(t, result.Err, "the note that was found for it belongs to another recording")
+		u.MaxPause = 0
+		assert.Equal(t, ingest.Created, uploadOne(t, u, onePatient(1)).Status)
+		assert.Len(t, srv.Notes(), 2)
+	})
+}
+
 // Another process begins to send the same recording while this one is searched for.
 func TestResolve_RivalAppearsDuringSearch_TakesNothing(t *testing.T) {
 	t.Parallel()

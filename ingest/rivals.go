@@ -92,19 +92,27 @@ func (e Entry) hasReplacedNote(id int64, created time.Time) bool {
 	})
 }
 
-// rivalError is why a recording is not sent now: another one with the same content has to be resolved first.
+// rivalError is why a recording is not sent now: another one with the same content has to be resolved first, or has
+// taken the note that was found for this one.
 type rivalError struct{ rival Entry }
 
 func (e *rivalError) Error() string {
-	if e.rival.State == StateInDoubt {
+	switch e.rival.State {
+	case StateInDoubt:
 		return "ingest: not sent, because the outcome of another recording with the same content for the patient is " +
 			"unknown; resolve recording " + e.rival.Key.String() + " first (Uploader.Resolve)"
+	case StateCommitting:
+		return "ingest: not sent, because another recording with the same content for the patient is being sent, or " +
+			"was sent and its outcome is not known yet; try again later, in one run with recording " +
+			e.rival.Key.String()
+	default:
+		return "ingest: not sent, because the note that was found for it belongs to another recording of the " +
+			"patient; try again later"
 	}
-	return "ingest: not sent, because another recording with the same content for the patient is being sent; " +
-		"try again later"
 }
 
-// Unwrap makes errors.Is find [clinicaldoc.ErrOutcomeUnknown], and [ErrTaken] while the other one is being sent.
+// Unwrap makes errors.Is find [clinicaldoc.ErrOutcomeUnknown]. It also finds [ErrTaken], unless the other recording is
+// unresolved.
 func (e *rivalError) Unwrap() []error {
 	if e.rival.State == StateInDoubt {
 		return []error{clinicaldoc.ErrOutcomeUnknown}
@@ -112,8 +120,10 @@ func (e *rivalError) Unwrap() []error {
 	return []error{clinicaldoc.ErrOutcomeUnknown, ErrTaken}
 }
 
-// waitForRival begins the recording again after another one with the same content was resolved. If this run does not
-// have that one, it waits about a minute at most. Then the recording is unresolved.
+// waitForRival begins the recording again when its rival has its result, or after a pause. The rival has the same
+// content and may have made a note that is not known yet, or it has taken the note that was found for this recording.
+//
+// If the rival is not under way in this run, the recording waits about a minute in all. Then it is unresolved.
 func (r *run) waitForRival(t *task, rival Entry) {
 	r.mu.Lock()
 	isInThisRun := rival.mayHaveUnknownNote() && r.activeTasks[rival.Key] != nil
