@@ -57,6 +57,8 @@ func (c *claim) compareAndSet(ctx context.Context, r record) error {
 //
 // A conflict with an earlier try of this write is a success. After a late renewal of this claim, the write is repeated
 // on the renewal's revision. After any other conflict the error is ErrTaken.
+//
+// The Until of an unresolved entry is also written by the engine's clock, because the workers' clocks may differ.
 func (c *claim) writeRepeatedly(ctx context.Context, entry ingest.Entry) error {
 	entry.Key = c.key
 	var tries []string // their write IDs

@@ -68,7 +68,7 @@ func Embed(ctx context.Context, dir string) (*Server, error) {
 	}
 	lock, err := disk.Take(filepath.Join(dir, "clinicaldoc.lock")) // two servers on one directory would both start
 	if err != nil {
-		return nil, inUse(err)
+		return nil, cannotLock(err)
 	}
 	log := &logger{}
 	s, err := server.NewServer(&server.Options{
@@ -136,8 +136,9 @@ func (l *logger) Tracef(string, ...any)          {}
 func (l *logger) Errorf(format string, v ...any) { l.keepFirst(format, v...) }
 func (l *logger) Fatalf(format string, v ...any) { l.keepFirst(format, v...) }
 
-// inUse returns the error for a directory that could not be locked.
-func inUse(err error) error {
+// cannotLock returns the error for a directory that could not be locked. It matches [ingest.ErrJournalInUse] only if
+// the directory is in use.
+func cannotLock(err error) error {
 	if errors.Is(err, disk.ErrHeld) {
 		return fail("the directory is already in use, in this process or in another one; close it there, "+
 			"or try again later", ingest.ErrJournalInUse)

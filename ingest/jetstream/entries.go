@@ -15,7 +15,8 @@ import (
 )
 
 // Entries lists what the journal knows of all recordings, in any order. A recording whose record is damaged is
-// unresolved, and has only its key. It takes about a second for a hundred thousand recordings.
+// unresolved, and has only its key and no error. If the journal cannot be read, an error is yielded last. Listing a
+// hundred thousand recordings takes about a second.
 func (j *Journal) Entries(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for _, b := range j.buckets {
@@ -31,7 +32,8 @@ func (j *Journal) Entries(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	}
 }
 
-// Doubts lists the unresolved recordings. A recording whose record is damaged is among them, with only its key.
+// Doubts lists the unresolved recordings. A recording whose record is damaged is among them, with only its key and no
+// error. If the journal cannot be read, an error is yielded last.
 func (j *Journal) Doubts(ctx context.Context) iter.Seq2[ingest.Entry, error] {
 	return func(yield func(ingest.Entry, error) bool) {
 		for entry, err := range j.Entries(ctx) {

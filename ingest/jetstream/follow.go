@@ -111,7 +111,7 @@ func (f *follower) isOver(now time.Time) bool {
 
 // run follows notes until the context ends.
 func (f *follower) run(ctx context.Context) {
-	defer f.work.catch(func() {}) // there is nothing to undo: work.run puts the recordings back
+	defer f.work.endOnPanic(func() {}) // there is nothing to undo: work.run puts the recordings back
 	for {
 		select {
 		case <-ctx.Done():

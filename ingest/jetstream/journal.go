@@ -195,7 +195,7 @@ func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since t
 }
 
 // mayHaveNoteSince reports whether an entry may have a note, or had one that was replaced, that was sent or created at
-// or after a time.
+// or after a time. If the time is zero, it does not count, even if the note's own time is not known.
 func mayHaveNoteSince(e ingest.Entry, since time.Time) bool {
 	if !mayHaveNote(e.State) && len(e.Replaced) == 0 {
 		return false

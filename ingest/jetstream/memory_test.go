@@ -29,11 +29,12 @@ type engine struct {
 type cluster struct {
 	mu          sync.Mutex
 	buckets     map[string]*shelf
-	ahead       time.Duration        // of its clock
-	infos       []time.Time          // when streams were asked for
-	pauses      map[string]time.Time // of consumers
-	signs       int                  // of life, of recordings in hand
-	asked       map[lane]int         // how often
+	ahead       time.Duration              // of its clock
+	infos       []time.Time                // when streams were asked for
+	pauses      map[string]time.Time       // of consumers
+	consumers   []jetstream.ConsumerConfig // that were created
+	signs       int                        // of life, of recordings in hand
+	asked       map[lane]int               // how often
 	watched     chan jetstream.KeyValueEntry
 	waiting     []*memoryMessage // of the queue, and dead letters
 	store       *store
@@ -461,6 +462,16 @@ func (s *memoryStream) GetMsg(context.Context, uint64, ...jetstream.GetMsgOpt) (
 
 func (s *memoryStream) Consumer(ctx context.Context, name string) (jetstream.Consumer, error) {
 	return &memoryConsumer{engine: s.memory.engine, name: name}, s.memory.engine.do(ctx, "consumer", name, nothing)
+}
+
+func (s *memoryStream) CreateConsumer(ctx context.Context, config jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	e := s.memory.engine
+	return &memoryConsumer{engine: e, name: config.Durable}, e.do(ctx, "create consumer", config.Durable, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.consumers = append(e.consumers, config)
+		return nil
+	})
 }
 
 func (s *memoryStream) PauseConsumer(_ context.Context, name string, until time.Time) (*jetstream.ConsumerPauseResponse, error) {

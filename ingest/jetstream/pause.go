@@ -70,12 +70,12 @@ type failure struct {
 
 // pauser pauses a worker, and the fleet, while everything fails the same way.
 type pauser struct {
-	fleet   *Fleet
-	id      string // of this worker
-	probe   func(ctx context.Context, f failure) error
-	beat    func(ctx context.Context) // reports to the fleet how this worker fails
-	onEvent func(ingest.Event)        // OnEvent of the caller; may be nil
-	catch   func(then func())         // see work
+	fleet      *Fleet
+	id         string // of this worker
+	probe      func(ctx context.Context, f failure) error
+	beat       func(ctx context.Context) // reports to the fleet how this worker fails
+	onEvent    func(ingest.Event)        // OnEvent of the caller; may be nil
+	endOnPanic func(then func())         // see work
 
 	pauses sync.WaitGroup
 
@@ -100,7 +100,7 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 		return
 	}
 	p.pauses.Go(func() {
-		defer p.catch(func() {}) // rest calls the caller's own code; there is nothing to undo
+		defer p.endOnPanic(func() {}) // rest calls the caller's own code; there is nothing to undo
 		p.rest(ctx, *begun)
 	})
 	if begun.isFirst && p.onEvent != nil {

@@ -42,7 +42,7 @@ func newResting(e *engine, id string) *resting {
 	r := &resting{begun: time.Now()}
 	f.logger = slog.New(slog.NewTextHandler(&r.log, nil))
 	w := withFollower(&work{fleet: f, id: id, since: time.Now(), uploader: &ingest.Uploader{}})
-	r.pauser = &pauser{fleet: f, id: id, beat: w.beat, catch: w.catch}
+	r.pauser = &pauser{fleet: f, id: id, beat: w.beat, endOnPanic: w.endOnPanic}
 	w.pauser = r.pauser
 	r.probe = func(context.Context, failure) error {
 		r.seen.Lock()

@@ -170,7 +170,8 @@ func subjectOf(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// publish puts a recording into the queue.
+// publish puts a recording into freshLane, unless it waits there already. The error matches ErrKeyReused if a recording
+// of another patient or size waits there under its key.
 func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	if err := checkRecording(recording); err != nil {
 		return err

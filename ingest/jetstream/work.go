@@ -105,7 +105,7 @@ func (f *Fleet) work(ctx context.Context, uploader *ingest.Uploader, endsWhenDra
 		w.follower = newFollower(w)
 		w.pauser = &pauser{
 			fleet: f, id: w.id, probe: newProbe(uploader.Client),
-			beat: w.beat, onEvent: uploader.OnEvent, catch: w.catch,
+			beat: w.beat, onEvent: uploader.OnEvent, endOnPanic: w.endOnPanic,
 		}
 		go w.run(ctx)
 		defer func() { // also when the loop's body panics: what is under way has to be put back
@@ -304,9 +304,9 @@ func (w *work) fail(err error) {
 	w.cancel()
 }
 
-// catch is deferred where code of the caller's own runs, such as a callback or a token source. A panic there ends the
-// work, and goes on in the caller's goroutine. Then catch also calls then.
-func (w *work) catch(then func()) {
+// endOnPanic is deferred where code of the caller's own runs, such as a callback or a token source. A panic there ends
+// the work, and goes on in the caller's goroutine. Then endOnPanic also calls then.
+func (w *work) endOnPanic(then func()) {
 	if cause := recover(); cause != nil {
 		w.panicking.Do(func() { w.panicked = cause })
 		w.cancel()
@@ -327,7 +327,7 @@ func (w *work) handle(ctx context.Context, d *delivery) {
 		}
 	}()
 	go d.keepAlive(keepAliveCtx)
-	defer w.catch(func() { _ = d.putBack(shortDelay) })
+	defer w.endOnPanic(func() { _ = d.putBack(shortDelay) })
 	result, err := w.try(ctx, d)
 	if err == nil && result.Status == ingest.Processing {
 		isFollowed = w.follower.hold(d, result, stopKeepAlive)

@@ -873,20 +873,37 @@ func TestWork_RefusedWhileEnding_IsNoTry(t *testing.T) {
 	})
 }
 
-// A queue whose consumers are gone gets others.
+// If somebody deleted the queue's consumers, a worker creates both again, each for its own lane, and uses them.
 func TestWork_ConsumersDeleted_AreMadeAgain(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
-	w := &work{fleet: e.fleet(defaultLease)}
-	consumers := 0
+	f := e.fleet(defaultLease)
+	w := &work{fleet: f}
+	deleted := map[lane]jetstream.Consumer{}
+	for _, l := range []lane{freshLane, againLane} {
+		deleted[l] = f.queue.consumer(l)
+	}
+	require.NoError(t, w.reopen(t.Context()))
+	require.Empty(t, e.consumers, "the consumers exist")
+
 	e.before = func(_ context.Context, op, _ string) error {
 		if op == "consumer" {
-			consumers++
+			return jetstream.ErrConsumerNotFound
 		}
 		return nil
 	}
 	require.NoError(t, w.reopen(t.Context()))
-	assert.Equal(t, 2, consumers)
+	require.Len(t, e.consumers, 2)
+	for i, l := range []lane{freshLane, againLane} {
+		assert.Equal(t, jetstream.ConsumerConfig{
+			Durable: laneNames[i], FilterSubject: f.store.subject(string(l)) + "*",
+			AckPolicy: jetstream.AckExplicitPolicy, AckWait: defaultLease,
+			MaxDeliver: -1, MaxAckPending: -1,
+		}, e.consumers[i])
+		used := f.queue.consumer(l)
+		assert.NotSame(t, deleted[l], used)
+		assert.Equal(t, laneNames[i], used.(*memoryConsumer).name)
+	}
 }
 
 // What could not be read stays with its dead letter: a person may be able to.
