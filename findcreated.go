@@ -888,7 +888,7 @@ func (l *search) learnSorting(ctx context.Context, made []time.Time) error {
 		return nil //nolint:nilerr // the list itself could be read
 	}
 	l.sorting = sortingIgnored
-	if len(page.Items) > 0 && creates.Sorted(made, page.Items[0].CreatedAt) {
+	if len(page.Items) > 0 && creates.ReversedBeginsWithOldest(made, page.Items[0].CreatedAt) {
 		l.sorting = sortingFollowed
 	}
 	return nil

@@ -315,8 +315,9 @@ func (s *scope) keepFirst(err error) error {
 	return err
 }
 
-// Begin implements [exchange.Caller]. It reports the start of an attempt, and adds the headers of the hook's trace. It
-// also records the token: who sends the request, and whether the request revokes its own token.
+// Begin implements [exchange.Caller]. It reports the start of an attempt, and adds the headers of the hook's trace if
+// they are valid. It also records the token: who sends the request, and whether the request revokes its own token.
+// Requests to storage get no trace headers and have no token.
 func (s *scope) Begin(ctx context.Context, a *exchange.Attempt, header http.Header) context.Context {
 	s.attempts++
 	if !s.usesStorage() {

@@ -595,7 +595,7 @@ func (s *waiter) probe(listed []*awaited) []*awaited {
 }
 
 // readNote reads one note. It yields the note if its wait has ended, or if it has changed and the wait yields changes.
-// It also checks by the note whether the list can be relied on.
+// A failed read may end the wait too. readNote also checks by the note whether the list can be relied on.
 func (s *waiter) readNote(ctx context.Context, w *awaited) error {
 	endedByRow := w.state == endedByList
 	isListed := w.polledInTick == s.ticks // in this tick

@@ -167,7 +167,8 @@ func (q *listQuery) readPatient(name, value string) (problem string) {
 	return ""
 }
 
-// sizeReader returns the function that reads the page size.
+// sizeReader returns the function that reads the page size. With clamp, it moves any number into the range from 1 to
+// 100, and reads a text that is not an integer as 1. Without clamp, it refuses both.
 func (q *listQuery) sizeReader(clamp bool) func(name, value string) (problem string) {
 	return func(name, value string) string {
 		size, isInteger := parseInteger(value)

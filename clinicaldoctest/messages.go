@@ -55,6 +55,7 @@ func (v *Variant) wrongMethod(method, path string, allowed []string) answer {
 	return refused
 }
 
+// incomplete refuses to sign an unfinished note. The framework's text ends with a full stop, unlike the description's.
 func (v *Variant) incomplete() answer {
 	status := v.IncompleteSignStatus
 	if v.IncompleteSignGeneric {

@@ -73,7 +73,8 @@ type Note struct {
 }
 
 // AddUser adds a user with one token and returns it with its id and token. An existing user gets the token in
-// addition. AddUser panics if the token is in use, or if an existing user has another name, address or team.
+// addition. AddUser panics if the ID is negative, if the token is in use, or if an existing user has another name,
+// address or team.
 func (s *Server) AddUser(u User) User { return s.state().addUser(u) }
 
 func (s *state) addUser(u User) User {
@@ -122,7 +123,7 @@ func (s *state) addToken(userID int64, name, secret string) Token {
 	return Token{ID: id, Name: name, Secret: secret}
 }
 
-// AddPatient adds a patient, or renames one, and returns it with its id and name.
+// AddPatient adds a patient, or renames one, and returns it with its id and name. It panics if the ID is negative.
 func (s *Server) AddPatient(p Patient) Patient {
 	st := s.state()
 	st.mu.Lock()
@@ -134,7 +135,7 @@ func (s *Server) AddPatient(p Patient) Patient {
 }
 
 // AddPrompt adds a prompt, or changes one, and returns it with its id and texts.
-// Prompts 1 to 9 are there from the start.
+// Prompts 1 to 9 are there from the start. AddPrompt panics if the ID is negative.
 func (s *Server) AddPrompt(p Prompt) Prompt {
 	st := s.state()
 	st.mu.Lock()

@@ -233,8 +233,8 @@ func (r *run) ask(t *task) {
 	}
 }
 
-// askOnce asks FindCreated once. It reports true if the task is over or goes on elsewhere, and false if there was no
-// verdict.
+// askOnce asks FindCreated once. It reports true if the task is over or goes on elsewhere. It reports false if there
+// was no verdict, or if the note that was found is or may be another recording's.
 func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool) {
 	errBefore := t.latestErr
 	note, err := r.findCreated(t, params)

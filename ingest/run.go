@@ -311,11 +311,11 @@ func (r *run) mayBegin() bool {
 		return false
 	}
 	isWorkerFree := r.busyWorkers < r.uploader.workers()
-	return r.isBound() && isWorkerFree && !r.trouble.holdsBack()
+	return r.isJournalBound() && isWorkerFree && !r.trouble.holdsBack()
 }
 
-// isBound reports whether the journal is bound, so that keys can be hashed.
-func (r *run) isBound() bool { return r.service != "" }
+// isJournalBound reports whether the journal is bound to its service and user, so that keys can be hashed.
+func (r *run) isJournalBound() bool { return r.service != "" }
 
 // beginMore begins recordings once more, as far as workers are free. Those that certainly have no note come first, then
 // those of the backlog that are due.

@@ -173,7 +173,7 @@ func (r *run) stillHeld() (results []Result) {
 // shorter round that is under way then is stopped first.
 func (r *run) followMore(now time.Time) {
 	f := &r.follower
-	if f.isOver() || r.isEnding || !r.isBound() {
+	if f.isOver() || r.isEnding || !r.isJournalBound() {
 		return
 	}
 	isIdle := r.isIdle()

@@ -110,7 +110,8 @@ func (t *trouble) nextCheck(maxPause time.Duration) time.Time {
 		return time.Time{}
 	}
 	giveUp := t.pausedSince.Add(pauseLimit(maxPause))
-	if t.isTested() || giveUp.Before(t.nextProbe) { // no probe begins during another one
+	// No probe begins during another one, or while a recording is tried.
+	if t.isTested() || giveUp.Before(t.nextProbe) {
 		return giveUp
 	}
 	return t.nextProbe

@@ -128,7 +128,7 @@ func (w Window) latest(c Clocks) int64 {
 
 // Past reports whether a list with these times of creation is sorted from the newest to the oldest and has reached
 // notes that are older than the window. That proves nothing about a service which does not sort as it is asked to;
-// see [Sorted].
+// see [ReversedBeginsWithOldest].
 func (w Window) Past(made []time.Time, c Clocks) bool {
 	if len(made) == 0 || made[len(made)-1].IsZero() {
 		return false
@@ -146,11 +146,13 @@ func (w Window) Past(made []time.Time, c Clocks) bool {
 	return oldest < sent-slack
 }
 
-// Sorted reports whether the service sorts as it is asked to: the list in the other order begins with the oldest
-// note. A list that is sorted only by accident begins with the same note in both orders.
-func Sorted(made []time.Time, first time.Time) bool {
-	if len(made) == 0 || first.IsZero() {
+// ReversedBeginsWithOldest reports whether the list in the other order begins with a note that is not newer than the
+// last one of made, the times from the newest to the oldest. Then the service sorts as it is asked to: a list that is
+// sorted only by accident begins with the same note in both orders.
+func ReversedBeginsWithOldest(made []time.Time, firstReversed time.Time) bool {
+	if len(made) == 0 || firstReversed.IsZero() {
 		return false
 	}
-	return first.Unix() <= made[len(made)-1].Unix()
+	oldest := made[len(made)-1]
+	return firstReversed.Unix() <= oldest.Unix()
 }

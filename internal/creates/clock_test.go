@@ -223,14 +223,14 @@ func TestWindowPast_OnlySortedLists_AreDecided(t *testing.T) {
 	}
 }
 
-func TestSorted_OtherOrder_BeginsWithTheOldest(t *testing.T) {
+func TestReversedBeginsWithOldest_NewerNote_IsFalse(t *testing.T) {
 	t.Parallel()
 	var order []time.Time
-	assert.False(t, creates.Sorted(order, noon), "nothing was seen")
+	assert.False(t, creates.ReversedBeginsWithOldest(order, noon), "nothing was seen")
 	order = []time.Time{noon, noon.Add(-time.Hour)}
 	sorted := map[time.Duration]bool{0: false, 59 * time.Minute: false, time.Hour: true, 50 * time.Hour: true}
 	for ago, want := range sorted {
-		assert.Equal(t, want, creates.Sorted(order, noon.Add(-ago)), ago)
+		assert.Equal(t, want, creates.ReversedBeginsWithOldest(order, noon.Add(-ago)), ago)
 	}
-	assert.False(t, creates.Sorted(order, time.Time{}), "a note without a time shows nothing")
+	assert.False(t, creates.ReversedBeginsWithOldest(order, time.Time{}), "a note without a time shows nothing")
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // CompareNames compares names exactly, except for white space at their ends and for how accented letters are composed.
-// The result is NameUnclear if no name was sent.
+// The result is NameUnclear if no name was sent, or if the names may be two spellings of the same characters.
 func CompareNames(sent, got string) Name {
 	sent = ComposeLetters(strings.TrimSpace(sent))
 	got = ComposeLetters(strings.TrimSpace(got))
@@ -33,12 +33,13 @@ func CompareNames(sent, got string) Name {
 }
 
 // mayBeSpellings reports whether two composed names may be spellings of the same characters, which ComposeLetters does
-// not know. Then one of them has such characters, and the rest of both is equal.
+// not know. Then one of them has such characters, and the plain letters of both are equal. Two different names without
+// plain letters, such as names in Devanagari, count as spellings too.
 func mayBeSpellings(a, b string) bool {
 	return composition.MatchString(a+b) && plainLetters(a) == plainLetters(b)
 }
 
-// plainLetters returns what is left of a name without characters that have several spellings.
+// plainLetters returns the ASCII characters of a name, except those with a mark behind them.
 func plainLetters(name string) string { return notPlain.ReplaceAllString(name, "") }
 
 // ComposeLetters replaces Latin letters followed by a combining mark with the composed letter, as NFC does. It leaves
