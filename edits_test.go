@@ -28,8 +28,6 @@ func TestUpdate_LostResponse_OverwritesNobodysEdit(t *testing.T) {
 	const clinicians = "the clinician's words"
 	conflict := []error{clinicaldoc.ErrConflict, clinicaldoc.ErrOutcomeUnknown}
 	unread := []error{clinicaldoc.ErrForbidden, clinicaldoc.ErrOutcomeUnknown}
-	lost := writeFault{}
-	actedThenLost := writeFault{acts: true}
 	badGateway := writeFault{acts: true, status: http.StatusBadGateway}
 	limited := writeFault{status: http.StatusTooManyRequests}
 	type test struct {
@@ -43,12 +41,12 @@ func TestUpdate_LostResponse_OverwritesNobodysEdit(t *testing.T) {
 	}
 	subtests(t, map[string]test{
 		"carried out":     {faults: []writeFault{actedThenLost}, puts: 1, text: "ours"},
-		"not carried out": {faults: []writeFault{lost}, puts: 2, text: "ours"},
+		"not carried out": {faults: []writeFault{lostWrite}, puts: 2, text: "ours"},
 		"carried out, and trimmed": {faults: []writeFault{{acts: true,
 			then: func(n *servedNote) { n.Analysis = "  ours\n" }}}, puts: 1, text: "  ours\n"},
 		"carried out, then edited": {faults: []writeFault{actedThenLost}, edited: true, puts: 1, text: clinicians,
 			errors: conflict},
-		"not carried out, but edited": {faults: []writeFault{lost}, edited: true, puts: 1, text: clinicians,
+		"not carried out, but edited": {faults: []writeFault{lostWrite}, edited: true, puts: 1, text: clinicians,
 			errors: conflict},
 		"edited, the service's clock an hour late": {faults: []writeFault{actedThenLost}, edited: true,
 			clock: -time.Hour, puts: 1, text: clinicians, errors: conflict},
@@ -67,11 +65,11 @@ func TestUpdate_LostResponse_OverwritesNobodysEdit(t *testing.T) {
 		"a 502 that was carried out, then edited": {faults: []writeFault{badGateway}, edited: true, puts: 1,
 			text: clinicians, errors: append(conflict, clinicaldoc.ErrServer)},
 		"a 429 needs no read": {faults: []writeFault{limited}, edited: true, puts: 2, text: "ours"},
-		"lost, then 403": {faults: []writeFault{lost, {status: http.StatusForbidden}}, puts: 2,
+		"lost, then 403": {faults: []writeFault{lostWrite, {status: http.StatusForbidden}}, puts: 2,
 			text: "first thoughts", errors: unread},
-		"lost, then 404": {faults: []writeFault{lost, {status: http.StatusNotFound}}, puts: 2,
+		"lost, then 404": {faults: []writeFault{lostWrite, {status: http.StatusNotFound}}, puts: 2,
 			text: "first thoughts", errors: []error{clinicaldoc.ErrNotFound, clinicaldoc.ErrOutcomeUnknown}},
-		"lost, then 429 and edited": {faults: []writeFault{lost, limited}, edited: true, puts: 2, text: clinicians,
+		"lost, then 429 and edited": {faults: []writeFault{lostWrite, limited}, edited: true, puts: 2, text: clinicians,
 			errors: conflict},
 		"an incomplete note": {faults: []writeFault{{then: func(n *servedNote) {
 			n.Has.Content, n.Has.Transcription, n.Transcription = false, false, ""
@@ -168,7 +166,7 @@ func TestUpdate_NotCarriedOut_IsRetried(t *testing.T) {
 	}, func(t *testing.T, params updateParams) {
 		d := newNoteServer()
 		client, read := d.clientAndNote(t)
-		d.faults = []writeFault{{}}
+		d.faults = []writeFault{lostWrite}
 		must(client.Notes.Update(socketContext(t), 9, params, clinicaldoc.IfUnchanged(read)))(t)
 		assert.Len(t, d.written, 2)
 	})
@@ -188,15 +186,15 @@ func TestSign_LostResponse_SignsNothingElse(t *testing.T) {
 		errors []error // none: the note is signed
 	}
 	subtests(t, map[string]test{
-		"signed":                  {faults: []writeFault{{acts: true}}, puts: 1},
-		"signed, without retries": {faults: []writeFault{{acts: true}}, opts: noRetry, puts: 1},
-		"signed, then edited":     {faults: []writeFault{{acts: true}}, edited: true, puts: 1},
+		"signed":                  {faults: []writeFault{actedThenLost}, puts: 1},
+		"signed, without retries": {faults: []writeFault{actedThenLost}, opts: noRetry, puts: 1},
+		"signed, then edited":     {faults: []writeFault{actedThenLost}, edited: true, puts: 1},
 		"signed, then a 502":      {faults: []writeFault{{acts: true, status: http.StatusBadGateway}}, puts: 1},
 		"signed, then a redirect": {faults: []writeFault{{acts: true, status: http.StatusFound}}, puts: 1},
 		"signed, then a page": {
 			faults: []writeFault{{acts: true, status: http.StatusOK, body: "<html></html>"}}, puts: 1,
 		},
-		"not signed":             {faults: []writeFault{{}}, puts: 2},
+		"not signed":             {faults: []writeFault{lostWrite}, puts: 2},
 		"rate limited, then not": {faults: []writeFault{{status: http.StatusTooManyRequests}}, puts: 2},
 		"failing to the end": {faults: slices.Repeat([]writeFault{unavailable}, 4), puts: 4,
 			errors: []error{clinicaldoc.ErrServer, unknown}},
@@ -296,7 +294,7 @@ func TestEdits_LostAndNotRetried_AreUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newNoteServer()
-			d.faults = []writeFault{{}}
+			d.faults = []writeFault{lostWrite}
 			err := call(socketContext(t), d.client(t), clinicaldoc.WithoutRetry())
 			require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 			assert.Contains(t, err.Error(), "read the record before trying again")
@@ -310,7 +308,7 @@ func TestEdits_LostAndNotRetried_AreUnknown(t *testing.T) {
 func TestDo_DeleteAfterALostResponse_LeavesOutAlone(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
-	d.faults = []writeFault{{acts: true}, {status: http.StatusNotFound}}
+	d.faults = []writeFault{actedThenLost, {status: http.StatusNotFound}}
 	out := map[string]any{"kept": true}
 	require.NoError(t, d.client(t).Do(socketContext(t), http.MethodDelete, "/v1/teams/9", nil, &out))
 	assert.Equal(t, map[string]any{"kept": true}, out)
@@ -319,7 +317,7 @@ func TestDo_DeleteAfterALostResponse_LeavesOutAlone(t *testing.T) {
 func TestRevoke_TokenInUseAfterALostResponse_Succeeds(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
-	d.faults = []writeFault{{acts: true}, {status: http.StatusUnauthorized}}
+	d.faults = []writeFault{actedThenLost, {status: http.StatusUnauthorized}}
 	_, err := d.client(t).Tokens.Revoke(socketContext(t), 9, clinicaldoc.WithToken("9|synthetic"))
 	require.NoError(t, err, "the retry is refused because the token is revoked")
 	for _, other := range []string{socketToken, "90|synthetic", "9"} {
@@ -331,7 +329,7 @@ func TestRevoke_TokenInUseAfterALostResponse_Succeeds(t *testing.T) {
 	d.faults = []writeFault{{status: http.StatusUnauthorized}}
 	_, err = d.client(t).Tokens.Revoke(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
-	d.faults = []writeFault{{acts: true}, {status: http.StatusUnauthorized}}
+	d.faults = []writeFault{actedThenLost, {status: http.StatusUnauthorized}}
 	_, err = d.client(t).Notes.Delete(socketContext(t), 9)
 	require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized, "of a note that proves nothing")
 	require.ErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
@@ -394,7 +392,7 @@ func TestIfUnchanged_LineEnds_AreNotAChange(t *testing.T) {
 			})})
 	}
 	params := updateParams{Analysis: new("first line\r\nsecond line\r\n")}
-	for name, faults := range map[string][]writeFault{"at once": nil, "after a lost response": {{acts: true}}} {
+	for name, faults := range map[string][]writeFault{"at once": nil, "after a lost response": {actedThenLost}} {
 		d := newNoteServer()
 		d.note.Transcription = "one\ntwo"
 		client := d.client(t, normalise(d))
@@ -534,7 +532,7 @@ func TestIfUnchanged_Retries_ReadTheNoteBefore(t *testing.T) {
 	}
 	subtests(t, map[string]test{
 		"an update that was not carried out":  {edit: "update", written: 2},
-		"a deletion that was carried out":     {edit: "delete", fault: writeFault{acts: true}, written: 1},
+		"a deletion that was carried out":     {edit: "delete", fault: actedThenLost, written: 1},
 		"it cannot be read before it is sent": {edit: "update", reads: []int{403}, want: clinicaldoc.ErrForbidden},
 		"a deletion of what cannot be read": {edit: "delete", reads: []int{0, 403}, want: clinicaldoc.ErrForbidden,
 			written: 1},
@@ -919,7 +917,7 @@ func TestSign_NothingToLearn_ReadsNothing(t *testing.T) {
 		"asked to wait": {faults: []writeFault{limited, limited}, want: []error{clinicaldoc.ErrRateLimited},
 			requests: []string{"PUT", "PUT"}},
 		"lost, then asked to wait, which is not a retry": {
-			faults:   []writeFault{{}, limited, limited},
+			faults:   []writeFault{lostWrite, limited, limited},
 			want:     []error{clinicaldoc.ErrRateLimited, clinicaldoc.ErrOutcomeUnknown},
 			requests: []string{"PUT", "GET", "PUT", "GET", "PUT"},
 		},

@@ -31,8 +31,8 @@ import (
 const (
 	// soundSHA256 is that of what visit sends.
 	soundSHA256 = "dd29442deca69f52c50006b831cb216edf78a7da33748f0a80ff19f2ebe57ecd"
-	// remade is another recording of the same length as the one that visit sends.
-	remade = "noise"
+	// otherSound is another recording of the same length as the one that visit sends.
+	otherSound = "noise"
 	// otherToken is not the token that the clients of these tests have.
 	otherToken = "synthetic-token-of-a-clinician"
 )
@@ -201,12 +201,12 @@ func (s *fakeService) returned(client *clinicaldoc.Client) *clinicaldoc.Progress
 
 // twoVisits are two notes that look the same. The second one's recording is what was sent.
 func twoVisits(s *fakeService) (other, own int64) {
-	other = s.keep(visited().of(remade))
+	other = s.keep(visited().of(otherSound))
 	return other, s.keep(visited())
 }
 
 // earlier is a note from long before the create was sent.
-func earlier() fakeNote { return visited().named("Earlier").of(remade).by(5) }
+func earlier() fakeNote { return visited().named("Earlier").of(otherSound).by(5) }
 
 // A create can make a note and still return an error. The caller then resolves it with the note's id.
 func TestFindCreated_NoteOfAFailedCreate_IsFoundByItsID(t *testing.T) {
@@ -256,7 +256,7 @@ func TestFindCreated_SameRecording_IsFound(t *testing.T) {
 	timedSubtests(t, map[string]func(*fakeService) int64{
 		"as it was sent": func(s *fakeService) int64 { return s.keep(visited()) },
 		"among others": func(s *fakeService) int64 {
-			s.keep(visited().ago(time.Hour), visited().of(remade), visited().of("longer").named("Other"))
+			s.keep(visited().ago(time.Hour), visited().of(otherSound), visited().of("longer").named("Other"))
 			return s.keep(visited())
 		},
 		"renamed":             func(s *fakeService) int64 { return s.keep(visited().named("Other")) },
@@ -398,22 +398,22 @@ func TestFindCreated_UnexplainedNote_IsUndecided(t *testing.T) {
 		reason string
 	}
 	timedSubtests(t, map[string]test{
-		"another recording":           {visited().of(remade), 0, none, findParams{}, "at least one note may be it"},
-		"another recording and name":  {visited().of(remade).named("Other"), 0, none, findParams{}, "may be it"},
-		"a colleague's recording":     {visited().of(remade).by(5), 0, none, findParams{}, "may be it"},
+		"another recording":           {visited().of(otherSound), 0, none, findParams{}, "at least one note may be it"},
+		"another recording and name":  {visited().of(otherSound).named("Other"), 0, none, findParams{}, "may be it"},
+		"a colleague's recording":     {visited().of(otherSound).by(5), 0, none, findParams{}, "may be it"},
 		"another length":              {visited().of("longer than that"), 0, none, findParams{}, "may be it"},
 		"recordings must not be read": {visited(), 0, none, findParams{WithoutAudio: true}, "may be it"},
-		"made a little before":        {visited().of(remade), 14 * time.Minute, none, findParams{}, "may be it"},
+		"made a little before":        {visited().of(otherSound), 14 * time.Minute, none, findParams{}, "may be it"},
 		"expired recording": {visited(), 0, func(s *fakeService) {
 			s.audio = fails(1, http.StatusGone) //nolint:bodyclose // it is the server's
 		}, findParams{}, "may be it"},
 		"sent in the future": {
-			visited().of(remade), 0, func(s *fakeService) { s.ahead = -time.Hour }, findParams{}, "check the clocks",
+			visited().of(otherSound), 0, func(s *fakeService) { s.ahead = -time.Hour }, findParams{}, "check the clocks",
 		},
 		"a local time": {
-			visited().of(remade), 0, func(s *fakeService) { s.zone = 14 * time.Hour }, findParams{}, "may be it",
+			visited().of(otherSound), 0, func(s *fakeService) { s.zone = 14 * time.Hour }, findParams{}, "may be it",
 		},
-		"deleted meanwhile": {visited().of(remade), 0, func(s *fakeService) {
+		"deleted meanwhile": {visited().of(otherSound), 0, func(s *fakeService) {
 			s.onList = func() {
 				if s.lists == 2 {
 					s.change(1, func(n *fakeNote) { n.id = 0 })
@@ -450,14 +450,14 @@ func TestFindCreated_OtherBytes_RuleANoteOutOnlyIfStated(t *testing.T) {
 		want    string
 	}
 	timedSubtests(t, map[string]test{
-		"nothing is known":          {nil, visited().of(remade), nil, mayBeIt},
+		"nothing is known":          {nil, visited().of(otherSound), nil, mayBeIt},
 		"another length":            {nil, visited().of("longer than that").sized(3), nil, mayBeIt},
-		"names are kept":            {options{namesUnchanged}, visited().of(remade), nil, mayBeIt},
-		"kept, other bytes":         {options{recordingsUnchanged}, visited().of(remade), nil, notCreated},
+		"names are kept":            {options{namesUnchanged}, visited().of(otherSound), nil, mayBeIt},
+		"kept, other bytes":         {options{recordingsUnchanged}, visited().of(otherSound), nil, notCreated},
 		"kept, another length":      {options{recordingsUnchanged}, visited().of("longer").sized(5), nil, notCreated},
 		"kept, another's recording": {options{recordingsUnchanged}, visited(), assembled, mayBeIt},
 		"kept, a hash of something": {options{recordingsUnchanged}, visited(), readAnywhere, mayBeIt},
-		"kept, hash by the caller":  {options{recordingsUnchanged}, visited().of(remade), stated, notCreated},
+		"kept, hash by the caller":  {options{recordingsUnchanged}, visited().of(otherSound), stated, notCreated},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		client := s.client(tt.options...)
@@ -498,7 +498,7 @@ func TestFindCreated_OtherName_RulesANoteOutOnlyIfStated(t *testing.T) {
 		s := newFakeService(t)
 		client := s.client(tt.option)
 		lost := lose(t, client, visit())
-		s.keep(visited().named(tt.made).of(remade))
+		s.keep(visited().named(tt.made).of(otherSound))
 		s.audio = fails(1, http.StatusGone) //nolint:bodyclose // it is the server's
 		find(t, client, lost).is(tt.want, 0)
 	})
@@ -507,7 +507,7 @@ func TestFindCreated_OtherName_RulesANoteOutOnlyIfStated(t *testing.T) {
 // Two machines upload other recordings of one patient under one name, at the same time. Only the second arrives.
 func TestFindCreated_NoteOfAnotherUpload_IsNotReturned(t *testing.T) {
 	t.Parallel()
-	other := visitOf(remade)
+	other := visitOf(otherSound)
 	timedSubtest(t, "which succeeded", func(t *testing.T) {
 		s, client, lost := loseVisit(t)
 		s.post = s.committing
@@ -544,11 +544,11 @@ func TestFindCreated_AmbiguousRecording_IsUndecided(t *testing.T) {
 			func(s *fakeService) { s.keep(visited().ago(5 * time.Minute)) }, "was created before",
 		},
 		"another note cannot be read": {func(s *fakeService) {
-			s.keep(visited(), visited().of(remade))
+			s.keep(visited(), visited().of(otherSound))
 			s.audio = fails(2, http.StatusServiceUnavailable) //nolint:bodyclose // it is the server's
 		}, "recording of another note could not be read"},
 		"another note can never be read": {func(s *fakeService) {
-			s.keep(visited(), visited().of(remade))
+			s.keep(visited(), visited().of(otherSound))
 			s.audio = fails(2, http.StatusForbidden) //nolint:bodyclose // it is the server's
 		}, "recording of another note could not be read"},
 		"it is compressed": {func(s *fakeService) { twoVisits(s); s.audio = compressed }, "may be it"},
@@ -594,14 +594,14 @@ func TestFindCreated_TwoLostCreates_ShareNoNote(t *testing.T) {
 		"one recording, no note":   {"sound", nil, map[string]string{"sound": notCreated}},
 		"one recording, one note":  {"sound", []string{"sound"}, map[string]string{"sound": "another create"}},
 		"one recording, two notes": {"sound", []string{"sound", "sound"}, map[string]string{"sound": "another create"}},
-		"two recordings, no note":  {remade, nil, map[string]string{"sound": notCreated, remade: notCreated}},
+		"two recordings, no note":  {otherSound, nil, map[string]string{"sound": notCreated, otherSound: notCreated}},
 		"two recordings, the first note": {
-			remade, []string{"sound"}, map[string]string{"sound": found, remade: notCreated},
+			otherSound, []string{"sound"}, map[string]string{"sound": found, otherSound: notCreated},
 		},
 		"two recordings, the second note": {
-			remade, []string{remade}, map[string]string{"sound": notCreated, remade: found},
+			otherSound, []string{otherSound}, map[string]string{"sound": notCreated, otherSound: found},
 		},
-		"two recordings, both notes": {remade, []string{"sound", remade}, map[string]string{"sound": found, remade: found}},
+		"two recordings, both notes": {otherSound, []string{"sound", otherSound}, map[string]string{"sound": found, otherSound: found}},
 		"two sizes, both notes": {"longer", []string{"sound", "longer"},
 			map[string]string{"sound": found, "longer": found}},
 	}, func(t *testing.T, tt test) {
@@ -654,7 +654,7 @@ func TestFindCreated_UnresolvedCreate_MayHaveMadeTheNote(t *testing.T) {
 		"the same recording, other name": {
 			func(e *lostCreate) { e.Params.Name = "Other" }, findParams{}, "sound", "another create",
 		},
-		"another recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "sound", found},
+		"another recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(otherSound) }, findParams{}, "sound", found},
 		"an unknown recording of the same size": {
 			func(e *lostCreate) { unknown(e, 5) }, findParams{}, "sound", "another create",
 		},
@@ -663,12 +663,12 @@ func TestFindCreated_UnresolvedCreate_MayHaveMadeTheNote(t *testing.T) {
 		},
 		"another patient": {func(e *lostCreate) { e.Params.PatientID = 5 }, findParams{}, "sound", found},
 		"of another day":  {func(e *lostCreate) { ago(e, 27*time.Hour) }, findParams{}, "sound", found},
-		"its very recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, remade,
+		"its very recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(otherSound) }, findParams{}, otherSound,
 			notCreated},
-		"neither's recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{}, "third",
+		"neither's recording": {func(e *lostCreate) { e.AudioSHA256 = sumOf(otherSound) }, findParams{}, "third",
 			"may be it"},
 		"the same unique name": {
-			func(e *lostCreate) { e.AudioSHA256 = sumOf(remade) }, findParams{UniqueName: true}, "sound",
+			func(e *lostCreate) { e.AudioSHA256 = sumOf(otherSound) }, findParams{UniqueName: true}, "sound",
 			"another create",
 		},
 		"another unique name": {
@@ -755,7 +755,6 @@ func TestFindCreated_CreatesOneAfterTheOther_GetTheirNotes(t *testing.T) {
 		for want := range int64(3) {
 			lost := lose(t, client, visit(), opts...)
 			findWith(t, client, lost, findParams{}, opts...).isNote(want + 1)
-			time.Sleep(3 * time.Second)
 		}
 	})
 }
@@ -869,7 +868,7 @@ func TestFindCreated_IDUsedAgain_IsAnotherNote(t *testing.T) {
 	// it is another one only if the create was sent after the earlier note was returned, and within two seconds.
 	timedSubtests(t, map[string]test{
 		"much later":                         {time.Minute, time.Minute, visited(), found},
-		"much later, another recording":      {time.Minute, time.Minute, visited().of(remade), "may be it"},
+		"much later, another recording":      {time.Minute, time.Minute, visited().of(otherSound), "may be it"},
 		"right after, a second younger":      {time.Millisecond, time.Second, visited(), found},
 		"right after, of the same second":    {time.Millisecond, 0, visited(), notCreated},
 		"two seconds after, and rounded":     {2 * time.Second, time.Second, visited(), notCreated},
@@ -889,7 +888,7 @@ func TestFindCreated_IDUsedAgain_IsAnotherNote(t *testing.T) {
 		id := s.keep(visited())
 		must(client.Notes.FindCreated(t.Context(), lost, findParams{}))(t)
 		time.Sleep(time.Minute)
-		reuseID(s, id, visited().of(remade))
+		reuseID(s, id, visited().of(otherSound))
 		find(t, client, lost).isUndecided("does not match what was sent")
 	})
 }
@@ -902,7 +901,7 @@ func TestFindCreated_DeletedNote_ExplainsNothing(t *testing.T) {
 		timedSubtest(t, http.StatusText(status), func(t *testing.T) {
 			s, client, lost := loseVisit(t)
 			s.post = s.committing
-			params := visitOf(remade)
+			params := visitOf(otherSound)
 			other := must(client.Notes.Create(t.Context(), params))(t)
 			s.deleting = status
 			_, err := client.Notes.Delete(t.Context(), other.ID)
@@ -943,16 +942,18 @@ func TestFindCreated_MoreLostCreatesThanRemembered_IsUndecided(t *testing.T) {
 func TestFindCreated_CreateUnderWay_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	type test struct {
-		also    bool   // the lost create made a note too
-		other   string // recording of the one under way
-		refused bool   // it is refused, and the note is deleted meanwhile
+		also  bool   // the lost create made a note too
+		other string // recording of the one under way
+		// refused: the one under way is refused, and the lost create's note is deleted meanwhile. Then nothing explains
+		// the note that was seen.
+		refused bool
 		want    string
 	}
 	timedSubtests(t, map[string]test{
 		"same recording, one note":            {false, "sound", false, notCreated},
 		"same recording, both notes":          {true, "sound", false, found},
-		"other recording, one note":           {false, remade, false, notCreated},
-		"other recording, both notes":         {true, remade, false, found},
+		"other recording, one note":           {false, otherSound, false, notCreated},
+		"other recording, both notes":         {true, otherSound, false, found},
 		"same recording, deleted and refused": {true, "sound", true, "may be it"},
 	}, func(t *testing.T, tt test) {
 		s, client, lost := loseVisit(t)
@@ -962,7 +963,7 @@ func TestFindCreated_CreateUnderWay_IsWaitedFor(t *testing.T) {
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 			if tt.refused {
 				time.Sleep(40 * time.Second)
-				s.change(1, func(n *fakeNote) { n.id = 0 })
+				s.change(1, func(n *fakeNote) { n.id = 0 }) // deleted
 				return s.respond(r, http.StatusUnprocessableEntity, `{"message":"invalid"}`), nil
 			}
 			response := s.commit(r, sent)
@@ -991,7 +992,7 @@ func TestFindCreated_UniqueName_Decides(t *testing.T) {
 	}
 	timedSubtests(t, map[string]test{
 		"whatever else differs": {made: func(s *fakeService) {
-			s.keep(visited().of(remade).by(5).ago(100 * time.Hour))
+			s.keep(visited().of(otherSound).by(5).ago(100 * time.Hour))
 		}},
 		"no user":             {made: func(s *fakeService) { s.keep(visited().by(-1)); s.noUser = true }},
 		"no Date":             {made: func(s *fakeService) { s.keep(visited()); s.noDate = true }},
@@ -1257,7 +1258,7 @@ func TestFindCreated_OnProgress_ReceivesEachReason(t *testing.T) {
 		s, client, lost := loseVisit(t)
 		s.onList = func() {
 			if s.lists == 3 {
-				s.keep(visited().of(remade))
+				s.keep(visited().of(otherSound))
 			}
 		}
 		var reasons []string
@@ -1472,7 +1473,7 @@ func TestFindCreated_OwnNotes_AreRuledOutForTheirTenantOnly(t *testing.T) {
 			client := s.client()
 			lost := lose(t, client, visit(), team("one"))
 			s.post = s.committing
-			params := visitOf(remade)
+			params := visitOf(otherSound)
 			must(client.Notes.Create(t.Context(), params, team(tt.other)))(t)
 			findWith(t, client, lost, findParams{}, team("one")).is(tt.want, 0)
 		})
@@ -1730,11 +1731,11 @@ func TestFindCreated_ListChangesMeanwhile_HidesNoNote(t *testing.T) {
 		lost := lose(t, client, visit())
 		ago(lost, defaultSettle) // so that one look decides
 		id := s.keep(visited())  // the first row of the second page
-		s.keep(visited().of(remade))
+		s.keep(visited().of(otherSound))
 		s.onList = func() {
 			if s.lists == 1 {
 				s.change(1, func(n *fakeNote) { n.id = 0 })
-				s.keep(visited().of(remade)) // so that the total does not show it
+				s.keep(visited().of(otherSound)) // so that the total does not show it
 			}
 		}
 		find(t, client, lost).isNote(id)
@@ -1942,7 +1943,7 @@ func TestFindCreated_IsBounded(t *testing.T) {
 		"busy storage, many notes and a constant Date": {0, func(s *fakeService) {
 			keepMany(s, 250)
 			for range 60 {
-				s.keep(visited().of(remade))
+				s.keep(visited().of(otherSound))
 			}
 			s.audio = busyStorage
 			s.constantDate()
@@ -1987,7 +1988,7 @@ func TestFindCreated_Recordings_AreReadWithinBounds(t *testing.T) {
 			client := s.client(clinicaldoc.WithRetry(retries)) // a read is not retried
 			lost := lose(t, client, visit())
 			for i := range 6 {
-				s.keep(visited().of(remade).ago(-time.Duration(i) * time.Second))
+				s.keep(visited().of(otherSound).ago(-time.Duration(i) * time.Second))
 			}
 			time.Sleep(time.Minute)
 			var asked []int64
@@ -2268,7 +2269,7 @@ func TestFindCreated_ClockNeverCompared_RulesNothingOut(t *testing.T) {
 				lost = constructed()
 			}
 			s.noDate = strings.HasSuffix(name, "no Date")
-			s.keep(visited().of(remade).ago(2 * time.Hour))
+			s.keep(visited().of(otherSound).ago(2 * time.Hour))
 			for range 2 { // asked again, no more is known
 				if compared {
 					find(t, s.client(), lost).isNotCreated()
@@ -2287,7 +2288,7 @@ func TestFindCreated_Candidates_AreNearestFirst(t *testing.T) {
 		s := newFakeService(t)
 		client := s.client()
 		returned := visit()
-		returned.Audio = clinicaldoc.AudioBytes("a.wav", []byte(remade))
+		returned.Audio = clinicaldoc.AudioBytes("a.wav", []byte(otherSound))
 		s.post = s.committing
 		_, err := client.Notes.Create(t.Context(), returned) // note 1, which is explained
 		require.NoError(t, err)
@@ -2295,7 +2296,7 @@ func TestFindCreated_Candidates_AreNearestFirst(t *testing.T) {
 		time.Sleep(time.Minute)
 		lost := lose(t, client, visit())
 		for _, seconds := range []int{-300, 60, -20, 10, 180} { // notes 2 to 6
-			s.keep(visited().named(canary).of(remade).ago(-time.Duration(seconds) * time.Second))
+			s.keep(visited().named(canary).of(otherSound).ago(-time.Duration(seconds) * time.Second))
 		}
 		s.keep(earlier().ago(time.Hour)) // note 7, which is older
 		undecided := find(t, client, lost).undecided("; compare it with note 5 of 2000-01-01T00:01:10Z, " +
@@ -2324,9 +2325,9 @@ func TestFindCreated_Candidates_AreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
 		for i := range 120 {
-			s.keep(visited().of(remade).ago(-time.Duration(i) * time.Second))
+			s.keep(visited().of(otherSound).ago(-time.Duration(i) * time.Second))
 		}
-		untimed := visited().of(remade)
+		untimed := visited().of(otherSound)
 		untimed.made = time.Time{}
 		s.keep(untimed)
 		params := findParams{WithoutAudio: true}
@@ -2422,7 +2423,7 @@ func TestFindCreated_TimesNeverShown_ProveNothing(t *testing.T) {
 			tryTimes(t, client)
 		}
 		lost := lose(t, client, visit())
-		s.keep(visited().of(remade).ago(2 * time.Hour))
+		s.keep(visited().of(otherSound).ago(2 * time.Hour))
 		find(t, client, lost).is(want, 0)
 	})
 }
@@ -2432,8 +2433,8 @@ func TestFindCreated_Candidates_Exist(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, client, lost := loseVisit(t)
-		gone := s.keep(visited().of(remade))
-		left := s.keep(visited().of(remade))
+		gone := s.keep(visited().of(otherSound))
+		left := s.keep(visited().of(otherSound))
 		s.onList = func() {
 			if s.lists == 2 {
 				s.change(gone, func(n *fakeNote) { n.id = 0 })
@@ -2451,8 +2452,8 @@ func TestFindCreated_Candidates_AreSortedByTheServicesClock(t *testing.T) {
 		s.ahead = 5 * time.Minute
 		client := s.client()
 		lost := lose(t, client, visit())
-		before := s.keep(visited().of(remade).ago(2 * time.Minute))
-		after := s.keep(visited().of(remade).ago(-time.Minute))
+		before := s.keep(visited().of(otherSound).ago(2 * time.Minute))
+		after := s.keep(visited().of(otherSound).ago(-time.Minute))
 		assert.Equal(t, []int64{after, before}, find(t, client, lost).undecided("may be it").Candidates)
 	})
 }

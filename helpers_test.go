@@ -892,6 +892,11 @@ type writeFault struct {
 	then   func(*servedNote) // what somebody else does before the program comes back
 }
 
+var (
+	lostWrite     = writeFault{}           // it is not carried out, and there is no response
+	actedThenLost = writeFault{acts: true} // it is carried out, and the response is lost
+)
+
 func newNoteServer() *noteServer {
 	d := &noteServer{tokens: map[string]bool{}, age: 2 * time.Hour}
 	d.note = servedNote{Name: "Visit", Transcription: "first words", Analysis: "first thoughts",

@@ -14,10 +14,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -573,17 +573,18 @@ func TestUpload_SourceFails_IsAnError(t *testing.T) {
 	})
 }
 
+// OnProgress is called in the goroutine of Create, so this test needs no lock: each attempt starts at 0 and ends at the
+// total.
 func TestUpload_Progress_IsReported(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
 	script := newSocketSteps(socketStatus(http.StatusTooManyRequests, ""),
 		socketStatus(http.StatusCreated, socketNote(26)))
-	var mu sync.Mutex
 	var attempts [][]int64 // what was sent, as reported
+	creator := goroutineID()
 	params := socketParams(size)
 	params.OnProgress = func(sent, total int64) {
-		mu.Lock()
-		defer mu.Unlock()
+		assert.Equal(t, creator, goroutineID(), "it is called in the goroutine of Create")
 		assert.EqualValues(t, size, total)
 		if sent == 0 {
 			attempts = append(attempts, nil)
@@ -592,13 +593,17 @@ func TestUpload_Progress_IsReported(t *testing.T) {
 		attempts[last] = append(attempts[last], sent)
 	}
 	must(script.client(t).Notes.Create(socketContext(t), params))(t)
-	mu.Lock()
-	defer mu.Unlock()
 	require.Len(t, attempts, 2, "each attempt starts at 0")
 	for _, sent := range attempts {
 		assert.IsIncreasing(t, sent)
 		assert.EqualValues(t, size, sent[len(sent)-1], "an attempt ends at the total")
 	}
+}
+
+// goroutineID returns the number of the goroutine that calls it.
+func goroutineID() string {
+	trace := string(debug.Stack()) // begins with "goroutine 7 [running]:"
+	return strings.Fields(trace)[1]
 }
 
 func TestUpload_Stalled_Ends(t *testing.T) {

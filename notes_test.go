@@ -876,7 +876,7 @@ func TestCreateOnce_NotCreated_CreatesAgain(t *testing.T) {
 		s.post = func(r *http.Request, sent fakeNote) (*http.Response, error) {
 			uploads := posts.Add(1)
 			if tt.other {
-				s.keep(visited().of(remade))
+				s.keep(visited().of(otherSound))
 			}
 			if uploads <= tt.lost {
 				return nil, io.ErrUnexpectedEOF

@@ -1070,30 +1070,64 @@ func failing(errs []error) iter.Seq2[*string, error] {
 	}
 }
 
+// Extra has each member of the response, except the rows, that the fields of Meta and HasNext do not fully describe. If
+// a next_cursor, a next_page_url or the next of links is null, HasNext describes it. Other nulls are in Extra.
 func TestExtra_OfAPage(t *testing.T) {
 	t.Parallel()
 	const rows = `[{"id":1,"name":"n"}]`
-	for answer, want := range map[string]string{
-		`{"data":` + rows + `}`: `null`,
-		rows:                    `null`,
-		`{"data":` + rows + `,"meta":{"current_page":1,"last_page":1,"per_page":"15","total":1},"links":[]}`: `null`,
-		`{"data":` + rows + `,"links":{"first":"https://a.test/?page=1","last":null,"prev":null,"next":"https://a.test/?page=2"},
-		"meta":{"current_page":1,"from":1,"last_page":1,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"https://a.test","to":1,"total":1}}`: `{"first":"https://a.test/?page=1",
-		"last":null,"prev":null,"next":"https://a.test/?page=2","from":1,"links":[{"url":null,"label":"&laquo;","active":false}],"path":"https://a.test","to":1}`,
-		`{"data":` + rows +
-			`,"meta":{"path":"p","next_cursor":null,"prev_cursor":"abc"}}`: `{"path":"p","prev_cursor":"abc"}`,
-		`{"current_page":1,"data":` + rows +
-			`,"from":1,"next_page_url":null,"to":1,"warnings":["synthetic"]}`: `{"from":1,"to":1,"warnings":["synthetic"]}`,
-		`{"data":` + rows +
-			`,"meta":{"total":"many"}}`: `{"total":"many"}`,
-	} {
-		client := serve(t, call{url: "/v1/progress-notes", response: answer})
+	type test struct{ answer, want string }
+	subtests(t, map[string]test{
+		"no members":    {`{"data":` + rows + `}`, `null`},
+		"only an array": {rows, `null`},
+		"only numbers, and no links": {
+			`{"data":` + rows + `,"meta":{"current_page":1,"last_page":1,"per_page":"15","total":1},"links":[]}`,
+			`null`,
+		},
+		"a page follows": {
+			`{"data":` + rows + `,
+				"links":{"first":"https://a.test/?page=1","last":null,"prev":null,"next":"https://a.test/?page=2"},
+				"meta":{"current_page":1,"from":1,"last_page":1,
+					"links":[{"url":null,"label":"&laquo;","active":false}],"path":"https://a.test","to":1,"total":1}}`,
+			`{"first":"https://a.test/?page=1","last":null,"prev":null,"next":"https://a.test/?page=2","from":1,
+				"links":[{"url":null,"label":"&laquo;","active":false}],"path":"https://a.test","to":1}`,
+		},
+		"no page follows": {
+			`{"data":` + rows + `,"links":{"last":null,"next":null}}`,
+			`{"last":null}`,
+		},
+		"next is not a link outside of links": {
+			`{"data":` + rows + `,"meta":{"next":null}}`,
+			`{"next":null}`,
+		},
+		"the last page by cursor": {
+			`{"data":` + rows + `,"meta":{"path":"p","next_cursor":null,"prev_cursor":"abc"}}`,
+			`{"path":"p","prev_cursor":"abc"}`,
+		},
+		"the first page by cursor": {
+			`{"data":` + rows + `,"meta":{"next_cursor":"def","prev_cursor":null}}`,
+			`{"prev_cursor":null}`,
+		},
+		"the only page, members next to the rows": {
+			`{"current_page":1,"data":` + rows +
+				`,"from":1,"next_page_url":null,"prev_page_url":null,"to":1,"warnings":["synthetic"]}`,
+			`{"from":1,"prev_page_url":null,"to":1,"warnings":["synthetic"]}`,
+		},
+		"the first page, members next to the rows": {
+			`{"data":` + rows + `,"next_page_url":"https://a.test/?page=2"}`,
+			`{"next_page_url":"https://a.test/?page=2"}`,
+		},
+		"a total that is not a number": {
+			`{"data":` + rows + `,"meta":{"total":"many"}}`,
+			`{"total":"many"}`,
+		},
+	}, func(t *testing.T, tt test) {
+		client := serve(t, call{url: "/v1/progress-notes", response: tt.answer})
 		page, err := client.Notes.List(t.Context(), listParams{})
-		require.NoError(t, err, answer)
+		require.NoError(t, err)
 		encoded := must(json.Marshal(page.Meta.Extra))(t)
-		assert.JSONEq(t, want, string(encoded), answer)
+		assert.JSONEq(t, tt.want, string(encoded))
 		assertRoundTrip(t, page.Meta)
-	}
+	})
 }
 
 func TestAll_LimitOf60AMinute_YieldsAll(t *testing.T) {

@@ -1046,6 +1046,7 @@ func TestResponse_NestedTooDeeply_IsRejected(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrUnexpectedResponse)
 		assert.Contains(t, err.Error(), "nested too deeply")
 	}
+	// Do decodes with encoding/json, which has this limit of its own.
 	for depth, fits := range map[int]bool{10_000: true, 10_001: false} {
 		var out any
 		answer := strings.Repeat("[", depth) + strings.Repeat("]", depth)
@@ -2297,7 +2298,9 @@ func (d dumping) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.next.RoundTrip(r)
 }
 
-// A transport that dumps each request, as debugging ones and recorders do, reads its body before it is sent.
+// A transport may dump each request before it sends it, as debugging transports and recorders do. The dump reports a
+// connection that leads nowhere, and reads the body if it includes bodies. A create is sent only once, so it must not
+// take the dump for its sending.
 func TestTransport_DumpsTheRequest_IsNotItsSending(t *testing.T) {
 	t.Parallel()
 	for _, bodies := range []bool{true, false} {
@@ -2309,7 +2312,7 @@ func TestTransport_DumpsTheRequest_IsNotItsSending(t *testing.T) {
 				_, _ = io.WriteString(w, socketNote(7))
 			})
 			client := socketClient(t, server.URL, over(dumping{socketTransport(t), bodies}), once)
-			for range 2 {
+			for range 2 { // the first create has a new connection, the second a used one
 				must(client.Notes.Create(socketContext(t), socketParams(size)))(t)
 				assert.Greater(t, sent.Load(), size)
 				must(client.Notes.Update(socketContext(t), 7, updateParams{Name: new("synthetic")}))(t)

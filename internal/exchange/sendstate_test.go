@@ -562,18 +562,21 @@ func TestCreate_ManyIdleConnections_SkipsThem(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A connection of HTTP/2 without TLS is known by the responses alone.
+// Without TLS, only the responses show that a connection is HTTP/2's, so other requests may use it. The server has
+// responded with HTTP/1 before, so a create would otherwise close a connection that was idle for long.
 func TestCreate_ServerSpeaksHTTP2_ClosesNoConnection(t *testing.T) {
 	t.Parallel()
 	shared := pipe(t)
 	transport := &stale{conns: []net.Conn{shared, shared, pipe(t)}, idle: []time.Duration{0, time.Hour, 0}, proto: 2}
 	request := newCall(nil)
+	speaksHTTP1(t, request)
 	request.Peer.Transport, request.Method, request.Effect = transport, http.MethodPost, exchange.Creates
 	request.Body = &exchange.Body{Bytes: []byte("{}")}
 	for range 2 {
 		_, err := request.Do(t.Context())
 		require.NoError(t, err)
 	}
+	assert.Len(t, transport.conns, 1, "the third connection is not needed")
 	_, err := shared.Write(nil)
 	require.NoError(t, err)
 }
