@@ -106,7 +106,8 @@ func (c *clock) advance(d time.Duration) {
 }
 
 // settled returns a copy of the note that has left every stage that is over by now. A text that is complete and still
-// empty is filled in, unless it was edited. The copy is made whenever a note is read, so stages need neither timers nor goroutines.
+// empty is filled in, unless it was edited. The copy is made whenever a note is read, so stages need neither timers nor
+// goroutines.
 func (n *note) settled(now time.Time, delays Delays) *note {
 	settled := *n
 	for !n.stuck {

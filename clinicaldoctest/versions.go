@@ -298,8 +298,8 @@ func (o order) rows(list []*entry, start, count int) []*entry {
 }
 
 // countUpTo returns how many notes of the list come up to and including the cursor in this order. The cursor is the
-// last note of a page, which may have been deleted since. The list is sorted by exact times. If the order knows only whole seconds,
-// each note of the cursor's second is compared.
+// last note of a page, which may have been deleted since. The list is sorted by exact times. If the order knows only
+// whole seconds, each note of the cursor's second is compared.
 func (o order) countUpTo(list []*entry, last *entry) int {
 	at := func(i int) *entry {
 		if o.oldestFirst {
