@@ -286,7 +286,7 @@ func (l *search) cannotStart() creates.Reason {
 	switch {
 	case l.lost.Service != "" && l.lost.Service != l.notes.client.service():
 		return creates.OtherService
-	case details.Token != "" && details.Tenant != l.requester.tenant:
+	case details.TokenFingerprint != "" && details.Tenant != l.requester.tenant:
 		return creates.OtherTenant
 	case isAnonymous && l.lost.NoteID == 0 && l.audioSum == "":
 		return creates.Nameless
@@ -491,7 +491,7 @@ func (l *search) learnUser(ctx context.Context) {
 	if l.retryAfter > 0 {
 		return
 	}
-	if !l.hasSendersToken() || l.lost.details.User != "" {
+	if !l.hasSendersToken() || l.lost.details.UserFingerprint != "" {
 		return
 	}
 	user, err := l.user(ctx)
@@ -500,12 +500,12 @@ func (l *search) learnUser(ctx context.Context) {
 		return
 	}
 	l.lost.UserID = user.ID
-	l.lost.details.User = user.Fingerprint
+	l.lost.details.UserFingerprint = user.Fingerprint
 }
 
 // hasSendersToken reports whether this search uses the token that sent the create.
 func (l *search) hasSendersToken() bool {
-	return l.lost.details.Token != "" && l.lost.details.Token == l.requester.token
+	return l.lost.details.TokenFingerprint != "" && l.lost.details.TokenFingerprint == l.requester.tokenFingerprint
 }
 
 // isSender reports whether the caller is the sender of the create, and would see its note. The token is the same,
@@ -523,15 +523,15 @@ func (l *search) isSender(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if l.lost.details.Token != "" {
-		return user.Fingerprint == l.lost.details.User, nil
+	if l.lost.details.TokenFingerprint != "" {
+		return user.Fingerprint == l.lost.details.UserFingerprint, nil
 	}
 	return user.ID == l.lost.UserID, nil // the caller constructed the error and states who sent it
 }
 
 // user returns the user whose token this search uses.
 func (l *search) user(ctx context.Context) (creates.User, error) {
-	if user := l.registry.Users.Get(l.requester.token); user.ID != 0 {
+	if user := l.registry.Users.Get(l.requester.tokenFingerprint); user.ID != 0 {
 		return user, nil
 	}
 	// The caller's WithResponse must show the list, not the user.
@@ -539,7 +539,7 @@ func (l *search) user(ctx context.Context) (creates.User, error) {
 	if _, err := l.notes.client.Users.Me(ctx, opts...); err != nil {
 		return creates.User{}, err
 	}
-	return l.registry.Users.Get(l.requester.token), nil // where Me has stored it
+	return l.registry.Users.Get(l.requester.tokenFingerprint), nil // where Me has stored it
 }
 
 // readNamed reads the note whose id the response to the create held, or that an earlier search found for it. It returns
@@ -661,8 +661,8 @@ func (l *search) isGone(row row) bool { return row.lastPoll != l.polls }
 // addMatch adds to the observation a note that has the recording, or the name if that is unique.
 func (l *search) addMatch(observed *creates.Observation, row row, gone bool) {
 	switch {
-	case gone: // somebody deleted it, so it remains unexplained
-	case row.made == creates.MadeSince, l.params.UniqueName: // a unique name proves it whenever the note was made
+	case gone: // a deleted note cannot be returned; it is counted only as unexplained
+	case row.made == creates.MadeSince, l.params.UniqueName: // a unique name is proof, also of a note made earlier
 		observed.Matching++
 		l.foundNote = row.ProgressNote
 	default:
@@ -919,8 +919,8 @@ func (l *search) readClocks(asked time.Time) {
 	byCreates := l.registry.Clocks(asked)
 	clocks := creates.ReadClocks(l.response.Header, asked, time.Now())
 	clocks.NotesBackdatedBy = max(atLoss.NotesBackdatedBy, byCreates.NotesBackdatedBy)
-	clocks.TimesTried = atLoss.TimesTried || byCreates.TimesTried
-	clocks.MayBeHoursOff = l.response.zoneless || !clocks.TimesTried
+	clocks.NoteTimesVerified = atLoss.NoteTimesVerified || byCreates.NoteTimesVerified
+	clocks.MayBeHoursOff = l.response.zoneless || !clocks.NoteTimesVerified
 	if !l.lost.fromThisProcess {
 		compareWithLoss(&clocks, atLoss)
 	}
@@ -956,16 +956,16 @@ func (l *search) addRow(note *ProgressNote) {
 
 // requester records who makes the requests of a call, and how many.
 type requester struct {
-	token        string // fingerprint of the latest token and of the tenant
-	tenant       string // see callOptions.tenant
-	tokenChanged bool   // the token changed during this poll
-	requests     int
-	sentAt       time.Time // when the latest request was sent
+	tokenFingerprint string // of the latest token and of the tenant
+	tenant           string // see callOptions.tenant
+	tokenChanged     bool   // the token changed during this poll
+	requests         int
+	sentAt           time.Time // when the latest request was sent
 }
 
 // startPoll forgets the token of earlier requests.
 func (r *requester) startPoll() {
-	r.token = ""
+	r.tokenFingerprint = ""
 	r.tokenChanged = false
 }
 
@@ -976,10 +976,10 @@ func (r *requester) recordRequest(authorization string) {
 		return
 	}
 	token := fingerprint(authorization + r.tenant)
-	if r.token != "" && r.token != token {
+	if r.tokenFingerprint != "" && r.tokenFingerprint != token {
 		r.tokenChanged = true
 	}
-	r.token = token
+	r.tokenFingerprint = token
 	r.requests++
 	r.sentAt = time.Now()
 }
@@ -994,19 +994,19 @@ func (c *Client) service() string { return exchange.Service(c.base) }
 // identify records in the error of a lost create which create it was, who sent it to which tenant, what was sent, and
 // how the clocks compared.
 func (c *Client) identify(e *OutcomeUnknownError, u *upload, by *requester) {
-	user := c.creates.Users.Get(by.token)
+	user := c.creates.Users.Get(by.tokenFingerprint)
 	e.ID = rand.Text()
 	e.Service = c.service()
 	e.UserID = user.ID
 	e.AudioSize = u.audioSize()
 	e.AudioSHA256 = u.sentSum()
 	e.fromThisProcess = true
-	e.details.Token = by.token
-	e.details.User = user.Fingerprint
+	e.details.TokenFingerprint = by.tokenFingerprint
+	e.details.UserFingerprint = user.Fingerprint
 	e.details.Tenant = by.tenant
 	clocks := c.creates.Clocks(e.LostAt)
 	e.details.NotesBackdatedBy = clocks.NotesBackdatedBy
-	e.details.TimesTried = clocks.TimesTried
+	e.details.NoteTimesVerified = clocks.NoteTimesVerified
 	e.details.SentAtClockUnknown = !clocks.Known
 	if clocks.Known {
 		e.details.setClocks(e.LostAt, clocks)
@@ -1057,16 +1057,16 @@ func (e *OutcomeUnknownError) audioSum() (sum string, isCertain bool) {
 
 // lossDetails holds what else FindCreated has to know of a lost create, as its JSON keeps it.
 type lossDetails struct {
-	Token              string    `json:"token_fingerprint,omitempty"` // that sent it
-	User               string    `json:"user_fingerprint,omitempty"`  // whom the service named for that token
+	TokenFingerprint   string    `json:"token_fingerprint,omitempty"` // that sent it
+	UserFingerprint    string    `json:"user_fingerprint,omitempty"`  // whom the service named for that token
 	Tenant             string    `json:"where,omitempty"`             // see callOptions.tenant
 	ClocksReadAt       time.Time `json:"clock_read_at,omitzero"`      // when both clocks were read, by ours
 	ServiceClock       time.Time `json:"service_clock,omitzero"`      // and by the service's
 	SentAtClockUnknown bool      `json:"clock_unknown,omitempty"`     // the clock that gave SentAt was never compared
 	// NoteIDUnproven is set if the response contained an id and nothing that shows that it is a note's.
-	NoteIDUnproven   bool  `json:"note_id_unproven,omitempty"`
-	NotesBackdatedBy int64 `json:"late_seconds,omitempty"` // see creates.Clocks
-	TimesTried       bool  `json:"times_tried,omitempty"`
+	NoteIDUnproven    bool  `json:"note_id_unproven,omitempty"`
+	NotesBackdatedBy  int64 `json:"late_seconds,omitempty"` // see creates.Clocks
+	NoteTimesVerified bool  `json:"times_tried,omitempty"`
 }
 
 // setClocks records how the clocks compare at a time of ours.

@@ -210,13 +210,13 @@ func WithLogger(logger *slog.Logger) Option {
 func WithHeaders(header http.Header) Option {
 	own := make(http.Header, len(header))
 	wrong := ""
-	for key, values := range header {
-		key = http.CanonicalHeaderKey(key)
-		for _, value := range values {
+	for _, name := range slices.Sorted(maps.Keys(header)) { // sorted, so two spellings of a name have a fixed order
+		key := http.CanonicalHeaderKey(name)
+		for _, value := range header[name] {
 			wrong = cmp.Or(wrong, checkHeader(key, value))
 			own[key] = append(own[key], value)
 		}
-		if key == "Content-Type" {
+		if key == "Content-Type" { // checkHeader allows it, because WithHeader may set it for Client.Do
 			wrong = cmp.Or(wrong, key+setBySDK)
 		}
 	}

@@ -42,7 +42,7 @@ func (s *UsersService) Me(ctx context.Context, opts ...CallOption) (*User, error
 		})
 		if err == nil { // FindCreated asks which user a token is of
 			known := creates.NewUser(user.ID, user.Email, user.CreatedAt)
-			s.client.creates.Users.Put(call.options.requester.token, known)
+			s.client.creates.Users.Put(call.options.requester.tokenFingerprint, known)
 		}
 		return user, err
 	})

@@ -44,7 +44,7 @@ func (l *limiter) take(key int64, limit int, length time.Duration, now time.Time
 	return verdict{limit: limit, remaining: limit - w.used, now: now}
 }
 
-// describe writes the verdict's headers. Only a refusal has a Retry-After.
+// describe writes the verdict's headers. Only a refusal has Retry-After and X-RateLimit-Reset.
 func (v verdict) describe(header http.Header) {
 	header.Set("X-RateLimit-Limit", strconv.Itoa(v.limit))
 	header.Set("X-RateLimit-Remaining", strconv.Itoa(v.remaining))

@@ -194,7 +194,7 @@ func (n Note) firstVersion(e *entry, recording *audio, now time.Time) (*note, er
 		entry: e, userID: cmp.Or(n.UserID, defaultUserID), promptID: cmp.Or(n.PromptID, 1),
 		name: cmp.Or(n.Name, noteName(e.id)), audio: recording,
 		stage: StageUploaded, stuck: n.Stuck, errorState: n.ErrorState,
-		updatedAt: e.createdAt, stageSince: e.createdAt, at: e.createdAt,
+		updatedAt: e.createdAt, at: e.createdAt,
 	}
 	if n.Transcription != "" || n.Analysis != "" {
 		first.script = &Script{Transcription: n.Transcription, Analysis: n.Analysis}

@@ -233,8 +233,8 @@ func (r *run) ask(t *task) {
 	}
 }
 
-// askOnce asks FindCreated once. It reports true if the task is over or goes on elsewhere. It reports false if there
-// was no verdict, or if the note that was found is or may be another recording's.
+// askOnce asks FindCreated once. It reports true if the task is over, or if it is sent again because its note was not
+// created. It reports false if there was no verdict, or if the note that was found is or may be another recording's.
 func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool) {
 	errBefore := t.latestErr
 	note, err := r.findCreated(t, params)
@@ -246,13 +246,14 @@ func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool)
 		return true
 	}
 	t.latestErr = t.withAdvice(err)
-	learned := t.keepLearned(err)
-	if r.resolveCtx.Err() == nil {
+	lossChanged := t.keepLearned(err)
+	isRunEnding := r.resolveCtx.Err() != nil
+	if !isRunEnding {
 		return false // it may be asked again
 	}
-	t.latestErr = cmp.Or(errBefore, err) // the end of the run is not why the recording is unresolved
+	t.latestErr = cmp.Or(errBefore, t.latestErr) // an earlier error, because this one may only be the end of the run
 	var journalErr error
-	if learned {
+	if lossChanged {
 		journalErr = r.save(t, t.entry)
 	}
 	r.endTaskWithJournal(t, t.unresolvedResult(), journalErr)

@@ -106,8 +106,10 @@ func (c *compaction) copy() error {
 	}
 }
 
-// copyIfCurrent copies the line that a reader has read last, unless it is outdated. Current are the first line, each
-// key's latest, and the latest notice of each kind.
+// copyIfCurrent copies the line that a reader has read last, unless it is outdated. These lines are current:
+//   - the first line, which is the header; it gets this version's number
+//   - the latest notice of each kind
+//   - the latest line of each key, unless the compaction forgets the key
 func (c *compaction) copyIfCurrent(text []byte, from *lineReader) error {
 	j := c.journal
 	switch from.lines {
@@ -124,13 +126,14 @@ func (c *compaction) copyIfCurrent(text []byte, from *lineReader) error {
 	}
 	e, _ := parseEntry(text)
 	j.mu.Lock()
-	n := j.index.byKey[e.Key]
-	isCurrent := n != 0 && j.index.records[n].lineStart == from.lastStart && !c.forgotten[n]
+	record := j.index.byKey[e.Key]                                  // 0: none, as for an outdated notice
+	isLatest := j.index.records[record].lineStart == from.lastStart // of its key
+	isCurrent := record != 0 && isLatest && !c.forgotten[record]
 	j.mu.Unlock()
 	if !isCurrent {
 		return nil
 	}
-	c.newStarts[n] = c.size
+	c.newStarts[record] = c.size
 	return c.writeLine(text)
 }
 

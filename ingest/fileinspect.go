@@ -19,7 +19,8 @@ func ReadJournal(ctx context.Context, path string) (Owner, []Entry, error) {
 	return j.owner, slices.Collect(maps.Values(j.allEntries)), nil
 }
 
-// inspect reads a journal's file into a journal that cannot be used.
+// inspect reads a journal's file, without locking it, into a FileJournal that holds only what was read. It has no open
+// file, so nothing can be saved to it.
 func inspect(ctx context.Context, path string) (*FileJournal, error) {
 	file, err := os.Open(path)
 	if err != nil {

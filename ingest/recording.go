@@ -115,8 +115,10 @@ func (r Recording) checkKey() error {
 	return nil
 }
 
-// prepare opens the recording's File as its Params.Audio. If Key is empty, it reads the file and sets Key and SHA256.
-// The size is taken before that: if the file changes later, the upload refuses it.
+// prepare opens the recording's File as its Params.Audio. If Key is empty, it reads the file and sets Key and SHA256. A
+// SHA256 that differs from the content is an error.
+//
+// The upload rejects a file whose size has changed since prepare began.
 func (r Recording) prepare() (Recording, error) {
 	if r.File != "" {
 		audio, err := clinicaldoc.AudioFile(r.File)
@@ -134,8 +136,11 @@ func (r Recording) prepare() (Recording, error) {
 	case r.Key == "" && r.File == "":
 		return r, fail("a recording without a File needs a Key", clinicaldoc.ErrInvalidArgument)
 	}
-	if err := r.checkKey(); err != nil || r.Key != "" {
+	if err := r.checkKey(); err != nil {
 		return r, err
+	}
+	if r.Key != "" { // the content is not read here, so its SHA256 is not verified
+		return r, nil
 	}
 	sum, err := sumOf(r.Params.Audio)
 	if err != nil {

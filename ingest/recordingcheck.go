@@ -59,7 +59,7 @@ func (r *run) checkRecording(recording Recording) error {
 		return nil
 	}
 	err := refusal(media.CheckSource(recording.Params.Audio))
-	if errors.Is(err, ErrCutShort) || errors.Is(err, ErrNotARecording) {
+	if errors.Is(err, clinicaldoc.ErrInvalidArgument) {
 		return err
 	}
 	return nil

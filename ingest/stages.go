@@ -77,8 +77,9 @@ type noteOutcome struct {
 	err    error
 }
 
-// holdBack keeps a result until its note has reached Uploader.Until, and reports whether it does. A result that it does
-// not keep, but that has a note, becomes Complete, or Processing if the caller waits for the notes.
+// holdBack keeps a result until its note has reached Uploader.Until, and reports whether it keeps it. If the note has
+// reached that stage already, the result becomes Complete. If the caller waits for the notes itself, the result becomes
+// Processing. A result without a note is not changed, and no result is if the run does not wait for notes.
 func (r *run) holdBack(result *Result) (isHeld bool) {
 	f := &r.follower
 	hasNote := result.Status == Created || result.Status == AlreadyThere

@@ -251,6 +251,7 @@ func (r *run) upload(t *task) {
 
 // createdAnyway returns the id of a note that exists although Create returned an error, and reports whether there is
 // one. Either the note is another patient's, and a person has to decide, or it is withheld until the audit trail works.
+// The caller has handled creates with an unknown outcome before.
 func createdAnyway(err error) (noteID int64, exists bool) {
 	conflict, ok := errors.AsType[*clinicaldoc.ConflictError](err)
 	if ok && conflict.Current != nil {

@@ -281,8 +281,8 @@ const (
 	kindFiles   = "files"
 )
 
-// troubleKind returns the kind of a failure that other recordings would meet too. It is empty if the failure is this
-// recording's own. Failures of the same kind are counted together.
+// troubleKind returns the kind of a failure that other recordings would meet too, or may meet in the case of kindFiles.
+// It is empty if the failure is this recording's own. Failures of the same kind are counted together.
 func troubleKind(err error) string {
 	if response, ok := errors.AsType[*clinicaldoc.Error](err); ok {
 		if status := response.StatusCode; status >= 500 || slices.Contains([]int{401, 403, 408, 425, 429}, status) {
@@ -294,7 +294,7 @@ func troubleKind(err error) string {
 	case disk.Limited(err): // such as too many open files
 		return kindMachine
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument) && errors.Is(err, fs.ErrNotExist):
-		return kindFiles
+		return kindFiles // this file, or its folder too
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, errBeforeCommit), isLasting(err):
 		return ""
 	}

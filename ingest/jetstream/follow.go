@@ -123,7 +123,7 @@ func (f *follower) run(ctx context.Context) {
 			f.round(ctx)
 			left := roundTime - time.Since(began)
 			if f.count() > 0 && left > 0 {
-				_ = pause(ctx, left)
+				_ = sleep(ctx, left)
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (f *follower) round(ctx context.Context) {
 
 // endRoundEarly ends a round after roundTime if there are new recordings, or as soon as some come.
 func (f *follower) endRoundEarly(roundCtx context.Context, endRound context.CancelFunc) {
-	if !pause(roundCtx, roundTime) {
+	if !sleep(roundCtx, roundTime) {
 		return
 	}
 	select {

@@ -255,7 +255,7 @@ func patiently(ctx context.Context, patience time.Duration, request func(ctx con
 // mayRepeat waits a moment. It reports whether a request that was begun then may be repeated: patience has not passed,
 // and the context has not ended.
 func mayRepeat(ctx context.Context, begun time.Time, patience time.Duration) bool {
-	return time.Since(begun) <= patience && pause(ctx, patientlyEach)
+	return time.Since(begun) <= patience && sleep(ctx, patientlyEach)
 }
 
 // untilAnswered is patiently, except that every error that does not match errEngine is a response.
@@ -298,8 +298,8 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) leave() { <-t }
 
-// pause reports whether the time passed before the context ended.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleep reports whether the time passed before the context ended.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

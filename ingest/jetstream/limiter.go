@@ -61,7 +61,7 @@ func (l *Limiter) Wait(ctx context.Context) error {
 			return err
 		}
 	}
-	if !pause(ctx, time.Until(l.nextPlace)) {
+	if !sleep(ctx, time.Until(l.nextPlace)) {
 		return ctx.Err()
 	}
 	l.placesLeft--
@@ -79,7 +79,7 @@ func (l *Limiter) take(ctx context.Context) error {
 			l.nextPlace = time.Now()
 			return nil
 		case err == nil:
-			if !pause(ctx, wait+time.Duration(random()*spread*float64(l.interval))) {
+			if !sleep(ctx, wait+time.Duration(random()*spread*float64(l.interval))) {
 				return ctx.Err()
 			}
 			begun = time.Now() // the server responds

@@ -218,7 +218,7 @@ var errNoConnection = errors.New("synthetic: no connection to the engine")
 
 // silence is what a request hears that is lost.
 func silence(ctx context.Context) error {
-	if !pause(ctx, 7*time.Second) {
+	if !sleep(ctx, 7*time.Second) {
 		return ctx.Err()
 	}
 	return errNoConnection
@@ -250,7 +250,7 @@ func (l *life) carry(ctx context.Context, op string, effect func() error) error 
 	case fate < rate/3:
 		w.count("engine: request lost")
 		return silence(ctx)
-	case !pause(ctx, there):
+	case !sleep(ctx, there):
 		return ctx.Err()
 	case fate < rate*2/3 && op != "get" && op != "info" && op != "stream" && op != "next":
 		w.count("engine: carried out later")
@@ -268,7 +268,7 @@ func (l *life) carry(ctx context.Context, op string, effect func() error) error 
 	if op == "create" || op == "update" {
 		m.happens(0.03, func(until time.Time) { m.stopped = until }) // when it has just committed, perhaps
 	}
-	if !pause(ctx, back) {
+	if !sleep(ctx, back) {
 		return ctx.Err()
 	}
 	if dead := l.touch(); dead != nil {
@@ -303,7 +303,7 @@ func (l *life) RoundTrip(req *http.Request) (*http.Response, error) {
 	cut := func() bool { m.mu.Lock(); defer m.mu.Unlock(); return time.Now().Before(m.noService) }
 	failed := fate < w.design.rate && time.Now().Before(w.calm)
 	if cut() || failed && kind == 0 {
-		_ = pause(req.Context(), latency)
+		_ = sleep(req.Context(), latency)
 		return nil, errRefused
 	}
 	body, err := l.read(req, piece, failed && kind == 1)
@@ -325,7 +325,7 @@ func (l *life) RoundTrip(req *http.Request) (*http.Response, error) {
 	default:
 		w.running.Go(func() { time.Sleep(latency / 2); act() })
 	}
-	if !pause(req.Context(), latency) {
+	if !sleep(req.Context(), latency) {
 		return nil, req.Context().Err()
 	}
 	if err := l.touch(); err != nil {
@@ -334,7 +334,7 @@ func (l *life) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case cut() || failed && kind <= 4:
 		w.count("service: response lost")
-		_ = pause(req.Context(), latency*20)
+		_ = sleep(req.Context(), latency*20)
 		return nil, errReset
 	case failed:
 		return &http.Response{StatusCode: 502 + kind%2, Request: req, Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("synthetic"))}, nil
@@ -370,7 +370,7 @@ func (l *life) read(req *http.Request, each time.Duration, cut bool) (body []byt
 		if cut && len(body) > 300 {
 			return body, errReset
 		}
-		if req.Method == http.MethodPost && !pause(req.Context(), each) {
+		if req.Method == http.MethodPost && !sleep(req.Context(), each) {
 			return body, req.Context().Err()
 		}
 		if err := l.touch(); err != nil {

@@ -258,7 +258,7 @@ func (c *memoryConsumer) Next(...jetstream.FetchOpt) (jetstream.Msg, error) {
 	due := time.Duration(0)
 	err := c.engine.do(ctx, "next", c.name, func() error { m, due = c.take(); return nil })
 	for err == nil && m == nil {
-		if !pause(ctx, min(due, time.Second+c.engine.longer/4)) {
+		if !sleep(ctx, min(due, time.Second+c.engine.longer/4)) {
 			return nil, nats.ErrTimeout
 		}
 		if c.engine.longer > 0 {

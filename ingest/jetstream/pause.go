@@ -103,7 +103,7 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 		defer p.endOnPanic(func() {}) // rest calls the caller's own code; there is nothing to undo
 		p.rest(ctx, *begun)
 	})
-	if begun.isFirst && p.onEvent != nil {
+	if begun.isFirstSinceSuccess && p.onEvent != nil {
 		p.onEvent(ingest.Event{Pause: &ingest.Pause{Why: begun.cause, Next: begun.nextProbe}})
 	}
 }
@@ -111,8 +111,8 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 // begunPause is a pause that has just begun.
 type begunPause struct {
 	failure
-	isFirst   bool // since the last success
-	nextProbe time.Time
+	isFirstSinceSuccess bool
+	nextProbe           time.Time
 }
 
 // countFailure counts a failure. It returns the pause that begins with it, or nil if none does. The pause is for the
@@ -133,7 +133,8 @@ func (p *pauser) countFailure(f failure) *begunPause {
 	}
 	p.pauseEnded = make(chan struct{})
 	begun := &begunPause{
-		failure: p.firstFailure, isFirst: !p.isAnnounced, nextProbe: time.Now().Add(probeAfter(p.probesSinceSuccess)),
+		failure: p.firstFailure, isFirstSinceSuccess: !p.isAnnounced,
+		nextProbe: time.Now().Add(probeAfter(p.probesSinceSuccess)),
 	}
 	p.isAnnounced = true
 	return begun
@@ -238,9 +239,9 @@ func (p *pauser) endPause() {
 
 // probeUntilWell waits and probes, in rounds that grow longer, until a probe succeeds or the context ends. If another
 // worker leads a pause of the fleet, it waits for the end of that pause instead. It reports whether this worker paused
-// the fleet in any round.
+// the fleet in any round. Of the pauses since the last success, it reports only the first to the log.
 func (p *pauser) probeUntilWell(ctx context.Context, begun begunPause) (hasPausedFleet bool) {
-	toAnnounce := begun.isFirst
+	toAnnounce := begun.isFirstSinceSuccess
 	for ctx.Err() == nil {
 		r, wait := p.beginRound(ctx, begun.failure)
 		if toAnnounce {
@@ -254,7 +255,7 @@ func (p *pauser) probeUntilWell(ctx context.Context, begun begunPause) (hasPause
 		if r == leads {
 			hasPausedFleet = true
 		}
-		if !pause(ctx, wait) || p.isWell(ctx, begun.failure) {
+		if !sleep(ctx, wait) || p.isWell(ctx, begun.failure) {
 			return hasPausedFleet
 		}
 	}
@@ -364,7 +365,7 @@ func (p *pauser) lead(ctx context.Context, next livePause, revision uint64) role
 
 // follow waits until the pause that another worker leads is over, or that worker is late with its probe, as if it died.
 func (p *pauser) follow(ctx context.Context) {
-	for pause(ctx, followEvery) {
+	for sleep(ctx, followEvery) {
 		if p.isFleetPauseOver(ctx) {
 			return
 		}

@@ -64,7 +64,7 @@ func (s *store) upgrade(ctx context.Context) error {
 	if err != nil || !isNeeded {
 		return err
 	}
-	if !pause(ctx, s.upgradeWait) { // programs of the format before end meanwhile
+	if !sleep(ctx, s.upgradeWait) { // programs of the format before end meanwhile
 		return fail("the upgrade of the fleet's store was ended; join again", ctx.Err())
 	}
 	return untilAnswered(ctx, s.patience, s.endUpgrade)

@@ -210,7 +210,7 @@ func lanesOf(n, workers int) [2]lane {
 // watchStore ends the work if the store cannot be trusted any more. Uploads verify the store too, but one may take
 // long. Other errors may pass.
 func (w *work) watchStore(ctx context.Context) {
-	for pause(ctx, verifyEvery) {
+	for sleep(ctx, verifyEvery) {
 		err := w.fleet.store.check(ctx)
 		if errors.Is(err, ErrStore) {
 			w.fail(err)
@@ -232,7 +232,7 @@ func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 				w.fail(err)
 				return
 			}
-			_ = pause(ctx, shortDelay)
+			_ = sleep(ctx, shortDelay)
 		case d != nil:
 			w.handle(ctx, d)
 		case w.endsWhenDrained && w.isDrained(ctx):
@@ -256,7 +256,7 @@ func (w *work) next(ctx context.Context, lanes [2]lane) (*delivery, error) {
 }
 
 // reopen verifies the store, and makes the queue's consumers again if they are missing. It returns an error only if the
-// store cannot be trusted: an engine that does not respond is asked again later.
+// store cannot be trusted. After any other failure, the worker calls it again later.
 func (w *work) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -615,7 +615,7 @@ func (w *work) end(ctx context.Context, d *delivery, o *outcome) {
 
 // keepBeating shows every ten seconds that this worker is alive, until the context ends.
 func (w *work) keepBeating(ctx context.Context) {
-	for pause(ctx, beatEvery) {
+	for sleep(ctx, beatEvery) {
 		w.beat(ctx)
 	}
 }

@@ -45,8 +45,8 @@ type Clocks struct {
 
 	// NotesBackdatedBy is how much earlier than they were made notes have appeared to be.
 	NotesBackdatedBy int64
-	// TimesTried is set if a note that this client created has shown how its time compares with the clocks.
-	TimesTried bool
+	// NoteTimesVerified is set if a note that this client created has shown how its time compares with the clocks.
+	NoteTimesVerified bool
 	// MayBeHoursOff is set if notes' times have no zone, were never tried, or the create's clock is not known.
 	MayBeHoursOff bool
 }

@@ -369,7 +369,7 @@ func (m *Registry) Returned(note Ref, sent, returnedAt time.Time) {
 
 // tryTimes notes how much earlier than its create was sent a note appears to have been made.
 func (c *Clocks) tryTimes(sent time.Time, note Ref) {
-	c.TimesTried = true
+	c.NoteTimesVerified = true
 	if !c.Known {
 		return
 	}
@@ -430,7 +430,7 @@ func (m *Registry) SawClock(h http.Header, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.NotesBackdatedBy = m.clocks.NotesBackdatedBy
-	c.TimesTried = m.clocks.TimesTried
+	c.NoteTimesVerified = m.clocks.NoteTimesVerified
 	m.clocks = c
 	m.clocksRead = now
 }

@@ -12,11 +12,11 @@ import (
 // name only after SyncDir.
 type FS interface {
 	// Open opens an existing private file, and locks it until it is closed or the process ends. It returns
-	// [ErrHeld] if another has locked it, under any name. Without locks it returns [ErrNoLocks], unless unlocked is
-	// set.
-	Open(name string, unlocked bool) (File, error)
+	// [ErrHeld] if another has locked it, under any name. Without locks it returns [ErrNoLocks], unless
+	// mayLackLocks is set.
+	Open(name string, mayLackLocks bool) (File, error)
 	// Create creates a file that does not exist, private to this user, and locks it as Open does.
-	Create(name string, unlocked bool) (File, error)
+	Create(name string, mayLackLocks bool) (File, error)
 	// Take is the function Take, for a small file.
 	Take(name string) (Record, error)
 	// Rename gives a closed file another name, and replaces the file that had it.

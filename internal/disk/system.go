@@ -8,17 +8,17 @@ import (
 // system is the operating system's file system.
 type system struct{}
 
-func (system) Open(name string, unlocked bool) (File, error) { return openPrivate(name, unlocked, 0) }
+func (system) Open(name string, mayLackLocks bool) (File, error) { return openPrivate(name, mayLackLocks, 0) }
 
-func (system) Create(name string, unlocked bool) (File, error) {
-	return openPrivate(name, unlocked, os.O_CREATE|os.O_EXCL)
+func (system) Create(name string, mayLackLocks bool) (File, error) {
+	return openPrivate(name, mayLackLocks, os.O_CREATE|os.O_EXCL)
 }
 
-// openPrivate opens a file that is private to this user, and locks it. If unlocked is set, the file system need not
-// support locks.
-func openPrivate(name string, unlocked bool, flags int) (File, error) {
+// openPrivate opens a file that is private to this user, and locks it. If mayLackLocks is set, a file system without
+// locks is accepted. A file that another process has locked is an error in any case.
+func openPrivate(name string, mayLackLocks bool, flags int) (File, error) {
 	lockFile := lock
-	if unlocked {
+	if mayLackLocks {
 		lockFile = tryLock
 	}
 	file, err := openNamed(name, os.O_APPEND|flags, lockFile)
@@ -57,7 +57,7 @@ func (system) SyncDir(name string) error {
 	return dir.Sync()
 }
 
-// locked is an open file that this process has locked.
+// locked is an open file that this process has locked, unless the file system lacks locks.
 type locked struct{ *os.File }
 
 func (f locked) Close() error        { return Close(f.File) }

@@ -62,8 +62,8 @@ func (c *call) leaveGate(ctx context.Context, a *Attempt) {
 	}
 }
 
-// attempt goes through the steps of one attempt and records in a how far it came. The response, nil if there is none,
-// has been read and closed.
+// attempt goes through the steps of one attempt and records in its argument a how far it came. The response has been
+// read and closed. It is nil if there is none.
 func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http.Response {
 	a.Step, a.Cause = c.admit(ctx, a)
 	if a.Cause != nil {
@@ -90,13 +90,15 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	resp, err := c.send(request, state)
 	if err == nil {
 		err = c.receive(ctx, resp, a, state)
-		a.Sent = Wholly // a server that responds has what it needs
 	}
-	if resp == nil || a.Status == http.StatusRequestTimeout { // before a 408, the server may not have waited for all
+	switch {
+	case resp == nil, a.Status == http.StatusRequestTimeout: // before a 408, the server may not have waited for all
 		a.Sent = state.Conclude(err)
+	default: // a server that responds has what it needs
+		a.Sent = Wholly
 	}
 	a.BytesSent = state.BytesSent()
-	a.Permanent = false // classify decides it for a failure
+	a.Permanent = false // RoundTrip has set it for a failure before sending; for this one, classify decides it
 	if err != nil {
 		a.classify(ctx, watched, state, err)
 	}

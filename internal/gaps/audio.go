@@ -105,9 +105,9 @@ func signatureForm(query url.Values) string {
 	return "other parameters: " + names(keys)
 }
 
-// askKept uploads a recording of each format and reads it back before and after the service has processed it. One
-// recording does not prove a rule: the report contains what was seen, and its reader decides on
-// [clinicaldoc.WithAssumptions].
+// askKept finds whether the service keeps recordings and names as they were sent. It uploads a recording of each format
+// and reads it back before and after the service has processed it. One recording does not prove a rule: the report
+// contains what was seen, and its reader decides on [clinicaldoc.WithAssumptions].
 func (p *prober) askKept(ctx context.Context) {
 	for _, format := range []struct {
 		key, file string

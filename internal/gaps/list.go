@@ -110,8 +110,8 @@ func (p *prober) list(ctx context.Context, query ...string) listAnswer {
 
 // askList finds the names of the list's parameters, and with them how the list behaves.
 func (p *prober) askList(ctx context.Context) {
-	plain := p.list(ctx) // without a query
-	if !plain.ok() || len(plain.notes) < 2 {
+	plain := p.list(ctx)                     // without a query
+	if !plain.ok() || len(plain.notes) < 2 { // of one row, a page of one row would prove nothing
 		for _, q := range questions {
 			if strings.HasPrefix(q.key, "list.") {
 				p.report.unseen(q.key, "the list does not show the notes just created")
@@ -125,7 +125,7 @@ func (p *prober) askList(ctx context.Context) {
 		}
 	}
 	p.seen.meta("meta", plain.meta)
-	p.seen.meta("page", plain.top)
+	p.seen.meta("page", plain.top) // some services put the page's numbers next to "data"
 	found := &p.report.QueryNames
 	found.PerPage = p.find("list.per_page", perPageNames, func(name string) bool {
 		return p.list(ctx, name, "1").hasRows(1)

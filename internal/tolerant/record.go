@@ -151,8 +151,8 @@ func (f Fields[T]) Fill(to *T, extra *string, d *jsonscan.Decoder) {
 // Describes reports whether a member has a reader.
 func (f Fields[T]) Describes(member string) bool { return f[member] != nil }
 
-// Optional reads an object into what room returns. It returns nil, without calling room, if the object is absent or
-// empty as null and [] are. It passes over any other value with a warning.
+// Optional reads an object into the value that room returns, also if the object is {}. It returns nil, without calling
+// room, for null and for [], which PHP writes for an empty object. It skips any other value with a warning.
 func Optional[T any](d *jsonscan.Decoder, room func() *T, fill func(*T, *jsonscan.Decoder)) *T {
 	switch nextObject(d) {
 	case notAnObject:

@@ -41,15 +41,20 @@ func (r Reference) And(other Reference) Reference {
 	return joined
 }
 
-// ReferenceOf returns the record that a value refers to. The value may be the ID itself, or an object with it as
-// the member id or the other given one, in "data" or in a list. An absent value refers to none.
+// ReferenceOf returns the record that a value refers to. An absent value refers to none. The value may be
+//   - the ID itself
+//   - an object with the ID as its member "id", or as the member that other names
+//   - an object with one of these as its member "data"
+//   - a list of these
+//
+// Two different IDs are a conflict. So is a value that is not JSON, because it may name another record.
 func ReferenceOf(raw, other string) Reference {
 	if raw == "" {
 		return Reference{}
 	}
 	d := jsonscan.New([]byte(raw))
 	r, _ := reference(d, other)
-	if d.End() != nil { // it is not JSON, so it may name another record
+	if d.End() != nil {
 		r.conflict = true
 	}
 	return r

@@ -77,13 +77,14 @@ type Choices struct {
 	at     int   // the next choice
 }
 
-// Choose returns the next choice, a number below n: that of the path, or 0 after its end.
+// Choose returns the next choice, a number below n. While a path is repeated, it is the path's next number. After the
+// end of the path it is 0, which Choose adds to the path.
 func (c *Choices) Choose(n int) int {
 	if c.at == len(c.path) {
 		c.path = append(c.path, 0)
-		c.widths = append(c.widths, n)
+		c.widths = append(c.widths, 0)
 	}
-	c.widths[c.at] = n
+	c.widths[c.at] = n // also while a path is repeated: n may be another one than before
 	c.at++
 	return c.path[c.at-1]
 }
