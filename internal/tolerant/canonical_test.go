@@ -47,6 +47,7 @@ func TestMarshal_JoinsObjects(t *testing.T) {
 		{struct{}{}, `{}`, `{}`},
 		{struct{}{}, `{"a":1}`, `{"a":1}`},
 		{struct{ B string }{"<"}, ``, `{"B":"<"}`},
+		{struct{ B string }{"<"}, `{}`, `{"B":"<"}`},
 		{struct{ B string }{"<"}, `{"a":1}`, `{"B":"<","a":1}`},
 	} {
 		got, err := tolerant.Marshal(test.value, test.others)
