@@ -187,6 +187,8 @@ func TestCheck_OtherFile_IsNotARecording(t *testing.T) {
 		"EXE":            program,
 		"HTML":           []byte("\n <!DOCTYPE html><title>Sign in</title>"),
 		"XML":            []byte("<?xml version=\"1.0\"?>"),
+		"binary XML":     []byte("<?xml version=\"1.0\"?>\x00"),
+		"binary HTML":    []byte("<html>\x00"),
 		"JSON object":    []byte("{\"message\": \"Unauthorized\"}"),
 		"JSON array":     []byte("\xef\xbb\xbf [1, 2]"),
 		"JSON cut":       append([]byte(`{"a":"`), bytes.Repeat([]byte("x"), 2000)...),
@@ -205,6 +207,10 @@ func TestCheck_UnknownBytes_AreAccepted(t *testing.T) {
 		"RIFF synthetic recording", "a dictated text", "\x00", "BM and more", "MZ and more", "\xff\xfb", "\xff\xf1\x00",
 		strings.Repeat("\x00", 4096), "RIFF\x10\x00\x00\x00AVI LIST", "{\x00\x01 raw sound",
 		"\xff\xfe\x00\x00\xff\xfe\x00\x00",
+		"BM\x05\x00\x00",                                              // shorter than a BMP's header
+		"MZ" + strings.Repeat("\x00", 58) + "\x3c\x00\x00",            // shorter than a program's header
+		"MZ" + strings.Repeat("\x00", 58) + "\x40\x00\x00\x00",        // the offset of the PE header is the end
+		"MZ" + strings.Repeat("\x00", 58) + "\xff\xff\xff\xff" + "PE", // and beyond the end
 	} {
 		kind, err := check([]byte(text))
 		require.NoError(t, err, "%q", text)
