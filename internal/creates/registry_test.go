@@ -318,6 +318,21 @@ func TestRegistryExplains_ReturnedNote(t *testing.T) {
 	}
 }
 
+// Create made the note and returned an error instead, so the caller searches for it by its ID.
+func TestRegistryExplains_WithheldNote_IsLeftToItsOwnCreate(t *testing.T) {
+	t.Parallel()
+	m := creates.NewRegistry()
+	note := creates.NewRef(3, noon, "")
+	own := sent("own", 0, "Visit", 5, "")
+	own.Note = note.ID
+	other := sent("other", 0, "Visit", 5, "")
+	m.Returned(note, noon, noon)
+	assert.True(t, m.Explains(own, noon, note), "it was returned")
+	m.Withhold(note.ID)
+	assert.False(t, m.Explains(own, noon, note))
+	assert.True(t, m.Explains(other, noon, note))
+}
+
 func TestRegistryExplains_NoteFoundForAnotherCreate(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
@@ -348,6 +363,7 @@ func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
 		m.Recordings.Put(note, creates.Recording{Size: 5})
 	}
 	m.SetDeleted(returned.ID)
+	assert.True(t, m.Explains(second, noon, found), "another note was deleted")
 	m.SetDeleted(found.ID)
 	assert.False(t, m.Explains(second, noon, returned))
 	assert.False(t, m.Explains(second, noon, found))
@@ -392,7 +408,9 @@ func TestRegistryReturned_ForgetsTheOldest(t *testing.T) {
 	mine := sent("me", 0, "Visit", 5, "")
 	for id := int64(1); id <= all; id++ {
 		m.Returned(creates.NewRef(id, noon, ""), noon, noon)
-		m.Returned(creates.NewRef(id, noon, ""), noon, noon) // takes one place
+		if id%2 == 0 {
+			m.Returned(creates.NewRef(id, noon, ""), noon, noon) // takes one place
+		}
 	}
 	for id := int64(1); id <= all; id++ {
 		_, known := m.ReturnedAt(id)
