@@ -8,7 +8,9 @@ import (
 // system is the operating system's file system.
 type system struct{}
 
-func (system) Open(name string, mayLackLocks bool) (File, error) { return openPrivate(name, mayLackLocks, 0) }
+func (system) Open(name string, mayLackLocks bool) (File, error) {
+	return openPrivate(name, mayLackLocks, 0)
+}
 
 func (system) Create(name string, mayLackLocks bool) (File, error) {
 	return openPrivate(name, mayLackLocks, os.O_CREATE|os.O_EXCL)
