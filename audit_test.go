@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -974,15 +975,29 @@ func TestAudit_FinishedPart_IsReported(t *testing.T) {
 	})
 }
 
+// Logs must not name the patient. An audit trail must, so the JSON of an Access does.
 func TestAudit_Access_PrintsWithoutThePatient(t *testing.T) {
 	t.Parallel()
-	access := clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessDisclosed,
-		RequestID: "r"}
-	assert.Equal(t, "clinicaldoc.Access{operation=Notes.Get note_id=7 recording=false changed=false outcome=disclosed "+
-		"outcome_unknown=false request_id=r}", fmt.Sprint(access))
+	access := clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: secretPatient,
+		Outcome: clinicaldoc.AccessDisclosed, RequestID: "r"}
+	const fields = "operation=Notes.Get note_id=7 recording=false changed=false outcome=disclosed " +
+		"outcome_unknown=false request_id=r"
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%x"} {
+		assert.Equal(t, "clinicaldoc.Access{"+fields+"}", fmt.Sprintf(verb, access), verb)
+	}
+	var logged bytes.Buffer
+	slog.New(slog.NewTextHandler(&logged, nil)).InfoContext(t.Context(), "m", "", access)
+	assert.Contains(t, logged.String(), " "+fields+"\n")
+	assert.NotContains(t, logged.String(), "patient")
+	logged.Reset()
+	slog.New(slog.NewJSONHandler(&logged, nil)).InfoContext(t.Context(), "m", "access", access)
+	assert.Contains(t, logged.String(), `"note_id":7`)
+	assert.Empty(t, leak(logged.String()))
+
 	encoded := must(json.Marshal(access))(t)
-	assert.JSONEq(t, `{"operation":"Notes.Get","note_id":7,"patient_id":41,"recording":false,"changed":false,`+
-		`"outcome":"disclosed","outcome_unknown":false,"request_id":"r"}`, string(encoded))
+	assert.JSONEq(t, `{"operation":"Notes.Get","note_id":7,"patient_id":`+fmt.Sprint(secretPatient)+
+		`,"recording":false,"changed":false,"outcome":"disclosed","outcome_unknown":false,"request_id":"r"}`,
+		string(encoded))
 }
 
 // Do reports notes on every path that contains "progress-notes", whatever stands around it.

@@ -2279,10 +2279,10 @@ func (l *laravelLimit) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // refusals is how many requests were refused, and the most in one window.
-func (l *laravelLimit) refusals() (all, most int) {
+func (l *laravelLimit) refusals() (total, mostInAWindow int) {
 	for _, n := range l.refused {
-		all += n
-		most = max(most, n)
+		total += n
+		mostInAWindow = max(mostInAWindow, n)
 	}
-	return all, most
+	return total, mostInAWindow
 }

@@ -929,12 +929,31 @@ func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
 // Each hook works without the others.
 func TestHooks_NilHooks_AreSkipped(t *testing.T) {
 	t.Parallel()
-	var reported hookLog
-	all := reported.hooks()
-	for _, hooks := range []clinicaldoc.Hooks{{}, {CallStart: all.CallStart}, {AttemptStart: all.AttemptStart},
-		{AttemptEnd: all.AttemptEnd}, {CallEnd: all.CallEnd}} {
-		client := clientOver(t, canned(smallNote), clinicaldoc.WithHooks(hooks))
+	var called []string
+	callStart := func(ctx context.Context, _ clinicaldoc.Call) context.Context {
+		called = append(called, "CallStart")
+		return ctx
+	}
+	attemptStart := func(ctx context.Context, _ clinicaldoc.Attempt) (context.Context, clinicaldoc.TraceContext) {
+		called = append(called, "AttemptStart")
+		return ctx, clinicaldoc.TraceContext{}
+	}
+	attemptEnd := func(context.Context, clinicaldoc.Attempt) { called = append(called, "AttemptEnd") }
+	callEnd := func(context.Context, clinicaldoc.Call) { called = append(called, "CallEnd") }
+	for _, c := range []struct {
+		hooks clinicaldoc.Hooks
+		want  []string
+	}{
+		{clinicaldoc.Hooks{}, nil},
+		{clinicaldoc.Hooks{CallStart: callStart}, []string{"CallStart"}},
+		{clinicaldoc.Hooks{AttemptStart: attemptStart}, []string{"AttemptStart"}},
+		{clinicaldoc.Hooks{AttemptEnd: attemptEnd}, []string{"AttemptEnd"}},
+		{clinicaldoc.Hooks{CallEnd: callEnd}, []string{"CallEnd"}},
+	} {
+		called = nil
+		client := clientOver(t, canned(smallNote), clinicaldoc.WithHooks(c.hooks))
 		must(client.Notes.Get(t.Context(), 7))(t)
+		assert.Equal(t, c.want, called, "hooks that were called")
 	}
 }
 

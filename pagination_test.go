@@ -1132,22 +1132,29 @@ func TestExtra_OfAPage(t *testing.T) {
 
 func TestAll_LimitOf60AMinute_YieldsAll(t *testing.T) {
 	t.Parallel()
+	const pages = 150 // of one row each
 	for _, prefetch := range []int{0, 4} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
 			defer srv.Close()
-			for range 150 {
-				srv.AddNote(clinicaldoctest.Note{Name: "synthetic", PatientID: 7})
+			var want []int64
+			for range pages {
+				want = append(want, srv.AddNote(clinicaldoctest.Note{Name: "synthetic", PatientID: 7}))
 			}
 			service := newLaravelLimit(srv.Transport().RoundTrip)
 			client := srv.Client(over(service))
 			start := time.Now()
 			params := listParams{PatientID: 7, PerPage: 1, Prefetch: prefetch}
 			notes := must(clinicaldoc.Collect(client.Notes.All(t.Context(), params)))(t)
-			assert.Len(t, notes, 150)
-			all, most := service.refusals()
-			assert.LessOrEqual(t, most, 1)
-			assert.LessOrEqual(t, service.requests, 150+all)
+			var ids []int64
+			for _, note := range notes {
+				ids = append(ids, note.ID)
+			}
+			slices.Reverse(ids) // the service lists the newest first
+			assert.Equal(t, want, ids, "each row once, in the order of the service")
+			refused, mostInAMinute := service.refusals()
+			assert.LessOrEqual(t, mostInAMinute, 1)
+			assert.LessOrEqual(t, service.requests, pages+refused)
 			assert.Less(t, time.Since(start), 3*time.Minute)
 		})
 	}

@@ -450,25 +450,38 @@ func TestVariant_NameRules_ChangeNames(t *testing.T) {
 func TestAddNote_Impossible_Panics(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{Stage: "lost"}) })
-	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{UserID: 99}) })
-	assert.Panics(t, func() { c.srv.AddNote(clinicaldoctest.Note{AudioSize: 1}) })
-	assert.Panics(t, func() { c.srv.AddToken(99, "") })
-	for what, add := range map[string]func(){
-		"note":    func() { c.srv.AddNote(clinicaldoctest.Note{ID: -1}) },
-		"of whom": func() { c.srv.AddNote(clinicaldoctest.Note{PatientID: -1}) },
-		"from":    func() { c.srv.AddNote(clinicaldoctest.Note{PromptID: -1}) },
-		"user":    func() { c.srv.AddUser(clinicaldoctest.User{ID: -1}) },
-		"patient": func() { c.srv.AddPatient(clinicaldoctest.Patient{ID: -1}) },
-		"prompt":  func() { c.srv.AddPrompt(clinicaldoctest.Prompt{ID: -1}) },
-	} {
-		func() {
-			defer func() { assert.Contains(t, recover(), "-1 is not an ID", what) }()
-			add()
+	panicText := func(what string, add func()) (text string) {
+		defer func() {
+			value := recover()
+			text, _ = value.(string)
+			assert.NotEmpty(t, text, "%s: %v", what, value)
 		}()
+		add()
+		return ""
+	}
+	for what, c := range map[string]struct {
+		add  func()
+		want string
+	}{
+		"unknown stage": {func() { c.srv.AddNote(clinicaldoctest.Note{Stage: "lost"}) }, `unknown stage "lost"`},
+		"unknown user":  {func() { c.srv.AddNote(clinicaldoctest.Note{UserID: 99}) }, "no user 99"},
+		"less audio than the header of a WAV file": {
+			func() { c.srv.AddNote(clinicaldoctest.Note{AudioSize: 1}) }, "no room for a header",
+		},
+		"token of an unknown user": {func() { c.srv.AddToken(99, "") }, "no user 99"},
+		"unknown route": {
+			func() { c.srv.Inject("GET /nowhere", clinicaldoctest.Reset()) }, `no route "GET /nowhere"`,
+		},
+		"note":               {func() { c.srv.AddNote(clinicaldoctest.Note{ID: -1}) }, "-1 is not an ID"},
+		"the note's patient": {func() { c.srv.AddNote(clinicaldoctest.Note{PatientID: -1}) }, "-1 is not an ID"},
+		"the note's prompt":  {func() { c.srv.AddNote(clinicaldoctest.Note{PromptID: -1}) }, "-1 is not an ID"},
+		"user":               {func() { c.srv.AddUser(clinicaldoctest.User{ID: -1}) }, "-1 is not an ID"},
+		"patient":            {func() { c.srv.AddPatient(clinicaldoctest.Patient{ID: -1}) }, "-1 is not an ID"},
+		"prompt":             {func() { c.srv.AddPrompt(clinicaldoctest.Prompt{ID: -1}) }, "-1 is not an ID"},
+	} {
+		assert.Contains(t, panicText(what, c.add), c.want, what)
 	}
 	assert.Empty(t, c.srv.Notes())
-	assert.Panics(t, func() { c.srv.Inject("GET /nowhere", clinicaldoctest.Reset()) })
 }
 
 func TestErrors_WithoutAcceptJSON_ArePages(t *testing.T) {

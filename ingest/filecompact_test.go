@@ -122,7 +122,7 @@ func TestCompaction_Repeated_KeepsNotices(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, forgotten)
 	for range 3 {
-		fill(t, j)
+		addOutdatedLines(t, j)
 		before := d.times(disktest.Rename)
 		binding, err := j.Bind(t.Context(), owner)
 		require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestCompaction_Fails_WarnsUntilItSucceeds(t *testing.T) {
 	t.Parallel()
 	d := newMemory()
 	j := d.opened(t)
-	fill(t, j)
+	addOutdatedLines(t, j)
 	d.fail(disktest.SyncDir)
 	bind(t, j, service)
 	require.Error(t, j.Warning())
@@ -171,7 +171,7 @@ func TestCompaction_LinesBeingWritten_Waits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newMemory()
 		j := d.opened(t)
-		fill(t, j)
+		addOutdatedLines(t, j)
 		writing, goOn := d.hold(disktest.Write)
 		var all sync.WaitGroup
 		all.Go(func() { put(t, j, 50, ingest.StateCommitting) })

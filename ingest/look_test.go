@@ -465,9 +465,8 @@ func TestRename_OtherAddress_NeedsTheSameNotes(t *testing.T) {
 	require.ErrorIs(t, err, ingest.ErrOtherService)
 }
 
-// A journal can be renamed to another address of its service, but never to another user, who may not see all of its
-// notes. A colleague can read those that are checked. A client whose user is not known does not change the journal's
-// user.
+// A journal cannot be renamed to a colleague, not even to one who can read the notes that Rename checks: the colleague
+// may not see all the others.
 func TestRename_OtherUser_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
@@ -477,12 +476,24 @@ func TestRename_OtherUser_IsRejected(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, journal.Rename(t.Context(), colleague), ingest.ErrOtherUser)
 	_, err = collect(t.Context(), &ingest.Uploader{Client: colleague, Journal: journal}, recordings(0, 3))
-	require.ErrorIs(t, err, ingest.ErrOtherUser)
+	require.ErrorIs(t, err, ingest.ErrOtherUser, "it is still the first one's")
+	results := upload(t, &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 2))
+	assert.Equal(t, counts{ingest.AlreadyThere: 2}, statuses(results))
+}
 
+// The owner renames the journal while the service does not report whose the token is. The journal stays the owner's.
+func TestRename_UserNotReported_KeepsTheOwner(t *testing.T) {
+	t.Parallel()
+	srv, path := newBox(t), journalPath(t)
+	journal := openJournal(t, srv.URL, path)
+	upload(t, &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 2))
 	srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Answer(404, "synthetic"))
 	require.NoError(t, journal.Rename(t.Context(), srv.Client()))
+
+	colleague, err := clinicaldoc.NewClient(srv.URL, srv.AddUser(clinicaldoctest.User{}).Token)
+	require.NoError(t, err)
 	_, err = collect(t.Context(), &ingest.Uploader{Client: colleague, Journal: journal}, recordings(0, 3))
-	require.ErrorIs(t, err, ingest.ErrOtherUser, "it is still the first one's")
+	require.ErrorIs(t, err, ingest.ErrOtherUser)
 	results := upload(t, &ingest.Uploader{Client: srv.Client(), Journal: journal}, recordings(0, 2))
 	assert.Equal(t, counts{ingest.AlreadyThere: 2}, statuses(results))
 }

@@ -121,39 +121,60 @@ func TestRun_NoteNotSaved_IsKnownToOtherRuns(t *testing.T) {
 	}
 }
 
-// A lost create that could not be saved is the same one to the next run of the process. Its note is found, and is not
-// taken for that of a second one.
+// A process remembers the lost create that it could not save, with its ID and the time at which it can be decided. Each
+// later run continues with it. The last run can save again: it finds the note, and uploads nothing a second time.
 func TestRun_LostCreateNotSaved_IsTheSameInTheNextRun(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
-		var lost ingest.Entry
-		fails := true
+		var unresolved []ingest.Entry // that the run now under way wanted to save
+		canSaveUnresolved := false
 		u.Journal = failing(u.Journal, func(_ context.Context, e ingest.Entry) error {
-			switch {
-			case e.State == ingest.StateCommitting:
+			switch e.State {
+			case ingest.StateCommitting:
+				// Virtual time stands still while the recording is sent. Without this second, both entries of the first run
+				// would have the same At, and the test would not notice a run that remembers the wrong one.
 				time.Sleep(time.Second)
-			case e.State == ingest.StateInDoubt && fails:
-				lost = e
-				return errors.New("synthetic")
-			case e.State == ingest.StateInDoubt:
-				assert.Equal(t, lossOf(t, lost)["id"], lossOf(t, e)["id"])
-				assert.True(t, lost.Until.Equal(e.Until))
+			case ingest.StateInDoubt:
+				unresolved = append(unresolved, e)
+				if !canSaveUnresolved {
+					return errors.New("synthetic")
+				}
+			default: // is saved
 			}
 			return nil
 		})
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-		u.AllNew = true
+		var ids []any
+		var untils []time.Time
+		addUnresolved := func() {
+			require.NotEmpty(t, unresolved)
+			for _, e := range unresolved {
+				ids = append(ids, lossOf(t, e)["id"])
+				untils = append(untils, e.Until)
+			}
+			unresolved = nil
+		}
 		for range 2 {
 			results, err := collect(t.Context(), u, recordings(0, 1))
 			require.Error(t, err)
 			require.Equal(t, counts{ingest.InDoubt: 1}, statuses(results))
-			assert.True(t, lost.Until.Equal(results[0].Until))
+			addUnresolved()
+			untils = append(untils, results[0].Until)
 			time.Sleep(time.Minute)
 		}
-		fails = false
+
+		// The third run.
+		canSaveUnresolved = true
 		result := uploadOne(t, u, recording(0))
 		assert.Equal(t, ingest.Created, result.Status, result)
 		assert.Len(t, srv.Notes(), 1)
+		addUnresolved()
+		for _, id := range ids {
+			assert.Equal(t, ids[0], id)
+		}
+		for _, until := range untils {
+			assert.True(t, untils[0].Equal(until), untils)
+		}
 	})
 }
 

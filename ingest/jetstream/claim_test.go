@@ -70,9 +70,15 @@ func TestLease_ContextEnded_LastsUntilRelease(t *testing.T) {
 		time.Sleep(time.Second)
 		cancel()
 		time.Sleep(3 * defaultLease)
-		_, err = e.fleet(defaultLease).Journal().Claim(t.Context(), key(1))
+		other := e.fleet(defaultLease).Journal()
+		_, err = other.Claim(t.Context(), key(1))
 		require.ErrorIs(t, err, ingest.ErrTaken)
 		c.Release()
+		released := time.Now()
+		next, err := other.Claim(t.Context(), key(1))
+		require.NoError(t, err)
+		assert.Zero(t, time.Since(released), "nobody waits for the rest of the lease")
+		next.Release()
 	})
 }
 

@@ -372,10 +372,10 @@ func TestJournal_DamagedRecord_IsReported(t *testing.T) {
 	require.ErrorIs(t, err, ingest.ErrJournalDamaged, "a mark that leads nowhere may have led to a note")
 }
 
-// failing is a journal that falls silent after a commit, and fails when the note is to be written down.
+// failing is a journal that lets its lease run out after the note was created, and then cannot save the note.
 type failing struct {
 	*Journal
-	fail <-chan struct{} // when it fails
+	fail <-chan struct{} // closed when Save should fail
 }
 
 func (f failing) Claim(ctx context.Context, key ingest.Key) (ingest.Claim, error) {
@@ -402,33 +402,40 @@ func (c failingClaim) Save(ctx context.Context, e ingest.Entry) error {
 
 func (c failingClaim) Release() {}
 
-// For the client its note is explained, so that FindCreated says that the recording has none: the process knows better.
+// Two runs of a process share a client. The first run gets its note, loses its lease and cannot save the note. The
+// second run takes the recording over. The client takes the note for the first run's, so FindCreated would report that
+// the recording has none. The process must remember the note, so that the second run does not create another one.
 func TestRun_NoteUnsavedByAnother_IsKnown(t *testing.T) {
 	t.Parallel()
 	srv, s := clinicaldoctest.NewServer(), startServer(t)
 	t.Cleanup(srv.Close)
-	client, doubt := srv.Client(), make(chan struct{})
-	first := &ingest.Uploader{Client: client, Journal: failing{openUnbound(t, s), doubt}}
+	client := srv.Client()
+	isUnresolved := make(chan struct{}) // in the second run
+	first := &ingest.Uploader{Client: client, Journal: failing{openUnbound(t, s), isUnresolved}}
 	second := &ingest.Uploader{
 		Client: client, Journal: openUnbound(t, s), Find: clinicaldoc.FindCreatedParams{Settle: 2 * time.Second},
 		OnEvent: func(e ingest.Event) {
 			if e.State == ingest.StateInDoubt {
-				close(doubt)
+				close(isUnresolved)
 			}
 		},
 	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for result, err := range first.Run(t.Context(), recordings(1)) {
-			assert.True(t, err != nil || result.Status == ingest.Created, result)
+	firstEnd := make(chan error, 1)
+	go func() {
+		var failure error
+		for _, err := range first.Run(t.Context(), recordings(1)) {
+			failure = errors.Join(failure, err)
 		}
-	})
+		firstEnd <- failure
+	}()
 	require.Eventually(t, func() bool { return len(srv.Notes()) == 1 }, 20*time.Second, time.Millisecond)
+	var statuses []ingest.Status
 	for result, err := range second.Run(t.Context(), recordings(1)) {
 		require.NoError(t, err)
-		assert.Equal(t, ingest.AlreadyThere, result.Status, result)
+		statuses = append(statuses, result.Status)
 	}
-	all.Wait()
+	assert.Equal(t, []ingest.Status{ingest.AlreadyThere}, statuses)
+	require.ErrorContains(t, <-firstEnd, "synthetic", "the first run could not save its note")
 	assert.Len(t, srv.Notes(), 1)
 }
 

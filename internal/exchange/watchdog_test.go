@@ -151,10 +151,13 @@ func TestWatchdog_LargestTimeout_DoesNotWrap(t *testing.T) {
 		watchdog := new(exchange.Watchdog)
 		ctx := watchdog.Guard(t.Context(), math.MaxInt64)
 		defer watchdog.Stop()
+		// Ten stall timeouts, and a stall timeout plus an hour, are more than a time.Duration can hold. Neither sum may
+		// wrap: a time in the past would end the work.
 		watchdog.Bound(10)
 		for range 100 {
-			time.Sleep(time.Hour)
 			watchdog.Allow(time.Hour)
+			time.Sleep(time.Hour)
+			require.NoError(t, ctx.Err(), "before the next progress, which restarts the time")
 			watchdog.Progress()
 		}
 		assert.NoError(t, ctx.Err())

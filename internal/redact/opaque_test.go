@@ -21,7 +21,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// printed is all that a walk along an error's chain can print.
+// printed is all that can be printed of an error, and of each error that Unwrap returns from there on.
 func printed(t *testing.T, err error) string {
 	t.Helper()
 	var b strings.Builder
@@ -57,14 +57,15 @@ func TestOpaque_Error_IsMatchedButNotPrinted(t *testing.T) {
 	text := printed(t, err)
 	assert.NotContains(t, text, canary)
 	assert.NotContains(t, text, fmt.Sprintf("%x", canary))
-	assert.Equal(t, redact.Cause(foreign), err.Error())
-	assert.Equal(t, redact.Cause(foreign), redact.Cause(err))
-	assert.Equal(t, redact.Cause(foreign), redact.Cause(fmt.Errorf("x: %w", err)))
+	safe := redact.Cause(foreign) // describes why a request failed, without the texts of foreign errors
+	assert.Equal(t, safe, err.Error())
+	assert.Equal(t, safe, redact.Cause(err))
+	assert.Equal(t, safe, redact.Cause(fmt.Errorf("x: %w", err)))
 	encoded, failed := json.Marshal(err)
 	require.NoError(t, failed)
-	assert.Equal(t, `"`+redact.Cause(foreign)+`"`, string(encoded))
+	assert.Equal(t, `"`+safe+`"`, string(encoded))
 
-	require.NoError(t, errors.Unwrap(err))
+	require.NoError(t, errors.Unwrap(err), "unwrapping would reach the foreign errors, whose texts are not safe")
 	require.ErrorIs(t, err, inner)
 	require.ErrorIs(t, err, io.EOF)
 	require.ErrorIs(t, err, foreign)
@@ -107,7 +108,8 @@ func TestNew_Error_MatchesOnlyItself(t *testing.T) {
 	require.NotErrorIs(t, a, b)
 }
 
-// ContextErr matches the context's error and its cause. Its text has the cause only if the cause's type is trusted.
+// ContextErr matches the context's error and its cause. Of the cause, it prints only the text of the first error in its
+// chain whose type is trusted.
 func TestContextErr_Cause_IsPrintedOnlyIfTrusted(t *testing.T) {
 	t.Parallel()
 	cancelled := func(t *testing.T, cause error) error {
@@ -142,7 +144,8 @@ func TestContextErr_Cause_IsPrintedOnlyIfTrusted(t *testing.T) {
 	t.Run("foreign cause that wraps a trusted one", func(t *testing.T) {
 		t.Parallel()
 		cause := fmt.Errorf(canary+": %w", redact.New("the shift is over"))
-		ctx, cancel := context.WithDeadlineCause(t.Context(), time.Unix(1, 0), cause)
+		longPast := time.Unix(1, 0)
+		ctx, cancel := context.WithDeadlineCause(t.Context(), longPast, cause)
 		defer cancel()
 		err := redact.ContextErr(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
