@@ -517,8 +517,8 @@ func TestFindCreated_NoteOfAnotherUpload_IsNotReturned(t *testing.T) {
 	})
 	timedSubtest(t, "which was lost too", func(t *testing.T) {
 		s := newFakeService(t)
-		one := s.client()
-		two := s.client()
+		one := s.client() // of the first machine, whose note and response are lost
+		two := s.client() // of the second machine, of which only the response is lost
 		first := lose(t, one, visit())
 		s.post = s.losing
 		second := lose(t, two, other)
@@ -2436,7 +2436,7 @@ func TestFindCreated_Candidates_Exist(t *testing.T) {
 		gone := s.keep(visited().of(otherSound))
 		left := s.keep(visited().of(otherSound))
 		s.onList = func() {
-			if s.lists == 2 {
+			if s.lists == 2 { // before the third page
 				s.change(gone, func(n *fakeNote) { n.id = 0 })
 			}
 		}

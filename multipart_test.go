@@ -363,7 +363,7 @@ func TestUpload_File_IsClosed(t *testing.T) {
 		path, source := audioFile(t, 10)
 		must(source.SHA256())(t)
 		assert.Zero(t, openCount(t, path))
-		require.NoError(t, os.Truncate(path, 9)) // then it is refused as another one
+		require.NoError(t, os.Truncate(path, 9)) // a file of another size is not the recording
 		_, err := source.SHA256()
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.Zero(t, openCount(t, path))

@@ -1133,7 +1133,8 @@ func combinations(pattern string) map[string]bool {
 	return all
 }
 
-// A service may send neither flags nor times. If it sends a flag, the flag counts, and the texts do not.
+// A service may send neither flags nor times: then both texts together show that the note is complete. If it sends a
+// flag or a time, that counts, and the texts do not. One text alone proves nothing. The analysis has the flag "content".
 func TestStage_TextsWithoutFlags_AreComplete(t *testing.T) {
 	t.Parallel()
 	const both = `"transcription":"Synthetic words.","analysis":"Synthetic analysis."`

@@ -656,7 +656,7 @@ func TestLimit_OtherCalls_WaitToo(t *testing.T) {
 		assert.Zero(t, time.Since(start), "another client has limits of its own")
 		all.Wait()
 		assert.Equal(t, time.Minute, time.Since(start))
-		assert.EqualValues(t, 23, requests.Load())
+		assert.EqualValues(t, 23, requests.Load(), "the refused one, its retry, 20 that waited, and the other client's")
 	})
 }
 
@@ -1804,9 +1804,11 @@ func TestUpload_AnnouncementThenRefusal_IsRepeated(t *testing.T) {
 	}
 }
 
+// A call runs code of the caller: the transport, the source of the audio, hooks and more. If that code panics or calls
+// runtime.Goexit, the call does so too, in the goroutine that made it.
 func TestPanics_OfTheCaller_ReachTheCallersGoroutine(t *testing.T) {
 	t.Parallel()
-	const size = 2 << 20
+	const size = 2 << 20 // large enough to be announced, and read in several parts
 	drain := func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 	creating := func(r *http.Request) (*http.Response, error) {
 		_, err := io.Copy(io.Discard, r.Body)
@@ -1814,7 +1816,7 @@ func TestPanics_OfTheCaller_ReachTheCallersGoroutine(t *testing.T) {
 	}
 	for end, stop := range map[string]func(){"panic": func() { panic("synthetic") }, "Goexit": runtime.Goexit} {
 		stopping := roundTripper(func(*http.Request) (*http.Response, error) { stop(); return nil, io.EOF })
-		audio := createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", endingAudio(stop), size)}
+		audio := createParams{Audio: clinicaldoc.AudioReaderAt("a.wav", stoppingAudio(stop), size)}
 		for name, call := range map[string]func(t *testing.T){
 			"RoundTripper": func(t *testing.T) {
 				_, _ = clientOver(t, stopping).Notes.Create(t.Context(), socketParams(10))
@@ -1837,6 +1839,7 @@ func TestPanics_OfTheCaller_ReachTheCallersGoroutine(t *testing.T) {
 			"source over HTTP/2": func(t *testing.T) {
 				ctx := socketContext(t)
 				defer func() { assert.NoError(t, ctx.Err(), "nothing else ends the request") }()
+				// The stall timeout would end the request too, so it is longer than the test.
 				_, _ = h2Client(t, drain, clinicaldoc.WithStallTimeout(time.Hour)).Notes.Create(ctx, audio)
 			},
 			"observer": func(t *testing.T) {
@@ -1860,10 +1863,10 @@ func TestPanics_OfTheCaller_ReachTheCallersGoroutine(t *testing.T) {
 	}
 }
 
-// endingAudio is a recording whose second part never comes.
-type endingAudio func()
+// stoppingAudio is a recording that calls the function when its second part is read.
+type stoppingAudio func()
 
-func (stop endingAudio) ReadAt(p []byte, off int64) (int, error) {
+func (stop stoppingAudio) ReadAt(p []byte, off int64) (int, error) {
 	if off > 0 {
 		stop()
 	}

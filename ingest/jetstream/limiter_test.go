@@ -197,14 +197,15 @@ func TestLimiter_WaitersOfOneProcess_TakeTurns(t *testing.T) {
 	})
 }
 
-// How long a place was waited for says nothing of the engine: one failure after it is asked again about like any other.
+// Failures of the engine are repeated for 20 seconds (defaultPatience). The minute for which a place was waited does not
+// count, so one failure after it is repeated too.
 func TestLimiter_FailureAfterALongWait_IsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
 		l, err := e.fleet(defaultLease).Limiter(1.0 / 60)
 		require.NoError(t, err)
-		for range 2 { // the first is late
+		for range 2 { // a new limiter has two places that are due
 			require.NoError(t, l.Wait(t.Context()))
 		}
 		begun, failed := time.Now(), false

@@ -393,7 +393,7 @@ func (m *message) DoubleAck(ctx context.Context) error {
 func TestDelivery_InHand_ShowsASignOfLifeEvery10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &message{}
+		m := &message{} // is never acknowledged
 		d := &delivery{queue: newEngine().fleet(defaultLease).queue, message: m}
 		ctx, cancel := context.WithCancel(t.Context())
 		go d.keepAlive(ctx)

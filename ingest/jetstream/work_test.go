@@ -143,6 +143,8 @@ func TestWork_Lanes_HaveTheirWorkers(t *testing.T) {
 			}
 			return nil
 		}
+		// Each question takes 200 ms, so there is time for four and a half. A round asks both lanes. The next round begins
+		// with the lane that the round before ended with.
 		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
 		defer cancel()
 		u := uploader(srv)
@@ -947,8 +949,9 @@ func TestWork_UnresolvedNotSaved_IsNoRefusal(t *testing.T) {
 	})
 }
 
-// The queue tries again, after a rest and on any machine, and not the worker that has the recording in hand.
-func TestWork_RecordingInHand_IsTriedOnce(t *testing.T) {
+// Each delivery is tried once. The queue delivers the recording again, after a rest and on any machine. If the worker
+// repeated the upload itself, the only ending would be Done.
+func TestWork_Delivery_IsTriedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Over HTTP/2 other requests share the connection, so a refused request does not end it.
-func TestReceive_RefusedRequest_RetiresOnlyItsOwnConnection(t *testing.T) {
+// A server that refuses a request may not have read its body, so the rest would be in the way on an HTTP/1 connection.
+// Over HTTP/2 and 3, other requests share the connection, so a refused request does not close it.
+func TestReceive_RefusedRequest_ClosesOnlyHTTP1(t *testing.T) {
 	t.Parallel()
 	for protocol, retires := range map[int]bool{1: true, 2: false, 3: false} {
 		r := newRequest(Creates, nil)

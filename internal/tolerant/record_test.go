@@ -125,6 +125,8 @@ func TestFindID_ReturnsOnlyACertainID(t *testing.T) {
 	}
 }
 
+// FindID reports whether the record with the ID has a value in one of the named members. A body that is cut off counts
+// as far as it goes. Of two IDs, the outer one counts.
 func TestFindID_ReportsWhetherTheRecordHasAMember(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]bool{

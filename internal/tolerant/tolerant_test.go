@@ -89,7 +89,8 @@ func TestScalars_EveryForm_IsRead(t *testing.T) {
 func TestIntegerIn_EveryForm_AgreesWithInteger(t *testing.T) {
 	t.Parallel()
 	for document, columns := range scalars() {
-		want, isNumber := columns[0], columns[0] != unreadable
+		asInteger := columns[0]
+		want, isNumber := asInteger, asInteger != unreadable // unreadable: a value of another form, which is reported
 		if !isNumber {
 			want = "0"
 		}
