@@ -227,7 +227,7 @@ func (l *search) register() {
 	}
 	l.addUnresolved()
 	l.registry.AddLost(l.create)
-	foundBefore := l.registry.FoundNote(l.create)
+	foundBefore := l.registry.ClaimedNote(l.create)
 	if l.isExcluded(foundBefore) { // the caller knows by now that it is another create's
 		l.registry.Unclaim(l.create)
 	}
@@ -485,13 +485,15 @@ func (l *search) keepClocks(now time.Time) {
 	l.lost.details.SentAtClockUnknown = !l.lost.fromThisProcess
 }
 
-// learnUser keeps in the error which user sent the create, once that is known: another process may search with another
-// token of that user.
+// learnUser adds the user who sent the create to the error, if this search uses the sender's token and the error does
+// not name the user yet. A later search, in another process, may use another token of the same user. Without the
+// user, for example because the request for it failed, the error stays as it is.
 func (l *search) learnUser(ctx context.Context) {
-	if l.retryAfter > 0 {
+	if l.retryAfter > 0 { // the service wants no request now
 		return
 	}
-	if !l.hasSendersToken() || l.lost.details.UserFingerprint != "" {
+	isKnown := l.lost.details.UserFingerprint != ""
+	if isKnown || !l.hasSendersToken() {
 		return
 	}
 	user, err := l.user(ctx)
@@ -545,7 +547,7 @@ func (l *search) user(ctx context.Context) (creates.User, error) {
 // readNamed reads the note whose id the response to the create held, or that an earlier search found for it. It returns
 // whether that is the create's note, which it then stores in foundNote.
 func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
-	foundBefore := l.registry.FoundNote(l.create)
+	foundBefore := l.registry.ClaimedNote(l.create)
 	id := foundBefore.ID
 	if id == 0 && !l.lost.details.NoteIDUnproven {
 		id = l.lost.NoteID
@@ -942,23 +944,25 @@ func compareWithLoss(clocks *creates.Clocks, atLoss lossDetails) {
 	}
 }
 
-// addRow adds a row that may be the create's note, now or once more is known, to those that were seen.
+// addRow adds a note of the list to rows if it may be the create's. A note that was made outside the window cannot be,
+// unless the caller promises a unique name and the note may have it. If the create had no patient, a note with a
+// patient cannot be either.
 func (l *search) addRow(note *ProgressNote) {
 	if l.lost.Params.PatientID == 0 && !namesNoPatient(note) {
 		return
 	}
 	made := l.window.Compare(note.CreatedAt, l.clocks)
-	hasName := l.params.UniqueName && creates.CompareNames(l.lost.Params.Name, note.Name) != creates.NameOther
-	if hasName || made != creates.MadeOutside {
+	mayHaveName := creates.CompareNames(l.lost.Params.Name, note.Name) != creates.NameOther
+	if l.params.UniqueName && mayHaveName || made != creates.MadeOutside {
 		l.rows[note.ID] = row{note, made, l.polls}
 	}
 }
 
 // requester records who makes the requests of a call, and how many.
 type requester struct {
-	tokenFingerprint string // of the latest token and of the tenant
+	tokenFingerprint string // of the latest token and the tenant; empty before the first request of a poll
 	tenant           string // see callOptions.tenant
-	tokenChanged     bool   // the token changed during this poll
+	tokenChanged     bool   // two requests of this poll had different tokens
 	requests         int
 	sentAt           time.Time // when the latest request was sent
 }
@@ -969,17 +973,17 @@ func (r *requester) startPoll() {
 	r.tokenChanged = false
 }
 
-// recordRequest records that a request is about to be sent, and whether its token differs from the previous one. A nil
-// requester ignores it.
+// recordRequest records that a request with this Authorization header is about to be sent. It sets tokenChanged if the
+// request before, of the same poll, had another header. A nil requester records nothing.
 func (r *requester) recordRequest(authorization string) {
 	if r == nil {
 		return
 	}
-	token := fingerprint(authorization + r.tenant)
-	if r.tokenFingerprint != "" && r.tokenFingerprint != token {
+	before := r.tokenFingerprint
+	r.tokenFingerprint = fingerprint(authorization + r.tenant)
+	if before != "" && before != r.tokenFingerprint {
 		r.tokenChanged = true
 	}
-	r.tokenFingerprint = token
 	r.requests++
 	r.sentAt = time.Now()
 }

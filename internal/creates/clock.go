@@ -70,9 +70,10 @@ func ReadClocks(h http.Header, sent, arrived time.Time) Clocks {
 	return c
 }
 
-// StaleFor returns how old the content of a response may be. It is the response's time in a cache, plus how far the
-// service's clock has fallen behind ours since it was furthest ahead: a cache may keep an old Date without an Age, and
-// our clock may have been set. StaleFor sets furthest to these clocks if they are further ahead.
+// StaleFor returns how old the content of the response that showed these clocks may be. It is the time in a cache that
+// the response reports, plus how far the service's clock has fallen back, against ours, since furthest: a cache may
+// keep an old Date without an Age, and our clock may have been set. StaleFor replaces furthest, the clocks that were
+// furthest ahead in any response so far, if these are further ahead.
 func (c Clocks) StaleFor(furthest *Clocks) time.Duration {
 	if !c.Known {
 		return c.CachedFor
@@ -81,7 +82,7 @@ func (c Clocks) StaleFor(furthest *Clocks) time.Duration {
 		*furthest = c
 	}
 	fallen := furthest.ServiceAhead - c.ServiceAhead
-	if fallen <= 1 { // whole seconds are rounded
+	if fallen <= 1 { // clocks in whole seconds may differ by one without a change
 		return c.CachedFor
 	}
 	return c.CachedFor + time.Duration(fallen)*time.Second

@@ -72,8 +72,8 @@ type Verdict struct {
 	Wait    bool   // searching again later may decide it
 }
 
-// Decide says what became of the create: found, not created, or undecided. It returns the verdict of the first row that
-// applies. If no row does, the note was not created.
+// Decide says what became of the create: found, not created, or undecided. The first row that applies decides. If none
+// applies, the note was not created.
 func Decide(o Observation) Verdict {
 	match := o.Matching > 0
 	moreToCome := !o.Settled || o.AnotherUnderWay || o.ReadableLater
@@ -100,6 +100,7 @@ func Decide(o Observation) Verdict {
 		{o.HasEarlierMatch, Verdict{Reason: EarlierNote, Wait: moreToCome}},
 		{o.Named == NamedDiffers, Verdict{Reason: OtherNote, Wait: moreToCome}},
 		{o.Named == NamedGone, Verdict{Reason: NoteGone, Wait: moreToCome}},
+		// Time does not make the list complete, but a recording that is read later may match.
 		{o.List == ListUnproven, Verdict{Reason: NotComplete, Wait: o.ReadableLater}},
 		{o.Unexplained > 0, Verdict{Reason: Unexplained, Wait: moreToCome}},
 		{!o.Settled, Verdict{Reason: NotSettled, Wait: true}},

@@ -30,7 +30,7 @@ type Create struct {
 	Note int64
 
 	patient, name uint64
-	size          int64  // 0 if not known
+	size          int64  // of the recording; 0 if it is not known, or there is none
 	id            string // of a lost create; empty if the caller constructed it
 	sent          int64  // in milliseconds
 	sha256        string // of the recording; empty if not known
@@ -41,8 +41,9 @@ var seed = maphash.MakeSeed()
 // Hash stands for a value within this process.
 func Hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 
-// NewCreate describes a create. A negative size is not known. White space at the ends of a name does not count, nor how
-// its accented letters are composed.
+// NewCreate returns the identity of a create. Size is that of the recording; zero or less means that it is not known, or
+// that there is none. Names are the same if they differ only in white space at their ends, or in how accented letters
+// are composed.
 func NewCreate(patientID int64, name string, size int64, id string, sent time.Time, sha256 string) Create {
 	return Create{
 		patient: Hash(patientID),
@@ -138,12 +139,12 @@ type Registry struct {
 	Recordings Memo[Ref, Recording]    // what searches have read
 }
 
-// loss is a lost create, with the note that was found for it.
+// loss is a lost create, with the note that a search has claimed for it.
 type loss struct {
 	Create
 
-	note    Ref // zero if none was found
-	deleted bool
+	claimed Ref  // zero if no note was found
+	deleted bool // this client deletes the claimed note, or has tried to
 }
 
 // returned is a note that a create returned.
@@ -224,12 +225,12 @@ func (m *Registry) Claim(c Create, note Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.lost {
-		if !l.isSame(&c) && l.found(note) {
+		if !l.isSame(&c) && l.hasClaimed(note) {
 			return false
 		}
 	}
 	own := m.lossOf(c)
-	own.note = note
+	own.claimed = note
 	own.deleted = false
 	return true
 }
@@ -239,19 +240,20 @@ func (m *Registry) Unclaim(c Create) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.lossOf(c)
-	own.note = Ref{}
+	own.claimed = Ref{}
 }
 
-// found reports whether the note was found for the lost create.
-func (l *loss) found(note Ref) bool { return l.note.ID != 0 && l.note.Is(note) }
+// hasClaimed reports whether the note was claimed for the lost create.
+func (l *loss) hasClaimed(note Ref) bool { return l.claimed.ID != 0 && l.claimed.Is(note) }
 
-// FoundNote returns the note that was found for a lost create before, or zero if none was.
-func (m *Registry) FoundNote(c Create) Ref {
+// ClaimedNote returns the note that Claim remembers for a lost create. It returns the zero Ref if there is none, or if
+// the create is not remembered.
+func (m *Registry) ClaimedNote(c Create) Ref {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.lost {
 		if l.isSame(&c) {
-			return l.note
+			return l.claimed
 		}
 	}
 	return Ref{}
@@ -279,7 +281,7 @@ func (m *Registry) View(c Create, others []Create, byName bool) View {
 		if l.isSame(&c) {
 			continue
 		}
-		isFound := l.note.ID != 0
+		isFound := l.claimed.ID != 0
 		v.addLost(c, l.Create, isFound, byName)
 	}
 	for _, other := range others {
@@ -303,7 +305,7 @@ func (m *Registry) View(c Create, others []Create, byName bool) View {
 
 // isResolved reports whether a note was found for the lost create. The caller holds the lock.
 func (m *Registry) isResolved(c Create) bool {
-	return slices.ContainsFunc(m.lost, func(l *loss) bool { return l.isSame(&c) && l.note.ID != 0 })
+	return slices.ContainsFunc(m.lost, func(l *loss) bool { return l.isSame(&c) && l.claimed.ID != 0 })
 }
 
 // addLost adds to the view of c what another lost create means for it. That is nothing if the other create is of
@@ -330,7 +332,7 @@ func (m *Registry) Explains(c Create, sent time.Time, note Ref) bool {
 		return true
 	}
 	return slices.ContainsFunc(m.lost, func(l *loss) bool {
-		return !l.isSame(&c) && l.found(note) && !l.deleted && l.note.Tenant == note.Tenant
+		return !l.isSame(&c) && l.hasClaimed(note) && !l.deleted && l.claimed.Tenant == note.Tenant
 	})
 }
 
@@ -396,7 +398,7 @@ func (m *Registry) SetDeleted(id int64) {
 		r.deleted = true
 	}
 	for _, l := range m.lost {
-		if l.note.ID == id {
+		if l.claimed.ID == id {
 			l.deleted = true
 		}
 	}

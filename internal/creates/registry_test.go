@@ -67,7 +67,7 @@ func TestRegistry_SameCreate(t *testing.T) {
 			m := creates.NewRegistry()
 			m.AddLost(tc.other)
 			m.Claim(tc.other, creates.Ref{ID: 70})
-			assert.Equal(t, tc.same, m.FoundNote(tc.mine).ID == 70)
+			assert.Equal(t, tc.same, m.ClaimedNote(tc.mine).ID == 70)
 		})
 	}
 }
@@ -214,19 +214,19 @@ func TestRegistryClaim_OneNoteForOneCreate(t *testing.T) {
 	assert.True(t, m.Claim(first, note), "it is asked about again")
 	assert.False(t, m.Claim(second, note))
 	assert.False(t, m.Claim(second, creates.NewRef(70, noon.Add(time.Second), "")), "the time was rounded")
-	assert.Equal(t, note, m.FoundNote(first))
-	assert.Zero(t, m.FoundNote(second))
+	assert.Equal(t, note, m.ClaimedNote(first))
+	assert.Zero(t, m.ClaimedNote(second))
 	assert.Equal(t, creates.NoTwin, m.View(second, nil, false).Twin, "the note of the first is known")
 	assert.Equal(t, creates.NoTwin, m.View(second, []creates.Create{first}, false).Twin, "whatever the caller lists")
 	assert.True(t, m.Claim(second, creates.NewRef(70, noon.Add(time.Minute), "")), "another note has its id")
 
 	other := sent("other process", time.Hour, "Visit", 5, "")
 	assert.True(t, m.Claim(other, creates.Ref{ID: 72}), "it is remembered from when it is found")
-	assert.EqualValues(t, 72, m.FoundNote(other).ID)
+	assert.EqualValues(t, 72, m.ClaimedNote(other).ID)
 }
 
 // A create that the caller constructed has no id, so two lost creates of one second can be the same one.
-func TestRegistryFoundNote_CreateWithoutID_IsTheNoteItClaimed(t *testing.T) {
+func TestRegistryClaimedNote_CreateWithoutID_IsTheNoteItClaimed(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
 	m.AddLost(sent("first", 0, "Visit", 5, ""))
@@ -234,9 +234,9 @@ func TestRegistryFoundNote_CreateWithoutID_IsTheNoteItClaimed(t *testing.T) {
 	constructed := sent("", 0, "Visit", 5, "")
 	note := creates.NewRef(70, noon, "")
 	assert.True(t, m.Claim(constructed, note))
-	assert.Equal(t, note, m.FoundNote(constructed))
+	assert.Equal(t, note, m.ClaimedNote(constructed))
 	m.Unclaim(constructed)
-	assert.Zero(t, m.FoundNote(constructed))
+	assert.Zero(t, m.ClaimedNote(constructed))
 }
 
 // A create that gives its note back is lost again, and another may claim the note.
@@ -248,7 +248,7 @@ func TestRegistryUnclaim_FreesTheNote(t *testing.T) {
 	note := creates.NewRef(70, noon, "")
 	assert.True(t, m.Claim(first, note))
 	m.Unclaim(first)
-	assert.Zero(t, m.FoundNote(first))
+	assert.Zero(t, m.ClaimedNote(first))
 	assert.False(t, m.Explains(second, noon, note))
 	want := creates.View{Twin: creates.TwinLost, Recordings: []string{sumA}}
 	assert.Equal(t, want, viewOf(m, second), "first is unresolved again, and its recording is known")
@@ -269,7 +269,7 @@ func TestRegistryView_ForgottenCreateIsATwin(t *testing.T) {
 	assert.True(t, m.Claim(of(0), creates.Ref{ID: 70}))
 	assert.Zero(t, m.View(of(1), nil, false))
 	m.AddLost(of(creates.MaxRemembered))
-	assert.Zero(t, m.FoundNote(of(0)).ID, "the oldest made room")
+	assert.Zero(t, m.ClaimedNote(of(0)).ID, "the oldest made room")
 	assert.Equal(t, creates.TwinLost, m.View(of(1), nil, false).Twin)
 	assert.Equal(t, creates.TwinLost, m.View(of(1), nil, true).Twin)
 	later := creates.NewCreate(1, "Visit", 5, "", noon.Add(26*time.Hour+time.Millisecond), "")
@@ -370,7 +370,7 @@ func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
 	assert.Zero(t, m.Recordings.Get(returned))
 	assert.Zero(t, m.Recordings.Get(found))
 	assert.NotZero(t, m.Recordings.Get(kept))
-	assert.Equal(t, found, m.FoundNote(first), "it is still the one that was found")
+	assert.Equal(t, found, m.ClaimedNote(first), "it is still the one that was found")
 
 	m.Returned(returned, noon, noon)
 	assert.True(t, m.Explains(second, noon, returned), "the next note with its id is this client's too")
