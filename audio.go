@@ -460,14 +460,16 @@ func (s *NotesService) audioSource(
 	return source
 }
 
-// downloadError turns a failure of storage into an error of this package. Other errors are returned unchanged.
+// downloadError returns the error of this package for a failure of a download: of storage, of this machine's disk, or of
+// the caller's writer. Other errors, such as nil and those of the service, are returned unchanged.
 func (op *operation) downloadError(err error) error {
-	failure, ok := err.(*download.Error) //nolint:errorlint // an error that wraps one is not a failure of storage
+	failure, ok := err.(*download.Error) //nolint:errorlint // an error that wraps one is another call's
 	if !ok {
 		return err
 	}
 	causes := failure.Causes
-	if failure.Status != 0 {
+	isRefusal := failure.Status != 0 // storage responded
+	if isRefusal {
 		causes = []error{&Error{
 			StatusCode: failure.Status,
 			RequestID:  requestID(failure.Header),

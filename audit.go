@@ -399,8 +399,8 @@ func noteIDInPath(urlPath string) int64 {
 	return id
 }
 
-// runAudited runs the method of a call, and reports its records before the caller gets them. If the audit function
-// fails, it returns the failure instead of the records.
+// runAudited runs the method of a call and reports the records in its results. If the audit function fails, it returns
+// that failure, which contains the method's error, and no records. A number of downloaded bytes is returned anyway.
 func runAudited[T any](ctx context.Context, call *scope, method func(context.Context, *scope) (T, error)) (T, error) {
 	defer func() { _ = call.closeTrail(ctx, nil, errUnfinished) }() // after a panic; else it was done
 	value, err := method(ctx, call)
@@ -409,10 +409,12 @@ func runAudited[T any](ctx context.Context, call *scope, method func(context.Con
 	if failure == nil {
 		return value, err
 	}
-	if _, isByteCount := any(value).(int64); !isByteCount { // the caller has these bytes already
-		value = *new(T)
+	err = failure.withCallErr(err)
+	_, isByteCount := any(value).(int64) // the caller has these bytes already
+	if isByteCount {
+		return value, err
 	}
-	return value, failure.withCallErr(err)
+	return *new(T), err
 }
 
 // rangeAudited runs the body of an iterator, and reports each note before it is yielded. If the audit function fails,
@@ -441,7 +443,7 @@ func rangeAudited[T any](
 	}
 }
 
-// handedOut returns the records that the caller gets with the value and the error of the call.
+// handedOut returns the records that the caller gets with a call's value and error. The error may contain a note too.
 func (s *scope) handedOut(value any, err error) (records []record) {
 	switch v := value.(type) {
 	case *ProgressNote:
@@ -452,7 +454,7 @@ func (s *scope) handedOut(value any, err error) (records []record) {
 				records = appendNote(records, &v.Items[i])
 			}
 		}
-	case *AudioURL:
+	case *AudioURL: // it does not name its note
 		if v != nil {
 			records = append(records, s.ownTrail.recording(noteIDInPath(s.request.Path)))
 		}

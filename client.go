@@ -444,7 +444,7 @@ func sourceAuthorization(source TokenSource) authorization {
 	}
 }
 
-// maxRefused limits how many refused tokens are remembered. After that a source may get one of them twice.
+// maxRefused limits how many refused tokens are remembered. Then all are forgotten, and a source may get one again.
 const maxRefused = 1000
 
 // invalidator is implemented by token sources that want to know which tokens were refused.
@@ -457,8 +457,8 @@ type refusedTokens struct {
 	invalidated map[string]bool // the tokens that were passed to Invalidate
 }
 
-// invalidate passes the token to Invalidate unless that was done before, or again is set. It reports whether it did. It
-// returns early if the context ends while another call is in Invalidate.
+// invalidate passes the token to the source's Invalidate, and reports whether it did. A token that was passed before is
+// passed only if again is set. If the context ends while another call is in Invalidate, nothing is passed.
 func (r *refusedTokens) invalidate(ctx context.Context, token string, again bool) bool {
 	select {
 	case r.lock <- struct{}{}:
@@ -466,7 +466,8 @@ func (r *refusedTokens) invalidate(ctx context.Context, token string, again bool
 	case <-ctx.Done():
 		return false
 	}
-	if r.invalidated[token] && !again {
+	wasPassed := r.invalidated[token]
+	if wasPassed && !again {
 		return false
 	}
 	if len(r.invalidated) >= maxRefused {

@@ -358,20 +358,20 @@ func sameTexts(want, got *ProgressNote) bool {
 	return true
 }
 
-// omittedTexts reports for each text whether the response omits it. The name, the only required text, is omitted if it
-// is empty. The other texts are omitted only together: if all of them are empty.
+// omittedTexts reports for each text of a note in a response whether it counts as left out by the service. A required
+// text does if it is empty. The optional texts do only together, if all of them are empty.
 func (n *ProgressNote) omittedTexts() (omitted [len(noteTexts)]bool) {
-	othersAreEmpty := true
+	hasOptional := false
 	for i, text := range n.texts() {
 		if !noteTexts[i].required && *text != "" {
-			othersAreEmpty = false
+			hasOptional = true
 		}
 	}
 	for i, text := range n.texts() {
 		if noteTexts[i].required {
 			omitted[i] = *text == ""
 		} else {
-			omitted[i] = othersAreEmpty
+			omitted[i] = !hasOptional
 		}
 	}
 	return omitted

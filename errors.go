@@ -250,18 +250,21 @@ func (e *callError) Error() string {
 }
 
 // errorText returns a text such as "clinicaldoc: Notes.Get (GET /v1/progress-notes/{id}): what failed (request id 7)".
-// It omits empty parts.
-func errorText(name, method, route, what, requestID string) string {
+// An empty argument is left out, with what encloses it.
+func errorText(operation, method, route, what, requestID string) string {
+	place := operation
 	if request := strings.TrimSpace(method + " " + route); request != "" {
-		name = strings.TrimSpace(name + " (" + request + ")")
+		place = strings.TrimSpace(operation + " (" + request + ")")
 	}
-	if name != "" {
-		what = name + ": " + what
+	text := "clinicaldoc: "
+	if place != "" {
+		text += place + ": "
 	}
+	text += what
 	if requestID != "" {
-		what += " (request id " + requestID + ")"
+		text += " (request id " + requestID + ")"
 	}
-	return "clinicaldoc: " + what
+	return text
 }
 
 func (e *callError) Unwrap() []error            { return redact.OpaqueAll(e.causes...) }
@@ -318,6 +321,7 @@ func text(err error) string {
 // It reports false for:
 //
 //   - an unknown outcome ([ErrOutcomeUnknown]), which has to be resolved first;
+//   - a note that somebody else has changed ([ErrConflict]), which has to be read first;
 //   - every other status, and a response that is not what the service describes;
 //   - a rejected argument;
 //   - a connection that will fail in the same way, because of a certificate or a host name;
@@ -330,8 +334,8 @@ func Retryable(err error) bool {
 	case errors.Is(err, ErrInUse):
 		return true
 	}
-	var own interface{ retryable() bool }
-	return errors.As(err, &own) && own.retryable()
+	var failure interface{ retryable() bool }
+	return errors.As(err, &failure) && failure.retryable()
 }
 
 // Errors for responses that can be decoded but are not what was requested. Their texts contain no data.

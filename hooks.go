@@ -426,10 +426,16 @@ func (s *scope) newAttempt() Attempt {
 	return report
 }
 
-// valid reports whether the headers have the form of trace context.
+// valid reports whether both headers can be sent: traceparent has a length and characters of W3C Trace Context, and
+// tracestate, which may be empty, can be the value of a header.
 func (t TraceContext) valid() bool {
+	const (
+		minTraceparent = 55  // that of version 00
+		maxTraceparent = 128 // room for later versions
+		maxTracestate  = 512 // what every recipient has to accept
+	)
 	switch length := len(t.Traceparent); {
-	case length < 55, length > 128, len(t.Tracestate) > 512:
+	case length < minTraceparent, length > maxTraceparent, len(t.Tracestate) > maxTracestate:
 		return false
 	case strings.Trim(t.Traceparent, "0123456789abcdef-") != "":
 		return false

@@ -169,8 +169,8 @@ func (a *AudioSource) sum() (string, error) {
 // baseName returns the last element of a path with slashes or backslashes.
 func baseName(path string) string { return path[strings.LastIndexAny(path, `/\`)+1:] }
 
-// check returns the media type that the caller set, or an error if the recording cannot be sent. It changes nothing,
-// because several calls may share a source.
+// check returns an error if the recording cannot be sent, and otherwise the media type that the caller set, or "" if
+// none is set. It changes nothing, because several calls may share a source.
 func (a *AudioSource) check() (mediaType string, err error) {
 	switch {
 	case a.audioState == nil, a.openAt == nil && a.stream == nil:

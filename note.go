@@ -120,8 +120,8 @@ func (s flagSet) normalized(n *ProgressNote) flagSet {
 	return s & allFlags
 }
 
-// Flags returns the flags that the service sent, by their names: content, transcription and signed. A flag that the
-// service did not send is missing in the map; in Has it is false.
+// Flags returns the flags that the service sent, by their names: content, transcription and signed. A flag that it did
+// not send is missing in the map, unless the caller has set it in Has.
 func (n ProgressNote) Flags() map[string]bool {
 	flags := map[string]bool{}
 	for i, flag := range n.Has.flags() {
@@ -478,7 +478,8 @@ func (n ProgressNote) Stage() Stage {
 	return StageUploaded
 }
 
-// hasOnlyTexts reports whether the note has both texts, but no flag and no time is set.
+// hasOnlyTexts reports whether the note has a transcription and an analysis, but no flag is set, and no time at which a
+// step began or ended.
 func (n *ProgressNote) hasOnlyTexts() bool {
 	if n.Transcription == "" || n.Analysis == "" {
 		return false

@@ -274,12 +274,12 @@ type UpdateNoteParams struct {
 
 // Update changes a note and returns it as it is then. The service may trim white space at the ends of texts.
 //
-// After a lost response, Update reads the note before it retries. If the note has these texts, Update returns it.
-// If its updated_at shows a later change, or has no zone and is less than 12 hours old, the note is not
-// overwritten. The error is then a [*ConflictError] that also matches [ErrOutcomeUnknown]. [IfUnchanged] compares
-// it with what the caller read. An error after which the update may have been carried out matches
-// ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with Fields, [ErrInvalidArgument]
-// for text that is not UTF-8.
+// After a lost response, Update reads the note before it retries. If the note has the params' texts, Update returns it.
+// If the note's updated_at shows a later change, or has no zone and is less than 12 hours old, Update does not
+// overwrite the note. The error is then a [*ConflictError] that also matches [ErrOutcomeUnknown]. With [IfUnchanged],
+// Update compares the note with what the caller read. An error after which the update may have been carried out
+// matches ErrOutcomeUnknown. Other errors: [ErrForbidden], [ErrNotFound], [ErrValidation] with Fields,
+// [ErrInvalidArgument] for text that is not UTF-8.
 func (s *NotesService) Update(
 	ctx context.Context, id int64, params UpdateNoteParams, opts ...CallOption,
 ) (*ProgressNote, error) {
@@ -319,13 +319,13 @@ func (p *UpdateNoteParams) encode() ([]byte, error) {
 	return tolerant.Join(described, string(extra)), nil
 }
 
-// checkExtra rejects further members that have their own field, or no name.
+// checkExtra returns an error if a member of Extra has no name, or the name of a member that has its own field.
 func (p *UpdateNoteParams) checkExtra() error {
 	for name := range p.Extra {
-		described := slices.ContainsFunc(noteTexts[:], func(text noteText) bool {
+		hasOwnField := slices.ContainsFunc(noteTexts[:], func(text noteText) bool {
 			return strings.EqualFold(text.member, name)
 		})
-		if name == "" || described {
+		if name == "" || hasOwnField {
 			return invalid("Notes.Update: Extra", "the name of a member is empty, or it has its own field")
 		}
 	}
@@ -417,7 +417,8 @@ func (s *NotesService) Sign(ctx context.Context, id int64, opts ...CallOption) (
 
 const anyID = 0 // for decodeNote
 
-// decodeNote returns the function that reads the note in a response. The note must have the id, unless that is anyID.
+// decodeNote returns the function that reads the note in a response. The function returns the note, warnings about its
+// members that could not be read, and an error unless the note has the given id; anyID accepts every id.
 func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, error) {
 	return func(response []byte) (*ProgressNote, []string, error) {
 		note, unreadable, err := tolerant.Record(response, s.fillNote, func(n *ProgressNote) int64 { return n.ID })
@@ -426,7 +427,7 @@ func (s *scope) decodeNote(id int64) func([]byte) (*ProgressNote, []string, erro
 			return note, unreadable, err
 		case note.isBare():
 			return nil, nil, errNotANote
-		case id != 0 && note.ID != id:
+		case id != anyID && note.ID != id:
 			return nil, nil, errOtherID
 		}
 		return note, unreadable, nil

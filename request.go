@@ -78,29 +78,30 @@ func checkID(name string, id int64) error {
 	return nil
 }
 
-// newCall completes the request in the scope, whose path and body are already set, and returns it.
+// newCall returns the scope's request, completed from the operation, the options and the client. Its path and body are
+// already set.
 func (s *scope) newCall() *exchange.Request {
-	c := s.client
+	client := s.client
 	options := &s.options
-	call := &s.request
-	call.Peer = c.peer
-	call.Caller = s
-	call.Method = s.op.method
-	call.Effect = s.op.effect
-	call.URL = c.baseURL
-	call.Query = options.query.Encode()
-	call.Header = options.header
-	call.Authorization = options.authorization
+	request := &s.request
+	request.Peer = client.peer
+	request.Caller = s
+	request.Method = s.op.method
+	request.Effect = s.op.effect
+	request.URL = client.baseURL
+	request.Query = options.query.Encode()
+	request.Header = options.header
+	request.Authorization = options.authorization
 	if options.authorization == nil {
-		call.Authorization = c.token
-		call.Renew = c.renew
+		request.Authorization = client.token
+		request.Renew = client.renew
 	}
 	if !options.noRetry && !options.sendOnce {
-		call.MaxRetries = c.maxRetries
+		request.MaxRetries = client.maxRetries
 	}
-	// WithoutRetry, or a client without retries, does not wait for a limit either.
-	call.Impatient = options.noRetry || c.maxRetries == 0
-	return call
+	// A call that never retries does not wait for a limit either; sendOnce does.
+	request.Impatient = options.noRetry || client.maxRetries == 0
+	return request
 }
 
 // BeforeRetry implements [exchange.Caller]. Only edits have something to do before a retry.

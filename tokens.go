@@ -31,7 +31,7 @@ var (
 	revokeToken = &operation{"Tokens.Revoke", http.MethodDelete, "/v1/auth/tokens/{id}", exchange.Repeatable}
 )
 
-// List returns the user's access tokens; the result is never nil without an error.
+// List returns the user's access tokens. If there are none, the result is empty and not nil.
 func (s *TokensService) List(ctx context.Context, opts ...CallOption) ([]Token, error) {
 	const noID = 0
 	page, err := runOne(ctx, s.client, listTokens, noID, opts, func(response []byte) (*Page[Token], []string, error) {

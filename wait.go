@@ -154,13 +154,14 @@ const (
 	allChanges = true
 )
 
-// wait iterates over the notes until each has ended. It yields either all changes or only the final notes.
+// wait iterates over the notes until the wait for each has ended. It yields each note then, with an error unless the
+// note has reached params.Until. If yieldsChanges is set, it also yields earlier changes. Duplicate IDs count once.
 func (s *NotesService) wait(
-	ctx context.Context, name string, changes bool, ids []int64, params WaitParams, opts []CallOption,
+	ctx context.Context, name string, yieldsChanges bool, ids []int64, params WaitParams, opts []CallOption,
 ) iter.Seq2[*ProgressNote, error] {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	run := func(ctx context.Context, call *scope, yield yieldFunc[ProgressNote]) error {
-		return (&waiter{call: call, params: params, yield: yield, yieldsChanges: changes}).run(ctx, ids)
+		return (&waiter{call: call, params: params, yield: yield, yieldsChanges: yieldsChanges}).run(ctx, ids)
 	}
 	return ranged(ctx, s.client, name, opts, run)
 }
@@ -175,7 +176,7 @@ type waiter struct {
 	lastReadSent   time.Time    // when the latest read of a note was sent
 
 	yield         yieldFunc[ProgressNote]
-	yieldsChanges bool // yield changes, not only final notes
+	yieldsChanges bool // each change is yielded, not only the note at its end
 	stopped       bool // no more requests, and nothing more is yielded
 	pending       []*awaited
 	ticks         int
@@ -432,7 +433,8 @@ func (s *waiter) readList(ctx context.Context) (succeeded bool) {
 	return true
 }
 
-// expectedRows returns the pending notes that the list may show, by ID.
+// expectedRows returns the pending notes to look for in the list, by ID: all except those that are read separately, and
+// those whose row has shown their end, which are read next.
 func (s *waiter) expectedRows() map[int64]*awaited {
 	expected := map[int64]*awaited{}
 	for _, w := range s.pending {
