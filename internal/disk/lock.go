@@ -74,14 +74,18 @@ func tryLock(file *os.File) error {
 	return err
 }
 
-// checkAt returns ErrMoved if the name does not lead to the open file.
+// checkAt returns nil if the name is that of the open file. It returns ErrMoved if there is no such name, or if it is
+// another file's or a symbolic link's.
 func checkAt(file *os.File, name string) error {
 	named, err := os.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return ErrMoved
+	case err != nil:
+		return err
 	}
-	opened, statErr := file.Stat()
-	if err := errors.Join(err, statErr); err != nil {
+	opened, err := file.Stat()
+	if err != nil {
 		return err
 	}
 	if !os.SameFile(opened, named) {
@@ -90,10 +94,10 @@ func checkAt(file *os.File, name string) error {
 	return nil
 }
 
-// CheckPrivate checks that an open file can be continued, before its first byte is trusted. It must be a regular
-// file of this user, that nobody else can write to, without another name. A file that others can only read is made
-// private. Any other is rejected with [ErrNotPrivate] and not changed. If files have no owner and mode, the folder
-// must keep others away.
+// CheckPrivate checks an open file before its content is trusted. It must be a regular file that belongs to this user,
+// that no other user can write to, and that has no second name (a hard link). If other users can read it, CheckPrivate
+// makes it private. A file that is not like this is rejected with [ErrNotPrivate] and not changed. On a system where
+// files have no owner and mode, these are not checked: the folder must keep other users away.
 func CheckPrivate(file *os.File) error {
 	info, err := file.Stat()
 	switch {

@@ -9,15 +9,17 @@ import (
 type system struct{}
 
 func (system) Open(name string, mayLackLocks bool) (File, error) {
-	return openPrivate(name, mayLackLocks, 0)
+	const existing = 0
+	return openPrivate(name, mayLackLocks, existing)
 }
 
 func (system) Create(name string, mayLackLocks bool) (File, error) {
 	return openPrivate(name, mayLackLocks, os.O_CREATE|os.O_EXCL)
 }
 
-// openPrivate opens a file that is private to this user, and locks it. If mayLackLocks is set, a file system without
-// locks is accepted. A file that another process has locked is an error in any case.
+// openPrivate opens a file and locks it. The flags say whether it creates the file. It returns an error that matches
+// ErrNotPrivate if the file is not private to this user, and ErrHeld if another process has locked it. If the file
+// system does not support locks, it returns ErrNoLocks, or the file without a lock if mayLackLocks is set.
 func openPrivate(name string, mayLackLocks bool, flags int) (File, error) {
 	lockFile := lock
 	if mayLackLocks {

@@ -23,14 +23,14 @@ type Disk struct {
 	mu      sync.Mutex
 	names   map[string]*inode
 	synced  map[string]*inode // the names after the last sync, which a power cut leaves
-	renamed []rename          // since the last sync, in this order
+	changes []nameChange      // of names, since the last sync, in this order
 	locks   map[string]*mount
 }
 
-// rename is a change of names: a file was created (from is empty), removed (to is empty) or renamed.
-type rename struct {
+// nameChange is a change of names: a file was created (from is empty), removed (to is empty) or renamed.
+type nameChange struct {
 	from, to string
-	file     *inode
+	file     *inode // nil if it was removed
 }
 
 // inode is a file, whatever its name.
@@ -59,7 +59,7 @@ type Process func(op string) error
 
 // The operations of a process.
 const (
-	Open     = "open" // the first four change nothing
+	Open     = "open" // the first four change nothing, except that Take creates a missing file
 	Read     = "read"
 	IsAt     = "is at"
 	Lock     = "lock"
@@ -91,27 +91,27 @@ func (d *Disk) Kill() {
 }
 
 // PowerCut ends all processes, and loses some of what was not synced. The function choose decides what is lost: it
-// returns a number below n. Changes of names reach the disk in their order, the last of them perhaps half: a file that
-// was renamed has both names then. Of what was written to a file any beginning may be there, cut anywhere, and later
-// writes without an earlier one.
+// returns a number from 0 to n-1. Changes of names reach the disk in their order. Of a renaming, the last one to reach
+// the disk, perhaps only half is done: the file then has both names. What is left of a file's content is one of its
+// outcomes.
 func (d *Disk) PowerCut(choose func(n int) int) {
 	d.Kill()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	names := maps.Clone(d.synced)
-	kept := choose(len(d.renamed) + 1)
-	for _, r := range d.renamed[:kept] {
-		r.apply(names)
+	kept := choose(len(d.changes) + 1)
+	for _, change := range d.changes[:kept] {
+		change.apply(names)
 	}
-	if kept < len(d.renamed) {
-		next := d.renamed[kept]
-		if next.changesName() && choose(2) == 1 {
+	if kept < len(d.changes) {
+		next := d.changes[kept]
+		if next.isRenaming() && choose(2) == 1 {
 			names[next.to] = next.file // beside the old name
 		}
 	}
 	d.names = names
 	d.synced = maps.Clone(names)
-	d.renamed = nil
+	d.changes = nil
 	isDone := map[*inode]bool{} // a file may have two names
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		file := names[name]
@@ -122,16 +122,16 @@ func (d *Disk) PowerCut(choose func(n int) int) {
 	}
 }
 
-// changesName reports whether a file was renamed, and neither created nor removed.
-func (r rename) changesName() bool { return r.from != "" && r.to != "" }
+// isRenaming reports whether a file was renamed, and neither created nor removed.
+func (c nameChange) isRenaming() bool { return c.from != "" && c.to != "" }
 
-// apply makes the change in a folder's names.
-func (r rename) apply(names map[string]*inode) {
-	if r.from != "" {
-		delete(names, r.from)
+// apply makes the change in a set of names.
+func (c nameChange) apply(names map[string]*inode) {
+	if c.from != "" {
+		delete(names, c.from)
 	}
-	if r.to != "" {
-		names[r.to] = r.file
+	if c.to != "" {
+		names[c.to] = c.file
 	}
 }
 
@@ -199,26 +199,28 @@ func extend(content []byte, size int64) []byte {
 func (d *Disk) Clone() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	copies := map[*inode]*inode{}
-	copyOf := func(f *inode) *inode {
-		if f != nil && copies[f] == nil {
-			copies[f] = &inode{
-				content: bytes.Clone(f.content), synced: bytes.Clone(f.synced), changes: slices.Clone(f.changes),
+	copies := map[*inode]*inode{} // a file that occurs several times below has one copy
+	copyOf := func(file *inode) *inode {
+		if file != nil && copies[file] == nil {
+			copies[file] = &inode{
+				content: bytes.Clone(file.content),
+				synced:  bytes.Clone(file.synced),
+				changes: slices.Clone(file.changes),
 			}
 		}
-		return copies[f]
+		return copies[file]
 	}
-	c := New()
-	for name, f := range d.names {
-		c.names[name] = copyOf(f)
+	clone := New()
+	for name, file := range d.names {
+		clone.names[name] = copyOf(file)
 	}
-	for name, f := range d.synced {
-		c.synced[name] = copyOf(f)
+	for name, file := range d.synced {
+		clone.synced[name] = copyOf(file)
 	}
-	for _, r := range d.renamed {
-		c.renamed = append(c.renamed, rename{r.from, r.to, copyOf(r.file)})
+	for _, change := range d.changes {
+		clone.changes = append(clone.changes, nameChange{change.from, change.to, copyOf(change.file)})
 	}
-	return c
+	return clone
 }
 
 // Content returns what is in a file, and whether it is there.
@@ -263,10 +265,10 @@ func (m *mount) do(op string, work func() error) error {
 	return work()
 }
 
-// rename changes a name, without a sync. The caller holds the lock.
-func (m *mount) rename(r rename) {
-	r.apply(m.names)
-	m.renamed = append(m.renamed, r)
+// changeName makes a change that is not synced yet. The caller holds the lock.
+func (m *mount) changeName(c nameChange) {
+	c.apply(m.names)
+	m.changes = append(m.changes, c)
 }
 
 func (m *mount) Resolve(name string) (string, error) {
@@ -321,10 +323,11 @@ func (m *mount) create(name string) (*file, error) {
 		return nil, fs.ErrExist
 	}
 	made := &inode{holder: m}
-	m.rename(rename{to: name, file: made})
+	m.changeName(nameChange{to: name, file: made})
 	return &file{m, made, name}, nil
 }
 
+// Take opens and locks a file, and creates it if it is missing. A [Process] sees one operation, Open, in both cases.
 func (m *mount) Take(name string) (disk.Record, error) {
 	var f *file
 	err := m.do(Open, func() (err error) {
@@ -345,7 +348,7 @@ func (m *mount) Rename(from, to string) error {
 		if m.names[from] == nil {
 			return fs.ErrNotExist
 		}
-		m.rename(rename{from, to, m.names[from]})
+		m.changeName(nameChange{from, to, m.names[from]})
 		return nil
 	})
 }
@@ -364,20 +367,19 @@ func (m *mount) Remove(name string) error {
 		if m.names[name] == nil {
 			return fs.ErrNotExist
 		}
-		m.rename(rename{from: name})
+		m.changeName(nameChange{from: name})
 		return nil
 	})
 }
 
-// SyncDir makes the changes of names in a folder durable. A file that was renamed counts for the folder of its new
-// name.
+// SyncDir makes the changes of names in a folder durable. A renaming belongs to the folder of the new name.
 func (m *mount) SyncDir(folder string) error {
 	folder = filepath.Clean(folder)
 	return m.do(SyncDir, func() error {
-		m.renamed = slices.DeleteFunc(m.renamed, func(r rename) bool {
-			isInFolder := filepath.Dir(cmp.Or(r.to, r.from)) == folder
+		m.changes = slices.DeleteFunc(m.changes, func(c nameChange) (isDurable bool) {
+			isInFolder := filepath.Dir(cmp.Or(c.to, c.from)) == folder
 			if isInFolder {
-				r.apply(m.synced)
+				c.apply(m.synced)
 			}
 			return isInFolder
 		})
@@ -385,7 +387,7 @@ func (m *mount) SyncDir(folder string) error {
 	})
 }
 
-// Lock locks a name until the closer is closed.
+// Lock locks a name until the closer is closed. It returns [disk.ErrHeld], and no closer, if the name is locked.
 func (m *mount) Lock(name string) (io.Closer, error) {
 	err := m.do(Lock, func() error {
 		if m.locks[name] != nil {
@@ -394,13 +396,16 @@ func (m *mount) Lock(name string) (io.Closer, error) {
 		m.locks[name] = m
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	return unlock(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.locks[name] == m {
+		if m.locks[name] == m { // after Kill, another process may have locked it
 			delete(m.locks, name)
 		}
-	}), err
+	}), nil
 }
 
 type unlock func()
