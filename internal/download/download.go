@@ -26,7 +26,7 @@ type Source struct {
 	// BeforeWrite is called before bytes are written. Its error ends the download. It may be nil.
 	BeforeWrite func() error
 
-	MaxRetries int // since the last new byte
+	MaxRetries int // in a row without a new byte
 }
 
 // Address is where the recording can be downloaded for a while.
@@ -63,8 +63,8 @@ type Download struct {
 	until  int64 // where the next piece would begin; 0 for a whole recording
 
 	recording
-	received     int64 // bytes that the target has
-	furthest     int64 // the most it ever had
+	received     int64 // where the next missing byte is: how many bytes of a whole recording the target has
+	furthest     int64 // the highest that received ever was
 	lastFurthest int64 // furthest when Next was called last
 	reported     progress
 	size         atomic.Int64       // as the service reports it; 0 if not known
@@ -72,11 +72,11 @@ type Download struct {
 	cancel       context.CancelFunc // ends that request
 
 	address *Address // nil if one must be requested
-	// isShared is set if the address was requested by an earlier call. If it is refused, it has expired, and requesting
-	// another one is not a retry.
-	isShared bool
-	renewed  bool // a refused address was replaced since the last new byte
-	failures int  // attempts since the last new byte
+	// isShared is set if the address was requested for another piece. If storage refuses it, it has probably expired,
+	// and requesting another one is not a retry.
+	isShared   bool
+	wasRenewed bool // a refused address was discarded since the last new byte, so another one is requested
+	retries    int  // retries with a pause since the last new byte
 }
 
 type progress struct{ received, total int64 }
@@ -96,7 +96,7 @@ func (d *Download) Received() int64 { return d.received }
 // Prepare prepares an attempt: it requests an address if there is none that may work, restarts if the download cannot
 // be continued, and sets the request's URL and header. Errors of the service are returned unchanged.
 func (d *Download) Prepare(req *http.Request) error {
-	if err := d.renewAddress(req.Context()); err != nil {
+	if err := d.ensureAddress(req.Context()); err != nil {
 		return err
 	}
 	if d.received > 0 && d.etag == "" {
@@ -118,8 +118,8 @@ func (d *Download) Prepare(req *http.Request) error {
 	return nil
 }
 
-// renewAddress requests an address unless there is one that may work.
-func (d *Download) renewAddress(ctx context.Context) error {
+// ensureAddress requests an address if there is none, or if the one that there is has expired.
+func (d *Download) ensureAddress(ctx context.Context) error {
 	if d.address != nil && !d.address.expired() {
 		return nil
 	}
@@ -157,12 +157,13 @@ func (d *Download) setRange(header http.Header) {
 	}
 }
 
-// Next decides what may follow a failed attempt. It must be called once after each. Every new byte resets the count of
-// failures. It also allows one fresh address, which is used immediately.
+// Next decides what may follow a failed attempt, and must be called once after each of them. After a failure that may
+// pass, it allows a retry with a pause, up to MaxRetries in a row. If storage refused the address, it allows one
+// attempt without a pause, with a fresh address. Both begin anew after an attempt that received new bytes.
 func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	if d.furthest > d.lastFurthest {
-		d.failures = 0
-		d.renewed = false
+		d.retries = 0
+		d.wasRenewed = false
 	}
 	d.lastFurthest = d.furthest
 	failed, known := errors.AsType[*Error](a.Err)
@@ -170,20 +171,20 @@ func (d *Download) Next(a *exchange.Attempt) exchange.Next {
 	case !known:
 		return exchange.Next{}
 	case failed.Then == Renew && d.mayRenew():
-		d.renewed = true
+		d.wasRenewed = true
 		d.address = nil
 		return exchange.Next{Retry: true, WithoutPause: true}
-	case failed.Then != Retry, d.failures >= d.source.MaxRetries:
+	case failed.Then != Retry, d.retries >= d.source.MaxRetries:
 		return exchange.Next{}
 	}
-	d.failures++
-	return exchange.Next{Retry: true, Failures: d.failures}
+	d.retries++
+	return exchange.Next{Retry: true, Failures: d.retries}
 }
 
-// mayRenew reports whether a refused address may be replaced: once per new byte, and only if retries are allowed or an
-// earlier call requested it.
+// mayRenew reports whether a refused address may be replaced by a fresh one: once until the next new byte, and only if
+// retries are allowed or the address is shared.
 func (d *Download) mayRenew() bool {
-	if d.renewed {
+	if d.wasRenewed {
 		return false
 	}
 	return d.source.MaxRetries > 0 || d.isShared

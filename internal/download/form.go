@@ -64,15 +64,16 @@ func strongTag(tag string) string {
 	return ""
 }
 
-// contentRange parses a Content-Range such as "bytes 5-9/10". A number that is not given is -1.
+// contentRange returns the first and the last number of a Content-Range such as "bytes 5-9/10": 5 and 10. A number that
+// is absent or cannot be read is -1.
 func contentRange(h http.Header) (start, total int64) {
-	span, ok := strings.CutPrefix(h.Get("Content-Range"), "bytes ")
+	numbers, ok := strings.CutPrefix(h.Get("Content-Range"), "bytes ")
 	if !ok {
 		return -1, -1
 	}
-	span, size, _ := strings.Cut(span, "/")
-	from, _, _ := strings.Cut(span, "-")
-	return parseCount(from), parseCount(size)
+	span, afterSlash, _ := strings.Cut(numbers, "/")
+	beforeDash, _, _ := strings.Cut(span, "-")
+	return parseCount(beforeDash), parseCount(afterSlash)
 }
 
 // parseCount parses a count that is not negative. It returns -1 for anything else.

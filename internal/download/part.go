@@ -101,25 +101,26 @@ func partFile(path, suffix string) string {
 
 func (p *Part) partPath() string { return partFile(p.path, "-"+p.info.Part) }
 
-// open opens the part that the companion names. It creates a new part if the companion does not name one, or if the
-// part is gone. It returns errNotOurs if another program wrote the companion.
+// open opens the part that the companion names, and keeps of it what certainly belongs to the recording. It creates an
+// empty part if the companion does not name one, or if the part is gone. It returns errNotOurs if another program wrote
+// the companion.
 func (p *Part) open() error {
 	text, err := io.ReadAll(io.NewSectionReader(p.companion, 0, maxCompanion))
 	if err != nil {
 		return err
 	}
-	isNew := namesNoPart(bytes.TrimRight(text, "\x00"))
-	match := partName.FindSubmatch(text)
-	if match == nil && !isNew {
+	isUnused := namesNoPart(bytes.TrimRight(text, "\x00")) // a crash can leave zeros at the end
+	name := partName.FindSubmatch(text)
+	if name == nil && !isUnused {
 		return errNotOurs
 	}
 	if err := p.companion.CheckPrivate(); err != nil {
 		return err
 	}
-	if isNew {
+	if isUnused {
 		return p.create()
 	}
-	p.info.Part = string(match[1])
+	p.info.Part = string(name[1])
 	p.file, err = p.fs.Open(p.partPath(), true)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -256,8 +257,8 @@ func (p *Part) Leave() {
 	_ = p.companion.Remove()
 }
 
-// Finish writes the complete recording to disk and gives it its name. It returns an error if that fails; the part stays
-// for the next call.
+// Finish writes the complete recording to disk and gives it its name. After an error, the part stays for the next
+// download. The part is closed in any case.
 func (p *Part) Finish() error {
 	p.finished = true
 	err := errors.Join(p.checkpoint(), p.file.Close())
@@ -269,6 +270,6 @@ func (p *Part) Finish() error {
 		return failed("the file could not be completed", err)
 	}
 	_ = p.fs.SyncDir(filepath.Dir(p.path)) // not all file systems can do that
-	_ = p.companion.Remove()               // if it stays, it names no part, and the next download starts again
+	_ = p.companion.Remove()               // if it stays, the part that it names is gone, so the next download creates one
 	return nil
 }

@@ -42,8 +42,8 @@ func (s *Stored) Piece(source Source, into []byte, from int64) *Piece {
 	return p
 }
 
-// share returns the address in use. It requests a fresh one if that has expired, or if the piece has tried it already.
-// Pieces that need one at the same time wait for the first of them.
+// share returns the address in use. It requests a fresh one if the address has expired, or if the piece has tried it
+// already. Only one piece at a time requests an address; others wait and share the result.
 func (s *Stored) share(
 	ctx context.Context, p *Piece, request func(context.Context) (*Address, error),
 ) (*Address, error) {

@@ -155,8 +155,8 @@ func whatHelps(status int) (Then, string) {
 }
 
 // receive writes the response's body to the target, except for the first skip bytes. It returns how many bytes it read,
-// and an error if the recording is not complete afterwards. The first bytes are held back until they are enough to see
-// whether they are a recording.
+// with the skipped ones, and an error if the recording is not complete afterwards. The first bytes of a recording are
+// held back until they are enough to see whether they are one.
 func (d *Download) receive(resp *http.Response, skip int64, watch exchange.Watch) (count int64, err error) {
 	d.report()
 	body := &exchange.WatchedReader{Reader: resp.Body, Watch: watch, Left: math.MaxInt64}
