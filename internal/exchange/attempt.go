@@ -62,8 +62,8 @@ func (c *call) leaveGate(ctx context.Context, a *Attempt) {
 	}
 }
 
-// attempt goes through the steps of one attempt and records in its argument a how far it came. The response has been
-// read and closed. It is nil if there is none.
+// attempt makes one attempt and records in a how far it came. It returns the response, which has been read and closed,
+// or nil if there is none.
 func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http.Response {
 	a.Step, a.Cause = c.admit(ctx, a)
 	if a.Cause != nil {
@@ -79,10 +79,7 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 	defer cancel()
 	watched := state.Watchdog.Guard(timed, c.Peer.StallTimeout)
 	defer state.Watchdog.Stop()
-	state.SendOnce = c.Effect == Creates
-	state.BeforeCommit = c.BeforeCommit
-	state.Multiplexed = c.Peer.speaksHTTP2.Load()
-	state.SpeaksHTTP1 = &c.Peer.speaksHTTP1
+	c.describeTo(state)
 	a.Started = time.Now()
 	observed := httptrace.WithClientTrace(watched, state.Trace(c.Body != nil))
 	request := c.newRequest(req.WithContext(observed), out)
@@ -92,17 +89,25 @@ func (c *call) attempt(ctx context.Context, req *http.Request, a *Attempt) *http
 		err = c.receive(ctx, resp, a, state)
 	}
 	switch {
-	case resp == nil, a.Status == http.StatusRequestTimeout: // before a 408, the server may not have waited for all
+	case resp == nil, a.Status == http.StatusRequestTimeout: // a server that sends a 408 may not have the whole request
 		a.Sent = state.Conclude(err)
-	default: // a server that responds has what it needs
+	default: // a server that sends another response has what it needs
 		a.Sent = Wholly
 	}
 	a.BytesSent = state.BytesSent()
-	a.Permanent = false // RoundTrip has set it for a failure before sending; for this one, classify decides it
+	a.Permanent = false // it was set in case nothing would be sent; from here on classify decides
 	if err != nil {
 		a.classify(ctx, watched, state, err)
 	}
 	return resp
+}
+
+// describeTo tells the state what it has to know about the call and its server.
+func (c *call) describeTo(state *SendState) {
+	state.SendOnce = c.Effect == Creates
+	state.BeforeCommit = c.BeforeCommit
+	state.Multiplexed = c.Peer.speaksHTTP2.Load()
+	state.SpeaksHTTP1 = &c.Peer.speaksHTTP1
 }
 
 // outgoing is what a transport can hold on to after an attempt. It is one allocation, and no other attempt uses it.
@@ -146,28 +151,27 @@ func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	return None, nil
 }
 
-// header returns the headers of one attempt, which a transport may change. Those that every request has replace the
-// request's own, except Cache-Control, where its own is used. Their values share one array.
-func (c *call) header(own http.Header) http.Header {
+// header returns the headers of one attempt, which a transport may change: the caller's, and those that every request
+// has. Where both have a header, the caller's Cache-Control is kept, and any other is replaced.
+func (c *call) header(callers http.Header) http.Header {
 	var contentType string
 	if c.Body != nil {
 		contentType = cmp.Or(c.Body.ContentType, "application/json")
 	}
-	keys := [...]string{"Accept", "User-Agent", "Authorization", "Content-Type"}
-	const cacheControl = len(keys) // it comes after the values of the keys
+	keys := [...]string{"Accept", "User-Agent", "Authorization", "Content-Type", "Cache-Control"}
 	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType, c.Peer.CacheControl}
-	header := make(http.Header, len(own)+len(values))
-	if c.Peer.CacheControl != "" {
-		header["Cache-Control"] = values[cacheControl:]
-	}
-	for key, list := range own {
+	header := make(http.Header, len(callers)+len(keys))
+	for key, list := range callers {
 		header[key] = slices.Clone(list) // what a transport changes must not be in the next attempt
 	}
 	for i, key := range keys {
-		if values[i] != "" {
-			// With a capacity of 1, so an append does not overwrite the value of the next header.
-			header[key] = values[i : i+1 : i+1]
+		_, isCallers := header[key]
+		isKept := isCallers && key == "Cache-Control"
+		if values[i] == "" || isKept {
+			continue
 		}
+		// The headers share one array. With a capacity of 1, an append does not overwrite the next header's value.
+		header[key] = values[i : i+1 : i+1]
 	}
 	return header
 }

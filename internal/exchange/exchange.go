@@ -75,7 +75,7 @@ type Result struct {
 	Last           *Attempt // its Number is how many were made
 	OutcomeUnknown bool     // an attempt may have had its effect
 	Stopped        bool     // its context, or the policy's Prepare, ended the call between two attempts
-	tokenRenewed   bool     // Renew has returned another authorization
+	tokenRenewed   bool     // Renew has returned another authorization, and the request is sent again with it
 	wasCutBefore   bool     // an earlier attempt ended within the body
 
 	buffer *bytes.Buffer // holds the response's body; nil: none was kept
@@ -282,8 +282,8 @@ func (c *call) limitedFor(a *Attempt) time.Duration {
 	return wait
 }
 
-// renew gets another token for the one that was refused, once per call. It reports whether the request can be sent
-// again with it. That does not count as a retry, because a server that rejects the token has not acted.
+// renew gets another authorization after a 401, at most one per call. It reports whether there is one and the request
+// can be sent again with it. Sending again is not a retry, because a server that refuses the token has not acted.
 func (c *call) renew(ctx context.Context) bool {
 	if c.Renew == nil || c.tokenRenewed {
 		return false
@@ -295,7 +295,7 @@ func (c *call) renew(ctx context.Context) bool {
 	if fresh == "" || fresh == c.authorization {
 		return false
 	}
-	if !c.Body.replayable() {
+	if !c.Body.replayable() { // asked only now, because Renew also tells the source that its token was refused
 		return false
 	}
 	c.authorization = fresh

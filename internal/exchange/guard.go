@@ -2,7 +2,7 @@ package exchange
 
 import "runtime"
 
-// Guarded is a function that runs in its own goroutine.
+// Guarded is a function that runs in its own goroutine (GoGuarded), or has run in this one (run).
 type Guarded struct {
 	done     chan struct{}
 	returned bool // it neither panicked nor exited

@@ -130,16 +130,16 @@ func (s *SendState) IgnoredExpect() bool {
 }
 
 // getConn is called when the transport wants a connection. It ends the attempt if net/http, or a caller's transport
-// that retries, wants too many of them: some HTTP/2 failures repeat without pause or end. It also ends the attempt if a
-// create would be repeated after any of it was sent.
+// that retries, wants too many of them: some HTTP/2 failures repeat without pause or end. It also ends the attempt if
+// the transport wants another connection for a create whose headers, and any of its body, may have been sent.
 func (s *SendState) getConn(string) {
 	s.traced.Store(true)
 	s.connKind.Store(usable)
 	if s.connections.Add(1) > maxConnections {
 		s.Watchdog.cancel(errManyTries)
 	}
-	wasSent := s.wroteHeaders.Load() && s.body.Load().wasRead()
-	if s.SendOnce && s.connections.Load() > 1 && wasSent {
+	mayHaveArrived := s.wroteHeaders.Load() && s.body.Load().wasRead()
+	if s.SendOnce && s.connections.Load() > 1 && mayHaveArrived {
 		s.repeated.Store(true)
 		s.Watchdog.cancel(errSecondTime)
 	}
