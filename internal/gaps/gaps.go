@@ -133,19 +133,19 @@ func (p *prober) remove(ctx context.Context, id int64) error {
 	return err
 }
 
-// observe records what every response shows: the status of a success, under the key of the endpoint, and the headers.
-// Of a refusal it records the members of its body.
-func (p *prober) observe(key string, r clinicaldoc.Response, err error) {
-	p.seen.headers(r.Header)
+// observe records what the response to any request shows: its headers, the status of a success as the answer for key,
+// and of a refusal the members of its body and whether it is a 503. The error is that of the request.
+func (p *prober) observe(key string, response clinicaldoc.Response, err error) {
+	p.seen.headers(response.Header)
 	if err == nil {
-		p.report.set(key, "%d", r.StatusCode)
+		p.report.set(key, "%d", response.StatusCode)
 		return
 	}
 	status := statusOf(err)
-	if status == 0 {
+	if status == 0 { // there was no response, or it was not a refusal
 		return
 	}
-	p.seen.errorBody(r.Body)
+	p.seen.errorBody(response.Body)
 	if status == http.StatusServiceUnavailable {
 		p.seen.unavailable = true
 	}
@@ -160,7 +160,8 @@ func statusOf(err error) int {
 	return refusal.StatusCode
 }
 
-// outcome returns whether the service allowed a request, in words.
+// outcome says whether the service allowed the request that ended with err: "allowed", "refused with" the status, or "no
+// answer" for an error without a status.
 func outcome(err error) string {
 	status := statusOf(err)
 	switch {

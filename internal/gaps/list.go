@@ -69,14 +69,16 @@ func (a listAnswer) number(name string) int {
 	return 0
 }
 
-// next returns the link to the next page, or nil.
-func (a listAnswer) next() *url.URL {
+// nextLink returns the link to the next page, from links or from the document itself. It returns nil if neither has one
+// that can be parsed.
+func (a listAnswer) nextLink() *url.URL {
 	for _, raw := range []json.RawMessage{a.links["next"], a.top["next_page_url"]} {
-		var link string
-		if json.Unmarshal(raw, &link) == nil && link != "" {
-			if u, err := url.Parse(link); err == nil {
-				return u
-			}
+		var text string
+		if json.Unmarshal(raw, &text) != nil || text == "" {
+			continue
+		}
+		if link, err := url.Parse(text); err == nil {
+			return link
 		}
 	}
 	return nil
@@ -207,7 +209,7 @@ func (a listAnswer) positionHints(oneRow []string) positionHints {
 	if kind(raw) == "string" {
 		_ = json.Unmarshal(raw, &hints.cursor)
 	}
-	link := a.next()
+	link := a.nextLink()
 	if link == nil {
 		return hints
 	}
@@ -383,7 +385,7 @@ func (p *prober) shape(plain, first listAnswer) string {
 		return shapeSimple
 	case has(plain.top, "current_page", "next_page_url"):
 		return shapeFlat
-	case first.next() != nil:
+	case first.nextLink() != nil:
 		return shapeCursorInLinks
 	case p.report.QueryNames.PerPage != "":
 		return shapeBare
@@ -402,7 +404,7 @@ func (p *prober) reportShape(plain, first listAnswer) {
 	}
 	p.report.set("list.top_fields", "%s", beside.names())
 
-	link := first.next()
+	link := first.nextLink()
 	if link == nil {
 		p.report.unseen("list.links_query", "there is no next link")
 		p.report.unseen("list.links_origin", "there is no next link")

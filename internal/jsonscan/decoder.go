@@ -87,8 +87,9 @@ func (d *Decoder) Elements() iter.Seq[int] {
 	}
 }
 
-// members is the loop of Fields and Elements. It calls yield for each member that has a value, and skips what yield
-// did not consume. If yield is nil, or after it returned false, it only validates.
+// members is the loop of Fields and Elements. It consumes the next value, which must be of that kind, and calls yield for
+// each member of an object or element of an array. A value that yield does not consume is skipped. If yield is nil, and
+// after it has returned false, the values are only validated.
 func (d *Decoder) members(kind Kind, closer byte, yield func(key []byte, index int) bool) {
 	if !d.expect(kind) {
 		return
@@ -102,14 +103,16 @@ func (d *Decoder) members(kind Kind, closer byte, yield func(key []byte, index i
 	d.pos++
 	for index := 0; d.next(index == 0, closer); index++ {
 		var key []byte
-		d.track(^index)
 		if kind == Object {
-			d.track(d.pos) // instead of the index
+			d.track(d.pos)
 			d.member = d.pos
 			key = d.key(yield != nil)
+		} else {
+			d.track(^index)
 		}
 		d.value = d.pos
-		if yield != nil && d.Kind() != Invalid && !yield(key, index) {
+		hasValue := d.Kind() != Invalid // otherwise skipUnread fails
+		if yield != nil && hasValue && !yield(key, index) {
 			yield = nil
 		}
 		d.skipUnread()
@@ -241,11 +244,11 @@ func (d *Decoder) byteAt(offset int) byte {
 	return 0
 }
 
-// scanWord consumes a number, null, true or false. Positive integers and the literals are recognized here. For other
-// numbers it takes all characters that can be in one, and json.Valid checks them.
+// scanWord consumes a number, null, true or false: all bytes from here on that can be in one. Usual words are recognized
+// without json.Valid, which is slower: positive integers and the three literals.
 func (d *Decoder) scanWord() {
 	endOfDigits := d.pos
-	for d.byteAt(endOfDigits)-'0' <= 9 {
+	for d.byteAt(endOfDigits)-'0' <= 9 { // a byte below '0' wraps around to a large number
 		endOfDigits++
 	}
 	end := endOfDigits
@@ -253,7 +256,8 @@ func (d *Decoder) scanWord() {
 		end++
 	}
 	word := d.data[d.pos:end]
-	isPositiveInteger := end == endOfDigits && d.byteAt(d.pos) != '0'
+	hasOnlyDigits := end == endOfDigits
+	isPositiveInteger := hasOnlyDigits && d.byteAt(d.pos) != '0' // JSON allows no leading zero
 	if !isPositiveInteger && !isLiteral(word) && !json.Valid(word) {
 		d.failSyntax(d.pos, unexpected)
 		return

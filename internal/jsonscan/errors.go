@@ -58,8 +58,8 @@ func (d *Decoder) Stop() { d.fail(errStopped) }
 // Err returns the first error.
 func (d *Decoder) Err() error { return d.err }
 
-// End returns the first error. It also returns an error if the value of the document has not been consumed, or if
-// anything except white space follows. It is the last call: views that were returned are not valid afterwards.
+// End must be the last call: views that were returned are not valid afterwards. It returns the first error, which may be
+// that the document's value was not consumed, or that anything except white space follows.
 func (d *Decoder) End() error {
 	d.Flush()
 	if s := d.scratch; s != nil && cap(s.block) <= maxKeptScratch {
@@ -67,7 +67,9 @@ func (d *Decoder) End() error {
 	}
 	d.scratch = nil
 	d.skipSpace()
-	if d.pos == d.value || d.pos < len(d.data) {
+	isUnread := d.pos == d.value
+	hasMore := d.pos < len(d.data)
+	if isUnread || hasMore {
 		d.failSyntax(d.pos, unexpected)
 	}
 	return d.err

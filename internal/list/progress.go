@@ -164,20 +164,23 @@ func (w *Progress) isShort() bool {
 	return known && total-rows > w.shown.Len()
 }
 
-// rowsBeforeStart returns how many rows lie before the start, if that is known and some rows lie after it.
+// rowsBeforeStart returns how many rows lie before the first page to read. That is not known if this page has a cursor,
+// or if it has a later number and the service reports no page size, or ends the list before it.
 func (w *Progress) rowsBeforeStart() (rows int, known bool) {
+	hasCursor := w.start == 0
+	pagesBefore := w.start - 1
 	size := w.latest.Size
 	switch {
-	case w.start == 0:
+	case hasCursor:
 		return 0, false
-	case w.start == 1:
+	case pagesBefore == 0:
 		return 0, true
 	case size < 1:
 		return 0, false
-	case w.start-1 > w.latest.Total/size:
+	case pagesBefore > w.latest.Total/size: // a division, because the product could overflow
 		return 0, false
 	}
-	return (w.start - 1) * size, true
+	return pagesBefore * size, true
 }
 
 // use records a page whose rows are used, and returns the indexes of the rows that no walk has shown yet. If a list

@@ -183,30 +183,37 @@ func cafLength(s *source) measurement {
 	}
 }
 
+// The first bytes of the objects of a Windows Media file.
 const (
 	asfHeader     = "\x30\x26\xb2\x75\x8e\x66\xcf\x11\xa6\xd9\x00\xaa\x00\x62\xce\x6c"
 	asfProperties = "\xa1\xdc\xab\x8c\x47\xa9\xcf\x11\x8e\xe4\x00\xc0\x0c\x20\x53\x65"
 )
 
-// asfLength walks through the objects in the header of a Windows Media file to the one that has the file's length.
+// asfLength walks through the objects in the header of a Windows Media file to the one that has the file's length. The
+// length is not reported if there is no such object.
 func asfLength(s *source) measurement {
-	for offset := int64(30); ; {
-		head := s.read(offset, 24)
-		if head == nil {
+	const (
+		firstObject = 30 // where it begins, after the fields of the header
+		idSize      = 16 // of the ID with which each object begins
+		objectHead  = 24 // the ID, and the size of the object with its head
+	)
+	for offset := int64(firstObject); ; {
+		head := s.read(offset, objectHead)
+		if head == nil { // the file ends here
 			return measurement{}
 		}
 		if begins(asfProperties)(head) {
 			return asfFileSize(s, offset)
 		}
-		size := little.Uint64(head[16:])
-		if size < 24 {
+		size := little.Uint64(head[idSize:])
+		if size < objectHead {
 			return measurement{}
 		}
 		offset = advance(offset, size)
 	}
 }
 
-// asfFileSize reads the file's length from the properties at that offset.
+// asfFileSize reads the file's length from the properties, an object at that offset.
 func asfFileSize(s *source, offset int64) measurement {
 	const isBroadcast = 1 // the length is not valid
 	properties := s.read(offset, 92)

@@ -70,8 +70,9 @@ func Without(object string, unwanted func(member string) bool) (string, error) {
 	return rest, err
 }
 
-// Marshal encodes a value as an object, and appends the members of another object. HTML is not escaped: the encoder
-// that calls a MarshalJSON decides on that.
+// Marshal encodes a value, which must become an object, and appends the members of the JSON object others, which may be
+// empty. It is for methods named MarshalJSON. It does not escape HTML, because the encoder that calls the method does
+// that if it is set to.
 func Marshal(v any, others string) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -82,7 +83,8 @@ func Marshal(v any, others string) ([]byte, error) {
 	return Join(bytes.TrimSpace(b.Bytes()), others), nil
 }
 
-// Join returns an object with the members of another one appended to its own. It may change the first one's bytes.
+// Join returns the object with the members of the object others appended, which may be "" or "{}". It may change the
+// bytes of object.
 func Join(object []byte, others string) []byte {
 	if len(others) <= len("{}") {
 		return object
