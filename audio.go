@@ -460,8 +460,8 @@ func (s *NotesService) audioSource(
 	return source
 }
 
-// downloadError returns the error of this package for a failure of a download: of storage, of this machine's disk, or of
-// the caller's writer. Other errors, such as nil and those of the service, are returned unchanged.
+// downloadError returns the error of this package for a failure of a download: of storage, of this machine's disk, or
+// of the caller's writer. Other errors, such as nil and those of the service, are returned unchanged.
 func (op *operation) downloadError(err error) error {
 	failure, ok := err.(*download.Error) //nolint:errorlint // an error that wraps one is another call's
 	if !ok {

@@ -41,9 +41,9 @@ var seed = maphash.MakeSeed()
 // Hash stands for a value within this process.
 func Hash[T comparable](v T) uint64 { return maphash.Comparable(seed, v) }
 
-// NewCreate returns the identity of a create. Size is that of the recording; zero or less means that it is not known, or
-// that there is none. Names are the same if they differ only in white space at their ends, or in how accented letters
-// are composed.
+// NewCreate returns the identity of a create. Size is that of the recording; zero or less means that it is not known,
+// or that there is none. Names are the same if they differ only in white space at their ends, or in how accented
+// letters are composed.
 func NewCreate(patientID int64, name string, size int64, id string, sent time.Time, sha256 string) Create {
 	return Create{
 		patient: Hash(patientID),

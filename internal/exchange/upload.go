@@ -161,9 +161,9 @@ func (b *followedBody) nextOfHead(p []byte) (int, error) {
 // keepSourceErr keeps the source's error. It is a separate function, because otherwise every read would allocate.
 func (s *SendState) keepSourceErr(err error) { s.sourceErr.CompareAndSwap(nil, &err) }
 
-// readHead reads from the caller's reader, in a goroutine of net/http, where nobody could recover a panic. If the reader
-// panics or calls runtime.Goexit, readHead ends the attempt and stores this in sourceExit. SendStreamed then panics or
-// calls Goexit in the caller's goroutine.
+// readHead reads from the caller's reader, in a goroutine of net/http, where nobody could recover a panic. If the
+// reader panics or calls runtime.Goexit, readHead ends the attempt and stores this in sourceExit. SendStreamed then
+// panics or calls Goexit in the caller's goroutine.
 func (b *followedBody) readHead(p []byte) (n int, err error) {
 	var work Guarded
 	defer func() {

@@ -160,8 +160,8 @@ func statusOf(err error) int {
 	return refusal.StatusCode
 }
 
-// outcome says whether the service allowed the request that ended with err: "allowed", "refused with" the status, or "no
-// answer" for an error without a status.
+// outcome says whether the service allowed the request that ended with err: "allowed", "refused with" the status, or
+// "no answer" for an error without a status.
 func outcome(err error) string {
 	status := statusOf(err)
 	switch {

@@ -87,9 +87,9 @@ func (d *Decoder) Elements() iter.Seq[int] {
 	}
 }
 
-// members is the loop of Fields and Elements. It consumes the next value, which must be of that kind, and calls yield for
-// each member of an object or element of an array. A value that yield does not consume is skipped. If yield is nil, and
-// after it has returned false, the values are only validated.
+// members is the loop of Fields and Elements. It consumes the next value, which must be of that kind, and calls yield
+// for each member of an object or element of an array. A value that yield does not consume is skipped. If yield is
+// nil, and after it has returned false, the values are only validated.
 func (d *Decoder) members(kind Kind, closer byte, yield func(key []byte, index int) bool) {
 	if !d.expect(kind) {
 		return
@@ -244,8 +244,8 @@ func (d *Decoder) byteAt(offset int) byte {
 	return 0
 }
 
-// scanWord consumes a number, null, true or false: all bytes from here on that can be in one. Usual words are recognized
-// without json.Valid, which is slower: positive integers and the three literals.
+// scanWord consumes a number, null, true or false: all bytes from here on that can be in one. Usual words are
+// recognized without json.Valid, which is slower: positive integers and the three literals.
 func (d *Decoder) scanWord() {
 	endOfDigits := d.pos
 	for d.byteAt(endOfDigits)-'0' <= 9 { // a byte below '0' wraps around to a large number

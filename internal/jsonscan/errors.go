@@ -58,8 +58,8 @@ func (d *Decoder) Stop() { d.fail(errStopped) }
 // Err returns the first error.
 func (d *Decoder) Err() error { return d.err }
 
-// End must be the last call: views that were returned are not valid afterwards. It returns the first error, which may be
-// that the document's value was not consumed, or that anything except white space follows.
+// End must be the last call: views that were returned are not valid afterwards. It returns the first error, which may
+// be that the document's value was not consumed, or that anything except white space follows.
 func (d *Decoder) End() error {
 	d.Flush()
 	if s := d.scratch; s != nil && cap(s.block) <= maxKeptScratch {

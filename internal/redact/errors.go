@@ -106,11 +106,11 @@ func lookupText(dns *net.DNSError) string {
 	return text + "the name could not be resolved"
 }
 
-// operationText describes a network operation that failed. Of the error that it wraps, only a text that is safe to print
-// is included: a TLS alert's, or what Cause returns.
+// operationText describes a network operation that failed. Of the error that it wraps, only a text that is safe to
+// print is included: a TLS alert's, or what Cause returns.
 func operationText(op *net.OpError) string {
-	isAlert := fmt.Sprintf("%T", op.Err) == "tls.alert" // the type is not exported
-	if isAlert {                                        // its text is one of a fixed set
+	isAlert := fmt.Sprintf("%T", op.Err) == "tls.alert" // the type is not exported; its texts are constant
+	if isAlert {
 		const advice = "; pass a client certificate or other TLS settings with WithHTTPClient"
 		return knownOperation(op.Op) + ": " + op.Err.Error() + advice
 	}

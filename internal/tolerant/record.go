@@ -184,8 +184,8 @@ const (
 	objectFollows              // also {}
 )
 
-// nextObject returns what comes next. It consumes null and [], and returns emptyObject for them. A list with elements is
-// consumed too, but is notAnObject. Any other value is not consumed.
+// nextObject returns what comes next. It consumes null and [], and returns emptyObject for them. A list with elements
+// is consumed too, but is notAnObject. Any other value is not consumed.
 func nextObject(d *jsonscan.Decoder) comingObject {
 	switch d.Kind() {
 	case jsonscan.Object:
@@ -207,9 +207,9 @@ func nextObject(d *jsonscan.Decoder) comingObject {
 // maxRows bounds the memory that a hostile list takes: a row of a few bytes becomes a record of several hundred.
 const maxRows = 100_000
 
-// Rows appends the records of the next value, a list or null, to rows, and returns all. If rows is nil, the first record
-// allocates room for the expected number. A record without an ID fails the document, and ends the loop; so does a row
-// beyond maxRows.
+// Rows appends the records of the next value, a list or null, to rows, and returns all. If rows is nil, the first
+// record allocates room for the expected number. A record without an ID fails the document, and ends the loop; so does
+// a row beyond maxRows.
 func Rows[T any](d *jsonscan.Decoder, rows []T, expected int, fill func(*T, *jsonscan.Decoder), id func(*T) int64) []T {
 	if d.Null() {
 		return rows

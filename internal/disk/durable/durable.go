@@ -103,8 +103,8 @@ func spelled(path string, exists func(string) bool, list func(folder string) []s
 	return filepath.Join(folder, base)
 }
 
-// spelledLike returns base if it is among the names, or else the first of the names that differs from base only in case.
-// If there is none, it returns base too.
+// spelledLike returns base if it is among the names, or else the first of the names that differs from base only in
+// case. If there is none, it returns base too.
 func spelledLike(base string, names []string) string {
 	if slices.Contains(names, base) {
 		return base
