@@ -5,12 +5,14 @@ import "os"
 // Key returns the key under which the journal keeps the recording with that key, as in [Result].JournalKey.
 func (b Binding) Key(key string) Key { return keyOf(b.Origin, key) }
 
-// Describe returns what a journal knows a recording by: an entry with Key, Patient, Name and Size, and without a State.
-// The recording must have its key; see [Recording.WithKey]. Size is -1 if it cannot be found out on this machine.
+// Describe returns the entry by which a journal recognizes a recording. Key, Patient, Name and Size are set, and State
+// is not. The recording must have its key; see [Recording.WithKey]. Size is -1 if it is not known, for example because
+// the file is on another machine.
 func (b Binding) Describe(recording Recording) Entry {
 	entry := Entry{Key: b.Key(recording.Key)}
-	entry.describe(b.Origin, recording.Params)
-	if recording.Params.Audio != nil {
+	entry.describe(b.Origin, recording.Params) // Size is that of Params.Audio, or 0 without it
+	isAudioRecording := recording.File == "" && recording.Params.Audio != nil
+	if isAudioRecording {
 		return entry
 	}
 	entry.Size = -1

@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -36,4 +37,17 @@ func TestBinding_Describe_IsWhatARunSaves(t *testing.T) {
 	recording.Params.Audio = nil
 	recording.File = filepath.Join(t.TempDir(), "elsewhere.wav")
 	assert.Equal(t, int64(-1), binding.Describe(recording).Size)
+}
+
+// The recording is the file, even if Params.Audio names its content type.
+func TestBinding_DescribeFileWithContentType_HasTheFilesSize(t *testing.T) {
+	t.Parallel()
+	content := []byte("RIFF synthetic")
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	recording := ingest.Recording{Key: "synthetic encounter", File: path, Params: clinicaldoc.CreateNoteParams{
+		PatientID: 7, PromptID: 1, Audio: &clinicaldoc.AudioSource{ContentType: "audio/wav"},
+	}}
+	described := ingest.Binding{Origin: "https://service.example.test"}.Describe(recording)
+	assert.Equal(t, int64(len(content)), described.Size)
 }
