@@ -183,10 +183,8 @@ func (c *claim) writeOwn(ctx context.Context, entry ingest.Entry) error {
 func (c *claim) yieldToRival(ctx context.Context, entry ingest.Entry, decidedBy string) error {
 	var anyTime time.Time
 	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, anyTime)
-	if errors.Is(err, ingest.ErrJournalDamaged) { // a damaged record holds up its own recording alone
-		return nil
-	}
-	if err != nil {
+	isDamaged := errors.Is(err, ingest.ErrJournalDamaged) // a damaged record holds up only its own recording
+	if err != nil && !isDamaged {
 		return err
 	}
 	isRival := func(other ingest.Entry) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -58,4 +59,44 @@ func TestEntries_WhileOthersWrite_ListWhatIsCommitted(t *testing.T) {
 	}
 	all.Wait()
 	assert.Len(t, statesOf(t, openJournal(t, connect(t, s), time.Second), 7, time.Time{}), 160)
+}
+
+// damage overwrites the record of a committed recording with something that cannot be read.
+func damage(t *testing.T, j *Journal, n int) {
+	t.Helper()
+	save(t, j, entry(n, ingest.StateCommitting))
+	_, err := j.records(key(n)).Put(t.Context(), recordKey(key(n)), []byte("{"))
+	require.NoError(t, err)
+}
+
+func TestEntriesForPatient_OneRecordIsDamaged_ListsTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := newEngine().fleet(defaultLease).Journal()
+		damage(t, j, 1)
+		save(t, j, entry(2, ingest.StateCreated))
+		save(t, j, entry(3, ingest.StateCommitting))
+		entries, err := j.EntriesForPatient(t.Context(), 7, time.Time{})
+		require.ErrorIs(t, err, ingest.ErrJournalDamaged)
+		var keys []ingest.Key
+		for _, e := range entries {
+			keys = append(keys, e.Key)
+		}
+		assert.ElementsMatch(t, []ingest.Key{key(2), key(3)}, keys)
+	})
+}
+
+// A damaged record of the patient must not hide a recording with the same content that is being sent.
+func TestCommit_SameContentIsOpenAndAnotherRecordIsDamaged_Waits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		first := claimed(t, e.fleet(defaultLease).Journal(), 1)
+		defer first.Release()
+		require.NoError(t, first.Save(t.Context(), wantedTwice(1, ingest.StateCommitting)))
+		damage(t, e.fleet(defaultLease).Journal(), 2)
+		second := claimed(t, e.fleet(defaultLease).Journal(), 3)
+		defer second.Release()
+		require.ErrorIs(t, second.Save(t.Context(), wantedTwice(3, ingest.StateCommitting)), ingest.ErrTaken)
+	})
 }

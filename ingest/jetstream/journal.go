@@ -162,7 +162,8 @@ func claimedEntry(key ingest.Key, known ingest.Entry) ingest.Entry {
 	}
 }
 
-// EntriesForPatient implements [ingest.Journal]. The leaders of the buckets are asked: what was saved before is seen.
+// EntriesForPatient implements [ingest.Journal]. It asks the leaders of the buckets, so it sees everything that was
+// saved before. If a record is damaged, it returns the other entries, and an error matching [ingest.ErrJournalDamaged].
 func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
 	b := j.patients(patient)
 	filter := b.prefix + patientKey(patient, "*")
@@ -178,20 +179,30 @@ func (j *Journal) EntriesForPatient(ctx context.Context, patient uint32, since t
 		return nil, unreachable(err)
 	}
 	var entries []ingest.Entry
-	for subject := range marks { // each ends with the key of a recording
-		var key ingest.Key
-		if err := key.UnmarshalText([]byte(subject[strings.LastIndexByte(subject, '.')+1:])); err != nil {
-			return nil, errDamaged
-		}
-		r, _, err := j.read(ctx, key)
-		if err != nil {
+	var damage error
+	for mark := range marks {
+		r, err := j.readMarked(ctx, mark)
+		switch {
+		case errors.Is(err, ingest.ErrJournalDamaged):
+			damage = err
+		case err != nil:
 			return nil, err
-		}
-		if r.Entry.Patient == patient && mayHaveNoteSince(r.Entry, since) {
+		case r.Entry.Patient == patient && mayHaveNoteSince(r.Entry, since):
 			entries = append(entries, r.Entry)
 		}
 	}
-	return entries, nil
+	return entries, damage
+}
+
+// readMarked reads the record of the recording to which a patient's mark leads. The mark is a subject that ends with
+// the key of the recording.
+func (j *Journal) readMarked(ctx context.Context, mark string) (record, error) {
+	var key ingest.Key
+	if err := key.UnmarshalText([]byte(mark[strings.LastIndexByte(mark, '.')+1:])); err != nil {
+		return record{}, errDamaged
+	}
+	r, _, err := j.read(ctx, key)
+	return r, err
 }
 
 // mayHaveNoteSince reports whether an entry may have a note, or had one that was replaced, that was sent or created at
@@ -310,7 +321,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// read returns what the bucket holds of a key: nothing, and revision 0, if it is new.
+// read returns the record of a key, and its revision. Both are zero if the key is new.
 func (j *Journal) read(ctx context.Context, key ingest.Key) (record, uint64, error) {
 	var entry jetstream.KeyValueEntry
 	err := patiently(ctx, j.patience, func(ctx context.Context) (err error) {
