@@ -180,8 +180,8 @@ func (s *state) findAudio(key string) *audio {
 	return n.audio
 }
 
-// dropAudio forgets the recording of a deleted note; the caller holds the lock
-// and then removes the file, which takes its time, without it.
+// dropAudio forgets the recording of a deleted note. The caller holds the lock. It removes the file after it has
+// released the lock, because that may take long.
 func (s *state) dropAudio(a *audio) {
 	if a != nil {
 		delete(s.audio, a.key)
@@ -224,22 +224,24 @@ func (s *state) seededAudio(n Note, now time.Time) (*audio, error) {
 	return a, nil
 }
 
-// knownSilences are the fingerprints of silence by its size.
+// knownSilences has the SHA-256 of silent recordings by their sizes.
 var knownSilences sync.Map
 
-// silenceSHA256 returns the fingerprint of silence of a size.
+// silenceSHA256 returns the SHA-256 of the silent recording of a size, in hexadecimal digits. It computes that once for
+// each size.
 func silenceSHA256(size int64) string {
 	if sum, known := knownSilences.Load(size); known {
 		return fmt.Sprint(sum)
 	}
 	hash := sha256.New()
-	_, _ = io.Copy(hash, silence(size, size)) // neither fails
+	_, _ = io.Copy(hash, silence(size, size)) // as it was uploaded; neither reading nor hashing fails
 	sum := hex.EncodeToString(hash.Sum(nil))
 	knownSilences.Store(size, sum)
 	return sum
 }
 
-// silence is a silent recording of a size, as the storage has it.
+// silence returns the silent recording that was uploaded with a size. The storage may have it with another size,
+// because it re-encodes recordings.
 func silence(size, stored int64) *io.SectionReader {
 	return io.NewSectionReader(silentFile(silenceHeader(size-wavHeaderSize)), 0, stored)
 }
@@ -261,17 +263,18 @@ const (
 	wavBytesPerSecond = 16_000
 )
 
-// silenceHeader is the header of a mono WAV file, 16 bits at 8 kHz. Its size
-// fields stay at their highest value for what does not fit into them.
+// silenceHeader returns the header of a mono WAV file, 16 bits at 8 kHz. A size that does not fit into its field of 32
+// bits is written as the highest value.
 func silenceHeader(dataSize int64) []byte {
 	field := func(size int64) uint32 { return uint32(min(size, math.MaxUint32)) } //nolint:gosec // cut to fit
 	little := binary.LittleEndian
-	header := append([]byte("RIFF"), little.AppendUint32(nil, field(36+dataSize))...)
+	const sizeBeforeRest = 8 // of "RIFF" and the field after it, which counts only the rest of the file
+	header := append([]byte("RIFF"), little.AppendUint32(nil, field(wavHeaderSize-sizeBeforeRest+dataSize))...)
 	header = append(header, "WAVEfmt "...)
-	header = little.AppendUint32(header, 16)
-	header = little.AppendUint16(header, 1) // PCM
-	header = little.AppendUint16(header, 1) // one channel
-	header = little.AppendUint32(header, wavBytesPerSecond/2)
+	header = little.AppendUint32(header, 16)                  // size of the format, which follows
+	header = little.AppendUint16(header, 1)                   // PCM
+	header = little.AppendUint16(header, 1)                   // one channel
+	header = little.AppendUint32(header, wavBytesPerSecond/2) // samples per second
 	header = little.AppendUint32(header, wavBytesPerSecond)
 	header = little.AppendUint16(header, 2)  // bytes per sample
 	header = little.AppendUint16(header, 16) // bits per sample

@@ -24,8 +24,8 @@ type Fault struct {
 	body        string
 	skip, times int           // times may be everyTime
 	every       int           // of how many requests it strikes the last; 0: of each
-	rate        float64       // the probability that it strikes; negative: always
-	commits     bool          // the request is done all the same
+	rate        float64       // the probability that it strikes; negative: always, see hasRate
+	commits     bool          // the request is carried out anyway
 	commitAfter time.Duration // by the server's clock
 	header      http.Header
 }
@@ -34,6 +34,9 @@ type Fault struct {
 func newFault(kind string, number int, length time.Duration) Fault {
 	return Fault{kind: kind, number: max(number, 0), length: max(length, 0), times: usualTimes(kind), rate: -1}
 }
+
+// hasRate reports whether chance decides which requests it strikes.
+func (f Fault) hasRate() bool { return f.rate >= 0 }
 
 // everyTime as the number of times stands for every request.
 const everyTime = -1
@@ -55,7 +58,7 @@ func (f Fault) String() string {
 		text += ":every=" + strconv.Itoa(f.every)
 		usual = everyTime
 	}
-	if f.rate >= 0 {
+	if f.hasRate() {
 		text += ":rate=" + strconv.FormatFloat(f.rate, 'g', -1, 64)
 		usual = everyTime
 	}

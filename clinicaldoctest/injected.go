@@ -40,52 +40,55 @@ func (s *Server) RemoveFault(id int) { s.state().faults.remove(id) }
 // ClearFaults removes all faults.
 func (s *Server) ClearFaults() { s.state().faults.clear() }
 
-// SetSeed sets the seed of [Fault.Rate]. Faults with a rate start again, and count
-// requests from zero.
+// SetSeed sets the seed of [Fault.Rate]. Faults with a rate begin their random
+// numbers again, and count requests from zero. A fault that is spent stays spent.
 func (s *Server) SetSeed(seed uint64) { s.state().faults.setSeed(seed) }
 
-// receiver reads a request and returns what it is to do.
+// receiver reads a request and returns its effect, which it does not carry out.
 type receiver func(http.ResponseWriter, *http.Request) effect
 
-// withFaults serves a request. If a fault applies to it, the fault decides whether and how serve is called. A fault
-// with CommitAfter calls receive instead, which may be nil.
+// withFaults serves a request by serve, unless an injected fault applies to the request. Such a fault decides what the
+// client gets, and whether and how serve is called.
+//
+// If the fault has CommitAfter, receive reads the request, and its effect is carried out later. Serve then only aborts
+// the request. If receive is nil, CommitAfter has no effect.
 func (s *state) withFaults(
 	route string, w http.ResponseWriter, r *http.Request, receive receiver, serve http.HandlerFunc,
 ) {
-	fault := s.faults.next(route)
-	if fault == nil {
+	armed := s.faults.next(route)
+	if armed == nil {
 		serve(w, r)
 		return
 	}
+	fault := armed.Fault
 	if recorder, ok := w.(interface{ Struck(fault string) }); ok {
-		recorder.Struck(fault.Fault.kindAndArgument())
+		recorder.Struck(fault.kindAndArgument())
 	}
-	if fault.Fault.header != nil {
-		w = &headerWriter{ResponseWriter: w, header: fault.Fault.header}
+	if fault.header != nil {
+		w = &headerWriter{ResponseWriter: w, header: fault.header}
 	}
-	if fault.Fault.commits && receive != nil {
+	if fault.commits && receive != nil {
 		effect := receive(unsentWriter{header: http.Header{}}, r)
-		s.commitLater(effect, fault.Fault.commitAfter)
-		// Whatever the fault does with the request: it is carried out later, not now.
+		s.commitLater(effect, fault.commitAfter)
 		serve = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	}
-	faultKinds()[fault.Fault.kind].strike(strike{fault, s, w, r, serve})
+	faultKinds()[fault.kind].strike(strike{armed, s, w, r, serve})
 }
 
 type faultList struct {
 	mu       sync.Mutex
 	seed     uint64
 	lastID   int
-	streams  uint64 // of randomness, given out since there was no fault
+	streams  uint64 // streams of random numbers that faults have got since the last clear or setSeed
 	injected []*armedFault
 }
 
-// armedFault is an injected fault and what has come of it.
+// armedFault is an injected fault, and what it needs to decide whether it strikes.
 type armedFault struct {
 	InjectedFault
 	seen    int        // requests to its route that no fault before it struck
-	random  *rand.Rand // its own
-	limiter limiter    // of a throttle
+	random  *rand.Rand // for its rate; no other fault uses it
+	limiter limiter    // counts the requests of a throttle
 }
 
 // add arms the fault for the route. A fault that strikes 0 times is spent at once.
@@ -101,7 +104,7 @@ func (l *faultList) add(route string, f Fault) {
 // newRand returns a fault's own random numbers, so that no fault's rate depends on another's.
 func (l *faultList) newRand() *rand.Rand {
 	l.streams++
-	return rand.New(rand.NewPCG(l.seed, l.streams)) //nolint:gosec // chance that can be had again
+	return rand.New(rand.NewPCG(l.seed, l.streams)) //nolint:gosec // it has to be repeatable
 }
 
 func (l *faultList) list() []InjectedFault {
@@ -127,7 +130,8 @@ func (l *faultList) clear() {
 	l.streams = 0
 }
 
-// setSeed begins the random numbers of every fault again. A fault with a rate also counts its requests from zero.
+// setSeed begins the random numbers of every fault again. A fault with a rate also counts its requests from zero, so it
+// strikes the same requests again. Other faults do not depend on the seed, and go on.
 func (l *faultList) setSeed(seed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +139,7 @@ func (l *faultList) setSeed(seed uint64) {
 	l.streams = 0
 	for _, f := range l.injected {
 		f.random = l.newRand()
-		if f.Fault.rate >= 0 {
+		if f.Fault.hasRate() {
 			f.seen = 0
 		}
 	}
@@ -159,12 +163,11 @@ func (l *faultList) next(route string) *armedFault {
 // strikes counts a request, and reports whether the fault applies to it.
 func (f *armedFault) strikes() bool {
 	f.seen++
-	number := f.seen - f.Fault.skip // of the request, from 1 on, after those that pass
-	if number <= 0 {
+	number := f.seen - f.Fault.skip // of this request, without those that After lets pass
+	isPassed := number <= 0
+	isBetween := f.Fault.every > 0 && number%f.Fault.every != 0
+	if isPassed || isBetween {
 		return false
 	}
-	if f.Fault.every > 0 && number%f.Fault.every != 0 {
-		return false
-	}
-	return f.Fault.rate < 0 || f.random.Float64() < f.Fault.rate
+	return !f.Fault.hasRate() || f.random.Float64() < f.Fault.rate
 }

@@ -142,18 +142,19 @@ func (s *state) readListQuery(c call) (listQuery, *answer) {
 	return query, nil
 }
 
-// readParameter reads a parameter by the function, unless it has no value. It returns what is wrong with it.
+// readParameter calls read with the value of a parameter and returns the problem that read finds, or "". If the
+// parameter is absent or has no value, it does not call read; the variant may refuse a parameter without a value.
 func (v *Variant) readParameter(sent url.Values, name string, read func(name, value string) string) (problem string) {
 	value := v.trimmed(sent.Get(name))
 	if isArray(sent, name) {
-		value = "[]" // which is neither a number nor a sort
-	}
-	isEmpty := sent.Has(name) && sent.Get(name) == ""
-	if isEmpty && v.RefuseEmptyQuery {
-		problem = fieldMessage(name, "must not be empty.")
+		value = "[]" // read refuses it, because it is neither a number nor a sort
 	}
 	if value != "" {
-		problem = cmp.Or(read(name, value), problem)
+		problem = read(name, value)
+	}
+	isEmpty := sent.Has(name) && sent.Get(name) == ""
+	if problem == "" && isEmpty && v.RefuseEmptyQuery {
+		return fieldMessage(name, "must not be empty.")
 	}
 	return problem
 }

@@ -105,8 +105,8 @@ func firstMessage(fields map[string][]string) string {
 	}
 }
 
-// inHTML is the answer for a client that did not ask for JSON: a redirect where
-// a browser would be sent elsewhere, a page otherwise. Only errors differ.
+// inHTML returns what a client that did not ask for JSON gets instead of an error. It is a redirect for 401 and 422,
+// which sends a browser back to a form, and otherwise a page with the same status.
 func (a answer) inHTML() answer {
 	switch a.status {
 	case http.StatusUnauthorized:

@@ -124,7 +124,7 @@ func (s *state) withNote(c call, act func(*note) *answer) answer {
 	return success(s.variant().wrapped(s.noteObject(n, c.now)))
 }
 
-// addVersion makes a changed copy the note; the caller holds the lock.
+// addVersion makes the changed copy of a note its last version. The caller holds the lock.
 func (s *state) addVersion(n *note, now time.Time) {
 	n.before = n.note()
 	n.at = now
@@ -132,11 +132,11 @@ func (s *state) addVersion(n *note, now time.Time) {
 	s.notes.add(n)
 }
 
-// noteOf returns a copy of the note the path names, as it is by now, if the
-// caller's team may see it; the caller holds the lock.
+// noteOf returns a copy of the note that the path names, in its stage by now. The fault Lagging makes it older. It is
+// nil if there is no such note, or if it belongs to another team. The caller holds the lock.
 func (s *state) noteOf(c call) *note {
 	id, err := strconv.ParseInt(c.id, 10, 64)
-	if err != nil || strconv.FormatInt(id, 10) != c.id {
+	if err != nil || strconv.FormatInt(id, 10) != c.id { // "+7" and "007" name no note
 		return nil
 	}
 	lag := lagOf(c.Request)
@@ -209,14 +209,15 @@ func (s *state) readChanges(r *http.Request) (changes, *answer) {
 	return read, nil
 }
 
-// readFields reads the fields of an update. The framework takes JSON and, for a
-// PUT, a form that is not multipart; what it cannot read has no fields.
+// readFields reads the fields of an update: from a JSON object, or from a form that is not multipart, because the
+// framework does not read multipart bodies of a PUT. Any other body is not readable and has no fields. An empty body is
+// readable.
 func readFields(contentType string, body []byte) (fields map[string]json.RawMessage, readable bool) {
 	mediaType, _, _ := mime.ParseMediaType(contentType)
 	switch {
 	case len(body) == 0:
 		return nil, true
-	case strings.Contains(contentType, "/json") || strings.Contains(contentType, "+json"): // in this spelling alone
+	case strings.Contains(contentType, "/json") || strings.Contains(contentType, "+json"): // in lower case only
 		readable = utf8.Valid(body) && json.Unmarshal(body, &fields) == nil && fields != nil
 		return fields, readable
 	case mediaType == formType:

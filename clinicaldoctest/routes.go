@@ -46,8 +46,8 @@ type call struct {
 	allowed []string
 }
 
-// effect is what a request does once it has been read, and what is answered.
-// It may come long after the request is over; see [Fault.CommitAfter].
+// effect carries out a request that has been read, and returns the answer. It
+// may be called long after the request is over; see [Fault.CommitAfter].
 type effect func(now time.Time) answer
 
 var endpoints = map[string]func(*state, call) effect{
@@ -73,7 +73,7 @@ func bodiless(act func(*state, call) answer) func(*state, call) effect {
 	}
 }
 
-// always is the effect of a request that is refused, whenever it comes.
+// always returns the effect of a request that changes nothing and always gets this answer.
 func always(a answer) effect { return func(time.Time) answer { return a } }
 
 var apiRoutes = slices.Sorted(maps.Keys(endpoints))
@@ -162,9 +162,11 @@ func (s *state) serveAPI(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// receive routes and reads a request, in the order the service's framework
-// does: path, method, token, rate limit, endpoint.
-func (s *state) receive(r *http.Request, path string, found match, header http.Header) effect {
+// receive reads a request and returns its effect, which it does not carry out. It checks the request in the order of
+// the service's framework: path, method, token, rate limit, and then what the endpoint requires. The effect of a
+// request that fails a check is only the refusal. If there is a rate limit, receive describes it in the response's
+// header.
+func (s *state) receive(r *http.Request, path string, found match, responseHeader http.Header) effect {
 	switch {
 	case path == "/login" && r.Method == http.MethodGet:
 		return always(answer{status: http.StatusOK, body: htmlPage("Log in")})
@@ -183,7 +185,7 @@ func (s *state) receive(r *http.Request, path string, found match, header http.H
 	}
 	if s.variant().RateLimit > 0 {
 		verdict := s.limits.take(caller.id, s.variant().RateLimit, s.variant().RateWindow, now)
-		verdict.describe(header)
+		verdict.describe(responseHeader)
 		if verdict.refused {
 			return always(tooManyAttempts())
 		}
@@ -193,10 +195,11 @@ func (s *state) receive(r *http.Request, path string, found match, header http.H
 	})
 }
 
-// authenticate finds the caller by its bearer token and notes the token's use.
-func (s *state) authenticate(r *http.Request, now time.Time) (user, bool) {
+// authenticate returns the user of the request's bearer token, and sets when the token was last used. It reports false
+// if there is no known token.
+func (s *state) authenticate(r *http.Request, now time.Time) (caller user, known bool) {
 	secret, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !found { // the framework knows the scheme in this spelling alone
+	if !found { // the framework knows the scheme only in this spelling
 		return user{}, false
 	}
 	s.mu.Lock()

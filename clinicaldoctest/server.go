@@ -307,10 +307,10 @@ func (w withoutHandshakes) Write(line []byte) (int, error) {
 	return w.Writer.Write(line)
 }
 
-// stop returns when no goroutine of the origin is left. The order matters:
-// each wait ends what could still add to the next.
+// stop returns when no goroutine of the origin is left. It waits first for the
+// goroutine that begins connections, then for those that begin handlers.
 func (o *origin) stop() {
-	if o.server == nil {
+	if o.server == nil { // it was never served
 		_ = o.listener.Close()
 		return
 	}

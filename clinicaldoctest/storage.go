@@ -68,7 +68,7 @@ func (s *state) serveStorage(w http.ResponseWriter, r *http.Request) {
 			}
 			defer closeRead(file)
 			w.Header().Set("Content-Type", a.contentType)
-			w.Header().Set("ETag", strconv.Quote(a.sha256[:32]))
+			w.Header().Set("ETag", strconv.Quote(a.sha256[:32])) // as long as S3's, which is an MD5
 			http.ServeContent(&rangeRefuser{ResponseWriter: w}, r, "", a.uploadedAt, file)
 		})
 	})

@@ -136,10 +136,10 @@ func (x strike) pause() {
 	}
 }
 
-// resetConnection drops the connection so that the client sees a reset, not an end.
+// resetConnection drops the request's connection, so the client sees a reset instead of the connection's regular end.
 func resetConnection(w http.ResponseWriter, r *http.Request) {
 	dropped, _, err := http.NewResponseController(w).Hijack()
-	if err != nil { // over HTTP/2 other requests may be on it, which end too
+	if err != nil { // it is HTTP/2, and the connection's other requests end too
 		if conn := connOf(r); conn != nil {
 			_ = conn.SetLinger(0)
 			_ = conn.Close()
@@ -149,7 +149,7 @@ func resetConnection(w http.ResponseWriter, r *http.Request) {
 	if lingering, ok := rawConn(dropped).(interface{ SetLinger(sec int) error }); ok {
 		_ = lingering.SetLinger(0)
 	}
-	_ = rawConn(dropped).Close() // without a farewell
+	_ = rawConn(dropped).Close() // and not the connection above it, which would send TLS's close_notify
 }
 
 // shownList is what a list has shown, and to which user. It is zero if the request was not for a list.

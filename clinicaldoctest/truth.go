@@ -72,27 +72,30 @@ func (s *Server) CreatedFrom(recording []byte) []Creation {
 }
 
 // CreatedOnce returns nil if each of the recordings became exactly one note, and
-// nothing else became a note, including deleted ones. Otherwise its error lists by
-// position which recordings are lost, which are duplicates, and which notes have
-// other recordings. A recording that is passed twice should have two notes.
+// requests created no other note. Notes that were deleted since count, too. A
+// recording that is passed twice must have become two notes.
+//
+// Otherwise the error lists, by their position in the arguments, the recordings
+// that have too few or too many notes. It also lists the notes that have other
+// recordings or none.
 func (s *Server) CreatedOnce(recordings ...[]byte) error {
-	want := map[string]int{}
+	wantedNotes := map[string]int{} // how many, by the SHA-256 of the recording
 	for _, recording := range recordings {
-		want[fingerprintOf(recording)]++
+		wantedNotes[fingerprintOf(recording)]++
 	}
-	got := map[string][]int64{}
+	noteIDs := map[string][]int64{} // by the same
 	var problems, others []string
 	for _, c := range s.Created() {
-		got[c.AudioSHA256] = append(got[c.AudioSHA256], c.NoteID)
-		if want[c.AudioSHA256] == 0 {
+		noteIDs[c.AudioSHA256] = append(noteIDs[c.AudioSHA256], c.NoteID)
+		if wantedNotes[c.AudioSHA256] == 0 {
 			others = append(others, strconv.FormatInt(c.NoteID, 10))
 		}
 	}
 	reported := map[string]bool{}
 	for i, recording := range recordings {
 		fingerprint := fingerprintOf(recording)
-		notes := got[fingerprint]
-		wanted := want[fingerprint]
+		notes := noteIDs[fingerprint]
+		wanted := wantedNotes[fingerprint]
 		if len(notes) == wanted || reported[fingerprint] {
 			continue
 		}
@@ -109,6 +112,7 @@ func (s *Server) CreatedOnce(recordings ...[]byte) error {
 	return nil
 }
 
+// fingerprintOf returns the SHA-256 of a recording, as in Creation.AudioSHA256.
 func fingerprintOf(recording []byte) string {
 	sum := sha256.Sum256(recording)
 	return hex.EncodeToString(sum[:])

@@ -124,6 +124,8 @@ func (s *state) readUpload(r *http.Request, now time.Time) (upload, error) {
 	return sent, errMalformedUpload
 }
 
+// readPart reads one part of a creation into sent. A recording replaces the one of an earlier part, whose file is
+// removed. A text is cut off after maxFieldSize bytes.
 func (s *state) readPart(sent *upload, part *multipart.Part, now time.Time) error {
 	name := part.FormName()
 	if name == "file" && part.FileName() != "" {

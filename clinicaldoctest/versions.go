@@ -270,14 +270,17 @@ func (o order) compare(a, b *entry) int {
 	return cmp.Or(o.compareTimes(a, b), byID)
 }
 
-// rows returns up to count notes of a list in this order, from the position start on. The list begins with the oldest
-// note by exact times. If the order knows only whole seconds, notes of one second may be in another order there. So
-// rows sorts the notes of the page together with all others of its first and its last second.
-func (o order) rows(list []*entry, start, count int) []*entry {
-	start = min(start, len(list))
-	count = min(count, len(list)-start)
+// rows returns a page of a list in this order: up to count notes, of which the first one is at position first. The list
+// itself begins with the oldest note, by exact times.
+//
+// If the order knows only whole seconds, it may exchange notes of one second, also across the ends of the page. So rows
+// sorts the page together with the notes around it that are of its first or last second, and cuts the page out of that.
+func (o order) rows(list []*entry, first, count int) []*entry {
+	first = min(first, len(list))
+	count = min(count, len(list)-first)
+	start := first // of the page in the list
 	if !o.oldestFirst {
-		start = len(list) - start - count // in the list, which begins with the oldest
+		start = len(list) - first - count
 	}
 	end := start + count
 	sortFrom := start
@@ -290,11 +293,11 @@ func (o order) rows(list []*entry, start, count int) []*entry {
 	}
 	sorted := slices.Clone(list[sortFrom:sortTo])
 	slices.SortFunc(sorted, o.compare)
-	skip := start - sortFrom
-	if !o.oldestFirst {
-		skip = sortTo - end
+	beforePage := start - sortFrom
+	if !o.oldestFirst { // sorted begins with the newest
+		beforePage = sortTo - end
 	}
-	return sorted[skip : skip+count]
+	return sorted[beforePage : beforePage+count]
 }
 
 // countUpTo returns how many notes of the list come up to and including the cursor in this order. The cursor is the

@@ -10,7 +10,7 @@ import (
 // no wire type with the SDK, so that one wrong name cannot hide on both sides.
 type object map[string]any
 
-// noteObject is a note as the variant shows it.
+// noteObject returns a note as the variant shows it.
 func (s *state) noteObject(n *note, now time.Time) object {
 	v := s.variant()
 	body := object{
