@@ -16,7 +16,7 @@ type comparison struct {
 	size      int64
 	sha256    string
 	readCount int
-	readErr   error // why the latest recording could not be read
+	readErr   error // why compare has last returned creates.Unread
 }
 
 // searchNamed compares the notes that have the recording's name. One with equal bytes is the recording's. A note that
@@ -51,7 +51,9 @@ func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decid
 	return undecidedBecause(reason, mayBeIts, cause), true
 }
 
-// searchOthers compares the notes with other names. One that differs, or that cannot be read, is not the recording's.
+// searchOthers compares the notes with other names. The first one with equal bytes is the recording's. The others are
+// not, also if they cannot be read: without the name, nothing else points to the recording. If another recording with
+// the same content is unresolved, the note with equal bytes may be that one's, so it has to be resolved first.
 func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) sighting {
 	for _, row := range others {
 		if c.compare(row) != creates.Equal {
@@ -60,7 +62,7 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 		for i := range entries {
 			e := &entries[i]
 			if e.Key != t.own.Key && e.State == StateInDoubt && e.mayHaveContent(c.size, c.sha256) {
-				return sighting{rival: e} // the note with this content may be that one's
+				return sighting{rival: e} // it was not sent: task.rival finds those that were
 			}
 		}
 		return sighting{found: &row}
@@ -68,13 +70,14 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 	return sighting{}
 }
 
-// compare compares the recording of a note, which it reads once in a run. If that cannot be read, it returns
-// [creates.Unread] and sets c.readErr.
+// compare compares the recording of a note with the one that is searched for. It reads the note's recording, unless
+// what this run has read of it is enough. If the recording cannot be read, compare returns [creates.Unread] and sets
+// c.readErr.
 func (c *comparison) compare(row noteRow) creates.Match {
 	ref := creates.NewRef(row.id, row.created, "")
-	match := c.run.noteRecordings.Get(ref).Compare(c.size, c.sha256)
-	if match != creates.Unread {
-		return match
+	known := c.run.noteRecordings.Get(ref).Compare(c.size, c.sha256)
+	if known != creates.Unread {
+		return known
 	}
 	if c.readCount >= maxReads {
 		c.readErr = errTooMany
@@ -83,7 +86,7 @@ func (c *comparison) compare(row noteRow) creates.Match {
 	c.readCount++
 	got, err := c.run.readRecording(row.id, c.size, c.sha256)
 	c.readErr = err
-	if err == nil && !row.created.IsZero() { // without a time, its id may be another note's by now
+	if err == nil && !row.created.IsZero() { // without the time, a later note with the same ID would look the same
 		c.run.noteRecordings.Put(ref, got)
 	}
 	return got.Compare(c.size, c.sha256)
@@ -94,8 +97,8 @@ var (
 	errWithoutAudio = redact.New("Find.WithoutAudio forbids it")
 )
 
-// readRecording reads the recording of a note and stops as soon as it is known to differ from the one of this size and
-// SHA-256. That is not an error.
+// readRecording reads the recording of a note. As soon as the recording is known to differ from the one with this size
+// and SHA-256, it stops without an error, and returns what it knows by then.
 func (r *run) readRecording(id, size int64, sum string) (creates.Recording, error) {
 	var got creates.Recording
 	if r.uploader.Find.WithoutAudio {

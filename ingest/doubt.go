@@ -21,7 +21,7 @@ const (
 	relatedWindow = 27 * time.Hour   // FindCreated looks at the notes of about a day
 	maxAsks       = 6                // in vain about one recording in one run
 	maxAskTime    = 2 * time.Minute  // after it was first asked about in vain
-	firstPause    = 2 * time.Second  // after it was asked about in vain; doubled each time
+	firstPause    = 2 * time.Second  // before anything is tried once more; doubled each time
 )
 
 // outcomeUnknown makes a recording unresolved: it was sent, and the response is missing or did not show its note.
@@ -79,9 +79,10 @@ func (t *task) withAdvice(err error) error {
 	return fail(why+redact.Opaque(err).Error(), err)
 }
 
-// keepLearned adds to the entry's Loss what FindCreated's error contains: the service's clock, with which Settle counts
-// in the next process too, and the notes that a person should compare. It reports whether Loss has changed.
-func (t *task) keepLearned(err error) bool {
+// keepLearned replaces the entry's Loss by the lost create in FindCreated's error. That is the same one, with what
+// FindCreated has learned: the service's clock, by which Settle counts in the next process too, and the notes that a
+// person should compare. It reports whether Loss has changed. An entry of an earlier version stays without a Loss.
+func (t *task) keepLearned(err error) (changed bool) {
 	unknown, ok := errors.AsType[*clinicaldoc.OutcomeUnknownError](err)
 	if !ok || len(t.entry.Loss) == 0 {
 		return false
@@ -113,7 +114,8 @@ func lossOf(unknown *clinicaldoc.OutcomeUnknownError, overrides map[string]any) 
 	return text
 }
 
-// namedNote returns the id that the response contained, or 0 if nothing shows that it is a note's: a job has one too.
+// namedNote returns the id of the note that the response contained, or 0. An id that may be something else's does not
+// count: a response may contain the id of a job.
 func namedNote(loss json.RawMessage) int64 {
 	var kept struct {
 		NoteID   int64 `json:"note_id"`
@@ -127,8 +129,9 @@ func namedNote(loss json.RawMessage) int64 {
 
 func (r *run) settle() time.Duration { return cmp.Or(r.uploader.Find.Settle, defaultSettle) }
 
-// saveUnresolved saves that the recording is unresolved, and from when on it can be said that there is no note. Then it
-// leaves the recording to a resolver. That time is saved once, so that no restart postpones it.
+// saveUnresolved saves that the recording is unresolved, and until when: from then on FindCreated can say that there is
+// no note. A restart keeps the saved time and does not postpone it. Then saveUnresolved leaves the recording to a
+// resolver.
 func (r *run) saveUnresolved(t *task, until time.Time, why string) {
 	e := t.entry
 	e.State = StateInDoubt
@@ -142,19 +145,16 @@ func (r *run) saveUnresolved(t *task, until time.Time, why string) {
 	r.leaveToResolver(t)
 }
 
-// leaveToResolver leaves an unresolved recording to a resolver, so that the worker can go on. If too many are
-// unresolved, it leaves the recording to the next run.
+// leaveToResolver leaves an unresolved recording to a resolver, so that the worker can go on. If too many recordings
+// are unresolved, it ends the task, and the next run searches for the note.
 func (r *run) leaveToResolver(t *task) {
-	// Until this one is resolved, another recording of the patient with this content is sent only if its name is
-	// unique.
 	if t.entry.SHA256 != "" {
-		r.reserve(t, t.entry.SHA256)
+		r.reserve(t, t.entry.SHA256) // so the patient's other recordings with this content wait; see commit
 	}
 	r.mu.Lock()
-	isNew := !t.wasUnresolved
-	isFull := isNew && r.unresolvedCount >= maxDoubts
-	if isNew && !isFull {
-		t.wasUnresolved = true
+	isFull := !t.isCountedUnresolved && r.unresolvedCount >= maxDoubts
+	if !t.isCountedUnresolved && !isFull { // it is counted already if it was uploaded once more
+		t.isCountedUnresolved = true
 		r.unresolvedCount++
 	}
 	if t.entry.Until.After(r.allDecidedBy) {
@@ -226,16 +226,17 @@ func (r *run) ask(t *task) {
 			return
 		}
 		explainedBefore = explained
-		isOver := r.askOnce(t, params)
-		if isOver {
+		isDone := r.askOnce(t, params)
+		if isDone {
 			return
 		}
 	}
 }
 
-// askOnce asks FindCreated once. It reports true if the task is over, or if it is sent again because its note was not
-// created. It reports false if there was no verdict, or if the note that was found is or may be another recording's.
-func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (over bool) {
+// askOnce asks FindCreated once. It reports whether the resolver is done with the task: the task is over, or the
+// recording is uploaded once more because its note was not created. The resolver is not done if there was no verdict,
+// or if the note that was found is or may be another recording's.
+func (r *run) askOnce(t *task, params clinicaldoc.FindCreatedParams) (isDone bool) {
 	errBefore := t.latestErr
 	note, err := r.findCreated(t, params)
 	switch {
@@ -284,10 +285,11 @@ func (r *run) relatedEntries(t *task) ([]Entry, error) {
 	return r.uploader.Journal.EntriesForPatient(r.resolveCtx, t.own.Patient, since)
 }
 
-// journalFailed ends an unresolved task because the journal cannot be read. That also ends the run, unless only one
-// record is damaged.
+// journalFailed ends an unresolved task because the journal could not be read. The error ends the run, unless only one
+// record is damaged, or the end of the run is the cause of the error.
 func (r *run) journalFailed(t *task, err error) {
-	if r.resolveCtx.Err() != nil { // it is the run that ended
+	isRunEnding := r.resolveCtx.Err() != nil
+	if isRunEnding {
 		r.endTask(t, t.unresolvedResult())
 		return
 	}
@@ -298,10 +300,10 @@ func (r *run) journalFailed(t *task, err error) {
 	r.endTaskWithJournal(t, t.unresolvedResult(), err)
 }
 
-// takeFoundNote saves the note that FindCreated returned, unless another recording of the journal has it or may have
-// made it since the search began. Then it reports false: FindCreated has to be asked again. It runs for one recording
-// at a time, so that no two take the same note.
-func (r *run) takeFoundNote(t *task, note *clinicaldoc.ProgressNote) (over bool) {
+// takeFoundNote saves the note that FindCreated returned, and reports whether the task is over. It is not over if
+// another recording of the journal has the note or may have made it: then FindCreated has to be asked again. It is over
+// if the journal fails. takeFoundNote runs for one recording at a time, so that no two take the same note.
+func (r *run) takeFoundNote(t *task, note *clinicaldoc.ProgressNote) (isOver bool) {
 	r.takeLock <- struct{}{}
 	defer func() { <-r.takeLock }()
 	related, err := r.relatedEntries(t)
@@ -338,8 +340,9 @@ func (r *run) mayClaim(e Entry, t *task, note *clinicaldoc.ProgressNote) bool {
 	return e.mayHaveContent(t.entry.Size, t.entry.SHA256)
 }
 
-// askAgainLater saves why FindCreated cannot decide, and lets it be asked again after a pause: meanwhile the journal
-// may learn of other notes of the patient. After some tries the recording is left to the next run.
+// askAgainLater saves why FindCreated could not decide, and lets it be asked again after a pause, because the journal
+// may then know more of the patient's notes. After maxAsks or maxAskTime, or if the entry cannot be saved, it ends the
+// task, and the next run asks again.
 func (r *run) askAgainLater(t *task) {
 	e := t.entry
 	e.At = time.Now()
@@ -349,8 +352,8 @@ func (r *run) askAgainLater(t *task) {
 	if t.vainAsks == 1 {
 		t.stopAskingAt = time.Now().Add(maxAskTime)
 	}
-	isEnough := t.vainAsks >= maxAsks || time.Now().After(t.stopAskingAt)
-	if err != nil || isEnough {
+	wasLastAsk := t.vainAsks >= maxAsks || time.Now().After(t.stopAskingAt)
+	if err != nil || wasLastAsk {
 		r.endTaskWithJournal(t, t.unresolvedResult(), err)
 		return
 	}
@@ -358,10 +361,11 @@ func (r *run) askAgainLater(t *task) {
 	r.send(askLater{t})
 }
 
-// notCreated uploads a recording once more that has no note by FindCreated's verdict, unless an earlier run knows its
-// note. After maxUploads the recording is refused.
+// notCreated uploads a recording once more, because by FindCreated's verdict it has no note. After maxUploads uploads
+// the recording is refused. If an earlier run got the note in a response, the verdict does not count, and the note is
+// saved.
 func (r *run) notCreated(t *task, verdict error) {
-	if r.unsavedNote(t) != nil { // an earlier run had the note in a response, and could not save it
+	if r.unsavedNote(t) != nil {
 		r.saveAgain(t)
 		return
 	}

@@ -55,7 +55,7 @@ type fileIndex struct {
 	details         map[Key]details
 	// processing are those whose notes were not complete when they were last read.
 	processing  map[Key]bool
-	liveRecords uint32 // records that are of use
+	liveRecords uint32 // records that were not forgotten
 }
 
 func newFileIndex() fileIndex {
@@ -65,7 +65,7 @@ func newFileIndex() fileIndex {
 	}
 }
 
-// get returns the record of a key, nil if nothing is known of it.
+// get returns the record of a key, or nil if nothing is known of the key.
 func (x *fileIndex) get(key Key) *record {
 	if n := x.byKey[key]; n != 0 {
 		return &x.records[n]
@@ -73,7 +73,7 @@ func (x *fileIndex) get(key Key) *record {
 	return nil
 }
 
-// entry returns what is known of a key.
+// entry returns the entry that a record stands for.
 func (x *fileIndex) entry(r *record) Entry {
 	d := x.details[r.key]
 	e := Entry{
@@ -92,47 +92,56 @@ func (x *fileIndex) entry(r *record) Entry {
 	return e
 }
 
-// put remembers an entry, and where its line begins. Each time that a recording is sent, it gets a new record, the last
-// one of its patient, so that a patient's records are in the order of time.
+// put remembers an entry, and where its line begins. It changes the record of the key. A recording that is sent once
+// more, or that is another patient's now, gets a new record, and the old one is forgotten. So a recording that is sent
+// later comes later among the records of its patient.
 func (x *fileIndex) put(e Entry, line int64) {
 	isSent := e.State == StateCommitting
 	if r := x.get(e.Key); r != nil && (isSent || r.patient != e.Patient) {
 		x.forget(e.Key)
 	}
-	n := x.byKey[e.Key]
-	if n == 0 { // it has no record
-		n = uint32(len(x.records)) //nolint:gosec // 2^32 records would need hundreds of gigabytes
-		earlier := x.latestOfPatient[e.Patient]
-		x.records = append(x.records, record{
-			key: e.Key, earlierRecord: earlier, latestUpToHere: x.records[earlier].latestUpToHere,
-		})
-		x.byKey[e.Key] = n
-		x.latestOfPatient[e.Patient] = n
+	n, hasRecord := x.byKey[e.Key]
+	if !hasRecord {
+		n = x.addRecord(e.Key, e.Patient)
 	}
 	r := &x.records[n]
-	if r.state == 0 { // it is new
-		x.liveRecords++
-	}
-	stateTime := e.Until // a record has room for one time, which depends on the state
-	switch e.State {
-	case StateCommitting:
-		stateTime = e.At
-	case StateCreated:
-		stateTime = e.NoteCreatedAt
-	default:
-	}
 	r.state = e.State
 	r.patient = e.Patient
 	r.name = e.Name
 	r.size = e.Size
 	r.sentAt = toNano(e.SentAt)
-	r.stateTime = toNano(stateTime)
+	r.stateTime = toNano(stateTimeOf(e))
 	r.noteID = e.NoteID
 	r.found = e.Found
 	r.lineStart = line
 	r.stage = int8(e.Stage) //nolint:gosec // from -10 to 60
 	x.raiseLatest(n, latestOf(e))
 	x.keepDetails(e)
+}
+
+// addRecord adds a record after the patient's others, and returns its number.
+func (x *fileIndex) addRecord(key Key, patient uint32) uint32 {
+	n := uint32(len(x.records)) //nolint:gosec // 2^32 records would need hundreds of gigabytes
+	earlier := x.latestOfPatient[patient]
+	x.records = append(x.records, record{
+		key: key, earlierRecord: earlier, latestUpToHere: x.records[earlier].latestUpToHere,
+	})
+	x.byKey[key] = n
+	x.latestOfPatient[patient] = n
+	x.liveRecords++
+	return n
+}
+
+// stateTimeOf returns the one time of an entry, besides SentAt, that its record keeps.
+func stateTimeOf(e Entry) time.Time {
+	switch e.State {
+	case StateCommitting:
+		return e.At
+	case StateCreated:
+		return e.NoteCreatedAt
+	default:
+		return e.Until
+	}
 }
 
 // latestOf returns the latest time of an entry, in nanoseconds since 1970.
@@ -182,15 +191,15 @@ func (x *fileIndex) forget(key Key) {
 	}
 }
 
-// ofPatient returns the patient's entries that were sent, or one of whose notes was created, at or after a time. It
-// walks from the latest record to earlier ones.
+// ofPatient returns the patient's entries that have or may have a note, or had one, and that were sent, or one of whose
+// notes was created, at or after a time. It walks from the patient's latest record to earlier ones.
 func (x *fileIndex) ofPatient(patient uint32, since time.Time) []Entry {
 	var entries []Entry
 	from := since.UnixNano()
-	if since.Before(time.Unix(0, 0)) { // anyTime, for example, has no nanoseconds since 1970
+	if since.Before(time.Unix(0, 0)) { // anyTime is outside the range of UnixNano
 		from = 0
 	}
-	// All earlier records are too old once latestUpToHere is, so the walk ends there.
+	// latestUpToHere covers all earlier records, too. If it is before the time, none of them is wanted.
 	for n := x.latestOfPatient[patient]; n != 0 && x.records[n].latestUpToHere >= from; n = x.records[n].earlierRecord {
 		if r := &x.records[n]; x.isSince(r, from) {
 			entries = append(entries, x.entry(r))
@@ -199,8 +208,8 @@ func (x *fileIndex) ofPatient(patient uint32, since time.Time) []Entry {
 	return entries
 }
 
-// isSince reports whether a record has or may have a note, and was sent at or after a time, or one of its notes was
-// created then.
+// isSince reports whether ofPatient returns the entry of a record: it has or may have a note, or had one, and it was
+// sent, or one of its notes was created, at or after the time.
 func (x *fileIndex) isSince(r *record, from int64) bool {
 	if r.state == 0 { // it was forgotten
 		return false

@@ -213,23 +213,25 @@ func ownerOf(h fileheader.Header) Owner {
 	return Owner{Service: h.Service, UserID: h.UserID, Headers: h.Headers}
 }
 
-// Close writes pending lines and closes the file. After an error of the disk it only closes the file.
+// Close writes pending lines and closes the file. After an error that made all calls fail, such as one of the disk, it
+// only closes the file. A second Close returns an error matching [fs.ErrClosed].
 func (j *FileJournal) Close() error {
 	err := j.exclusive(j.writeAndClose)
-	isClosed := errors.Is(j.brokenBy(), fs.ErrClosed) // by writeAndClose now, or by an earlier Close
-	if isClosed {
+	areFilesClosed := errors.Is(j.brokenBy(), fs.ErrClosed) // by writeAndClose now, or by an earlier Close
+	if areFilesClosed {
 		return err
 	}
-	j.breakWith(errClosed) // an error of the disk kept writeAndClose from running
+	j.breakWith(errClosed) // the journal was broken, so exclusive did not call writeAndClose
 	return j.closeFiles()
 }
 
-// writeAndClose writes the last batch and closes the file. Later calls fail with errClosed.
+// writeAndClose writes the last batch and closes the file. It returns the errors of both. Later calls fail with
+// errClosed.
 func (j *FileJournal) writeAndClose() error {
 	j.mu.Lock()
 	last := j.nextBatch
 	j.nextBatch = newBatch()
-	j.broken = errClosed
+	j.broken = errClosed // so nothing is added to the new batch, which nobody writes
 	j.mu.Unlock()
 	last.err = j.writeBatch(last)
 	close(last.done)

@@ -177,18 +177,20 @@ func (j *FileJournal) readAll(ctx context.Context, from io.ReaderAt) (*lineReade
 var errNotBegun = fail("the journal's file is empty, or its first line was cut off; SalvageJournal makes it "+
 	"usable again, and later runs search the service for the recordings that it contained", ErrJournalDamaged)
 
-// takeLine puts the last line of a reader into the journal. It reports false if the line is neither a notice nor an
-// entry.
+// takeLine puts a line into the journal: the one that the reader has read last, with its text. It reports whether the
+// line is a notice or an entry. Other lines change nothing.
 func (j *FileJournal) takeLine(text []byte, l *lineReader) bool {
-	if n, ok := parseNotice(text); ok {
-		j.takeNotice(n, l.lines)
+	n, isNotice := parseNotice(text)
+	if isNotice {
+		number := l.lines // of the line, from 1 on
+		j.takeNotice(n, number)
 		return true
 	}
-	e, ok := parseEntry(text)
-	if ok {
+	e, isEntry := parseEntry(text)
+	if isEntry {
 		j.takeEntry(e, l.lastStart)
 	}
-	return ok
+	return isEntry
 }
 
 // takeNotice puts a notice and the number of its line into the journal.
@@ -202,8 +204,9 @@ func (j *FileJournal) takeNotice(n notice, number uint32) {
 	j.ownerLine = number
 }
 
-// takeEntry puts an entry, and where its line begins, into the index. A claim takes its key out of the index: the
-// recording certainly has no note then. A journal that is only read keeps every entry complete, claims too.
+// takeEntry puts an entry, and where its line begins, into the index. The line of a claim only removes its key from the
+// index, because a recording without a note is like one that is not known. A journal that is only read also keeps the
+// complete last entry of each key, of a claim too.
 func (j *FileJournal) takeEntry(e Entry, line int64) {
 	if e.State == StateClaimed {
 		j.index.forget(e.Key)

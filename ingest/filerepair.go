@@ -193,10 +193,11 @@ func (j *FileJournal) Rename(ctx context.Context, client *clinicaldoc.Client) er
 	})
 }
 
-// checkNotesAt returns an error unless the journal's newest notes exist at the client's service.
+// checkNotesAt compares the journal's newest notes with those of the client's service. It returns an error if none of
+// them exists there, if one belongs to another patient, or if one cannot be read. A journal without notes is accepted.
 func (j *FileJournal) checkNotesAt(ctx context.Context, client *clinicaldoc.Client) error {
 	newest, origin := j.newestNotes()
-	anyExists := len(newest) == 0 // a journal without notes has nothing to compare
+	existingCount := 0
 	for _, r := range newest {
 		note, err := client.Notes.Get(ctx, r.noteID)
 		switch {
@@ -208,9 +209,9 @@ func (j *FileJournal) checkNotesAt(ctx context.Context, client *clinicaldoc.Clie
 		if patient, _ := note.PatientID(); patientHash(origin, patient) != r.patient {
 			return fail("a note of the journal belongs to another patient there", ErrOtherService)
 		}
-		anyExists = true
+		existingCount++
 	}
-	if !anyExists {
+	if len(newest) > 0 && existingCount == 0 {
 		return fail("none of the journal's notes exists there", ErrOtherService)
 	}
 	return nil

@@ -12,9 +12,11 @@ import (
 // togetherWait is how long a line waits for those of others, to share a sync with them.
 const togetherWait = 2 * time.Millisecond
 
-// save puts an entry into the next batch and waits until the batch is on the disk. A batch is due when all uploads
-// wait for it, or togetherWait after its first line. The goroutine that makes it due writes it, if the disk is idle.
-// Later lines form the next batch. Nobody waits for the line of a claim: losing it loses nothing.
+// save puts an entry into the next batch and returns when the batch is on the disk, or could not be written. For a
+// claim it returns immediately: if its line is lost, nothing else is.
+//
+// A batch is due when all uploads under way wait for it, or togetherWait after the first line that somebody waits for.
+// The goroutine that makes it due writes it, if the disk is idle. Later lines form the next batch.
 func (j *FileJournal) save(e Entry) error {
 	j.mu.Lock()
 	if j.broken != nil {

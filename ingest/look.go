@@ -380,7 +380,7 @@ func describe(rows []noteRow) string {
 }
 
 // takeExistingNote saves that the recording has a note already. It runs for one recording at a time, so that no two
-// take the same note. If another one has taken it, this one waits for that.
+// take the same note. If another recording has taken the note meanwhile, this one is begun again later.
 func (r *run) takeExistingNote(t *task, found noteRow) {
 	r.takeLock <- struct{}{}
 	defer func() { <-r.takeLock }()

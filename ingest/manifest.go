@@ -280,7 +280,8 @@ func normalizeColumns(head []string) bool {
 	return true
 }
 
-// addRecording makes a recording of the values of a line, and records what is wrong with them.
+// addRecording adds the recording that the values of a line describe, also if something is wrong with them, and records
+// each mistake.
 func (m *manifest) addRecording(line int, values map[string]string) {
 	r := Recording{Key: values["key"], File: filepath.FromSlash(values["path"])}
 	r.Params.Name = values["name"]
@@ -290,11 +291,11 @@ func (m *manifest) addRecording(line int, values map[string]string) {
 	if !utf8.ValidString(r.Params.Name) || len(r.Key) > maxKey {
 		m.addProblem(line, "the name is not UTF-8, or the key too long")
 	}
-	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line's patient
+	if strings.ContainsAny(r.Key+r.Params.Name+r.File, "\r\n") { // it may hold the next line, of another patient
 		m.addProblem(line, "a value continues on the next line; check its quotes")
 	}
 	switch key := creates.ComposeLetters(r.Key); {
-	case key == "": // FileKey makes one
+	case key == "": // the key is made of the file; see FileKey
 	case m.keys[key] != 0:
 		m.duplicate(line, "key", m.keys[key])
 	default:

@@ -29,6 +29,7 @@ type Recording struct {
 	// under such a key.
 	SHA256 string
 	// File is the recording's path. It is opened only when it is uploaded. If empty, Params.Audio is the recording.
+	// Otherwise only the ContentType of Params.Audio is used, if that is set.
 	File string
 	// Params describes the note to create. Its BeforeCommit is called before the journal is written.
 	Params clinicaldoc.CreateNoteParams

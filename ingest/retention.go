@@ -404,8 +404,9 @@ func (c *retentionCheck) whyIncomplete(e Entry, read *noteRead) error {
 	return nil
 }
 
-// status puts together what is known of a recording. Keepers has, by content and by file name, the recordings that have
-// to be kept for their own notes. A recording with the same content or file has to be kept too.
+// status puts together what is known of a recording. Recordings that have to be kept for their own notes are in
+// keepers, each under its content and under its path. If one of them has the same content or path as this recording,
+// this one has to be kept too.
 func (c *retentionCheck) status(f *localFile, keepers map[string][]*localFile) RetentionStatus {
 	s := RetentionStatus{Recording: f.recording, JournalKey: f.own.Key, NoteID: f.noteID}
 	s.Err = cmp.Or(f.keptForOwn, f.keptForOthers)
@@ -425,7 +426,8 @@ func (c *retentionCheck) status(f *localFile, keepers map[string][]*localFile) R
 	return s
 }
 
-// keptForOwnNotes returns the recordings that have to be kept for their own notes, by their content and by their file.
+// keptForOwnNotes returns the recordings that have to be kept for their own notes, each under the SHA-256 of its
+// content and under the path of its file.
 func (c *retentionCheck) keptForOwnNotes() map[string][]*localFile {
 	kept := map[string][]*localFile{}
 	for _, f := range c.files {
@@ -434,6 +436,6 @@ func (c *retentionCheck) keptForOwnNotes() map[string][]*localFile {
 			kept[f.recording.File] = append(kept[f.recording.File], f)
 		}
 	}
-	delete(kept, "") // those without a file, or that cannot be read, have nothing in common
+	delete(kept, "") // recordings without a file, or that cannot be read, are not the same recording
 	return kept
 }

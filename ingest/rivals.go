@@ -44,8 +44,8 @@ func (r *run) freeReserved(t *task) {
 	t.reservedContents = nil
 }
 
-// rival returns another recording of the patient with the same content that may have been sent, and whose outcome is
-// unknown. It returns nil if there is none, or if the recording can be read only once.
+// rival returns another recording of the patient that may have the same content, and that may have made a note which is
+// not known. It returns nil if there is none, or if the task's recording cannot be read before it is sent.
 func (t *task) rival(entries []Entry) *Entry {
 	for i := range entries {
 		e := &entries[i]

@@ -271,7 +271,8 @@ func (r *run) nextTimer() (expired <-chan time.Time, stop func()) {
 	return timer.C, func() { timer.Stop() }
 }
 
-// nextDue returns the earliest time at which something has to be done, or zero if there is none.
+// nextDue returns the earliest time at which something has to be done, or zero if there is none. While the run is
+// ending, only its deadline counts.
 func (r *run) nextDue() time.Time {
 	if r.isEnding {
 		return r.endDeadline

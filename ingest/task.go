@@ -23,7 +23,6 @@ type task struct {
 	claim            Claim
 	begun            time.Time
 	uploads          int       // in this run
-	wasUnresolved    bool      // it is or was in run.unresolvedCount
 	vainAsks         int       // how often FindCreated could not decide in this run
 	stopAskingAt     time.Time // from when on it is not asked about again
 	nextAsk          time.Time // when it is asked about once more
@@ -31,6 +30,8 @@ type task struct {
 	reservedContents []content // see run.reserve; guarded by run.mu
 	onlySavesStage   bool      // see saveStage
 	personDecided    bool      // a person decided that it has no note, or that it is to be sent again
+
+	isCountedUnresolved bool // it is counted in run.unresolvedCount until it ends
 
 	equalRecordings []Recording // that came meanwhile and have the same key; guarded by run.mu
 }
@@ -475,7 +476,7 @@ func (r *run) endTaskWithJournal(t *task, result Result, journalErr error) {
 // unresolved, others of the patient are asked about again: its note may have been in their way.
 func (r *run) endTaskWith(t *task, result Result, end taskEnded) {
 	end.results = r.finish(t, result)
-	if t.wasUnresolved {
+	if t.isCountedUnresolved {
 		end.askAgainFor = &t.own.Patient
 	}
 	r.send(end)
@@ -535,7 +536,7 @@ func (r *run) resultsOf(t *task, result Result) []Result {
 		delete(r.activeTasks, t.own.Key)
 	}
 	r.freeReserved(t)
-	if t.wasUnresolved {
+	if t.isCountedUnresolved {
 		r.unresolvedCount--
 	}
 	equals := slices.Clip(t.equalRecordings)

@@ -145,7 +145,8 @@ func pauseLimit(maxPause time.Duration) time.Duration {
 	return maxPause
 }
 
-// takeHealth records what a recording showed of the service. An answer ends a pause and the row of failures.
+// takeHealth records what a recording showed of the service. If the service answered, a pause is over, and failures are
+// counted from zero. If it failed, a pause may begin; see takeFailure.
 func (r *run) takeHealth(shown serviceHealth) {
 	switch {
 	case shown.answered:
@@ -153,7 +154,7 @@ func (r *run) takeHealth(shown serviceHealth) {
 		if r.trouble.paused {
 			r.callOnEvent(Event{Pause: &Pause{}}) // the run goes on
 		}
-		r.trouble = trouble{gaveUp: r.trouble.gaveUp}
+		r.trouble = trouble{gaveUp: r.trouble.gaveUp} // a run that was given up stays so
 	case shown.failure != nil:
 		r.takeFailure(shown.failure, fromRecording)
 	}
