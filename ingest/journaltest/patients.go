@@ -31,6 +31,7 @@ func (k *kit) lists(patient uint32, since time.Time, want states) error {
 }
 
 // checkStates checks that a patient's entries are listed unless they are refused, in this process and in the next one.
+// Recordings 0 to 3 are those of patient 0, and recording 4 is that of patient 1. Patient 2 has none.
 func (k *kit) checkStates() error {
 	all := []ingest.State{ingest.StateCommitting, ingest.StateCreated, ingest.StateInDoubt, ingest.StateRefused}
 	for n, state := range all {

@@ -174,10 +174,11 @@ func (k *kit) checkLateStage() error {
 	return hasDecision(got, decided)
 }
 
-// checkProcessing checks that a journal lists the notes that are not complete, if it can list any.
+// checkProcessing checks that Processing lists the notes that are in processing, and stops listing one that becomes
+// complete. It checks nothing if the journal is not a ProcessingJournal.
 func (k *kit) checkProcessing() error {
-	_, ok := k.journal.(ingest.ProcessingJournal)
-	if !ok {
+	_, canListThem := k.journal.(ingest.ProcessingJournal)
+	if !canListThem {
 		return nil
 	}
 	for n, stage := range []clinicaldoc.Stage{
@@ -229,11 +230,11 @@ func (k *kit) listsProcessing(want ...int) error {
 	return nil
 }
 
-// checkReplaced checks that EntriesForPatient lists earlier notes, by their time, also before the recording is sent
-// again and while a worker has it.
+// checkReplaced checks that EntriesForPatient lists a recording with an earlier note, by the time of that note, also
+// before the recording is sent again, while a worker has it, and in the next process.
 func (k *kit) checkReplaced() error {
 	failed := k.failed(0)
-	failed.NoteCreatedAt = began.Add(100 * time.Hour)
+	failed.NoteCreatedAt = replacedNoteAt
 	decided := toSendAgain(failed)
 	for _, e := range []ingest.Entry{failed, decided} {
 		if err := k.save(e); err != nil {
@@ -253,12 +254,17 @@ func (k *kit) checkReplaced() error {
 	if err := k.listsReplaced(decided); err != nil {
 		return err
 	}
-	return k.lists(decided.Patient, began.Add(101*time.Hour), states{})
+	return k.lists(decided.Patient, replacedNoteAt.Add(time.Hour), states{})
 }
 
-// listsReplaced checks that EntriesForPatient returns the earlier notes of a recording.
+// replacedNoteAt is when the earlier note of checkReplaced was created: long after its recording was sent, so that only
+// this time can be why the entry is listed.
+var replacedNoteAt = began.Add(100 * time.Hour)
+
+// listsReplaced checks that EntriesForPatient, asked for the time since shortly before replacedNoteAt, returns one
+// entry with as many earlier notes as the wanted one has.
 func (k *kit) listsReplaced(want ingest.Entry) error {
-	entries, err := k.journal.EntriesForPatient(k.ctx, want.Patient, began.Add(99*time.Hour))
+	entries, err := k.journal.EntriesForPatient(k.ctx, want.Patient, replacedNoteAt.Add(-time.Hour))
 	if err != nil {
 		return errorf("EntriesForPatient: %w", err)
 	}
