@@ -95,8 +95,9 @@ func (c *claim) writeRepeatedly(ctx context.Context, entry ingest.Entry) error {
 	}
 }
 
-// untilByEngine returns the entry's Until by the engine's clock. If Until is unchanged, that is what the record has;
-// otherwise it is as far from now as it is by this machine's clock. It is zero if the recording is not unresolved.
+// untilByEngine returns the entry's Until by the engine's clock, or zero if the entry is not unresolved or has no
+// Until. If the record has the same Until, its UntilByEngine stays. Otherwise the result is as far from the engine's
+// time as Until is from this machine's.
 func (c *claim) untilByEngine(ctx context.Context, entry ingest.Entry) (time.Time, error) {
 	switch {
 	case entry.State != ingest.StateInDoubt || entry.Until.IsZero():
@@ -175,11 +176,13 @@ func (c *claim) writeOwn(ctx context.Context, entry ingest.Entry) error {
 	return err
 }
 
-// yieldToRival takes back a commit if another recording of the patient with the same content is committing or
-// unresolved, and returns errRival. If both outcomes became unknown, nobody could tell which note is whose. Each worker
-// commits first and reads the others' entries then, so of two that commit at the same time at least one sees the other.
+// yieldToRival takes back a commit and returns errRival if another recording of the patient with the same content is
+// committing or unresolved. If both outcomes became unknown, nobody could tell which note is whose. Without such a
+// recording it returns nil. A worker commits first and then reads the others' entries, so of two workers that commit at
+// the same time at least one sees the other's.
 //
-// decidedBy is who decided about the recording before; the commit removed it, and the entry gets it back.
+// The commit has removed the person who decided about the recording before. That is decidedBy, and the entry that is
+// taken back names the person again.
 func (c *claim) yieldToRival(ctx context.Context, entry ingest.Entry, decidedBy string) error {
 	var anyTime time.Time
 	entries, err := c.journal.EntriesForPatient(ctx, entry.Patient, anyTime)
@@ -294,15 +297,15 @@ func mayReplace(known, entry ingest.Entry) bool {
 	return decided && slices.ContainsFunc(entry.Replaced, isKnown)
 }
 
-// startRenewals starts a goroutine that writes the lease after the first duration. It then renews the lease every third
-// of a lease until the claim is released, also after the context ended.
-func (c *claim) startRenewals(ctx context.Context, first time.Duration) {
+// startRenewals starts a goroutine that renews the lease: once after untilFirst, then every third of a lease. The lease
+// of a new key is written by its first renewal. Only Release ends the renewals, not the context.
+func (c *claim) startRenewals(ctx context.Context, untilFirst time.Duration) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopRenewals = cancel
 	c.renewalsEnded = make(chan struct{})
 	go func() {
 		defer close(c.renewalsEnded)
-		tick := time.NewTicker(first)
+		tick := time.NewTicker(untilFirst)
 		defer tick.Stop()
 		for {
 			select {

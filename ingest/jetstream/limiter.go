@@ -137,20 +137,22 @@ func placeOf(data []byte) time.Time {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(data))) //nolint:gosec // as it was written
 }
 
-// place returns the last of the places that follow the latest one, if they are due now. Otherwise it returns how long
-// to wait for them. A worker that takes its place up to an interval late does not make the others late.
-func (l *Limiter) place(latest, now time.Time) (place time.Time, wait time.Duration) {
-	length := time.Duration(l.placesAtOnce) * l.interval
-	next := latest.Add(l.interval)
-	if next.Sub(now) > length+horizon {
-		next = now // the clock was set back
+// place returns the last of the places that a worker takes at once, if the first of them is due now. A place is the
+// time of one request. The first one follows the latest place that was taken. If it is not due, place returns only how
+// long to wait for it. A worker that takes places up to an interval late does not make the others late.
+func (l *Limiter) place(latest, now time.Time) (last time.Time, wait time.Duration) {
+	first := latest.Add(l.interval)
+	fromFirstToLast := time.Duration(l.placesAtOnce-1) * l.interval
+	isClockSetBack := first.Sub(now) > fromFirstToLast+l.interval+horizon
+	if isClockSetBack {
+		first = now
 	}
-	if next.After(now) {
-		return time.Time{}, next.Sub(now)
+	if first.After(now) {
+		return time.Time{}, first.Sub(now)
 	}
 	earliest := now.Add(-l.interval)
-	if next.Before(earliest) { // nobody took places for a while, and those are lost
-		next = earliest
+	if first.Before(earliest) { // nobody took the places before, and they are lost
+		first = earliest
 	}
-	return next.Add(length - l.interval), 0
+	return first.Add(fromFirstToLast), 0
 }

@@ -87,8 +87,7 @@ type pauser struct {
 	pauseEnded         chan struct{} // closed when the pause ends; nil while there is none
 }
 
-// report counts how a recording ended; err is nil if it has its note. The fifth failure of one kind in a row begins a
-// pause.
+// report counts how a recording ended; err is nil if it has its note. A failure may begin a pause; see countFailure.
 func (p *pauser) report(ctx context.Context, err error, file string) {
 	if err == nil {
 		p.succeeded(ctx)
@@ -100,7 +99,8 @@ func (p *pauser) report(ctx context.Context, err error, file string) {
 		return
 	}
 	p.pauses.Go(func() {
-		defer p.endOnPanic(func() {}) // rest calls the caller's own code; there is nothing to undo
+		nothingToUndo := func() {}
+		defer p.endOnPanic(nothingToUndo) // because rest calls the caller's own code
 		p.rest(ctx, *begun)
 	})
 	if begun.isFirstSinceSuccess && p.onEvent != nil {
@@ -115,8 +115,10 @@ type begunPause struct {
 	nextProbe           time.Time
 }
 
-// countFailure counts a failure. It returns the pause that begins with it, or nil if none does. The pause is for the
-// first failure of the row: those that follow may be its consequences.
+// countFailure counts a failure. It returns the pause that begins with it, or nil if none does. A pause begins with
+// sameFailures failures of one kind in a row, unless the worker pauses already. Its reason is the first of them,
+// because the others may be consequences of that one. Failures of the engine begin no pause: without the engine, no
+// recording is handed out anyway.
 func (p *pauser) countFailure(f failure) *begunPause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +130,7 @@ func (p *pauser) countFailure(f failure) *begunPause {
 	}
 	p.failuresInRow++
 	isPaused := p.pauseEnded != nil
-	if p.failuresInRow < sameFailures || isPaused || f.kind == kindEngine { // without the engine, nothing is handed out
+	if p.failuresInRow < sameFailures || isPaused || f.kind == kindEngine {
 		return nil
 	}
 	p.pauseEnded = make(chan struct{})

@@ -335,8 +335,8 @@ func (q *queue) next(ctx context.Context, l lane, wait time.Duration) (*delivery
 	return d, nil
 }
 
-// failedTries returns how often a recording failed, or 0 if that cannot be read. The number of deliveries is another
-// one: it also counts workers that stopped.
+// failedTries returns how often a recording failed, or 0 if that cannot be read. The engine's number of deliveries does
+// not show it, because it also counts deliveries to workers that stopped before they tried.
 func (q *queue) failedTries(ctx context.Context, key string) (tries int) {
 	_ = within(ctx, func(ctx context.Context) error {
 		entry, err := q.triesBucket(key).Get(ctx, triesKey(key))

@@ -219,7 +219,8 @@ func (w *work) watchStore(ctx context.Context) {
 	}
 }
 
-// serve takes one recording after the other. If alternate is set, it asks the other lane first each time.
+// serve handles one recording after the other, until the context ends, the store cannot be trusted or, for Drain, the
+// queue is drained. It asks the lanes in their order. If alternate is set, the order is reversed after each time.
 func (w *work) serve(ctx context.Context, lanes [2]lane, alternate bool) {
 	for w.pauser.wait(ctx) {
 		d, err := w.next(ctx, lanes)
@@ -423,17 +424,18 @@ type searchTimer struct {
 	next  func(ingest.Event) // OnEvent of the caller; may be nil
 }
 
-// event starts and stops the timer as the recording's state changes, and passes the event on.
+// event starts the timer when the recording is unresolved, stops it when the recording is uploaded once more, and
+// passes the event on to the caller. A result that waits for its note is passed on as the event that the note exists.
 func (s *searchTimer) event(e ingest.Event) {
 	switch {
 	case e.State == ingest.StateInDoubt && s.until.IsZero():
 		s.until = e.Until
 		s.timer.Reset(searchTime)
-	case e.State == ingest.StateClaimed: // it has no note, and its upload takes as long as it takes
+	case e.State == ingest.StateClaimed: // an upload begins, and its time is not limited
 		s.until = time.Time{}
 		s.timer.Stop()
 	}
-	if e.Result != nil && e.Result.Status == ingest.Processing { // the result follows when the note is complete
+	if e.Result != nil && e.Result.Status == ingest.Processing { // the follower reports the result later
 		e.Result = nil
 		e.State = ingest.StateCreated
 	}
