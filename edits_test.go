@@ -1036,31 +1036,70 @@ func TestIfVersion_OtherVersion_IsAConflict(t *testing.T) {
 	}
 }
 
-// Whether members that are not described were written can be told only by the note's own.
+// Whether further members were written can be told only by the members of the note.
 func TestUpdate_LostResponseWithExtra_IsFoundOrRetried(t *testing.T) {
 	t.Parallel()
+	const beyondFloat64 = 1<<53 + 1
 	for name, tc := range map[string]struct {
+		sent   any    // as the status
 		echoed string // by the read after the lost response
 		puts   int
 	}{
-		"carried out":                       {`"status":"final"`, 1},
-		"not carried out":                   {`"status":"draft"`, 2},
-		"the service does not give it back": {`"team_id":1`, 2},
+		"carried out":                        {"final", `"status":"final"`, 1},
+		"not carried out":                    {"final", `"status":"draft"`, 2},
+		"the service does not give it back":  {"final", `"team_id":1`, 2},
+		"a number":                           {7, `"status":7`, 1},
+		"a number in another form":           {7, `"status":7.0`, 1},
+		"a fraction in another form":         {0.5, `"status":5e-1`, 1},
+		"a number as a text":                 {7, `"status":"7"`, 2},
+		"a large number":                     {beyondFloat64, `"status":9007199254740993`, 1},
+		"the float64 of a large number":      {beyondFloat64, `"status":9007199254740992`, 2},
+		"that float64 in another form":       {beyondFloat64, `"status":9007199254740992.0`, 2},
+		"a number above all float64":         {json.Number("1e400"), `"status":2e400`, 2},
+		"the same number above all float64":  {json.Number("1e400"), `"status":1e400`, 1},
+		"a list":                             {[]any{7, nil}, `"status":[7,null]`, 1},
+		"another list":                       {[]any{7, nil}, `"status":[7]`, 2},
+		"an object in another order":         {map[string]any{"a": 1, "b": true}, `"status":{"b":true,"a":1}`, 1},
+		"an object with one member more":     {map[string]any{"a": 1}, `"status":{"a":1,"b":true}`, 2},
+		"null":                               {nil, `"status":null`, 1},
+		"null, and the member is left out":   {nil, `"team_id":1`, 2},
+		"an object in the place of a number": {7, `"status":{}`, 2},
 	} {
-		puts := 0
-		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-			note := `{"id":7,"name":"n","analysis":"a","updated_at":"2024-05-01T10:11:12Z",` + tc.echoed + `}`
-			if r.Method == http.MethodPut {
-				puts++
-				_, _ = io.Copy(io.Discard, r.Body)
-				if puts == 1 {
-					return nil, io.ErrUnexpectedEOF
-				}
-			}
-			return madeResponse(r, http.StatusOK, note), nil
-		}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}))
-		_, err := client.Notes.Update(t.Context(), 7, updateParams{Extra: map[string]any{"status": "final"}})
+		read := `{"id":7,"name":"n","analysis":"a","updated_at":"2024-05-01T10:11:12Z",` + tc.echoed + `}`
+		puts, err := updateWithLostResponse(t, map[string]any{"status": tc.sent}, read)
 		require.NoError(t, err, name)
 		assert.Equal(t, tc.puts, puts, name)
 	}
+}
+
+// A service may accept members that are described only for reading.
+func TestUpdate_LostResponseWithDescribedMember_IsFound(t *testing.T) {
+	t.Parallel()
+	changedSince := time.Now().UTC().Format(time.RFC3339)
+	read := `{"id":7,"name":"n","user_id":4,"error_state":null,"updated_at":"` + changedSince + `"}`
+	puts, err := updateWithLostResponse(t, map[string]any{"user_id": 4, "error_state": nil}, read)
+	require.NoError(t, err)
+	assert.Equal(t, 1, puts)
+
+	puts, err = updateWithLostResponse(t, map[string]any{"user_id": 5}, read)
+	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
+	assert.Equal(t, 1, puts)
+}
+
+// updateWithLostResponse makes an update with these further members. Its first response is lost, and the service
+// answers every other request with the note. The result is how many updates were sent.
+func updateWithLostResponse(t *testing.T, extra map[string]any, note string) (puts int, err error) {
+	t.Helper()
+	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPut {
+			puts++
+			_, _ = io.Copy(io.Discard, r.Body)
+			if puts == 1 {
+				return nil, io.ErrUnexpectedEOF
+			}
+		}
+		return madeResponse(r, http.StatusOK, note), nil
+	}), clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1}))
+	_, err = client.Notes.Update(t.Context(), 7, updateParams{Extra: extra})
+	return puts, err
 }

@@ -1,14 +1,16 @@
 package clinicaldoc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
+	"math"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -350,13 +352,18 @@ func isUTF8(value any) bool {
 	return true
 }
 
-// extraApplied reports whether the note has all further members of the params, as they were sent.
+// extraApplied reports whether the note has all further members of the params, as they were sent. They may be described
+// members, which the note has in its fields.
 func (p *UpdateNoteParams) extraApplied(note *ProgressNote) bool {
 	if len(p.Extra) == 0 {
 		return true
 	}
+	encoded, err := json.Marshal(note)
+	if err != nil {
+		return false
+	}
 	var members map[string]json.RawMessage
-	if err := note.Extra.Decode(&members); err != nil {
+	if err := json.Unmarshal(encoded, &members); err != nil {
 		return false
 	}
 	for name, value := range p.Extra {
@@ -371,11 +378,48 @@ func (p *UpdateNoteParams) extraApplied(note *ProgressNote) bool {
 // sameJSON reports whether two JSON documents have the same value. A document that is empty or cannot be decoded has
 // none.
 func sameJSON(a, b []byte) bool {
-	var one, other any
-	if json.Unmarshal(a, &one) != nil || json.Unmarshal(b, &other) != nil {
+	one, err := decodeExact(a)
+	if err != nil {
 		return false
 	}
-	return reflect.DeepEqual(one, other)
+	other, err := decodeExact(b)
+	return err == nil && sameValue(one, other)
+}
+
+// decodeExact decodes a JSON document. It keeps numbers as their text, because a float64 may stand for several of them.
+func decodeExact(document []byte) (value any, err error) {
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	err = d.Decode(&value)
+	return value, err
+}
+
+// sameValue reports whether two results of decodeExact are the same value.
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case json.Number:
+		number, ok := b.(json.Number)
+		return ok && sameNumber(a, number)
+	case []any:
+		list, ok := b.([]any)
+		return ok && slices.EqualFunc(a, list, sameValue)
+	case map[string]any:
+		object, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, object, sameValue)
+	}
+	return a == b
+}
+
+// sameNumber reports whether two numbers are the same, such as 7 and 7.0. Beyond the whole numbers that a float64 holds
+// exactly, they must have the same text.
+func sameNumber(a, b json.Number) bool {
+	const maxExact = 1 << 53
+	if a == b {
+		return true
+	}
+	one, _ := a.Float64() // infinite if it is too large
+	other, _ := b.Float64()
+	return one == other && math.Abs(one) < maxExact
 }
 
 // Delete deletes a note and its files. If the response of an attempt was lost and the retry finds no note, the note is
