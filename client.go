@@ -269,11 +269,12 @@ func fillable(v reflect.Value, beingChecked map[reflect.Type]bool) bool {
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		return false
 	case reflect.Interface:
-		if t.NumMethod() == 0 {
-			return true
+		held := v.Elem()
+		isPointer := held.Kind() == reflect.Pointer && !held.IsNil()
+		if isPointer { // json.Unmarshal stores where it points to
+			return fillable(held.Elem(), beingChecked)
 		}
-		held := v.Elem() // json.Unmarshal stores where it points to
-		return held.Kind() == reflect.Pointer && !held.IsNil()
+		return t.NumMethod() == 0
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		return fillable(reflect.New(t.Elem()).Elem(), beingChecked)
 	case reflect.Map:
