@@ -372,11 +372,16 @@ func (p *CreateNoteParams) extraParts() ([]string, error) {
 // describedParts are the parts that have a field, and a name that some frameworks take for the request's method.
 var describedParts = []string{"", "name", "patient_id", "prompt_id", "file", "_method"}
 
-// formField returns the field that a service may read a part's name as. PHP reads "patient.id", "patient id" and
-// "patient_id[0]" as patient_id, and other services ignore case.
+// formField returns the field that a service may read a part's name as. PHP reads "patient.id", "patient id",
+// "patient[id" and "patient_id[0]" as patient_id, and other services ignore case.
 func formField(name string) string {
-	name, _, _ = strings.Cut(strings.TrimLeft(name, " "), "[")
-	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_").Replace(name))
+	name = strings.TrimLeft(name, " ")
+	field, index, _ := strings.Cut(name, "[")
+	isClosed := strings.Contains(index, "]")
+	if isClosed || index == "" {
+		name = field
+	}
+	return strings.ToLower(strings.NewReplacer(".", "_", " ", "_", "[", "_").Replace(name))
 }
 
 func (u *upload) close() { closeAudio(u.opened) }

@@ -850,13 +850,13 @@ func TestCreate_Extra_IsSentAsFurtherParts(t *testing.T) {
 	assert.Len(t, params.Extra, 4)
 }
 
-// PHP reads "patient id", "patient.id" and "patient_id[0]" as patient_id: such a part would make the note another
-// patient's.
+// PHP reads "patient id", "patient.id", "patient[id" and "patient_id[0]" as patient_id: such a part would make the note
+// another patient's.
 func TestCreate_UnsendableExtra_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"", "name", "patient_id", "prompt_id", "file", "Patient_ID", "patient.id", "patient id", " patient_id",
-		"patient_id[0]", "file[]", "name[first]",
+		"patient_id[0]", "file[]", "name[first]", "patient[id", "Prompt[ID", "patient_id[",
 		"_method", "_METHOD", "a\"b", "a'b", "a\r\nX-Injected: yes", "a\x00", "a\x7f", "\xff", "[",
 		strings.Repeat("x", 300),
 	} {
