@@ -606,6 +606,36 @@ func TestLimit_ManyWorkers_OneRefusalAWindow(t *testing.T) {
 	})
 }
 
+// If the service does not report how many requests remain, the client counts how many it accepts in a window.
+func TestLimit_NotCounted_FewRefusalsAWindow(t *testing.T) {
+	t.Parallel()
+	type test struct{ limit, workers int }
+	timedSubtests(t, map[string]test{
+		"one worker":                   {20, 1},
+		"as many workers":              {20, 20},
+		"more workers than the limit":  {5, 16},
+		"many workers, a common limit": {60, 64},
+	}, func(t *testing.T, tc test) {
+		const windows = 12
+		service := newLaravelLimit(func(r *http.Request) (*http.Response, error) {
+			return madeResponse(r, http.StatusOK, socketNote(9)), nil
+		})
+		service.limit = tc.limit
+		client := timedClient(t, func(r *http.Request) (*http.Response, error) {
+			resp, err := service.RoundTrip(r)
+			if err == nil {
+				resp.Header.Del("X-Ratelimit-Remaining")
+			}
+			return resp, err
+		})
+		each(tc.workers, windows*tc.limit, func(int) { getNote(t, client) })
+		all, _ := service.refusals()
+		later := all - service.refused[0] // nothing is known in the first window
+		assert.LessOrEqual(t, later, 3*windows, service.refused)
+		assert.LessOrEqual(t, len(service.refused), windows+2)
+	})
+}
+
 // getNote reads a note, which has to succeed. It can be called in any goroutine.
 func getNote(t *testing.T, client *clinicaldoc.Client) {
 	t.Helper()

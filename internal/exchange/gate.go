@@ -20,7 +20,8 @@ var errOpensLate = redact.Fail("the limit lasts longer than the context's deadli
 // value is open. It is safe for concurrent use.
 //
 // When the limit is over, one request goes first. The others follow if it was not refused. X-RateLimit-Remaining
-// bounds how many are sent at a time; without that header, all of them are sent.
+// bounds how many are sent at a time. Without that header, as many are sent as the server accepted between its last two
+// refusals, and then one more, which shows whether the limit is reached.
 type Gate struct {
 	mu       sync.Mutex
 	opensAt  time.Time     // no request passes before
@@ -35,6 +36,10 @@ type Gate struct {
 	// serverMiscounts is set if the server accepted a request beyond its own count, which is then not used until the
 	// next refusal.
 	serverMiscounts bool
+
+	// For a server that does not report how many requests remain.
+	accepted     int // requests that it accepted since it last refused one
+	acceptedThen int // requests that it accepted before that, since the refusal before; 0: not known
 }
 
 // hold is why a request does not pass now.
@@ -112,7 +117,7 @@ func (g *Gate) Leave(sent time.Time, header http.Header, refusedFor time.Duratio
 	g.underWay--
 	switch {
 	case refusedFor > 0:
-		g.close(now, refusedFor)
+		g.close(now, sent, refusedFor)
 	case header != nil:
 		g.learn(now, sent, header)
 	}
@@ -123,9 +128,14 @@ func (g *Gate) Leave(sent time.Time, header http.Header, refusedFor time.Duratio
 }
 
 // close lets no request pass for that time, and one at a time after that until one is accepted.
-func (g *Gate) close(now time.Time, refusedFor time.Duration) {
+func (g *Gate) close(now, sent time.Time, refusedFor time.Duration) {
 	if opens := now.Add(refusedFor); opens.After(g.opensAt) {
 		g.opensAt = opens
+	}
+	isFirstRefusal := sent.After(g.learnedAt) // the others were sent before this one was known
+	if isFirstRefusal && g.accepted > 0 {
+		g.acceptedThen = g.accepted
+		g.accepted = 0
 	}
 	g.isLimited = true
 	g.remaining = 0
@@ -145,9 +155,7 @@ func (g *Gate) learn(now, sent time.Time, header http.Header) {
 	wasUsedUp := g.isLimited && g.remainingIsReported && g.remaining == 0
 	switch {
 	case !isReported:
-		if isNewer {
-			g.isLimited = false
-		}
+		g.countAccepted(isNewer)
 	case isNewer && wasUsedUp && remaining == 0: // none was left before this one, and yet it was accepted
 		g.isLimited = false
 		g.serverMiscounts = true
@@ -157,6 +165,20 @@ func (g *Gate) learn(now, sent time.Time, header http.Header) {
 		g.remainingIsReported = true
 		g.learnedAt = now
 	}
+}
+
+// countAccepted counts a request that was accepted, for a server that does not report how many remain. A request that
+// is not newer than the latest refusal belongs to the limit that is now over. If more requests are accepted than
+// before, the limit is another one, so all requests are sent.
+func (g *Gate) countAccepted(isNewer bool) {
+	if !isNewer {
+		g.acceptedThen++
+		return
+	}
+	g.accepted++
+	g.isLimited = g.accepted <= g.acceptedThen
+	g.remaining = g.acceptedThen - g.accepted
+	g.remainingIsReported = false
 }
 
 type limitReportKey struct{}
