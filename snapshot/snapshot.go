@@ -88,9 +88,9 @@ type knownNote struct {
 // The params select the notes, and how they are listed. The options apply to every call. If path is not empty, Open
 // calls Users.Me. Close the snapshot after use.
 //
-// A file belongs to one service, user and patient. If an option selects a tenant by a header or a query parameter, use
-// a separate file for each tenant: in another tenant's list all notes would seem gone. The same applies to a token
-// source that changes its user.
+// A file belongs to one service, user, patient and set of [clinicaldoc.WithHeaders]. If a call option selects a tenant
+// by a header or a query parameter, use a separate file for each tenant: in another tenant's list all notes would seem
+// gone. The same applies to a token source that changes its user.
 //
 // Open returns an error matching [ErrInUse], [ErrDamaged], [ErrOtherService] or [ErrOtherUser], or an error of the file
 // system or of Users.Me.
