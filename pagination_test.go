@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -683,6 +684,31 @@ func TestPrefetch_NextPage_IsRequestedBeforeDecoding(t *testing.T) {
 		assert.Equal(t, []int64{1, 2, 3, 4, 5}, ids)
 		assert.Equal(t, 1, waited)
 	})
+}
+
+// Ranging over a list holds the page that is read and those requested ahead, not all of them.
+func TestAll_ManyPages_TakeFlatMemory(t *testing.T) { //nolint:paralleltest // it measures the process' heap
+	const pages, size = 300, 100 << 10
+	transport := roundTripper(func(req *http.Request) (*http.Response, error) {
+		number := cmp.Or(req.URL.Query().Get("page"), "1")
+		return httpmock.NewStringResponse(http.StatusOK, fmt.Sprintf(
+			`{"data":[{"id":%s,"name":%q}],"meta":{"current_page":%s,"last_page":%d,"per_page":1}}`,
+			number, strings.Repeat("x", size), number, pages)), nil
+	})
+	client := must(clinicaldoc.NewClient(testBase, testToken, over(transport)))(t)
+	var first, growth int64
+	for note, err := range client.Notes.All(t.Context(), listParams{Prefetch: 2}) {
+		require.NoError(t, err)
+		if note.ID%50 != 0 {
+			continue
+		}
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		first = cmp.Or(first, int64(stats.HeapAlloc))
+		growth = max(growth, int64(stats.HeapAlloc)-first)
+	}
+	assert.Less(t, growth, int64(20*size))
 }
 
 func TestPage_HasNext(t *testing.T) {

@@ -20,11 +20,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// BenchmarkEmbedded compares eight workers with an embedded server to a bare loop over Create: the same workers,
-// client and recordings, in turns, and the median of each counts. The service is slow as over a network, or the
-// fake server on this machine, or it stores nothing and responds immediately. In the last case only CPU and disk
-// are measured. What no journal on this engine could surpass is told too: the bare loop with nothing but two writes
-// for each recording, of which the engine syncs each by itself.
+// BenchmarkEmbedded compares eight workers with an embedded server, or with a journal in a file, to a bare loop over
+// Create: the same workers, client and recordings, in turns, and the median of each counts. The service is slow as over
+// a network, or the fake server on this machine, or it stores nothing and responds immediately. In the last case only
+// CPU and disk are measured. What no journal on this engine could surpass is told too: the bare loop with nothing but
+// two writes for each recording, of which the engine syncs each by itself.
 //
 //	go test . -run '^$' -bench Embedded -benchtime 1x
 func BenchmarkEmbedded(b *testing.B) {
@@ -40,17 +40,19 @@ func BenchmarkEmbedded(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer func() { _ = s.Close() }()
-			var bare, written, journaled []float64
+			var bare, written, journaled, filed []float64
 			for b.Loop() {
 				for range 9 {
 					bucket := fmt.Sprint("bucket", len(bare)) // nothing is there already
 					bare = append(bare, bareLoop(b, client, nil))
 					written = append(written, bareLoop(b, client, openBenchmarked(b, s, bucket+"-writes")))
 					journaled = append(journaled, journaledLoop(b, client, openBenchmarked(b, s, bucket)))
+					filed = append(filed, fileLoop(b, client))
 				}
 			}
 			b.ReportMetric(median(bare)/median(journaled), "x-bare-loop")
 			b.ReportMetric(median(bare)/median(written), "two-writes-x-bare-loop")
+			b.ReportMetric(median(bare)/median(filed), "file-x-bare-loop")
 		})
 	}
 }
@@ -148,7 +150,19 @@ func bareLoop(b *testing.B, client *clinicaldoc.Client, j *Journal) float64 {
 	return time.Since(start).Seconds()
 }
 
-func journaledLoop(b *testing.B, client *clinicaldoc.Client, j *Journal) float64 {
+// fileLoop is journaledLoop with a new journal in a file.
+func fileLoop(b *testing.B, client *clinicaldoc.Client) float64 {
+	b.Helper()
+	owner := ingest.Owner{Service: ingest.ServiceName(client.BaseURL())}
+	j, err := ingest.BeginJournal(b.Context(), filepath.Join(b.TempDir(), "journal"), owner)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = j.Close() }()
+	return journaledLoop(b, client, j)
+}
+
+func journaledLoop(b *testing.B, client *clinicaldoc.Client, j ingest.Journal) float64 {
 	b.Helper()
 	start := time.Now()
 	u := &ingest.Uploader{Client: client, Journal: j, Workers: 8, AllNew: true} // as the bare loop takes it

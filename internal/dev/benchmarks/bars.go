@@ -46,11 +46,6 @@ func timed(work, what string, s spread, unit, limit float64, name string) bar {
 	return bar{work: work, what: what, value: s.value / unit, limit: limit, unit: name, spread: between}
 }
 
-func atLeast(b bar) bar {
-	b.least = true
-	return b
-}
-
 // release is the index of the bars for the Go release that runs this.
 func release() int {
 	if strings.HasPrefix(runtime.Version(), "go1.26") {
@@ -61,23 +56,15 @@ func release() int {
 
 func (r *report) bars() []bar {
 	faster := func(n int, limit float64) bar {
-		return atLeast(timed("all of 50 pages, 20 ms latency", fmt.Sprintf("Prefetch %d over 0", n), r.faster[n], 1, limit, " x faster"))
-	}
-	grows := func(ids string, bytes float64) bar {
-		return bar{work: "ranging over 10,000 pages, " + ids, what: "growth of the live heap", value: bytes / mebibyte, limit: 2, unit: " MiB"}
-	}
-	ingests := func(service string, ratio float64) bar {
-		return bar{
-			work: "200 recordings of 16 KiB, 8 workers, " + service, what: "throughput with a journal",
-			value: ratio, limit: 0.8, least: true, unit: " x plain loop",
-		}
+		what := fmt.Sprintf("Prefetch %d over 0", n)
+		b := timed("all of 50 pages, 20 ms latency", what, r.faster[n], 1, limit, " x faster")
+		b.least = true
+		return b
 	}
 	const large = "upload of 256 MiB"
 	return append(r.requestBars(),
 		faster(2, 1.9), faster(4, 3.3), faster(8, 5.4),
-		grows("dense ids", r.dense), grows("sparse ids", r.sparse),
-		ingests("20 ms latency", r.ingest.latent), ingests("the fake server", r.ingest.fake),
-		timed(large, "peak memory over idle, from cold", r.large["sdk"].resident, mebibyte, 2, " MiB"),
-		timed(large, "time", r.large["sdk"].time, 1, 1.05, " x raw POST"),
+		timed(large, "peak memory over idle, from cold", r.uploads["sdk"].resident, mebibyte, 2, " MiB"),
+		timed(large, "time", r.uploads["sdk"].time, 1, 1.05, " x raw POST"),
 	)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,17 +16,13 @@ const (
 	token   = "1|synthetic-benchmark-token" // that every client authenticates with
 	deleted = "The synthetic note was deleted."
 
-	pages     = 50
-	longPages = 10_000
-	distance  = 97
-	latency   = 20 * time.Millisecond
+	pages   = 50
+	latency = 20 * time.Millisecond
 )
 
 // Prefixes of the base URL change how the service behaves.
 const (
 	slow    = "/slow"    // every response takes latency longer
-	long    = "/long"    // the list has longPages pages
-	sparse  = "/sparse"  // as long, and ids are distance apart
 	drained = "/drained" // uploads are read and not looked at, as fast as it goes
 )
 
@@ -72,7 +69,7 @@ func handler() http.Handler {
 	api.HandleFunc("DELETE "+one, withID(func(w http.ResponseWriter, _ *http.Request, _ int64) {
 		respond(w, []byte(`{"message":"`+deleted+`"}`))
 	}))
-	api.HandleFunc("GET "+collection, serveList(pages, 1))
+	api.HandleFunc("GET "+collection, serveList)
 	api.HandleFunc("POST "+collection, serveCreate)
 	delayed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(latency)
@@ -82,8 +79,6 @@ func handler() http.Handler {
 	all := http.NewServeMux()
 	all.Handle("/", api)
 	all.Handle(slow+"/", http.StripPrefix(slow, delayed))
-	all.Handle("GET "+long+collection, serveList(longPages, 1))
-	all.Handle("GET "+sparse+collection, serveList(longPages, distance))
 	all.HandleFunc("POST "+drained+collection, serveDrain)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
@@ -120,39 +115,29 @@ func serveUpdate(w http.ResponseWriter, r *http.Request, id int64) {
 	}))
 }
 
-// serveList responds with notes numbered through, so every page holds others. Their ids are so far apart.
-func serveList(count int, distance int64) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		page := 1
-		var err error
-		if wanted := r.FormValue("page"); wanted != "" {
-			page, err = strconv.Atoi(wanted)
-		}
-		size, sizeErr := strconv.Atoi(r.FormValue("per_page"))
-		if err != nil || sizeErr != nil || min(page, size) < 1 || size > 100 {
-			refuse(w, http.StatusUnprocessableEntity, "The query is invalid.")
-			return
-		}
-		document := func() []byte { return renderPage(count, distance, page, size) }
-		if count == longPages {
-			respond(w, document()) // too many to keep
-			return
-		}
-		respond(w, render(r.RequestURI, document))
+// serveList responds with notes numbered through, so every page holds others.
+func serveList(w http.ResponseWriter, r *http.Request) {
+	page, err := strconv.Atoi(cmp.Or(r.FormValue("page"), "1"))
+	size, sizeErr := strconv.Atoi(r.FormValue("per_page"))
+	if err != nil || sizeErr != nil || min(page, size) < 1 || size > 100 {
+		refuse(w, http.StatusUnprocessableEntity, "The query is invalid.")
+		return
 	}
+	respond(w, render(r.RequestURI, func() []byte { return renderPage(page, size) }))
 }
 
-func renderPage(count int, distance int64, page, size int) []byte {
+func renderPage(page, size int) []byte {
 	b := make([]byte, 0, size*(len(rendered)+16)+512)
 	b = append(b, `{"data":[`...)
 	for i := range size {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendNote(b, 1+int64((page-1)*size+i)*distance)
+		b = appendNote(b, 1+int64((page-1)*size+i))
 	}
 	b = append(b, `],"links":{"first":"http:\/\/example.invalid\/v1\/progress-notes?page=1","prev":null},`...)
-	return fmt.Appendf(b, `"meta":{"current_page":%d,"last_page":%d,"per_page":%d,"total":%d}}`, page, count, size, count*size)
+	return fmt.Appendf(b, `"meta":{"current_page":%d,"last_page":%d,"per_page":%d,"total":%d}}`,
+		page, pages, size, pages*size)
 }
 
 // serveCreate checks that the form arrived complete and unchanged.

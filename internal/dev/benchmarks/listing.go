@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
@@ -39,39 +38,4 @@ func (r *report) measureListing(ctx context.Context) error {
 		r.faster[n] = spreadOf(ratios)
 	}
 	return nil
-}
-
-func (r *report) measureMemory(ctx context.Context) (err error) {
-	if r.dense, err = heapGrowth(ctx, r.server.url+long); err != nil {
-		return err
-	}
-	r.sparse, err = heapGrowth(ctx, r.server.url+sparse)
-	return err
-}
-
-// heapGrowth is by how many bytes the live heap grows at most while ranging over a long list.
-func heapGrowth(ctx context.Context, baseURL string) (growth float64, err error) {
-	client, err := clinicaldoc.NewClient(baseURL, token)
-	if err != nil {
-		return 0, err
-	}
-	const perPage, samples = 10, 10
-	seen, first := 0, 0.0
-	for _, err := range client.Notes.All(ctx, clinicaldoc.ListNotesParams{PerPage: perPage, Prefetch: 2}) {
-		if err != nil {
-			return 0, err
-		}
-		seen++
-		if seen%(longPages*perPage/samples) != 0 {
-			continue
-		}
-		runtime.GC()
-		var now runtime.MemStats
-		runtime.ReadMemStats(&now)
-		if first == 0 {
-			first = float64(now.HeapAlloc)
-		}
-		growth = max(growth, float64(now.HeapAlloc)-first)
-	}
-	return growth, nil
 }

@@ -17,7 +17,7 @@ func main() {
 	uploadIfChild()
 	markdown := flag.String("o", "RESULTS.md", "file for the results, as Markdown")
 	strict := flag.Bool("strict", false, "exit with status 1 when a bar is missed")
-	only := flag.String("only", "", "the part to measure (ingest, requests, uploads, listing, memory), printed without bars")
+	only := flag.String("only", "", "the part to measure (requests, uploads, listing), printed without bars")
 	flag.Parse()
 	missed, err := run(context.Background(), *markdown, *only)
 	if err != nil {
@@ -34,12 +34,8 @@ type report struct {
 	server   *server
 	when     time.Time
 	requests requests
-	small    map[string]uploads
-	large    map[string]uploads
+	uploads  map[string]uploads
 	faster   map[int]spread // than without Prefetch
-	dense    float64        // growth of the heap, in bytes
-	sparse   float64
-	ingest   ingestion
 }
 
 func run(ctx context.Context, markdown, only string) (missed int, err error) {
@@ -52,11 +48,9 @@ func run(ctx context.Context, markdown, only string) (missed int, err error) {
 		name    string
 		measure func(context.Context) error
 	}{
-		{"ingest", r.measureIngest}, // in a process that has done nothing else, as programs that ingest have
 		{"requests", r.measureRequests},
 		{"uploads", r.measureUploads},
 		{"listing", r.measureListing},
-		{"memory", r.measureMemory},
 	} {
 		if only != "" && only != part.name {
 			continue
@@ -67,8 +61,7 @@ func run(ctx context.Context, markdown, only string) (missed int, err error) {
 		}
 	}
 	if only != "" {
-		fmt.Printf("requests %+v\nuploads %+v %+v\nPrefetch %v\nheap %.0f %.0f\ningest %+v\n",
-			r.requests, r.small, r.large, r.faster, r.dense, r.sparse, r.ingest)
+		fmt.Printf("requests %+v\nuploads %+v\nPrefetch %v\n", r.requests, r.uploads, r.faster)
 		return 0, nil
 	}
 	text := r.markdown()
@@ -86,20 +79,18 @@ func (r *report) markdown() string {
 	for _, bar := range r.bars() {
 		b.WriteString(bar.String())
 	}
-	r.writeMissed(&b)
 	b.WriteString("\n## Requests\n\nThe floor's and the SDK's; time is a ratio to the floor.\n\n" +
 		"| | allocations | bytes | time |\n|---|---|---|---|\n")
 	for i, got := range r.requests {
 		fmt.Fprintf(&b, "| %s | %.0f, floor %.0f | %.1f k, floor %.1f k | %s |\n", operations[i].name,
 			got.sdk.objects, got.floor.objects, got.sdk.bytes/1000, got.floor.bytes/1000, got.sdk.time)
 	}
-	b.WriteString("\n## Uploads\n\nEach in a process of its own. Time and CPU are ratios to a raw POST; memory is the peak more than the idle process.\n\n" +
-		"| | 8 MiB: allocated | memory | time | CPU | 256 MiB: memory | time | CPU |\n|---|---|---|---|---|---|---|---|\n")
-	for _, name := range []string{"raw", "floor", "sdk"} {
-		small, large := r.small[name], r.large[name]
-		fmt.Fprintf(&b, "| %s | %.2f MiB | %.1f MiB | %.2f | %.2f | %.1f MiB | %.2f | %.2f |\n", name,
-			small.allocated/mebibyte, small.resident.value/mebibyte, small.time.value, small.cpu.value,
-			large.resident.value/mebibyte, large.time.value, large.cpu.value)
+	b.WriteString("\n## Uploads of 256 MiB\n\nEach in a process of its own. Time and CPU are ratios to a raw POST; memory is the " +
+		"peak more than the idle process.\n\n| | memory | time | CPU |\n|---|---|---|---|\n")
+	for _, name := range uploaders {
+		got := r.uploads[name]
+		fmt.Fprintf(&b, "| %s | %.1f MiB | %.2f | %.2f |\n",
+			name, got.resident.value/mebibyte, got.time.value, got.cpu.value)
 	}
 	return b.String()
 }

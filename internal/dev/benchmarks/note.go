@@ -3,9 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // note is a note as a careful program declares it: zero stands for absent, and what is not described is raw.
@@ -80,7 +80,7 @@ const (
 
 // newNote returns the note with the given id.
 func newNote(id int64) note {
-	at := time.Date(2024, 5, 1, 10, 11, 12, 0, time.UTC)
+	at := time.Date(2024, 5, 1, 10, 11, 12, 123456000, time.UTC) // services write microseconds
 	return note{
 		ID:            id,
 		Name:          "Synthetic note, as long as titles are",
@@ -113,52 +113,23 @@ func text(kind string, size int) string {
 	return strings.ToValidUTF8(strings.Repeat(paragraph, size/len(paragraph)+1)[:size], "")
 }
 
-// json is the note as PHP's json_encode writes it, with a member that clients must skip.
+// json is the note as PHP's json_encode writes it, with a member that clients must skip. What is not Latin-1 stays raw:
+// real services mix both.
 func (n note) json() []byte {
-	b := make([]byte, 0, 8<<10)
-	timestamp := func(key string, t time.Time) {
-		b = fmt.Appendf(b, `,%q:"%s"`, key, t.Format("2006-01-02T15:04:05.000000Z"))
+	encoded, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // all its members can be encoded
 	}
-	b = append(b, `{"id":`...)
-	b = strconv.AppendInt(b, n.ID, 10)
-	b = appendText(b, "name", n.Name)
-	b = appendText(b, "transcription", n.Transcription)
-	b = appendText(b, "analysis", n.Analysis)
-	b = fmt.Appendf(b, `,"template":{"id":%d`, n.Template.ID)
-	b = appendText(b, "name", n.Template.Name)
-	b = appendText(b, "description", n.Template.Description)
-	b = fmt.Appendf(b, `},"patient":%s,"audio":{"duration":%g,"bitrate":%d,"size":%d`,
-		n.Patient, n.Audio.Duration, n.Audio.Bitrate, n.Audio.Size)
-	timestamp("uploaded_at", n.Audio.UploadedAt)
-	timestamp("expires_at", n.Audio.ExpiresAt)
-	b = appendText(b, "file_url", n.Audio.FileURL)
-	b = fmt.Appendf(b, `},"has":{"content":%t,"transcription":%t,"signed":%t}`,
-		n.Has.Content, n.Has.Transcription, n.Has.Signed)
-	b = fmt.Appendf(b, `,"team_id":%d,"user_id":%d,"user":%s`, n.TeamID, n.UserID, n.User)
-	timestamp("transcription_started_at", n.TranscriptionStartedAt)
-	timestamp("transcription_completed_at", n.TranscriptionCompletedAt)
-	timestamp("analysis_started_at", n.AnalysisStartedAt)
-	timestamp("analysis_completed_at", n.AnalysisCompletedAt)
-	b = append(b, `,"error_state":null`...)
-	timestamp("created_at", n.CreatedAt)
-	timestamp("updated_at", n.UpdatedAt)
-	return append(b, `,"undescribed":{"tags":["skipped",1.5,false]}}`...)
-}
-
-// appendText escapes as PHP does by default, but leaves what is not Latin-1 raw: real services mix both.
-func appendText(b []byte, key, s string) []byte {
-	b = fmt.Appendf(b, `,%q:"`, key)
-	for _, r := range s {
+	var b []byte
+	for _, r := range string(encoded[:len(encoded)-1]) {
 		switch {
-		case r == '"', r == '\\', r == '/':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, '\\', 'n')
+		case r == '/':
+			b = append(b, '\\', '/')
 		case r > 0x7f && r <= 0xff:
 			b = fmt.Appendf(b, `\u%04x`, r)
 		default:
-			b = append(b, string(r)...)
+			b = utf8.AppendRune(b, r)
 		}
 	}
-	return append(b, '"')
+	return append(b, `,"undescribed":{"tags":["skipped",1.5,false]}}`...)
 }

@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"time"
-
-	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // serverVariable is set in the environment of a process that is the server.
@@ -38,12 +36,7 @@ func serve() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		_ = server.Close()
 	}()
-	fake, err := clinicaldoctest.Start(clinicaldoctest.WithToken(token))
-	if err != nil {
-		return err
-	}
-	defer fake.Close()
-	fmt.Println("http://"+listener.Addr().String(), fake.URL)
+	fmt.Println("http://" + listener.Addr().String())
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}
@@ -53,7 +46,6 @@ func serve() error {
 // server is a server in another process, so allocations and processor time of this one are the client's.
 type server struct {
 	url  string
-	fake string // the address of a clinicaldoctest server in the same process
 	stop func()
 }
 
@@ -80,7 +72,7 @@ func startServer() (*server, error) {
 		_ = in.Close()
 		_ = cmd.Wait()
 	}}
-	if _, err = fmt.Fscan(out, &started.url, &started.fake); err != nil {
+	if _, err = fmt.Fscan(out, &started.url); err != nil {
 		started.stop()
 		return nil, fmt.Errorf("the server did not start: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -17,46 +16,36 @@ import (
 
 // uploads is what uploading costs: time and CPU as ratios to a raw POST of the same size.
 type uploads struct {
-	allocated float64 // bytes, per upload
-	resident  spread  // bytes at the peak, more than before
+	resident  spread // bytes at the peak, more than before
 	time, cpu spread
 }
 
 const (
-	smallUpload = 8 << 20
-	largeUpload = 256 << 20
-	// rounds of the small uploads; of the large ones more, because they differ by less than one varies from the next.
-	rounds      = 7
-	closeRounds = 41
+	uploadSize = 256 << 20
+	rounds     = 41 // many, because the uploaders differ by less than one upload varies from the next
 )
 
+// uploaders are the names of those that are compared.
+var uploaders = []string{"raw", "floor", "sdk"}
+
 // usage is what one process reports of its uploads.
-type usage struct{ Seconds, CPU, Memory, Bytes float64 }
+type usage struct{ Seconds, CPU, Memory float64 }
 
-func (r *report) measureUploads(ctx context.Context) (err error) {
-	if r.small, err = uploadInTurns(ctx, r.server.url, rounds, smallUpload, 10); err != nil {
-		return err
-	}
-	r.large, err = uploadInTurns(ctx, r.server.url, closeRounds, largeUpload, 1)
-	return err
-}
-
-// uploadInTurns uploads by the raw POST, the floor and the SDK, each time in a process of its own. They take turns, so
+// measureUploads uploads by the raw POST, the floor and the SDK, each time in a process of its own. They take turns, so
 // a busy machine slows all of them.
-func uploadInTurns(ctx context.Context, baseURL string, rounds int, size int64, count int) (map[string]uploads, error) {
-	names := []string{"raw", "floor", "sdk"}
+func (r *report) measureUploads(ctx context.Context) error {
 	got := map[string][]usage{}
 	for range rounds {
-		for _, name := range names {
-			one, err := uploadElsewhere(ctx, job{Client: name, BaseURL: baseURL, Size: size, Count: count})
+		for _, name := range uploaders {
+			one, err := uploadElsewhere(ctx, job{Client: name, BaseURL: r.server.url})
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+				return fmt.Errorf("%s: %w", name, err)
 			}
 			got[name] = append(got[name], one)
 		}
 	}
-	all := map[string]uploads{}
-	for _, name := range names {
+	r.uploads = map[string]uploads{}
+	for _, name := range uploaders {
 		middle := func(value func(own, raw usage) float64) spread {
 			values := make([]float64, rounds)
 			for i := range values {
@@ -64,22 +53,17 @@ func uploadInTurns(ctx context.Context, baseURL string, rounds int, size int64, 
 			}
 			return spreadOf(values)
 		}
-		all[name] = uploads{
-			allocated: middle(func(own, _ usage) float64 { return own.Bytes }).value,
-			resident:  middle(func(own, _ usage) float64 { return own.Memory }),
-			time:      middle(func(own, raw usage) float64 { return own.Seconds / raw.Seconds }),
-			cpu:       middle(func(own, raw usage) float64 { return own.CPU / raw.CPU }),
+		r.uploads[name] = uploads{
+			resident: middle(func(own, _ usage) float64 { return own.Memory }),
+			time:     middle(func(own, raw usage) float64 { return own.Seconds / raw.Seconds }),
+			cpu:      middle(func(own, raw usage) float64 { return own.CPU / raw.CPU }),
 		}
 	}
-	return all, nil
+	return nil
 }
 
-// job tells a process what to upload.
-type job struct {
-	Client, BaseURL string
-	Size            int64
-	Count           int
-}
+// job tells a process who uploads, and where to.
+type job struct{ Client, BaseURL string }
 
 // jobVariable holds the job of a process that uploads.
 const jobVariable = "CLINICALDOC_BENCHMARKS_UPLOAD"
@@ -131,36 +115,21 @@ func (j job) run(ctx context.Context) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	// Of several the first does not count, as it includes what a process costs at all. A large one counts from cold.
-	if j.Count > 1 {
-		if _, err := by.upload(ctx, "warm-up", recording{64 << 10}); err != nil {
-			return usage{}, err
-		}
-	}
 	debug.FreeOSMemory()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
 	idle, err := resident("VmRSS:")
 	if err != nil {
 		return usage{}, err
 	}
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // starts the peak anew where that is allowed
-	cpu, start := cpuTime(), time.Now()
-	for range j.Count {
-		if _, err := by.upload(ctx, "measured", recording{j.Size}); err != nil {
-			return usage{}, err
-		}
+	cpu := cpuTime()
+	start := time.Now()
+	if _, err := by.upload(ctx, "measured", recording{uploadSize}); err != nil {
+		return usage{}, err
 	}
-	seconds, spent := time.Since(start).Seconds(), cpuTime()-cpu
+	seconds := time.Since(start).Seconds()
+	spent := cpuTime() - cpu
 	peak, err := resident("VmHWM:")
-	runtime.ReadMemStats(&after)
-	count := float64(j.Count)
-	return usage{
-		Seconds: seconds / count,
-		CPU:     spent.Seconds() / count,
-		Memory:  max(0, peak-idle),
-		Bytes:   float64(after.TotalAlloc-before.TotalAlloc) / count,
-	}, err
+	return usage{Seconds: seconds, CPU: spent.Seconds(), Memory: max(0, peak-idle)}, err
 }
 
 func (j job) uploader() (uploader, error) {
