@@ -28,7 +28,7 @@ race: ## with the race detector
 lint: ## formatting and lint, tools pinned in internal/dev/tools/go.mod
 	go tool -modfile=internal/dev/tools/go.mod golangci-lint run
 
-faults: ## every fault by every operation, as a table, and 50,000 calls that must not see each other
+faults: ## every fault by every operation, and 50,000 calls that must not see each other
 	CLINICALDOC_FAULTS_ALL=1 go test ./internal/dev/faultmatrix -run TestFaultMatrix -count=1 -v
 	CLINICALDOC_ISOLATION_CALLS=50000 go test -race ./internal/dev/faultmatrix -run TestIsolation -count=1 -v
 

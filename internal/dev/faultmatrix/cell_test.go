@@ -36,7 +36,7 @@ func runCell(t *testing.T, f fault, op operation, p promise, r *report) {
 		f.stall = morePatience
 		v = tryCell(t, f, op, p)
 	}
-	r.add(f, op, v)
+	r.add(v)
 	for _, broken := range v.broken {
 		t.Error(broken)
 	}

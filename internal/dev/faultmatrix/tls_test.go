@@ -1,47 +1,29 @@
 package faultmatrix
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
-	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync"
-	"time"
 )
 
-// identity is a certificate for this machine and a pool that trusts it. Its key is of the kind that is quick to use.
-var identity = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		panic(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		panic(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+// identity is the certificate that httptest has for this machine, and the configuration of a client that trusts it.
+var identity = sync.OnceValues(func() (tls.Certificate, *tls.Config) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	transport := server.Client().Transport.(*http.Transport) //nolint:forcetypeassert // it is one
+	return server.TLS.Certificates[0], transport.TLSClientConfig
 })
 
 // serverTLS offers one protocol only.
 func serverTLS(protocol string) *tls.Config {
 	certificate, _ := identity()
-	return &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{protocol}, MinVersion: tls.VersionTLS12}
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{protocol}}
 }
 
 func clientTLS() *tls.Config {
-	_, pool := identity()
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, CurvePreferences: []tls.CurveID{tls.X25519}} // the quickest
+	_, trusting := identity()
+	config := trusting.Clone()
+	config.CurvePreferences = []tls.CurveID{tls.X25519} // the quickest
+	return config
 }
