@@ -108,7 +108,6 @@ func TestExamples(t *testing.T) {
 		"fail without a service":      failsWithoutAService,
 		"run on the box when told":    runsOnTheBoxWhenTold,
 		"write to no service unasked": writesToNoServiceUnasked,
-		"find a lost create":          findsALostCreate,
 		"end at the first signal":     endsAtTheFirstSignal,
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -267,19 +266,6 @@ func switches(help string) []string {
 		}
 	}
 	return names
-}
-
-// A create whose response is lost is looked for: no example makes a second note, or leaves the first one unknown.
-func findsALostCreate(t *testing.T, p program) {
-	t.Helper()
-	if p.serves() || !p.canWrite() {
-		t.Skip("it creates nothing")
-	}
-	srv, variables := clinic(t)
-	srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-	out, err := p.command(t, t.Context(), variables, "-yes").CombinedOutput()
-	require.NoError(t, err, string(out))
-	assert.Len(t, srv.Created(), 1)
 }
 
 // patience is how long a program may take to end.
