@@ -15,7 +15,7 @@ const apidiff = "golang.org/x/exp/cmd/apidiff"
 // checkAPI compares the modules of a release with those of the last one and lets pass what its version allows.
 func (s *scratch) checkAPI(ctx context.Context, folder string, last version, changes string) error {
 	old := s.in(filepath.Join(folder, "last"))
-	if _, err := s.git(ctx, "clone", "--quiet", "--branch", last.String(), ".", old.dir); err != nil {
+	if _, err := s.git(ctx, "clone", "--quiet", "--branch", string(last), ".", old.dir); err != nil {
 		return err
 	}
 	before, err := old.modules(ctx)

@@ -35,7 +35,7 @@ func (r repository) build(ctx context.Context, v version, target string, platfor
 		return err
 	}
 	clone := r.in(filepath.Join(folder, "clone"))
-	if _, err := r.git(ctx, "clone", "--quiet", "--branch", v.String(), ".", clone.dir); err != nil {
+	if _, err := r.git(ctx, "clone", "--quiet", "--branch", string(v), ".", clone.dir); err != nil {
 		return err
 	}
 	modules, err := clone.modules(ctx)
@@ -105,7 +105,7 @@ func (r repository) buildFor(
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("clinicaldoc_%s_%s_%s", strings.TrimPrefix(v.String(), "v"), system, processor)
+	name := fmt.Sprintf("clinicaldoc_%s_%s_%s", v.number(), system, processor)
 	if err := os.WriteFile(filepath.Join(target, name+".cdx.json"), bill, 0o644); err != nil { //nolint:gosec // made to be read by others
 		return err
 	}

@@ -56,7 +56,7 @@ func TestBillOfMaterials_ListsLinkedModules(t *testing.T) {
 	r, _ := newRepository(t, small)
 	_, err := r.with("GOFLAGS=-buildvcs=false").in("cmd/tool").goCommand(t.Context(), "build", "-o", "tool.exe", ".")
 	require.NoError(t, err)
-	text, err := billOfMaterials(filepath.Join(r.dir, "cmd", "tool", "tool.exe"), version{0, 2, 0})
+	text, err := billOfMaterials(filepath.Join(r.dir, "cmd", "tool", "tool.exe"), "v0.2.0")
 	require.NoError(t, err)
 	var read bill
 	require.NoError(t, json.Unmarshal(text, &read))

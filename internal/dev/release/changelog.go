@@ -13,7 +13,7 @@ import (
 // section returns what the changelog says of a version.
 func section(changelog string, v version) (string, error) {
 	changelog = strings.ReplaceAll(changelog, "\r\n", "\n")
-	number := strings.TrimPrefix(v.String(), "v")
+	number := v.number()
 	heading := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(number) + `\] - (\S+)$`)
 	found := heading.FindStringSubmatchIndex(changelog)
 	if found == nil {

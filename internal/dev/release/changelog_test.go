@@ -12,15 +12,15 @@ import (
 func TestSection(t *testing.T) {
 	t.Parallel()
 	const changelog = "# Changelog\n\n## [Unreleased]\n\n## [0.3.0] - 2026-13-01\n\n- x\n\n## [0.2.0] - 2026-03-01\n\n### Changed\n\n- One.\n\n## [0.1.0] - 2026-02-01\n"
-	text, err := section(changelog, version{0, 2, 0})
+	text, err := section(changelog, "v0.2.0")
 	require.NoError(t, err)
 	assert.Equal(t, "### Changed\n\n- One.", text)
 	assert.True(t, tellsOfBreaking(text))
-	for v, want := range map[version]string{{0, 4, 0}: "no section", {0, 3, 0}: "the date", {0, 1, 0}: "says nothing"} {
+	for v, want := range map[version]string{"v0.4.0": "no section", "v0.3.0": "the date", "v0.1.0": "says nothing"} {
 		_, err := section(changelog, v)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = section("## [0.2.0] - 2026-03-01\n\n- One.\n", version{0, 2, 0})
+	_, err = section("## [0.2.0] - 2026-03-01\n\n- One.\n", "v0.2.0")
 	require.ErrorContains(t, err, "[Unreleased]")
 }
 

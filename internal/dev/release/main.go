@@ -21,29 +21,6 @@ import (
 	"strings"
 )
 
-// importer is a program as a user of the module at the root writes it. It prints the version that it was built with.
-const importer = `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
-	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
-	_ "github.com/clinicaldoc/clinicaldoc-go/ingest"
-)
-
-func main() {
-	srv := clinicaldoctest.NewServer()
-	defer srv.Close()
-	if _, err := srv.Client().Users.Me(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(clinicaldoc.Version)
-}
-`
-
 func main() {
 	log.SetFlags(0)
 	flag.Parse()
@@ -73,7 +50,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case command == "check" && len(args) == 2:
 		return repo.check(ctx, version)
 	case command == "rehearse" && len(args) == 2:
-		return repo.rehearse(ctx, version, importer)
+		return repo.rehearse(ctx, version)
 	case command == "prepare" && len(args) == 2:
 		return repo.prepare(ctx, version)
 	case command == "notes" && len(args) == 2:

@@ -25,9 +25,9 @@ type module struct {
 // tag is how git names a version of the module.
 func (m module) tag(v version) string {
 	if m.dir == "." {
-		return v.String()
+		return string(v)
 	}
-	return m.dir + "/" + v.String()
+	return m.dir + "/" + string(v)
 }
 
 // isPublished tells the modules for others from those for maintainers and readers.

@@ -94,10 +94,10 @@ func TestBuild_ArchiveHoldsLicenceAndNotices(t *testing.T) {
 		"func main() {\n\t_ = os.MkdirAll(os.Args[2], 0o700)\n" +
 		"\t_ = os.WriteFile(filepath.Join(os.Args[2], \"clinicaldoc.1\"), nil, 0o600)\n}\n"
 	r, _ := newRepository(t, files)
-	require.NoError(t, r.prepare(t.Context(), version{0, 2, 0}))
+	require.NoError(t, r.prepare(t.Context(), "v0.2.0"))
 	mustGit(t, r, "checkout", "--quiet", "v0.2.0")
 	target := t.TempDir()
-	require.NoError(t, r.build(t.Context(), version{0, 2, 0}, target, []string{"linux/amd64"}))
+	require.NoError(t, r.build(t.Context(), "v0.2.0", target, []string{"linux/amd64"}))
 
 	packed := filesOfTarball(t, filepath.Join(target, "clinicaldoc_0.2.0_linux_amd64.tar.gz"))
 	assert.Contains(t, packed, "LICENSE")

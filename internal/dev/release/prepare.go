@@ -19,7 +19,7 @@ func (r repository) check(ctx context.Context, v version) error {
 	if err != nil {
 		return err
 	}
-	tags, err := r.git(ctx, "tag", "--list", v.String())
+	tags, err := r.git(ctx, "tag", "--list", string(v))
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func (r repository) checked(ctx context.Context, v version, folder string, tagge
 	if err != nil {
 		return nil, err
 	}
-	last, ok := v.before(releases)
-	if !ok {
+	last := v.before(releases)
+	if last == "" {
 		s.say("%s is the first release: there is nothing to compare it with", v)
 		return s, nil
 	}
@@ -94,7 +94,7 @@ func (r repository) isTagged(ctx context.Context, v version, modules []module) e
 			return fmt.Errorf("%s replaces %v: prepare the release with this program", m.dir, m.replaces)
 		}
 		for _, used := range m.ours(modules) {
-			if m.versions[used.path] != v.String() {
+			if m.versions[used.path] != string(v) {
 				return fmt.Errorf("%s requires %s %s", m.dir, used.path, m.versions[used.path])
 			}
 		}
@@ -127,7 +127,7 @@ func (r repository) prepare(ctx context.Context, v version) error {
 	if err := s.loads(ctx); err != nil {
 		return err
 	}
-	branch := "release-" + v.String()
+	branch := "release-" + string(v)
 	if _, err := s.git(ctx, "revert", "--no-edit", "HEAD"); err != nil {
 		return err
 	}

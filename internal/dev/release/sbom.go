@@ -41,7 +41,7 @@ func billOfMaterials(binary string, v version) ([]byte, error) {
 		return nil, err
 	}
 	main := info.Main
-	main.Version = v.String()
+	main.Version = string(v)
 	document := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: billMetadata{componentOf("application", &main)}}
 	standard := strings.TrimPrefix(info.GoVersion, "go")
 	document.Components = append(document.Components, component{Type: "library", Name: "std", Version: standard, PURL: "pkg:golang/std@" + standard})

@@ -74,7 +74,7 @@ func (r repository) release(ctx context.Context, v version, folder string) (*scr
 	if _, err := s.git(ctx, "reset", "--quiet", "--soft", base); err != nil {
 		return nil, err
 	}
-	if err := s.commit(ctx, "Release "+v.String()); err != nil {
+	if err := s.commit(ctx, "Release "+string(v)); err != nil {
 		return nil, err
 	}
 	for _, m := range modules {
@@ -91,7 +91,7 @@ func (s *scratch) pin(ctx context.Context, m module) error {
 		s.say("%s requires %d module(s) of this repository", m.dir, len(used))
 		edit := []string{"mod", "edit"}
 		for _, other := range used {
-			edit = append(edit, "-dropreplace="+other.path, "-require="+other.path+"@"+s.version.String())
+			edit = append(edit, "-dropreplace="+other.path, "-require="+other.path+"@"+string(s.version))
 		}
 		if _, err := s.in(m.dir).goCommand(ctx, edit...); err != nil {
 			return err
@@ -119,6 +119,6 @@ func (s *scratch) commit(ctx context.Context, subject string) error {
 }
 
 func (s *scratch) tag(ctx context.Context, m module) error {
-	_, err := s.git(ctx, "tag", "--force", "--annotate", "-m", m.path+" "+s.version.String(), m.tag(s.version))
+	_, err := s.git(ctx, "tag", "--force", "--annotate", "-m", m.path+" "+string(s.version), m.tag(s.version))
 	return err
 }

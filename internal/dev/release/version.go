@@ -1,44 +1,39 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
+	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
-// version is a released one: three numbers, nothing after them.
-type version struct{ major, minor, patch int }
-
-func (v version) String() string { return fmt.Sprintf("v%d.%d.%d", v.major, v.minor, v.patch) }
-
-var versionForm = regexp.MustCompile(`^v(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})$`)
+// version is a released one, such as v0.2.0: three numbers, nothing after them.
+type version string
 
 func parseVersion(text string) (version, error) {
-	parts := versionForm.FindStringSubmatch(text)
-	if parts == nil {
-		return version{}, fmt.Errorf("%q is no version such as v0.2.0", text)
+	isRelease := semver.IsValid(text) && semver.Canonical(text) == text && semver.Prerelease(text) == ""
+	if !isRelease {
+		return "", fmt.Errorf("%q is no version such as v0.2.0", text)
 	}
-	var numbers [3]int
-	for i := range numbers {
-		numbers[i], _ = strconv.Atoi(parts[i+1]) // the form has at most six digits
-	}
-	return version{numbers[0], numbers[1], numbers[2]}, nil
+	return version(text), nil
 }
 
-func (v version) compare(w version) int {
-	return cmp.Or(cmp.Compare(v.major, w.major), cmp.Compare(v.minor, w.minor), cmp.Compare(v.patch, w.patch))
-}
+// number is the version without its v.
+func (v version) number() string { return strings.TrimPrefix(string(v), "v") }
 
-// before returns the highest of the versions that is lower than this one.
-func (v version) before(all []version) (last version, ok bool) {
+func (v version) compare(w version) int { return semver.Compare(string(v), string(w)) }
+
+func (v version) major() string { return semver.Major(string(v)) }
+
+// before returns the highest of the versions that is lower than this one; "" if there is none.
+func (v version) before(all []version) (last version) {
 	for _, other := range all {
-		if other.compare(v) < 0 && (!ok || other.compare(last) > 0) {
-			last, ok = other, true
+		if other.compare(v) < 0 && other.compare(last) > 0 {
+			last = other
 		}
 	}
-	return last, ok
+	return last
 }
 
 // change is what the difference of two versions' public names amounts to.
@@ -52,16 +47,17 @@ const (
 
 // allows says whether semantic versioning lets this version follow the last one with such a change.
 func (v version) allows(last version, c change) error {
+	isPatch := semver.MajorMinor(string(v)) == semver.MajorMinor(string(last))
 	switch {
 	case v.compare(last) <= 0:
 		return fmt.Errorf("%s does not follow %s", v, last)
-	case v.major > last.major:
+	case v.major() != last.major():
 		return nil
-	case c == incompatible && v.major > 0:
+	case c == incompatible && v.major() != "v0":
 		return errors.New("an incompatible change needs another major version")
-	case c == incompatible && v.minor == last.minor:
+	case c == incompatible && isPatch:
 		return errors.New("an incompatible change needs another minor version")
-	case c == additions && v.major > 0 && v.minor == last.minor:
+	case c == additions && v.major() != "v0" && isPatch:
 		return errors.New("an addition needs another minor version")
 	}
 	return nil
