@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -126,14 +125,10 @@ func TestDiagrams_Render(t *testing.T) {
 	_, err := render(opened, "flowchart LR\n    a --")
 	require.ErrorContains(t, err, "Parse error", "the check notices a broken diagram")
 	for page, blocks := range found {
-		for i, diagram := range blocks {
+		for _, diagram := range blocks {
 			svg, err := render(opened, diagram)
 			require.NoError(t, err, "%s: %s", page, diagram)
 			assert.Contains(t, svg, "<svg", page)
-			if *screenshots != "" {
-				name := fmt.Sprintf("%s-%d.svg", strings.TrimSuffix(page, ".md"), i+1)
-				require.NoError(t, os.WriteFile(filepath.Join(*screenshots, name), []byte(svg), 0o600))
-			}
 		}
 	}
 }

@@ -3,5 +3,4 @@
 // are skipped:
 //
 //	go test -C internal/dev/browser ./...
-//	go test -C internal/dev/browser . -run TestInspector -screenshots /tmp    pictures of every state as well
 package browser

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,13 +27,10 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-var screenshots = flag.String("screenshots", "", "folder to put pictures of the page into")
-
 // program is the developer proxy as a user has it.
 var program string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	folder, err := os.MkdirTemp("", "inspector-")
 	if err != nil {
 		panic(err)
@@ -211,7 +207,6 @@ func (p *page) wait(expression string) {
 	holds := "(() => { try { return !!(" + expression + ") } catch { return false } })()"
 	for end := time.Now().Add(patience); !p.holds(holds); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			p.picture("failed")
 			require.Fail(p.t, "it does not come true", "%s\n%s", expression, eval[string](p, "document.body.innerText"))
 		}
 	}
@@ -246,20 +241,15 @@ func (p *page) scheme(name string) {
 	require.NoError(p.t, err)
 }
 
-// sizes are the widths at which a page has to look well: a desktop, a tablet, a phone.
-var sizes = map[string][2]int64{"1400": {1400, 900}, "768": {768, 1024}, "390": {390, 844}}
+// sizes are those at which a page has to look well.
+var sizes = map[string][2]int64{"desk": {1400, 900}, "tablet": {768, 1024}, "phone": {390, 844}}
 
-// pictures keeps pictures of the page at every size, light and dark, if they are wanted. At each size nothing may be wider
-// than the page.
-func (p *page) pictures(name string) {
+// fits asserts that at no size anything is wider than the page.
+func (p *page) fits(name string) {
 	p.t.Helper()
 	for width, size := range sizes {
 		p.do(chromedp.EmulateViewport(size[0], size[1]))
 		assert.Empty(p.t, eval[string](p, tooWide), "%s at %s is wider than the page", name, width)
-		for _, scheme := range []string{"dark", "light"} {
-			p.scheme(scheme)
-			p.picture(name + "-" + width + "-" + scheme)
-		}
 	}
 	p.do(chromedp.EmulateViewport(1400, 900))
 }
@@ -274,17 +264,6 @@ func (p *page) console() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.problems)
-}
-
-// picture keeps a picture of the page, if they are wanted.
-func (p *page) picture(name string) {
-	p.t.Helper()
-	if *screenshots == "" {
-		return
-	}
-	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	require.NoError(p.t, err)
-	require.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, p.t.Name()+"-"+name+".png"), png, 0o600))
 }
 
 // silence is a WAV file of so many seconds: 8,000 samples a second of one byte.

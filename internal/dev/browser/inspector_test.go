@@ -124,7 +124,6 @@ func TestInspector_Request_IsShownAsItWasSent(t *testing.T) {
 		assert.Contains(t, text, want)
 	}
 	page.wait(detail + `.querySelector(".body pre").textContent.includes('\n  "analysis"') || ` + detail + `.querySelector(".body pre").textContent.includes('\n  "audio": {')`)
-	page.picture("opened")
 
 	page.click("#row-2")
 	page.wait(detail + `.textContent.includes("ErrValidation") && ` + detail + `.textContent.includes("docs/errors.md#what-the-service-said")`)
@@ -228,7 +227,6 @@ func TestInspector_Request_IsSentAgainEditedAndCompared(t *testing.T) {
 	page.wait(detail + `.textContent.includes("Before")`)
 	page.click("#edit")
 	page.wait(`document.querySelector(".edit [name=body]").value === '{"name":"Before"}'`)
-	page.picture("edit")
 	page.typeInto(".edit [name=body]", `{"name":"After"}`)
 	page.typeInto(".edit [name=target]", "/v1/progress-notes/2")
 	page.click(".edit .main")
@@ -243,7 +241,6 @@ func TestInspector_Request_IsSentAgainEditedAndCompared(t *testing.T) {
 	page.click("#row-2")
 	page.wait(detail + `.querySelector(".difference")?.textContent.includes('-   "name": "After"')`)
 	page.wait(detail + `.querySelector(".difference").textContent.includes('+   "name": "Before"')`)
-	page.picture("compared")
 	page.click("#stop-comparing")
 	page.wait(detail + `.querySelector("#replay")`)
 	page.click("#edit")
@@ -388,11 +385,8 @@ func TestInspector_EverySize_CutsOffNothing(t *testing.T) {
 	box.send(http.MethodPost, "/v1/progress-notes", "application/json", strings.NewReader(`{"name":"Visit"}`))
 	box.send(http.MethodGet, "/v1/progress-notes?patient_id=1;2", "", nil)
 	page.wait(`document.getElementById("request-count").textContent === "16"`)
-	for _, size := range []struct {
-		name          string
-		width, height int64
-	}{{"desk", 1400, 900}, {"small", 768, 1024}, {"phone", 390, 844}} {
-		page.do(chromedp.EmulateViewport(size.width, size.height))
+	for name, size := range sizes {
+		page.do(chromedp.EmulateViewport(size[0], size[1]))
 		for _, scheme := range []string{"light", "dark"} {
 			page.scheme(scheme)
 			for state, act := range map[string]func(){
@@ -421,13 +415,15 @@ func TestInspector_EverySize_CutsOffNothing(t *testing.T) {
 			} {
 				act()
 				page.wait(`document.getElementById("request-count").textContent !== "0"`)
-				assert.LessOrEqual(t, eval[int64](page, "document.documentElement.scrollWidth"), size.width, "nothing hangs over the edge: %s %s", size.name, state)
-				assert.LessOrEqual(t, eval[int64](page, "document.documentElement.scrollHeight"), size.height, "the page itself does not scroll: %s %s", size.name, state)
-				assert.Empty(t, eval[string](page, cutOff), "no button is cut off: %s %s", size.name, state)
+				where := name + " " + state
+				width := eval[int64](page, "document.documentElement.scrollWidth")
+				assert.LessOrEqual(t, width, size[0], "nothing hangs over the edge: %s", where)
+				height := eval[int64](page, "document.documentElement.scrollHeight")
+				assert.LessOrEqual(t, height, size[1], "the page itself does not scroll: %s", where)
+				assert.Empty(t, eval[string](page, cutOff), "no button is cut off: %s", where)
 				if state == "list" {
-					assert.Equal(t, "attempt 2 of 2", eval[string](page, labelOf(4)), "labels stay: %s", size.name)
+					assert.Equal(t, "attempt 2 of 2", eval[string](page, labelOf(4)), "labels stay: %s", name)
 				}
-				page.picture(size.name + "-" + state + "-" + scheme)
 			}
 		}
 	}
@@ -577,7 +573,6 @@ func TestInspector_RealService_ShowsNoValue(t *testing.T) {
 	assert.NotContains(t, eval[string](page, "document.documentElement.outerHTML"), canary)
 	assert.NotContains(t, eval[string](page, `Promise.all([1, 2, 3, 4].map(id => fetch("requests/" + id).then(r => r.text()))).then(all => all.join("\n"))`), canary)
 	assert.True(t, eval[bool](page, `document.getElementById("banner").hidden && document.getElementById("save").hidden && !document.getElementById("replay")`))
-	page.picture("upstream")
 
 	shown := start(t, "-upstream", service.URL, "-show-bodies")
 	shown.token = canary
@@ -588,7 +583,6 @@ func TestInspector_RealService_ShowsNoValue(t *testing.T) {
 	page.click("#row-1")
 	page.wait(detail + `.querySelector(".body pre")?.textContent.includes("` + canary + `")`)
 	assert.True(t, eval[bool](page, `!document.getElementById("replay")`), "a real service is asked nothing twice")
-	page.picture("upstream-bodies")
 }
 
 // Whatever a program sends, it is text and nothing else.
@@ -650,7 +644,6 @@ func TestInspector_HostileTexts_StayTexts(t *testing.T) {
 	assert.Zero(t, eval[int](page, `document.querySelectorAll("img, svg, script:not([src]), iframe").length`))
 	page.find("")
 	assert.True(t, eval[bool](page, "document.documentElement.scrollWidth <= innerWidth"), "nothing hangs over the edge")
-	page.picture("hostile")
 }
 
 // A page of another origin that is open in the same browser sees nothing and changes nothing.

@@ -67,14 +67,14 @@ func TestWebBackend_Clinician_ListensEditsAndSigns(t *testing.T) {
 
 	p.do(chromedp.Navigate(home))
 	p.wait(`document.querySelector("input[name=token]")`)
-	p.pictures("login")
+	p.fits("login")
 	p.typeInto("input[name=token]", user.Token)
 	p.click("main button")
 	p.wait(`document.querySelectorAll("td a").length === 3`)
 	p.typeInto("input[name=patient]", "8")
 	p.click(".add button")
 	p.wait(`document.querySelectorAll("td a").length === 4`)
-	p.pictures("queue")
+	p.fits("queue")
 
 	// An hour's recording: what is asked for is the beginning and where the listener goes, not the whole.
 	srv.ForgetRequests()
@@ -85,7 +85,7 @@ func TestWebBackend_Clinician_ListensEditsAndSigns(t *testing.T) {
 		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const a = document.querySelector("audio"); a.muted = true; a.currentTime = %d; a.play(); })()`, second)))
 		p.wait(fmt.Sprintf(`(a => !a.seeking && a.readyState >= 3 && a.currentTime >= %d)(document.querySelector("audio"))`, second))
 	}
-	p.pictures("note")
+	p.fits("note")
 	eval[bool](p, `(document.querySelector("audio").pause(), true)`)
 	asked, sent, middle := 0, int64(0), false
 	for _, request := range srv.Requests() {
@@ -111,7 +111,7 @@ func TestWebBackend_Clinician_ListensEditsAndSigns(t *testing.T) {
 	p.wait(`document.querySelector("main").innerText.includes("has changed since you opened it")`)
 	assert.Equal(t, "What another tab saved.|What I think.", eval[string](p, `[...document.querySelectorAll("textarea")].map(e => e.value).join("|")`))
 	assert.True(t, eval[bool](p, asksBeforeLeaving), "the text that is not saved would be lost")
-	p.pictures("conflict")
+	p.fits("conflict")
 	p.click("#text button")
 	p.wait(`document.querySelector("#sign") && document.querySelector("textarea").value === "What I think."`)
 	assert.False(t, eval[bool](p, asksBeforeLeaving), "all is saved")
@@ -130,7 +130,7 @@ func TestWebBackend_Clinician_ListensEditsAndSigns(t *testing.T) {
 	eval[bool](p, `fetch("/login", {method: "POST"}).then(() => true)`)
 	p.click("#text button")
 	p.wait(`document.querySelector("#login") && document.querySelector("#text textarea").value === "What we think."`)
-	p.pictures("session-over")
+	p.fits("session-over")
 	p.typeInto("#login input[name=token]", "wrong")
 	p.click("#login button")
 	p.wait(`document.querySelector(".problem").textContent.includes("rejected the token")`)
@@ -143,7 +143,7 @@ func TestWebBackend_Clinician_ListensEditsAndSigns(t *testing.T) {
 	// What is signed is said once more before it is.
 	p.click("#sign")
 	p.wait(`document.querySelector("#signing").open`)
-	p.pictures("sign")
+	p.fits("sign")
 	asks := eval[string](p, `document.querySelector("#signing").innerText`)
 	for _, said := range []string{"Synthetic Patient Seven", "no.\u00a07", "Author", "You sign it as Synthetic Clinician"} {
 		assert.Contains(t, asks, said)
@@ -155,13 +155,13 @@ func TestWebBackend_Clinician_ListensEditsAndSigns(t *testing.T) {
 	p.wait(`document.querySelector("#signing").open`)
 	p.click("#confirm")
 	p.wait(`document.querySelector(".stage.signed") && !document.querySelector("textarea")`)
-	p.pictures("signed")
+	p.fits("signed")
 	assert.Equal(t, "What we think.", srv.Notes()[0].Analysis)
 
 	// The page of a note in the making shows its progress.
 	p.do(chromedp.Navigate(fmt.Sprintf("%snotes/%d", home, young)))
 	p.wait(`document.querySelector(".stage").textContent === "transcribing"`)
-	p.pictures("progress")
+	p.fits("progress")
 	srv.Unfreeze()
 	p.wait(`document.querySelector("textarea")?.value === "Another synthetic analysis."`)
 
