@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// tone is a WAV file with a tone: audio, and plainly nobody's voice.
+// tone is a WAV file with a tone: audio, and plainly nobody's voice. It has 8,000 samples a second of one byte.
 func tone(length time.Duration) []byte {
 	const rate, frequency = 8000, 440
 	samples := make([]byte, int(length.Seconds()*rate))
@@ -14,20 +14,11 @@ func tone(length time.Duration) []byte {
 		samples[i] = byte(128 + 60*math.Sin(2*math.Pi*frequency*float64(i)/rate))
 	}
 	var file []byte
-	text := func(s string) { file = append(file, s...) }
-	number := func(n uint32) { file = binary.LittleEndian.AppendUint32(file, n) }
-	short := func(n uint16) { file = binary.LittleEndian.AppendUint16(file, n) }
-	text("RIFF")
-	number(uint32(36 + len(samples)))
-	text("WAVEfmt ")
-	number(16)
-	short(1) // PCM
-	short(1) // one channel
-	number(rate)
-	number(rate) // bytes per second
-	short(1)     // bytes per sample
-	short(8)     // bits per sample
-	text("data")
-	number(uint32(len(samples)))
-	return append(file, samples...)
+	for _, part := range []any{
+		[]byte("RIFF"), uint32(36 + len(samples)), []byte("WAVEfmt "), uint32(16), uint16(1), uint16(1),
+		uint32(rate), uint32(rate), uint16(1), uint16(8), []byte("data"), uint32(len(samples)), samples,
+	} {
+		file, _ = binary.Append(file, binary.LittleEndian, part)
+	}
+	return file
 }
