@@ -3,33 +3,43 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
-
-	"golang.org/x/mod/semver"
 )
 
 // version is a released one, such as v0.2.0: three numbers, nothing after them.
 type version string
 
+var versionForm = regexp.MustCompile(`^v(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})$`)
+
 func parseVersion(text string) (version, error) {
-	isRelease := semver.IsValid(text) && semver.Canonical(text) == text && semver.Prerelease(text) == ""
-	if !isRelease {
+	if !versionForm.MatchString(text) {
 		return "", fmt.Errorf("%q is no version such as v0.2.0", text)
 	}
 	return version(text), nil
 }
 
+// numbers are the major, the minor and the patch version.
+func (v version) numbers() [3]int {
+	var n [3]int
+	_, _ = fmt.Sscanf(string(v), "v%d.%d.%d", &n[0], &n[1], &n[2]) // as parseVersion has seen
+	return n
+}
+
 // number is the version without its v.
 func (v version) number() string { return strings.TrimPrefix(string(v), "v") }
 
-func (v version) compare(w version) int { return semver.Compare(string(v), string(w)) }
-
-func (v version) major() string { return semver.Major(string(v)) }
+func (v version) compare(w version) int {
+	own := v.numbers()
+	other := w.numbers()
+	return slices.Compare(own[:], other[:])
+}
 
 // before returns the highest of the versions that is lower than this one; "" if there is none.
 func (v version) before(all []version) (last version) {
 	for _, other := range all {
-		if other.compare(v) < 0 && other.compare(last) > 0 {
+		if other.compare(v) < 0 && (last == "" || other.compare(last) > 0) {
 			last = other
 		}
 	}
@@ -47,17 +57,20 @@ const (
 
 // allows says whether semantic versioning lets this version follow the last one with such a change.
 func (v version) allows(last version, c change) error {
-	isPatch := semver.MajorMinor(string(v)) == semver.MajorMinor(string(last))
+	own := v.numbers()
+	before := last.numbers()
+	isStable := own[0] > 0
+	isPatch := own[1] == before[1]
 	switch {
 	case v.compare(last) <= 0:
 		return fmt.Errorf("%s does not follow %s", v, last)
-	case v.major() != last.major():
+	case own[0] != before[0]:
 		return nil
-	case c == incompatible && v.major() != "v0":
+	case c == incompatible && isStable:
 		return errors.New("an incompatible change needs another major version")
 	case c == incompatible && isPatch:
 		return errors.New("an incompatible change needs another minor version")
-	case c == additions && v.major() != "v0" && isPatch:
+	case c == additions && isStable && isPatch:
 		return errors.New("an addition needs another minor version")
 	}
 	return nil

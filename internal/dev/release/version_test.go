@@ -34,7 +34,7 @@ func TestVersionAllows(t *testing.T) {
 
 func TestParseVersion(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "0.2.0", "v0.2", "v0.2.0-rc.1", "v0.2.0+dirty", "v01.2.0", "v1.2", "v0.2.0\n"} {
+	for _, text := range []string{"", "0.2.0", "v0.2", "v0.2.0-rc.1", "v0.2.0+dirty", "v01.2.0", "v1.2.9999999", "v0.2.0\n"} {
 		_, err := parseVersion(text)
 		require.Error(t, err, "%q", text)
 	}
