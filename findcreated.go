@@ -316,10 +316,10 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 		case creates.Undecided:
 		}
 		if !verdict.Wait {
-			return nil, l.undecidedFor(reason, failure)
+			return nil, l.undecidedAfter(failure, string(reason))
 		}
 		if l.requester.requests >= maxRequests || time.Now().After(l.deadline) {
-			return nil, l.undecided(string(reason) + ": the search took too long; search again later")
+			return nil, l.undecidedAfter(failure, string(reason)+": the search took too long; search again later")
 		}
 		if l.params.OnProgress != nil {
 			l.params.OnProgress(string(reason), l.settledAt)
@@ -328,13 +328,12 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 	}
 }
 
-// undecidedFor returns the error of a search that ends because waiting does not help. The failure is that of its last
-// request, or nil.
-func (l *search) undecidedFor(reason creates.Reason, failure error) error {
+// undecidedAfter is undecided with the failure of the last poll, which may be nil.
+func (l *search) undecidedAfter(failure error, reason string) error {
 	if failure == nil {
-		return l.undecided(string(reason))
+		return l.undecided(reason)
 	}
-	return l.undecided(string(reason)+": "+redact.Cause(failure), failure)
+	return l.undecided(reason+": "+redact.Cause(failure), failure)
 }
 
 const notCreated = "the note was not created; creating it again is safe"

@@ -1368,6 +1368,28 @@ func TestFindCreated_UserFails_IsAskedAgain(t *testing.T) {
 	}
 }
 
+// A search of a long list reaches its bound on requests before its bound on failures. The last failure is the reason
+// that the caller can do something about.
+func TestFindCreated_TooManyRequests_NamesTheLastFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		keepMany(s, 3000)
+		token := testToken
+		source := tokenFunc(func(context.Context) (string, error) { return token, nil })
+		client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
+			clinicaldoc.WithTokenSource(source)))(t)
+		lost := lose(t, client, visit())
+		s.instead = func(list int, _ *http.Request) *http.Response {
+			token = fmt.Sprint("synthetic-", list)
+			return nil
+		}
+		err := find(t, client, lost).err
+		require.ErrorContains(t, err, "the search took too long; search again later")
+		require.ErrorContains(t, err, "the token changed from one request to the next")
+	})
+}
+
 // A token source may change its user while FindCreated waits, and then the next user's list proves nothing. It may also
 // renew the token of the same user.
 func TestFindCreated_TokenOfAnotherUser_ProvesNothing(t *testing.T) {
