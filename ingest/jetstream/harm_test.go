@@ -140,7 +140,7 @@ func lastingPort(t *testing.T) int {
 	t.Helper()
 	for range 100 {
 		port := 20_000 + rand.IntN(10_000)
-		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(port))
 		if err == nil {
 			require.NoError(t, listener.Close())
 			return port

@@ -451,8 +451,8 @@ func pausesOfAnother() map[string]pauseOfAnother {
 // begin writes the pause, and has the worker b fail.
 func (c pauseOfAnother) begin(ctx context.Context, t *testing.T) (e *engine, b *resting, other livePause) {
 	t.Helper()
-	e = newEngine()
-	b = newResting(e, "b")
+	e = newEngine()        //nolint:contextcheck // it outlives the context
+	b = newResting(e, "b") //nolint:contextcheck // as above
 	other = livePause{
 		Pause: Pause{Until: time.Now().Add(c.left)}, Kind: string(kindService), By: "other", ProbesWithNext: 1,
 		Over: c.over,

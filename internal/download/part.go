@@ -270,6 +270,6 @@ func (p *Part) Finish() error {
 		return failed("the file could not be completed", err)
 	}
 	_ = p.fs.SyncDir(filepath.Dir(p.path)) // not all file systems can do that
-	_ = p.companion.Remove()               // if it stays, it names a part that is gone, so the next download starts anew
+	_ = p.companion.Remove()               // if it stays, it names no part that exists; the next download starts anew
 	return nil
 }
