@@ -236,14 +236,42 @@ func checkOut(out any) error {
 	if out == nil {
 		return nil
 	}
-	target := reflect.ValueOf(out)
-	switch {
-	case target.Kind() != reflect.Pointer, target.IsNil():
+	pointer := reflect.ValueOf(out)
+	if pointer.Kind() != reflect.Pointer || pointer.IsNil() {
 		return invalid("Do: out", "must be nil or a non-nil pointer")
-	case !fillable(target.Elem(), map[reflect.Type]bool{}): // no type is being checked yet
+	}
+	target, ends := followPointers(pointer)
+	noTypeYet := map[reflect.Type]bool{}
+	switch {
+	case !ends:
+		return invalid("Do: out", "points to itself")
+	case !fillable(target.Type(), noTypeYet):
 		return invalid("Do: out", "points to a type that JSON cannot be decoded into")
 	}
 	return nil
+}
+
+// followPointers returns the value into which json.Unmarshal stores: it follows pointers, also those that interfaces
+// hold. It reports false for a pointer that leads back to itself, which json.Unmarshal may follow for ever.
+func followPointers(v reflect.Value) (target reflect.Value, ends bool) {
+	visited := map[uintptr]bool{}
+	for {
+		if unmarshalsItself(v.Type()) {
+			return v, true
+		}
+		pointer := v
+		if v.Kind() == reflect.Interface {
+			pointer = v.Elem() // what it holds
+		}
+		if pointer.Kind() != reflect.Pointer || pointer.IsNil() {
+			return v, true
+		}
+		if visited[pointer.Pointer()] {
+			return v, false
+		}
+		visited[pointer.Pointer()] = true
+		v = pointer.Elem()
+	}
 }
 
 var (
@@ -257,10 +285,10 @@ func unmarshalsItself(t reflect.Type) bool {
 	return pointer.Implements(jsonUnmarshaler) || pointer.Implements(textUnmarshaler)
 }
 
-// fillable reports whether json.Unmarshal can store something in the value. A type that is being checked already, as in
-// a recursive type, counts as fillable. The fields of a struct are not checked, because the response may lack them.
-func fillable(v reflect.Value, beingChecked map[reflect.Type]bool) bool {
-	t := v.Type()
+// fillable reports whether json.Unmarshal can store something in a value of the type. A type that is being checked
+// already, as in a recursive type, counts as fillable. The fields of a struct are not checked, because the response may
+// lack them.
+func fillable(t reflect.Type, beingChecked map[reflect.Type]bool) bool {
 	if beingChecked[t] || unmarshalsItself(t) {
 		return true
 	}
@@ -269,16 +297,11 @@ func fillable(v reflect.Value, beingChecked map[reflect.Type]bool) bool {
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		return false
 	case reflect.Interface:
-		held := v.Elem()
-		isPointer := held.Kind() == reflect.Pointer && !held.IsNil()
-		if isPointer { // json.Unmarshal stores where it points to
-			return fillable(held.Elem(), beingChecked)
-		}
 		return t.NumMethod() == 0
 	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return fillable(reflect.New(t.Elem()).Elem(), beingChecked)
+		return fillable(t.Elem(), beingChecked)
 	case reflect.Map:
-		return fillableKey(t.Key()) && fillable(reflect.New(t.Elem()).Elem(), beingChecked)
+		return fillableKey(t.Key()) && fillable(t.Elem(), beingChecked)
 	default:
 		return true
 	}

@@ -459,9 +459,16 @@ func TestDo_OutThatCannotBeFilled_IsRejected(t *testing.T) {
 	type circle []circle
 	var stringer fmt.Stringer
 	var holdsChan any = new(chan int)
+	var holdsHolder any = &holdsChan
+	var holdsItself any
+	holdsItself = &holdsItself
+	var first, second any
+	first, second = &second, &first
 	for name, out := range map[string]any{
 		"chan": new(chan int), "func": new(func()), "complex": new(complex128), "unsafe pointer": new(unsafe.Pointer),
-		"interface": &stringer, "any with a pointer to chan": &holdsChan, "pointer to chan": new(*chan int), "list of funcs": new([]func()),
+		"interface": &stringer, "pointer to chan": new(*chan int), "list of funcs": new([]func()),
+		"any with a pointer to chan": &holdsChan, "any with a pointer to one": &holdsHolder,
+		"any with a pointer to itself": &holdsItself, "two that point to each other": &first,
 		"array of chans": new([2]chan int), "map of chans": new(map[string]chan int),
 		"map by chans": new(map[chan int]string), "map by structs": new(map[struct{ A int }]string),
 		"struct": struct{}{}, "number": 7, "map": map[string]any{}, "list": []int{}, "nil": (*struct{})(nil),
@@ -472,12 +479,10 @@ func TestDo_OutThatCannotBeFilled_IsRejected(t *testing.T) {
 		assert.Contains(t, err.Error(), "Do: out", name)
 	}
 	var anything, holdsMap, holdsChanItself any = nil, new(map[string]any), make(chan int)
-	var holdsItself any
-	holdsItself = &holdsItself
 	var holder fmt.Stringer = &filled{}
 	for name, out := range map[string]any{
 		"any": &anything, "any with a pointer": &holdsMap, "any with a chan": &holdsChanItself,
-		"any with a pointer to itself": &holdsItself, "struct": new(struct{ Rest chan int }), "map": new(map[string]any),
+		"struct": new(struct{ Rest chan int }), "map": new(map[string]any),
 		"map by numbers": new(map[int]string), "map by texts": new(map[clinicaldoc.Stage]int),
 		"raw": new(json.RawMessage), "own method": new(filled), "interface with a pointer": &holder,
 		"circle": new(circle), "note": new(clinicaldoc.ProgressNote),
