@@ -14,7 +14,6 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/creates"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/tolerant"
 )
 
 // IfUnchanged makes Update, Sign and Delete act only if the note is still what the caller read: its texts (except CRLF
@@ -303,7 +302,9 @@ func samePatient(want, got *ProgressNote) bool {
 	if wantNamed || gotNamed {
 		return wantNamed == gotNamed && wantID == gotID
 	}
-	return want.Patient.raw == got.Patient.raw
+	wantPatient, wantIDText := want.patientTexts()
+	gotPatient, gotIDText := got.patientTexts()
+	return wantPatient == gotPatient && wantIDText == gotIDText
 }
 
 // sameFlags compares the flags of a written note with the expected ones, as far as both are known.
@@ -331,14 +332,14 @@ func (n *ProgressNote) contentHash() uint64 {
 	for i, text := range n.texts() {
 		texts[i] = *text
 	}
+	patientText, idText := n.patientTexts()
 	flags := [...]bool{n.Has.Content, n.Has.Transcription, n.Has.Signed}
 	return creates.Hash(struct {
-		id, updated  int64
-		texts        [len(noteTexts)]string
-		patient      string
-		extraPatient tolerant.Reference
-		flags        [len(flagMembers)]bool
-	}{n.ID, n.UpdatedAt.UnixNano(), texts, n.Patient.raw, tolerant.ReferenceBy(patientID, n.Extra.raw), flags})
+		id, updated int64
+		texts       [len(noteTexts)]string
+		patient     [2]string
+		flags       [len(flagMembers)]bool
+	}{n.ID, n.UpdatedAt.UnixNano(), texts, [...]string{patientText, idText}, flags})
 }
 
 func (e *edit) conflict(current *ProgressNote, detail redact.Text, cause error) error {

@@ -586,6 +586,38 @@ func TestIfUnchanged_EditedBeforeARetry_IsAConflict(t *testing.T) {
 }
 
 // The response to a conditional write is compared in all that IfUnchanged compares. What it leaves out is not.
+// The IDs of some services' patients are not integers. They are compared as they were sent.
+func TestIfUnchanged_PatientWithoutAnID_IsCompared(t *testing.T) {
+	t.Parallel()
+	type test struct {
+		read, written string
+		isSame        bool
+	}
+	subtests(t, map[string]test{
+		"the same reference":    {`"patient":{"id":"synthetic-a"}`, `"patient":{"id":"synthetic-a"}`, true},
+		"another reference":     {`"patient":{"id":"synthetic-a"}`, `"patient":{"id":"synthetic-b"}`, false},
+		"the same patient_id":   {`"patient_id":"synthetic-a"`, `"patient_id": "synthetic-a"`, true},
+		"another patient_id":    {`"patient_id":"synthetic-a"`, `"patient_id":"synthetic-b"`, false},
+		"one of two is another": {`"patient":{"id":5},"patient_id":6`, `"patient":{"id":5},"patient_id":7`, false},
+		"no patient comes back": {`"patient_id":"synthetic-a"`, `"created_at":"2024-05-01T10:11:12Z"`, true},
+	}, func(t *testing.T, tt test) {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			patient := tt.read
+			if r.Method == http.MethodPut {
+				patient = tt.written
+			}
+			return madeResponse(r, http.StatusOK, `{"id":9,"name":"Visit",`+patient+`}`), nil
+		}))
+		note := must(client.Notes.Get(t.Context(), 9))(t)
+		_, err := client.Notes.Update(t.Context(), 9, updateParams{Name: new("Visit")}, clinicaldoc.IfUnchanged(note))
+		if tt.isSame {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
+	})
+}
+
 func TestIfUnchanged_WrittenNote_IsCompared(t *testing.T) {
 	t.Parallel()
 	const (
@@ -984,8 +1016,16 @@ func TestVersion_AnyChange_ChangesIt(t *testing.T) {
 func TestVersion_PatientWithoutAnID_Counts(t *testing.T) {
 	t.Parallel()
 	versions := map[string]string{}
-	for _, patient := range []string{`null`, `{"reference":"synthetic-a"}`, `{"reference":"synthetic-b"}`,
-		`{"id":7,"reference":"synthetic-a"}`} {
+	for _, patient := range []string{
+		`null`,
+		`{"reference":"synthetic-a"}`,
+		`{"reference":"synthetic-b"}`,
+		`{"id":7,"reference":"synthetic-a"}`,
+		`null,"patient_id":"synthetic-a"`,
+		`null,"patient_id":"synthetic-b"`,
+		`{"id":5},"patient_id":6`,
+		`{"id":5},"patient_id":7`,
+	} {
 		var note, again clinicaldoc.ProgressNote
 		require.NoError(t, json.Unmarshal(
 			[]byte(`{"id":9,"name":"n","created_at":"2026-01-02T03:04:05Z","patient":`+patient+`}`), &note))

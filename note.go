@@ -368,18 +368,24 @@ func (n *ProgressNote) patient() tolerant.Reference {
 	return tolerant.ReferenceOf(n.Patient.raw, patientID).And(tolerant.ReferenceBy(patientID, n.Extra.raw))
 }
 
-// Version returns a short, opaque string for what [IfUnchanged] compares: texts, flags, patient and updated_at. It does
-// not change if the note is encoded as JSON and decoded again, nor with line ends (CRLF or LF). A row of a list that
-// shortens texts has another version than the note. See [IfVersion].
+// patientTexts returns the JSON of Patient and of a member patient_id. It tells patients apart whose IDs cannot be read.
+func (n *ProgressNote) patientTexts() (patientText, idText string) {
+	return n.Patient.raw, tolerant.TextOf(patientID, n.Extra.raw)
+}
+
+// Version returns a short, opaque string for the note's ID and what [IfUnchanged] compares: texts, flags, patient and
+// updated_at. It does not change if the note is encoded as JSON and decoded again, nor with line ends (CRLF or LF). A
+// row of a list that shortens texts has another version than the note. See [IfVersion].
 func (n ProgressNote) Version() string {
 	patient, named := n.PatientID()
-	texts := make([]string, 0, len(noteTexts)+1)
+	texts := make([]string, 0, len(noteTexts)+2)
 	for _, text := range n.texts() {
 		texts = append(texts, *text)
 	}
 	isUnreadable := !named && !namesNoPatient(&n)
 	if isUnreadable { // otherwise the patient's ID, or 0 for none, is enough
-		texts = append(texts, n.Patient.raw)
+		patientText, idText := n.patientTexts()
+		texts = append(texts, patientText, idText)
 	}
 	hash := sha256.New()
 	data := make([]byte, 0, 256) // the texts may be long, so they are hashed in pieces

@@ -78,6 +78,22 @@ func ReferenceBy(member, object string) Reference {
 	return r
 }
 
+// TextOf returns the text of that member of an object, or "" if it is absent. If the object has the member several
+// times, the texts are joined.
+func TextOf(member, object string) string {
+	if object == "" {
+		return ""
+	}
+	var texts []byte
+	d := jsonscan.New([]byte(object))
+	for key := range d.Fields() {
+		if string(key) == member {
+			texts = append(append(texts, d.Raw()...), ' ')
+		}
+	}
+	return string(bytes.TrimSpace(texts))
+}
+
 // Naming returns a record with the ID that was next to it. An empty record takes it as its own ID, and any other
 // object as a further member. A record with its own ID, or two, is not changed.
 func Naming(raw, member string, beside Reference) string {

@@ -84,3 +84,17 @@ func TestReferenceAnd_TwoValues_OnlyNumbersContradict(t *testing.T) {
 		assert.Equal(t, test.want, said(other.And(one)), "%s, the other way round", name)
 	}
 }
+
+func TestTextOf_Member_IsReturnedAsText(t *testing.T) {
+	t.Parallel()
+	for object, want := range map[string]string{
+		``:                                   ``,
+		`{}`:                                 ``,
+		`{"other":{"patient_id":7}}`:         ``,
+		`{"patient_id":"synthetic-a","b":1}`: `"synthetic-a"`,
+		`{"b":1,"patient_id": {"a": 1} }`:    `{"a": 1}`,
+		`{"patient_id":7,"patient_id":"x"}`:  `7 "x"`,
+	} {
+		assert.Equal(t, want, tolerant.TextOf("patient_id", object), object)
+	}
+}
