@@ -147,7 +147,7 @@ func TestDecode_OtherForms_AreTolerated(t *testing.T) {
 	for answer, want := range tests {
 		got, err := get(t, answer)
 		require.NoError(t, err, answer)
-		// else a note that a program constructs differs in what was sent
+		// A note with only some of the flags remembers which ones were sent. A composite literal cannot express that.
 		if len(got.Flags()) == 0 || len(got.Flags()) == 3 {
 			assert.Equal(t, fields(want), fields(*got), answer)
 			assert.Equal(t, want, *got, answer)

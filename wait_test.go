@@ -491,12 +491,10 @@ func TestWait_InvalidParams_AreRejected(t *testing.T) {
 				service, client := newPolled(t, always(200, noteAt(7, stageComplete, 1)))
 				_, err := client.Notes.Wait(t.Context(), 7, params)
 				requireRefused(t, err, "Notes.Wait: "+field+":")
-				for _, err := range client.Notes.Watch(t.Context(), 7, params) {
-					requireRefused(t, err, "Notes.Watch: "+field+":")
-				}
-				for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, params) {
-					requireRefused(t, err, "Notes.WaitAll: "+field+":")
-				}
+				_, err = clinicaldoc.Collect(client.Notes.Watch(t.Context(), 7, params))
+				requireRefused(t, err, "Notes.Watch: "+field+":")
+				_, err = clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{7}, params))
+				requireRefused(t, err, "Notes.WaitAll: "+field+":")
 				assert.Empty(t, service.polls)
 			})
 		}
@@ -516,9 +514,8 @@ func TestWait_InvalidIDsAndOptions_AreRejected(t *testing.T) {
 	for _, id := range []int64{0, -1} {
 		_, err := client.Notes.Wait(t.Context(), id, waitParams{})
 		requireRefused(t, err, "Notes.Wait: id:")
-		for _, err := range client.Notes.Watch(t.Context(), id, waitParams{}) {
-			requireRefused(t, err, "Notes.Watch: id:")
-		}
+		_, err = clinicaldoc.Collect(client.Notes.Watch(t.Context(), id, waitParams{}))
+		requireRefused(t, err, "Notes.Watch: id:")
 		notes, err := clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{1, 2, id}, waitParams{}))
 		requireRefused(t, err, "Notes.WaitAll: id:")
 		assert.Empty(t, notes)
@@ -528,12 +525,11 @@ func TestWait_InvalidIDsAndOptions_AreRejected(t *testing.T) {
 		"call option": nil} {
 		_, err := client.Notes.Wait(t.Context(), 7, waitParams{}, option)
 		requireRefused(t, err, name)
-		for _, err := range client.Notes.Watch(t.Context(), 7, waitParams{}, clinicaldoc.WithoutRetry(), option) {
-			requireRefused(t, err, name)
-		}
-		for _, err := range client.Notes.WaitAll(t.Context(), []int64{7}, waitParams{}, option) {
-			requireRefused(t, err, name)
-		}
+		watched := client.Notes.Watch(t.Context(), 7, waitParams{}, clinicaldoc.WithoutRetry(), option)
+		_, err = clinicaldoc.Collect(watched)
+		requireRefused(t, err, name)
+		_, err = clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{7}, waitParams{}, option))
+		requireRefused(t, err, name)
 	}
 	assert.Empty(t, service.polls)
 }

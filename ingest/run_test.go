@@ -892,7 +892,9 @@ func TestPause_ListNeverComplete_DoesNotBegin(t *testing.T) {
 	}, bare, ignoresPages)
 }
 
-func TestPause_ShareNotMounted_Begins(t *testing.T) {
+// If no file can be opened, the share is not mounted. With a negative MaxPause the run then ends instead of pausing, and
+// no file counts as refused.
+func TestRun_ShareNotMounted_EndsWithoutRefusingFiles(t *testing.T) {
 	t.Parallel()
 	_, u := newUploader(t)
 	paths := files(t, 40)

@@ -19,7 +19,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// A recording that its patient does not lead to would be overlooked by whoever decides on the patient's doubts.
+// The patient's unresolved recordings are found by marks. So a recording is not committed before its mark is written.
 func TestCommit_PatientsMarkFails_IsNotMade(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,8 +38,15 @@ func TestCommit_PatientsMarkFails_IsNotMade(t *testing.T) {
 		r, _, err := j.read(t.Context(), key(1))
 		require.NoError(t, err)
 		assert.NotEqual(t, ingest.StateCommitting, r.Entry.State)
+	})
+}
 
-		// Nor is what could not be written when the recording is let go.
+// Release writes the record that was saved last, not the one whose Save failed.
+func TestRelease_AfterFailedCommit_DoesNotWriteIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		j := e.fleet(defaultLease).Journal()
 		var failing atomic.Bool
 		e.before = func(_ context.Context, op, _ string) error {
 			if op == "update" && failing.Load() {
@@ -47,12 +54,12 @@ func TestCommit_PatientsMarkFails_IsNotMade(t *testing.T) {
 			}
 			return nil
 		}
-		c = leased(t, j, 2)
+		c := leased(t, j, 2)
 		failing.Store(true)
 		require.Error(t, c.Save(t.Context(), entry(2, ingest.StateCommitting)))
 		failing.Store(false)
 		c.Release()
-		r, _, err = j.read(t.Context(), key(2))
+		r, _, err := j.read(t.Context(), key(2))
 		require.NoError(t, err)
 		assert.NotEqual(t, ingest.StateCommitting, r.Entry.State)
 	})

@@ -223,6 +223,8 @@ func TestWindowPast_OnlySortedLists_AreDecided(t *testing.T) {
 	}
 }
 
+// The service sorts as it is asked to if the list in the other order begins with a note that is not newer than the last
+// one seen. Only then may FindCreated stop before the end of the list.
 func TestReversedBeginsWithOldest_NewerNote_IsFalse(t *testing.T) {
 	t.Parallel()
 	var order []time.Time

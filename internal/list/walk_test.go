@@ -424,8 +424,9 @@ func TestThrough_Enough_EndsTheWalk(t *testing.T) {
 	}
 }
 
-// A page whose rows are left, or that is the last anyway, is nobody's reason to end.
-func TestThrough_Enough_IsSetOnlyIfMoreFollows(t *testing.T) {
+// The caller can end the walk early, by Enough, at a page whose rows are used and after which another page is read. The
+// second page is rejected, because the total fell. The fifth is the last.
+func TestThrough_Enough_IsNilOnRejectedAndLastPages(t *testing.T) {
 	t.Parallel()
 	pages := []list.Page{
 		numbered(1, 9, 1, 2, 3), numbered(2, 8, 5, 6, 7), numbered(1, 8, 2, 3, 4), numbered(2, 8, 5, 6, 7),
