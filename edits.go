@@ -235,9 +235,10 @@ func changedSince(updated, then time.Time, response *Response) bool {
 	return !latest.Before(byOurs) || !latest.Before(byService)
 }
 
-// checkWritten returns the note and the error of the edit. The arguments are what the last attempt returned. If an
-// earlier attempt was carried out, the note is what that one left. With a condition, checkWritten compares the note
-// with what the edit should have made of it. It remembers the note as this client's own edit.
+// checkWritten returns the note and the error of the edit. The arguments are the result of the last attempt, or of the
+// read that explained it. If an earlier attempt was carried out, the note is what that one left. With a condition,
+// checkWritten compares the note with what the edit should have made of it. It remembers the note as this client's own
+// edit.
 func (e *edit) checkWritten(note *ProgressNote, err error) (*ProgressNote, error) {
 	switch {
 	case errors.Is(err, errAlreadyDone):

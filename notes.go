@@ -78,7 +78,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		defer upload.close()
 		s.client.warnUnusable(ctx, upload.whyUnusable)
-		underWay := &OutcomeUnknownError{Params: params} // registered in the same way as a lost create
+		underWay := &OutcomeUnknownError{Params: params} // until it ends, FindCreated must not take its note for another's
 		end := s.client.creates.Begin(underWay.asCreate())
 		defer end()
 		sender := &requester{tenant: call.options.tenant()} // its token and time are set when the request is sent
@@ -88,20 +88,21 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		call.request.Progress = upload.progress(params.OnProgress)
 		call.request.BeforeCommit = upload.beforeCommit(ctx, params.BeforeCommit)
 		note, err := do(ctx, call, createNote, createNote.route, call.decodeNote(anyID))
-		if note != nil {
-			made = note
-			s.client.creates.Returned(note.ref(sender.tenant), sender.sentAt, time.Now())
-		}
-		if err == nil && params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
-			const detail = "the note was created, but for another patient than requested"
-			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: detail}
-		}
 		if unknown, isLost := errors.AsType[*OutcomeUnknownError](err); isLost { // so FindCreated can search for it
 			unknown.Params = params
 			s.client.identify(unknown, upload, sender)
 			s.client.creates.AddLost(unknown.asCreate())
 		}
-		return note, err
+		if err != nil {
+			return nil, err
+		}
+		made = note
+		s.client.creates.Returned(note.ref(sender.tenant), sender.sentAt, time.Now())
+		if params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
+			const detail = "the note was created, but for another patient than requested"
+			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: detail}
+		}
+		return note, nil
 	}
 	note, err := run(ctx, s.client, createNote.name, opts, create)
 	if err != nil && made != nil { // it names another patient, or the audit function failed

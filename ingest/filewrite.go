@@ -29,7 +29,7 @@ func (j *FileJournal) save(e Entry) error {
 		j.mu.Unlock()
 		return nil
 	}
-	if e.State == StateCommitting {
+	if e.State == StateCommitting { // the upload of any other line has ended; see fileClaim.Save
 		b.waitingUploads++
 	}
 	mustWrite := false

@@ -76,7 +76,7 @@ func (n *patientNotes) isOutdated() bool {
 	default:
 		return false // it is on its way
 	}
-	mayPass := n.err != nil && !isLasting(n.err)
+	mayPass := n.err != nil && !isLastingListFailure(n.err)
 	return mayPass || time.Now().After(n.freshUntil)
 }
 

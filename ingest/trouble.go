@@ -283,7 +283,8 @@ const (
 )
 
 // troubleKind returns the kind of a failure that other recordings would meet too, or may meet in the case of kindFiles.
-// It is empty if the failure is this recording's own. Failures of the same kind are counted together.
+// It is empty if the failure is this recording's own, or if waiting would not help. Failures of the same kind are
+// counted together.
 func troubleKind(err error) string {
 	if response, ok := errors.AsType[*clinicaldoc.Error](err); ok {
 		if status := response.StatusCode; status >= 500 || slices.Contains([]int{401, 403, 408, 425, 429}, status) {
@@ -296,14 +297,15 @@ func troubleKind(err error) string {
 		return kindMachine
 	case errors.Is(err, clinicaldoc.ErrInvalidArgument) && errors.Is(err, fs.ErrNotExist):
 		return kindFiles // this file, or its folder too
-	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, errBeforeCommit), isLasting(err):
+	case errors.Is(err, clinicaldoc.ErrInvalidArgument), errors.Is(err, errBeforeCommit), isLastingListFailure(err):
 		return ""
 	}
 	return "no response"
 }
 
-// isLasting reports whether a list failed because of how the service lists notes, so that waiting would change nothing.
-func isLasting(err error) bool {
+// isLastingListFailure reports whether a list failed because of how the service lists notes, so waiting would change
+// nothing.
+func isLastingListFailure(err error) bool {
 	isOfList := errors.Is(err, clinicaldoc.ErrIncompleteList) || errors.Is(err, clinicaldoc.ErrPatientMismatch)
 	return isOfList && !clinicaldoc.Retryable(err)
 }

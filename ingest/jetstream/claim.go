@@ -111,9 +111,8 @@ func (c *claim) untilByEngine(ctx context.Context, entry ingest.Entry) (time.Tim
 
 // Entry implements [ingest.Claim].
 func (c *claim) Entry() ingest.Entry {
-	if c.turn.take(context.Background()) == nil {
-		defer c.turn.leave()
-	}
+	_ = c.turn.take(context.Background()) // it fails only if the context ends
+	defer c.turn.leave()
 	entry := c.record.Entry
 	if entry.State == ingest.StateInDoubt {
 		entry.Until = entry.Until.Add(c.untilShift)

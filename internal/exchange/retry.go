@@ -192,8 +192,9 @@ func (a *Attempt) Error() string { return redact.Cause(a.Cause) }
 // Unfinished reports whether a panic, or the end of the goroutine, left the attempt without a result.
 func (a *Attempt) Unfinished() bool { return a.Status == 0 && a.Err == nil }
 
-// classify sets the step and the cause of a failed attempt. What BeforeCommit, the source of the body or the caller's
-// context reported takes precedence over the transport's error, which only follows from it.
+// classify sets the step and the cause of a failed attempt. A complete but unusable response comes first. What
+// BeforeCommit, the source of the body or the caller's context reported takes precedence over the transport's error,
+// which only follows from it.
 func (a *Attempt) classify(ctx, watched context.Context, state *SendState, err error) {
 	a.ContextErr = redact.ContextErr(ctx)
 	commitRefusal := state.commitRefusal.Load()

@@ -60,6 +60,7 @@ func (p *prober) askSign(ctx context.Context, id int64, complete bool) {
 	note, err := p.get(ctx, id)
 	switch {
 	case err != nil:
+		p.report.unseen("sign.still_signed", "reading the note was %s", outcome(err))
 	case note.Has.Signed:
 		p.report.set("sign.still_signed", "stays")
 	default:
