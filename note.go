@@ -368,7 +368,8 @@ func (n *ProgressNote) patient() tolerant.Reference {
 	return tolerant.ReferenceOf(n.Patient.raw, patientID).And(tolerant.ReferenceBy(patientID, n.Extra.raw))
 }
 
-// patientTexts returns the JSON of Patient and of a member patient_id. It tells patients apart whose IDs cannot be read.
+// patientTexts returns the JSON of Patient and of a member patient_id. They tell patients apart whose
+// IDs cannot be read.
 func (n *ProgressNote) patientTexts() (patientText, idText string) {
 	return n.Patient.raw, tolerant.TextOf(patientID, n.Extra.raw)
 }

@@ -78,7 +78,8 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 		}
 		defer upload.close()
 		s.client.warnUnusable(ctx, upload.whyUnusable)
-		underWay := &OutcomeUnknownError{Params: params} // until it ends, FindCreated must not take its note for another's
+		// Until this create ends, FindCreated must not take its note for another create's.
+		underWay := &OutcomeUnknownError{Params: params}
 		end := s.client.creates.Begin(underWay.asCreate())
 		defer end()
 		sender := &requester{tenant: call.options.tenant()} // its token and time are set when the request is sent
