@@ -1374,15 +1374,19 @@ func TestFindCreated_TooManyRequests_NamesTheLastFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeService(t)
-		keepMany(s, 3000)
 		token := testToken
 		source := tokenFunc(func(context.Context) (string, error) { return token, nil })
 		client := must(clinicaldoc.NewClient(testBase, "", clinicaldoc.WithHTTPClient(s.httpClient()), once,
 			clinicaldoc.WithTokenSource(source)))(t)
 		lost := lose(t, client, visit())
-		s.instead = func(list int, _ *http.Request) *http.Response {
+		const pages = 30 // of one note each
+		s.instead = func(list int, r *http.Request) *http.Response {
 			token = fmt.Sprint("synthetic-", list)
-			return nil
+			page := max(pageOf(r), 1)
+			return s.respond(r, http.StatusOK, fmt.Sprintf(`{
+				"data":[{"id":%d,"name":"Earlier","patient":{"id":%d},"created_at":"1999-12-01T00:00:00Z"}],
+				"meta":{"current_page":%d,"last_page":%d,"per_page":1,"total":%[4]d}
+			}`, 100-page, lost.Params.PatientID, page, pages))
 		}
 		err := find(t, client, lost).err
 		require.ErrorContains(t, err, "the search took too long; search again later")
