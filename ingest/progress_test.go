@@ -232,7 +232,27 @@ func TestProgress_Done_CountsEveryEnding(t *testing.T) {
 	assert.Equal(t, 10, ingest.Progress{Created: 1, AlreadyThere: 2, Refused: 3, InDoubt: 4}.Done())
 }
 
-// Without a total it is known at the end. A wrong total is the caller's. Left is never negative.
+// A run without a total knows it once the iterator has ended, which is while the last recordings are being sent.
+func TestProgress_TotalUnknown_IsKnownAtTheEnd(t *testing.T) {
+	t.Parallel()
+	withUploader(t, func(t *testing.T, _ *clinicaldoctest.Server, u *ingest.Uploader) {
+		var last ingest.Progress
+		u.OnEvent = func(e ingest.Event) { last = e.Progress }
+		slowly := func(yield func(ingest.Recording, error) bool) {
+			for recording, err := range recordings(0, 30) {
+				recording.Params.OnProgress = func(_, _ int64) { time.Sleep(time.Second) }
+				if !yield(recording, err) {
+					return
+				}
+			}
+		}
+		upload(t, u, slowly)
+		assert.Equal(t, 30, last.Total)
+		assert.Equal(t, 30, last.Created)
+	})
+}
+
+// A wrong total is the caller's. Left is never negative.
 func TestProgress_TotalUnknownOrWrong_HasNoTimeLeft(t *testing.T) {
 	t.Parallel()
 	_, u := newUploader(t)
@@ -247,8 +267,5 @@ func TestProgress_TotalUnknownOrWrong_HasNoTimeLeft(t *testing.T) {
 		upload(t, u, recordings(0, 30))
 		assert.Equal(t, 30, last.Created+last.AlreadyThere)
 		assert.Zero(t, last.Left)
-		if total == 0 {
-			assert.Equal(t, 30, last.Total)
-		}
 	}
 }
