@@ -1079,7 +1079,7 @@ func TestIfVersion_OtherVersion_IsAConflict(t *testing.T) {
 // Whether further members were written can be told only by the members of the note.
 func TestUpdate_LostResponseWithExtra_IsFoundOrRetried(t *testing.T) {
 	t.Parallel()
-	const beyondFloat64 = 1<<53 + 1
+	const beyondFloat64 = int64(1<<53 + 1)
 	for name, tc := range map[string]struct {
 		sent   any    // as the status
 		echoed string // by the read after the lost response
