@@ -29,18 +29,18 @@ lint: ## formatting and lint, tools pinned in internal/dev/tools/go.mod
 	go tool -modfile=internal/dev/tools/go.mod golangci-lint run
 
 faults: ## every fault by every operation, and 50,000 calls that must not see each other
-	CLINICALDOC_FAULTS_ALL=1 go test ./internal/dev/faultmatrix -run TestFaultMatrix -count=1 -v
-	CLINICALDOC_ISOLATION_CALLS=50000 go test -race ./internal/dev/faultmatrix -run TestIsolation -count=1 -v
+	CLINICALDOC_FAULTS_ALL=1 go test -C internal/dev ./faultmatrix -run TestFaultMatrix -count=1 -v
+	CLINICALDOC_ISOLATION_CALLS=50000 go test -C internal/dev -race ./faultmatrix -run TestIsolation -count=1 -v
 
 crashes: ## ingest: 1000 kills at every transition, stops, a million keys; fleets in virtual time, and one of processes
 	CLINICALDOC_INGEST_KILLS=1000 CLINICALDOC_INGEST_KEYS=1000000 go test ./ingest -run 'TestCrashMatrix|ProcessStopped|ManyKeys' -count=1 -v
 	CLINICALDOC_JETSTREAM_FLEET=10000 go test -C ingest/jetstream . -run 'TestFleetWorlds|TestWork_WorkerDies|TestResolve_ProcessDies|TestFleet_Workers' -worlds 2000 -count=1 -v -timeout 60m
 
 simulate: ## days of clinics in virtual time, by seed (FROM, SEEDS)
-	go test ./internal/dev/simulation -run TestWorlds -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS)
+	go test -C internal/dev ./simulation -run TestWorlds -count=1 -v -timeout 0 -from $(FROM) -seeds $(SEEDS)
 
 defects: ## plants defects one by one and tells how soon the simulation, or a test of its own, catches each
-	go test ./internal/dev/simulation -run TestDefects -count=1 -v -timeout 0 -plant .
+	go test -C internal/dev ./simulation -run TestDefects -count=1 -v -timeout 0 -plant .
 
 # Gremlins runs a package's own tests for every mutant. All mutants of these packages take minutes. The root and ingest take
 # hours: name PACKAGE=. and DIFF=main.

@@ -4,36 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
-	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 )
-
-// The line is pasted into a program of another module, which must compile.
-func TestNamesLine_OtherModule_Compiles(t *testing.T) {
-	t.Parallel()
-	program := "package user\n\nimport clinicaldoc \"github.com/clinicaldoc/clinicaldoc-go\"\n\n" +
-		"var _ = []clinicaldoc.Option{\n"
-	program += "\t" + new(Report).NamesLine() + ",\n" // nothing was found
-	for _, name := range []string{"default", "cursor-in-links", "flat"} {
-		variant, known := clinicaldoctest.VariantNamed(name)
-		require.True(t, known)
-		_, options := startBox(t, variant)
-		report, err := Probe(t.Context(), options)
-		require.NoError(t, err)
-		program += "\t" + report.NamesLine() + ",\n"
-	}
-	program += "}\n"
-	for _, name := range []string{"per_page", "filter[patient_id]", "page[cursor]", "order"} {
-		require.Contains(t, program, strconv.Quote(name))
-	}
-	require.NoError(t, outside.Build(t.Context(), "../..", map[string]string{"user.go": program}), program)
-}
 
 func TestChanges_EarlierReport_ListsDifferences(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,7 @@
 // connections and answers byte by byte. Afterwards the box's state, the errors and everything that went over the wire are
 // held against the promise. This prints the sums; make faults also runs the cells that take long:
 //
-//	go test ./internal/dev/faultmatrix -v -run TestFaultMatrix
+//	go test -C internal/dev ./faultmatrix -v -run TestFaultMatrix
 //
 // A broken promise fails the subtest that names fault and operation.
 package faultmatrix

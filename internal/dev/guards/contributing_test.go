@@ -33,7 +33,7 @@ func TestContributing_RecipeForAnEndpoint_Works(t *testing.T) {
 }
 
 // The second recipe works too, in at most eight files: in the SDK and the fake server. What it adds to them agrees with
-// the description, which the module internal/dev/contract tests, with modules that this one does not require.
+// the description, which the module internal/dev/contract tests, with modules that the root does not require.
 func TestContributing_RecipeForAList_WorksInEightFiles(t *testing.T) {
 	t.Parallel()
 	r := readRecipe(t, "Add a list in pages")

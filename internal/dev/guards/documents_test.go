@@ -111,7 +111,6 @@ func TestEveryExampleIsListed(t *testing.T) {
 // Go code that a reader may copy compiles in a module of the reader's own, and the tests among it pass.
 func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 	t.Parallel()
-	sources(t)                                                           // so that go test notices a change
 	files := map[string]string{"README/main/encounter.wav": "synthetic"} // which the README's program uploads
 	for name, page := range documents(t) {
 		if name != "README.md" && !strings.HasPrefix(name, "docs/") {
@@ -140,7 +139,6 @@ func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 // What the README tells a newcomer to type serves the modules below the root too, as pages on them take for granted.
 func TestTheReadmesLinesServeTheModulesBelow(t *testing.T) {
 	t.Parallel()
-	sources(t) // so that go test notices a change
 	shell, err := exec.LookPath("sh")
 	if err != nil || runtime.GOOS == "windows" {
 		t.Skip("the lines are for a shell")

@@ -101,7 +101,6 @@ type program struct {
 // Examples are what people copy, so that all of them are held to the same rules, by running them.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	sources(t) // so that go test notices a change
 	programs := examples(t)
 	folder := buildExamples(t, programs)
 	for rule, test := range map[string]func(t *testing.T, p program){

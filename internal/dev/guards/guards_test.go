@@ -67,8 +67,7 @@ func read(t *testing.T, name string) string {
 	return strings.ReplaceAll(string(text), "\r\n", "\n")
 }
 
-// sources returns the repository's Go files by their path from its root, nested modules left out. That they are read here
-// also keeps go test from showing an outdated result of the tests that run the go command.
+// sources returns the Go files of the root module by their path.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	modules := folders(t, "go.mod")

@@ -15,26 +15,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What serves maintainers may use the root, and so do the gap report and the flag of the examples. All else in internal
-// knows nothing of it, in its tests neither.
+// The gap report and the flag of the examples use the root. All else in internal knows nothing of it, in its tests
+// neither.
 func TestInternalPackagesDoNotKnowTheRoot(t *testing.T) {
 	t.Parallel()
 	packages := slices.DeleteFunc(goOutput(t, "list", "-f", `{{.ImportPath}}`, "./internal/..."), func(path string) bool {
-		user := path == thisModule+"/internal/gaps" || path == thisModule+"/internal/boxflag"
-		return user || strings.HasPrefix(path, thisModule+"/internal/dev/")
+		return path == thisModule+"/internal/gaps" || path == thisModule+"/internal/boxflag"
 	})
 	require.NotEmpty(t, packages)
 	known := goOutput(t, append([]string{"list", "-deps", "-test"}, packages...)...)
 	assert.False(t, slices.Contains(known, thisModule), "one of %v imports the root", packages)
 }
 
-// Users run what is outside internal/dev, so it must not depend on what serves maintainers. Tests may use it. Nested modules
-// are read too, which is why this reads files instead of asking the go command.
+// Users run what is outside internal/dev, so it must not depend on what serves maintainers. Their tests must not either,
+// because the module internal/dev requires the root.
 func TestShippedPackages_DoNotImportMaintainersTools(t *testing.T) {
 	t.Parallel()
 	var checked []string
 	for _, name := range files(t) {
-		if strings.HasPrefix(name, "internal/dev/") || !strings.HasSuffix(name, ".go") || isTest(name) {
+		if strings.HasPrefix(name, "internal/dev/") || !strings.HasSuffix(name, ".go") {
 			continue
 		}
 		checked = append(checked, name)

@@ -2,5 +2,5 @@
 // method may not panic, hang, leave a goroutine behind or return another record than was asked for. go test tries the
 // seeds of the fuzzer; this tries more:
 //
-//	go test ./internal/dev/hostile -fuzz FuzzServer -fuzztime 3m
+//	go test -C internal/dev ./hostile -fuzz FuzzServer -fuzztime 3m
 package hostile

@@ -2,14 +2,14 @@
 //
 // It runs on the fake server, in all its variants:
 //
-//	go test ./internal/dev/integration
+//	go test -C internal/dev ./integration
 //
 // With these variables it runs against that address instead, a developer proxy or a real account. The first one
 // confirms the intent. A shell may have the others for another program, and go test ./... must not write to that
 // program's service.
 //
 //	export CLINICALDOC_INTEGRATION=1 CLINICALDOC_BASE_URL=http://127.0.0.1:8790 CLINICALDOC_TOKEN=...
-//	go test ./internal/dev/integration -run 'TestIntegration|TestGapReport' -v
+//	go test -C internal/dev ./integration -run 'TestIntegration|TestGapReport' -v
 //
 // It then creates plainly synthetic notes and deletes them again, also when a test fails. Other notes are never changed,
 // and no token is revoked. The query names are found out first, so that none need be configured. Where processing takes
@@ -32,7 +32,7 @@
 // The gap report says what the service was seen to do where its description is silent, and which WithQueryNames to set.
 // It stands at the end of the output with -v:
 //
-//	go test ./internal/dev/integration -run TestGapReport -v -args -json=gaps.json
+//	go test -C internal/dev ./integration -run TestGapReport -v -args -json=gaps.json
 //
 // A proxy in front of a service may limit requests too. Ask for 429 where it does: nginx's limit_req responds with 503 unless
 // limit_req_status says otherwise, and after a 503 a create may have happened, so that nobody retries it.

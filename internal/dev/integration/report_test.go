@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/gaps"
 )
 
@@ -56,6 +59,25 @@ func TestHint_RefusedNote_NamesVariables(t *testing.T) {
 	assert.Equal(t, "set CLINICALDOC_AUDIO_FILE, a recording that it takes", hint(refused(413)))
 	assert.Empty(t, hint(refused(422, "name")))
 	assert.Empty(t, hint(context.Canceled))
+}
+
+// The line is pasted into a program of another module, which must compile.
+func TestNamesLine_OtherModule_Compiles(t *testing.T) {
+	t.Parallel()
+	program := "package user\n\nimport clinicaldoc \"github.com/clinicaldoc/clinicaldoc-go\"\n\n" +
+		"var _ = []clinicaldoc.Option{\n"
+	program += "\t" + new(gaps.Report).NamesLine() + ",\n" // nothing was found
+	for _, name := range []string{"default", "cursor-in-links", "flat"} {
+		variant, known := clinicaldoctest.VariantNamed(name)
+		require.True(t, known)
+		report := newTargetOf(t, newFakeServer(t, clinicaldoctest.WithVariant(variant))).probe(t)
+		program += "\t" + report.NamesLine() + ",\n"
+	}
+	program += "}\n"
+	for _, name := range []string{"per_page", "filter[patient_id]", "page[cursor]", "order"} {
+		require.Contains(t, program, strconv.Quote(name))
+	}
+	require.NoError(t, outside.Build(t.Context(), "../../..", map[string]string{"user.go": program}), program)
 }
 
 // published is the report of this run's target. It is made once: one signed note is enough.

@@ -1,6 +1,6 @@
 // Package outside builds programs of another module that use this one, as its users do. Tests use it to compile
 // the examples and the Go blocks of the documentation. Nothing is fetched: without a go.mod of their own, the programs
-// have the requirements of this module.
+// have the requirements of the module at the root.
 package outside
 
 import (

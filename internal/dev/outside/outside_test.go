@@ -12,7 +12,7 @@ import (
 func TestBuild_WrongProgram_ReturnsTheCompilersText(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
-	program := `package user; import _ "github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"`
+	program := `package user; import _ "github.com/clinicaldoc/clinicaldoc-go/internal/poll"`
 	require.NoError(t, outside.Build(t.Context(), root, map[string]string{"user.go": "package user", "deep/er.go": "package er"}))
 	require.ErrorContains(t, outside.Build(t.Context(), root, map[string]string{"user.go": program}), "use of internal package")
 	require.ErrorContains(t, outside.Build(t.Context(), t.TempDir(), nil), "go.mod")

@@ -127,7 +127,7 @@ func TestWorlds(t *testing.T) {
 	t.Logf("%d worlds from seed %d and seed %d in %s\n%s", *seeds, *from, fresh.seed, time.Since(began).Round(time.Millisecond), s.report())
 	for kind, list := range s.broken {
 		slices.Sort(list)
-		t.Errorf("broken: %s, in %d of %d worlds: seeds %v; again: go test ./internal/dev/simulation -run '^TestWorlds$' -v -from %d -seeds 1",
+		t.Errorf("broken: %s, in %d of %d worlds: seeds %v; again: go test -C internal/dev ./simulation -run '^TestWorlds$' -v -from %d -seeds 1",
 			kind, len(list), s.worlds.Load(), list[:min(len(list), 20)], list[0])
 		if !*first && *reduce {
 			explain(t, list[0], kind)
