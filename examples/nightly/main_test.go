@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,8 @@ type night struct {
 func newNight(t *testing.T, recordings int) *night {
 	t.Helper()
 	folder := t.TempDir()
-	n := &night{srv: clinicaldoctest.NewServer(), manifest: filepath.Join(folder, "tonight.csv"), journal: filepath.Join(folder, "uploads.journal")}
+	n := &night{manifest: filepath.Join(folder, "tonight.csv"), journal: filepath.Join(folder, "uploads.journal")}
+	n.srv = clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
 	t.Cleanup(n.srv.Close)
 	list := "key,patient,prompt,name,path\n"
 	for i := range recordings {
@@ -61,11 +63,13 @@ func TestASecondNightUploadsNothing(t *testing.T) {
 
 func TestALostResponseMakesNoSecondNote(t *testing.T) {
 	t.Parallel()
-	n := newNight(t, 3)
-	n.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-	_, err := n.run(t, true)
-	require.NoError(t, err)
-	assert.NoError(t, n.srv.CreatedOnce(n.audio...))
+	synctest.Test(t, func(t *testing.T) { // the search for the note takes seconds
+		n := newNight(t, 3)
+		n.srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		_, err := n.run(t, true)
+		require.NoError(t, err)
+		assert.NoError(t, n.srv.CreatedOnce(n.audio...))
+	})
 }
 
 func TestARefusedRecordingIsToldAndHoldsUpNoOther(t *testing.T) {
