@@ -25,7 +25,7 @@ var busy = make(chan struct{}, 128)
 
 // runCell runs a cell and fails the test where its promise is broken. A stall is the one fault that time itself can
 // feign: such a cell gets a second chance with more patience, which a broken rule does not pass either.
-func runCell(t *testing.T, f fault, op operation, p promise, r *report) {
+func runCell(t *testing.T, f fault, op operation, p promise) {
 	t.Helper()
 	if f.stall == 0 || op.kind != creates {
 		busy <- struct{}{}
@@ -36,7 +36,6 @@ func runCell(t *testing.T, f fault, op operation, p promise, r *report) {
 		f.stall = morePatience
 		v = tryCell(t, f, op, p)
 	}
-	r.add(v)
 	for _, broken := range v.broken {
 		t.Error(broken)
 	}
@@ -45,21 +44,12 @@ func runCell(t *testing.T, f fault, op operation, p promise, r *report) {
 // verdict is what came of a cell.
 type verdict struct {
 	broken []string // promises, in words
-	totals totals
 }
 
 func (v *verdict) check(kept bool, format string, args ...any) {
 	if !kept {
 		v.broken = append(v.broken, fmt.Sprintf(format, args...))
 	}
-}
-
-// true is check for what the SDK says: a broken one is a word that is not true.
-func (v *verdict) true(kept bool, format string, args ...any) {
-	if !kept {
-		v.totals.untrue++
-	}
-	v.check(kept, format, args...)
 }
 
 func (v *verdict) within(what string, n int, s span) {
@@ -78,7 +68,7 @@ func tryCell(t *testing.T, f fault, op operation, p promise) *verdict {
 	w.warmUp(ctx)
 
 	right, err := op.call(ctx, w)
-	v := &verdict{totals: w.totals()}
+	v := new(verdict)
 	if v.check(ctx.Err() == nil, "it would still be waiting"); ctx.Err() != nil {
 		return v
 	}
@@ -101,7 +91,7 @@ func checkResult(v *verdict, p promise, w *world, right func() bool, err error) 
 		v.check(err == nil, "promised success, got %v", err)
 	case failure:
 		v.check(err != nil, "promised a failure, got success")
-		v.true(!unsure, "it surely was not carried out, but is reported as unknown: %v", err)
+		v.check(!unsure, "it surely was not carried out, but is reported as unknown: %v", err)
 	case unknownOutcome:
 		v.check(unsure, "an unknown outcome is reported as %v", err)
 	case successOrUnknown:
@@ -109,7 +99,7 @@ func checkResult(v *verdict, p promise, w *world, right func() bool, err error) 
 	case anyFailure:
 		v.check(err != nil, "promised a failure, got success")
 	case wholeOrTold:
-		v.true(err == nil || errors.Is(err, clinicaldoc.ErrIncompleteList), "promised a whole list or the word that it is not, got %v", err)
+		v.check(err == nil || errors.Is(err, clinicaldoc.ErrIncompleteList), "promised a whole list or the word that it is not, got %v", err)
 	case absent:
 	}
 	if unsure {
@@ -118,7 +108,7 @@ func checkResult(v *verdict, p promise, w *world, right func() bool, err error) 
 		v.check(errors.As(err, &typed) == (w.op.kind == creates), "an unknown outcome is a %T", err)
 	}
 	if err == nil && !p.lie {
-		v.true(right(), "the result is not what the box holds")
+		v.check(right(), "the result is not what the box holds")
 	}
 	if err != nil {
 		checkError(v, p, err)
@@ -131,5 +121,5 @@ func checkResult(v *verdict, p promise, w *world, right func() bool, err error) 
 		want = 1
 	}
 	done := w.op.done(w)
-	v.true(done == want, "carried out %d times instead of %d; the caller was told %v", done, want, err)
+	v.check(done == want, "carried out %d times instead of %d; the caller was told %v", done, want, err)
 }

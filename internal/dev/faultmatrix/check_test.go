@@ -37,14 +37,15 @@ func checkAttempts(v *verdict, p promise, w *world, err error) {
 		attempts, requests = attempts.plus(1), requests.plus(1) // the other page's
 	}
 	times := w.targetTimes()
-	v.within("attempts", w.attemptsOf(w.op), attempts)
+	traffic := w.soFar()
+	v.within("attempts", traffic.attemptsOf(w.op), attempts)
 	if w.fault.frames == nil {
 		v.within("requests on the wire", len(times), requests)
 	}
-	all := max(1, w.totals().attempts)
-	v.within("connections", w.connections(), span{0, maxConnections * all})
+	all := max(1, len(traffic.attempts))
+	v.within("connections", traffic.dials, span{0, maxConnections * all})
 	v.within("bytes sent to the SDK", int(w.bytesSent()), span{0, maxBytes * all})
-	v.within("bytes kept of an answer", int(w.received()), span{0, int(w.maxResponse)})
+	v.within("bytes kept of an answer", int(traffic.received()), span{0, int(w.maxResponse)})
 	if last := len(times) - 1; w.asked > 0 && err == nil && last > 0 {
 		waited := times[last].Sub(times[last-1])
 		v.check(waited >= w.asked, "it came back after %v, asked to wait %v", waited, w.asked)
@@ -61,12 +62,12 @@ func checkToken(v *verdict, w *world) {
 		v.check(!seen.carriesToken(), "the token went elsewhere with a %s", seen.method)
 		v.check(seen.header.Get("Referer") == "", "an address went elsewhere with a %s", seen.method)
 	}
-	v.check(w.fault.elsewhere || !w.hasStrayed(), "another origin was asked")
+	v.check(w.fault.elsewhere || !w.soFar().strayed, "another origin was asked")
 }
 
 // checkPrivacy looks for secrets and patients' data in what is printed unasked.
 func checkPrivacy(v *verdict, w *world, err error) {
-	printed := w.logged()
+	printed := w.soFar().log
 	if err != nil {
 		printed += fmt.Sprintf("%v %+v %#v %s %q", err, err, err, err, err)
 	}
@@ -85,8 +86,5 @@ func checkEdits(v *verdict, w *world) {
 	}
 	kept := w.count(func(n clinicaldoctest.Note) bool { return n.ID == w.note && n.Analysis == otherAnalysis }) == 1
 	named := w.count(func(n clinicaldoctest.Note) bool { return n.ID == w.note && n.Name == otherName }) == 1
-	if !kept || !named && w.fault.inWindow == nil {
-		v.totals.lostEdits++
-	}
-	v.check(v.totals.lostEdits == 0, "a colleague's edit is lost")
+	v.check(kept && (named || w.fault.inWindow != nil), "a colleague's edit is lost")
 }

@@ -28,14 +28,14 @@ func checkFindCreated(ctx context.Context, v *verdict, w *world, err error) {
 	said := time.Now()
 	switch made := w.op.done(w); {
 	case made == 1:
-		v.true(err == nil && w.holdsRecording(found.ID, lost.AudioSize), "FindCreated did not find the note: %v", err)
+		v.check(err == nil && w.holdsRecording(found.ID, lost.AudioSize), "FindCreated did not find the note: %v", err)
 	case w.fault.rival:
-		v.true(errors.Is(err, clinicaldoc.ErrOutcomeUnknown), "FindCreated decided between a lost note and a colleague's: %v", err)
+		v.check(errors.Is(err, clinicaldoc.ErrOutcomeUnknown), "FindCreated decided between a lost note and a colleague's: %v", err)
 	default:
-		v.true(errors.Is(err, clinicaldoc.ErrNotCreated), "FindCreated did not find out that there is no note: %v", err)
-		v.true(!said.Before(lost.LostAt.Add(settle)), "FindCreated knew %v too early", lost.LostAt.Add(settle).Sub(said))
+		v.check(errors.Is(err, clinicaldoc.ErrNotCreated), "FindCreated did not find out that there is no note: %v", err)
+		v.check(!said.Before(lost.LostAt.Add(settle)), "FindCreated knew %v too early", lost.LostAt.Add(settle).Sub(said))
 	}
-	v.true(w.op.done(w) <= 1, "there are %d notes in the end", w.op.done(w))
+	v.check(w.op.done(w) <= 1, "there are %d notes in the end", w.op.done(w))
 	checkPrivacy(v, w, err)
 }
 
@@ -48,7 +48,7 @@ func checkUndecided(ctx context.Context, v *verdict, w *world, lost *clinicaldoc
 	defer cancel()
 	found, err := w.client.Notes.FindCreated(soon, lost, clinicaldoc.FindCreatedParams{Settle: settle})
 	var still *clinicaldoc.OutcomeUnknownError
-	v.true(found == nil && errors.As(err, &still) && !errors.Is(err, clinicaldoc.ErrNotCreated), "FindCreated decided before the service did: %v", err)
+	v.check(found == nil && errors.As(err, &still) && !errors.Is(err, clinicaldoc.ErrNotCreated), "FindCreated decided before the service did: %v", err)
 	if still == nil {
 		return lost
 	}

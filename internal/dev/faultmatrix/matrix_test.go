@@ -29,8 +29,6 @@ func TestFaultMatrix(t *testing.T) {
 	t.Parallel()
 	rows := table()
 	all := os.Getenv(allVariable) != ""
-	r := new(report)
-	t.Cleanup(func() { t.Log("\n" + r.String()) })
 	part, of := 0, 4
 	if all {
 		of = 1
@@ -45,13 +43,12 @@ func TestFaultMatrix(t *testing.T) {
 		names[f.name] = true
 		concerned := slices.DeleteFunc(operations(), func(op operation) bool { return f.promise(op).result == absent || f.paced && op.large && !all })
 		for column, op := range concerned {
-			r.expect()
 			if column%of != (row+part)%min(of, len(concerned)) {
 				continue
 			}
 			t.Run(f.name+"/"+op.name, func(t *testing.T) {
 				t.Parallel()
-				runCell(t, f, op, f.promise(op), r)
+				runCell(t, f, op, f.promise(op))
 			})
 		}
 	}

@@ -1,7 +1,6 @@
 package faultmatrix
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,16 +64,28 @@ type world struct {
 	premature atomic.Bool  // a note was there when BeforeCommit ran
 
 	mu       sync.Mutex
+	traffic  traffic
 	armed    bool
 	passed   int // requests to the target before the fault
 	struck   int
-	dials    int
 	dialed   map[string]bool // own addresses of the cell's connections
-	strayed  bool            // one of them to the other origin; what comes there may be of another process that had the port before
-	attempts []clinicaldoc.Attempt
-	log      bytes.Buffer
-	pending  func() // carried out late
+	pending  func()          // carried out late
 	vanished map[int64]bool
+}
+
+// traffic is what was seen of the client.
+type traffic struct {
+	dials    int
+	strayed  bool // to the other origin; what comes there may be of another process that had the port before
+	attempts []clinicaldoc.Attempt
+	log      string
+}
+
+// soFar is the traffic until now.
+func (w *world) soFar() traffic {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.traffic
 }
 
 func newWorld(t *testing.T, f fault, op operation) *world {
@@ -171,8 +182,8 @@ func (w *world) dial(ctx context.Context, network, address string) (net.Conn, er
 		address = deadAddress()
 	}
 	w.mu.Lock()
-	w.dials++
-	w.strayed = w.strayed || address == w.elsewhere.listener.Addr().String()
+	w.traffic.dials++
+	w.traffic.strayed = w.traffic.strayed || address == w.elsewhere.listener.Addr().String()
 	w.mu.Unlock()
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err == nil {
@@ -239,7 +250,7 @@ func (w *world) warmUp(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
-	w.armed, w.attempts = true, nil
+	w.armed, w.traffic.attempts = true, nil
 	w.mu.Unlock()
 }
 
@@ -247,10 +258,10 @@ func (w *world) observe(_ context.Context, a clinicaldoc.Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a.Number > 0 { // else no request was sent
-		w.attempts = append(w.attempts, a)
+		w.traffic.attempts = append(w.traffic.attempts, a)
 	}
 	if a.Err != nil {
-		fmt.Fprintf(&w.log, "%+v\n", a.Err)
+		w.traffic.log += fmt.Sprintf("%+v\n", a.Err)
 	}
 }
 
@@ -259,20 +270,13 @@ type lockedWriter struct{ w *world }
 func (l lockedWriter) Write(p []byte) (int, error) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
-	return l.w.log.Write(p)
+	l.w.traffic.log += string(p)
+	return len(p), nil
 }
 
-func (w *world) logged() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.String()
-}
-
-func (w *world) attemptsOf(op operation) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (s traffic) attemptsOf(op operation) int {
 	n := 0
-	for _, a := range w.attempts {
+	for _, a := range s.attempts {
 		if a.Operation == op.sdk && a.Method == op.method {
 			n++
 		}
@@ -280,29 +284,10 @@ func (w *world) attemptsOf(op operation) int {
 	return n
 }
 
-// totals is what the cell adds to the sums.
-func (w *world) totals() totals {
-	sum := totals{requests: len(w.arrived())}
-	if w.op.kind == creates {
-		sum.created = w.op.done(w)
-	}
-	for _, seen := range w.arrived() {
-		if !seen.atHome() && seen.carriesToken() {
-			sum.astray++
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	sum.attempts, sum.struck = len(w.attempts), w.struck
-	return sum
-}
-
 // received is the most that was kept of an answer of the service.
-func (w *world) received() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (s traffic) received() int64 {
 	most := int64(0)
-	for _, a := range w.attempts {
+	for _, a := range s.attempts {
 		if a.Operation != "Notes.DownloadAudio" {
 			most = max(most, a.BytesReceived)
 		}
@@ -315,18 +300,6 @@ func (w *world) isOwn(conn net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dialed[conn.RemoteAddr().String()]
-}
-
-func (w *world) connections() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dials
-}
-
-func (w *world) hasStrayed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.strayed
 }
 
 // count counts notes in the box.
