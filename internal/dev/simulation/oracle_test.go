@@ -299,24 +299,3 @@ func (w *world) checkFlood() {
 		w.abort()
 	}
 }
-
-// countReason counts why a lost create is undecided in the end, by whether its note is there and its recording as it was sent.
-func (w *world) countReason(r *recording) {
-	_, reason, _ := strings.Cut(r.lost.Err.Error(), "was created: ")
-	f, s := w.service.birth(r.wish()), w.design.storage
-	state := "no note"
-	switch {
-	case f != nil && !f.died().IsZero():
-		state = "deleted"
-	case f != nil && (s.form != kept || s.fails == 100 || s.expires > 0):
-		state = "there, unreadable"
-	case f != nil:
-		state = "there"
-	case s.form != kept || s.fails == 100 || s.expires > 0:
-		state = "no note, unreadable"
-	}
-	if w.design.restarts && !w.design.shared {
-		state += ", restarted"
-	}
-	w.count(fmt.Sprintf("undecided, %s: %.40s", state, reason), 1)
-}

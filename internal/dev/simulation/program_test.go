@@ -165,9 +165,6 @@ func (p *program) settle(ctx context.Context) {
 	for _, r := range p.last {
 		if r.lost != nil && !p.find(ctx, r, p.lastLimit()) && r.lost != nil {
 			p.world.count("lost creates undecided at the end", 1)
-			p.world.count(candidates+strconv.Itoa(len(r.lost.Candidates)), 1)
-			p.checkCandidates(r)
-			p.world.countReason(r)
 		}
 	}
 	for calm := false; !calm; { // others may finish their work meanwhile
@@ -186,19 +183,6 @@ func (p *program) settle(ctx context.Context) {
 			p.world.violate("response", "one that was kept has changed")
 		}
 	}
-}
-
-// checkCandidates counts whether the candidates of an undecided create include its note, where there is one.
-func (p *program) checkCandidates(r *recording) {
-	own := p.world.service.birth(r.wish())
-	if own == nil || !own.died().IsZero() || len(r.lost.Candidates) == 0 {
-		return
-	}
-	if slices.Contains(r.lost.Candidates, own.id) {
-		p.world.count("candidates with the note", 1)
-		return
-	}
-	p.world.count("candidates without the note", 1)
 }
 
 // lastLimit is how long a program waits for a last verdict. Where the Date stands still only the SDK's own bounds end a
@@ -352,7 +336,7 @@ func (p *program) bring(ctx context.Context, d *draws, r *recording) {
 			limit = time.Hour
 		}
 		found := p.find(ctx, r, limit)
-		if found || r.lost != nil && !p.world.hasty {
+		if found || r.lost != nil {
 			return
 		}
 	}

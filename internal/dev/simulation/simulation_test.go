@@ -34,7 +34,6 @@ type season struct {
 	plain   map[string]tally    // by good and drawn storage and by what programs assume, without variations and quiet ones
 	varied  map[string]tally    // by variation and by what programs assume
 	broken  map[string][]uint64 // seeds by the kind of the broken promise
-	wrong   map[string][]uint64 // seeds by variation and by the kind of the broken promise
 	stopped atomic.Bool
 }
 
@@ -46,7 +45,6 @@ func (s *season) live(t *testing.T, from, n uint64) {
 	s.plain = map[string]tally{}
 	s.varied = map[string]tally{}
 	s.broken = map[string][]uint64{}
-	s.wrong = map[string][]uint64{}
 	var next atomic.Uint64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -101,8 +99,6 @@ func (s *season) take(w *world) {
 	for _, v := range w.violations {
 		if !slices.Contains(s.broken[v.kind], w.seed) {
 			s.broken[v.kind] = append(s.broken[v.kind], w.seed)
-			label := w.design.variation.String() + ": " + v.kind
-			s.wrong[label] = append(s.wrong[label], w.seed)
 		}
 		s.stopped.Store(s.stopped.Load() || *first)
 	}
@@ -183,8 +179,8 @@ func explain(t *testing.T, seed uint64, kind string) {
 		return
 	}
 	smallest, runs := shrink(t, one, kind)
-	t.Logf("seed %d, reduced from %d to %d events in %d runs\n%s\n%s\n\n%s", seed, len(one.events), len(smallest.events), runs,
-		smallest.design, strings.Join(smallest.lines(), "\n"), smallest.asTest())
+	t.Logf("seed %d, reduced from %d to %d events in %d runs\n%s\n%s", seed, len(one.events), len(smallest.events), runs,
+		smallest.design, strings.Join(smallest.lines(), "\n"))
 }
 
 // TestShow prints a world.

@@ -23,7 +23,6 @@ type world struct {
 	design design
 	only   map[string]bool // the events that happen; nil: all
 	mute   bool            // nothing is written down but what is broken: a third of the time
-	hasty  bool            // programs take what is undecided for not created: a defect to try the simulation with
 
 	began   time.Time
 	calm    time.Time // from then on nothing goes wrong
