@@ -35,8 +35,8 @@ type Resolution struct {
 // [ErrTooEarly] unless Force is set. The decision states that none of the notes in [Result].Candidates is the
 // recording's. It never overrides a note with the same content: the next run searches for one before the upload.
 //
-// SendAgain, or a different note, is accepted if the service reports that the recording's note has failed or does not
-// exist.
+// SendAgain, or a different note, is accepted if the service reports that the recording's note has failed, does not
+// exist, or belongs to another patient.
 //
 // Resolve returns an error matching [clinicaldoc.ErrInvalidArgument] if the journal does not know the recording or
 // there is nothing to decide. The error matches [clinicaldoc.ErrPatientMismatch] for another patient's note,
@@ -89,8 +89,12 @@ func (d Resolution) check() error {
 
 // isSaved reports whether the journal has this decision already.
 func (d Resolution) isSaved(e Entry) bool {
-	if d.SendAgain {
-		return e.State == StateClaimed && e.By != "" && len(e.Replaced) > 0
+	isToBeSent := e.State == StateClaimed && e.By != "" // a person decided that, and it was not sent since
+	switch {
+	case d.SendAgain:
+		return isToBeSent && len(e.Replaced) > 0
+	case d.NoteID == 0:
+		return isToBeSent
 	}
 	return e.State == StateCreated && d.NoteID == e.NoteID
 }
@@ -101,7 +105,7 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 	wantsOtherNote := decision.SendAgain || decision.NoteID != 0
 	switch {
 	case e.State == StateCreated && wantsOtherNote:
-		if err := u.checkUnusable(ctx, e); err != nil {
+		if err := u.checkUnusable(ctx, e, origin); err != nil {
 			return e, err
 		}
 		e.Replaced = append(slices.Clone(e.Replaced), NoteRef{ID: e.NoteID, CreatedAt: e.NoteCreatedAt})
@@ -157,8 +161,9 @@ func (e Entry) ruledOut() []int64 {
 	return slices.Compact(ids)
 }
 
-// checkUnusable returns an error if the note must not be replaced: the service has processed it, or may still do so.
-func (u *Uploader) checkUnusable(ctx context.Context, e Entry) error {
+// checkUnusable returns an error if the note must not be replaced: it is the patient's, and the service has processed it
+// or may still do so.
+func (u *Uploader) checkUnusable(ctx context.Context, e Entry, origin string) error {
 	note, err := u.Client.Notes.Get(ctx, e.NoteID)
 	name := "note " + strconv.FormatInt(e.NoteID, 10)
 	switch {
@@ -167,6 +172,10 @@ func (u *Uploader) checkUnusable(ctx context.Context, e Entry) error {
 	case err != nil:
 		return fail(name+" cannot be read: "+redact.Opaque(err).Error(), err)
 	case note.Stage() == clinicaldoc.StageFailed || !e.hasNote(note.ID, note.CreatedAt):
+		return nil
+	}
+	patient, isNamed := note.PatientID()
+	if isNamed && patientHash(origin, patient) != e.Patient {
 		return nil
 	}
 	return fail(name+" of the recording is "+note.Stage().String()+
@@ -192,6 +201,7 @@ func (u *Uploader) takeNote(ctx context.Context, e Entry, origin string, id int6
 	e.Excluded = nil
 	if e.SentAt.IsZero() { // it was not sent; EntriesForPatient has to find the entry also if the note has no time
 		e.SentAt = e.At
+		e.SHA256 = "" // the note is made of what somebody else sent
 	}
 	return e, nil
 }

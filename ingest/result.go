@@ -33,8 +33,9 @@ type Result struct {
 	Candidates []int64
 	// Err is why: refused, unresolved, processing, failed. It is the error of Create, FindCreated or WaitAll, or one
 	// of this package; [clinicaldoc.Retryable] reports whether the next run may succeed. It matches
-	// [clinicaldoc.ErrProcessingFailed] if the service reports an error state, which Note.ErrorState holds, and
-	// [clinicaldoc.ErrNotFound] if the note was deleted.
+	// [clinicaldoc.ErrProcessingFailed] if the service reports an error state, which Note.ErrorState holds,
+	// [clinicaldoc.ErrNotFound] if the note was deleted, and [clinicaldoc.ErrPatientMismatch] if it belongs to another
+	// patient now.
 	Err  error
 	Took time.Duration // since it was begun
 }
@@ -51,7 +52,7 @@ const (
 	InDoubt                        // a note may exist; see Result.Err and Until. The next run asks once more
 	Complete                       // its note has reached Uploader.Until; the recording may be moved or deleted
 	Processing                     // its note has not; the next run reads it again, without an upload
-	Failed                         // the service could not process it, or its note was deleted; see Uploader.Resolve
+	Failed                         // not processed, or its note was deleted or moved; see Uploader.Resolve
 )
 
 // String returns the status in words.

@@ -248,7 +248,12 @@ func (f *round) follow(ctx context.Context) error {
 		r.saveSlots <- struct{}{}
 		saves.Go(func() {
 			defer func() { <-r.saveSlots }()
-			r.callGuarded(func() { r.send(noteFollowed{outcome, r.saveStage(outcome)}) }, exited)
+			r.callGuarded(func() {
+				followed, isKnown := r.saveStage(outcome)
+				if isKnown {
+					r.send(followed)
+				}
+			}, exited)
 		})
 	}
 	return nil
@@ -335,28 +340,38 @@ func (f *round) classify(note *clinicaldoc.ProgressNote, err error) (outcome not
 	return outcome, isFollowed
 }
 
-// saveStage saves how far the service has come with a note. It returns the journal's error, but none if only this entry
-// cannot be saved now: the next run reads the note again.
-func (r *run) saveStage(outcome noteOutcome) error {
+// saveStage checks that the note is still the recording's, and saves how far the service has come with it. It returns
+// both, and the journal's error; not being able to save only this entry is not an error, because the next run reads the
+// note again. It reports false if the recording came again: then the next round reads its note, for both results.
+func (r *run) saveStage(outcome noteOutcome) (followed noteFollowed, isKnown bool) {
 	t := &task{own: Entry{Key: outcome.key}, onlySavesStage: true}
 	isOnly := r.occupy(t)
 	if !isOnly {
-		return nil // the recording came again, and its result waits for the note too
+		return noteFollowed{}, false
 	}
 	defer r.vacate(t)
 	claim, err := r.uploader.Journal.Claim(r.ctx, outcome.key)
 	switch {
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrJournalDamaged), err != nil && r.ctx.Err() != nil:
-		return nil
+		return noteFollowed{outcome, nil}, true
 	case err != nil:
-		return err
+		return noteFollowed{outcome, err}, true
 	}
 	t.claim = claim
 	defer claim.Release()
 	e := claim.Entry()
 	isOtherNote := e.State != StateCreated || e.NoteID != outcome.id
+	if isOtherNote { // a person decided
+		return noteFollowed{outcome, nil}, true
+	}
+	outcome = r.unlessReplaced(outcome, e)
+	return noteFollowed{outcome, r.saveStageOf(t, e, outcome)}, true
+}
+
+// saveStageOf saves an entry with how far the service has come with its note, unless the entry has that already.
+func (r *run) saveStageOf(t *task, e Entry, outcome noteOutcome) error {
 	isUnchanged := outcome.stage == 0 || e.Stage == outcome.stage
-	if isOtherNote || isUnchanged {
+	if isUnchanged {
 		return nil
 	}
 	e.Stage = outcome.stage
@@ -366,6 +381,30 @@ func (r *run) saveStage(outcome noteOutcome) error {
 		e.Why = redact.Opaque(outcome.err).Error()
 	}
 	return r.save(t, e)
+}
+
+// unlessReplaced returns the outcome of a note that is the recording's. If another note has its ID now, or if the note
+// names another patient, the recording has failed: what became of that note says nothing about it.
+func (r *run) unlessReplaced(outcome noteOutcome, e Entry) noteOutcome {
+	if outcome.note == nil {
+		return outcome
+	}
+	patient, isNamed := outcome.note.PatientID()
+	const decide = "Send the recording again, or name another note (Uploader.Resolve)"
+	switch {
+	case !e.hasNote(outcome.note.ID, outcome.note.CreatedAt):
+		outcome.err = fail("the note of the recording no longer exists at the service: another note has its ID. "+decide,
+			clinicaldoc.ErrNotFound)
+	case isNamed && patientHash(r.service, patient) != e.Patient:
+		outcome.err = fail("the note of the recording belongs to another patient now. "+decide,
+			clinicaldoc.ErrPatientMismatch)
+	default:
+		return outcome
+	}
+	outcome.status = Failed
+	outcome.stage = clinicaldoc.StageFailed
+	outcome.note = nil
+	return outcome
 }
 
 // occupy makes a task the only one of its key, and reports whether it is.

@@ -1,13 +1,16 @@
 package ingest_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -299,6 +302,75 @@ func TestRunAll_NoteDeleted_ReportsFailed(t *testing.T) {
 }
 
 // Equal recordings share the note and its end.
+// While the service processed the note, it was deleted, and another patient's note got its id.
+func TestRunAll_IDUsedAgain_ReportsFailed(t *testing.T) {
+	t.Parallel()
+	for name, rerun := range map[string]func(n *night) ingest.Result{
+		"the recording comes again": func(n *night) ingest.Result { return n.runOne(0) },
+		"it does not":               func(n *night) ingest.Result { return n.run(1, 1).Earlier[0] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nights(t, func(t *testing.T, n *night) {
+				variant := n.srv.Variant()
+				variant.ReuseIDs = true
+				n.srv.SetVariant(variant)
+				n.srv.SetDelays(transcribingFor(2 * time.Hour))
+				first := n.runOne(0)
+				require.Equal(t, ingest.Processing, first.Status)
+				client := n.srv.Client()
+				_, err := client.Notes.Delete(t.Context(), first.NoteID)
+				require.NoError(t, err)
+				n.srv.SetDelays(clinicaldoctest.Delays{})
+				other, err := client.Notes.Create(t.Context(), clinicaldoc.CreateNoteParams{
+					Name: "Another", PatientID: 99, PromptID: 1, Audio: clinicaldoc.AudioBytes("a.wav", sound(5)),
+				})
+				require.NoError(t, err)
+				require.Equal(t, first.NoteID, other.ID)
+				n.expectReplaced(rerun(n), clinicaldoc.ErrNotFound)
+				assert.Equal(t, ingest.Complete, n.runOne(0).Status)
+			})
+		})
+	}
+}
+
+// While the service processed the note, somebody moved it to another patient.
+func TestRunAll_NoteOfAnotherPatient_ReportsFailed(t *testing.T) {
+	t.Parallel()
+	var isMoved atomic.Bool
+	moves := handledBy(func(w http.ResponseWriter, r *http.Request, service http.Handler) {
+		replaced(w, r, service, func(body []byte) []byte {
+			if !isMoved.Load() {
+				return body
+			}
+			return bytes.ReplaceAll(body, []byte(`"patient":{"id":1`), []byte(`"patient":{"id":99`))
+		})
+	})
+	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
+		n := &night{t: t, srv: srv, path: path}
+		n.srv.SetDelays(transcribingFor(2 * time.Hour))
+		require.Equal(t, ingest.Processing, n.runOne(0).Status)
+		isMoved.Store(true)
+		time.Sleep(3 * time.Hour)
+		n.expectReplaced(n.runOne(0), clinicaldoc.ErrPatientMismatch)
+		isMoved.Store(false) // it would move the next note too
+		n.srv.SetDelays(clinicaldoctest.Delays{})
+		assert.Equal(t, ingest.Complete, n.runOne(0).Status)
+	}, moves)
+}
+
+// expectReplaced checks the result of a recording whose note is another patient's now: it has failed,
+// nothing of that note is in the result, and it can be sent again.
+func (n *night) expectReplaced(result ingest.Result, want error) {
+	n.t.Helper()
+	assert.Equal(n.t, ingest.Failed, result.Status, result)
+	require.ErrorIs(n.t, result.Err, want)
+	assert.Nil(n.t, result.Note)
+	assert.Equal(n.t, clinicaldoc.StageFailed, result.Stage)
+	assert.Equal(n.t, clinicaldoc.StageFailed, readEntries(n.t, n.path)[0].Stage)
+	require.NoError(n.t, n.resolve(result.JournalKey, sendAgain()))
+}
+
 func TestRunAll_EqualRecordings_HaveTheSameEnd(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
