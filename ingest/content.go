@@ -35,7 +35,7 @@ func (c *comparison) searchNamed(t *task, named []noteRow) (seen sighting, decid
 		isOther := t.isExcluded(row) || match == creates.Differs && unchanged
 		switch {
 		case match == creates.Equal:
-			return sighting{found: &row}, true
+			return sighting{found: &row, sha256: c.sha256}, true
 		case isOther:
 		case match == creates.Differs:
 			mayBeIts = append(mayBeIts, row)
@@ -65,7 +65,7 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 				return sighting{rival: e} // it was not sent: task.rival finds those that were
 			}
 		}
-		return sighting{found: &row}
+		return sighting{found: &row, sha256: c.sha256}
 	}
 	return sighting{}
 }

@@ -119,7 +119,7 @@ func (r *run) searchThenUpload(t *task) {
 	case seen.rival != nil:
 		r.waitForRival(t, *seen.rival)
 	case seen.found != nil:
-		r.takeExistingNote(t, *seen.found)
+		r.takeExistingNote(t, *seen.found, seen.sha256)
 	case seen.undecidedWhy != nil:
 		r.saveUndecided(t, seen.undecidedWhy, seen.candidates)
 	default:
@@ -190,6 +190,7 @@ func (r *run) entriesFailed(t *task, err error) {
 // sighting is what the patient's notes show of a recording. The zero value shows that it has no note.
 type sighting struct {
 	found        *noteRow
+	sha256       string    // of the recording of found; empty: not known, because its name alone is the proof
 	rival        *Entry    // another recording with this content, which has to be resolved first
 	undecidedWhy error     // why it cannot be decided; nil: it can
 	candidates   []noteRow // then, the notes that a person should compare
@@ -379,9 +380,10 @@ func describe(rows []noteRow) string {
 	return strings.Join(names, ", ")
 }
 
-// takeExistingNote saves that the recording has a note already. It runs for one recording at a time, so that no two
-// take the same note. If another recording has taken the note meanwhile, this one is begun again later.
-func (r *run) takeExistingNote(t *task, found noteRow) {
+// takeExistingNote saves that the recording has a note already, and the SHA-256 of the note's recording, if that is
+// known. It runs for one recording at a time, so that no two take the same note. If another recording has taken the
+// note meanwhile, this one is begun again later.
+func (r *run) takeExistingNote(t *task, found noteRow, sha256 string) {
 	r.takeLock <- struct{}{}
 	defer func() { <-r.takeLock }()
 	entries, err := r.patientEntries(t)
@@ -401,7 +403,7 @@ func (r *run) takeExistingNote(t *task, found noteRow) {
 	e.NoteID = found.id
 	e.NoteCreatedAt = found.created
 	e.Found = true
-	e.SHA256 = t.sha256
+	e.SHA256 = sha256
 	e.Excluded = nil
 	result := Result{Status: AlreadyThere, NoteID: e.NoteID, Replaced: e.replacedIDs()}
 	if r.follower.isNeeded() {

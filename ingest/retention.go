@@ -321,8 +321,10 @@ func (f *localFile) whyMismatch(e Entry) error {
 		return nil
 	case e.isOtherRecording(f.own):
 		return fail("the key was used for another patient's recording, or one of another size", ErrKeyReused)
-	case e.SHA256 == f.sum && f.sum != "", e.SHA256 == "" && f.keyFromBytes:
+	case e.SHA256 == f.sum && f.sum != "", e.SHA256 == "" && f.keyFromBytes && !e.Found:
 		return nil
+	case e.SHA256 == "" && e.Found:
+		return fail("its note was found without comparing recordings, so the service may have another one")
 	case e.SHA256 == "":
 		return fail("the journal does not know the content that was uploaded under the key")
 	}

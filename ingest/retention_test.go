@@ -79,6 +79,17 @@ func (s *shelf) upload(recordings ...ingest.Recording) {
 	s.srv.Advance(time.Minute)
 }
 
+// runWith uploads the recordings that are listed, with an uploader that the function changes.
+func (s *shelf) runWith(change func(u *ingest.Uploader)) (report *ingest.Report) {
+	s.t.Helper()
+	s.withJournal(func(journal *ingest.FileJournal, _ ingest.Binding) {
+		uploader := &ingest.Uploader{Client: s.client, Journal: journal, MaxWait: -1, SkipRecordingCheck: true}
+		change(uploader)
+		report = uploader.RunAll(s.t.Context(), ingest.Recordings(s.listed...))
+	})
+	return report
+}
+
 // edit changes what the journal knows of a recording.
 func (s *shelf) edit(recording ingest.Recording, change func(e *ingest.Entry)) {
 	s.t.Helper()
@@ -279,6 +290,24 @@ var keptCases = map[string]struct {
 		s.recording.Key = "encounter 1"
 		s.upload(s.recording)
 		s.forgetHash(s.recording)
+	}, nil},
+	"its note was found by its name": {func(s *shelf) {
+		s.srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: s.recording.Params.Name, Audio: []byte("RIFF half")})
+		s.listed = []ingest.Recording{s.recording}
+		report := s.runWith(func(u *ingest.Uploader) { u.Find.UniqueName = true })
+		require.Equal(s.t, 1, report.Count(ingest.Complete))
+	}, nil},
+	"it was never sent, and a person named its note": {func(s *shelf) {
+		params := s.recording.Params
+		note := s.srv.AddNote(clinicaldoctest.Note{PatientID: 7, Name: params.Name, Audio: []byte("RIFF half")})
+		s.listed = []ingest.Recording{s.recording}
+		report := s.runWith(func(*ingest.Uploader) {})
+		require.Equal(s.t, 1, report.Count(ingest.InDoubt))
+		s.withJournal(func(journal *ingest.FileJournal, _ ingest.Binding) {
+			uploader := &ingest.Uploader{Client: s.client, Journal: journal}
+			decision := ingest.Resolution{NoteID: note, By: person}
+			require.NoError(s.t, uploader.Resolve(s.t.Context(), report.Results[0].JournalKey, decision))
+		})
 	}, nil},
 	"the journal does not know when its note was created": {func(s *shelf) {
 		s.upload(s.recording)
