@@ -261,8 +261,9 @@ func TestInput_FIFOInPlaceOfAFile_IsRejected(t *testing.T) {
 		"state of a watch":      {"watch", "--count", "1", "--state", fifoArg},
 		"credentials of a fleet": slices.Concat(upload,
 			[]string{"--nats", "nats://127.0.0.1:1", "--nats-creds", fifoArg, os.Args[0]}),
-		"target of an export": {"export", fifoArg},
-		"seed of the box":     {"box", "-addr", "127.0.0.1:0", "-seed", fifoArg},
+		"target of an export":     {"export", fifoArg},
+		"file of the audit trail": {"notes", "show", "1", "--audit", fifoArg},
+		"seed of the box":         {"box", "-addr", "127.0.0.1:0", "-seed", fifoArg},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

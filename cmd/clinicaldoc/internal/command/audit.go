@@ -3,6 +3,8 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"os/user"
 	"time"
@@ -34,7 +36,13 @@ func openAuditTrail(path string) (*auditTrail, error) {
 			"name a file that only you can write to; nothing was sent",
 		}
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a FIFO may take forever
+		return nil, refused(disk.ErrNotRegular.Error())
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrPermission) { // it may be one that can only be written to
+		file, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0o600)
+	}
 	if err != nil {
 		return nil, refused(reason(err))
 	}
@@ -57,7 +65,27 @@ func (t *auditTrail) option(service string) clinicaldoc.Option {
 		if err != nil {
 			return err
 		}
-		_, err = t.file.Write(append(line, '\n'))
-		return err
+		return t.append(line)
 	})
+}
+
+// append appends a line. If a full disk or a kill has cut off the line before, it ends that one first, because it would
+// become a part of this one otherwise.
+func (t *auditTrail) append(line []byte) error {
+	if t.isCutOff() {
+		line = append([]byte{'\n'}, line...)
+	}
+	_, err := t.file.Write(append(line, '\n'))
+	return err
+}
+
+// isCutOff reports whether the file's last line lacks its end.
+func (t *auditTrail) isCutOff() bool {
+	info, err := t.file.Stat()
+	if err != nil || info.Size() == 0 {
+		return false
+	}
+	last := make([]byte, 1)
+	_, err = t.file.ReadAt(last, info.Size()-1)
+	return err == nil && last[0] != '\n'
 }

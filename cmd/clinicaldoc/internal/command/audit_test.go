@@ -1,9 +1,11 @@
 package command
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -47,4 +49,31 @@ func TestAuditTrail_FileFails_WithholdsTheNote(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, trail.file.Close()) })
 	_, err = srv.Client(trail.option(srv.URL)).Notes.Get(t.Context(), id)
 	require.NoError(t, err)
+}
+
+// A full disk or a kill has cut off a line. The next one is not lost in it.
+func TestAuditTrail_LineCutOff_NextLineIsReadable(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer()
+	t.Cleanup(srv.Close)
+	id := srv.AddNote(clinicaldoctest.Note{})
+	path := filepath.Join(t.TempDir(), "trail.jsonl")
+	trail, err := openAuditTrail(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, trail.file.Close()) })
+	client := srv.Client(trail.option(srv.URL))
+	const cutOff = `{"time":"2026-01-02T03:0`
+	for range 2 {
+		_, err = client.Notes.Get(t.Context(), id)
+		require.NoError(t, err)
+		_, err = trail.file.WriteString(cutOff)
+		require.NoError(t, err)
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.Split(string(text), "\n")
+	require.Len(t, lines, 4)
+	assert.True(t, json.Valid([]byte(lines[0])), lines[0])
+	assert.Equal(t, cutOff, lines[1])
+	assert.True(t, json.Valid([]byte(lines[2])), lines[2])
 }

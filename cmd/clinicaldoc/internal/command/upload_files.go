@@ -100,8 +100,11 @@ func (o *uploadOptions) fromPaths() ([]ingest.Recording, error) {
 			files = append(files, path)
 			continue
 		}
-		path += string(filepath.Separator) // it may be a link
-		err = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		root := path + string(filepath.Separator) // it may be a link
+		err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if path == root && err == nil { // it is wanted, also if its name is hidden or ".."
+				return nil
+			}
 			taken, err := o.visit(path, entry, err)
 			if taken {
 				files = append(files, path)

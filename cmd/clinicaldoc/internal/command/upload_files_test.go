@@ -83,6 +83,26 @@ func TestRecordings_TwoNamesOfAFile_AreTakenOnce(t *testing.T) {
 	assert.Len(t, list, 2)
 }
 
+// A folder that is named is wanted, whatever its name. Hidden folders in it are not.
+func TestRecordings_HiddenFolderIsNamed_IsTaken(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, name := range []string{".visits/a.wav", ".visits/.old/b.wav", ".visits/in/c.wav"} {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte("synthetic"), 0o600))
+	}
+	visits := filepath.Join(folder, ".visits")
+	parent := filepath.Join(visits, "in") + string(filepath.Separator) + ".."
+	for _, path := range []string{visits, visits + string(filepath.Separator), parent} {
+		o := &uploadOptions{paths: []string{path}, patient: 7, prompt: 1, workers: 1}
+		list, err := o.recordings(t.Context())
+		require.NoError(t, err, path)
+		require.Len(t, list, 2, path)
+		assert.Empty(t, o.left)
+	}
+}
+
 func TestRecordings_UniqueNames_AreCheckedByPatient(t *testing.T) {
 	t.Parallel()
 	named := func(patient int64, name string) ingest.Recording {
