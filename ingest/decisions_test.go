@@ -220,6 +220,25 @@ func TestResolve_NoneTooEarly_IsRejected(t *testing.T) {
 	})
 }
 
+// This machine's clock is set forward after the response was lost. The service has not committed the upload yet.
+func TestResolve_NoneAfterAClockStep_IsRejected(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		require.Equal(t, ingest.Complete, n.runOne(1).Status, "which compares the clocks")
+		lost := n.lose(0, clinicaldoctest.ResetAfterRequest().CommitAfter(2*time.Minute))
+		n.srv.Freeze() // to it, no time passes
+		time.Sleep(time.Hour)
+		err := n.resolve(lost.JournalKey, none())
+		require.ErrorIs(t, err, ingest.ErrTooEarly)
+		require.ErrorContains(t, err, "by the service's clock")
+		n.srv.Unfreeze()
+		time.Sleep(11 * time.Minute)
+		require.NoError(t, n.resolve(lost.JournalKey, none()))
+		assert.Equal(t, ingest.Complete, n.runOne(0).Status)
+		assert.Equal(t, 2, n.creates(), "one of each recording")
+	})
+}
+
 func TestResolve_NoneForced_Uploads(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {

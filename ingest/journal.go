@@ -254,8 +254,13 @@ func (e Entry) hasNote(id int64, created time.Time) bool {
 // OwnerOf returns the owner of a client's recordings: its service, the user of its token, and its headers. The user is
 // 0 if the service does not report it. OwnerOf returns an error if the service cannot be reached or refuses the token.
 func OwnerOf(ctx context.Context, client *clinicaldoc.Client) (Owner, error) {
+	return askOwner(ctx, client)
+}
+
+// askOwner is OwnerOf with options for its request.
+func askOwner(ctx context.Context, client *clinicaldoc.Client, opts ...clinicaldoc.CallOption) (Owner, error) {
 	owner := Owner{Service: ServiceName(client.BaseURL()), Headers: fileheader.Fingerprint(client)}
-	user, err := client.Users.Me(ctx)
+	user, err := client.Users.Me(ctx, opts...)
 	switch {
 	case err == nil:
 		owner.UserID = user.ID

@@ -2,13 +2,16 @@ package ingest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/exchange"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
@@ -31,8 +34,8 @@ type Resolution struct {
 // If the decision names a note, Resolve reads it first. The note must belong to the patient, and to no other recording
 // of the journal.
 //
-// "There is no note" can be decided for an unresolved recording, from [Result].Until on. Before that, Resolve returns
-// [ErrTooEarly] unless Force is set. The decision states that none of the notes in [Result].Candidates is the
+// "There is no note" can be decided for an unresolved recording, from [Result].Until on, also by the service's clock.
+// Before that, Resolve returns [ErrTooEarly] unless Force is set. The decision states that none of the notes in [Result].Candidates is the
 // recording's. It never overrides a note with the same content: the next run searches for one before the upload.
 //
 // SendAgain, or a different note, is accepted if the service reports that the recording's note has failed, does not
@@ -49,7 +52,8 @@ func (u *Uploader) Resolve(ctx context.Context, key Key, decision Resolution) er
 	if err := u.check(ctx); err != nil {
 		return err
 	}
-	owner, err := OwnerOf(ctx, u.Client)
+	var response clinicaldoc.Response
+	owner, err := askOwner(ctx, u.Client, clinicaldoc.WithResponse(&response))
 	if err != nil {
 		return err
 	}
@@ -62,13 +66,19 @@ func (u *Uploader) Resolve(ctx context.Context, key Key, decision Resolution) er
 		return err
 	}
 	defer claim.Release()
-	e := claim.Entry()
-	if decision.isSaved(e) {
+	before := claim.Entry()
+	if decision.isSaved(before) {
 		return nil
 	}
-	e, err = u.decide(ctx, e, binding.Origin, decision)
+	e, err := u.decide(ctx, before, binding.Origin, decision)
 	if err != nil {
 		return err
+	}
+	isNone := decision.NoteID == 0 && !decision.SendAgain
+	if isNone && !decision.Force {
+		if err := before.checkServiceTime(response.Header); err != nil {
+			return err
+		}
 	}
 	e.By = decision.By
 	return claim.Save(ctx, e)
@@ -136,17 +146,38 @@ func (u *Uploader) decide(ctx context.Context, e Entry, origin string, decision 
 	return e, nil
 }
 
+const tooEarly = "it is too early to decide that there is no note; the service may still be processing the upload, " +
+	"and sending the recording again would make a second note"
+
 // checkTime returns an error if it is too early to decide that there is no note.
 func (e Entry) checkTime(decision Resolution) error {
-	const early = "it is too early to decide that there is no note; the service may still be processing the " +
-		"upload, and sending the recording again would make a second note"
 	switch {
 	case decision.Force:
 		return nil
 	case e.State == StateCommitting:
-		return fail(early+". Run the upload again first: it searches for the note", ErrTooEarly)
+		return fail(tooEarly+". Run the upload again first: it searches for the note", ErrTooEarly)
 	case time.Now().Before(e.Until):
-		return fail(early+". Decide after "+e.Until.UTC().Format(time.RFC3339), ErrTooEarly)
+		return fail(tooEarly+". Decide after "+e.Until.UTC().Format(time.RFC3339), ErrTooEarly)
+	}
+	return nil
+}
+
+// checkServiceTime is checkTime by the service's clock, as the header of its response shows it: this machine's clock may
+// have been set since the response was lost. It returns nil if the entry does not know how the clocks compared then.
+func (e Entry) checkServiceTime(header http.Header) error {
+	var clocks struct {
+		ReadAt  time.Time `json:"clock_read_at"` // by this machine's clock
+		Service time.Time `json:"service_clock"`
+	}
+	err := json.Unmarshal(e.Loss, &clocks)
+	if err != nil || clocks.ReadAt.IsZero() || clocks.Service.IsZero() {
+		return nil //nolint:nilerr // nothing is known
+	}
+	const rounding = 2 * time.Second // the service's times are in whole seconds
+	until := clocks.Service.Add(e.Until.Sub(clocks.ReadAt))
+	if exchange.ServerTime(header, until).Before(until.Add(-rounding)) {
+		return fail(tooEarly+". This machine's clock is not the service's: decide after "+
+			until.UTC().Format(time.RFC3339)+" by the service's clock", ErrTooEarly)
 	}
 	return nil
 }
