@@ -1,6 +1,7 @@
 package clinicaldoc
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,6 +25,9 @@ type Page[T any] struct {
 	Meta  PageMeta // what the service reports about the page
 
 	nextURL     string // as the service sent it; never followed
+	namesNext   bool   // the service names a following page, perhaps in a form that cannot be read
+	isPageZero  bool   // the service reports 0 as the number of this page
+	fromZero    bool   // if this is the first page: the service counts pages from 0
 	saysIfMore  bool   // the service reports whether a page follows
 	mayHaveNext bool   // a page follows, or may follow
 }
@@ -46,7 +50,8 @@ type PageMeta struct {
 }
 
 // HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, otherwise the one with
-// the next number. If the service does not report it, HasNext is false only for an empty page.
+// the next number. If the service does not report it, HasNext is false only for an empty page. JSON does not keep it: it
+// is false for a page that was decoded.
 func (p *Page[T]) HasNext() bool { return p.mayHaveNext }
 
 const (
@@ -282,7 +287,9 @@ func (p *Page[T]) fillMeta(group, key string, d *jsonscan.Decoder) (described bo
 	}
 	switch key {
 	case "current_page":
-		return fillNumber(&p.Meta.CurrentPage, d)
+		isNumber := fillNumber(&p.Meta.CurrentPage, d)
+		p.isPageZero = isZero(d.Consumed())
+		return isNumber
 	case "last_page":
 		return fillNumber(&p.Meta.LastPage, d)
 	case "per_page":
@@ -290,16 +297,57 @@ func (p *Page[T]) fillMeta(group, key string, d *jsonscan.Decoder) (described bo
 	case "total":
 		return fillNumber(&p.Meta.Total, d)
 	case "next_cursor":
-		p.saysIfMore = true
-		return fillText(&p.Meta.NextCursor, d)
+		return p.fillCursor(d)
 	case "next_page_url", nextMember:
-		p.saysIfMore = true
-		isNull := d.Kind() == jsonscan.Null
-		fillText(&p.nextURL, d)
-		return isNull // HasNext then tells all of it; an address goes to Extra too
+		return p.fillNext(d)
 	}
 	return false
 }
+
+// fillCursor reads the cursor of the next page, a text or a number. It reports whether NextCursor and HasNext hold all
+// of it.
+func (p *Page[T]) fillCursor(d *jsonscan.Decoder) (described bool) {
+	p.saysIfMore = true
+	isNumber := d.Kind() == jsonscan.Number
+	described = fillText(&p.Meta.NextCursor, d)
+	value := d.Consumed()
+	p.namesNext = p.namesNext || !isNothing(value)
+	if isNumber && !isZero(value) { // 0 often means that no page follows
+		p.Meta.NextCursor = string(value)
+		described = true
+	}
+	return described
+}
+
+// fillNext reads the link to the next page: an address, or an object with the address as its member href. Any other
+// value that is not empty shows only that a page follows. fillNext reports whether HasNext holds all of the value.
+func (p *Page[T]) fillNext(d *jsonscan.Decoder) (described bool) {
+	p.saysIfMore = true
+	if d.Kind() == jsonscan.Object {
+		for key := range d.Fields() {
+			if string(key) == "href" {
+				fillText(&p.nextURL, d)
+			}
+		}
+	} else {
+		fillText(&p.nextURL, d)
+	}
+	value := d.Consumed()
+	p.namesNext = p.namesNext || !isNothing(value)
+	return string(value) == "null" // an address is in Extra too
+}
+
+// isNothing reports whether a value, in place of the next page, means that no page follows.
+func isNothing(value []byte) bool {
+	switch string(value) {
+	case "", "null", `""`, "false", "[]", "{}":
+		return true
+	}
+	return isZero(value)
+}
+
+// isZero reports whether a value is the number 0, which may be in a string.
+func isZero(value []byte) bool { return string(bytes.Trim(value, `"`)) == "0" }
 
 // fillNumber reads a number, and reports whether it is one.
 func fillNumber(to *int, d *jsonscan.Decoder) (ok bool) {
@@ -317,24 +365,26 @@ func fillText(to *string, d *jsonscan.Decoder) (ok bool) {
 	return d.Null()
 }
 
-// findNext sets whether a page follows, and the cursor of that page. It takes only the cursor from the service's link,
-// never the address.
+// findNext sets whether a page follows, the cursor of that page, and whether pages are counted from 0. It takes only
+// parameters from the service's link, never the address.
 func (p *Page[T]) findNext(names QueryNames) {
 	if p.nextURL != "" && p.Meta.NextCursor == "" {
-		p.Meta.NextCursor = cursorIn(p.nextURL, names.Cursor)
+		p.Meta.NextCursor = parameterIn(p.nextURL, names.Cursor)
 	}
+	p.fromZero = p.isPageZero || parameterIn(p.nextURL, names.Page) == "1"
 	hasCursor := p.Meta.NextCursor != ""
 	mayHaveMore := !p.saysIfMore && len(p.Items) > 0
-	p.mayHaveNext = hasCursor || p.nextURL != "" || mayHaveMore
-	isNumbered := p.Meta.CurrentPage > 0 && p.Meta.LastPage > 0
+	p.mayHaveNext = hasCursor || p.namesNext || mayHaveMore
+	hasNumber := p.Meta.CurrentPage > 0 || p.isPageZero
+	isNumbered := hasNumber && p.Meta.LastPage > 0
 	if isNumbered && !hasCursor {
 		p.saysIfMore = true
 		p.mayHaveNext = p.Meta.CurrentPage < p.Meta.LastPage
 	}
 }
 
-// cursorIn returns the value of the link's query parameter of that name, or "" if there is none.
-func cursorIn(link, name string) string {
+// parameterIn returns the value of the link's query parameter of that name, or "" if there is none.
+func parameterIn(link, name string) string {
 	parsed, err := url.Parse(link)
 	if err != nil {
 		return ""
@@ -432,7 +482,7 @@ func (p pageSource[T]) fetch(ctx context.Context, at list.Position) (about list.
 	}
 	return list.Page{
 		Rows: rows, SaysIfMore: got.saysIfMore, More: got.mayHaveNext, Cursor: got.Meta.NextCursor,
-		Total: got.Meta.Total, Last: got.Meta.LastPage, Size: got.Meta.PerPage,
+		Total: got.Meta.Total, Last: got.Meta.LastPage, Size: got.Meta.PerPage, FromZero: got.fromZero,
 	}, got, nil
 }
 

@@ -81,6 +81,40 @@ func TestAll_EveryFormOfPages_IsFollowed(t *testing.T) {
 			pageWith("", `"next_cursor":"a","next_page_url":"x"`, 1, 2),
 			pageWith("?cursor=a", `"next_cursor":null,"next_page_url":null`, 3),
 		},
+		"a cursor that is a number": {
+			pageWith("", `"meta":{"next_cursor":17}`, 1, 2),
+			pageWith("?cursor=17", `"meta":{"next_cursor":0}`, 3),
+		},
+		"links that are objects": {
+			pageWith("", `"links":{"next":{"href":`+toPage2+`}}`, 1, 2),
+			pageWith("?page=2", `"links":{"next":{}}`, 3),
+		},
+		"a cursor in a link that is an object": {
+			pageWith("", `"links":{"next":{"href":"http://internal/?cursor=a"}}`, 1, 2),
+			pageWith("?cursor=a", `"links":{"next":[]}`, 3),
+		},
+		"next is a flag": {
+			pageWith("", `"links":{"next":true}`, 1, 2),
+			pageWith("?page=2", `"links":{"next":false}`, 3),
+		},
+		"next is a number": {
+			pageWith("", `"links":{"next":2}`, 1, 2),
+			pageWith("?page=2", `"links":{"next":0}`, 3),
+		},
+		"links counted from 0": {
+			pageWith("", `"links":{"next":"http://internal/?page=1"}`, 1),
+			pageWith("?page=1", `"links":{"next":"http://internal/?page=2"}`, 2),
+			pageWith("?page=2", `"links":{"next":null}`, 3),
+		},
+		"length-aware, counted from 0": {
+			pageWith("", `"meta":{"current_page":0,"last_page":2,"total":3}`, 1),
+			pageWith("?page=1", `"meta":{"current_page":1,"last_page":2,"total":3}`, 2),
+			pageWith("?page=2", `"meta":{"current_page":2,"last_page":2,"total":3}`, 3),
+		},
+		"length-aware, counted from 0, numbers as texts": {
+			pageWith("", `"meta":{"current_page":"0","last_page":"1"}`, 1, 2),
+			pageWith("?page=1", `"meta":{"current_page":"1","last_page":"1"}`, 3),
+		},
 		// If the service does not describe its pages, page 1 shows whether it counts from 0 or from 1.
 		"bare data, empty meta": {
 			pageWith("", `"links":{},"meta":{}`, 1, 2),
@@ -166,7 +200,7 @@ func TestList_OddMeta_IsTolerated(t *testing.T) {
 	// What the service says about its pages is not described, so that nothing in it makes a list fail.
 	for _, meta := range []string{
 		`"meta":5,"links":7`, `"meta":"x","links":"x"`,
-		`"meta":{"current_page":{"a":1},"last_page":[1],"per_page":true,"total":"x","next_cursor":5}`,
+		`"meta":{"current_page":{"a":1},"last_page":[1],"per_page":true,"total":"x","next_cursor":{"a":1}}`,
 		`"links":{"next":{"href":"x"}}`, `"total":{"value":3}`, `"links":{"next":"%zz"}`,
 	} {
 		page, err := serve(t, pagedCall("", `{"data":`+rows(1)+`,`+meta+`}`)).Notes.List(t.Context(), listParams{})
@@ -721,6 +755,11 @@ func TestPage_HasNext(t *testing.T) {
 		`{"data":` + rows(1) + `,"links":{"next":null}}`:                                        false,
 		`{"data":` + rows(1) + `,"meta":{"next_cursor":"c"}}`:                                   true,
 		`{"data":` + rows(1) + `,"meta":{"next_cursor":null}}`:                                  false,
+		`{"data":` + rows(1) + `,"meta":{"next_cursor":0}}`:                                     false,
+		`{"data":` + rows(1) + `,"meta":{"next_cursor":{"after":7}}}`:                           true,
+		`{"data":` + rows(1) + `,"links":{"next":{"url":"x"}}}`:                                 true,
+		`{"data":` + rows(1) + `,"links":{"next":false}}`:                                       false,
+		`{"data":` + rows(1) + `,"meta":{"current_page":0,"last_page":1}}`:                      true,
 		`{"data":` + rows(1) + `}`:                                                              true,
 		`{"data":[]}`:                                                                           false,
 		rows(1):                                                                                 true,

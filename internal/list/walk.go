@@ -42,6 +42,7 @@ type Page struct {
 	Total      int     // rows of the list; 0 if not known
 	Last       int     // number of the last page; 0 if not known
 	Size       int     // rows of a full page; 0 if not known
+	FromZero   bool    // of the first page: the service counts pages from 0
 
 	// Added by the walk.
 	Number int  // from 1; 0 if the page was selected by a cursor
@@ -83,6 +84,7 @@ type walker[V any] struct {
 	progress *Progress
 	pages    *Line[Position, Visit[V]]
 	latest   Visit[V] // the page that was read last
+	fromZero bool     // the service counts pages from 0; set by the first page, before any page is requested ahead
 }
 
 // walk reads page after page and yields each. It returns nil at the end, and if the caller stops.
@@ -168,7 +170,7 @@ func (w *walker[V]) confirm(repeated Page) (Step, error) {
 // fetch requests a page. It adds its number, whether it is stuck, and, from other members, whether another page
 // follows.
 func (w *walker[V]) fetch(ctx context.Context, at Position) (Visit[V], error) {
-	page, value, err := w.list.Fetch(ctx, at)
+	page, value, err := w.list.Fetch(ctx, w.asCounted(at))
 	page.Number = at.number()
 	byCursor := at.Cursor != ""
 	page.Stuck = byCursor && (page.Cursor == "" || page.Cursor == at.Cursor)
@@ -179,7 +181,18 @@ func (w *walker[V]) fetch(ctx context.Context, at Position) (Visit[V], error) {
 		page.SaysIfMore = true
 		page.More = page.Number < page.Last
 	}
+	if at == (Position{}) {
+		w.fromZero = page.FromZero && page.SaysIfMore // otherwise page 1 shows it; see after
+	}
 	return Visit[V]{At: at, Value: value, page: page}, err
+}
+
+// asCounted returns the position of a page as the service counts pages. Numbers in this package begin with 1.
+func (w *walker[V]) asCounted(at Position) Position {
+	if w.fromZero && at.Number > 0 {
+		at.Number-- // page 0 is requested without a number
+	}
+	return at
 }
 
 // next returns the position after another, if its page is known to exist: any page up to the last, or else the one

@@ -143,6 +143,35 @@ func TestThrough_PagesCountedFromZero_AreAllRead(t *testing.T) {
 	assert.Equal(t, at(1, 2, 3), s.asked, "who names the first page is not asked twice")
 }
 
+// A service that counts pages from 0 and reports what follows is asked for page 1 after the first page. A row that moves
+// to the first page, because one of that page is deleted, is not missed.
+func TestThrough_ReportedPagesCountedFromZero_AreAllRead(t *testing.T) {
+	t.Parallel()
+	for _, isDeleted := range []bool{false, true} {
+		rows := []int64{1, 2, 3, 4, 5, 6}
+		fetch := func(_ context.Context, at list.Position) (list.Page, []int64, error) {
+			first := min(2*at.Number, len(rows))
+			end := min(first+2, len(rows))
+			page := list.Page{
+				Rows: rows[first:end], SaysIfMore: true, More: end < len(rows), Total: len(rows), FromZero: at.Number == 0,
+			}
+			if isDeleted {
+				isDeleted = false
+				rows = rows[1:]
+			}
+			return page, page.Rows, nil
+		}
+		var shown []int64
+		for visit, err := range list.Through(t.Context(), list.List[[]int64]{Fetch: fetch}) {
+			require.NoError(t, err)
+			for _, i := range visit.New {
+				shown = append(shown, visit.Value[i])
+			}
+		}
+		assert.Equal(t, []int64{1, 2, 3, 4, 5, 6}, shown)
+	}
+}
+
 func TestThrough_UnknownLastPage_WaitsForEachPage(t *testing.T) {
 	t.Parallel()
 	// Where the last page is not known, a page is requested only when the one before it has said that it follows.
