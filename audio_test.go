@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -1445,11 +1446,12 @@ func leftBehind(t *testing.T, dir string, part []byte, companion string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, companionName), []byte(companion), 0o600))
 }
 
-// companion is what stands beside a part; the URL is the service's.
-func companion(url string, note int, etag string, total, size int) string {
-	return fmt.Sprintf(
-		`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","etag":%q,"total":%d,"size":%[5]d,"again":%[5]d}`,
-		note, strings.Replace(url, "127.0.0.1", "localhost", 1), etag, total, size)
+// companion is what stands beside a part that came from the server's storage.
+func (a *audioServer) companion(note int, etag string, total, size int) string {
+	service := strings.Replace(a.api.URL, "127.0.0.1", "localhost", 1)
+	sum := sha256.Sum256([]byte(strings.TrimPrefix(a.storage.URL, "http://") + "/audio/7"))
+	return fmt.Sprintf(`{"format":"clinicaldoc-part","part":"0123456789abcdef","of":"note %d of %s","location":"%x",`+
+		`"etag":%q,"total":%d,"size":%[6]d,"again":%[6]d}`, note, service, sum[:16], etag, total, size)
 }
 
 func TestDownloadFile_PartLeftBehind_IsContinuedIfItFits(t *testing.T) {
@@ -1458,12 +1460,13 @@ func TestDownloadFile_PartLeftBehind_IsContinuedIfItFits(t *testing.T) {
 	data := syntheticAudio(size).bytes()
 	garbage := make([]byte, 700)
 	const etag = `"synthetic-1"`
-	of := func(note int, etag string, total, size int) func(string) string {
-		return func(service string) string { return companion(service, note, etag, total, size) }
+	of := func(note int, etag string, total, size int) func(*audioServer) string {
+		return func(a *audioServer) string { return a.companion(note, etag, total, size) }
 	}
+	location := regexp.MustCompile(`"location":"[^"]*",`)
 	type test struct {
 		part      []byte
-		companion func(service string) string
+		companion func(*audioServer) string
 		first     string // Range and If-Range of the first request
 	}
 	subtests(t, map[string]test{
@@ -1480,19 +1483,25 @@ func TestDownloadFile_PartLeftBehind_IsContinuedIfItFits(t *testing.T) {
 		"weak ETag":                  {garbage, of(7, `W/"synthetic-1"`, size, 700), ""},
 		"ETag with a line break":     {garbage, of(7, "\"synthetic-1\r\n\"", size, 700), ""},
 		"negative size":              {garbage, of(7, etag, size, -1), ""},
-		"end of an older companion": {data[:600], func(service string) string {
-			return companion(service, 7, etag, size, 600) + `e":500}`
+		"end of an older companion": {data[:600], func(a *audioServer) string {
+			return a.companion(7, etag, size, 600) + `e":500}`
 		}, `bytes=600- "synthetic-1"`},
-		"another service": {garbage, func(string) string {
-			return companion("https://other.test", 7, etag, size, 700)
+		"another service": {garbage, func(a *audioServer) string {
+			return strings.Replace(a.companion(7, etag, size, 700), "of http", "of https", 1)
 		}, ""},
-		"torn companion": {garbage, func(service string) string {
-			return companion(service, 7, etag, size, 700)[:100]
+		"another address": {garbage, func(a *audioServer) string {
+			return location.ReplaceAllString(a.companion(7, etag, size, 700), `"location":"elsewhere",`)
+		}, ""},
+		"an unknown address": {garbage, func(a *audioServer) string {
+			return location.ReplaceAllString(a.companion(7, etag, size, 700), "")
+		}, ""},
+		"torn companion": {garbage, func(a *audioServer) string {
+			return a.companion(7, etag, size, 700)[:100]
 		}, ""},
 	}, func(t *testing.T, tt test) {
 		a := newAudioServer(t, size)
 		dir := t.TempDir()
-		leftBehind(t, dir, tt.part, tt.companion(a.api.URL))
+		leftBehind(t, dir, tt.part, tt.companion(a))
 		path := filepath.Join(dir, "visit.wav")
 		n := must(a.downloadFile(t, path))(t)
 		assert.Equal(t, int64(size), n)
@@ -1501,6 +1510,41 @@ func TestDownloadFile_PartLeftBehind_IsContinuedIfItFits(t *testing.T) {
 		assert.Equal(t, []string{"visit.wav"}, fileNames(t, dir))
 		requirePrivate(t, path)
 	})
+}
+
+// Two tenants have a note with the same ID. Their storage numbers the versions of each recording, so both have the same
+// ETag and the same size. A download for one tenant does not continue what one for the other left.
+func TestDownloadFile_PartOfAnotherTenant_IsNotContinued(t *testing.T) {
+	t.Parallel()
+	const size = 100_000
+	recordings := map[string]string{"/north": strings.Repeat("n", size), "/south": strings.Repeat("s", size)}
+	isCut := true
+	storage := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "audio/wav")
+		w.Header().Set("ETag", `"1"`)
+		if isCut {
+			isCut = false
+			w = &cutWriter{w, size / 2}
+		}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(recordings[r.URL.Path]))
+	})
+	service := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/audio-url") {
+			tenant := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+			fmt.Fprintf(w, `{"url":"%s/%s?signature=1"}`, storage.URL, tenant)
+			return
+		}
+		_, _ = io.WriteString(w, socketNote(7))
+	})
+	client := socketClient(t, service.URL)
+	path := filepath.Join(t.TempDir(), "visit.wav")
+	params := downloadParams{IgnoreSize: true}
+	_, err := client.Notes.DownloadAudioFile(
+		socketContext(t), 7, path, params, clinicaldoc.WithToken("north"), clinicaldoc.WithoutRetry())
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	n := must(client.Notes.DownloadAudioFile(socketContext(t), 7, path, params, clinicaldoc.WithToken("south")))(t)
+	assert.EqualValues(t, size, n)
+	assert.Equal(t, recordings["/south"], string(fileContent(t, path)))
 }
 
 // requirePrivate demands that nobody else can read the file.
@@ -1718,7 +1762,7 @@ func TestDownloadFile_UnsafePart_IsNotContinued(t *testing.T) {
 				t.Parallel()
 				a := newAudioServer(t, 1000)
 				dir := t.TempDir()
-				description := companion(a.api.URL, 7, a.etag, 1000, 600)
+				description := a.companion(7, a.etag, 1000, 600)
 				leftBehind(t, dir, a.data[:600], description)
 				letter := filepath.Join(dir, "letter")
 				require.NoError(t, os.WriteFile(letter, []byte(description), 0o600))

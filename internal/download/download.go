@@ -6,11 +6,14 @@ package download
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,12 +44,13 @@ func (a *Address) expired() bool { return !a.ExpiresAt.IsZero() && !time.Now().B
 // Target is where a download goes: a [Writer] or a [Part].
 type Target interface {
 	io.Writer
-	// begin states to which recording the bytes belong that are written from now on.
-	begin(recording)
+	// begin states to which recording the bytes belong that are written from now on, and its location in storage.
+	begin(r recording, location string)
 	// rewind discards all that was written. It returns an error if it cannot.
 	rewind(written int64) error
-	// alreadyHas returns what an earlier call left in the target: of which recording, and how many bytes.
-	alreadyHas() (recording, int64)
+	// alreadyHas returns what an earlier call left in the target: of which recording, its location in storage, and how
+	// many bytes.
+	alreadyHas() (r recording, location string, size int64)
 }
 
 // recording identifies a recording.
@@ -71,7 +75,11 @@ type Download struct {
 	sizeRequest  *exchange.Guarded  // nil before the size is requested
 	cancel       context.CancelFunc // ends that request
 
-	address *Address // nil if one must be requested
+	address  *Address // nil if one must be requested
+	location string   // of the address
+	// leftFrom is the location of what an earlier call left in the target; "" if there is nothing, or if this call has
+	// requested more of it.
+	leftFrom string
 	// isShared is set if the address was requested for another piece. If storage refuses it, it has probably expired,
 	// and requesting another one is not a retry.
 	isShared   bool
@@ -84,7 +92,7 @@ type progress struct{ received, total int64 }
 // New begins a download, or continues with what an earlier one left in the target.
 func New(source Source, to Target) *Download {
 	d := &Download{source: source, to: to, reported: progress{received: -1}}
-	d.recording, d.received = to.alreadyHas()
+	d.recording, d.leftFrom, d.received = to.alreadyHas()
 	d.furthest = d.received
 	d.lastFurthest = d.received
 	return d
@@ -110,6 +118,9 @@ func (d *Download) Prepare(req *http.Request) error {
 		const text = "the address of the recording is plain http or contains a password, so it is not used"
 		return unexpected(text, ErrAddress)
 	}
+	if err := d.checkLocation(address); err != nil {
+		return err
+	}
 	address.Fragment = ""
 	req.URL = address
 	// Nothing else of the caller's is sent: storage rejects a token beside a signature, and must not see one.
@@ -129,6 +140,24 @@ func (d *Download) ensureAddress(ctx context.Context) error {
 	}
 	d.address = address
 	return nil
+}
+
+// checkLocation restarts if what an earlier call left comes from another location, for example because that call was made
+// for another tenant. An ETag distinguishes only the recordings at one location.
+func (d *Download) checkLocation(address *url.URL) error {
+	d.location = locationOf(address)
+	isOther := d.leftFrom != "" && d.leftFrom != d.location
+	d.leftFrom = ""
+	if isOther {
+		return d.restart("the part on disk comes from another address")
+	}
+	return nil
+}
+
+// locationOf returns a hash of where a recording is stored: its address without the query, which has the signature.
+func locationOf(address *url.URL) string {
+	sum := sha256.Sum256([]byte(strings.ToLower(address.Host) + address.EscapedPath()))
+	return hex.EncodeToString(sum[:16])
 }
 
 // isSafe reports whether a recording may be downloaded from there.

@@ -39,6 +39,7 @@ type partInfo struct {
 	Format    string `json:"format"`
 	Part      string `json:"part"` // the end of the part's name
 	Of        string `json:"of"`   // the recording
+	Location  string `json:"location"`
 	ETag      string `json:"etag"`
 	Total     int64  `json:"total"` // -1 if not known
 	Size      int64  `json:"size"`  // how much of it is certainly on disk
@@ -48,7 +49,7 @@ type partInfo struct {
 // canContinue reports whether the description is whole, and the part can be continued.
 func (i partInfo) canContinue() bool {
 	switch {
-	case strongTag(i.ETag) == "":
+	case strongTag(i.ETag) == "", i.Location == "":
 		return false
 	case i.Size < headSize, i.SizeAgain != i.Size:
 		return false
@@ -188,7 +189,9 @@ func (p *Part) resume(text []byte) error {
 }
 
 // alreadyHas implements [Target].
-func (p *Part) alreadyHas() (recording, int64) { return recording{p.info.ETag, p.info.Total}, p.size }
+func (p *Part) alreadyHas() (r recording, location string, size int64) {
+	return recording{p.info.ETag, p.info.Total}, p.info.Location, p.size
+}
 
 // Write implements [io.Writer]. It writes a checkpoint now and then.
 func (p *Part) Write(b []byte) (int, error) {
@@ -201,7 +204,8 @@ func (p *Part) Write(b []byte) (int, error) {
 }
 
 // begin implements [Target].
-func (p *Part) begin(r recording) {
+func (p *Part) begin(r recording, location string) {
+	p.info.Location = location
 	p.info.ETag = r.etag
 	p.info.Total = r.total
 }
@@ -210,7 +214,7 @@ func (p *Part) begin(r recording) {
 // description with new bytes, which may be another patient's.
 func (p *Part) rewind(int64) error {
 	p.size = 0
-	p.begin(recording{total: -1})
+	p.begin(recording{total: -1}, "")
 	if err := p.describe(); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func begun(t *testing.T, path string, content []byte) *Part {
 	t.Helper()
 	p, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	p.begin(recording{`"1"`, 1000})
+	p.begin(recording{`"1"`, 1000}, "somewhere")
 	_, err = p.Write(content)
 	require.NoError(t, err)
 	return p
@@ -66,7 +66,7 @@ func TestOpenPart_Companion_NamesThePart(t *testing.T) {
 	p, err = OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
 	assert.Equal(t, name, p.partPath())
-	known, size := p.alreadyHas()
+	known, _, size := p.alreadyHas()
 	assert.Equal(t, recording{`"1"`, 1000}, known)
 	assert.Equal(t, int64(700), size)
 	require.NoError(t, p.rewind(0))
@@ -82,7 +82,7 @@ func TestOpenPart_Companion_NamesThePart(t *testing.T) {
 	require.NoError(t, os.Remove(gone))
 	p, err = OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	_, size = p.alreadyHas()
+	_, _, size = p.alreadyHas()
 	assert.Zero(t, size, "its companion alone is nothing to go on from")
 	p.Leave()
 }
@@ -111,7 +111,7 @@ func TestPart_LeaveAfterFinish_TouchesNoOther(t *testing.T) {
 	next.Leave()
 	again, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	_, size := again.alreadyHas()
+	_, _, size := again.alreadyHas()
 	assert.EqualValues(t, 700, size)
 	again.Leave()
 }
@@ -126,7 +126,7 @@ func TestPart_FinishFails_IsKept(t *testing.T) {
 	p.Leave()
 	again, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	_, size := again.alreadyHas()
+	_, _, size := again.alreadyHas()
 	assert.EqualValues(t, 999, size)
 	again.Leave()
 }
@@ -175,7 +175,7 @@ func TestPart_CompanionCannotBeRemoved_NextDownloadStartsAgain(t *testing.T) {
 	require.FileExists(t, partFile(path, ".json"))
 	next, err := OpenPart(t.Context(), path, of)
 	require.NoError(t, err)
-	_, size := next.alreadyHas()
+	_, _, size := next.alreadyHas()
 	assert.Zero(t, size)
 	next.Leave()
 	assert.NoFileExists(t, partFile(path, ".json"))

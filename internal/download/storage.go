@@ -60,7 +60,7 @@ func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch e
 		return 0, err
 	}
 	d.recording = now
-	d.to.begin(now)
+	d.to.begin(now, d.location)
 	return 0, nil
 }
 

@@ -283,7 +283,7 @@ func TestReceive_SameRecordingAfterRestart_CanBeContinued(t *testing.T) {
 		require.Error(t, err)
 		_, err = take(t, d, respond(200, endsEarly(audio(800)), 1000, "ETag", `"1"`))
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		kept, size := p.alreadyHas()
+		kept, _, size := p.alreadyHas()
 		assert.Equal(t, recording{`"1"`, 1000}, kept)
 		assert.EqualValues(t, 800, size)
 	}

@@ -34,10 +34,12 @@ func NewWriter(w io.Writer) *Writer {
 }
 
 // alreadyHas implements [Target]: a writer has nothing of an earlier call.
-func (t *Writer) alreadyHas() (recording, int64) { return recording{total: -1}, 0 }
+func (t *Writer) alreadyHas() (r recording, location string, size int64) {
+	return recording{total: -1}, "", 0
+}
 
 // begin implements [Target].
-func (t *Writer) begin(recording) {}
+func (t *Writer) begin(recording, string) {}
 
 // rewind implements [Target]. It truncates the file to where the recording began, if nothing follows the recording. If
 // the file was opened with O_APPEND, the recording need not begin at base.
