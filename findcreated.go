@@ -47,7 +47,7 @@ type FindCreatedParams struct {
 	// the create. If zero, it defaults to 10 minutes. Values shorter than the upload itself are raised to its duration.
 	Settle time.Duration
 	// Exclude lists notes that come from other creates, by ID and CreatedAt. A note without a CreatedAt excludes any
-	// note with its ID. Notes that Create of this client returned do not need to be listed.
+	// note with its ID. Notes that Create of this client returned with the same token do not need to be listed.
 	Exclude []*ProgressNote
 	// Unresolved lists other creates for the same patient whose outcome is unknown, of this or another process.
 	// FindCreated does not return a note that one of them may have made.
@@ -161,6 +161,7 @@ type search struct {
 	unreadable          map[creates.Ref]bool // recordings that can never be read
 
 	// These fields belong to the latest poll.
+	seenWith   string // fingerprint of the token, headers and query that showed the notes
 	clocks     creates.Clocks
 	listAge    time.Duration // how much older the list may be than our clock says
 	retryAfter time.Duration // as the service or storage asked
@@ -309,7 +310,7 @@ func (l *search) run(ctx context.Context) (*ProgressNote, error) {
 			l.registry.Resolve(l.create)
 			return nil, &callError{op: findCreated, detail: notCreated, causes: []error{ErrNotCreated}}
 		case creates.Found:
-			if !l.registry.Claim(l.create, l.foundNote.ref(l.requester.tenant)) {
+			if !l.registry.Claim(l.create, l.foundNote.ref(l.seenWith)) {
 				return nil, l.undecided(string(creates.LostTwice))
 			}
 			return l.foundNote, nil
@@ -430,6 +431,7 @@ func (l *search) observe(ctx context.Context) (creates.Observation, error) {
 // startPoll clears what belongs to the poll before.
 func (l *search) startPoll(now time.Time) {
 	l.polls++
+	l.seenWith = ""
 	l.clocks = creates.Clocks{Now: now.Unix()}
 	l.listAge = 0
 	l.retryAfter = 0
@@ -562,6 +564,7 @@ func (l *search) readNamed(ctx context.Context) (creates.Named, error) {
 	case err != nil:
 		return creates.NotNamed, err
 	}
+	l.seenWith = l.requester.tokenFingerprint
 	l.readClocks(asked)
 	fits := l.fitsCreate(note)
 	if foundBefore.ID != 0 { // all else was compared when it was found, and may have been edited since
@@ -684,13 +687,13 @@ func (l *search) match(row row) creates.Match {
 
 // recordingOf returns what is known of the note's recording. It is zero if the recording was not read.
 func (l *search) recordingOf(note *ProgressNote) creates.Recording {
-	return l.registry.Recordings.Get(note.ref(l.requester.tenant))
+	return l.registry.Recordings.Get(note.ref(l.seenWith))
 }
 
 // isOfAnotherCreate reports whether the note is known to come from another create: the caller excluded it, its create
 // is known, or its recording or its name rules out this create. Other lost creates sent recordings with these hashes.
 func (l *search) isOfAnotherCreate(note *ProgressNote, sentByOthers []string) bool {
-	ref := note.ref(l.requester.tenant)
+	ref := note.ref(l.seenWith)
 	if l.isExcluded(ref) || l.registry.Explains(l.create, l.lost.SentAt, ref) {
 		return true
 	}
@@ -744,7 +747,7 @@ func (l *search) readRecordings(ctx context.Context) (readableLater bool) {
 	}
 	sentByOthers := l.view().Recordings
 	for _, row := range l.nearestFirst() {
-		ref := row.ref(l.requester.tenant)
+		ref := row.ref(l.seenWith)
 		if l.isGone(row) || l.unreadable[ref] {
 			continue
 		}
@@ -907,6 +910,7 @@ func (l *search) fetch(ctx context.Context, at list.Position) (list.Page, fetche
 	asked := time.Now()
 	page, fetched, err := pageSource[ProgressNote]{list: l.notes.list(params), opts: l.opts}.fetch(ctx, at)
 	if err == nil {
+		l.seenWith = l.requester.tokenFingerprint
 		l.readClocks(asked)
 		l.listAge = max(l.listAge, l.clocks.StaleFor(&l.clocksFurthestAhead))
 	}
@@ -1018,9 +1022,9 @@ func (c *Client) identify(e *OutcomeUnknownError, u *upload, by *requester) {
 
 const anyTenant = "" // for references that are only compared by Ref.Is, which ignores the tenant
 
-// ref identifies the note, as it was seen at a tenant.
-func (n *ProgressNote) ref(tenant string) creates.Ref {
-	return creates.NewRef(n.ID, n.CreatedAt, tenant)
+// ref identifies the note, as it was seen with a token at a tenant. Some services select the tenant by the token alone.
+func (n *ProgressNote) ref(tokenFingerprint string) creates.Ref {
+	return creates.NewRef(n.ID, n.CreatedAt, tokenFingerprint)
 }
 
 // maker returns the ID of the user who made the note, or 0 if the note names no user, or two different ones.

@@ -1492,17 +1492,24 @@ func TestFindCreated_AnotherTenant_IsUndecided(t *testing.T) {
 func TestFindCreated_OwnNotes_AreRuledOutForTheirTenantOnly(t *testing.T) {
 	t.Parallel()
 	team := func(name string) clinicaldoc.CallOption { return clinicaldoc.WithHeader("X-Team", name) }
-	type test struct{ other, want string }
-	timedSubtests(t, map[string]test{"same tenant": {"one", notCreated}, "another tenant": {"two", mayBeIt}},
-		func(t *testing.T, tt test) {
-			s := newFakeService(t)
-			client := s.client()
-			lost := lose(t, client, visit(), team("one"))
-			s.post = s.committing
-			params := visitOf(otherSound)
-			must(client.Notes.Create(t.Context(), params, team(tt.other)))(t)
-			findWith(t, client, lost, findParams{}, team("one")).is(tt.want, 0)
-		})
+	type test struct {
+		lost, other clinicaldoc.CallOption
+		want        string
+	}
+	timedSubtests(t, map[string]test{
+		"same tenant":    {team("one"), team("one"), notCreated},
+		"another tenant": {team("one"), team("two"), mayBeIt},
+		"same token":     {clinicaldoc.WithToken("one"), clinicaldoc.WithToken("one"), notCreated},
+		"another token":  {clinicaldoc.WithToken("one"), clinicaldoc.WithToken("two"), mayBeIt}, // it may select a tenant
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit(), tt.lost)
+		s.post = s.committing
+		params := visitOf(otherSound)
+		must(client.Notes.Create(t.Context(), params, tt.other))(t)
+		findWith(t, client, lost, findParams{}, tt.lost).is(tt.want, 0)
+	})
 }
 
 func TestFindCreated_AnotherService_IsUndecided(t *testing.T) {

@@ -98,7 +98,7 @@ func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts
 			return nil, err
 		}
 		made = note
-		s.client.creates.Returned(note.ref(sender.tenant), sender.sentAt, time.Now())
+		s.client.creates.Returned(note.ref(sender.tokenFingerprint), sender.sentAt, time.Now())
 		if params.PatientID != 0 && note.comparePatient(params.PatientID) == namesOther {
 			const detail = "the note was created, but for another patient than requested"
 			return nil, &ConflictError{Current: note, Err: ErrPatientMismatch, op: *createNote, detail: detail}

@@ -91,7 +91,7 @@ func (c *Create) mayBeTwin(other *Create, byName bool) bool {
 type Ref struct {
 	ID     int64
 	MadeAt int64  // in seconds; 0 if not known
-	Tenant string // the tenant it was seen at, which may have ids of its own
+	Tenant string // the token and the tenant it was seen with; another tenant may have ids of its own
 }
 
 // NewRef returns the reference of a note.
