@@ -103,7 +103,7 @@ type Call struct {
 	//   - "panic", if the call ended by a panic or by [runtime.Goexit];
 	//   - "outcome_unknown" if nothing else is known, and "_OTHER" for any other error.
 	//
-	// The call of an iterator has the type of the first error that it yielded.
+	// The call of an iterator has the type of the first error that it yielded, or "panic" if the loop ended by a panic.
 	ErrorType      string
 	OutcomeUnknown bool // the error matches [ErrOutcomeUnknown]
 
@@ -259,13 +259,16 @@ func ranged[T any](
 			yield(nil, err)
 			return
 		}
-		defer func() { call.finish(ctx, call.firstError) }()
+		err = errUnfinished // until the body returns
+		defer func() { call.finish(ctx, cmp.Or(call.firstError, err)) }()
 		isAudited := call.ownTrail != nil
 		if isAudited {
 			rangeAudited(ctx, call, yield, body)
+			err = nil
 			return
 		}
-		if err := body(ctx, call, yield); err != nil {
+		err = body(ctx, call, yield)
+		if err != nil {
 			yield(nil, call.keepFirst(err))
 		}
 	}

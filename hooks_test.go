@@ -117,7 +117,7 @@ func TestHooks_CallsWithinCalls_AreReportedBelow(t *testing.T) {
 				panic("of the reader")
 			}
 		})
-		assert.Equal(t, "\n\t\tNotes.All"+page+"\n", reported.String())
+		assert.Equal(t, "\n\t\tNotes.All (panic)"+page+"\n", reported.String())
 		_, err := clinicaldoc.Collect(client.Notes.All(t.Context(), listParams{PatientID: 4}))
 		require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch)
 		assert.Equal(t, `
@@ -569,6 +569,37 @@ func TestHooks_PanicBeforeSending_ReportsTheCall(t *testing.T) {
 	assert.PanicsWithValue(t, "of the limiter", func() { _, _ = client.Notes.Get(t.Context(), 7) })
 	assert.Equal(t, "\n\t\tNotes.Get (panic)\n", reported.String())
 	assert.Empty(t, log.String(), "an attempt is logged only if it began")
+}
+
+func TestHooks_LoopPanics_ReportsTheCall(t *testing.T) {
+	t.Parallel()
+	answer := `{"data":` + rows(1, 2) + `,"links":{"next":null}}`
+	audited := clinicaldoc.WithAudit(func(context.Context, clinicaldoc.Access) error { return nil })
+	for _, opts := range [][]clinicaldoc.Option{nil, {audited}} {
+		for name, how := range map[string]func(){
+			"panic":  func() { panic("of the loop") },
+			"Goexit": runtime.Goexit,
+		} {
+			var reported hookLog
+			client := clientOver(t, canned(answer), append(opts, reported.option())...)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer func() { _ = recover() }()
+				for range client.Notes.All(t.Context(), listParams{}) {
+					how()
+				}
+			}()
+			<-done
+			assert.True(t, strings.HasPrefix(reported.String(), "\n\t\tNotes.All (panic)\n"), "%s: %s", name, &reported)
+		}
+		var reported hookLog
+		client := clientOver(t, canned(answer), append(opts, reported.option())...)
+		for range client.Notes.All(t.Context(), listParams{}) {
+			break
+		}
+		assert.True(t, strings.HasPrefix(reported.String(), "\n\t\tNotes.All\n"), "%s", &reported)
+	}
 }
 
 // An error of the caller's own code is reported by its type alone, and errors.Is still finds it.
