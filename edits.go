@@ -3,6 +3,7 @@ package clinicaldoc
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -396,9 +397,16 @@ func (p *UpdateNoteParams) textsApplied(note *ProgressNote) bool {
 	return true
 }
 
-// applied returns a copy of the note with the params' texts.
+// applied returns a copy of the note with the params' texts, and with the patient that Extra names.
 func (p *UpdateNoteParams) applied(note *ProgressNote) ProgressNote {
 	changed := *note
+	for _, member := range []string{patientMember, patientID} {
+		if value, isSent := p.Extra[member]; isSent {
+			patient, _ := json.Marshal(value) // encode has rejected values that cannot be encoded
+			changed.Patient = Object{raw: string(patient)}
+			changed.Extra = Object{} // which may name the patient before
+		}
+	}
 	texts := changed.texts()
 	for i, text := range p.texts() {
 		if text != nil {

@@ -618,6 +618,42 @@ func TestIfUnchanged_PatientWithoutAnID_IsCompared(t *testing.T) {
 	})
 }
 
+// Extra may move the note to another patient. The written note must then name that one.
+func TestIfUnchanged_ExtraNamesAPatient_IsExpectedAfterwards(t *testing.T) {
+	t.Parallel()
+	const read = `{"id":9,"name":"Visit","patient":{"id":7},"patient_id":7}`
+	for _, tt := range []struct {
+		extra   map[string]any
+		written string
+		isFine  bool
+	}{
+		{map[string]any{"patient_id": 8}, `"patient":{"id":8}`, true},
+		{map[string]any{"patient_id": 8}, `"patient_id":8`, true},
+		{map[string]any{"patient_id": 8}, ``, true},
+		{map[string]any{"patient_id": 8}, `"patient":{"id":7}`, false},
+		{map[string]any{"patient_id": 8}, `"patient":{"id":6}`, false},
+		{map[string]any{"patient": map[string]any{"id": 8}}, `"patient":{"id":8,"name":"Synthetic"}`, true},
+		{map[string]any{"patient": map[string]any{"id": 8}}, `"patient":{"id":7}`, false},
+		{map[string]any{"patient_id": nil}, `"patient":null`, true},
+		{map[string]any{"patient_id": nil}, `"patient":{"id":7}`, false},
+		{map[string]any{"team": 8}, `"patient":{"id":8}`, false},
+	} {
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				return madeResponse(r, http.StatusOK, read), nil
+			}
+			return madeResponse(r, http.StatusOK, strings.TrimSuffix(`{"id":9,"name":"Visit",`+tt.written, ",")+`}`), nil
+		}))
+		note := must(client.Notes.Get(t.Context(), 9))(t)
+		_, err := client.Notes.Update(t.Context(), 9, updateParams{Extra: tt.extra}, clinicaldoc.IfUnchanged(note))
+		if tt.isFine {
+			require.NoError(t, err, "%v", tt)
+		} else {
+			require.ErrorIs(t, err, clinicaldoc.ErrPatientMismatch, "%v", tt)
+		}
+	}
+}
+
 func TestIfUnchanged_WrittenNote_IsCompared(t *testing.T) {
 	t.Parallel()
 	const (

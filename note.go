@@ -149,8 +149,11 @@ func (n *ProgressNote) sentFlags() flagSet {
 	return n.flagsSent
 }
 
-// patientID is a member that is not described. A service may use it instead of a patient object.
-const patientID = "patient_id"
+// The members that name the patient. patientID is not described; a service may use it instead of a patient object.
+const (
+	patientMember = "patient"
+	patientID     = "patient_id"
+)
 
 // id returns the note's ID, or 0 if it is not a note.
 func (n *ProgressNote) id() int64 {
@@ -213,7 +216,7 @@ func (n *ProgressNote) texts() [len(noteTexts)]*string {
 // noteFields are the described members except the parts of noteParts.
 var noteFields = withTexts(tolerant.Fields[ProgressNote]{
 	"id":                         func(n *ProgressNote, d *jsonscan.Decoder) { n.ID = tolerant.RequiredID(d) },
-	"patient":                    func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.KeepRaw(d, &n.Patient.raw) },
+	patientMember:                func(n *ProgressNote, d *jsonscan.Decoder) { tolerant.KeepRaw(d, &n.Patient.raw) },
 	"has":                        (*ProgressNote).fillHas,
 	"team_id":                    func(n *ProgressNote, d *jsonscan.Decoder) { n.TeamID = tolerant.ID(d) },
 	"user_id":                    func(n *ProgressNote, d *jsonscan.Decoder) { n.UserID = tolerant.ID(d) },
