@@ -71,8 +71,10 @@ func (a Access) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Acce
 //
 // The function runs in the goroutine of the call, so it must be safe for concurrent use. A function that blocks delays
 // its call. The context has the values of the call's context, and does not end with it: a canceled call is reported
-// too. If the function panics, the panic leaves the call. It must not read notes with the same client. With WithAudit,
-// [Response].Body is empty after a call that failed, and in calls that consist of several requests.
+// too. If the function panics, the panic leaves the call. It must not read notes with the same client.
+//
+// With WithAudit, [Response].Body is empty if the record was withheld or the client rejected the response, and in calls
+// that consist of several requests. After a refusal of the service, which is not reported, it holds the refusal.
 //
 // If the option is passed twice, the last function is used.
 func WithAudit(audit func(ctx context.Context, access Access) error) Option {
