@@ -2,6 +2,7 @@ package gaps
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"net/http"
@@ -109,13 +110,15 @@ func signatureForm(query url.Values) string {
 // and reads it back before and after the service has processed it. One recording does not prove a rule: the report
 // contains what was seen, and its reader decides on [clinicaldoc.WithAssumptions].
 func (p *prober) askKept(ctx context.Context) {
-	for _, format := range []struct {
+	formats := []struct {
 		key, file string
 		recording []byte
 	}{
 		{"audio.wav", "synthetic.wav", p.Audio},
 		{"audio.mp3", "synthetic.mp3", silentMP3()},
-	} {
+	}
+	names := make([]string, len(formats)) // what was seen of them; empty: nothing
+	for i, format := range formats {
 		params := p.params()
 		params.Audio = clinicaldoc.AudioBytes(format.file, format.recording)
 		created, err := p.createWith(ctx, params)
@@ -130,12 +133,21 @@ func (p *prober) askKept(ctx context.Context) {
 			after = p.readBack(ctx, created.ID, format.recording)
 			nameBefore := compareName(params.Name, created.Name)
 			nameAfter := compareName(params.Name, note.Name)
-			p.report.set("note.name", "%s before, %s after", nameBefore, nameAfter)
+			names[i] = nameBefore + " before, " + nameAfter + " after"
 		}
 		p.report.set(format.key, "%s before, %s after", before, after)
 		_ = p.remove(ctx, created.ID) // what stays is deleted at the end
 	}
-	p.report.unseen("note.name", "no note was processed in time")
+	wav, mp3 := names[0], names[1]
+	switch {
+	case wav == "" && mp3 == "":
+		p.report.unseen("note.name", "no note was processed in time")
+	case wav == mp3:
+		p.report.set("note.name", "%s", wav)
+	default:
+		const notSeen = "not seen"
+		p.report.set("note.name", "wav: %s; mp3: %s", cmp.Or(wav, notSeen), cmp.Or(mp3, notSeen))
+	}
 }
 
 // readBack downloads a note's recording and returns whether it is what was sent, in words.

@@ -212,6 +212,40 @@ func TestRecordings_AreReportedByFormatBeforeAndAfterProcessing(t *testing.T) {
 	assert.Equal(t, "unchanged before, changed after", report.Item("audio.mp3").Seen)
 }
 
+// renaming is a service that renames the notes of WAV recordings.
+type renaming struct{ http.RoundTripper }
+
+func (r renaming) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.RoundTripper.RoundTrip(req)
+	if err != nil || !strings.Contains(req.URL.Path, "/progress-notes/") {
+		return resp, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Contains(body, []byte(".wav")) {
+		body = bytes.ReplaceAll(body, []byte(`"Secretnote`), []byte(`"Renamed`))
+		resp.ContentLength = int64(len(body))
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+func TestNames_AreReportedByFormatIfTheyDiffer(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	client, err := clinicaldoc.NewClient(box.URL, box.Token, clinicaldoc.WithHTTPClient(&http.Client{
+		Transport: renaming{box.Transport()},
+	}))
+	require.NoError(t, err)
+	options.Client = client
+	report, err := Probe(t.Context(), options)
+	require.NoError(t, err)
+	const want = "wav: unchanged before, changed after; mp3: unchanged before, unchanged after"
+	assert.Equal(t, want, report.Item("note.name").Seen)
+}
+
 var shapes = map[clinicaldoctest.Pagination]string{
 	clinicaldoctest.PaginationLengthAware: shapeLengthAware, clinicaldoctest.PaginationSimple: shapeSimple,
 	clinicaldoctest.PaginationCursor: shapeCursor, clinicaldoctest.PaginationCursorInLinks: shapeCursorInLinks,
