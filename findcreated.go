@@ -925,7 +925,8 @@ func (l *search) readClocks(asked time.Time) {
 	clocks := creates.ReadClocks(l.response.Header, asked, time.Now())
 	clocks.NotesBackdatedBy = max(atLoss.NotesBackdatedBy, byCreates.NotesBackdatedBy)
 	clocks.NoteTimesVerified = atLoss.NoteTimesVerified || byCreates.NoteTimesVerified
-	clocks.MayBeHoursOff = l.response.zoneless || !clocks.NoteTimesVerified
+	wereCompared := clocks.Known && clocks.NoteTimesVerified // the notes' times with ours, by the service's clock
+	clocks.MayBeHoursOff = l.response.zoneless || !wereCompared
 	if !l.lost.fromThisProcess {
 		compareWithLoss(&clocks, atLoss)
 	}

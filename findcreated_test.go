@@ -983,6 +983,30 @@ func TestFindCreated_CreateUnderWay_IsWaitedFor(t *testing.T) {
 	})
 }
 
+// A service whose clock is behind makes notes that appear to be older than the create. If its responses have no Date,
+// the client cannot know that.
+func TestFindCreated_ClockNotReported_OldNoteMayBeIt(t *testing.T) {
+	t.Parallel()
+	type test struct {
+		behind     time.Duration
+		dateBefore bool // the responses before the search have a Date
+	}
+	timedSubtests(t, map[string]test{
+		"a little":               {20 * time.Minute, false},
+		"hours":                  {20 * time.Hour, false},
+		"a Date in creates only": {time.Hour, true},
+	}, func(t *testing.T, tt test) {
+		s := newFakeService(t)
+		s.ahead = -tt.behind
+		s.noDate = !tt.dateBefore
+		client := s.client()
+		lost := lose(t, client, visit())
+		s.keep(visited())
+		s.noDate = true
+		findWith(t, client, lost, findParams{WithoutAudio: true}).isUndecided(mayBeIt)
+	})
+}
+
 func TestFindCreated_UniqueName_Decides(t *testing.T) {
 	t.Parallel()
 	type test struct {

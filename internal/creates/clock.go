@@ -47,7 +47,8 @@ type Clocks struct {
 	NotesBackdatedBy int64
 	// NoteTimesVerified is set if a note that this client created has shown how its time compares with the clocks.
 	NoteTimesVerified bool
-	// MayBeHoursOff is set if notes' times have no zone, were never tried, or the create's clock is not known.
+	// MayBeHoursOff is set if notes' times have no zone, were never tried, or the clock of the service or of the create
+	// is not known.
 	MayBeHoursOff bool
 }
 
