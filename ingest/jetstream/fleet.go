@@ -116,8 +116,8 @@ func (f *Fleet) Journal() *Journal { return f.journal }
 func (f *Fleet) Limiter(perSecond float64) (*Limiter, error) { return newLimiter(f.store, perSecond) }
 
 // Publish puts a recording into the queue. It returns nil if the recording is in the queue, also if it already was.
-// The recording must be a file that all workers reach by the same absolute path, without Params.Audio and
-// callbacks. If Key is empty, it is computed from the file.
+// The recording must be a file that all workers reach by the same absolute path. Params.Audio, Params.Extra and
+// callbacks are rejected with [clinicaldoc.ErrInvalidArgument]. If Key is empty, it is computed from the file.
 //
 // If the queue is full, the error matches [ErrQueueFull], and the recording is not stored. If a recording of
 // another patient or size waits under its key, the error matches [ingest.ErrKeyReused]. Without a response, Publish

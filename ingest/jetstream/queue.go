@@ -188,9 +188,11 @@ func (q *queue) publish(ctx context.Context, recording ingest.Recording) error {
 	return q.put(ctx, freshLane, subjectOf(w.Key), payload)
 }
 
-// checkRecording returns an error if a recording cannot be in a queue.
+// checkRecording returns an error if a recording cannot be in a queue: another process has to find its file, and the
+// message would not contain it unchanged.
 func checkRecording(recording ingest.Recording) error {
 	p := recording.Params
+	texts := recording.Key + "\n" + recording.File + "\n" + p.Name
 	switch {
 	case recording.File == "" || p.Audio != nil:
 		return fail("a recording in a queue must be in a file", clinicaldoc.ErrInvalidArgument)
@@ -198,7 +200,9 @@ func checkRecording(recording ingest.Recording) error {
 		return fail("File must be an absolute path: workers run in other folders", clinicaldoc.ErrInvalidArgument)
 	case p.BeforeCommit != nil || p.OnProgress != nil:
 		return fail("a recording in a queue cannot have callbacks", clinicaldoc.ErrInvalidArgument)
-	case !utf8.ValidString(recording.Key + "\n" + recording.File + "\n" + p.Name): // JSON would make two alike
+	case len(p.Extra) > 0:
+		return fail("a recording in a queue cannot have Params.Extra", clinicaldoc.ErrInvalidArgument)
+	case !utf8.ValidString(texts): // JSON replaces other bytes, so two different texts would become the same
 		return fail("Key, File and the note's name must be UTF-8", clinicaldoc.ErrInvalidArgument)
 	}
 	return nil

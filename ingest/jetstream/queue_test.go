@@ -154,12 +154,13 @@ func TestPublish_ReturnsNilOnlyIfItWaits(t *testing.T) {
 		})
 	}
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
-	name, called := filed(t, dir, 1), filed(t, dir, 1)
+	name, called, extra := filed(t, dir, 1), filed(t, dir, 1), filed(t, dir, 1)
 	name.Params.Name, called.Params.BeforeCommit = "\xff", func(context.Context) error { return nil }
+	extra.Params.Extra = map[string]string{"department": "1"}
 	for i, recording := range []ingest.Recording{
 		{Key: "a"}, {Key: "a", File: "relative.wav"}, {File: filepath.Join(dir, "none.wav")},
 		{Key: strings.Repeat("k", 1025), File: name.File}, {Key: "a", SHA256: "none", File: name.File},
-		{Key: "M\xfcller", File: name.File}, {Key: "a", File: name.File + "\xff"}, name, called,
+		{Key: "M\xfcller", File: name.File}, {Key: "a", File: name.File + "\xff"}, name, called, extra,
 		{Key: "a", File: name.File, Params: clinicaldoc.CreateNoteParams{Audio: clinicaldoc.AudioBytes("a.wav", content(1))}},
 	} {
 		require.ErrorIs(t, f.Publish(t.Context(), recording), clinicaldoc.ErrInvalidArgument, i)
