@@ -283,8 +283,9 @@ func TestDrain_UnsavedStageKeepsTheRecording(t *testing.T) {
 	})
 }
 
-// While a worker waits for a failed note, a person may decide about its recording: the decision counts.
-func TestWork_DecisionDuringTheWaitCounts(t *testing.T) {
+// While a worker waits for a note, the note is deleted and a person decides to send the recording again. The worker
+// follows the decision: it makes a second note, and does not report the deleted one as a failure.
+func TestWork_DecisionWhileNoteIsAwaited_Counts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {

@@ -668,7 +668,7 @@ func TestPause_ReportsTheFirstCause(t *testing.T) {
 	})
 }
 
-func TestPause_KeepsTheFirstReasonOfARow(t *testing.T) {
+func TestPause_FailuresInARow_KeepsFirstReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

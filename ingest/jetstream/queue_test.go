@@ -124,7 +124,7 @@ func TestWork_FileChangedInTheQueue_IsNotUploadedUnderItsOldKey(t *testing.T) {
 	require.NoError(t, srv.CreatedOnce(whole))
 }
 
-// Publish says nil only of what waits in the queue.
+// Publish returns nil only if the recording waits in the queue.
 func TestPublish_ReturnsNilOnlyIfItWaits(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]func(*jetstream.StreamConfig){
@@ -655,25 +655,26 @@ func TestWork_WorkersStopOrDie_CountNoTries(t *testing.T) {
 	assert.Equal(t, 1, next(freshLane).tries, "it begins anew")
 }
 
-// A doubt that nobody can decide is a dead letter after ten looks, and holds its worker up no more.
+// An unresolved recording that nobody can decide becomes a dead letter after ten searches, so no worker searches again.
 func TestWork_NeverDecided_BecomesADeadLetter(t *testing.T) {
 	t.Parallel()
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
 	publish(t, f, dir, 1)
 	w := &work{fleet: f}
 	private := fail("a person has to look", errors.New("CANARY"))
-	endless := ingest.Result{Status: ingest.InDoubt, Until: time.Now().Add(-maxDelay - time.Second), Err: fmt.Errorf("CANARY: %w", private)}
+	expired := time.Now().Add(-maxDelay - time.Second) // so only a person can decide it by now
+	endless := ingest.Result{Status: ingest.InDoubt, Until: expired, Err: fmt.Errorf("CANARY: %w", private)}
 	l := freshLane
-	for look := 1; ; look++ {
+	for search := 1; ; search++ {
 		d := nextOf(t, f, l)
 		o := judge(endless, nil, d.tries, 0.5, time.Second)
 		o.Rest = min(o.Rest, time.Millisecond)
 		w.end(t.Context(), d, &o)
 		if l = againLane; o.Ending == Dead {
-			assert.Equal(t, 10, look)
+			assert.Equal(t, 10, search)
 			break
 		}
-		require.Less(t, look, 10)
+		require.Less(t, search, 10)
 	}
 	require.Len(t, letters(t, f), 1)
 	assert.Contains(t, letters(t, f)[0].Reason, "a person has to look")
@@ -681,17 +682,25 @@ func TestWork_NeverDecided_BecomesADeadLetter(t *testing.T) {
 	assert.Zero(t, messages(t, f))
 }
 
-// A recording is in the queue, among the letters, or both, and never in neither.
-func TestRedrive_PublishFails_KeepsTheLetter(t *testing.T) {
+// The dead letter of a recording stays until the recording is in the queue again.
+func TestRedrive_NotPublished_KeepsDeadLetter(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
 	dir := t.TempDir()
 	publish(t, f, dir, 1)
 	require.NoError(t, nextOf(t, f, freshLane).bury(t.Context(), "synthetic"))
 	assert.Zero(t, messages(t, f))
-	letter := letters(t, f)[0]
-	letter.Recording.File = "relative"
-	require.ErrorIs(t, f.Redrive(t.Context(), letter), clinicaldoc.ErrInvalidArgument)
+	rejected := letters(t, f)[0]
+	rejected.Recording.File = "relative"
+	require.ErrorIs(t, f.Redrive(t.Context(), rejected), clinicaldoc.ErrInvalidArgument)
+	assert.Len(t, letters(t, f), 1)
+
+	full := f.queue.stream.CachedInfo().Config
+	full.MaxMsgs = 1
+	_, err := f.store.js.UpdateStream(t.Context(), full)
+	require.NoError(t, err)
+	require.NoError(t, f.Publish(t.Context(), filed(t, dir, 2)))
+	require.ErrorIs(t, f.Redrive(t.Context(), letters(t, f)[0]), ErrQueueFull)
 	assert.Len(t, letters(t, f), 1)
 }
 

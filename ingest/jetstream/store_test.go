@@ -78,8 +78,8 @@ func streamNames(t *testing.T, js jetstream.JetStream) (names []string) {
 	return names
 }
 
-// Whatever may have made a store forget something is refused before anything is uploaded, in words that say what to do.
-// No bucket is ever made anew.
+// If a store may have lost records, it is rejected before anything is uploaded, with an error that says what to do. No
+// bucket is created again until Repair is called.
 func TestJoin_HarmedStore_IsRejectedUntilRepaired(t *testing.T) {
 	t.Parallel()
 	change := func(which int, edit func(*jetstream.StreamConfig)) func(*testing.T, *Fleet) {
@@ -107,7 +107,7 @@ func TestJoin_HarmedStore_IsRejectedUntilRepaired(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	const bucket, queue, dead = 3, singleBuckets + 1, singleBuckets + 2
+	const header, bucket, queue, dead = 0, 3, singleBuckets + 1, singleBuckets + 2 // indexes of store.streams
 	for name, c := range map[string]struct {
 		harm func(*testing.T, *Fleet)
 		says string
@@ -117,7 +117,7 @@ func TestJoin_HarmedStore_IsRejectedUntilRepaired(t *testing.T) {
 		"the queue is gone":            {remove(queue), "is gone"},
 		"the dead letters are gone":    {remove(dead), "is gone"},
 		"a bucket expires":             {change(bucket, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "deletes messages older"},
-		"the header's expires":         {change(0, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "deletes messages older"},
+		"the header's expires":         {change(header, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "deletes messages older"},
 		"the queue expires":            {change(queue, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }), "deletes messages older"},
 		"messages may expire":          {change(bucket, func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }), "expire"},
 		"a full queue forgets":         {change(queue, func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }), "deletes the oldest"},
@@ -147,14 +147,15 @@ func TestJoin_HarmedStore_IsRejectedUntilRepaired(t *testing.T) {
 			_, err = f.Journal().Bind(t.Context(), ingest.Owner{Service: service})
 			require.ErrorIs(t, err, ErrStore)
 
-			// What the error names as a remedy is one, and is remembered.
+			// The error names Repair. Repair makes the store usable, and the journal remembers that entries are missing.
 			assert.Contains(t, refusal.Error(), "Repair")
 			if slices.Contains([]string{"memory", "expire"}, c.says) {
 				require.ErrorContains(t, Repair(t.Context(), connect(t, s), Params{}), "Delete it and repair again")
 				half, err := f.store.readHeader(t.Context())
 				require.NoError(t, err)
-				assert.True(t, half.Gaps, "it is written down before anything is changed")
-				require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[bucket].Name)) // it cannot be changed
+				assert.True(t, half.Gaps, "the gaps are saved before anything is changed")
+				// NATS does not change such a stream, so the operator has to delete it.
+				require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[bucket].Name))
 			}
 			require.NoError(t, Repair(t.Context(), connect(t, s), Params{}))
 			repaired := openFleet(t, connect(t, s), Params{})
@@ -163,7 +164,7 @@ func TestJoin_HarmedStore_IsRejectedUntilRepaired(t *testing.T) {
 			assert.True(t, binding.Gaps)
 			claimed(t, repaired.Journal(), 1).Release()
 			_, err = f.Journal().Claim(t.Context(), key(1))
-			require.ErrorIs(t, err, ErrStore, "who knew the old one goes on with nothing")
+			require.ErrorIs(t, err, ErrStore, "a worker that joined before the repair has to join again")
 		})
 	}
 }
@@ -265,16 +266,20 @@ func TestParams_OutOfRange_AreRejected(t *testing.T) {
 	assert.Equal(t, []int{3, 1}, []int{s.header.Replicas, s.header.Buckets}, "writes of a cluster are not synced one by one")
 }
 
-// A commit that is under way when a bucket is deleted never becomes a note.
-func TestCommit_BucketDeleted_Fails(t *testing.T) {
+// A commit verifies the store, so nothing becomes a note after a bucket was deleted.
+func TestSave_BucketDeleted_CommitFails(t *testing.T) {
 	t.Parallel()
-	f := openFleet(t, connect(t, startServer(t)), Params{})
-	c := claimed(t, f.Journal(), 1)
-	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[2].Name))
-	f.store.verified = time.Now().Add(-verifyEvery)
-	require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)), ErrStore)
-	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.streams()[1].Name))
-	c.Release()
+	for name, bucket := range map[string]int{"the recording's bucket": 1, "another bucket": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := openFleet(t, connect(t, startServer(t)), Params{})
+			c := claimed(t, f.Journal(), 1)
+			defer c.Release()
+			require.NoError(t, f.store.js.DeleteStream(t.Context(), "KV_"+f.store.bucketName(bucket)))
+			f.store.verified = time.Now().Add(-verifyEvery) // so the commit verifies again
+			require.ErrorIs(t, c.Save(t.Context(), entry(1, ingest.StateCommitting)), ErrStore)
+		})
+	}
 }
 
 // What another version wrote is left alone, and this version's store by the one before.

@@ -405,7 +405,7 @@ func (w *work) upload(ctx context.Context, recording ingest.Recording) (result i
 	return ingest.Result{Recording: recording}, err
 }
 
-// lastResult returns the last result of a run, and the error after it, if any.
+// lastResult returns the last result of a run, and the error with which the run ended, or nil.
 func lastResult(run iter.Seq2[ingest.Result, error]) (result ingest.Result, err error) {
 	for r, failed := range run {
 		err = failed
