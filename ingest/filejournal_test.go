@@ -115,8 +115,9 @@ func TestFileJournal_Reopened_ReturnsWhatWasSaved(t *testing.T) {
 	assert.ElementsMatch(t, []string{"", "", "the service said no and no", "nobody knows"}, reasons)
 }
 
-// Somebody found out that it has no note, and the process ended before it was sent again.
-func TestFileJournal_RefusedAfterUnresolved_IsReadAsRefused(t *testing.T) {
+// An unresolved recording turned out to have no note, so it was claimed to be sent again, and then the process ended.
+// The reopened journal does not show it as unresolved once more.
+func TestFileJournal_ClaimedAfterUnresolved_StaysClaimed(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)
 	j := openBound(t, path)

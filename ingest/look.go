@@ -142,14 +142,15 @@ func (r *run) uploadNew(t *task, _ Entry) {
 	r.upload(t)
 }
 
-// listFailed decides what to do with a recording if the patient's notes cannot be listed. It is begun once more later
-// if that may pass. Otherwise it is refused or unresolved, unless a person has decided that it is to be sent.
+// listFailed decides what to do with a recording if the patient's notes cannot be listed. If the failure may pass, the
+// recording is begun once more later; after too many tries, or if the request is invalid, it is refused. After any other
+// failure it is uploaded if a person has decided that, and is otherwise unresolved.
 func (r *run) listFailed(t *task, err error) {
 	if r.ctx.Err() != nil {
 		r.drop(t)
 		return
 	}
-	shown, mayTryLater := r.failureOf(t, err)
+	health, mayTryLater := r.failureOf(t, err)
 	switch {
 	case mayTryLater && r.mayTryAgain(t):
 		r.putBack(t, Result{Status: Refused, Err: err})
@@ -158,7 +159,7 @@ func (r *run) listFailed(t *task, err error) {
 		r.refused(t, err)
 		return
 	}
-	r.send(shown) // the other cases report it themselves
+	r.send(health) // putBack and refused report it themselves
 	if t.personDecided {
 		r.upload(t)
 		return

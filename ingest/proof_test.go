@@ -409,7 +409,8 @@ func TestJournal_UnresolvedEntry_KeepsCandidates(t *testing.T) {
 	})
 }
 
-// Where recordings must not be read, nothing but a unique name decides.
+// With WithoutAudio only a name decides: of two creates whose responses are lost, the one whose note's name contains the
+// key is found. The other is unresolved. So is a recording whose name an existing note already has.
 func TestRun_WithoutAudio_ReadsNoRecording(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -419,6 +420,10 @@ func TestRun_WithoutAudio_ReadsNoRecording(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit().Times(2))
 		results := upload(t, u, ingest.Recordings(keyed(5), onePatient(1), onePatient(9)))
 		assert.Equal(t, counts{ingest.Created: 1, ingest.InDoubt: 2}, statuses(results), results)
+		for _, result := range results {
+			nameHasKey := result.Recording.Key == keyed(5).Key
+			assert.Equal(t, nameHasKey, result.Status == ingest.Created, result)
+		}
 		assert.Zero(t, requestsTo(srv, clinicaldoctest.RouteAudioURL))
 	})
 }

@@ -44,7 +44,7 @@ func TestResolve_NamesANote_ChecksAndSavesIt(t *testing.T) {
 		again := n.runOne(1)
 		assert.Equal(t, ingest.Complete, again.Status)
 		assert.Equal(t, right, again.NoteID)
-		assert.Len(t, n.srv.Notes(), 3)
+		assert.Len(t, n.srv.Notes(), 3, "nothing was uploaded again")
 	})
 }
 
@@ -79,7 +79,7 @@ func TestResolve_NoNote_NextRunUploads(t *testing.T) {
 		assert.Equal(t, ingest.Complete, created.Status)
 		require.ErrorIs(t, n.resolve(first.JournalKey, none()), clinicaldoc.ErrInvalidArgument, "it has a note")
 		assert.Equal(t, created.NoteID, n.runOne(1).NoteID)
-		assert.Len(t, n.srv.Notes(), 3)
+		assert.Len(t, n.srv.Notes(), 3, "the two that made it unresolved, and one more")
 	})
 }
 
@@ -168,8 +168,9 @@ func TestResolve_NoteThatTheResponseNamed_IsSaved(t *testing.T) {
 	})
 }
 
-// unresolvable is a recording whose response was lost, with another note of the same patient, on a service that
-// changes recordings. No run can decide it.
+// unresolvable runs a test in which no run can decide whether recording 1 has a note. The response of its create is
+// lost, the service changes recordings, and another note has the same patient and name. So there are two notes after
+// the first run. The test must let a person decide.
 func unresolvable(t *testing.T, test func(t *testing.T, n *night)) {
 	t.Helper()
 	nights(t, func(t *testing.T, n *night) {

@@ -24,7 +24,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// shelf is a folder with one recording, a service, and a journal that an upload has written.
+// shelf is what a test of [ingest.Retention] needs: a file with a recording, a service, and a journal that an upload has
+// written.
 type shelf struct {
 	t         *testing.T
 	srv       *clinicaldoctest.Server
@@ -441,8 +442,8 @@ func TestRetention_ReadOnlyJournal_DoesNotNeedTheLock(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-// endingCases are what leaves everything unknown, with what the error matches.
-var endingCases = map[string]struct {
+// impossibleChecks are clients with which no recording can be checked, with what the error matches.
+var impossibleChecks = map[string]struct {
 	client  func(s *shelf) *clinicaldoc.Client
 	matches error
 }{
@@ -478,9 +479,9 @@ var endingCases = map[string]struct {
 	}, clinicaldoc.ErrNotAudited},
 }
 
-func TestRetention_NothingIsKnown_IsAnError(t *testing.T) {
+func TestRetention_CheckImpossible_ReturnsErrorOnly(t *testing.T) {
 	t.Parallel()
-	for name, c := range endingCases {
+	for name, c := range impossibleChecks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShelf(t)

@@ -67,9 +67,9 @@ func (n *night) run(first, last int) *ingest.Report {
 	return n.runWith(nil, recordings(first, last))
 }
 
-func (n *night) resolve(key ingest.Key, word ingest.Resolution) (err error) {
+func (n *night) resolve(key ingest.Key, decision ingest.Resolution) (err error) {
 	n.t.Helper()
-	n.uploader(func(u *ingest.Uploader) { err = u.Resolve(n.t.Context(), key, word) })
+	n.uploader(func(u *ingest.Uploader) { err = u.Resolve(n.t.Context(), key, decision) })
 	return err
 }
 

@@ -158,13 +158,13 @@ func (r *run) resumeUnresolved(t *task, known Entry) {
 
 // cannotSend ends a task whose recording cannot be sent. If that may pass, the recording is begun once more later.
 func (r *run) cannotSend(t *task, status Status) {
-	shown, mayTryLater := r.failureOf(t, t.unusable)
+	health, mayTryLater := r.failureOf(t, t.unusable)
 	result := Result{Status: status, Err: t.unusable}
 	if mayTryLater && r.mayTryAgain(t) {
 		r.putBack(t, result)
 		return
 	}
-	r.endTaskWith(t, result, taskEnded{health: shown})
+	r.endTaskWith(t, result, taskEnded{health: health})
 }
 
 // enter makes the task the only one of its key in this run, and reports whether it is. Otherwise the task is over: its
@@ -406,7 +406,7 @@ func (r *run) createdEntry(t *task, note *clinicaldoc.ProgressNote) Entry {
 // refused ends a task whose recording certainly has no note. If the cause may pass, the recording is begun once more
 // later. If the run ended before the outcome was final, the recording has no result.
 func (r *run) refused(t *task, cause error) {
-	shown, mayTryLater := r.failureOf(t, cause)
+	health, mayTryLater := r.failureOf(t, cause)
 	tryLater := mayTryLater && r.mayTryAgain(t)
 	runEnded := r.ctx.Err() != nil && notAnswered(cause)
 	isCommitted := t.entry.State == StateCommitting
@@ -417,7 +417,7 @@ func (r *run) refused(t *task, cause error) {
 	}
 	switch {
 	case journalErr != nil || isFinal:
-		r.endTaskWith(t, Result{Status: Refused, Err: cause}, taskEnded{health: shown, journalErr: journalErr})
+		r.endTaskWith(t, Result{Status: Refused, Err: cause}, taskEnded{health: health, journalErr: journalErr})
 	case runEnded:
 		r.drop(t)
 	default:

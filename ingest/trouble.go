@@ -147,16 +147,16 @@ func pauseLimit(maxPause time.Duration) time.Duration {
 
 // takeHealth records what a recording showed of the service. If the service answered, a pause is over, and failures are
 // counted from zero. If it failed, a pause may begin; see takeFailure.
-func (r *run) takeHealth(shown serviceHealth) {
+func (r *run) takeHealth(health serviceHealth) {
 	switch {
-	case shown.answered:
+	case health.answered:
 		r.progress.successes++
 		if r.trouble.paused {
 			r.callOnEvent(Event{Pause: &Pause{}}) // the run goes on
 		}
 		r.trouble = trouble{gaveUp: r.trouble.gaveUp} // a run that was given up stays so
-	case shown.failure != nil:
-		r.takeFailure(shown.failure, fromRecording)
+	case health.failure != nil:
+		r.takeFailure(health.failure, fromRecording)
 	}
 }
 
@@ -257,9 +257,9 @@ func (r *run) askOwner() probed {
 	return probed{journalErr: err}
 }
 
-// failureOf returns what the error of a recording shows of the service, and whether it may help to try the recording
-// again later.
-func (r *run) failureOf(t *task, err error) (shown serviceHealth, mayTryLater bool) {
+// failureOf returns what the error of a recording shows about the health of the service, and whether it may help to try
+// the recording again later.
+func (r *run) failureOf(t *task, err error) (health serviceHealth, mayTryLater bool) {
 	switch troubleKind(err) {
 	case "":
 		_, isResponse := errors.AsType[*clinicaldoc.Error](err)
