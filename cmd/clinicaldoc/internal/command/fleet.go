@@ -320,7 +320,7 @@ type fleetStatus struct {
 	Uploading   int                `json:"uploading"`
 	Later       int                `json:"later"`
 	Processing  int                `json:"processing"`
-	Doubts      []journalDoubt     `json:"doubts"`
+	Doubts      []journalItem      `json:"doubts"`
 	DeadLetters []deadLetter       `json:"dead_letters"`
 	Workers     []jetstream.Worker `json:"workers"`
 	Pause       *jetstream.Pause   `json:"pause,omitempty"`
@@ -379,14 +379,14 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 	}
 	s := &fleetStatus{
 		Waiting: now.Waiting, Uploading: now.Uploading, Later: now.Later, Processing: now.Processing,
-		Workers: append([]jetstream.Worker{}, now.Workers...), Pause: now.Pause, Doubts: []journalDoubt{},
+		Workers: append([]jetstream.Worker{}, now.Workers...), Pause: now.Pause, Doubts: []journalItem{},
 		DeadLetters: []deadLetter{},
 	}
 	for e, err := range fleet.Journal().Doubts(ctx) {
 		if err != nil && !errors.Is(err, ingest.ErrJournalDamaged) {
 			return nil, err
 		}
-		s.Doubts = append(s.Doubts, doubtOf(e))
+		s.Doubts = append(s.Doubts, itemOf(e))
 	}
 	for letter, err := range fleet.DeadLetters(ctx) {
 		if err != nil {

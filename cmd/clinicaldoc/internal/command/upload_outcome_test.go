@@ -36,7 +36,7 @@ func newRun(t *testing.T, recordings ...ingest.Recording) (*uploadRun, *console)
 	return newUploadRun(o, recordings), shown
 }
 
-// The exit code tells the worst of what became of all recordings.
+// The exit code is that of the recording with the worst outcome.
 func TestOutcome_SeveralResults_IsTheWorst(t *testing.T) {
 	t.Parallel()
 	refused := fmt.Errorf("synthetic: %w", clinicaldoc.ErrValidation)
@@ -71,8 +71,8 @@ func TestOutcome_SeveralResults_IsTheWorst(t *testing.T) {
 	}
 }
 
-// A run that ended early tells why, unless something is unresolved.
-func TestOutcome_RunEndedEarly_SaysWhy(t *testing.T) {
+// The exit code of a run that ended early shows the cause, unless something is unresolved, which counts more.
+func TestOutcome_RunEndedEarly_CodeIsItsCause(t *testing.T) {
 	t.Parallel()
 	gone := fmt.Errorf("%w: %w", clinicaldoc.ErrInvalidArgument, fs.ErrNotExist)
 	for name, c := range map[string]struct {
@@ -89,10 +89,11 @@ func TestOutcome_RunEndedEarly_SaysWhy(t *testing.T) {
 		r.last.InDoubt = c.inDoubt
 		assert.Equal(t, c.want, exitCode(t.Context(), r.outcome(t.Context(), c.ended)), name)
 	}
-	assert.Equal(t, codeRefused, uploadKind(clinicaldoc.ErrInvalidArgument).code, "a file, not the command line")
+	assert.Equal(t, codeRefused, uploadKind(clinicaldoc.ErrInvalidArgument).code,
+		"in an upload it is a file that is invalid, not the command line")
 }
 
-// Of several refusals, one by the service or by a check tells more than one that may pass.
+// If several recordings are refused, a refusal that stays decides the exit code, and not one that may pass.
 func TestResult_SeveralRefusals_WorstDecides(t *testing.T) {
 	t.Parallel()
 	passes, stays := clinicaldoc.ErrServer, clinicaldoc.ErrValidation
@@ -137,13 +138,14 @@ func TestResult_OfAnEarlierUpload_IsNotThisOnes(t *testing.T) {
 	assert.Equal(t, int64(5), run.Followed[0].NoteID)
 }
 
-func TestPlace_PasswordInURL_IsRejected(t *testing.T) {
+func TestPlace_PasswordOrTwoPlaces_IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, nats := range []string{"nats://user:password@queue.example", "nats://token@queue.example", "nats://a,user:password@b"} {
 		require.Error(t, (&journalPlace{nats: nats}).checkPlace(), nats)
 	}
 	require.NoError(t, (&journalPlace{nats: "nats://queue.example:4222"}).checkPlace())
-	require.Error(t, (&journalPlace{nats: "nats://queue.example", journal: "x"}).checkPlace())
+	both := journalPlace{nats: "nats://queue.example", journal: "x"}
+	require.Error(t, both.checkPlace(), "a journal is in one place")
 }
 
 func TestResolve_TwoDecisions_AreRejected(t *testing.T) {

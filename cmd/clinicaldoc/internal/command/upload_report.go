@@ -441,17 +441,18 @@ type journalStatus struct {
 	Refused  int    `json:"refused"`
 	Underway int    `json:"under_way"` // or cut off
 	// Unresolved is how many recordings have no decision, ToResolve lists them, and those that are under way.
-	Unresolved int            `json:"unresolved"`
-	ToResolve  []journalDoubt `json:"to_resolve"`
+	Unresolved int           `json:"unresolved"`
+	ToResolve  []journalItem `json:"to_resolve"`
 	// Of those that were created.
-	Complete   int            `json:"complete"`
-	Processing int            `json:"processing"`
-	Failed     int            `json:"failed"`
-	SentAgain  int            `json:"sent_again"`
-	Failures   []journalDoubt `json:"failures"`
+	Complete   int           `json:"complete"`
+	Processing int           `json:"processing"`
+	Failed     int           `json:"failed"`
+	SentAgain  int           `json:"sent_again"`
+	Failures   []journalItem `json:"failures"`
 }
 
-type journalDoubt struct {
+// journalItem is an entry of a journal as the status shows it: an unresolved recording, or one whose note failed.
+type journalItem struct {
 	Key    string    `json:"key"`
 	State  string    `json:"state"`
 	SentAt time.Time `json:"sent_at,omitzero"`

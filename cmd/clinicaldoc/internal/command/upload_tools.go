@@ -92,9 +92,10 @@ func (e *Env) journalStatus(ctx context.Context, journal string, f *format) erro
 	})
 }
 
+// readStatus returns the status of a journal's file. The status contains what could be read, also if there is an error.
 func readStatus(ctx context.Context, path string) (journalStatus, error) {
 	owner, entries, err := ingest.ReadJournal(ctx, path)
-	s := journalStatus{Journal: path, Service: owner.Service, ToResolve: []journalDoubt{}, Failures: []journalDoubt{}}
+	s := journalStatus{Journal: path, Service: owner.Service, ToResolve: []journalItem{}, Failures: []journalItem{}}
 	for _, e := range entries {
 		switch e.State {
 		case ingest.StateCreated:
@@ -109,10 +110,10 @@ func readStatus(ctx context.Context, path string) (journalStatus, error) {
 			} else {
 				s.Underway++
 			}
-			s.ToResolve = append(s.ToResolve, doubtOf(e))
+			s.ToResolve = append(s.ToResolve, itemOf(e))
 		}
 	}
-	slices.SortFunc(s.ToResolve, func(a, b journalDoubt) int {
+	slices.SortFunc(s.ToResolve, func(a, b journalItem) int {
 		return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.Key, b.Key))
 	})
 	return s, err
@@ -127,7 +128,7 @@ func (s *journalStatus) addNote(e ingest.Entry) {
 	switch {
 	case e.Stage == clinicaldoc.StageFailed:
 		s.Failed++
-		failure := doubtOf(e)
+		failure := itemOf(e)
 		failure.State = report.Failed
 		failure.NoteID = e.NoteID
 		s.Failures = append(s.Failures, failure)
@@ -138,12 +139,14 @@ func (s *journalStatus) addNote(e ingest.Entry) {
 	}
 }
 
-func doubtOf(e ingest.Entry) journalDoubt {
+// itemOf returns what the status shows of an entry. The key is shortened, and a text of the libraries is put into this
+// command's words.
+func itemOf(e ingest.Entry) journalItem {
 	state := e.State.String()
 	if e.State == ingest.StateInDoubt {
 		state = report.Unresolved
 	}
-	return journalDoubt{
+	return journalItem{
 		Key: e.Key.String()[:keyDigits], State: state, SentAt: e.SentAt.UTC(), Until: e.Until, Why: ownWords(e.Why),
 		Candidates: e.Candidates(),
 	}

@@ -58,6 +58,7 @@ func (s *IO) fit(widths []int) {
 	}
 }
 
+// line appends a row to the text. Each cell is cut or padded to its column's width.
 func (s *IO) line(text *strings.Builder, cells []string, widths []int, bold bool) {
 	var line strings.Builder
 	for i, cell := range cells {

@@ -77,7 +77,8 @@ func (l *laterRuns) leaveOpen(r *Run) bool {
 	return l.leaveGapOpen(r) || slices.ContainsFunc(rest, isOpen)
 }
 
-// leaveGapOpen reports whether a recording, of which it is not known what became of it, needs somebody.
+// leaveGapOpen reports whether results that could not be written need somebody: one of the planned recordings is not
+// named by a later run. If not all of those are known, it is enough that a later run has all its results.
 func (l *laterRuns) leaveGapOpen(r *Run) bool {
 	if r.Missing() == 0 {
 		return false
