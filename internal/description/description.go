@@ -56,7 +56,7 @@ type Endpoint struct {
 	Success    *Schema
 	Status     int   // of success; 0: not described
 	Errors     []int // their statuses
-	AnyRefusal bool  // the status of a refusal is not described
+	AnyRefusal bool  // a refusal may have any other status 4xx: it is described as "4XX"
 }
 
 var (

@@ -46,7 +46,8 @@ type partInfo struct {
 	SizeAgain int64  `json:"again"` // a crash can leave the beginning of one number and the end of another
 }
 
-// canContinue reports whether the description is whole, and the part can be continued.
+// canContinue reports whether the part can be continued. It cannot if storage might not recognize the recording, if the
+// part is too short to check, or if a crash left the description half written.
 func (i partInfo) canContinue() bool {
 	switch {
 	case strongTag(i.ETag) == "", i.Location == "":

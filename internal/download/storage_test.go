@@ -338,7 +338,7 @@ func TestNext_BytesReceivedAgain_AreNotNew(t *testing.T) {
 			break
 		}
 	}
-	assert.Equal(t, 3, retries)
+	assert.Equal(t, 3, retries, "MaxRetries of newTest")
 }
 
 // A piece that waits for the address that another piece requests can be cancelled.

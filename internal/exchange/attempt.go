@@ -14,8 +14,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// RoundTrip implements [http.RoundTripper]. It makes one attempt and stores it in Last. The response has been read and
-// closed. If there is none, RoundTrip returns the attempt as the error.
+// RoundTrip implements [http.RoundTripper]. It makes one attempt and stores it in Last, unless the wait at the Gate
+// failed. The response has been read and closed. If there is none, RoundTrip returns the attempt as the error.
 func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	before := c.Last

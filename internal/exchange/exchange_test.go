@@ -117,20 +117,20 @@ func TestAdmit_LimiterOrTokenFails_ReturnsTheStep(t *testing.T) {
 	}
 }
 
-func TestHeader_PeerHeaders_ReplaceTheRequests(t *testing.T) {
+func TestHeader_PeersHeader_ReplacesCallers(t *testing.T) {
 	t.Parallel()
 	c := &call{Request: newRequest(Reads, nil)}
-	own := http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
+	callers := http.Header{"X-Synthetic": {"1"}, "Accept": {"not this"}}
 	assert.Equal(t,
-		http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(own),
+		http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(callers),
 	)
 	c.Body = &Body{Bytes: []byte("{}")}
 	c.authorization = "Bearer secret"
-	header := c.header(own)
+	header := c.header(callers)
 	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
 	assert.Equal(t, []string{"application/json"}, header["Content-Type"])
 	header.Add("Accept", "more")
-	assert.Equal(t, "synthetic/1", header.Get("User-Agent"), "values do not run into each other")
+	assert.Equal(t, "synthetic/1", header.Get("User-Agent"), "an appended value does not replace the next header's")
 }
 
 // sent runs the step send and returns what the transport got.
@@ -193,7 +193,8 @@ func isNopCloser(r io.ReadCloser) bool {
 	return is
 }
 
-func TestSend_Redirects_AreFollowedOnTheOrigin(t *testing.T) {
+// Redirects to the own origin are followed up to a limit. Then the last one is the response.
+func TestSend_ManyRedirects_ReturnsTheLast(t *testing.T) {
 	t.Parallel()
 	c := newRequest(Reads, nil)
 	var asked []string

@@ -55,7 +55,7 @@ type SendState struct {
 	conn         atomic.Pointer[net.Conn] // gotConn; Retire, hangUp, forbidWrites
 	pooled       atomic.Bool              // trace: the connection is free; Retire: it may serve another request by now
 	retired      atomic.Bool              // Do: no further request on it, as this was refused; retireIfWritten, Close
-	connKind     atomic.Int32             // gotConn, Follow: what the connection is good for; trace, the body
+	connKind     atomic.Int32             // gotConn, Follow: the kind of the latest connection; trace, the body
 	skips        int32                    // connections that were skipped
 
 	trace          httptrace.ClientTrace
@@ -109,8 +109,9 @@ func (s *SendState) setIfUsable(latch *atomic.Bool) {
 	}
 }
 
-// gotInterim counts an interim response. The first one asks for the body. It returns an error after too many of them,
-// because net/http leaves that limit to the function that it reports them to.
+// gotInterim counts an interim response on the connection that carries the request. The first one asks for the body.
+// After too many of them it returns an error, which ends the attempt: net/http has no limit of its own if it reports
+// interim responses.
 func (s *SendState) gotInterim(int, textproto.MIMEHeader) error {
 	if s.connKind.Load() != usable {
 		return nil
@@ -145,15 +146,15 @@ func (s *SendState) getConn(string) {
 	}
 }
 
-// What a connection is good for.
+// The kinds of a connection. What the transport reports of a connection counts only if it is usable.
 const (
-	usable    = iota
-	pretended // it leads nowhere: httputil.DumpRequestOut shows with one what a request would look like
-	skipped   // nothing of the request is sent by it: another connection is requested
+	usable    = iota // it carries the request, as far as is known
+	pretended        // it leads nowhere: httputil.DumpRequestOut shows with one what a request would look like
+	skipped          // nothing of the request is sent on it: the transport requests another connection
 )
 
 // gotConn is called when the transport has a connection. It closes one that a create must not use; the transport then
-// requests another.
+// requests another. After getConn has ended the attempt because of a second sending, it forbids writes.
 func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 	if info.Conn.RemoteAddr() == nil { // as for httputil.DumpRequestOut
 		s.ignoreConn(pretended)
@@ -168,7 +169,7 @@ func (s *SendState) gotConn(info httptrace.GotConnInfo) {
 	}
 	s.conn.Store(&info.Conn)
 	if s.repeated.Load() {
-		s.forbidWrites() // HTTP/1.1 may write before it notices that the context is over
+		s.forbidWrites() // net/http's HTTP/1.1 may write before it notices that the context is over
 	}
 }
 

@@ -87,7 +87,8 @@ type walker[V any] struct {
 	fromZero bool     // the service counts pages from 0; set by the first page, before any page is requested ahead
 }
 
-// walk reads page after page and yields each. It returns nil at the end, and if the caller stops.
+// walk reads page after page and yields each. It returns nil if all rows were seen or the caller stops, the error of a
+// request for a page, and otherwise an *IncompleteError.
 func (w *walker[V]) walk(yield func(Visit[V], error) bool) error {
 	defer w.pages.Stop()
 	for at := w.list.Start; ; {

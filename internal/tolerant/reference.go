@@ -115,8 +115,8 @@ func Naming(raw, member string, beside Reference) string {
 	return raw
 }
 
-// reference returns the record that the next value refers to. It also reports whether the value is empty: an object
-// without members, a list of empty values, or a literal that names nothing.
+// reference returns the record that the next value refers to, in one of the forms of [ReferenceOf]. It also reports
+// whether the value is empty: an object without members, a list of empty values, or a literal that names nothing.
 func reference(d *jsonscan.Decoder, other string) (r Reference, empty bool) {
 	empty = true
 	switch d.Kind() {
