@@ -569,9 +569,10 @@ func (s *scope) recordsOf(id int64, response []byte) []record {
 	return []record{{note: id}, note.record()}
 }
 
-// recordResponse records what the audit needs of a response. It is called only in an audited call. If another call
-// contains this one, it also empties the body in the Response of WithResponse: that may hold records which the outer
-// call does not return, and so does not report as disclosed.
+// recordResponse records what the audit needs of a response: its request ID, whether it confirms a write, and whether
+// it contains a recording's address. It is called only in an audited call. If another call contains this one, it also
+// empties the body in the Response of WithResponse: that may hold records which the outer call does not return, and so
+// does not report as disclosed.
 func (s *scope) recordResponse(result *exchange.Result, err error) {
 	s.requestID = requestID(result.Last.Header)
 	if err == nil && s.op.effect != exchange.Reads {

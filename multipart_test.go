@@ -290,7 +290,8 @@ func TestUpload_Canceled_SourceIsNotReadAfterTheCall(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 	assert.Positive(t, audio.reads.Load())
-	t.Cleanup(func() { assert.Zero(t, audio.late.Load()) })
+	srv.wait() // until the connection is closed
+	assert.Zero(t, audio.late.Load())
 }
 
 func (w *watchedAudio) ReadAt(p []byte, off int64) (int, error) {

@@ -2288,7 +2288,7 @@ func (echo) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// Calls share the buffers of responses, one after the other, and nothing else.
+// Calls at the same time do not share anything, although the client uses the buffers of responses again.
 func TestClient_ManyCalls_DoNotMixResponses(t *testing.T) {
 	t.Parallel()
 	client := must(clinicaldoc.NewClient("https://api.clinic.test", "synthetic", over(echo{})))(t)

@@ -234,6 +234,7 @@ func (s *Server) Handler() http.Handler {
 // stored audio. It may be called more than once.
 func (s *Server) Close() { s.close() }
 
+// shutDown ends delayed responses, stops the API and the storage, and removes the files of recordings.
 func (s *Server) shutDown(endDelays context.CancelFunc) {
 	endDelays()
 	for _, o := range []*origin{s.api, s.storage} {
