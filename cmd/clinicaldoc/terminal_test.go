@@ -151,7 +151,7 @@ func TestTerminal_Upload_ShowsProgressUntilCtrlC(t *testing.T) {
 	assert.Empty(t, srv.Notes())
 }
 
-// A person at a terminal sees that nothing moves because of the service's limit. A pipe gets no such line.
+// A person at a terminal sees once, above the progress, that nothing moves because of the service's limit.
 func TestTerminal_ServiceLimit_SaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	limited := func() *clinicaldoctest.Server {
