@@ -278,7 +278,9 @@ func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 	}
 }
 
-// A run that is ended does not wait for a recording that is to be asked about again later, nor for those equal to it.
+// A run that is ended does not wait for an unresolved recording, for which it would search again later, nor for
+// recordings that are equal to it. The first run leaves two such recordings. Only one has a note, but nobody knows which:
+// their names are equal, and the service does not return the note's audio.
 func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {
@@ -287,7 +289,8 @@ func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
 		program(t.Context(), lookalike(0), lookalike(1))
 		begun := time.Now()
-		results := program(within(t, 20*time.Second), lookalike(1), lookalike(1), lookalike(1)) // between two of its questions
+		betweenSearches := within(t, 20*time.Second)
+		results := program(betweenSearches, lookalike(1), lookalike(1), lookalike(1))
 		assert.Equal(t, counts{ingest.InDoubt: 3}, statuses(results), results)
 		assert.Less(t, time.Since(begun), 21*time.Second)
 	})

@@ -520,27 +520,29 @@ func TestRun_FoundNoteTakenByAnother_IsUnresolved(t *testing.T) {
 	})
 }
 
-// Another process begins to send the same recording while this one is searched for.
-func TestResolve_RivalAppearsDuringSearch_TakesNothing(t *testing.T) {
+// While an unresolved recording is searched for, another process begins to send a recording of the same patient. If both
+// have the same content, the note that is found may be the other's, so the recording stays unresolved.
+func TestRun_SameContentSentDuringSearch_TakesNothing(t *testing.T) {
 	t.Parallel()
-	for content, want := range map[string]ingest.Status{
+	for rivalContent, want := range map[string]ingest.Status{
 		sumOf(onePatient(1)): ingest.InDoubt, sumOf(onePatient(8)): ingest.Created,
 	} {
 		withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
 			srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
-			journal, searches := u.Journal, 0
+			journal, reads := u.Journal, 0
 			withRival := func(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
 				entries, err := journal.EntriesForPatient(ctx, patient, since)
-				if since.IsZero() || len(entries) == 0 {
+				isBeforeUpload := since.IsZero()
+				if isBeforeUpload || len(entries) == 0 {
 					return entries, err
 				}
-				searches++
-				if searches > 1 {
+				reads++
+				if reads > 1 { // the first is before FindCreated, the second after it has found the note
 					rival := entries[0]
-					rival.Key[0]++
+					rival.Key[0]++ // another recording's
 					rival.State = ingest.StateCommitting
 					rival.Loss = nil
-					rival.SHA256 = content
+					rival.SHA256 = rivalContent
 					entries = append(entries, rival)
 				}
 				return entries, err

@@ -398,9 +398,9 @@ func TestDeadLetter_PermanentRefusal_IsKeptUntilRedriven(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-// A letter is its own fleet's: another fleet neither uploads its recording nor takes away the letter that it has in the
-// same place.
-func TestRedrive_LetterOfAnotherFleet_IsRejected(t *testing.T) {
+// A dead letter belongs to one fleet. Another fleet can neither redrive nor discard it, and its own dead letter with the
+// same number stays.
+func TestDeadLetter_OfAnotherFleet_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv, dir, conn := clinicaldoctest.NewServer(), t.TempDir(), connect(t, startServer(t))
 	t.Cleanup(srv.Close)

@@ -407,7 +407,8 @@ func TestDelivery_InHand_ShowsASignOfLifeEvery10Seconds(t *testing.T) {
 	})
 }
 
-// lossy is a service that takes recordings and never says so. Its clock is behind.
+// lossy is a service that receives recordings, but whose responses to them are lost. It has no notes. Its clock may be
+// behind.
 type lossy struct {
 	behind  time.Duration
 	slow    time.Duration // its first list is
@@ -447,8 +448,8 @@ func lossyWork(t *testing.T, e *engine, s *lossy) *work {
 	return withFollower(&work{fleet: e.fleet(defaultLease), uploader: &ingest.Uploader{Client: client, Until: clinicaldoc.StageUploaded}})
 }
 
-// An unresolved recording is looked for five seconds, and then it rests until it can be decided: ten minutes after it
-// was lost.
+// An unresolved recording is searched for during five seconds. Then it rests until it can be decided: ten minutes after
+// the response was lost.
 func TestWork_Unresolved_IsSearchedFor5Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -482,17 +483,21 @@ func TestWork_ClockAnHourAhead_DecidesNothingEarly(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, ingest.InDoubt, result.Status)
 
-		time.Sleep(time.Hour) // by this worker's clock alone
-		e.ahead, s.behind = -time.Hour, time.Hour
+		// This worker's clock moves by an hour. Those of the engine and the service do not.
+		time.Sleep(time.Hour)
+		e.ahead = -time.Hour
+		s.behind = time.Hour
 		result, err = lossyWork(t, e, s).upload(t.Context(), synthetic())
 		require.NoError(t, err)
 		assert.Equal(t, ingest.InDoubt, result.Status)
 		assert.Equal(t, 1, s.creates, "it was not uploaded again")
 		left := time.Until(result.Until)
-		assert.InDelta(t, (10*time.Minute - 10*time.Second).Seconds(), left.Seconds(), 1, "as much as by the engine's clock")
+		twoSearches := 10 * time.Second
+		assert.InDelta(t, (10*time.Minute - twoSearches).Seconds(), left.Seconds(), 1, "by the engine's clock")
 
-		// That worker did not put it off for those whose clocks are right.
-		e.ahead, s.behind = 0, 0 // an hour later by all clocks
+		// The worker with the wrong clock did not make the wait longer for the others.
+		e.ahead = 0 // now the hour has passed by all clocks
+		s.behind = 0
 		time.Sleep(time.Second)
 		c := entryOf(t, e)
 		assert.True(t, c.Until.Before(time.Now()), "it is due: %v", time.Until(c.Until))

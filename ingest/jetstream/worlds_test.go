@@ -32,7 +32,7 @@ func TestFleetWorlds(t *testing.T) {
 	}
 	files := recordingFiles(t)
 	var mu sync.Mutex
-	var worst *world // with the fewest words
+	var worst *world // the broken one with the shortest history
 	total, broken := map[string]int{}, []uint64{}
 	var next atomic.Uint64
 	var workers sync.WaitGroup
