@@ -739,8 +739,8 @@ func (l *search) nearestFirst() []row {
 	return rows
 }
 
-// readRecordings reads the recordings of the notes that may be the one, except those that earlier polls have read. It
-// reports whether a later poll may read more.
+// readRecordings reads the recordings of the notes that this create may have made, except those that earlier polls have
+// read. It reports whether a later poll may read more.
 func (l *search) readRecordings(ctx context.Context) (readableLater bool) {
 	if l.audioSum == "" || l.params.UniqueName {
 		return false

@@ -1677,7 +1677,8 @@ func TestSecrets_EveryCall_PrintsNone(t *testing.T) {
 	t.Logf("%d values printed, %d bytes logged", w.values, w.log.Len())
 }
 
-// The scenario calls every method of every service. One of a new service is called without an entry of its own.
+// The privacy scenario calls every method of every service. The methods of a new service are called too: nobody has to
+// add them to the scenario.
 func TestPrivacyScenario_CallsEveryMethodOfEveryService(t *testing.T) {
 	t.Parallel()
 	client := serve(t)

@@ -2070,7 +2070,8 @@ func TestStall_SlowUpload_HasAsMuchTimeToArrive(t *testing.T) {
 	})
 }
 
-// What may be on its way does not grow with the recording: a large one that left at once is not waited for an hour.
+// After the last byte, Create waits longer than the stall timeout, for what may still be in buffers. That time is bounded:
+// it does not grow with the size of a recording that was sent immediately.
 func TestStall_LargeUploadSentImmediately_EndsSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1476,12 +1476,12 @@ func TestWaitAll_RateExceeded_StopsTheTick(t *testing.T) {
 		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
 		w.get = func(_ int64, at time.Duration, r *http.Request) *reply {
 			if at == 0 && w.gets > 10 {
-				return made(r, 429, `{}`) // and for how long is not said
+				return made(r, 429, `{}`) // without Retry-After
 			}
 			return nil
 		}
 		requireAllComplete(t, 30, outcome(t.Context(), t, client, w.notes, waitParams{MaxFailures: 1}))
-		assert.Equal(t, 1+10+1, w.perTick[0])
+		assert.Equal(t, 1+10+1, w.perTick[0], "the list, ten complete notes, and the 429")
 		assert.Equal(t, 31, w.gets)
 	})
 }

@@ -231,7 +231,7 @@ func TestVariant_Compress_PacksResponses(t *testing.T) {
 func TestVariant_ReencodedAudio_IsServed(t *testing.T) {
 	t.Parallel()
 	sent := validForm().file
-	for stored, told := range map[clinicaldoctest.StoredAudio]bool{
+	for stored, isReported := range map[clinicaldoctest.StoredAudio]bool{
 		clinicaldoctest.AudioReencoded: true, clinicaldoctest.AudioReencodedUntold: false,
 	} {
 		for _, opts := range [][]clinicaldoctest.Option{nil, {clinicaldoctest.InProcess()}} {
@@ -240,11 +240,11 @@ func TestVariant_ReencodedAudio_IsServed(t *testing.T) {
 			got := c.as("").get(c.audioURL())
 			assert.NotEqual(t, len(sent), len(got.text))
 			size := len(sent)
-			if told {
+			if isReported {
 				size = len(got.text)
 			}
 			assert.InDelta(t, size, c.audio(1)["size"], 0)
-			assert.Len(t, c.srv.CreatedFrom(sent), 1, "the truth knows what was sent")
+			assert.Len(t, c.srv.CreatedFrom(sent), 1, "Created knows what was sent")
 			assert.Equal(t, c.srv.Created()[0].AudioSHA256, c.srv.Notes()[0].AudioSHA256)
 			part := c.as("").fetch(c.as(c.srv.Token).audioURL(), "Range", "bytes=-10")
 			assert.Equal(t, got.text[len(got.text)-10:], part.text)

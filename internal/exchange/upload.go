@@ -41,7 +41,7 @@ func (b *followedBody) Close() error { return nil }
 func (b *followedBody) Read(p []byte) (int, error) {
 	b.readLock <- struct{}{}
 	defer func() { <-b.readLock }()
-	isFirstRead := b.beganAt.IsZero()
+	isFirstRead := b.beganAt.IsZero() // of those for a connection that carries the request
 	if isFirstRead && b.state.connKind.Load() == usable {
 		if err := b.awaitContinue(); err != nil {
 			return 0, err
@@ -57,7 +57,7 @@ func (b *followedBody) Read(p []byte) (int, error) {
 	b.takenBefore.Store(b.bytesTaken.Load())
 	select {
 	case b.state.progress <- struct{}{}:
-	default: // SendStreamed has not seen the progress before yet
+	default: // SendStreamed has not received the previous one yet
 	}
 	n, err := b.next(p)
 	taken := b.bytesTaken.Add(int64(n))

@@ -93,7 +93,8 @@ func plainRun(data []byte, pos int) (end int, ascii bool) {
 		backslash := (word ^ ones*'\\') - ones
 		if found := (quoteOrControl | backslash) &^ word & tops; found != 0 {
 			first := bits.TrailingZeros64(found) // a subtraction borrows from higher bytes only, so the first is right
-			return pos + first/8, (seen|word<<(63-first))&tops == 0
+			upToFound := word << (63 - first)    // without the bytes after it; what is found is ASCII itself
+			return pos + first/8, (seen|upToFound)&tops == 0
 		}
 		seen |= word
 	}

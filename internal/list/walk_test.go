@@ -385,12 +385,17 @@ func TestThrough_EveryIncompleteList_HasItsReason(t *testing.T) {
 		serve func(list.Position) (list.Page, error)
 		list  list.List[string]
 	}{
+		// The same page again and again.
 		list.NoProgress: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}), list.List[string]{}},
+		// The walk starts at page 2, and the list becomes shorter. Page 2 then begins with an unknown row, so unseen rows
+		// may be on page 1 by now.
 		list.BeforeStart: {
 			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)),
 			list.List[string]{Start: list.Position{Number: 2}},
 		},
+		// The total says that there are two rows.
 		list.TooFew: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, Total: 2}), list.List[string]{}},
+		// Each walk has one page, and each time it has another row.
 		list.Unstable: {
 			once(
 				list.Page{Rows: []int64{1}, SaysIfMore: true}, list.Page{Rows: []int64{2}, SaysIfMore: true},

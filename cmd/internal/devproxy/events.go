@@ -127,7 +127,8 @@ func (e *events) since(seen int64) (text []byte, last int64) {
 	return text, e.last
 }
 
-// serve streams events to a page until it goes away. Beforehand and now and then it calls look, which may publish.
+// serve streams events to a page until the page goes away or the server closes. From time to time it calls look, which
+// may publish events.
 func (e *events) serve(w http.ResponseWriter, r *http.Request, look func()) {
 	wake, leave := e.watch()
 	defer leave()

@@ -49,6 +49,7 @@ var choices = map[reflect.Type][]string{
 	reflect.TypeFor[clinicaldoctest.TooLarge]():     {"json", "html", "field"},
 }
 
+// switchKind returns the kind of control that the page shows for a switch of a Go type.
 func switchKind(t reflect.Type) string {
 	switch {
 	case choices[t] != nil:
