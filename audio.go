@@ -111,10 +111,10 @@ var downloadAudio = &operation{"Notes.DownloadAudio", http.MethodGet, "storage",
 // stopped, and the retry policy starts again with every new byte. If storage sends no strong ETag, or another one, the
 // download restarts if w has Seek and Truncate; otherwise it fails with [ErrAudioChanged].
 //
-// The error matches [ErrSizeMismatch] if the length differs from the note's audio.size; the note is read meanwhile for
-// that. It matches [ErrUnexpectedResponse] if the response is not a recording, or may be incomplete. A refusal of
-// storage also matches its status, such as [ErrNotFound]. The call options apply to the requests to the service. With
-// [WithoutRetry], storage also gets only one request.
+// The error matches [ErrSizeMismatch] if the length differs from the note's audio.size; DownloadAudio reads the note
+// for this meanwhile. It matches [ErrUnexpectedResponse] if the response is not a recording, or may be incomplete. If
+// storage refuses the request, the error also matches the sentinel of that status, such as [ErrNotFound]. The call
+// options apply to the requests to the service. With [WithoutRetry], storage also gets only one request.
 func (s *NotesService) DownloadAudio(
 	ctx context.Context, id int64, w io.Writer, params DownloadParams, opts ...CallOption,
 ) (int64, error) {
@@ -193,7 +193,8 @@ func (a *AudioStream) Size() int64 { return a.stored.Size }
 // is never that of HTML, XML or JSON.
 func (a *AudioStream) ContentType() string { return a.stored.ContentType }
 
-// ETag returns storage's strong ETag of the recording, including the quotes. It can be used to serve the recording.
+// ETag returns storage's strong ETag of the recording, including the quotes. Send it as the ETag of your own response
+// when you serve the recording.
 func (a *AudioStream) ETag() string { return a.stored.ETag }
 
 // Close ends all reads, also those under way. Their errors, and those of later reads, match [os.ErrClosed]. It returns
@@ -234,7 +235,7 @@ func (a *AudioStream) fetch(ctx context.Context, call *scope, op *operation, p [
 	return int(piece.Received() - off), op.downloadError(err)
 }
 
-// Read implements [io.Reader]. It requests more than p holds, because most readers read small pieces.
+// Read implements [io.Reader]. It requests more than p can hold, because most readers read small pieces.
 func (a *AudioStream) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

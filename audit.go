@@ -23,7 +23,7 @@ import (
 // and logs without it.
 type Access struct {
 	Operation string `json:"operation"` // method that was called, such as "Notes.Get"
-	NoteID    int64  `json:"note_id"`   // 0 if it is not known, as of a Create whose response was lost
+	NoteID    int64  `json:"note_id"`   // 0 if not known, such as after a Create whose response was lost
 	// PatientID is the patient that the note names, or 0 if it is not known. For a Create whose response was lost it is
 	// the requested one.
 	PatientID int64  `json:"patient_id"`

@@ -16,10 +16,10 @@
 //	note, err = client.Notes.Sign(ctx, note.ID, clinicaldoc.IfUnchanged(note))
 //	...
 //
-// One [Client] serves any number of goroutines. [NotesService] has the life of a note, [TokensService] and
-// [UsersService] the user's access tokens and the user; [Client.Do] reaches endpoints that have no method here. Every
-// method takes a context first and call options such as [WithResponse] last. Methods such as Format, LogValue and
-// MarshalJSON only print and encode.
+// One [Client] serves any number of goroutines. [NotesService] works on notes, [TokensService] on the user's access
+// tokens, and [UsersService] on the user. [Client.Do] calls endpoints that have no method here. Every method takes a
+// context as its first argument and call options such as [WithResponse] as its last. Methods such as Format, LogValue
+// and MarshalJSON only print and encode.
 //
 //   - Errors: a response with a status other than 2xx is an [*Error]. Test it with [errors.Is] and a sentinel such as
 //     [ErrNotFound]. Invalid arguments are rejected before any request ([ErrInvalidArgument]). Error texts are safe to
@@ -27,11 +27,12 @@
 //   - Retries: [RetryPolicy] lists what is retried. A create whose response was lost is not: it is an
 //     [*OutcomeUnknownError]. [NotesService.CreateOnce] resolves it, or names the notes for a person to compare.
 //   - Lists: [NotesService.All] yields every row, or ends with an error ([ErrIncompleteList], [ErrPatientMismatch]).
-//   - Users: a client has a token, or a [TokenSource], by which a server acts for the user who is logged in
-//     ([WithTokenSource]).
+//   - Users: a client acts with one token, or gets the token of each request from a [TokenSource]. With a source, a
+//     server can act for the user who is logged in ([WithTokenSource]).
 //   - Privacy: the token goes to the origin of the base URL and nowhere else. Values that hold patients' data print as
-//     ids, flags and stages, in fmt and slog; encoding them as JSON is explicit and gives everything.
+//     IDs, flags and stages, in fmt and slog. Only their JSON contains everything.
 //
 // Package ingest uploads many recordings, one note each, across crashes. Package clinicaldoctest is the service in a
-// box, for tests. Module otelclinicaldoc makes OpenTelemetry of [Hooks]. The folder docs has a page for each subject.
+// box, for tests. Module otelclinicaldoc provides [Hooks] for OpenTelemetry. The folder docs has a page for each
+// subject.
 package clinicaldoc

@@ -190,8 +190,9 @@ type OutcomeUnknownError struct {
 	UserID      int64  `json:"user_id"`      // the user who sent the request; 0 if not known yet
 	AudioSHA256 string `json:"audio_sha256"` // of what was sent, in hexadecimal; empty if not known or not computed yet
 
-	// Candidates lists the IDs of the notes that may be the one, as FindCreated last saw them. There are at most 100,
-	// those nearest in time first. A person can compare them and pass the others to FindCreatedParams.Exclude.
+	// Candidates lists the IDs of the notes that the create may have made, as FindCreated last saw them. There are at
+	// most 100, and those nearest in time are first. A person can compare them and pass the others to
+	// FindCreatedParams.Exclude.
 	Candidates []int64 `json:"candidates,omitempty"`
 
 	Err error `json:"-"` // why the outcome is unknown
@@ -314,7 +315,7 @@ func text(err error) string {
 // It reports true for:
 //
 //   - a 429;
-//   - a read that got a 408, a 425 or a temporary 5xx, that found no connection, lost it, or stalled ([ErrStalled]);
+//   - a read whose response was a 408, a 425 or a temporary 5xx, or whose connection failed or stalled ([ErrStalled]);
 //   - any other call whose request was not sent completely, so the service cannot have acted on it;
 //   - a file that is in use ([ErrInUse]), or for which this machine has no space, no handle or no disk at the moment.
 //

@@ -39,7 +39,7 @@ const (
 	maxCandidates   = 100             // that an error names
 )
 
-// FindCreatedParams configures [NotesService.FindCreated]. The zero value is the careful choice.
+// FindCreatedParams configures [NotesService.FindCreated]. The zero value is ready to use, and assumes the least.
 type FindCreatedParams struct {
 	hidden
 
@@ -59,8 +59,8 @@ type FindCreatedParams struct {
 	TrustPatientFilter bool
 	// WithoutAudio forbids reading recordings back in order to compare them.
 	WithoutAudio bool
-	// OnProgress, if not nil, is called in the goroutine of the call each time the notes were searched and nothing was
-	// decided yet. It receives the reason and the time from which on the search can be decided.
+	// OnProgress, if not nil, is called in the goroutine of the call after each search that could not decide. It
+	// receives the reason, and the time from which a search can decide.
 	OnProgress func(reason string, decidable time.Time)
 }
 
@@ -80,11 +80,12 @@ type Assumptions struct {
 //
 //   - It returns the note if the response contained its ID, if its recording is byte for byte what was sent, or if it
 //     has the unique name that the caller promises. Names, sizes, users and times that are merely alike prove nothing.
-//   - It returns an error matching [ErrNotCreated] if no note can be the one: Settle has passed, the list is
-//     complete, the create was sent with the same token or by the same user, and every note made since is known to
-//     come from elsewhere. Creating the note again is then safe.
-//   - Otherwise it returns an [*OutcomeUnknownError] that says why and from when on asking again can help. Its
-//     Candidates are the notes that a person should compare. Another process can ask again, from the error's JSON.
+//   - It returns an error matching [ErrNotCreated] if no note can come from the create: Settle has passed, the list is
+//     complete, the create was sent with the same token or by the same user, and every note made since is known to come
+//     from elsewhere. Creating the note again is then safe.
+//   - Otherwise it returns an [*OutcomeUnknownError] that contains the reason and the time from which another call can
+//     help. Its Candidates are the notes that a person should compare. Another process can make that call, with the
+//     error decoded from JSON.
 //
 // Pass the same headers and query parameters as in Create. They may select a tenant, so FindCreated does not decide
 // with different ones. Headers that only name a request, such as X-Request-Id, may differ.

@@ -26,8 +26,8 @@ type ProgressNote struct {
 	Transcription string    `json:"transcription,omitempty"`
 	Analysis      string    `json:"analysis,omitempty"`
 	Template      *Template `json:"template,omitempty"` // nil if absent
-	// Patient holds members that are not described; see PatientID. If it names no patient, it takes a patient_id of the
-	// note.
+	// Patient holds members that are not described; see PatientID. If it contains no ID, it gets the ID in the note's
+	// member patient_id.
 	Patient                  Object     `json:"patient,omitzero"`
 	Audio                    *AudioInfo `json:"audio,omitempty"` // nil if absent
 	Has                      Completion `json:"has"`
@@ -378,7 +378,7 @@ func (n *ProgressNote) patientTexts() (patientText, idText string) {
 }
 
 // Version returns a short, opaque string for the note's ID and what [IfUnchanged] compares: texts, flags, patient and
-// updated_at. It does not change if the note is encoded as JSON and decoded again, nor with line ends (CRLF or LF). A
+// updated_at. It stays the same if the note is encoded as JSON and decoded again, or if CRLF and LF are exchanged. A
 // row of a list that shortens texts has another version than the note. See [IfVersion].
 func (n ProgressNote) Version() string {
 	patient, named := n.PatientID()

@@ -42,7 +42,7 @@ type CreateNoteParams struct {
 
 	Name      string       `json:"name"`       // of the note
 	PatientID int64        `json:"patient_id"` // whose encounter was recorded
-	PromptID  int64        `json:"prompt_id"`  // the instructions for the analysis; no list of them is described
+	PromptID  int64        `json:"prompt_id"`  // selects the instructions for the analysis
 	Audio     *AudioSource `json:"-"`          // the recording; nil: none is sent
 	// Extra holds further parts of the form, by their names, for a service that accepts more than is described. Names
 	// of the described parts, and names with quotes or control characters, are rejected with ErrInvalidArgument.
@@ -60,15 +60,15 @@ type CreateNoteParams struct {
 
 // Create uploads a recording and creates its note. The audio is streamed, in constant memory.
 //
-// Create is retried only if the service cannot have processed it: not sent, sent in part, or 429. A lost response, a
-// 408, a 5xx and a 2xx without a note are an [*OutcomeUnknownError]; resolve it with FindCreated. If the note names
-// another patient than the requested one, the error is a [*ConflictError] with the note, and matches
-// [ErrPatientMismatch]. Other errors match [ErrValidation], with Fields, or [ErrTooLarge]. The error matches
-// [ErrInvalidArgument] if an ID is negative or the [AudioSource] is unusable.
+// Create is retried only if the service cannot have processed it: it was not sent or only in part, or the response is a
+// 429. After a lost response, a 408, a 5xx or a 2xx without a note, the error is an [*OutcomeUnknownError]. Resolve it
+// with FindCreated. If the note names another patient than the requested one, the error is a [*ConflictError] with the
+// note, and matches [ErrPatientMismatch]. Other errors match [ErrValidation], with Fields, or [ErrTooLarge]. The error
+// matches [ErrInvalidArgument] if an ID is negative or the [AudioSource] is unusable.
 //
-// A file that is cut short, or is not a recording, is sent anyway. [WithLogger] logs a warning for it, whose "error"
-// matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call CheckRecording of
-// that package to reject such recordings.
+// A file that is cut short, or is not a recording, is sent anyway. [WithLogger] logs a warning for it, whose attribute
+// "error" matches ErrCutShort or ErrNotARecording of package ingest. The same applies to [AudioBytes]. Call
+// CheckRecording of that package to reject such recordings.
 func (s *NotesService) Create(ctx context.Context, params CreateNoteParams, opts ...CallOption) (*ProgressNote, error) {
 	var made *ProgressNote // set also if the caller gets an error instead
 	create := func(ctx context.Context, call *scope) (*ProgressNote, error) {
@@ -144,9 +144,9 @@ const maxCreates = 3
 // If FindCreated cannot decide, CreateOnce returns its [*OutcomeUnknownError] and does not upload again. A recording
 // from [AudioReader] can be sent only once: the error then matches [ErrNotCreated].
 //
-// CreateOnce returns as soon as a note is proven to be the one. If none is found, each search lasts until
-// [FindCreatedParams].Settle has passed, 10 minutes by default, and up to 30 minutes longer while recordings cannot
-// be read. Use a context with a deadline to bound it. FindCreatedParams.OnProgress reports that it is searching.
+// CreateOnce returns as soon as a note is proven to come from its create. If none is found, each search lasts until
+// [FindCreatedParams].Settle has passed, 10 minutes by default, and up to 30 minutes longer while recordings cannot be
+// read. Use a context with a deadline to bound it. FindCreatedParams.OnProgress reports that it is searching.
 func (s *NotesService) CreateOnce(
 	ctx context.Context, params CreateNoteParams, find FindCreatedParams, opts ...CallOption,
 ) (*ProgressNote, error) {
@@ -199,8 +199,9 @@ type ListNotesParams struct {
 //
 // It returns an error matching [ErrInvalidArgument] if Prefetch or Verify is set, which are for All.
 //
-// With PatientID set, a row that is or may be another patient's makes it fail with [ErrPatientMismatch]. Another page
-// than the one asked for is [ErrUnexpectedResponse]; another page size sets Meta.PerPageIgnored.
+// With PatientID set, List fails with [ErrPatientMismatch] if a row belongs or may belong to another patient. If the
+// service returns another page than the requested one, the error matches [ErrUnexpectedResponse]. If the page has
+// another size, Meta.PerPageIgnored is set.
 func (s *NotesService) List(
 	ctx context.Context, params ListNotesParams, opts ...CallOption,
 ) (*Page[ProgressNote], error) {
@@ -251,7 +252,8 @@ func (p ListNotesParams) checkPatient(rows []ProgressNote) error {
 	return nil
 }
 
-// Get returns the note with the given id. Errors: [ErrNotFound], [ErrInvalidArgument] for an id below 1.
+// Get returns the note with the ID. The error matches [ErrNotFound] if there is none, and [ErrInvalidArgument] if the
+// ID is below 1.
 func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*ProgressNote, error) {
 	return run(ctx, s.client, getNote.name, opts, func(ctx context.Context, call *scope) (*ProgressNote, error) {
 		path, err := getNote.path(id)
@@ -262,8 +264,8 @@ func (s *NotesService) Get(ctx context.Context, id int64, opts ...CallOption) (*
 	})
 }
 
-// UpdateNoteParams says what to change. A nil field is not sent and stays as it is; new("text") sets it, new("")
-// empties it (which a service may refuse).
+// UpdateNoteParams describes what to change. A nil field is not sent and stays as it is. new("text") sets a field, and
+// new("") empties it, which a service may refuse.
 type UpdateNoteParams struct {
 	hidden
 

@@ -446,8 +446,8 @@ func WithQuery(key, value string) CallOption {
 }
 
 // WithRoute sets the template of the path of [Client.Do], such as "/v1/teams/{id}". Errors, logs, spans and metrics
-// show it instead of the path, which may contain a name. Each segment must be the path's own or a name in braces.
-// Otherwise the error matches [ErrInvalidArgument].
+// show it instead of the path, which may contain a name. Each segment must be equal to that of the path, or be a name
+// in braces. Otherwise the error matches [ErrInvalidArgument].
 func WithRoute(template string) CallOption {
 	return optionIf(template != "", "WithRoute", "the template is empty", func(o *callOptions) { o.route = template })
 }
@@ -465,9 +465,9 @@ func sendOnce(o *callOptions) error {
 }
 
 // WithToken makes the call on behalf of another user: all its requests use this token instead of the client's. It is
-// for scripts. In a server, a call without it would act as the client's own user. Use a [TokenSource] that takes the
-// user from the context there, because it can fail instead. The error matches [ErrInvalidArgument] if the token is
-// empty or cannot stand in a header.
+// for scripts. In a server, use a [TokenSource] that takes the user from the context: it can return an error if there
+// is no user. A call without WithToken would act as the client's own user instead. The error matches
+// [ErrInvalidArgument] if the token is empty or cannot be sent in a header.
 func WithToken(token string) CallOption {
 	wrong := checkToken(token)
 	return optionIf(wrong == "", "WithToken", "the token "+wrong,

@@ -392,7 +392,7 @@ func parameterIn(link, name string) string {
 	return parsed.Query().Get(name)
 }
 
-// LogValue lists what may be logged of the page: how many rows it has and where it stands.
+// LogValue lists what may be logged of the page: how many rows it has, and the numbers in Meta.
 func (p Page[T]) LogValue() slog.Value {
 	return slog.GroupValue(slog.Int("items", len(p.Items)), slog.Any("meta", p.Meta))
 }
@@ -400,7 +400,7 @@ func (p Page[T]) LogValue() slog.Value {
 // Format implements [fmt.Formatter]. It prints the same fields as LogValue.
 func (p Page[T]) Format(s fmt.State, _ rune) { redact.Format(s, "clinicaldoc.Page", p) }
 
-// LogValue lists the numbers; a cursor may encode a row's data.
+// LogValue lists the numbers. It does not list the cursor, which may encode a row's data.
 func (m PageMeta) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Int("current_page", m.CurrentPage), slog.Int("last_page", m.LastPage),

@@ -2,7 +2,7 @@ package ingest
 
 import "os"
 
-// Key returns the key under which the journal keeps the recording with that key, as in [Result].JournalKey.
+// Key returns the hash under which the journal keeps the recording with this key, as in [Result].JournalKey.
 func (b Binding) Key(key string) Key { return keyOf(b.Origin, key) }
 
 // Describe returns the entry by which a journal recognizes a recording. Key, Patient, Name and Size are set, and State

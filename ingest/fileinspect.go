@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// ReadJournal reads what a [FileJournal]'s file knows, without opening it for use: also while another process has
-// it open. It returns whose the journal is and an entry for each key, in no certain order. A file that is not
-// there matches [os.ErrNotExist]; the other errors are those of [OpenJournal].
+// ReadJournal reads what a [FileJournal]'s file knows, without opening it for use. Another process may have it open. It
+// returns the owner of the journal, and an entry for each key in any order. If the file does not exist, the error
+// matches [os.ErrNotExist]. The other errors are those of [OpenJournal].
 func ReadJournal(ctx context.Context, path string) (Owner, []Entry, error) {
 	j, err := inspect(ctx, path)
 	if err != nil {

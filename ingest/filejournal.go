@@ -94,8 +94,8 @@ func newJournal(ctx context.Context, opts []JournalOption) *FileJournal {
 }
 
 // OpenJournal opens the journal in a file. Close it after use. If the file does not exist, the error matches
-// [fs.ErrNotExist]. Begin a journal once, with [BeginJournal]: a program that begins missing journals would begin one
-// wherever it looks in a wrong place.
+// [fs.ErrNotExist]. Begin a journal once, with [BeginJournal]: a program that begins missing journals would also begin
+// one if its path is wrong.
 //
 // A last line that a crash cut off is dropped, because what it describes has not happened. Any other damage is an error
 // matching [ErrJournalDamaged]; see [SalvageJournal]. If the file is already open, under any name, the error matches

@@ -40,17 +40,17 @@ type Journal interface {
 	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
 }
 
-// Owner is whose recordings a journal holds.
+// Owner identifies the service and the user whose recordings a journal holds.
 type Owner struct {
-	Service string // as [ServiceName] gives it
+	Service string // as [ServiceName] returns it
 	UserID  int64  // 0: not known
 
 	// Headers identifies the headers that the client sends with every request ([clinicaldoc.WithHeaders]), as [OwnerOf]
-	// gives it. They may select a tenant. Empty: not known.
+	// returns it. They may select a tenant. Empty: not known.
 	Headers string
 }
 
-// Binding is what a journal says of itself.
+// Binding is what a journal reports about itself.
 type Binding struct {
 	// Origin is the name of the service that keys are hashed with: the one under which the journal was begun.
 	Origin string
@@ -58,10 +58,10 @@ type Binding struct {
 	Gaps bool
 }
 
-// Claim is one key in one worker's hands.
+// Claim is the reservation of a key by one worker.
 type Claim interface {
-	// Entry returns what is known of the key. Its state is [StateClaimed] when nothing is, or was sent; then By,
-	// Replaced and Excluded are as they were saved last.
+	// Entry returns what is known of the key. Its state is [StateClaimed] if nothing is known or the recording has no
+	// note. By, Replaced and Excluded are then as they were saved last.
 	Entry() Entry
 	// Save replaces the entry. If Save returns nil, [StateCommitting] and all later states are durable, and the caller
 	// still had the claim. If another worker took over the claim, Save writes nothing and the error matches [ErrTaken].
@@ -86,7 +86,7 @@ type Entry struct {
 	Size    int64     // of the recording in bytes; -1: not known
 	SentAt  time.Time // when the upload began
 	Until   time.Time // unresolved: from then on FindCreated can say that no note was created
-	NoteID  int64     // of the note; unresolved: what the response held, else 0
+	NoteID  int64     // of the note; unresolved: as the response contained it, else 0
 	Found   bool      // created: a search or a person found the note; Create did not return it
 	Why     string    // refused, unresolved: the reason, safe to print; a journal may forget it
 	SHA256  string    `json:",omitempty"` // of what was sent, in hexadecimal digits; empty: not known
@@ -132,12 +132,12 @@ func (e Entry) isProcessing() bool {
 // State is how far a recording has come; see the picture in the package's documentation.
 type State uint8
 
-// The states. The zero State is none.
+// The states. The zero value is not a state.
 const (
-	StateClaimed    State = iota + 1 // a worker has it; surely no note exists
-	StateCommitting                  // its last bytes may have left: only FindCreated can say what became of it
+	StateClaimed    State = iota + 1 // a worker has it; certainly no note exists
+	StateCommitting                  // its last bytes may be sent; only FindCreated knows its outcome
 	StateCreated                     // the note exists
-	StateRefused                     // surely no note exists; the next run tries once more
+	StateRefused                     // certainly no note exists; the next run tries once more
 	StateInDoubt                     // a note may exist; see Entry.Until
 )
 
@@ -231,8 +231,8 @@ type candidateIDs struct {
 	Candidates []int64 `json:"candidates"`
 }
 
-// Candidates returns the ids of the notes that may be the recording's, for a person to compare: the likeliest first, at
-// most 100. Only unresolved recordings have any.
+// Candidates returns the IDs of the notes that a person should compare, because the recording may have been made into
+// one of them. The likeliest are first, and there are at most 100. Only unresolved recordings have any.
 func (e Entry) Candidates() []int64 {
 	var kept candidateIDs
 	if e.State != StateInDoubt || json.Unmarshal(e.Loss, &kept) != nil {

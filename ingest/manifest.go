@@ -63,8 +63,8 @@ func ReadManifest(path string, opts ...ManifestOption) ([]Recording, error) {
 // ManifestOption is an option of [ReadManifest].
 type ManifestOption func(*manifest)
 
-// WithDefaults sets the patient and the prompt of lines without one. If one of them is 0, each line must contain it:
-// with this option a prompt is required, too.
+// WithDefaults sets the patient and the prompt of lines without one. If one of them is 0, each line must contain its
+// own. So with this option, every line needs a prompt too.
 func WithDefaults(patientID, promptID int64) ManifestOption {
 	return func(m *manifest) {
 		m.defaultPatient = patientID
@@ -73,15 +73,15 @@ func WithDefaults(patientID, promptID int64) ManifestOption {
 	}
 }
 
-// ManifestError is what is wrong with a manifest. It matches [clinicaldoc.ErrInvalidArgument].
+// ManifestError lists what is wrong with a manifest. It matches [clinicaldoc.ErrInvalidArgument].
 type ManifestError struct {
 	Problems []ManifestProblem // by line; reading stops after about 10,000
 }
 
-// ManifestProblem is one thing that is wrong with a manifest.
+// ManifestProblem is one mistake in a manifest.
 type ManifestProblem struct {
 	Line int    // from 1 on
-	What string // without anything of the line's own
+	What string // contains no text of the line
 }
 
 // The bounds of what is read of a manifest.
@@ -113,7 +113,7 @@ func (e *ManifestError) Error() string {
 // Unwrap makes [errors.Is] see [clinicaldoc.ErrInvalidArgument].
 func (e *ManifestError) Unwrap() error { return clinicaldoc.ErrInvalidArgument }
 
-// LogValue is the error's text.
+// LogValue returns the error's text.
 func (e *ManifestError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
 // manifest is one that is being read.

@@ -16,11 +16,11 @@ type Event struct {
 	Position   int       // of the recording, as in its Result
 	State      State     // claimed, unresolved, or created if it waits for its note; zero for the other events
 	Until      time.Time // unresolved: from then on it can be decided
-	// Sent of Size bytes have left; Size is -1 when it is not known. Both are zero for the other events. These come a
-	// few times a second at most, and not all when the results are taken slowly.
+	// Sent is how many of the Size bytes were sent; Size is -1 if it is not known. Both are zero for the other events.
+	// Such events come at most a few times a second, and some are skipped if the results are received slowly.
 	Sent, Size int64
-	Result     *Result  // it ended; nil for the other events
-	Pause      *Pause   // everything fails in the same way, or no longer does; nil for the other events
+	Result     *Result  // of the recording that ended; nil for the other events
+	Pause      *Pause   // begins or ends a pause of the run; nil for the other events
 	Progress   Progress // the sum
 
 	// RateLimitWait is how long the client now waits for a rate limit of the service. It is zero for the other events.
@@ -54,21 +54,21 @@ type Progress struct {
 	Created      int
 	AlreadyThere int
 	Refused      int
-	InDoubt      int // that ended so
+	InDoubt      int // that ended unresolved
 	Complete     int // of those that have notes: the note has reached Uploader.Until
 	Processing   int // of those that have notes: the note has not
 	Failed       int // of those that have notes: the service could not process it, or it was deleted
 	SentAgain    int // of those that have notes: a person decided to replace an earlier note
-	Active       int // being uploaded or asked about
+	Active       int // being uploaded, or searched for because they are unresolved
 	Doubts       int // of these, unresolved
 	Elapsed      time.Duration
 	// Left estimates the remaining time from the pace of the latest recordings. It is at least the time until all
-	// unresolved recordings can be decided, although that often takes less. It is 0 while that cannot be said: the
-	// total is not known, or too few have ended.
+	// unresolved recordings can be decided, although that often takes less. It is 0 if it cannot be estimated, because
+	// the total is not known or too few recordings have ended.
 	Left time.Duration
 }
 
-// Done is how many recordings have ended, or wait only for their notes.
+// Done returns how many recordings have ended, or wait only for their notes.
 func (p Progress) Done() int { return p.Created + p.AlreadyThere + p.Refused + p.InDoubt }
 
 // LogValue lists the counts.

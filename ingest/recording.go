@@ -25,8 +25,8 @@ type Recording struct {
 	// does with recordings. No letter or digit may continue the key on either side: "Visit ENC-2026-0001".
 	Key string
 	// SHA256 is the recording's SHA-256 in 64 lower-case hexadecimal digits. Other content is refused. If empty, any
-	// content is accepted. Recordings of results have it if the key was made of it, so no other content is uploaded
-	// under such a key.
+	// content is accepted. In a [Result] it is set if the key was computed from the content, so no other content is
+	// uploaded under that key.
 	SHA256 string
 	// File is the recording's path. It is opened only when it is uploaded. If empty, Params.Audio is the recording.
 	// Otherwise only the ContentType of Params.Audio is used, if that is set.

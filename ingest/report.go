@@ -14,21 +14,21 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Report is what became of a run, for the morning after.
+// Report is the outcome of a run.
 type Report struct {
 	Results []Result // of each recording that ended
 	Earlier []Result // of recordings of earlier runs, whose notes were in processing
-	// Left are the recordings that have no result: the next run begins them. Those that the run did not come to are
-	// among them, unless the iterator takes longer than a second to return them, or returns more than 100,000.
+	// Left are the recordings that have no result: the next run begins them. They include those that the run did not
+	// reach, unless the iterator takes longer than a second to return them, or returns more than 100,000.
 	Left   []Recording
 	Pauses []Pause // when everything failed in the same way, and when it went on
 	Began  time.Time
 	Took   time.Duration
-	Err    error // of the whole run; nil: it came to its end
+	Err    error // of the complete run; nil: it reached its end
 }
 
-// RunAll runs to the end and returns what became of each recording: it waits until the notes are complete, unless Until
-// says otherwise. It holds all results: use [Uploader.Run] for more than memory has room for.
+// RunAll runs to the end and returns the result of each recording. It waits until the notes are complete, unless Until
+// is another stage. It keeps all results in memory: use [Uploader.Run] if there are too many.
 func (u *Uploader) RunAll(ctx context.Context, recordings iter.Seq2[Recording, error]) *Report {
 	report := &Report{Began: time.Now()}
 	listening := *u // the caller's uploader stays as it is

@@ -28,8 +28,8 @@ type Resolution struct {
 	By    string // who decided; it is kept in the journal, with the time
 }
 
-// Resolve saves a manual decision about a recording, by the key in [Result].JournalKey or [Entry].Key. Nothing else is
-// needed to continue: the next run finds the recording already there, or uploads it once.
+// Resolve saves a manual decision about the recording with the key in [Result].JournalKey or [Entry].Key. Then start
+// the next run: the recording is already there for it, or is uploaded once.
 //
 // If the decision names a note, Resolve reads it first. The note must belong to the patient, and to no other recording
 // of the journal.

@@ -9,20 +9,22 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// Result is what became of one recording.
+// Result is the outcome of one recording.
 type Result struct {
 	Recording Recording // with the key that was used
-	// JournalKey is what the journal knows it by, for [Uploader.Resolve]; zero: it was refused before.
+	// JournalKey is the key of its entry in the journal, for [Uploader.Resolve]. It is zero if the recording was
+	// refused before it got one.
 	JournalKey Key
 	// Position is the place of the recording in the run: 1 for the first that was drawn. In a fleet, and if Earlier is
 	// set, it is 0.
 	Position int
 	Status   Status
-	NoteID   int64 // of the note, if it has one; unresolved when the response named one
-	// Note is what the service returned last: created, complete, failed. It is nil if the note was not read.
+	NoteID   int64 // of the note, if it has one; unresolved: as the response contained it, else 0
+	// Note is the note as the service returned it last, if the status is created, complete or failed. It is nil if the
+	// note was not read.
 	Note  *clinicaldoc.ProgressNote
 	Stage clinicaldoc.Stage // of the note, as far as it is known; zero: it is not
-	Until time.Time         // unresolved: from then on it can be said that no note was created
+	Until time.Time         // unresolved: from then on FindCreated can decide that no note was created
 	// Earlier reports that the recording is not one of this run's: an earlier run left its note in processing. Its
 	// Recording is zero, because the journal does not know it.
 	Earlier bool
@@ -31,8 +33,8 @@ type Result struct {
 	// Candidates are the ids of the notes that a person should compare, if it is unresolved: the likeliest first. Pass
 	// the right one to [Uploader.Resolve].
 	Candidates []int64
-	// Err is why: refused, unresolved, processing, failed. It is the error of Create, FindCreated or WaitAll, or one
-	// of this package; [clinicaldoc.Retryable] reports whether the next run may succeed. It matches
+	// Err explains the statuses refused, unresolved, processing and failed. It is the error of Create, FindCreated or
+	// WaitAll, or one of this package; [clinicaldoc.Retryable] reports whether the next run may succeed. It matches
 	// [clinicaldoc.ErrProcessingFailed] if the service reports an error state, which Note.ErrorState holds,
 	// [clinicaldoc.ErrNotFound] if the note was deleted, and [clinicaldoc.ErrPatientMismatch] if it belongs to another
 	// patient now.
@@ -49,7 +51,7 @@ const (
 	Created      Status = iota + 1 // its note was created, or found to be
 	AlreadyThere                   // an earlier run, or an equal recording of this one, created it
 	Refused                        // no note exists; see Result.Err. The next run tries once more
-	InDoubt                        // a note may exist; see Result.Err and Until. The next run asks once more
+	InDoubt                        // a note may exist; see Result.Err and Until. The next run searches again
 	Complete                       // its note has reached Uploader.Until; the recording may be moved or deleted
 	Processing                     // its note has not; the next run reads it again, without an upload
 	Failed                         // not processed, or its note was deleted or moved; see Uploader.Resolve

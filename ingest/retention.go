@@ -25,8 +25,8 @@ type Retention struct {
 	Within time.Duration
 }
 
-// JournalReader is the part of a [Journal] that [Retention] reads. Every Journal is one; a [ReadOnlyJournal] is
-// another, which does not keep other processes from the journal.
+// JournalReader is the part of a [Journal] that [Retention] reads. Every Journal is one; a [ReadOnlyJournal] is one
+// too, and other processes can use the journal meanwhile.
 type JournalReader interface {
 	Bind(ctx context.Context, owner Owner) (Binding, error)
 	EntriesForPatient(ctx context.Context, patient uint32, since time.Time) ([]Entry, error)
@@ -125,8 +125,8 @@ func ExpiryOf(audio *clinicaldoc.AudioInfo, now time.Time, within time.Duration)
 // of the same recording that the journal knows. Other journals are not considered. With a [FileJournal] or a
 // [ReadOnlyJournal] the notes of all patients count; with another journal those of the patients of the recordings.
 //
-// A status is true of the bytes whose SHA-256 is in Recording.SHA256, at the time of the check. Each note is read
-// once, one after the other, and reported to the function of [clinicaldoc.WithAudit].
+// A status applies to the bytes whose SHA-256 is in Recording.SHA256, at the time of the check. Each note is read once,
+// one after the other, and reported to the function of [clinicaldoc.WithAudit].
 //
 // If the service cannot be reached or rejects the token, Check returns an error and no status. It returns an error
 // matching [ErrOtherService] or [ErrOtherUser] if the journal belongs to another service, tenant or user. A note that

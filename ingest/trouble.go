@@ -54,10 +54,10 @@ type trouble struct {
 	gaveUp error // why the run was given up; nil: it was not
 }
 
-// Pause is why nothing more is begun for the moment.
+// Pause reports that a run begins no further uploads for the moment, or that it goes on.
 type Pause struct {
-	Why  error     // what all recordings fail with; nil: the run goes on
-	Next time.Time // when it is tried whether that has passed
+	Why  error     // the error with which everything fails; nil: the run goes on
+	Next time.Time // when the run tests again whether the cause has passed
 }
 
 // LogValue lists what may be logged of the pause.

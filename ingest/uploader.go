@@ -17,7 +17,7 @@ import (
 type Uploader struct {
 	Client  *clinicaldoc.Client
 	Journal Journal
-	Workers int // uploads at a time; 0: 4
+	Workers int // concurrent uploads; 0: 4
 	// Find configures FindCreated for recordings whose outcome is unknown. Exclude and Unresolved are added to what the
 	// journal knows. OnProgress is not called. With WithoutAudio no recording of a note is read, for any purpose.
 	Find clinicaldoc.FindCreatedParams
@@ -34,7 +34,7 @@ type Uploader struct {
 	// MaxWait is how long a run waits for notes in processing after its last upload. If zero, it defaults to 15
 	// minutes. If negative, the run reads each note once and does not wait.
 	MaxWait time.Duration
-	// SkipRecordingCheck uploads recordings without looking at their bytes. Otherwise a recording that [CheckRecording]
+	// SkipRecordingCheck uploads recordings without checking their bytes. Otherwise a recording that [CheckRecording]
 	// rejects is refused, unless its note exists already. Recordings from AudioReader are never checked.
 	SkipRecordingCheck bool
 	// MaxPause is how long the run pauses if everything fails in the same way, before it ends with the reason.
@@ -46,7 +46,7 @@ type Uploader struct {
 	Owner Owner
 	// Total is the number of recordings, for the estimate of the time left. If zero, it is not known.
 	Total int
-	// OnEvent is called with what happens, by the goroutine that ranges over the results. It may be nil.
+	// OnEvent, if not nil, is called with each event, in the goroutine that ranges over the results.
 	OnEvent func(Event)
 }
 
@@ -64,18 +64,18 @@ func (u *Uploader) workers() int { return cmp.Or(u.Workers, defaultWorkers) }
 //
 // An error of the complete run is yielded once, last, with a zero Result. It means that the journal cannot be used,
 // that everything fails in the same way, that the context ended, or that the recordings ended with an error.
-// [errors.Is] and [errors.As] find that error. Uploads that were begun are finished, and recordings that were not begun
-// have no result.
+// [errors.Is] and [errors.As] find that error. Unless the context ended, uploads that were begun are finished.
+// Recordings that were not begun have no result.
 //
 // If Until is above StageUploaded, the result of a recording is yielded when its note has reached that stage, or has
 // failed. Run reads the notes from time to time during the uploads, and after the last one for up to MaxWait. It also
 // reads the notes that earlier runs left in processing, if the journal can list them ([ProcessingJournal]); see
 // [Result].Earlier. Other notes are Processing. Results that wait for their notes are kept in memory.
 //
-// Run ends within 20 seconds after its context, a break or a panic. It ends uploads, waits half that time for
-// responses to complete uploads, and leaves unresolved recordings to the next run. Another goroutine draws recordings
-// one by one as workers become free. The iterator may wait for the next one, if its wait ends with the context.
-// Memory does not grow with their number.
+// Run ends within 20 seconds after its context, a break or a panic. It ends the uploads that are not complete, waits
+// half that time for the responses to the others, and leaves unresolved recordings to the next run. Another goroutine
+// draws recordings one by one as workers become free. The iterator may wait for the next one, if its wait ends with the
+// context. Memory does not grow with their number.
 func (u *Uploader) Run(ctx context.Context, recordings iter.Seq2[Recording, error]) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		if err := u.check(ctx); err != nil {
