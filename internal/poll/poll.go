@@ -54,7 +54,7 @@ func (s *Schedule) PauseRequested() bool { return s.requested > 0 }
 // random, so many waits do not poll together. After failures it also grows with their number.
 func (s *Schedule) Sleep(ctx context.Context) error {
 	shortest, longest := s.bounds(time.Since(s.Began))
-	s.LastPause = shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest+1))
+	s.LastPause = shortest + time.Duration(exchange.Jitter(ctx)*float64(longest-shortest))
 	if s.Failures > 0 {
 		backoff := exchange.Backoff(s.Failures-1, s.Interval, s.MaxInterval, 0, exchange.Jitter(ctx))
 		s.LastPause = max(s.LastPause, backoff)
