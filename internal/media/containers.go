@@ -14,10 +14,8 @@ var (
 
 // advance returns the offset n bytes after another, or the largest possible one.
 func advance(offset int64, n uint64) int64 {
-	if n > uint64(math.MaxInt64-offset) { //nolint:gosec // offsets are not negative
-		return math.MaxInt64
-	}
-	return offset + int64(n) //nolint:gosec // it fits, as was checked
+	largest := uint64(math.MaxInt64 - offset) //nolint:gosec // offsets are not negative
+	return offset + int64(min(n, largest))    //nolint:gosec // the sum fits
 }
 
 // A recorder that cannot go back to its header, or was not ended properly, leaves one of these instead of a length:
@@ -33,10 +31,10 @@ const sizeSlack = 8
 
 // measureChunk measures a file that is one chunk, whose header of that length announces how many bytes follow. It
 // returns the announced length only if the file is certainly shorter: neither a placeholder nor a few missing bytes
-// count.
+// count. The placeholder zero is shorter than any file.
 func measureChunk(s *source, header int64, announced, placeholder uint64) measurement {
 	length := advance(header, announced)
-	if announced == 0 || announced >= placeholder || length <= s.size+sizeSlack {
+	if announced >= placeholder || length <= s.size+sizeSlack {
 		return measurement{}
 	}
 	return measurement{length: length}
@@ -78,7 +76,7 @@ func w64Length(s *source) measurement {
 // box, when the recording ends.
 func mp4Length(s *source) measurement {
 	hasIndex := false
-	for offset := int64(0); offset < s.size; {
+	for offset := int64(0); ; {
 		name, end := mp4Box(s, offset)
 		if name == "moov" {
 			hasIndex = true
@@ -89,7 +87,7 @@ func mp4Length(s *source) measurement {
 		if end > s.size {
 			return measurement{length: end}
 		}
-		if end <= offset { // what follows is not a box
+		if end <= offset { // the file ends here, or what follows is not a box
 			break
 		}
 		offset = end
@@ -169,17 +167,14 @@ func oggLength(s *source) measurement {
 func cafLength(s *source) measurement {
 	for offset := int64(8); ; {
 		head := s.read(offset, 12)
-		if head == nil {
-			return measurement{}
+		if head == nil { // no chunk is here, or the last one ends beyond the file
+			return measurement{length: offset}
 		}
 		size := int64(big.Uint64(head[4:])) //nolint:gosec // the format has signed lengths
 		if size < 0 || !isBoxName(string(head[:4])) {
 			return measurement{}
 		}
 		offset = advance(offset+12, uint64(size))
-		if offset > s.size {
-			return measurement{length: offset}
-		}
 	}
 }
 
@@ -232,7 +227,7 @@ func isWebM(head []byte) bool {
 
 // matroskaLength reads the length of the segment, which is all that follows the header. Browsers leave it open.
 func matroskaLength(s *source) measurement {
-	headerSize, width := ebmlSize(s.read(4, min(s.size-4, 8)))
+	headerSize, width := ebmlSize(s.read(4, 8))
 	if width == 0 {
 		return measurement{}
 	}

@@ -80,8 +80,8 @@ func isWindowsProgram(head []byte) bool {
 	if !begins("MZ")(head) || len(head) < 64 {
 		return false
 	}
-	offset := binary.LittleEndian.Uint32(head[60:]) // of the PE header
-	return int64(offset) < int64(len(head)) && bytes.HasPrefix(head[offset:], []byte("PE\x00\x00"))
+	offset := int64(binary.LittleEndian.Uint32(head[60:])) // of the PE header
+	return bytes.HasPrefix(head[min(offset, int64(len(head))):], []byte("PE\x00\x00"))
 }
 
 // IsDocument reports whether the first bytes of a file are JSON, HTML or XML.

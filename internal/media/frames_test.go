@@ -1,11 +1,16 @@
 package media
 
 import (
-	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 )
+
+// sourceOf returns a recording of these bytes.
+func sourceOf(data string) *source {
+	return &source{from: strings.NewReader(data), size: int64(len(data))}
+}
 
 func TestTagLength_SizeAndFooter_AreAdded(t *testing.T) {
 	t.Parallel()
@@ -48,6 +53,7 @@ func TestMP3Frame_Header_GivesItsLength(t *testing.T) {
 		"\xff\xe3\x80\x00": 417, // MPEG-2.5, 64 kbit/s, 11.025 kHz
 		"\xff\xeb\x90\x00": 0,   // a version that is not used
 		"\xff\xfb\x00\x00": 0,   // no fixed bit rate
+		"\xff\xfb\x02\x00": 0,   // no fixed bit rate, with a byte of padding
 		"\xff\xfb\xf0\x00": 0,   // a bit rate that is not used
 		"\xff\xfb\x9c\x00": 0,   // a sample rate that is not used
 		"\xff\xfd\x90\x00": 0,   // layer II
@@ -81,15 +87,13 @@ func TestMP3Length_TagWithAByteCount_IsRead(t *testing.T) {
 		{"nothing behind the ID3 tag", "0123456789", 10, 0},
 		{"cut within the ID3 tag", "012345678", 10, 10},
 	} {
-		s := &source{from: bytes.NewReader([]byte(tc.data)), size: int64(len(tc.data))}
-		assert.Equal(t, measurement{length: tc.want}, mp3Length(s, tc.start), tc.name)
+		assert.Equal(t, measurement{length: tc.want}, mp3Length(sourceOf(tc.data), tc.start), tc.name)
 	}
 }
 
 func TestSource_Read_IsBounded(t *testing.T) {
 	t.Parallel()
-	data := make([]byte, maxRead+1)
-	s := &source{from: bytes.NewReader(data), size: int64(len(data))}
+	s := sourceOf(string(make([]byte, maxRead+1)))
 	assert.Len(t, s.read(0, maxRead), maxRead)
 	assert.Len(t, s.read(1, maxRead), maxRead, "to the last byte")
 	assert.Nil(t, s.read(2, maxRead), "beyond the last byte")

@@ -171,7 +171,7 @@ func identify(s *source, head []byte) (Kind, measure) {
 		}
 	}
 	start := tagLength(head) // where the sound begins
-	if start > 0 {
+	if start != 0 {
 		head = s.read(start, min(s.size-start, headSize))
 	}
 	switch {
@@ -179,7 +179,7 @@ func identify(s *source, head []byte) (Kind, measure) {
 		return FLAC, nil
 	case hasFrames(s, start, adtsFrame):
 		return AAC, nil
-	case hasFrames(s, start, mp3Frame), start > 0:
+	case hasFrames(s, start, mp3Frame), start != 0:
 		return MP3, func(s *source) measurement { return mp3Length(s, start) }
 	}
 	return "", nil

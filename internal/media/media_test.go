@@ -117,7 +117,7 @@ func TestCheck_CutRecording_IsNoticedWhereItsHeadersTell(t *testing.T) {
 func TestCheck_DictationFile_IsKnownByItsFirstBytes(t *testing.T) {
 	t.Parallel()
 	for text, kind := range map[string]media.Kind{
-		"\x02dss": media.DSS, "\x03dss": media.DSS, "\x03ds2": media.DS2, "\x01ds2": media.DS2, "#!AMR\n\x3c": media.AMR,
+		"\x02dss": media.DSS, "\x08dss": media.DSS, "\x03ds2": media.DS2, "\x01ds2": media.DS2, "#!AMR\n\x3c": media.AMR,
 		"#!AMR-WB\n\x3c": media.AMR, "\x00dss": "", "\x09ds2": "", "dss": "",
 	} {
 		got, err := check(append([]byte(text), make([]byte, 600)...))
@@ -180,11 +180,13 @@ func TestCheck_OtherFile_IsNotARecording(t *testing.T) {
 		"AVIF":           []byte("\x00\x00\x00\x18ftypavif\x00\x00\x00\x00"),
 		"DICOM":          dicom,
 		"BMP":            bitmap,
+		"short BMP":      []byte("BM\x06\x00\x00\x00"),
 		"ELF":            []byte("\x7fELF\x02\x01"),
 		"Mach-O":         []byte("\xcf\xfa\xed\xfe\x07"),
 		"class":          []byte("\xca\xfe\xba\xbe\x00"),
 		"script":         []byte("#!/bin/sh\n"),
 		"EXE":            program,
+		"short EXE":      []byte("MZ\x00\x00PE\x00\x00" + strings.Repeat("\x00", 52) + "\x04\x00\x00\x00"),
 		"HTML":           []byte("\n <!DOCTYPE html><title>Sign in</title>"),
 		"XML":            []byte("<?xml version=\"1.0\"?>"),
 		"binary XML":     []byte("<?xml version=\"1.0\"?>\x00"),
@@ -229,7 +231,7 @@ func wav(announced uint32, sound int) []byte {
 // 0xffffffff are what common programs write.
 func TestCheck_PlaceholderInsteadOfALength_IsNotACut(t *testing.T) {
 	t.Parallel()
-	for _, announced := range []uint32{0, 36, 0x7f00_0008, 0x7fff_f024, 0x8000_0000, 0xffff_ffff} {
+	for _, announced := range []uint32{0, 36, 0x7f00_0000, 0x7f00_0008, 0x7fff_f024, 0x8000_0000, 0xffff_ffff} {
 		_, err := check(wav(announced, 1000))
 		require.NoError(t, err, "%#x", announced)
 	}
@@ -282,6 +284,25 @@ func TestCheck_MP4FilledUpWithZeros_IsCutShort(t *testing.T) {
 	assert.Contains(t, err.Error(), "moov")
 }
 
+func TestCheck_MP4WithoutIndex_IsCutShort(t *testing.T) {
+	t.Parallel()
+	_, err := check([]byte("\x00\x00\x00\x10ftypM4A \x00\x00\x00\x00\x00\x00\x00\x08mdat"))
+	require.ErrorIs(t, err, media.ErrCutShort)
+	assert.Contains(t, err.Error(), "moov")
+}
+
+// Only the end of a long Ogg file is read.
+func TestCheck_LongOgg_IsMeasuredByItsLastPage(t *testing.T) {
+	t.Parallel()
+	data := bytes.Repeat(read(t, "tone.opus"), 200)
+	require.Greater(t, len(data), 64<<10)
+	kind, err := check(data)
+	require.NoError(t, err)
+	assert.Equal(t, media.Ogg, kind)
+	_, err = check(data[:len(data)-1])
+	require.ErrorIs(t, err, media.ErrCutShort)
+}
+
 func TestCheck_OggFilledUpWithZeros_IsCutShort(t *testing.T) {
 	t.Parallel()
 	_, err := check(append(read(t, "tone.opus"), make([]byte, 70_000)...))
@@ -298,7 +319,10 @@ func TestCheck_ID3Tag_IsSkipped(t *testing.T) {
 		require.NoError(t, err, file)
 		assert.Equal(t, kind, got, file)
 	}
-	kind, err := check(tag[:500])
+	kind, err := check(append(bytes.Clone(tag), read(t, "tone.flac")[:100]...))
+	require.NoError(t, err)
+	assert.Equal(t, media.FLAC, kind, "little follows the tag")
+	kind, err = check(tag[:500])
 	require.ErrorIs(t, err, media.ErrCutShort, "in the middle of the tag")
 	assert.Equal(t, media.MP3, kind)
 }
