@@ -56,8 +56,11 @@ type Target interface {
 // recording identifies a recording.
 type recording struct {
 	etag  string // strong; if empty, nothing can be appended later
-	total int64  // as storage reports it; -1 if it does not
+	total int64  // as storage reports it, or unknown
 }
+
+// unknown stands for a length or an offset that is not reported.
+const unknown = -1
 
 // Download is the download of one recording.
 type Download struct {
@@ -91,7 +94,7 @@ type progress struct{ received, total int64 }
 
 // New begins a download, or continues with what an earlier one left in the target.
 func New(source Source, to Target) *Download {
-	d := &Download{source: source, to: to, reported: progress{received: -1}}
+	d := &Download{source: source, to: to}
 	d.recording, d.leftFrom, d.received = to.alreadyHas()
 	d.furthest = d.received
 	d.lastFurthest = d.received
@@ -107,7 +110,7 @@ func (d *Download) Prepare(req *http.Request) error {
 	if err := d.ensureAddress(req.Context()); err != nil {
 		return err
 	}
-	if d.received > 0 && d.etag == "" {
+	if d.etag == "" {
 		const why = "the download was interrupted, and cannot continue because storage sends no strong ETag"
 		if err := d.restart(why); err != nil {
 			return err
@@ -219,7 +222,8 @@ func (d *Download) mayRenew() bool {
 	return d.source.MaxRetries > 0 || d.isShared
 }
 
-// restart discards what the target has, so the next byte is the first one. It returns an error if that is not possible.
+// restart discards what the target has, if anything, so the next byte is the first one. It returns an error if that is
+// not possible.
 func (d *Download) restart(why string) error {
 	if d.received == 0 {
 		return nil
@@ -228,7 +232,7 @@ func (d *Download) restart(why string) error {
 		return &Error{Text: why + ", and the writer cannot be rewound", Causes: []error{ErrChanged, err}}
 	}
 	d.received = 0
-	d.recording = recording{total: -1}
+	d.recording = recording{total: unknown}
 	return nil
 }
 
@@ -242,10 +246,10 @@ func (d *Download) CheckSize(ctx context.Context) error {
 	return nil
 }
 
-// length is the length of the recording as storage or the service report it; -1 if it is not known yet.
+// length is the length of the recording as storage or the service report it, or unknown.
 func (d *Download) length() int64 {
-	if d.total < 0 {
-		return cmp.Or(d.size.Load(), -1)
+	if d.total == unknown {
+		return cmp.Or(d.size.Load(), unknown)
 	}
 	return d.total
 }

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -87,10 +89,8 @@ func TestReceive_RefusalStatus_DecidesWhatHelps(t *testing.T) {
 		412: Stop, 425: Retry, 429: Retry,
 		500: Retry, 501: Stop, 502: Retry, 503: Retry, 504: Retry, 505: Stop,
 	} {
-		resp := respond(
-			status, bytes.NewReader([]byte("https://storage.clinic.test/7?X-Amz-Signature=SYNTHETIC")), -1, "Retry-After", "7",
-			"X-Request-Id", "1",
-		)
+		body := strings.NewReader("https://storage.clinic.test/7?X-Amz-Signature=SYNTHETIC")
+		resp := respond(status, body, -1, "Retry-After", "7", "X-Request-Id", "1")
 		_, err := take(t, newTest(io.Discard), resp)
 		var failure *Error
 		require.ErrorAs(t, err, &failure)
@@ -100,6 +100,7 @@ func TestReceive_RefusalStatus_DecidesWhatHelps(t *testing.T) {
 		assert.Equal(t, "7", failure.Header.Get("Retry-After"))
 		assert.Equal(t, "1", failure.Header.Get("X-Request-Id"))
 		assert.NotContains(t, failure.Error(), "SYNTHETIC")
+		assert.Zero(t, body.Len(), "it is read, so that the connection can be used again")
 		redirects := status == 301 || status == 307
 		assert.Equal(t,
 			redirects || want != Stop, strings.Contains(failure.Error(), ";"), "it says what it may mean: %d", status,
@@ -160,6 +161,34 @@ func TestPrepare_UnsafeAddress_IsNotUsed(t *testing.T) {
 			assert.NotContains(t, err.Error(), "secret")
 		}
 	}
+}
+
+func TestPrepare_ExpiredAddress_IsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newTest(io.Discard)
+		var expiry time.Time // unknown at first
+		requested := 0
+		d.source.Address = func(context.Context) (*Address, error) {
+			requested++
+			return &Address{URL: "https://storage.clinic.test/7", ExpiresAt: expiry}, nil
+		}
+		requireRequested := func(want int, why string) {
+			t.Helper()
+			_, err := prepare(t, d)
+			require.NoError(t, err)
+			require.Equal(t, want, requested, why)
+		}
+		requireRequested(1, "there is none")
+		requireRequested(1, "it may never expire")
+		expiry = time.Now().Add(time.Hour)
+		d.address = nil
+		requireRequested(2, "there is none")
+		time.Sleep(time.Hour - time.Nanosecond)
+		requireRequested(2, "it has not expired")
+		time.Sleep(time.Nanosecond)
+		requireRequested(3, "it has expired")
+	})
 }
 
 func TestPrepare_CannotContinueOrRewind_ReturnsErrChanged(t *testing.T) {

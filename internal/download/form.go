@@ -65,22 +65,22 @@ func strongTag(tag string) string {
 }
 
 // contentRange returns the first and the last number of a Content-Range such as "bytes 5-9/10": 5 and 10. A number that
-// is absent or cannot be read is -1.
+// is absent or cannot be read is unknown.
 func contentRange(h http.Header) (start, total int64) {
 	numbers, ok := strings.CutPrefix(h.Get("Content-Range"), "bytes ")
 	if !ok {
-		return -1, -1
+		return unknown, unknown
 	}
 	span, afterSlash, _ := strings.Cut(numbers, "/")
 	beforeDash, _, _ := strings.Cut(span, "-")
 	return parseCount(beforeDash), parseCount(afterSlash)
 }
 
-// parseCount parses a count that is not negative. It returns -1 for anything else.
+// parseCount parses a count that is not negative. It returns unknown for anything else.
 func parseCount(digits string) int64 {
 	n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 63)
 	if err != nil {
-		return -1
+		return unknown
 	}
 	return int64(n)
 }

@@ -41,7 +41,7 @@ type partInfo struct {
 	Of        string `json:"of"`   // the recording
 	Location  string `json:"location"`
 	ETag      string `json:"etag"`
-	Total     int64  `json:"total"` // -1 if not known
+	Total     int64  `json:"total"` // or unknown
 	Size      int64  `json:"size"`  // how much of it is certainly on disk
 	SizeAgain int64  `json:"again"` // a crash can leave the beginning of one number and the end of another
 }
@@ -55,7 +55,7 @@ func (i partInfo) canContinue() bool {
 	case i.Size < headSize, i.SizeAgain != i.Size:
 		return false
 	}
-	return i.Total == -1 || i.Total >= i.Size
+	return i.Total == unknown || i.Total >= i.Size
 }
 
 const (
@@ -78,7 +78,7 @@ func OpenPart(ctx context.Context, path, of string) (*Part, error) {
 	if err != nil {
 		return nil, failed("the file could not be opened", err)
 	}
-	info := partInfo{Format: partFormat, Of: of, Total: -1}
+	info := partInfo{Format: partFormat, Of: of, Total: unknown}
 	p := &Part{fs: fsys, path: path, companion: companion, checkpointEvery: checkpointSize, info: info}
 	if err := p.open(); err != nil {
 		if p.file != nil {
@@ -215,7 +215,7 @@ func (p *Part) begin(r recording, location string) {
 // description with new bytes, which may be another patient's.
 func (p *Part) rewind(int64) error {
 	p.size = 0
-	p.begin(recording{total: -1}, "")
+	p.begin(recording{total: unknown}, "")
 	if err := p.describe(); err != nil {
 		return err
 	}

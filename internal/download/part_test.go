@@ -34,8 +34,8 @@ func TestPart_EnoughBytes_WritesACheckpoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "visit.wav")
 	p := begun(t, path, nil)
-	p.checkpointEvery = 100
-	for _, described := range []int64{0, 0, 0, 120, 120, 120, 240} {
+	p.checkpointEvery = 80
+	for _, described := range []int64{0, 0, 80, 80, 160, 160, 240} {
 		assert.Equal(t, described, p.info.Size)
 		_, err := p.Write(make([]byte, 40))
 		require.NoError(t, err)
@@ -203,6 +203,53 @@ func TestPart_DescribeCutAnywhere_NamesThePart(t *testing.T) {
 		assert.True(t, json.Valid(text), "nothing of a longer one before it remains")
 	}
 	p.Leave()
+}
+
+func TestPartInfo_CanContinue_OnlyIfItIsConsistent(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		info partInfo
+		want bool
+	}{
+		"complete":             {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 600}, true},
+		"incomplete":           {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 1000}, true},
+		"of unknown length":    {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: unknown}, true},
+		"as much as is needed": {partInfo{ETag: `"1"`, Size: headSize, SizeAgain: headSize, Total: 1000}, true},
+		"too little":           {partInfo{ETag: `"1"`, Size: headSize - 1, SizeAgain: headSize - 1, Total: 1000}, false},
+		"more than there is":   {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 599}, false},
+		"torn":                 {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 700, Total: 1000}, false},
+		"without an ETag":      {partInfo{Size: 600, SizeAgain: 600, Total: 1000}, false},
+	} {
+		assert.Equal(t, tt.want, tt.info.canContinue(), name)
+	}
+}
+
+// A crash can leave only the beginning of a companion, with zeros behind it. Anything else was written by another
+// program.
+func TestOpenPart_CutCompanion_IsReplaced(t *testing.T) {
+	t.Parallel()
+	digits := strings.Repeat("0a", partDigits/2)
+	for content, isOurs := range map[string]bool{
+		"":                            true,
+		partPrefix[:5]:                true,
+		partPrefix:                    true,
+		partPrefix + "\x00\x00":       true,
+		partPrefix + digits[:7]:       true,
+		partPrefix + digits:           true,
+		partPrefix + digits + "0":     false,
+		partPrefix + digits[:7] + "x": false,
+		partPrefix[:5] + "x":          false,
+	} {
+		path := filepath.Join(t.TempDir(), "visit.wav")
+		require.NoError(t, os.WriteFile(partFile(path, ".json"), []byte(content), 0o600))
+		p, err := OpenPart(t.Context(), path, of)
+		if !isOurs {
+			require.ErrorIs(t, err, os.ErrExist, content)
+			continue
+		}
+		require.NoError(t, err, content)
+		p.Leave()
+	}
 }
 
 func TestOpenPart_TornCompanion_StartsAgain(t *testing.T) {

@@ -98,7 +98,7 @@ func (p *Piece) accept(resp *http.Response) error {
 	if err := checkStatus(resp); err != nil {
 		return err
 	}
-	start, total := contentRange(resp.Header) // -1 if the header is absent
+	start, total := contentRange(resp.Header)
 	current := recording{strongTag(resp.Header.Get("ETag")), total}
 	isOpen := p.etag != ""
 	isComplete := resp.StatusCode == http.StatusOK

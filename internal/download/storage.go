@@ -39,11 +39,11 @@ func (d *Download) Receive(ctx context.Context, resp *http.Response, watch excha
 // acceptWhole checks a response with the whole recording. It returns how many bytes to skip: if the target has a part
 // of the same recording, that part. Some storages do not support ranges.
 func (d *Download) acceptWhole(ctx context.Context, resp *http.Response, watch exchange.Watch) (skip int64, err error) {
-	now := recording{strongTag(resp.Header.Get("ETag")), resp.ContentLength}
+	now := recording{strongTag(resp.Header.Get("ETag")), max(resp.ContentLength, unknown)}
 	if now.total == 0 {
 		return 0, unexpected(textEmpty)
 	}
-	if now.total < 0 {
+	if now.total == unknown {
 		watch.Pause() // a slow service is not a stalled storage
 		size := d.knownSize(ctx)
 		watch.Progress()
@@ -102,8 +102,8 @@ func (d *Download) acceptEnd(resp *http.Response) error {
 
 // mayHaveTotal reports whether the recording can have this length, by what storage reported before.
 func (d *Download) mayHaveTotal(total int64) bool {
-	if d.total < 0 {
-		return total >= 0
+	if d.total == unknown {
+		return total != unknown
 	}
 	return total == d.total
 }
@@ -204,7 +204,7 @@ func (d *Download) needsMore(head []byte) bool {
 // isComplete reports whether the recording ends with the held bytes, which follow what was received. If storage has not
 // reported the length, it also needs to know whether the body is at its end.
 func (d *Download) isComplete(resp *http.Response, held int64, atEnd bool) bool {
-	if d.total >= 0 {
+	if d.total != unknown {
 		return d.received+held == d.total
 	}
 	if !atEnd {
@@ -250,7 +250,7 @@ func (d *Download) checkBytes(p []byte, mediaType string) error {
 	isFirst := d.received == 0
 	after := d.received + int64(len(p))
 	length := d.length()
-	isTooLong := length >= 0 && after > length && len(p) > 0
+	isTooLong := length != unknown && after > length && len(p) > 0
 	switch {
 	case after == 0:
 		return unexpected(textEmpty)
@@ -258,7 +258,7 @@ func (d *Download) checkBytes(p []byte, mediaType string) error {
 		return unexpected(textDocument)
 	case !isTooLong:
 		return nil
-	case d.total < 0: // storage announced no length
+	case d.total == unknown: // storage announced no length
 		return sizeMismatch("the recording is longer than the service reports")
 	}
 	return unexpected("the recording is longer than storage announced")

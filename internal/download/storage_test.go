@@ -52,6 +52,7 @@ type reply struct {
 	length   int64    // -1: not told
 	header   []string // keys and values
 	unmarked bool     // without a length, its end is that of the connection
+	http2    bool     // which marks the end
 }
 
 func respond(status int, body io.Reader, length int64, header ...string) reply {
@@ -69,6 +70,9 @@ func take(t *testing.T, d *Download, r reply, watches ...exchange.Watch) (int64,
 	resp := &http.Response{
 		StatusCode: r.status, ProtoMajor: 1, ProtoMinor: 1, ContentLength: r.length, Header: http.Header{},
 		Body: io.NopCloser(r.body),
+	}
+	if r.http2 {
+		resp.ProtoMajor = 2
 	}
 	if r.length < 0 && !r.unmarked {
 		resp.TransferEncoding = []string{"chunked"}
@@ -122,6 +126,7 @@ func TestReceive_Length_DecidesWhereTheRecordingEnds(t *testing.T) {
 		size   int64
 		length int64
 		marked bool // the end of the body is
+		http2  bool
 		err    error
 		got    int
 	}{
@@ -134,6 +139,7 @@ func TestReceive_Length_DecidesWhereTheRecordingEnds(t *testing.T) {
 		"marked, the service says nothing": {size: 0, length: -1, marked: true, got: 1000},
 		"marked, the service says less":    {size: 800, length: -1, marked: true, err: ErrSizeMismatch, got: 800},
 		"marked, the service says more":    {size: 1001, length: -1, marked: true, err: ErrSizeMismatch, got: 1000},
+		"marked by HTTP/2":                 {size: -1, length: -1, http2: true, got: 1000},
 		"unmarked":                         {size: 1000, length: -1, got: 1000},
 		"unmarked, nobody tells":           {size: -1, length: -1, err: exchange.ErrUnexpected},
 		"unmarked, the service says less":  {size: 800, length: -1, err: ErrSizeMismatch, got: 800},
@@ -147,6 +153,7 @@ func TestReceive_Length_DecidesWhereTheRecordingEnds(t *testing.T) {
 			d.source.Size = func(context.Context) int64 { asked++; return tt.size }
 			resp := respond(200, pieces(), tt.length)
 			resp.unmarked = !tt.marked
+			resp.http2 = tt.http2
 			_, err := take(t, d, resp)
 			if err == nil {
 				err = d.CheckSize(t.Context())
@@ -363,4 +370,6 @@ func TestPartFile_LongName_IsCutBetweenCharacters(t *testing.T) {
 	assert.True(t, utf8.ValidString(name))
 	assert.LessOrEqual(t, len(name), 255)
 	assert.NotEqual(t, name, partFile(long+"b", ".json"))
+	longest := strings.Repeat("a", 180)
+	assert.Equal(t, "."+longest+".clinicaldoc-part.json", partFile(longest, ".json"), "short enough to be kept")
 }

@@ -35,7 +35,7 @@ func NewWriter(w io.Writer) *Writer {
 
 // alreadyHas implements [Target]: a writer has nothing of an earlier call.
 func (t *Writer) alreadyHas() (r recording, location string, size int64) {
-	return recording{total: -1}, "", 0
+	return recording{total: unknown}, "", 0
 }
 
 // begin implements [Target].
