@@ -75,3 +75,8 @@ func TestInteger_WithExponent_IsReadUpToExactness(t *testing.T) {
 	assert.Equal(t, "-9007199254740992", read(t, `-9007199254740992.0`, tolerant.Integer))
 	assert.Equal(t, unreadable, read(t, `9007199254740994.0`, tolerant.Integer))
 }
+
+func TestSeconds_LargestNumber_IsRead(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "1.7976931348623157e+308", read(t, `1.7976931348623157e308`, tolerant.Seconds))
+}
