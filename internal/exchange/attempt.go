@@ -160,7 +160,7 @@ func (c *call) header(callers http.Header) http.Header {
 	}
 	keys := [...]string{"Accept", "User-Agent", "Authorization", "Content-Type", "Cache-Control"}
 	values := [...]string{c.Peer.Accept, c.Peer.UserAgent, c.authorization, contentType, c.Peer.CacheControl}
-	header := make(http.Header, len(callers)+len(keys))
+	header := make(http.Header, len(keys))
 	for key, list := range callers {
 		header[key] = slices.Clone(list) // what a transport changes must not be in the next attempt
 	}

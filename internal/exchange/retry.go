@@ -82,7 +82,7 @@ func (e Effect) MayRetry(o Outcome) bool {
 // Retry-After.
 func Backoff(n int, least, most, retryAfter time.Duration, jitter float64) time.Duration {
 	longest := most
-	isBelowMost := n < 62 && least <= most>>n // least << n would wrap for a larger n
+	isBelowMost := least <= most>>n // so least << n does not wrap
 	if isBelowMost {
 		longest = least << n
 		longest += min(longest/2, most-longest)

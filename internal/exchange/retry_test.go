@@ -102,6 +102,7 @@ func TestBackoff_AnyBounds_AreKept(t *testing.T) {
 	assert.Zero(t, exchange.Backoff(3, 0, 0, 0, exchange.Jitter(t.Context())), "no pause at all")
 	assert.EqualValues(t, 3, exchange.Backoff(0, 2, 5, 0, 1), "half more than the least, with full jitter")
 	assert.EqualValues(t, 5, exchange.Backoff(1, 2, 5, 0, 1), "doubled as long as that is not too much")
+	assert.EqualValues(t, 12, exchange.Backoff(3, 1, 15, 0, 1), "also if no further doubling would fit")
 	assert.Equal(t, least, exchange.Backoff(0, least, most, 0, 0), "never less than the least")
 	assert.Equal(t, most, exchange.Backoff(0, most+1, most, 0, 0.5), "never more than the most")
 	assert.EqualValues(t, 1, exchange.Backoff(0, 1, 1, 0, exchange.Jitter(t.Context())), "no rounding below the least")
