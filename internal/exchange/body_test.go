@@ -77,6 +77,22 @@ func TestRelease_Twice_ReturnsTheBufferOnce(t *testing.T) { //nolint:paralleltes
 	assert.Len(t, buffers, 1)
 }
 
+// A copy of a stream is followed, and one of bytes is not.
+func TestConclude_CopyIsNotRead_OnlyAStreamIsKnownToBeIncomplete(t *testing.T) {
+	t.Parallel()
+	stream := &Body{Size: 2, Open: func() (io.Reader, []byte) { return bytes.NewReader([]byte("a")), []byte("b") }}
+	for want, body := range map[Sent]*Body{Partly: stream, Wholly: {Bytes: make([]byte, SmallSize+1)}} {
+		state, request := new(SendState), &http.Request{Header: http.Header{}}
+		state.Watchdog.Guard(t.Context(), time.Minute)
+		state.Attach(request, body, true)
+		copied, err := request.GetBody()
+		require.NoError(t, err)
+		assert.Equal(t, want, state.Conclude(errors.New("synthetic")))
+		require.NoError(t, copied.Close())
+		state.Watchdog.Stop()
+	}
+}
+
 // A transport may send the copy that it was given, and never read the body itself: the server may have all of it.
 func TestConclude_CopyOfABody_MayBeComplete(t *testing.T) {
 	t.Parallel()

@@ -7,9 +7,8 @@ import (
 
 // The budget for retries.
 const (
-	maxRetryBudget   = 100 // retries that can be taken in a row
-	retriesPerSecond = 1   // given back with time
-	retryPerSuccess  = 0.2 // given back by each success
+	maxRetryBudget  = 100 // retries that can be taken in a row
+	retryPerSuccess = 0.2 // given back by each success, in addition to one each second
 )
 
 // Budget bounds the retries of all calls of a client, so they do not multiply the load of a failing server. A retry
@@ -25,7 +24,7 @@ func (b *Budget) Take() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	b.giveBack(now.Sub(b.refilledUntil).Seconds() * retriesPerSecond)
+	b.giveBack(now.Sub(b.refilledUntil).Seconds())
 	b.refilledUntil = now
 	if b.spent+1 > maxRetryBudget {
 		return false

@@ -157,6 +157,7 @@ func TestSend_OnlyRepeatableBodies_HaveGetBody(t *testing.T) {
 		expect string
 	}{
 		{Repeatable, small, true, true, ""},
+		{Repeatable, &Body{Bytes: make([]byte, SmallSize)}, true, true, ""},
 		{Repeatable, large, true, false, ""},
 		{Creates, small, false, false, ""},
 		{Creates, large, false, false, ""},
@@ -227,6 +228,123 @@ func TestSend_ExpectationFailed_SendsWithoutExpect(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, []string{"100-continue", "", ""}, expects, "it is remembered")
+}
+
+// A request that needs another connection announces its body there if it did so before.
+func TestSend_AnotherConnection_AnnouncesAsBefore(t *testing.T) {
+	t.Parallel()
+	for ignoresExpect, want := range map[bool][]string{false: {"100-continue", "100-continue"}, true: {"", ""}} {
+		c := newRequest(Creates, nil)
+		c.Method, c.Body = http.MethodPost, &Body{Bytes: make([]byte, ExpectSize+1)}
+		c.Peer.ignoresExpect.Store(ignoresExpect)
+		var expects []string
+		_, err := sent(t, c, func(r *http.Request) (*http.Response, error) {
+			expects = append(expects, r.Header.Get("Expect"))
+			if len(expects) == 1 {
+				return nil, errRetired
+			}
+			_, err := io.Copy(io.Discard, r.Body)
+			return responds(201, ""), err
+		})
+		require.NoError(t, err)
+		assert.Equal(t, want, expects)
+	}
+}
+
+// A server that was asked for 100 Continue, and sent a complete response without it, is not asked again.
+func TestReceive_ExpectIsIgnored_IsRemembered(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		asked    bool
+		interim  int32
+		body     io.Reader
+		remember bool
+	}{
+		"ignored":        {true, 0, strings.NewReader("{}"), true},
+		"answered":       {true, 1, strings.NewReader("{}"), false},
+		"not asked":      {false, 0, strings.NewReader("{}"), false},
+		"a cut response": {true, 0, failing{io.ErrUnexpectedEOF}, false},
+	} {
+		c := begun(newRequest(Creates, nil))
+		defer c.Release()
+		state := new(SendState)
+		state.Watchdog.Guard(t.Context(), time.Minute)
+		defer state.Watchdog.Stop()
+		state.awaitsContinue.Store(tc.asked)
+		state.interim.Store(tc.interim)
+		resp := &http.Response{StatusCode: 201, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
+		_ = c.receive(t.Context(), resp, new(Attempt), state)
+		assert.Equal(t, tc.remember, c.Peer.ignoresExpect.Load(), name)
+	}
+}
+
+// The server takes at most MaxRetryAfter, ten seconds here. A 503 is a limit only with Retry-After.
+func TestLimitedFor_StatusAndHeader_Decide(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		status     int
+		retryAfter string
+		remaining  string
+		want       time.Duration
+	}{
+		{429, "", "", time.Second},
+		{429, "5", "", 5 * time.Second},
+		{429, "10", "", 10 * time.Second},
+		{429, "11", "", 0},
+		{429, "", "0", time.Second},
+		{429, "5", "0", 6 * time.Second}, // rounded down by the server
+		{503, "", "", 0},
+		{503, "5", "", 5 * time.Second},
+		{500, "5", "", 0},
+	} {
+		c := &call{Request: newRequest(Reads, nil)}
+		header := http.Header{"Retry-After": {tc.retryAfter}, "X-Ratelimit-Remaining": {tc.remaining}}
+		refused := &Attempt{Outcome: Outcome{Status: tc.status}, Header: header}
+		assert.Zero(t, c.limitedFor(refused), "without a Gate")
+		c.Peer.Gate = new(Gate)
+		assert.Equal(t, tc.want, c.limitedFor(refused), "%+v", tc)
+	}
+}
+
+func TestDo_RefusedToken_IsRenewedOnce(t *testing.T) {
+	t.Parallel()
+	const none = "none"
+	for renewed, requests := range map[string]int{none: 1, "": 1, "refused": 1, "fresh": 2} {
+		sent, renewals := 0, 0
+		r := newRequest(Reads, func(*http.Request) (*http.Response, error) {
+			sent++
+			return responds(http.StatusUnauthorized, ""), nil
+		})
+		r.Authorization = func(context.Context) (string, error) { return "refused", nil }
+		if renewed != none {
+			r.Renew = func(context.Context, string) string { renewals++; return renewed }
+		}
+		result, err := r.Do(t.Context())
+		require.Error(t, err)
+		result.Release()
+		assert.Equal(t, requests, sent, renewed)
+		assert.LessOrEqual(t, renewals, 1, renewed)
+	}
+}
+
+// The rest of a refused body may still be on its way, so its connection does not serve another request.
+func TestDo_RefusedBody_ConnectionIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	var from []string
+	peer, target := peerAt(t, func(w http.ResponseWriter, r *http.Request) {
+		from = append(from, r.RemoteAddr)
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = io.WriteString(w, "{}")
+	})
+	for _, body := range []*Body{nil, nil, {Bytes: []byte("{}")}, {Bytes: []byte("{}")}} {
+		r := &Request{Peer: peer, Method: http.MethodPut, URL: target, Effect: Repeatable, Body: body, Caller: &caller{}}
+		result, err := r.Do(t.Context())
+		require.Error(t, err)
+		result.Release()
+	}
+	require.Len(t, from, 4)
+	assert.Equal(t, from[0], from[1], "without a body")
+	assert.NotEqual(t, from[2], from[3])
 }
 
 func TestReceive_Response_IsReadAndClosed(t *testing.T) {

@@ -284,6 +284,22 @@ func TestGate_RemainingIsNotReported_CountsAccepted(t *testing.T) {
 	})
 }
 
+// A server that refuses every attempt gets as many as MaxRetries allows, with growing pauses.
+func TestGate_RefusedRepeatedly_RetriesAreCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		request := newCall(func(r *http.Request) (*http.Response, error) {
+			return status(r, http.StatusTooManyRequests), nil
+		})
+		request.Peer.Gate = new(exchange.Gate)
+		start := time.Now()
+		result, err := request.Do(exchange.WithJitter(t.Context(), func() float64 { return 0 }))
+		require.Error(t, err)
+		assert.Equal(t, 4, result.Last.Number)
+		assert.Equal(t, (1+2+4)*time.Second, time.Since(start))
+	})
+}
+
 // The context's report learns of a refusal because of a limit, and of nothing else.
 func TestWithLimitReport_Refusal_IsReported(t *testing.T) {
 	t.Parallel()

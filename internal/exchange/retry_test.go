@@ -188,6 +188,9 @@ func TestBackoff_GrowsUpToTheMost(t *testing.T) {
 	} {
 		assert.Equal(t, tc.want, exchange.Backoff(tc.n, least, most, tc.asked, tc.spread), "%+v", tc)
 	}
+	for n := 3; n < 100; n++ {
+		assert.Equal(t, most, exchange.Backoff(n, least, most, 0, 1), "no overflow at %d", n)
+	}
 }
 
 func TestRefused_OnlyUnprocessedHTTP2Requests(t *testing.T) {
