@@ -47,6 +47,8 @@ func TestSave_PowerCut_LeavesACompleteSnapshot(t *testing.T) {
 				require.Contains(t, []int{0, newNotes}, changes, place)
 			}
 			assert.Equal(t, []string{path}, d.Names(), place)
+			changes, _ = runAndSave(restarted(d))
+			require.Zero(t, changes, "%s: what was saved is the last run", place)
 		})
 		assert.Greater(t, disks, 10)
 	}

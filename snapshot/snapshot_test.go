@@ -146,9 +146,11 @@ func TestChanges_IncompleteList_NothingIsGone(t *testing.T) {
 		s := open(t, srv, "", clinicaldoc.ListNotesParams{PerPage: 2, Sort: clinicaldoc.SortOldest})
 		_, err := runOnce(t.Context(), s)
 		require.NoError(t, err)
+		_, err = client(srv).Notes.Delete(t.Context(), 6)
+		require.NoError(t, err)
 		// Note 1 is deleted before the second page, which therefore begins one row too late.
 		srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Vanish(1).After(1))
-		requireChanges(t, s)
+		requireChanges(t, s, "gone 6 complete")
 		requireChanges(t, s, "gone 1 complete")
 	})
 	t.Run("the missing note cannot be read", func(t *testing.T) {
@@ -259,6 +261,7 @@ func TestOpen_OtherOrDamagedFile_IsRejected(t *testing.T) {
 		"another file":     "dear diary\n",
 		"a later version":  strings.Replace(string(text), "snapshot 1", "snapshot 2", 1),
 		"one line more":    strings.Replace(string(text), "\nend", "\n99 x complete\nend", 1),
+		"a broken line":    strings.Replace(string(text), "\nend", "\n99 x\nend", 1),
 		"an unknown stage": strings.Replace(string(text), "complete", "finished", 1),
 		"a negative id":    strings.Replace(string(text), "\n1 ", "\n-1 ", 1),
 	} {

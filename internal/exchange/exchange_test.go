@@ -160,6 +160,7 @@ func TestSend_OnlyRepeatableBodies_HaveGetBody(t *testing.T) {
 		{Repeatable, &Body{Bytes: make([]byte, SmallSize)}, true, true, ""},
 		{Repeatable, large, true, false, ""},
 		{Creates, small, false, false, ""},
+		{Creates, &Body{Bytes: []byte{}}, false, false, ""},
 		{Creates, large, false, false, ""},
 		{Creates, &Body{Bytes: make([]byte, ExpectSize)}, false, false, ""},
 		{Creates, &Body{Bytes: make([]byte, ExpectSize+1)}, false, false, "100-continue"},
@@ -266,14 +267,14 @@ func TestReceive_ExpectIsIgnored_IsRemembered(t *testing.T) {
 		"a cut response": {true, 0, failing{io.ErrUnexpectedEOF}, false},
 	} {
 		c := begun(newRequest(Creates, nil))
-		defer c.Release()
 		state := new(SendState)
 		state.Watchdog.Guard(t.Context(), time.Minute)
-		defer state.Watchdog.Stop()
 		state.awaitsContinue.Store(tc.asked)
 		state.interim.Store(tc.interim)
-		resp := &http.Response{StatusCode: 201, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
+		resp := &http.Response{StatusCode: http.StatusCreated, ProtoMajor: 1, Body: io.NopCloser(tc.body)}
 		_ = c.receive(t.Context(), resp, new(Attempt), state)
+		state.Watchdog.Stop()
+		c.Release()
 		assert.Equal(t, tc.remember, c.Peer.ignoresExpect.Load(), name)
 	}
 }

@@ -19,5 +19,6 @@ func TestReset_Windows_HasItsOwnNumbers(t *testing.T) {
 	}
 	assert.True(t, Reset(syscall.ECONNRESET))
 	assert.True(t, Reset(syscall.EPIPE))
+	assert.False(t, Reset(syscall.ECONNREFUSED))
 	assert.False(t, Reset(io.EOF))
 }

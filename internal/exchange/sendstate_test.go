@@ -229,6 +229,41 @@ func TestRetire_WrittenRequest_ForbidsWrites(t *testing.T) {
 	})
 }
 
+// The response can free the connection before the request is known to be refused. Another request may have it by then.
+func TestRetire_FreeConnection_IsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []error{nil, errors.New("synthetic")} {
+		_, state := newState(t)
+		ours := pipe(t)
+		trace := state.Trace(true)
+		trace.GotConn(httptrace.GotConnInfo{Conn: ours})
+		trace.WroteRequest(httptrace.WroteRequestInfo{})
+		trace.PutIdleConn(failure)
+		state.Retire()
+		state.Close()
+		_, err := ours.Write(nil)
+		assert.Equal(t, failure != nil, err != nil, "only one that could not be freed is closed")
+	}
+}
+
+// Only a create must not use a connection that was idle for long, or that is retired.
+func TestSkipped_RepeatableRequest_IsFalse(t *testing.T) {
+	t.Parallel()
+	for _, sendOnce := range []bool{true, false} {
+		_, state := newState(t)
+		state.SendOnce = sendOnce
+		state.SpeaksHTTP1 = new(atomic.Bool)
+		state.SpeaksHTTP1.Store(true)
+		ours := pipe(t)
+		trace := state.Trace(true)
+		trace.GetConn("")
+		trace.GotConn(httptrace.GotConnInfo{Conn: ours, Reused: true, WasIdle: true, IdleTime: time.Hour})
+		assert.Equal(t, sendOnce, state.Skipped(errors.New("synthetic")))
+		_, err := ours.Write(nil)
+		assert.Equal(t, sendOnce, err != nil)
+	}
+}
+
 func TestAwaitContinue_ResponseFirst_HoldsTheBodyBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -263,6 +298,12 @@ func TestAwaitContinue_ResponseFirst_HoldsTheBodyBack(t *testing.T) {
 				assert.Zero(t, time.Since(began), name)
 			}
 		}
+		_, state := newState(t)
+		body := state.Follow(streamed(strings.NewReader("head"), "end"), true)
+		state.Trace(true).GotFirstResponseByte()
+		all, err := io.ReadAll(body)
+		require.NoError(t, err)
+		assert.Equal(t, "headend", string(all), "a transport that does not wait for 100 Continue")
 	})
 }
 

@@ -1,10 +1,13 @@
+//nolint:bodyclose // the responses are made here and have nothing to close
 package exchange
 
 import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -123,4 +126,139 @@ func TestUntilDelivered_Progress_BeginsAtZero(t *testing.T) {
 	var reports []int64
 	assert.True(t, s.untilDelivered(t.Context(), func(sent int64) { reports = append(reports, sent) }, delivered))
 	assert.Equal(t, []int64{0, 7}, reports)
+}
+
+// bodyOf is a body of unknown size that the head begins, and "end" ends.
+func bodyOf(head io.Reader) *Body {
+	return &Body{Size: -1, Open: func() (io.Reader, []byte) { return head, []byte("end") }}
+}
+
+// Some readers return their last bytes together with the end, or no bytes for a while.
+func TestFollowedBody_AnyReader_IsReadCompletely(t *testing.T) {
+	t.Parallel()
+	for name, head := range map[string]io.Reader{
+		"the end with the data": iotest.DataErrReader(strings.NewReader("head")),
+		"byte by byte":          iotest.OneByteReader(strings.NewReader("head")),
+		"nothing in between":    &hesitant{from: strings.NewReader("head")},
+	} {
+		got, err := io.ReadAll(fenced(t, nil).Follow(bodyOf(head), false))
+		require.NoError(t, err, name)
+		assert.Equal(t, "headend", string(got), name)
+	}
+}
+
+// hesitant returns no bytes at every other read.
+type hesitant struct {
+	from    io.Reader
+	hasByte bool
+}
+
+func (h *hesitant) Read(p []byte) (int, error) {
+	h.hasByte = !h.hasByte
+	if !h.hasByte {
+		return 0, nil
+	}
+	return h.from.Read(p[:1])
+}
+
+// slowReader takes some time for each read.
+type slowReader struct {
+	io.Reader
+	takes time.Duration
+}
+
+func (s slowReader) Read(p []byte) (int, error) {
+	time.Sleep(s.takes)
+	return s.Reader.Read(p)
+}
+
+// The stall timeout is a minute. After the last bytes, the server gets as long as the upload took, and the time that
+// the bytes on their way need.
+func TestFollowedBody_Progress_RestartsTheStallTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ended := func(head io.Reader) (reading, waiting time.Duration) {
+			s := fenced(t, nil)
+			body := s.Follow(bodyOf(head), false)
+			start := time.Now()
+			buffer := make([]byte, 3*leastRate)
+			for s.Watchdog.Err() == nil {
+				if _, err := body.Read(buffer); err != nil {
+					break
+				}
+			}
+			reading = time.Since(start)
+			<-s.Watchdog.ctx.Done()
+			return reading, time.Since(start) - reading
+		}
+		const takes = 50 * time.Second
+		large := strings.NewReader(strings.Repeat("x", 7*leastRate-len("end"))) // in three reads, and then its end
+		reading, waiting := ended(slowReader{large, takes})
+		assert.Equal(t, 4*takes, reading)
+		assert.Equal(t, time.Minute+4*takes+7*time.Second, waiting)
+
+		reading, _ = ended(slowReader{never{}, takes})
+		assert.Equal(t, 2*takes, reading, "no bytes are no progress")
+	})
+}
+
+// never returns no bytes.
+type never struct{}
+
+func (never) Read([]byte) (int, error) { return 0, nil }
+
+// A response to a part of the request says nothing that the refusal does not. A success means that the server has all.
+func TestSendStreamed_CommitRefused_ReturnsTheRefusalUnlessTheServerAccepted(t *testing.T) {
+	t.Parallel()
+	refusal := errors.New("synthetic refusal")
+	lost := errors.New("synthetic loss")
+	for name, tc := range map[string]struct {
+		refusal error
+		status  int
+		err     error // of the transport
+		want    error
+	}{
+		"refused, and rejected by the server": {refusal, http.StatusUnprocessableEntity, nil, refusal},
+		"refused, but accepted by the server": {refusal, http.StatusCreated, nil, nil},
+		"refused, and lost":                   {refusal, 0, lost, lost},
+		"only rejected by the server":         {nil, http.StatusUnprocessableEntity, nil, nil},
+	} {
+		s := fenced(t, nil)
+		s.Follow(bodyOf(strings.NewReader("head")), false)
+		if tc.refusal != nil {
+			s.commitRefusal.Store(&tc.refusal)
+		}
+		resp, err := s.SendStreamed(t.Context(), nil, func() (*http.Response, error) {
+			if tc.err != nil {
+				return nil, tc.err
+			}
+			return responds(tc.status, ""), nil
+		})
+		require.ErrorIs(t, err, tc.want, name)
+		assert.Equal(t, err == nil, resp != nil, name)
+	}
+}
+
+// net/http's goroutine ends with a source that calls runtime.Goexit, so nobody else would close the connection.
+func TestReadHead_SourceExits_ClosesTheConnection(t *testing.T) {
+	t.Parallel()
+	s := fenced(t, nil)
+	closed := false
+	s.conn.Store(new(net.Conn(hungUp{closed: &closed})))
+	body := s.Follow(bodyOf(exiting{}), false)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = body.Read(make([]byte, 1))
+	}()
+	<-done
+	assert.True(t, closed)
+}
+
+// exiting ends the goroutine that reads it.
+type exiting struct{}
+
+func (exiting) Read([]byte) (int, error) {
+	runtime.Goexit()
+	return 0, nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"io"
 	"math"
+	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -193,6 +195,37 @@ func TestWatchedReader_Stall_EndsTheRead(t *testing.T) {
 		_, err = io.ReadAll(r)
 		assert.NoError(t, err)
 	})
+}
+
+// countingWatch counts the calls of Progress.
+type countingWatch struct {
+	exchange.Watch
+	progress int
+}
+
+func (w *countingWatch) Progress()  { w.progress++ }
+func (w *countingWatch) Err() error { return nil }
+
+func TestWatchedReader_Limit_EndsTheReading(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]io.Reader{
+		"at once":       strings.NewReader("synthetic"),
+		"byte by byte":  iotest.OneByteReader(strings.NewReader("synthetic")),
+		"with no bytes": io.MultiReader(strings.NewReader("synth"), strings.NewReader("etic")),
+	} {
+		got, err := io.ReadAll(&exchange.WatchedReader{Reader: source, Watch: new(countingWatch), Left: 7})
+		require.NoError(t, err)
+		assert.Equal(t, "synthet", string(got), name)
+	}
+}
+
+func TestWatchedReader_NoBytes_AreNoProgress(t *testing.T) {
+	t.Parallel()
+	watch := new(countingWatch)
+	r := &exchange.WatchedReader{Reader: strings.NewReader("x"), Watch: watch, Left: 7}
+	_, err := io.ReadAll(r)
+	require.NoError(t, err)
+	assert.Equal(t, 1, watch.progress, "the end is none")
 }
 
 func TestWithTimeout_End_MatchesDeadlineExceeded(t *testing.T) {
