@@ -201,6 +201,9 @@ func TestDecoder_TruncatedAtEveryByte_IsAnError(t *testing.T) {
 			}
 		}
 	}
+	d := jsonscan.New([]byte(`"\u0041`))
+	d.Skip()
+	require.EqualError(t, d.End(), "invalid JSON at byte 7: unexpected character or end", "the escape is complete")
 	for _, literal := range []string{"null", "true", "false"} {
 		d := jsonscan.New([]byte(literal)[:len(literal)-1])
 		d.Skip()
