@@ -162,10 +162,7 @@ func (p *painter) draw(now bool) {
 	width := p.width()
 	p.wide = width
 	var rows []string
-	for _, row := range p.rows {
-		if len(rows) == maxRows {
-			break
-		}
+	for _, row := range p.rows[:min(len(p.rows), maxRows)] {
 		rows = append(rows, row.text(width))
 	}
 	if p.total != "" {
