@@ -53,6 +53,8 @@ func TestGroups_EqualRecordings_AreListedTogether(t *testing.T) {
 		"350 recordings are processing: their notes are not complete yet",
 	}, titles)
 	assert.Equal(t, `"clinicaldoc upload resolve KEY"`, groups[0].Do)
+	assert.Equal(t, "somebody who may read the patients' notes", groups[0].By)
+	assert.Equal(t, "whoever runs the uploads", groups[1].By)
 	assert.Equal(t, "no response", groups[0].Why, "routes and ids of requests do not divide a group")
 	assert.Equal(t, []string{"000000000160", "000000000161"}, groups[0].Keys)
 	assert.Equal(t, "422 Unprocessable Content", groups[1].Why)
@@ -177,6 +179,32 @@ func TestSteps_EachOutcome_SaysWhoDoesWhat(t *testing.T) {
 			[]string{
 				"Somebody who may read the patients' notes: decide whether the failed recording is sent again, as described below",
 			},
+		},
+		"one of this upload and one of an earlier one failed": {
+			report.Run{
+				Ended: ended, Code: 9, Total: 1, Counts: report.Counts{report.Failed: 1},
+				Recordings: []report.Recording{{Key: "a", Status: report.Failed}},
+				Followed:   []report.Recording{{Key: "b", Status: report.Failed}},
+			},
+			[]string{
+				"Somebody who may read the patients' notes: decide whether the 2 failed recordings are sent again, " +
+					"as described below",
+			},
+		},
+		"one is processing, as is one of an earlier upload": {
+			report.Run{
+				Ended: ended, Code: 8, Total: 1, Counts: report.Counts{report.Processing: 1}, Do: "wait",
+				Recordings: []report.Recording{{Key: "a", Status: report.Processing}},
+				Followed:   []report.Recording{{Key: "b", Status: report.Processing}},
+			},
+			[]string{
+				"Whoever runs the uploads: run the same upload again later: it checks the notes again, " +
+					"and sends nothing twice",
+			},
+		},
+		"no recording needs anybody": {
+			report.Run{Ended: ended, Code: 1, Total: 1, Counts: report.Counts{report.Complete: 1}, Do: "make room"},
+			[]string{"Whoever runs the uploads: make room"},
 		},
 		"the service was down": {
 			report.Run{

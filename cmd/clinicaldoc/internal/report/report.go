@@ -3,7 +3,6 @@
 package report
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/rand"
@@ -301,11 +300,17 @@ func names(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	var list []string
 	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), ending) && entry.Type().IsRegular() {
+		_, otherName := begun(entry.Name())
+		if otherName == nil && strings.HasSuffix(entry.Name(), ending) && entry.Type().IsRegular() {
 			list = append(list, entry.Name())
 		}
 	}
 	return list, err
+}
+
+// begun is when a run began, by its ID or the name of its file.
+func begun(name string) (time.Time, error) {
+	return time.Parse(stamp, strings.SplitN(name, "-", 2)[0])
 }
 
 // List reads the runs that a selector names, the oldest first. The empty selector means the last run. Others are a
@@ -321,9 +326,9 @@ func List(folder, which string) ([]Run, error) {
 	}
 	var runs []Run
 	for _, name := range list {
-		began, err := time.Parse(stamp, strings.SplitN(name, "-", 2)[0])
-		if err != nil || which != "" && which != "all" && began.Local().Format(time.DateOnly) != which &&
-			!strings.HasPrefix(name, which) {
+		began, _ := begun(name)
+		isNamed := strings.HasPrefix(name, which) || began.Local().Format(time.DateOnly) == which
+		if which != "all" && !isNamed {
 			continue
 		}
 		run, err := Read(filepath.Join(folder, name))
@@ -346,13 +351,11 @@ func Read(path string) (Run, error) {
 		return Run{}, err
 	}
 	run := Run{ID: strings.TrimSuffix(filepath.Base(path), ending), Empty: len(text) == 0}
-	run.Began, _ = time.Parse(stamp, strings.SplitN(run.ID, "-", 2)[0])
+	run.Began, _ = begun(run.ID)
 	var planned []Recording
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, len(text)+1)
-	for lines.Scan() {
+	for one := range bytes.Lines(text) {
 		var l line
-		if json.Unmarshal(lines.Bytes(), &l) != nil {
+		if json.Unmarshal(one, &l) != nil {
 			continue
 		}
 		switch {

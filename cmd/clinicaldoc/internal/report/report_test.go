@@ -38,6 +38,9 @@ func TestRead_RunCutOff_IsRead(t *testing.T) {
 	assert.Equal(t, 2, run.Left())
 	assert.Equal(t, "/canary", run.Recordings[0].File)
 	assert.Empty(t, run.Hidden().Recordings[0].File)
+	again, err := report.Read(cut)
+	require.NoError(t, err)
+	assert.Equal(t, run, again, "reading changes nothing")
 	if runtime.GOOS != "windows" {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -55,6 +58,39 @@ func TestBegin_ManyReports_AreBounded(t *testing.T) {
 	runs, err := report.List(folder, "all")
 	require.NoError(t, err)
 	assert.Len(t, runs, 200)
+}
+
+func TestList_EachSelector_NamesItsRuns(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	runs, err := report.List(folder, "")
+	require.NoError(t, err)
+	assert.Empty(t, runs)
+
+	began := time.Date(2026, 3, 1, 9, 0, 0, 0, time.Local) //nolint:gosmopolitan // a day is one of this machine's
+	name := func(began time.Time) string { return began.UTC().Format("20060102T150405.000Z") + "-test" }
+	last := began.AddDate(0, 0, 1)
+	for _, file := range []string{"other.jsonl", name(began) + ".jsonl", name(last) + ".jsonl", name(last) + ".txt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, file), []byte("{}"), 0o600))
+	}
+	for which, want := range map[string][]string{
+		"":                {name(last)},
+		"all":             {name(began), name(last)},
+		"2026-03-01":      {name(began)},
+		"2026-03-03":      nil,
+		name(began)[:19]:  {name(began)},
+		name(last):        {name(last)},
+		"other":           nil,
+		"2026-03-01T0900": nil,
+	} {
+		runs, err := report.List(folder, which)
+		require.NoError(t, err)
+		var ids []string
+		for _, run := range runs {
+			ids = append(ids, run.ID)
+		}
+		assert.Equal(t, want, ids, which)
+	}
 }
 
 func TestClose_ReportNotWritten_IsAnError(t *testing.T) {
@@ -142,6 +178,28 @@ func followedAFailure(t *testing.T, reports, _ string) {
 	require.NoError(t, w.Close())
 }
 
+// cutOff is an upload that was killed after it had sent everything.
+func cutOff(t *testing.T, reports, share string) {
+	t.Helper()
+	uploaded(0, files{"SHARE/a.wav": report.Created})(t, reports, share)
+	list, err := filepath.Glob(filepath.Join(reports, "*.jsonl"))
+	require.NoError(t, err)
+	text, err := os.ReadFile(list[len(list)-1])
+	require.NoError(t, err)
+	ended := strings.LastIndex(string(text), `{"run"`)
+	require.NoError(t, os.WriteFile(list[len(list)-1], text[:ended], 0o600))
+}
+
+// daysAgo is an upload with an unresolved recording that began before the day of the last one.
+func daysAgo(t *testing.T, reports, _ string) {
+	t.Helper()
+	w := beginReport(reports)
+	w.Run.Began = w.Run.Began.Add(-25 * time.Hour)
+	w.Run.Code = 7
+	w.Add(report.Recording{Key: "0123", Status: report.Unresolved})
+	require.NoError(t, w.Close())
+}
+
 // emptyReport is an upload whose report could not be written.
 func emptyReport(t *testing.T, reports, _ string) {
 	t.Helper()
@@ -192,6 +250,12 @@ func TestOutcome_EachRun_CountsForPeople(t *testing.T) {
 		"The encounter is unresolved":                {Code: 7, Total: 1, Counts: report.Counts{report.Unresolved: 1}},
 		"1 of 2 encounters has a note; 1 is unresolved": {
 			Code: 7, Total: 2, Counts: report.Counts{report.Created: 1, report.Unresolved: 1},
+		},
+		"3 of 5 encounters have a note; 1 is unresolved, 1 was not sent": {
+			Code: 7, Total: 5, Counts: report.Counts{report.Created: 1, report.AlreadyThere: 2, report.Unresolved: 1},
+		},
+		"2 of 3 encounters have a note; 1 was refused": {
+			Code: 5, Total: 3, Counts: report.Counts{report.Created: 1, report.AlreadyThere: 1, report.Refused: 1},
 		},
 		"0 of 4 encounters are complete; 2 were refused, 2 were not sent": {
 			Code: 6, Total: 4, Counts: report.Counts{report.Refused: 2},
@@ -258,6 +322,20 @@ func TestEarlier_OpenRecordings_AreKept(t *testing.T) {
 		"no report at all, and a later upload that did not": {
 			[]earlier{emptyReport}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": ""}, 1,
 		},
+		"no report at all, and a later upload that was killed": {
+			[]earlier{emptyReport, cutOff}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": ""}, 1,
+		},
+		"no report at all, and a mistyped command": {
+			[]earlier{emptyReport, uploaded(2, nil)}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": ""}, 1,
+		},
+		"days ago": {[]earlier{daysAgo}, nil, 0},
+		"more than a report names": {
+			[]earlier{
+				uploaded(7, files{"/1.wav": report.Unresolved}), uploaded(7, files{"/2.wav": report.Unresolved}),
+				uploaded(7, files{"/3.wav": report.Unresolved}), uploaded(7, files{"/4.wav": report.Unresolved}),
+				uploaded(7, files{"/5.wav": report.Unresolved}), uploaded(7, files{"/6.wav": report.Unresolved}),
+			}, nil, 5,
+		},
 		"a token that was refused": {[]earlier{uploaded(4, files{"SHARE/a.wav": ""})}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -284,6 +362,27 @@ func TestEarlier_OpenRecordings_AreKept(t *testing.T) {
 			assert.Len(t, runs[0].Earlier, one.want, "%+v", runs[0].Earlier)
 		})
 	}
+}
+
+// An earlier run is named with what became of it, and why.
+func TestEarlier_OpenRun_IsNamedWithItsReason(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, reason := range []string{"", "the service was failing", "the last one"} {
+		w := beginReport(folder)
+		w.Run.Total = 1
+		w.Run.Code = 7
+		w.Run.Reason = reason
+		w.Add(report.Recording{Key: "0123", Status: report.Unresolved, File: "/" + reason})
+		require.NoError(t, w.Close())
+	}
+	runs, err := report.List(folder, "")
+	require.NoError(t, err)
+	var said []string
+	for _, before := range runs[0].Earlier {
+		said = append(said, before.How)
+	}
+	assert.Equal(t, []string{"The encounter is unresolved: the service was failing", "The encounter is unresolved"}, said)
 }
 
 // Words of narrow columns are not broken: only files and reasons, which may be long, break anywhere.
