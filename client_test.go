@@ -19,48 +19,63 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go"
 )
 
+// The error names the argument, and says what to pass instead where that is not plain.
 func TestNewClient_UnusableArguments_AreRejected(t *testing.T) {
 	t.Parallel()
-	type test struct {
-		baseURL, token string
-		names          string // what the error must name
-	}
+	const (
+		address  = "pass the service's address, such as https://"
+		onlyAddr = "pass only the address"
+		useHTTPS = "use https, or WithInsecureHTTP"
+		noScheme = `begins with "Bearer", which the client adds; pass only the token`
+		noQuotes = "is in quotes; pass only the token" // files of variables keep quotes that a shell would remove
+	)
+	type test struct{ baseURL, token, argument, advice string }
 	subtests(t, map[string]test{
-		"empty base URL":           {"", testToken, "baseURL"},
-		"no scheme":                {"api.clinic.test", testToken, "baseURL"},
-		"relative":                 {"/v1", testToken, "baseURL"},
-		"no host":                  {"https://", testToken, "baseURL"},
-		"port without host":        {"https://:443", testToken, "baseURL"},
-		"opaque":                   {"https:api.clinic.test", testToken, "baseURL"},
-		"unparsable":               {"https://api.clinic.test:port", testToken, "baseURL"},
-		"line break":               {"https://api.clinic.test\n", testToken, "baseURL"},
-		"surrounding space":        {" https://api.clinic.test", testToken, "baseURL"},
-		"other scheme":             {"ftp://api.clinic.test", testToken, "baseURL"},
-		"user info":                {"https://user:secret@api.clinic.test", testToken, "baseURL"},
-		"query":                    {"https://api.clinic.test?a=b", testToken, "baseURL"},
-		"empty query":              {"https://api.clinic.test/?", testToken, "baseURL"},
-		"fragment":                 {"https://api.clinic.test/#top", testToken, "baseURL"},
-		"dot segments":             {"https://api.clinic.test/a/../b", testToken, "baseURL"},
-		"escaped dot segments":     {"https://api.clinic.test/a/%2e%2e/b", testToken, "baseURL"},
-		"escaped slash":            {"https://api.clinic.test/a%2Fb", testToken, "baseURL"},
-		"a blank in the path":      {"https://api.clinic.test/a b", testToken, "contains a space"},
-		"a blank at the end":       {"https://api.clinic.test/a/ ", testToken, "contains a space"},
-		"plain http":               {"http://api.clinic.test", testToken, "WithInsecureHTTP"},
-		"plain http, named so":     {"http://localhost.clinic.test", testToken, "WithInsecureHTTP"},
-		"empty token":              {testBase, "", "token"},
-		"token with a line break":  {testBase, "secret\n", "token"},
-		"token with a space":       {testBase, "Bearer secret", "token"},
-		"token outside of ASCII":   {testBase, "sécret", "token"},
-		"token with a control":     {testBase, "secret\x7f", "token"},
-		"token with a null":        {testBase, "secret\x00", "token"},
-		"token that is only space": {testBase, " ", "token"},
+		"empty base URL":           {"", testToken, "baseURL", address},
+		"no scheme":                {"api.clinic.test", testToken, "baseURL", address},
+		"a name and a port":        {"localhost:8790", testToken, "baseURL", address},
+		"an IP address and a port": {"127.0.0.1:8790", testToken, "baseURL", address},
+		"relative":                 {"/v1", testToken, "baseURL", address},
+		"no host":                  {"https://", testToken, "baseURL", address},
+		"port without host":        {"https://:443", testToken, "baseURL", address},
+		"opaque":                   {"https:api.clinic.test", testToken, "baseURL", address},
+		"unparsable":               {"https://api.clinic.test:port", testToken, "baseURL", ""},
+		"line break":               {"https://api.clinic.test\n", testToken, "baseURL", ""},
+		"surrounding space":        {" https://api.clinic.test", testToken, "baseURL", ""},
+		"other scheme":             {"ftp://api.clinic.test", testToken, "baseURL", "want https"},
+		"user info":                {"https://user:CANARY@api.clinic.test", testToken, "baseURL", "pass the token separately"},
+		"query":                    {"https://api.clinic.test?key=CANARY", testToken, "baseURL", onlyAddr},
+		"empty query":              {"https://api.clinic.test/?", testToken, "baseURL", onlyAddr},
+		"fragment":                 {"https://api.clinic.test/#top", testToken, "baseURL", onlyAddr},
+		"dot segments":             {"https://api.clinic.test/a/../b", testToken, "baseURL", ""},
+		"escaped dot segments":     {"https://api.clinic.test/a/%2e%2e/b", testToken, "baseURL", ""},
+		"escaped slash":            {"https://api.clinic.test/a%2Fb", testToken, "baseURL", ""},
+		"a blank in the path":      {"https://api.clinic.test/a b", testToken, "baseURL", "contains a space"},
+		"a blank at the end":       {"https://api.clinic.test/a/ ", testToken, "baseURL", "contains a space"},
+		"plain http":               {"http://api.clinic.test", testToken, "baseURL", useHTTPS},
+		"plain http, named so":     {"http://localhost.clinic.test", testToken, "baseURL", useHTTPS},
+		"empty token":              {testBase, "", "token", ""},
+		"token with a line break":  {testBase, "CANARY\n", "token", ""},
+		"token outside of ASCII":   {testBase, "CANÁRY", "token", ""},
+		"token with a control":     {testBase, "CANARY\x7f", "token", ""},
+		"token with a null":        {testBase, "CANARY\x00", "token", ""},
+		"token that is only space": {testBase, " ", "token", ""},
+		"token with its scheme":    {testBase, "Bearer CANARY", "token", noScheme},
+		"the scheme in small":      {testBase, "bearer CANARY", "token", noScheme},
+		"the scheme and a space":   {testBase, "Bearer ", "token", noScheme},
+		"the scheme alone":         {testBase, "Bearer", "token", noScheme},
+		"token in double quotes":   {testBase, `"CANARY"`, "token", noQuotes},
+		"token in single quotes":   {testBase, "'CANARY'", "token", noQuotes},
 	}, func(t *testing.T, tt test) {
 		client, err := clinicaldoc.NewClient(tt.baseURL, tt.token)
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.Nil(t, client)
-		require.ErrorContains(t, err, tt.names)
-		assert.NotContains(t, err.Error(), "secret")
+		assertFriendly(t, err, tt.argument, tt.advice)
+		assert.NotContains(t, err.Error(), "CANÁRY")
 	})
+	for _, token := range []string{"Bearer-like", `synthetic"`, `"`, `7|"synthetic`} {
+		must(clinicaldoc.NewClient(testBase, token))(t)
+	}
 }
 
 func TestNewClient_PlainHTTPToThisMachine_IsAccepted(t *testing.T) {
@@ -91,25 +106,25 @@ func TestNewClientFromEnv_ReadsTheEnvironment(t *testing.T) {
 		name           string
 		baseURL, token string
 		opts           []clinicaldoc.Option
-		names          string // empty: no error
+		advice         []string // parts of the error; none: no error
 	}{
-		{"both set", testBase + "/prefix/", testToken, nil, ""},
-		{"no base URL", "", testToken, nil, "CLINICALDOC_BASE_URL"},
-		{"bad base URL", "clinic", testToken, nil, "CLINICALDOC_BASE_URL"},
-		{"no token", testBase, "", nil, "CLINICALDOC_TOKEN"},
-		{"bad token", testBase, "a b", nil, "CLINICALDOC_TOKEN"},
-		{"a source instead of the token", testBase, "", []clinicaldoc.Option{source}, ""},
-		{"a source beside a stale token", testBase, "stale", []clinicaldoc.Option{source}, ""},
-		{"bad option", testBase, testToken, []clinicaldoc.Option{clinicaldoc.WithLimiter(nil)}, "WithLimiter"},
+		{"both set", testBase + "/prefix/", testToken, nil, nil},
+		{"no base URL", "", "", nil, []string{"CLINICALDOC_BASE_URL", "is empty", "such as https://"}},
+		{"bad base URL", "clinic", testToken, nil, []string{"CLINICALDOC_BASE_URL"}},
+		{"no token", testBase, "", nil, []string{"CLINICALDOC_TOKEN", "is empty", "pass an access token"}},
+		{"a line too many", testBase, "CANARY\n", nil, []string{"CLINICALDOC_TOKEN", "a line break", "copy only the token"}},
+		{"a source instead of the token", testBase, "", []clinicaldoc.Option{source}, nil},
+		{"a source beside a stale token", testBase, "stale", []clinicaldoc.Option{source}, nil},
+		{"bad option", testBase, testToken, []clinicaldoc.Option{clinicaldoc.WithLimiter(nil)}, []string{"WithLimiter"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Setenv("CLINICALDOC_BASE_URL", tt.baseURL)
-			t.Setenv("CLINICALDOC_TOKEN", tt.token)
-			if tt.names != "" {
+			t.Setenv(clinicaldoc.EnvBaseURL, tt.baseURL)
+			t.Setenv(clinicaldoc.EnvToken, tt.token)
+			if tt.advice != nil {
 				client, err := clinicaldoc.NewClientFromEnv(tt.opts...)
 				require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
-				require.ErrorContains(t, err, tt.names)
+				assertFriendly(t, err, tt.advice...)
 				assert.Nil(t, client)
 				return
 			}

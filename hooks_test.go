@@ -423,33 +423,48 @@ func TestHooks_ReportTheWaitForALimit(t *testing.T) {
 	})
 }
 
-// A call that cannot wait until a limit is over is not sent, and is reported with Number 0.
+// A call whose context ends while it waits for a limit is not sent, and is reported with Number 0.
 func TestHooks_ReportCallsThatEndAtALimit(t *testing.T) {
 	t.Parallel()
-	for name, word := range map[string]string{"deadline": "rate_limit", "canceled": "canceled"} {
-		timedSubtest(t, name, func(t *testing.T) {
-			transport, requests := limitedOnce(http.StatusTooManyRequests)
-			var reported hookLog
-			client := timedClient(t, transport, reported.option())
-			_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithoutRetry())
-			require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
-			assert.Equal(t, time.Minute, reported.attempts[0].RateLimitWait, "the other calls of the client wait")
-			ctx, cancel := context.WithCancel(t.Context())
-			if name == "deadline" {
-				ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
-			}
-			time.AfterFunc(10*time.Second, cancel)
-			_, err = client.Notes.Get(ctx, 9)
-			require.Error(t, err)
-			require.Len(t, reported.attempts, 2)
-			attempt := reported.attempts[1]
-			assert.Zero(t, attempt.Number)
-			assert.Zero(t, attempt.RateLimitWait)
-			assert.Equal(t, word, attempt.ErrorType)
-			assert.Equal(t, word, reported.calls[1].ErrorType)
-			assert.EqualValues(t, 1, requests.Load())
-		})
+	type test struct {
+		end  func(context.Context) (context.Context, context.CancelFunc)
+		want error
+		word string
 	}
+	late := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, 10*time.Second)
+	}
+	canceled := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		time.AfterFunc(10*time.Second, cancel)
+		return ctx, cancel
+	}
+	timedSubtests(t, map[string]test{
+		"deadline": {late, context.DeadlineExceeded, "rate_limit"},
+		"canceled": {canceled, context.Canceled, "canceled"},
+	}, func(t *testing.T, tt test) {
+		transport, requests := limitedOnce(http.StatusTooManyRequests)
+		var reported hookLog
+		client := timedClient(t, transport, reported.option())
+		_, err := client.Notes.Get(t.Context(), 9, clinicaldoc.WithoutRetry())
+		require.ErrorIs(t, err, clinicaldoc.ErrRateLimited)
+		assert.Equal(t, time.Minute, reported.attempts[0].RateLimitWait, "the other calls of the client wait")
+		ctx, cancel := tt.end(t.Context())
+		defer cancel()
+		var response clinicaldoc.Response
+		_, err = client.Notes.Create(ctx, socketParams(10), clinicaldoc.WithResponse(&response))
+		require.ErrorIs(t, err, tt.want)
+		require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
+		require.ErrorContains(t, err, "not sent")
+		assert.Zero(t, response.Attempts)
+		assert.EqualValues(t, 1, requests.Load())
+		require.Len(t, reported.attempts, 2)
+		attempt := reported.attempts[1]
+		assert.Zero(t, attempt.Number)
+		assert.Zero(t, attempt.RateLimitWait)
+		assert.Equal(t, tt.word, attempt.ErrorType)
+		assert.Equal(t, tt.word, reported.calls[1].ErrorType)
+	})
 }
 
 // An attempt that fails before its request is sent is reported as any other, with Number 0.

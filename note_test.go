@@ -101,36 +101,17 @@ func TestDecode_OtherForms_AreTolerated(t *testing.T) {
 		withField(`"has":{"content":"false","transcription":null,"signed":"true"}`): note(
 			func(n *clinicaldoc.ProgressNote) { n.Has.Signed = true }),
 
-		// Times.
+		// Times; more of their forms are tested in internal/tolerant, and so are those of durations.
 		withField(`"created_at":"2024-05-01T10:11:12Z"`):           created(utc),
-		withField(`"created_at":"2024-05-01T10:11:12.000000Z"`):    created(utc),
 		withField(`"created_at":"2024-05-01T10:11:12.123456Z"`):    created(utc.Add(123456 * time.Microsecond)),
 		withField(`"created_at":"2024-05-01T12:11:12+02:00"`):      created(utc),
-		withField(`"created_at":"2024-05-01T10:11:12.5+00:00"`):    created(utc.Add(500 * time.Millisecond)),
-		withField(`"created_at":"2024-05-01T12:11:12+0200"`):       created(utc),
 		withField(`"created_at":"2024-05-01T10:11:12"`):            created(utc),
-		withField(`"created_at":"2024-05-01t10:11:12z"`):           created(utc),
-		withField(`"created_at":"2024-05-01t10:11:12.5z"`):         created(utc.Add(500 * time.Millisecond)),
-		withField(`"created_at":"2024-05-01T10:11:12.123456"`):     created(utc.Add(123456 * time.Microsecond)),
-		withField(`"created_at":"2024-05-01 10:11:12"`):            created(utc),
-		withField(`"created_at":"2024-05-01 10:11:12.25"`):         created(utc.Add(250 * time.Millisecond)),
-		withField(`"created_at":"2024-05-01 12:11:12+02:00"`):      created(utc),
-		withField(`"created_at":"2024-05-01 12:11:12+0200"`):       created(utc),
 		withField(`"created_at":"2024-05-01T10:11:12\u002b00:00"`): created(utc),
 		withField(`"created_at":"2024-05-01"`):                     created(utc.Truncate(24 * time.Hour)),
-		withField(`"created_at":"2024-05-01T10:11:12+00"`):         created(utc),
-		withField(`"created_at":"2024-05-01 12:11:12.5+02"`):       created(utc.Add(500 * time.Millisecond)),
 		withField(`"created_at":""`):                               bare,
-		withField(`"created_at":"0000-00-00"`):                     bare,
 		withField(`"created_at":"0000-00-00 00:00:00"`):            bare,
-		withField(`"created_at":"0000-00-00T00:00:00.000000Z"`):    bare,
-		withField(`"created_at":"-0001-11-30T00:00:00.000000Z"`):   bare,
-		withField(`"created_at":"-0001-11-29T23:06:32+00:00"`):     bare,
 
-		// Durations as a clock shows them.
-		withField(`"audio":{"duration":"00:03:10"}`):    audio(clinicaldoc.AudioInfo{Duration: 190}),
-		withField(`"audio":{"duration":"1:00:00.25"}`):  audio(clinicaldoc.AudioInfo{Duration: 3600.25}),
-		withField(`"audio":{"duration":"100:59:59.5"}`): audio(clinicaldoc.AudioInfo{Duration: 363599.5}),
+		withField(`"audio":{"duration":"00:03:10"}`): audio(clinicaldoc.AudioInfo{Duration: 190}),
 
 		// The error state, of which the description gives no values.
 		withField(`"error_state":"timeout"`):   failed("timeout"),
@@ -165,7 +146,8 @@ func fields(n clinicaldoc.ProgressNote) string {
 	return fmt.Sprint(string(encoded), err)
 }
 
-// patientShapes are the ways in which a row may name patient 7, another one, or none.
+// patientShapes are the ways in which a row may name patient 7, another one, or none. What a patient or a patient_id
+// alone may look like is tested in internal/tolerant.
 var patientShapes = map[string]struct {
 	names string // "7", "another" or "none"
 	id    int64  // of PatientID; 0: none
@@ -174,22 +156,10 @@ var patientShapes = map[string]struct {
 	`"patient":{"id":7}`:                       {"7", 7, `{"id":7}`},
 	`"patient":{"id":"7","name":"x"}`:          {"7", 7, `{"id":"7","name":"x"}`},
 	`"patient":{"id":7.0}`:                     {"another", 0, `{"id":7.0}`},
-	`"patient":{"id":"7 "}`:                    {"7", 7, `{"id":"7 "}`},
-	`"patient":{"id":0.7e1}`:                   {"another", 0, `{"id":0.7e1}`},
-	`"patient":{"id":[7]}`:                     {"7", 7, `{"id":[7]}`},
 	`"patient":{"patient_id":7}`:               {"7", 7, `{"patient_id":7}`},
-	`"patient":{"id":null,"patient_id":7}`:     {"7", 7, `{"id":null,"patient_id":7}`},
-	`"patient":{"id":7,"patient_id":"7"}`:      {"7", 7, `{"id":7,"patient_id":"7"}`},
 	`"patient":{"id":"6b1f-x","patient_id":7}`: {"7", 7, `{"id":"6b1f-x","patient_id":7}`},
-	`"patient":{"user":{"id":8},"id":7}`:       {"7", 7, `{"user":{"id":8},"id":7}`},
-	`"patient":{"data":{"id":7}}`:              {"7", 7, `{"data":{"id":7}}`},
-	`"patient":{"data":[{"id":7}]}`:            {"7", 7, `{"data":[{"id":7}]}`},
 	`"patient":[{"id":7}]`:                     {"7", 7, `[{"id":7}]`},
-	`"patient":[7]`:                            {"7", 7, `[7]`},
-	`"patient":[{"id":7},{"id":"7"}]`:          {"7", 7, `[{"id":7},{"id":"7"}]`},
 	`"patient":7`:                              {"7", 7, `7`},
-	`"patient":"7"`:                            {"7", 7, `"7"`},
-	`"patient":" 7 "`:                          {"7", 7, `" 7 "`},
 
 	// A patient_id beside the patient, which takes it over where it names none itself.
 	`"patient_id":7`:                               {"7", 7, `{"id":7}`},
@@ -203,53 +173,32 @@ var patientShapes = map[string]struct {
 	`"patient":{"id":0},"patient_id":7`:            {"7", 7, `{"id":0,"patient_id":7}`},
 	`"patient":{"id":"6b1f-x"},"patient_id":7`:     {"7", 7, `{"id":"6b1f-x","patient_id":7}`},
 	`"patient":{"id":7,"name":"x"},"patient_id":7`: {"7", 7, `{"id":7,"name":"x"}`},
-	`"patient":7,"patient_id":"7"`:                 {"7", 7, `7`},
 	`"patient":"Jane","patient_id":7`:              {"7", 7, `"Jane"`},
-	`"patient":"Nan","patient_id":7`:               {"7", 7, `"Nan"`},
 	`"patient":"","patient_id":7`:                  {"7", 7, `""`},
-	`"patient":true,"patient_id":7`:                {"7", 7, `true`},
-	`"patient":[{"id":7}],"patient_id":7`:          {"7", 7, `[{"id":7}]`},
 	`"patient":{"id":7},"patient_id":"6b1f-x"`:     {"7", 7, `{"id":7}`},
 	`"patient":{"id":7},"patient_id":null`:         {"7", 7, `{"id":7}`},
 
 	// Another patient.
 	`"patient":{"id":8}`:            {"another", 8, `{"id":8}`},
-	`"patient":{"id":8.0}`:          {"another", 0, `{"id":8.0}`},
-	`"patient":{"id":"8 "}`:         {"another", 8, `{"id":"8 "}`},
-	`"patient":[{"id":8}]`:          {"another", 8, `[{"id":8}]`},
-	`"patient":{"data":{"id":8}}`:   {"another", 8, `{"data":{"id":8}}`},
-	`"patient":"8"`:                 {"another", 8, `"8"`},
 	`"patient_id":8`:                {"another", 8, `{"id":8}`},
 	`"patient":{},"patient_id":8`:   {"another", 8, `{"id":8}`},
 	`"patient":"7x","patient_id":8`: {"another", 8, `"7x"`},
 
 	// Two patients, which is nobody's.
-	`"patient":{"id":7},"patient_id":8`:            {"another", 0, `{"id":7}`},
-	`"patient_id":8,"patient":{"id":7}`:            {"another", 0, `{"id":7}`},
-	`"patient_id":7,"patient_id":8`:                {"another", 0, `null`},
-	`"patient":{"id":8},"patient_id":7`:            {"another", 0, `{"id":8}`},
-	`"patient":{"id":7,"patient_id":8}`:            {"another", 0, `{"id":7,"patient_id":8}`},
-	`"patient":{"id":7,"id":8}`:                    {"another", 0, `{"id":7,"id":8}`},
-	`"patient":{"id":7,"data":{"id":8}}`:           {"another", 0, `{"id":7,"data":{"id":8}}`},
-	`"patient":{"data":{"id":7,"patient_id":8}}`:   {"another", 0, `{"data":{"id":7,"patient_id":8}}`},
-	`"patient":[{"id":7},{"id":8}]`:                {"another", 0, `[{"id":7},{"id":8}]`},
-	`"patient":[{"id":7}],"patient_id":8`:          {"another", 0, `[{"id":7}]`},
-	`"patient":{"data":{"id":7}},"patient_id":8.0`: {"another", 0, `{"data":{"id":7}}`},
-	`"patient":7,"patient_id":"8 "`:                {"another", 0, `7`},
-	`"patient":{"id":-7},"patient_id":7`:           {"another", 0, `{"id":-7}`},
-	`"patient":{"id":7.5},"patient_id":7`:          {"another", 0, `{"id":7.5}`},
-	`"patient":{"id":1e300},"patient_id":7`:        {"another", 0, `{"id":1e300}`},
-	`"patient":{"id":1e999},"patient_id":7`:        {"another", 0, `{"id":1e999}`},
-	`"patient":{"id":7},"patient_id":"-8"`:         {"another", 0, `{"id":7}`},
+	`"patient":{"id":7},"patient_id":8`:    {"another", 0, `{"id":7}`},
+	`"patient_id":8,"patient":{"id":7}`:    {"another", 0, `{"id":7}`},
+	`"patient_id":7,"patient_id":8`:        {"another", 0, `null`},
+	`"patient":{"id":8},"patient_id":7`:    {"another", 0, `{"id":8}`},
+	`"patient":{"id":7,"patient_id":8}`:    {"another", 0, `{"id":7,"patient_id":8}`},
+	`"patient":[{"id":7}],"patient_id":8`:  {"another", 0, `[{"id":7}]`},
+	`"patient":7,"patient_id":"8 "`:        {"another", 0, `7`},
+	`"patient":{"id":-7},"patient_id":7`:   {"another", 0, `{"id":-7}`},
+	`"patient":{"id":7},"patient_id":"-8"`: {"another", 0, `{"id":7}`},
 
 	// Named, but not to be read: it may be anybody's.
 	`"patient":{"id":"6b1f-x"}`:        {"another", 0, `{"id":"6b1f-x"}`},
-	`"patient":{"id":"7x"}`:            {"another", 0, `{"id":"7x"}`},
 	`"patient":{"id":-7}`:              {"another", 0, `{"id":-7}`},
-	`"patient":{"id":7.5}`:             {"another", 0, `{"id":7.5}`},
-	`"patient":{"id":true}`:            {"another", 0, `{"id":true}`},
 	`"patient":"Jane"`:                 {"another", 0, `"Jane"`},
-	`"patient":true`:                   {"another", 0, `true`},
 	`"patient_id":"6b1f-x"`:            {"another", 0, `null`},
 	`"patient_id":9223372036854775808`: {"another", 0, `null`},
 
@@ -257,18 +206,12 @@ var patientShapes = map[string]struct {
 	`"patient":[]`:               {"none", 0, `[]`},
 	`"patient":{}`:               {"none", 0, `{}`},
 	`"patient":null`:             {"none", 0, `null`},
-	`"patient":false`:            {"none", 0, `false`},
 	`"patient":""`:               {"none", 0, `""`},
 	`"patient":{"id":0}`:         {"none", 0, `{"id":0}`},
-	`"patient":{"id":null}`:      {"none", 0, `{"id":null}`},
-	`"patient":{"id":""}`:        {"none", 0, `{"id":""}`},
 	`"patient":{"name":"x"}`:     {"none", 0, `{"name":"x"}`},
-	`"patient":{"data":[]}`:      {"none", 0, `{"data":[]}`},
-	`"patient":[{}]`:             {"none", 0, `[{}]`},
 	`"patient_id":null`:          {"none", 0, `null`},
 	`"patient_id":0`:             {"none", 0, `null`},
 	`"patient_id":{}`:            {"none", 0, `null`},
-	`"patient":{"id":[]}`:        {"none", 0, `{"id":[]}`},
 	`"name":"no patient at all"`: {"none", 0, `null`},
 }
 
@@ -370,10 +313,6 @@ func TestDecode_OtherKinds_AreRejected(t *testing.T) {
 		`{"id":7.5}`:                             "id: want a whole number",
 		`{"id":7.0}`:                             "id: want a whole number",
 		`{"id":"0x1p4"}`:                         "id: want a whole number",
-		`{"id":"1e5"}`:                           "id: want a whole number",
-		`{"id":1e5}`:                             "id: want a whole number",
-		`{"id":9007199254740993.0}`:              "id: want a whole number",
-		`{"id":"1_000"}`:                         "id: want a whole number",
 		`{"id":9223372036854775808}`:             "id: want a whole number",
 		`{"id":true}`:                            "id: want",
 		`{"id":[7]}`:                             "id: want",
@@ -433,16 +372,9 @@ func TestDecode_UnreadableOptionalMember_IsZeroAndLogged(t *testing.T) {
 
 		`"audio":{"size":"secret"}`:       "audio.size: want a whole number, got string",
 		`"audio":{"size":1.5}`:            "audio.size: want a whole number, got number",
-		`"audio":{"size":1e300}`:          "audio.size: want a whole number, got number",
 		`"audio":{"duration":"secret"}`:   "audio.duration: want a number, got string",
 		`"audio":{"duration":"NaN"}`:      "audio.duration: want a number, got string",
-		`"audio":{"duration":"Inf"}`:      "audio.duration: want a number, got string",
-		`"audio":{"duration":1e999}`:      "audio.duration: want a number, got number",
 		`"audio":{"duration":"03:10"}`:    "audio.duration: want a number, got string", // minutes, or hours
-		`"audio":{"duration":"00:60:00"}`: "audio.duration: want a number, got string",
-		`"audio":{"duration":"00:00:60"}`: "audio.duration: want a number, got string",
-		`"audio":{"duration":"0:1:2"}`:    "audio.duration: want a number, got string",
-		`"audio":{"duration":"-1:00:00"}`: "audio.duration: want a number, got string",
 		`"audio":{"file_url":5}`:          "audio.file_url: want string, got number",
 		`"audio":{"expires_at":"secret"}`: "audio.expires_at: want a date-time, got string",
 	}

@@ -190,31 +190,6 @@ func TestUpdate_SendsWhatIsSet(t *testing.T) {
 	}
 }
 
-func TestUpdate_InvalidParams_AreRejected(t *testing.T) {
-	t.Parallel()
-	client := serve(t,
-		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusForbidden,
-			response: `{"message":"You do not have permission to modify this note"}`},
-		call{method: "PUT", url: "/v1/progress-notes/7", body: `{}`, status: http.StatusUnprocessableEntity,
-			response: `{"message":"The given data was invalid","errors":{"name":["Too long.","Too odd."]}}`},
-	)
-	note, err := client.Notes.Update(t.Context(), 7, updateParams{})
-	require.ErrorIs(t, err, clinicaldoc.ErrForbidden)
-	assert.Nil(t, note)
-	_, err = client.Notes.Update(t.Context(), 7, updateParams{})
-	answered := requireAs[*clinicaldoc.Error](t, err)
-	assert.Equal(t, map[string][]string{"name": {"Too long.", "Too odd."}}, answered.Fields)
-	assert.Equal(t, "The given data was invalid", answered.Message)
-	for name, params := range map[string]updateParams{
-		"Name": {Name: new("a\xff")}, "Transcription": {Transcription: new("a\xff")},
-		"Analysis": {Analysis: new("a\xff")},
-	} {
-		_, err = client.Notes.Update(t.Context(), 7, params)
-		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument, name)
-		require.ErrorContains(t, err, name)
-	}
-}
-
 func TestDelete_ReadsTheConfirmation(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{method: "DELETE", url: "/v1/progress-notes/7", response: `{"message":"Note deleted"}`})

@@ -63,6 +63,7 @@ func scalars() map[string][3]string {
 		`"::"`:                {unreadable, unreadable, unreadable},
 		`"00:3:10"`:           {unreadable, unreadable, unreadable},
 		`"00:03:1"`:           {unreadable, unreadable, unreadable},
+		`"-1:00:00"`:          {unreadable, unreadable, unreadable},
 		`"00:03:10.x"`:        {unreadable, unreadable, unreadable},
 		`"00:60:10"`:          {unreadable, unreadable, unreadable},
 		`"00:03:60"`:          {unreadable, unreadable, unreadable},
@@ -106,7 +107,9 @@ func TestIntegerIn_EveryForm_AgreesWithInteger(t *testing.T) {
 
 func TestID_OtherValues_ReadAsZero(t *testing.T) {
 	t.Parallel()
-	for _, document := range []string{`9223372036854775808`, `"9223372036854775808"`, `-7`, `7.0`, `"secret"`, `[7]`} {
+	for _, document := range []string{
+		`9223372036854775808`, `"9223372036854775808"`, `-7`, `7.0`, `7e1`, `"7e1"`, `"1_000"`, `"0x7"`, `"secret"`, `[7]`,
+	} {
 		assert.Equal(t, unreadable, read(t, document, tolerant.ID), document)
 	}
 	assert.Equal(t, "9223372036854775807", read(t, `9223372036854775807`, tolerant.ID))
