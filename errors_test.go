@@ -808,6 +808,11 @@ func TestExplain_ProxyInBetween(t *testing.T) {
 			clinicaldoc.WithInsecureHTTP())
 		assertFriendly(t, err, advice.plain)
 	}
+
+	// A proxy may refuse in words of its own, which net/http gives as they came.
+	worded := newRawServer(t, func(c *rawConn) { c.head(); c.send("HTTP/1.1 403 Access denied for CANARY\r\n\r\n") })
+	err = friendlyCall(t, "https://service.test", through(strings.TrimPrefix(worded.URL, "http://")))
+	assertFriendly(t, err, "a proxy refused the connection")
 }
 
 const proxyChild = "CLINICALDOC_TEST_PROXY_CHILD"

@@ -1174,10 +1174,8 @@ const (
 	flagEndStream  = 0x1 // of data and headers
 	flagEndHeaders = 0x4
 
-	codeProtocolError   = 0x1
-	codeInternalError   = 0x2
-	codeRefusedStream   = 0x7
-	codeEnhanceYourCalm = 0xb
+	codeProtocolError = 0x1
+	codeRefusedStream = 0x7
 
 	clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
@@ -1306,15 +1304,10 @@ func (c *h2Conn) respond(stream uint32, body string) {
 }
 
 // goAway says that streams beyond last were not looked at.
-func (c *h2Conn) goAway(last uint32) { c.goAwayWith(last, 0, "") }
-
-func (c *h2Conn) goAwayWith(last, code uint32, debug string) {
-	payload := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), code)
-	c.frame(frameGoAway, 0, 0, append(payload, debug...))
+func (c *h2Conn) goAway(last uint32) {
+	const noError = 0
+	c.frame(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), noError))
 }
-
-// CloseWrite ends what the client reads.
-func (c *h2Conn) CloseWrite() error { return c.Conn.(*tls.Conn).CloseWrite() }
 
 func (c *h2Conn) resetStream(stream, code uint32) {
 	c.frame(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code))
