@@ -585,7 +585,6 @@ func TestIfUnchanged_EditedBeforeARetry_IsAConflict(t *testing.T) {
 	}
 }
 
-// The response to a conditional write is compared in all that IfUnchanged compares. What it leaves out is not.
 // The IDs of some services' patients are not integers. They are compared as they were sent.
 func TestIfUnchanged_PatientWithoutAnID_IsCompared(t *testing.T) {
 	t.Parallel()
@@ -654,6 +653,7 @@ func TestIfUnchanged_ExtraNamesAPatient_IsExpectedAfterwards(t *testing.T) {
 	}
 }
 
+// The response to a conditional write is compared in all that IfUnchanged compares. What it leaves out is not.
 func TestIfUnchanged_WrittenNote_IsCompared(t *testing.T) {
 	t.Parallel()
 	const (

@@ -1223,7 +1223,7 @@ func publicSamples(t *testing.T) map[string]sample {
 		Extra:     note.Extra,
 	}
 	params := createParams{
-		Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary+".wav", []byte(canary)),
+		Name: canary, PatientID: secretPatient, Audio: clinicaldoc.AudioBytes(canary+".wav", []byte(canary)),
 		Extra: map[string]string{canary: canary},
 	}
 	meta := clinicaldoc.PageMeta{CurrentPage: 2, NextCursor: canary, Extra: note.Extra}
@@ -1248,7 +1248,7 @@ func publicSamples(t *testing.T) map[string]sample {
 		"Client":       sampleOf(*client),
 		"Completion":   sampleOf(note.Has),
 		"Confirmation": sampleOf(clinicaldoc.Confirmation{Message: canary}),
-		"Access":       sampleOf(clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: canaryPatient}),
+		"Access":       sampleOf(clinicaldoc.Access{Operation: "Notes.Get", NoteID: 7, PatientID: secretPatient}),
 		"NotAuditedError": sampleOf(clinicaldoc.NotAuditedError{NoteID: 7, Err: errors.New(canary),
 			CallErr: &answered}),
 		"ConflictError":    sampleOf(clinicaldoc.ConflictError{Current: &note, Err: &answered}),
@@ -1256,11 +1256,11 @@ func publicSamples(t *testing.T) map[string]sample {
 		"DownloadParams":   sampleOf(downloadParams{OnProgress: func(int64, int64) {}}),
 		"Error":            sampleOf(answered),
 		"FindCreatedParams": sampleOf(clinicaldoc.FindCreatedParams{
-			Settle: time.Minute, Exclude: []*clinicaldoc.ProgressNote{{ID: canaryPatient, Name: canary}},
+			Settle: time.Minute, Exclude: []*clinicaldoc.ProgressNote{{ID: secretPatient, Name: canary}},
 		}),
 		"Assumptions":     sampleOf(clinicaldoc.Assumptions{RecordingsUnchanged: true}),
 		"Hooks":           sampleOf(clinicaldoc.Hooks{}),
-		"ListNotesParams": sampleOf(listParams{PatientID: canaryPatient, Cursor: canary}),
+		"ListNotesParams": sampleOf(listParams{PatientID: secretPatient, Cursor: canary}),
 		"NotesService":    sampleOf(*client.Notes),
 		"Object":          sampleOf(note.Patient),
 		"OutcomeUnknownError": sampleOf(clinicaldoc.OutcomeUnknownError{Params: params, SentAt: time.Now(),
@@ -1451,7 +1451,7 @@ func TestFormat_PublicTypes_PrintSafeFields(t *testing.T) {
 	refusal := clinicaldoc.Error{
 		StatusCode: 403, Operation: "Notes.Get", Method: "GET", Route: "/v1/progress-notes/{id}",
 	}
-	list := listParams{PatientID: canaryPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4}
+	list := listParams{PatientID: secretPatient, Sort: clinicaldoc.SortLatest, Page: 2, PerPage: 3, Prefetch: 4}
 	for _, tt := range []struct {
 		value any
 		want  string
@@ -1483,7 +1483,7 @@ func TestFormat_PublicTypes_PrintSafeFields(t *testing.T) {
 		updateParams{Name: new(canary)}, createParams{Name: canary},
 		updateParams{Extra: map[string]any{canary: canary}},
 		createParams{Extra: map[string]string{canary: canary}}, clinicaldoc.Confirmation{Message: canary},
-		clinicaldoc.FindCreatedParams{Exclude: []*clinicaldoc.ProgressNote{{ID: canaryPatient, Name: canary}}},
+		clinicaldoc.FindCreatedParams{Exclude: []*clinicaldoc.ProgressNote{{ID: secretPatient, Name: canary}}},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d", "%q", "%x"} {
 			assert.Equal(t, "{not printed}", fmt.Sprintf(verb, value), "%T", value)
@@ -1526,13 +1526,13 @@ func failures(t *testing.T) map[string]error {
 		_, failures[name] = serve(t, answer).Notes.Get(t.Context(), 7)
 	}
 	_, failures["patient"] = serve(t, call{url: fmt.Sprintf("%s?cursor=%s&patient_id=%d", notesPath, canary,
-		canaryPatient), response: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
-		Notes.List(t.Context(), listParams{PatientID: canaryPatient, Cursor: canary})
+		secretPatient), response: `[{"id":1,"patient":{"id":5,"name":"` + canary + `"}}]`}).
+		Notes.List(t.Context(), listParams{PatientID: secretPatient, Cursor: canary})
 	_, failures["sort"] = serve(t).Notes.List(t.Context(), listParams{Sort: canary})
 	_, failures["create"] = serve(t, call{method: "POST", url: notesPath,
 		checkBody: func(*testing.T, string, []byte) {}, status: 502, response: canary}).
 		Notes.Create(t.Context(),
-		createParams{Name: canary, PatientID: canaryPatient, Audio: clinicaldoc.AudioBytes(canary, []byte(canary))})
+		createParams{Name: canary, PatientID: secretPatient, Audio: clinicaldoc.AudioBytes(canary, []byte(canary))})
 	_, failures["file name"] = serve(t).Notes.Create(t.Context(),
 		createParams{Audio: clinicaldoc.AudioBytes(canary+"\n", []byte(canary))})
 	_, failures["unreadable audio"] = serve(t,
