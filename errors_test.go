@@ -928,16 +928,6 @@ func TestExplain_UnknownFilter(t *testing.T) {
 	assert.NotContains(t, err.Error(), "WithQueryNames")
 }
 
-// A number without a unit is a number of nanoseconds.
-func TestExplain_IntervalWithoutAUnit(t *testing.T) {
-	t.Parallel()
-	client := refusing(t, errors.New("no request is expected"))
-	_, err := client.Notes.Wait(t.Context(), 7, waitParams{Interval: 5, MaxInterval: 60})
-	assertFriendly(t, err, "Interval: 5ns is outside 50ms to 24h0m0s")
-	_, err = client.Notes.Wait(t.Context(), 7, waitParams{MaxInterval: 48 * time.Hour})
-	assertFriendly(t, err, "MaxInterval: 48h0m0s is outside 50ms to 24h0m0s")
-}
-
 func TestExtra_OfAnError(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

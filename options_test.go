@@ -624,19 +624,6 @@ func TestTokenSource_TokenOfACall_IsNotRenewed(t *testing.T) {
 	assert.Zero(t, served.Load(), "nothing is done in the client's name")
 }
 
-// A renewal is no failure: what fails behind it is tried again as often as without it.
-func TestTokenSource_Renewal_IsNotARetry(t *testing.T) {
-	t.Parallel()
-	var served atomic.Int32
-	client := newRenewing(1).service(t, func(w http.ResponseWriter, _ *http.Request) {
-		served.Add(1)
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}, clinicaldoc.RetryPolicy{MaxRetries: 2, MinWait: 1, MaxWait: 1})
-	_, err := client.Users.Me(socketContext(t))
-	require.ErrorIs(t, err, clinicaldoc.ErrServer)
-	assert.EqualValues(t, 3, served.Load())
-}
-
 func TestTokenSource_RefusedAgain_IsRenewedOnce(t *testing.T) {
 	t.Parallel()
 	source := newRenewing(99)

@@ -212,21 +212,16 @@ func TestList_OddMeta_IsTolerated(t *testing.T) {
 	}
 }
 
-func TestAll_BeforeTheRange_SendsNothing(t *testing.T) {
-	t.Parallel()
-	for prefetch := range 2 {
-		s, httpClient := newScript(t)
-		notes := clientOn(t, httpClient).Notes.All(t.Context(), listParams{Prefetch: prefetch})
-		assert.NotNil(t, notes)
-		assert.Zero(t, s.count())
-	}
-}
-
+// Each range over an iterator reads the list from its beginning, and nothing is requested before a range.
 func TestAll_RangedTwice_StartsAnew(t *testing.T) {
 	t.Parallel()
 	first := pagedCall("?per_page=2", `{"data":`+rows(1, 2)+`,"meta":{"current_page":1,"last_page":2}}`)
 	second := pagedCall("?page=2&per_page=2", `{"data":`+rows(3)+`,"meta":{"current_page":2,"last_page":2}}`)
-	notes := serve(t, first, second, first, first, second).Notes.All(t.Context(), listParams{PerPage: 2})
+	s, httpClient := newScript(t, first, second, first, first, second)
+	client := clientOn(t, httpClient)
+	_ = client.Notes.All(t.Context(), listParams{PerPage: 2, Prefetch: 1})
+	notes := client.Notes.All(t.Context(), listParams{PerPage: 2})
+	assert.Zero(t, s.count(), "requests before a range")
 	ids := must(collect(t, notes))(t)
 	assert.Equal(t, []int64{1, 2, 3}, ids)
 	for range notes {
@@ -383,17 +378,6 @@ func TestIterators_OptionsChangedLater_HaveNoEffect(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
 		assert.Equal(t, "Bearer synthetic-first", token)
 	})
-}
-
-func TestAll_RepeatedRow_IsYieldedOnce(t *testing.T) {
-	t.Parallel()
-	// A note that is created while the list is read pushes a row from one page to the next.
-	client := serve(t,
-		pagedCall("", `{"data":`+rows(9, 8, 8)+`,"meta":{"current_page":1,"last_page":2}}`),
-		pagedCall("?page=2", `{"data":`+rows(8, 7)+`,"meta":{"current_page":2,"last_page":2}}`),
-	)
-	ids := must(collect(t, client.Notes.All(t.Context(), listParams{})))(t)
-	assert.Equal(t, []int64{9, 8, 7}, ids)
 }
 
 // endless is a service that answers every list with what the function gives, and counts.
@@ -568,14 +552,6 @@ func TestList_Cursor_AcceptsAnyPage(t *testing.T) {
 	assert.Len(t, page.Items, 1)
 }
 
-func TestList_WithoutPatientFilter_ChecksNoPatient(t *testing.T) {
-	t.Parallel()
-	client := serve(t, pagedCall("",
-		`[{"id":1,"name":"n","patient":{"id":1}},{"id":2,"name":"n","patient":{"id":2}},{"id":3,"name":"n"}]`))
-	page := must(client.Notes.List(t.Context(), listParams{}))(t)
-	assert.Len(t, page.Items, 3)
-}
-
 func TestList_PerPageIgnored_IsLogged(t *testing.T) {
 	t.Parallel()
 	for answer, ignored := range map[string]bool{
@@ -632,59 +608,41 @@ func TestQueryNames_OneIsSet_OthersKeepTheirDefaults(t *testing.T) {
 	}
 }
 
-// latency is a service of numbered pages, one row each, that takes a second of virtual time for an answer.
-type latency struct {
-	last     int
-	mu       sync.Mutex
-	inFlight int
-	most     int
-	asked    []int
-}
-
-func (l *latency) client(t *testing.T) *clinicaldoc.Client {
-	t.Helper()
-	transport := httpmock.NewMockTransport()
-	transport.RegisterResponder(http.MethodGet, testBase+notesPath, l.respond)
-	return clientOver(t, transport)
-}
-
-func (l *latency) respond(req *http.Request) (*http.Response, error) {
-	page, _ := strconv.Atoi(req.URL.Query().Get("page"))
-	page = max(page, 1)
-	l.mu.Lock()
-	l.asked = append(l.asked, page)
-	l.inFlight++
-	l.most = max(l.most, l.inFlight)
-	l.mu.Unlock()
-	defer func() { l.mu.Lock(); l.inFlight--; l.mu.Unlock() }()
-	select {
-	case <-time.After(time.Duration(1+page%2) * time.Second): // later pages overtake earlier ones
-	case <-req.Context().Done():
-		return nil, req.Context().Err()
-	}
-	return httpmock.NewStringResponse(http.StatusOK,
-		fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":%d}}`, rows(page), page, l.last)), nil
-}
-
+// All requests up to Prefetch pages ahead, and yields their rows in order although later pages overtake earlier ones.
 func TestPrefetch_KeepsOrderAndItsLimit(t *testing.T) {
 	t.Parallel()
-	for _, prefetch := range []int{0, 1, 2, 5, 64} {
-		synctest.Test(t, func(t *testing.T) {
-			service := &latency{last: 12}
-			begin := time.Now()
-			ids, err := collect(t, service.client(t).Notes.All(t.Context(), listParams{Prefetch: prefetch}))
-			took := time.Since(begin)
-			require.NoError(t, err)
-			assert.Equal(t, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, ids)
-			assert.Len(t, service.asked, 12, "each page once")
-			assert.Equal(t, min(max(prefetch, 1), 11), service.most, "%d ahead", prefetch)
-			if prefetch > 1 {
-				assert.Less(t, took, 18*time.Second, "what twelve pages take one after the other")
-			} else {
-				assert.Equal(t, 18*time.Second, took)
-			}
-		})
-	}
+	timedSubtests(t, named(0, 1, 2, 5, 64), func(t *testing.T, prefetch int) {
+		const pages = 12
+		var mu sync.Mutex
+		requests, underWay, most := 0, 0, 0
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			requests += max(n, 0)
+			underWay += n
+			most = max(most, underWay)
+		}
+		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			count(1)
+			defer count(-1)
+			page := max(pageOf(r), 1)
+			time.Sleep(time.Duration(1+page%2) * time.Second)
+			return madeResponse(r, http.StatusOK,
+				fmt.Sprintf(`{"data":%s,"meta":{"current_page":%d,"last_page":%d}}`, rows(page), page, pages)), nil
+		}))
+		begin := time.Now()
+		ids := must(collect(t, client.Notes.All(t.Context(), listParams{Prefetch: prefetch})))(t)
+		took := time.Since(begin)
+		assert.Equal(t, upTo(pages), ids)
+		assert.Equal(t, pages, requests, "each page once")
+		assert.Equal(t, min(max(prefetch, 1), pages-1), most, "under way together")
+		const oneByOne = 18 * time.Second // what twelve pages take one after the other
+		if prefetch > 1 {
+			assert.Less(t, took, oneByOne)
+		} else {
+			assert.Equal(t, oneByOne, took)
+		}
+	})
 }
 
 func TestPrefetch_NextPage_IsRequestedBeforeDecoding(t *testing.T) {

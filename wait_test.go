@@ -470,31 +470,32 @@ func TestWait_ContextEnds_Ends(t *testing.T) {
 	})
 }
 
+// A number without a unit is a number of nanoseconds, so the error shows the unit.
 func TestWait_InvalidParams_AreRejected(t *testing.T) {
 	t.Parallel()
-	for field, list := range map[string][]waitParams{
-		"Until": {{Until: stageFailed}, {Until: -99}, {Until: 99}, {Until: stageSigned + 1}},
-		"Interval": {
-			{Interval: -1}, {Interval: 1}, {Interval: 5}, {Interval: 50*time.Millisecond - 1},
-			{Interval: 24*time.Hour + 1}, {Interval: 1 << 62},
-			{Interval: 5, MaxInterval: 60}, {Interval: 2 * time.Second, MaxInterval: time.Second},
+	for text, list := range map[string][]waitParams{
+		"Until:": {{Until: stageFailed}, {Until: -99}, {Until: 99}, {Until: stageSigned + 1}},
+		"Interval:": {
+			{Interval: -1}, {Interval: 1}, {Interval: 50*time.Millisecond - 1}, {Interval: 24*time.Hour + 1},
+			{Interval: 1 << 62}, {Interval: 2 * time.Second, MaxInterval: time.Second},
 		},
-		"MaxInterval": {
+		"Interval: 5ns is outside 50ms to 24h0m0s": {{Interval: 5}, {Interval: 5, MaxInterval: 60}},
+		"MaxInterval:": {
 			{MaxInterval: -1}, {MaxInterval: 60}, {MaxInterval: 50*time.Millisecond - 1},
-			{MaxInterval: 24*time.Hour + 1},
-			{Interval: time.Second, MaxInterval: 49 * time.Millisecond},
+			{MaxInterval: 24*time.Hour + 1}, {Interval: time.Second, MaxInterval: 49 * time.Millisecond},
 		},
-		"MaxFailures": {{MaxFailures: -1}},
+		"MaxInterval: 48h0m0s is outside 50ms to 24h0m0s": {{MaxInterval: 48 * time.Hour}},
+		"MaxFailures:": {{MaxFailures: -1}},
 	} {
 		for i, params := range list {
-			timedSubtest(t, fmt.Sprint(field, i), func(t *testing.T) {
+			timedSubtest(t, fmt.Sprint(text, i), func(t *testing.T) {
 				service, client := newPolled(t, always(200, noteAt(7, stageComplete, 1)))
 				_, err := client.Notes.Wait(t.Context(), 7, params)
-				requireRefused(t, err, "Notes.Wait: "+field+":")
+				requireRefused(t, err, "Notes.Wait: "+text)
 				_, err = clinicaldoc.Collect(client.Notes.Watch(t.Context(), 7, params))
-				requireRefused(t, err, "Notes.Watch: "+field+":")
+				requireRefused(t, err, "Notes.Watch: "+text)
 				_, err = clinicaldoc.Collect(client.Notes.WaitAll(t.Context(), []int64{7}, params))
-				requireRefused(t, err, "Notes.WaitAll: "+field+":")
+				requireRefused(t, err, "Notes.WaitAll: "+text)
 				assert.Empty(t, service.polls)
 			})
 		}
