@@ -61,7 +61,8 @@ func (c *comparison) searchOthers(t *task, others []noteRow, entries []Entry) si
 		}
 		for i := range entries {
 			e := &entries[i]
-			if e.Key != t.own.Key && e.State == StateInDoubt && e.mayHaveContent(c.size, c.sha256) {
+			mayBeItsNote := e.State == StateInDoubt && e.NoteID == 0 // one with an ID has announced that note
+			if e.Key != t.own.Key && mayBeItsNote && e.mayHaveContent(c.size, c.sha256) {
 				return sighting{rival: e} // it was not sent: task.rival finds those that were
 			}
 		}

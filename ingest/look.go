@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -160,7 +161,7 @@ func (r *run) listFailed(t *task, err error) {
 		return
 	}
 	r.send(health) // putBack and refused report it themselves
-	if t.personDecided {
+	if t.decidedBy != "" {
 		r.upload(t)
 		return
 	}
@@ -382,19 +383,27 @@ func describe(rows []noteRow) string {
 }
 
 // takeExistingNote saves that the recording has a note already, and the SHA-256 of the note's recording, if that is
-// known. It runs for one recording at a time, so that no two take the same note. If another recording has taken the
-// note meanwhile, this one is begun again later.
+// known. It runs for one recording at a time, so that no two of a run take the same note. Other runs can share the
+// journal. So the recording announces the note in the journal first, and then reads what others have announced: of two
+// that do so at the same time, at least one sees the other. If another recording has the note, or is taking it, this one
+// is begun again later.
 func (r *run) takeExistingNote(t *task, found noteRow, sha256 string) {
 	r.takeLock <- struct{}{}
 	defer func() { <-r.takeLock }()
-	entries, err := r.patientEntries(t)
-	if err != nil {
+	taker, err := r.takerOf(t, found)
+	if err == nil && taker == nil {
+		if err := r.announce(t, found, sha256); err != nil {
+			r.notJournaled(t, err)
+			return
+		}
+		taker, err = r.takerOf(t, found)
+	}
+	switch {
+	case err != nil:
 		r.entriesFailed(t, err)
 		return
-	}
-	isTaker := func(e Entry) bool { return e.Key != t.own.Key && e.ownsNote(found.id, found.created) }
-	if i := slices.IndexFunc(entries, isTaker); i >= 0 {
-		r.waitForRival(t, entries[i])
+	case taker != nil:
+		r.leaveNote(t, found, *taker)
 		return
 	}
 	e := t.own
@@ -412,6 +421,66 @@ func (r *run) takeExistingNote(t *task, found noteRow, sha256 string) {
 		result.Stage = found.stage
 	}
 	r.endTaskWith(t, result, taskEnded{health: serviceAnswered, journalErr: r.save(t, e)})
+}
+
+// takerOf returns the entry of another recording that has the note or, if there is none, the one with the lowest key
+// that has announced it. It returns nil if there is neither.
+func (r *run) takerOf(t *task, found noteRow) (taker *Entry, err error) {
+	entries, err := r.patientEntries(t)
+	if err != nil {
+		return nil, err
+	}
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.Key == t.own.Key:
+		case e.ownsNote(found.id, found.created):
+			return e, nil
+		case e.hasAnnounced(found.id) && (taker == nil || e.Key.isBelow(taker.Key)):
+			taker = e
+		}
+	}
+	return taker, nil
+}
+
+// isBelow reports whether a key comes before another one.
+func (k Key) isBelow(other Key) bool { return bytes.Compare(k[:], other[:]) < 0 }
+
+// announce saves that the recording is about to take a note that was found. If the process ends now, the next run
+// searches again.
+func (r *run) announce(t *task, found noteRow, sha256 string) error {
+	e := t.own
+	e.State = StateInDoubt
+	e.At = time.Now()
+	e.NoteID = found.id
+	e.SHA256 = sha256
+	e.By = t.decidedBy
+	e.Why = "its note was found, and the process ended before that was saved"
+	return r.write(t, e)
+}
+
+// hasAnnounced reports whether the recording is about to take this note.
+func (e Entry) hasAnnounced(id int64) bool {
+	return e.State == StateInDoubt && e.SentAt.IsZero() && e.NoteID == id
+}
+
+// leaveNote leaves a note that was found to another recording for now, and takes back what the task has announced. Of
+// two that have only announced it, the one with the lower key keeps its announcement and gets the note later.
+func (r *run) leaveNote(t *task, found noteRow, taker Entry) {
+	isFirst := taker.hasAnnounced(found.id) && t.own.Key.isBelow(taker.Key)
+	if t.claim.Entry().hasAnnounced(found.id) && !isFirst {
+		e := t.own
+		e.State = StateRefused
+		e.At = time.Now()
+		e.By = t.decidedBy
+		e.Why = "the note that was found for it is another recording's"
+		if err := r.write(t, e); err != nil {
+			r.notJournaled(t, err)
+			return
+		}
+	}
+	taker.State = StateCreated // it has the note, or will have it in a moment
+	r.waitForRival(t, taker)
 }
 
 // saveUndecided saves that the recording may have a note already, and the notes that a person should compare. It was

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -648,4 +649,49 @@ func threeTenants(t *testing.T) (map[string]*clinicaldoctest.Server, func(*testi
 		servers[tenant] = newBox(t, clinicaldoctest.InProcess())
 	}
 	return servers, tenants(servers)
+}
+
+// Two runs share a journal, as the workers of a fleet do. They find the same note for two recordings with the same
+// content at the same time: one of them takes it, and the other recording gets its own note.
+func TestLook_TwoRunsFindOneNote_OneTakesIt(t *testing.T) {
+	t.Parallel()
+	withJournal(t, func(t *testing.T, srv *clinicaldoctest.Server, journal *ingest.FileJournal) {
+		note := addNote(srv, onePatient(1), sound(1))
+		bothSearch := make(chan struct{})
+		var searching atomic.Int32
+		var results [2][]ingest.Result
+		var runs sync.WaitGroup
+		for i, key := range []string{"note", "letter"} {
+			wanted := onePatient(1)
+			wanted.Key = key
+			wanted.Params.Name = "Renamed " + key
+			reads := 0
+			shared := hooked{Journal: journal}
+			shared.entries = func(ctx context.Context, patient uint32, since time.Time) ([]ingest.Entry, error) {
+				reads++
+				entries, err := journal.EntriesForPatient(ctx, patient, since)
+				isBeforeTaking := reads == 2
+				if isBeforeTaking && searching.Add(1) == 2 {
+					close(bothSearch)
+				}
+				if isBeforeTaking {
+					<-bothSearch
+				}
+				return entries, err
+			}
+			u := &ingest.Uploader{Client: srv.Client(quick()), Journal: shared}
+			runs.Go(func() {
+				var err error
+				results[i], err = collect(t.Context(), u, ingest.Recordings(wanted))
+				assert.NoError(t, err)
+			})
+		}
+		runs.Wait()
+		both := slices.Concat(results[0], results[1])
+		require.Len(t, both, 2)
+		assert.Equal(t, counts{ingest.AlreadyThere: 1, ingest.Created: 1}, statuses(both), both)
+		assert.NotEqual(t, both[0].NoteID, both[1].NoteID)
+		assert.Contains(t, []int64{both[0].NoteID, both[1].NoteID}, note)
+		assert.Len(t, srv.Notes(), 2)
+	})
 }

@@ -29,7 +29,7 @@ type task struct {
 	latestErr        error     // of Create, FindCreated or the journal; nil: there was none
 	reservedContents []content // see run.reserve; guarded by run.mu
 	onlySavesStage   bool      // see saveStage
-	personDecided    bool      // a person decided that it has no note, or that it is to be sent again
+	decidedBy        string    // the person who decided that it has no note, or that it is to be sent again
 
 	isCountedUnresolved bool // it is counted in run.unresolvedCount until it ends
 
@@ -52,8 +52,8 @@ func (r *run) decide(t *task) {
 	t.own.Replaced = known.Replaced
 	t.own.Excluded = known.Excluded
 	t.entry = t.own
-	t.personDecided = known.By != ""
-	isNew := r.uploader.AllNew && !r.journalHasGaps && !t.personDecided
+	t.decidedBy = known.By
+	isNew := r.uploader.AllNew && !r.journalHasGaps && t.decidedBy == ""
 	for _, row := range []struct {
 		applies bool
 		do      func(t *task, known Entry)
