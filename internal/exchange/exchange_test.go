@@ -125,7 +125,7 @@ func TestHeader_PeersHeader_ReplacesCallers(t *testing.T) {
 		http.Header{"X-Synthetic": {"1"}, "Accept": {"application/json"}, "User-Agent": {"synthetic/1"}}, c.header(callers),
 	)
 	c.Body = &Body{Bytes: []byte("{}")}
-	assert.Equal(t, "application/json", c.header(own).Get("Content-Type"), "also without a token")
+	assert.Equal(t, "application/json", c.header(callers).Get("Content-Type"), "also without a token")
 	c.authorization = "Bearer secret"
 	header := c.header(callers)
 	assert.Equal(t, []string{"Bearer secret"}, header["Authorization"])
