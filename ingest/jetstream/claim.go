@@ -273,7 +273,7 @@ func (c *claim) saveCreated(ctx context.Context, entry ingest.Entry) error {
 }
 
 // saveKnown replaces the entry of a recording that has a note: by another stage of the note, or by a manual decision.
-// Nobody holds such a recording. If another worker changed the entry since it was read, saveKnown writes nothing and
+// No worker has such a recording. If another worker changed the entry since it was read, saveKnown writes nothing and
 // returns errTaken.
 func (c *claim) saveKnown(ctx context.Context, entry ingest.Entry) error {
 	if !mayReplace(c.record.Entry, entry) {

@@ -65,7 +65,7 @@ func TestRelease_AfterFailedCommit_DoesNotWriteIt(t *testing.T) {
 	})
 }
 
-// What is under way when a run ends has its lease until it is released.
+// A claim keeps its lease until Release, also if the context of Claim has ended: an upload may still be under way.
 func TestLease_ContextEnded_LastsUntilRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,8 +146,7 @@ func TestSave_NoteCannotBeWritten_LeavesTheClaimToAnother(t *testing.T) {
 	})
 }
 
-// Two workers may each have a note for one recording; the journal keeps to the first, so that all that was said stays
-// true.
+// Two workers may each have a note for one recording. The journal keeps the first, so what it has reported stays true.
 func TestSave_SecondNoteOfARecording_KeepsTheFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +170,8 @@ func TestSave_SecondNoteOfARecording_KeepsTheFirst(t *testing.T) {
 	})
 }
 
-// For others a doubt ends by the engine's clock, whatever the clock of the worker says that had it.
+// The time from which an unresolved recording can be decided follows the clock of the engine. Other workers see the
+// right time even if the clock of the worker that saved it is wrong.
 func TestUnresolved_WrongWorkerClock_EndsByTheServersClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestUnresolved_WrongWorkerClock_EndsByTheServersClock(t *testing.T) {
 	})
 }
 
-// When a doubt ends is written once, by the engine's clock at that time: no renewal puts it off or brings it nearer,
-// whatever the clocks do since.
+// The time from which an unresolved recording can be decided is saved once, by the clock of the engine at that time.
+// Later renewals do not move it, whatever the clocks show then.
 func TestUnresolved_RenewedByOtherClocks_KeepsItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,7 +218,8 @@ func TestUnresolved_RenewedByOtherClocks_KeepsItsEnd(t *testing.T) {
 	})
 }
 
-// A new end of a doubt is saved as it was given, also by a worker whose clock differs from the record's.
+// If the caller saves a new time from which an unresolved recording can be decided, that time is kept, also if the
+// clock of the worker differs from that in the record.
 func TestUnresolved_NewEnd_IsSavedAsGiven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +238,7 @@ func TestUnresolved_NewEnd_IsSavedAsGiven(t *testing.T) {
 	})
 }
 
-// A recording that has its note keeps it, unless a person decided otherwise: then the old note stays known.
+// A recording keeps its note in the journal unless a person decides otherwise. Then the old note stays in Replaced.
 func TestSave_RecordingHasItsNote_KeepsItUnlessDecided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +262,7 @@ func TestSave_RecordingHasItsNote_KeepsItUnlessDecided(t *testing.T) {
 	})
 }
 
-// What is not needed is not written: each write of an embedded server is a sync of the disk.
+// A claim makes no unnecessary writes, because an embedded server syncs the disk for each.
 func TestClaim_WriteNotNeeded_IsNotMade(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -311,8 +312,8 @@ func TestClaim_WriteNotNeeded_IsNotMade(t *testing.T) {
 	}
 }
 
-// While another has a recording, its record is looked at: one that is let go, or has its note, is not waited for any
-// longer. Who was a moment too late for one that was free waits like any other.
+// While another worker has the recording, Claim reads its record. It stops waiting when the recording is released or
+// has a note. If two workers want a free recording, the second one waits in the same way.
 func TestClaim_HeldByAnother_WaitsUntilItIsReleased(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -406,7 +407,7 @@ func TestCommit_SameContentIsOpenElsewhere_Waits(t *testing.T) {
 	}
 }
 
-// Of workers that commit the same content at the same time, at most one goes on.
+// If several workers commit recordings with the same content at the same time, at most one succeeds.
 func TestCommit_SameContentAtTheSameTime_GoesOnOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {

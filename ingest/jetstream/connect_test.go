@@ -13,14 +13,14 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
 )
 
-// A variable that is not set is no server, least of all the one that happens to run on this machine.
+// An empty URL, as of a variable that is not set, must not connect to a server that happens to run on this machine.
 func TestConnect_EmptyURL_IsRejected(t *testing.T) {
 	t.Parallel()
 	_, err := jetstream.Connect("")
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 }
 
-// A server's URL may hold a password, which neither the error nor what it wraps may print.
+// The URL of a server may contain a password. Neither the error nor the errors that it wraps print it.
 func TestConnect_InvalidURL_PrintsNoPassword(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"nats://user:CANARY@127.0.0.1:x", "nats://user:CANARY@127.0.0.1:1", "nats://user:CANARY@ho st", "CANARY://\x7f"} {
@@ -38,7 +38,7 @@ func TestConnect_InvalidURL_PrintsNoPassword(t *testing.T) {
 	}
 }
 
-// A folder's name may be a patient's.
+// The error does not contain the path, because the name of a folder may be a patient's.
 func TestEmbed_Error_ContainsNoPath(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "CANARY")
@@ -50,7 +50,7 @@ func TestEmbed_Error_ContainsNoPath(t *testing.T) {
 	}
 }
 
-// What the queue holds names patients: its folder is this user's alone.
+// Messages in the queue contain the names of patients, so only this user may read the folder.
 func TestEmbed_Directory_IsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "fleet")

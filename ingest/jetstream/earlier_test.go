@@ -78,7 +78,7 @@ func TestEarlierVersion_StoreIsJoinedAndRemembers(t *testing.T) {
 	assert.Equal(t, 3, messages(t, f))
 }
 
-// A store of format 1 has no header. Begin must not make a fleet beside it that knows of no note.
+// A store of format 1 has no header. Begin must not create another fleet next to it, whose journal would be empty.
 func TestEarlierVersion_StoreWithoutHeader_IsRejected(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, serverOfVersion(t, "format1"))

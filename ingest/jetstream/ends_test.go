@@ -15,8 +15,9 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// fused are worlds of two machines, one for each step of the first after which that dies, or stops for longer than its
-// lease. The second one comes then. With fewer than 1,000 worlds some steps are left out, others each time.
+// fused returns scenarios of two machines: one for each step of the first machine. At that step the machine dies, or
+// stops for longer than its lease, and then the second one starts. With fewer than 1,000 scenarios some steps are left
+// out, different ones each time.
 func fused(t *testing.T, live func(w *world, ctx context.Context, first, second *life)) {
 	t.Helper()
 	files := recordingFiles(t)
@@ -75,8 +76,8 @@ func TestWork_WorkerDiesOrStopsAtAnyStep_MakesNoSecondNote(t *testing.T) {
 	})
 }
 
-// A person's word that is taken down by a process that dies, or stops, on the way: another takes it down again, and the
-// recording is uploaded once.
+// A process dies or stops while it saves a manual decision. Another process saves the decision again, and the recording
+// is uploaded once.
 func TestResolve_ProcessDiesOrStopsAtAnyStep_UploadsOnce(t *testing.T) {
 	t.Parallel()
 	fused(t, func(w *world, ctx context.Context, first, second *life) {
@@ -110,8 +111,8 @@ func TestResolve_ProcessDiesOrStopsAtAnyStep_UploadsOnce(t *testing.T) {
 	})
 }
 
-// A recording that was lost, and has certainly no note after ten minutes, is uploaded once more. That upload may
-// take any time: only searches are short.
+// If it is certain after ten minutes that a recording has no note, the recording is uploaded again. That upload may
+// take any time: only a search is limited to a few seconds.
 func TestWork_SecondUploadAfterALoss_MayTakeLong(t *testing.T) {
 	t.Parallel()
 	files := recordingFiles(t)

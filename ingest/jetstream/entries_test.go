@@ -34,7 +34,7 @@ func statesOf(t *testing.T, j *Journal, patient uint32, since time.Time) map[ing
 	return states
 }
 
-// What is committed is seen by whoever asks later, while others write.
+// A worker that lists the entries of a patient sees every entry that was committed before, also while others write.
 func TestEntries_WhileOthersWrite_ListWhatIsCommitted(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// A fleet as the page shows it: begun, fed, and worked for by programs of their own.
+// The programs of docs/fleets.md begin a fleet, publish recordings and upload them.
 func TestExamples_OperatorAndWorkers_UploadTheQueue(t *testing.T) {
 	t.Parallel()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
@@ -73,7 +73,7 @@ func TestExamples_OperatorAndWorkers_UploadTheQueue(t *testing.T) {
 	assert.NoError(t, srv.CreatedOnce(contents...))
 }
 
-// What docs/fleets.md shows is what these programs say.
+// docs/fleets.md shows parts of the example programs, unchanged.
 func TestExamples_AreQuotedInTheDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/fleets.md")

@@ -119,12 +119,12 @@ func TestFleet_WorkersAndNodesKilled_MakesOneNoteOfEach(t *testing.T) {
 	assert.Positive(t, f.stopped)
 }
 
-// refusedForGood are recordings that the service never takes.
+// refusedForGood returns the recordings that the service always refuses.
 func refusedForGood(n int) bool { return n%20 == 7 }
 
 func name(n int) string { return fmt.Sprintf("Encounter #%d.", n) }
 
-// names are those of the notes that are wanted of a recording.
+// names returns the names of the notes that are wanted of a recording.
 func names(n int) []string {
 	if n%4 == 1 {
 		return []string{name(n), fmt.Sprintf("Letter #%d.", n)}
@@ -178,7 +178,7 @@ func (f *fleet) startNodes() {
 	})
 }
 
-// freePort is below the ports that the system hands out.
+// freePort returns a port below those that the system chooses itself.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for {

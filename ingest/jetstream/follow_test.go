@@ -146,7 +146,7 @@ func TestDrain_FailedProcessingIsADeadLetter(t *testing.T) {
 	})
 }
 
-// The end of a queue is not waited for without bound: notes that stay in processing are left to the next worker.
+// Drain does not wait without end for notes that stay in processing. It leaves them to the next worker.
 func TestDrain_EndsWhenNotesStayInProcessing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ maxWait, atMost time.Duration }{
@@ -234,7 +234,7 @@ func TestWork_FollowsNotesWhileItUploads(t *testing.T) {
 	})
 }
 
-// A worker that ends leaves the notes that it waits for to others, which need not wait for its lease.
+// A worker that ends releases the notes for which it waits. Others can follow them before its lease runs out.
 func TestWork_LeavesNotesToOthersWhenItEnds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

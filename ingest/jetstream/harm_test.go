@@ -29,7 +29,7 @@ func doubled(srv *clinicaldoctest.Server) (count int) {
 	return count
 }
 
-// A store that is harmed while a fleet works ends the work, with an error that says what to do, and nothing is uploaded
+// If a store loses data while a fleet works, Work ends with an error that says what to do, and nothing is uploaded
 // twice.
 func TestWork_StoreHarmed_EndsAndDoublesNothing(t *testing.T) {
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestWork_DeletedStream_EndsWithin30Seconds(t *testing.T) {
 	}
 }
 
-// Where there is no room for a dead letter, the recording stays in the queue.
+// If a dead letter cannot be stored, the recording stays in the queue.
 func TestWork_NoRoomForADeadLetter_KeepsTheRecording(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
@@ -135,7 +135,7 @@ func TestWork_NoRoomForADeadLetter_KeepsTheRecording(t *testing.T) {
 }
 
 // lastingPort returns a free port on which a server can be started again. It is below those that systems choose
-// themselves, so no connection of another test gets it in between.
+// themselves, so no connection of another test gets it meanwhile.
 func lastingPort(t *testing.T) int {
 	t.Helper()
 	for range 100 {
@@ -150,7 +150,7 @@ func lastingPort(t *testing.T) int {
 	return 0
 }
 
-// A server that is stopped and started again, and consumers that are deleted, are waited for.
+// Drain continues after the server was restarted or the consumers were deleted.
 func TestDrain_ServerRestarted_GoesOn(t *testing.T) {
 	t.Parallel()
 	srv, dir, share := clinicaldoctest.NewServer(), t.TempDir(), t.TempDir()

@@ -29,7 +29,7 @@ func startServer(tb testing.TB) *server.Server {
 	return startServerIn(tb, tb.TempDir(), 0)
 }
 
-// startServerIn starts one whose disk has so much room; 0: all there is.
+// startServerIn starts a server whose disk has this much space; 0 means all that there is.
 func startServerIn(tb testing.TB, dir string, room int64) *server.Server {
 	tb.Helper()
 	return startServerWith(tb, &server.Options{Port: server.RANDOM_PORT, StoreDir: dir, JetStreamMaxStore: room})
@@ -93,7 +93,7 @@ func claimed(t *testing.T, j *Journal, n int) *claim {
 	return c.(*claim)
 }
 
-// leased is a claim whose upload takes a while.
+// leased returns a claim whose lease is written, as of an upload that takes a while.
 func leased(t *testing.T, j *Journal, n int) *claim {
 	t.Helper()
 	c := claimed(t, j, n)
@@ -174,7 +174,7 @@ func TestCommit_WorkerPausedBeyondItsLease_Fails(t *testing.T) {
 	c.Release()
 }
 
-// Before there is a lease two may begin the same recording; one of them finishes it.
+// Before a lease is written, two workers may begin the same recording. Only one of them can commit it.
 func TestCommit_TwoWorkersBegin_OneSucceeds(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -198,7 +198,7 @@ func TestCommit_TwoWorkersBegin_OneSucceeds(t *testing.T) {
 	require.ErrorIs(t, err, jetstream.ErrKeyNotFound, "what was let go before its lease left nothing")
 }
 
-// Each write of an embedded server is a sync of the disk.
+// A quick upload needs only three writes, because an embedded server syncs the disk for each.
 func TestJournal_QuickUpload_WritesThreeTimes(t *testing.T) {
 	t.Parallel()
 	srv, s := clinicaldoctest.NewServer(), startServer(t)
@@ -219,7 +219,7 @@ func TestJournal_QuickUpload_WritesThreeTimes(t *testing.T) {
 	assert.Equal(t, uint64(3*40), writes, "what leads from the patient to it, committing, created")
 }
 
-// What the service said is true whoever has the claim.
+// A note that the service has created is saved even if another worker has the claim by now.
 func TestSave_WorkerPausedBeyondItsLease_WritesItsNote(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -236,7 +236,7 @@ func TestSave_WorkerPausedBeyondItsLease_WritesItsNote(t *testing.T) {
 	assert.Equal(t, ingest.StateCreated, claimed(t, second, 1).Entry().State)
 }
 
-// Renewals of its own never keep a worker from its commit.
+// Renewals of the lease never prevent the same worker from saving.
 func TestClaim_RenewalsAndSaves_TakeTurns(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -278,8 +278,8 @@ func uploadUntil(t *testing.T, u *ingest.Uploader, after func()) (failure error)
 	return failure
 }
 
-// uploadAll runs an uploader until nothing is unresolved: recordings of the same size keep each other so while they are
-// uploaded.
+// uploadAll runs an uploader until nothing is unresolved. Recordings of the same size may make each other unresolved
+// while they are uploaded.
 func uploadAll(t *testing.T, u *ingest.Uploader) {
 	t.Helper()
 	for doubts := 1; doubts > 0; {

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Places are one interval apart by the server's clock. A clock that was set back, by a new leader, holds up nobody; one
-// that was set ahead lets nobody hurry.
+// Places are one interval apart by the clock of the server. If a new leader's clock is behind, nobody waits longer. If
+// it is ahead, nobody is let through early.
 func TestLimiter_Places_AreOneIntervalApart(t *testing.T) {
 	t.Parallel()
 	one, err := newLimiter(nil, 2)
@@ -82,8 +82,8 @@ func TestLimiter_SeveralWorkers_ShareTheLimit(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(begun), time.Second*(each*workers-1-workers)/rate)
 }
 
-// Workers that end, or die, before they use their place take nothing from the others. Nor does one that reserves it by
-// a clock of its own: no worker's clock is read.
+// A worker that ends or dies before it uses its place takes nothing from the others. The clocks of workers are not
+// used.
 func TestLimiter_WorkersThatDie_TakeNoPlaces(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -126,7 +126,7 @@ func latestPlace(t *testing.T, f *Fleet) time.Time {
 	return placeOf(message.Data)
 }
 
-// Places that nobody used in their time are gone: they are not made up for at once.
+// Places that were not used in their time are lost. Later requests do not come faster to make up for them.
 func TestLimiter_UnusedPlaces_AreNotMadeUpFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestLimiter_UnusedPlaces_AreNotMadeUpFor(t *testing.T) {
 	})
 }
 
-// Who comes a moment late, or not at all, takes nothing from the others: places stay where they are.
+// A caller that comes late, or whose context has ended, does not delay the places of the others.
 func TestLimiter_LateOrCanceledWaiter_MovesNoPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestLimiter_LateOrCanceledWaiter_MovesNoPlaces(t *testing.T) {
 	})
 }
 
-// Those who wait in one process take turns.
+// Callers in one process get their places one after the other.
 func TestLimiter_WaitersOfOneProcess_TakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -197,8 +197,8 @@ func TestLimiter_WaitersOfOneProcess_TakeTurns(t *testing.T) {
 	})
 }
 
-// Failures of the engine are repeated for 20 seconds (defaultPatience). The minute for which a place was waited does not
-// count, so one failure after it is repeated too.
+// The limiter repeats failed requests to the engine for 20 seconds (defaultPatience). The minute that it waited for a
+// place before does not count, so one failure after it is repeated too.
 func TestLimiter_FailureAfterALongWait_IsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func (h hurried) Publish(ctx context.Context, subject string, value []byte, opts
 	return h.JetStream.Publish(ctx, subject, value, opts...)
 }
 
-// A server that is restarted has forgotten the places: they are not worth keeping.
+// The limiter continues after a restart of the server, which has forgotten the places.
 func TestLimiter_ServerRestarted_GoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -251,7 +251,7 @@ func TestLimiter_ServerRestarted_GoesOn(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, l.Wait(ctx), context.Canceled)
 
-	// Of two that want the same place one has it.
+	// If two callers want the same place, one of them gets it.
 	wanted := 0
 	second := &store{name: f.store.name, header: f.store.header, js: hurried{f.store.js, func() {
 		if wanted++; wanted == 1 {
@@ -264,7 +264,7 @@ func TestLimiter_ServerRestarted_GoesOn(t *testing.T) {
 	assert.Greater(t, wanted, 1)
 }
 
-// No second has more requests than were granted, and one that comes a little late.
+// No second has more requests than granted, except one that comes a little late.
 func TestLimiter_EachSecond_HasOnlyGrantedRequests(t *testing.T) {
 	t.Parallel()
 	l, err := newLimiter(nil, 20)

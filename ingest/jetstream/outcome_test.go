@@ -89,7 +89,8 @@ func saveEntry(t *testing.T, f *Fleet, binding ingest.Binding, recording ingest.
 	require.NoError(t, c.Save(t.Context(), e))
 }
 
-// A note may come to exist after its recording was given up: by a manual decision, or because it was published again.
+// A recording may get a note after it became a dead letter: by a manual decision, or because it was published again.
+// Then its dead letter is removed.
 func TestDeadLetter_GoesWhenItsNoteExists(t *testing.T) {
 	t.Parallel()
 	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
@@ -113,7 +114,7 @@ func TestDeadLetter_GoesWhenItsNoteExists(t *testing.T) {
 	assert.Equal(t, uint64(1), info.State.Msgs, "it is taken away, and not only hidden")
 }
 
-// A letter of a recording that the service could not process stays, although its note exists.
+// The dead letter of a recording that the service could not process stays, although the recording has a note.
 func TestDeadLetter_StaysWhileProcessingFailed(t *testing.T) {
 	t.Parallel()
 	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()
@@ -139,7 +140,7 @@ func TestDeadLetter_StaysWhileProcessingFailed(t *testing.T) {
 	assert.Len(t, srv.Created(), 2)
 }
 
-// Another recording of the same key has the note: this one has none.
+// If another recording with the same key has the note, this one has none, so its dead letter stays.
 func TestDeadLetter_StaysWhenAnotherRecordingHasTheNote(t *testing.T) {
 	t.Parallel()
 	srv, s, dir := clinicaldoctest.NewServer(), startServer(t), t.TempDir()

@@ -107,8 +107,9 @@ func TestPause_WrongWorkerClock_LastsAsLongAsAnyOther(t *testing.T) {
 	}
 }
 
-// Five failures of one kind in a row are a pause, with a look after 1, 2, 4 seconds and so on, every minute at last. It
-// says why once. Failures of other kinds, or a success between them, are none.
+// Five failures of one kind in a row begin a pause. The worker probes the service after 1, 2, 4 seconds and so on, at
+// last every minute. It reports the reason once. Failures of different kinds, or with a success between them, do not
+// begin a pause.
 func TestPause_FiveFailuresInARow_ProbesAfterGrowingTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +172,7 @@ func TestPause_FiveFailuresInARow_ProbesAfterGrowingTimes(t *testing.T) {
 	})
 }
 
-// An engine that does not respond is waited for wherever it is needed: nobody pauses for it besides.
+// If the engine does not respond, each request waits for it. So such failures do not begin a pause.
 func TestPause_ServerUnreachable_DoesNotBegin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,8 +184,8 @@ func TestPause_ServerUnreachable_DoesNotBegin(t *testing.T) {
 	})
 }
 
-// A fleet pauses when all its workers fail the same way, and one of them looks when it can go on. One that fails alone
-// pauses alone. When the one that looks dies, another takes its place.
+// The fleet pauses if all its workers fail in the same way. One of them, the leader, probes whether the fleet can go
+// on. A worker that fails alone pauses alone. If the leader dies, another worker takes its place.
 func TestPause_AllWorkersFail_PausesTheFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +220,7 @@ func TestPause_AllWorkersFail_PausesTheFleet(t *testing.T) {
 		synctest.Wait()
 		assert.False(t, a.pausedNow(), "it sees that within a second")
 
-		// Whoever leads the next one goes on with its length: four looks were made.
+		// The next pause, whoever leads it, continues with the longer times: four probes were made.
 		b.well.Store(false)
 		b.looksAnew()
 		a.failTimes(dying, sameFailures)
@@ -249,7 +250,7 @@ func TestPause_SuccessBetweenFailures_DoesNotBegin(t *testing.T) {
 	})
 }
 
-// The engine decides who leads a pause: of two who saw the same revision, only the first.
+// The engine decides who leads a pause: if two workers write with the same revision, only the first one succeeds.
 func TestSetPause_OldRevision_IsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -352,7 +353,8 @@ func TestPause_NextLeader_ProbesWhenThePauseEnds(t *testing.T) {
 	})
 }
 
-// Who could not say that it leads a pause rests alone: nobody else would know when to look, or end it.
+// A worker that cannot write that it leads a pause does not pause the fleet, because no other worker could end that
+// pause. It pauses alone.
 func TestPause_LeaderCannotBeWritten_PausesAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -402,7 +404,8 @@ func TestPause_AfterASuccess_IsShortAgain(t *testing.T) {
 	})
 }
 
-// A pause whose leader died is over five seconds after it should have looked. Then another looks.
+// If the leader of a pause has died, the pause is over five seconds after the leader should have probed. Then another
+// worker probes.
 func TestPause_LeaderDied_EndsFiveSecondsLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -475,7 +478,7 @@ func TestPause_LedByAnother_IsTakenOverWhenLate(t *testing.T) {
 	}
 }
 
-// A pause that another leads since is that one's to end, or to shorten.
+// If another worker leads the pause by now, a worker neither ends nor shortens it.
 func TestPause_LedByAnotherSince_IsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range pausesOfAnother() {
@@ -496,7 +499,7 @@ func TestPause_LedByAnotherSince_IsLeftAlone(t *testing.T) {
 	}
 }
 
-// Who lives is told, whatever else stands beside it.
+// The bucket of live workers also contains the pause. It does not hide a worker, in whichever order the entries come.
 func TestLive_BesideAPause_ListsAllWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -514,7 +517,7 @@ func TestLive_BesideAPause_ListsAllWorkers(t *testing.T) {
 	})
 }
 
-// A worker counts as dead when it said nothing for 30 seconds, and says something every ten.
+// A worker shows every ten seconds that it is alive. It counts as dead after 30 seconds without that.
 func TestLive_Worker_BeatsEvery10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -552,7 +555,7 @@ func TestLive_Worker_BeatsEvery10Seconds(t *testing.T) {
 	})
 }
 
-// A look that gets no answer ends after ten seconds.
+// A probe without a response ends after ten seconds.
 func TestPause_SilentProbe_EndsAfter10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -594,7 +597,8 @@ func TestKindOf_EachFailure_HasItsKind(t *testing.T) {
 	assert.Equal(t, kindService, kindOf(err))
 }
 
-// While the service is gone, a fleet makes few requests, whatever waits; when it is there again all is uploaded.
+// While the service is unreachable, a fleet makes few requests, however many recordings wait. When the service is back,
+// all recordings are uploaded.
 func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 	t.Parallel()
 	const count = 150
@@ -638,7 +642,7 @@ func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 	assert.LessOrEqual(t, strings.Count(log.String(), "all uploads fail the same way"), 1)
 }
 
-// The search for a note after a failed upload is cut off after some seconds. That is not why the worker pauses.
+// The reason of a pause is the failed upload, and not the search for its note, which is ended after some seconds.
 func TestPause_ReportsTheFirstCause(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -693,7 +697,7 @@ func TestPause_FailuresInARow_KeepsFirstReason(t *testing.T) {
 	})
 }
 
-// Files that this machine does not find are no matter of the fleet's.
+// If this machine does not find the files, only this worker pauses, and not the fleet.
 func TestPause_FilesMissing_PausesAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -712,7 +716,7 @@ func TestPause_FilesMissing_PausesAlone(t *testing.T) {
 	})
 }
 
-// A look asks the service once: its own pauses are those of the fleet.
+// A probe sends one request without retries: the pauses between probes take their place.
 func TestProbe_ServiceUnavailable_IsNotRetried(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -729,7 +733,7 @@ type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
-// What workers say of themselves is kept in memory by some servers: it is made anew when it is gone.
+// Some servers keep the bucket of live workers in memory only. If it is gone, it is created again.
 func TestLive_BucketGone_IsMadeAgain(t *testing.T) {
 	t.Parallel()
 	e := newEngine()

@@ -42,7 +42,7 @@ func publish(tb testing.TB, f *Fleet, dir string, count int) {
 	}
 }
 
-// contents are the recordings as the service has to have them, once each.
+// contents returns the first recordings, each of which the service must have once.
 func contents(count int) (all [][]byte) {
 	for n := range count {
 		all = append(all, content(n))
@@ -50,7 +50,7 @@ func contents(count int) (all [][]byte) {
 	return all
 }
 
-// drain works until the queue is empty, and counts how recordings ended.
+// drain works until the queue is empty, and returns how many recordings had each ending.
 func drain(t *testing.T, f *Fleet, u *ingest.Uploader) map[Ending]int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -99,8 +99,8 @@ func TestDrain_PublishedSeveralTimes_UploadsEachRecordingOnce(t *testing.T) {
 	assert.Empty(t, letters(t, f))
 }
 
-// A file that was still being copied when it was published: its key is that of half of it. Whole, it becomes one note,
-// under its own key.
+// A file was still being copied when it was published, so its key was computed from a part of it. The complete file
+// becomes one note, under its own key.
 func TestWork_FileChangedInTheQueue_IsNotUploadedUnderItsOldKey(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
@@ -182,14 +182,14 @@ func TestPublish_ReturnsNilOnlyIfItWaits(t *testing.T) {
 	large.Params.Name = string(make([]byte, 1<<20))
 	err := f.Publish(t.Context(), large)
 	require.ErrorIs(t, err, nats.ErrMaxPayload)
-	assert.NotContains(t, err.Error(), "publish it again", "which is known at once")
+	assert.NotContains(t, err.Error(), "publish it again", "it is known that nothing was stored")
 	require.NoError(t, f.store.js.DeleteStream(t.Context(), f.store.queueName()))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	require.Error(t, f.Publish(ctx, filed(t, dir, 2)))
 }
 
-// A file that cannot be seen from here is of no other size.
+// The size of a file that this machine cannot read is not known, so it does not count as different.
 func TestOtherSize_UnreadableFile_IsNotOther(t *testing.T) {
 	t.Parallel()
 	here, longer, gone := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "c")
@@ -201,7 +201,8 @@ func TestOtherSize_UnreadableFile_IsNotOther(t *testing.T) {
 	}
 }
 
-// What a recording fails with decides how it ends. Nothing but a note takes it out of the queue.
+// The error of a recording decides whether it is tried later or becomes a dead letter. It is Done only if it has a
+// note.
 func TestJudge_EachResult_HasItsEnding(t *testing.T) {
 	t.Parallel()
 	soon, past := time.Now().Add(5*time.Minute), time.Now().Add(-time.Hour)
@@ -260,7 +261,8 @@ func TestJudge_EachResult_HasItsEnding(t *testing.T) {
 	}
 }
 
-// For a pause counts what says something of the service, and of a doubt only that it came to be.
+// A failure counts for a pause if it shows something about the service. An unresolved recording counts only when it
+// becomes unresolved, and not when it is searched for again.
 func TestJudge_EachResult_CountsForAPauseOrNot(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -284,7 +286,7 @@ func TestJudge_EachResult_CountsForAPauseOrNot(t *testing.T) {
 		got := judge(c.result, c.err, c.tries, 0.5, defaultLease)
 		assert.Equal(t, []bool{c.counts, c.tried}, []bool{got.isForPauser, got.isResult}, c.result)
 		if c.err != nil && c.tried && c.result.NoteID == 0 && got.Ending == Later {
-			assert.Equal(t, []any{ingest.Refused, c.err}, []any{got.Status, got.Err}, "who asks is told why")
+			assert.Equal(t, []any{ingest.Refused, c.err}, []any{got.Status, got.Err}, "the result contains the error")
 		}
 		if got.Ending == Done {
 			require.NoError(t, got.cause, "a note is no failure")
@@ -292,7 +294,7 @@ func TestJudge_EachResult_CountsForAPauseOrNot(t *testing.T) {
 	}
 }
 
-// Each of these emptied a queue once: nothing listens for a while, the share is not mounted, the token is refused.
+// Recordings stay in the queue while nothing listens, while the share is not mounted, or while the token is refused.
 func TestWork_FailureThatMayEnd_KeepsTheQueue(t *testing.T) {
 	t.Parallel()
 	const count = 12
@@ -354,7 +356,7 @@ func TestWork_FailureThatMayEnd_KeepsTheQueue(t *testing.T) {
 	}
 }
 
-// A refusal for good is kept with its reason, until a person says otherwise.
+// A recording that is refused permanently is kept with the reason, until a person redrives or discards it.
 func TestDeadLetter_PermanentRefusal_IsKeptUntilRedriven(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
@@ -419,7 +421,7 @@ func TestDeadLetter_OfAnotherFleet_IsRejected(t *testing.T) {
 	assert.Empty(t, letters(t, one))
 }
 
-// Letters that are sent again while they are listed, and come back at once, are listed once.
+// Dead letters that are redriven while they are listed, and are refused again immediately, are listed once.
 func TestDeadLetters_RedrivenMeanwhile_AreListedOnce(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
@@ -440,7 +442,7 @@ func TestDeadLetters_RedrivenMeanwhile_AreListedOnce(t *testing.T) {
 	assert.Len(t, letters(t, f), 2)
 }
 
-// Recordings that share a key by mistake have a letter each: the one before must not be forgotten.
+// Recordings that share a key by mistake have a dead letter each, so none is lost.
 func TestDeadLetter_RecordingsWithOneKey_HaveOneEach(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
@@ -463,7 +465,7 @@ func TestDeadLetter_RecordingsWithOneKey_HaveOneEach(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-// A recording has one letter, whenever it becomes one and for whatever reason: the latest.
+// A recording has at most one dead letter: the latest one.
 func TestDeadLetter_RecordingBuriedTwice_HasOne(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
@@ -479,7 +481,8 @@ func TestDeadLetter_RecordingBuriedTwice_HasOne(t *testing.T) {
 	assert.Equal(t, queuedRecording{Key: "encounter", File: "/synthetic", PatientID: 7, Reason: "the second", Tries: 2}, letter)
 }
 
-// What cannot be read, in the queue or in the journal, is put aside. The others go on.
+// A damaged message becomes a dead letter, and so does a recording whose record in the journal is damaged. The other
+// recordings go on.
 func TestWork_DamagedMessageOrRecord_HoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
@@ -509,7 +512,7 @@ func TestWork_DamagedMessageOrRecord_HoldsUpNoOther(t *testing.T) {
 		_, err = f.store.js.Publish(t.Context(), f.store.subject(kind)+"unreadable", []byte(text))
 		require.NoError(t, err)
 	}
-	// Without a look at notes of the same size, which nobody can tell apart before the first of them is created.
+	// AllNew skips the search, in which notes of the same size would make each other unresolved.
 	assert.Equal(t, map[Ending]int{Done: 4, Dead: 3}, drain(t, f, &ingest.Uploader{Client: srv.Client(), AllNew: true}))
 	require.NoError(t, srv.CreatedOnce(contents(5)...))
 	reasons := map[string]int{}
@@ -534,7 +537,7 @@ func TestWork_DamagedMessageOrRecord_HoldsUpNoOther(t *testing.T) {
 	assert.Equal(t, 1, doubts, "the damaged one")
 }
 
-// A thousand doubts and more rest in the queue without holding up anything.
+// More than a thousand unresolved recordings rest in the queue without holding up the others.
 func TestWork_ThousandsUnresolved_HoldUpNothing(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
@@ -581,7 +584,7 @@ func TestWork_ThousandsUnresolved_HoldUpNothing(t *testing.T) {
 	assert.Zero(t, status.Waiting)
 }
 
-// What stops, for whatever reason, leaves its recordings in the queue.
+// If the work is stopped by a break or its context, its recordings stay in the queue.
 func TestWork_Stopped_KeepsItsRecordings(t *testing.T) {
 	t.Parallel()
 	srv, dir := clinicaldoctest.NewServer(), t.TempDir()
@@ -626,7 +629,8 @@ func nextOf(t *testing.T, f *Fleet, l lane) *delivery {
 	}
 }
 
-// Tries are counted, not deliveries: workers that stop, or die, bring no recording nearer to the dead letters.
+// Tries are counted, not deliveries: if a worker stops or dies, its recordings do not come nearer to the limit of
+// tries.
 func TestWork_WorkersStopOrDie_CountNoTries(t *testing.T) {
 	t.Parallel()
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{Lease: minLease}), t.TempDir()
@@ -715,7 +719,8 @@ func TestPublish_WaitsAlready_KeepsWhatWaits(t *testing.T) {
 	assert.Equal(t, r.Params.Name, nextOf(t, f, freshLane).queued.Name)
 }
 
-// What waits already is answered at once, and not asked about again and again.
+// A message whose subject waits in the queue already is not an error, and other refusals of the engine are. Both are
+// reported immediately, without repeating the request.
 func TestPublish_Refused_IsNotRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -725,7 +730,7 @@ func TestPublish_Refused_IsNotRepeated(t *testing.T) {
 		for range 2 {
 			require.NoError(t, f.queue.put(t.Context(), freshLane, "key", []byte("{}")))
 		}
-		// Some servers have another code for it, and others yet for what is no matter of room.
+		// Some servers have another code for a message that waits. Any other code is an error, though not a full queue.
 		for code, want := range map[jetstream.ErrorCode]bool{10164: true, 10054: false} {
 			e.before = func(context.Context, string, string) error { return &jetstream.APIError{ErrorCode: code} }
 			err := f.queue.put(t.Context(), freshLane, "key", []byte("{}"))
@@ -734,7 +739,7 @@ func TestPublish_Refused_IsNotRepeated(t *testing.T) {
 		}
 		assert.Zero(t, time.Since(begun))
 
-		// What waited until a moment ago does not wait any more.
+		// The message that waited is gone by the time that put reads it, so put stores the new one.
 		e.before = func(context.Context, string, string) error {
 			e.before = nil
 			return &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequence}
@@ -776,7 +781,8 @@ func fullLane(t *testing.T, code jetstream.ErrorCode) {
 	})
 }
 
-// Each recording counts where it is; a doubt is the journal's. A pause is one as long as the fleet rests for it.
+// Status counts each recording once, where it is in the queue; the unresolved ones are counted in the journal. It
+// reports a pause only while the fleet rests.
 func TestStatus_CountsEachRecordingOnce(t *testing.T) {
 	t.Parallel()
 	f, dir := openFleet(t, connect(t, startServer(t)), Params{}), t.TempDir()
@@ -817,7 +823,7 @@ func TestStatus_CountsEachRecordingOnce(t *testing.T) {
 	for range 3 {
 		becomes(want, "")
 	}
-	assert.Equal(t, listening, f.store.conn.NumSubscriptions(), "who has read them listens no more")
+	assert.Equal(t, listening, f.store.conn.NumSubscriptions(), "reading them leaves no subscription")
 
 	pause := livePause{Pause: Pause{Reason: "synthetic"}}
 	require.NoError(t, f.live.setPause(t.Context(), pause, 0))
@@ -842,7 +848,7 @@ func TestStatus_CountsEachRecordingOnce(t *testing.T) {
 	assert.Equal(t, []string{"host 0 996", "host 0 998", "host 0 1000", "host 1 995", "host 1 997", "host 1 999"}, order)
 }
 
-// What is printed and logged of a status are its counts, each under its own name.
+// A status prints and logs all its counts by their names.
 func TestStatus_Printed_HasItsCounts(t *testing.T) {
 	t.Parallel()
 	s := Status{Waiting: 1, Uploading: 2, Later: 3, Doubts: 4, Processing: 7, DeadLetters: 5, Workers: make([]Worker, 6)}

@@ -169,7 +169,7 @@ func TestJoin_HarmedStore_IsRejectedUntilRepaired(t *testing.T) {
 	}
 }
 
-// Each setting that could lose or hide a record is looked at.
+// Each setting of a stream that could lose or hide a record is compared.
 func TestFirstDifference_NamesEachDangerousSetting(t *testing.T) {
 	t.Parallel()
 	s := &store{name: "fleet", header: storeHeader{ID: "id", Replicas: 3, Buckets: 1}}
@@ -208,7 +208,7 @@ func TestFirstDifference_NamesEachDangerousSetting(t *testing.T) {
 	}
 }
 
-// Limits that refuse what is too much are an administrator's own, and stay.
+// Limits that make a stream refuse new messages are set by an administrator, and do not harm the store. They are kept.
 func TestJoin_AdministratorsLimits_Stay(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -222,7 +222,7 @@ func TestJoin_AdministratorsLimits_Stay(t *testing.T) {
 	assert.Equal(t, []any{int64(10), int64(1 << 20), int32(1 << 10), "ours"}, []any{got.MaxMsgs, got.MaxBytes, got.MaxMsgSize, got.Description})
 }
 
-// A consumer that an administrator limited would hold up, or forget, recordings.
+// A consumer with limits could hold up or drop recordings.
 func TestJoin_LimitedConsumer_IsRejected(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -282,7 +282,7 @@ func TestSave_BucketDeleted_CommitFails(t *testing.T) {
 	}
 }
 
-// What another version wrote is left alone, and this version's store by the one before.
+// A store of another format is rejected and not changed, and programs of the earlier format reject a store of this one.
 func TestJoin_StoreOfAnotherVersion_IsRejected(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -333,7 +333,7 @@ func TestJoin_StoreOfAnotherVersion_IsRejected(t *testing.T) {
 	}
 }
 
-// hasty is an engine at which somebody looks for a header right before it comes.
+// hasty is an engine with a header that the first read does not find yet.
 type hasty struct {
 	jetstream.JetStream
 
@@ -360,7 +360,7 @@ func (b hastyBucket) Get(ctx context.Context, key string) (jetstream.KeyValueEnt
 	return b.KeyValue.Get(ctx, key)
 }
 
-// Who looks while another begins the fleet does not take its beginning for another version's.
+// A store whose header is written between two reads of a process is not mistaken for one of another version.
 func TestReadHeader_FleetBeingBegun_IsOfThisVersion(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, connect(t, startServer(t)), Params{})
@@ -369,7 +369,7 @@ func TestReadHeader_FleetBeingBegun_IsOfThisVersion(t *testing.T) {
 	assert.Equal(t, f.store.header, found)
 }
 
-// A store without its first bucket is not new.
+// A store that lost its first bucket does not count as new.
 func TestBegin_PartOfAFleetExists_IsRejected(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, startServer(t))
@@ -386,7 +386,7 @@ func TestBegin_PartOfAFleetExists_IsRejected(t *testing.T) {
 	openFleet(t, conn, Params{Name: "ward-2"})
 	openFleet(t, conn, Params{Name: "ward"}) // of which that one is no part
 
-	// What was not begun to its end is one: it holds nothing.
+	// A store whose beginning was cut off counts as new, because it contains nothing.
 	cut, err := newStore(conn, Params{Name: "cut"})
 	require.NoError(t, err)
 	_, err = cut.js.CreateStream(t.Context(), cut.rootConfig())
@@ -424,7 +424,7 @@ func TestBind_OtherServiceOrUser_IsRejected(t *testing.T) {
 	assert.Less(t, time.Since(begun), defaultPatience, "a refusal is not waited for")
 }
 
-// A client's headers may select a tenant, so a fleet belongs to those that it was first used with.
+// The headers of a client may select a tenant, so a fleet belongs to the headers that it was first used with.
 func TestFleet_BelongsToTheHeadersOfItsClients(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -451,7 +451,7 @@ func TestFleet_BelongsToTheHeadersOfItsClients(t *testing.T) {
 	require.ErrorIs(t, bind("earlier", ingest.Owner{Service: service, UserID: 18, Headers: north.Headers}), ingest.ErrOtherUser)
 }
 
-// A bucket that is deleted between two runs stops the second one: nothing is uploaded twice.
+// A bucket is deleted between two runs. The second run is rejected, so nothing is uploaded twice.
 func TestRun_BucketDeletedBefore_UploadsNothing(t *testing.T) {
 	t.Parallel()
 	srv, s := clinicaldoctest.NewServer(), startServer(t)
@@ -474,7 +474,7 @@ func TestRun_BucketDeletedBefore_UploadsNothing(t *testing.T) {
 	assert.Len(t, srv.Notes(), 40)
 }
 
-// A worker that opened a bucket which was deleted and made anew cannot write there.
+// A worker that opened a bucket before it was deleted and created again cannot write to the new one.
 func TestRepair_NewBucket_RejectsOldWorkers(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -495,7 +495,7 @@ func TestRepair_NewBucket_RejectsOldWorkers(t *testing.T) {
 	require.ErrorIs(t, Repair(t.Context(), connect(t, s), Params{Name: "none"}), ErrNoFleet)
 }
 
-// Without them a journal would not be one: nobody's options take them away.
+// The journal depends on some options of the connection. The caller's options cannot override them.
 func TestConnect_CallersOptions_KeepTheSafeOnes(t *testing.T) {
 	t.Parallel()
 	conn, err := Connect(startServer(t).ClientURL(), nats.ReconnectBufSize(1000), nats.MaxReconnects(1))
@@ -526,7 +526,7 @@ type noticing struct {
 
 func (n noticing) Noticef(format string, _ ...any) { n.notice(format) }
 
-// Two servers in one folder would both write there: it is another's only when the server has ended.
+// Two servers must never write to one folder, so a server keeps its lock until it has ended.
 func TestEmbed_Closing_KeepsItsLockToTheEnd(t *testing.T) {
 	t.Parallel()
 	dir, ended := t.TempDir(), false
@@ -544,7 +544,7 @@ func TestEmbed_Closing_KeepsItsLockToTheEnd(t *testing.T) {
 	assert.True(t, ended)
 }
 
-// A consumer that hands out only so many at a time would stop when as many rest.
+// A consumer that limits pending messages would stop when that many recordings rest.
 func TestConsumers_Limited_AreRejected(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
@@ -554,7 +554,8 @@ func TestConsumers_Limited_AreRejected(t *testing.T) {
 	require.ErrorIs(t, q.openConsumers(t.Context()), ErrStore)
 }
 
-// Keys are hashed with the name under which the fleet was begun, also when its user becomes known under another.
+// Keys are hashed with the name of the service under which the fleet was begun. That stays so if the user becomes known
+// while the service has another name.
 func TestBind_UserBecomesKnown_KeepsTheOrigin(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
@@ -587,7 +588,7 @@ func TestBind_UserBecomesKnown_KeepsTheOrigin(t *testing.T) {
 	_, err := e.fleet(defaultLease).Journal().Bind(t.Context(), user)
 	require.ErrorIs(t, err, ingest.ErrOtherUser)
 
-	// Whoever joins a fleet that was repaired learns that it has gaps.
+	// A process that joins a repaired fleet learns that the journal has gaps.
 	entry, err := root.Get(t.Context(), headerKey)
 	require.NoError(t, err)
 	_, err = root.Put(t.Context(), headerKey, bytes.Replace(entry.Value(), []byte(`{`), []byte(`{"gaps":true,`), 1))
@@ -598,7 +599,7 @@ func TestBind_UserBecomesKnown_KeepsTheOrigin(t *testing.T) {
 	assert.True(t, binding.Gaps)
 }
 
-// Who binds a fleet changes nothing else of it, not even with a header that it read before a repair.
+// Bind adds only the owner to the header. It keeps what a repair has written since the header was read.
 func TestBind_RepairedMeanwhile_KeepsTheGaps(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
@@ -619,8 +620,8 @@ func TestBind_RepairedMeanwhile_KeepsTheGaps(t *testing.T) {
 	assert.Equal(t, repaired, now)
 }
 
-// A fleet with fewer copies of what it knows than are asked for, or another one in the place of the one that was
-// joined, is refused.
+// A store is rejected if it has fewer replicas than requested, or if another fleet has taken the place of the one that
+// was joined.
 func TestStore_FewerReplicasOrAnotherFleet_IsRejected(t *testing.T) {
 	t.Parallel()
 	e := newEngine()

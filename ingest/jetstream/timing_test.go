@@ -28,7 +28,7 @@ import (
 
 var discard = slog.New(slog.DiscardHandler)
 
-// A lease lasts 30 seconds after its last sign of life, and is renewed every ten.
+// A lease lasts 30 seconds after its last renewal, and is renewed every ten seconds.
 func TestLease_WithoutASignOfLife_Lasts30Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,8 @@ func TestLease_WithoutASignOfLife_Lasts30Seconds(t *testing.T) {
 	})
 }
 
-// Shorter leases are taken down to 200 ms. What is uploaded within a third of one, or 0.1 s, is not leased.
+// A lease below 200 ms is rejected, and nothing is created then. An upload that takes less than a third of the lease is
+// not leased.
 func TestLease_Shortest_Is200Milliseconds(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, startServer(t))
@@ -72,7 +73,7 @@ func TestLease_Shortest_Is200Milliseconds(t *testing.T) {
 	})
 }
 
-// What is in the journal already is leased at once, and renewed like any other.
+// If the journal already knows the recording, its lease is written immediately, and renewed like any other.
 func TestLease_KnownRecording_IsWrittenImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,8 +88,8 @@ func TestLease_KnownRecording_IsWrittenImmediately(t *testing.T) {
 	})
 }
 
-// A renewal that an engine left without an answer is tried again when the next one is due, and not ten seconds after it
-// was given up.
+// A renewal without a response from the engine is repeated when the next one is due, and not ten seconds after its own
+// end.
 func TestRenewal_Late_DoesNotDelayTheNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,9 +142,9 @@ func TestClaim_SilentServer_WaitsOnlyAPartOfTheLease(t *testing.T) {
 	})
 }
 
-// A server shows in half a second that it is back, and in a few seconds that it is gone; one in this process is waited
-// for ten seconds. Workers ask it for 200 ms, and it waits for them as long as for a lease. What they say of themselves
-// it keeps for ten minutes.
+// A connection tries to reconnect every half second, and sends a ping every three seconds. The engine waits for a
+// worker's sign of life as long as the lease of the worker that began the fleet, and keeps the entry of a live worker
+// for ten minutes. A request for a recording takes 200 ms.
 func TestConnection_TimesAndLimits_AreSet(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -151,7 +152,7 @@ func TestConnection_TimesAndLimits_AreSet(t *testing.T) {
 	assert.Equal(t, 500*time.Millisecond, conn.Opts.ReconnectWait)
 	assert.Equal(t, 3*time.Second, conn.Opts.PingInterval)
 	f := openFleet(t, conn, Params{Lease: 40 * time.Second})
-	assert.False(t, f.logger.Enabled(t.Context(), slog.LevelError), "nobody asked for a log")
+	assert.False(t, f.logger.Enabled(t.Context(), slog.LevelError), "without a Logger nothing is logged")
 	for _, l := range []lane{freshLane, againLane} {
 		assert.Equal(t, 40*time.Second, f.queue.consumer(l).CachedInfo().Config.AckWait)
 	}
@@ -162,7 +163,7 @@ func TestConnection_TimesAndLimits_AreSet(t *testing.T) {
 	require.NoError(t, err)
 	other, err := Join(t.Context(), conn, Params{Lease: time.Minute, Logger: discard})
 	require.NoError(t, err)
-	assert.Equal(t, 40*time.Second, other.queue.ackWait, "whatever a worker is told later")
+	assert.Equal(t, 40*time.Second, other.queue.ackWait, "a later worker does not change it")
 	assert.Same(t, discard, other.logger)
 
 	asked, err := connect(t, s).SubscribeSync("$JS.API.CONSUMER.MSG.NEXT.>")
@@ -184,7 +185,7 @@ func TestConnection_TimesAndLimits_AreSet(t *testing.T) {
 	<-ended
 }
 
-// A server that does not start is given up after ten seconds.
+// Embed returns an error if the server has not started after ten seconds.
 func TestEmbed_DoesNotStart_FailsAfter10Seconds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -202,8 +203,8 @@ func TestEmbed_DoesNotStart_FailsAfter10Seconds(t *testing.T) {
 	})
 }
 
-// The doubts are read to their end, or it is an error: after 20 seconds in which nothing comes, and when the connection
-// is lost.
+// Doubts yields all unresolved entries or an error: after 20 seconds without a response, and when the connection is
+// lost.
 func TestDoubts_SilentServer_ReturnsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -242,7 +243,8 @@ func TestDoubts_SilentServer_ReturnsAnError(t *testing.T) {
 	})
 }
 
-// A worker that lives is noticed when its record is looked at, every seven and a half seconds.
+// A claim that waits for another worker reads its record every seven and a half seconds, and so notices that the worker
+// lives.
 func TestClaim_LivingOwner_IsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -258,7 +260,7 @@ func TestClaim_LivingOwner_IsNoticed(t *testing.T) {
 	})
 }
 
-// A commit that took longer than half the lease is none; what is known of a recording is written however long that
+// A commit that takes longer than half the lease fails. A later entry of the recording is saved however long that
 // takes.
 func TestCommit_LongerThan15Seconds_Fails(t *testing.T) {
 	t.Parallel()
@@ -300,7 +302,7 @@ func (c *claim) stopRenewing() {
 	<-c.renewalsEnded
 }
 
-// An engine that fails is asked for 20 seconds, ten times a second, and one that is silent for five seconds a request.
+// A request that fails is repeated ten times a second for 20 seconds. A request without a response takes five seconds.
 func TestPatiently_FailingServer_GivesUpAfter20Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -328,7 +330,7 @@ func TestPatiently_FailingServer_GivesUpAfter20Seconds(t *testing.T) {
 	})
 }
 
-// A store is verified again ten seconds later, and not sooner.
+// A store is verified again after ten seconds, and not sooner.
 func TestStore_IsVerifiedEvery10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -346,7 +348,7 @@ func TestStore_IsVerifiedEvery10Seconds(t *testing.T) {
 	})
 }
 
-// An older copy that was restored under a running worker is noticed.
+// A worker notices that an older copy of its store was restored.
 func TestStore_OlderCopyRestored_IsRejected(t *testing.T) {
 	t.Parallel()
 	f := newEngine().fleet(defaultLease)
@@ -356,7 +358,8 @@ func TestStore_OlderCopyRestored_IsRejected(t *testing.T) {
 	require.ErrorIs(t, f.store.check(t.Context()), ErrStore)
 }
 
-// What failed rests two seconds, then twice as long each time, up to ten minutes, half of it more or less.
+// A failed recording rests for two seconds, and twice as long after each further failure, up to ten minutes. Up to half
+// of that is added or subtracted at random.
 func TestDelay_DoublesUpTo10Minutes(t *testing.T) {
 	t.Parallel()
 	for tries, want := range map[int]int{0: 2, 1: 2, 2: 4, 3: 8, 8: 256, 9: 512, 10: 600, 100: 600} {
@@ -389,7 +392,8 @@ func (m *message) DoubleAck(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// A recording in hand is kept by a sign of life every ten seconds, and its end is not waited for longer than five.
+// A worker shows the engine every ten seconds that it has the recording. When the recording has ended, the worker waits
+// at most five seconds for the engine to confirm that.
 func TestDelivery_InHand_ShowsASignOfLifeEvery10Seconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -463,7 +467,7 @@ func TestWork_Unresolved_IsSearchedFor5Seconds(t *testing.T) {
 		assert.Equal(t, 10*time.Minute, result.Until.Sub(begun))
 		assert.Equal(t, 1, s.creates)
 
-		// What comes before has its time, such as the list of a patient's notes.
+		// The time before the search does not count, such as that of the list of a patient's notes.
 		s = &lossy{slow: 10 * time.Second}
 		begun = time.Now()
 		_, err = lossyWork(t, newEngine(), s).upload(t.Context(), synthetic())
@@ -507,7 +511,7 @@ func TestWork_ClockAnHourAhead_DecidesNothingEarly(t *testing.T) {
 	})
 }
 
-// entryOf is the one entry in an engine, as a worker sees it.
+// entryOf returns the only entry in an engine, as a worker sees it.
 func entryOf(t *testing.T, e *engine) ingest.Entry {
 	t.Helper()
 	j := e.fleet(defaultLease).Journal()
@@ -528,7 +532,8 @@ func entryOf(t *testing.T, e *engine) ingest.Entry {
 	return ingest.Entry{}
 }
 
-// A limiter's request has two seconds, and a place that is not due is waited for up to a tenth of the interval longer.
+// A request of the limiter takes at most two seconds. If a place is not due yet, the limiter waits at most a tenth of
+// the interval longer.
 func TestLimiter_SilentServerOrPlaceNotDue_WaitsInBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -557,7 +562,7 @@ func TestLimiter_SilentServerOrPlaceNotDue_WaitsInBounds(t *testing.T) {
 	})
 }
 
-// A look that failed is none: the next one comes at once.
+// A verification that failed does not count: the next one follows immediately.
 func TestStore_VerificationFailed_IsRepeatedImmediately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -575,7 +580,7 @@ func TestStore_VerificationFailed_IsRepeatedImmediately(t *testing.T) {
 	})
 }
 
-// How far each stream had come is remembered with each look.
+// Each verification remembers the last sequence number of each stream, so an older copy is noticed later.
 func TestStore_OlderCopyAfterAVerification_IsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -593,7 +598,7 @@ func TestStore_OlderCopyAfterAVerification_IsNoticed(t *testing.T) {
 	})
 }
 
-// A connection that was lost is verified anew, and once more if that failed.
+// After a lost connection the store is verified again, and once more if that fails.
 func TestStore_Reconnected_IsVerifiedUntilThatSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

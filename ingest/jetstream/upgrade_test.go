@@ -67,7 +67,7 @@ func earlierProgram(t *testing.T, js jetstream.JetStream, name string, h storeHe
 	return goesOn && now.Format == formatBefore, goesOn
 }
 
-// joinUpgraded joins a fleet, and lets no time pass when it upgrades its store.
+// joinUpgraded joins a fleet. If that upgrades the store, it does not wait for older programs.
 func joinUpgraded(t *testing.T, conn *nats.Conn) (*Fleet, error) {
 	t.Helper()
 	s, err := newStore(conn, Params{})
@@ -125,7 +125,7 @@ func earlierEngine(t *testing.T) (*engine, *store) {
 	return e, s
 }
 
-// formatOf is the format in the store's header.
+// formatOf returns the format in the store's header.
 func formatOf(t *testing.T, s *store) int {
 	t.Helper()
 	h, err := s.readHeader(t.Context())
@@ -133,8 +133,8 @@ func formatOf(t *testing.T, s *store) int {
 	return h.Format
 }
 
-// A program of the format before looks at the store every ten seconds. The store is of this format only after each
-// had time to see that it must end.
+// Programs of the format before verify the store every ten seconds. The upgrade is complete only after each of them had
+// time to notice that it must end.
 func TestUpgrade_WaitsUntilOlderProgramsHaveEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,8 @@ func TestUpgrade_WaitsUntilOlderProgramsHaveEnded(t *testing.T) {
 	})
 }
 
-// A worker of the format before would be ended in the middle of its work, so that whoever upgrades ends it first.
+// An upgrade would end a worker of the format before during its work. So it is refused, with the worker's host, until
+// an operator has stopped the worker.
 func TestUpgrade_WorkerOfTheFormatBefore_IsRefusedWithItsHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +181,7 @@ func TestUpgrade_WorkerOfTheFormatBefore_IsRefusedWithItsHost(t *testing.T) {
 	})
 }
 
-// Whoever upgrades may be ended, and several may begin with it.
+// An upgrade may be interrupted, and several processes may upgrade at the same time.
 func TestUpgrade_CutOffOrDoneTwice_IsDoneOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +210,7 @@ func TestUpgrade_CutOffOrDoneTwice_IsDoneOnce(t *testing.T) {
 	})
 }
 
-// Another write of the header, such as of its owner, is kept.
+// An upgrade keeps what another process writes to the header meanwhile, such as the owner.
 func TestUpgrade_OwnerBoundMeanwhile_Stays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +235,7 @@ func TestUpgrade_OwnerBoundMeanwhile_Stays(t *testing.T) {
 	})
 }
 
-// A store of the format before that is not whole is repaired first, as any other.
+// A store of the format before that lacks a part has to be repaired before it is upgraded.
 func TestUpgrade_StoreThatIsNotWhole_IsRefused(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, startServer(t))
@@ -254,7 +255,7 @@ func TestUpgrade_StoreThatIsNotWhole_IsRefused(t *testing.T) {
 	assert.True(t, binding.Gaps)
 }
 
-// A worker of this format ends when a later version upgrades the store, and is told why.
+// If a later version upgrades the store, a worker of this format gets an error that says so.
 func TestVerify_StoreUpgradedByALaterVersion_NamesTheVersion(t *testing.T) {
 	t.Parallel()
 	e := newEngine()

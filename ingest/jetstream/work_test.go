@@ -34,19 +34,19 @@ func inBubble(t *testing.T, test func(t *testing.T, e *engine, srv *clinicaldoct
 	})
 }
 
-// withFollower completes a worker that a test makes itself.
+// withFollower completes a worker that the test constructs itself.
 func withFollower(w *work) *work {
 	w.follower = newFollower(w)
 	return w
 }
 
-// uploader is one for which a recording is done when its note exists.
+// uploader returns an uploader for which a recording is done when its note exists.
 func uploader(srv *clinicaldoctest.Server) *ingest.Uploader {
 	client := srv.Client(clinicaldoc.WithRetry(clinicaldoc.RetryPolicy{}))
 	return &ingest.Uploader{Client: client, Until: clinicaldoc.StageUploaded}
 }
 
-// Whose recordings they are the uploader says, or the service, which is asked once.
+// The owner of the recordings is the Uploader's Owner. Without one, the service is asked once.
 func TestWork_Owner_IsReadOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestWork_Owner_IsReadOnce(t *testing.T) {
 	}
 }
 
-// A worker is alive as long as it works, and gone when it has ended.
+// A worker is listed as long as it works.
 func TestWork_WhileItRuns_IsShownAsAlive(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -118,7 +118,8 @@ func TestWork_WhileItRuns_IsShownAsAlive(t *testing.T) {
 	})
 }
 
-// Of the workers of a process a quarter asks first for what failed, at least one; a worker that is alone takes turns.
+// A quarter of a process's workers, at least one, first request recordings that failed before. The others first request
+// new ones. If there is only one worker, it takes turns.
 func TestWork_Lanes_HaveTheirWorkers(t *testing.T) {
 	t.Parallel()
 	for workers, want := range map[int]map[lane]int{
@@ -155,8 +156,8 @@ func TestWork_Lanes_HaveTheirWorkers(t *testing.T) {
 	})
 }
 
-// A recording is wanted as two notes. The second is looked for while the response of the first is still on its way:
-// each gets its own note.
+// A recording is wanted as two notes. The second upload searches for its note while the first create still waits for
+// its response. Each gets its own note.
 func TestWork_RecordingWantedTwice_MakesBothNotes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -185,7 +186,7 @@ func TestWork_RecordingWantedTwice_MakesBothNotes(t *testing.T) {
 	})
 }
 
-// A recording that failed is not tried again before it has rested, the first time neither.
+// A recording that failed rests before it is tried again, also after its first failure.
 func TestWork_FailedRecording_RestsFirst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -224,7 +225,8 @@ func TestWork_FailedRecording_RestsFirst(t *testing.T) {
 	})
 }
 
-// An unresolved recording is looked for when it is lost, and when it can be decided, and holds up no worker between.
+// An unresolved recording is searched for when its response is lost, and again when it can be decided. Between the two
+// it does not occupy a worker.
 func TestWork_Unresolved_RestsUntilItCanBeDecided(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -246,8 +248,8 @@ func TestWork_Unresolved_RestsUntilItCanBeDecided(t *testing.T) {
 	}
 }
 
-// A doubt that was decided is none any more: a worker that ends in the upload that follows leaves no result, and no
-// try.
+// It is decided that an unresolved recording has no note, and it is uploaded again. If the worker ends during that
+// upload, the recording has no result, and no try is counted.
 func TestWork_DecidedAndEndedInTheUpload_HasNoResult(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -433,8 +435,8 @@ func endWork(t *testing.T, e *engine, srv *clinicaldoctest.Server, dir string, f
 	assert.Zero(t, doubled(srv))
 }
 
-// A note that could not be written down keeps its recording in the queue: whoever gets it next writes the note down.
-// Otherwise the journal would not know it for ever, and doubts of the same patient's could not be decided.
+// If a note cannot be saved in the journal, its recording stays in the queue, and the next worker saves the note.
+// Otherwise the journal would never know the note, and other recordings of the patient could not be resolved.
 func TestWork_NoteNotSaved_KeepsTheRecording(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -466,7 +468,8 @@ func TestWork_NoteNotSaved_KeepsTheRecording(t *testing.T) {
 	})
 }
 
-// What became of a recording is said also after the end of the work, and until then it is kept by signs of life.
+// The upload that is under way when the work ends is finished and reported. Until then its recording and its worker are
+// kept alive.
 func TestWork_EndsDuringAnUpload_ReportsItsResult(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -488,7 +491,7 @@ func TestWork_EndsDuringAnUpload_ReportsItsResult(t *testing.T) {
 	})
 }
 
-// What a worker says of itself is what it does.
+// The status of a worker shows how many recordings it is uploading, how many are done, and why all of them fail.
 func TestStatus_Worker_ShowsWhatItDoes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -533,7 +536,7 @@ func TestStatus_Worker_ShowsWhatItDoes(t *testing.T) {
 	}
 }
 
-// The fleet of another service or user ends the work with an error, once, and what waits there stays as it is.
+// If the fleet belongs to another service or user, Work yields one error and ends. The recordings stay in the queue.
 func TestWork_FleetOfAnotherUser_EndsWithAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -560,7 +563,8 @@ func TestWork_FleetOfAnotherUser_EndsWithAnError(t *testing.T) {
 	}
 }
 
-// A header of the client may select a tenant, in which other recordings have notes.
+// A header of the client may select a tenant, in which other recordings have notes. So other headers than the fleet's
+// are rejected.
 func TestWork_RejectsAClientOfAnotherTenant(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -639,7 +643,7 @@ func TestWork_EndsWhenItsUserChanges(t *testing.T) {
 	})
 }
 
-// A worker that ends while it leads a pause has ended that too.
+// A worker that ends while it leads a pause of the fleet ends the pause.
 func TestWork_EndsWhileItLeadsAPause_ResumesTheFleet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -662,7 +666,8 @@ func TestWork_EndsWhileItLeadsAPause_ResumesTheFleet(t *testing.T) {
 	})
 }
 
-// A recording in whose upload the caller's own code panics is the next worker's a second later.
+// If the caller's own code panics during an upload, the recording is put back, and another worker gets it a second
+// later.
 func TestWork_PanicInAnUpload_PutsTheRecordingBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -683,7 +688,8 @@ func TestWork_PanicInAnUpload_PutsTheRecordingBack(t *testing.T) {
 	})
 }
 
-// A panic in the loop, which the caller may recover from, ends the work as a break does: nobody would take its results.
+// If the body of the caller's loop panics, the work ends as after a break, because nobody receives its results any
+// more.
 func TestWork_PanicInTheLoop_EndsTheWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -718,8 +724,7 @@ func (b *broken) Token(context.Context) (string, error) {
 	return b.token, nil
 }
 
-// A panic while a worker only looks whether it can go on is the caller's too: alone in its goroutine it would end the
-// process.
+// A panic during a probe reaches the caller. Otherwise it would end the process, because a probe has its own goroutine.
 func TestWork_PanicInAProbe_ReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -745,7 +750,7 @@ func TestWork_PanicInAProbe_ReachesTheCaller(t *testing.T) {
 	})
 }
 
-// A number of workers that cannot be is not taken for an empty queue.
+// An invalid number of workers is an error, and not an empty queue.
 func TestWork_InvalidNumberOfWorkers_IsRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -766,8 +771,8 @@ func TestWork_InvalidNumberOfWorkers_IsRejected(t *testing.T) {
 	})
 }
 
-// A damaged record is its own recording's matter. To resolve a recording, the records of the patient's others are read:
-// if one of them is damaged, an unresolved recording stays so, and is no dead letter.
+// To resolve a recording, the records of the patient's other recordings are read. If one of them is damaged, the
+// recording stays unresolved, and does not become a dead letter.
 func TestWork_DamagedRecord_BuriesNoOther(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -793,8 +798,8 @@ func TestWork_DamagedRecord_BuriesNoOther(t *testing.T) {
 	})
 }
 
-// It also does not end the run of an uploader with its own list. Its recording, and another of the patient whose
-// response is lost, are unresolved, and the others have notes.
+// A damaged record does not end the run of an uploader with its own list. The recording of that record is unresolved,
+// and so is another one of the patient whose response is lost. All others have notes.
 func TestRun_DamagedRecord_DoesNotEnd(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
@@ -821,7 +826,7 @@ func TestRun_DamagedRecord_DoesNotEnd(t *testing.T) {
 	})
 }
 
-// Who has left the loop is told nothing more, not even that the store cannot be trusted.
+// After a break, Work yields nothing, not even that the store was harmed. Another yield would panic.
 func TestWork_AfterABreak_YieldsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -849,8 +854,8 @@ func TestWork_AfterABreak_YieldsNothing(t *testing.T) {
 	})
 }
 
-// A recording that is refused while the work is being ended was not tried to the end: it is neither a dead letter nor a
-// try.
+// A recording that is refused while the work ends may have been refused because of that. It does not become a dead
+// letter, and no try is counted.
 func TestWork_RefusedWhileEnding_IsNoTry(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -908,7 +913,7 @@ func TestWork_ConsumersDeleted_AreMadeAgain(t *testing.T) {
 	}
 }
 
-// What could not be read stays with its dead letter: a person may be able to.
+// The dead letter of a damaged message contains the message unchanged, because a person may be able to read it.
 func TestDeadLetter_DamagedMessage_KeepsItsContent(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
@@ -921,7 +926,8 @@ func TestDeadLetter_DamagedMessage_KeepsItsContent(t *testing.T) {
 	assert.Equal(t, "synthetic", string(letter.Raw))
 }
 
-// A doubt that could not be written down is one: nobody is told that there is no note.
+// If it cannot be saved that a recording is unresolved, the result is unresolved anyway. It must not be refused,
+// because that means that no note exists.
 func TestWork_UnresolvedNotSaved_IsNoRefusal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -967,7 +973,7 @@ func TestWork_Delivery_IsTriedOnce(t *testing.T) {
 	})
 }
 
-// While nothing fails, a note costs no look at the fleet's pause.
+// While nothing fails, an upload does not read the pause of the fleet.
 func TestPause_SuccessWithoutAPause_ReadsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

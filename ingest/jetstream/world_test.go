@@ -69,7 +69,7 @@ func anytime(r *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(r.Float64() * float64(most))
 }
 
-// soundOf is a recording of a length of its own.
+// soundOf returns a recording of its own length.
 func soundOf(n int) []byte { return append(content(n), bytes.Repeat([]byte{'x'}, 40+n)...) }
 
 const mostRecordings = 6
@@ -88,7 +88,7 @@ func recordingFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// runWorld lives through a world, in a bubble of its own.
+// runWorld runs one scenario in virtual time.
 func runWorld(t *testing.T, seed uint64, files []string) (w *world) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func (w *world) live(ctx context.Context) {
 // waits reports whether something waits in the queue.
 func (w *world) waits() bool { return w.engine.count(string(freshLane), string(againLane)) > 0 }
 
-// finish lets the machines come to an end.
+// finish waits until the machines have ended.
 func (w *world) finish(end func()) {
 	const longest = 6 * time.Hour
 	for time.Since(w.calm) < longest && w.waits() {
@@ -229,9 +229,9 @@ func (w *world) record(n int) (found record) {
 	return found
 }
 
-// leaves looks at the last byte of a recording, which leaves a machine: it must be that machine's at this moment. Where
-// that byte was on its way for a lease in which nothing was heard of the machine, another may have taken it over, but
-// no more than doubt.
+// leaves checks the last byte of a recording when it leaves a machine: the machine must have the claim at that moment.
+// The byte may have been delayed for a lease in which nothing was heard of the machine. Then another machine may have
+// taken the claim over, but may only be unresolved about the recording.
 func (w *world) leaves(n int, l *life) {
 	r := w.record(n)
 	w.mu.Lock()
@@ -249,7 +249,7 @@ func (w *world) leaves(n int, l *life) {
 
 const statusLost = -1 // it does not arrive
 
-// refuses returns with what status the service refuses a create; 0: it does not.
+// refuses returns the status with which the service refuses a create, or 0 if it does not.
 func (w *world) refuses(sound int) int {
 	if sound < 0 {
 		return 0
@@ -270,7 +270,7 @@ func (w *world) refuses(sound int) int {
 // unresolved is why a recording that nobody can decide about became a letter.
 var unresolved = regexp.MustCompile(`cannot determine whether|it is not known yet`)
 
-// judge holds what came of each recording against what should have.
+// judge compares the outcome of each recording with the promises.
 func (w *world) judge(ctx context.Context) {
 	notes := w.box.Notes()
 	total := 0
