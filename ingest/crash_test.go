@@ -432,7 +432,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "synthetic", status)
 }
 
-// A process that is stopped keeps the journal: nobody else can begin meanwhile, and it goes on as if nothing had been.
+// A process that is stopped (SIGSTOP) keeps its journal locked. No other process can open it meanwhile, and the process
+// continues unharmed.
 func TestFileJournal_ProcessStopped_StaysLocked(t *testing.T) {
 	t.Parallel()
 	if !canStop {

@@ -107,8 +107,8 @@ func TestResolve_SendAgainTwice_KeepsBothNotes(t *testing.T) {
 	})
 }
 
-// The service refuses the second upload: what was decided is not forgotten, and the failed note is not taken for the
-// new one.
+// The service refuses the second upload. The journal keeps the decision, and the failed note is not taken for the new
+// one.
 func TestResolve_SendAgainAndRefused_StaysDecided(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
@@ -143,7 +143,7 @@ func TestResolve_SendAgainAndLost_FindsTheNewNote(t *testing.T) {
 	}
 }
 
-// A letter of the same recording never takes the failed note of the progress note.
+// One recording is wanted as a progress note and a letter. The letter never takes the failed note of the progress note.
 func TestResolve_SendAgain_OldNoteIsNotTakenByAnother(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
@@ -204,7 +204,7 @@ func (n *night) lose(number int, fault clinicaldoctest.Fault) (lost ingest.Resul
 	return lost
 }
 
-// The service commits late. Whoever decides seconds after the loss that there is no note would make a second one.
+// The service commits late. A person who decides seconds after the loss that there is no note would cause a second one.
 func TestResolve_NoneTooEarly_IsRejected(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {

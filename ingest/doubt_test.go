@@ -105,9 +105,9 @@ func (c *dyingClaim) Save(ctx context.Context, e ingest.Entry) error {
 	return errors.Join(c.Claim.Save(ctx, e), errors.New("synthetic end"))
 }
 
-// A killed process leaves no time of its commit. Its recording is decided ten minutes after it was first searched
-// for, or after the duration of its upload if that is longer. That the next process came a day later does not make
-// it a day, and restarts do not put it off.
+// A killed process does not save when its commit was lost. Its recording is decided ten minutes after the first search
+// for it, or after the duration of its upload if that is longer. It does not matter how much later the next process
+// starts, and further restarts do not postpone it.
 func TestRun_AfterAKilledProcess_DecidesTenMinutesLater(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -253,7 +253,8 @@ func lookalike(n int) ingest.Recording {
 	return r
 }
 
-// If recordings cannot be read, nobody knows whose note it is, even if a program has only one of the recordings.
+// If recordings cannot be read, nobody knows which of two lost creates made the note. That stays so if the next run has
+// only one of the two recordings.
 func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string][]ingest.Recording{
@@ -296,7 +297,7 @@ func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 	})
 }
 
-// After a break, a recording that was to be asked about again later is free for the next run.
+// After a break, an unresolved recording that was to be searched for again later is free for the next run.
 func TestRun_BreakWhileUndecided_ReleasesTheRecording(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -470,7 +471,8 @@ func TestRun_RivalOfUnknownSize_TakesNoNote(t *testing.T) {
 	}
 }
 
-// That nothing is known of either recording, or of one of them, does not make them the same, nor the note the other's.
+// If the content of one recording, or of both, is not known, they do not count as equal, and neither takes the note of
+// the other.
 func TestRun_RivalOfUnknownContent_TakesNoNote(t *testing.T) {
 	t.Parallel()
 	for _, known := range []string{"", sumOf(lookalike(0)), sumOf(lookalike(1))} {
@@ -707,8 +709,8 @@ func TestRun_CallersExclude_IsNotChanged(t *testing.T) {
 	})
 }
 
-// An earlier version saved nothing of a lost create. Its recording stays unresolved, because nobody knows whose token
-// sent it.
+// An earlier version saved nothing about a lost create. Its recording stays unresolved, because it is not known whose
+// token sent it.
 func TestRun_UnresolvedEntryOfAnEarlierVersion_StaysUnresolved(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
@@ -761,8 +763,8 @@ func TestRun_NoteIDUsedAgain_FindsTheNewNote(t *testing.T) {
 	})
 }
 
-// Between two processes the machine's clock was set: what the first has noted seems to be long past. By the service's
-// clock it is not, so that nothing is uploaded again before the time that the service may need.
+// The clock of the machine was set forward between two processes, so the entry of the first process seems to be old. By
+// the clock of the service it is not. Nothing is uploaded again before the service has had its time.
 func TestRun_ClockSetForward_DecidesNoEarlier(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
@@ -790,8 +792,8 @@ func TestRun_ClockSetForward_DecidesNoEarlier(t *testing.T) {
 	})
 }
 
-// A recording was sent by a clock that was two days behind. Its note is known by the service's time, and is not given
-// to another that was lost before.
+// The clock of the sender was two days behind. The journal also keeps the time that the service gave the note. So the
+// note is not given to a recording whose create was lost before.
 func TestRun_SentByAClockBehind_NoteIsNotTakenByAnother(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(t *testing.T, srv *clinicaldoctest.Server, path string) {
@@ -838,9 +840,8 @@ func (n *night) earlierJournal(header, state, members string) {
 	require.NoError(n.t, os.WriteFile(n.path, []byte(content), 0o600))
 }
 
-// A journal of an older version does not say who sent a recording, and its owner may have come later: another user's
-// notes are not in the owner's list. So the proof that a note exists counts, and that there is none is left to a
-// person.
+// A journal of an older version does not contain who sent a recording. It may have got its owner later, and the notes
+// of another user are not in the owner's list. So a note that is found counts, but if none is found, a person decides.
 func TestRun_UnresolvedEntryOfAnOlderJournal_IsLeftToAPerson(t *testing.T) {
 	t.Parallel()
 	const until = " until=2000-01-01T00:10:01Z"

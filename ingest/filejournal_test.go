@@ -495,7 +495,7 @@ func TestFileJournal_ConcurrentSaves_AreAllKept(t *testing.T) {
 	}
 }
 
-// What was read from a line does not change when the next lines are read.
+// The details of a lost create stay the same when later lines are read into the same buffer.
 func TestOpenJournal_ManyLines_KeepsEachLoss(t *testing.T) {
 	t.Parallel()
 	path := journalPath(t)

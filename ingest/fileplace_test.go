@@ -164,7 +164,8 @@ func TestCompaction_DamagedLine_ChangesNothing(t *testing.T) {
 	assert.True(t, bytes.Equal(before, read(t, path)), "the file has the same bytes")
 }
 
-// Two mounts of one folder may not see each other's locks. What another writes is seen before anything is sent.
+// Two mounts of one folder may not share locks. If another process writes to the file, that is noticed before anything
+// is sent.
 func TestFileJournal_AnotherWriter_SavesNothing(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -281,7 +282,8 @@ func (f *stubbornFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// Dropping outdated lines and syncing a folder are never needed: where they cannot be done, the journal goes on.
+// The journal works without dropping outdated lines and without syncing its folder. Where these are impossible, it
+// continues.
 func TestCompaction_Impossible_JournalContinues(t *testing.T) {
 	t.Parallel()
 	for operation, err := range map[string]error{
@@ -448,8 +450,8 @@ func TestForget_OldNotes_AreDroppedUnlessSeen(t *testing.T) {
 	assert.Equal(t, ingest.StateClaimed, load(t, j, 0).State)
 }
 
-// A journal that got another owner is salvaged by that one: its service had another name at first, and its user was not
-// known.
+// The owner of a journal changed: its service had another name at first, and its user was not known. SalvageJournal
+// accepts the latest owner.
 func TestSalvageJournal_Renamed_BelongsToTheLatestOwner(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
@@ -478,7 +480,7 @@ func TestSalvageJournal_Renamed_BelongsToTheLatestOwner(t *testing.T) {
 	assert.Equal(t, ingest.StateCreated, load(t, j, 1).State)
 }
 
-// A run has also seen what it created itself, whatever time is given.
+// Forget keeps the notes that this process created, whatever time is passed.
 func TestForget_NotesOfThisProcess_AreKept(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -585,7 +587,7 @@ func TestCompaction_FileMoved_KeepsTheOtherFile(t *testing.T) {
 	assert.Equal(t, "another's", string(read(t, path)))
 }
 
-// A journal that could not be begun is nobody's, and can be repaired immediately.
+// A journal whose beginning failed has no owner, and can be repaired immediately.
 func TestBeginJournal_DiskFull_CanBeSalvaged(t *testing.T) {
 	t.Parallel()
 	path, owner := journalPath(t), ingest.Owner{Service: service, UserID: 17}

@@ -93,7 +93,7 @@ func TestClose_WaitingLine_IsWritten(t *testing.T) {
 	})
 }
 
-// A line that the disk refuses when the journal is closed is refused to whoever waits for it.
+// If the disk refuses a line while the journal is closed, the Save that waits for the line returns the error too.
 func TestClose_WaitingLineFails_ReturnsTheError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestClose_WaitingLineFails_ReturnsTheError(t *testing.T) {
 	})
 }
 
-// A line that waits behind one that cannot be written is refused as well: nobody knows what the disk holds.
+// After a line that could not be written, the content of the disk is not known. So lines that wait behind it fail too.
 func TestFileJournal_LineAfterAFailure_IsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestFileJournal_LineAfterAFailure_IsRefused(t *testing.T) {
 	})
 }
 
-// Nobody acts on a line that is not on the disk.
+// Save returns only when the line is on the disk.
 func TestFileJournal_Save_ReturnsAfterTheSync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

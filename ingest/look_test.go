@@ -42,7 +42,7 @@ func TestRun_JournalLost_MakesNoSecondNote(t *testing.T) {
 	}
 }
 
-// An older copy of the journal does not know what was uploaded since, nor what became of what it knows.
+// A restored older copy of the journal lacks later uploads, and has outdated states of earlier ones.
 func TestRun_OlderJournal_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	srv, path := newBox(t), journalPath(t)
@@ -134,7 +134,7 @@ func TestRun_JournalLostAndNotesUnreadable_LeavesUnresolved(t *testing.T) {
 	}
 }
 
-// A note whose size the list does not report may be the recording's, whatever others of its name there are.
+// A note without a size in the list may be the recording's, even if other notes have the same name.
 func TestRun_JournalLostAndSizeUnknown_FindsTheNote(t *testing.T) {
 	t.Parallel()
 	const size = 12345
@@ -218,8 +218,8 @@ func TestRun_DamagedRecord_FindsNotesByContent(t *testing.T) {
 	})
 }
 
-// A note that somebody made while the run went on is found by what comes later. A list that failed says nothing of the
-// next one.
+// Recordings that come later also see notes that somebody else created during the run. If one request for the list
+// failed, the next one is made anyway.
 func TestRun_PatientsList_IsReadAgainAfterAWhile(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -251,7 +251,7 @@ func TestRun_RecordingsOfOnePatient_ShareOneList(t *testing.T) {
 	})
 }
 
-// The lists of 256 patients are kept, and not of all that a run comes across.
+// A run keeps the lists of at most 256 patients in memory.
 func TestRun_ManyPatients_KeepsFewLists(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -266,7 +266,8 @@ func TestRun_ManyPatients_KeepsFewLists(t *testing.T) {
 	})
 }
 
-// A recording without a patient is not looked for among the patients' notes, whatever the list of all notes shows.
+// A recording without a patient is not searched for among the notes of patients, whatever the list of all notes
+// contains.
 func TestRun_RecordingWithoutPatient_TakesNoPatientsNote(t *testing.T) {
 	t.Parallel()
 	srv, u := newUploader(t)
@@ -290,8 +291,8 @@ func TestRun_NoteOfAnotherKey_IsNotTaken(t *testing.T) {
 	assert.Len(t, srv.Notes(), 2)
 }
 
-// Notes that a lost journal knew are found also where lists name no patient, and known from then on with a time, by
-// which others find them.
+// Notes of a lost journal are found even if the rows of lists do not name a patient. The journal then knows them with a
+// time, so later searches find them too.
 func TestRun_JournalLostAndPatientMissing_FindsTheNote(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed}))
@@ -317,7 +318,7 @@ func TestRun_NoteOfAnotherRecording_IsNotRead(t *testing.T) {
 	}
 }
 
-// A note's recording that is longer than the one that is looked for is not read to its end.
+// If the recording of a note is longer than the one that is searched for, it is not read to its end.
 func TestRun_LongerRecording_IsNotReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	const long = 64 << 20
@@ -413,7 +414,7 @@ func TestRun_EachRemedy_MakesNoSecondNote(t *testing.T) {
 	}
 }
 
-// Twenty of the newest notes say whether it is the same service: the oldest may be gone.
+// Rename checks twenty of the newest notes, so the oldest ones may be gone.
 func TestRename_OldestNotesGone_Succeeds(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -428,7 +429,7 @@ func TestRename_OldestNotesGone_Succeeds(t *testing.T) {
 	assert.Contains(t, first.Path, fmt.Sprint(results[24].NoteID))
 }
 
-// A journal goes along when its service gets another name, and only then.
+// A journal can be renamed to another address only if its notes exist there.
 func TestRename_OtherAddress_NeedsTheSameNotes(t *testing.T) {
 	t.Parallel()
 	srv, other, path := newBox(t), newBox(t), journalPath(t)
@@ -554,8 +555,8 @@ func TestFileJournal_OtherTenantsHeaders_AreRejected(t *testing.T) {
 	}
 }
 
-// A journal of the version before does not say which headers it was begun with: it belongs to the first ones that it is
-// used with.
+// A journal of the version before does not contain the headers of its client. It gets the first ones that it is used
+// with.
 func TestJournal_HeadersUnknown_BindsOnFirstUse(t *testing.T) {
 	t.Parallel()
 	servers, client := threeTenants(t)
@@ -581,8 +582,7 @@ func TestJournal_HeadersUnknown_BindsOnFirstUse(t *testing.T) {
 	require.NoError(t, journal.Close())
 }
 
-// Headers that change without another tenant lock nobody out: Rename checks the journal's notes and takes the new
-// headers.
+// If headers change that do not select a tenant, Rename finds the journal's notes and saves the new headers.
 func TestRename_OtherHeaders_AreTaken(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())

@@ -174,7 +174,7 @@ func TestReadManifest_Defaults_FillEmptyValues(t *testing.T) {
 		problemsOf(t, path, ingest.WithDefaults(7, 0)))
 }
 
-// A complete night: a manifest, a report, and files that are moved when their notes exist.
+// A nightly upload: it reads a manifest, reports, and moves the files whose notes are complete.
 func TestRunAll_Manifest_MovesCompleteFiles(t *testing.T) {
 	t.Parallel()
 	_, u := newUploader(t)
@@ -243,7 +243,8 @@ func TestRunAll_IteratorWaitsOrPanics_ReportEnds(t *testing.T) {
 	}
 }
 
-// A report tells when everything failed and when it went on, how long it took, and why there were no more recordings.
+// A report contains when everything failed and when it went on, how long the run took, and why there were no more
+// recordings.
 func TestRunAll_Report_HasPausesTimesAndError(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -354,7 +355,7 @@ func endless(t *testing.T, begins, block string) string {
 	return path
 }
 
-// A manifest has a bound, in bytes and in mistakes, whatever is read in its place.
+// ReadManifest stops at a limit of bytes and of mistakes.
 func TestReadManifest_Endless_IsBounded(t *testing.T) {
 	t.Parallel()
 	for _, begins := range []string{"path,patient\n", "{", "path,patient\n\"", ""} {
@@ -369,7 +370,7 @@ func TestReadManifest_Endless_IsBounded(t *testing.T) {
 	}
 }
 
-// encoding/json puts U+FFFD in the place of what is not a letter, and that would stand in a patient's note.
+// encoding/json replaces bytes that are not UTF-8 by U+FFFD, which would then be in a patient's note.
 func TestReadManifest_JSONThatIsNotUTF8_IsRejected(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

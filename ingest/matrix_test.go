@@ -259,8 +259,8 @@ func (m *matrixCell) judge(row *matrixRow, results []ingest.Result) {
 	}
 }
 
-// No recording becomes two notes, and none is taken for another, for every behaviour of the service and every fate of
-// the journal. Each ends complete, in processing, failed with a reason, or unresolved with candidates.
+// No recording becomes two notes, and none is taken for another, whatever the service does and whatever happens to the
+// journal. Each recording ends as complete, in processing, failed with a reason, or unresolved with candidates.
 func TestRunAll_EveryServiceAndJournal_DoublesNothing(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -18,7 +18,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// A run that waits for a limit of the service says so once, however many workers wait.
+// A run that waits for a limit of the service reports one event, however many workers wait.
 func TestRun_ServiceLimitsRates_ReportsOneWait(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {

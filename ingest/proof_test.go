@@ -95,8 +95,8 @@ func TestRun_RecordingWantedTwiceAndLost_MakesBothNotes(t *testing.T) {
 	}
 }
 
-// A process is killed while it commits the first of the two. The other one waits until it is known what became of the
-// first.
+// A recording is wanted as two notes. A process is killed while it commits the first. The second one waits until the
+// first is resolved.
 func TestRun_KilledBetweenTwoNotesOfARecording_MakesBoth(t *testing.T) {
 	t.Parallel()
 	note := onePatient(1)
@@ -154,7 +154,8 @@ func TestRun_FirstOfTwoNotesUnresolved_SecondWaitsForADecision(t *testing.T) {
 	})
 }
 
-// What a note shows of a recording that the journal does not know.
+// Each case is a note of the patient, and whether a recording that the journal does not know is already there,
+// unresolved or uploaded.
 func TestLook_DecidesByProofAlone(t *testing.T) {
 	t.Parallel()
 	const own, other = "Encounter #9.", "Somebody's"
@@ -212,7 +213,7 @@ func TestLook_DecidesByProofAlone(t *testing.T) {
 	}
 }
 
-// One recording that comes back as it was sent says nothing about another one.
+// A service may return one recording unchanged and still change another one.
 func TestLook_ServiceThatChangesSomeRecordings_DoublesNothing(t *testing.T) {
 	t.Parallel()
 	srv, first := newUploader(t)
@@ -281,7 +282,8 @@ func TestRun_NameContainsKey_IsResolvedWithoutRecordings(t *testing.T) {
 	}
 }
 
-// That no note has the name is not enough: somebody may have changed it. Nothing is sent again while a note may be it.
+// If no note has the name, somebody may have renamed the note. So nothing is uploaded again while a note may be the
+// recording's.
 func TestRun_NameContainsKeyAndNoteIsRenamed_MakesNoSecondNote(t *testing.T) {
 	t.Parallel()
 	for stored, want := range map[clinicaldoctest.StoredAudio]ingest.Status{
@@ -335,7 +337,7 @@ func TestRun_KeyIsPartOfAnother_NotesAreNotMixedUp(t *testing.T) {
 	}
 }
 
-// Only a key that stands for itself in the name makes it unique.
+// A key makes the name unique only if no letter or digit continues it.
 func TestContainsKey_PartOfAWord_DoesNotCount(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -361,7 +363,8 @@ func TestContainsKey_PartOfAWord_DoesNotCount(t *testing.T) {
 	}
 }
 
-// With a unique name another recording is a reason to wonder, if the service is said to keep recordings.
+// A note has the unique name but another recording, although the caller states that the service keeps recordings. One
+// of these must be wrong, so a person decides.
 func TestLook_UniqueNameWithAnotherRecording_IsUnresolved(t *testing.T) {
 	t.Parallel()
 	for name, audios := range map[string][][]byte{
@@ -458,7 +461,7 @@ func TestRun_AllNew_WaitsForUnresolvedRecordingOfItsContent(t *testing.T) {
 	})
 }
 
-// Recordings of one patient share a list of notes, from which none of them takes anything away.
+// The recordings of one patient share a list of notes in memory. None of them changes it.
 func TestLook_SharedList_StaysWhole(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {

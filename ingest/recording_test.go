@@ -97,7 +97,8 @@ func TestWithKey_ChangesNothingElse(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 }
 
-// A process that is killed then leaves the hash to the next one, whatever the recording came from.
+// The hash is saved before the last bytes are sent, so it is known to the next process if this one is killed. It does
+// not matter where the recording comes from.
 func TestRun_Commit_SavesTheHashFirst(t *testing.T) {
 	t.Parallel()
 	path, sent := files(t, 1)[0], sound(0)
@@ -165,7 +166,7 @@ func TestRun_FileChangedAfterItsKey_IsRefused(t *testing.T) {
 	}
 }
 
-// A file is sent as what the caller says that it is.
+// The media type that the caller sets is sent with the file.
 func TestRun_FileWithContentType_SendsIt(t *testing.T) {
 	t.Parallel()
 	var sent []byte
@@ -182,8 +183,8 @@ func TestRun_FileWithContentType_SendsIt(t *testing.T) {
 	assert.Contains(t, string(sent), "Content-Type: audio/x-synthetic")
 }
 
-// A file may be put away once its note exists, and a share may be gone: what the journal knows of a key does not depend
-// on that. To say that there is no note would be wrong.
+// A file may be moved once its note exists, and a share may be gone. The result then shows the note that the journal
+// knows, and not that there is none.
 func TestRun_FileGone_ReportsWhatTheJournalKnows(t *testing.T) {
 	t.Parallel()
 	type runs func(*testing.T, *clinicaldoctest.Server, *ingest.Uploader, ingest.Recording)

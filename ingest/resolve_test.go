@@ -127,7 +127,8 @@ func TestResolve_NoteOfAnotherRecording_IsRejected(t *testing.T) {
 	})
 }
 
-// If the note of another recording was deleted and its id used again, the id is of another note, and may be given.
+// If the note of another recording was deleted and its ID used again, the ID names another note, which a person may
+// choose.
 func TestResolve_IDUsedAgain_IsAnotherNote(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -150,7 +151,8 @@ func TestResolve_IDUsedAgain_IsAnotherNote(t *testing.T) {
 	})
 }
 
-// The note that a response named is the recording's own: a person may name it, after having said that there is none.
+// The note that a response named is certainly the recording's. A person may choose it, also after deciding that there
+// is none.
 func TestResolve_NoteThatTheResponseNamed_IsSaved(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {

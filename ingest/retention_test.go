@@ -400,7 +400,7 @@ func TestRetention_WhateverNeedsTheRecording_KeepsIt(t *testing.T) {
 	}
 }
 
-// A journal that cannot list all entries is asked for those of the recordings' patients.
+// If a journal cannot list all entries, Check reads the entries of the recordings' patients.
 func TestRetention_AnyJournal_IsRead(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -525,7 +525,7 @@ func TestRetention_SenselessParams_AreRejected(t *testing.T) {
 	})
 }
 
-// The notes that are read are in the audit trail, and each of them once.
+// Each note that Check reads is in the audit trail once.
 func TestRetention_NotesThatAreRead_AreInTheTrail(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -546,7 +546,7 @@ func TestRetention_NotesThatAreRead_AreInTheTrail(t *testing.T) {
 	}
 }
 
-// One note that cannot be read says nothing about others.
+// A note that cannot be read does not affect the other recordings.
 func TestRetention_OneNoteIsDeleted_OthersAreDeletable(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

@@ -220,7 +220,8 @@ func TestRun_BreakBeforeAnotherUpload_ReleasesTheRecording(t *testing.T) {
 	})
 }
 
-// A journal that failed has to be looked at: that the run was ended besides must not hide it.
+// If the journal fails while the run is being ended, Run returns the journal's error: somebody has to repair the
+// journal.
 func TestRun_JournalFailsWhileEnding_ReturnsItsError(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, _ *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -618,7 +619,7 @@ func TestPause_ThreeFailuresOfOneKind_Begins(t *testing.T) {
 		"who tries again himself is told at once")
 }
 
-// Responses that are lost are trouble as well: what is sent then would only be unresolved.
+// Lost responses begin a pause too. Otherwise all further recordings would be sent and become unresolved.
 func TestPause_LostResponses_Begins(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -630,7 +631,7 @@ func TestPause_LostResponses_Begins(t *testing.T) {
 	})
 }
 
-// A recording that is refused before it is sent says nothing of the service: the next one is tried.
+// If a recording is rejected before it is sent, that shows nothing about the service, so the next one is tried.
 func TestPause_RecordingNeverSent_TriesTheNext(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -657,7 +658,7 @@ func TestPause_CallerRefuses_DoesNotBegin(t *testing.T) {
 	})
 }
 
-// A stream can be read only once. Its result has the first failure, and not that nothing is left to be read.
+// A stream can be read only once. The result has the first failure, and not an error of a second try.
 func TestRun_StreamFails_IsTriedOnce(t *testing.T) {
 	t.Parallel()
 	srv, u := newUploader(t)
@@ -668,7 +669,8 @@ func TestRun_StreamFails_IsTriedOnce(t *testing.T) {
 	assert.Equal(t, 1, requestsTo(srv, clinicaldoctest.RouteCreateNote), "a stream cannot be read again")
 }
 
-// A pause lasts as long as it may, and not until the next probe. What is being tried then is ended.
+// The run ends when the pause has lasted MaxPause, also between two probes. A probe or an upload that is under way is
+// ended.
 func TestPause_MaxPause_EndsTheRun(t *testing.T) {
 	t.Parallel()
 	const longest = 90 * time.Second
@@ -731,8 +733,8 @@ func TestPause_MaxPause_EndsTheRun(t *testing.T) {
 	})
 }
 
-// A wait for the next recording is not a pause: the service answers again, and only a recording can show that it takes
-// them.
+// After a successful probe, only an upload can show that the service accepts recordings. The wait for the next
+// recording does not count as a pause.
 func TestPause_WaitForRecordings_DoesNotCount(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -936,7 +938,7 @@ func TestRun_UnresolvedAndShareNotMounted_StaysUnresolved(t *testing.T) {
 	})
 }
 
-// A cancelled run says nothing of what it did not begin.
+// A cancelled run has no results for recordings that it did not begin.
 func TestRun_Cancelled_RefusesNothing(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {

@@ -97,7 +97,7 @@ func TestRunAll_NotesInProcessing_WaitsUntilComplete(t *testing.T) {
 	})
 }
 
-// Three of ten cannot be processed: each run says so, until a person decides.
+// The service cannot process three of ten recordings. Every run reports them as failed until a person decides.
 func TestRunAll_ProcessingFailed_IsReportedInEveryRun(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
@@ -153,7 +153,7 @@ func TestRunAll_MaxWaitPasses_ReportsProcessing(t *testing.T) {
 	}
 }
 
-// The next night has other recordings: what the first one left in processing is not forgotten.
+// A later run with other recordings also follows the notes that the first run left in processing.
 func TestRunAll_NotesOfEarlierRuns_AreFollowed(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {
@@ -246,7 +246,7 @@ func TestRun_UntilTranscribed_EndsThere(t *testing.T) {
 	})
 }
 
-// A canceled run says of what it has uploaded that it is in processing.
+// A canceled run reports the recordings that it has uploaded as in processing.
 func TestRunAll_CanceledDuringProcessing_ReportsProcessing(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -523,8 +523,8 @@ func TestEntriesForPatient_NoteAfterTheTime_IsReturned(t *testing.T) {
 	assert.Equal(t, key(1), entries[0].Key)
 }
 
-// The journal does not keep the hash of a finished upload in memory. Whoever saves its entry again finds it in the
-// file.
+// The journal does not keep the hash of a finished upload in memory. If the entry is saved again, the hash is read from
+// the file.
 func TestRunAll_AfterARunThatDidNotWait_KeepsTheHash(t *testing.T) {
 	t.Parallel()
 	nights(t, func(t *testing.T, n *night) {

@@ -67,9 +67,9 @@ func (c *lapsingClaim) Save(_ context.Context, e ingest.Entry) error {
 
 func (*lapsingClaim) Release() {}
 
-// Another run of the same process works between a response and its line in the journal. The client already knows
-// the note, so FindCreated reports to the second run that its recording has none. Whether it looks when it begins,
-// or only after that verdict, it must know of the first run's note.
+// The first run of a process has a note, but has not saved it in the journal yet. The client already knows the note, so
+// FindCreated reports to a second run that its recording has none. The second run must know the first run's note,
+// whether it searches at its beginning or only after that verdict.
 func TestRun_NoteNotSaved_IsKnownToOtherRuns(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("synthetic")

@@ -185,7 +185,7 @@ func (b beforeUploads) option() clinicaldoc.Option {
 	return clinicaldoc.WithHTTPClient(&http.Client{Transport: b})
 }
 
-// A recorder may still be writing: what is uploaded is what the key was made of, or nothing is.
+// A recorder may still be writing to the file. The bytes from which the key was computed are uploaded, or nothing is.
 func TestRun_FileGrows_IsRefused(t *testing.T) {
 	t.Parallel()
 	srv, u := newUploader(t)
@@ -535,8 +535,8 @@ func TestRun_BeforeCommitFails_CreatesNoNote(t *testing.T) {
 // attemptKey is of what a hook says of an attempt.
 type attemptKey struct{}
 
-// A commit is a part of its attempt: the caller's BeforeCommit and the journal see what the client's hooks know of
-// that.
+// The caller's BeforeCommit and the journal get the context of the attempt, with the values that the client's hooks
+// have added.
 func TestRun_BeforeCommit_HasTheAttemptsContext(t *testing.T) {
 	t.Parallel()
 	srv := newBox(t)
@@ -558,7 +558,7 @@ func TestRun_BeforeCommit_HasTheAttemptsContext(t *testing.T) {
 	assert.Equal(t, map[string]any{"the caller": "Notes.Create", "the journal": "Notes.Create"}, seen)
 }
 
-// An iterator may wait for what comes next, as for files that appear in a folder.
+// The iterator may wait for the next recording, for example for a new file in a folder. Results are yielded meanwhile.
 func TestRun_IteratorWaits_YieldsResults(t *testing.T) {
 	t.Parallel()
 	_, u := newUploader(t)
