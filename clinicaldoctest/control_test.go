@@ -101,7 +101,7 @@ func TestReset_UsedServer_KeepsOnlyTheFirstUser(t *testing.T) { //nolint:paralle
 	assert.Equal(t, clinicaldoctest.StageComplete, c.srv.Notes()[0].Stage, "without the old script")
 }
 
-// A request belongs to the state that it found: what began before a reset does nothing after it.
+// A request that began before a reset has no effect after it.
 func TestReset_DuringAnUpload_DropsNoteAndFile(t *testing.T) {
 	t.Parallel()
 	c := start(t)

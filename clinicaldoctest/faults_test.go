@@ -155,7 +155,7 @@ func TestClose_DuringDelay_EndsIt(t *testing.T) {
 	assert.Error(t, <-failed)
 }
 
-// What Handler serves has no connection that Close could cut.
+// A request to Handler has no connection that Close could close, so Close ends it in another way.
 func TestClose_SilentRequestOfHandler_Ends(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +280,8 @@ func TestSilent_AnyTransport_SendsNothing(t *testing.T) {
 	}
 }
 
-// A connection that went silent answers nobody: over HTTP/2 it takes every request with it, those under way too.
+// A connection that became silent does not answer any further request. Over HTTP/2 that includes all requests on it,
+// also those under way.
 func TestSilent_LaterRequestsOnTheConnection_GetNoResponse(t *testing.T) {
 	t.Parallel()
 	served := make(chan clinicaldoctest.Request, 10)
@@ -333,7 +334,7 @@ func TestSilent_LaterRequestsOnTheConnection_GetNoResponse(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 }
 
-// A fault is what it says and nothing that happened: one value serves any number of servers and tests.
+// A Fault is a value without state, so several servers and tests can use the same one.
 func TestFault_UsedByTwoServers_HasNoState(t *testing.T) {
 	t.Parallel()
 	throttle := clinicaldoctest.Throttle(1, time.Hour)
@@ -377,7 +378,7 @@ func TestResetFault_OverTLS_EndsTheConnection(t *testing.T) {
 	}
 }
 
-// What a test asks for is what is sent, whatever the server would have said.
+// The headers of a fault replace those of the server.
 func TestFault_Headers_ReplaceTheServers(t *testing.T) {
 	t.Parallel()
 	c := start(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// The likeliest service is an application on Laravel. Each row is a request as it goes over the wire and the status
-// that such an application gives it. Where the box answers otherwise on purpose, the row says what and why.
+// The service is most likely an application on Laravel. Each row is a raw request, with the status that such an
+// application responds with. Where the fake server responds differently on purpose, the row says how and why.
 func TestServer_RawRequest_RespondsAsLaravel(t *testing.T) {
 	t.Parallel()
 	const (

@@ -147,7 +147,7 @@ func TestUpdate_SomeFields_ChangesOnlyThose(t *testing.T) {
 	}
 }
 
-// The framework reads what it can of an update's body and takes the rest for nothing.
+// Laravel reads what it can of an update's body and ignores the rest.
 func TestUpdate_OddBody_IsReadAsLaravelDoes(t *testing.T) {
 	t.Parallel()
 	c := start(t)

@@ -46,7 +46,7 @@ func TestParseFault_EveryKind_HasOneName(t *testing.T) {
 	}
 }
 
-// Whatever numbers a test gives, what a fault says of itself is that fault.
+// ParseFault reads the String of a fault as the same fault, whatever numbers it has.
 func TestParseFault_String_IsTheSameFault(t *testing.T) {
 	t.Parallel()
 	numbers, lengths := []int{-5, 0, 1, 7}, []time.Duration{-time.Second, 0, 1, 90 * time.Second}
@@ -196,7 +196,7 @@ func TestRate_SeveralFaults_AreIndependent(t *testing.T) {
 	assert.NotEqual(t, other, c.struck(40))
 }
 
-// What one fault takes, those after it do not count.
+// A request that one fault strikes does not count for the faults after it.
 func TestFault_BehindAnother_CountsOnlyWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.InProcess())
@@ -230,7 +230,7 @@ func TestFaults_InjectedAndRemoved_AreListed(t *testing.T) {
 	assert.Equal(t, faults[0].ID, c.srv.Faults()[0].ID)
 }
 
-// FuzzParseFault: what was read as a fault is read again as the same one.
+// FuzzParseFault checks that the String of each parsed fault is parsed as the same fault.
 func FuzzParseFault(f *testing.F) {
 	for _, seed := range []string{"status=503", "429=30s:every=20", "slow=100/50ms:rate=0.05:3", "silent:commit=0s:after=2", "throttle=60/1m", ":::", "delay=-1s", "reset:0x1"} {
 		f.Add(seed)

@@ -53,7 +53,8 @@ func TestLagging_Processing_ShowsLater(t *testing.T) {
 	assert.NotContains(t, stale, "transcription", "what a fresh read has seen, an old replica does not know")
 }
 
-// A replica is behind whenever the fault was injected, and a seeded note is as old as it says.
+// A replica lags by its whole lag even if the fault was injected a moment ago. A seeded note counts as old as its times
+// say.
 func TestLagging_WrittenBeforeTheFault_IsHidden(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon), clinicaldoctest.WithDelays(clinicaldoctest.Delays{}))
@@ -77,7 +78,7 @@ func TestLagging_WrittenBeforeTheFault_IsHidden(t *testing.T) {
 	assert.Equal(t, "Edited.", c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["analysis"])
 }
 
-// Replicas are for reading: a write is done to the note as it is, and takes nothing back that came since.
+// Only reads see a replica. A write changes the current note, and does not undo newer changes.
 func TestLagging_Write_UsesCurrentNote(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))

@@ -151,7 +151,7 @@ func TestStart_AddressInUse_ReportsItAndLeavesNoFolder(t *testing.T) { //nolint:
 	assert.Empty(t, left)
 }
 
-// A nil option is told, as the SDK tells one, and leaves nothing behind; nothing to put before the API is nothing.
+// A nil option is rejected, as in the SDK. A nil middleware or observer is ignored.
 func TestStart_NilOption_IsRejected(t *testing.T) {
 	t.Parallel()
 	_, err := clinicaldoctest.Start(clinicaldoctest.InProcess(), nil)
@@ -423,7 +423,7 @@ func addNotes(srv *clinicaldoctest.Server, count int) {
 	}
 }
 
-// BenchmarkSeed seeds a box with 100,000 notes, and tells the memory that each takes.
+// BenchmarkSeed seeds a fake server with 100,000 notes, and reports the memory per note.
 func BenchmarkSeed(b *testing.B) {
 	for how, add := range map[string]func(srv *clinicaldoctest.Server, count int){"planted": plant, "added": addNotes} {
 		b.Run(how, func(b *testing.B) {

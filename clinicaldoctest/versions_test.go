@@ -81,7 +81,7 @@ func TestNoteLog_ManyDeletedNotes_ForgetsTheOldest(t *testing.T) {
 	assert.Len(t, log.lists, 2, "the team's list, and that of the patient whose note exists")
 }
 
-// Of a note with many versions the oldest are forgotten, but never most of them at once.
+// A note keeps only its newest versions. When old ones are dropped, the newer half stays.
 func TestNoteLog_ManyVersions_ForgetsTheOldest(t *testing.T) {
 	t.Parallel()
 	log := newLog()
@@ -99,7 +99,7 @@ func TestNoteLog_ManyVersions_ForgetsTheOldest(t *testing.T) {
 	assert.Greater(t, remembered, maxVersions/3)
 }
 
-// Who looks at the notes sees all that is due, also what another look is just bringing about.
+// A reader sees all commits that are due, also one that another reader is carrying out at that moment.
 func TestCommitDue_Concurrent_WaitsForTheOther(t *testing.T) {
 	t.Parallel()
 	srv := NewServer(InProcess())

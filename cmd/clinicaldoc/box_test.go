@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One binary is all that a newcomer needs: the box in one terminal, everything else in another.
+// The local server runs in one terminal. In another one, the same binary runs all other commands against it.
 func TestBox_OtherCommands_CanUseIt(t *testing.T) {
 	t.Parallel()
 	box := exec.CommandContext(t.Context(), "clinicaldoc", "box", "-addr", "127.0.0.1:0", "-seed", "3", "-quiet")

@@ -90,7 +90,7 @@ func TestDoctor_ClockIsOff_IsDoubtful(t *testing.T) {
 	}
 }
 
-// What is not the service is told apart, and each has a remedy of its own.
+// If something other than the service responds, doctor says what it is and what to do.
 func TestDoctor_SomethingElseResponds_SaysWhat(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)

@@ -48,7 +48,8 @@ var printsNothing = map[string]string{
 	"upload rename": "the path of a journal", "upload salvage": "a number", "fleet repair": "a word", "notes delete": "an id", "tokens revoke": "an id", "audio download": "an id and a size; else the recording",
 }
 
-// No command lets through what the service sends to control a terminal, on one or in a pipe that may lead to one.
+// No command prints the terminal escapes that a service sends, neither on a terminal nor in a pipe that may lead to
+// one.
 func TestCommands_HostileTexts_PrintNoEscapes(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)

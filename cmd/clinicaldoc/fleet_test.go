@@ -114,7 +114,7 @@ func TestFleet_TwoMachines_CreateEachNoteOnce(t *testing.T) {
 	assert.Contains(t, said, "the dead letter cannot be read: publish its recording again, then discard it")
 }
 
-// A recording under whose key another patient's waits is refused, and holds up no other.
+// If another patient's recording waits under the same key, a recording is refused. It does not hold up the others.
 func TestFleet_KeyIsTaken_OthersGoOn(t *testing.T) {
 	t.Parallel()
 	queue := natsServer(t)
@@ -135,7 +135,7 @@ func TestFleet_KeyIsTaken_OthersGoOn(t *testing.T) {
 	assert.Len(t, srv.Notes(), 3)
 }
 
-// What a fleet's store can have, and what is said to be done about it.
+// Each case is a fault of a fleet's store. The command that the error names repairs it.
 func TestFleet_EachRemedy_Works(t *testing.T) {
 	t.Parallel()
 	queue := natsServer(t)
@@ -244,8 +244,8 @@ func TestFleet_TwoMachines_ReportTheirOwnRecordings(t *testing.T) {
 	assert.Contains(t, said, "dead letters\t0\t")
 }
 
-// A recording that the service could not process is a dead letter, and no file of it may be deleted. A person lets it be sent
-// again, which makes one more note.
+// A recording that the service could not process is a dead letter, and its file must not be deleted. After a manual
+// decision it is sent again, which makes one more note.
 func TestFleet_ProcessingFails_IsReportedAndSentAgain(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)

@@ -149,7 +149,7 @@ func TestInput_FirstSignal_EndsEveryRead(t *testing.T) {
 	}
 }
 
-// A FIFO that nobody writes to blocks already when it is opened.
+// Opening a FIFO without a writer blocks, and ends at the first signal too.
 func TestInput_FIFOWithoutWriter_EndsAtFirstSignal(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
@@ -229,7 +229,8 @@ func feedEndless(to *os.File) (fed int) {
 	return fed
 }
 
-// A file in the place of a token or of the settings that is no file is rejected, and not read.
+// If the path of a token or of the settings leads to something other than a regular file, the command rejects it
+// without reading.
 func TestInput_SettingsAreAFIFO_AreRejected(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)

@@ -53,7 +53,7 @@ func TestScripts_EachVariant_Pass(t *testing.T) {
 	}
 }
 
-// What does not depend on the service's ways runs once.
+// Scripts whose result does not depend on the variant of the service run once.
 func TestScripts_OneService_Pass(t *testing.T) {
 	t.Parallel()
 	runScripts(t, "testdata/once", clinicaldoctest.Variant{})

@@ -112,8 +112,8 @@ func (n *night) before(api http.Handler) http.Handler {
 	})
 }
 
-// Two nights from cron, in which whatever can go wrong does: each recording becomes one note, and each morning's report says what
-// happened and what is to be done.
+// Two nightly uploads from cron meet every kind of failure. Each recording becomes one note, and each report says what
+// happened and what to do.
 func TestCron_TwoBadNights_EachRecordingIsOneNote(t *testing.T) {
 	t.Parallel()
 	const count = 1000
@@ -235,7 +235,8 @@ func TestCron_TwoBadNights_EachRecordingIsOneNote(t *testing.T) {
 	assert.NoError(t, srv.CreatedOnce(recordings...))
 }
 
-// A share that goes away while a run reads it: the run pauses and ends, with a code that does not say that nothing was sent.
+// A share is gone while a run reads from it. The run pauses and ends. Its exit code does not claim that nothing was
+// sent.
 func TestCron_ShareGoesAway_RetrySendsTheRest(t *testing.T) {
 	t.Parallel()
 	g := newGate(4)

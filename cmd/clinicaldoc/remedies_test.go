@@ -117,7 +117,7 @@ func TestDownload_FileInUse_IsRefused(t *testing.T) {
 	run.exits(0, "audio", "download", "1", target)
 }
 
-// A file that comes while a recording is downloaded is not replaced, unless that is asked for.
+// A file that another program creates during the download is replaced only with --force.
 func TestDownload_FileCameMeanwhile_NeedsForce(t *testing.T) {
 	t.Parallel()
 	target := filepath.Join(t.TempDir(), "out.wav")
@@ -222,7 +222,7 @@ func TestDoctor_OtherQueryNames_AreFoundAndSet(t *testing.T) {
 	assert.Len(t, srv.Notes(), 40)
 }
 
-// A doctor that is ended deletes its notes, and tells of those that it cannot delete.
+// A doctor that is terminated deletes the notes that it created, and names those that it cannot delete.
 func TestDoctor_Terminated_NamesNotesItLeft(t *testing.T) {
 	t.Parallel()
 	var doctor *exec.Cmd

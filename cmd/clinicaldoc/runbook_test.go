@@ -45,7 +45,8 @@ func (r *runbook) types(code int, begins string, env ...string) string {
 	return r.exits(code, line, env...)
 }
 
-// What the runbook says is done, in a clinic where all of it has happened; each recording is one note at the end.
+// Every command of the runbook runs in a simulated clinic in which each of its problems has occurred. In the end each
+// recording has one note.
 func TestRunbook_EveryLine_Works(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)

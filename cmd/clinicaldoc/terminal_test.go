@@ -319,7 +319,7 @@ func TestTerminal_CtrlCInEditor_IsTheEditors(t *testing.T) {
 	assert.Equal(t, "written", srv.Notes()[0].Analysis)
 }
 
-// What waits at the terminal ends at the first signal, too: a question, a token, an editor and a pager.
+// The first signal also ends everything that waits at the terminal: a question, a token, an editor and a pager.
 func TestTerminal_FirstSignal_EndsEveryWait(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
@@ -356,7 +356,7 @@ func TestTerminal_FirstSignal_EndsEveryWait(t *testing.T) {
 	assert.Equal(t, "as it was", srv.Notes()[0].Analysis)
 }
 
-// An empty CLINICALDOC_PAGER means none, whatever PAGER is.
+// An empty CLINICALDOC_PAGER turns the pager off, whatever PAGER is.
 func TestTerminal_EmptyPager_MeansNone(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)

@@ -115,7 +115,7 @@ func TestRegistryView_Twin(t *testing.T) {
 	}
 }
 
-// One that is lost stays lost, so it counts for more than one that is under way.
+// A lost create stays lost, so it counts for more than one that is under way.
 func TestRegistryView_LostTwinOutweighsOneUnderWay(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()
@@ -155,8 +155,9 @@ func TestRegistryView_OtherDay(t *testing.T) {
 	}
 }
 
-// View has the hashes of what the patient's other lost creates sent, so that their notes are not taken for mine: of
-// those that the registry remembers, also when their note was found, and of those that only the caller knows.
+// View contains the hashes of the recordings that the patient's other lost creates sent, so their notes are not taken
+// for this one's. These are the creates that the registry remembers, also after their note was found, and those that
+// only the caller knows.
 func TestRegistryView_OtherLostCreates_HasTheirHashes(t *testing.T) {
 	t.Parallel()
 	mine := sent("mine", 0, "Visit", 5, sumA)
@@ -174,7 +175,7 @@ func TestRegistryView_OtherLostCreates_HasTheirHashes(t *testing.T) {
 	assert.Equal(t, creates.View{Recordings: []string{sumB, "cc"}}, m.View(mine, unresolved, false))
 }
 
-// A recording that is hashed only when somebody asks makes a create known by it from then on.
+// A recording may be hashed only later. From then on the hash distinguishes its create from others.
 func TestRegistryAddLost_LearnsTheRecording(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()

@@ -31,8 +31,8 @@ func TestDescription_Document_IsRead(t *testing.T) {
 	)
 }
 
-// Programs that generate responses from the document use its examples, or else the smallest value that fits. An id of
-// 0 would be nobody's.
+// Programs that generate responses from the document use its examples, or else the smallest value that fits. An ID of 0
+// would be invalid.
 func TestDescription_ExamplesAndMinimums_AreRealistic(t *testing.T) {
 	t.Parallel()
 	type schema struct {

@@ -50,8 +50,7 @@ func TestAttempt_StoppedTimer_DoesNotHoldIt(t *testing.T) {
 	}
 }
 
-// A transport may change the request that it is given, and hold on to it: neither the next attempt nor the next hop
-// shows it.
+// A transport may keep the request and change it. Neither the next attempt nor the next redirect contains the change.
 func TestAttempt_TransportKeepsRequest_OthersAreUnchanged(t *testing.T) {
 	t.Parallel()
 	var paths []string

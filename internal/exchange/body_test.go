@@ -50,7 +50,7 @@ func TestBodyOpen_Bytes_LastByteIsTheTail(t *testing.T) {
 	}
 }
 
-// Two calls at once must not share a recording between two notes.
+// Two concurrent calls must not each read a part of one recording.
 func TestOnceReader_SecondReader_GetsTheError(t *testing.T) {
 	t.Parallel()
 	var begun atomic.Bool
@@ -93,7 +93,7 @@ func TestConclude_CopyIsNotRead_OnlyAStreamIsKnownToBeIncomplete(t *testing.T) {
 	}
 }
 
-// A transport may send the copy that it was given, and never read the body itself: the server may have all of it.
+// A transport may send a copy from GetBody and never read the body itself, so the server may have all of it.
 func TestConclude_CopyOfABody_MayBeComplete(t *testing.T) {
 	t.Parallel()
 	state, request := new(SendState), &http.Request{Header: http.Header{}}

@@ -118,7 +118,8 @@ func TestDo_ContextEndsDuringResponse_ReturnsBoth(t *testing.T) {
 	})
 }
 
-// Only a create is left alone after the second cut: what may be sent twice is sent as often as is allowed.
+// After its body was cut off twice, a create is not sent again. Other requests are retried as often as the policy
+// allows.
 func TestDo_CutBody_OnlyCreatesStopAfterTheSecond(t *testing.T) {
 	t.Parallel()
 	for effect, attempts := range map[exchange.Effect]int{exchange.Repeatable: 4, exchange.Creates: 2} {

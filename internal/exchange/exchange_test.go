@@ -610,7 +610,7 @@ func TestDo_LimiterOrTokenFails_SendsNothing(t *testing.T) {
 	}
 }
 
-// A token that was renewed has cost an attempt, and none of the retries.
+// An attempt with a renewed token does not count as a retry.
 func TestDo_RenewedToken_IsNotARetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -83,7 +83,8 @@ func TestHeader_AddedValues_StayInOneRequest(t *testing.T) {
 	assert.Equal(t, with("Content-Type", "application/json"), send(http.MethodPut, document))
 }
 
-// A transport, or a Proxy function of one, may do to the headers what it should not.
+// A transport, or its Proxy function, may change the headers of a request, which it should not. The change does not
+// appear in the next attempt.
 func TestHeader_ChangedByTransport_StaysInOneAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -114,7 +114,7 @@ func TestAbandon_LateResponse_IsClosed(t *testing.T) {
 	}
 }
 
-// Bytes may have left before the caller's goroutine comes to report any.
+// The first reported progress is 0, even if bytes were sent before the caller's goroutine could report anything.
 func TestUntilDelivered_Progress_BeginsAtZero(t *testing.T) {
 	t.Parallel()
 	s := new(SendState)

@@ -308,8 +308,8 @@ func TestProbe_DefaultServer_AnswersEveryQuestion(t *testing.T) {
 		report.NamesLine())
 }
 
-// The advice to loosen a safety check must be true. A note that was made without a patient names none, and is not a
-// reason for it.
+// The report must not advise to loosen a safety check without need: a note that was created without a patient does not
+// name one, which is not a reason.
 func TestProbe_NotesWithoutAPatient_AreNotAdvice(t *testing.T) {
 	t.Parallel()
 	_, options := startBox(t, clinicaldoctest.Variant{OptionalParts: []string{"patient_id", "name", "file", "prompt_id"}})

@@ -36,7 +36,8 @@ func losesLongChunked(next http.Handler) http.Handler {
 	})
 }
 
-// A probe of one size says nothing of another: 8 kB and 256 kB are tried, and the report says which was refused.
+// A service may accept one size and refuse another. So 8 kB and 256 kB are uploaded, and the report names the one that
+// was refused.
 func TestProbe_Uploads_AreTriedInTwoSizes(t *testing.T) {
 	t.Parallel()
 	below256kB := clinicaldoctest.Variant{MaxUploadSize: 100_000}
@@ -89,7 +90,7 @@ func TestProbe_Uploads_AreTriedInTwoSizes(t *testing.T) {
 	}
 }
 
-// The page is one file that loads nothing. Whatever a service responded stays text in it.
+// The page is one file that loads nothing. Responses of the service are escaped in it.
 func TestWriteHTML_OnePage_EscapesAndLoadsNothing(t *testing.T) {
 	t.Parallel()
 	report := newReport()

@@ -87,8 +87,8 @@ func TestDecoder_Values_AreRead(t *testing.T) {
 	}
 }
 
-// Strings are scanned eight bytes at a time, so each special byte is tried at
-// each offset in and behind such a word.
+// Strings are scanned eight bytes at a time, so each special byte is tested at each offset in such a block and after
+// it.
 func TestText_SpecialByteAtEveryAlignment_IsFound(t *testing.T) {
 	t.Parallel()
 	for special, want := range map[string]string{

@@ -130,7 +130,7 @@ func TestLine_ResponsesOvertake_FetchesNoMoreThanDepth(t *testing.T) {
 	assert.Empty(t, s.cancelled)
 }
 
-// No more is under way at a time than the depth, the one that is waited for included.
+// At most depth fetches run at a time, including the one that Get waits for.
 func TestLine_FetchesUnderWay_AreAtMostDepth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -227,8 +227,8 @@ func wav(announced uint32, sound int) []byte {
 	return append(head, make([]byte, sound)...)
 }
 
-// A program that cannot go back to its header leaves zero, or about the largest number: 0x7f000008, 0x7ffff024,
-// 0xffffffff are what common programs write.
+// A recorder that cannot write its header again leaves a length of zero, or one near the largest number. Common
+// programs write 0x7f000008, 0x7ffff024 or 0xffffffff.
 func TestCheck_PlaceholderInsteadOfALength_IsNotACut(t *testing.T) {
 	t.Parallel()
 	for _, announced := range []uint32{0, 36, 0x7f00_0000, 0x7f00_0008, 0x7fff_f024, 0x8000_0000, 0xffff_ffff} {

@@ -86,7 +86,7 @@ func TestScalars_EveryForm_IsRead(t *testing.T) {
 	}
 }
 
-// IntegerIn does not complain: what cannot be read is 0 and false.
+// IntegerIn reports 0 and false for a value that cannot be read, without a warning.
 func TestIntegerIn_EveryForm_AgreesWithInteger(t *testing.T) {
 	t.Parallel()
 	for document, columns := range scalars() {

@@ -33,7 +33,7 @@ func TestDockerfile_Command_StartsServer(t *testing.T) {
 	assert.Equal(t, http.StatusOK, c.get("/user").status)
 }
 
-// What the page about it says can be done is what can be done.
+// docs/devproxy.md names every control and these flags, and its container command starts the server.
 func TestDevproxyPage_EveryControl_IsNamed(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../../docs/devproxy.md")

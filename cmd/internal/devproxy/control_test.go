@@ -125,7 +125,7 @@ func TestGuard_OtherOrigins_AreForbidden(t *testing.T) {
 	}
 }
 
-// What is below /_/ is no service's business, with controls or without.
+// Paths below /_/ are never forwarded to the service, whether the controls are on or off.
 func TestControls_WithService_AreNotForwarded(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

@@ -104,7 +104,7 @@ func TestEvents_ReaderFallsBehind_StartsOver(t *testing.T) {
 	assert.True(t, strings.HasPrefix(string(text), "event: reset\n"), "the number is another run's")
 }
 
-// Of a flood a page is told in a few events, each request once and as it is by now.
+// If many requests come at once, a page gets them in a few events. Each request is in them once, in its latest form.
 func TestEvents_ManyRequests_ComeInBatches(t *testing.T) {
 	t.Parallel()
 	e := newEvents()

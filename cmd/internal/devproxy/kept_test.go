@@ -186,7 +186,7 @@ func TestGunzip_LargeBody_IsBounded(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What a service sent must not run in the browser of whoever looks at it.
+// Content from a service must not run in the browser of a person who opens it.
 func TestServeBytes_ActiveContent_IsPlainText(t *testing.T) {
 	t.Parallel()
 	for _, contentType := range []string{"text/html", "image/svg+xml", "application/javascript", "application/xhtml+xml", "", "x"} {

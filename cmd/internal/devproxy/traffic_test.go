@@ -128,7 +128,7 @@ func TestTraffic_QuickRetry_IsTheSameCall(t *testing.T) {
 	}
 }
 
-// The box's data is synthetic: a request opens to what was sent and answered.
+// The data of the local server is synthetic, so the page shows a request and its response completely.
 func TestInspector_Request_ShowsWhatWasSent(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-transcription", "0s", "-analysis", "0s")
@@ -172,7 +172,7 @@ func TestInspector_Request_ShowsWhatWasSent(t *testing.T) {
 	assert.Empty(t, c.shown())
 }
 
-// What is copied as curl is that request, header by header and byte by byte.
+// The curl command that the page copies sends the same request, with the same headers and bytes.
 func TestCurl_EachRequest_SendsTheSame(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -203,7 +203,8 @@ func TestCurl_EachRequest_SendsTheSame(t *testing.T) {
 	assert.Len(t, c.shown(), 2*sent)
 }
 
-// Of a body that is not kept whole no other one is made: neither as curl nor by sending it again.
+// If a body was not kept completely, the request can neither be copied as curl nor be sent again: both would send
+// another body.
 func TestCurl_IncompleteBody_IsNotCopied(t *testing.T) {
 	t.Parallel()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://x/v1/progress-notes/5", nil)
@@ -220,7 +221,7 @@ func TestCurl_IncompleteBody_IsNotCopied(t *testing.T) {
 	}
 }
 
-// Words are found in what was meant, also where it was compressed on the wire; programs find what the page finds.
+// The search finds words in bodies that were compressed for the transfer. Programs and the page find the same.
 func TestSearch_CompressedBody_IsFound(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-variant", "drifting", "-seed", "1")
@@ -233,7 +234,8 @@ func TestSearch_CompressedBody_IsFound(t *testing.T) {
 	assert.JSONEq(t, "[]", c.get("/_/requests?text=nowhere").text)
 }
 
-// What is copied as Go asks for what was asked for: without its filter a list is everybody's notes.
+// The Go code that the page copies keeps the filter of a list. Without it, the list would contain the notes of all
+// patients.
 func TestCopiedGo_OtherQueryNames_KeepsFilter(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-variant", "cursor-in-links", "-seed", "9")
@@ -284,7 +286,7 @@ func TestReplay_Request_IsSentAgain(t *testing.T) {
 	c.use(http.MethodPost, "requests/99/replay", "", http.StatusNotFound)
 }
 
-// What is saved can be loaded, looked at and sent again elsewhere.
+// A saved session can be loaded elsewhere, and its requests can be viewed and sent again.
 func TestArchive_SavedSession_LoadsTheSame(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "2", "-fault", "GET /user:reset", "-fault", "GET /v1/auth/tokens:truncate=12")
@@ -363,7 +365,7 @@ func TestVerdict_EachResponse_IsTheSDKs(t *testing.T) {
 	}
 }
 
-// Bodies of a real service are kept by an explicit word alone, and a token never.
+// Bodies of a real service are kept only with the flag -show-bodies. Tokens are never kept.
 func TestShowBodies_RealService_NeedsTheFlag(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()
@@ -417,7 +419,7 @@ func TestBodies_ManyAndLarge_BodiesAreBounded(t *testing.T) {
 	assert.Empty(t, kept.kept)
 }
 
-// Of what passes between a program and a real service, the page is shown names and types and no value.
+// Of the traffic between a program and a real service, the page gets only names and types, and no values.
 func TestInspector_RealService_ShowsNoValue(t *testing.T) {
 	t.Parallel()
 	const canary = "CANARY"
@@ -462,7 +464,7 @@ func TestTraffic_Many_KeptRequestsAreBounded(t *testing.T) {
 	assert.LessOrEqual(t, followed.bodies.used, keptRequests*(len("body")+len("404 page not found\n")), "nor is anything kept of it")
 }
 
-// What is copied as Go compiles.
+// The Go code that the page copies compiles.
 func TestCopiedGo_EveryRoute_Compiles(t *testing.T) {
 	t.Parallel()
 	program := `package main

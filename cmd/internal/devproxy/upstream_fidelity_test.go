@@ -195,7 +195,7 @@ func manyRequests(token string) []rawRequest {
 	)
 }
 
-// What comes back through the proxy is what the service sent, whatever was asked.
+// The proxy returns every response exactly as the service sent it.
 func TestProxy_EveryResponse_PassesByteForByte(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"flat", "framework"} {
@@ -229,7 +229,7 @@ func TestProxy_EveryResponse_PassesByteForByte(t *testing.T) {
 	}
 }
 
-// A refusal that needs no body comes before the body.
+// If the service refuses a request before it has the body, the client gets the refusal before it sends the body.
 func TestProxy_EarlyRefusal_ComesBeforeTheBody(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) })

@@ -14,7 +14,7 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// Everything in the box is synthetic, so the page shows what a program gets instead of what a log shows.
+// The data of the local server is synthetic, so the page shows the values that a program gets.
 func TestVerdict_LocalServer_ShowsValues(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-seed", "2")
@@ -36,7 +36,8 @@ func TestVerdict_LocalServer_ShowsValues(t *testing.T) {
 	}
 }
 
-// Bodies of a real service are shown if somebody asks for them. What the SDK makes of them stays as a log shows it.
+// With -show-bodies the page shows bodies of a real service. The SDK's result of a request is still shown as in a log,
+// without values.
 func TestVerdict_RealService_ShowsNoValues(t *testing.T) {
 	t.Parallel()
 	service := launch(t)

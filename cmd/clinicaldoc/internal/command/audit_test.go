@@ -27,7 +27,7 @@ func TestAuditTrail_FileOfOthers_IsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "--audit cannot be used")
 }
 
-// What cannot be written into the file is not shown.
+// If an access cannot be written to the file of the audit trail, the note is not shown.
 func TestAuditTrail_FileFails_WithholdsTheNote(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What went wrong with TLS is told as far as it was seen: a host that is slow may speak it well.
+// The check says only as much about TLS as it has seen: a host that is slow may support TLS well.
 func TestCheckTLS_EachFailure_SaysWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
@@ -65,7 +65,8 @@ func TestResponds_SlowService_IsDoubtful(t *testing.T) {
 	assert.Contains(t, slow.Detail, "needs 7s")
 }
 
-// A name may lead to several addresses. One that refuses is passed over at once; a silent one costs every program seconds.
+// A host name may have several addresses. One that refuses connections costs no time, and a silent one delays every
+// program by seconds.
 func TestConnected_SilentAddress_IsDoubtful(t *testing.T) {
 	t.Parallel()
 	refused, silent := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}

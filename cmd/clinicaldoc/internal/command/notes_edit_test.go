@@ -175,7 +175,8 @@ func TestEdit_EditorFails_KeepsOnlyWork(t *testing.T) {
 	}
 }
 
-// What editors add to all of a file is no change. What is not a file, or too long, is not read.
+// A byte order mark, CRLF and a final newline, which editors add to a complete file, do not count as edits. A path that
+// is not a regular file, or a file that is too long, is rejected.
 func TestEdit_EachEditor_ReadsWhatItLeft(t *testing.T) { //nolint:paralleltest // it sets a variable
 	if runtime.GOOS == "windows" {
 		t.Skip("the editors of this test are scripts of a shell")

@@ -106,7 +106,8 @@ func TestKindOf_FailureOfThisMachine_IsNotUnreachable(t *testing.T) {
 	}
 }
 
-// A network that lets nothing through is no wait whose time has passed, though its timeout claims to be a deadline.
+// A connection that times out means that the service is unreachable, and not that the command's own deadline has
+// passed, although the error matches that too.
 func TestKindOf_ConnectionTimesOut_IsUnreachable(t *testing.T) {
 	t.Parallel()
 	silent := &http.Transport{DialContext: (&net.Dialer{Timeout: time.Nanosecond}).DialContext}
@@ -238,7 +239,8 @@ func printed(t *testing.T) map[string]bool {
 	return sentences
 }
 
-// What is printed after "do:" is done by a test: a script or a test names the sentence in a comment, and does it after that.
+// A test follows each remedy that is printed after "do:". It names the sentence in a comment, and then does what the
+// sentence says.
 func TestRemedies_EachOne_IsFollowedByATest(t *testing.T) {
 	t.Parallel()
 	var done strings.Builder

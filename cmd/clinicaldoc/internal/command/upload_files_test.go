@@ -40,7 +40,7 @@ func TestRecordings_Folder_TakesAudioFiles(t *testing.T) {
 	require.Error(t, o.leftOutError())
 }
 
-// A folder that cannot be read is left out by name, and what is beside it is taken.
+// A folder that cannot be read is reported as left out, and the files next to it are uploaded.
 func TestRecordings_UnreadableFolder_IsLeftOut(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -437,7 +437,7 @@ func TestLostText_SecondNight_NamesNoPastTime(t *testing.T) {
 	assert.NotContains(t, lostText(now.Add(24*time.Hour), now), "2026", "the second night")
 }
 
-// A method of the library is nothing that somebody at a terminal knows; the route is.
+// People at a terminal do not know the methods of the library, so errors show the route instead.
 func TestErrorText_Method_IsReplacedByRoute(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -449,7 +449,7 @@ func TestErrorText_Method_IsReplacedByRoute(t *testing.T) {
 	}
 }
 
-// What was sent whole before Ctrl-C is waited for, and its note is printed in every form.
+// After Ctrl-C, the command waits for the response to an upload that is complete, and prints its note in every format.
 func TestResult_AfterCtrlC_IsPrinted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -76,7 +76,8 @@ func (w *window) resize(width int) {
 	w.width = width
 }
 
-// A window that is resized while nothing moves shows the rows whole again, once each, and leaves the lines above them alone.
+// After the window is resized while nothing moves, each row is drawn completely and once, and the lines above do not
+// change.
 func TestPainter_WindowResized_RowsStayComplete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -38,7 +38,7 @@ func aNight() report.Run {
 	return run
 }
 
-// Recordings that need the same step for the same reason are one group, and what needs a person most stands first.
+// Recordings that need the same step for the same reason are one group. The groups that need a person most come first.
 func TestGroups_EqualRecordings_AreListedTogether(t *testing.T) {
 	t.Parallel()
 	groups := aNight().Groups()
@@ -96,7 +96,7 @@ func TestGroups_OneRecording_KeepsItsKey(t *testing.T) {
 	assert.Equal(t, "1 recording failed: it has a note that cannot be used, or none", run.Groups()[0].Title())
 }
 
-// What the service said divides groups, as it is what a person acts on.
+// Recordings with different messages of the service are different groups, because a person acts on the message.
 func TestGroups_OtherWordsOfTheService_DivideThem(t *testing.T) {
 	t.Parallel()
 	run := report.Run{Recordings: []report.Recording{
@@ -230,7 +230,7 @@ func TestSteps_EachOutcome_SaysWhoDoesWhat(t *testing.T) {
 	}
 }
 
-// What was refused for the reason that ended the upload is not a second thing to do.
+// Recordings that were refused for the reason that ended the upload are not a further step.
 func TestSteps_OneCause_IsOneStep(t *testing.T) {
 	t.Parallel()
 	run := report.Run{
@@ -241,7 +241,7 @@ func TestSteps_OneCause_IsOneStep(t *testing.T) {
 	assert.Equal(t, []report.Step{{By: "whoever runs the uploads", Do: "make room"}}, run.Steps())
 }
 
-// A record of a later version may have a status that this one does not know, and texts begin with any letter.
+// The report of a later version may contain an unknown status, and texts may begin with any character.
 func TestText_UnknownStatus_IsShownSafely(t *testing.T) {
 	t.Parallel()
 	run := report.Run{Recordings: []report.Recording{{Key: "a", Status: "archived"}}}

@@ -51,7 +51,7 @@ func TestWriter_LineAfterATornOne_IsRead(t *testing.T) {
 	assert.Equal(t, "whole", runs[0].Recordings[0].Key)
 }
 
-// A recording that came to an end which could not be written is not one that was never begun.
+// A recording whose result could not be written is counted, and not taken for one that was never begun.
 func TestRead_RecordingsNotWritten_AreCounted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "20260101T000000.000Z-a.jsonl")
@@ -93,7 +93,7 @@ func TestRun_CutOff_IsNotGood(t *testing.T) {
 	assert.NotEqual(t, classGood, Run{}.Class(), "it never said how it ended")
 }
 
-// FuzzReport reads records of any content: what is there is shown, and nothing fails.
+// FuzzReport reads reports of any content. Everything that can be read is shown, and nothing panics.
 func FuzzReport(f *testing.F) {
 	for _, text := range []string{
 		"", "{}", "\n\n", `{"run":{"id":"x","total":3,"counts":{"created":9}}}`, `{"recording":{"key":"a","status":"refused"}}` + "\n" + `{"pl`,

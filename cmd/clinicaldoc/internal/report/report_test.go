@@ -228,7 +228,7 @@ func reportWithGap(t *testing.T, reports, share string) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600))
 }
 
-// The headline is for people: how many have a note and what became of the others, without codes.
+// The headline says how many recordings have a note and what happened to the others, without exit codes.
 func TestOutcome_EachRun_CountsForPeople(t *testing.T) {
 	t.Parallel()
 	ended := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
@@ -279,7 +279,7 @@ func TestOutcome_EachRun_CountsForPeople(t *testing.T) {
 	}
 }
 
-// Earlier runs are named for as long as they need somebody.
+// Earlier runs are listed as long as they need somebody.
 func TestEarlier_OpenRecordings_AreKept(t *testing.T) {
 	t.Parallel()
 	other := files{"/elsewhere/c.wav": report.Created}
