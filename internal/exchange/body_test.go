@@ -107,3 +107,16 @@ func TestConclude_CopyOfABody_MayBeComplete(t *testing.T) {
 	assert.EqualValues(t, SmallSize+1, n)
 	assert.Equal(t, Wholly, state.Conclude(errors.New("synthetic")))
 }
+
+// A create that was written to a retired connection is sent on another one, unless it may have been sent twice.
+func TestSkipped_RetiredConnection_OnlyForACreate(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ sendOnce, repeated, want bool }{
+		{true, false, true}, {true, true, false}, {false, false, false},
+	} {
+		state := &SendState{SendOnce: tc.sendOnce}
+		state.repeated.Store(tc.repeated)
+		assert.Equal(t, tc.want, state.Skipped(errRetired), "%+v", tc)
+		assert.False(t, state.Skipped(errors.New("synthetic")), "%+v", tc)
+	}
+}
