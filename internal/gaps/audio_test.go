@@ -3,6 +3,7 @@ package gaps
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,5 +83,31 @@ func TestObserve_Refusal_IsCounted(t *testing.T) {
 		p.observe("code.get", clinicaldoc.Response{}, &clinicaldoc.Error{StatusCode: status})
 		assert.Equal(t, want, p.seen.unavailable, status)
 		assert.False(t, p.report.Item("code.get").Known)
+	}
+}
+
+func TestReportSize_BothKnown_AreCompared(t *testing.T) {
+	t.Parallel()
+	sent := clinicaldoc.AudioBytes("synthetic.wav", []byte("audio"))
+	stream := clinicaldoc.AudioReader("synthetic.wav", strings.NewReader("audio"))
+	for name, tc := range map[string]struct {
+		got  *clinicaldoc.AudioInfo
+		sent *clinicaldoc.AudioSource
+		want string // empty: not known
+	}{
+		"as sent":           {&clinicaldoc.AudioInfo{Size: 5}, sent, "as sent"},
+		"another":           {&clinicaldoc.AudioInfo{Size: 6}, sent, "another than was sent"},
+		"nothing was shown": {nil, sent, ""},
+		"no size was shown": {&clinicaldoc.AudioInfo{}, sent, ""},
+		"nothing was sent":  {&clinicaldoc.AudioInfo{Size: 5}, nil, ""},
+		"a stream was sent": {&clinicaldoc.AudioInfo{Size: 5}, stream, ""},
+	} {
+		p := blank(Options{})
+		p.reportSize(tc.got, tc.sent)
+		item := p.report.Item("audio.size")
+		assert.Equal(t, tc.want != "", item.Known, name)
+		if item.Known {
+			assert.Equal(t, tc.want, item.Seen, name)
+		}
 	}
 }

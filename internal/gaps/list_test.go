@@ -143,3 +143,17 @@ func TestProbe_ParameterWithoutRows_IsNotTheFilter(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(encoded), `"patient"`)
 }
+
+// A page of one row proves nothing about the size of a page if there is only one row.
+func TestAskList_FewNotes_AreNotEnough(t *testing.T) {
+	t.Parallel()
+	for count, isEnough := range []bool{false, false, true} {
+		box, options := startBox(t, clinicaldoctest.Variant{})
+		for range count {
+			box.AddNote(clinicaldoctest.Note{PatientID: options.PatientID})
+		}
+		p := blank(options)
+		p.askList(t.Context())
+		assert.Equal(t, isEnough, p.report.Item("list.per_page").Known, count)
+	}
+}
