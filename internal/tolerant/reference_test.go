@@ -78,6 +78,9 @@ func TestReferenceAnd_TwoValues_OnlyNumbersContradict(t *testing.T) {
 		"an impossible id alone":   {`-1`, ``, cannotSay},
 		"an impossible id, an id":  {`-1`, `7`, cannotSay},
 		"an impossible id, a text": {`-1`, `"x"`, cannotSay},
+		"a fraction and an id":     {`7.5`, `7`, cannotSay},
+		"too large, and an id":     {`1e999`, `7`, cannotSay},
+		"not a number, and an id":  {`"NaN"`, `7`, 7},
 	} {
 		one, other := tolerant.ReferenceOf(test.one, ""), tolerant.ReferenceOf(test.other, "")
 		assert.Equal(t, test.want, said(one.And(other)), name)
