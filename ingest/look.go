@@ -385,8 +385,8 @@ func describe(rows []noteRow) string {
 // takeExistingNote saves that the recording has a note already, and the SHA-256 of the note's recording, if that is
 // known. It runs for one recording at a time, so that no two of a run take the same note. Other runs can share the
 // journal. So the recording announces the note in the journal first, and then reads what others have announced: of two
-// that do so at the same time, at least one sees the other. If another recording has the note, or is taking it, this one
-// is begun again later.
+// that do so at the same time, at least one sees the other. If another recording has the note, or is taking it, this
+// one is begun again later.
 func (r *run) takeExistingNote(t *task, found noteRow, sha256 string) {
 	r.takeLock <- struct{}{}
 	defer func() { <-r.takeLock }()

@@ -35,8 +35,9 @@ type Resolution struct {
 // of the journal.
 //
 // "There is no note" can be decided for an unresolved recording, from [Result].Until on, also by the service's clock.
-// Before that, Resolve returns [ErrTooEarly] unless Force is set. The decision states that none of the notes in [Result].Candidates is the
-// recording's. It never overrides a note with the same content: the next run searches for one before the upload.
+// Before that, Resolve returns [ErrTooEarly] unless Force is set. The decision states that none of the notes in
+// [Result].Candidates is the recording's. It never overrides a note with the same content: the next run searches for
+// one before the upload.
 //
 // SendAgain, or a different note, is accepted if the service reports that the recording's note has failed, does not
 // exist, or belongs to another patient.
@@ -162,8 +163,8 @@ func (e Entry) checkTime(decision Resolution) error {
 	return nil
 }
 
-// checkServiceTime is checkTime by the service's clock, as the header of its response shows it: this machine's clock may
-// have been set since the response was lost. It returns nil if the entry does not know how the clocks compared then.
+// checkServiceTime is checkTime by the service's clock, as the header of its response shows it: this machine's clock
+// may have been set since the response was lost. It returns nil if the entry does not know how the clocks compared.
 func (e Entry) checkServiceTime(header http.Header) error {
 	var clocks struct {
 		ReadAt  time.Time `json:"clock_read_at"` // by this machine's clock
@@ -192,8 +193,8 @@ func (e Entry) ruledOut() []int64 {
 	return slices.Compact(ids)
 }
 
-// checkUnusable returns an error if the note must not be replaced: it is the patient's, and the service has processed it
-// or may still do so.
+// checkUnusable returns an error if the note must not be replaced: it is the patient's, and the service has processed
+// it or may still do so.
 func (u *Uploader) checkUnusable(ctx context.Context, e Entry, origin string) error {
 	note, err := u.Client.Notes.Get(ctx, e.NoteID)
 	name := "note " + strconv.FormatInt(e.NoteID, 10)

@@ -393,11 +393,11 @@ func (r *run) unlessReplaced(outcome noteOutcome, e Entry) noteOutcome {
 	const decide = "Send the recording again, or name another note (Uploader.Resolve)"
 	switch {
 	case !e.hasNote(outcome.note.ID, outcome.note.CreatedAt):
-		outcome.err = fail("the note of the recording no longer exists at the service: another note has its ID. "+decide,
-			clinicaldoc.ErrNotFound)
+		const gone = "the note of the recording no longer exists at the service: another note has its ID. "
+		outcome.err = fail(gone+decide, clinicaldoc.ErrNotFound)
 	case isNamed && patientHash(r.service, patient) != e.Patient:
-		outcome.err = fail("the note of the recording belongs to another patient now. "+decide,
-			clinicaldoc.ErrPatientMismatch)
+		const moved = "the note of the recording belongs to another patient now. "
+		outcome.err = fail(moved+decide, clinicaldoc.ErrPatientMismatch)
 	default:
 		return outcome
 	}
