@@ -50,8 +50,8 @@ type PageMeta struct {
 }
 
 // HasNext reports whether another page may follow: the one at Meta.NextCursor if that is set, otherwise the one with
-// the next number. If the service does not report it, HasNext is false only for an empty page. JSON does not keep it: it
-// is false for a page that was decoded.
+// the next number. If the service does not report it, HasNext is false only for an empty page. JSON does not keep it,
+// so it is false for a page that was decoded.
 func (p *Page[T]) HasNext() bool { return p.mayHaveNext }
 
 const (

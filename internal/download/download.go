@@ -145,8 +145,8 @@ func (d *Download) ensureAddress(ctx context.Context) error {
 	return nil
 }
 
-// checkLocation restarts if what an earlier call left comes from another location, for example because that call was made
-// for another tenant. An ETag distinguishes only the recordings at one location.
+// checkLocation restarts if what an earlier call left comes from another location, for example because that call was
+// made for another tenant. An ETag distinguishes only the recordings at one location.
 func (d *Download) checkLocation(address *url.URL) error {
 	d.location = locationOf(address)
 	isOther := d.leftFrom != "" && d.leftFrom != d.location
