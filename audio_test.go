@@ -446,7 +446,7 @@ func TestDownload_UnknownLength_IsReportedAsMinusOne(t *testing.T) {
 	assert.Equal(t, map[int64]bool{-1: true}, totals)
 }
 
-// When a download has failed, nobody asks for the size of its recording any more.
+// When a download fails, the request for the note's audio.size is canceled.
 func TestDownload_Failed_CancelsTheReadOfTheNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -817,7 +817,7 @@ func TestDownload_UnsafeURL_IsNotUsed(t *testing.T) {
 	}
 }
 
-// A signature covers the path as it was written, so storage refuses a path that is written in another way.
+// A signature covers the path as it is written, so storage refuses the same path in another encoding.
 func TestDownload_SafeURL_IsUsedUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ server, target, fragment string }{
@@ -1103,8 +1103,8 @@ func TestOpenAudio_KnownExpiry_GetsAnotherURLInTime(t *testing.T) {
 	})
 }
 
-// A stream may be open for hours. If the URL has expired meanwhile, that is not a failure to be retried. The
-// refusal shows it, and the URL is replaced, whatever the retry policy is. A URL that is refused at once is not.
+// A stream may be open for hours. If its URL has expired, storage refuses it, and the URL is replaced, whatever the
+// retry policy is. A URL that is refused when it is new is not replaced.
 func TestOpenAudio_UnknownExpiry_GetsAnotherURLWithoutRetries(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 300_000)
@@ -1165,7 +1165,7 @@ func TestOpenAudio_ReadFails_ReturnsWhatCame(t *testing.T) {
 	assert.True(t, bytes.Equal(a.data[101_000:], got))
 }
 
-// What ended a read is over once the reader goes to a place of its own choice, be it the same one.
+// The error of a read is forgotten after a Seek, also to the same offset.
 func TestOpenAudio_SeekAfterAFailure_ReadsAgain(t *testing.T) {
 	t.Parallel()
 	a, stream := brokenStream(t)
@@ -1752,7 +1752,7 @@ func TestDownloadFile_UnsafePart_IsNotContinued(t *testing.T) {
 	}
 }
 
-// What is in the way of the complete recording when it gets its name is an error.
+// If a directory takes the path during the download, the complete recording cannot get its name, which is an error.
 func TestDownloadFile_PathTakenMeanwhile_IsAnError(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
@@ -1766,8 +1766,8 @@ func TestDownloadFile_PathTakenMeanwhile_IsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "could not be completed")
 }
 
-// Where the size is not asked for, the response is that to the question for the address; and a question for it goes
-// where the call goes.
+// The call options apply to the request for the URL and to the read of the note. Without that read, WithResponse holds
+// the response with the URL.
 func TestDownload_CallOptions_ApplyToEachRequestOfTheService(t *testing.T) {
 	t.Parallel()
 	a := newAudioServer(t, 1000)
@@ -1795,7 +1795,8 @@ func TestDownload_CallOptions_ApplyToEachRequestOfTheService(t *testing.T) {
 	}
 }
 
-// What the hooks say of opening a recording is over when it is open: its reads are no part of that call.
+// The call of OpenAudio ends when the stream is open. Its later reads are calls of their own, without the values of the
+// context that CallStart returned for it.
 func TestOpenAudio_Hooks_ReadsAreSeparateCalls(t *testing.T) {
 	t.Parallel()
 	type opening struct{}

@@ -656,7 +656,8 @@ func TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord(t *testing.T) {
 	}
 }
 
-// Without a fault, all that left the box for the call is in the trail, also what the caller did not get.
+// Without a fault, every record that the fake server sent for the call is in the trail, including those that the caller
+// did not get.
 func TestAudit_NoFault_ReportsAllThatLeftTheBox(t *testing.T) {
 	t.Parallel()
 	for name, call := range auditCalls() {
@@ -1000,7 +1001,7 @@ func TestAudit_Access_PrintsWithoutThePatient(t *testing.T) {
 		string(encoded))
 }
 
-// Do reports notes on every path that contains "progress-notes", whatever stands around it.
+// Do reports notes on every path that contains "/progress-notes".
 func TestAudit_DoOnAnyPathOfNotes_IsReported(t *testing.T) {
 	t.Parallel()
 	disclosed := clinicaldoc.Access{Operation: "Do", NoteID: 7, PatientID: 41, Outcome: clinicaldoc.AccessDisclosed}
@@ -1036,7 +1037,8 @@ func TestAudit_DoOnAnyPathOfNotes_IsReported(t *testing.T) {
 	}
 }
 
-// The figures in docs/privacy.md: an audit function costs some allocations, none costs none.
+// These are the figures in docs/privacy.md: an audit function costs a few allocations, and a call without one costs
+// none.
 func TestAudit_CostsWhatIsDocumented(t *testing.T) { //nolint:paralleltest // allocations of all goroutines are counted
 	skipWithRace(t)
 	get := func(opts ...clinicaldoc.Option) float64 {

@@ -99,7 +99,7 @@ func TestNewClient_TwoKindsOfToken_AreRejected(t *testing.T) {
 	must(clinicaldoc.NewClient(testBase, "", source))(t)
 }
 
-// The environment belongs to the whole process, so that this test cannot be parallel.
+// The environment belongs to the complete process, so this test cannot be parallel.
 func TestNewClientFromEnv_ReadsTheEnvironment(t *testing.T) {
 	source := clinicaldoc.WithTokenSource(tokenFunc(func(context.Context) (string, error) { return testToken, nil }))
 	tests := []struct {
@@ -301,7 +301,7 @@ func TestDo_Failures_AreErrors(t *testing.T) {
 	require.NotErrorAs(t, err, &unknown)
 }
 
-// A template of the caller's stands for the path wherever that would be shown.
+// The caller's template replaces the path wherever it would be shown.
 func TestDo_WithRoute_ShowsTheRoute(t *testing.T) {
 	t.Parallel()
 	var attempt clinicaldoc.Attempt
@@ -345,7 +345,8 @@ func TestDo_ReaderOnAnIdleConnection_IsSentOnAFreshOne(t *testing.T) {
 	assert.Equal(t, "a synthetic stream", string(sent))
 }
 
-// Only what has the same end when it is sent twice is sent again after a failure that may have had its effect.
+// After a failure that may have had its effect, Do repeats only requests that have the same effect if they are sent
+// twice.
 func TestDo_Retries_OnlyWhatMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	for method, repeated := range map[string]bool{
@@ -405,7 +406,7 @@ func TestDo_BytesAndReaders_AreSentUnchanged(t *testing.T) {
 	assert.Equal(t, []sent{{"application/octet-stream", csv, int64(len(csv))}, {"application/json", `{"a":1}`, 7},
 		{"application/octet-stream", "", 0}}, got)
 
-	// What can be given again is, what cannot is not.
+	// A body that can be read again is sent again. Any other body is not.
 	got, failures = nil, 1
 	require.NoError(t, client.Do(t.Context(), http.MethodPut, "/v1/imports", strings.NewReader(csv), nil))
 	assert.Len(t, got, 2)

@@ -105,7 +105,7 @@ func requireAll(t *testing.T, err error, wanted []error) {
 	}
 }
 
-// A change since the call began, though before the attempt that was lost, is one that the caller cannot have read.
+// A change after the call began, though before the lost attempt, is one that the caller cannot have read.
 func TestEdits_ChangeSinceTheFirstAttempt_IsAConflict(t *testing.T) {
 	t.Parallel()
 	const note = `{"id":9,"name":"n","analysis":"the clinician's words",
@@ -129,7 +129,7 @@ func TestEdits_ChangeSinceTheFirstAttempt_IsAConflict(t *testing.T) {
 	})
 }
 
-// A time without a zone may be that of any place: five hours ago there may be now.
+// A time without a zone may be the local time of any place. So five hours ago may be now.
 func TestUpdate_TimeWithoutAZone_MayBeAChange(t *testing.T) {
 	t.Parallel()
 	const note = `{"data":{"id":9,"name":"n","analysis":"the clinician's words","updated_at":%q,
@@ -406,7 +406,8 @@ func TestIfUnchanged_LineEnds_AreNotAChange(t *testing.T) {
 	}
 }
 
-// A program that edits and signs within a second knows its own edit, and nobody is blamed for it.
+// A program edits and signs a note within one second. The client recognizes its own edit, and does not report a
+// conflict.
 func TestIfUnchanged_OwnChanges_AreNotAConflict(t *testing.T) {
 	t.Parallel()
 	d := newNoteServer()
@@ -436,7 +437,8 @@ func TestIfUnchanged_OwnChanges_AreNotAConflict(t *testing.T) {
 	assert.Len(t, d.written, 2)
 }
 
-// Whatever another changes of a note in the second of an edit of ours, it is not taken for that edit.
+// Another user changes the note in the second of this client's edit. Whatever they change, the change is not taken for
+// the edit.
 func TestIfUnchanged_OthersChangeInTheSameSecond_IsAConflict(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]func(*servedNote){
@@ -485,8 +487,7 @@ func TestIfUnchanged_EditDuringTheCall_IsAConflict(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 }
 
-// A client serves many people at once, whose edits are remembered and looked up side by side: the race detector says
-// so.
+// Many goroutines edit with one client, which remembers its edits. The race detector checks the access to them.
 func TestIfUnchanged_ManyEditors_LoseNoEdit(t *testing.T) {
 	t.Parallel()
 	var refused sync.Map
@@ -734,7 +735,7 @@ func assertWritten(t *testing.T, fine bool, err error, what string) {
 	assert.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown, what)
 }
 
-// A note that gets a patient between the read and the write is about somebody whom the caller has not seen.
+// A note that gets a patient between the read and the write is not the note that the caller has seen.
 func TestIfUnchanged_PatientOfTheWrittenNote_IsCompared(t *testing.T) {
 	t.Parallel()
 	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -783,7 +784,8 @@ var notCompared = map[string]string{
 	"Extra":                    "may hold counters or times of reads; a patient_id in it is compared",
 }
 
-// A field that is added to ProgressNote is compared, or named above: nobody's change may go unnoticed by oversight.
+// Each field of ProgressNote is compared, or is named in notCompared. So a field that is added later cannot be
+// forgotten.
 func TestVersion_EveryField_IsCoveredOrNamed(t *testing.T) {
 	t.Parallel()
 	note := clinicaldoc.ProgressNote{ID: 7, Name: "Visit", UpdatedAt: moment(1, 0)}
@@ -1048,7 +1050,8 @@ func TestVersion_AnyChange_ChangesIt(t *testing.T) {
 	}
 }
 
-// The service does not describe a patient: one without a number is told from others all the same, and from none.
+// The service does not describe a patient. A patient without a number is still distinguished from other patients, and
+// from no patient.
 func TestVersion_PatientWithoutAnID_Counts(t *testing.T) {
 	t.Parallel()
 	versions := map[string]string{}
@@ -1112,7 +1115,7 @@ func TestIfVersion_OtherVersion_IsAConflict(t *testing.T) {
 	}
 }
 
-// Whether further members were written can be told only by the members of the note.
+// Whether the members of Extra were written is visible only in the members of the note.
 func TestUpdate_LostResponseWithExtra_IsFoundOrRetried(t *testing.T) {
 	t.Parallel()
 	const beyondFloat64 = int64(1<<53 + 1)

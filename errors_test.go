@@ -621,8 +621,9 @@ func TestExplain_WrongProtocol(t *testing.T) {
 	assertFriendly(t, friendlyCall(t, ssh.URL, nil), "is not HTTP", "check the address and its port")
 }
 
-// A response that comes of a wrong base URL, a wrong token or a server in between says so, and nothing that would
-// mislead: a page of a firewall is not explained by the token, an empty response of type HTML is not a page.
+// An error explains a response that is caused by a wrong base URL, a wrong token or a server in between. It contains no
+// misleading hint: the page of a firewall is not explained by the token, and an empty response of type HTML is not
+// called a page.
 func TestExplain_Response_HasTheHintsAndNoMisleadingOnes(t *testing.T) {
 	t.Parallel()
 	const (
@@ -817,7 +818,7 @@ func TestExplain_ProxyInBetween(t *testing.T) {
 
 const proxyChild = "CLINICALDOC_TEST_PROXY_CHILD"
 
-// The environment's proxy is read once for a process, so that the test needs one of its own.
+// A process reads the proxy from the environment only once, so this test runs in its own process.
 func TestExplain_ProxysStatus(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(proxyChild) != "" {
@@ -915,7 +916,7 @@ func TestExplain_CreateAtTheWrongPath(t *testing.T) {
 	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 }
 
-// The box refuses a filter that it knows by another name.
+// The fake server refuses a filter that it knows by another name.
 func TestExplain_UnknownFilter(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(clinicaldoctest.Variant{RefuseUnknownFilter: true}))

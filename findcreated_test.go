@@ -292,7 +292,7 @@ func TestFindCreated_SameRecording_IsFound(t *testing.T) {
 	})
 }
 
-// Another process has only the JSON, or what somebody constructed.
+// Another process has only the error's JSON, or an error that the caller constructed.
 func TestFindCreated_SameRecordingInAnotherProcess_IsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestFindCreated_RecordingOfAStream_IsFound(t *testing.T) {
 	})
 }
 
-// A file that was replaced since is not what was sent, whatever its size and time.
+// A file that was replaced after the create is not the recording that was sent, even with the same size and time.
 func TestFindCreated_FileReplaced_IsNotCompared(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.wav")
@@ -715,7 +715,7 @@ func TestFindCreated_SentAtInWholeSeconds_IsTheSameCreate(t *testing.T) {
 	})
 }
 
-// One note is never given to two creates, also if this process has not sent them.
+// FindCreated never returns one note for two creates, also if another process sent them.
 func TestFindCreated_FoundNote_IsGivenToOneCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -758,7 +758,8 @@ func TestFindCreated_CreatesOneAfterTheOther_GetTheirNotes(t *testing.T) {
 	})
 }
 
-// A create that was not carried out does not stand in the way of the next one, also while somebody still asks about it.
+// A create that was not carried out does not prevent the next lost create from being found. That holds even if another
+// call still searches for the first one.
 func TestFindCreated_CreateWithoutANote_IsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1267,7 +1268,7 @@ func byToken(own, other string) func(token string) string {
 	}
 }
 
-// Absence is reported only to whoever sent the create: somebody else's list may not show the note.
+// ErrNotCreated is returned only to the sender of the create, because another user's list may not contain the note.
 func TestFindCreated_AnotherSender_IsUndecided(t *testing.T) {
 	t.Parallel()
 	const otherSender = "it was sent by another user or with another token"
@@ -1318,7 +1319,8 @@ func TestFindCreated_AnotherSender_IsUndecided(t *testing.T) {
 	})
 }
 
-// Whose create it was is learned while it is searched for, and kept for another token of that user.
+// The search learns which user sent the create, and keeps it in the error. A later search may use another token of that
+// user.
 func TestFindCreated_SenderLearned_IsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1710,7 +1712,7 @@ func TestFindCreated_ListSortedByAccident_IsReadToItsEnd(t *testing.T) {
 	})
 }
 
-// A request for the other order that fails is made again by the next look, and no more once it succeeded.
+// If the request for the list in the other order fails, the next poll repeats it. After a success it is not repeated.
 func TestFindCreated_OtherOrderFails_IsRequestedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1931,7 +1933,7 @@ func TestFindCreated_ListFails_IsReadAgain(t *testing.T) {
 	})
 }
 
-// Whatever the service's clock shows, a search ends in time and makes at most 250 requests.
+// A search ends in time and makes at most 250 requests, whatever the service's clock shows.
 func TestFindCreated_IsBounded(t *testing.T) {
 	t.Parallel()
 	busyStorage := func(int64,
@@ -2118,7 +2120,7 @@ func TestFindCreated_CachedList_ProlongsSettle(t *testing.T) {
 	})
 }
 
-// A cache keeps an old Date and reports no Age: what it shows at the end is what it showed at first.
+// A cache returns the same list during the complete search. It keeps the old Date, and sends no Age.
 func TestFindCreated_CacheWithoutAge_IsNoticedByItsDate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -2137,7 +2139,7 @@ func TestFindCreated_CacheWithoutAge_IsNoticedByItsDate(t *testing.T) {
 	})
 }
 
-// A cached list may be older than the note, whatever the caller allows.
+// A cached list may be older than the note, so the requests forbid caches, even if the caller's headers allow them.
 func TestFindCreated_Requests_BypassCaches(t *testing.T) {
 	t.Parallel()
 	for allowed, want := range map[string][]string{"": {"no-cache"}, "max-stale=3600": {"max-stale=3600", "no-cache"}} {
@@ -2196,7 +2198,7 @@ func TestFindCreated_Settle_CountsByBothClocks(t *testing.T) {
 	})
 }
 
-// The clocks that a look showed are kept: a third process does not begin anew.
+// The error keeps the clocks that one search has compared, so another process does not have to wait again.
 func TestFindCreated_Clocks_AreKept(t *testing.T) {
 	t.Parallel()
 	for _, later := range []time.Duration{0, 5 * time.Minute} { // until then nobody knows whether our clock was set
@@ -2253,7 +2255,8 @@ func TestFindCreated_TimeOfTheNote_IsByTheServicesClock(t *testing.T) {
 	})
 }
 
-// A time without a zone may be of any place, so a note of hours before may be it.
+// A time without a zone may be the local time of any place, so a note that seems hours older may be the one that was
+// created.
 func TestFindCreated_TimeWithoutAZone_RulesNothingOut(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{
@@ -2443,7 +2446,7 @@ func TestFindCreated_TimesNeverShown_ProveNothing(t *testing.T) {
 	})
 }
 
-// Nobody can compare a note that was deleted meanwhile.
+// Candidates does not contain a note that was deleted meanwhile, because nobody can compare it.
 func TestFindCreated_Candidates_Exist(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

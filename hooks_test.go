@@ -63,7 +63,7 @@ func TestHooks_EveryEndpoint_IsReported(t *testing.T) {
 	}
 }
 
-// Whatever consists of calls is one itself, and they stand in it.
+// A method that consists of calls is a call itself, and contains them.
 func TestHooks_CallsWithinCalls_AreReportedBelow(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "wait", func(t *testing.T) {
@@ -188,8 +188,8 @@ func TestLogger_ReportsTheNumbersOfTheHooks(t *testing.T) {
 	assert.Equal(t, err.Error(), line["error"])
 }
 
-// What a hook learns at the end comes with the caller's context, which a hook may still use.
-func TestHooks_EndOfAnAttempt_HasTheCallersContext(t *testing.T) {
+// CallEnd gets a context that has not ended if the caller's has not, so the hook can still use it.
+func TestHooks_CallEnd_HasCallersContext(t *testing.T) {
 	t.Parallel()
 	var ends []string
 	hooks := clinicaldoc.WithHooks(clinicaldoc.Hooks{CallEnd: func(ctx context.Context, call clinicaldoc.Call) {
@@ -253,8 +253,7 @@ func TestHooks_Downloads_AreReported(t *testing.T) {
 	assert.Equal(t, "Notes.DownloadAudioFile", last.Operation, "of the call that it belongs to")
 }
 
-// TestHooks_TraceContext_StaysOnTheOrigin: a redirect on the base URL's own origin is followed with it, none leads
-// elsewhere.
+// A redirect on the origin of the base URL is followed with the trace context. No request to another origin has it.
 func TestHooks_TraceContext_StaysOnTheOrigin(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -292,7 +291,7 @@ func TestHooks_TraceContext_StaysOnTheOrigin(t *testing.T) {
 	assert.Equal(t, []string{here, here, here}, seen)
 }
 
-// What a hook gives can be nothing but trace context, and takes the place of the caller's own whole.
+// Only valid trace context of a hook is sent. It replaces both headers of the caller's.
 func TestHooks_InvalidTraceContext_IsNotSent(t *testing.T) {
 	t.Parallel()
 	for _, trace := range []clinicaldoc.TraceContext{
@@ -322,7 +321,7 @@ func TestHooks_InvalidTraceContext_IsNotSent(t *testing.T) {
 		clinicaldoc.WithHeader("tracestate", "mine=1"), clinicaldoc.WithHeader("traceparent", "mine")))(t)
 }
 
-// A header or a pointer would lead to what the service said or the caller sent. Err is the one field that does.
+// A header or a pointer would give a hook what the service sent or the caller passed. Only Err does.
 func TestHooks_ReceiveNamesNumbersAndErr(t *testing.T) {
 	t.Parallel()
 	for field := range reflect.TypeFor[clinicaldoc.Hooks]().Fields() {
@@ -385,7 +384,7 @@ func TestHooks_LimitOfStorage_IsNotTheServices(t *testing.T) {
 	assert.Equal(t, map[string]int{"/v1/progress-notes/{id}/audio-url": 7, "storage": -1}, remaining)
 }
 
-// A response that came counts, whatever became of the caller's context meanwhile.
+// A response that arrived is reported, even if the caller's context ended meanwhile.
 func TestHooks_RefusalAtTheDeadline_IsNotItsEnd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -573,7 +572,7 @@ func assertSameAttempts(t *testing.T, attempts []clinicaldoc.Attempt, log string
 	}
 }
 
-// If the limiter panics, the call is reported, but no attempt: none has begun.
+// If the limiter panics, the call is reported without an attempt, because none has begun.
 func TestHooks_PanicBeforeSending_ReportsTheCall(t *testing.T) {
 	t.Parallel()
 	var reported hookLog
@@ -644,7 +643,8 @@ func TestLogger_ReportsAnAttemptThatPanicked(t *testing.T) {
 	assertSilent(t, log.String(), "panic")
 }
 
-// An attempt takes as long as it is on its way, a call also as long as the limiter takes; CallStart is before both.
+// The duration of an attempt begins when it is sent. That of a call includes the limiter, and does not include
+// CallStart.
 func TestHooks_Durations_AreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -668,7 +668,7 @@ func TestHooks_Durations_AreReported(t *testing.T) {
 	})
 }
 
-// Each failure has a word of its own, however it is wrapped.
+// Each failure has its own ErrorType, however the error is wrapped.
 func TestHooks_ErrorType_NamesTheFailure(t *testing.T) {
 	t.Parallel()
 	ended := endedContext(t)
@@ -782,8 +782,8 @@ func TestHooks_ErrorType_NamesConflictsAndStalls(t *testing.T) {
 
 type otherKey struct{}
 
-// Of a context that a hook makes, only the values count: it can neither keep a call from ending nor end it, nor read
-// along.
+// Only the values of a context that a hook returns are used. The context can neither end the call nor keep it from
+// ending, and its client trace is not called.
 func TestHooks_ContextThatEnds_DoesNotEndTheCall(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithCancelCause(t.Context())
@@ -823,7 +823,8 @@ func TestHooks_ContextThatEnds_DoesNotEndTheCall(t *testing.T) {
 	}
 }
 
-// A panic of a hook comes out of the call, in the caller's goroutine, whatever begun is ended, and the client works on.
+// A panic of a hook leaves the call in the caller's goroutine. The hooks for the end of what has begun are called, and
+// the client can be used further.
 func TestHooks_Panic_ReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"CallStart", "AttemptStart", "AttemptEnd", "CallEnd"} {
@@ -863,7 +864,7 @@ func TestHooks_Panic_ReachesTheCaller(t *testing.T) {
 	}
 }
 
-// What else panics, or ends the goroutine, leaves nothing open.
+// If the transport panics or ends the goroutine, the end of the attempt and of the call is reported.
 func TestHooks_PanicOfTheCaller_IsReported(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(){"panic": func() { panic("of the transport") },
@@ -886,7 +887,7 @@ func TestHooks_PanicOfTheCaller_IsReported(t *testing.T) {
 	}
 }
 
-// What is refused before anything is done is no call.
+// A call whose options are rejected does not start.
 func TestHooks_RejectedOptions_AreNotReported(t *testing.T) {
 	t.Parallel()
 	var reported hookLog
@@ -910,7 +911,7 @@ func TestHooks_LoggerPanics_AttemptStillEnds(t *testing.T) {
 	assert.Equal(t, "\n\t\tNotes.Get (panic)\n\t\t\t1: GET /v1/progress-notes/{id} 200\n", reported.String())
 }
 
-// A hook that blocks holds up its call, whose context counts and whose stall timeout does not.
+// A hook that blocks delays only its own call. The call's context applies meanwhile; the stall timeout does not.
 func TestHooks_Blocking_DelaysOnlyItsCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1675,7 +1676,7 @@ func TestPrivacyScenario_CallsEveryMethodOfEveryService(t *testing.T) {
 	}
 }
 
-// A new service that prints what it is given is noticed, whether its methods return or iterate.
+// The scenario notices a new service whose values print confidential texts, whether its methods return or iterate.
 func TestPrivacyScenario_NoticesANewServiceThatLeaks(t *testing.T) {
 	t.Parallel()
 	service := &newService{}
@@ -1736,7 +1737,7 @@ func methodsOf(client any) map[string]reflect.Value {
 
 const privacyChild = "CLINICALDOC_TEST_PRIVACY_CHILD"
 
-// The scenario again, in a process of its own: whatever writes to the standard streams there is not the SDK.
+// The scenario runs in its own process, in which the SDK must not write to the standard streams.
 func TestSecrets_StandardStreams_StayEmpty(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(privacyChild) != "" {
@@ -1772,7 +1773,7 @@ var saysItself = map[string][]string{
 	"TraceContext": {"Traceparent", "Tracestate"},
 }
 
-// A type of which a text can be reached decides itself what of it is printed, in fmt and in slog.
+// Each type from which a text can be reached implements what fmt and slog print of it.
 func TestSecrets_EveryTypeWithText_DecidesWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	formatter, valuer := reflect.TypeFor[fmt.Formatter](), reflect.TypeFor[slog.LogValuer]()

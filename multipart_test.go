@@ -424,7 +424,7 @@ func openCount(t *testing.T, path string) int {
 	return count
 }
 
-// Another file of the same size and time in its place is another recording.
+// Another file of the same size and time at the same path is another recording.
 func TestUpload_FileReplaced_IsAnError(t *testing.T) {
 	t.Parallel()
 	path, _ := audioFile(t, 100)
@@ -470,7 +470,7 @@ func TestUpload_NotSentCompletely_HasNoHash(t *testing.T) {
 	}
 }
 
-// Whoever wants to know what is sent knows it before the last bytes leave.
+// A caller inside the module that asks for the hash of the recording gets it before BeforeCommit is called.
 func TestUpload_Hash_IsKnownBeforeTheCommit(t *testing.T) {
 	t.Parallel()
 	client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -503,7 +503,7 @@ func (a *lateAudio) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// A read of an attempt that is over may end late: what it brings is not what the attempt after it has sent.
+// A read for an attempt that has ended may return late. Its bytes do not count in the hash of the next attempt.
 func TestUpload_LateRead_DoesNotChangeALaterHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -699,7 +699,7 @@ func audioFile(t *testing.T, size int64) (string, *clinicaldoc.AudioSource) {
 	return path, must(clinicaldoc.AudioFile(path))(t)
 }
 
-// FuzzEnvelope reads an upload back with the standard library: it holds what was given, and nothing else.
+// FuzzEnvelope reads an upload back with the standard library. It contains exactly what was passed.
 func FuzzEnvelope(f *testing.F) {
 	f.Add("visit.wav", "", "Follow-up", int64(7), int64(1), []byte("RIFF"))
 	f.Add(`C:\audio\a"b;c=d.mp3`, "audio/mpeg; codecs=\"a;b\"", "", int64(0), int64(0), []byte("x"))

@@ -556,7 +556,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// Texts are stored when the record has been read, which must not bring back what a later member has replaced.
+// Texts are stored only when the complete record has been read. An earlier member must not replace a later one then.
 func TestDecode_RepeatedMember_LastCounts(t *testing.T) {
 	t.Parallel()
 	for document, want := range map[string]clinicaldoc.ProgressNote{
@@ -601,7 +601,7 @@ func TestModels_JSON_RoundTrips(t *testing.T) {
 	assertRoundTrip(t, clinicaldoc.Object{})
 }
 
-// The keys are the service's own, so that a stored note can be sent to whatever reads the service's notes.
+// The JSON keys are the service's own, so other programs for the service's notes can read a stored note.
 func TestModels_EncodedNames_AreTheServices(t *testing.T) {
 	t.Parallel()
 	note := must(get(t, fullNote))(t)
@@ -853,8 +853,8 @@ func strictProblem(raw json.RawMessage) (any, bool) {
 	return string(raw), true
 }
 
-// FuzzNote holds the models' decoding against encoding/json: the same values, or both refuse. Not compared are fields
-// that are given twice, and the patient_id beside the other fields.
+// FuzzNote compares the models' decoding with that of encoding/json: both return the same values, or both return an
+// error. It does not compare fields that occur twice, and the patient_id next to the other fields.
 func FuzzNote(f *testing.F) {
 	for _, seed := range []string{
 		fullNote, richNote, smallNote, "null", "[]", "{}", "[1]", `"text"`, "", "{", `{"id":7}x`,
@@ -1392,7 +1392,7 @@ func TestSecrets_PublicTypes_PrintNone(t *testing.T) {
 	}
 }
 
-// What a value does not have is printed as nothing, and not as a panic that fmt or slog caught.
+// A value with nil or empty parts prints without a panic, also without one that fmt or slog recovers.
 func TestFormat_NilParts_PrintWithoutAPanic(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{

@@ -99,7 +99,7 @@ func TestList_ReadsAPage(t *testing.T) {
 	assert.True(t, page.HasNext())
 }
 
-// What a call adds to the query stands beside what the list says, and takes nothing of it away.
+// The query parameters of the call are added to those of the list, and replace none of them.
 func TestList_WithQuery_IsSentToo(t *testing.T) {
 	t.Parallel()
 	client := serve(t, call{url: notesPath + "?filter=synthetic&per_page=10&per_page=5", response: `{"data":[]}`})
@@ -961,8 +961,8 @@ func TestCreateOnce_OtherErrors_AreReturned(t *testing.T) {
 	assert.Zero(t, s.lists)
 }
 
-// Many dictations of one patient under one name, at once, over a line that loses every eighth response and every ninth
-// request. No note is given to two of them, and none is created twice.
+// Many recordings of one patient are created under one name at the same time, while every eighth response and every
+// ninth request is lost. No note is returned for two of them, and none is created twice.
 func TestCreateOnce_ManyAtOnce_ShareNoNote(t *testing.T) {
 	t.Parallel()
 	timedSubtests(t, map[string]bool{"of one recording": true, "of different recordings": false},

@@ -63,7 +63,7 @@ func TestNewClient_InvalidOptions_AreRejected(t *testing.T) {
 	})
 }
 
-// One of the waits is enough: the other follows it.
+// If only one of MinWait and MaxWait is set, the default of the other is adjusted to it.
 func TestRetryPolicy_OneOfTheWaits_Suffices(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []clinicaldoc.RetryPolicy{{MinWait: time.Minute}, {MaxWait: time.Millisecond}} {
@@ -524,7 +524,7 @@ func TestCallOptions_InnerRequests_GoWhereTheCallGoes(t *testing.T) {
 	})
 }
 
-// What an earlier call left in a Response is never mistaken for the response of this call.
+// A Response that an earlier call has filled is cleared, so it cannot be mistaken for the response of this call.
 func TestWithResponse_EarlierResponse_IsCleared(t *testing.T) {
 	t.Parallel()
 	stale := clinicaldoc.Response{StatusCode: 200, Body: []byte("another patient's"), RequestID: "r", Attempts: 1,
@@ -611,7 +611,7 @@ func TestTokenSource_RefusedToken_IsRenewed(t *testing.T) {
 	}
 }
 
-// Who is refused in their own name must not come back in the client's.
+// If the token of WithToken is refused, the request is not repeated with the client's own token.
 func TestTokenSource_TokenOfACall_IsNotRenewed(t *testing.T) {
 	t.Parallel()
 	source := newRenewing(0)
@@ -714,7 +714,8 @@ func (s *cachedFile) Invalidate(string) {
 	s.refusals++
 }
 
-// The service takes a fresh token before the file has it: who reads the file too early must hear of the old one again.
+// The source may read a file before the new token is in it, and return the refused token once more. Then Invalidate is
+// called again.
 func TestTokenSource_SameTokenAgain_IsReportedAgain(t *testing.T) {
 	t.Parallel()
 	server := socketHandler(t, func(w http.ResponseWriter, r *http.Request) {
@@ -770,7 +771,7 @@ func (s *slowSource) Invalidate(string) {
 	}
 }
 
-// What WithResponse filled in stays when the memory of responses is used again.
+// The body in a Response stays unchanged when later calls use the buffers again.
 func TestWithResponse_Body_OutlivesLaterCalls(t *testing.T) {
 	t.Parallel()
 	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
@@ -890,7 +891,7 @@ func TestWithHeaders_Rejected(t *testing.T) {
 	must(clinicaldoc.NewClient(testBase, testToken, clinicaldoc.WithHeaders(nil)))(t)
 }
 
-// Whether a header is given to the client or to the call, it is the same tenant.
+// A header identifies the same tenant whether it is set for the client or for the call.
 func TestWithHeaders_PartOfALossesIdentity(t *testing.T) {
 	t.Parallel()
 	tenant := func(name string) http.Header { return http.Header{"X-Tenant": {name}, "X-Request-Id": {"of " + name}} }

@@ -197,7 +197,7 @@ func TestList_OtherResponse_IsRejected(t *testing.T) {
 
 func TestList_OddMeta_IsTolerated(t *testing.T) {
 	t.Parallel()
-	// What the service says about its pages is not described, so that nothing in it makes a list fail.
+	// The service does not describe what it reports about its pages, so nothing in it makes a list fail.
 	for _, meta := range []string{
 		`"meta":5,"links":7`, `"meta":"x","links":"x"`,
 		`"meta":{"current_page":{"a":1},"last_page":[1],"per_page":true,"total":"x","next_cursor":{"a":1}}`,
@@ -544,7 +544,7 @@ func TestList_AnotherPage_IsRejected(t *testing.T) {
 	}
 }
 
-// What a service calls the number of a page at a cursor is its own affair.
+// A page that was selected by a cursor may report any number.
 func TestList_Cursor_AcceptsAnyPage(t *testing.T) {
 	t.Parallel()
 	client := serve(t, pagedCall("?cursor=c2", `{"data":`+rows(1)+`,"meta":{"current_page":2}}`))
@@ -790,7 +790,7 @@ var listErrors = regexp.MustCompile(`^(it is not the requested page; check the p
 	`|the service returned a note of another patient, or with an unreadable patient; check the patient parameter in WithQueryNames` +
 	`|the service returned a note without a patient, so its patient cannot be checked; TrustPatientFilter accepts such rows)$`)
 
-// FuzzPageWalk lets a service say anything about its pages: the walk ends, and shows every row once.
+// FuzzPageWalk lets a service report anything about its pages. The walk ends, and yields every row once.
 func FuzzPageWalk(f *testing.F) {
 	f.Add([]byte{1, 2, 0, 3}, `"current_page":$,"last_page":2`, "", byte(0))
 	f.Add([]byte{1, 0, 1, 0, 1}, `"current_page":$,"last_page":1000000`, "", byte(3))
@@ -923,7 +923,7 @@ func TestAll_TotalAboveTheRows_IsIncomplete(t *testing.T) {
 		return pagedCall(query,
 			fmt.Sprintf(`{"data":%s,"meta":{"current_page":1,"last_page":1,"total":%d}}`, rows(ids...), total))
 	}
-	// One more look finds what moved to the front, or that there is nothing.
+	// One more walk finds rows that moved to the front, or shows that there are none.
 	ids := must(collect(t, serve(t, page("", 3, 2, 1), page("", 3, 3, 2, 1)).Notes.All(t.Context(), listParams{})))(t)
 	assert.Equal(t, []int64{2, 1, 3}, ids)
 
@@ -1061,7 +1061,7 @@ func TestCollect_ReturnsNotesAndErrors(t *testing.T) {
 	assert.Len(t, notes, 40)
 }
 
-// Many errors are joined once, and only some of them are in the text.
+// Many errors are joined, and the text contains only some of them.
 func TestCollect_ManyErrors_AreJoined(t *testing.T) {
 	t.Parallel()
 	errs := make([]error, 10_000)

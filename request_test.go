@@ -272,7 +272,7 @@ func TestCreate_RateLimited_IsRetried(t *testing.T) {
 	})
 }
 
-// A transport that knows nothing of httptrace shows what it has sent only by what it reads of the body.
+// A transport that does not support httptrace shows what it has sent only by its reads of the body.
 func TestCreate_TransportWithoutTrace_IsUnknownIfTheBodyWasRead(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("synthetic transport failure")
@@ -1213,8 +1213,8 @@ func TestRedirect_LeavesHalfway_IsNotFollowed(t *testing.T) {
 	assert.Len(t, home.requests, 2)
 }
 
-// A transport that is a whole client follows redirects, by which a PUT or DELETE becomes a GET. What that finds is no
-// word on the edit.
+// A transport that is a complete client follows redirects, and so sends a GET instead of a PUT or DELETE. The response
+// to that shows nothing about the edit.
 func TestEdits_TransportFollowsRedirects_AreErrors(t *testing.T) {
 	t.Parallel()
 	for name, call := range edits() {
@@ -1483,7 +1483,7 @@ func TestCreate_TransportRetries_MakesOneNote(t *testing.T) {
 	})
 }
 
-// A body without a byte is whole as soon as somebody asks for it.
+// An empty body counts as sent completely as soon as the transport reads it.
 func TestDo_EmptyBodyAndTransportRetries_IsUnknown(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]any{"bytes": []byte{}, "a reader": strings.NewReader(""),
@@ -1726,7 +1726,8 @@ func TestUpload_AnnouncementHonored_IsRepeated(t *testing.T) {
 	}
 }
 
-// A refusal instead of 100 Continue is what the announcement is for.
+// The server refuses an announced upload instead of sending 100 Continue, so the recording is not transferred. Later
+// uploads are announced again.
 func TestUpload_AnnouncementThenRefusal_IsRepeated(t *testing.T) {
 	t.Parallel()
 	expects := make(chan string, 1)

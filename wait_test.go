@@ -173,7 +173,7 @@ func TestWait_RequestedPauseBeyondTheDeadline_EndsWithIt(t *testing.T) {
 	})
 }
 
-// Wait survives MaxFailures polls in a row that fail, whatever the failure, and a success resets the count. One more
+// Wait continues after up to MaxFailures failed polls in a row, of any kind, and a success resets the count. One more
 // failure ends it.
 func TestWait_FailuresInARow_AreSurvived(t *testing.T) {
 	t.Parallel()
@@ -248,7 +248,8 @@ func TestWait_FinalStatus_EndsImmediately(t *testing.T) {
 	}
 }
 
-// A proxy that asks people to log in redirects for a while; but who is never shown the note asks at the wrong place.
+// A proxy that asks people to log in may redirect for a while, so Wait continues if it has seen the note before. If it
+// never has, the base URL is probably wrong.
 func TestWait_RedirectOfAKnownNote_IsSurvived(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -582,7 +583,8 @@ func TestWatch_Changes_AreYieldedOnEachRange(t *testing.T) {
 	})
 }
 
-// Who wipes a note after looking at it, so that no text stays in memory, waits no longer and sees no more than others.
+// The caller may overwrite a note that it gets, so no text stays in memory. That changes neither the polls nor the
+// notes that follow.
 func TestWait_CallerChangesTheNote_HasNoEffect(t *testing.T) {
 	t.Parallel()
 	wipe := func(n *clinicaldoc.ProgressNote) { *n = clinicaldoc.ProgressNote{} }
@@ -764,7 +766,7 @@ func completeAfter(d time.Duration, before clinicaldoc.Stage) func(int64, time.D
 	}
 }
 
-// A failure that was followed by a success is over: what ends the wait later says nothing of it.
+// A failed poll that was followed by a success does not appear in the error that ends the wait later.
 func TestWait_FailureThatIsOver_IsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -777,7 +779,8 @@ func TestWait_FailureThatIsOver_IsForgotten(t *testing.T) {
 	})
 }
 
-// A look that fails for all is one failure of each, also of those whose own reads showed it.
+// If all requests of a tick fail, that counts as one failure of each note, also of the notes that were read separately
+// in that tick.
 func TestWaitAll_ServiceFails_CountsOneFailureATick(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -870,8 +873,8 @@ func TestWaitAll_Notes_AreYieldedAsTheyEnd(t *testing.T) {
 	})
 }
 
-// WaitAll lists as many pages as its notes need, and reads each note once, at its end. In each tick it reads one more,
-// to see whether rows show as much as notes do.
+// WaitAll requests as many pages as its notes need, and reads each note separately once, at its end. In each tick it
+// reads one more note, to see whether rows contain as much as notes.
 func TestWaitAll_SeveralPages_AreListed(t *testing.T) {
 	t.Parallel()
 	type test struct {
@@ -1168,7 +1171,7 @@ func TestWaitAll_ShortenedRows_AreNotTrusted(t *testing.T) {
 	})
 }
 
-// A row that shows an end is not yielded: the note is read once, and that is yielded.
+// If a row shows that a note is complete, WaitAll reads the note and yields that instead of the row.
 func TestWaitAll_Row_IsReplacedByTheNote(t *testing.T) {
 	t.Parallel()
 	timedSubtest(t, "an excerpt in the row", func(t *testing.T) {
@@ -1550,7 +1553,7 @@ func TestWaitAll_ManyRequests_AreBounded(t *testing.T) {
 	})
 }
 
-// Whoever ranges over notes and drops them does not pay for those that came before.
+// WaitAll does not keep notes and errors that it has yielded in memory.
 func TestWaitAll_YieldedNotes_AreNotKept(t *testing.T) {
 	t.Parallel()
 	w, _, client := newListServer(t, 60)
@@ -1584,7 +1587,7 @@ func TestWaitAll_YieldedNotes_AreNotKept(t *testing.T) {
 	assert.Len(t, failed, 30)
 }
 
-// The ids are those of the call, whatever the caller does with its list afterwards.
+// WaitAll uses the IDs of the call, even if the caller changes the slice afterwards.
 func TestWaitAll_IDsChangedLater_HaveNoEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
