@@ -929,6 +929,8 @@ func TestExplain_UnknownFilter(t *testing.T) {
 	assert.NotContains(t, err.Error(), "WithQueryNames")
 }
 
+// Extra holds the members that Message and Fields do not. It also holds message and errors if they do not have the
+// described form, or if a field has more messages than Fields keeps.
 func TestExtra_OfAnError(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

@@ -597,8 +597,8 @@ func TestKindOf_EachFailure_HasItsKind(t *testing.T) {
 	assert.Equal(t, kindService, kindOf(err))
 }
 
-// While the service is unreachable, a fleet makes few requests, however many recordings wait. When the service is back,
-// all recordings are uploaded.
+// While the service rejects the token, a fleet makes few requests, however many recordings wait. When the service
+// accepts the token, all recordings are uploaded.
 func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 	t.Parallel()
 	const count = 150

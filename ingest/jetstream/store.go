@@ -464,6 +464,7 @@ func (s *store) isHarmed(ctx context.Context) bool {
 	return false
 }
 
+// writeHeader writes the store's header into its first bucket, over an earlier one.
 func (s *store) writeHeader(ctx context.Context) error {
 	value, err := json.Marshal(s.header)
 	if err != nil {

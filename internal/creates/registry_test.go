@@ -380,6 +380,8 @@ func TestRegistryExplains_DeletedNoteExplainsNothing(t *testing.T) {
 	assert.True(t, m.Explains(second, noon, again), "and then is known to be another create's")
 }
 
+// Wait uses the time to excuse a 404 of a note that was created just before. After a deletion, the note is still known
+// to be one of this client's, and its zero time excuses nothing.
 func TestRegistryReturnedAt_IsWhenCreateReturned(t *testing.T) {
 	t.Parallel()
 	m := creates.NewRegistry()

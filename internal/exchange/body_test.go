@@ -17,7 +17,7 @@ import (
 
 func TestRelease_LargeBuffer_IsNotKept(t *testing.T) { //nolint:paralleltest // see above
 	for size, kept := range map[int]int{1: 1, 2 << 20: 1, 2<<20 + 1: 0} {
-		empty()
+		emptyBuffers()
 		r := Result{Last: new(Attempt), buffer: bytes.NewBuffer(make([]byte, 0, size))}
 		r.Release()
 		assert.Len(t, buffers, kept, size)
@@ -25,7 +25,7 @@ func TestRelease_LargeBuffer_IsNotKept(t *testing.T) { //nolint:paralleltest // 
 }
 
 func TestRelease_ManyBuffers_KeepsFew(t *testing.T) { //nolint:paralleltest // see above
-	empty()
+	emptyBuffers()
 	for range 100 {
 		r := Result{Last: new(Attempt), buffer: new(bytes.Buffer)}
 		r.Release()
@@ -33,8 +33,8 @@ func TestRelease_ManyBuffers_KeepsFew(t *testing.T) { //nolint:paralleltest // s
 	assert.Len(t, buffers, 8)
 }
 
-// empty forgets what earlier tests have left.
-func empty() {
+// emptyBuffers removes the buffers that earlier tests have released.
+func emptyBuffers() {
 	for len(buffers) > 0 {
 		<-buffers
 	}
@@ -70,7 +70,7 @@ func TestOnceReader_SecondReader_GetsTheError(t *testing.T) {
 
 // A result that is released twice returns its buffer once. Otherwise two later results would share it.
 func TestRelease_Twice_ReturnsTheBufferOnce(t *testing.T) { //nolint:paralleltest // see above
-	empty()
+	emptyBuffers()
 	r := Result{Last: new(Attempt), buffer: new(bytes.Buffer)}
 	r.Release()
 	r.Release()

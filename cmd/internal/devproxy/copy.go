@@ -191,6 +191,7 @@ func (c goCall) updateParams() string {
 	return strings.Join(params, ", ")
 }
 
+// listParams returns the fields of ListNotesParams, as Go source, that request the same list.
 func (c goCall) listParams() string {
 	var params []string
 	number := func(name, field string) {

@@ -401,6 +401,8 @@ func (o *fleetOptions) read(ctx context.Context, fleet *jetstream.Fleet) (*fleet
 	return s, nil
 }
 
+// show prints a fleet's status as a table: the counts, the pause, each worker, and each unresolved recording and dead
+// letter.
 func (o *fleetOptions) show(s *fleetStatus) error {
 	rows := [][]string{
 		{"waiting", strconv.Itoa(s.Waiting), ""}, {"uploading", strconv.Itoa(s.Uploading), ""},

@@ -58,17 +58,19 @@ func (e *signalError) Error() string { return "interrupted" }
 // interrupts are what Ctrl-C sends.
 var interrupts = make(chan os.Signal, 1)
 
-// withoutInterrupts does something while Ctrl-C is another program's, such as an editor's: it reaches both. What comes
-// meanwhile goes nowhere, also what is still on its way at the end, for which Stop waits.
+// withoutInterrupts calls do without reacting to Ctrl-C, which also reaches the program that do runs, such as an
+// editor. At any time one channel receives the signal, because without a receiver it would end this process. A signal
+// that is still on its way at the end is dropped too, because Stop waits for it.
 func withoutInterrupts(do func()) {
-	nobody, nobodyElse := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(nobody, os.Interrupt)
+	during := make(chan os.Signal, 1)
+	atEnd := make(chan os.Signal, 1)
+	signal.Notify(during, os.Interrupt)
 	signal.Stop(interrupts)
 	do()
-	signal.Notify(nobodyElse, os.Interrupt) // never without a receiver: that would end the process
-	signal.Stop(nobody)
+	signal.Notify(atEnd, os.Interrupt)
+	signal.Stop(during)
 	signal.Notify(interrupts, os.Interrupt)
-	signal.Stop(nobodyElse)
+	signal.Stop(atEnd)
 }
 
 // withSignals ends the context at the first signal; a second one ends the process at once.

@@ -138,7 +138,8 @@ func (o *uploadOptions) uploadFlags(c *cobra.Command) {
 // listing returns the recordings to upload.
 type listing func(context.Context) ([]ingest.Recording, error)
 
-// runRecorded uploads, and keeps a record of it whatever happens. A record that cannot be kept ends no upload.
+// runRecorded uploads, and keeps a report of the upload, also if it fails. It needs a folder for reports. If the report
+// itself cannot be written, the upload goes on.
 func (o *uploadOptions) runRecorded(ctx context.Context, recordings listing) error {
 	folder, err := account.StateFolder("reports")
 	if err != nil {
