@@ -24,7 +24,7 @@ func TestWriteHTML_EarlierReport_ShowsWhatHasChanged(t *testing.T) {
 		require.NoError(t, now.WriteHTML(&page, "synthetic", earlier))
 		return page.String()
 	}
-	answered := "3 of " + strconv.Itoa(len(now.Items)) + " questions are answered."
+	answered := ": 3 of " + strconv.Itoa(len(now.Items)) + " questions are answered."
 	alone := write(nil)
 	assert.Contains(t, alone, answered)
 	assert.NotContains(t, alone, "earlier report")
