@@ -373,3 +373,17 @@ func TestPartFile_LongName_IsCutBetweenCharacters(t *testing.T) {
 	longest := strings.Repeat("a", 180)
 	assert.Equal(t, "."+longest+".clinicaldoc-part.json", partFile(longest, ".json"), "short enough to be kept")
 }
+
+func TestReceive_WriterFails_ReturnsItsError(t *testing.T) {
+	t.Parallel()
+	full := errors.New("synthetic: the disk is full")
+	for want, written := range map[error]func(p []byte) (int, error){
+		full:             func([]byte) (int, error) { return 1, full },
+		io.ErrShortWrite: func(p []byte) (int, error) { return len(p) - 1, nil },
+	} {
+		d := newTest(writerFunc(written))
+		_, err := take(t, d, respond(200, bytes.NewReader(audio(100)), 100))
+		require.ErrorIs(t, err, want)
+		assert.Positive(t, d.Received(), "what was written counts")
+	}
+}

@@ -89,6 +89,7 @@ func TestObserve_Refusal_IsCounted(t *testing.T) {
 func TestReportSize_BothKnown_AreCompared(t *testing.T) {
 	t.Parallel()
 	sent := clinicaldoc.AudioBytes("synthetic.wav", []byte("audio"))
+	empty := clinicaldoc.AudioBytes("synthetic.wav", nil)
 	stream := clinicaldoc.AudioReader("synthetic.wav", strings.NewReader("audio"))
 	for name, tc := range map[string]struct {
 		got  *clinicaldoc.AudioInfo
@@ -97,6 +98,7 @@ func TestReportSize_BothKnown_AreCompared(t *testing.T) {
 	}{
 		"as sent":           {&clinicaldoc.AudioInfo{Size: 5}, sent, "as sent"},
 		"another":           {&clinicaldoc.AudioInfo{Size: 6}, sent, "another than was sent"},
+		"it was empty":      {&clinicaldoc.AudioInfo{Size: 6}, empty, "another than was sent"},
 		"nothing was shown": {nil, sent, ""},
 		"no size was shown": {&clinicaldoc.AudioInfo{}, sent, ""},
 		"nothing was sent":  {&clinicaldoc.AudioInfo{Size: 5}, nil, ""},
