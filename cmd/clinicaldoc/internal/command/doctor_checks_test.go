@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"syscall"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
 // The check says only as much about TLS as it has seen: a host that is slow may support TLS well.
@@ -60,9 +63,23 @@ func TestCheckTLS_EachFailure_SaysWhatWasSeen(t *testing.T) {
 func TestResponds_SlowService_IsDoubtful(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, good, responds("service.example", time.Second).State)
-	slow := responds("service.example", 7*time.Second)
+	slow := responds("service.example", 7*time.Second+30*time.Millisecond)
 	assert.Equal(t, doubtful, slow.State)
-	assert.Contains(t, slow.Detail, "needs 7s")
+	assert.Contains(t, slow.Detail, "needs 7s for")
+}
+
+// The service sent its time while the response was on its way, so a slow response does not make a clock wrong.
+func TestCheckClock_SlowResponse_IsNoDifference(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	for ahead, want := range map[time.Duration]string{10 * time.Second: good, 50 * time.Second: doubtful} {
+		d := &doctor{visit: visit{begun: at, took: 20 * time.Second, response: clinicaldoc.Response{}}}
+		d.response.Header = http.Header{"Date": {at.Add(ahead).Format(http.TimeFormat)}}
+		assert.Equal(t, want, d.checkClock(t.Context()).State, ahead)
+	}
+	d := &doctor{visit: visit{begun: at, took: 40 * time.Second, response: clinicaldoc.Response{}}}
+	d.response.Header = http.Header{"Date": {at.Add(20 * time.Second).Format(http.TimeFormat)}}
+	assert.Equal(t, "within 1s of the service's", d.checkClock(t.Context()).Detail)
 }
 
 // A host name may have several addresses. One that refuses connections costs no time, and a silent one delays every

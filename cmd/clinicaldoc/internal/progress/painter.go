@@ -45,7 +45,7 @@ func (p *painter) catchUp() {
 		select {
 		case <-ticker.C:
 			p.mu.Lock()
-			if p.dirty || p.wide != 0 && p.wide != p.width() { // a window that was made narrow has torn rows
+			if p.dirty || p.wide != p.width() { // a window that was made narrow has torn rows
 				p.draw(true)
 			}
 			p.mu.Unlock()

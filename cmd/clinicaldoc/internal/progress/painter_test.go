@@ -90,19 +90,12 @@ func TestPainter_WindowResized_RowsStayComplete(t *testing.T) {
 		p.Total("0/3 done, and a text that is longer than a narrow window")
 		for _, width := range []int{100, 55, 70, 48, 120} {
 			w.resize(width)
-			time.Sleep(2 * frame)
-			rows[0].Set(int64(width), 1000)
-			time.Sleep(2 * frame)
-			synctest.Wait()
-			w.mu.Lock()
-			seen := strings.Join(w.lines, "\n")
-			assert.Len(t, w.lines, 4, seen)
-			assert.Equal(t, "a result", w.lines[0], width)
-			for i, want := range []string{"recording 1", "recording 2", "0/3 done"} {
-				assert.Contains(t, w.lines[i+1], want)
-				assert.Less(t, runewidth.StringWidth(w.lines[i+1]), width)
+			for range 2 {
+				time.Sleep(2 * frame)
+				synctest.Wait()
+				checkRows(t, w, width)
+				rows[0].Set(int64(width), 1000) // the same rows, drawn once more
 			}
-			w.mu.Unlock()
 		}
 		rows[0].End()
 		p.Line("another result")
@@ -114,6 +107,20 @@ func TestPainter_WindowResized_RowsStayComplete(t *testing.T) {
 		require.Len(t, w.lines, 4)
 		assert.Contains(t, w.lines[2], "recording 2 of 3", "the row that ended is gone")
 	})
+}
+
+// checkRows checks that a window shows a line, two recordings and the total, each on one row.
+func checkRows(t *testing.T, w *window, width int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := strings.Join(w.lines, "\n")
+	require.Len(t, w.lines, 4, seen)
+	assert.Equal(t, "a result", w.lines[0], width)
+	for i, want := range []string{"recording 1", "recording 2", "0/3 done"} {
+		assert.Contains(t, w.lines[i+1], want)
+		assert.Less(t, runewidth.StringWidth(w.lines[i+1]), width)
+	}
 }
 
 // Many small steps of a transfer cost few writes, and none is needed while nothing moves.
@@ -211,6 +218,35 @@ func TestBytes_EachSize_IsForPeople(t *testing.T) {
 		3 << 19: "1.5 MB",
 	} {
 		assert.Equal(t, want, Bytes(size), size)
+	}
+}
+
+//nolint:paralleltest // it sets variables
+func TestNew_EachTerminal_ShowsWhatFits(t *testing.T) {
+	for name, one := range map[string]struct {
+		tty, plain bool
+		term, ci   string
+		width      int
+		rows       bool
+	}{
+		"a terminal":     {true, false, "xterm", "", 40, true},
+		"a narrow one":   {true, false, "xterm", "", 39, false},
+		"no terminal":    {false, false, "xterm", "", 80, false},
+		"plain texts":    {true, true, "xterm", "", 80, false},
+		"a dumb one":     {true, false, "dumb", "", 80, false},
+		"a build server": {true, false, "xterm", "true", 80, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TERM", one.term)
+			t.Setenv("CI", one.ci)
+			var out strings.Builder
+			shown := New(&output.IO{
+				Err: &out, ErrTTY: one.tty, Plain: one.plain, ErrWidth: func() int { return one.width },
+			})
+			shown.Start("recording", 1000)
+			shown.Close()
+			assert.Equal(t, one.rows, strings.Contains(out.String(), "recording"))
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package report_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,18 @@ func TestText_ManyRecordings_IsReadInAMinute(t *testing.T) {
 	assert.NotContains(t, said, "/share/")
 }
 
+// What is only processing needs no decision, so its long list is not printed on paper.
+func TestHTML_LongGroups_ArePrintedIfSomebodyDecides(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]bool{report.Processing: false, report.Failed: true, report.Unresolved: true} {
+		var page strings.Builder
+		run := report.Run{Recordings: slices.Repeat([]report.Recording{{Key: "a", Status: status}}, 11)}
+		require.NoError(t, report.HTML(&page, []report.Run{run}))
+		assert.Contains(t, page.String(), "<summary>and 1 more</summary>")
+		assert.Equal(t, want, strings.Contains(page.String(), `<details class="paper">`), status)
+	}
+}
+
 // A program gets the same summary, with all keys, and all recordings.
 func TestSummary_JSON_KeepsAll(t *testing.T) {
 	t.Parallel()
@@ -200,6 +213,18 @@ func TestSteps_EachOutcome_SaysWhoDoesWhat(t *testing.T) {
 			[]string{
 				"Whoever runs the uploads: run the same upload again later: it checks the notes again, " +
 					"and sends nothing twice",
+			},
+		},
+		"as many are processing as are unresolved": {
+			report.Run{
+				Ended: ended, Code: 7, Total: 2, Counts: report.Counts{report.Processing: 1, report.Unresolved: 1},
+				Recordings: []report.Recording{{Key: "a", Status: report.Processing}, {Key: "b", Status: report.Unresolved}},
+			},
+			[]string{
+				"Whoever runs the uploads: run the same upload again later: it checks the notes again, " +
+					"and sends nothing twice",
+				"Somebody who may read the patients' notes: decide about the recording that is unresolved, " +
+					"if the next upload does not find its note; see below",
 			},
 		},
 		"no recording needs anybody": {

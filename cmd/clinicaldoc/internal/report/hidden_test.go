@@ -90,7 +90,9 @@ func TestRun_Processing_IsNotDone(t *testing.T) {
 func TestRun_CutOff_IsNotGood(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, classGood, Run{Ended: time.Now()}.Class())
-	assert.NotEqual(t, classGood, Run{}.Class(), "it never said how it ended")
+	assert.Equal(t, "bad", Run{}.Class(), "it never said how it ended")
+	assert.Equal(t, "bad", Run{Ended: time.Now(), Code: 5}.Class())
+	assert.Equal(t, "some", Run{Ended: time.Now(), Code: 5, Counts: Counts{Complete: 1}}.Class())
 }
 
 // FuzzReport reads reports of any content. Everything that can be read is shown, and nothing panics.
