@@ -252,9 +252,7 @@ type silentFile []byte
 // ReadAt reads from anywhere, and never fails.
 func (header silentFile) ReadAt(p []byte, offset int64) (int, error) {
 	clear(p)
-	if offset < int64(len(header)) {
-		copy(p, header[offset:])
-	}
+	copy(p, header[min(offset, int64(len(header))):])
 	return len(p), nil
 }
 

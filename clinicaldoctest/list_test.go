@@ -78,6 +78,7 @@ func TestList_LengthAware_CountsRowsAndPages(t *testing.T) {
 
 	empty := c.list("patient_id=9")
 	assert.Nil(t, field[any](t, empty, "links", "next"))
+	assert.Nil(t, field[any](t, empty, "links", "prev"))
 	assert.Nil(t, field[any](t, empty, "meta", "from"))
 	assert.Equal(t, 1, int(field[float64](t, empty, "meta", "last_page")))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 var noon = time.Date(2024, 5, 1, 12, 0, 0, 123456000, time.UTC)
@@ -254,6 +255,15 @@ func TestSign_SignedNote_StaysSigned(t *testing.T) {
 	c.expect(http.StatusOK, http.MethodPut, "/v1/progress-notes/1/sign")
 }
 
+func TestCreate_LongestName_IsKept(t *testing.T) {
+	t.Parallel()
+	f := validForm()
+	f.fields["name"] = strings.Repeat("é", 255)
+	created := start(t).create(f)
+	require.Equal(t, http.StatusCreated, created.StatusCode, created.text)
+	assert.Equal(t, f.fields["name"], created.object(t)["name"])
+}
+
 func TestCreate_InvalidPart_IsNamedAndLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	c := start(t)
@@ -420,12 +430,30 @@ func TestAddPatient_KnownPatient_IsNamed(t *testing.T) {
 	assert.Equal(t, int64(8), c.srv.AddPatient(clinicaldoctest.Patient{}).ID)
 }
 
+func TestPlant_PatientsMustExist_KnowsItsPatients(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{PatientsMustExist: true}))
+	boxlink.Plant(c.srv, 10) // three to a patient
+	for patient, want := range map[string]int{
+		"1": http.StatusCreated, "4": http.StatusCreated, "5": http.StatusUnprocessableEntity,
+	} {
+		f := validForm()
+		f.fields["patient_id"] = patient
+		assert.Equal(t, want, c.create(f).StatusCode, patient)
+	}
+}
+
 func TestAddPrompt_PromptsMustExist_AllowsIt(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{PromptsMustExist: true}))
 	known, unknown := validForm(), validForm()
 	unknown.fields["prompt_id"] = "77"
-	assert.Equal(t, http.StatusCreated, c.create(known).StatusCode, "some are there from the start")
+	for prompt, want := range map[string]int{
+		"1": http.StatusCreated, "9": http.StatusCreated, "10": http.StatusUnprocessableEntity,
+	} {
+		known.fields["prompt_id"] = prompt
+		assert.Equal(t, want, c.create(known).StatusCode, "nine are there from the start: %s", prompt)
+	}
 	refused := c.create(unknown)
 	assert.Equal(t, http.StatusUnprocessableEntity, refused.StatusCode)
 	assert.Contains(t, refused.object(t)["errors"], "prompt_id")

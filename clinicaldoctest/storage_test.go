@@ -135,11 +135,22 @@ func TestStorage_LocalDisk_ServesSignedURLsUntilTheyExpire(t *testing.T) {
 func TestAddNote_AudioSize_IsReportedAndServed(t *testing.T) {
 	t.Parallel()
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
-	for _, size := range []int{16_044, 160_044, 16_044} {
+	for _, size := range []int{16_044, 160_044, 16_044, 44} {
 		id := c.srv.AddNote(clinicaldoctest.Note{AudioSize: int64(size)})
 		audio := c.audio(int(id))
 		assert.InDelta(t, size, audio["size"], 0)
 		assert.InDelta(t, float64(size-44)/16_000, audio["duration"], 0)
 		assert.Len(t, c.as("").fetch(field[string](t, audio, "file_url")).text, size)
+	}
+}
+
+func TestAddNote_ReencodedAudio_IsReportedAsServed(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
+	for _, size := range []int{44, 16_044} {
+		audio := c.audio(int(c.srv.AddNote(clinicaldoctest.Note{AudioSize: int64(size)})))
+		served := c.as("").fetch(field[string](t, audio, "file_url")).text
+		assert.InDelta(t, len(served), audio["size"], 0)
+		assert.Greater(t, len(served), size)
 	}
 }
