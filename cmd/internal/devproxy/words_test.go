@@ -1,0 +1,97 @@
+package devproxy
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSize_EachSize_IsForPeople(t *testing.T) {
+	t.Parallel()
+	for bytes, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1_000: "1.0 kB", 1_540: "1.5 kB", 1_000_000: "1.0 MB", 2_540_000: "2.5 MB",
+	} {
+		assert.Equal(t, want, size(bytes))
+	}
+}
+
+func TestFaultKinds_EachKind_HasItsExample(t *testing.T) {
+	t.Parallel()
+	kinds := faultKinds()
+	assert.Regexp(t, `(?m)^  status=\d+ `, kinds)
+	assert.Regexp(t, `(?m)^  reset +\S`, kinds)
+}
+
+// Curl reads a body that begins with @ from a file, and arguments cannot contain zeros.
+func TestFitsInline_OnlyShortTexts_AreArguments(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]bool{
+		`{"name":"a"}`: true, "a@b": true, "@file": false, "a\x00b": false, "\xff": false,
+		strings.Repeat("a", maxInline): true, strings.Repeat("a", maxInline+1): false,
+	} {
+		assert.Equal(t, want, fitsInline([]byte(content)), "%.20q", content)
+	}
+}
+
+func TestEntry_QueryAndSizes_AreThoseSent(t *testing.T) {
+	t.Parallel()
+	r := &request{
+		At: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC).UnixMilli(), Received: 10, Sent: 20,
+		record: &record{method: http.MethodGet, scheme: "http", host: "127.0.0.1", uri: "/x?a=1&&b=%20&c"},
+	}
+	kept := &bodies{}
+	r.record.requestBody, r.record.responseBody = kept.new(), kept.new()
+	entry := r.entry()
+	assert.Equal(t, []harPair{{"a", "1"}, {"b", " "}, {"c", ""}}, entry.Request.QueryString)
+	assert.EqualValues(t, 10, entry.Request.BodySize)
+	assert.EqualValues(t, 20, entry.Response.BodySize)
+	assert.EqualValues(t, -1, entry.Request.HeadersSize, "not known")
+	assert.EqualValues(t, -1, entry.Response.HeadersSize, "not known")
+
+	r.record.uri = "/x"
+	assert.Empty(t, r.entry().Request.QueryString)
+}
+
+func TestPartsOf_EachForm_ShowsItsTexts(t *testing.T) {
+	t.Parallel()
+	const start = "--b\r\nContent-Disposition: form-data; name="
+	body := start + "\"short\"\r\n\r\ntext\r\n" +
+		start + "\"longest\"\r\n\r\n" + strings.Repeat("a", maxText) + "\r\n" +
+		start + "\"long\"\r\n\r\n" + strings.Repeat("a", maxText+1) + "\r\n" +
+		start + "\"binary\"\r\n\r\n\x00\r\n" +
+		start + "\"other\"\r\n\r\n\xff\r\n" +
+		start + "\"file\"; filename=\"a.wav\"\r\n\r\nRIFF\r\n--b--\r\n"
+	parts := partsOf(http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}, []byte(body))
+	shown := map[string]bool{}
+	for _, p := range parts {
+		shown[p.Name] = p.Text != ""
+	}
+	assert.Equal(t, map[string]bool{
+		"short": true, "longest": true, "long": false, "binary": false, "other": false, "file": false,
+	}, shown)
+	for _, other := range []string{"", "application/json", "multipart/form-data", "multipart/mixed; boundary=b"} {
+		assert.Empty(t, partsOf(http.Header{"Content-Type": {other}}, []byte(body)), other)
+	}
+}
+
+func TestReadSeed_Folder_IsRejected(t *testing.T) {
+	t.Parallel()
+	_, err := readSeed(t.TempDir())
+	require.ErrorContains(t, err, "is not a regular file")
+}
+
+func TestList_Limit_ReturnsTheNewest(t *testing.T) {
+	t.Parallel()
+	c := launch(t)
+	for range 3 {
+		c.get("/user")
+	}
+	c.shown()
+	for query, want := range map[string]int{"": 3, "?limit=2": 2, "?limit=0": 3, "?limit=-1": 3, "?limit=x": 3} {
+		assert.Equal(t, want, strings.Count(c.get("/_/requests"+query).text, `"route":"GET /user"`), query)
+	}
+}
