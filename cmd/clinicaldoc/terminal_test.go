@@ -228,6 +228,37 @@ func TestTerminal_SignAndDelete_AskFirst(t *testing.T) {
 	require.NoError(t, x.command.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, x.ends())
 	assert.Len(t, srv.Notes(), 1)
+
+	x = onTerminal(t, env, "notes", "delete", "1")
+	x.until("[y/N]")
+	x.press("yes\n")
+	assert.Equal(t, 0, x.ends())
+	assert.Empty(t, srv.Notes())
+}
+
+func TestTerminal_Revoke_AsksFirst(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	srv.AddToken(1, "another device")
+	env := environment(t, srv)
+	revoke := func(answer string) (code, requests int) {
+		x := onTerminal(t, env, "tokens", "revoke", "2")
+		x.until("Revoke token 2? [y/N]")
+		x.press(answer)
+		code = x.ends()
+		for _, r := range srv.Requests() {
+			if r.Route == clinicaldoctest.RouteRevokeToken {
+				requests++
+			}
+		}
+		return code, requests
+	}
+	code, requests := revoke("\n")
+	assert.Equal(t, 5, code)
+	assert.Zero(t, requests)
+	code, requests = revoke("y\n")
+	assert.Equal(t, 0, code)
+	assert.Equal(t, 1, requests)
 }
 
 func TestTerminal_Recording_IsNotPrinted(t *testing.T) {

@@ -221,7 +221,7 @@ func TestStateFolder_NoHome_AsksForTheVariable(t *testing.T) {
 
 func TestQueryNames_Text_RoundTrips(t *testing.T) {
 	t.Parallel()
-	names, err := account.ParseQueryNames("patient_id=filter[patient_id],per_page=limit")
+	names, err := account.ParseQueryNames("patient_id=filter[patient_id],,per_page=limit,")
 	require.NoError(t, err)
 	assert.Equal(t, account.QueryNames{PatientID: "filter[patient_id]", PerPage: "limit"}, names)
 	again, err := account.ParseQueryNames(names.String())

@@ -32,6 +32,16 @@ func TestReadAll_LongInput_IsBounded(t *testing.T) {
 	}
 }
 
+func TestTooLongError_EachLimit_IsNamed(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int64]string{
+		output.MaxToken: "it is longer than 64 KiB", 1<<20 - 1024: "it is longer than 1023 KiB",
+		1 << 20: "it is longer than 1 MiB", output.MaxText: "it is longer than 64 MiB",
+	} {
+		assert.EqualError(t, &output.TooLongError{Limit: limit}, want)
+	}
+}
+
 func TestReadSecret_SeveralLines_IsTheFirst(t *testing.T) {
 	t.Parallel()
 	read := func(text string) (string, error) {
@@ -41,7 +51,11 @@ func TestReadSecret_SeveralLines_IsTheFirst(t *testing.T) {
 	secret, err := read("\ufeff one \r\ntwo\n")
 	require.NoError(t, err)
 	assert.Equal(t, "one", secret)
-	_, err = read(strings.Repeat("a", output.MaxToken+1))
+	longest := strings.Repeat("a", output.MaxToken)
+	secret, err = read(longest)
+	require.NoError(t, err)
+	assert.Equal(t, longest, secret)
+	_, err = read(longest + "a")
 	_, tooLong := errors.AsType[*output.TooLongError](err)
 	assert.True(t, tooLong)
 }

@@ -2,6 +2,7 @@ package output_test
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,6 +18,7 @@ func TestHarmless_ControlCharacters_AreReplaced(t *testing.T) {
 	assert.Equal(t, output.Harmless(text), (&output.IO{}).Text(text), "a pipe may lead to a terminal")
 	assert.Equal(t, text, (&output.IO{Raw: true}).Text(text))
 	assert.Equal(t, "a\nb", output.Harmless("a\r\nb"))
+	assert.Equal(t, "a\ufffdb\ufffdc", output.Harmless("a\u2028b\u2029c"))
 	assert.Equal(t, "  | a\n  | analysis:\n", output.Marked("a\r\nanalysis:\n\n"))
 	assert.Equal(t, "a b c d", output.Cell("a\vb\u0085c\u2028d"))
 }
@@ -45,6 +47,33 @@ func TestTable_Terminal_FitsTheWidth(t *testing.T) {
 	io := &output.IO{Out: &out, OutTTY: true, Width: 20}
 	require.NoError(t, io.Table([]string{"ID", "NAME"}, [][]string{{"1", "患者患者患者患者患者患者"}, {"12", "b"}}))
 	assert.Equal(t, "ID  NAME\n1   患者患者患者患…\n12  b\n", out.String())
+}
+
+func TestFilter_EachEnd_IsTold(t *testing.T) {
+	t.Parallel()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for expression, one := range map[string]struct {
+		ctx  context.Context
+		want string
+		err  string
+	}{
+		`.name, .name`:                 {t.Context(), "x\nx\n", ""},
+		`.name, halt, .name`:           {t.Context(), "x\n", ""},
+		`.name, ("Canary"|halt_error)`: {t.Context(), "x\n", "--jq: the expression cannot be applied to the value"},
+		`last(range(1e9))`:             {canceled, "", "context canceled"},
+	} {
+		var out bytes.Buffer
+		var filter output.Filter
+		require.NoError(t, filter.Set(expression))
+		err := (&output.IO{Out: &out}).JSON(one.ctx, map[string]any{"name": "x"}, &filter)
+		assert.Equal(t, one.want, out.String())
+		if one.err == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, one.err)
+	}
 }
 
 func TestFilter_LargeNumbers_StayExact(t *testing.T) {

@@ -63,10 +63,7 @@ func (s *IO) line(text *strings.Builder, cells []string, widths []int, bold bool
 	var line strings.Builder
 	for i, cell := range cells {
 		cell = runewidth.Truncate(Harmless(Cell(cell)), widths[i], "…")
-		if i < len(cells)-1 {
-			cell = runewidth.FillRight(cell, widths[i]+gap)
-		}
-		line.WriteString(cell)
+		line.WriteString(runewidth.FillRight(cell, widths[i]+gap))
 	}
 	row := strings.TrimRight(line.String(), " ")
 	if bold {
