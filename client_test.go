@@ -23,11 +23,12 @@ import (
 func TestNewClient_UnusableArguments_AreRejected(t *testing.T) {
 	t.Parallel()
 	const (
-		address  = "pass the service's address, such as https://"
-		onlyAddr = "pass only the address"
-		useHTTPS = "use https, or WithInsecureHTTP"
-		noScheme = `begins with "Bearer", which the client adds; pass only the token`
-		noQuotes = "is in quotes; pass only the token" // files of variables keep quotes that a shell would remove
+		address    = "pass the service's address, such as https://"
+		onlyThat   = "pass only the address"
+		useHTTPS   = "use https, or WithInsecureHTTP"
+		separately = "pass the token separately"
+		noScheme   = `begins with "Bearer", which the client adds; pass only the token`
+		noQuotes   = "is in quotes; pass only the token" // files of variables keep quotes that a shell would remove
 	)
 	type test struct{ baseURL, token, argument, advice string }
 	subtests(t, map[string]test{
@@ -43,10 +44,10 @@ func TestNewClient_UnusableArguments_AreRejected(t *testing.T) {
 		"line break":               {"https://api.clinic.test\n", testToken, "baseURL", ""},
 		"surrounding space":        {" https://api.clinic.test", testToken, "baseURL", ""},
 		"other scheme":             {"ftp://api.clinic.test", testToken, "baseURL", "want https"},
-		"user info":                {"https://user:CANARY@api.clinic.test", testToken, "baseURL", "pass the token separately"},
-		"query":                    {"https://api.clinic.test?key=CANARY", testToken, "baseURL", onlyAddr},
-		"empty query":              {"https://api.clinic.test/?", testToken, "baseURL", onlyAddr},
-		"fragment":                 {"https://api.clinic.test/#top", testToken, "baseURL", onlyAddr},
+		"user info":                {"https://user:CANARY@api.clinic.test", testToken, "baseURL", separately},
+		"query":                    {"https://api.clinic.test?key=CANARY", testToken, "baseURL", onlyThat},
+		"empty query":              {"https://api.clinic.test/?", testToken, "baseURL", onlyThat},
+		"fragment":                 {"https://api.clinic.test/#top", testToken, "baseURL", onlyThat},
 		"dot segments":             {"https://api.clinic.test/a/../b", testToken, "baseURL", ""},
 		"escaped dot segments":     {"https://api.clinic.test/a/%2e%2e/b", testToken, "baseURL", ""},
 		"escaped slash":            {"https://api.clinic.test/a%2Fb", testToken, "baseURL", ""},
@@ -112,10 +113,12 @@ func TestNewClientFromEnv_ReadsTheEnvironment(t *testing.T) {
 		{"no base URL", "", "", nil, []string{"CLINICALDOC_BASE_URL", "is empty", "such as https://"}},
 		{"bad base URL", "clinic", testToken, nil, []string{"CLINICALDOC_BASE_URL"}},
 		{"no token", testBase, "", nil, []string{"CLINICALDOC_TOKEN", "is empty", "pass an access token"}},
-		{"a line too many", testBase, "CANARY\n", nil, []string{"CLINICALDOC_TOKEN", "a line break", "copy only the token"}},
+		{"a line too many", testBase, "CANARY\n", nil,
+			[]string{"CLINICALDOC_TOKEN", "a line break", "copy only the token"}},
 		{"a source instead of the token", testBase, "", []clinicaldoc.Option{source}, nil},
 		{"a source beside a stale token", testBase, "stale", []clinicaldoc.Option{source}, nil},
-		{"bad option", testBase, testToken, []clinicaldoc.Option{clinicaldoc.WithLimiter(nil)}, []string{"WithLimiter"}},
+		{"bad option", testBase, testToken, []clinicaldoc.Option{clinicaldoc.WithLimiter(nil)},
+			[]string{"WithLimiter"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1045,7 +1045,9 @@ func TestFindCreated_IDInTheResponse_IsCheckedAgainstTheNote(t *testing.T) {
 		"gone":                  {nil, findParams{}, fakePatient, "the ID of a note that does not exist"},
 		"another unique name":   {renamed, findParams{UniqueName: true}, fakePatient, otherNote},
 		"renamed, its very own": {renamed, findParams{}, fakePatient, found},
-		"excluded":              {func(*fakeNote) {}, excluding(&clinicaldoc.ProgressNote{ID: 1}), fakePatient, otherNote},
+		"excluded": {
+			func(*fakeNote) {}, excluding(&clinicaldoc.ProgressNote{ID: 1}), fakePatient, otherNote,
+		},
 	}, func(t *testing.T, tt test) {
 		s := newFakeService(t)
 		if tt.change != nil {
