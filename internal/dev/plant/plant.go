@@ -50,7 +50,7 @@ func (f *Field) Plant(number int, path string, start, end int, with string) erro
 	if function == nil || function.Recv == nil && function.Name.Name == "init" || recovers(function) {
 		return errApart
 	}
-	name := fmt.Sprintf("%sPlanted%d", function.Name.Name, number)
+	name := fmt.Sprintf("planted%d%s", number, function.Name.Name) // not exported: tests call all methods of a type
 	from, nameAt, to := s.offset(function.Pos()), s.offset(function.Name.Pos()), s.offset(function.End())
 	// The compiler names the mistake where it cannot be compiled.
 	fmt.Fprintf(&s.copies, "\n//line planted-%d.go:1\n%s%s%s%s%s\n", number,
