@@ -12,14 +12,14 @@ import (
 var baseURL string
 
 func TestMain(m *testing.M) {
-	serveIfChild()
-	started, err := startServer()
+	playRole()
+	url, stop, err := startServer()
 	if err != nil {
 		panic(err)
 	}
-	baseURL = started.url
+	baseURL = url
 	code := m.Run()
-	started.stop()
+	stop()
 	os.Exit(code)
 }
 

@@ -3,12 +3,12 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -26,166 +26,118 @@ const (
 	drained = "/drained" // uploads are read and not looked at, as fast as it goes
 )
 
-// A note is rendered once: only ids differ between notes that were not edited.
-var (
-	template = newNote(0)
-	rendered = template.json()[len(`{"id":0`):]
-)
-
-// documents keeps what was rendered, so the server's own work weighs little in what is measured.
-var documents sync.Map
-
-func render(key string, document func() []byte) []byte {
-	if kept, ok := documents.Load(key); ok {
-		return kept.([]byte) //nolint:errcheck,forcetypeassert // nothing else is stored
-	}
-	rendered := document()
-	documents.Store(key, rendered)
-	return rendered
-}
-
-func appendNote(b []byte, id int64) []byte {
-	b = append(b, `{"id":`...)
-	b = strconv.AppendInt(b, id, 10)
-	return append(b, rendered...)
-}
-
-// handler serves the endpoints that are measured.
+// handler serves the endpoints that are measured. It renders its responses beforehand, so that its own work weighs
+// little. Of notes only the id differs.
 func handler() http.Handler {
-	const one = "/v1/progress-notes/{id}"
+	const one = collection + "/{id}"
+	plain, edited, signed := newNote(0), newNote(0), newNote(0)
+	edited.Name = edit.Name
+	edited.Analysis = edit.Analysis
+	signed.Has.Signed = true
+	whole := plain.json()
+	lists := make([][]byte, pages)
+	for i := range lists {
+		lists[i] = renderPage(i+1, whole)
+	}
 	api := http.NewServeMux()
-	api.HandleFunc("GET "+one, withID(func(w http.ResponseWriter, _ *http.Request, id int64) {
-		respond(w, appendNote(make([]byte, 0, len(rendered)+32), id))
-	}))
-	api.HandleFunc("PUT "+one, withID(serveUpdate))
-	api.HandleFunc("PUT "+one+"/sign", withID(func(w http.ResponseWriter, r *http.Request, id int64) {
-		respond(w, render(r.RequestURI, func() []byte {
-			signed := template
-			signed.ID = id
-			signed.Has.Signed = true
-			return signed.json()
-		}))
-	}))
-	api.HandleFunc("DELETE "+one, withID(func(w http.ResponseWriter, _ *http.Request, _ int64) {
-		respond(w, []byte(`{"message":"`+deleted+`"}`))
-	}))
-	api.HandleFunc("GET "+collection, serveList)
-	api.HandleFunc("POST "+collection, serveCreate)
-	delayed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(latency)
-		api.ServeHTTP(w, r)
+	note := func(document []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { respond(w, appendNote(nil, r.PathValue("id"), document)) }
+	}
+	api.HandleFunc("GET "+one, note(whole))
+	api.HandleFunc("PUT "+one+"/sign", note(signed.json()))
+	update := note(edited.json())
+	api.HandleFunc("PUT "+one, func(w http.ResponseWriter, r *http.Request) {
+		var sent noteUpdate
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil || sent != edit || r.ContentLength < 0 {
+			http.Error(w, "the body is not the update", http.StatusUnprocessableEntity)
+			return
+		}
+		update(w, r)
 	})
+	api.HandleFunc("DELETE "+one, func(w http.ResponseWriter, _ *http.Request) {
+		respond(w, []byte(`{"message":"`+deleted+`"}`))
+	})
+	api.HandleFunc("GET "+collection, func(w http.ResponseWriter, r *http.Request) {
+		page, err := strconv.Atoi(cmp.Or(r.FormValue("page"), "1"))
+		isPage := err == nil && page >= 1 && page <= pages
+		if !isPage || r.FormValue("per_page") != strconv.Itoa(pageSize) {
+			http.Error(w, "there is no such page", http.StatusUnprocessableEntity)
+			return
+		}
+		respond(w, lists[page-1])
+	})
+	api.HandleFunc("POST "+collection, serveCreate)
 
 	all := http.NewServeMux()
 	all.Handle("/", api)
-	all.Handle(slow+"/", http.StripPrefix(slow, delayed))
-	all.HandleFunc("POST "+drained+collection, serveDrain)
+	all.Handle(slow+"/", http.StripPrefix(slow, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(latency)
+		api.ServeHTTP(w, r)
+	})))
+	all.HandleFunc("POST "+drained+collection, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{r.Body}, make([]byte, 256<<10)); err == nil {
+			respond(w, appendNote(nil, "1", whole))
+		}
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
-			refuse(w, http.StatusUnauthorized, "Unauthenticated.")
+			http.Error(w, "unauthenticated", http.StatusUnauthorized)
 			return
 		}
 		all.ServeHTTP(w, r)
 	})
 }
 
-func withID(serve func(http.ResponseWriter, *http.Request, int64)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-		if err != nil {
-			refuse(w, http.StatusNotFound, "Not found.")
-			return
-		}
-		serve(w, r, id)
-	}
+// appendNote appends the note, which has the id 0, with another one.
+func appendNote(b []byte, id string, note []byte) []byte {
+	return append(append(append(b, `{"id":`...), id...), note[len(`{"id":0`):]...)
 }
 
-func serveUpdate(w http.ResponseWriter, r *http.Request, id int64) {
-	var sent noteUpdate
-	if err := json.NewDecoder(r.Body).Decode(&sent); err != nil || r.ContentLength < 0 {
-		refuse(w, http.StatusUnprocessableEntity, "The body is not an update.")
-		return
-	}
-	respond(w, render(r.RequestURI+sent.Name+sent.Analysis, func() []byte {
-		edited := template
-		edited.ID = id
-		edited.Name = sent.Name
-		edited.Analysis = sent.Analysis
-		return edited.json()
-	}))
-}
-
-// serveList responds with notes numbered through, so every page holds others.
-func serveList(w http.ResponseWriter, r *http.Request) {
-	page, err := strconv.Atoi(cmp.Or(r.FormValue("page"), "1"))
-	size, sizeErr := strconv.Atoi(r.FormValue("per_page"))
-	if err != nil || sizeErr != nil || min(page, size) < 1 || size > 100 {
-		refuse(w, http.StatusUnprocessableEntity, "The query is invalid.")
-		return
-	}
-	respond(w, render(r.RequestURI, func() []byte { return renderPage(page, size) }))
-}
-
-func renderPage(page, size int) []byte {
-	b := make([]byte, 0, size*(len(rendered)+16)+512)
-	b = append(b, `{"data":[`...)
-	for i := range size {
+// renderPage makes a page of notes numbered through, so every page holds others.
+func renderPage(page int, note []byte) []byte {
+	b := []byte(`{"data":[`)
+	for i := range pageSize {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendNote(b, 1+int64((page-1)*size+i))
+		b = appendNote(b, strconv.Itoa(1+(page-1)*pageSize+i), note)
 	}
 	b = append(b, `],"links":{"first":"http:\/\/example.invalid\/v1\/progress-notes?page=1","prev":null},`...)
 	return fmt.Appendf(b, `"meta":{"current_page":%d,"last_page":%d,"per_page":%d,"total":%d}}`,
-		page, pages, size, pages*size)
+		page, pages, pageSize, pages*pageSize)
 }
 
 // serveCreate checks that the form arrived complete and unchanged.
 func serveCreate(w http.ResponseWriter, r *http.Request) {
+	created := newNote(1)
 	form, err := r.MultipartReader()
-	if err != nil {
-		refuse(w, http.StatusUnprocessableEntity, "The body is not a form.")
-		return
+	for err == nil {
+		var part *multipart.Part
+		if part, err = form.NextPart(); err == nil {
+			err = readPart(part, &created)
+		}
 	}
-	created := template
-	for {
-		part, err := form.NextPart()
-		if err == io.EOF {
-			break
-		}
-		if err != nil || !readPart(part, &created) {
-			refuse(w, http.StatusUnprocessableEntity, "The form is broken.")
-			return
-		}
+	if !errors.Is(err, io.EOF) {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
 	}
 	respond(w, created.json())
 }
 
 // readPart puts what the part holds into the note: the title, or the recording's size.
-func readPart(part *multipart.Part, created *note) bool {
+func readPart(part *multipart.Part, created *note) error {
 	if part.FormName() == "name" {
 		name, err := io.ReadAll(part)
 		created.Name = string(name)
-		created.ID = 1
-		return err == nil
-	}
-	if part.FormName() != "file" {
-		return true
+		return err
 	}
 	got, size, err := checksum(part)
 	want, _, _ := checksum(recording{size}.reader())
-	audio := *created.Audio
-	audio.Size = size
-	created.Audio = &audio
-	return err == nil && got == want && part.FileName() != ""
-}
-
-func serveDrain(w http.ResponseWriter, r *http.Request) {
-	if _, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{r.Body}, make([]byte, 256<<10)); err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
+	if got != want || part.FileName() == "" {
+		return errors.New("the recording is not what was sent")
 	}
-	respond(w, appendNote(nil, 1))
+	created.Audio.Size = size
+	return err
 }
 
 // respond sends a document. Most are long enough that net/http sends them in chunks, without a Content-Length.
@@ -193,10 +145,4 @@ func respond(w http.ResponseWriter, document []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Request-Id", "synthetic-request")
 	_, _ = w.Write(document)
-}
-
-func refuse(w http.ResponseWriter, status int, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"message": message})
 }

@@ -12,7 +12,7 @@ var prefetches = []int{0, 2, 4, 8}
 
 // measureListing takes how many times faster all pages of a service with latency are read with Prefetch.
 func (r *report) measureListing(ctx context.Context) error {
-	client, err := clinicaldoc.NewClient(r.server.url+slow, token)
+	client, err := clinicaldoc.NewClient(r.url+slow, token)
 	if err != nil {
 		return err
 	}

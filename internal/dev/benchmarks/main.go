@@ -13,8 +13,7 @@ import (
 )
 
 func main() {
-	serveIfChild()
-	uploadIfChild()
+	playRole()
 	markdown := flag.String("o", "RESULTS.md", "file for the results, as Markdown")
 	only := flag.String("only", "", "the part to measure (requests, uploads, listing), printed without bars")
 	flag.Parse()
@@ -26,19 +25,21 @@ func main() {
 
 // report is everything that was measured.
 type report struct {
-	server   *server
+	url      string // of the server
 	when     time.Time
 	requests requests
 	uploads  map[string]uploads
 	faster   map[int]spread // than without Prefetch
 }
 
-func run(ctx context.Context, markdown, only string) (err error) {
+func run(ctx context.Context, markdown, only string) error {
 	r := &report{when: time.Now().UTC()}
-	if r.server, err = startServer(); err != nil {
+	url, stop, err := startServer()
+	if err != nil {
 		return err
 	}
-	defer r.server.stop()
+	defer stop()
+	r.url = url
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context) error

@@ -40,11 +40,11 @@ var operations = []struct {
 type requests []struct{ sdk, floor cost }
 
 func (r *report) measureRequests(ctx context.Context) error {
-	floor, err := newFloor(r.server.url, token)
+	floor, err := newFloor(r.url, token)
 	if err != nil {
 		return err
 	}
-	own, err := newSDK(r.server.url, token)
+	own, err := newSDK(r.url, token)
 	if err != nil {
 		return err
 	}

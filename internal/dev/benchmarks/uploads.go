@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -37,7 +36,7 @@ func (r *report) measureUploads(ctx context.Context) error {
 	got := map[string][]usage{}
 	for range rounds {
 		for _, name := range uploaders {
-			one, err := uploadElsewhere(ctx, job{Client: name, BaseURL: r.server.url})
+			one, err := uploadElsewhere(ctx, name, r.url)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -62,24 +61,11 @@ func (r *report) measureUploads(ctx context.Context) error {
 	return nil
 }
 
-// job tells a process who uploads, and where to.
-type job struct{ Client, BaseURL string }
-
-// jobVariable holds the job of a process that uploads.
-const jobVariable = "CLINICALDOC_BENCHMARKS_UPLOAD"
-
-func uploadElsewhere(ctx context.Context, j job) (usage, error) {
-	encoded, err := json.Marshal(j)
+func uploadElsewhere(ctx context.Context, name, baseURL string) (usage, error) {
+	cmd, err := child(ctx, name, baseURL)
 	if err != nil {
 		return usage{}, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return usage{}, err
-	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), jobVariable+"="+string(encoded))
-	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return usage{}, err
@@ -89,56 +75,38 @@ func uploadElsewhere(ctx context.Context, j job) (usage, error) {
 	return got, err
 }
 
-// uploadIfChild does the job of a process that uploadElsewhere started; in every other it does nothing.
-func uploadIfChild() {
-	encoded := os.Getenv(jobVariable)
-	if encoded == "" {
-		return
-	}
-	var j job
-	err := json.Unmarshal([]byte(encoded), &j)
-	if err == nil {
-		var got usage
-		if got, err = j.run(context.Background()); err == nil {
-			err = json.NewEncoder(os.Stdout).Encode(got)
-		}
-	}
+// uploadOnce prints what an upload has used.
+func uploadOnce(ctx context.Context, name, baseURL string) error {
+	by, err := newUploader(name, baseURL+drained)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-func (j job) run(ctx context.Context) (usage, error) {
-	by, err := j.uploader()
-	if err != nil {
-		return usage{}, err
+		return err
 	}
 	debug.FreeOSMemory()
 	idle, err := resident("VmRSS:")
 	if err != nil {
-		return usage{}, err
+		return err
 	}
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // starts the peak anew where that is allowed
 	cpu := cpuTime()
 	start := time.Now()
 	if _, err := by.upload(ctx, "measured", recording{uploadSize}); err != nil {
-		return usage{}, err
+		return err
 	}
-	seconds := time.Since(start).Seconds()
-	spent := cpuTime() - cpu
+	used := usage{Seconds: time.Since(start).Seconds(), CPU: (cpuTime() - cpu).Seconds()}
 	peak, err := resident("VmHWM:")
-	return usage{Seconds: seconds, CPU: spent.Seconds(), Memory: max(0, peak-idle)}, err
+	if err != nil {
+		return err
+	}
+	used.Memory = max(0, peak-idle)
+	return json.NewEncoder(os.Stdout).Encode(used)
 }
 
-func (j job) uploader() (uploader, error) {
-	base := j.BaseURL + drained
-	if j.Client == "sdk" {
-		return newSDK(base, token)
+func newUploader(name, baseURL string) (uploader, error) {
+	if name == "sdk" {
+		return newSDK(baseURL, token)
 	}
-	by, err := newFloor(base, token)
-	if j.Client == "raw" {
+	by, err := newFloor(baseURL, token)
+	if name == "raw" {
 		return raw{by.(*floor)}, err //nolint:errcheck,forcetypeassert // newFloor returns nothing else
 	}
 	return by, err
