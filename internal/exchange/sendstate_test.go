@@ -558,7 +558,7 @@ func TestCreate_RetiredConnection_UsesAnother(t *testing.T) {
 	}
 }
 
-// If the transport has only idle connections, the create uses one of them after maxSkips.
+// If the transport has only idle connections, the create skips 512 of them and uses the next one.
 func TestCreate_OnlyIdleConnections_UsesOneInTheEnd(t *testing.T) {
 	t.Parallel()
 	transport := &stale{}
@@ -572,7 +572,7 @@ func TestCreate_OnlyIdleConnections_UsesOneInTheEnd(t *testing.T) {
 	request.Body = oneShot(strings.NewReader("head"), "end")
 	_, err := request.Do(t.Context())
 	require.NoError(t, err)
-	assert.Len(t, transport.sent, maxSkips+1)
+	assert.Len(t, transport.sent, 512+1)
 }
 
 // A create skips all idle connections, which do not count as failures of the server. It does not close a connection of
