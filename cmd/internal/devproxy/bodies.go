@@ -109,7 +109,7 @@ func (c *body) shown(header http.Header) *shownBody {
 	unpacked := unpack(header, content)
 	start := unpacked[:min(len(unpacked), maxShaped)]
 	for range utf8.UTFMax { // it may end within a letter
-		if !utf8.Valid(start) && len(start) > 0 && len(start) < len(unpacked) {
+		if !utf8.Valid(start) && len(start) < len(unpacked) {
 			start = start[:len(start)-1]
 		}
 	}

@@ -1,6 +1,8 @@
 package devproxy
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -93,5 +95,38 @@ func TestList_Limit_ReturnsTheNewest(t *testing.T) {
 	c.shown()
 	for query, want := range map[string]int{"": 3, "?limit=2": 2, "?limit=0": 3, "?limit=-1": 3, "?limit=x": 3} {
 		assert.Equal(t, want, strings.Count(c.get("/_/requests"+query).text, `"route":"GET /user"`), query)
+	}
+}
+
+func TestRequestLog_Duration_IsShort(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	newRequestLog(&out).write(entry{
+		method: http.MethodGet, route: "GET /user", status: http.StatusOK, duration: 1_234_567, sent: 1_540,
+	})
+	assert.Regexp(t, `  GET    /user +200  1\.23ms  in 0 B  out 1\.5 kB\n$`, out.String())
+}
+
+func TestResultText_LongResult_IsCut(t *testing.T) {
+	t.Parallel()
+	for letters, cut := range map[int]bool{maxVerdict - 8: false, maxVerdict - 7: true} {
+		text := resultText([]string{strings.Repeat("a", letters)}, true) // eight bytes around the letters
+		assert.Equal(t, cut, strings.Contains(text, "(more is in the response below)"), letters)
+	}
+}
+
+func TestPlayer_ResponseCut_EndsEarly(t *testing.T) {
+	t.Parallel()
+	for _, cut := range []bool{false, true} {
+		client := &http.Client{Transport: &player{status: http.StatusOK, content: []byte("{}"), cut: cut}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/user", nil)
+		require.NoError(t, err)
+		resp, err := client.Do(req)
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, "{}", string(text))
+		assert.Equal(t, cut, errors.Is(err, io.ErrUnexpectedEOF))
+		assert.Equal(t, cut, resp.ContentLength > int64(len(text)))
 	}
 }
