@@ -211,14 +211,15 @@ func TestPartInfo_CanContinue_OnlyIfItIsConsistent(t *testing.T) {
 		info partInfo
 		want bool
 	}{
-		"complete":             {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 600}, true},
-		"incomplete":           {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 1000}, true},
-		"of unknown length":    {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: unknown}, true},
-		"as much as is needed": {partInfo{ETag: `"1"`, Size: headSize, SizeAgain: headSize, Total: 1000}, true},
-		"too little":           {partInfo{ETag: `"1"`, Size: headSize - 1, SizeAgain: headSize - 1, Total: 1000}, false},
-		"more than there is":   {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 599}, false},
-		"torn":                 {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 700, Total: 1000}, false},
-		"without an ETag":      {partInfo{Size: 600, SizeAgain: 600, Total: 1000}, false},
+		"complete":             {partInfo{Location: "1", ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 600}, true},
+		"incomplete":           {partInfo{Location: "1", ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 1000}, true},
+		"of unknown length":    {partInfo{Location: "1", ETag: `"1"`, Size: 600, SizeAgain: 600, Total: unknown}, true},
+		"as much as is needed": {partInfo{Location: "1", ETag: `"1"`, Size: headSize, SizeAgain: headSize, Total: 1000}, true},
+		"too little":           {partInfo{Location: "1", ETag: `"1"`, Size: headSize - 1, SizeAgain: headSize - 1, Total: 1000}, false},
+		"more than there is":   {partInfo{Location: "1", ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 599}, false},
+		"torn":                 {partInfo{Location: "1", ETag: `"1"`, Size: 600, SizeAgain: 700, Total: 1000}, false},
+		"without an ETag":      {partInfo{Location: "1", Size: 600, SizeAgain: 600, Total: 1000}, false},
+		"without a location":   {partInfo{ETag: `"1"`, Size: 600, SizeAgain: 600, Total: 1000}, false},
 	} {
 		assert.Equal(t, tt.want, tt.info.canContinue(), name)
 	}
