@@ -1,4 +1,4 @@
-package disktest_test
+package disk_test
 
 import (
 	"fmt"

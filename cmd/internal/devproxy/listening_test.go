@@ -1,4 +1,4 @@
-package boxlink_test
+package devproxy
 
 import (
 	"net"

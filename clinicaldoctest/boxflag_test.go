@@ -1,4 +1,4 @@
-package boxflag_test
+package clinicaldoctest_test
 
 import (
 	"bytes"
