@@ -3,22 +3,14 @@ package simulation
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
 	"slices"
-	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
@@ -156,32 +148,4 @@ func tokenOf(user int64) string {
 
 func headerOf(token, contentType string) http.Header {
 	return http.Header{"Authorization": {"Bearer " + token}, "Accept": {"application/json"}, "Content-Type": {contentType}}
-}
-
-// A search compares recordings, so the recording of every note of a scenario must be readable: also of dictated notes.
-func TestDictatedNote_RecordingCanBeReadBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(1)
-	w.design = design{names: 1, patients: 1, programs: 1, faults: []faultKind{unheard}}
-	synctest.Test(t, func(t *testing.T) {
-		w.began = time.Now()
-		w.calm = w.began
-		w.abort = func() {}
-		w.service = newService(w)
-		defer w.service.close()
-		p := newProgram(w, 0, nil)
-		doctor := &clinician{being: being{world: w, name: "c0", number: 8}}
-		doctor.dictate(firstToken, nameMark, 1)
-		notes := w.service.primary.Notes()
-		require.Len(t, notes, 1)
-		c := p.begin("find")
-		ctx, cancel := c.context(t.Context())
-		defer cancel()
-		got := sha256.New()
-		_, err := p.client.Notes.DownloadAudio(ctx, notes[0].ID, got, clinicaldoc.DownloadParams{})
-		require.NoError(t, err)
-		assert.Equal(t, notes[0].AudioSHA256, hex.EncodeToString(got.Sum(nil)))
-		w.running.Wait()
-	})
-	assert.Empty(t, w.violations)
 }

@@ -9,11 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,19 +37,17 @@ func TestDefects(t *testing.T) {
 	n := newPlanting(t)
 	chosen := n.choose()
 	rows := make([]string, len(chosen))
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(chosen); i = int(next.Add(1)) - 1 {
-				rows[i] = n.try(chosen[i])
-				t.Log(rows[i])
-			}
+	t.Cleanup(func() {
+		const head = "| fault | scenarios until noticed | broken promise |\n|---|---|---|"
+		t.Logf("\n%s\n%s", head, strings.Join(rows, "\n"))
+	})
+	for row, index := range chosen {
+		t.Run(n.faults[index].name, func(t *testing.T) {
+			t.Parallel()
+			rows[row] = n.try(t, index)
+			t.Log(rows[row])
 		})
 	}
-	workers.Wait()
-	const head = "| fault | scenarios until noticed | broken promise |\n|---|---|---|"
-	t.Logf("\n%s\n%s", head, strings.Join(rows, "\n"))
 }
 
 // choose returns the indices of the faults to inject.
@@ -78,27 +74,27 @@ func TestEachDefectFindsItsPlace(t *testing.T) {
 }
 
 // try runs the fault's test, or the simulation, with the fault and returns its row of the table.
-func (n *planting) try(index int) (row string) {
-	n.t.Helper()
+func (n *planting) try(t *testing.T, index int) (row string) {
+	t.Helper()
 	f := n.faults[index]
 	if f.test != "" {
-		n.runTest(f, index+1)
+		n.runTest(t, f, index+1)
 		return fmt.Sprintf("| %s | | %#q notices it |", f.name, f.test)
 	}
-	return n.runScenarios(f, index+1)
+	return n.runScenarios(t, f, index+1)
 }
 
 // runScenarios runs scenarios with the fault until one breaks a promise, and returns the fault's row of the table.
-func (n *planting) runScenarios(f seededFault, number int) (row string) {
-	n.t.Helper()
-	run := exec.CommandContext(n.t.Context(), n.build(here), "-test.run", "^TestWorlds$", "-test.timeout", "60m",
+func (n *planting) runScenarios(t *testing.T, f seededFault, number int) (row string) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), n.build(t, here), "-test.run", "^TestWorlds$", "-test.timeout", "60m",
 		"-first", "-seeds", "2000")
 	// One scenario runs after the other, so the count is the same each time.
 	run.Env = append(os.Environ(), plant.Variable+"="+strconv.Itoa(number), "GOMAXPROCS=1")
 	began := time.Now()
 	out, err := run.CombinedOutput()
 	if err == nil {
-		n.t.Errorf("%s: not noticed", f.name)
+		t.Errorf("%s: not noticed", f.name)
 		return fmt.Sprintf("| %s | - | - |", f.name)
 	}
 	broken := regexp.MustCompile(`broken: ([^,]+), in \d+ of (\d+) worlds`).FindStringSubmatch(string(out))
@@ -159,26 +155,26 @@ func (n *planting) plant(number int, fault string, c replacement) {
 }
 
 // build makes the binary of a folder's tests, with all faults.
-func (n *planting) build(folder string) (binary string) {
-	n.t.Helper()
+func (n *planting) build(t *testing.T, folder string) (binary string) {
+	t.Helper()
 	n.building.Lock()
 	defer n.building.Unlock()
 	if made, ok := n.binaries[folder]; ok {
 		return made
 	}
 	binary = filepath.Join(n.folder, strings.ReplaceAll(folder, "/", "-")+".test")
-	out, err := exec.CommandContext(n.t.Context(), "go", "test", "-C", filepath.Join(root, folder), "-c", "-vet=off",
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-C", filepath.Join(root, folder), "-c", "-vet=off",
 		"-ldflags=-w", "-overlay", n.overlay(), "-o", binary, ".").CombinedOutput()
-	require.NoError(n.t, err, string(out))
+	require.NoError(t, err, string(out))
 	n.binaries[folder] = binary
 	return binary
 }
 
 // runTest runs the test that has to notice the fault, without and with the fault.
-func (n *planting) runTest(f seededFault, number int) {
-	n.t.Helper()
+func (n *planting) runTest(t *testing.T, f seededFault, number int) {
+	t.Helper()
 	run := func(number int, limit string) (out []byte, err error) {
-		test := exec.CommandContext(n.t.Context(), n.build(f.folder),
+		test := exec.CommandContext(t.Context(), n.build(t, f.folder),
 			"-test.run", "^"+f.test+"$", "-test.timeout", limit, "-test.v")
 		test.Dir = filepath.Join(root, f.folder)
 		test.Env = append(os.Environ(), plant.Variable+"="+strconv.Itoa(number))
@@ -186,9 +182,9 @@ func (n *planting) runTest(f seededFault, number int) {
 	}
 	out, err := run(0, "5m")
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+f.test) {
-		n.t.Errorf("%s: %s does not pass without it: %v\n%s", f.name, f.test, err, out)
+		t.Errorf("%s: %s does not pass without it: %v\n%s", f.name, f.test, err, out)
 	}
 	if out, err := run(number, "1m"); err == nil {
-		n.t.Errorf("%s: %s does not notice it\n%s", f.name, f.test, out)
+		t.Errorf("%s: %s does not notice it\n%s", f.name, f.test, out)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -105,21 +104,4 @@ func parseChange(file, line string) (c replacement, err error) {
 		return c, fmt.Errorf("no quoted text after -> in %q", line)
 	}
 	return c, nil
-}
-
-func TestParseFaults(t *testing.T) {
-	t.Parallel()
-	faults, err := parseFaults("== ingest/task.go\nfirst | TestOne\n    run.commit: \"a\\n\" -> \"\"\n" +
-		"    notes.go anywhere: `\"b\"`\n        -> \"c\"\nsecond | . TestTwo\n\n== wait.go\nthird\n")
-	require.NoError(t, err)
-	changes := []replacement{{"ingest/task.go", "run.commit", "a\n", ""}, {"notes.go", "", `"b"`, "c"}}
-	assert.Equal(t, []seededFault{
-		{name: "first", folder: "ingest", test: "TestOne", changes: changes},
-		{name: "second", folder: ".", test: "TestTwo"},
-		{name: "third", folder: "."},
-	}, faults)
-	for _, text := range []string{"    f: \"a\" -> \"\"", "x\n    f: a", "x\n    f: \"a\"", "x\n    f: \"a\" -> b"} {
-		_, err := parseFaults(text)
-		assert.Error(t, err, text)
-	}
 }

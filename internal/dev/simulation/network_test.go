@@ -446,27 +446,13 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// traceOf returns the hooks of whoever traces the request, all of which can be called.
+// traceOf returns the hooks of whoever traces the request. Those that a trip calls are there in any case.
 func traceOf(req *http.Request) *httptrace.ClientTrace {
-	complete := httptrace.ClientTrace{
+	return httptrace.ContextClientTrace(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		GetConn:      func(string) {},
 		WroteHeaders: func() {},
 		WroteRequest: func(httptrace.WroteRequestInfo) {},
-	}
-	trace := httptrace.ContextClientTrace(req.Context())
-	if trace == nil {
-		return &complete
-	}
-	if trace.GetConn != nil {
-		complete.GetConn = trace.GetConn
-	}
-	if trace.WroteHeaders != nil {
-		complete.WroteHeaders = trace.WroteHeaders
-	}
-	if trace.WroteRequest != nil {
-		complete.WroteRequest = trace.WroteRequest
-	}
-	return &complete
+	}))
 }
 
 const loginPath = "/login"

@@ -259,18 +259,11 @@ func (c *call) checkBounds() {
 		w.violate("late", "%s took %s", c.op, took)
 	}
 	w.count("requests of "+c.op, c.requests)
-	w.countHighest("requests of "+c.op, c.requests)
+	w.count(highest+"requests of "+c.op, c.requests)
 }
 
 // longestSearch is how long a search takes at most, whatever clocks show.
 const longestSearch = 12 * time.Hour
-
-// checkPatience looks whether a search waited for what cannot come.
-func (c *call) checkPatience() {
-	if took := time.Since(c.began); took > longestSearch {
-		c.program.world.violate("late", "a search took %s", took)
-	}
-}
 
 // refuseAddress takes in that a search was given an address that it can never use: to ask for it again does not help.
 func (c *call) refuseAddress(f *fact) {

@@ -461,7 +461,9 @@ func (p *program) find(ctx context.Context, r *recording, limit time.Duration) b
 		r.lost = nil
 	case errors.As(err, &undecided):
 		c.end(err)
-		c.checkPatience()
+		if took := time.Since(c.began); took > longestSearch {
+			p.world.violate("late", "a search took %s", took)
+		}
 		p.world.count("reached: undecided", 1)
 		r.lost = undecided
 		p.pending = append(p.pending, r)

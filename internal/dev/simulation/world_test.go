@@ -166,14 +166,7 @@ func (w *world) violate(kind, format string, args ...any) {
 func (w *world) count(what string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tally[what] += n
-}
-
-// countHighest keeps the highest number of all.
-func (w *world) countHighest(what string, n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.tally[highest+what] = max(w.tally[highest+what], n)
+	w.tally.add(tally{what: n})
 }
 
 // lines are the history in the order of time; at one instant a program may ask for several pages at once.
