@@ -168,46 +168,6 @@ func TestRecipe_MakesR4AuditEvents(t *testing.T) {
 	}
 }
 
-// provenanceOf returns a Provenance with a role of its agent and a role of its entity. Some codes stand below others:
-// legal below verifier, and all roles of an entity but one below derivation.
-func provenanceOf(t *testing.T, agent, entity string) object {
-	t.Helper()
-	return parse(t, `{
-		"resourceType": "Provenance", "recorded": "2026-03-02T12:00:00Z", "target": [{"reference": "DocumentReference/1"}],
-		"agent": [{"who": {"reference": "Device/9"}, "type": {"coding": [{"code": "`+agent+`",
-			"system": "http://terminology.hl7.org/CodeSystem/provenance-participant-type"}]}}],
-		"entity": [{"role": "`+entity+`", "what": {"reference": "DocumentReference/2"}}]
-	}`)
-}
-
-func TestCheck_AcceptsCodesBelowOthers(t *testing.T) {
-	t.Parallel()
-	validate := validator(t)
-	for i, found := range validate(
-		provenanceOf(t, "author", "derivation"),
-		provenanceOf(t, "verifier", "source"),
-		provenanceOf(t, "legal", "revision"),
-	) {
-		assert.Empty(t, found, i)
-	}
-}
-
-func TestCheck_RejectsUnknownCodes(t *testing.T) {
-	t.Parallel()
-	validate := validator(t)
-	otherSystem := provenanceOf(t, "author", "source")
-	at(t, otherSystem, "agent", 0, "type", "coding", 0)["system"] = "http://loinc.org"
-	for i, found := range validate(
-		provenanceOf(t, "author", "origin"),
-		provenanceOf(t, "nobody", "source"),
-		otherSystem,
-	) {
-		where := []string{"Provenance.entity[0].role", "Provenance.agent.type", "Provenance.agent.type"}[i]
-		assert.Len(t, found, 1, where)
-		assert.Contains(t, strings.Join(found, "\n"), where)
-	}
-}
-
 type object = map[string]any
 
 // parts are what the example prints.
@@ -227,36 +187,18 @@ func TestCheck_RejectsSpoiledExport(t *testing.T) {
 	}{
 		{"DocumentReference.status", func(e parts) { e.document["status"] = "signed" }},
 		{"DocumentReference.status", func(e parts) { delete(e.document, "status") }},
-		{"DocumentReference.status", func(e parts) { e.document["status"] = []any{"current"} }},
-		{"DocumentReference.docStatus", func(e parts) { e.document["docStatus"] = "signed" }},
-		{"DocumentReference.content", func(e parts) { delete(e.document, "content") }},
-		{"DocumentReference.content", func(e parts) { e.document["content"] = []any{} }},
 		{"DocumentReference.content", func(e parts) { e.document["content"] = object{"attachment": e.attachment} }},
-		{"DocumentReference.author", func(e parts) { e.document["author"] = object{"reference": "Device/9"} }},
 		{"DocumentReference.author", func(e parts) { e.document["author"] = []any{object{"reference": "Location/5"}} }},
-		{"DocumentReference.authenticator", func(e parts) { e.document["authenticator"] = []any{object{}} }},
-		{"DocumentReference.authenticator", func(e parts) { e.document["authenticator"] = object{"reference": "Device/9"} }},
-		{"DocumentReference.meta", func(e parts) { e.document["meta"] = object{"security": "AIAST"} }},
 		{"DocumentReference.meta", func(e parts) { e.document["meta"] = object{"label": "AIAST"} }},
-		{"DocumentReference.subject", func(e parts) { e.document["subject"] = []any{e.document["subject"]} }},
-		{"DocumentReference.subject", func(e parts) { e.document["subject"] = "Patient/123" }},
-		{"DocumentReference.type", func(e parts) { e.document["type"] = object{"coding": []any{object{"code": "1"}}} }},
-		{"DocumentReference.date", func(e parts) { e.document["date"] = "2026-03-02" }},
 		{"DocumentReference.date", func(e parts) { e.document["date"] = "2026-03-02T12:00:00" }},
 		{"DocumentReference.signed", func(e parts) { e.document["signed"] = true }},
 		{"DocumentReference.content[0].attachment.size", func(e parts) { e.attachment["size"] = "21" }},
-		{"DocumentReference.content[0].attachment.size", func(e parts) { e.attachment["size"] = -1 }},
 		{"DocumentReference.content[0].attachment.data", func(e parts) { e.attachment["data"] = "A synthetic analysis." }},
 		{"DocumentReference.content[0].attachment.contentType", func(e parts) { e.attachment["contentType"] = "text" }},
-		{"DocumentReference.content[0].attachment.creation", func(e parts) { e.attachment["creation"] = "yesterday" }},
 		{"Provenance.target", func(e parts) { delete(e.provenance, "target") }},
-		{"Provenance.recorded", func(e parts) { e.provenance["recorded"] = "2026-03-02" }},
-		{"Provenance.agent", func(e parts) { e.provenance["agent"] = []any{} }},
-		{"Provenance.agent[0].who", func(e parts) { delete(at(t, e.provenance, "agent", 0), "who") }},
 		{"Provenance.agent[0].who", func(e parts) { at(t, e.provenance, "agent", 0, "who")["reference"] = "Location/5" }},
 		{"Provenance.agent.type", func(e parts) { at(t, e.provenance, "agent", 1, "type", "coding", 0)["code"] = "signer" }},
-		{"Bundle.type", func(e parts) { e.bundle["type"] = "upload" }},
-		{"Bundle.entry[0].request.method", func(e parts) { delete(at(t, e.bundle, "entry", 0, "request"), "method") }},
+		{"Provenance.agent.type", func(e parts) { at(t, e.provenance, "agent", 1, "type", "coding", 0)["system"] = "http://loinc.org" }},
 		{"Bundle.entry[0].request.method", func(e parts) { at(t, e.bundle, "entry", 0, "request")["method"] = "SEND" }},
 		{"Provenance refers to", func(e parts) { at(t, e.bundle, "entry", 0)["fullUrl"] = "urn:uuid:" + unused }},
 	}
