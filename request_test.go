@@ -1890,8 +1890,8 @@ func TestStall_UploadInBuffers_HasMoreTime(t *testing.T) {
 	})
 }
 
-// After the last byte, Create waits longer than the stall timeout, for what may still be in buffers. That time is bounded:
-// it does not grow with the size of a recording that was sent immediately.
+// After the last byte, Create waits longer than the stall timeout, for what may still be in buffers. That time is
+// bounded: it does not grow with the size of a recording that was sent immediately.
 func TestStall_LargeUploadSentImmediately_EndsSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

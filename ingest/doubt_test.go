@@ -280,8 +280,8 @@ func TestRun_TwoLostWithUnreadableNotes_TakeNone(t *testing.T) {
 }
 
 // A run that is ended does not wait for an unresolved recording, for which it would search again later, nor for
-// recordings that are equal to it. The first run leaves two such recordings. Only one has a note, but nobody knows which:
-// their names are equal, and the service does not return the note's audio.
+// recordings that are equal to it. The first run leaves two such recordings. Only one has a note, but nobody knows
+// which: their names are equal, and the service does not return the note's audio.
 func TestRun_EndedWhileUndecided_DoesNotWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, srv *clinicaldoctest.Server, program runProgram) {

@@ -148,8 +148,8 @@ func (j *FileJournal) keepCopy() error {
 	return errors.Join(err, to.Sync(), to.Close())
 }
 
-// rewrite replaces the journal by a file with these texts as its lines. The name of the new file may not survive a crash
-// on file systems that cannot sync a folder.
+// rewrite replaces the journal by a file with these texts as its lines. The name of the new file may not survive a
+// crash on file systems that cannot sync a folder.
 func (j *FileJournal) rewrite(texts [][]byte) error {
 	_ = j.fs.Remove(j.compactedPath())
 	to, err := j.fs.Create(j.compactedPath(), j.withoutLock)

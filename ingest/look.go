@@ -144,8 +144,8 @@ func (r *run) uploadNew(t *task, _ Entry) {
 }
 
 // listFailed decides what to do with a recording if the patient's notes cannot be listed. If the failure may pass, the
-// recording is begun once more later; after too many tries, or if the request is invalid, it is refused. After any other
-// failure it is uploaded if a person has decided that, and is otherwise unresolved.
+// recording is begun once more later; after too many tries, or if the request is invalid, it is refused. After any
+// other failure it is uploaded if a person has decided that, and is otherwise unresolved.
 func (r *run) listFailed(t *task, err error) {
 	if r.ctx.Err() != nil {
 		r.drop(t)

@@ -412,8 +412,8 @@ func TestJournal_UnresolvedEntry_KeepsCandidates(t *testing.T) {
 	})
 }
 
-// With WithoutAudio only a name decides: of two creates whose responses are lost, the one whose note's name contains the
-// key is found. The other is unresolved. So is a recording whose name an existing note already has.
+// With WithoutAudio only a name decides: of two creates whose responses are lost, the one whose note's name contains
+// the key is found. The other is unresolved. So is a recording whose name an existing note already has.
 func TestRun_WithoutAudio_ReadsNoRecording(t *testing.T) {
 	t.Parallel()
 	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
@@ -523,8 +523,8 @@ func TestRun_FoundNoteTakenByAnother_IsUnresolved(t *testing.T) {
 	})
 }
 
-// While an unresolved recording is searched for, another process begins to send a recording of the same patient. If both
-// have the same content, the note that is found may be the other's, so the recording stays unresolved.
+// While an unresolved recording is searched for, another process begins to send a recording of the same patient. If
+// both have the same content, the note that is found may be the other's, so the recording stays unresolved.
 func TestRun_SameContentSentDuringSearch_TakesNothing(t *testing.T) {
 	t.Parallel()
 	for rivalContent, want := range map[string]ingest.Status{

@@ -24,8 +24,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
 )
 
-// shelf is what a test of [ingest.Retention] needs: a file with a recording, a service, and a journal that an upload has
-// written.
+// shelf is what a test of [ingest.Retention] needs: a file with a recording, a service, and a journal that an upload
+// has written.
 type shelf struct {
 	t         *testing.T
 	srv       *clinicaldoctest.Server

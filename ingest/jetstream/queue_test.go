@@ -400,8 +400,8 @@ func TestDeadLetter_PermanentRefusal_IsKeptUntilRedriven(t *testing.T) {
 	assert.Len(t, srv.Notes(), 1)
 }
 
-// A dead letter belongs to one fleet. Another fleet can neither redrive nor discard it, and its own dead letter with the
-// same number stays.
+// A dead letter belongs to one fleet. Another fleet can neither redrive nor discard it, and its own dead letter with
+// the same number stays.
 func TestDeadLetter_OfAnotherFleet_IsRejected(t *testing.T) {
 	t.Parallel()
 	srv, dir, conn := clinicaldoctest.NewServer(), t.TempDir(), connect(t, startServer(t))

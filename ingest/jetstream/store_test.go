@@ -147,7 +147,8 @@ func TestJoin_HarmedStore_IsRejectedUntilRepaired(t *testing.T) {
 			_, err = f.Journal().Bind(t.Context(), ingest.Owner{Service: service})
 			require.ErrorIs(t, err, ErrStore)
 
-			// The error names Repair. Repair makes the store usable, and the journal remembers that entries are missing.
+			// The error names Repair. Repair makes the store usable, and the journal remembers that entries are
+			// missing.
 			assert.Contains(t, refusal.Error(), "Repair")
 			if slices.Contains([]string{"memory", "expire"}, c.says) {
 				require.ErrorContains(t, Repair(t.Context(), connect(t, s), Params{}), "Delete it and repair again")

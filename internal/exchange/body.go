@@ -131,8 +131,8 @@ func (s *SendState) Follow(body *Body, announced bool) io.ReadCloser {
 	if earlier := s.body.Swap(b); earlier != nil {
 		earlier.stop()
 	}
-	// Reads fail as long as the latest connection is a skipped one. A transport that dumps the request reads the new body
-	// before it asks for the next connection, and these reads must succeed.
+	// Reads fail as long as the latest connection is a skipped one. A transport that dumps the request reads the new
+	// body before it asks for the next connection, and these reads must succeed.
 	s.connKind.CompareAndSwap(skipped, pretended)
 	return b
 }

@@ -165,8 +165,8 @@ func TestProgress_ThirdPageWithoutANewRow_EndsTheWalk(t *testing.T) {
 		visit{sameRows(3), list.Next},
 		visit{sameRows(4), list.NoProgress})
 
-	// Each time page 2 is read, the list has become shorter, and the page begins with an unknown row. So the walk goes back
-	// to page 1. Only the repeated reads of page 1 count as pages without a new row.
+	// Each time page 2 is read, the list has become shorter, and the page begins with an unknown row. So the walk goes
+	// back to page 1. Only the repeated reads of page 1 count as pages without a new row.
 	first := func(total int) list.Page { return numbered(1, total, 1, 2, 3) }
 	second := func(total int) list.Page { return numbered(2, total, int64(1000+total), 5, 6) }
 	classify(t, list.NewProgress(1, list.Complete),

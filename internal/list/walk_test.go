@@ -387,8 +387,8 @@ func TestThrough_EveryIncompleteList_HasItsReason(t *testing.T) {
 	}{
 		// The same page again and again.
 		list.NoProgress: {once(list.Page{Rows: []int64{1}, SaysIfMore: true, More: true}), list.List[string]{}},
-		// The walk starts at page 2, and the list becomes shorter. Page 2 then begins with an unknown row, so unseen rows
-		// may be on page 1 by now.
+		// The walk starts at page 2, and the list becomes shorter. Page 2 then begins with an unknown row, so unseen
+		// rows may be on page 1 by now.
 		list.BeforeStart: {
 			once(numbered(2, 12, 4, 5, 6), numbered(3, 6), numbered(2, 6, 10, 11, 12)),
 			list.List[string]{Start: list.Position{Number: 2}},
