@@ -51,8 +51,8 @@ func TestEntry_QueryAndSizes_AreThoseSent(t *testing.T) {
 	assert.Equal(t, []harPair{{"a", "1"}, {"b", " "}, {"c", ""}}, entry.Request.QueryString)
 	assert.EqualValues(t, 10, entry.Request.BodySize)
 	assert.EqualValues(t, 20, entry.Response.BodySize)
-	assert.EqualValues(t, -1, entry.Request.HeadersSize, "not known")
-	assert.EqualValues(t, -1, entry.Response.HeadersSize, "not known")
+	assert.Equal(t, -1, entry.Request.HeadersSize, "not known")
+	assert.Equal(t, -1, entry.Response.HeadersSize, "not known")
 
 	r.record.uri = "/x"
 	assert.Empty(t, r.entry().Request.QueryString)

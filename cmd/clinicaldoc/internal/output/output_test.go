@@ -58,7 +58,7 @@ func TestFilter_EachEnd_IsTold(t *testing.T) {
 		want string
 		err  string
 	}{
-		`.name, .name`:                 {t.Context(), "x\nx\n", ""},
+		`.name, "y"`:                   {t.Context(), "x\ny\n", ""},
 		`.name, halt, .name`:           {t.Context(), "x\n", ""},
 		`.name, ("Canary"|halt_error)`: {t.Context(), "x\n", "--jq: the expression cannot be applied to the value"},
 		`last(range(1e9))`:             {canceled, "", "context canceled"},

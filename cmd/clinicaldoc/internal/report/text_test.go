@@ -11,8 +11,11 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/report"
 )
 
+// tenFiles are the lines of as many files as a report names.
+var tenFiles = strings.Repeat("    file\n", 10)
+
 // textOfEverything is the text of a run that has something in every part.
-const textOfEverything = `Upload of CLOCK, ended CLOCK
+var textOfEverything = `Upload of CLOCK, ended CLOCK
 
 0 of 15 encounters are complete; 2 are unresolved, 1 was refused, 12 were not sent; 12 files or folders were left out.
 The service was failing.
@@ -37,17 +40,7 @@ What to do now
 
 Left out
   12 files or folders: no recording
-    file
-    file
-    file
-    file
-    file
-    file
-    file
-    file
-    file
-    file
-    and 2 more; --json lists all
+` + tenFiles + `    and 2 more; --json lists all
 
 12 recordings were not sent
     and 2 more; --json lists all
