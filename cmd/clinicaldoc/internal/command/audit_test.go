@@ -74,6 +74,6 @@ func TestAuditTrail_LineCutOff_NextLineIsReadable(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	require.Len(t, lines, 4)
 	assert.True(t, json.Valid([]byte(lines[0])), lines[0])
-	assert.Equal(t, cutOff, lines[1])
+	assert.Contains(t, lines, cutOff)
 	assert.True(t, json.Valid([]byte(lines[2])), lines[2])
 }
