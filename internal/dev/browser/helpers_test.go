@@ -27,22 +27,54 @@ import (
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 )
 
-// program is the developer proxy as a user has it.
-var program string
+var (
+	scratch  string // a folder that is removed at the end
+	building sync.Mutex
+)
 
 func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "inspector-")
+	var err error
+	scratch, err = os.MkdirTemp("", "browser-")
 	if err != nil {
 		panic(err)
 	}
-	program = filepath.Join(folder, "clinicaldoc-devproxy")
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", program, "github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc-devproxy")
-	if out, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v\n%s", err, out))
-	}
 	code := m.Run()
-	_ = os.RemoveAll(folder)
+	_ = os.RemoveAll(scratch)
 	os.Exit(code)
+}
+
+// built returns the program of a folder of the repository. It is compiled once.
+func built(tb testing.TB, folder string) string {
+	tb.Helper()
+	building.Lock()
+	defer building.Unlock()
+	program := filepath.Join(scratch, filepath.Base(folder))
+	if _, err := os.Stat(program); err == nil {
+		return program
+	}
+	build := exec.CommandContext(tb.Context(), "go", "build", "-o", program, ".")
+	build.Dir = filepath.Join("../../..", folder)
+	build.Env = append(os.Environ(), "GOWORK=off")
+	out, err := build.CombinedOutput()
+	require.NoError(tb, err, string(out))
+	return program
+}
+
+// run starts a program, which ends with the test, and returns the lines that it prints.
+func run(tb testing.TB, program string, variables []string, args ...string) *bufio.Scanner {
+	tb.Helper()
+	command := exec.CommandContext(context.WithoutCancel(tb.Context()), program, args...)
+	command.Env = append(os.Environ(), variables...)
+	command.Stderr = tb.Output()
+	stdout, err := command.StdoutPipe()
+	require.NoError(tb, err)
+	require.NoError(tb, command.Start())
+	tb.Cleanup(func() {
+		_ = command.Process.Signal(os.Interrupt)
+		_, _ = io.Copy(io.Discard, stdout)
+		assert.NoError(tb, command.Wait())
+	})
+	return bufio.NewScanner(stdout)
 }
 
 // patience is for a machine with much else to do: nothing here takes as long.
@@ -52,25 +84,15 @@ const patience = time.Minute
 type proxy struct {
 	t          testing.TB
 	url, token string
-	process    *os.Process
 }
 
 var printed = regexp.MustCompile(`(?m)^  (base URL|token) +(\S+)$`)
 
 func start(tb testing.TB, args ...string) *proxy {
 	tb.Helper()
-	command := exec.CommandContext(context.WithoutCancel(tb.Context()), program, append([]string{"-addr", "127.0.0.1:0", "-quiet"}, args...)...)
-	stdout, err := command.StdoutPipe()
-	require.NoError(tb, err)
-	command.Stderr = tb.Output()
-	require.NoError(tb, command.Start())
-	p := &proxy{t: tb, process: command.Process}
-	tb.Cleanup(func() {
-		_ = p.process.Signal(os.Interrupt)
-		_, _ = io.Copy(io.Discard, stdout)
-		assert.NoError(tb, command.Wait())
-	})
-	for lines := bufio.NewScanner(stdout); p.url == "" || p.token == "" && !strings.Contains(strings.Join(args, " "), "-upstream"); {
+	p := &proxy{t: tb}
+	lines := run(tb, built(tb, "cmd/clinicaldoc-devproxy"), nil, append([]string{"-addr", "127.0.0.1:0", "-quiet"}, args...)...)
+	for p.url == "" || p.token == "" && !slices.Contains(args, "-upstream") {
 		require.True(tb, lines.Scan(), "it ended early")
 		switch found := printed.FindStringSubmatch(lines.Text()); {
 		case len(found) == 0:

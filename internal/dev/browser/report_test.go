@@ -23,12 +23,7 @@ import (
 func reportPage(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	command := filepath.Join(folder, "clinicaldoc")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", command, ".")
-	build.Dir = "../../../cmd/clinicaldoc"
-	build.Env = append(os.Environ(), "GOWORK=off")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	command := built(t, "cmd/clinicaldoc")
 	srv := clinicaldoctest.NewServer()
 	t.Cleanup(srv.Close)
 	share := filepath.Join(folder, "share")

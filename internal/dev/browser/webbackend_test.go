@@ -1,13 +1,7 @@
 package browser_test
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,24 +16,8 @@ import (
 // webbackend starts the example on a service, as somebody who copied it would, and returns its address.
 func webbackend(t *testing.T, baseURL string) string {
 	t.Helper()
-	backend := filepath.Join(t.TempDir(), "webbackend")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", backend, ".")
-	build.Dir = "../../../examples/webbackend"
-	build.Env = append(os.Environ(), "GOWORK=off")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), backend, "-addr", "127.0.0.1:0", "-yes")
-	command.Env = append(os.Environ(), clinicaldoc.EnvBaseURL+"="+baseURL)
-	command.Stderr = t.Output()
-	stdout, err := command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, command.Start())
-	t.Cleanup(func() {
-		_ = command.Process.Signal(os.Interrupt)
-		_, _ = io.Copy(io.Discard, stdout)
-		assert.NoError(t, command.Wait())
-	})
-	lines := bufio.NewScanner(stdout)
+	variables := []string{clinicaldoc.EnvBaseURL + "=" + baseURL}
+	lines := run(t, built(t, "examples/webbackend"), variables, "-addr", "127.0.0.1:0", "-yes")
 	require.True(t, lines.Scan())
 	return strings.TrimPrefix(lines.Text(), "open ")
 }
