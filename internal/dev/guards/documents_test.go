@@ -130,9 +130,9 @@ func TestCodeInDocumentsWorksInAnotherModule(t *testing.T) {
 			files[strings.TrimSuffix(path.Base(name), ".md")+"/"+block] = program
 		}
 	}
-	require.NoError(t, outside.Test(t.Context(), root, files))
+	require.NoError(t, outside.Go(t.Context(), root, files, "test", "-ldflags=-s -w", "./..."))
 	if *complete {
-		require.NoError(t, outside.Vet(t.Context(), root, files))
+		require.NoError(t, outside.Go(t.Context(), root, files, "vet", "./..."))
 	}
 }
 

@@ -40,6 +40,9 @@ var servers = []string{"webbackend"}
 // boxFile holds all that an example knows of the service in a box. Whoever copies the example deletes it.
 const boxFile = "box.go"
 
+// compile are the arguments of a go command that compiles packages and their tests, and links nothing.
+var compile = []string{"list", "-export", "-test", "./..."}
+
 // canary is in every text of the clinic. No program leaves it behind when it is ended.
 const canary = "synthetic-canary"
 
@@ -86,10 +89,10 @@ func TestExamplesCanBeCopied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			skipWithoutModules(t, name, files)
-			require.NoError(t, outside.Compile(t.Context(), root, files))
+			require.NoError(t, outside.Go(t.Context(), root, files, compile...))
 		})
 	}
-	require.NoError(t, outside.Compile(t.Context(), root, together))
+	require.NoError(t, outside.Go(t.Context(), root, together, compile...))
 }
 
 // A program is one example, built.
@@ -277,13 +280,12 @@ func endsAtTheFirstSignal(t *testing.T, p program) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a program cannot be interrupted from outside there")
 	}
+	srv, variables := clinic(t)
 	if p.serves() {
-		srv, variables := clinic(t)
 		p.isEnded(t, srv, "", variables, syscall.SIGINT)
 		p.isEnded(t, srv, "", variables, syscall.SIGTERM)
 		return
 	}
-	srv, variables := clinic(t)
 	out, err := p.command(t, t.Context(), variables, p.allowed()...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	routes := map[string]bool{}
@@ -314,17 +316,15 @@ func (p program) isEnded(t *testing.T, srv *clinicaldoctest.Server, route string
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := p.command(t, ctx, variables, p.allowed()...)
-	out := &lines{found: make(chan struct{}), want: "http://"}
+	out := new(lines)
 	cmd.Stdout, cmd.Stderr = out, out
+	isReady := func() bool { return strings.Contains(out.String(), "http://") } // it listens
 	if route != "" {
 		srv.Inject(route, clinicaldoctest.Silent().Always())
+		isReady = func() bool { return srv.Faults()[0].Struck > 0 }
 	}
 	require.NoError(t, cmd.Start())
-	if route == "" {
-		<-out.found // it listens
-	} else {
-		require.Eventually(t, func() bool { return srv.Faults()[0].Struck > 0 }, patience, time.Millisecond, "%s", out)
-	}
+	require.Eventually(t, isReady, patience, time.Millisecond, "%s", out)
 	require.NoError(t, cmd.Process.Signal(signal))
 	if route == clinicaldoctest.RouteCreateNote {
 		srv.Close() // a recording that has left is given some seconds for its response, which need not pass here
@@ -344,23 +344,16 @@ func (p program) isEnded(t *testing.T, srv *clinicaldoctest.Server, route string
 	assert.NotContains(t, out.String(), canary)
 }
 
-// lines is what a program prints, and says when that holds some word.
+// lines is what a program prints.
 type lines struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	want  string
-	found chan struct{}
+	mu   sync.Mutex
+	text bytes.Buffer
 }
 
 func (l *lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := strings.Contains(l.text.String(), l.want)
-	n, err := l.text.Write(p)
-	if !before && strings.Contains(l.text.String(), l.want) {
-		close(l.found)
-	}
-	return n, err
+	return l.text.Write(p)
 }
 
 func (l *lines) String() string {

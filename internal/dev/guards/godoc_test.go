@@ -23,5 +23,5 @@ func TestTheOverviewOpensWithTheWayOfANote(t *testing.T) {
 		at = next
 	}
 	program := strings.ReplaceAll(code, "\n...\n", "\nif err != nil {\nreturn err\n}\n")
-	require.NoError(t, outside.Build(t.Context(), root, outside.Programs("```go\n"+program+"```")))
+	require.NoError(t, outside.Go(t.Context(), root, outside.Programs("```go\n"+program+"```"), "build", "./..."))
 }

@@ -77,7 +77,7 @@ func TestNamesLine_OtherModule_Compiles(t *testing.T) {
 	for _, name := range []string{"per_page", "filter[patient_id]", "page[cursor]", "order"} {
 		require.Contains(t, program, strconv.Quote(name))
 	}
-	require.NoError(t, outside.Build(t.Context(), "../../..", map[string]string{"user.go": program}), program)
+	require.NoError(t, outside.Go(t.Context(), "../../..", map[string]string{"user.go": program}, "build", "./..."), program)
 }
 
 // published is the report of this run's target. It is made once: one signed note is enough.

@@ -21,29 +21,10 @@ import (
 
 const thisModule = "github.com/clinicaldoc/clinicaldoc-go"
 
-// Build builds the files as a module of their own that uses the one at root. The files are named by their path, with
-// slashes. The error holds what the compiler says.
-func Build(ctx context.Context, root string, files map[string]string) error {
-	return run(ctx, root, files, []string{"build", "./..."})
-}
-
-// Compile is Build that also compiles the tests among the files, and links nothing. Of a go.mod among the files, only
-// the name and the place of this module are changed.
-func Compile(ctx context.Context, root string, files map[string]string) error {
-	return run(ctx, root, files, []string{"list", "-export", "-test", "./..."})
-}
-
-// Vet is Compile that also runs every analyzer of go vet.
-func Vet(ctx context.Context, root string, files map[string]string) error {
-	return run(ctx, root, files, []string{"vet", "./..."})
-}
-
-// Test is Compile that also runs the tests, and those analyzers that go test runs.
-func Test(ctx context.Context, root string, files map[string]string) error {
-	return run(ctx, root, files, []string{"test", "-ldflags=-s -w", "./..."}) // nobody debugs them
-}
-
-func run(ctx context.Context, root string, files map[string]string, words []string) error {
+// Go runs a go command, such as "build ./...", in a module of the files that uses the one at root. The files are named
+// by their path, with slashes. Of a go.mod among them, only the name and the place of the used module are changed. The
+// error holds what the command prints.
+func Go(ctx context.Context, root string, files map[string]string, args ...string) error {
 	all, err := module(root, files)
 	if err != nil {
 		return err
@@ -56,7 +37,7 @@ func run(ctx context.Context, root string, files map[string]string, words []stri
 	if err := write(folder, all); err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, "go", words...) //nolint:gosec // build, list, vet or test
+	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // build, list, vet or test
 	command.Dir = folder
 	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 	out, err := command.CombinedOutput()

@@ -9,32 +9,20 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 )
 
-func TestBuild_WrongProgram_ReturnsTheCompilersText(t *testing.T) {
+func TestGo_Failure_ReturnsTheCommandsText(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
-	program := `package user; import _ "github.com/clinicaldoc/clinicaldoc-go/internal/poll"`
-	require.NoError(t, outside.Build(t.Context(), root, map[string]string{"user.go": "package user", "deep/er.go": "package er"}))
-	require.ErrorContains(t, outside.Build(t.Context(), root, map[string]string{"user.go": program}), "use of internal package")
-	require.ErrorContains(t, outside.Build(t.Context(), t.TempDir(), nil), "go.mod")
-}
-
-func TestTest_FailingTest_IsAnError(t *testing.T) {
-	t.Parallel()
-	failing := map[string]string{"user_test.go": "package user\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Fatal(\"as it must\") }\n"}
-	require.NoError(t, outside.Compile(t.Context(), "../../..", failing))
-	require.ErrorContains(t, outside.Test(t.Context(), "../../..", failing), "as it must")
-}
-
-// Tests are compiled too. Of mistakes that compile, go test notices some.
-func TestCompile_Tests_AreCompiledToo(t *testing.T) {
-	t.Parallel()
-	const root = "../../.."
-	const opening = "package user\n\nimport \"testing\"\n\n"
-	unknown := map[string]string{"user_test.go": opening + "func TestIt(t *testing.T) { unknown() }\n"}
-	require.ErrorContains(t, outside.Compile(t.Context(), root, unknown), "undefined: unknown")
-	misprint := map[string]string{"user_test.go": opening + "func TestIt(t *testing.T) { t.Logf(\"%d\", \"text\") }\n"}
-	require.NoError(t, outside.Compile(t.Context(), root, misprint))
-	require.ErrorContains(t, outside.Test(t.Context(), root, misprint), "wrong type")
+	const test = "package user\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { "
+	require.NoError(t, outside.Go(t.Context(), root, map[string]string{"user.go": "package user"}, "build", "./..."))
+	for want, source := range map[string]string{
+		"use of internal package": `package user; import _ "github.com/clinicaldoc/clinicaldoc-go/internal/poll"`,
+		"undefined: unknown":      test + "unknown() }\n",
+		"as it must":              test + "t.Fatal(\"as it must\") }\n",
+		"wrong type":              test + "t.Logf(\"%d\", \"text\") }\n",
+	} {
+		require.ErrorContains(t, outside.Go(t.Context(), root, map[string]string{"user_test.go": source}, "test", "./..."), want)
+	}
+	require.ErrorContains(t, outside.Go(t.Context(), t.TempDir(), nil, "build", "./..."), "go.mod")
 }
 
 func TestPrograms_BlocksOfAPage_BecomeFiles(t *testing.T) {
