@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,30 +27,42 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
-// Every recipe is on the page: its code without the package clause, or a link to its file. The page shows no other code.
-func TestPage_ShowsOrLinksEveryRecipe(t *testing.T) {
+// Every file of a recipe is on its page: its code without the package clause, or a link. The page of recipes shows no
+// other code.
+func TestPages_ShowOrLinkEveryFile(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../../../docs/recipes.md")
-	require.NoError(t, err)
-	page := strings.ReplaceAll(string(content), "\r\n", "\n")
-	shown := map[string]bool{}
-	for _, block := range regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(page, -1) {
-		shown[block[1]] = true
-	}
-	files, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
-	for _, file := range files {
-		if file == "recipes_test.go" {
-			continue
+	for _, test := range []struct {
+		page, files, clause string
+		without             []string
+		isComplete          bool
+	}{
+		{"recipes.md", "*_test.go", "package recipes\n\n", []string{"recipes_test.go"}, true},
+		{"backends.md", "backend/*.go", "", []string{"backend/backend_test.go", "backend/doc.go"}, false},
+	} {
+		page := readText(t, "../../../docs/"+test.page)
+		shown := map[string]bool{}
+		for _, block := range regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(page, -1) {
+			shown[block[1]] = true
 		}
-		source, err := os.ReadFile(file)
+		files, err := filepath.Glob(test.files)
 		require.NoError(t, err)
-		code := strings.TrimPrefix(strings.ReplaceAll(string(source), "\r\n", "\n"), "package recipes\n\n")
-		isLinked := strings.Contains(page, "](../internal/dev/recipes/"+file+")")
-		assert.True(t, shown[code] || isLinked, "the page neither shows nor links %s", file)
-		delete(shown, code)
+		require.Greater(t, len(files), len(test.without))
+		for _, file := range files {
+			code := strings.TrimPrefix(readText(t, file), test.clause)
+			isLinked := strings.Contains(page, "](../internal/dev/recipes/"+file+")")
+			isThere := shown[code] || isLinked || slices.Contains(test.without, file)
+			assert.True(t, isThere, "%s neither shows nor links %s", test.page, file)
+			delete(shown, code)
+		}
+		assert.True(t, len(shown) == 0 || !test.isComplete, "%s shows %v", test.page, shown)
 	}
-	assert.Empty(t, shown)
+}
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return strings.ReplaceAll(string(text), "\r\n", "\n")
 }
 
 func inBox(t *testing.T) *clinicaldoctest.Server {

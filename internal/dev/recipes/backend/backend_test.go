@@ -5,10 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -83,24 +79,4 @@ func TestSign_OnlyWhatWasRead(t *testing.T) {
 	assert.Equal(t, http.StatusPreconditionFailed, sign(author, old.Version()), "an old version")
 	assert.Equal(t, http.StatusForbidden, sign(colleague, now.Version()), "somebody else's note")
 	assert.Equal(t, http.StatusNoContent, sign(author, now.Version()), "what was read")
-}
-
-// The page shows or links the code of this package, file by file.
-func TestPage_ShowsOrLinksEveryFile(t *testing.T) {
-	t.Parallel()
-	content, err := os.ReadFile("../../../../docs/backends.md")
-	require.NoError(t, err)
-	page := strings.ReplaceAll(string(content), "\r\n", "\n")
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	files = slices.DeleteFunc(files, func(file string) bool { return file == "backend_test.go" || file == "doc.go" })
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
-		code := strings.ReplaceAll(string(source), "\r\n", "\n")
-		isShown := strings.Contains(page, "\n```go\n"+code+"```")
-		isLinked := strings.Contains(page, "](../internal/dev/recipes/backend/"+file+")")
-		assert.True(t, isShown || isLinked, "the page neither shows nor links %s", file)
-	}
 }
