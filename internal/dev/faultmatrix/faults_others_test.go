@@ -95,27 +95,19 @@ func vanishing() []fault {
 	told := promises{}.with(whole, "All", "AllAhead", "AllVerify")
 	verified := promises{}.with(whole, "AllVerify")
 	const rows = 9
-	// The first row of a list, newest or oldest, has been seen when the second page is made.
-	once := func(w *world, page int) {
-		if page == 2 {
-			w.vanish(w.notes[rows-1])
+	// The rows of these numbers vanish before a page. The first row of a list has been seen when the second page is made.
+	before := func(page int, gone ...int) func(*world, int) {
+		return func(w *world, number int) {
+			for _, row := range gone {
+				if number == page {
+					w.vanish(w.notes[row])
+				}
+			}
 		}
 	}
 	every := func(w *world, page int) {
 		if page > 1 && page < 6 {
 			w.vanish(w.notes[rows+1-page])
-		}
-	}
-	several := func(w *world, page int) {
-		if page == 3 {
-			for _, id := range w.notes[rows-3:] {
-				w.vanish(id)
-			}
-		}
-	}
-	unseen := func(w *world, page int) {
-		if page == 2 {
-			w.vanish(w.notes[0])
 		}
 	}
 	swap := func(w *world, page int) {
@@ -140,10 +132,10 @@ func vanishing() []fault {
 		oldest := set
 		oldest.sort = clinicaldoc.SortOldest
 		all = append(all,
-			fault{name: "a row vanishes, " + v.name, setting: set, onPage: once, promises: v.promises},
+			fault{name: "a row vanishes, " + v.name, setting: set, onPage: before(2, rows-1), promises: v.promises},
 			fault{name: "a row vanishes before every page, " + v.name, setting: set, onPage: every, promises: v.promises},
-			fault{name: "several rows vanish, " + v.name, setting: set, onPage: several, promises: v.promises},
-			fault{name: "an unseen row vanishes, " + v.name, setting: set, onPage: unseen, promises: told},
+			fault{name: "several rows vanish, " + v.name, setting: set, onPage: before(3, rows-3, rows-2, rows-1), promises: v.promises},
+			fault{name: "an unseen row vanishes, " + v.name, setting: set, onPage: before(2, 0), promises: told},
 			// The total stays the same, so that only a second walk can show it.
 			fault{name: "a row vanishes and one comes, " + v.name, setting: oldest, onPage: swap, promises: verified},
 		)
