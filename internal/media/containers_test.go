@@ -9,11 +9,12 @@ import (
 
 func TestAdvance_LargeNumber_EndsAtTheLargestOffset(t *testing.T) {
 	t.Parallel()
-	assert.EqualValues(t, 15, advance(8, 7))
-	assert.EqualValues(t, math.MaxInt64-1, advance(8, math.MaxInt64-9))
-	assert.EqualValues(t, math.MaxInt64, advance(8, math.MaxInt64-8))
-	assert.EqualValues(t, math.MaxInt64, advance(8, math.MaxInt64-7))
-	assert.EqualValues(t, math.MaxInt64, advance(8, math.MaxUint64))
+	const largest = int64(math.MaxInt64)
+	assert.Equal(t, int64(15), advance(8, 7))
+	assert.Equal(t, largest-1, advance(8, math.MaxInt64-9))
+	assert.Equal(t, largest, advance(8, math.MaxInt64-8))
+	assert.Equal(t, largest, advance(8, math.MaxInt64-7))
+	assert.Equal(t, largest, advance(8, math.MaxUint64))
 }
 
 func TestMP4Box_Header_GivesNameAndEnd(t *testing.T) {
