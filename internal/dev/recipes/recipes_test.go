@@ -36,10 +36,10 @@ func TestPages_ShowOrLinkEveryFile(t *testing.T) {
 		without             []string
 		isComplete          bool
 	}{
-		{"recipes.md", "*_test.go", "package recipes\n\n", []string{"recipes_test.go"}, true},
-		{"backends.md", "backend/*.go", "", []string{"backend/backend_test.go", "backend/doc.go"}, false},
+		{"docs/recipes.md", "*_test.go", "package recipes\n\n", []string{"recipes_test.go"}, true},
+		{"docs/backends.md", "backend/*.go", "", []string{"backend/backend_test.go", "backend/doc.go"}, false},
 	} {
-		page := readText(t, "../../../docs/"+test.page)
+		page := readText(t, "../../../"+test.page)
 		shown := map[string]bool{}
 		for _, block := range regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(page, -1) {
 			shown[block[1]] = true
