@@ -23,38 +23,18 @@ func TestTexts_ForTerminals_ContainNoGoNames(t *testing.T) {
 	t.Parallel()
 	files := products(t)
 	names := exportedNames(files)
-	require.Contains(t, names, "WithAssumptions")
+	require.Equal(t, []string{"WithAssumptions"}, goNames("Settle down, or use WithAssumptions, not nats.conf", names))
+	texts := 0
 	for name, file := range files {
 		if !strings.HasPrefix(name, "cmd/") || name == writesGo {
 			continue
 		}
 		for _, text := range textsOf(file) {
+			texts++
 			assert.Empty(t, goNames(text, names), "%s names Go identifiers: %s", name, text)
 		}
 	}
-}
-
-func TestTexts_AreFoundInEveryForm(t *testing.T) {
-	t.Parallel()
-	const source = `package p
-import "a path with words"
-type s struct { f int ` + "`a tag with words`" + ` }
-var advice = map[int]string{401: "the token is invalid: " + "make a new one"}
-func f(name string) error {
-	print("two words", regexp.MustCompile("a (pattern|expression) here"))
-	strings.NewReplacer("what the library says", "what the command says")
-	return fmt.Errorf("read the file %s: " + name + ": no such file", name)
-}
-`
-	file, err := parser.ParseFile(fileSet, "p.go", source, parser.SkipObjectResolution)
-	require.NoError(t, err)
-	assert.Equal(t, []string{
-		"the token is invalid: ", "make a new one", "two words", "what the command says", "read the file %s: ",
-		": no such file",
-	}, textsOf(file))
-	names := map[string]bool{"WithAssumptions": true, "Settle": true}
-	assert.Equal(t, []string{"WithAssumptions"}, goNames("Settle down, or use WithAssumptions", names))
-	assert.Equal(t, []string{"ingest.Run"}, goNames("see ingest.Run, not nats.conf", names))
+	assert.Greater(t, texts, 500, "the texts of the commands")
 }
 
 var fileSet = token.NewFileSet()

@@ -44,23 +44,6 @@ func TestGapReport(t *testing.T) {
 	}
 }
 
-// Whoever runs the suite against a service of their own is told which variables it misses.
-func TestHint_RefusedNote_NamesVariables(t *testing.T) {
-	t.Parallel()
-	refused := func(status int, fields ...string) error {
-		refusal := &clinicaldoc.Error{StatusCode: status, Fields: map[string][]string{}}
-		for _, field := range fields {
-			refusal.Fields[field] = []string{"is invalid"}
-		}
-		return refusal
-	}
-	assert.Equal(t, "set CLINICALDOC_AUDIO_FILE, a recording that it takes", hint(refused(422, "file", "name")))
-	assert.Equal(t, "set CLINICALDOC_PATIENT_ID, a patient of that service; CLINICALDOC_PROMPT_ID, a prompt of that service", hint(refused(422, "prompt_id", "patient_id")))
-	assert.Equal(t, "set CLINICALDOC_AUDIO_FILE, a recording that it takes", hint(refused(413)))
-	assert.Empty(t, hint(refused(422, "name")))
-	assert.Empty(t, hint(context.Canceled))
-}
-
 // The line is pasted into a program of another module, which must compile.
 func TestNamesLine_OtherModule_Compiles(t *testing.T) {
 	t.Parallel()

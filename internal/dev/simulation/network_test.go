@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -329,30 +329,20 @@ func (t *trip) arrive() *http.Response {
 	return resp
 }
 
-// rows are the ids of a list, and its total where that is told.
+// rowMember is the id of a note, which its name follows.
+var rowMember = regexp.MustCompile(`"id":(\d+),"name":"[^"]*` + nameMark)
+
+// rows are the ids of a list.
 func (t *trip) rows(resp *http.Response) string {
 	if !t.request.lists() || resp.StatusCode != http.StatusOK {
 		return ""
 	}
 	body, _ := io.ReadAll(resp.Body)
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	var page struct {
-		Data []struct {
-			ID int64 `json:"id"`
-		} `json:"data"`
-		Total int `json:"total"`
-		Meta  struct {
-			Total int `json:"total"`
-		} `json:"meta"`
+	text := ", notes"
+	for _, row := range rowMember.FindAllSubmatch(body, -1) {
+		text += " " + string(row[1])
 	}
-	if json.Unmarshal(body, &page) != nil {
-		return ", no list"
-	}
-	ids := []string{}
-	for _, row := range page.Data {
-		ids = append(ids, strconv.FormatInt(row.ID, 10))
-	}
-	text := fmt.Sprintf(", notes %s of %d", strings.Join(ids, " "), page.Total+page.Meta.Total)
 	if t.copied {
 		text += " by the replica"
 	}
