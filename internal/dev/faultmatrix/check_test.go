@@ -44,7 +44,8 @@ func checkAttempts(v *verdict, p promise, w *world, err error) {
 	}
 	all := max(1, len(traffic.attempts))
 	v.within("connections", traffic.dials, span{0, maxConnections * all})
-	v.within("bytes sent to the SDK", int(w.bytesSent()), span{0, maxBytes * all})
+	sent := w.home.sent.Load() + w.storage.sent.Load() + w.elsewhere.sent.Load()
+	v.within("bytes sent to the SDK", int(sent), span{0, maxBytes * all})
 	v.within("bytes kept of an answer", int(traffic.received()), span{0, int(w.maxResponse)})
 	if last := len(times) - 1; w.asked > 0 && err == nil && last > 0 {
 		waited := times[last].Sub(times[last-1])

@@ -179,7 +179,7 @@ func (w *world) dial(ctx context.Context, network, address string) (net.Conn, er
 		address = w.elsewhere.listener.Addr().String()
 	}
 	if w.fault.refused && address == w.target().listener.Addr().String() && w.strikes() {
-		address = deadAddress()
+		address = "127.0.0.1:1" // where nobody listens
 	}
 	w.mu.Lock()
 	w.traffic.dials++
@@ -354,10 +354,6 @@ func (w *world) isTarget(path string) bool {
 	return path == want || w.op.kind == storage && strings.HasPrefix(path, want)
 }
 
-func (w *world) bytesSent() int64 {
-	return w.home.sent.Load() + w.storage.sent.Load() + w.elsewhere.sent.Load()
-}
-
 // tape is a recording of which every place can be told from the others; cells use as much of it as they need.
 var tape = sync.OnceValue(func() []byte {
 	b := make([]byte, announcedSize)
@@ -366,6 +362,3 @@ var tape = sync.OnceValue(func() []byte {
 	}
 	return b
 })
-
-// deadAddress is a port of this machine where nobody listens.
-func deadAddress() string { return "127.0.0.1:1" }

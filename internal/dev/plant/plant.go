@@ -67,27 +67,28 @@ func (f *Field) Plant(number int, path string, start, end int, with string) erro
 	return nil
 }
 
-// Text is the text of a file in which a mistake may be planted.
-func (f *Field) Text(path string) (string, error) {
+// Place returns the offset of a text that occurs exactly once in the function, or in the file if the function is "". A
+// method is named with its type, as in Client.Do.
+func (f *Field) Place(path, function, text string) (int, error) {
 	s, err := f.open(path)
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	return s.text, nil
-}
-
-// Function returns the offsets between which a function stands. A method is named with its type, as in Client.Do.
-func (f *Field) Function(path, name string) (start, end int, err error) {
-	s, err := f.open(path)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, declaration := range s.file.Decls {
-		if function, ok := declaration.(*ast.FuncDecl); ok && fullName(function) == name {
-			return s.offset(function.Pos()), s.offset(function.End()), nil
+	start, end := 0, len(s.text)
+	if function != "" {
+		at := slices.IndexFunc(s.file.Decls, func(declaration ast.Decl) bool {
+			declared, ok := declaration.(*ast.FuncDecl)
+			return ok && fullName(declared) == function
+		})
+		if at < 0 {
+			return 0, fmt.Errorf("%s has no function %s", filepath.Base(path), function)
 		}
+		start, end = s.offset(s.file.Decls[at].Pos()), s.offset(s.file.Decls[at].End())
 	}
-	return 0, 0, fmt.Errorf("%s has no function %s", filepath.Base(path), name)
+	if n := strings.Count(s.text[start:end], text); n != 1 {
+		return 0, fmt.Errorf("%q occurs %d times in %s %s", text, n, filepath.Base(path), function)
+	}
+	return start + strings.Index(s.text[start:end], text), nil
 }
 
 // fullName is a function's name, after that of its receiver's type and a dot.

@@ -22,7 +22,6 @@ import (
 
 var (
 	plantOnly = flag.String("plant", "", "pattern of the faults to inject, one after the other; .: all")
-	past      = flag.Int("past", 0, "how many of the faults to leave out, from the first on")
 	some      = flag.Int("some", 0, "how many to inject of those that a named test has to notice; 0: all, and the others too")
 	pickedBy  = flag.String("pick", "", "what chooses those, such as the name of a commit")
 )
@@ -54,7 +53,7 @@ func TestDefects(t *testing.T) {
 func (n *planting) choose() (chosen []int) {
 	pattern := regexp.MustCompile(*plantOnly)
 	for i, f := range n.faults {
-		if i >= *past && pattern.MatchString(f.name) && (*some == 0 || f.test != "") {
+		if pattern.MatchString(f.name) && (*some == 0 || f.test != "") {
 			chosen = append(chosen, i)
 		}
 	}
@@ -142,15 +141,8 @@ func (n *planting) plant(number int, fault string, c replacement) {
 	n.t.Helper()
 	path, err := filepath.Abs(filepath.Join(root, c.file))
 	require.NoError(n.t, err)
-	text, err := n.field.Text(path)
+	at, err := n.field.Place(path, c.function, c.old)
 	require.NoError(n.t, err, fault)
-	start, end := 0, len(text)
-	if c.function != "" {
-		start, end, err = n.field.Function(path, c.function)
-		require.NoError(n.t, err, fault)
-	}
-	require.Equal(n.t, 1, strings.Count(text[start:end], c.old), "%s: %q in %s %s", fault, c.old, c.file, c.function)
-	at := start + strings.Index(text[start:end], c.old)
 	require.NoError(n.t, n.field.Plant(number, path, at, at+len(c.old), c.with), fault)
 }
 

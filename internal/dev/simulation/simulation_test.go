@@ -19,7 +19,6 @@ var (
 	from   = flag.Uint64("from", 1, "seed of the first world")
 	seeds  = flag.Uint64("seeds", 12, "how many worlds")
 	first  = flag.Bool("first", false, "end with the first world that breaks a promise")
-	quiet  = flag.Bool("quiet", false, "live only in worlds of a good day")
 	reduce = flag.Bool("reduce", true, "reduce a scenario that breaks a promise to its fewest events, and print it")
 	varied = flag.String("variation", "", "run only scenarios of this variation, or of any")
 	show   = flag.Uint64("show", 0, "seed of a world to print")
@@ -51,7 +50,7 @@ func (s *season) live(t *testing.T, from, n uint64) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < n && !s.stopped.Load(); i = next.Add(1) - 1 {
 				w := newWorld(from + i)
-				if !w.design.wanted() {
+				if v := w.design.variation; *varied != "" && *varied != v.String() && (*varied != "any" || v == noVariation) {
 					continue
 				}
 				w.mute = true
@@ -61,12 +60,6 @@ func (s *season) live(t *testing.T, from, n uint64) {
 		})
 	}
 	workers.Wait()
-}
-
-// wanted reports whether the flags ask for scenarios of this design.
-func (w design) wanted() bool {
-	varies := *varied == "" || *varied == w.variation.String() || *varied == "any" && w.variation != noVariation
-	return varies && (w.quiet || !*quiet)
 }
 
 func (s *season) take(w *world) {

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -11,8 +10,6 @@ import (
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
-
-var onlyStorage = flag.String("storage", "", "run only scenarios with good or with drawn storage")
 
 // storage is how recordings are kept, for those who read them back to compare them.
 type storage struct {
@@ -67,7 +64,7 @@ func newStorage(d *draws, sizes sizeKind) (s storage) {
 		s.fails = 30
 	}
 	s.again = d.chance(0.15)
-	if d.chance(0.4) && *onlyStorage != "drawn" || *onlyStorage == "good" {
+	if d.chance(0.4) {
 		return goodStorage()
 	}
 	return s
