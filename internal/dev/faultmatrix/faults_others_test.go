@@ -50,43 +50,7 @@ func otherEdits() []fault {
 			promises: promises{}.with(unsure, "Update", "Update="),
 		},
 		{name: "429, edited since", edits: true, strike: edited(says(429, refusal)), promises: refused},
-		{
-			name: "carried out late", commits: true, late: true, strike: func(s *strike) { lateCommit(s); s.reset() },
-			promises: safeToRepeat(succeeds(2), unknown(1)),
-		},
-		{
-			name: "504, carried out late", commits: true, late: true, strike: func(s *strike) { lateCommit(s); says(504, refusal)(s) },
-			promises: safeToRepeat(succeeds(2), afterOne(504)),
-		},
-		{
-			name: "no answer, carried out late", commits: true, late: true, paced: true, setting: setting{policy: onceAgain, stall: stallAfter},
-			strike: func(s *strike) { lateCommit(s); s.untilClosed() }, promises: safeToRepeat(succeeds(2), unknown(1).thatIs(timedOut)),
-		},
-		{name: "answer lost, not carried out, a colleague's is like it", rival: true, strike: rivalled((*strike).take), promises: lostCreate()},
-		{name: "answer lost, carried out, a colleague's is like it", rival: true, commits: true, strike: rivalled(func(s *strike) { s.carryOut() }), promises: lostCreate()},
 	}
-}
-
-func lostCreate() promises { return promises{}.with(unknown(1), "Create", "Create+") }
-
-// rivalled adds a colleague's note before the connection breaks.
-func rivalled(act func(*strike)) func(*strike) {
-	return func(s *strike) {
-		act(s)
-		size := plainUpload
-		if s.front.world.op.name == "Create+" {
-			size = announcedSize
-		}
-		s.front.world.addRival(size)
-		s.reset()
-	}
-}
-
-// lateCommit keeps the whole request until somebody has looked in vain.
-func lateCommit(s *strike) {
-	s.take()
-	method, uri, header, body := s.request.Method, s.request.URL.RequestURI(), s.request.Header, s.body
-	s.front.world.later(func() { s.front.world.forward(method, uri, header, body) })
 }
 
 // vanishing are rows that go, or come, while a list is walked through.

@@ -172,7 +172,6 @@ func (s *strike) pass() {
 	a := s.carryOut()
 	w.beforeAnswer(s.request)
 	s.write(a)
-	w.afterAnswer(s.request)
 	s.keep = !s.request.Close
 	if s.warm && w.fault.warm != nil && s.front == w.target() {
 		w.fault.warm(s)

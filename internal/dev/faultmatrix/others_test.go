@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
@@ -60,14 +59,6 @@ func (w *world) appear() {
 	w.box.AddNote(clinicaldoctest.Note{UserID: w.user.ID, PatientID: patientID, Name: canary + " newcomer"})
 }
 
-// addRival makes a colleague's note that looks like the one being created.
-func (w *world) addRival(size int) {
-	colleague := w.box.AddUser(clinicaldoctest.User{Name: canary + " colleague"})
-	recording := slices.Clone(tape()[:size]) // of the same length: equal bytes would be proof
-	slices.Reverse(recording)
-	w.box.AddNote(clinicaldoctest.Note{UserID: colleague.ID, PatientID: patientID, Name: createdName, Audio: recording})
-}
-
 // created are the notes that this user's creates made.
 func (w *world) created() []clinicaldoctest.Note {
 	return slices.DeleteFunc(w.box.Notes(), func(n clinicaldoctest.Note) bool { return n.Name != createdName || n.UserID != w.user.ID })
@@ -97,14 +88,7 @@ func (w *world) refuse() error {
 	return errRefused
 }
 
-// later keeps a request to be carried out when somebody has looked in vain.
-func (w *world) later(act func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pending = act
-}
-
-// beforeAnswer and afterAnswer are where others come in between: when a read is done, and when its answer is out.
+// beforeAnswer is where others come in between: when a read is done, and before its answer is out.
 func (w *world) beforeAnswer(r *http.Request) {
 	if !w.op.guarded || r.Method != http.MethodGet || r.URL.Path != ofNote("")(w) {
 		return
@@ -117,19 +101,3 @@ func (w *world) beforeAnswer(r *http.Request) {
 		w.fault.inWindow(w)
 	}
 }
-
-func (w *world) afterAnswer(r *http.Request) {
-	if r.Method != http.MethodGet || !strings.HasPrefix(r.URL.Path, "/v1/progress-notes") {
-		return
-	}
-	w.mu.Lock()
-	act := w.pending
-	w.pending = nil
-	w.mu.Unlock()
-	if act != nil {
-		act()
-	}
-}
-
-// lastLook is how long a search for a create that never happened has to go on.
-const lastLook = 300 * time.Millisecond

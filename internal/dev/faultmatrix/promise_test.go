@@ -127,8 +127,6 @@ type fault struct {
 	commits   bool // struck requests are carried out
 	methods   bool // the row is also run with the methods that have no endpoint
 	elsewhere bool // the other origin may be asked, without the token
-	late      bool // struck requests are carried out when somebody has looked in vain
-	rival     bool // a colleague made a note that looks like the one that was lost
 	edits     bool // a colleague's edit must survive
 	paced     bool // an upload is whole and waits for its answer, the longer the larger it is
 }

@@ -69,7 +69,6 @@ type world struct {
 	passed   int // requests to the target before the fault
 	struck   int
 	dialed   map[string]bool // own addresses of the cell's connections
-	pending  func()          // carried out late
 	vanished map[int64]bool
 }
 
