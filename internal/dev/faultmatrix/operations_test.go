@@ -68,43 +68,31 @@ func operations() []operation {
 		createOf("Create+!", announcedSize, (*world).agree),
 		createOf("Create-", plainUpload, (*world).refuse),
 		createOf("Create+-", announcedSize, (*world).refuse),
-		{
-			name: "List", sdk: "Notes.List", kind: reads, method: http.MethodGet, path: fixed("/v1/progress-notes"),
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				page, err := w.client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: patientID})
-				return func() bool { return len(page.Items) == len(w.notes) }, err
-			},
-		},
+		readOf("List", "Notes.List", fixed("/v1/progress-notes"), func(ctx context.Context, w *world) (func() bool, error) {
+			page, err := w.client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: patientID})
+			return func() bool { return len(page.Items) == len(w.notes) }, err
+		}),
 		allOf("All", clinicaldoc.ListNotesParams{}),
 		allOf("AllAhead", clinicaldoc.ListNotesParams{Prefetch: 2}),
 		allOf("AllVerify", clinicaldoc.ListNotesParams{Verify: true}),
-		{
-			name: "Get", sdk: "Notes.Get", kind: reads, method: http.MethodGet, path: ofNote(""),
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				note, err := w.client.Notes.Get(ctx, w.note)
-				return func() bool { return note.ID == w.note && strings.Contains(note.Name, canary) }, err
-			},
-		},
+		readOf("Get", "Notes.Get", ofNote(""), func(ctx context.Context, w *world) (func() bool, error) {
+			note, err := w.client.Notes.Get(ctx, w.note)
+			return func() bool { return note.ID == w.note && strings.Contains(note.Name, canary) }, err
+		}),
 		update(), guarded(update()),
 		remove(), guarded(remove()),
 		sign(), guarded(sign()),
-		{
-			name: "AudioURL", sdk: "Notes.AudioURL", kind: reads, method: http.MethodGet, path: ofNote("/audio-url"),
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				address, err := w.client.Notes.AudioURL(ctx, w.note)
-				return func() bool { return strings.Contains(address.URL, "X-Amz-Signature") }, err
-			},
-		},
+		readOf("AudioURL", "Notes.AudioURL", ofNote("/audio-url"), func(ctx context.Context, w *world) (func() bool, error) {
+			address, err := w.client.Notes.AudioURL(ctx, w.note)
+			return func() bool { return strings.Contains(address.URL, "X-Amz-Signature") }, err
+		}),
 		downloadOf("Download", clinicaldoc.DownloadParams{}),
 		downloadOf("DownloadAny", clinicaldoc.DownloadParams{IgnoreSize: true}),
 		openOf(),
-		{
-			name: "Tokens", sdk: "Tokens.List", kind: reads, method: http.MethodGet, path: fixed("/v1/auth/tokens"),
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				tokens, err := w.client.Tokens.List(ctx)
-				return func() bool { return len(tokens) == 2 }, err
-			},
-		},
+		readOf("Tokens", "Tokens.List", fixed("/v1/auth/tokens"), func(ctx context.Context, w *world) (func() bool, error) {
+			tokens, err := w.client.Tokens.List(ctx)
+			return func() bool { return len(tokens) == 2 }, err
+		}),
 		{
 			name: "Revoke", sdk: "Tokens.Revoke", kind: repeats, method: http.MethodDelete,
 			path: func(w *world) string { return fmt.Sprint("/v1/auth/tokens/", w.token.ID) },
@@ -114,18 +102,20 @@ func operations() []operation {
 			},
 			done: (*world).revoked,
 		},
-		{
-			name: "Me", sdk: "Users.Me", kind: reads, method: http.MethodGet, path: fixed("/user"),
-			call: func(ctx context.Context, w *world) (func() bool, error) {
-				user, err := w.client.Users.Me(ctx)
-				return func() bool { return user.ID == w.user.ID }, err
-			},
-		},
+		readOf("Me", "Users.Me", fixed("/user"), func(ctx context.Context, w *world) (func() bool, error) {
+			user, err := w.client.Users.Me(ctx)
+			return func() bool { return user.ID == w.user.ID }, err
+		}),
 		doOf("DoGET", http.MethodGet, "/user", reads, nil),
 		doOf("DoPOST", http.MethodPost, exports, creates, map[string]string{"name": createdName}),
 		doOf("DoHEAD", http.MethodHead, "/user", reads, nil),
 		doOf("DoPATCH", http.MethodPatch, exports, creates, map[string]string{"name": createdName}),
 	}
+}
+
+// readOf is a read of the service's.
+func readOf(name, sdk string, path func(*world) string, call func(context.Context, *world) (func() bool, error)) operation {
+	return operation{name: name, sdk: sdk, kind: reads, method: http.MethodGet, path: path, call: call}
 }
 
 // createOf is a Create with a recording of the given size and, unless it is nil, a BeforeCommit.

@@ -16,7 +16,6 @@ import (
 type module struct {
 	path string
 	dir  string // from the root, with slashes; "." is the root itself
-	uses []string
 	// replaces are the modules that are taken from the checkout instead of a release.
 	replaces []string
 	versions map[string]string // of what it requires
@@ -69,7 +68,6 @@ func (r repository) module(ctx context.Context, dir string) (module, error) {
 	}
 	m := module{path: file.Module.Path, dir: dir, versions: map[string]string{}}
 	for _, required := range file.Require {
-		m.uses = append(m.uses, required.Path)
 		m.versions[required.Path] = required.Version
 	}
 	for _, replaced := range file.Replace {
@@ -80,15 +78,11 @@ func (r repository) module(ctx context.Context, dir string) (module, error) {
 
 // inOrder sorts modules so that each comes after those that it uses.
 func inOrder(all []module) ([]module, error) {
-	ours := map[string]bool{}
-	for _, m := range all {
-		ours[m.path] = true
-	}
 	var sorted []module
 	done := map[string]bool{}
 	for len(sorted) < len(all) {
 		next := slices.IndexFunc(all, func(m module) bool {
-			waits := slices.ContainsFunc(m.uses, func(used string) bool { return ours[used] && !done[used] })
+			waits := slices.ContainsFunc(m.ours(all), func(used module) bool { return !done[used.path] })
 			return !done[m.path] && !waits
 		})
 		if next < 0 {
@@ -102,7 +96,7 @@ func inOrder(all []module) ([]module, error) {
 
 // ours returns which of the modules this one requires.
 func (m module) ours(all []module) []module {
-	return slices.DeleteFunc(slices.Clone(all), func(other module) bool { return !slices.Contains(m.uses, other.path) })
+	return slices.DeleteFunc(slices.Clone(all), func(other module) bool { return m.versions[other.path] == "" })
 }
 
 // checkLicences: the go command puts the root's licence into a module that has none, and then the sums of a checkout are

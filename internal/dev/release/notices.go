@@ -110,37 +110,22 @@ func noticesOf(name string, module linkedModule) ([]notice, error) {
 	}
 	var found []notice
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
-		own, err := noticesIn(name, module.folder, folder)
+		entries, err := os.ReadDir(folder)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, own...)
+		for _, entry := range entries {
+			path := filepath.Join(folder, entry.Name())
+			isNotice := noticeFile.MatchString(entry.Name()) && filepath.Ext(path) != ".go"
+			if isNotice && !entry.IsDir() {
+				below := strings.TrimPrefix(filepath.ToSlash(path[len(module.folder):]), "/")
+				found = append(found, notice{name + ": " + below, path})
+			}
+		}
 	}
 	if len(found) == 0 {
 		path, _, _ := strings.Cut(name, " ")
 		return nil, errors.New("the module " + path + " has no licence file; find out its terms before a release")
-	}
-	return found, nil
-}
-
-// noticesIn returns the notices in a folder below root.
-func noticesIn(name, root, folder string) ([]notice, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, err
-	}
-	var found []notice
-	for _, entry := range entries {
-		path := filepath.Join(folder, entry.Name())
-		isNotice := noticeFile.MatchString(entry.Name()) && filepath.Ext(path) != ".go"
-		if entry.IsDir() || !isNotice {
-			continue
-		}
-		below, err := filepath.Rel(root, path)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, notice{name + ": " + filepath.ToSlash(below), path})
 	}
 	return found, nil
 }

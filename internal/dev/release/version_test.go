@@ -49,9 +49,16 @@ func TestVersionBefore(t *testing.T) {
 
 func TestInOrder(t *testing.T) {
 	t.Parallel()
-	sorted, err := inOrder([]module{{path: "c", uses: []string{"b", "a"}}, {path: "b", uses: []string{"a", "foreign"}}, {path: "a"}})
+	uses := func(paths ...string) map[string]string {
+		versions := map[string]string{}
+		for _, path := range paths {
+			versions[path] = "v0.0.0"
+		}
+		return versions
+	}
+	sorted, err := inOrder([]module{{path: "c", versions: uses("b", "a")}, {path: "b", versions: uses("a", "foreign")}, {path: "a"}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b", "c"}, []string{sorted[0].path, sorted[1].path, sorted[2].path})
-	_, err = inOrder([]module{{path: "a", uses: []string{"b"}}, {path: "b", uses: []string{"a"}}})
+	_, err = inOrder([]module{{path: "a", versions: uses("b")}, {path: "b", versions: uses("a")}})
 	require.ErrorContains(t, err, "circle")
 }
