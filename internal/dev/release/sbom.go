@@ -23,15 +23,13 @@ type property struct {
 
 // bill is a CycloneDX document.
 type bill struct {
-	Format     string       `json:"bomFormat"`
-	Spec       string       `json:"specVersion"`
-	Version    int          `json:"version"`
-	Metadata   billMetadata `json:"metadata"`
-	Components []component  `json:"components"`
-}
-
-type billMetadata struct {
-	Component component `json:"component"`
+	Format   string `json:"bomFormat"`
+	Spec     string `json:"specVersion"`
+	Version  int    `json:"version"`
+	Metadata struct {
+		Component component `json:"component"`
+	} `json:"metadata"`
+	Components []component `json:"components"`
 }
 
 // billOfMaterials lists what a binary was built from, as the Go linker wrote it into the binary itself.
@@ -42,7 +40,8 @@ func billOfMaterials(binary string, v version) ([]byte, error) {
 	}
 	main := info.Main
 	main.Version = string(v)
-	document := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: billMetadata{componentOf("application", &main)}}
+	document := bill{Format: "CycloneDX", Spec: "1.6", Version: 1}
+	document.Metadata.Component = componentOf("application", &main)
 	standard := strings.TrimPrefix(info.GoVersion, "go")
 	document.Components = append(document.Components, component{Type: "library", Name: "std", Version: standard, PURL: "pkg:golang/std@" + standard})
 	for _, dependency := range info.Deps {

@@ -1,7 +1,6 @@
 package transports
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"io"
@@ -39,11 +38,8 @@ func through(t *testing.T, transport http.RoundTripper, baseURL, token string) *
 // visit is a note's life: created, waited for, listed, changed, read.
 func visit(t *testing.T, client *clinicaldoc.Client, size int) int64 {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	note, err := client.Notes.Create(ctx, clinicaldoc.CreateNoteParams{
-		Name: "synthetic visit", PatientID: 7, PromptID: 1, Audio: clinicaldoc.AudioBytes("visit.wav", bytes.Repeat([]byte{1}, size)),
-	})
+	ctx := minute(t)
+	note, err := client.Notes.Create(ctx, recording(size))
 	require.NoError(t, err)
 	_, err = client.Notes.Wait(ctx, note.ID, clinicaldoc.WaitParams{Interval: 50 * time.Millisecond})
 	require.NoError(t, err)
