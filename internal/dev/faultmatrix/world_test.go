@@ -1,6 +1,7 @@
 package faultmatrix
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -90,15 +91,9 @@ func (w *world) soFar() traffic {
 func newWorld(t *testing.T, f fault, op operation) *world {
 	t.Helper()
 	w := &world{setting: f.setting, fault: f, op: op, over: make(chan struct{}), dialed: map[string]bool{}}
-	if w.policy == (clinicaldoc.RetryPolicy{}) {
-		w.policy = quickly
-	}
-	if w.stall == 0 {
-		w.stall = hangs
-	}
-	if w.maxResponse == 0 {
-		w.maxResponse = 64 << 20
-	}
+	w.policy = cmp.Or(w.policy, quickly)
+	w.stall = cmp.Or(w.stall, hangs)
+	w.maxResponse = cmp.Or(w.maxResponse, 64<<20)
 	w.secure = w.secure || f.frames != nil
 	w.home, w.storage, w.elsewhere = newFront(t, w, w.secure), newFront(t, w, w.secure), newFront(t, w, false)
 	variant := clinicaldoctest.Variant{}

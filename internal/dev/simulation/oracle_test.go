@@ -98,7 +98,7 @@ func (c *call) end(err error) {
 	}
 	w.say(p.name, "   %s: %s", c.op, err)
 	w.count("errors", 1)
-	w.checkText(fmt.Sprintf("%v %+v %#v %s", err, err, err, errorChain(err)))
+	w.checkText(fmt.Sprintf("%v %+v %#v", err, err, err))
 	c.checkAdvice(err)
 	var conflict *clinicaldoc.ConflictError
 	carriedOut := errors.As(err, &conflict) && strings.Contains(err.Error(), "the change was made")
@@ -169,22 +169,6 @@ func (c *call) checkLoss(lost *clinicaldoc.OutcomeUnknownError) {
 	if c.named != 0 && lost.NoteID != c.named {
 		c.program.world.violate("useless", "the response named note %d, and the error does not", c.named)
 	}
-}
-
-// errorChain is what a tracker that walks through wrapped errors prints.
-func errorChain(err error) string {
-	text := fmt.Sprint(err)
-	switch e := err.(type) { //nolint:errorlint // the chain itself is looked at
-	case interface{ Unwrap() error }:
-		if e.Unwrap() != nil {
-			text += errorChain(e.Unwrap())
-		}
-	case interface{ Unwrap() []error }:
-		for _, inner := range e.Unwrap() {
-			text += errorChain(inner)
-		}
-	}
-	return text
 }
 
 // checkText looks for what nobody may print.

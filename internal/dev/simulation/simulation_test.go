@@ -39,11 +39,6 @@ type season struct {
 // live runs the worlds of n seeds on all cores.
 func (s *season) live(t *testing.T, from, n uint64) {
 	t.Helper()
-	s.total = tally{}
-	s.kinds = map[string]tally{}
-	s.plain = map[string]tally{}
-	s.varied = map[string]tally{}
-	s.broken = map[string][]uint64{}
 	var next atomic.Uint64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -102,7 +97,10 @@ func TestMain(m *testing.M) {
 // TestWorlds breaks no promise. A world that does is run twice more and reduced.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
-	var s season
+	s := season{
+		total: tally{}, kinds: map[string]tally{}, plain: map[string]tally{}, varied: map[string]tally{},
+		broken: map[string][]uint64{},
+	}
 	began := time.Now()
 	s.live(t, *from, *seeds)
 	fresh := newWorld(uint64(time.Now().UnixNano()))
