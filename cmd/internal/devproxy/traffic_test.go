@@ -464,7 +464,7 @@ func TestTraffic_Many_KeptRequestsAreBounded(t *testing.T) {
 	assert.LessOrEqual(t, followed.bodies.used, keptRequests*(len("body")+len("404 page not found\n")), "nor is anything kept of it")
 }
 
-// The Go code that the page copies compiles.
+// The Go code that the page copies compiles. A route without an entry in goCall.text is copied as a call of Do.
 func TestCopiedGo_EveryRoute_Compiles(t *testing.T) {
 	t.Parallel()
 	program := `package main
@@ -487,16 +487,16 @@ func main() {}
 	form.requestHeader.Set("Content-Type", "multipart/form-data; boundary=b")
 	_, _ = form.requestBody.Write([]byte("--b\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\n*/ \"x\"\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"*/a.wav\"\r\n\r\nRIFF\r\n--b--"))
 	number, names := 0, clinicaldoctest.Variants()[0].Query
-	for _, route := range clinicaldoctest.Routes() {
+	const noRoute = ""
+	for _, route := range append(clinicaldoctest.Routes(), noRoute) {
 		for _, call := range []goCall{{}, callOf(route, rec, names), callOf(route, form, names)} {
 			code := call.text(route)
-			result, _, _ := strings.Cut(code, ",")
+			results, _, _ := strings.Cut(code, " := ")
+			first, _, _ := strings.Cut(results, ",")
 			number++
-			program += fmt.Sprintf("func f%d(ctx context.Context, client *clinicaldoc.Client, id, patientID, promptID int64, name string, audio *clinicaldoc.AudioSource, w io.Writer) error {\n%s\n_ = %s\nreturn err\n}\n", number, code, result)
+			program += fmt.Sprintf("func f%d(ctx context.Context, client *clinicaldoc.Client, id, patientID, promptID int64, name, method, path string, audio *clinicaldoc.AudioSource, w io.Writer, out any) error {\n%s\n_ = %s\nreturn err\n}\n", number, code, first)
 		}
 	}
-	program += "func other(ctx context.Context, client *clinicaldoc.Client, method, path string, out any) error {\n" + goCall{}.text("") + "\nreturn err\n}\n"
-	program += "func another(ctx context.Context, client *clinicaldoc.Client, out any) error {\n" + callOf("", rec, names).text("") + "\nreturn err\n}\n"
 	file := filepath.Join(t.TempDir(), "copied.go")
 	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
 	compile := exec.CommandContext(t.Context(), "go", "list", "-export", file) // which links nothing
