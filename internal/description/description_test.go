@@ -14,7 +14,7 @@ import (
 
 func TestDescription_Document_IsRead(t *testing.T) {
 	t.Parallel()
-	require.Len(t, description.Endpoints, 10)
+	require.NotEmpty(t, description.Endpoints)
 	for route, e := range description.Endpoints {
 		assert.Equal(t, description.Object, e.Success.Kind, route)
 		assert.NotEmpty(t, e.Success.Fields, route)
