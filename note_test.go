@@ -31,6 +31,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/description"
 )
 
 func TestDecode_OtherForms_AreTolerated(t *testing.T) {
@@ -601,10 +602,43 @@ func TestModels_JSON_RoundTrips(t *testing.T) {
 	assertRoundTrip(t, clinicaldoc.Object{})
 }
 
+// The SDK reads and sends what is described, under the same names.
+func TestModels_Fields_AreTheDescribedMembers(t *testing.T) {
+	t.Parallel()
+	for schema, record := range map[string]reflect.Type{
+		"ProgressNote":      reflect.TypeFor[clinicaldoc.ProgressNote](),
+		"Template":          reflect.TypeFor[clinicaldoc.Template](),
+		"Audio":             reflect.TypeFor[clinicaldoc.AudioInfo](),
+		"Completion":        reflect.TypeFor[clinicaldoc.Completion](),
+		"Token":             reflect.TypeFor[clinicaldoc.Token](),
+		"User":              reflect.TypeFor[clinicaldoc.User](),
+		"UpdateNoteRequest": reflect.TypeFor[clinicaldoc.UpdateNoteParams](),
+	} {
+		require.Contains(t, description.Schemas, schema)
+		described := description.Schemas[schema].Fields
+		members := map[string]bool{}
+		for field := range record.Fields() {
+			member, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if field.IsExported() && member != "-" {
+				members[member] = true
+				isDescribed := described[member] != nil
+				assert.True(t, isDescribed, "docs/openapi.json lacks the member %s of %s", member, schema)
+			}
+		}
+		for member := range described {
+			assert.True(t, members[member], "%s has no field for the member %s of docs/openapi.json", record, member)
+		}
+	}
+}
+
 // The JSON keys are the service's own, so other programs for the service's notes can read a stored note.
 func TestModels_EncodedNames_AreTheServices(t *testing.T) {
 	t.Parallel()
 	note := must(get(t, fullNote))(t)
+	for field, value := range reflect.ValueOf(*note).Fields() {
+		isDescribed := field.IsExported() && field.Name != "Extra"
+		assert.False(t, isDescribed && value.IsZero(), "%s is not read: add its member to fullNote", field.Name)
+	}
 	encoded := must(json.Marshal(note))(t)
 	assert.ElementsMatch(t, keys(t, fullNote), keys(t, string(encoded)))
 	var want, got any
