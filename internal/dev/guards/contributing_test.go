@@ -32,14 +32,17 @@ func TestContributing_RecipeForAnEndpoint_Works(t *testing.T) {
 	r.passes(t, ".", r.test)
 }
 
-// The second recipe works too, in at most eight files: in the SDK and the fake server. What it adds to them agrees with
-// the description, which the module internal/dev/contract tests, with modules that the root does not require.
+// The second recipe works too, in at most eight files: in the SDK and the fake server. Tests of packages that it does
+// not touch pass without a further file. What it adds agrees with the description, which the module
+// internal/dev/contract tests, with modules that this one does not require.
 func TestContributing_RecipeForAList_WorksInEightFiles(t *testing.T) {
 	t.Parallel()
 	r := readRecipe(t, "Add a list in pages")
 	assert.LessOrEqual(t, len(r.files), 8, "%v", slices.Sorted(maps.Keys(r.files)))
 	r.passes(t, ".", r.test)
+	r.passes(t, "internal/description", "TestDescription_Document_IsRead")
 	if *complete {
+		r.passes(t, "cmd/internal/devproxy", "TestCopiedGo_EveryRoute_Compiles")
 		r.passes(t, "internal/dev/contract", "TestDefaultVariant_KeepsTheContract")
 	}
 	assert.True(t, json.Valid(r.files["docs/openapi.json"]))
