@@ -249,7 +249,7 @@ func over(transport http.RoundTripper) clinicaldoc.Option {
 	return clinicaldoc.WithHTTPClient(&http.Client{Transport: transport})
 }
 
-// endpoint is one of the service's ten, for tests of what holds for all of them.
+// endpoint is one of the service's, for tests of what holds for all of them.
 type endpoint struct {
 	operation string
 	method    string

@@ -5,7 +5,7 @@
 //	defer srv.Close()
 //	client := srv.Client()
 //
-// The server has all ten endpoints, takes a note through its life, and serves audio by signed, expiring URLs on a
+// The server has all endpoints, takes a note through its life, and serves audio by signed, expiring URLs on a
 // second origin. [Server.AddUser], [Server.AddPatient] and [Server.AddNote] add data. [Server.Advance] moves its clock,
 // and [Server.ScriptNext] sets the result of processing.
 //
