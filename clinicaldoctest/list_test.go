@@ -3,6 +3,7 @@ package clinicaldoctest_test
 import (
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
@@ -213,6 +215,30 @@ func TestList_LongTexts_AreShortenedByVariant(t *testing.T) {
 			assert.Equal(t, "Short.", row["analysis"])
 		}
 		assert.Equal(t, long, c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["transcription"], "the note itself has all of it")
+	}
+}
+
+// A text that the SDK gets is also one of the fake server: an update sets it, and lists treat it as the others.
+func TestList_EveryTextOfANote_IsShortenedByVariant(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("Synthetic words. ", 10) + "End."
+	for show, want := range map[clinicaldoctest.ListTexts]any{
+		clinicaldoctest.ListTextsWhole:   long,
+		clinicaldoctest.ListTextsExcerpt: long[:100] + "...",
+		clinicaldoctest.ListTextsAbsent:  nil,
+	} {
+		c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{ListTexts: show}))
+		c.srv.AddNote(clinicaldoctest.Note{})
+		for text := range reflect.TypeFor[clinicaldoc.UpdateNoteParams]().Fields() {
+			member, _, _ := strings.Cut(text.Tag.Get("json"), ",")
+			if text.Type != reflect.TypeFor[*string]() || member == "name" { // which every row shows
+				continue
+			}
+			updated := c.put("/v1/progress-notes/1", `{"`+member+`":"`+long+`"}`).object(t)
+			require.Equal(t, long, updated[member], "an update does not set %s", member)
+			row := field[object](t, field[[]any](t, c.list(""), "data")[0])
+			assert.Equal(t, want, row[member], "%s in a list", member)
+		}
 	}
 }
 
