@@ -25,3 +25,18 @@ func TestWholeNote_SignedURLs_AreLeftOut(t *testing.T) {
 	assert.Contains(t, string(text), "https://plain.example/z")
 	assert.Contains(t, string(text), `"stage":"uploaded"`)
 }
+
+// Only URLs of other members are left out: a text may be nothing but one.
+func TestWholeNote_TextThatIsAURL_IsKept(t *testing.T) {
+	t.Parallel()
+	const address = "https://clinic.example/?page=1"
+	for _, text := range noteTexts {
+		var note clinicaldoc.ProgressNote
+		require.NoError(t, json.Unmarshal([]byte(`{"id":1,"name":"n","`+text.name+`":"`+address+`"}`), &note))
+		value, err := wholeNote(&note)
+		require.NoError(t, err)
+		members, isObject := value.(map[string]any)
+		require.True(t, isObject)
+		assert.Equal(t, address, members[text.name], "the JSON of a note leaves out %s", text.name)
+	}
+}
