@@ -251,8 +251,16 @@ func TestSeedNote_EveryField_ReachesTheNote(t *testing.T) {
 	}`), &read))
 	note := reflect.ValueOf(read.note())
 	for _, field := range reflect.VisibleFields(note.Type()) {
-		isRecording := strings.HasPrefix(field.Name, "Audio") // a seed's file has none
-		assert.Equal(t, isRecording, note.FieldByIndex(field.Index).IsZero(), field.Name)
+		if strings.HasPrefix(field.Name, "Audio") { // a seed's file has no recording
+			continue
+		}
+		isSet := !note.FieldByIndex(field.Index).IsZero()
+		assert.True(t, isSet, "%s is not set: add it to seedNote, to its method note and to the JSON above", field.Name)
+	}
+	_, members, _ := strings.Cut(help, "A seed file contains")
+	for field := range reflect.TypeFor[seedNote]().Fields() {
+		isListed := regexp.MustCompile(`\b` + field.Tag.Get("json") + `\b`).MatchString(members)
+		assert.True(t, isListed, "the help lacks the member %s of a seed's notes", field.Tag.Get("json"))
 	}
 }
 
