@@ -29,7 +29,7 @@ lint: ## formatting and lint, tools pinned in internal/dev/tools/go.mod
 	go tool -modfile=internal/dev/tools/go.mod golangci-lint run
 
 faults: ## every fault by every operation, and 50,000 calls that must not see each other
-	CLINICALDOC_FAULTS_ALL=1 go test -C internal/dev ./faultmatrix -run TestFaultMatrix -count=1 -v
+	CLINICALDOC_FAULTS_PART=all go test -C internal/dev ./faultmatrix -run TestFaultMatrix -count=1 -v
 	CLINICALDOC_ISOLATION_CALLS=50000 go test -C internal/dev -race ./faultmatrix -run TestIsolation -count=1 -v
 
 crashes: ## ingest: 1000 kills at every transition, stops, a million keys; fleets in virtual time, and one of processes

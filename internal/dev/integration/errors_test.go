@@ -52,12 +52,6 @@ func testWrongToken(t *testing.T, tg *target) {
 	require.NotErrorIs(t, err, clinicaldoc.ErrOutcomeUnknown)
 }
 
-func testUnknownNote(t *testing.T, tg *target) {
-	t.Helper()
-	_, err := tg.client.Notes.Get(t.Context(), absentID)
-	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
-}
-
 // testInvalidData sends what a service should refuse. Which parts it requires is not described.
 func testInvalidData(t *testing.T, tg *target) {
 	t.Helper()

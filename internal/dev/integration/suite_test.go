@@ -149,7 +149,6 @@ func (tg *target) runSuite(t *testing.T, report *gaps.Report) {
 		{"audio", testAudio},
 		{"delete", testDelete},
 		{"wrong token", testWrongToken},
-		{"unknown note", testUnknownNote},
 		{"invalid data", testInvalidData},
 		{"undescribed endpoints", testDo},
 	} {
