@@ -60,6 +60,7 @@ type design struct {
 	dictates        bool // clinicians make notes too
 	doubles         bool // and others of the same names, soon after those of the programs
 	prefetch        bool // programs fetch pages ahead
+	ingest          bool // a station uploads recordings with package ingest, and dies again and again
 
 	manners
 	variant clinicaldoctest.Variant
@@ -100,7 +101,7 @@ func newDesign(seed uint64) design {
 		names: 3, patients: 1 + d.below(4), renames: d.chance(0.6), shared: d.chance(0.4), twins: d.chance(0.5), secondUser: d.chance(0.3), restarts: d.chance(0.3),
 		skew:      time.Duration(mix(seed, 77)%121)*time.Second - time.Minute,
 		precision: time.Duration(pick(drawsAt(seed, hashOf("precision")), 1, 1000, 1_000_000, 1_000_000_000)),
-		dictates:  true, yesterday: d.chance(0.2), manyOlder: d.chance(0.05), prefetch: d.chance(0.3),
+		dictates:  true, yesterday: d.chance(0.2), manyOlder: d.chance(0.05), ingest: d.chance(0.3), prefetch: d.chance(0.3),
 	}
 	for kind := range faultKinds {
 		if d.chance(0.5) && (kind != bloated || d.chance(0.1)) && kind != queued {
@@ -181,8 +182,9 @@ func (w *design) focusOnLosses(d *draws) {
 	case 2, 3: // nothing but time tells one recording from the other
 		w.shared, w.restarts, w.alike, w.names, w.patients = false, true, true, 1, 1
 		w.rate, w.faults = 0.3, []faultKind{lost, unheard, gatewayTimeout, refused, barred}
+		w.ingest = false
 	case 4: // only the patient tells the notes of one program from those of the other
-		w.patientless, w.programs, w.shared, w.secondUser, w.twins, w.restarts = true, 2, false, false, true, false
+		w.patientless, w.programs, w.shared, w.secondUser, w.twins, w.restarts, w.ingest = true, 2, false, false, true, false, false
 		w.rate, w.faults, w.unnamed, w.dictates = 0.3, []faultKind{lost, unheard, refused}, false, false
 	case 5: // names that cannot be told apart when they are short
 		w.shared, w.renames, w.patients, w.programs, w.shortens = false, false, 1, 2+d.below(2), true
@@ -190,14 +192,14 @@ func (w *design) focusOnLosses(d *draws) {
 	case 6: // notes of a while ago look just the same
 		w.yesterday, w.local, w.shared, w.alike, w.names, w.patients, w.lag, w.cached = true, 0, false, true, 1, 1, 0, 0
 		w.clock, w.date = pick(d, 0, 45*time.Second, time.Hour, time.Hour), pick(d, serviceDate, serviceDate, skewedDate)
-		w.rate, w.faults, w.secondUser = 0.3, []faultKind{lost, unheard, refused}, false
+		w.rate, w.faults, w.ingest, w.secondUser = 0.3, []faultKind{lost, unheard, refused}, false, false
 	}
 }
 
 // focusOnEdits makes edits whose responses get lost while others edit too.
 func (w *design) focusOnEdits(d *draws) {
 	w.meddling, w.rate, w.patients, w.steps = true, pick(d, 0.15, 0.35), 1+d.below(2), w.steps+6
-	w.clinicians = 1
+	w.ingest, w.clinicians = false, 1
 	w.late = pick(d, 2*time.Minute, 10*time.Minute)
 	if d.chance(0.7) {
 		w.faults = append(w.faults, lost, unheard, gatewayTimeout, gatewayTimeout, silent, breaksOff, barred, slow, cut, tooMany, tooMany)
@@ -220,7 +222,7 @@ func (w *design) makeSpecial(d *draws) {
 		w.rate, w.late, w.faults, w.yesterday, w.patients = 0.3, 10*time.Minute, []faultKind{gatewayTimeout, silent}, true, 4
 		if choice == 1 {
 			w.recent, w.alike, w.names, w.patients, w.programs, w.scale, w.faults, w.rate = true, true, 1, 1, 1, 10*time.Minute, []faultKind{lost}, 0.1
-			w.sizes, w.shortens, w.flagless, w.secondUser, w.patientless = told, false, false, false, false
+			w.sizes, w.shortens, w.flagless, w.ingest, w.secondUser, w.patientless = told, false, false, false, false, false
 		}
 	case 2: // an edit by others within the seconds by which a proxy's clock is ahead
 		w.editSpecially(40, lost, unheard)
@@ -238,6 +240,7 @@ func (w *design) makeSpecial(d *draws) {
 	case 12, 13: // the ids of deleted notes are given to others, also of other patients
 		w.focus, w.variant.ReuseIDs, w.lag, w.renames, w.doubles = onLosses, true, 0, true, false
 		w.restarts, w.patients, w.clinicians, w.acts = choice == 13 && w.sizes != untold, 1+d.below(3), 1+d.below(2), w.acts+20
+		w.ingest = w.restarts
 		w.rate, w.faults = 0.3, []faultKind{unheard, lost, gatewayTimeout}
 	case 8: // a note is made elsewhere that looks more like the lost one than its own, by its time
 		w.searchSpecially(1, unheard)
@@ -253,14 +256,14 @@ func (w *design) makeSpecial(d *draws) {
 func (w *design) searchSpecially(programs int, faults ...faultKind) {
 	w.focus, w.scale, w.lag, w.cached, w.clock, w.date = onLosses, 10*time.Minute, 0, 0, 0, serviceDate
 	w.machine, w.local = 0, 0
-	w.programs, w.clinicians, w.shared, w.twins, w.secondUser, w.patientless, w.restarts, w.yesterday = programs, 0, true, true, false, false, false, false
+	w.programs, w.clinicians, w.shared, w.twins, w.secondUser, w.patientless, w.restarts, w.ingest, w.yesterday = programs, 0, true, true, false, false, false, false, false
 	w.alike, w.names, w.patients, w.renames, w.rate, w.faults = true, 1000, 1000, true, 0.5, faults
 }
 
 // editSpecially is a day of many edits on a service whose clock agrees with ours.
 func (w *design) editSpecially(steps int, faults ...faultKind) {
 	w.focus, w.steps, w.clinicians, w.patients, w.rate, w.faults = onEdits, steps, 1, 1, 0.4, faults
-	w.lag, w.clock, w.local, w.date, w.flagless, w.variant.Times = 0, 0, 0, serviceDate, false, clinicaldoctest.TimeMicroseconds
+	w.lag, w.clock, w.local, w.date, w.ingest, w.flagless, w.variant.Times = 0, 0, 0, serviceDate, false, false, clinicaldoctest.TimeMicroseconds
 }
 
 // calmDown makes it a good day in a clinic of many patients.
@@ -290,7 +293,7 @@ func (w design) misnamed() bool { return w.strange && !w.assumes }
 
 // exact reports whether the seed decides everything. Where a program asks for several things at once, a select of its own
 // between two that are ready is a coin that nobody can load.
-func (w design) exact() bool { return !w.prefetch }
+func (w design) exact() bool { return !w.ingest && !w.prefetch }
 
 // tellsDeletions reports whether a list shows that a row went away while it was read.
 func (w design) tellsDeletions() bool {
@@ -317,7 +320,7 @@ func (w design) sizeCount() int {
 }
 
 func (w design) String() string {
-	return fmt.Sprintf("quiet %t, focus %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, many older %t, pages %d, times %d, prefetch %t, variation %s, assumes %t, storage %+v, manners %+v, faults %v",
+	return fmt.Sprintf("quiet %t, focus %s, scale %s, %d programs x %d steps, %d clinicians x %d acts, meddling %t, rate %.2f, late %s, lag %s, cached %s, clock %s, date %d, machine %s, names %d, patients %d, renames %t, shared %t, twins %t, second user %t, alike %t, restarts %t, patientless %t, yesterday %t, many older %t, pages %d, times %d, prefetch %t, ingest %t, variation %s, assumes %t, storage %+v, manners %+v, faults %v",
 		w.quiet, w.focus, w.scale, w.programs, w.steps, w.clinicians, w.acts, w.meddling, w.rate, w.late, w.lag, w.cached, w.clock, w.date, w.machine, w.names, w.patients, w.renames, w.shared, w.twins,
-		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.manyOlder, w.variant.Pagination, w.variant.Times, w.prefetch, w.variation, w.assumes, w.storage, w.manners, w.faults)
+		w.secondUser, w.alike, w.restarts, w.patientless, w.yesterday, w.manyOlder, w.variant.Pagination, w.variant.Times, w.prefetch, w.ingest, w.variation, w.assumes, w.storage, w.manners, w.faults)
 }

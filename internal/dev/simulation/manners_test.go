@@ -53,6 +53,7 @@ func (w *design) drawManners(d *draws) {
 	if d.chance(0.08) {
 		w.local, w.yesterday = pick(d, 2*time.Hour, -5*time.Hour), false // what was made hours ago looks like what was made since
 	}
+	w.ingest = w.ingest && !w.unnamed
 	more := drawsAt(d.key, hashOf("more manners"))
 	if w.unsorted = more.chance(0.08); w.unsorted {
 		w.variant.Query.Sort, w.variant.OldestFirst = "order", more.chance(0.5)
@@ -63,7 +64,7 @@ func (w *design) drawManners(d *draws) {
 		w.sizes = reencoded
 	case 1: // nothing could tell the notes of two clients apart
 		if w.focus != onLosses {
-			w.sizes, w.shared, w.secondUser, w.restarts, w.dictates = untold, true, false, false, false
+			w.sizes, w.shared, w.secondUser, w.restarts, w.ingest, w.dictates = untold, true, false, false, false, false
 		}
 	}
 }

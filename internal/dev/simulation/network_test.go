@@ -64,12 +64,19 @@ func (f fate) String() string { return [...]string{"acts", "does not act", "acts
 type network struct {
 	*being
 
+	life *life // of the process; nil: one that does not die
+
 	mu    sync.Mutex
 	asked map[string]int // how often each request was made in the present step
 }
 
 // RoundTrip takes a request to the service and its response back, or what a bad day leaves of them.
 func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
+	if n.life != nil {
+		if err := n.life.touch(); err != nil {
+			return nil, err
+		}
+	}
 	c := callOf(req.Context())
 	r := request{
 		method: req.Method, path: req.URL.Path, query: req.URL.RawQuery, header: maps.Clone(req.Header), call: c, storage: req.URL.Host == storageHost,
@@ -98,6 +105,11 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	n.world.checkRequest(c, req)
 	began := time.Now()
 	resp, err := t.send(req)
+	if n.life != nil {
+		if err := n.life.touch(); err != nil {
+			return nil, err
+		}
+	}
 	c.responded(t, resp, err, time.Since(began))
 	return resp, err
 }
@@ -106,6 +118,9 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 func (n *network) place(c *call, r request) string {
 	if r.storage { // its address is never twice the same
 		r.path, r.query = "storage", ""
+	}
+	if n.life != nil { // equal requests at one instant are alike, in whatever order they come
+		return fmt.Sprintf("%s %s?%s at %s", r.method, strings.TrimPrefix(r.path, "/v1/progress-notes"), r.query, time.Since(n.world.began))
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -222,6 +237,7 @@ func (t *trip) read(ctx context.Context, body io.Reader) (all []byte, err error)
 
 // travel lets the whole request go: from here on nobody can call it back.
 func (t *trip) travel(ctx context.Context) (*http.Response, error) {
+	t.request.sent = time.Now()
 	response := make(chan *http.Response, 1)
 	t.world.running.Go(func() { response <- t.arrive() }) //nolint:bodyclose // it is in memory
 	timer := time.NewTimer(t.delay())

@@ -214,6 +214,7 @@ var bounds = map[string]struct {
 	"list":   {0, 4000, 0},
 
 	"download": {0, 400, 0},
+	"ingest":   {1000, 20000, 0},
 }
 
 const (

@@ -60,6 +60,7 @@ var reachable = []string{
 	"late commits", "reached: a change between read and write", "reached: deleted before it was found", "reached: found",
 	"reached: not created", "reached: undecided", "reached: conflict", "reached: a late commit after the word", "reads of a replica", "restarts", "lists from a cache", "reached: a recording was fetched", "reached: a recording was fetched in parts", "lists that leave out a row", "recordings uploaded again by others", "requests for recordings",
 	"reached: asked at the wrong place, or as the wrong user", "slow lists", "reached: an id is used again", "reached: an id is used again for another patient", "long uploads", "worlds of lists in another order",
+	"compactions", "power cuts in a compaction", "recordings fetched into files",
 	"reached: an older note of an unchanged recording is read",
 	"reached: a younger note of an unchanged recording is read",
 	"reached: a response names a job", "reached: another user of the same number asks",

@@ -171,7 +171,8 @@ type request struct {
 	body                []byte
 	call                *call // of the program; nil: a clinician's
 	attempt             int   // of the call, among its writes
-	storage             bool  // it goes to where recordings lie
+	sent                time.Time
+	storage             bool // it goes to where recordings lie
 	knew                knowledge
 }
 
@@ -250,6 +251,9 @@ func (s *service) recordBirth(r request) {
 	n := slices.MaxFunc(s.primary.Notes(), func(a, b clinicaldoctest.Note) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	f := &fact{id: n.ID, fingerprint: n.AudioSHA256, name: n.Name, patient: n.PatientID, born: time.Now(), by: r.call}
 	s.world.born(f, s.births[f.wish()])
+	if station := s.world.station; station != nil {
+		station.bornAfter(f, r.sent)
+	}
 	if before := s.notes[n.ID]; before != nil {
 		s.former = append(s.former, before)
 		s.world.count("reached: an id is used again", 1)

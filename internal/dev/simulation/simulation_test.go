@@ -81,6 +81,9 @@ func (s *season) take(w *world) {
 	if w.design.unsorted {
 		s.total["worlds of lists in another order"]++
 	}
+	if w.tally["compactions"] > 0 {
+		s.total["worlds with compactions"]++
+	}
 	for _, v := range w.violations {
 		if !slices.Contains(s.broken[v.kind], w.seed) {
 			s.broken[v.kind] = append(s.broken[v.kind], w.seed)
@@ -117,7 +120,11 @@ func TestWorlds(t *testing.T) {
 			explain(t, list[0], kind)
 		}
 	}
+	if *seeds >= 400 && !*first { // a sixth has some; a bar of a tenth would fail by chance here
+		assert.GreaterOrEqual(t, s.total["worlds with compactions"]*20, int(s.worlds.Load()))
+	}
 	if *seeds >= 2000 && !*first {
+		assert.GreaterOrEqual(t, s.total["worlds with compactions"]*10, int(s.worlds.Load()))
 		assert.GreaterOrEqual(t, s.kinds["quiet"].share("lost creates decided within Settle", "lost creates"), 0.99)
 		assert.GreaterOrEqual(t, s.kinds["quiet"].share("lists whole", "lists"), 0.99)
 		s.checkUsefulness(t)

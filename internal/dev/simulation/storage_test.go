@@ -72,7 +72,7 @@ func newStorage(d *draws, sizes sizeKind) (s storage) {
 
 // compares reports whether a recording is read in order to compare it.
 func (r request) compares() bool {
-	return r.call != nil && r.call.op == "find" && (r.storage || r.addresses())
+	return r.call != nil && (r.call.op == "find" || r.call.op == "ingest") && (r.storage || r.addresses())
 }
 
 // fromStorage is what storage makes of a recording, and of a request for it.

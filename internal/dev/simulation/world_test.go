@@ -27,6 +27,7 @@ type world struct {
 	began   time.Time
 	calm    time.Time // from then on nothing goes wrong
 	service *service
+	station *station       // nil: there is none
 	abort   func()         // ends a world that would not end
 	running sync.WaitGroup // commits and copies that nobody waits for
 
@@ -84,6 +85,10 @@ func (w *world) actors() (list []actor) {
 	}
 	for i := range w.design.clinicians {
 		list = append(list, &clinician{being{world: w, name: fmt.Sprintf("c%d", i), number: 8 + i}, team})
+	}
+	if w.design.ingest {
+		w.station = newStation(w, 20)
+		list = append(list, w.station)
 	}
 	return list
 }
