@@ -103,10 +103,10 @@ func newWorld(t *testing.T, f fault, op operation) *world {
 	w.box = clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(variant))
 	w.seed()
 	w.newClient(t)
+	w.armed = f.warm == nil && !op.guarded
 	for _, front := range []*front{w.home, w.storage, w.elsewhere} {
 		front.start()
 	}
-	w.arm(f.warm == nil && !op.guarded)
 	return w
 }
 
@@ -197,12 +197,6 @@ func (w *world) target() *front {
 		return w.storage
 	}
 	return w.home
-}
-
-func (w *world) arm(now bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.armed = now
 }
 
 // strikes counts what comes to the target and tells whether the fault strikes it.

@@ -99,13 +99,10 @@ func export(t *testing.T, note clinicaldoctest.Note, signer string) func() objec
 	printed := output(t, "../../..", nil, variables, "go", "run", "./examples/fhirexport",
 		"-note", strconv.FormatInt(id, 10), "-patient", "7", "-subject", "Patient/123",
 		"-device", "Device/9", "-signer", signer)
-	return func() object { return parse(t, string(printed)) }
-}
-
-func parse(t *testing.T, resource string) (document object) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(resource), &document))
-	return document
+	return func() (document object) {
+		require.NoError(t, json.Unmarshal(printed, &document))
+		return document
+	}
 }
 
 // at returns a part of a document: a name is a member, a number an element.

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/dev/outside"
 	"github.com/clinicaldoc/clinicaldoc-go/internal/gaps"
@@ -97,13 +96,6 @@ func (tg *target) probe(t *testing.T) *gaps.Report {
 	report, err := gaps.Probe(ctx, options)
 	require.NoError(t, err, hint(err))
 	return report
-}
-
-// learn sets the target's client to the query names that were seen to work.
-func (tg *target) learn(t *testing.T, report *gaps.Report) {
-	t.Helper()
-	tg.trustFilter = report.TrustPatientFilter
-	tg.client = tg.newClient(t, tg.token, clinicaldoc.WithQueryNames(report.QueryNames))
 }
 
 // publishReport prints the report, if one was made and somebody is looking, and writes it as JSON if asked to.

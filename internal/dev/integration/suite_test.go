@@ -133,7 +133,8 @@ func assertCleanedUp(
 // runSuite runs every test of the suite with what the report has found.
 func (tg *target) runSuite(t *testing.T, report *gaps.Report) {
 	t.Helper()
-	tg.learn(t, report)
+	tg.trustFilter = report.TrustPatientFilter
+	tg.client = tg.newClient(t, tg.token, clinicaldoc.WithQueryNames(report.QueryNames))
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, *target)

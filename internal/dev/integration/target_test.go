@@ -23,7 +23,7 @@ import (
 // target is the service that the suite runs against. Nothing may be taken for granted there, and nothing changed but
 // the suite's own notes, one thing at a time.
 type target struct {
-	client         *clinicaldoc.Client // with the query names that the report has found; see learn
+	client         *clinicaldoc.Client // with the query names that the report has found
 	baseURL, token string
 	transport      *http.Transport
 	retry          clinicaldoc.RetryPolicy
@@ -44,8 +44,6 @@ const (
 	// absentID is no note or token anywhere: the largest number that every JSON reader keeps.
 	absentID = 1<<53 - 1
 )
-
-func newNamePrefix() string { return "Synthetic test note " + rand.Text() }
 
 // envOptIn must be 1 for the suite to write to the service that the other variables name.
 const envOptIn = "CLINICALDOC_INTEGRATION"
@@ -76,7 +74,7 @@ func fromEnvironment(t *testing.T) *target {
 func newTarget(t *testing.T, baseURL, token string) *target {
 	t.Helper()
 	tg := &target{
-		baseURL: baseURL, token: token, namePrefix: newNamePrefix(), audio: tone(time.Second), ownTone: true,
+		baseURL: baseURL, token: token, namePrefix: "Synthetic test note " + rand.Text(), audio: tone(time.Second), ownTone: true,
 		transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true},
 		retry:     clinicaldoc.RetryPolicy{MaxRetries: 5, MaxWait: 90 * time.Second}, // a limit per minute passes
 		interval:  2 * time.Second, pageSize: 100,
@@ -105,16 +103,11 @@ func (tg *target) fitTone(t *testing.T) {
 		tg.audio = tone(length)
 		note, err := tg.client.Notes.Create(t.Context(), tg.params())
 		tg.deleteLater(t, note, err)
-		if !refusesFile(err) {
+		refusal, refused := errors.AsType[*clinicaldoc.Error](err)
+		if !errors.Is(err, clinicaldoc.ErrTooLarge) && (!refused || refusal.Fields["file"] == nil) {
 			return
 		}
 	}
-}
-
-// refusesFile tells whether a creation failed for its recording.
-func refusesFile(err error) bool {
-	refusal, _ := errors.AsType[*clinicaldoc.Error](err)
-	return errors.Is(err, clinicaldoc.ErrTooLarge) || errors.Is(err, clinicaldoc.ErrValidation) && refusal.Fields["file"] != nil
 }
 
 // hint says which variables may help where a service refuses the synthetic notes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -105,8 +106,12 @@ func (r repository) isTagged(ctx context.Context, v version, modules []module) e
 // prepare makes a branch with two commits: the release, which has the tags, and one that goes back to the modules of the
 // checkout. It pushes nothing.
 func (r repository) prepare(ctx context.Context, v version) error {
-	if err := r.clean(ctx); err != nil {
+	changes, err := r.git(ctx, "status", "--porcelain")
+	if err != nil {
 		return err
+	}
+	if changes != "" {
+		return errors.New("the checkout has changes that are not committed:\n" + changes)
 	}
 	folder, remove, err := temporary()
 	if err != nil {

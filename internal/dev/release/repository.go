@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,15 +63,6 @@ func (r repository) goCommand(ctx context.Context, args ...string) (string, erro
 func (r repository) goLines(ctx context.Context, args ...string) ([]string, error) {
 	out, err := r.goCommand(ctx, args...)
 	return strings.Fields(out), err
-}
-
-// clean is an error if the checkout is not what is committed.
-func (r repository) clean(ctx context.Context) error {
-	changes, err := r.git(ctx, "status", "--porcelain")
-	if err == nil && changes != "" {
-		err = errors.New("the checkout has changes that are not committed:\n" + changes)
-	}
-	return err
 }
 
 // releases returns the versions that the module at the root has tags of.

@@ -53,7 +53,7 @@ func (c *clinician) act(d *draws) {
 	}
 	n := alive[d.below(len(alive))]
 	// Where a program has just been, trouble is likeliest.
-	if at := slices.IndexFunc(alive, func(n clinicaldoctest.Note) bool { return n.ID == c.world.service.target() }); at >= 0 && d.chance(0.6) {
+	if at := slices.IndexFunc(alive, func(n clinicaldoctest.Note) bool { return n.ID == c.world.service.busy.Load() }); at >= 0 && d.chance(0.6) {
 		n = alive[at]
 	}
 	c.change(d.below(10), n)

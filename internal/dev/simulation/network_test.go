@@ -100,7 +100,7 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.request.attempt, t.request.knew = c.asked(r, n.world), c.knows()
 	if r.writes() && r.id() != 0 {
 		n.world.slot(n.number)
-		n.world.service.aim(r.id())
+		n.world.service.busy.Store(r.id())
 	}
 	n.world.checkRequest(c, req)
 	began := time.Now()

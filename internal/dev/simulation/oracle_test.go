@@ -19,7 +19,7 @@ func (w *world) born(f, earlier *fact) {
 	if c == nil {
 		return
 	}
-	w.service.busy = f.id
+	w.service.busy.Store(f.id)
 	c.mu.Lock()
 	c.born = f.id
 	c.mu.Unlock()
@@ -80,18 +80,14 @@ func (c *call) deny() {
 	}
 }
 
-func (c *call) finish() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.over = true
-}
-
 // end takes in the SDK's word on a call that is over.
 func (c *call) end(err error) {
 	w, p := c.program.world, c.program
 	c.checkBounds()
 	c.checkTrail(err)
-	c.finish()
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
 	if err == nil {
 		w.say(p.name, "   %s: done", c.op)
 		return

@@ -162,8 +162,12 @@ func (p *program) settle(ctx context.Context) {
 	}
 	p.last = p.pending
 	p.pending = nil
+	limit := 30 * time.Minute
+	if p.world.design.date == stillDate { // where only the SDK's own bounds end a search
+		limit = 2 * day
+	}
 	for _, r := range p.last {
-		if r.lost != nil && !p.find(ctx, r, p.lastLimit()) && r.lost != nil {
+		if r.lost != nil && !p.find(ctx, r, limit) && r.lost != nil {
 			p.world.count("lost creates undecided at the end", 1)
 		}
 	}
@@ -183,15 +187,6 @@ func (p *program) settle(ctx context.Context) {
 			p.world.violate("response", "one that was kept has changed")
 		}
 	}
-}
-
-// lastLimit is how long a program waits for a last verdict. Where the Date stands still only the SDK's own bounds end a
-// search.
-func (p *program) lastLimit() time.Duration {
-	if p.world.design.date == stillDate {
-		return 2 * day
-	}
-	return 30 * time.Minute
 }
 
 // shares are how often programs do each thing, in hundredths, by what the world is about.

@@ -45,8 +45,9 @@ type service struct {
 	primary *clinicaldoctest.Server
 	replica *clinicaldoctest.Server // nil: there is none
 
+	busy atomic.Int64 // the note that a program wrote to last, or tried to
+
 	mu       sync.Mutex
-	busy     int64 // the note that a program wrote to last, or tried to
 	notes    map[int64]*fact
 	former   []*fact // notes whose ids others have by now
 	cache    cache
@@ -299,19 +300,6 @@ func (s *service) look(id int64) clinicaldoctest.Note {
 		}
 	}
 	return clinicaldoctest.Note{}
-}
-
-// aim notes which note a program writes to.
-func (s *service) aim(id int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busy = id
-}
-
-func (s *service) target() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.busy
 }
 
 // fact returns the truth about a note; nil if there never was one.

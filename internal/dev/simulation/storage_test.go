@@ -94,7 +94,7 @@ func (t *trip) fromStorage(resp *http.Response) *http.Response {
 		body, _ := io.ReadAll(resp.Body)
 		t.world.service.notePlace(body, f)
 		if s.refused {
-			body = plainAddress(body)
+			body = bytes.ReplaceAll(body, []byte(storageURL), []byte("http://"+storageHost)) // which the SDK does not use
 			if t.fault < 0 {
 				r.call.refuseAddress(f)
 			}

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -347,9 +346,4 @@ func (s *service) reencodes(f *fact, mediaType string) bool {
 	}
 	stage := s.look(f.id).Stage // a note whose processing failed keeps its recording
 	return stage == clinicaldoctest.StageComplete || stage == clinicaldoctest.StageSigned
-}
-
-// plainAddress is the address of a recording without TLS, which the SDK does not use.
-func plainAddress(body []byte) []byte {
-	return bytes.ReplaceAll(body, []byte(storageURL), []byte("http://"+storageHost))
 }
