@@ -63,6 +63,44 @@ func TestTheReadmeLeadsToEveryPage(t *testing.T) {
 	}
 }
 
+// unlisted are the sentinels that a list leaves out, and why.
+var unlisted = map[string]map[string]string{
+	"cmd/clinicaldoc/internal/command/remedies.go": {
+		"ErrAudioChanged": "the command writes to files, which can be rewound",
+		"ErrNotCreated":   "package ingest creates the note again",
+	},
+	"cmd/internal/devproxy/verdict.go": {
+		"ErrInUse":            "it is about files of the program",
+		"ErrNotAudited":       "the program's own function failed",
+		"ErrNotCreated":       "it does not follow from one response",
+		"ErrProcessingFailed": "it does not follow from one response",
+	},
+}
+
+// The command advises on each sentinel of the SDK, and the developer proxy shows it. A test has that of each status.
+func TestSentinels_EachOne_IsListedByTheTools(t *testing.T) {
+	t.Parallel()
+	sentinel := regexp.MustCompile(`(?m)^\t(Err[A-Z]\w+) += (?:.* // (\d+)$)?`)
+	found := 0
+	for file, source := range sources(t) {
+		if !inRoot(file) || isTest(file) {
+			continue
+		}
+		for _, match := range sentinel.FindAllStringSubmatch(source, -1) {
+			name, status := match[1], match[2]
+			found++
+			for list, exceptions := range unlisted {
+				isListed := strings.Contains(read(t, list), "clinicaldoc."+name+",")
+				isException := exceptions[name] != ""
+				assert.NotEqual(t, isException, isListed, "add %s to %s, or say in the map above why not", name, list)
+			}
+			isTested := strings.Contains(read(t, "errors_test.go"), status+": clinicaldoc."+name)
+			assert.True(t, status == "" || isTested, "errors_test.go does not test that %s matches %s", status, name)
+		}
+	}
+	assert.Positive(t, found)
+}
+
 // What the pages list is all there is, and what they quote is said.
 func TestPagesListEveryOptionAndError(t *testing.T) {
 	t.Parallel()
