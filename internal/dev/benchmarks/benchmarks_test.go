@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"testing"
@@ -13,7 +14,7 @@ var baseURL string
 
 func TestMain(m *testing.M) {
 	playRole()
-	url, stop, err := startServer()
+	url, stop, err := startServer(context.Background())
 	if err != nil {
 		panic(err)
 	}

@@ -34,7 +34,7 @@ type report struct {
 
 func run(ctx context.Context, markdown, only string) error {
 	r := &report{when: time.Now().UTC()}
-	url, stop, err := startServer()
+	url, stop, err := startServer(ctx)
 	if err != nil {
 		return err
 	}

@@ -67,8 +67,8 @@ func serve() error {
 }
 
 // startServer returns the address of a server in another process, and what ends it.
-func startServer() (url string, stop func(), err error) {
-	cmd, err := child(context.Background(), serverRole)
+func startServer(ctx context.Context) (url string, stop func(), err error) {
+	cmd, err := child(ctx, serverRole)
 	if err != nil {
 		return "", nil, err
 	}

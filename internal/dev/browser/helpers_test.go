@@ -53,7 +53,7 @@ func built(tb testing.TB, folder string) string {
 		return program
 	}
 	build := exec.CommandContext(tb.Context(), "go", "build", "-o", program, ".")
-	build.Dir = filepath.Join("../../..", folder)
+	build.Dir = filepath.Join("..", "..", "..", folder)
 	build.Env = append(os.Environ(), "GOWORK=off")
 	out, err := build.CombinedOutput()
 	require.NoError(tb, err, string(out))

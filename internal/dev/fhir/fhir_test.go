@@ -57,7 +57,7 @@ var install = sync.OnceValue(func() error {
 			return err
 		}
 	}
-	command := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund") //nolint:noctx // for all tests
+	command := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 	command.Dir = scratch
 	out, err := command.CombinedOutput()
 	if err != nil {
