@@ -2363,6 +2363,19 @@ func TestFindCreated_Candidates_AreBounded(t *testing.T) {
 	})
 }
 
+func TestFindCreated_FiveCandidates_AreAllNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, client, lost := loseVisit(t)
+		for range 5 {
+			s.keep(visited().of(otherSound))
+		}
+		undecided := findWith(t, client, lost, findParams{WithoutAudio: true}).undecided("note 5 of ")
+		require.Len(t, undecided.Candidates, 5)
+		assert.NotContains(t, undecided.Error(), " more")
+	})
+}
+
 func TestFindCreated_LostCreateNobodyAskedAbout_Counts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -792,6 +792,21 @@ func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
+func TestAudioSource_Size(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		audio *clinicaldoc.AudioSource
+		want  int64
+	}{
+		"zero":          {&clinicaldoc.AudioSource{}, -1},
+		"a stream":      {clinicaldoc.AudioReader("visit.mp3", strings.NewReader("sound")), -1},
+		"bytes":         {clinicaldoc.AudioBytes("visit.mp3", []byte("sound")), 5},
+		"a part of one": {clinicaldoc.AudioReaderAt("visit.mp3", strings.NewReader("sound, and more"), 5), 5},
+	} {
+		assert.Equal(t, tt.want, tt.audio.Size(), name)
+	}
+}
+
 func TestAudioSource_Copy_IsTheSameRecording(t *testing.T) {
 	t.Parallel()
 	typed := clinicaldoc.AudioBytes("visit.wav", []byte("sound"))
