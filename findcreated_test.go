@@ -1842,6 +1842,27 @@ func TestFindCreated_Pauses_Grow(t *testing.T) {
 	})
 }
 
+// A search that lasts long sends fewer requests: after many of them, its pauses may be longer than two minutes.
+func TestFindCreated_ManyRequests_PausesGrowFurther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		lost := lose(t, client, visit())
+		var polls []time.Time
+		s.onList = func() { polls = append(polls, time.Now()) }
+		findWith(t, client, lost, findParams{Settle: 2 * time.Hour}).isNotCreated()
+		var pauses []time.Duration
+		for i := 1; i < len(polls); i++ {
+			pauses = append(pauses, polls[i].Sub(polls[i-1]))
+		}
+		require.Greater(t, len(pauses), 20)
+		for _, pause := range pauses[16 : len(pauses)-1] { // the last one ends with Settle
+			assert.GreaterOrEqual(t, pause, 2*time.Minute)
+		}
+	})
+}
+
 // A service or storage that wants a pause gets it, up to two minutes, before the search sends another request.
 func TestFindCreated_RetryAfter_IsHonored(t *testing.T) {
 	t.Parallel()
@@ -2059,6 +2080,21 @@ func TestFindCreated_UnreadableRecording_IsNotWaitedFor(t *testing.T) {
 		assert.Equal(t, 3*time.Second, time.Since(lost.LostAt))
 		assert.Equal(t, 2, s.urls, "each once")
 		assert.Zero(t, s.reads)
+	})
+}
+
+// A recording that arrives in many pieces is compared when all of it has been read.
+func TestFindCreated_LargeRecording_IsReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeService(t)
+		client := s.client()
+		sound := strings.Repeat("sound", 100_000)
+		params := visit()
+		params.Audio = clinicaldoc.AudioBytes("a.wav", []byte(sound))
+		lost := lose(t, client, params)
+		id := s.keep(visited().sized(int64(len(sound))).of(sound))
+		find(t, client, lost).isNote(id)
 	})
 }
 

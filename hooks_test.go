@@ -1001,6 +1001,13 @@ func TestHooks_NilHooks_AreSkipped(t *testing.T) {
 		client := clientOver(t, canned(smallNote), clinicaldoc.WithHooks(c.hooks))
 		must(client.Notes.Get(t.Context(), 7))(t)
 		assert.Equal(t, c.want, called, "hooks that were called")
+
+		called = nil
+		limiter := clinicaldoc.WithLimiter(badCallback{errors.New("no token left")})
+		refused := clientOver(t, canned(smallNote), clinicaldoc.WithHooks(c.hooks), limiter)
+		_, err := refused.Notes.Get(t.Context(), 7)
+		require.Error(t, err)
+		assert.Equal(t, c.want, called, "hooks that were called although nothing was sent")
 	}
 }
 

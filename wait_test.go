@@ -932,6 +932,26 @@ func TestWaitAll_SingleReads_AreBounded(t *testing.T) {
 		})
 }
 
+// Notes that could not be read wait for their turn like the others. They are not all read again in each tick.
+func TestWaitAll_UnreadableNotes_AreReadInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 400
+		w, _, client := newListServer(t, n)
+		w.list = func(_ int, r *http.Request) *reply { return made(r, 403, `{}`) }
+		w.stage = completeAfter(time.Minute, stageTranscribing)
+		w.get = func(id int64, at time.Duration, r *http.Request) *reply {
+			if id%2 == 0 || at >= time.Minute {
+				return nil
+			}
+			return made(r, 500, `{}`)
+		}
+		params := waitParams{Interval: 2 * time.Second, MaxFailures: 100}
+		requireAllComplete(t, n, outcome(t.Context(), t, client, w.notes, params))
+		w.assertRate(t, 1)
+	})
+}
+
 func TestWaitAll_FinishedNotes_TakeOneReadEach(t *testing.T) {
 	t.Parallel()
 	type test struct {
