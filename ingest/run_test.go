@@ -1175,3 +1175,28 @@ func clientWith(t *testing.T, srv *clinicaldoctest.Server, source clinicaldoc.To
 	require.NoError(t, err)
 	return client
 }
+
+// Recordings that nothing identifies are refused one by one. The journal does not mention them, so none of them counts
+// as another one's repetition.
+func TestRun_RecordingsWithoutAKey_AreRefused(t *testing.T) {
+	t.Parallel()
+	nights(t, func(t *testing.T, n *night) {
+		audio := clinicaldoc.AudioBytes("visit.wav", []byte("sound"))
+		params := clinicaldoc.CreateNoteParams{Name: "Visit", PatientID: 7, PromptID: 1, Audio: audio}
+		keyless := ingest.Recording{Params: params}
+		known := keyless
+		known.Key = "visit"
+		n.uploader(func(u *ingest.Uploader) {
+			status := map[ingest.Key]counts{}
+			for _, result := range upload(t, u, ingest.Recordings(keyless, known, keyless, ingest.Recording{})) {
+				if status[result.JournalKey] == nil {
+					status[result.JournalKey] = counts{}
+				}
+				status[result.JournalKey][result.Status]++
+			}
+			assert.Equal(t, counts{ingest.Refused: 3}, status[ingest.Key{}])
+		})
+		require.Len(t, readEntries(t, n.path), 1)
+		assert.Equal(t, 1, n.creates())
+	})
+}
