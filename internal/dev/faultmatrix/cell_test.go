@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,22 +24,38 @@ const (
 // for seconds and need no place, so that nothing waits for them at the end.
 var busy = make(chan struct{}, 128)
 
+// firstTries are those of all cells. Second tries begin after them, a few at a time.
+var (
+	firstTries  sync.WaitGroup
+	secondTries = make(chan struct{}, 8)
+)
+
 // runCell runs a cell and fails the test where its promise is broken. A stall is the one fault that time itself can
-// feign: such a cell gets a second chance with more patience, which a broken rule does not pass either.
+// feign: such a cell gets a second chance, which a broken rule does not pass either. It then has more patience, and few
+// other cells take the processor from it.
 func runCell(t *testing.T, f fault, op operation, p promise) {
 	t.Helper()
-	if f.stall == 0 || op.kind != creates {
-		busy <- struct{}{}
-		defer func() { <-busy }()
-	}
-	v := tryCell(t, f, op, p)
+	v := tryFirst(t, f, op, p)
 	if f.stall > 0 && len(v.broken) > 0 {
+		firstTries.Wait()
+		secondTries <- struct{}{}
+		defer func() { <-secondTries }()
 		f.stall = morePatience
 		v = tryCell(t, f, op, p)
 	}
 	for _, broken := range v.broken {
 		t.Error(broken)
 	}
+}
+
+func tryFirst(t *testing.T, f fault, op operation, p promise) *verdict {
+	t.Helper()
+	defer firstTries.Done()
+	if f.stall == 0 || op.kind != creates {
+		busy <- struct{}{}
+		defer func() { <-busy }()
+	}
+	return tryCell(t, f, op, p)
 }
 
 // verdict is what came of a cell.

@@ -44,6 +44,7 @@ func TestFaultMatrix(t *testing.T) {
 				continue
 			}
 			t.Run(f.name+"/"+op.name, func(t *testing.T) {
+				firstTries.Add(1)
 				t.Parallel()
 				runCell(t, f, op, f.promise(op))
 			})
