@@ -1486,6 +1486,14 @@ type fakeService struct {
 	busy     int           // so often GET /user fails before it succeeds
 	address  string        // of all recordings; empty: each has its own
 	deleting int           // the status of its response to a DELETE
+
+	rendered map[fakeRow]string // rows of lists, which are requested again and again
+}
+
+// fakeRow is a note as it is rendered, with that added to its time.
+type fakeRow struct {
+	note  fakeNote
+	shift time.Duration
 }
 
 // fakeNote is a note of the fake service; what is zero is not told, but for the user, who is the client's.
@@ -1505,7 +1513,7 @@ const (
 
 func newFakeService(t *testing.T) *fakeService {
 	t.Helper()
-	return &fakeService{t: t}
+	return &fakeService{t: t, rendered: map[fakeRow]string{}}
 }
 
 // visit is the note that the tests create: a name, a patient, five bytes of a recording.
@@ -1693,6 +1701,17 @@ func (s *fakeService) commit(r *http.Request, sent fakeNote) *http.Response {
 }
 
 func (s *fakeService) json(n fakeNote) string {
+	row := fakeRow{n, s.ahead + s.zone}
+	text, ok := s.rendered[row]
+	if !ok {
+		text = row.json()
+		s.rendered[row] = text
+	}
+	return text
+}
+
+func (r fakeRow) json() string {
+	n := r.note
 	fields := []string{fmt.Sprintf(`"id":%d,"name":%q`, n.id, n.name)}
 	switch {
 	case n.patient == -1:
@@ -1710,7 +1729,7 @@ func (s *fakeService) json(n fakeNote) string {
 	}
 	if !n.made.IsZero() {
 		fields = append(fields,
-			fmt.Sprintf(`"created_at":%q`, n.made.Add(s.ahead+s.zone).UTC().Format("2006-01-02T15:04:05.000000Z")))
+			fmt.Sprintf(`"created_at":%q`, n.made.Add(r.shift).UTC().Format("2006-01-02T15:04:05.000000Z")))
 	}
 	return "{" + strings.Join(fields, ",") + "}"
 }
