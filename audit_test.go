@@ -41,7 +41,7 @@ type recordKey struct {
 type auditBox struct {
 	srv    *clinicaldoctest.Server
 	client *clinicaldoc.Client
-	dir    string
+	dir    func() string // is made when it is first asked for
 
 	complete, moving, failed, doomed int64
 
@@ -69,7 +69,8 @@ const auditPatient = 41
 func newAuditBox(t *testing.T) *auditBox {
 	t.Helper()
 	b := &auditBox{
-		dir: t.TempDir(), gave: map[recordKey]int64{}, keys: map[string]int64{}, reached: map[recordKey]bool{},
+		dir: sync.OnceValue(t.TempDir), gave: map[recordKey]int64{}, keys: map[string]int64{},
+		reached: map[recordKey]bool{},
 	}
 	b.srv = clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithMiddleware(b.record))
 	t.Cleanup(b.srv.Close)
@@ -351,9 +352,9 @@ func auditCalls() map[string]auditCall {
 			return err
 		},
 		"NotesService.DownloadAudioFile": func(ctx context.Context, b *auditBox, opts ...clinicaldoc.CallOption) error {
-			path := filepath.Join(b.dir, "recording.wav")
+			path := filepath.Join(b.dir(), "recording.wav")
 			_, err := b.client.Notes.DownloadAudioFile(ctx, b.complete, path, downloadParams{}, opts...)
-			if fileBytes(b.dir) > 0 {
+			if fileBytes(b.dir()) > 0 {
 				b.get(recordKey{b.complete, true})
 			}
 			return err
@@ -585,11 +586,9 @@ func operationOf(call string) string {
 	return strings.Replace(method, "Service.", ".", 1)
 }
 
-// eachAudited runs a case with every method, each on a box of its own. If the trail is to fail, trailFails is true.
-func eachAudited(
-	t *testing.T, trailFails bool, cases []string, prepare func(b *auditBox, c string),
-	then func(t *testing.T, b *auditBox, name string, err error),
-) {
+// eachAudited runs a case with every method, each on a box of its own. If trailFails is true, the case is repeated with
+// the trail failing at the first access, at the second and so on, until the call makes no further access.
+func eachAudited(t *testing.T, trailFails bool, cases []string, prepare func(b *auditBox, c string)) {
 	t.Helper()
 	for name, call := range auditCalls() {
 		t.Run(name, func(t *testing.T) {
@@ -598,23 +597,41 @@ func eachAudited(
 				if c == "not a note" && strings.HasPrefix(name, "Client.Do") {
 					continue // it gives what came, whatever that is
 				}
-				synctest.Test(t, func(t *testing.T) {
-					b := newAuditBox(t)
-					prepare(b, c)
-					err := b.do(t, call)
-					b.check(t, operationOf(name), err, trailFails)
-					if then != nil {
-						then(t, b, name, err)
-					}
-					if t.Failed() {
-						t.Logf("%s: %s: %v\ntrail %v", name, c, err, b.trail)
-						t.FailNow()
-					}
-					b.srv.Close()
-				})
+				if !trailFails {
+					auditOnce(t, name, c, call, 0, prepare)
+					continue
+				}
+				for at := 1; auditOnce(t, name, c, call, at, prepare); at++ {
+				}
 			}
 		})
 	}
+}
+
+// auditOnce runs a case with a method. The trail fails at the access with that number, or never if it is 0. It reports
+// whether the trail failed.
+func auditOnce(
+	t *testing.T, name, c string, call auditCall, failAt int, prepare func(b *auditBox, c string),
+) (failed bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newAuditBox(t)
+		b.failAt = failAt
+		prepare(b, c)
+		err := b.do(t, call)
+		b.check(t, operationOf(name), err, failAt > 0)
+		failed = failAt > 0 && b.calls >= failAt
+		// nobody is there to hear of what was not yielded
+		isLeft := strings.HasSuffix(name, "left early")
+		assert.True(t, errors.Is(err, clinicaldoc.ErrNotAudited) == failed || isLeft)
+		assert.False(t, failed && clinicaldoc.Retryable(err))
+		if t.Failed() {
+			t.Logf("%s: %s, trail fails at %d: %v\ntrail %v", name, c, failAt, err, b.trail)
+			t.FailNow()
+		}
+		b.srv.Close()
+	})
+	return failed
 }
 
 func TestAudit_EveryMethodUnderEveryFault_ReportsWhatTheCallerGets(t *testing.T) {
@@ -623,14 +640,14 @@ func TestAudit_EveryMethodUnderEveryFault_ReportsWhatTheCallerGets(t *testing.T)
 	eachAudited(t, false, slices.Collect(maps.Keys(faults)), func(b *auditBox, fault string) {
 		b.fault = fault
 		faults[fault](b.srv)
-	}, nil)
+	})
 }
 
 func TestAudit_CallCanceledAtAnyRequest_ReportsWhatTheCallerGets(t *testing.T) {
 	t.Parallel()
 	eachAudited(t, false, []string{"1", "2", "3", "4", "5", "6"}, func(b *auditBox, request string) {
 		b.cancelAt, _ = strconv.Atoi(request)
-	}, nil)
+	})
 }
 
 // If the trail fails for one access, the record does not reach the caller, whatever the method and the fault.
@@ -638,22 +655,10 @@ func TestAudit_TrailFailsAtAnyAccess_WithholdsTheRecord(t *testing.T) {
 	t.Parallel()
 	faults := auditFaults()
 	some := []string{"none", "write lost once", "write lost always", "503 each second", "created for another"}
-	for at := 1; at <= 8; at++ {
-		t.Run(strconv.Itoa(at), func(t *testing.T) {
-			t.Parallel()
-			eachAudited(t, true, some, func(b *auditBox, fault string) {
-				b.failAt = at
-				b.fault = fault
-				faults[fault](b.srv)
-			}, func(t *testing.T, b *auditBox, name string, err error) {
-				failed := b.calls >= at
-				// nobody is there to hear of what was not yielded
-				isLeft := strings.HasSuffix(name, "left early")
-				assert.True(t, errors.Is(err, clinicaldoc.ErrNotAudited) == failed || isLeft)
-				assert.False(t, failed && clinicaldoc.Retryable(err))
-			})
-		})
-	}
+	eachAudited(t, true, some, func(b *auditBox, fault string) {
+		b.fault = fault
+		faults[fault](b.srv)
+	})
 }
 
 // Without a fault, every record that the fake server sent for the call is in the trail, including those that the caller
@@ -957,7 +962,7 @@ func TestAudit_FinishedPart_IsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAuditBox(t)
 		params := downloadParams{}
-		path := filepath.Join(b.dir, "recording.wav")
+		path := filepath.Join(b.dir(), "recording.wav")
 		// The first access is the recording. The second one, the note that was read for its size, is reported when all
 		// bytes are written, so this failure leaves a complete part without its name.
 		b.failAt = 2
