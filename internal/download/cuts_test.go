@@ -83,7 +83,7 @@ const pieceSize = headSize + 1
 // fetches that one and leaves nothing behind.
 func TestPart_PowerCut_MixesNoRecordings(t *testing.T) {
 	t.Parallel()
-	const size = 6*pieceSize + 5
+	const size = 4*pieceSize + 5
 	mine := stored{7, `"a"`, audio(size)}
 	replaced := stored{7, `"b"`, bytes.Repeat([]byte{1}, size)}
 	others := stored{8, `"a"`, bytes.Repeat([]byte{2}, size)}
@@ -91,8 +91,8 @@ func TestPart_PowerCut_MixesNoRecordings(t *testing.T) {
 		"one":                  {{mine, size}},
 		"in two":               {{mine, 2 * pieceSize}, {mine, size}},
 		"over another":         {{others, size}, {mine, size}},
-		"after another's part": {{mine, 4*pieceSize + 5}, {others, 5*pieceSize + 5}},
-		"replaced":             {{mine, 4*pieceSize + 5}, {replaced, 5*pieceSize + 5}, {mine, pieceSize + 7}},
+		"after another's part": {{mine, 2*pieceSize + 5}, {others, 3*pieceSize + 5}},
+		"replaced":             {{mine, 2*pieceSize + 5}, {replaced, 3*pieceSize + 5}, {mine, pieceSize + 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
