@@ -1047,6 +1047,7 @@ type eavesdropper struct {
 	step       string
 	leaks      []string
 	reports    map[any]bool    // without an error, which come again and again
+	printed    map[any]string  // errors, which come again and again, with what they last printed
 	clean      map[string]bool // texts without a canary, which come again and again
 	values     int
 	carriers   map[string]bool
@@ -1060,9 +1061,8 @@ type eavesdropper struct {
 func newEavesdropper(t *testing.T) *eavesdropper {
 	t.Helper()
 	return &eavesdropper{
-		ctx: t.Context(), reports: map[any]bool{}, clean: map[string]bool{}, carriers: map[string]bool{}, operations: map[string]bool{},
-		statuses: map[int]bool{},
-		named:    map[string]bool{},
+		ctx: t.Context(), reports: map[any]bool{}, printed: map[any]string{}, clean: map[string]bool{},
+		carriers: map[string]bool{}, operations: map[string]bool{}, statuses: map[int]bool{}, named: map[string]bool{},
 		missing: []error{
 			clinicaldoc.ErrUnauthorized, clinicaldoc.ErrForbidden, clinicaldoc.ErrNotFound, clinicaldoc.ErrConflict,
 			clinicaldoc.ErrTooLarge,
@@ -1111,6 +1111,9 @@ func (w *eavesdropper) see(what string, value any) {
 			forms = append(forms, v.Elem().Interface())
 		}
 	}
+	if err, ok := value.(error); ok && !w.isNew(err) {
+		return
+	}
 	w.mu.Lock()
 	w.values++
 	if holdsSecret(reflect.ValueOf(value), 0) {
@@ -1119,20 +1122,10 @@ func (w *eavesdropper) see(what string, value any) {
 	w.mu.Unlock()
 	for _, form := range forms {
 		how := what + " " + fmt.Sprintf("%T", form)
-		for _, verb := range append([]string{"%T", "%U"}, verbs...) {
+		for _, verb := range everyVerb {
 			w.read(how+" "+verb, fmt.Sprintf(verb, form))
 		}
-		w.read(how+" among others",
-			fmt.Sprintf("%v %+v %#v", []any{form}, struct{ V any }{form}, map[string]any{"k": form}))
-		var text, encoded strings.Builder
-		logged := slog.Group("g", "value", form)
-		slog.New(slog.NewTextHandler(&text, nil)).LogAttrs(w.ctx, slog.LevelInfo, "m", slog.Any("value", form), logged)
-		w.read(how+" slog text", text.String())
-		if reflect.ValueOf(form).Kind() != reflect.Slice { // which is encoded as JSON, and so gives everything
-			slog.New(slog.NewJSONHandler(&encoded, nil)).LogAttrs(w.ctx, slog.LevelInfo, "m", slog.Any("value", form),
-				logged)
-			w.read(how+" slog JSON", encoded.String())
-		}
+		w.readWithin(how, form)
 	}
 	if err, ok := value.(error); ok {
 		w.mu.Lock()
@@ -1145,6 +1138,36 @@ func (w *eavesdropper) see(what string, value any) {
 		for _, inner := range unwrapped(err) {
 			w.see(what+" wraps", inner)
 		}
+	}
+}
+
+var everyVerb = append([]string{"%T", "%U"}, verbs...)
+
+// isNew reports whether an error was not printed yet, or prints something else since. Hooks and callers get the same
+// error, and what it wraps.
+func (w *eavesdropper) isNew(err error) bool {
+	if reflect.TypeOf(err).Kind() != reflect.Pointer {
+		return true
+	}
+	text := fmt.Sprintf("%+v", err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, known := w.printed[err]
+	w.printed[err] = text
+	return !known || before != text
+}
+
+// readWithin prints a value among others, and logs it.
+func (w *eavesdropper) readWithin(how string, form any) {
+	w.read(how+" among others",
+		fmt.Sprintf("%v %+v %#v", []any{form}, struct{ V any }{form}, map[string]any{"k": form}))
+	var text, encoded strings.Builder
+	logged := slog.Group("g", "value", form)
+	slog.New(slog.NewTextHandler(&text, nil)).LogAttrs(w.ctx, slog.LevelInfo, "m", slog.Any("value", form), logged)
+	w.read(how+" slog text", text.String())
+	if reflect.ValueOf(form).Kind() != reflect.Slice { // which is encoded as JSON, and so gives everything
+		slog.New(slog.NewJSONHandler(&encoded, nil)).LogAttrs(w.ctx, slog.LevelInfo, "m", slog.Any("value", form), logged)
+		w.read(how+" slog JSON", encoded.String())
 	}
 }
 
@@ -1207,29 +1230,35 @@ func (w *eavesdropper) hooks() clinicaldoc.Hooks {
 			w.statuses[a.StatusCode] = true
 			w.mu.Unlock()
 			w.seeReport("attempt end", a, a.Err)
-			w.see("attempt's error", a.Err)
 		},
 		CallEnd: func(_ context.Context, call clinicaldoc.Call) {
 			w.seeReport("call end", call, call.Err)
-			w.see("call's error", call.Err)
 		},
 	}
 }
 
-// seeReport also reads the report's JSON, which holds no more than its text does. The same report is read once.
+// seeReport also reads the report's JSON, which holds no more than its text does. It prints the error by every verb,
+// and so the report without it, because fmt prints a report field by field. The same report is read once.
 func (w *eavesdropper) seeReport(what string, report any, failure error) {
-	if failure == nil {
-		w.mu.Lock()
-		known := w.reports[report]
-		w.reports[report] = true
-		w.mu.Unlock()
-		if known {
-			return
-		}
-	}
 	pointer := reflect.New(reflect.TypeOf(report))
 	pointer.Elem().Set(reflect.ValueOf(report))
-	w.see(what, pointer.Interface())
+	if failure != nil {
+		w.see(what+"'s error", failure)
+		w.readWithin(what, report)
+		w.readWithin(what, pointer.Interface())
+		pointer.Elem().FieldByName("Err").SetZero()
+	}
+	bare := pointer.Elem().Interface()
+	w.mu.Lock()
+	known := w.reports[bare]
+	w.reports[bare] = true
+	w.mu.Unlock()
+	if !known {
+		w.see(what, pointer.Interface())
+	}
+	if known && failure == nil {
+		return
+	}
 	encoded, err := json.Marshal(report)
 	if err != nil {
 		w.read(what, canary+" cannot be encoded: "+err.Error())
