@@ -404,7 +404,7 @@ func TestSalvageJournal_Damage_KeepsCompleteLines(t *testing.T) {
 	t.Parallel()
 	content, owner := written(t), ingest.Owner{Service: service}
 	complete := bytes.Count(content, []byte("\n"))
-	for at := 0; at < len(content); at += 5 {
+	for at := 0; at < len(content); at += 11 {
 		path := journalPath(t)
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		damage(t, path, at)

@@ -347,10 +347,8 @@ func endless(t *testing.T, begins, block string) string {
 	if block == "" {
 		require.NoError(t, file.Truncate(256<<20)) // a hole: it takes no room
 	}
-	for range 20_000 {
-		_, err = file.WriteString(block)
-		require.NoError(t, err)
-	}
+	_, err = file.WriteString(strings.Repeat(block, 20_000))
+	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	return path
 }
