@@ -1905,7 +1905,7 @@ func memoryGrowth(t *testing.T, size int64) uint64 {
 
 func TestTransfers_LargeRecording_TakeFlatMemory(t *testing.T) {
 	t.Parallel()
-	const size, allowed = 256 << 20, 16 << 20
+	const size, allowed = 128 << 20, 16 << 20
 	if os.Getenv(memoryChild) != "" {
 		growth := memoryGrowth(t, size)
 		require.Less(t, growth, uint64(allowed), "bytes more for %d bytes up and down", size)
@@ -1913,7 +1913,7 @@ func TestTransfers_LargeRecording_TakeFlatMemory(t *testing.T) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("moves half a gigabyte")
+		t.Skip("moves hundreds of megabytes")
 	}
 	binary := must(os.Executable())(t)
 	// A process of its own, because the other tests use memory too.

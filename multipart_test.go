@@ -375,7 +375,7 @@ func TestUpload_File_IsClosed(t *testing.T) {
 
 func TestUpload_FileChangesWhileItIsSent_IsAnError(t *testing.T) {
 	t.Parallel()
-	const size = 32 << 20
+	const size = 16 << 20
 	subtests(t, map[string]func(path string) error{
 		"shrinks":       func(path string) error { return os.Truncate(path, 8<<20) },
 		"grows":         func(path string) error { return os.Truncate(path, size+1) },

@@ -861,7 +861,7 @@ func FuzzPageWalk(f *testing.F) {
 // filledBox is a box with notes 1 to n, a minute apart.
 func filledBox(t *testing.T, n int, variant clinicaldoctest.Variant) *clinicaldoctest.Server {
 	t.Helper()
-	srv := clinicaldoctest.NewServer(clinicaldoctest.WithVariant(variant))
+	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(variant))
 	t.Cleanup(srv.Close)
 	for i := range n {
 		srv.AddNote(clinicaldoctest.Note{PatientID: 4711, CreatedAt: srv.Now().Add(time.Duration(i-n) * time.Minute)})
