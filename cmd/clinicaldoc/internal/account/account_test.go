@@ -251,3 +251,157 @@ func TestNameFor_AnyHost_IsValid(t *testing.T) {
 		names[name] = host
 	}
 }
+
+// Half an account in the environment is rejected before the settings are read, which may not even have a place.
+func TestFind_HalfAnAccountAndNoSettings_NamesBothVariables(t *testing.T) { //nolint:paralleltest // sets variables
+	noFolders(t)
+	for _, name := range []string{clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken} {
+		t.Setenv(clinicaldoc.EnvBaseURL, "")
+		t.Setenv(clinicaldoc.EnvToken, "")
+		t.Setenv(name, service)
+		_, err := account.Find("")
+		require.ErrorContains(t, err, "only one of "+clinicaldoc.EnvBaseURL+" and "+clinicaldoc.EnvToken)
+	}
+}
+
+// noFolders makes an environment in which no folder of the user is known.
+func noFolders(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{
+		"HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "AppData", "LOCALAPPDATA", account.EnvConfigDir,
+		account.EnvStateDir, clinicaldoc.EnvBaseURL, clinicaldoc.EnvToken, account.EnvQueryNames,
+	} {
+		t.Setenv(name, "")
+	}
+}
+
+func TestFind_NoFolderForSettings_AsksForTheVariable(t *testing.T) { //nolint:paralleltest // sets variables
+	noFolders(t)
+	_, err := account.Find("")
+	require.ErrorContains(t, err, "set "+account.EnvConfigDir)
+}
+
+// A context that was kept is found again by a later process, in the folder of the variable or of the system.
+func TestFind_SettingsOfTheUser_AreFoundAgain(t *testing.T) {
+	folders := map[string]string{account.EnvConfigDir: ""}
+	if runtime.GOOS == "linux" {
+		folders["XDG_CONFIG_HOME"] = "clinicaldoc"
+	}
+	for variable, inside := range folders {
+		noFolders(t)
+		folder := t.TempDir()
+		t.Setenv(variable, folder)
+		t.Setenv(account.EnvKeyring, "off")
+		store, err := account.Open()
+		require.NoError(t, err)
+		assert.Equal(t, filepath.Join(folder, inside), store.Folder)
+		_, err = store.Login("ward", account.Context{BaseURL: service}, token)
+		require.NoError(t, err)
+		found, err := account.Find("ward")
+		require.NoError(t, err)
+		assert.Equal(t, token, found.Token)
+		assert.Equal(t, "file "+filepath.Join(store.Folder, "tokens", "ward.json"), found.TokenFrom)
+	}
+}
+
+// Tokens go to the system's keyring unless the variable says off.
+func TestOpen_Keyring_IsTheSystemsUnlessOff(t *testing.T) {
+	t.Setenv(account.EnvConfigDir, t.TempDir())
+	system := account.SystemKeyring{}
+	for value, want := range map[string]account.Keyring{"": system, "on": system, "off": nil} {
+		t.Setenv(account.EnvKeyring, value)
+		store, err := account.Open()
+		require.NoError(t, err)
+		assert.Equal(t, want, store.Keyring, value)
+	}
+}
+
+// The journals' folder does not depend on the folder that a command runs in, and belongs to the user alone.
+func TestStateFolder_Variables_ChooseAPrivateFolder(t *testing.T) {
+	home := t.TempDir()
+	noFolders(t)
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	t.Setenv("XDG_STATE_HOME", "relative")
+	usual := filepath.Join(home, ".local", "state", "clinicaldoc")
+	check := func(want string) {
+		t.Helper()
+		folder, err := account.StateFolder("uploads", "ward")
+		require.NoError(t, err)
+		assert.Equal(t, filepath.Join(want, "uploads", "ward"), folder)
+		info, err := os.Stat(folder)
+		require.NoError(t, err)
+		if runtime.GOOS != "windows" {
+			assert.Equal(t, fs.FileMode(0o700), info.Mode().Perm())
+		}
+	}
+	check(usual)
+	t.Setenv("LOCALAPPDATA", filepath.Join(home, "local"))
+	if runtime.GOOS == "windows" {
+		usual = filepath.Join(home, "local", "clinicaldoc")
+	}
+	check(usual)
+	t.Setenv("XDG_STATE_HOME", filepath.Join(home, "xdg"))
+	check(filepath.Join(home, "xdg", "clinicaldoc"))
+	t.Setenv(account.EnvStateDir, filepath.Join(home, "own"))
+	check(filepath.Join(home, "own"))
+	t.Setenv(account.EnvStateDir, "relative")
+	_, err := account.StateFolder()
+	unclear, ok := errors.AsType[*account.AmbiguousError](err)
+	require.True(t, ok, err)
+	assert.Contains(t, unclear.Text, account.EnvStateDir+" is a relative path")
+	assert.NoDirExists(t, "relative")
+}
+
+// The variable of the query names belongs to the account of the environment. If it is wrong, the error names it.
+func TestFind_QueryNamesInVariable_AreUsed(t *testing.T) {
+	noFolders(t)
+	t.Setenv(clinicaldoc.EnvBaseURL, service)
+	t.Setenv(clinicaldoc.EnvToken, token)
+	t.Setenv(account.EnvQueryNames, "page=p")
+	found, err := account.Find("")
+	require.NoError(t, err)
+	assert.Equal(t, account.Context{BaseURL: service, Query: account.QueryNames{Page: "p"}}, found.Context)
+	t.Setenv(account.EnvQueryNames, "pages=p")
+	_, err = account.Find("")
+	unclear, ok := errors.AsType[*account.AmbiguousError](err)
+	require.True(t, ok, err)
+	assert.Contains(t, unclear.Text, account.EnvQueryNames+": use patient_id=NAME")
+	assert.Contains(t, unclear.Do, account.EnvQueryNames)
+}
+
+// An error about contradicting sources names the variables that are set, and no other.
+func TestFind_ContextAndVariables_NamesThoseThatAreSet(t *testing.T) { //nolint:paralleltest // sets variables
+	for _, tt := range []struct{ baseURL, token, want string }{
+		{service, "", clinicaldoc.EnvBaseURL}, {"", token, clinicaldoc.EnvToken},
+		{service, token, clinicaldoc.EnvBaseURL + " with " + clinicaldoc.EnvToken},
+	} {
+		noFolders(t)
+		t.Setenv(clinicaldoc.EnvBaseURL, tt.baseURL)
+		t.Setenv(clinicaldoc.EnvToken, tt.token)
+		_, err := account.Find("ward")
+		require.EqualError(t, err, "--context ward and "+tt.want+" contradict each other")
+	}
+}
+
+// Plain http to another machine needs the context's consent, which was given at the login.
+func TestClient_PlainHTTP_NeedsConsent(t *testing.T) {
+	t.Parallel()
+	a := account.Account{Context: account.Context{BaseURL: "http://service.example"}, Token: token}
+	_, err := a.Client()
+	require.Error(t, err)
+	a.Context.InsecureHTTP = true
+	_, err = a.Client()
+	require.NoError(t, err)
+}
+
+// Names that are the usual ones are not kept, so a later version may change them.
+func TestQueryNames_Unusual_LeavesOutTheUsual(t *testing.T) {
+	t.Parallel()
+	usual := account.QueryNames{
+		PatientID: "patient_id", PerPage: "per_page", Sort: "sort", Page: "page", Cursor: "cursor",
+	}
+	assert.Zero(t, usual.Unusual())
+	names := account.QueryNames{PatientID: "patient", PerPage: "limit", Sort: "order", Page: "p", Cursor: "after"}
+	assert.Equal(t, names, names.Unusual())
+}

@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/zalando/go-keyring"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/cmd/clinicaldoc/internal/account"
@@ -148,6 +150,98 @@ func TestFind_HalfAnAccountOfTheEnvironment_IsRejected(t *testing.T) { //nolint:
 		_, ambiguous := errors.AsType[*account.AmbiguousError](err)
 		assert.True(t, ambiguous, "%s: %v", name, err)
 	}
+}
+
+// Links to settings that do not exist yet stay links: somebody keeps the settings elsewhere.
+func TestLogin_LinkToMissingSettings_StaysLinked(t *testing.T) {
+	t.Parallel()
+	for _, isRelative := range []bool{false, true} {
+		folder := t.TempDir()
+		store := &account.Store{Folder: filepath.Join(folder, "config")}
+		require.NoError(t, os.Mkdir(store.Folder, 0o700))
+		behind := filepath.Join(folder, "dotfiles.json")
+		target := behind
+		if isRelative {
+			target = filepath.Join("..", "dotfiles.json")
+		}
+		link := filepath.Join(store.Folder, "config.json")
+		if err := os.Symlink(target, link); err != nil {
+			t.Skip("there are no links here:", err)
+		}
+		_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+		require.NoError(t, err)
+		info, err := os.Lstat(link)
+		require.NoError(t, err)
+		assert.NotZero(t, info.Mode()&fs.ModeSymlink)
+		text, err := os.ReadFile(behind)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), service)
+	}
+}
+
+// A token file without a token, or cut short, asks for a login. It is never an empty token.
+//
+//nolint:paralleltest // sets variables
+func TestFind_DamagedTokenFile_AsksForALogin(t *testing.T) {
+	store, _ := newStore(t)
+	store.Keyring = nil
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	path := filepath.Join(store.Folder, "tokens", "ward.json")
+	for _, text := range []string{
+		`{"base_url":"` + service + `"}`, `{"base_url":"` + service + `","token":""}`, `{"token":"t`, "",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := store.Find("ward")
+		require.ErrorIs(t, err, account.ErrNone, text)
+		require.ErrorContains(t, err, "cannot be read")
+	}
+}
+
+// The file of the longest token is read. A longer file is not a token's.
+//
+//nolint:paralleltest // sets variables
+func TestFind_LargeTokenFile_IsBounded(t *testing.T) {
+	store, _ := newStore(t)
+	store.Keyring = nil
+	_, err := store.Login("ward", account.Context{BaseURL: service}, token)
+	require.NoError(t, err)
+	path := filepath.Join(store.Folder, "tokens", "ward.json")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text = append(text, bytes.Repeat([]byte(" "), 256<<10-len(text))...)
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	found, err := store.Find("ward")
+	require.NoError(t, err)
+	assert.Equal(t, token, found.Token)
+	require.NoError(t, os.WriteFile(path, append(text, ' '), 0o600))
+	_, err = store.Find("ward")
+	require.ErrorContains(t, err, "is larger than 256 KiB")
+}
+
+// A keyring that has no such token is not a keyring that fails: only then does Logout end without an error.
+//
+//nolint:paralleltest // replaces the system's keyring
+func TestSystemKeyring_MissingOrBroken_AreTold(t *testing.T) {
+	keyring.MockInit()
+	t.Cleanup(keyring.MockInit)
+	var system account.SystemKeyring
+	_, err := system.Get("ward")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, system.Delete("ward"), fs.ErrNotExist)
+	require.NoError(t, system.Set("ward", token))
+	kept, err := system.Get("ward")
+	require.NoError(t, err)
+	assert.Equal(t, token, kept)
+	require.NoError(t, system.Delete("ward"))
+	_, err = system.Get("ward")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	keyring.MockInitWithError(errors.New("no bus " + token))
+	require.Error(t, system.Set("ward", token))
+	_, err = system.Get("ward")
+	require.ErrorIs(t, err, account.ErrKeyring)
+	require.ErrorIs(t, system.Delete("ward"), account.ErrKeyring)
 }
 
 // FuzzConfig reads settings of any content. They are rejected, or stay the same when they are written again, and no
