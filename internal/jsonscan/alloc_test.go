@@ -80,6 +80,38 @@ func TestText_AllocatesOnce(t *testing.T) {
 	assert.InDelta(t, 10, countAllocations(readEscaped(11))-countAllocations(readEscaped(1)), 1)
 }
 
+// A long text without escapes is a view of the document, in any language. A copy of it would be memory that nobody asked
+// for, and that is too large to be kept for the next document.
+func TestTextBytes_LongTextWithoutEscapes_IsNotCopied(t *testing.T) {
+	document := []byte(`"` + strings.Repeat("病歴", 1<<18) + `"`)
+	assert.Zero(t, testing.AllocsPerRun(10, func() {
+		d := jsonscan.New(document)
+		_ = d.TextBytes()
+		if err := d.End(); err != nil {
+			panic(err)
+		}
+	}))
+}
+
+// Characters that are not ASCII do not make a text with escapes more expensive.
+func TestTextBytes_EscapesAndAnyLanguage_DoNotAllocate(t *testing.T) {
+	const texts = 50
+	document := []byte("[" + strings.Repeat(`"\n`+strings.Repeat("病歴", 50)+`",`, texts) + "0]")
+	allocations := testing.AllocsPerRun(100, func() {
+		d := jsonscan.New(document)
+		for index := range d.Elements() {
+			if index < texts {
+				_ = d.TextBytes()
+			}
+		}
+		if err := d.End(); err != nil {
+			panic(err)
+		}
+	})
+	// With the race detector the pool forgets what it was given now and then.
+	assert.Less(t, allocations, float64(texts/2))
+}
+
 func TestIntern_TextsShareOneAllocation(t *testing.T) {
 	var first, second string
 	document := []byte(`["a synthetic text","another, with an \u0065scape"]`)

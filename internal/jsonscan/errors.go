@@ -112,8 +112,8 @@ func (d *Decoder) track(step int) {
 func (d *Decoder) currentPath() string {
 	var path strings.Builder
 	for _, step := range d.path[:min(d.depth, pathDepth)] {
-		if step < 0 {
-			path.WriteString("[" + strconv.Itoa(^step) + "]")
+		if index := ^step; index >= 0 {
+			path.WriteString("[" + strconv.Itoa(index) + "]")
 			continue
 		}
 		if path.Len() > 0 {

@@ -1,6 +1,7 @@
 package jsonscan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -201,9 +202,12 @@ func TestDecoder_TruncatedAtEveryByte_IsAnError(t *testing.T) {
 			}
 		}
 	}
-	d := jsonscan.New([]byte(`"\u0041`))
-	d.Skip()
-	require.EqualError(t, d.End(), "invalid JSON at byte 7: unexpected character or end", "the escape is complete")
+	for _, document := range []string{`"\u0041`, `"\n`} {
+		d := jsonscan.New([]byte(document))
+		d.Skip()
+		want := fmt.Sprintf("invalid JSON at byte %d: unexpected character or end", len(document))
+		require.EqualError(t, d.End(), want, "the escape is complete")
+	}
 	for _, literal := range []string{"null", "true", "false"} {
 		d := jsonscan.New([]byte(literal)[:len(literal)-1])
 		d.Skip()
