@@ -76,9 +76,7 @@ func (i *instruments) attempt(ctx context.Context, a clinicaldoc.Attempt) {
 	if a.ServerAddress != "" {
 		attributes = append(attributes, semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
 	}
-	if a.RateLimitRemaining >= 0 || a.RateLimitWait > 0 {
-		i.rateLimit(ctx, a)
-	}
+	i.rateLimit(ctx, a)
 	if a.StatusCode != 0 {
 		attributes = append(attributes, semconv.HTTPResponseStatusCode(a.StatusCode))
 	}
@@ -93,11 +91,16 @@ func (i *instruments) attempt(ctx context.Context, a clinicaldoc.Attempt) {
 
 // rateLimit records what is left of the service's rate limit, and how long the client waits for it.
 func (i *instruments) rateLimit(ctx context.Context, a clinicaldoc.Attempt) {
+	isReported := a.RateLimitRemaining >= 0
+	isRefused := a.RateLimitWait > 0
+	if !isReported && !isRefused {
+		return
+	}
 	server := metric.WithAttributes(semconv.ServerAddress(a.ServerAddress), semconv.ServerPort(a.ServerPort))
-	if a.RateLimitRemaining >= 0 {
+	if isReported {
 		i.remaining.Record(ctx, int64(a.RateLimitRemaining), server)
 	}
-	if a.RateLimitWait > 0 {
+	if isRefused {
 		i.limitWait.Record(ctx, a.RateLimitWait.Seconds(), server)
 	}
 }

@@ -1,6 +1,7 @@
 package otelclinicaldoc_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -58,6 +62,89 @@ func TestMetrics_CountCallsAttemptsAndOutcomes(t *testing.T) {
 		bytes += p.Sum
 	}
 	assert.Greater(t, bytes, int64(5000))
+}
+
+// A limit that is used up is what an alert waits for. An attempt that was not refused has no wait, and one whose
+// response reports no limit has nothing that remains.
+func TestMetrics_RateLimit_RecordsOnlyWhatWasReported(t *testing.T) {
+	t.Parallel()
+	const remaining, wait = "clinicaldoc.client.ratelimit.remaining", "clinicaldoc.client.ratelimit.wait"
+	for _, tt := range []struct {
+		remaining int
+		wait      time.Duration
+		want      map[string][]string
+	}{
+		{-1, 0, map[string][]string{remaining: nil, wait: nil}},
+		{0, 0, map[string][]string{remaining: {"server.address=api.example.test 0"}, wait: nil}},
+		{7, 0, map[string][]string{remaining: {"server.address=api.example.test 7"}, wait: nil}},
+		{-1, time.Second, map[string][]string{remaining: nil, wait: {"server.address=api.example.test 1"}}},
+		{0, time.Second, map[string][]string{
+			remaining: {"server.address=api.example.test 0"}, wait: {"server.address=api.example.test 1"},
+		}},
+	} {
+		d := newTracedBox(t)
+		d.hooks().AttemptEnd(t.Context(), clinicaldoc.Attempt{
+			Operation: "Users.Me", Method: "GET", Route: "/user", Number: 1, StatusCode: 200,
+			ServerAddress: "api.example.test", ServerPort: 8443,
+			RateLimitRemaining: tt.remaining, RateLimitWait: tt.wait,
+		})
+		counted := d.metrics(t)
+		for name, want := range tt.want {
+			assert.Equal(t, want, lines(counted[name]), "%s of %+v", name, tt)
+		}
+	}
+}
+
+// failingMeters is a provider whose instruments cannot be created.
+type failingMeters struct{ metricnoop.MeterProvider }
+
+func (failingMeters) Meter(string, ...metric.MeterOption) metric.Meter { return failingMeter{} }
+
+type failingMeter struct{ metricnoop.Meter }
+
+var errNoInstrument = errors.New("synthetic")
+
+func (failingMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return metricnoop.Float64Histogram{}, errNoInstrument
+}
+
+func (failingMeter) Int64Histogram(string, ...metric.Int64HistogramOption) (metric.Int64Histogram, error) {
+	return metricnoop.Int64Histogram{}, errNoInstrument
+}
+
+func (failingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return metricnoop.Int64Counter{}, errNoInstrument
+}
+
+func (failingMeter) Int64Gauge(string, ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
+	return metricnoop.Int64Gauge{}, errNoInstrument
+}
+
+// An instrument that cannot be created is reported to OpenTelemetry's error handler, and calls work without it. Nothing
+// is reported if all of them were created.
+//
+//nolint:paralleltest // replaces the error handler of the process
+func TestHooks_InstrumentsCannotBeCreated_ReportsIt(t *testing.T) {
+	before := otel.GetErrorHandler()
+	t.Cleanup(func() { otel.SetErrorHandler(before) })
+	var reported []error
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported = append(reported, err) }))
+	d := newTracedBox(t)
+	otelclinicaldoc.OnEvent(otelclinicaldoc.WithMeterProvider(d.meters))
+	assert.Empty(t, reported)
+
+	failing := otelclinicaldoc.WithMeterProvider(failingMeters{})
+	hooks := otelclinicaldoc.Hooks(otelclinicaldoc.WithTracerProvider(noop.NewTracerProvider()), failing)
+	assert.Len(t, reported, 8)
+	onEvent := otelclinicaldoc.OnEvent(failing)
+	assert.Len(t, reported, 8+3)
+	for _, err := range reported {
+		require.ErrorIs(t, err, errNoInstrument)
+	}
+	client := d.Client(clinicaldoc.WithHooks(hooks))
+	_, err := client.Users.Me(t.Context())
+	require.NoError(t, err)
+	onEvent(ingest.Event{Result: &ingest.Result{Status: ingest.Created}})
 }
 
 // The number of series does not grow with the number of patients, notes and recordings.
