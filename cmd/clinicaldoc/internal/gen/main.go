@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,16 +20,21 @@ import (
 )
 
 func main() {
-	var err error
-	if len(os.Args) == 3 && os.Args[1] == "man" {
-		err = manPages(os.Args[2])
-	} else {
-		err = reference(os.Stdout)
-	}
-	if err != nil {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
+}
+
+// run writes the reference to w, or the man pages to a folder, as the arguments want.
+func run(args []string, w io.Writer) error {
+	if len(args) == 0 {
+		return reference(w)
+	}
+	if len(args) == 2 && args[0] == "man" {
+		return manPages(args[1])
+	}
+	return errors.New("run it without arguments, or with man and a folder")
 }
 
 func root() *cobra.Command {

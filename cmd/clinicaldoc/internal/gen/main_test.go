@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,7 @@ import (
 func TestReference_Commands_IsCurrent(t *testing.T) {
 	t.Parallel()
 	var made bytes.Buffer
-	require.NoError(t, reference(&made))
+	require.NoError(t, run(nil, &made))
 	kept, err := os.ReadFile("../../REFERENCE.md")
 	require.NoError(t, err)
 	isCurrent := strings.ReplaceAll(string(kept), "\r\n", "\n") == made.String()
@@ -25,7 +26,7 @@ func TestReference_Commands_IsCurrent(t *testing.T) {
 func TestManPages_EveryCommand_HasOne(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "man")
-	require.NoError(t, manPages(folder))
+	require.NoError(t, run([]string{"man", folder}, io.Discard))
 	pages, err := filepath.Glob(filepath.Join(folder, "*.1"))
 	require.NoError(t, err)
 	assert.Contains(t, pages, filepath.Join(folder, "clinicaldoc-notes-sign.1"))
@@ -33,6 +34,18 @@ func TestManPages_EveryCommand_HasOne(t *testing.T) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), ".TH \"CLINICALDOC\"", page)
+	}
+}
+
+// A misspelled command must not print the reference into a release, or make a folder.
+func TestRun_OtherArguments_AreRejected(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "man")
+	for _, args := range [][]string{{"man"}, {"men", folder}, {"man", folder, folder}, {folder}} {
+		var made bytes.Buffer
+		require.Error(t, run(args, &made), args)
+		assert.Empty(t, made.String(), args)
+		assert.NoDirExists(t, folder)
 	}
 }
 
