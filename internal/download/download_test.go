@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -199,4 +200,41 @@ func TestPrepare_CannotContinueOrRewind_ReturnsErrChanged(t *testing.T) {
 	_, err = prepare(t, d)
 	require.ErrorIs(t, err, ErrChanged)
 	assert.Equal(t, int64(100), d.Received())
+}
+
+// What an earlier call left is continued only if it comes from the same location, whose signature may be another one.
+// An ETag of another location, such as another tenant's, may belong to another patient's recording.
+func TestPrepare_PartOfAnotherLocation_IsDiscarded(t *testing.T) {
+	t.Parallel()
+	data := audio(1000)
+	for address, want := range map[string]string{
+		"https://storage.clinic.test/7?signature=2": "bytes=700-",
+		"https://STORAGE.clinic.test/7#fragment":    "bytes=700-",
+		"https://storage.clinic.test/8?signature=1": "",
+		"https://storage.other.test/7?signature=1":  "",
+	} {
+		path := filepath.Join(t.TempDir(), "visit.wav")
+		source := newTest(io.Discard).source
+		at := "https://storage.clinic.test/7?signature=1"
+		source.Address = func(context.Context) (*Address, error) { return &Address{URL: at}, nil }
+		part, err := OpenPart(t.Context(), path, of)
+		require.NoError(t, err)
+		d := New(source, part)
+		_, err = prepare(t, d)
+		require.NoError(t, err)
+		_, err = take(t, d, respond(200, endsEarly(data[:700]), 1000, "ETag", `"1"`))
+		require.Error(t, err)
+		part.Leave()
+
+		at = address
+		part, err = OpenPart(t.Context(), path, of)
+		require.NoError(t, err)
+		d = New(source, part)
+		assert.EqualValues(t, 700, d.Received())
+		req, err := prepare(t, d)
+		require.NoError(t, err)
+		assert.Equal(t, want, req.Header.Get("Range"), address)
+		assert.Empty(t, req.URL.Fragment)
+		part.Leave()
+	}
 }

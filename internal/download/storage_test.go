@@ -171,6 +171,22 @@ func TestReceive_Length_DecidesWhereTheRecordingEnds(t *testing.T) {
 	}
 }
 
+// The end of the connection may arrive together with the last bytes, of which the first ones have been written.
+func TestReceive_EndWithTheLastBytes_IsComplete(t *testing.T) {
+	t.Parallel()
+	data := audio(100_000)
+	for size, want := range map[int64]error{100_000: nil, 100_001: io.ErrUnexpectedEOF} {
+		var got bytes.Buffer
+		d := newTest(&got)
+		d.source.Size = func(context.Context) int64 { return size }
+		resp := respond(200, iotest.DataErrReader(bytes.NewReader(data)), -1)
+		resp.unmarked = true
+		_, err := take(t, d, resp)
+		require.ErrorIs(t, err, want)
+		assert.Equal(t, data, got.Bytes())
+	}
+}
+
 func TestReceive_SlowWriterOrService_IsNotAStall(t *testing.T) {
 	t.Parallel()
 	watch := new(tracked)
