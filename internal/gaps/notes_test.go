@@ -1,8 +1,8 @@
 package gaps
 
 import (
+	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -65,7 +65,8 @@ func TestAskUploadLimit_LongRecording_SkipsTheFirstSize(t *testing.T) {
 	assert.Empty(t, box.Notes(), "they are deleted")
 }
 
-// A part is required if the service refuses a create without it. A failure of the service proves nothing about the part.
+// A part is required if the service refuses a create without it. A failure of the service proves nothing about the
+// part.
 func TestAskRequiredParts_EachAnswer_IsTold(t *testing.T) {
 	t.Parallel()
 	refusal := clinicaldoctest.Answer(http.StatusUnprocessableEntity,
@@ -111,7 +112,8 @@ func TestAskRequiredParts_EachAnswer_IsTold(t *testing.T) {
 func TestAskUpdate_Responses_AreTold(t *testing.T) {
 	t.Parallel()
 	note := func(transcription string) clinicaldoctest.Fault {
-		return clinicaldoctest.Answer(http.StatusOK, `{"id":1,"name":"Synthetic","transcription":`+strconv.Quote(transcription)+`}`)
+		const response = `{"id":1,"name":"Synthetic","transcription":%q}`
+		return clinicaldoctest.Answer(http.StatusOK, fmt.Sprintf(response, transcription))
 	}
 	failure := clinicaldoctest.Answer(http.StatusConflict, "")
 	cut := clinicaldoctest.Answer(http.StatusOK, "<html>")
@@ -120,10 +122,12 @@ func TestAskUpdate_Responses_AreTold(t *testing.T) {
 		trims, empties  string
 		isEmptiesAnswer bool
 	}{
-		"kept and cleared":    {note("  Synthetic text. "), note(""), "kept", "clears it", true},
-		"trimmed and left":    {note("Synthetic text."), note("Synthetic text."), "trimmed", "leaves it as it was", true},
-		"changed and refused": {note("synthetic"), failure, "the text came back changed otherwise", "refused with 409", true},
-		"refused and cut":     {failure, cut, "not seen: update refused with 409", "not seen", false},
+		"kept and cleared": {note("  Synthetic text. "), note(""), "kept", "clears it", true},
+		"trimmed and left": {note("Synthetic text."), note("Synthetic text."), "trimmed", "leaves it as it was", true},
+		"changed and refused": {
+			note("synthetic"), failure, "the text came back changed otherwise", "refused with 409", true,
+		},
+		"refused and cut": {failure, cut, "not seen: update refused with 409", "not seen", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,8 @@ func TestNote_DiffersFromItsDescription_EveryFieldIsReported(t *testing.T) {
 	p := blank(Options{})
 	p.seen.note(asObject([]byte(`{
 		"id": "7", "team_id": "8", "user_id": "x", "name": 5, "transcription": 7, "analysis": true, "has": [],
-		"patient": null, "error_state": null, "user": {"id": 1, "Jane Sampleton": 2}, "updated_at": "2026-11-18T09:30:15Z",
+		"patient": null, "error_state": null, "user": {"id": 1, "Jane Sampleton": 2},
+		"updated_at": "2026-11-18T09:30:15Z",
 		"a_field": 1, "b_field": 2, "c_field": 3, "d_field": 4, "e_field": 5, "f_field": 6,
 		"audio": {"size": "x", "duration": "1.5", "g_field": 1, "expires_at": "2026-11-18 09:30:15.000"},
 		"template": {"h_field": 1}
@@ -121,8 +122,9 @@ func TestNoteBody_WithoutPatient_DoesNotCount(t *testing.T) {
 func TestErrorStateForm_AnyValue_HidesItsText(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		"": "absent", "null": "null", `"audio_unreadable"`: `"audio_unreadable"`, `"Jane Sampleton"`: "a text (not printed)",
-		`{"text":"Jane"}`: "a value of type object", "7": "a value of type number",
+		"": "absent", "null": "null", `"audio_unreadable"`: `"audio_unreadable"`,
+		`"Jane Sampleton"`: "a text (not printed)",
+		`{"text":"Jane"}`:  "a value of type object", "7": "a value of type number",
 	} {
 		assert.Equal(t, want, errorStateForm(json.RawMessage(raw)), raw)
 	}
@@ -161,7 +163,9 @@ func TestHeaders_LimitsAndVersions_AreReported(t *testing.T) {
 		"X-Ratelimit-Limit": {"60"}, "Ratelimit-Policy": {"Secret"}, "Retry-After": {"soon"}, "X-Other": {"7"},
 		"Content-Type": {"text/plain"}, "Server": {"synthetic"}, "Sunset": {"Wed, 18 Nov 2026 09:30:15 GMT"},
 	})
-	p.seen.headers(http.Header{"X-Ratelimit-Limit": {"59"}, "X-Ratelimit-Remaining": {"58"}, "X-Api-Version": {"Secret"}})
+	p.seen.headers(http.Header{
+		"X-Ratelimit-Limit": {"59"}, "X-Ratelimit-Remaining": {"58"}, "X-Api-Version": {"Secret"},
+	})
 	p.reportObservations()
 	assert.Equal(t, "Ratelimit-Policy: (not a number), Retry-After: (not a number), X-Ratelimit-Limit: 60, "+
 		"X-Ratelimit-Remaining: 58", p.report.Item("limits.rate").Seen)
@@ -183,7 +187,10 @@ func TestRateWindow_LongestWait_IsKept(t *testing.T) {
 		{[]http.Header{{"Retry-After": {"60"}}}, ""},
 		{[]http.Header{{"Date": {date}, "Retry-After": {"0"}}}, ""},
 		{[]http.Header{{"Date": {date}, "Retry-After": {"-60"}}}, ""},
-		{[]http.Header{{"Date": {date}, "X-Ratelimit-Reset": {at(time.Hour)}}}, "at least 1h0m0s, as X-Ratelimit-Reset tells"},
+		{
+			[]http.Header{{"Date": {date}, "X-Ratelimit-Reset": {at(time.Hour)}}},
+			"at least 1h0m0s, as X-Ratelimit-Reset tells",
+		},
 		{[]http.Header{{"Date": {date}, "X-Ratelimit-Reset": {at(-time.Hour)}}}, ""},
 		{[]http.Header{{"Date": {date}, "Ratelimit-Reset": {"86400"}}}, "at least 24h0m0s, as Ratelimit-Reset tells"},
 		{[]http.Header{{"Date": {date}, "Ratelimit-Reset": {"86401"}}}, ""},

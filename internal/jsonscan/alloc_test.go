@@ -80,8 +80,8 @@ func TestText_AllocatesOnce(t *testing.T) {
 	assert.InDelta(t, 10, countAllocations(readEscaped(11))-countAllocations(readEscaped(1)), 1)
 }
 
-// A long text without escapes is a view of the document, in any language. A copy of it would be memory that nobody asked
-// for, and that is too large to be kept for the next document.
+// A long text without escapes is a view of the document, in any language. A copy of it would be memory that nobody
+// asked for, and that is too large to be kept for the next document.
 func TestTextBytes_LongTextWithoutEscapes_IsNotCopied(t *testing.T) {
 	document := []byte(`"` + strings.Repeat("病歴", 1<<18) + `"`)
 	assert.Zero(t, testing.AllocsPerRun(10, func() {
