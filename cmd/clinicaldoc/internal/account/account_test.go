@@ -282,7 +282,7 @@ func TestFind_NoFolderForSettings_AsksForTheVariable(t *testing.T) { //nolint:pa
 }
 
 // A context that was kept is found again by a later process, in the folder of the variable or of the system.
-func TestFind_SettingsOfTheUser_AreFoundAgain(t *testing.T) {
+func TestFind_SettingsOfTheUser_AreFoundAgain(t *testing.T) { //nolint:paralleltest // sets variables
 	folders := map[string]string{account.EnvConfigDir: ""}
 	if runtime.GOOS == "linux" {
 		folders["XDG_CONFIG_HOME"] = "clinicaldoc"

@@ -26,7 +26,7 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 func TestAsk_OnlyYes_IsConsent(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]bool{
-		"y\n": true, "Yes\n": true, " YES \r\n": true, "yes": true,
+		"y\n": true, "Yes\n": true, "\tYES\t\r\n": true, "yes": true,
 		"\n": false, "": false, "n\n": false, "no\n": false, "yess\n": false, "ye\n": false,
 	} {
 		var asked bytes.Buffer

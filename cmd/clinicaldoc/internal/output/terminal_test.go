@@ -40,7 +40,7 @@ func replace(t *testing.T, in, out, err *os.File) {
 }
 
 // Colors are for a terminal that can show them, whose user wants them.
-func TestSystem_Color_FollowsTerminalAndVariables(t *testing.T) {
+func TestSystem_Color_FollowsTerminalAndVariables(t *testing.T) { //nolint:paralleltest // sets variables
 	_, terminal := openTerminal(t, 70)
 	pipe, _, err := os.Pipe()
 	require.NoError(t, err)
@@ -116,22 +116,22 @@ func (t *typist) Write(shown []byte) (int, error) {
 //
 //nolint:paralleltest // replaces the process's streams
 func TestReadSecret_Terminal_EndsWithTheKey(t *testing.T) {
-	for keys, want := range map[string]struct {
-		secret string
-		err    error
+	for _, want := range []struct {
+		keys, secret string
+		err          error
 	}{
-		" canary \r":    {"canary", nil},
-		"\x04":          {"", nil},
-		"\x03":          {"", output.ErrInterrupted},
-		"can\x03":       {"", output.ErrInterrupted},
-		"can\x7f\x7f\r": {"c", nil},
+		{" canary \r", "canary", nil},
+		{"\x04", "", nil},
+		{"\x03", "", output.ErrInterrupted},
+		{"can\x03", "", output.ErrInterrupted},
+		{"can\x7f\x7f\r", "c", nil},
 	} {
 		keyboard, terminal := openTerminal(t, 70)
 		replace(t, terminal, terminal, terminal)
 		before, err := term.GetState(int(terminal.Fd()))
 		require.NoError(t, err)
 		streams := output.System()
-		shown := &typist{keyboard: keyboard, keys: keys}
+		shown := &typist{keyboard: keyboard, keys: want.keys}
 		streams.Err = shown
 		secret, err := streams.ReadSecret(t.Context(), "Token: ")
 		require.ErrorIs(t, err, want.err)
