@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // allowing is a service that answers OPTIONS: its paths, and the methods that each allows.
@@ -40,4 +41,15 @@ func TestAskEndpoints_PathOrMethodNotDescribed_IsReported(t *testing.T) {
 		p.askEndpoints(t.Context())
 		assert.Equal(t, want, p.report.Item("endpoints").Seen)
 	}
+}
+
+// The user and the tokens are compared with their description.
+func TestAskAccount_UndescribedFields_AreReported(t *testing.T) {
+	t.Parallel()
+	_, options := startBox(t, clinicaldoctest.Variant{ExtraFields: true})
+	p := blank(options)
+	p.askAccount(t.Context())
+	p.reportObservations()
+	assert.Contains(t, p.report.Item("unknown_fields").Seen, "token.undescribed_text, user.undescribed_")
+	assert.Equal(t, "200", p.report.Item("code.me").Seen)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // blank is a prober that has not asked anything yet.
@@ -112,4 +113,18 @@ func TestReportSize_BothKnown_AreCompared(t *testing.T) {
 			assert.Equal(t, tc.want, item.Seen, name)
 		}
 	}
+}
+
+// A service that accepts no WAV recording may accept an MP3 recording.
+func TestAskKept_FormatRefused_TriesTheOther(t *testing.T) {
+	t.Parallel()
+	box, options := startBox(t, clinicaldoctest.Variant{})
+	box.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(http.StatusUnsupportedMediaType, ""))
+	p := blank(options)
+	p.askKept(t.Context())
+	assert.Equal(t, "not seen: the upload was refused with 415", p.report.Item("audio.wav").Seen)
+	assert.Equal(t, "unchanged before, unchanged after", p.report.Item("audio.mp3").Seen)
+	const want = "wav: not seen; mp3: unchanged before, unchanged after"
+	assert.Equal(t, want, p.report.Item("note.name").Seen)
+	assert.Empty(t, box.Notes(), "it is deleted")
 }

@@ -1,6 +1,7 @@
 package jsonscan_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -77,4 +78,43 @@ func TestIntern_InvalidText_IsAnError(t *testing.T) {
 		_, err := keepTexts(document, 2)
 		require.Error(t, err)
 	}
+}
+
+// Canonical returns what json.Marshal makes of a value, and leaves the texts alone that wait for Flush.
+func TestCanonical_AnyValue_IsAsMarshalWritesIt(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{
+		`1`, `{"a":[1,"b c"]}`, `{ "a" : [ 1 ,	"b c" ] }`, "[\n1,\r\n2]", `"<b>&\" x"`, `"\\"`, `["\\ ", 1]`, `["\"", " "]`,
+		`"` + "a\u2028b\u2029" + `"`, `"â é 病歴"`, `[ "<" ]`, `"a\/b"`, `" "`, ``,
+	} {
+		want, err := json.Marshal(json.RawMessage(value))
+		if err != nil { // it is not a value, and stays as it is
+			want = []byte(value)
+		}
+		d := jsonscan.New([]byte(`"waiting"`))
+		var waiting, text string
+		d.Intern(&waiting, d.TextBytes())
+		d.Intern(&text, d.Canonical([]byte(value)))
+		require.NoError(t, d.End())
+		assert.Equal(t, string(want), text)
+		assert.Equal(t, "waiting", waiting)
+	}
+	d := jsonscan.New(nil)
+	assert.Equal(t, "[ 1", string(d.Canonical([]byte("[ 1"))), "it is not valid")
+}
+
+// The literal of a value is available before and after the value was consumed. After an error there is none.
+func TestConsumed_Value_IsItsLiteral(t *testing.T) {
+	t.Parallel()
+	d := jsonscan.New([]byte(`["a\n", [ 1 ], 7, ?]`))
+	var got []string
+	for index := range d.Elements() {
+		if index == 0 {
+			_ = d.Text()
+		}
+		got = append(got, string(d.Consumed()))
+	}
+	assert.Equal(t, []string{`"a\n"`, `[ 1 ]`, "7"}, got)
+	require.Error(t, d.End())
+	assert.Nil(t, d.Consumed())
 }
