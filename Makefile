@@ -43,7 +43,7 @@ defects: ## plants defects one by one and tells how soon the simulation, or a te
 	go test -C internal/dev ./simulation -run TestDefects -count=1 -v -timeout 0 -plant .
 
 # Gremlins runs a package's own tests for every mutant. All mutants of these packages take minutes. The root and ingest take
-# hours: name PACKAGE=. and DIFF=main.
+# hours: name PACKAGE=. and DIFF=main, or try a sample with internal/dev/mutants.
 MUTATED = $(or $(PACKAGE),internal/poll internal/fileheader internal/jsonscan internal/tolerant internal/list internal/creates internal/redact)
 
 mutants: ## small changes of a package, one by one (PACKAGE, DIFF), and whether its tests notice
