@@ -601,7 +601,9 @@ func eachAudited(t *testing.T, trailFails bool, cases []string, prepare func(b *
 					auditOnce(t, name, c, call, 0, prepare)
 					continue
 				}
-				for at := 1; auditOnce(t, name, c, call, at, prepare); at++ {
+				failed := true
+				for at := 1; failed; at++ {
+					failed = auditOnce(t, name, c, call, at, prepare)
 				}
 			}
 		})

@@ -685,7 +685,7 @@ func TestAll_ManyPages_TakeFlatMemory(t *testing.T) { //nolint:paralleltest // i
 	transport := roundTripper(func(req *http.Request) (*http.Response, error) {
 		number := cmp.Or(req.URL.Query().Get("page"), "1")
 		return httpmock.NewStringResponse(http.StatusOK, fmt.Sprintf(
-			`{"data":[{"id":%s,"name":"%s"}],"meta":{"current_page":%s,"last_page":%d,"per_page":1}}`,
+			`{"data":[{"id":%s,"name":%q}],"meta":{"current_page":%s,"last_page":%d,"per_page":1}}`,
 			number, name, number, pages)), nil
 	})
 	client := must(clinicaldoc.NewClient(testBase, testToken, over(transport)))(t)
