@@ -92,7 +92,7 @@ func choose(changes []change, tests coverage) []change {
 		isTested := *every || tests.of(c) != ""
 		return !isTested || !pattern.MatchString(c.name())
 	})
-	random := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // nobody gains by guessing the choice
+	random := rand.New(rand.NewPCG(*seed, 0))
 	random.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
 	if *number > 0 && *number < len(changes) {
 		changes = changes[:*number]
