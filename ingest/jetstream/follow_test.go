@@ -407,3 +407,85 @@ func TestFollower_IsBounded(t *testing.T) {
 	assert.False(t, f.hold(nil, ingest.Result{JournalKey: key(1)}, func() {}), "it is held already")
 	assert.True(t, f.hold(nil, ingest.Result{JournalKey: key(maxFollowed)}, func() {}))
 }
+
+// A recording that failed once rests in the queue. Drain waits for it: until it is tried again, it has no note.
+func TestDrain_RecordingThatRests_IsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Answer(403, "synthetic"))
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		u := toTheEnd(srv)
+		u.Workers = 1
+		results := drained(t, f, u)
+		assert.Equal(t, map[ingest.Status]int{ingest.Refused: 1, ingest.Complete: 1}, statuses(results))
+		assert.Zero(t, e.count("q", "r"))
+	})
+}
+
+// A note's last stage is saved before its recording ends. Drain does not end between the two, or a result is missing.
+func TestDrain_StageSavedButNotReported_DoesNotEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		binding, err := f.Journal().Bind(t.Context(), ingest.Owner{Service: srv.URL})
+		require.NoError(t, err)
+		entry := binding.Describe(filed(t, dir, 0))
+		entry.State = ingest.StateCreated
+		entry.NoteID = 17
+		entry.Stage = clinicaldoc.StageComplete
+		c, err := f.Journal().Claim(t.Context(), entry.Key)
+		require.NoError(t, err)
+		defer c.Release()
+		require.NoError(t, c.Save(t.Context(), entry))
+
+		w := withFollower(&work{fleet: f, uploader: toTheEnd(srv)})
+		require.True(t, w.follower.hold(nil, ingest.Result{JournalKey: entry.Key}, func() {}))
+		assert.False(t, w.isDrained(t.Context()), "the result has not been reported")
+		w.follower.drop(entry.Key)
+		assert.True(t, w.isDrained(t.Context()), "what is left is a second message of it")
+	})
+}
+
+// A result's time counts from the start of the upload, and not only from when the worker began to wait for the note.
+func TestDrain_NoteIsAwaited_TimeIncludesTheUpload(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.Delay(20*time.Second))
+		srv.SetDelays(clinicaldoctest.Delays{Transcribing: time.Second})
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		results := drained(t, f, toTheEnd(srv))
+		require.Len(t, results, 1)
+		assert.Equal(t, ingest.Complete, results[0].Status)
+		assert.Greater(t, results[0].Took, 20*time.Second)
+	})
+}
+
+// When no note is awaited any more, the next one is read as soon as it exists. It does not wait for the end of a round.
+func TestWork_NoteAfterTheLastOneEnded_IsReadImmediately(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+		f := e.fleet(defaultLease)
+		publish(t, f, dir, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := 0
+		for result, err := range f.Work(ctx, toTheEnd(srv)) {
+			require.NoError(t, err)
+			assert.Equal(t, ingest.Complete, result.Status)
+			assert.Less(t, result.Took, 3500*time.Millisecond)
+			if ended++; ended == 3 {
+				cancel()
+				continue
+			}
+			require.NoError(t, f.Publish(t.Context(), filed(t, dir, ended)))
+		}
+		assert.Equal(t, 3, ended)
+	})
+}
