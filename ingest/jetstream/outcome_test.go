@@ -169,3 +169,16 @@ func TestDeadLetter_StaysWhenAnotherRecordingHasTheNote(t *testing.T) {
 		assert.Equal(t, Done, outcomeOf(t, f, first).Ending)
 	}
 }
+
+// The record of a dead letter's key may be of another recording, whose note is complete. That note is not the letter's.
+func TestDeadResult_NoteOfAnotherRecording_IsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []clinicaldoc.Stage{0, clinicaldoc.StageUploaded, clinicaldoc.StageComplete} {
+		known := ingest.Entry{State: ingest.StateCreated, NoteID: 17, Stage: stage}
+		dead := deadResult(Result{}, known, "synthetic reason")
+		assert.Equal(t, Dead, dead.Ending)
+		assert.Equal(t, ingest.Refused, dead.Status, stage)
+		assert.Zero(t, dead.NoteID)
+		assert.Zero(t, dead.Stage)
+	}
+}
