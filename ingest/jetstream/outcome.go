@@ -56,7 +56,11 @@ func (f *Fleet) findOutcome(ctx context.Context, binding ingest.Binding, recordi
 		return notedResult(result, known.Entry), nil
 	}
 	if letter != nil {
-		return deadResult(result, known.Entry, letter.Reason), nil
+		var ownEntry ingest.Entry
+		if isOf(known.Entry, own) {
+			ownEntry = known.Entry
+		}
+		return deadResult(result, ownEntry, letter.Reason), nil
 	}
 	waits, err := f.queue.isQueued(ctx, recording.Key)
 	if waits {
@@ -85,8 +89,9 @@ func notedResult(result Result, known ingest.Entry) Result {
 	return result
 }
 
-// deadResult completes the result of a dead letter. It may be one because the recording was refused, because nobody can
-// find out whether it has a note, or because the service could not process it.
+// deadResult completes the result of a dead letter by the entry of its recording, which is zero if it has none. It may
+// be one because the recording was refused, because nobody can find out whether it has a note, or because the service
+// could not process it.
 func deadResult(result Result, known ingest.Entry, reason string) Result {
 	result.Ending = Dead
 	result.Err = fail("the recording is a dead letter: "+reason, ErrDeadLetter)
@@ -108,9 +113,13 @@ func deadResult(result Result, known ingest.Entry, reason string) Result {
 // hasNote reports whether the entry shows that the recording has a note. An entry of another recording with the same
 // key does not.
 func hasNote(entry, recording ingest.Entry) bool {
-	sameRecording := entry.Key == recording.Key && entry.Patient == recording.Patient
-	otherSize := entry.Size >= 0 && recording.Size >= 0 && entry.Size != recording.Size
-	return entry.State == ingest.StateCreated && sameRecording && !otherSize
+	return entry.State == ingest.StateCreated && isOf(entry, recording)
+}
+
+// isOf reports whether the entry is of the recording, and not of another one with the same key.
+func isOf(entry, recording ingest.Entry) bool {
+	isOtherSize := entry.Size >= 0 && recording.Size >= 0 && entry.Size != recording.Size
+	return entry.Key == recording.Key && entry.Patient == recording.Patient && !isOtherSize
 }
 
 // letterSizeOr returns the size that a recording had when it became a dead letter. If that is not known, it returns the

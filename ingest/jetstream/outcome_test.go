@@ -170,8 +170,8 @@ func TestDeadLetter_StaysWhenAnotherRecordingHasTheNote(t *testing.T) {
 	}
 }
 
-// The record of a dead letter's key may be of another recording, whose note is complete. That note is not the letter's.
-func TestDeadResult_NoteOfAnotherRecording_IsNotItsOwn(t *testing.T) {
+// A dead letter is told to have failed in processing only if its note did.
+func TestDeadResult_NoteDidNotFail_IsNotNamed(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []clinicaldoc.Stage{0, clinicaldoc.StageUploaded, clinicaldoc.StageComplete} {
 		known := ingest.Entry{State: ingest.StateCreated, NoteID: 17, Stage: stage}
@@ -180,5 +180,50 @@ func TestDeadResult_NoteOfAnotherRecording_IsNotItsOwn(t *testing.T) {
 		assert.Equal(t, ingest.Refused, dead.Status, stage)
 		assert.Zero(t, dead.NoteID)
 		assert.Zero(t, dead.Stage)
+	}
+}
+
+// Another recording with the same key has a note that failed, or is unresolved. A dead letter's outcome names no such
+// note.
+func TestOutcome_KeyIsOfAnotherRecording_NamesNoNoteOfIt(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*ingest.Entry){
+		"its note failed": func(e *ingest.Entry) {
+			e.State = ingest.StateCreated
+			e.Stage = clinicaldoc.StageFailed
+		},
+		"it is unresolved": func(e *ingest.Entry) {
+			e.State = ingest.StateInDoubt
+			e.Until = time.Now().Add(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			inBubble(t, func(t *testing.T, e *engine, srv *clinicaldoctest.Server) {
+				f := e.fleet(defaultLease)
+				first := filed(t, dir, 0)
+				second := first
+				second.Params.PatientID += 100
+				require.NoError(t, f.Publish(t.Context(), second))
+				require.NoError(t, nextOf(t, f, freshLane).bury(t.Context(), "synthetic reason"))
+				binding, err := f.Journal().Bind(t.Context(), ingest.Owner{Service: srv.URL})
+				require.NoError(t, err)
+				entry := binding.Describe(first)
+				entry.NoteID = 17
+				change(&entry)
+				c, err := f.Journal().Claim(t.Context(), entry.Key)
+				require.NoError(t, err)
+				defer c.Release()
+				require.NoError(t, c.Save(t.Context(), entry))
+
+				told := outcomeOf(t, f, second)
+				assert.Equal(t, Dead, told.Ending)
+				assert.Equal(t, ingest.Refused, told.Status)
+				assert.Zero(t, told.NoteID)
+				assert.Zero(t, told.Until)
+				assert.Contains(t, told.Err.Error(), "synthetic reason")
+			})
+		})
 	}
 }
