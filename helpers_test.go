@@ -1487,7 +1487,7 @@ type fakeService struct {
 	address  string        // of all recordings; empty: each has its own
 	deleting int           // the status of its response to a DELETE
 
-	rendered map[fakeRow]string // rows of lists, which are requested again and again
+	rendered sync.Map // the text of each fakeRow, because lists are requested again and again
 }
 
 // fakeRow is a note as it is rendered, with that added to its time.
@@ -1513,7 +1513,7 @@ const (
 
 func newFakeService(t *testing.T) *fakeService {
 	t.Helper()
-	return &fakeService{t: t, rendered: map[fakeRow]string{}}
+	return &fakeService{t: t}
 }
 
 // visit is the note that the tests create: a name, a patient, five bytes of a recording.
@@ -1702,11 +1702,11 @@ func (s *fakeService) commit(r *http.Request, sent fakeNote) *http.Response {
 
 func (s *fakeService) json(n fakeNote) string {
 	row := fakeRow{n, s.ahead + s.zone}
-	text, ok := s.rendered[row]
-	if !ok {
-		text = row.json()
-		s.rendered[row] = text
+	if text, ok := s.rendered.Load(row); ok {
+		return text.(string)
 	}
+	text := row.json()
+	s.rendered.Store(row, text)
 	return text
 }
 
