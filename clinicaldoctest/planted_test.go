@@ -138,8 +138,8 @@ func TestPlant_EveryVariant_AsIfAddedOneByOne(t *testing.T) {
 				srv.AddNote(Note{UserID: 2, PatientID: 3})
 			})
 			p.look()
-			create(9)
-			create(10)
+			create(6)
+			create(7)
 			for id := range int64(12) {
 				at := fmt.Sprintf("%s/%d", notes, 2*id+1)
 				switch id % 4 {
