@@ -138,7 +138,7 @@ func (r *recipe) passes(t *testing.T, folder, test string) {
 	args := []string{"test", "-overlay", overlayFile, "-vet=off", "-ldflags=-s -w", "-run", "^" + test + "$", "-v", "."}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = path.Join(top, folder)
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=readonly", "GOPROXY=off", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	assert.Contains(t, string(out), "--- PASS: "+test)

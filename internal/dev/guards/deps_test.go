@@ -1,6 +1,7 @@
 package guards_test
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func goText(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
-	cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+	cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=readonly")
 	out, err := cmd.Output()
 	require.NoError(t, err, "%v", args)
 	return string(out)

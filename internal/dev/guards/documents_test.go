@@ -200,7 +200,8 @@ func TestTheReadmesLinesServeTheModulesBelow(t *testing.T) {
 			lines := exec.CommandContext(t.Context(), shell, "-ec", typed[1]+"go list -deps .\n")
 			lines.Dir = place
 			// Nothing is looked up: what the module requires is in the cache, and its sums were checked when it came there.
-			lines.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GONOSUMDB=*", "GOFLAGS=-buildvcs=false")
+			lines.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GONOSUMDB=*",
+				"GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs=false")
 			out, err := lines.CombinedOutput()
 			if missing := regexp.MustCompile(`(\S+): module lookup disabled`).FindSubmatch(out); len(missing) > 0 && !bytes.HasPrefix(missing[1], []byte(thisModule)) {
 				t.Skip("not all that go mod tidy looks at is in the module cache")

@@ -375,7 +375,7 @@ func hasModules(folder string) bool {
 	found, _ := foundModules.LoadOrStore(folder, sync.OnceValue(func() bool {
 		list := exec.Command("go", "list", "-deps", "-test", ".") //nolint:noctx // for all tests
 		list.Dir = folder
-		list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOPROXY=off")
+		list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=readonly", "GOPROXY=off")
 		return list.Run() == nil
 	}))
 	return found.(func() bool)() //nolint:forcetypeassert // it is what was stored
@@ -390,7 +390,7 @@ func buildExamples(t *testing.T, programs map[string]map[string]string) string {
 	build := func(dir, pattern string) {
 		cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", folder+string(filepath.Separator), pattern)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false")
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=readonly -buildvcs=false")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(out))
 	}

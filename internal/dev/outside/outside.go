@@ -39,7 +39,7 @@ func Go(ctx context.Context, root string, files map[string]string, args ...strin
 	}
 	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // build, list, vet or test
 	command.Dir = folder
-	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	command.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOPROXY=off", "GOWORK=off")
 	out, err := command.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w:\n%s", err, out)
