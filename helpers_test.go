@@ -175,25 +175,31 @@ func (s *script) count() int { return int(s.next.Load()) }
 func subtests[T any](t *testing.T, cases map[string]T, run func(t *testing.T, tt T)) {
 	t.Helper()
 	for name, tt := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run(t, tt)
-		})
+		subtest(t, name, func(t *testing.T) { run(t, tt) })
 	}
+}
+
+// subtest is one subtest, in parallel.
+func subtest(t *testing.T, name string, run func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		run(t)
+	})
 }
 
 // timedSubtests is subtests in virtual time.
 func timedSubtests[T any](t *testing.T, cases map[string]T, run func(t *testing.T, tt T)) {
 	t.Helper()
-	subtests(t, cases, func(t *testing.T, tt T) {
-		synctest.Test(t, func(t *testing.T) { run(t, tt) })
-	})
+	for name, tt := range cases {
+		timedSubtest(t, name, func(t *testing.T) { run(t, tt) })
+	}
 }
 
 // timedSubtest is one subtest, in parallel and in virtual time.
 func timedSubtest(t *testing.T, name string, run func(t *testing.T)) {
 	t.Helper()
-	timedSubtests(t, map[string]func(*testing.T){name: run}, func(t *testing.T, run func(*testing.T)) { run(t) })
+	subtest(t, name, func(t *testing.T) { synctest.Test(t, run) })
 }
 
 // must returns what a call returns that has to succeed: must(client.Users.Me(ctx))(t).

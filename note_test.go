@@ -1205,22 +1205,38 @@ type sample struct {
 	nested []any // in exported fields, lists and maps
 }
 
-func sampleOf[T any](v T) sample {
-	return sample{
-		direct: []any{v, &v},
-		nested: []any{
-			[]T{v}, []*T{&v}, [1]T{v}, map[string]T{"k": v}, map[string]*T{"k": &v}, []any{v, &v},
-			map[string]any{"k": v, "p": &v},
-			struct{ V T }{v}, &struct{ V T }{v}, struct{ V *T }{&v}, struct{ V any }{v}, struct{ V []T }{[]T{v}},
-			struct{ Outer struct{ V T } }{struct{ V T }{v}},
-		},
-	}
+func sampleOf(value any) sample {
+	pointer := reflect.New(reflect.TypeOf(value))
+	pointer.Elem().Set(reflect.ValueOf(value))
+	return sampleOfValues(pointer.Elem(), pointer)
 }
 
 // samplePointer is for types that are only used by pointer.
-func samplePointer[T any](p *T) sample {
-	return sample{direct: []any{p}, nested: []any{[]*T{p}, map[string]*T{"k": p}, struct{ V *T }{p}, &struct{ V *T }{p},
-		[]any{p}, struct{ V any }{p}}}
+func samplePointer(pointer any) sample { return sampleOfValues(reflect.ValueOf(pointer)) }
+
+func sampleOfValues(values ...reflect.Value) sample {
+	var s sample
+	for _, value := range values {
+		v := value.Interface()
+		list := reflect.Append(reflect.MakeSlice(reflect.SliceOf(value.Type()), 0, 1), value)
+		array := reflect.New(reflect.ArrayOf(1, value.Type())).Elem()
+		array.Index(0).Set(value)
+		dict := reflect.MakeMap(reflect.MapOf(reflect.TypeFor[string](), value.Type()))
+		dict.SetMapIndex(reflect.ValueOf("k"), value)
+		field := structWith(value)
+		s.direct = append(s.direct, v)
+		s.nested = append(s.nested, list.Interface(), array.Interface(), dict.Interface(), []any{v}, map[string]any{"k": v},
+			field.Interface(), field.Addr().Interface(), struct{ V any }{v}, structWith(list).Interface(),
+			structWith(field).Interface())
+	}
+	return s
+}
+
+// structWith returns a struct with that value as its exported field V.
+func structWith(value reflect.Value) reflect.Value {
+	s := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "V", Type: value.Type()}})).Elem()
+	s.Field(0).Set(value)
+	return s
 }
 
 // secretNote has a canary in every field that can hold one.
@@ -1347,7 +1363,7 @@ func addReachable(samples map[string]sample, client reflect.Value) {
 			if !known {
 				value := reflect.New(typ)
 				value.Elem().Set(withCanaries(typ))
-				samples[name] = reflectedSample(value)
+				samples[name] = sampleOfValues(value.Elem(), value)
 			}
 			for field := range typ.Fields() {
 				if field.IsExported() {
@@ -1363,7 +1379,7 @@ func addReachable(samples map[string]sample, client reflect.Value) {
 		}
 		name := service.Type().Elem().Name()
 		if _, known := samples[name]; !known {
-			samples[name] = reflectedSample(service)
+			samples[name] = sampleOfValues(service.Elem(), service)
 		}
 		for _, method := range service.Methods() {
 			for typ := range method.Type().Ins() {
@@ -1373,18 +1389,6 @@ func addReachable(samples map[string]sample, client reflect.Value) {
 				add(typ)
 			}
 		}
-	}
-}
-
-// reflectedSample is sampleOf for a value of a type that is not known here.
-func reflectedSample(pointer reflect.Value) sample {
-	value := pointer.Elem()
-	list := reflect.MakeSlice(reflect.SliceOf(value.Type()), 0, 1)
-	p := pointer.Interface()
-	v := value.Interface()
-	return sample{
-		direct: []any{v, p},
-		nested: []any{reflect.Append(list, value).Interface(), []any{v, p}, struct{ V any }{v}, struct{ V any }{p}},
 	}
 }
 
