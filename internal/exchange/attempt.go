@@ -136,7 +136,7 @@ func (c *call) admit(ctx context.Context, a *Attempt) (failed Step, err error) {
 	}
 	if c.Peer.Gate != nil {
 		mayWait := !c.Impatient
-		if err := c.Peer.Gate.Enter(ctx, mayWait); err != nil {
+		if err := c.Peer.Gate.Enter(ctx, mayWait, c.limitRefusals); err != nil {
 			return GateWait, err
 		}
 		a.passedGate = true

@@ -10,8 +10,8 @@ import (
 	"github.com/clinicaldoc/clinicaldoc-go/internal/redact"
 )
 
-// gatePace is how often a gate lets a request pass although earlier requests have no response yet. A long upload does
-// not hold up other calls for longer.
+// gatePace is how often a gate lets a request pass that should let others go first, or whose earlier requests have no
+// response yet. A long upload does not hold up other calls for longer.
 const gatePace = time.Second
 
 var errOpensLate = redact.Fail("the limit lasts longer than the context's deadline allows", context.DeadlineExceeded)
@@ -21,13 +21,15 @@ var errOpensLate = redact.Fail("the limit lasts longer than the context's deadli
 //
 // When the limit is over, one request goes first. The others follow if it was not refused. X-RateLimit-Remaining
 // bounds how many are sent at a time. Without that header, as many are sent as the server accepted between its last two
-// refusals, and then one more, which shows whether the limit is reached.
+// refusals, and then one more, which shows whether the limit is reached. The calls that were refused most often go
+// first. Otherwise a call among many could be refused in every window, until it has no retries left.
 type Gate struct {
 	mu       sync.Mutex
 	opensAt  time.Time     // no request passes before
 	underWay int           // requests that passed and have not returned
 	lastPass time.Time     // when the latest request passed
 	changed  chan struct{} // closed when waiting calls may try again; nil if none waits
+	waiting  map[int]int   // how many calls wait, by how often they were refused
 
 	isLimited           bool      // no more than remaining requests may be under way, but always one
 	remaining           int       // how many further requests the server allows
@@ -50,15 +52,21 @@ type hold struct {
 }
 
 // Enter waits until a request may be sent. It returns an error if the context ends before, or if its deadline is
-// earlier than the end of the limit. If mayWait is false, the request passes immediately. Call Leave once for each
-// Enter that returns nil.
-func (g *Gate) Enter(ctx context.Context, mayWait bool) error {
-	for {
-		now := time.Now()
-		held, passed := g.tryPass(now, mayWait)
-		if passed {
-			return nil
-		}
+// earlier than the end of the limit. refusals is how often the server has refused the call because of a limit. If
+// mayWait is false, the request passes immediately. Call Leave once for each Enter that returns nil.
+func (g *Gate) Enter(ctx context.Context, mayWait bool, refusals int) error {
+	now := time.Now()
+	if !mayWait {
+		g.pass(now)
+		return nil
+	}
+	held, passed := g.tryPass(now, refusals)
+	if passed {
+		return nil
+	}
+	g.startWaiting(refusals)
+	defer g.stopWaiting(refusals)
+	for !passed {
 		deadline, hasDeadline := ctx.Deadline()
 		if hasDeadline && held.isClosed && held.until.After(deadline) {
 			return errOpensLate
@@ -73,19 +81,61 @@ func (g *Gate) Enter(ctx context.Context, mayWait bool) error {
 		if ended := redact.ContextErr(ctx); ended != nil {
 			return ended
 		}
+		now = time.Now()
+		held, passed = g.tryPass(now, refusals)
+	}
+	return nil
+}
+
+// pass counts a request that does not wait.
+func (g *Gate) pass(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.underWay++
+	g.lastPass = now
+}
+
+func (g *Gate) startWaiting(refusals int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waiting == nil {
+		g.waiting = map[int]int{}
+	}
+	g.waiting[refusals]++
+}
+
+// stopWaiting lets the others try, which may have waited for this one.
+func (g *Gate) stopWaiting(refusals int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting[refusals]--
+	if g.waiting[refusals] == 0 {
+		delete(g.waiting, refusals)
+	}
+	g.wake()
+}
+
+// wake lets waiting calls try again. The caller holds the lock.
+func (g *Gate) wake() {
+	if g.changed != nil {
+		close(g.changed)
+		g.changed = nil
 	}
 }
 
-// tryPass counts the request and reports that it passed, if it may be sent now. Otherwise it returns why not. A request
-// that may not wait always passes.
-func (g *Gate) tryPass(now time.Time, mayWait bool) (held hold, passed bool) {
+// tryPass counts the request and reports that it passed, if it may be sent now. Otherwise it returns why not.
+func (g *Gate) tryPass(now time.Time, refusals int) (held hold, passed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	isClosed := now.Before(g.opensAt)
-	nextByPace := g.lastPass.Add(gatePace)
-	isFull := g.isFull() && now.Before(nextByPace)
-	mustWait := isClosed || isFull
-	if !mayWait || !mustWait {
+	latest := g.lastPass
+	if g.opensAt.After(latest) {
+		latest = g.opensAt
+	}
+	nextByPace := latest.Add(gatePace)
+	mustLetPass := g.isFull() || g.isOvertaking(refusals)
+	isHeld := mustLetPass && now.Before(nextByPace)
+	if !isClosed && !isHeld {
 		g.underWay++
 		g.lastPass = now
 		return hold{}, true
@@ -97,6 +147,16 @@ func (g *Gate) tryPass(now time.Time, mayWait bool) (held hold, passed bool) {
 		return hold{until: g.opensAt, isClosed: true, changed: g.changed}, false
 	}
 	return hold{until: nextByPace, changed: g.changed}, false
+}
+
+// isOvertaking reports whether a call would go before one that was refused more often. The caller holds the lock.
+func (g *Gate) isOvertaking(refusals int) bool {
+	for others := range g.waiting {
+		if others > refusals {
+			return true
+		}
+	}
+	return false
 }
 
 // isFull reports whether as many requests are under way as the server allows. One is always allowed. The caller holds
@@ -121,10 +181,7 @@ func (g *Gate) Leave(sent time.Time, header http.Header, refusedFor time.Duratio
 	case header != nil:
 		g.learn(now, sent, header)
 	}
-	if g.changed != nil {
-		close(g.changed)
-		g.changed = nil
-	}
+	g.wake()
 }
 
 // close lets no request pass for that time, and one at a time after that until one is accepted.

@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ func TestGate_Open_AllocatesNothing(t *testing.T) { //nolint:paralleltest // it 
 	header := http.Header{"X-Ratelimit-Remaining": {"59"}}
 	ctx := t.Context()
 	assert.Zero(t, testing.AllocsPerRun(1000, func() {
-		_ = gate.Enter(ctx, true)
+		_ = gate.Enter(ctx, true, 0)
 		gate.Leave(time.Now(), header, 0)
 	}))
 }
@@ -64,7 +65,7 @@ func (g *gated) send() time.Time {
 func (g *gated) passes() bool {
 	ended, cancel := context.WithCancel(g.t.Context())
 	cancel()
-	return g.Enter(ended, true) == nil
+	return g.Enter(ended, true, 0) == nil
 }
 
 // room sends as many requests as pass immediately, at most ten, and returns their number. None has a response that
@@ -118,15 +119,15 @@ func TestGate_Refusal_HoldsRequestsUntilTheLimitEnds(t *testing.T) {
 		g.Leave(g.send(), http.Header{}, time.Minute)
 		start := time.Now()
 		assert.False(t, g.passes())
-		require.NoError(t, g.Enter(t.Context(), false), "this one does not wait")
+		require.NoError(t, g.Enter(t.Context(), false, 0), "this one does not wait")
 		g.Leave(start, nil, 0)
 		early, cancel := context.WithDeadline(t.Context(), start.Add(time.Minute-time.Nanosecond))
 		defer cancel()
-		require.ErrorIs(t, g.Enter(early, true), context.DeadlineExceeded)
+		require.ErrorIs(t, g.Enter(early, true, 0), context.DeadlineExceeded)
 		assert.Zero(t, time.Since(start), "nothing is gained by waiting")
 		late, cancel := context.WithDeadline(t.Context(), start.Add(time.Hour))
 		defer cancel()
-		require.NoError(t, g.Enter(late, true))
+		require.NoError(t, g.Enter(late, true, 0))
 		assert.Equal(t, time.Minute, time.Since(start))
 	})
 	inGate(t, "a context ends the wait", func(t *testing.T, g *gated) {
@@ -134,7 +135,7 @@ func TestGate_Refusal_HoldsRequestsUntilTheLimitEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
-		require.ErrorIs(t, g.Enter(ctx, true), context.Canceled)
+		require.ErrorIs(t, g.Enter(ctx, true, 0), context.Canceled)
 		assert.Equal(t, time.Second, time.Since(start))
 	})
 	inGate(t, "the longer limit counts", func(t *testing.T, g *gated) {
@@ -142,8 +143,56 @@ func TestGate_Refusal_HoldsRequestsUntilTheLimitEnds(t *testing.T) {
 		g.Leave(first, http.Header{}, time.Minute)
 		g.Leave(second, http.Header{}, time.Second)
 		start := time.Now()
-		require.NoError(t, g.Enter(t.Context(), true))
+		require.NoError(t, g.Enter(t.Context(), true, 0))
 		assert.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+func TestGate_LimitIsOver_CallsRefusedMostOftenGoFirst(t *testing.T) {
+	t.Parallel()
+	const travel = 100 * time.Millisecond
+	// waitTogether has calls with these numbers of refusals wait together. It returns their order, and when the last
+	// response came.
+	waitTogether := func(t *testing.T, g *gated, response http.Header, refusals ...int) (order []int, took time.Duration) {
+		t.Helper()
+		start := time.Now()
+		g.Leave(g.send(), http.Header{}, time.Minute)
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, n := range refusals {
+			all.Go(func() {
+				assert.NoError(t, g.Enter(t.Context(), true, n))
+				mu.Lock()
+				order = append(order, n)
+				mu.Unlock()
+				sent := time.Now()
+				time.Sleep(travel)
+				g.Leave(sent, response, 0)
+			})
+		}
+		all.Wait()
+		return order, time.Since(start)
+	}
+	inGate(t, "others follow in order", func(t *testing.T, g *gated) {
+		order, took := waitTogether(t, g, nil, 0, 2, 0, 3, 1, 1)
+		assert.Equal(t, []int{3, 2, 1, 1, 0, 0}, order)
+		assert.Equal(t, time.Minute+6*travel, took)
+	})
+	inGate(t, "others follow together if many requests remain", func(t *testing.T, g *gated) {
+		order, took := waitTogether(t, g, remaining("9"), 0, 1, 2, 3, 4, 5)
+		assert.Equal(t, []int{5, 4, 3, 2, 1, 0}, order)
+		assert.Equal(t, time.Minute+2*travel, took)
+	})
+	inGate(t, "one that gives up holds up nobody", func(t *testing.T, g *gated) {
+		g.Leave(g.send(), http.Header{}, time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { assert.ErrorIs(t, g.Enter(ctx, true, 1), context.Canceled) })
+		synctest.Wait()
+		cancel()
+		all.Wait()
+		time.Sleep(time.Minute)
+		assert.True(t, g.passes())
 	})
 }
 
@@ -155,7 +204,7 @@ func TestGate_LimitIsOver_OneRequestGoesFirst(t *testing.T) {
 		assert.False(t, g.passes())
 		start := time.Now()
 		time.AfterFunc(time.Millisecond, func() { g.Leave(first, remaining("5"), 0) })
-		require.NoError(t, g.Enter(t.Context(), true))
+		require.NoError(t, g.Enter(t.Context(), true, 0))
 		assert.Equal(t, time.Millisecond, time.Since(start))
 	})
 	inGate(t, "others follow each second if it has none", func(t *testing.T, g *gated) {
@@ -163,7 +212,7 @@ func TestGate_LimitIsOver_OneRequestGoesFirst(t *testing.T) {
 		g.send()
 		for range 3 {
 			start := time.Now()
-			require.NoError(t, g.Enter(t.Context(), true))
+			require.NoError(t, g.Enter(t.Context(), true, 0))
 			assert.Equal(t, time.Second, time.Since(start))
 		}
 	})
@@ -173,7 +222,7 @@ func TestGate_LimitIsOver_OneRequestGoesFirst(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		require.ErrorIs(t, g.Enter(ctx, true), context.DeadlineExceeded)
+		require.ErrorIs(t, g.Enter(ctx, true, 0), context.DeadlineExceeded)
 		assert.Equal(t, time.Millisecond, time.Since(start), "its response could have come earlier")
 	})
 	inGate(t, "a response that is lost teaches nothing", func(t *testing.T, g *gated) {
