@@ -5,8 +5,8 @@ func http2Faults() []fault {
 	refuse := func(whole bool, code uint32) func(*h2Conn) {
 		return func(c *h2Conn) {
 			if stream, ok := c.request(whole); ok {
+				c.goAway(stream) // first, so that no retry is sent on this connection
 				c.resetStream(stream, code)
-				c.goAway(stream)
 			}
 		}
 	}
