@@ -120,7 +120,12 @@ func (e *engine) KeyValue(_ context.Context, name string) (jetstream.KeyValue, e
 }
 
 func (e *engine) CreateKeyValue(ctx context.Context, config jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
-	return e.bucket(config.Bucket), e.do(ctx, "bucket", config.Bucket, func() error { e.bucketAsked = config; return nil })
+	return e.bucket(config.Bucket), e.do(ctx, "bucket", config.Bucket, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.bucketAsked = config
+		return nil
+	})
 }
 
 func (e *engine) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
@@ -427,6 +432,7 @@ func (s *memoryStream) info() *jetstream.StreamInfo {
 	defer s.memory.engine.mu.Unlock()
 	info := &jetstream.StreamInfo{TimeStamp: s.memory.engine.now(), State: jetstream.StreamState{LastSeq: s.memory.last}}
 	info.Config = s.memory.engine.configs[s.name]
+	info.Config.Metadata = maps.Clone(info.Config.Metadata) // each response has its own
 	return info
 }
 
