@@ -161,13 +161,14 @@ func TestGate_LimitIsOver_CallsRefusedMostOftenGoFirst(t *testing.T) {
 		var all sync.WaitGroup
 		for _, n := range refusals {
 			all.Go(func() {
-				assert.NoError(t, g.Enter(t.Context(), true, n))
+				err := g.Enter(t.Context(), true, n)
 				mu.Lock()
 				order = append(order, n)
 				mu.Unlock()
 				sent := time.Now()
 				time.Sleep(travel)
 				g.Leave(sent, response, 0)
+				assert.NoError(t, err)
 			})
 		}
 		all.Wait()
