@@ -1154,7 +1154,7 @@ func TestUpdate_LostResponseWithExtra_IsFoundOrRetried(t *testing.T) {
 // A service may accept members that are described only for reading.
 func TestUpdate_LostResponseWithDescribedMember_IsFound(t *testing.T) {
 	t.Parallel()
-	changedSince := time.Now().UTC().Format(time.RFC3339)
+	changedSince := time.Now().Add(time.Hour).UTC().Format(time.RFC3339) // however long the test takes
 	read := `{"id":7,"name":"n","user_id":4,"error_state":null,"updated_at":"` + changedSince + `"}`
 	puts, err := updateWithLostResponse(t, map[string]any{"user_id": 4, "error_state": nil}, read)
 	require.NoError(t, err)
