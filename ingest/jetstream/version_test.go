@@ -103,12 +103,13 @@ func TestServerVersion_OlderServerAfterReconnectEndsUploads(t *testing.T) {
 	ctx := t.Context()
 	older := "2.10.29"
 	proxy.version.Store(&older)
+	reconnected, report := context.WithCancel(ctx)
+	conn.SetReconnectHandler(func(*nats.Conn) { report() })
 	require.NoError(t, conn.ForceReconnect())
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		_, err := j.Claim(ctx, ingest.Key{1})
-		assert.ErrorIs(t, err, ErrServerTooOld)
-		assert.ErrorIs(t, err, ErrStore)
-	}, 20*time.Second, 50*time.Millisecond)
+	<-reconnected.Done()
+	_, err = j.Claim(ctx, ingest.Key{1})
+	require.ErrorIs(t, err, ErrServerTooOld)
+	require.ErrorIs(t, err, ErrStore)
 }
 
 func TestServerVersion_IsComparedByItsNumbers(t *testing.T) {
