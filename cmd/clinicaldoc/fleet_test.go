@@ -114,6 +114,27 @@ func TestFleet_TwoMachines_CreateEachNoteOnce(t *testing.T) {
 	assert.Contains(t, said, "the dead letter cannot be read: publish its recording again, then discard it")
 }
 
+// Fleets of the first format were named by the base URL as it was written, here with 127.0.0.1. Their journal must not
+// be replaced by an empty one.
+func TestFleet_OldestStoreUnderItsName_IsRejected(t *testing.T) {
+	t.Parallel()
+	queue := natsServer(t)
+	srv := newServer(t)
+	folder, _ := visits(t, 1)
+	machine := newCLI(t, srv, "CLINICALDOC_NATS="+queue)
+	sum := sha256.Sum256([]byte(srv.URL))
+	name := "clinicaldoc-" + hex.EncodeToString(sum[:6]) + "-user1"
+	bucket, err := jetStream(t, queue).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: name})
+	require.NoError(t, err)
+	_, err = bucket.Put(t.Context(), "a.recording", []byte("{}"))
+	require.NoError(t, err)
+	for _, arguments := range [][]string{nil, {"--begin"}} {
+		said := machine.exits(5, append([]string{"upload", "--patient", "7", "--prompt", "1", folder}, arguments...)...)
+		assert.Contains(t, said, "the store was written by another version of this program: run that version")
+	}
+	assert.Empty(t, srv.Notes())
+}
+
 // If another patient's recording waits under the same key, a recording is refused. It does not hold up the others.
 func TestFleet_KeyIsTaken_OthersGoOn(t *testing.T) {
 	t.Parallel()

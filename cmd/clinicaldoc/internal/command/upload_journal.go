@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -92,7 +93,11 @@ func checkRegular(flag, path string) error {
 
 // journalName tells accounts apart. A service has one name, however its address is written.
 func journalName(baseURL string, userID int64) string {
-	sum := sha256.Sum256([]byte(ingest.ServiceName(baseURL)))
+	return accountName(ingest.ServiceName(baseURL), userID)
+}
+
+func accountName(service string, userID int64) string {
+	sum := sha256.Sum256([]byte(service))
 	return fmt.Sprintf("%s-user%d", hex.EncodeToString(sum[:6]), userID)
 }
 
@@ -187,6 +192,9 @@ func (p *journalPlace) openFleet(
 		return nil, nil, err
 	}
 	fleet, err := jetstream.Join(ctx, conn, params)
+	if errors.Is(err, jetstream.ErrNoFleet) {
+		err = cmp.Or(oldestFleet(ctx, conn, baseURL, userID), err)
+	}
 	if p.begin && errors.Is(err, jetstream.ErrNoFleet) {
 		// by another machine
 		if fleet, err = jetstream.Begin(ctx, conn, params); errors.Is(err, jetstream.ErrFleetExists) {
@@ -204,6 +212,16 @@ func (p *journalPlace) openFleet(
 		return nil, nil, err
 	}
 	return fleet, conn, nil
+}
+
+// oldestFleet returns an error if the account has a store of the first format. That one was named by the base URL as it
+// was written, so it may have another name than today's.
+func oldestFleet(ctx context.Context, conn *nats.Conn, baseURL string, userID int64) error {
+	_, err := jetstream.Join(ctx, conn, jetstream.Params{Name: "clinicaldoc-" + accountName(baseURL, userID)})
+	if errors.Is(err, jetstream.ErrNoFleet) {
+		return nil
+	}
+	return err
 }
 
 // fleetError is a NATS server that cannot be used. Its own words may hold its URL, and that a password.
