@@ -9,6 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -43,7 +46,7 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, response []byte, operation byte, http2, closes bool, cut uint16) {
 		s := &server{response: response, closes: closes, cut: int(cut)}
-		s.call(t, http2, operations[int(operation)%len(operations)])
+		s.call(t, http2, operations[int(operation)%len(operations)].call)
 	})
 }
 
@@ -68,8 +71,34 @@ func TestServer_ItsResponsesWork(t *testing.T) {
 	}
 }
 
+// A method that was added must meet a hostile server too.
+func TestOperations_CallEveryMethod(t *testing.T) {
+	t.Parallel()
+	var called []string
+	for _, operation := range operations {
+		called = append(called, operation.method)
+	}
+	methods := methodsOf("", reflect.TypeFor[*clinicaldoc.Client]())
+	for service := range reflect.TypeFor[clinicaldoc.Client]().Fields() {
+		if service.IsExported() {
+			methods = append(methods, methodsOf(service.Name+".", service.Type)...)
+		}
+	}
+	require.ElementsMatch(t, methods, called)
+}
+
+// methodsOf returns the names of the methods that send requests: they take a context after their receiver.
+func methodsOf(prefix string, of reflect.Type) (names []string) {
+	for method := range of.Methods() {
+		if method.Type.NumIn() > 1 && method.Type.In(1) == reflect.TypeFor[context.Context]() {
+			names = append(names, prefix+method.Name)
+		}
+	}
+	return names
+}
+
 // call makes one call to the server, in virtual time.
-func (s *server) call(t *testing.T, http2 bool, operation operation) {
+func (s *server) call(t *testing.T, http2 bool, operation call) {
 	t.Helper()
 	s.serve = (*server).http1
 	if http2 {
@@ -219,35 +248,40 @@ func isOfPatient(t *testing.T, note *clinicaldoc.ProgressNote) {
 	require.True(t, named && id == patientID, "a row of another patient")
 }
 
-type operation func(context.Context, *testing.T, *clinicaldoc.Client)
+type call func(context.Context, *testing.T, *clinicaldoc.Client)
 
-// operations are the methods of the SDK. Each checks what it gets.
+type operation struct {
+	method string // of the client, or of one of its services
+	call   call
+}
+
+// operations call each method of the SDK that sends requests. They check what they get.
 var operations = []operation{
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	{"Notes.Get", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		note, err := c.Notes.Get(ctx, noteID)
 		isIt(t, note, err)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.Create", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		note, err := c.Notes.Create(ctx, params())
 		isNew(t, note, err)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.CreateOnce", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		note, err := c.Notes.CreateOnce(ctx, params(), clinicaldoc.FindCreatedParams{})
 		isNew(t, note, err)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.Update", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		note, err := c.Notes.Update(ctx, noteID, clinicaldoc.UpdateNoteParams{Analysis: new("Synthetic.")})
 		isIt(t, note, err)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.Sign", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		note, err := c.Notes.Sign(ctx, noteID)
 		isIt(t, note, err)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.Delete", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		confirmation, err := c.Notes.Delete(ctx, noteID)
 		require.Equal(t, err == nil, confirmation != nil)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.List", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		page, err := c.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: patientID})
 		require.Equal(t, err == nil, page != nil)
 		if err == nil {
@@ -255,8 +289,8 @@ var operations = []operation{
 				isOfPatient(t, &page.Items[i])
 			}
 		}
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.All", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		seen := map[int64]bool{}
 		for note, err := range c.Notes.All(ctx, clinicaldoc.ListNotesParams{PatientID: patientID, Prefetch: 2}) {
 			if err == nil {
@@ -265,65 +299,71 @@ var operations = []operation{
 				seen[note.ID] = true
 			}
 		}
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.Wait", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		note, err := c.Notes.Wait(ctx, noteID, clinicaldoc.WaitParams{})
 		if err == nil {
 			isIt(t, note, err)
 		}
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.Watch", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		for note, err := range c.Notes.Watch(ctx, noteID, clinicaldoc.WaitParams{}) {
 			if err == nil {
 				isIt(t, note, err)
 			}
 		}
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.WaitAll", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		for note, err := range c.Notes.WaitAll(ctx, []int64{noteID}, clinicaldoc.WaitParams{}) {
 			if err == nil {
 				isIt(t, note, err)
 			}
 		}
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.AudioURL", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		address, err := c.Notes.AudioURL(ctx, noteID)
 		require.Equal(t, err == nil, address != nil)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.DownloadAudio", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		n, err := c.Notes.DownloadAudio(ctx, noteID, io.Discard, clinicaldoc.DownloadParams{})
 		require.True(t, err != nil || n > 0, "an empty recording")
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.DownloadAudioFile", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+		path := filepath.Join(t.TempDir(), "visit.wav")
+		_, err := c.Notes.DownloadAudioFile(ctx, noteID, path, clinicaldoc.DownloadParams{})
+		_, missing := os.Stat(path)
+		require.Equal(t, err == nil, missing == nil, "a file without a complete recording: %v", err)
+	}},
+	{"Notes.OpenAudio", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		stream, err := c.Notes.OpenAudio(ctx, noteID)
 		if err == nil {
 			_, _ = io.Copy(io.Discard, stream)
 			require.NoError(t, stream.Close())
 		}
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Notes.FindCreated", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		loss := &clinicaldoc.OutcomeUnknownError{Params: params(), SentAt: time.Now(), AudioSize: 80}
 		note, err := c.Notes.FindCreated(ctx, loss, clinicaldoc.FindCreatedParams{Settle: time.Minute})
 		if err == nil {
 			isOfPatient(t, note)
 		}
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Tokens.List", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		tokens, err := c.Tokens.List(ctx)
 		require.True(t, err == nil || tokens == nil)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Tokens.Revoke", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		confirmation, err := c.Tokens.Revoke(ctx, noteID)
 		require.Equal(t, err == nil, confirmation != nil)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Users.Me", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		user, err := c.Users.Me(ctx)
 		require.True(t, err != nil || user.ID > 0)
-	},
-	func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
+	}},
+	{"Do", func(ctx context.Context, t *testing.T, c *clinicaldoc.Client) {
 		var out map[string]any
 		_ = c.Do(ctx, http.MethodPut, "/v1/undescribed", map[string]int{"n": 1}, &out)
-	},
+	}},
 }
 
 const (
