@@ -624,6 +624,9 @@ func TestFindCreated_TwoLostCreates_ShareNoNote(t *testing.T) {
 				}
 			}
 		}
+		for _, e := range all { // other goroutines of the caller may have them too
+			assert.Empty(t, e.AudioSHA256, "FindCreated does not change the caller's errors")
+		}
 	})
 }
 
@@ -1886,6 +1889,7 @@ func TestFindCreated_RetryAfter_IsHonored(t *testing.T) {
 		s := newFakeService(t)
 		service := s.httpClient().Transport
 		var refused time.Time
+		var resumed time.Duration // after the refusal
 		client := clientOver(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if refused.IsZero() && tt.refused(r) {
 				refused = time.Now()
@@ -1893,6 +1897,7 @@ func TestFindCreated_RetryAfter_IsHonored(t *testing.T) {
 			}
 			if !refused.IsZero() {
 				assert.GreaterOrEqual(t, time.Since(refused), tt.pause, r.URL.Path)
+				resumed = cmp.Or(resumed, time.Since(refused))
 			}
 			return service.RoundTrip(r)
 		}))
@@ -1906,6 +1911,7 @@ func TestFindCreated_RetryAfter_IsHonored(t *testing.T) {
 		}
 		find(t, client, lost).is(tt.want, 122)
 		assert.False(t, refused.IsZero(), "a request was refused")
+		assert.LessOrEqual(t, resumed, tt.pause+10*time.Second, "the pause is not longer than needed")
 	})
 }
 
