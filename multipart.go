@@ -332,21 +332,22 @@ func isUnusable(err error) bool {
 }
 
 // Package ingest checks recordings by this function, because it cannot open an AudioSource itself.
-func init() {
-	media.CheckSource = func(source any) error {
-		audio, _ := source.(*AudioSource)
-		open := audio.opener()
-		if open == nil { // a stream cannot be checked
-			return nil
-		}
-		at, err := open()
-		if err != nil {
-			return err
-		}
-		defer closeAudio(at)
-		_, err = media.Check(at, audio.length)
+func init() { media.CheckSource = checkSource }
+
+// checkSource checks the recording of an *AudioSource. It returns nil for a stream, which can be read only once.
+func checkSource(source any) error {
+	audio, _ := source.(*AudioSource)
+	open := audio.opener()
+	if open == nil {
+		return nil
+	}
+	at, err := open()
+	if err != nil {
 		return err
 	}
+	defer closeAudio(at)
+	_, err = media.Check(at, audio.length)
+	return err
 }
 
 // extraParts returns the names of the extra parts in order, or an error if they cannot be sent.

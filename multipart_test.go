@@ -361,6 +361,12 @@ func TestUpload_File_IsClosed(t *testing.T) {
 		require.ErrorIs(t, err, clinicaldoc.ErrInvalidArgument)
 		assert.Zero(t, openCount(t, path))
 	})
+	t.Run("check of package ingest", func(t *testing.T) {
+		t.Parallel()
+		path, source := audioFile(t, 10)
+		require.NoError(t, media.CheckSource(source))
+		assert.Zero(t, openCount(t, path))
+	})
 	t.Run("SHA256", func(t *testing.T) {
 		t.Parallel()
 		path, source := audioFile(t, 10)
@@ -380,6 +386,15 @@ func TestUpload_FileChangesWhileItIsSent_IsAnError(t *testing.T) {
 		"shrinks":       func(path string) error { return os.Truncate(path, 8<<20) },
 		"grows":         func(path string) error { return os.Truncate(path, size+1) },
 		"is written to": func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1e9, 0)) },
+		"is written to in the same second": func(path string) error {
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			second := info.ModTime().Truncate(time.Second)
+			fraction := (info.ModTime().Sub(second) + time.Second/2) % time.Second
+			return os.Chtimes(path, time.Time{}, second.Add(fraction))
+		},
 	}, func(t *testing.T, change func(path string) error) {
 		path, source := audioFile(t, size)
 		srv := newRawServer(t, func(c *rawConn) {
