@@ -85,6 +85,9 @@ func TestRegistryView_Twin(t *testing.T) {
 		"same recording":             {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Visit", 5, sumA), true, true},
 		"other recording":            {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Visit", 5, sumB), false, true},
 		"same recording, other name": {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", 5, sumA), true, false},
+		"name in other letters": {
+			sent("me", 0, "Größe", 5, sumA), sent("other", minute, "Gro\u0308ße", 5, sumB), false, true,
+		},
 		"same size":                  {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", 5, ""), true, false},
 		"other size":                 {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Visit", 6, ""), false, true},
 		"unknown size":               {sent("me", 0, "Visit", 5, sumA), sent("other", minute, "Other", -1, ""), true, false},

@@ -107,6 +107,10 @@ func TestReceive_RefusalStatus_DecidesWhatHelps(t *testing.T) {
 			redirects || want != Stop, strings.Contains(failure.Error(), ";"), "it says what it may mean: %d", status,
 		)
 	}
+	long := strings.NewReader(strings.Repeat("synthetic", 1<<20))
+	_, err := take(t, newTest(io.Discard), respond(503, long, -1))
+	require.Error(t, err)
+	assert.Greater(t, long.Len(), 1<<20, "a long body is not read to its end")
 	for _, status := range []int{201, 202, 204, 299} {
 		_, err := take(t, newTest(io.Discard), respond(status, http.NoBody, 0))
 		var failure *Error
