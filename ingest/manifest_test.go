@@ -123,7 +123,7 @@ func TestReadManifest_Bounds_AreChecked(t *testing.T) {
 		got, _ = problems(head + line)
 		assert.Equal(t, []string{unfit}, got)
 	}
-	for _, patient := range []string{"0", "-1", ""} {
+	for _, patient := range []string{"0", "-1", "", "0x10", "0b111", "1_000", "7.0"} {
 		got, _ = problems(head + "k," + patient + ",n,1.wav\n")
 		assert.Equal(t, []string{"patient is not an id"}, got, patient)
 	}
