@@ -756,9 +756,11 @@ func TestCreateOnce_NothingLost_SearchesNothing(t *testing.T) {
 	t.Parallel()
 	s := newFakeService(t)
 	s.post = s.committing
-	note := must(s.client().Notes.CreateOnce(t.Context(), visit(), findParams{}))(t)
+	opts := append(make([]clinicaldoc.CallOption, 0, 8), clinicaldoc.WithoutRetry())
+	note := must(s.client().Notes.CreateOnce(t.Context(), visit(), findParams{}, opts...))(t)
 	assert.EqualValues(t, 1, note.ID)
 	assert.Zero(t, s.lists, "nothing is searched for")
+	assert.Nil(t, opts[:2][1], "what is behind the options is the caller's, perhaps for another call")
 }
 
 // The response is lost and the note is found, also if it is created late. Nothing is sent twice.

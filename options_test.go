@@ -740,6 +740,40 @@ func TestTokenSource_SameTokenAgain_IsReportedAgain(t *testing.T) {
 	assert.Equal(t, 3, source.refusals)
 }
 
+// A client passes a refused token to the source once. It remembers a thousand such tokens, and then forgets them.
+func TestTokenSource_ManyRefusedTokens_AreForgotten(t *testing.T) {
+	t.Parallel()
+	type test struct{ refusals, want int } // want: how often the source gets its first token back
+	subtests(t, map[string]test{"few": {10, 1}, "many": {1100, 2}}, func(t *testing.T, tt test) {
+		source := new(renewing)
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			source.mu.Lock()
+			defer source.mu.Unlock()
+			if source.current == 0 { // another call has renewed the token meanwhile
+				source.current = 1 + len(source.refused)
+			}
+			return madeResponse(r, http.StatusUnauthorized, "{}"), nil
+		})
+		opts := []clinicaldoc.Option{over(transport), clinicaldoc.WithTokenSource(source)}
+		client := must(clinicaldoc.NewClient("https://api.clinic.test", "", opts...))(t)
+		for range tt.refusals {
+			_, err := client.Users.Me(t.Context())
+			require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+		}
+		require.Len(t, source.refused, tt.refusals)
+		source.current = 0 // as a call that began with the first token
+		_, err := client.Users.Me(t.Context())
+		require.ErrorIs(t, err, clinicaldoc.ErrUnauthorized)
+		passed := 0
+		for _, token := range source.refused {
+			if token == "synthetic-0" {
+				passed++
+			}
+		}
+		assert.Equal(t, tt.want, passed)
+	})
+}
+
 // A source may take its time to hear of a refused token, or call the client meanwhile: no call outlives its context for
 // that.
 func TestTokenSource_RenewalOfAnotherCall_DoesNotBlock(t *testing.T) {
