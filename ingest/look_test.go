@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -303,6 +304,35 @@ func TestRun_JournalLostAndPatientMissing_FindsTheNote(t *testing.T) {
 		assert.Equal(t, want, uploadOne(t, u, recording(0)).Status)
 		assert.False(t, saved.SentAt.IsZero())
 	}
+}
+
+// If the service reports no times, a later note with the same ID looks the same. So its recording is read again.
+func TestRun_NoteWithoutATime_IsReadForEachRecording(t *testing.T) {
+	t.Parallel()
+	times := regexp.MustCompile(`"created_at":"[^"]*"`)
+	srv, u := newUploader(t, handledBy(func(w http.ResponseWriter, r *http.Request, service http.Handler) {
+		if !r.URL.Query().Has("patient_id") {
+			service.ServeHTTP(w, r)
+			return
+		}
+		replaced(w, r, service, func(list []byte) []byte { return times.ReplaceAll(list, []byte(`"created_at":null`)) })
+	}))
+	u.Workers = 1
+	visits := []ingest.Recording{onePatient(11), onePatient(18)}
+	for i := range visits {
+		visits[i].Params.Name = "Visit"
+	}
+	id := addNote(srv, visits[0], sound(25)) // of the same size as both
+	var got []ingest.Status
+	for result, err := range u.Run(t.Context(), ingest.Recordings(visits...)) {
+		require.NoError(t, err)
+		got = append(got, result.Status)
+		if len(got) == 1 { // another note gets the ID before the second recording is begun
+			srv.Reset()
+			srv.AddNote(clinicaldoctest.Note{ID: id, PatientID: 7, Name: "Visit", Audio: sound(18)})
+		}
+	}
+	assert.Equal(t, []ingest.Status{ingest.InDoubt, ingest.AlreadyThere}, got)
 }
 
 // The journal knows that a note is another recording's, so its recording is not read.
