@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -33,10 +34,14 @@ func (r *run) unsavedKey(t *task) unsavedKey {
 }
 
 // unsavedNote returns the note of a recording that an earlier run of this process could not save, with only its ID and
-// CreatedAt. It returns nil if there is none.
+// CreatedAt. It returns nil if there is none, or if the recording was sent again because of that note: then another
+// process had saved it.
 func (r *run) unsavedNote(t *task) *clinicaldoc.ProgressNote {
 	value, _ := unsavedNotes.Load(r.unsavedKey(t))
 	note, _ := value.(*clinicaldoc.ProgressNote)
+	if note != nil && slices.Contains(t.own.replacedIDs(), note.ID) {
+		return nil
+	}
 	return note
 }
 

@@ -122,34 +122,43 @@ func TestRun_NoteNotSaved_IsKnownToOtherRuns(t *testing.T) {
 }
 
 // A later run saves the note that the first one could not save. The note is deleted, and a person has the recording
-// sent again. The process has forgotten the first note by then, so it does not take it for the second upload's.
+// sent again. The first process must not take the first note for the second upload's.
 func TestRun_NoteSavedLater_IsNotThatOfAnotherUpload(t *testing.T) {
 	t.Parallel()
-	withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
-		journal := u.Journal
-		u.Journal = failing(journal, func(_ context.Context, e ingest.Entry) error {
-			if e.State == ingest.StateCreated {
-				return errors.New("synthetic")
-			}
-			return nil
-		})
-		results, err := collect(t.Context(), u, recordings(0, 1))
-		require.Error(t, err)
-		require.Equal(t, counts{ingest.Created: 1}, statuses(results))
-		u.Journal = journal
-		first := uploadOne(t, u, recording(0))
-		require.Equal(t, ingest.AlreadyThere, first.Status)
+	for name, byAnother := range map[string]bool{"by the same process": false, "by another process": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withUploader(t, func(t *testing.T, srv *clinicaldoctest.Server, u *ingest.Uploader) {
+				journal := u.Journal
+				u.Journal = failing(journal, func(_ context.Context, e ingest.Entry) error {
+					if e.State == ingest.StateCreated {
+						return errors.New("synthetic")
+					}
+					return nil
+				})
+				results, err := collect(t.Context(), u, recordings(0, 1))
+				require.Error(t, err)
+				require.Equal(t, counts{ingest.Created: 1}, statuses(results))
+				u.Journal = journal
+				saver := u
+				if byAnother {
+					saver = &ingest.Uploader{Client: srv.Client(quick()), Journal: journal}
+				}
+				first := uploadOne(t, saver, recording(0))
+				require.Positive(t, first.NoteID, first)
 
-		_, err = u.Client.Notes.Delete(t.Context(), first.NoteID)
-		require.NoError(t, err)
-		require.NoError(t, u.Resolve(t.Context(), first.JournalKey, sendAgain()))
-		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
-		second := uploadOne(t, u, recording(0))
-		assert.Equal(t, ingest.Created, second.Status, second)
-		require.Len(t, srv.Notes(), 1)
-		assert.Equal(t, srv.Notes()[0].ID, second.NoteID)
-		assert.NotEqual(t, first.NoteID, second.NoteID)
-	})
+				_, err = u.Client.Notes.Delete(t.Context(), first.NoteID)
+				require.NoError(t, err)
+				require.NoError(t, u.Resolve(t.Context(), first.JournalKey, sendAgain()))
+				srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterRequest())
+				second := uploadOne(t, u, recording(0))
+				assert.Equal(t, ingest.Created, second.Status, second)
+				require.Len(t, srv.Notes(), 1)
+				assert.Equal(t, srv.Notes()[0].ID, second.NoteID)
+				assert.NotEqual(t, first.NoteID, second.NoteID)
+			})
+		})
+	}
 }
 
 // A process remembers the lost create that it could not save, with its ID and the time at which it can be decided. Each
