@@ -204,7 +204,7 @@ func (f *fleet) publish() {
 			f.fleet, err = Begin(t.Context(), conn, Params{Lease: f.lease, Replicas: f.replicas})
 		}
 		return err == nil
-	}, time.Minute, 500*time.Millisecond)
+	}, untilTestEnds, 500*time.Millisecond)
 	t.Cleanup(conn.Close)
 	for n := range f.recordings {
 		path := filepath.Join(dir, fmt.Sprintf("%d.wav", n))

@@ -50,11 +50,9 @@ func TestWork_StoreHarmed_EndsAndDoublesNothing(t *testing.T) {
 			t.Cleanup(srv.Close)
 			f := openFleet(t, connect(t, startServer(t)), Params{})
 			publish(t, f, dir, 60)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
 			taken := 0
 			var failure error
-			for result, err := range f.Work(ctx, &ingest.Uploader{Client: srv.Client(), Workers: 2, Until: clinicaldoc.StageUploaded}) {
+			for result, err := range f.Work(t.Context(), &ingest.Uploader{Client: srv.Client(), Workers: 2, Until: clinicaldoc.StageUploaded}) {
 				if failure = err; err != nil {
 					break
 				}

@@ -65,16 +65,24 @@ func openJournal(t *testing.T, conn *nats.Conn, lease time.Duration) *Journal {
 	return j
 }
 
-// openFleet joins a fleet, and begins it if there is none.
+// openFleet joins a fleet, and begins it if there is none. It tries again while the server of a busy machine is slow.
 func openFleet(tb testing.TB, conn *nats.Conn, params Params) *Fleet {
 	tb.Helper()
-	f, err := Join(tb.Context(), conn, params)
-	if errors.Is(err, ErrNoFleet) {
-		f, err = Begin(tb.Context(), conn, params)
+	for {
+		f, err := Join(tb.Context(), conn, params)
+		if errors.Is(err, ErrNoFleet) {
+			f, err = Begin(tb.Context(), conn, params)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			continue
+		}
+		require.NoError(tb, err)
+		return f
 	}
-	require.NoError(tb, err)
-	return f
 }
+
+// untilTestEnds is for conditions that a busy machine may fulfill late. Only the timeout of all tests ends the wait.
+const untilTestEnds = time.Hour
 
 func key(n int) ingest.Key { return ingest.Key{byte(n), byte(n >> 8), 0xff} }
 
@@ -140,7 +148,7 @@ func TestEmbed_SecondRun_UploadsNothingAgain(t *testing.T) {
 func TestLease_LivingWorker_KeepsItsRecording(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	first, second := openJournal(t, connect(t, s), time.Second), openJournal(t, connect(t, s), time.Second)
+	first, second := openJournal(t, connect(t, s), time.Minute), openJournal(t, connect(t, s), time.Minute)
 	c := leased(t, first, 1)
 	_, err := second.Claim(t.Context(), key(1))
 	require.ErrorIs(t, err, ingest.ErrTaken)
@@ -265,10 +273,8 @@ func TestClaim_RenewalsAndSaves_TakeTurns(t *testing.T) {
 // uploadUntil runs an uploader, does something after a few results, and returns what ended it.
 func uploadUntil(t *testing.T, u *ingest.Uploader, after func()) (failure error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	taken := 0
-	for _, err := range u.Run(ctx, recordings(uploaded)) {
+	for _, err := range u.Run(t.Context(), recordings(uploaded)) {
 		if failure = err; err != nil {
 			break
 		}
@@ -429,7 +435,7 @@ func TestRun_NoteUnsavedByAnother_IsKnown(t *testing.T) {
 		}
 		firstEnd <- failure
 	}()
-	require.Eventually(t, func() bool { return len(srv.Notes()) == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(srv.Notes()) == 1 }, untilTestEnds, time.Millisecond)
 	var statuses []ingest.Status
 	for result, err := range second.Run(t.Context(), recordings(1)) {
 		require.NoError(t, err)

@@ -606,8 +606,6 @@ func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 	t.Cleanup(srv.Close)
 	publish(t, openFleet(t, connect(t, s), Params{}), dir, count)
 	srv.Inject("", clinicaldoctest.Answer(401, "synthetic").Always())
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
 	ended := make(chan error)
 	var log bytes.Buffer
 	for n := range 3 {
@@ -618,7 +616,7 @@ func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 		f := openFleet(t, connect(t, s), params)
 		go func() {
 			var failure error
-			for result, err := range f.Drain(ctx, &ingest.Uploader{Client: srv.Client(), Workers: 4}) {
+			for result, err := range f.Drain(t.Context(), &ingest.Uploader{Client: srv.Client(), Workers: 4}) {
 				if err != nil || result.Ending == Dead {
 					failure = fmt.Errorf("%v %w", result, err)
 				}
@@ -630,14 +628,13 @@ func TestPause_ServiceGone_MakesFewRequests(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, err := watch.Status(t.Context()) // who leads a pause may be late: then it is none for a moment
 		return err == nil && status.Pause != nil && len(status.Workers) == 3 && strings.Contains(status.String(), "paused")
-	}, 30*time.Second, 50*time.Millisecond)
+	}, untilTestEnds, 50*time.Millisecond)
 	assert.Less(t, len(srv.Requests()), 100)
 	assert.Empty(t, srv.Notes())
 	srv.ClearFaults()
 	for range 3 {
 		require.NoError(t, <-ended)
 	}
-	require.NoError(t, ctx.Err())
 	require.NoError(t, srv.CreatedOnce(contents(count)...))
 	assert.LessOrEqual(t, strings.Count(log.String(), "all uploads fail the same way"), 1)
 }
