@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -56,6 +57,22 @@ func TestFault_TimesAndAfter_StrikeOnlyTheirRoute(t *testing.T) {
 	}
 	c.srv.ClearFaults()
 	c.expect(http.StatusOK, http.MethodGet, "/user")
+}
+
+func TestInject_EachRoute_StrikesNoOther(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	routes := clinicaldoctest.Routes()[1:] // without the storage's
+	require.NotContains(t, routes, clinicaldoctest.RouteAudio)
+	for _, injected := range routes {
+		c.srv.Inject(injected, clinicaldoctest.Answer(http.StatusTeapot, "").Always())
+		for _, route := range routes {
+			method, path, _ := strings.Cut(strings.ReplaceAll(route, "{id}", "1"), " ")
+			isStruck := c.send(c.request(method, path, nil)).StatusCode == http.StatusTeapot
+			assert.Equal(t, route == injected, isStruck, "a fault of %s, a request to %s", injected, route)
+		}
+		c.srv.ClearFaults()
+	}
 }
 
 func TestFault_TwoInjected_StrikeInOrder(t *testing.T) {
@@ -280,6 +297,22 @@ func TestSilent_AnyTransport_SendsNothing(t *testing.T) {
 	}
 }
 
+func TestSilent_ClientGoesAway_EndsTheRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan clinicaldoctest.Request, 1)
+		observe := clinicaldoctest.WithObserver(func(r clinicaldoctest.Request) { over <- r })
+		c := start(t, clinicaldoctest.InProcess(), observe)
+		c.srv.Inject(clinicaldoctest.RouteMe, clinicaldoctest.Silent())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := c.try(c.request(http.MethodGet, "/user", nil).WithContext(ctx))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		assert.Len(t, over, 1, "the server does not wait for a client that is gone")
+	})
+}
+
 // A connection that became silent does not answer any further request. Over HTTP/2 that includes all requests on it,
 // also those under way.
 func TestSilent_LaterRequestsOnTheConnection_GetNoResponse(t *testing.T) {
@@ -488,6 +521,11 @@ func TestFault_ResponseInPieces_CountsAllPieces(t *testing.T) {
 		a, err := reader.try(reader.request(http.MethodGet, address, nil))
 		require.Error(t, err, fault)
 		assert.Len(t, a.text, 80_000, fault)
+		<-observed
+	}
+	for _, fault := range []clinicaldoctest.Fault{clinicaldoctest.Truncate(size), clinicaldoctest.TruncateChunked(size)} {
+		c.srv.Inject(clinicaldoctest.RouteAudio, fault)
+		assert.Len(t, reader.get(address).text, size, "there is nothing to cut off: %s", fault)
 		<-observed
 	}
 }

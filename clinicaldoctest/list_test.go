@@ -72,7 +72,12 @@ func TestList_LengthAware_CountsRowsAndPages(t *testing.T) {
 	assert.Equal(t, object{"first": base + "?page=1", "last": base + "?page=3", "prev": base + "?page=1", "next": base + "?page=3"}, page["links"],
 		"links forget the query")
 	meta := field[object](t, page, "meta")
-	assert.Len(t, meta["links"], 5)
+	buttons := field[[]any](t, meta, "links")
+	require.Len(t, buttons, 5)
+	for i, button := range buttons {
+		const page2 = 2 // after the buttons "Previous" and 1
+		assert.Equal(t, i == page2, field[bool](t, button, "active"), i)
+	}
 	delete(meta, "links")
 	assert.Equal(t, object{
 		"current_page": 2.0, "from": 2.0, "last_page": 3.0, "path": base, "per_page": 1.0, "to": 2.0, "total": 3.0,
@@ -206,13 +211,14 @@ func TestList_LongTexts_AreShortenedByVariant(t *testing.T) {
 		clinicaldoctest.ListTextsAbsent:  nil,
 	} {
 		c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{ListTexts: show}))
-		c.srv.AddNote(clinicaldoctest.Note{Transcription: long, Analysis: "Short."})
+		short := long[:100]
+		c.srv.AddNote(clinicaldoctest.Note{Transcription: long, Analysis: short})
 		row := field[object](t, field[[]any](t, c.list(""), "data")[0])
 		assert.Equal(t, want, row["transcription"])
 		if show == clinicaldoctest.ListTextsAbsent {
 			assert.NotContains(t, row, "analysis")
 		} else {
-			assert.Equal(t, "Short.", row["analysis"])
+			assert.Equal(t, short, row["analysis"], "nothing is cut off")
 		}
 		assert.Equal(t, long, c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1")["transcription"], "the note itself has all of it")
 	}

@@ -185,6 +185,7 @@ func TestUpdate_DuringProcessing_IsKept(t *testing.T) {
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	c.create(validForm())
 	c.put("/v1/progress-notes/1", `{"transcription":"Edited early.","analysis":"Edited too."}`)
+	c.put("/v1/progress-notes/1", `{"name":"Edited later"}`)
 	c.srv.Advance(time.Hour)
 	note := c.srv.Notes()[0]
 	assert.Equal(t, clinicaldoctest.StageComplete, note.Stage)
@@ -427,7 +428,8 @@ func TestAddPatient_KnownPatient_IsNamed(t *testing.T) {
 	assert.Equal(t, http.StatusUnprocessableEntity, c.create(validForm()).StatusCode)
 	patient := c.srv.AddPatient(clinicaldoctest.Patient{ID: 7, Name: "Seeded patient"})
 	assert.Equal(t, object{"id": 7.0, "name": patient.Name}, c.create(validForm()).object(t)["patient"])
-	assert.Equal(t, int64(8), c.srv.AddPatient(clinicaldoctest.Patient{}).ID)
+	c.srv.AddPatient(clinicaldoctest.Patient{ID: 3})
+	assert.Equal(t, int64(8), c.srv.AddPatient(clinicaldoctest.Patient{}).ID, "after the highest ID")
 }
 
 func TestPlant_PatientsMustExist_KnowsItsPatients(t *testing.T) {
@@ -454,6 +456,7 @@ func TestAddPrompt_PromptsMustExist_AllowsIt(t *testing.T) {
 		known.fields["prompt_id"] = prompt
 		assert.Equal(t, want, c.create(known).StatusCode, "nine are there from the start: %s", prompt)
 	}
+	assert.Equal(t, int64(10), c.srv.AddPrompt(clinicaldoctest.Prompt{}).ID)
 	refused := c.create(unknown)
 	assert.Equal(t, http.StatusUnprocessableEntity, refused.StatusCode)
 	assert.Contains(t, refused.object(t)["errors"], "prompt_id")
@@ -528,6 +531,7 @@ func TestErrors_WithoutAcceptJSON_ArePages(t *testing.T) {
 	assert.Contains(t, c.get("/login").text, "Log in")
 	assert.Equal(t, http.StatusFound, browse(c, http.MethodPost, "/v1/progress-notes").StatusCode)
 	assert.Contains(t, browse(c, http.MethodGet, "/v1/progress-notes/9").text, "<title>Not Found</title>")
+	assert.Equal(t, "GET, HEAD", browse(c, http.MethodPut, "/user").Header.Get("Allow"), "a page has the same headers")
 	assert.Equal(t, http.StatusOK, browse(c, http.MethodGet, "/v1/progress-notes/1").StatusCode, "only errors differ")
 
 	lenient := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{AlwaysJSON: true})).as("")

@@ -46,6 +46,19 @@ func TestParseFault_EveryKind_HasOneName(t *testing.T) {
 	}
 }
 
+func TestParseFault_Status_RespondsWithItsText(t *testing.T) {
+	t.Parallel()
+	c := start(t, clinicaldoctest.InProcess())
+	for status, text := range map[string]string{"status=503": "Service Unavailable", "status=409": "Conflict"} {
+		fault, err := clinicaldoctest.ParseFault(status)
+		require.NoError(t, err)
+		c.srv.Inject(clinicaldoctest.RouteMe, fault)
+		a := c.get("/user")
+		assert.Equal(t, object{"message": text}, a.object(t))
+		assert.Equal(t, "application/json", a.Header.Get("Content-Type"))
+	}
+}
+
 // ParseFault reads the String of a fault as the same fault, whatever numbers it has.
 func TestParseFault_String_IsTheSameFault(t *testing.T) {
 	t.Parallel()

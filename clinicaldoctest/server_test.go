@@ -81,6 +81,8 @@ func TestRequests_SignedAddress_IsLeftOut(t *testing.T) {
 			if secret := signed.Query().Get(parameter); secret != "" {
 				assert.NotContains(t, recorded, secret, "%s: %s", name, parameter)
 			}
+			c.get("/user?" + parameter + "=&" + parameter + "=canary")
+			assert.NotContains(t, fmt.Sprintf("%+v", c.srv.Requests()), "canary", "%s: a second %s", name, parameter)
 		}
 	}
 }

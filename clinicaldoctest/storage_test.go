@@ -37,6 +37,8 @@ func TestStorage_Range_IsServed(t *testing.T) {
 	assert.True(t, strings.HasPrefix(address, c.srv.StorageURL+"/"))
 	assert.NotEqual(t, c.srv.URL, c.srv.StorageURL)
 
+	told := c.as(c.srv.Token).get("/v1/progress-notes/1/audio-url")
+	assert.Contains(t, told.text, address, "a person can copy it from a terminal")
 	whole := c.fetch(address)
 	assert.Equal(t, "0123456789", whole.text)
 	assert.Equal(t, "audio/wav", whole.Header.Get("Content-Type"))
@@ -95,6 +97,22 @@ func TestStorage_WrongRequest_IsRefusedLikeS3(t *testing.T) {
 	assert.Equal(t, http.StatusOK, c.fetch(fresh).StatusCode)
 }
 
+func TestStorage_SignatureOfAnotherRecording_IsRefused(t *testing.T) {
+	t.Parallel()
+	for status, variant := range map[int]clinicaldoctest.Variant{
+		http.StatusForbidden: {}, http.StatusNotFound: {LocalDisk: true},
+	} {
+		c, first := recorded(t, variant)
+		c.srv.AddNote(clinicaldoctest.Note{Audio: []byte("another")})
+		note := c.as(c.srv.Token).expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/2/audio-url")
+		second := field[string](t, note, "url")
+		assert.Equal(t, "another", c.fetch(second).text)
+		_, signed, _ := strings.Cut(first, "?")
+		path, _, _ := strings.Cut(second, "?")
+		assert.Equal(t, status, c.fetch(path+"?"+signed).StatusCode)
+	}
+}
+
 func TestStorage_AfterRetention_ForgetsAudio(t *testing.T) {
 	t.Parallel()
 	c, address := recorded(t, clinicaldoctest.Variant{AudioRetention: time.Hour, AudioURLLifetime: 2 * time.Hour})
@@ -146,7 +164,9 @@ func TestAddNote_AudioSize_IsReportedAndServed(t *testing.T) {
 
 func TestAddNote_ReencodedAudio_IsReportedAsServed(t *testing.T) {
 	t.Parallel()
-	c := start(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded}))
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.srv.AddNote(clinicaldoctest.Note{AudioSize: 44}) // which the storage keeps as it is
+	c.srv.SetVariant(clinicaldoctest.Variant{Audio: clinicaldoctest.AudioReencoded})
 	for _, size := range []int{44, 16_044} {
 		audio := c.audio(int(c.srv.AddNote(clinicaldoctest.Note{AudioSize: int64(size)})))
 		served := c.as("").fetch(field[string](t, audio, "file_url")).text

@@ -41,6 +41,19 @@ func TestTLS_BothOrigins_SpeakHTTP2(t *testing.T) {
 	require.Error(t, err, "nobody else does")
 }
 
+func TestTLS_OtherHost_IsInTheCertificate(t *testing.T) {
+	t.Parallel()
+	for _, host := range []string{"box.test", "192.0.2.7", ""} {
+		certificate := start(t, clinicaldoctest.WithTLS(), clinicaldoctest.WithHost(host)).srv.Certificate()
+		for _, name := range []string{host, "localhost", "127.0.0.1", "::1"} {
+			if name != "" {
+				require.NoError(t, certificate.VerifyHostname(name), "host %q", host)
+			}
+		}
+		require.Error(t, certificate.VerifyHostname("elsewhere.test"), "host %q", host)
+	}
+}
+
 func TestTLS_InProcess_IsRejected(t *testing.T) {
 	t.Parallel()
 	assert.Contains(t, start(t, clinicaldoctest.WithTLS()).srv.URL, "https://127.0.0.1:")

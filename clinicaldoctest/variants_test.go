@@ -84,7 +84,11 @@ func TestVariants_EachVariant_CarriesNoteThroughItsLife(t *testing.T) {
 				assert.Equal(t, v.DeleteStatus, deletion.StatusCode)
 				assert.Equal(t, v.DeleteStatus == http.StatusNoContent, deletion.text == "")
 			}
-			c.expect(http.StatusOK, http.MethodGet, "/user")
+			me := c.expect(http.StatusOK, http.MethodGet, "/user")
+			if v.WrapObjects {
+				me = field[object](t, me, "data")
+			}
+			assert.InDelta(t, 1, me["id"], 0)
 			c.expect(http.StatusOK, http.MethodGet, "/v1/auth/tokens")
 			c.list("")
 		})
@@ -180,6 +184,12 @@ func TestCreate_AboveTheLimit_IsRefused(t *testing.T) {
 		small.file = bytes.Repeat([]byte("a"), 5_000)
 		assert.Equal(t, http.StatusCreated, c.create(small).StatusCode)
 		assert.Len(t, c.srv.Notes(), 1)
+
+		exact := c.createRequest(small)
+		variant := c.srv.Variant()
+		variant.MaxUploadSize = exact.ContentLength
+		c.srv.SetVariant(variant)
+		assert.Equal(t, http.StatusCreated, c.send(exact).StatusCode, "not above the limit")
 	}
 }
 
