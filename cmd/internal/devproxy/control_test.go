@@ -122,6 +122,24 @@ func TestGuard_OtherOrigins_AreForbidden(t *testing.T) {
 		assert.Equal(t, test.allowed, w.Code == http.StatusNoContent, name)
 		assert.Equal(t, !test.allowed, w.Code == http.StatusForbidden, name)
 		assert.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'", name)
+		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"), "%s: no browser keeps it", name)
+	}
+}
+
+func TestStranger_EachTunnelHeader_IsRejected(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"Via", "Forwarded", "X-Forwarded", "X-Forwarded-Host", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip",
+		"X-Original-Forwarded-For", "X-Original-Host", "Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Cf-Ray", "Cdn-Loop",
+		"True-Client-Ip", "Fastly-Client-Ip", "Fly-Client-Ip", "X-Appengine-User-Ip", "X-Azure-Clientip",
+		"X-Envoy-External-Address",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_/state", nil)
+		r.RemoteAddr = "127.0.0.1:1234"
+		r.Host = "127.0.0.1:8790"
+		require.Empty(t, stranger(r))
+		r.Header.Set(name, "192.0.2.7")
+		assert.Equal(t, forwarded, stranger(r), name)
 	}
 }
 
@@ -168,6 +186,14 @@ func TestRoot_LocalServer_SaysWhatItIs(t *testing.T) {
 	page, err := c.do(req)
 	require.NoError(t, err)
 	assert.Equal(t, "/_/", page.header.Get("Location"))
+
+	bare := launch(t, "-control=false")
+	req = bare.request(http.MethodGet, "/", nil)
+	req.Header.Set("Accept", "text/html,*/*")
+	page, err = bare.do(req)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, page.status, "there is no page to go to")
+	assert.NotContains(t, page.text, "inspector")
 }
 
 func TestFaults_WhileRunning_AreAddedAndRemoved(t *testing.T) {
@@ -192,6 +218,22 @@ func TestFaults_WhileRunning_AreAddedAndRemoved(t *testing.T) {
 	for _, wrong := range []string{`{"fault":"nonsense"}`, `{"fault":"GET /user:meteor"}`, `{"falt":""}`, `[`, ``} {
 		assert.NotEmpty(t, c.use(http.MethodPost, "faults", wrong, http.StatusBadRequest)["message"])
 	}
+}
+
+func TestFaultSeed_SameSeed_StrikesSameRequests(t *testing.T) {
+	t.Parallel()
+	c := launch(t, "-fault", "GET /user:status=503:rate=0.5")
+	strikes := func(seed string) (statuses []int) {
+		c.post("fault-seed", `{"seed":`+seed+`}`)
+		for range 40 {
+			statuses = append(statuses, c.get("/user").status)
+		}
+		return statuses
+	}
+	first := strikes("7")
+	assert.Equal(t, first, strikes("7"))
+	assert.NotEqual(t, first, strikes("8"))
+	c.use(http.MethodPost, "fault-seed", `{"seed":-1}`, http.StatusBadRequest)
 }
 
 // Between a program and a real service, faults keep requests from it or responses from the program.
@@ -219,6 +261,12 @@ func TestFaults_WithService_StrikeOnTheWay(t *testing.T) {
 		args := []string{"-upstream", srv.URL, "-fault", "GET /user:" + impossible}
 		err := Run(t.Context(), "clinicaldoc-devproxy", args, &c.stdout, &c.stderr)
 		require.ErrorContains(t, err, "available only from the local server")
+	}
+	local := launch(t)
+	for _, kind := range []string{"lagging", "vanish", "arrive"} {
+		offered := `{"name":"` + kind + `",`
+		assert.Contains(t, local.get("/_/state").text, offered)
+		assert.NotContains(t, c.get("/_/state").text, offered)
 	}
 	c.use(http.MethodPost, "faults", `{"fault":"GET /audio/{key}:reset"}`, http.StatusBadRequest)
 	c.interrupt()
@@ -286,7 +334,9 @@ func TestControls_ClockUsersAndSeeds_Apply(t *testing.T) {
 	assert.InDelta(t, 2, second["id"], 0)
 	token := c.post("tokens", `{"user_id":2,"name":"tablet"}`)["token"]
 	c.use(http.MethodPost, "tokens", `{"user_id":99}`, http.StatusBadRequest)
-	c.use(http.MethodPost, "users", `{"token":"a b"}`, http.StatusBadRequest)
+	for _, impossible := range []string{`{"token":"a b"}`, `{"token":"second"}`, `{"id":1,"name":"Another"}`} {
+		c.use(http.MethodPost, "users", impossible, http.StatusBadRequest)
+	}
 	for _, c.token = range []string{"second", token.(string)} {
 		assert.Contains(t, c.get("/user").text, "Second user")
 	}
@@ -315,8 +365,10 @@ func TestVariant_WhileRunning_IsChangedAndReset(t *testing.T) {
 	c.create()
 	c.use(http.MethodDelete, "faults", "", http.StatusOK)
 	c.post("fault-seed", `{"seed":7}`)
+	c.post("clock", `{"frozen":true}`)
 	c.post("reset", "")
 	state := c.state()
+	assert.False(t, state.Frozen)
 	assert.Len(t, state.Notes, 3, "as the command line has it")
 	assert.Len(t, state.Faults, 1)
 	assert.False(t, state.Variant.WrapObjects)

@@ -326,6 +326,7 @@ func TestRun_HelpVersionVariants_ArePrinted(t *testing.T) {
 	for _, expected := range []string{"-upstream", "reset-after-commit", "-seed", "127.0.0.1:8790"} {
 		assert.Contains(t, printed("-help"), expected)
 	}
+	assert.NotContains(t, printed("-help"), "NAME", "every command has the program's name")
 	for _, v := range clinicaldoctest.Variants() {
 		assert.Contains(t, printed("-variants"), v.Name+"\n")
 	}

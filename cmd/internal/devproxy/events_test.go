@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
 // stream reads the events of a running command, from after an event or, with "", from the start.
@@ -102,6 +104,46 @@ func TestEvents_ReaderFallsBehind_StartsOver(t *testing.T) {
 	assert.Empty(t, text)
 	text, _ = e.since(e.last + 1)
 	assert.True(t, strings.HasPrefix(string(text), "event: reset\n"), "the number is another run's")
+}
+
+func TestEvents_PageLeft_NothingIsKept(t *testing.T) {
+	t.Parallel()
+	e := newEvents()
+	_, leave := e.watch()
+	e.publish("n", 1)
+	require.Len(t, e.ring, 1)
+	leave()
+	e.publish("n", 2)
+	assert.Empty(t, e.ring, "nobody reads it")
+}
+
+// A page shows only the newest notes. A note that newer ones push out of them still exists.
+func TestNoteWatch_NotePushedOut_IsNotGone(t *testing.T) {
+	t.Parallel()
+	srv := clinicaldoctest.NewServer(clinicaldoctest.InProcess())
+	t.Cleanup(srv.Close)
+	e := newEvents()
+	_, leave := e.watch()
+	defer leave()
+	var watch noteWatch
+	look := func() string {
+		_, seen := e.since(-1)
+		watch.after = time.Time{}
+		watch.look(srv, e)
+		text, _ := e.since(seen)
+		return string(text)
+	}
+	for range shownNotes {
+		srv.AddNote(clinicaldoctest.Note{})
+	}
+	assert.Equal(t, shownNotes, strings.Count(look(), "event: note\n"))
+	newest := srv.AddNote(clinicaldoctest.Note{})
+	text := look()
+	assert.Contains(t, text, fmt.Sprintf(`{"id":%d,`, newest))
+	assert.Equal(t, 1, strings.Count(text, "event: note\n"))
+	_, err := srv.Client().Notes.Delete(t.Context(), newest)
+	require.NoError(t, err)
+	assert.Contains(t, look(), `"gone":true`)
 }
 
 // If many requests come at once, a page gets them in a few events. Each request is in them once, in its latest form.

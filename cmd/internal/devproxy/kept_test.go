@@ -54,11 +54,12 @@ func TestRecord_SecretHeaders_AreWithheld(t *testing.T) {
 	t.Parallel()
 	for _, name := range secretHeaders {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/user", nil)
-		r.Header.Set(name, "canary")
-		rec := newRecord(r, &bodies{}).answered(http.Header{http.CanonicalHeaderKey(name): {"canary"}})
-		assert.Equal(t, withheld, rec.requestHeader.Get(name))
-		assert.Equal(t, withheld, rec.responseHeader.Get(name))
-		assert.Equal(t, "canary", r.Header.Get(name), "the request itself stays as it is")
+		secrets := []string{"canary", "another"} // a service sends one Set-Cookie for each cookie
+		r.Header[http.CanonicalHeaderKey(name)] = secrets
+		rec := newRecord(r, &bodies{}).answered(http.Header{http.CanonicalHeaderKey(name): secrets})
+		assert.Equal(t, []string{withheld, withheld}, rec.requestHeader.Values(name))
+		assert.Equal(t, []string{withheld, withheld}, rec.responseHeader.Values(name))
+		assert.Equal(t, []string{"canary", "another"}, r.Header.Values(name), "the request itself stays as it is")
 	}
 }
 
@@ -76,6 +77,29 @@ func TestArchive_BodyThatWasCut_StaysCut(t *testing.T) {
 		assert.False(t, whole)
 	}
 	assert.Contains(t, rec.curl(1), "cannot be sent again")
+}
+
+// The format writes an unknown size as -1.
+func TestArchive_UnknownSizes_CountAsZero(t *testing.T) {
+	t.Parallel()
+	followed := following()
+	_, err := followed.load([]byte(`{"log":{"version":"1.2","entries":[{"request":{"method":"GET",` +
+		`"url":"http://127.0.0.1/user","bodySize":-1},"response":{"status":200,"bodySize":-1}}]}}`))
+	require.NoError(t, err)
+	assert.Zero(t, followed.opened(1).Received)
+	assert.Zero(t, followed.opened(1).Sent)
+}
+
+func TestArchive_Loaded_PagesStartOver(t *testing.T) {
+	t.Parallel()
+	followed := following()
+	_, leave := followed.events.watch()
+	defer leave()
+	_, seen := followed.events.since(-1)
+	_, err := followed.load([]byte(`{"log":{"version":"1.2","entries":[]}}`))
+	require.NoError(t, err)
+	text, _ := followed.events.since(seen)
+	assert.Contains(t, string(text), "event: reset\n", "a page cannot know the new requests otherwise")
 }
 
 func TestArchive_WrongEntry_LoadsNothing(t *testing.T) {
@@ -106,6 +130,8 @@ func TestBody_CutOrDropped_KeepsNothingMore(t *testing.T) {
 	gone := kept.new()
 	_, _ = gone.Write([]byte("gone"))
 	kept.drop(gone, cut)
+	_, whole = gone.bytes()
+	assert.False(t, whole, "nothing is left of it")
 	_, _ = gone.Write([]byte("more"))
 	content, whole = gone.bytes()
 	assert.Empty(t, content, "what was forgotten stays forgotten")
@@ -184,6 +210,21 @@ func TestGunzip_LargeBody_IsBounded(t *testing.T) {
 	assert.Len(t, content, maxChecked)
 	_, err = gunzip(pack(maxChecked + 1))
 	require.Error(t, err)
+}
+
+func TestCopiedBody_CompressionCutOff_IsReported(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, err := io.WriteString(writer, `{"id":1}`)
+	require.NoError(t, err)
+	require.NoError(t, writer.Close())
+	const broken = "the compression is broken or too large to check"
+	for missing, want := range map[int][]finding{0: nil, 4: {{what: broken}}, packed.Len() - 1: {{what: broken}}} {
+		b := &copiedBody{status: http.StatusOK, contentType: "application/json", encoding: "gzip", ended: true}
+		b.content.Write(packed.Bytes()[:packed.Len()-missing])
+		assert.Equal(t, want, b.check(clinicaldoctest.RouteMe), "%d bytes are missing", missing)
+	}
 }
 
 // Content from a service must not run in the browser of a person who opens it.

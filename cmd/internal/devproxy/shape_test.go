@@ -23,6 +23,12 @@ func TestShape_EachBody_ShowsNamesAndTypes(t *testing.T) {
 		"web page":  {"text/html; charset=utf-8", `<p>`, []string{"text/html"}},
 		"made up":   {"text/person", `x`, []string{"another type"}},
 		"no border": {"multipart/form-data", `x`, []string{"parts without a boundary"}},
+		"form": {
+			"multipart/form-data; boundary=b",
+			"--b\r\nContent-Disposition: form-data; name=\"A Person\"\r\n\r\nx\r\n" +
+				"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"A Person.wav\"\r\n\r\nx\r\n--b--",
+			[]string{"part (name withheld)", "part file: file, another type"},
+		},
 	} {
 		got := shape(http.Header{"Content-Type": {test.contentType}}, []byte(test.body))
 		if name == "deep" {

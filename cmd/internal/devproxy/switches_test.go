@@ -67,6 +67,10 @@ func TestVariant_SomeSwitches_ChangeOnlyThose(t *testing.T) {
 		`{"audio_url_lifetime":5}`:     "want a duration as text",
 		`{"rate_limit":-1}`:            "rate_limit: -1 is below 0",
 		`{"create_status":77}`:         "create_status: 77 is not a status",
+		`{"delete_status":600}`:        "delete_status: 600 is not a status",
+		`{"signed_change_status":199}`: "signed_change_status: 199 is not a status",
+
+		`{"incomplete_sign_status":600}`: "incomplete_sign_status: 600 is not a status",
 	} {
 		before := v
 		require.ErrorContains(t, json.Unmarshal([]byte(text), &v), want, text)

@@ -85,6 +85,23 @@ func TestTraffic_OtherRecording_IsAnotherCall(t *testing.T) {
 	}, c.attempts())
 }
 
+// Two users may send the same request at the same time.
+func TestTraffic_OtherToken_IsAnotherCall(t *testing.T) {
+	t.Parallel()
+	followed := following()
+	failing := followed.watch(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	var attempts []int
+	for _, token := range []string{"first", "second", "first"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/user", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		failing.ServeHTTP(httptest.NewRecorder(), r)
+		attempts = append(attempts, followed.opened(followed.last).Attempt)
+	}
+	assert.Equal(t, []int{1, 1, 2}, attempts)
+}
+
 // A client may try again before the handler of its first attempt has returned.
 func TestTraffic_QuickRetry_IsTheSameCall(t *testing.T) {
 	t.Parallel()
@@ -155,7 +172,9 @@ func TestInspector_Request_ShowsWhatWasSent(t *testing.T) {
 		assert.Len(t, part.text, p.Size)
 		assert.Equal(t, p.File != "", strings.HasPrefix(p.Name, "file"))
 	}
-	assert.Equal(t, http.StatusNotFound, c.get("/_/requests/1/parts/4").status)
+	for _, number := range []string{"4", "-1", "x"} {
+		assert.Equal(t, http.StatusNotFound, c.get("/_/requests/1/parts/"+number).status, number)
+	}
 	assert.Equal(t, "page, err := client.Notes.List(ctx, clinicaldoc.ListNotesParams{PatientID: 7})", c.opened(2).Go)
 
 	refused := c.opened(3)
@@ -284,6 +303,15 @@ func TestReplay_Request_IsSentAgain(t *testing.T) {
 		c.use(http.MethodPost, "requests/3/replay", wrong, http.StatusBadRequest)
 	}
 	c.use(http.MethodPost, "requests/99/replay", "", http.StatusNotFound)
+}
+
+func TestReplay_NoUserAgent_AddsNone(t *testing.T) {
+	t.Parallel()
+	c := launch(t)
+	c.raw(rawRequest{method: http.MethodGet, target: "/user", header: "X-Own: 1\r\n"})
+	assert.Equal(t, []string{"X-Own: 1"}, c.opened(1).RequestHeader)
+	c.post("requests/1/replay", "")
+	assert.Equal(t, []string{"X-Own: 1"}, c.opened(2).RequestHeader)
 }
 
 // A saved session can be loaded elsewhere, and its requests can be viewed and sent again.

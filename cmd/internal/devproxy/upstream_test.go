@@ -148,6 +148,24 @@ func TestProxy_Request_IsForwardedUnchanged(t *testing.T) {
 	assert.Contains(t, c.stdout.String(), "undescribed status: 302")
 }
 
+// Proxies between the program and this one are the service's business.
+func TestProxy_ForwardingHeaders_ArePassedOn(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan http.Header, 1)
+	c := stub(t, func(_ http.ResponseWriter, r *http.Request) { arrived <- r.Header.Clone() })
+	names := []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+	req := c.request(http.MethodGet, "/user", nil)
+	for _, name := range names {
+		req.Header.Set(name, "for=192.0.2.1")
+	}
+	_, err := c.do(req)
+	require.NoError(t, err)
+	header := <-arrived
+	for _, name := range names {
+		assert.Equal(t, []string{"for=192.0.2.1"}, header[name], name)
+	}
+}
+
 func TestProxy_CompressedResponse_IsChecked(t *testing.T) {
 	t.Parallel()
 	c := stub(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -243,6 +261,8 @@ func TestDepartures_ManyKinds_AreBounded(t *testing.T) {
 	for i := range 2 * maxDepartures {
 		d.add(&exchange{findings: []finding{{what: "unknown field", path: fmt.Sprintf("name%d", i)}}})
 	}
+	d.add(&exchange{findings: []finding{{what: "unknown field", path: "name0"}}})
 	assert.Len(t, d.list(), maxDepartures+1)
 	assert.Contains(t, d.summary(), fmt.Sprintf("further kinds of departures (%d times)", maxDepartures))
+	assert.Contains(t, d.summary(), "unknown field name0 (2 times)", "a known kind is still counted")
 }

@@ -1,9 +1,12 @@
 package devproxy
 
 import (
+	"html"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +15,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/docs"
 )
 
 // The data of the local server is synthetic, so the page shows the values that a program gets.
@@ -59,12 +63,14 @@ func TestVerdict_Failure_IsExplainedAsOnTheErrorsPage(t *testing.T) {
 	require.NotNil(t, thought)
 	assert.Equal(t, "the service failed (5xx), retries used up", thought.Happened)
 	assert.Equal(t, "try later", thought.Do)
+	assert.True(t, thought.Retryable)
 
 	c.create()
 	thought = c.opened(2).Verdict
 	require.NotNil(t, thought)
 	assert.Equal(t, "a create without a usable response", thought.Happened)
 	assert.Contains(t, thought.Do, "Never just create again")
+	assert.False(t, thought.Retryable)
 }
 
 func TestUpdate_EveryTextOfANote_IsCopiedAndSent(t *testing.T) {
@@ -105,6 +111,26 @@ func TestAdvice_EverySentinel_IsOnTheErrorsPage(t *testing.T) {
 	create, _ := advice("*OutcomeUnknownError")
 	edit, _ := advice("ErrOutcomeUnknown")
 	assert.NotEqual(t, create, edit, "what is unknown of a create is another matter than of an edit")
+}
+
+// A page is shown as text: nothing in it is markup for the browser, except headings.
+func TestDocs_EachPage_IsEscaped(t *testing.T) {
+	t.Parallel()
+	heading := regexp.MustCompile(`<b id="[a-z0-9-]*">|</b>`)
+	pages, err := fs.Glob(docs.Pages(), "*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, pages)
+	for _, name := range pages {
+		page, err := fs.ReadFile(docs.Pages(), name)
+		require.NoError(t, err)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/_/docs/"+name, nil)
+		r.SetPathValue("name", name)
+		w := httptest.NewRecorder()
+		serveDocs(w, r)
+		_, shown, _ := strings.Cut(w.Body.String(), "<pre>")
+		shown, _, _ = strings.Cut(shown, "</pre>\n</html>\n")
+		assert.Equal(t, html.EscapeString(string(page)), heading.ReplaceAllString(shown, ""), name)
+	}
 }
 
 // A link leads to a page that the proxy has, and to a heading that the page has.
