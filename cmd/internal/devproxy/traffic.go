@@ -242,8 +242,12 @@ func (t *traffic) find(id int64) int {
 func (t *traffic) list(after int64, limit int) []*request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(t.kept, after+1, compareIDs)
-	return append([]*request{}, t.kept[i:min(len(t.kept), i+limit)]...) // an empty list is a list too
+	i, found := slices.BinarySearchFunc(t.kept, after, compareIDs)
+	if found {
+		i++
+	}
+	later := t.kept[i:]
+	return append([]*request{}, later[:min(len(later), limit)]...) // an empty list is a list too
 }
 
 func compareIDs(r *request, id int64) int { return cmp.Compare(r.ID, id) }

@@ -93,7 +93,10 @@ func TestList_Limit_ReturnsTheNewest(t *testing.T) {
 		c.get("/user")
 	}
 	c.shown()
-	for query, want := range map[string]int{"": 3, "?limit=2": 2, "?limit=0": 3, "?limit=-1": 3, "?limit=x": 3} {
+	for query, want := range map[string]int{
+		"": 3, "?limit=2": 2, "?limit=0": 3, "?limit=-1": 3, "?limit=x": 3, "?after=2": 1, "?after=3": 0, "?after=-1": 3,
+		"?after=1&limit=9223372036854775807": 2, "?after=9223372036854775807": 0,
+	} {
 		assert.Equal(t, want, strings.Count(c.get("/_/requests"+query).text, `"route":"GET /user"`), query)
 	}
 }
