@@ -154,7 +154,19 @@ func contentOf(kept *body, header http.Header) harContent {
 	return c
 }
 
-// load reads a file of requests.
+// bytes returns the body as it was sent.
+func (c harContent) bytes() ([]byte, error) {
+	if c.Encoding != "base64" {
+		return []byte(c.Text), nil
+	}
+	content, err := base64.StdEncoding.DecodeString(c.Text)
+	if err != nil {
+		return nil, errors.New("a body of the archive is not in base64")
+	}
+	return content, nil
+}
+
+// load reads a file of requests. If one of them is wrong, it keeps none.
 func (t *traffic) load(text []byte) (count int, err error) {
 	var file harFile
 	if err := json.Unmarshal(text, &file); err != nil || file.Log.Version == "" {
@@ -163,6 +175,7 @@ func (t *traffic) load(text []byte) (count int, err error) {
 	loaded := make([]*request, len(file.Log.Entries))
 	for i, entry := range file.Log.Entries {
 		if loaded[i], err = t.fromEntry(entry); err != nil {
+			t.dropBodies(loaded[:i])
 			return 0, err
 		}
 	}
@@ -190,11 +203,10 @@ func (t *traffic) fromEntry(entry harEntry) (*request, error) {
 		contents[0].Encoding = entry.Request.PostData.EncodingOwn
 	}
 	for i, into := range []*body{rec.requestBody, rec.responseBody} {
-		content := []byte(contents[i].Text)
-		if contents[i].Encoding == "base64" {
-			if content, err = base64.StdEncoding.DecodeString(contents[i].Text); err != nil {
-				return nil, errors.New("a body of the archive is not in base64")
-			}
+		content, err := contents[i].bytes()
+		if err != nil {
+			t.bodies.drop(rec.requestBody)
+			return nil, err
 		}
 		_, _ = into.Write(content) // which keeps what it can
 		into.cut = into.cut || contents[i].Cut

@@ -104,15 +104,19 @@ func TestArchive_Loaded_PagesStartOver(t *testing.T) {
 
 func TestArchive_WrongEntry_LoadsNothing(t *testing.T) {
 	t.Parallel()
-	const good = `{"request":{"method":"GET","url":"http://127.0.0.1/user"},"response":{"status":200}}`
+	const good = `{"request":{"method":"GET","url":"http://127.0.0.1/user"},` +
+		`"response":{"status":200,"content":{"text":"kept"}}}`
 	for _, wrong := range []string{
 		`{}`, `{"request":{"method":"GET","url":"/user"}}`, `{"request":{"method":"","url":"http://127.0.0.1/user"}}`,
 		`{"request":{"method":"PUT","url":"http://127.0.0.1/","postData":{"text":"-","_encoding":"base64"}}}`,
+		`{"request":{"method":"PUT","url":"http://127.0.0.1/","postData":{"text":"kept"}},` +
+			`"response":{"content":{"text":"-","encoding":"base64"}}}`,
 	} {
 		followed := following()
 		_, err := followed.load([]byte(`{"log":{"version":"1.2","entries":[` + good + `,` + wrong + `]}}`))
 		require.Error(t, err, wrong)
 		assert.Empty(t, followed.list(0, 10), wrong)
+		assert.Zero(t, followed.bodies.used, "no body stays in memory: %s", wrong)
 	}
 }
 

@@ -270,7 +270,7 @@ func (t *traffic) forget() {
 	clear(t.calls)
 }
 
-// dropBodies forgets the bodies of requests; the caller holds the lock.
+// dropBodies forgets the bodies of requests.
 func (t *traffic) dropBodies(dropped []*request) {
 	for _, r := range dropped {
 		if r.record != nil {
