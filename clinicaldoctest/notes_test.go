@@ -125,6 +125,12 @@ func TestAddNote_EachStage_StartsThere(t *testing.T) {
 	}
 	failed := c.expect(http.StatusOK, http.MethodGet, fmt.Sprintf("/v1/progress-notes/%d", started[failedStage]))
 	assert.Equal(t, "processing failed", failed["error_state"])
+	assert.NotContains(t, failed, "transcription")
+
+	inAnalysis := c.srv.AddNote(clinicaldoctest.Note{Stage: failedStage, Transcription: "Synthetic words."})
+	failed = c.expect(http.StatusOK, http.MethodGet, fmt.Sprintf("/v1/progress-notes/%d", inAnalysis))
+	assert.Equal(t, "Synthetic words.", failed["transcription"])
+	assert.Contains(t, failed, "analysis_started_at")
 }
 
 func TestUpdate_SomeFields_ChangesOnlyThose(t *testing.T) {
@@ -251,9 +257,13 @@ func TestDelete_Note_RemovesItsAudio(t *testing.T) {
 
 func TestSign_SignedNote_StaysSigned(t *testing.T) {
 	t.Parallel()
-	c := start(t)
-	c.srv.AddNote(clinicaldoctest.Note{Stage: clinicaldoctest.StageSigned})
-	c.expect(http.StatusOK, http.MethodPut, "/v1/progress-notes/1/sign")
+	c := start(t, clinicaldoctest.WithFrozenClock(noon))
+	c.srv.AddNote(clinicaldoctest.Note{})
+	for range 2 {
+		c.srv.Advance(time.Minute)
+		signed := c.expect(http.StatusOK, http.MethodPut, "/v1/progress-notes/1/sign")
+		assert.Equal(t, "2024-05-01T12:01:00.123456Z", signed["updated_at"], "only the first time changes it")
+	}
 }
 
 func TestCreate_LongestName_IsKept(t *testing.T) {

@@ -377,6 +377,8 @@ func TestSeeds_IDOrTokenInUse_Panic(t *testing.T) {
 	for what, add := range map[string]func(){
 		"a note's id": func() { c.srv.AddNote(clinicaldoctest.Note{ID: id}) },
 		"a user's id": func() { c.srv.AddUser(clinicaldoctest.User{ID: 1, Name: "Somebody else"}) },
+		"one's email": func() { c.srv.AddUser(clinicaldoctest.User{ID: 1, Email: "other@example.test"}) },
+		"one's team":  func() { c.srv.AddUser(clinicaldoctest.User{ID: 1, TeamID: 2}) },
 		"a token":     func() { c.srv.AddUser(clinicaldoctest.User{Token: c.srv.Token}) },
 		"a lost note's": func() {
 			c.expect(http.StatusOK, http.MethodDelete, "/v1/progress-notes/1")

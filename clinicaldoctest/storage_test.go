@@ -44,6 +44,7 @@ func TestStorage_Range_IsServed(t *testing.T) {
 	assert.Equal(t, "audio/wav", whole.Header.Get("Content-Type"))
 	tag := whole.Header.Get("ETag")
 	assert.Regexp(t, `^"[0-9a-f]{32}"$`, tag, "a strong tag")
+	assert.Equal(t, noon.Format(http.TimeFormat), whole.Header.Get("Last-Modified"))
 
 	part := c.fetch(address, "Range", "bytes=4-", "If-Range", tag)
 	assert.Equal(t, http.StatusPartialContent, part.StatusCode)
@@ -121,6 +122,11 @@ func TestStorage_AfterRetention_ForgetsAudio(t *testing.T) {
 	gone := c.fetch(address)
 	assert.Equal(t, http.StatusNotFound, gone.StatusCode)
 	assert.Contains(t, gone.text, "NoSuchKey")
+
+	c.srv.AddNote(clinicaldoctest.Note{}) // whose silence is made when it is read
+	assert.Contains(t, c.as(c.srv.Token).audio(2), "file_url")
+	c.srv.Advance(time.Hour)
+	assert.NotContains(t, c.as(c.srv.Token).audio(2), "file_url")
 }
 
 func TestStorage_LocalDisk_KnowsNoRanges(t *testing.T) {
