@@ -311,6 +311,7 @@ func TestDepartures_ResponseCutByFault_IsNone(t *testing.T) {
 func TestControls_ClockUsersAndSeeds_Apply(t *testing.T) {
 	t.Parallel()
 	c := launch(t, "-transcription", "1h", "-analysis", "1h")
+	assert.Contains(t, c.get("/_/state").text, `"base_url":"`+c.url+`"`)
 	first := c.state().Now
 	c.post("next", `{"transcription_error":"no speech"}`)
 	c.create()
@@ -340,10 +341,14 @@ func TestControls_ClockUsersAndSeeds_Apply(t *testing.T) {
 	for _, c.token = range []string{"second", token.(string)} {
 		assert.Contains(t, c.get("/user").text, "Second user")
 	}
+	c.token = c.post("tokens", `{"name":"tablet"}`)["token"].(string)
+	assert.Contains(t, c.get("/user").text, "User 1", "without an ID it is the first user's")
 
 	assert.InDelta(t, 5, c.post("seed", `5`)["notes"], 0)
 	assert.InDelta(t, 1, c.post("seed", `{"notes":[{"name":"Seeded","stage":"signed"}]}`)["notes"], 0)
 	assert.Len(t, c.state().Notes, 8)
+	assert.InDelta(t, 10_000, c.post("seed", `10000`)["notes"], 0)
+	c.use(http.MethodPost, "seed", `10001`, http.StatusBadRequest)
 	c.use(http.MethodPost, "seed", `0`, http.StatusBadRequest)
 	c.use(http.MethodPost, "seed", `{"notes":[{"user_id":99}]}`, http.StatusBadRequest)
 }

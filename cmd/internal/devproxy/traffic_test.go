@@ -199,6 +199,7 @@ func TestCurl_EachRequest_SendsTheSame(t *testing.T) {
 	}
 	c := launch(t, "-seed", "1")
 	c.get("/v1/progress-notes?patient_id=1&x=it's[1-3]")
+	c.get("/v1/./../user")
 	c.create()
 	c.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader("{\"name\":\"It's\\u00e9 $HOME `x`\"}"))
 	c.send(http.MethodPut, "/v1/progress-notes/1", "application/json", strings.NewReader(`{"name":"`+strings.Repeat("long ", 10_000)+`"}`))
@@ -326,7 +327,9 @@ func TestArchive_SavedSession_LoadsTheSame(t *testing.T) {
 	_, err = c.sdk().Tokens.List(t.Context(), clinicaldoc.WithoutRetry())
 	require.Error(t, err)
 	c.shown()
-	saved := c.get("/_/har").text
+	download := c.get("/_/har")
+	assert.Equal(t, `attachment; filename="requests.har"`, download.header.Get("Content-Disposition"))
+	saved := download.text
 	assert.NotContains(t, saved, c.token)
 
 	other := launch(t)

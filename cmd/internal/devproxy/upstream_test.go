@@ -263,6 +263,7 @@ func TestDepartures_ManyKinds_AreBounded(t *testing.T) {
 	}
 	d.add(&exchange{findings: []finding{{what: "unknown field", path: "name0"}}})
 	assert.Len(t, d.list(), maxDepartures+1)
+	assert.Contains(t, d.list(), departure{Route: "(unknown path)", What: "unknown field name0", Times: 2})
 	assert.Contains(t, d.summary(), fmt.Sprintf("further kinds of departures (%d times)", maxDepartures))
 	assert.Contains(t, d.summary(), "unknown field name0 (2 times)", "a known kind is still counted")
 }

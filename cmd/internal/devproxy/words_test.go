@@ -47,7 +47,10 @@ func TestEntry_QueryAndSizes_AreThoseSent(t *testing.T) {
 	}
 	kept := &bodies{}
 	r.record.requestBody, r.record.responseBody = kept.new(), kept.new()
+	r.record.responseHeader = http.Header{"Content-Type": {"text/html"}, "Location": {"/login"}}
 	entry := r.entry()
+	assert.Equal(t, "text/html", entry.Response.Content.MimeType)
+	assert.Equal(t, "/login", entry.Response.RedirectURL)
 	assert.Equal(t, []harPair{{"a", "1"}, {"b", " "}, {"c", ""}}, entry.Request.QueryString)
 	assert.EqualValues(t, 10, entry.Request.BodySize)
 	assert.EqualValues(t, 20, entry.Response.BodySize)
