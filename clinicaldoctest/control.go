@@ -5,7 +5,7 @@ import (
 )
 
 // Variant returns the current switches with their defaults filled in.
-func (s *Server) Variant() Variant { return *s.state().variant() }
+func (s *Server) Variant() Variant { return s.state().variant().clone() }
 
 // SetVariant changes the switches while the server runs. Requests in progress
 // may see some of the old ones. The base path does not change, because
@@ -13,7 +13,7 @@ func (s *Server) Variant() Variant { return *s.state().variant() }
 func (s *Server) SetVariant(v Variant) {
 	v.BasePath = s.initial.variant.BasePath
 	st := s.state()
-	st.rules.Store(new(v.withDefaults()))
+	st.rules.Store(new(v.clone().withDefaults()))
 	st.silence.Store(nil) // another variant may store it otherwise
 }
 

@@ -28,6 +28,30 @@ func TestSetVariant_WhileRunning_Applies(t *testing.T) {
 	assert.Equal(t, "/api", c.srv.Variant().BasePath)
 }
 
+// The lists of a variant that a test passes or gets are its own: it may change them for its next server.
+func TestVariant_ListChangedByACaller_StaysInForce(t *testing.T) {
+	t.Parallel()
+	given := clinicaldoctest.Variant{OptionalParts: []string{"name"}}
+	c := start(t, clinicaldoctest.InProcess(), clinicaldoctest.WithVariant(given))
+	given.OptionalParts[0] = "prompt_id"
+	unnamed := validForm()
+	delete(unnamed.fields, "name")
+	inForce := func(when string) {
+		assert.Equal(t, []string{"name"}, c.srv.Variant().OptionalParts, when)
+		assert.Equal(t, http.StatusCreated, c.create(unnamed).StatusCode, when)
+	}
+	inForce("after the option")
+	c.srv.Reset()
+	inForce("after a reset")
+	got := c.srv.Variant()
+	got.OptionalParts[0] = "prompt_id"
+	inForce("after it was read")
+	got.OptionalParts[0] = "name"
+	c.srv.SetVariant(got)
+	got.OptionalParts[0] = "prompt_id"
+	inForce("after it was set")
+}
+
 func TestSetTime_FrozenOrRunning_SetsTheClock(t *testing.T) {
 	t.Parallel()
 	c := start(t)

@@ -63,7 +63,10 @@ type config struct {
 }
 
 // WithVariant sets how the server behaves where the description is silent.
-func WithVariant(v Variant) Option { return func(c *config) { c.variant = v } }
+func WithVariant(v Variant) Option {
+	own := v.clone()
+	return func(c *config) { c.variant = own }
+}
 
 // WithDelays sets how long notes stay in each stage. With the zero Delays a
 // note is complete when it is first read.

@@ -3,6 +3,7 @@ package clinicaldoctest
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -221,6 +222,12 @@ const (
 	TooLargeHTML                  // 413 with the HTML page of a proxy in front
 	TooLargeField                 // 422 with a message for the file part
 )
+
+// clone returns a variant that shares no memory with v.
+func (v Variant) clone() Variant {
+	v.OptionalParts = slices.Clone(v.OptionalParts)
+	return v
+}
 
 // withDefaults fills what the zero value leaves open.
 func (v Variant) withDefaults() Variant {
