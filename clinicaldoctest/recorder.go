@@ -4,18 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // maxRequests bounds what a long-running server remembers.
 const maxRequests = 10_000
 
-// Request is a request that the server received. It contains no secrets: of a token only whether it was sent, and
-// signatures are masked.
+// Request is a request that the server received. It contains no secrets: headers with tokens, keys and cookies are
+// left out, and tokens and signatures in the query are masked.
 type Request struct {
 	ID      string // also sent back as X-Request-Id
 	Time    time.Time
@@ -44,6 +47,14 @@ type Request struct {
 	Duration      time.Duration
 }
 
+// clone returns a copy that a caller may change.
+func (r *Request) clone() Request {
+	own := *r
+	own.Header = r.Header.Clone()
+	own.Query = url.Values(http.Header(r.Query).Clone())
+	return own
+}
+
 // Requests returns the requests seen so far, oldest first; of a great many, no
 // fewer than the last 9,000.
 func (s *Server) Requests() []Request {
@@ -64,7 +75,7 @@ func (rec *recorder) list() []Request {
 	defer rec.mu.Unlock()
 	list := make([]Request, len(rec.seen))
 	for i, seen := range rec.seen {
-		list[i] = *seen
+		list[i] = seen.clone()
 	}
 	return list
 }
@@ -122,7 +133,7 @@ func (s *state) record(w http.ResponseWriter, r *http.Request, route string, ser
 			seen.BytesReceived = body.read
 			seen.BytesSent = recording.written
 			seen.Duration = time.Since(began)
-			over = *seen
+			over = seen.clone()
 		})
 		if observe := s.srv.initial.observe; observe != nil {
 			observe(over)
@@ -146,17 +157,15 @@ func seenRequest(r *http.Request) *Request {
 // withoutSecrets copies a header and drops what must not be kept.
 func withoutSecrets(header http.Header) http.Header {
 	kept := header.Clone()
-	for _, secret := range []string{"Authorization", "Proxy-Authorization", "Cookie"} {
-		kept.Del(secret)
-	}
+	maps.DeleteFunc(kept, func(name string, _ []string) bool { return boxlink.IsSecretHeader(name) })
 	return kept
 }
 
-// withoutSignatures masks what makes a signed address work.
+// withoutSignatures masks tokens and what makes a signed address work.
 func withoutSignatures(query url.Values) url.Values {
-	for _, secret := range []string{"X-Amz-Signature", "X-Amz-Credential", "signature"} {
-		if query.Has(secret) {
-			query.Set(secret, "masked")
+	for name := range query {
+		if boxlink.IsSecretParameter(name) {
+			query.Set(name, "masked")
 		}
 	}
 	return query

@@ -54,10 +54,32 @@ func TestRequests_SeveralRoutes_AreListed(t *testing.T) {
 	assert.Empty(t, c.srv.Requests())
 }
 
+// A caller may change what it got, also while other requests are served.
+func TestRequests_ChangedByACaller_LeaveTheRecord(t *testing.T) {
+	t.Parallel()
+	change := func(r clinicaldoctest.Request) {
+		r.Header.Set("X-Custom", "changed")
+		r.Query["patient_id"][0] = "changed"
+	}
+	c := start(t, clinicaldoctest.InProcess(), clinicaldoctest.WithObserver(change))
+	req := c.request(http.MethodGet, "/v1/progress-notes?patient_id=7", nil)
+	req.Header.Set("X-Custom", "sent")
+	c.send(req)
+	c.srv.Close() // so that the observer was called
+	for _, use := range []string{"after the observer", "after the caller"} {
+		recorded := c.srv.Requests()[0]
+		assert.Equal(t, "sent", recorded.Header.Get("X-Custom"), use)
+		assert.Equal(t, "7", recorded.Query.Get("patient_id"), use)
+		change(recorded)
+	}
+}
+
 func TestRequests_SecretHeader_IsLeftOut(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie"} {
+	for _, name := range []string{
+		"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "X-Auth-Token", "X-Amz-Security-Token",
+	} {
 		req := c.request(http.MethodGet, "/user", nil)
 		req.Header.Set(name, "canary")
 		req.Header.Set("X-Custom", "kept")
@@ -77,7 +99,9 @@ func TestRequests_SignedAddress_IsLeftOut(t *testing.T) {
 		signed, err := url.Parse(address)
 		require.NoError(t, err)
 		recorded := fmt.Sprintf("%+v", c.srv.Requests())
-		for _, parameter := range []string{"X-Amz-Signature", "X-Amz-Credential", "signature"} {
+		for _, parameter := range []string{
+			"X-Amz-Signature", "X-Amz-Credential", "signature", "X-Amz-Security-Token", "Signature", "api_token",
+		} {
 			if secret := signed.Query().Get(parameter); secret != "" {
 				assert.NotContains(t, recorded, secret, "%s: %s", name, parameter)
 			}

@@ -3,12 +3,12 @@ package devproxy
 import (
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 // target is a request's path and query as a page shows them. Of a request to a real service only the query's names are
@@ -90,17 +90,12 @@ func (rec *record) answered(header http.Header) *record {
 
 const withheld = "(withheld)"
 
-// secretName is in the name of a header that lets others in, also past a gateway before the service.
-var secretName = regexp.MustCompile(
-	`(?i)authorization|cookie|token|secret|password|credential|(api|auth|access|subscription)-?key`,
-)
-
 // withoutSecrets copies a header without what lets others in.
 func withoutSecrets(header http.Header) http.Header {
 	kept := header.Clone()
 	for name, values := range kept {
 		for i := range values {
-			if secretName.MatchString(name) {
+			if boxlink.IsSecretHeader(name) {
 				values[i] = withheld
 			}
 		}
