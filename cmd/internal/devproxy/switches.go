@@ -133,6 +133,9 @@ func (v *variant) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// offsets are the switches that may be below 0: a clock may be slow.
+var offsets = map[string]bool{"clock_offset": true, "date_offset": true}
+
 func setSwitches(value reflect.Value, text []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -145,8 +148,12 @@ func setSwitches(value reflect.Value, text []byte) error {
 			continue
 		}
 		delete(members, name)
-		if err := setSwitch(value.FieldByIndex(field.Index), raw); err != nil {
+		member := value.FieldByIndex(field.Index)
+		if err := setSwitch(member, raw); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		if member.CanInt() && member.Int() < 0 && !offsets[name] {
+			return fmt.Errorf("%s: %v is below 0", name, member.Interface())
 		}
 	}
 	for name := range members {
@@ -163,9 +170,6 @@ func setSwitch(member reflect.Value, raw json.RawMessage) error {
 		}
 		if err := json.Unmarshal(raw, member.Addr().Interface()); err != nil {
 			return fmt.Errorf("want a %s", switchKind(member.Type()))
-		}
-		if member.CanInt() && member.Int() < 0 {
-			return fmt.Errorf("%d is below 0", member.Int())
 		}
 		return nil
 	}

@@ -56,6 +56,9 @@ func TestVariant_SomeSwitches_ChangeOnlyThose(t *testing.T) {
 		Query: clinicaldoctest.QueryNames{Sort: "order", Page: "p"},
 	}, v)
 
+	require.NoError(t, json.Unmarshal([]byte(`{"clock_offset":"-40s","date_offset":"-2s"}`), &v), "clocks may be slow")
+	assert.Equal(t, -40*time.Second, v.ClockOffset)
+
 	for text, want := range map[string]string{
 		`[]`:                           "a JSON object",
 		`{"no_such":1}`:                `no switch "no_such"`,
@@ -66,6 +69,8 @@ func TestVariant_SomeSwitches_ChangeOnlyThose(t *testing.T) {
 		`{"audio_url_lifetime":"5 m"}`: "audio_url_lifetime",
 		`{"audio_url_lifetime":5}`:     "want a duration as text",
 		`{"rate_limit":-1}`:            "rate_limit: -1 is below 0",
+		`{"rate_window":"-1s"}`:        "rate_window: -1s is below 0",
+		`{"audio_retention":"-1h"}`:    "audio_retention: -1h0m0s is below 0",
 		`{"create_status":77}`:         "create_status: 77 is not a status",
 		`{"delete_status":600}`:        "delete_status: 600 is not a status",
 		`{"signed_change_status":199}`: "signed_change_status: 199 is not a status",
