@@ -81,7 +81,8 @@ type (
 	}
 )
 
-// archive returns requests as they are saved to a file. Tokens are withheld.
+// archive returns requests as they are saved to a file. Tokens in headers are withheld; of a real service, also those in
+// addresses.
 func archive(requests []*request) harFile {
 	file := harFile{harLog{
 		Version: "1.2", Creator: harCreator{"clinicaldoc-devproxy", version()}, Entries: []harEntry{},
@@ -197,6 +198,7 @@ func (t *traffic) fromEntry(entry harEntry) (*request, error) {
 		requestHeader: headerOf(entry.Request.Headers), requestBody: t.bodies.new(), responseBody: t.bodies.new(),
 	}
 	rec = rec.answered(headerOf(entry.Response.Headers))
+	t.withholdAddresses(rec)
 	contents := []harContent{{}, entry.Response.Content}
 	if entry.Request.PostData != nil {
 		contents[0] = *entry.Request.PostData

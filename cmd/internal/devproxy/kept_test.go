@@ -63,6 +63,20 @@ func TestRecord_SecretHeaders_AreWithheld(t *testing.T) {
 	}
 }
 
+// A page can open a request before its response comes.
+func TestTraffic_PendingRequestOfAService_WithholdsSecrets(t *testing.T) {
+	t.Parallel()
+	followed := newTraffic(newRequestLog(io.Discard), newEvents(), &departures{}, &bodies{})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/user?api_token=canary", nil)
+	followed.begin(httptest.NewRecorder(), r)
+	pending := followed.opened(1)
+	opened, err := json.Marshal(pending.record.open(pending, clinicaldoctest.QueryNames{}, false))
+	require.NoError(t, err)
+	assert.Contains(t, string(opened), "/user?api_token=(withheld)")
+	assert.NotContains(t, string(opened), "canary")
+	assert.Equal(t, "api_token=canary", r.URL.RawQuery, "the request itself stays as it is")
+}
+
 func TestArchive_BodyThatWasCut_StaysCut(t *testing.T) {
 	t.Parallel()
 	const text = `{"log":{"version":"1.2","entries":[{"request":{"method":"PUT","url":"http://127.0.0.1/v1/progress-notes/1",` +

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/clinicaldoc/clinicaldoc-go/internal/boxlink"
 )
 
 const (
@@ -110,6 +112,32 @@ func newTraffic(log *requestLog, events *events, departures *departures, bodies 
 // upstream reports whether the requests are a real service's.
 func (t *traffic) upstream() bool { return t.departures != nil }
 
+// masked returns a text without the tokens and signatures in a real service's addresses. The box's stay, as they are
+// synthetic and a request that is sent again needs them.
+func (t *traffic) masked(text string) string {
+	if !t.upstream() {
+		return text
+	}
+	return boxlink.MaskAddresses(text, withheld)
+}
+
+// withholdAddresses masks a record that no page knows yet.
+func (t *traffic) withholdAddresses(rec *record) {
+	rec.uri = t.masked(rec.uri)
+	rec.requestHeader = t.maskedHeader(rec.requestHeader)
+	rec.responseHeader = t.maskedHeader(rec.responseHeader)
+}
+
+func (t *traffic) maskedHeader(header http.Header) http.Header {
+	kept := header.Clone() // pages may be reading the other one
+	for _, values := range kept {
+		for i := range values {
+			values[i] = t.masked(values[i])
+		}
+	}
+	return kept
+}
+
 // watch follows the requests to a handler, which finds the exchange in the request's context.
 func (t *traffic) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -140,6 +168,7 @@ func (t *traffic) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	e.sent.onFailure = sync.OnceFunc(func() { t.remember(e) })
 	if t.bodies != nil {
 		e.record = newRecord(r, t.bodies)
+		t.withholdAddresses(e.record)
 		e.received.copy, e.sent.copy = e.record.requestBody, e.record.responseBody
 	}
 	t.mu.Lock()
@@ -147,7 +176,7 @@ func (t *traffic) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	t.last++
 	e.request = &request{
 		ID: t.last, Call: t.last, Attempt: 1, At: e.began.UnixMilli(),
-		Method: method(r.Method), Target: target(r, t.bodies == nil), Pending: true, Proto: r.Proto, Conn: r.RemoteAddr,
+		Method: method(r.Method), Target: t.masked(target(r, t.bodies == nil)), Pending: true, Proto: r.Proto, Conn: r.RemoteAddr,
 		record: e.record,
 	}
 	e.request.Replays, _ = strconv.ParseInt(r.Header.Get(replayHeader), 10, 64) // 0: none
@@ -178,6 +207,7 @@ func (t *traffic) end(e *exchange, r *http.Request) {
 	}
 	if e.record != nil {
 		over.record = e.record.answered(e.sent.Header())
+		t.withholdAddresses(over.record)
 		over.record.storage = e.storage
 		if e.brokenOff {
 			over.record.announced = math.MaxInt64 // more than came, whatever it was

@@ -426,6 +426,44 @@ func TestShowBodies_RealService_NeedsTheFlag(t *testing.T) {
 	assert.Len(t, srv.Requests(), 2, "nothing was sent again")
 }
 
+// Bodies stay as they are, also the signed address in one.
+func TestShowBodies_SecretsInAddresses_AreWithheld(t *testing.T) {
+	t.Parallel()
+	const storage = "https://storage.example.test/audio?X-Amz-Date=kept&X-Amz-Signature=canary"
+	queries := make(chan string, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		queries <- r.URL.RawQuery
+		w.Header().Set("Location", storage)
+		_, _ = io.WriteString(w, `{"url":"https://storage.example.test/audio?signature=in-a-body"}`)
+	}))
+	t.Cleanup(service.Close)
+	c := launch(t, "-upstream", service.URL, "-show-bodies")
+	req, err := http.NewRequestWithContext(
+		t.Context(), http.MethodGet, c.url+"/v1/progress-notes?patient_id=kept&api_token=canary", nil,
+	)
+	require.NoError(t, err)
+	req.Header.Set("Referer", "https://app.example.test/?access_token=canary")
+	response, err := c.client.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, "patient_id=kept&api_token=canary", <-queries, "the service gets it")
+	assert.Equal(t, storage, response.Header.Get("Location"), "and the client what the service sends")
+
+	c.shown() // a client may have its response before the request is over
+	saved := c.get("/_/har").text
+	c.use(http.MethodPost, "har", strings.ReplaceAll(saved, "(withheld)", "canary"), http.StatusOK)
+	shown := saved + c.get("/_/har").text
+	for _, path := range []string{"requests", "requests/1", "requests/2"} {
+		shown += c.get("/_/" + path).text
+	}
+	assert.NotContains(t, shown, "canary")
+	shown = strings.ReplaceAll(shown, `\u0026`, "&")
+	assert.Contains(t, shown, "/v1/progress-notes?patient_id=kept&api_token=(withheld)")
+	assert.Contains(t, shown, "X-Amz-Date=kept&X-Amz-Signature=(withheld)")
+	assert.Contains(t, saved, "signature=in-a-body")
+	assert.Equal(t, "[]\n", c.get("/_/requests?text=canary").text, "nor can it be guessed")
+}
+
 func TestBodies_ManyAndLarge_BodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	var kept bodies
