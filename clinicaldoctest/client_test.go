@@ -1,6 +1,7 @@
 package clinicaldoctest_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,6 +41,24 @@ func TestOptions_OwnClient_WorksOnEveryVariant(t *testing.T) {
 		})
 	}
 }
+
+// A test passes its own HTTP client to see or change the traffic.
+func TestClient_OptionOfTheCaller_ReplacesTheServers(t *testing.T) {
+	t.Parallel()
+	srv := start(t, clinicaldoctest.InProcess()).srv
+	sent := 0
+	own := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		sent++
+		return srv.Transport().RoundTrip(r)
+	})}
+	_, err := srv.Client(clinicaldoc.WithHTTPClient(own)).Users.Me(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, sent)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestOptions_ClientFromEnvironment_WorksOnVariant(t *testing.T) {
 	variant, ok := clinicaldoctest.VariantNamed("flat")

@@ -119,6 +119,7 @@ func TestServer_RawRequest_RespondsAsLaravel(t *testing.T) {
 		{request: "OPTIONS /v1/progress-notes", laravel: 200},
 
 		{request: create, header: multipart, body: whole, laravel: 201},
+		{request: create + "/", header: multipart, body: whole, laravel: 201},
 		{request: create, header: multipart, body: empty, laravel: 201},
 		{request: create, header: multipart, body: text, laravel: 422},
 		{request: create, header: multipart, body: zeros, laravel: 422},
@@ -158,6 +159,7 @@ func TestServer_RawRequest_RespondsAsLaravel(t *testing.T) {
 				c.srv.AddNote(clinicaldoctest.Note{PatientID: patient})
 			}
 			got := c.raw(test.request, test.header, test.body)
+			assert.Equal(t, "no-cache, private", got.Header.Get("Cache-Control"))
 			if test.box != 0 {
 				require.NotEmpty(t, test.because)
 				assert.Equal(t, test.box, got.StatusCode, got.text)

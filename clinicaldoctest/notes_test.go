@@ -105,7 +105,8 @@ func TestAddNote_EachStage_StartsThere(t *testing.T) {
 	c := start(t, clinicaldoctest.WithFrozenClock(noon))
 	started, stuck := map[clinicaldoctest.Stage]int64{}, map[clinicaldoctest.Stage]int64{}
 	for stage := range stages {
-		started[stage] = c.srv.AddNote(clinicaldoctest.Note{Stage: stage, CreatedAt: noon.Add(-time.Hour)})
+		anHourAgo := noon.Add(-time.Hour).In(time.FixedZone("elsewhere", 3600))
+		started[stage] = c.srv.AddNote(clinicaldoctest.Note{Stage: stage, CreatedAt: anHourAgo})
 		stuck[stage] = c.srv.AddNote(clinicaldoctest.Note{Stage: stage, Stuck: true})
 	}
 	now := func() map[int64]clinicaldoctest.Stage {
@@ -115,6 +116,7 @@ func TestAddNote_EachStage_StartsThere(t *testing.T) {
 		}
 		return byID
 	}
+	assert.Equal(t, noon.Add(-time.Hour), c.srv.Notes()[0].CreatedAt, "in UTC")
 	for stage, id := range started {
 		assert.Equal(t, stage, now()[id])
 	}
@@ -151,6 +153,18 @@ func TestUpdate_SomeFields_ChangesOnlyThose(t *testing.T) {
 		same := c.put("/v1/progress-notes/1", body)
 		require.Equal(t, http.StatusOK, same.StatusCode, "nothing to change is no error")
 		assert.Equal(t, "2024-05-01T12:01:00.123456Z", same.object(t)["updated_at"], "what changes nothing dates nothing: %s", body)
+	}
+}
+
+// A clinician may clear a text that the service made. Reading the note does not make it again.
+func TestUpdate_ClearedText_StaysEmpty(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	c.srv.AddNote(clinicaldoctest.Note{Transcription: "Synthetic.", Analysis: "Synthetic."})
+	for _, text := range []string{"transcription", "analysis"} {
+		assert.Contains(t, c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1"), text)
+		c.put("/v1/progress-notes/1", `{"`+text+`":""}`)
+		assert.NotContains(t, c.expect(http.StatusOK, http.MethodGet, "/v1/progress-notes/1"), text)
 	}
 }
 
@@ -486,6 +500,8 @@ func TestVariant_NameRules_ChangeNames(t *testing.T) {
 	assert.Equal(t, "A\u0308rzte", updated["name"])
 	very := c.put("/v1/progress-notes/1", `{"name":"`+strings.Repeat("n", 300)+`"}`)
 	assert.Equal(t, strings.Repeat("n", 12), very.object(t)["name"], "cut instead of refused")
+	endsInSpace := c.put("/v1/progress-notes/1", `{"name":"Third visit of spring"}`).object(t)
+	assert.Equal(t, "Third visit", endsInSpace["name"], "the twelfth letter is a space")
 }
 
 func TestAddNote_Impossible_Panics(t *testing.T) {
