@@ -37,5 +37,7 @@ func TestShape_EachBody_ShowsNamesAndTypes(t *testing.T) {
 		}
 		assert.Equal(t, test.want, got, name)
 	}
+	plain := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"identity"}}
+	assert.Equal(t, []string{"object", "id: integer"}, shape(plain, []byte(`{"id":1}`)))
 	assert.Equal(t, []string{"compressed"}, shape(http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, []byte("x")))
 }

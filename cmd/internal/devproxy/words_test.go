@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,5 +135,7 @@ func TestPlayer_ResponseCut_EndsEarly(t *testing.T) {
 		assert.Equal(t, "{}", string(text))
 		assert.Equal(t, cut, errors.Is(err, io.ErrUnexpectedEOF))
 		assert.Equal(t, cut, resp.ContentLength > int64(len(text)))
+		_, err = client.Do(req) //nolint:bodyclose // there is no response
+		require.ErrorIs(t, err, syscall.ECONNRESET, "only one response was recorded")
 	}
 }
