@@ -163,6 +163,9 @@ func TestEvents_ManyRequests_ComeInBatches(t *testing.T) {
 	e.publish("request", &request{ID: count + 1})
 	text, last := e.since(seen)
 	assert.LessOrEqual(t, strings.Count(string(text), "event: requests\n"), 6)
+	for line := range strings.Lines(string(text)) {
+		assert.LessOrEqual(t, strings.Count(line, `{"id":`), maxBatch)
+	}
 	assert.Contains(t, string(text), fmt.Sprintf("id: %d\ndata: [{\"id\":%d,", last, count+1))
 	for id := range count {
 		assert.Contains(t, string(text), fmt.Sprintf(`{"id":%d,`, id+1))

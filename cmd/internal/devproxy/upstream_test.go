@@ -88,16 +88,20 @@ func TestCheckResponse_EachDeparture_IsFound(t *testing.T) {
 		status                   int
 		want                     []string
 	}{
-		"as described":    {clinicaldoctest.RouteMe, "application/json; charset=utf-8", `{"id":1}`, 200, nil},
-		"accepted":        {clinicaldoctest.RouteUpdateNote, "application/json", `{"id":1,"name":"","team_id":1,"user_id":1,"created_at":"2024-05-01T00:00:00Z","updated_at":"2024-05-01T00:00:00+02:00"}`, 202, []string{"undescribed status: 202"}},
-		"server error":    {clinicaldoctest.RouteMe, "text/html", "<h1>", 500, []string{"undescribed status: 500", "not sent as application/json", "not JSON"}},
-		"sign refused":    {clinicaldoctest.RouteSignNote, "application/json", `{"message":"x"}`, 423, nil},
-		"text elsewhere":  {clinicaldoctest.RouteGetNote, "application/json", `{"message":"x"}`, 404, []string{"another text than described message"}},
-		"nothing at all":  {clinicaldoctest.RouteMe, "application/json", `[]`, 200, []string{"wrong type: array, described object"}},
-		"a final dot":     {clinicaldoctest.RouteGetNote, "application/json", `{"message":"Resource not found."}`, 404, nil},
-		"data as a name":  {clinicaldoctest.RouteMe, "application/json", `{"A. Person, 1970":1}`, 200, []string{"unknown field (name withheld): integer"}},
-		"a surname":       {clinicaldoctest.RouteMe, "application/json", `{"Surname":1,"Double-Surname":true}`, 200, []string{"unknown field (name withheld): boolean", "unknown field (name withheld): integer"}},
-		"fraction":        {clinicaldoctest.RouteMe, "application/json", `{"id":1.5}`, 200, []string{"wrong type id: number, described integer"}},
+		"as described":   {clinicaldoctest.RouteMe, "application/json; charset=utf-8", `{"id":1}`, 200, nil},
+		"accepted":       {clinicaldoctest.RouteUpdateNote, "application/json", `{"id":1,"name":"","team_id":1,"user_id":1,"created_at":"2024-05-01T00:00:00Z","updated_at":"2024-05-01T00:00:00+02:00"}`, 202, []string{"undescribed status: 202"}},
+		"server error":   {clinicaldoctest.RouteMe, "text/html", "<h1>", 500, []string{"undescribed status: 500", "not sent as application/json", "not JSON"}},
+		"sign refused":   {clinicaldoctest.RouteSignNote, "application/json", `{"message":"x"}`, 423, nil},
+		"text elsewhere": {clinicaldoctest.RouteGetNote, "application/json", `{"message":"x"}`, 404, []string{"another text than described message"}},
+		"nothing at all": {clinicaldoctest.RouteMe, "application/json", `[]`, 200, []string{"wrong type: array, described object"}},
+		"a final dot":    {clinicaldoctest.RouteGetNote, "application/json", `{"message":"Resource not found."}`, 404, nil},
+		"data as a name": {clinicaldoctest.RouteMe, "application/json", `{"A. Person, 1970":1}`, 200, []string{"unknown field (name withheld): integer"}},
+		"a surname":      {clinicaldoctest.RouteMe, "application/json", `{"Surname":1,"Double-Surname":true}`, 200, []string{"unknown field (name withheld): boolean", "unknown field (name withheld): integer"}},
+		"fraction":       {clinicaldoctest.RouteMe, "application/json", `{"id":1.5}`, 200, []string{"wrong type id: number, described integer"}},
+		"exponent": {
+			clinicaldoctest.RouteMe, "application/json", `{"id":1e3}`, 200,
+			[]string{"wrong type id: number, described integer"},
+		},
 		"errors map":      {clinicaldoctest.RouteCreateNote, "application/json", `{"message":"The given data was invalid","errors":{"name":"x"}}`, 422, []string{"wrong type errors.*: string, described array"}},
 		"no such path":    {"", "application/json", `{}`, 200, []string{"the description has no such endpoint"}},
 		"a row, repeated": {clinicaldoctest.RouteListTokens, "application/json", `{"tokens":[{"x":1},{"x":2}]}`, 200, []string{"unknown field tokens[].x: integer"}},
@@ -266,4 +270,5 @@ func TestDepartures_ManyKinds_AreBounded(t *testing.T) {
 	assert.Contains(t, d.list(), departure{Route: "(unknown path)", What: "unknown field name0", Times: 2})
 	assert.Contains(t, d.summary(), fmt.Sprintf("further kinds of departures (%d times)", maxDepartures))
 	assert.Contains(t, d.summary(), "unknown field name0 (2 times)", "a known kind is still counted")
+	assert.Equal(t, 1, strings.Count(d.summary(), "(unknown path)"), "a route is named once")
 }

@@ -22,6 +22,18 @@ func TestSize_EachSize_IsForPeople(t *testing.T) {
 	}
 }
 
+// A caller may send any text as a method, so the log names only known ones.
+func TestMethod_EachMethod_IsLoggedIfKnown(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		http.MethodGet: "GET", http.MethodHead: "HEAD", http.MethodPost: "POST", http.MethodPut: "PUT",
+		http.MethodPatch: "PATCH", http.MethodDelete: "DELETE", http.MethodOptions: "OPTIONS",
+		"A-PERSON": "other", "get": "other",
+	} {
+		assert.Equal(t, want, method(sent), sent)
+	}
+}
+
 func TestFaultKinds_EachKind_HasItsExample(t *testing.T) {
 	t.Parallel()
 	kinds := faultKinds()
