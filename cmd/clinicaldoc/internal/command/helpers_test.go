@@ -47,6 +47,13 @@ func newEnv(srv *clinicaldoctest.Server) (*Env, *console) {
 	return env, shown
 }
 
+// answers puts somebody in front of the command, who types this.
+func (e *Env) answers(keys string) {
+	e.IO.InTTY = true
+	e.IO.ErrTTY = true
+	e.IO.In = bufio.NewReader(strings.NewReader(keys))
+}
+
 func newServer(t *testing.T, options ...clinicaldoctest.Option) *clinicaldoctest.Server {
 	t.Helper()
 	srv := clinicaldoctest.NewServer(options...)

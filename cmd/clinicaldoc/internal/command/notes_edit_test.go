@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,9 @@ type edited struct {
 func newEdit(t *testing.T, field, text string) edited {
 	t.Helper()
 	srv := newServer(t)
-	id := srv.AddNote(clinicaldoctest.Note{Name: "Visit", Transcription: "said", Analysis: "found"})
+	id := srv.AddNote(clinicaldoctest.Note{
+		Name: "Visit", Transcription: "said", Analysis: "found", CreatedAt: srv.Now().Add(-time.Hour),
+	})
 	env, shown := newEnv(srv)
 	client, err := env.client()
 	require.NoError(t, err)
@@ -117,7 +120,7 @@ func TestEdit_NameOfSeveralLines_IsKeptAndNotSent(t *testing.T) {
 func TestEdit_SomebodyWasQuicker_KeepsBothTexts(t *testing.T) {
 	t.Parallel()
 	e := newEdit(t, "analysis", "mine")
-	_, err := e.client.Notes.Update(t.Context(), e.id, clinicaldoc.UpdateNoteParams{Analysis: new("theirs")})
+	theirs, err := e.client.Notes.Update(t.Context(), e.id, clinicaldoc.UpdateNoteParams{Analysis: new("theirs")})
 	require.NoError(t, err)
 	err = e.save(t.Context(), e.client, e.note, e.folder, "mine")
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
@@ -128,7 +131,7 @@ func TestEdit_SomebodyWasQuicker_KeepsBothTexts(t *testing.T) {
 		assert.Equal(t, want, string(text))
 	}
 	assert.Contains(t, e.shown.out.String(), "| mine")
-	assert.Contains(t, e.shown.out.String(), "| theirs")
+	assert.Contains(t, e.shown.out.String(), "--- on the service since "+exactTime(theirs.UpdatedAt)+"\n  | theirs")
 }
 
 func TestEdit_ServiceRefuses_KeepsTheText(t *testing.T) {
@@ -153,19 +156,24 @@ func TestEdit_SignedNote_NeedsAWord(t *testing.T) {
 		err := (&editOptions{Env: env, signed: c.given}).mayChange(t.Context(), c.note)
 		assert.Equal(t, c.fails, err != nil)
 	}
+	for answer, want := range map[string]error{"y\n": nil, "n\n": errDeclined, "\n": errDeclined} {
+		env.answers(answer)
+		assert.Equal(t, want, (&editOptions{Env: env}).mayChange(t.Context(), signed), answer)
+	}
 }
 
 func TestEdit_EditorFails_KeepsOnlyWork(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		text, beside string
-		kept         bool
+		text, unread, beside string
+		kept                 bool
 	}{
 		"unchanged": {text: "before\n"}, "changed": {text: "after", kept: true}, "emptied": {},
-		"another file": {text: "before", beside: ".mine.txt.swp", kept: true},
+		"too long to be read": {unread: "after", kept: true},
+		"another file":        {text: "before", beside: ".mine.txt.swp", kept: true},
 	} {
 		env, _ := newEnv(nil)
-		folder := editedFolder(t, c.text)
+		folder := editedFolder(t, c.text+c.unread)
 		if c.beside != "" {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, c.beside), []byte("half"), 0o600))
 		}
@@ -199,6 +207,19 @@ func TestEdit_EachEditor_ReadsWhatItLeft(t *testing.T) { //nolint:paralleltest /
 		assert.Contains(t, text, want, script)
 		assert.NotContains(t, text, "\ufeff", script)
 		assert.NotContains(t, text, "\r", script)
+	}
+}
+
+// A note may contain a byte order mark or CRLF. An editor that changes nothing leaves them, so nothing is sent.
+func TestEdit_NoteHasMarks_TheyStay(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the editor of this test is a program of a shell")
+	}
+	t.Setenv("VISUAL", "true")
+	for _, before := range []string{"\ufeffone", "one\r\ntwo", "\ufeffone\r\n\r\ntwo"} {
+		text, err := edit(t.Context(), filepath.Join(t.TempDir(), "mine.txt"), before)
+		require.NoError(t, err)
+		assert.Equal(t, before, text)
 	}
 }
 
