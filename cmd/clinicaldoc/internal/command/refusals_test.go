@@ -1,11 +1,15 @@
 package command
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -122,6 +126,61 @@ func TestSign_OtherVersion_IsNotSigned(t *testing.T) {
 	err = (&signOptions{Env: env, id: id, yes: read.Version()}).run(t.Context())
 	require.ErrorIs(t, err, clinicaldoc.ErrConflict)
 	assert.Zero(t, requestsTo(srv, clinicaldoctest.RouteSignNote))
+}
+
+// Standard output may lead to a file, which must not receive a patient's texts for a question.
+func TestSign_Question_ShowsTheNoteOnStandardError(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	id := srv.AddNote(clinicaldoctest.Note{Analysis: "canary"})
+	env, shown := newEnv(srv)
+	env.answers("n\n")
+	require.Equal(t, errDeclined, (&signOptions{Env: env, id: id}).run(t.Context()))
+	assert.Contains(t, shown.err.String(), "  | canary\n\nSign this note? [y/N] ")
+	assert.Empty(t, shown.out.String())
+}
+
+// keysAfter are keys that somebody presses after something else has happened.
+type keysAfter struct {
+	io.Reader
+	happens func()
+}
+
+func (k keysAfter) Read(p []byte) (int, error) {
+	k.happens()
+	return k.Reader.Read(p)
+}
+
+// A deletion is of the note that the question showed.
+func TestDelete_NoteChangesDuringTheQuestion_IsKept(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	id := srv.AddNote(clinicaldoctest.Note{})
+	env, _ := newEnv(srv)
+	env.answers("")
+	env.IO.In = bufio.NewReader(keysAfter{strings.NewReader("y\n"), func() {
+		_, err := srv.Client().Notes.Update(t.Context(), id, clinicaldoc.UpdateNoteParams{Analysis: new("other")})
+		assert.NoError(t, err)
+	}})
+	require.ErrorIs(t, (&deleteOptions{Env: env, id: id}).run(t.Context()), clinicaldoc.ErrConflict)
+	assert.Len(t, srv.Notes(), 1)
+}
+
+func TestYes_AtATerminal_AsksNothing(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	id := srv.AddNote(clinicaldoctest.Note{})
+	env, shown := newEnv(srv)
+	env.answers("n\n")
+	token := srv.AddToken(1, "another device").ID
+	for name, run := range map[string]func(context.Context) error{
+		"sign":   (&signOptions{Env: env, id: id, yes: textsOf(t, srv, id).Version()}).run,
+		"revoke": (&revokeOptions{Env: env, id: token, yes: strconv.FormatInt(token, 10)}).run,
+		"delete": (&deleteOptions{Env: env, id: srv.AddNote(clinicaldoctest.Note{ID: 9}), yes: "9"}).run,
+	} {
+		require.NoError(t, run(t.Context()), name)
+	}
+	assert.Empty(t, shown.err.String())
 }
 
 func TestYes_OtherID_IsRejected(t *testing.T) {
