@@ -1,12 +1,14 @@
 package command
 
 import (
+	"context"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +53,36 @@ func TestExport_NoteCannotBeRead_WritesNothing(t *testing.T) {
 		}
 		assert.NoFileExists(t, partPath(o.path))
 	}
+}
+
+// If a note is deleted while the list is read, the notes after it move to an earlier page. A service without a total
+// does not show that one of them is missing.
+func TestExport_PagesShift_HasEachNote(t *testing.T) {
+	t.Parallel()
+	var srv *clinicaldoctest.Server
+	var once sync.Once
+	simple := clinicaldoctest.WithVariant(clinicaldoctest.Variant{Pagination: clinicaldoctest.PaginationSimple})
+	srv = newServer(t, simple, clinicaldoctest.WithMiddleware(func(api http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("page") == "2" {
+				once.Do(func() {
+					_, err := srv.Client().Notes.Delete(context.WithoutCancel(r.Context()), 1)
+					assert.NoError(t, err)
+				})
+			}
+			api.ServeHTTP(w, r)
+		})
+	}))
+	for range 102 {
+		srv.AddNote(clinicaldoctest.Note{CreatedAt: srv.Now().Add(-time.Hour)})
+	}
+	env, _ := newEnv(srv)
+	path := filepath.Join(t.TempDir(), "notes.jsonl")
+	require.NoError(t, (&exportOptions{Env: env, path: path, workers: 4}).run(t.Context()))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, 101, strings.Count(string(text), "\n"))
+	assert.Contains(t, string(text), `"id":101,`, "it moved to the page that was read already")
 }
 
 func TestExport_NoteDeletedMeanwhile_IsCounted(t *testing.T) {
