@@ -103,6 +103,16 @@ func TestRecordings_HiddenFolderIsNamed_IsTaken(t *testing.T) {
 	}
 }
 
+// The names of files that are left out come from whoever wrote them.
+func TestLeftOut_HostileName_IsPrintedHarmless(t *testing.T) {
+	t.Parallel()
+	env, shown := newEnv(nil)
+	o := &uploadOptions{Env: env, reveal: true}
+	o.leaveOut("a\x1b[31m\nb.txt", "synthetic")
+	o.sumLeftOut()
+	assert.Equal(t, "left out: a\ufffd[31m b.txt: synthetic\n", shown.err.String())
+}
+
 func TestRecordings_UniqueNames_AreCheckedByPatient(t *testing.T) {
 	t.Parallel()
 	named := func(patient int64, name string) ingest.Recording {

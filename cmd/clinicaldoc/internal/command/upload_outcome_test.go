@@ -119,6 +119,40 @@ func TestResult_WithoutReveal_NamesNoFile(t *testing.T) {
 	}
 }
 
+func TestPause_NextTry_IsNamedWithItsTime(t *testing.T) {
+	t.Parallel()
+	r, shown := newRun(t)
+	next := time.Date(2026, 3, 1, 22, 10, 0, 0, time.FixedZone("", 3600))
+	r.pause(&ingest.Pause{Why: clinicaldoc.ErrServer, Next: next})
+	assert.Contains(t, shown.err.String(), "; trying again at 2026-03-01T21:10:00Z\n")
+}
+
+// Recordings end in any order. Their keys are printed in the same order each time.
+func TestNoteKeys_AnyOrder_AreSorted(t *testing.T) {
+	t.Parallel()
+	r, shown := newRun(t)
+	r.failed = []string{"0c", "0a", "0b"}
+	r.doubts = []string{"1b", "1c", "1a"}
+	r.noteKeys()
+	assert.Equal(t, "failed: 0a 0b 0c\nunresolved: 1a 1b 1c\n", shown.err.String())
+}
+
+func TestSummary_EachCount_HasItsMember(t *testing.T) {
+	t.Parallel()
+	r, _ := newRun(t, make([]ingest.Recording, 12)...)
+	r.record.Run.ID = "run"
+	r.last = ingest.Progress{
+		Created: 1, AlreadyThere: 2, Refused: 3, InDoubt: 4, Complete: 5, Processing: 6, Failed: 7, SentAgain: 8,
+	}
+	r.left = make([]leftOut, 9)
+	r.earlier = map[ingest.Status]int{ingest.Complete: 10, ingest.Processing: 11, ingest.Failed: 13}
+	text, err := json.Marshal(r.summary(14))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"report":"run","recordings":12,"created":1,"already_there":2,"refused":3,"unresolved":4,
+		"complete":5,"processing":6,"failed":7,"sent_again":8,"left_out":9,"earlier_complete":10,
+		"earlier_processing":11,"earlier_failed":13,"not_finished":14}`, string(text))
+}
+
 func TestResult_OfAnEarlierUpload_IsNotThisOnes(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -174,6 +208,18 @@ func TestDryRun_RefusedRecordings_EndsAsTheUpload(t *testing.T) {
 	}
 }
 
+func TestDryRun_Signal_EndsIt(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "visit.wav")
+	require.NoError(t, os.WriteFile(file, []byte("%PDF-1.7 synthetic"), 0o600))
+	env, shown := newEnv(nil)
+	o := &uploadOptions{Env: env, paths: []string{file}, patient: 7, prompt: 1, workers: 1}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(&signalError{os.Interrupt})
+	assert.Equal(t, 130, exitCode(ctx, o.dryRun(ctx)))
+	assert.Empty(t, shown.out.String(), "no further recording is read")
+}
+
 func TestCandidates_ManyNotes_AreBounded(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
@@ -197,6 +243,34 @@ func TestCandidates_ManyNotes_AreBounded(t *testing.T) {
 	srv.Inject(clinicaldoctest.RouteGetNote, clinicaldoctest.Answer(http.StatusForbidden, "{}").Always())
 	assert.Len(t, r.candidates(t.Context(), ids[:2]), 2)
 	assert.Nil(t, r.compare, "a service that does not answer is not asked again")
+}
+
+// deadlines are those of the requests that a client makes.
+type deadlines struct {
+	http.RoundTripper
+	left []time.Duration
+}
+
+func (d *deadlines) RoundTrip(r *http.Request) (*http.Response, error) {
+	if end, ok := r.Context().Deadline(); ok {
+		d.left = append(d.left, time.Until(end))
+	}
+	return d.RoundTripper.RoundTrip(r)
+}
+
+// What somebody has to compare is read for a while also after Ctrl-C, but a silent service does not hold up the end.
+func TestCandidates_AfterCtrlC_AreReadForAWhile(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	id := srv.AddNote(clinicaldoctest.Note{})
+	seen := &deadlines{RoundTripper: srv.Transport()}
+	r, _ := newRun(t)
+	r.compare = srv.Client(clinicaldoc.WithHTTPClient(&http.Client{Transport: seen}))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.False(t, r.candidates(ctx, []int64{id})[0].CreatedAt.IsZero())
+	require.Len(t, seen.left, 1)
+	assert.LessOrEqual(t, seen.left[0], candidateTime)
 }
 
 // uploading is an upload of one recording to a server, with a journal that it begins.
@@ -299,8 +373,9 @@ func journalHeader(service string, user int) string {
 func TestStatus_Journal_ListsWhatNeedsADecision(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "uploads.journal")
+	later := strings.Replace(journalValues, "sent=2026-01-02T03:04:04.5Z", "sent=2026-01-02T03:04:04.9Z", 1)
 	journalLines(t, path, journalHeader("https://service.example", 1),
-		"2026-01-02T03:04:05Z committing 01230000000000000000000000000000"+journalValues,
+		"2026-01-02T03:04:05Z committing 01230000000000000000000000000000"+later,
 		"2026-01-02T03:04:05Z in-doubt 01240000000000000000000000000000"+journalValues+" until=2026-01-02T03:14:05Z",
 		"2026-01-02T03:04:05Z created 01250000000000000000000000000000"+journalValues+" note=7 stage=failed",
 		"2026-01-02T03:04:05Z created 01260000000000000000000000000000"+journalValues+" note=8 stage=complete")
@@ -308,6 +383,7 @@ func TestStatus_Journal_ListsWhatNeedsADecision(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, [4]int{2, 1, 1, 1}, [4]int{s.Created, s.Complete, s.Failed, s.Unresolved})
 	require.Len(t, s.ToResolve, 2, "what a killed upload left is one")
+	assert.Equal(t, "012400000000", s.ToResolve[0].Key, "it was sent first")
 	require.Len(t, s.Failures, 1)
 	assert.Equal(t, int64(7), s.Failures[0].NoteID)
 }
@@ -382,7 +458,11 @@ func TestRetry_EarlierUploads_SendsOnlyWhatIsLeft(t *testing.T) {
 	write := func(id, service string, recordings ...report.Recording) {
 		lines := []map[string]any{{"run": report.Run{ID: id, Began: time.Now(), Ended: time.Now(), Service: service, Code: codeSome}}}
 		for _, r := range recordings {
-			lines = append(lines, map[string]any{"recording": r})
+			member := "recording"
+			if r.File == "" { // one of an earlier upload
+				member = "followed"
+			}
+			lines = append(lines, map[string]any{member: r})
 		}
 		var text []byte
 		for _, line := range lines {
@@ -396,22 +476,35 @@ func TestRetry_EarlierUploads_SendsOnlyWhatIsLeft(t *testing.T) {
 		report.Recording{Key: "a", File: "/a.wav", Status: report.Refused, Patient: 6},
 		report.Recording{Key: "b", File: "/b.wav", Status: report.Refused, Patient: 6},
 		report.Recording{Key: "c", File: "/c.wav", Status: report.Refused, Patient: 6})
+	write("20260101T120000.000Z-d", service,
+		report.Recording{Key: "d", File: "/d.wav", OwnKey: "E1-", Status: report.Processing, Patient: 6})
 	write("20260102T000000.000Z-b", "https://elsewhere.example", report.Recording{Key: "c", File: "/c.wav", Status: report.Created, Patient: 7})
 	write("20260103T000000.000Z-c", service,
 		report.Recording{Key: "a", File: "/a.wav", Status: report.Created, Patient: 7},
-		report.Recording{Key: "b", File: "/b.wav", Status: report.Refused, Patient: 7})
+		report.Recording{Key: "b", File: "/b.wav", Status: report.Refused, Patient: 7},
+		report.Recording{Key: "d", Status: report.Failed})
 	env, _ := newEnv(srv)
-	left := func(which string) map[string]int64 {
+	left := func(which string) map[string]string {
 		list, err := (&uploadOptions{Env: env}).leftOver(which)
 		require.NoError(t, err)
-		patients := map[string]int64{}
+		wanted := map[string]string{}
 		for _, r := range list {
-			patients[r.File] += r.Params.PatientID
+			wanted[r.File] += fmt.Sprintf("%s%d", r.Key, r.Params.PatientID)
 		}
-		return patients
+		return wanted
 	}
-	assert.Equal(t, map[string]int64{"/b.wav": 7}, left(""), "the newest report counts")
-	assert.Equal(t, map[string]int64{"/b.wav": 7, "/c.wav": 6}, left("2026"), "each once, with what was said last")
+	assert.Equal(t, map[string]string{"/b.wav": "7", "/d.wav": "E1-6"}, left(""), "the newest report counts")
+	assert.Equal(t, map[string]string{"/b.wav": "7", "/c.wav": "6", "/d.wav": "E1-6"}, left("2026"),
+		"each once, with what was said last")
+}
+
+func TestReport_List_HasTheTimeOfTheBeginning(t *testing.T) {
+	t.Parallel()
+	env, shown := newEnv(nil)
+	began := time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)
+	runs := []report.Run{{ID: "run", Began: began, Ended: began.Add(time.Hour), Code: codeUsage}}
+	require.NoError(t, (&reportOptions{Env: env}).table(runs))
+	assert.Equal(t, "run\t2026-03-01T22:00:00Z\t2\tNothing was sent\n", shown.out.String())
 }
 
 func TestUpload_Report_HasTheExitCode(t *testing.T) {
