@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // scripts choose a time zone, which this system may not have
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/assert"

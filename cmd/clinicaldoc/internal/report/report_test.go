@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -49,15 +50,23 @@ func TestRead_RunCutOff_IsRead(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-func TestBegin_ManyReports_AreBounded(t *testing.T) {
+func TestBegin_ManyReports_OldestAreRemoved(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	for range 205 {
-		require.NoError(t, report.Begin(folder, "v1").Close())
+	id := func(i int) string { return fmt.Sprintf("20260301T090000.%03dZ-test", i) }
+	for i := range 205 {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, id(i)+".jsonl"), []byte("{}"), 0o600))
 	}
+	w := report.Begin(folder, "v1")
+	require.NoError(t, w.Close())
 	runs, err := report.List(folder, "all")
 	require.NoError(t, err)
-	assert.Len(t, runs, 200)
+	var ids []string
+	for _, run := range runs {
+		ids = append(ids, run.ID)
+	}
+	require.Len(t, ids, 200)
+	assert.Equal(t, []string{id(6), id(204), w.Run.ID}, []string{ids[0], ids[198], ids[199]})
 }
 
 func TestList_EachSelector_NamesItsRuns(t *testing.T) {
