@@ -183,12 +183,21 @@ func (d *doctor) checkTLS(ctx context.Context) check {
 	}
 	defer func() { _ = conn.Close() }()
 	state := conn.(*tls.Conn).ConnectionState() //nolint:errcheck,forcetypeassert // that is what tls.Dialer returns
-	left := int(time.Until(state.PeerCertificates[0].NotAfter).Hours() / 24)
-	if left < 14 {
-		return found(doubtful, "tell whoever runs the service",
-			"the certificate of %s expires in %s", d.base.Host, output.Count(left, "day", "days"))
+	return certified(d.base.Host, time.Until(state.PeerCertificates[0].NotAfter))
+}
+
+// expiresSoon is the time before its end from which on a certificate should have been renewed.
+const expiresSoon = 14 * 24 * time.Hour
+
+// certified is the result for a certificate that is trusted.
+func certified(host string, left time.Duration) check {
+	days := output.Count(int(left.Hours()/24), "day", "days")
+	if left < expiresSoon {
+		return found(
+			doubtful, "tell whoever runs the service", "the certificate of %s expires in %s", host, days,
+		)
 	}
-	return found(good, "", "certificate of %s, %s left", d.base.Host, output.Count(left, "day", "days"))
+	return found(good, "", "certificate of %s, %s left", host, days)
 }
 
 func tlsReason(err error) string {

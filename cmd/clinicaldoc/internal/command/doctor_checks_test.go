@@ -68,6 +68,38 @@ func TestResponds_SlowService_IsDoubtful(t *testing.T) {
 	assert.Contains(t, slow.Detail, "needs 7s for")
 }
 
+func TestCertified_EndIsNear_IsDoubtful(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for left, want := range map[time.Duration]check{
+		day + time.Hour: {
+			State: doubtful, Detail: "the certificate of service.example expires in 1 day",
+			Remedy: "tell whoever runs the service",
+		},
+		14*day - time.Second: {
+			State: doubtful, Detail: "the certificate of service.example expires in 13 days",
+			Remedy: "tell whoever runs the service",
+		},
+		14 * day: {State: good, Detail: "certificate of service.example, 14 days left"},
+	} {
+		assert.Equal(t, want, certified("service.example", left))
+	}
+}
+
+// A check that gets no response ends, so that the checks after it are made.
+func TestStep_EachCheck_HasADeadline(t *testing.T) {
+	t.Parallel()
+	env, _ := newEnv(nil)
+	d := &doctor{doctorOptions: &doctorOptions{Env: env}, broken: map[string]bool{}}
+	d.step(t.Context(), "tcp", nil, func(ctx context.Context) check {
+		end, bounded := ctx.Deadline()
+		assert.True(t, bounded)
+		assert.LessOrEqual(t, time.Until(end), checkLimit)
+		return check{State: good}
+	})
+	assert.Len(t, d.checks, 1)
+}
+
 // The service sent its time while the response was on its way, so a slow response does not make a clock wrong.
 func TestCheckClock_SlowResponse_IsNoDifference(t *testing.T) {
 	t.Parallel()
