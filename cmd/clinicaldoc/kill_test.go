@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -134,4 +136,30 @@ func TestUpload_KilledTwice_CreatesEachNoteOnce(t *testing.T) {
 	require.NoError(t, srv.CreatedOnce(recordings...))
 	assert.Len(t, srv.Notes(), count)
 	assert.NotContains(t, said, "visit-")
+}
+
+// The first signal lets the watch wait for its program. The second one ends the watch immediately.
+func TestWatch_SecondSignal_EndsIt(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	srv.AddNote(clinicaldoctest.Note{})
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	watch, _ := newCLI(t, srv).command("watch", "--initial", "--exec", "cat '"+fifo+"'")
+	watch.Stdout = nil
+	watch.Stderr = nil
+	said, err := watch.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, watch.Start())
+	program, err := os.OpenFile(fifo, os.O_WRONLY, 0) // waits until the program has opened the other end
+	require.NoError(t, err)
+	require.NoError(t, watch.Process.Signal(syscall.SIGTERM))
+	line, err := bufio.NewReader(said).ReadString('\n')
+	require.NoError(t, err)
+	assert.Contains(t, line, "a second signal ends it immediately")
+	require.NoError(t, watch.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, program.Close())
+	ended, err := watch.Process.Wait()
+	require.NoError(t, err)
+	assert.Equal(t, "signal: terminated", ended.String())
 }

@@ -3,6 +3,8 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/clinicaldoctest"
 )
 
@@ -53,6 +56,50 @@ func TestWatch_CountEndsFirstLook_NextWatchGoesOn(t *testing.T) {
 	for i, event := range []string{"there", "new", "new"} {
 		assert.Contains(t, watch(1)[0], fmt.Sprintf("\t%d\t%s\t", i+1, event))
 	}
+}
+
+// A watch that never worked was given the wrong service, more likely than one that fails for a while.
+func TestWatch_FirstLookFails_EndsIt(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(http.StatusServiceUnavailable, "{}"))
+	env, _ := newEnv(srv)
+	ctx := within(t)
+	err := (&watchOptions{Env: env, interval: time.Second, count: 1, initial: true}).run(ctx)
+	require.ErrorIs(t, err, clinicaldoc.ErrServer)
+	require.NoError(t, ctx.Err())
+}
+
+// endsWith calls a function when a text is written.
+type endsWith struct {
+	io.Writer
+	text string
+	do   func()
+}
+
+func (e endsWith) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), e.text) {
+		e.do()
+	}
+	return e.Writer.Write(p)
+}
+
+// A look that fails later may succeed the next time. The watch says why it has nothing to print.
+func TestWatch_LaterLookFails_SaysWhyAndGoesOn(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	srv.AddNote(clinicaldoctest.Note{})
+	state := filepath.Join(t.TempDir(), "watch")
+	env, _ := newEnv(srv)
+	o := &watchOptions{Env: env, interval: time.Hour, count: 1, initial: true, state: state}
+	require.NoError(t, o.run(within(t)))
+	srv.Inject(clinicaldoctest.RouteListNotes, clinicaldoctest.Answer(http.StatusServiceUnavailable, "{}"))
+	env, shown := newEnv(srv)
+	ctx, cancel := context.WithCancelCause(within(t))
+	env.IO.Err = endsWith{&shown.err, "checking again in 1h0m0s", func() { cancel(&signalError{os.Interrupt}) }}
+	o.Env = env
+	assert.Equal(t, 130, exitCode(ctx, o.run(ctx)))
+	assert.Contains(t, shown.err.String(), "503 Service Unavailable")
 }
 
 func TestWatch_ProgramIsACompoundCommand_Runs(t *testing.T) {
