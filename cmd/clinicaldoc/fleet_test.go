@@ -112,6 +112,8 @@ func TestFleet_TwoMachines_CreateEachNoteOnce(t *testing.T) {
 	said = machine().exits(9, "upload", "retry")
 	assert.Contains(t, said, "1 recording is in the queue again\n")
 	assert.Contains(t, said, "the dead letter cannot be read: publish its recording again, then discard it")
+	said = machine().exits(5, "upload", "retry")
+	assert.Contains(t, said, "0 recordings are in the queue again\n")
 }
 
 // Fleets of the first format were named by the base URL as it was written, here with 127.0.0.1. Their journal must not

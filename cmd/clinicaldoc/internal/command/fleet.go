@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -415,10 +416,8 @@ func (o *fleetOptions) show(s *fleetStatus) error {
 		rows = append(rows, []string{"pause", o.IO.Time(s.Pause.Until), ownWords(s.Pause.Reason)})
 	}
 	for _, w := range s.Workers {
-		rows = append(rows, []string{
-			"worker", fmt.Sprintf("%s/%d", w.Host, w.Process),
-			fmt.Sprintf("%d uploading, %d done %s", w.Uploading, w.Done, ownWords(w.Failing)),
-		})
+		text := fmt.Sprintf("%d uploading, %d done %s", w.Uploading, w.Done, ownWords(w.Failing))
+		rows = append(rows, []string{"worker", fmt.Sprintf("%s/%d", w.Host, w.Process), strings.TrimSpace(text)})
 	}
 	for _, d := range s.Doubts {
 		rows = append(rows, []string{"doubt", d.Key[:keyDigits], d.Why})
@@ -426,7 +425,7 @@ func (o *fleetOptions) show(s *fleetStatus) error {
 	for _, d := range s.DeadLetters {
 		tries := output.Count(d.Tries, "try", "tries")
 		text := fmt.Sprintf("%s, after %s %s", d.Reason, tries, output.Cell(d.File))
-		rows = append(rows, []string{"dead letter", o.IO.Time(d.At), text})
+		rows = append(rows, []string{"dead letter", o.IO.Time(d.At), strings.TrimSpace(text)})
 	}
 	return o.IO.Table([]string{"WHAT", "HOW MANY", ""}, rows)
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
 	"github.com/clinicaldoc/clinicaldoc-go/ingest"
+	"github.com/clinicaldoc/clinicaldoc-go/ingest/jetstream"
 )
 
 func TestAPI_EachPage_NamesTheNextOne(t *testing.T) {
@@ -50,6 +52,32 @@ func TestTotalText_EachNumber_IsNamedIfThereIsOne(t *testing.T) {
 	} {
 		assert.Equal(t, want, totalText(p))
 	}
+}
+
+func TestFleetStatus_EachPart_HasItsRow(t *testing.T) {
+	t.Parallel()
+	env, shown := newEnv(nil)
+	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+	busy := jetstream.Worker{Host: "ward", Process: 5, Uploading: 6, Done: 7}
+	failing := jetstream.Worker{Host: "ward", Process: 8, Failing: "no response"}
+	status := &fleetStatus{
+		Waiting: 1, Uploading: 2, Later: 3, Processing: 4,
+		Doubts:  []journalItem{{Key: "0123456789ab", Why: "no response"}},
+		Workers: []jetstream.Worker{busy, failing},
+		DeadLetters: []deadLetter{
+			{At: at, Reason: "refused", Tries: 1}, {At: at, Reason: "refused", Tries: 2, File: "a.wav"},
+		},
+		Pause: &jetstream.Pause{Until: at.Add(time.Hour), Reason: "the service fails"},
+	}
+	require.NoError(t, (&fleetOptions{Env: env}).show(status))
+	assert.Equal(t, []string{
+		"waiting\t1\t", "uploading\t2\t", "later\t3\t", "processing\t4\t", "unresolved\t1\t", "dead letters\t2\t",
+		"workers\t2\t", "pause\t2026-03-01T10:00:00Z\tthe service fails",
+		"worker\tward/5\t6 uploading, 7 done", "worker\tward/8\t0 uploading, 0 done no response",
+		"doubt\t0123456789ab\tno response",
+		"dead letter\t2026-03-01T09:00:00Z\trefused, after 1 try",
+		"dead letter\t2026-03-01T09:00:00Z\trefused, after 2 tries a.wav", "",
+	}, strings.Split(shown.out.String(), "\n"))
 }
 
 func TestAttemptEnd_ShortWait_IsNotShown(t *testing.T) {
