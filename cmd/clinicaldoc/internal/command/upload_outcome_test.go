@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -300,6 +301,26 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
+// together lets uploads begin only when there are as many, or the context ends.
+func together(ctx context.Context, uploads int32) func(http.Handler) http.Handler {
+	var begun atomic.Int32
+	all := make(chan struct{})
+	return func(api http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				if begun.Add(1) == uploads {
+					close(all)
+				}
+				select {
+				case <-all:
+				case <-ctx.Done():
+				}
+			}
+			api.ServeHTTP(w, r)
+		})
+	}
+}
+
 func TestUpload_EachOption_ReachesTheUploader(t *testing.T) {
 	t.Parallel()
 	slow := clinicaldoctest.WithDelays(clinicaldoctest.Delays{Transcribing: time.Hour})
@@ -328,6 +349,35 @@ func TestUpload_EachOption_ReachesTheUploader(t *testing.T) {
 		ctx := within(t)
 		require.Error(t, o.run(ctx, list))
 		require.NoError(t, ctx.Err())
+	})
+	t.Run("as many workers as are wanted upload at the same time", func(t *testing.T) {
+		t.Parallel()
+		const workers = 6
+		ctx := within(t)
+		o, _, _ := uploading(t, newServer(t, clinicaldoctest.WithMiddleware(together(ctx, workers))), nil)
+		o.until = "uploaded"
+		o.workers = workers
+		folder := t.TempDir()
+		o.paths = []string{folder}
+		o.patient = 7
+		o.prompt = 1
+		for i := range workers {
+			file := filepath.Join(folder, fmt.Sprintf("visit-%d.wav", i))
+			require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "synthetic %d", i), 0o600))
+		}
+		require.NoError(t, o.run(ctx, o.recordings))
+	})
+	t.Run("trust-patient-filter accepts rows without a patient", func(t *testing.T) {
+		t.Parallel()
+		srv := newServer(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed}))
+		srv.Inject(clinicaldoctest.RouteCreateNote, clinicaldoctest.ResetAfterCommit())
+		o, list, _ := uploading(t, srv, []byte("synthetic"))
+		o.until = "uploaded"
+		o.unique = true
+		o.trust = true
+		o.maxPause = 0
+		require.NoError(t, o.run(within(t), list))
+		assert.Len(t, srv.Notes(), 1)
 	})
 	t.Run("recordings are checked", func(t *testing.T) {
 		t.Parallel()
