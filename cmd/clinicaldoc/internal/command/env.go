@@ -54,6 +54,9 @@ func (e *Env) client(options ...clinicaldoc.Option) (*clinicaldoc.Client, error)
 
 // clientOf returns a client for an account, which the audit trail is told of.
 func (e *Env) clientOf(a *account.Account, options ...clinicaldoc.Option) (*clinicaldoc.Client, error) {
+	if e.retries < 0 {
+		return nil, usagef("--retries must not be negative")
+	}
 	options = append(e.options(), options...)
 	if e.auditPath != "" && e.trail == nil {
 		trail, err := openAuditTrail(e.auditPath)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/poll"
 )
 
 type waitOptions struct {
@@ -47,6 +48,9 @@ func (o *waitOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.timeout < 0 {
+		return usagef("--timeout must not be negative")
+	}
 	client, err := o.client()
 	if err != nil {
 		return err
@@ -60,6 +64,9 @@ func (o *waitOptions) run(ctx context.Context) error {
 	for note, err := range client.Notes.WaitAll(
 		ctx, o.ids, clinicaldoc.WaitParams{Until: until, Interval: o.interval},
 	) {
+		if errors.Is(err, clinicaldoc.ErrInvalidArgument) { // the ids and the stage were checked before
+			return usagef("--interval must be %s to %s", poll.MinInterval, poll.MaxWait)
+		}
 		if err != nil {
 			failures = append(failures, err)
 			continue
