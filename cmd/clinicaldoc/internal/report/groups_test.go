@@ -110,6 +110,21 @@ func TestGroups_OtherWordsOfTheService_DivideThem(t *testing.T) {
 	assert.Len(t, run.Hidden().Groups(), 1)
 }
 
+// A recording of an earlier upload is not counted among those of this one.
+func TestGroups_EarlierUpload_HasItsOwn(t *testing.T) {
+	t.Parallel()
+	run := report.Run{
+		Recordings: []report.Recording{{Key: "a", Status: report.Failed}},
+		Followed:   []report.Recording{{Key: "b", Status: report.Failed}},
+	}
+	var titles []string
+	for _, g := range run.Groups() {
+		titles = append(titles, g.Title())
+	}
+	const failed = "1 recording failed: it has a note that cannot be used, or none"
+	assert.Equal(t, []string{failed, "Of earlier uploads: " + failed}, titles)
+}
+
 func TestText_ManyRecordings_IsReadInAMinute(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -184,6 +199,20 @@ func TestSteps_EachOutcome_SaysWhoDoesWhat(t *testing.T) {
 			[]string{`Whoever runs the uploads: run "clinicaldoc login URL", then run the same upload again`},
 		},
 		"running": {report.Run{Running: true, Total: 3}, nil},
+		"the report could not be written": {
+			report.Run{Empty: true},
+			[]string{
+				"Whoever runs the uploads: make room on the disk, and run the same upload again: " +
+					"what is done is not sent twice",
+			},
+		},
+		"killed": {
+			report.Run{Total: 3},
+			[]string{
+				`Whoever runs the uploads: run the same upload again, or "clinicaldoc upload retry": ` +
+					"what is done is not sent twice",
+			},
+		},
 		"one failed": {
 			report.Run{
 				Ended: ended, Code: 9, Total: 1, Counts: report.Counts{report.Failed: 1}, Do: "keep their files",

@@ -50,6 +50,25 @@ func TestRead_RunCutOff_IsRead(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
+// The lines of a run stand among those that it lists.
+func TestRead_RunEnded_HasEachList(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	w := report.Begin(folder, "v1")
+	w.AddLeftOut(report.LeftOut{Reason: "no recording"})
+	w.AddPause(report.Pause{Why: "no response"})
+	w.Add(report.Recording{Key: "a", Status: report.Created})
+	w.AddFollowed(report.Recording{Key: "b", Status: report.Failed})
+	require.NoError(t, w.Close())
+	runs, err := report.List(folder, "")
+	require.NoError(t, err)
+	require.Len(t, runs, 1)
+	assert.Equal(t, []report.LeftOut{{Reason: "no recording"}}, runs[0].LeftOut)
+	assert.Equal(t, []report.Pause{{Why: "no response"}}, runs[0].Pauses)
+	assert.Equal(t, []report.Recording{{Key: "a", Status: report.Created}}, runs[0].Recordings)
+	assert.Equal(t, []report.Recording{{Key: "b", Status: report.Failed}}, runs[0].Followed)
+}
+
 func TestBegin_ManyReports_OldestAreRemoved(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -173,6 +192,7 @@ func leftOut(folder string) earlier {
 		t.Helper()
 		w := beginReport(reports)
 		w.Run.Code = 2
+		w.Run.Command = "clinicaldoc upload " + folder // another one than that of the last upload
 		w.AddLeftOut(report.LeftOut{Reason: "it cannot be read", File: strings.Replace(folder, "SHARE", share, 1)})
 		require.NoError(t, w.Close())
 	}
@@ -215,6 +235,17 @@ func emptyReport(t *testing.T, reports, _ string) {
 	w := beginReport(reports)
 	require.NoError(t, w.Close())
 	require.NoError(t, os.Truncate(filepath.Join(reports, w.Run.ID+".jsonl"), 0))
+}
+
+// ofAFleet is an upload by a fleet. This machine handled one of two recordings, which was refused.
+func ofAFleet(t *testing.T, reports, share string) {
+	t.Helper()
+	w := beginReport(reports)
+	w.Run.Total = 2
+	w.Run.Fleet = true
+	w.Run.Code = 9
+	w.Add(report.Recording{Key: "0123", Status: report.Refused, File: share + "/a.wav"})
+	require.NoError(t, w.Close())
 }
 
 // reportWithGap is an upload of a.wav and b.wav whose results could not be written.
@@ -315,6 +346,12 @@ func TestEarlier_OpenRecordings_AreKept(t *testing.T) {
 		},
 		"a mistyped command":              {[]earlier{uploaded(2, nil)}, nil, 0},
 		"a folder that could not be read": {[]earlier{leftOut("SHARE-away")}, nil, 1},
+		"a folder that could not be read twice is named once": {
+			[]earlier{leftOut("SHARE-away"), leftOut("SHARE-away")}, nil, 1,
+		},
+		"a folder that could not be read, and one whose name begins like it": {
+			[]earlier{leftOut("SHARE")}, files{"SHARE-empty/a.wav": report.Refused}, 1,
+		},
 		"a folder that was uploaded since": {
 			[]earlier{leftOut("SHARE")}, files{"SHARE/a.wav": report.Refused}, 0,
 		},
@@ -333,6 +370,9 @@ func TestEarlier_OpenRecordings_AreKept(t *testing.T) {
 		},
 		"no report at all, and a later upload that was killed": {
 			[]earlier{emptyReport, cutOff}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": ""}, 1,
+		},
+		"no report at all, and a fleet's upload, which does not know all results": {
+			[]earlier{emptyReport, ofAFleet}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": ""}, 1,
 		},
 		"no report at all, and a mistyped command": {
 			[]earlier{emptyReport, uploaded(2, nil)}, files{"SHARE/a.wav": report.Created, "SHARE/b.wav": ""}, 1,
@@ -377,8 +417,11 @@ func TestEarlier_OpenRecordings_AreKept(t *testing.T) {
 func TestEarlier_OpenRun_IsNamedWithItsReason(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
+	var began []time.Time
 	for _, reason := range []string{"", "the service was failing", "the last one"} {
 		w := beginReport(folder)
+		w.Run.Began = w.Run.Began.Add(-time.Hour)
+		began = append(began, w.Run.Began)
 		w.Run.Total = 1
 		w.Run.Code = 7
 		w.Run.Reason = reason
@@ -388,8 +431,9 @@ func TestEarlier_OpenRun_IsNamedWithItsReason(t *testing.T) {
 	runs, err := report.List(folder, "")
 	require.NoError(t, err)
 	var said []string
-	for _, before := range runs[0].Earlier {
+	for i, before := range runs[0].Earlier {
 		said = append(said, before.How)
+		assert.WithinDuration(t, began[1-i], before.Began, 0)
 	}
 	assert.Equal(t, []string{"The encounter is unresolved: the service was failing", "The encounter is unresolved"}, said)
 }

@@ -51,6 +51,15 @@ Pauses
 
 Earlier uploads that still need action
   CLOCK  One failed. See "clinicaldoc upload report run-0".
+
+Details
+  service   https://service.example
+  journal   uploads.journal
+  command   clinicaldoc upload visits
+  folder    /share
+  report    run-1
+  error     the upload failed
+
 `
 
 // A report shows what there is, and has no title for a part without content.
@@ -59,7 +68,10 @@ func TestText_EachPart_IsShownIfThereIsOne(t *testing.T) {
 	at := time.Date(2026, 11, 18, 3, 0, 0, 0, time.UTC)
 	later := time.Now().Add(time.Hour)
 	everything := report.Run{
-		Began: at, Ended: at, Total: 15, Code: 7, Reason: "the service was failing", Do: "run it again",
+		ID: "run-1", Began: at, Ended: at, Total: 15, Code: 7,
+		Reason: "the service was failing", Do: "run it again", Error: "the upload failed",
+		Service: "https://service.example", Journal: "uploads.journal",
+		Command: "clinicaldoc upload visits", Folder: "/share",
 		Counts: report.Counts{report.Unresolved: 2, report.Refused: 1},
 		Recordings: []report.Recording{
 			{
