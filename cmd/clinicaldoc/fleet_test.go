@@ -93,6 +93,7 @@ func TestFleet_TwoMachines_CreateEachNoteOnce(t *testing.T) {
 	status := machine().exits(0, "fleet", "status")
 	assert.Contains(t, status, "dead letters\t1\t")
 	assert.NotContains(t, status, "visit-")
+	machine().exits(6, "fleet", "status", "--nats-creds", filepath.Join(folder, "nowhere.creds"))
 	kinds := machine().exits(0, "fleet", "status", "--jq", ".workers, .doubts, .dead_letters | type")
 	assert.Equal(t, strings.Repeat("array\n", 3), kinds)
 	assert.Equal(t, "1\n", machine().exits(0, "fleet", "status", "--jq", ".dead_letters | length"))

@@ -134,3 +134,28 @@ func TestRecordings_ManifestWithMistakes_IsRefusedAsAWhole(t *testing.T) {
 	assert.True(t, listed, err)
 	assert.Empty(t, list)
 }
+
+// A note always has a name, also that of a file whose name is only an extension.
+func TestNameOf_EachFile_IsNotEmpty(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{"visit.wav": "visit", "a.b.wav": "a.b", "visit": "visit", ".wav": ".wav"} {
+		assert.Equal(t, want, nameOf(filepath.Join("visits", file)))
+	}
+}
+
+func TestRecordings_OptionOutOfRange_IsRejected(t *testing.T) {
+	t.Parallel()
+	for want, set := range map[string]func(*uploadOptions){
+		"--workers must be 1 to 64":         func(o *uploadOptions) { o.workers = 65 },
+		"--settle must not be negative":     func(o *uploadOptions) { o.settle = -time.Second },
+		"--ignore needs a pattern":          func(o *uploadOptions) { o.ignore = []string{"["} },
+		"--patient and --prompt are needed": func(o *uploadOptions) { o.prompt = 0 },
+		"name files or a manifest":          func(o *uploadOptions) { o.manifest = "tonight.csv" },
+	} {
+		o := &uploadOptions{paths: []string{t.TempDir()}, patient: 7, prompt: 1, workers: 1}
+		set(o)
+		_, err := o.recordings(t.Context())
+		require.ErrorContains(t, err, want)
+		assert.Equal(t, codeUsage, exitCode(t.Context(), err), want)
+	}
+}

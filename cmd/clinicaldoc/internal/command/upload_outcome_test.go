@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -92,6 +93,42 @@ func TestOutcome_RunEndedEarly_CodeIsItsCause(t *testing.T) {
 	}
 	assert.Equal(t, codeRefused, uploadKind(clinicaldoc.ErrInvalidArgument).code,
 		"in an upload it is a file that is invalid, not the command line")
+}
+
+func TestOutcome_FailedAndRefused_NamesBoth(t *testing.T) {
+	t.Parallel()
+	r, _ := newRun(t, ingest.Recording{File: "a.wav"}, ingest.Recording{File: "b.wav"})
+	r.last = ingest.Progress{Created: 1, Failed: 1, Refused: 1}
+	r.worst = clinicaldoc.ErrValidation
+	require.ErrorContains(t, r.outcome(t.Context(), nil),
+		"1 recording could not be processed by the service; 1 of 2 recordings was refused, such as: ")
+}
+
+func TestSum_RecordingsWithoutResult_AreCounted(t *testing.T) {
+	t.Parallel()
+	for done, want := range map[int]string{1: "2 not sent or not finished", 2: "1 not sent or not finished", 3: ""} {
+		r, shown := newRun(t, make([]ingest.Recording, 3)...)
+		r.last.Created = done
+		r.sum(t.Context())
+		line, _, _ := strings.Cut(shown.err.String(), "; notes: ")
+		_, left, _ := strings.Cut(line, "0 unresolved")
+		assert.Equal(t, want, strings.TrimPrefix(left, ", "))
+	}
+}
+
+// The report names the cause in words that somebody can act on in the morning.
+func TestReasonOf_EachCause_IsInWords(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"the journal is damaged":                         ingest.ErrJournalDamaged,
+		"the recordings could no longer be read":         errors.Join(clinicaldoc.ErrInvalidArgument, fs.ErrNotExist),
+		"the disk is full: no space left on device":      syscall.ENOSPC,
+		"another upload was using the journal":           clinicaldoc.ErrInUse,
+		"the service could not be reached":               &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+		"the service, or a proxy before it, was failing": clinicaldoc.ErrServer,
+	} {
+		assert.Equal(t, want, reasonOf(t.Context(), fmt.Errorf("%w", err)))
+	}
 }
 
 // If several recordings are refused, a refusal that stays decides the exit code, and not one that may pass.
@@ -367,6 +404,12 @@ func TestUpload_EachOption_ReachesTheUploader(t *testing.T) {
 		}
 		require.NoError(t, o.run(ctx, o.recordings))
 	})
+	t.Run("settle is the uploader's, which rejects a negative one", func(t *testing.T) {
+		t.Parallel()
+		o, list, _ := uploading(t, newServer(t), []byte("synthetic"))
+		o.settle = -time.Second
+		require.ErrorContains(t, o.run(within(t), list), "Settle must not be negative")
+	})
 	t.Run("trust-patient-filter accepts rows without a patient", func(t *testing.T) {
 		t.Parallel()
 		srv := newServer(t, clinicaldoctest.WithVariant(clinicaldoctest.Variant{Patient: clinicaldoctest.PatientUnnamed}))
@@ -434,6 +477,8 @@ func TestStatus_Journal_ListsWhatNeedsADecision(t *testing.T) {
 	assert.Equal(t, [4]int{2, 1, 1, 1}, [4]int{s.Created, s.Complete, s.Failed, s.Unresolved})
 	require.Len(t, s.ToResolve, 2, "what a killed upload left is one")
 	assert.Equal(t, "012400000000", s.ToResolve[0].Key, "it was sent first")
+	until := time.Date(2026, 1, 2, 3, 14, 5, 0, time.UTC)
+	assert.True(t, until.Equal(s.ToResolve[0].Until), "from then on it can be decided")
 	require.Len(t, s.Failures, 1)
 	assert.Equal(t, int64(7), s.Failures[0].NoteID)
 }
@@ -496,6 +541,51 @@ func TestResolve_AmbiguousKey_IsRefused(t *testing.T) {
 		require.ErrorContains(t, decide(key), want, key)
 	}
 	require.NoError(t, decide("01230"))
+}
+
+// What a killed upload left can be decided too. A key may be typed in capitals.
+func TestResolve_KilledUpload_IsFoundByItsKey(t *testing.T) {
+	state := t.TempDir()
+	t.Setenv("CLINICALDOC_STATE_DIR", state)
+	srv := newServer(t)
+	own := filepath.Join(state, "journals", journalName(srv.URL, 1)+".journal")
+	journalLines(t, own, journalHeader(ingest.ServiceName(srv.URL), 1),
+		"2026-01-02T03:04:05Z committing abcd0000000000000000000000000000"+journalValues)
+	env, shown := newEnv(srv)
+	root := New(env)
+	root.SetArgs([]string{"upload", "resolve", "ABCD"})
+	require.NoError(t, root.ExecuteContext(t.Context()))
+	assert.Contains(t, shown.err.String(), "clinicaldoc upload resolve abcd00000000 --note ID")
+}
+
+func TestNotResolved_OtherRecordingOrPatient_IsNamed(t *testing.T) {
+	t.Parallel()
+	o := &resolveOptions{note: 5}
+	require.EqualError(t, o.notResolved(ingest.ErrKeyReused), "note 5 belongs to another recording")
+	require.EqualError(t, o.notResolved(clinicaldoc.ErrPatientMismatch), "note 5 belongs to another patient")
+}
+
+// In cron, only one of the variables may be set.
+func TestWhoSays_EachVariable_NamesTheUser(t *testing.T) { //nolint:paralleltest // it sets variables
+	names := []string{"USER", "LOGNAME", "USERNAME"}
+	for _, set := range names {
+		for _, name := range names {
+			t.Setenv(name, "")
+		}
+		t.Setenv(set, "tester")
+		assert.Equal(t, "tester", whoSays(), set)
+	}
+}
+
+// A recording that was moved is sent from where the newest report has it.
+func TestRecordingsByKey_SeveralReports_NewestCounts(t *testing.T) {
+	t.Parallel()
+	known := recordingsByKey([]report.Run{
+		{Recordings: []report.Recording{{Key: "a", File: "/old/a.wav"}, {Key: "b", File: "/b.wav"}}},
+		{Recordings: []report.Recording{{Key: "a", File: "/new/a.wav"}}},
+	})
+	assert.Equal(t, "/new/a.wav", known["a"].File)
+	assert.Equal(t, "/b.wav", known["b"].File)
 }
 
 func TestRetry_EarlierUploads_SendsOnlyWhatIsLeft(t *testing.T) {
