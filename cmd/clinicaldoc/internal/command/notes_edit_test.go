@@ -85,6 +85,16 @@ func TestEdit_ChangedText_IsSentAsItsFieldAlone(t *testing.T) {
 	}
 }
 
+// Only a newline at the end is an editor's own. Other spaces may be somebody's work.
+func TestEdit_OnlySpacesChanged_IsSent(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"  found", "found  ", "\nfound"} {
+		e := newEdit(t, "analysis", text)
+		require.NoError(t, e.save(t.Context(), e.client, e.note, e.folder, text))
+		assert.Equal(t, 1, e.puts(), "%q", text)
+	}
+}
+
 func TestNoteTexts_EveryTextOfANote_IsShownAndEdited(t *testing.T) {
 	t.Parallel()
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[clinicaldoc.UpdateNoteParams]()) {
@@ -195,6 +205,7 @@ func TestEdit_EachEditor_ReadsWhatItLeft(t *testing.T) { //nolint:paralleltest /
 		`truncate -s 67108865 "$1"`:                  (&output.TooLongError{Limit: output.MaxText}).Error(),
 		`rm "$1"`:                                    "removed the file",
 		`exit 3`:                                     "the editor failed",
+		`exit 130`:                                   output.ErrInterrupted.Error(),
 	} {
 		folder := t.TempDir()
 		editor := filepath.Join(folder, "editor.sh")

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -39,4 +40,12 @@ func TestWholeNote_TextThatIsAURL_IsKept(t *testing.T) {
 		require.True(t, isObject)
 		assert.Equal(t, address, members[text.name], "the JSON of a note leaves out %s", text.name)
 	}
+}
+
+func TestNoteText_EachTime_HasItsLine(t *testing.T) {
+	t.Parallel()
+	created := time.Date(2026, 3, 1, 9, 0, 0, 0, time.FixedZone("", 3600))
+	text := noteText(&clinicaldoc.ProgressNote{ID: 1, CreatedAt: created, UpdatedAt: created.Add(time.Hour)})
+	assert.Contains(t, text, "\ncreated   2026-03-01T08:00:00Z\nupdated   2026-03-01T09:00:00Z\n")
+	assert.NotContains(t, noteText(&clinicaldoc.ProgressNote{ID: 1}), "created", "the service did not send it")
 }

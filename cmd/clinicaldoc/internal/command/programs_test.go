@@ -23,3 +23,11 @@ func TestShellWords_AnyWord_IsReadByAShell(t *testing.T) {
 	}
 	assert.Equal(t, want, string(read))
 }
+
+// An editor that ignores the termination signal does not hold up the command for ever.
+func TestInteractive_ContextEnds_WaitsForAWhile(t *testing.T) {
+	t.Parallel()
+	run := interactive(t.Context(), "vi")
+	assert.NotNil(t, run.Cancel)
+	assert.Equal(t, programGrace, run.WaitDelay)
+}

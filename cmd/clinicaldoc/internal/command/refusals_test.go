@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/url"
@@ -59,6 +60,29 @@ func TestAPI_TextNotUTF8_IsRejected(t *testing.T) {
 		_, err := o.fieldsBody(t.Context())
 		require.ErrorContains(t, err, "UTF-8")
 	}
+}
+
+func TestAPI_EachField_IsSentAsItsKind(t *testing.T) {
+	t.Parallel()
+	o := &apiOptions{
+		fields: []string{"a=null", "b=true", "c=1.50", "d=01", "e=text", "f=false"}, raws: []string{"g=null", "h=1"},
+	}
+	body, err := o.fieldsBody(t.Context())
+	require.NoError(t, err)
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	assert.Equal(t, `{"a":null,"b":true,"c":1.50,"d":"01","e":"text","f":false,"g":"null","h":"1"}`, string(text))
+}
+
+func TestAPI_SeveralHeaders_AreAllSent(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	env, _ := newEnv(srv)
+	o := &apiOptions{Env: env, path: "/user", headers: []string{"X-Ward: 3", "X-Time:09:00"}}
+	require.NoError(t, o.run(t.Context()))
+	require.Len(t, srv.Requests(), 1)
+	assert.Equal(t, "3", srv.Requests()[0].Header.Get("X-Ward"))
+	assert.Equal(t, "09:00", srv.Requests()[0].Header.Get("X-Time"))
 }
 
 func TestAPI_Refusal_IsPrintedUnfiltered(t *testing.T) {
@@ -189,6 +213,13 @@ func TestYes_OtherID_IsRejected(t *testing.T) {
 	require.NoError(t, env.checkYes("5", 5))
 	require.ErrorContains(t, env.checkYes("6", 5), "differs from the id in the command")
 	require.ErrorContains(t, env.checkYes("", 5), "no terminal")
+}
+
+func TestDownload_ToAPipeFails_IsAnError(t *testing.T) {
+	t.Parallel()
+	env, _ := newEnv(newServer(t))
+	err := (&downloadOptions{Env: env, id: 99, path: "-"}).run(t.Context())
+	require.ErrorIs(t, err, clinicaldoc.ErrNotFound)
 }
 
 func TestDownload_FileCameMeanwhile_IsNotReplaced(t *testing.T) {

@@ -119,9 +119,10 @@ func TestWatch_ProgramEndedWithTheWatch_IsRunAgain(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the program of this test is one of a shell")
 	}
-	env, _ := newEnv(nil)
+	env, shown := newEnv(nil)
 	o := &watchOptions{Env: env, exec: "exit 3"}
 	require.NoError(t, o.tellChange(t.Context(), change{ID: 1}), "one that fails does not end the watch")
+	assert.Equal(t, "clinicaldoc: the program failed for note 1: exit code 3\n", shown.err.String())
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(&signalError{os.Interrupt})
 	require.Error(t, o.tellChange(ctx, change{ID: 1}))
