@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	clinicaldoc "github.com/clinicaldoc/clinicaldoc-go"
+	"github.com/clinicaldoc/clinicaldoc-go/internal/gaps"
 )
 
 // The check says only as much about TLS as it has seen: a host that is slow may support TLS well.
@@ -132,5 +133,35 @@ func TestConnected_SilentAddress_IsDoubtful(t *testing.T) {
 		assert.Equal(t, one.state, got.State)
 		assert.Equal(t, one.detail, got.Detail)
 		assert.Equal(t, one.state != good, got.Remedy != "")
+	}
+}
+
+// Notes that may have been left behind are told, also if it is not known which.
+func TestTellLeft_EachCount_IsTold(t *testing.T) {
+	t.Parallel()
+	for want, report := range map[string]gaps.Report{
+		"": {},
+		"not be deleted: [5], and perhaps 0 more": {LeftBehind: []int64{5}},
+		"not be deleted: [], and perhaps 1 more":  {Uncertain: 1},
+	} {
+		env, shown := newEnv(nil)
+		d := &doctor{doctorOptions: &doctorOptions{Env: env}, broken: map[string]bool{}}
+		d.tellLeft(t.Context(), &report)
+		assert.Contains(t, shown.out.String(), want)
+		assert.Equal(t, want == "", shown.out.String() == "")
+	}
+}
+
+// The exit code depends on whether a check is bad.
+func TestCheckToken_EachResponse_HasItsState(t *testing.T) {
+	t.Parallel()
+	base := &url.URL{Scheme: "https", Host: "service.example"}
+	for state, errs := range map[string][]error{
+		good: {nil}, bad: {clinicaldoc.ErrUnauthorized, clinicaldoc.ErrForbidden}, doubtful: {clinicaldoc.ErrRateLimited},
+	} {
+		for _, err := range errs {
+			d := &doctor{visit: visit{base: base, meErr: err}}
+			assert.Equal(t, state, d.checkToken(t.Context()).State, err)
+		}
 	}
 }

@@ -39,15 +39,20 @@ func (d *doctor) askGaps(ctx context.Context) {
 	} else {
 		d.tellAnswers(ctx, a, report)
 	}
-	if len(report.LeftBehind) > 0 || report.Uncertain > 0 { // told after Ctrl-C, too
-		d.tellGap(context.WithoutCancel(ctx), check{
-			Name: "left", State: doubtful,
-			Detail: fmt.Sprintf(
-				"synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind,
-				report.Uncertain,
-			), Remedy: "clinicaldoc notes delete ID",
-		})
+	d.tellLeft(context.WithoutCancel(ctx), report) // told after Ctrl-C, too
+}
+
+// tellLeft adds a line if there may be notes that could not be deleted.
+func (d *doctor) tellLeft(ctx context.Context, report *gaps.Report) {
+	if len(report.LeftBehind) == 0 && report.Uncertain == 0 {
+		return
 	}
+	d.tellGap(ctx, check{
+		Name: "left", State: doubtful,
+		Detail: fmt.Sprintf(
+			"synthetic notes that could not be deleted: %v, and perhaps %d more", report.LeftBehind, report.Uncertain,
+		), Remedy: "clinicaldoc notes delete ID",
+	})
 }
 
 func (d *doctor) tellAnswers(ctx context.Context, a *account.Account, report *gaps.Report) {
